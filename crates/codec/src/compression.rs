@@ -1,0 +1,130 @@
+//! Compressed clusters: one entry point for the four algorithms.
+//!
+//! LZ4 blocks and Zstandard frames are decoded by their crates. The kernel does not store the content size in a
+//! frame's header, so nothing here reads it: the caller's buffer, one cluster long, is the limit.
+
+use core::fmt;
+
+use lz4_flex::block::DecompressError;
+use zstd_safe::zstd_sys::ZSTD_ErrorCode;
+
+use crate::lzo;
+
+/// How the clusters of a file are compressed (`i_compress_algorithm`).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Algorithm {
+    /// LZO1X.
+    Lzo,
+    /// An LZ4 block without a frame.
+    Lz4,
+    /// One Zstandard frame.
+    Zstd,
+    /// LZO1X with the kernel's runs of zeros.
+    LzoRle,
+}
+
+impl Algorithm {
+    /// The algorithm an inode names, if it is a known one.
+    #[must_use]
+    pub fn from_disk(id: u8) -> Option<Self> {
+        match id {
+            0 => Some(Self::Lzo),
+            1 => Some(Self::Lz4),
+            2 => Some(Self::Zstd),
+            3 => Some(Self::LzoRle),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lzo => "lzo",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+            Self::LzoRle => "lzo-rle",
+        })
+    }
+}
+
+/// Why compressed data could not be decoded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// The data stops in the middle of the stream.
+    #[error("compressed data ends before its stream does")]
+    Truncated,
+    /// The stream holds more than the output has room for.
+    #[error("compressed data decodes to more than one cluster")]
+    TooLong,
+    /// The stream holds less than the output has room for.
+    #[error("compressed data decodes to {len} bytes, the cluster has {expected}")]
+    TooShort {
+        /// Bytes the stream decodes to.
+        len: usize,
+        /// Bytes it has to decode to.
+        expected: usize,
+    },
+    /// The data is not a stream of its algorithm.
+    #[error("malformed compressed data{}: {why}", Offset(*at))]
+    Malformed {
+        /// Offset in the compressed data at which this was noticed, where the decoder tells.
+        at: Option<usize>,
+        /// The rule that is broken.
+        why: &'static str,
+    },
+}
+
+struct Offset(Option<usize>);
+
+impl fmt::Display for Offset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |at| write!(f, " before byte {at}"))
+    }
+}
+
+/// Decodes the data of one cluster, which has to fill `out` exactly.
+///
+/// After an error the contents of `out` are unspecified.
+pub fn decompress(algorithm: Algorithm, cdata: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
+    let len = match algorithm {
+        Algorithm::Lzo | Algorithm::LzoRle => lzo::decompress(cdata, out),
+        Algorithm::Lz4 => lz4_flex::block::decompress_into(cdata, out).map_err(CodecError::from_lz4),
+        Algorithm::Zstd => zstd_safe::decompress(out, cdata).map_err(CodecError::from_zstd),
+    }?;
+    if len == out.len() { Ok(()) } else { Err(CodecError::TooShort { len, expected: out.len() }) }
+}
+
+impl CodecError {
+    fn from_lz4(error: DecompressError) -> Self {
+        let why = match error {
+            DecompressError::OutputTooSmall { .. } => return Self::TooLong,
+            DecompressError::LiteralOutOfBounds | DecompressError::ExpectedAnotherByte => {
+                return Self::Truncated;
+            }
+            DecompressError::OffsetZero => "match at distance zero",
+            DecompressError::OffsetOutOfBounds => "match begins before the output",
+            _ => "not an LZ4 block",
+        };
+        Self::Malformed { at: None, why }
+    }
+
+    fn from_zstd(code: zstd_safe::ErrorCode) -> Self {
+        const TOO_LONG: usize = zstd_code(ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall);
+        const TRUNCATED: usize = zstd_code(ZSTD_ErrorCode::ZSTD_error_srcSize_wrong);
+        match code {
+            TOO_LONG => Self::TooLong,
+            TRUNCATED => Self::Truncated,
+            _ => Self::Malformed { at: None, why: zstd_safe::get_error_name(code) },
+        }
+    }
+}
+
+/// The library returns errors as negated codes.
+const fn zstd_code(error: ZSTD_ErrorCode) -> usize {
+    (error as usize).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,17 @@
+//! Byte-level codecs of the F2FS format.
+//!
+//! Everything here is a pure function of its arguments: no I/O, no state, and a defined result for every input.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod casefold;
+mod compression;
+mod crc;
+pub mod lzo;
+mod name_hash;
+
+pub use casefold::{CasefoldError, casefold};
+pub use compression::{Algorithm, CodecError, decompress};
+pub use crc::crc;
+pub use name_hash::{casefolded_name_hash, name_hash};
