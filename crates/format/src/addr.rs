@@ -1,0 +1,83 @@
+//! Numbers with types: block addresses, node ids, segment numbers.
+use std::fmt;
+
+/// Address of a 4 KiB block, counted from the start of the volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockAddr(pub u32);
+
+impl BlockAddr {
+    /// A hole: no block.
+    pub const NULL: Self = Self(0);
+    /// Reserved and counted, but without a place yet; reads as zeros.
+    pub const NEW: Self = Self(u32::MAX);
+    /// First slot of a compressed cluster.
+    pub const COMPRESS: Self = Self(u32::MAX - 1);
+
+    /// Whether this names a place on the device rather than one of the three markers.
+    #[must_use]
+    pub fn is_real(self) -> bool {
+        self != Self::NULL && self != Self::NEW && self != Self::COMPRESS
+    }
+
+    /// The address `n` blocks further on; saturates so that a hostile value stays out of range.
+    #[must_use]
+    pub fn offset(self, n: u32) -> Self {
+        Self(self.0.saturating_add(n))
+    }
+}
+
+impl fmt::Display for BlockAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NULL => f.write_str("NULL_ADDR"),
+            Self::NEW => f.write_str("NEW_ADDR"),
+            Self::COMPRESS => f.write_str("COMPRESS_ADDR"),
+            Self(a) => write!(f, "{a}"),
+        }
+    }
+}
+
+/// Node id: index into the NAT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nid(pub u32);
+
+/// An inode number is the nid of the inode's own node block.
+pub type Ino = Nid;
+
+impl Nid {
+    /// No node.
+    pub const NONE: Self = Self(0);
+    /// The virtual inode that owns node blocks.
+    pub const NODE: Self = Self(1);
+    /// The virtual inode that owns metadata blocks.
+    pub const META: Self = Self(2);
+    /// The root directory.
+    pub const ROOT: Self = Self(3);
+}
+
+impl fmt::Display for Nid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Segment number, counted from the start of the main area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SegNo(pub u32);
+
+impl SegNo {
+    /// "No segment", as stored in the unused slots of the checkpoint.
+    pub const NONE: Self = Self(u32::MAX);
+
+    /// As an index into per-segment tables.
+    #[must_use]
+    pub fn idx(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for SegNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

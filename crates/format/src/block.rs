@@ -1,0 +1,66 @@
+//! One 4 KiB block.
+//!
+//! Not aligned to its size: behind an `Arc` that would double what every cached block takes. The device copies where
+//! `O_DIRECT` wants alignment.
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Bytes in a block.
+pub const BLOCK_SIZE: usize = 4096;
+
+/// The unit of all I/O.
+#[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C, align(8))]
+pub struct Block(pub [u8; BLOCK_SIZE]);
+
+impl Block {
+    /// A block of zeros.
+    #[must_use]
+    pub fn zeroed() -> Self {
+        Self::new_zeroed()
+    }
+
+    /// The whole block seen as one on-disk structure of exactly 4096 bytes.
+    #[must_use]
+    pub fn view<T: FromBytes + KnownLayout + Immutable + Unaligned>(&self) -> &T {
+        const { assert!(size_of::<T>() == BLOCK_SIZE) };
+        match T::ref_from_bytes(&self.0) {
+            Ok(v) => v,
+            // Unreachable: the size is asserted above and `Unaligned` types have no alignment.
+            Err(_) => unreachable!("size of a block structure is checked at compile time"),
+        }
+    }
+
+    /// The whole block as one mutable on-disk structure of exactly 4096 bytes.
+    pub fn view_mut<T: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned>(&mut self) -> &mut T {
+        const { assert!(size_of::<T>() == BLOCK_SIZE) };
+        match T::mut_from_bytes(&mut self.0) {
+            Ok(v) => v,
+            Err(_) => unreachable!("size of a block structure is checked at compile time"),
+        }
+    }
+
+    /// Whether every byte is zero.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.0.iter().all(|&b| b == 0)
+    }
+
+    /// The little-endian u32 at a byte offset; 0 past the end.
+    #[must_use]
+    pub fn u32_at(&self, off: usize) -> u32 {
+        self.0.get(off..).and_then(|s| s.first_chunk::<4>()).map_or(0, |b| u32::from_le_bytes(*b))
+    }
+
+    /// Stores a little-endian u32 at a byte offset; ignored past the end.
+    pub fn set_u32_at(&mut self, off: usize, v: u32) {
+        if let Some(b) = self.0.get_mut(off..).and_then(|s| s.first_chunk_mut::<4>()) {
+            *b = v.to_le_bytes();
+        }
+    }
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Block({:08x}..)", self.u32_at(0))
+    }
+}

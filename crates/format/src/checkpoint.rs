@@ -1,0 +1,169 @@
+//! The checkpoint block and the version bitmaps that ride behind it.
+use crate::{BLOCK_SIZE, Block, Corrupt, F2FS_MAGIC, Geometry, Structure, crc};
+use bitflags::bitflags;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Smallest checksum offset: right behind the fixed part.
+pub const CHECKSUM_OFFSET_MIN: u32 = 192;
+/// Usual checksum offset: the last word of the block.
+pub const CHECKSUM_OFFSET_MAX: u32 = 4092;
+
+bitflags! {
+    /// `ckpt_flags`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct CpFlags: u32 {
+        const UMOUNT = 0x1;
+        const ORPHAN_PRESENT = 0x2;
+        const COMPACT_SUM = 0x4;
+        const ERROR = 0x8;
+        const FSCK = 0x10;
+        const FASTBOOT = 0x20;
+        const CRC_RECOVERY = 0x40;
+        const NAT_BITS = 0x80;
+        const TRIMMED = 0x100;
+        const NOCRC_RECOVERY = 0x200;
+        const LARGE_NAT_BITMAP = 0x400;
+        const QUOTA_NEED_FSCK = 0x800;
+        const DISABLED = 0x1000;
+        const DISABLED_QUICK = 0x2000;
+        const RESIZEFS = 0x4000;
+        const _ = !0;
+    }
+}
+
+/// `struct f2fs_checkpoint`, the first 192 bytes; bitmaps follow.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawCheckpoint {
+    pub checkpoint_ver: U64,
+    pub user_block_count: U64,
+
+    pub valid_block_count: U64,
+    pub rsvd_segment_count: U32,
+    pub overprov_segment_count: U32,
+
+    pub free_segment_count: U32,
+    pub cur_node_segno: [U32; 8],
+    pub cur_node_blkoff: [U16; 8],
+    pub cur_data_segno: [U32; 8],
+    pub cur_data_blkoff: [U16; 8],
+
+    pub ckpt_flags: U32,
+    pub cp_pack_total_block_count: U32,
+    pub cp_pack_start_sum: U32,
+    pub valid_node_count: U32,
+
+    pub valid_inode_count: U32,
+    pub next_free_nid: U32,
+    pub sit_ver_bitmap_bytesize: U32,
+    pub nat_ver_bitmap_bytesize: U32,
+
+    pub checksum_offset: U32,
+    pub elapsed_time: U64,
+    pub alloc_type: [u8; 16],
+    /// Start of the bitmaps; 3900 bytes and the crc in the usual form.
+    pub tail: [u8; BLOCK_SIZE - 192],
+}
+const _: () = assert!(size_of::<RawCheckpoint>() == 4096);
+const _: () = assert!(std::mem::offset_of!(RawCheckpoint, ckpt_flags) == 132);
+const _: () = assert!(std::mem::offset_of!(RawCheckpoint, tail) == 192);
+
+impl RawCheckpoint {
+    /// The flags.
+    #[must_use]
+    pub fn flags(&self) -> CpFlags {
+        CpFlags::from_bits_retain(self.ckpt_flags.get())
+    }
+
+    /// Checks one checkpoint block by itself: checksum offset and checksum. Returns the crc ("cp_crc").
+    pub fn verify(block: &Block, at: u64) -> Result<u32, Corrupt> {
+        let off = block.view::<Self>().checksum_offset.get();
+        if !(CHECKSUM_OFFSET_MIN..=CHECKSUM_OFFSET_MAX).contains(&off) {
+            return Err(Corrupt::block(
+                Structure::Checkpoint,
+                at,
+                "checksum offset",
+                off.into(),
+                CHECKSUM_OFFSET_MAX.into(),
+            ));
+        }
+        let (stored, computed) = (block.u32_at(off as usize), checksum(block, off as usize));
+        if stored != computed {
+            return Err(Corrupt::block(
+                Structure::Checkpoint,
+                at,
+                "checksum",
+                stored.into(),
+                computed.into(),
+            ));
+        }
+        Ok(stored)
+    }
+
+    /// Stores the checksum; call it last. Returns it.
+    pub fn seal(block: &mut Block) -> u32 {
+        let off = block.view::<Self>().checksum_offset.get() as usize;
+        let c = checksum(block, off);
+        block.set_u32_at(off, c);
+        c
+    }
+
+    /// Blocks of the pack, if the number is possible.
+    pub fn total_blocks(&self, at: u64) -> Result<u32, Corrupt> {
+        let n = self.cp_pack_total_block_count.get();
+        if n > 2 && n <= 512 {
+            Ok(n)
+        } else {
+            Err(Corrupt::block(Structure::Checkpoint, at, "cp_pack_total_block_count", n.into(), 512))
+        }
+    }
+}
+
+fn checksum(block: &Block, off: usize) -> u32 {
+    let part = |r: Option<&[u8]>, seed| crc(seed, r.unwrap_or_default());
+    let c = part(block.0.get(..off), F2FS_MAGIC);
+    if off < CHECKSUM_OFFSET_MAX as usize { part(block.0.get(off + 4..), c) } else { c }
+}
+
+/// Where the version bitmaps are, as byte ranges of the checkpoint block followed by its payload blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitmapPlace {
+    pub sit: usize,
+    pub nat: usize,
+}
+
+/// Place of both bitmaps for a volume.
+#[must_use]
+pub fn bitmap_place(geo: &Geometry, flags: CpFlags) -> BitmapPlace {
+    if flags.contains(CpFlags::LARGE_NAT_BITMAP) {
+        BitmapPlace { nat: 196, sit: 196 + geo.nat_bitmap_bytes() }
+    } else if geo.cp_payload > 0 {
+        BitmapPlace { nat: 192, sit: BLOCK_SIZE }
+    } else {
+        BitmapPlace { nat: 192 + geo.sit_bitmap_bytes(), sit: 192 }
+    }
+}
+
+/// The newer of two packs whose two ends agree: pack 2 wins only when its version is ahead.
+#[must_use]
+pub fn newer_pack(ver1: Option<u64>, ver2: Option<u64>) -> Option<usize> {
+    match (ver1, ver2) {
+        (Some(a), Some(b)) => Some(usize::from(b.wrapping_sub(a).cast_signed() > 0)),
+        (Some(_), None) => Some(0),
+        (None, Some(_)) => Some(1),
+        (None, None) => None,
+    }
+}
+
+/// What nat_bits must carry to be believed.
+#[must_use]
+pub fn nat_bits_cookie(ver: u64, cp_crc: u32) -> u64 {
+    ver | u64::from(cp_crc) << 32
+}
+
+/// Blocks that nat_bits take at the end of a pack segment.
+#[must_use]
+pub fn nat_bits_blocks(geo: &Geometry) -> u32 {
+    (geo.nat_blocks() / 4).saturating_add(8).div_ceil(BLOCK_SIZE as u32)
+}

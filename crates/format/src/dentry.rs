@@ -1,0 +1,332 @@
+//! Directory entries: dentry blocks and inline directories share one shape with different sizes.
+use crate::bits::{lsb, popcount};
+use crate::inode::InodeLayout;
+use crate::{BLOCK_SIZE, Corrupt, Ino, NAME_MAX, Nid, Structure};
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Slots in a dentry block.
+pub const SLOTS_PER_BLOCK: u32 = 214;
+/// Name bytes in a slot.
+pub const SLOT_LEN: usize = 8;
+/// Deepest hash level.
+pub const MAX_DEPTH: u32 = 63;
+const DENTRY_BYTES: usize = 11;
+
+/// `file_type` of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FileType {
+    Unknown = 0,
+    Regular = 1,
+    Directory = 2,
+    CharDevice = 3,
+    BlockDevice = 4,
+    Fifo = 5,
+    Socket = 6,
+    Symlink = 7,
+}
+
+impl FileType {
+    /// The type of a mode's format bits.
+    #[must_use]
+    pub fn of_mode(mode: u16) -> Self {
+        match mode & 0o170_000 {
+            0o100_000 => Self::Regular,
+            0o040_000 => Self::Directory,
+            0o020_000 => Self::CharDevice,
+            0o060_000 => Self::BlockDevice,
+            0o010_000 => Self::Fifo,
+            0o140_000 => Self::Socket,
+            0o120_000 => Self::Symlink,
+            _ => Self::Unknown,
+        }
+    }
+    /// The type of a stored number.
+    #[must_use]
+    pub fn from_disk(v: u8) -> Option<Self> {
+        Some(match v {
+            0 => Self::Unknown,
+            1 => Self::Regular,
+            2 => Self::Directory,
+            3 => Self::CharDevice,
+            4 => Self::BlockDevice,
+            5 => Self::Fifo,
+            6 => Self::Socket,
+            7 => Self::Symlink,
+            _ => return None,
+        })
+    }
+}
+
+/// `struct f2fs_dir_entry`, 11 bytes.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawDentry {
+    pub hash: U32,
+    pub ino: U32,
+    pub name_len: U16,
+    pub file_type: u8,
+}
+const _: () = assert!(size_of::<RawDentry>() == DENTRY_BYTES);
+
+/// Where bitmap, entries and names are in a dentry block or an inline area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DentryShape {
+    /// Slots.
+    pub slots: u32,
+    dentries: usize,
+    names: usize,
+    size: usize,
+}
+
+/// An entry found by a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// First slot.
+    pub slot: u32,
+    pub hash: u32,
+    pub ino: Ino,
+    pub name: &'a [u8],
+    /// Raw file type; see [`FileType::from_disk`].
+    pub file_type: u8,
+}
+
+impl Entry<'_> {
+    /// Slot after the entry.
+    #[must_use]
+    pub fn next(&self) -> u32 {
+        self.slot + slots_for(self.name.len())
+    }
+}
+
+/// Slots that a name takes.
+#[must_use]
+pub fn slots_for(name_len: usize) -> u32 {
+    name_len.div_ceil(SLOT_LEN) as u32
+}
+
+impl DentryShape {
+    /// A full dentry block.
+    pub const BLOCK: Self = Self { slots: SLOTS_PER_BLOCK, dentries: 30, names: 2384, size: BLOCK_SIZE };
+
+    /// The inline directory of an inode of that layout.
+    #[must_use]
+    pub fn inline(layout: &InodeLayout) -> Self {
+        let c = layout.inline_capacity();
+        let n = c * 8 / 153;
+        Self { slots: n as u32, dentries: c - 19 * n, names: c - 8 * n, size: c }
+    }
+
+    /// Whether slot `i` is in use.
+    #[must_use]
+    pub fn in_use(&self, area: &[u8], i: u32) -> bool {
+        i < self.slots && lsb::test(area, i as usize)
+    }
+
+    /// The next entry at or after slot `pos`, or `None` at the end. `at` names the place for an error.
+    pub fn next<'a>(&self, area: &'a [u8], mut pos: u32, at: u64) -> Result<Option<Entry<'a>>, Corrupt> {
+        while pos < self.slots {
+            if self.in_use(area, pos)
+                && let Some(entry) = self.entry(area, pos, at)?
+            {
+                return Ok(Some(entry));
+            }
+            pos += 1;
+        }
+        Ok(None)
+    }
+
+    /// The next entry at or after slot `pos` that has this hash, or `None`. Looks at nothing but hashes on its way.
+    pub fn next_with_hash<'a>(
+        &self,
+        area: &'a [u8],
+        hash: u32,
+        pos: u32,
+        at: u64,
+    ) -> Result<Option<Entry<'a>>, Corrupt> {
+        let hash = hash.to_le_bytes();
+        let end = self.dentries + self.slots as usize * DENTRY_BYTES;
+        let dentries = area.get(self.dentries..end).unwrap_or_default();
+        for (slot, d) in (0..self.slots).zip(dentries.chunks_exact(DENTRY_BYTES)).skip(pos as usize) {
+            if d.first_chunk() == Some(&hash)
+                && self.in_use(area, slot)
+                && let Some(entry) = self.entry(area, slot, at)?
+            {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The entry that starts at a used slot; `None` where an entry goes on that started earlier.
+    fn entry<'a>(&self, area: &'a [u8], slot: u32, at: u64) -> Result<Option<Entry<'a>>, Corrupt> {
+        let d = self.raw(area, slot, at)?;
+        let len = usize::from(d.name_len.get());
+        if len == 0 {
+            return Ok(None);
+        }
+        let bad = |why, expected| Err(Corrupt::block(Structure::DentryBlock, at, why, len as u64, expected));
+        if len > NAME_MAX {
+            return bad("name length", NAME_MAX as u64);
+        }
+        if slot + slots_for(len) > self.slots {
+            return bad("name runs past the last slot", u64::from(self.slots - slot) * 8);
+        }
+        let start = self.names + slot as usize * SLOT_LEN;
+        let Some(name) = area.get(start..start + len) else {
+            return bad("name runs past the area", self.size as u64);
+        };
+        Ok(Some(Entry { slot, hash: d.hash.get(), ino: Nid(d.ino.get()), name, file_type: d.file_type }))
+    }
+
+    fn raw(&self, area: &[u8], slot: u32, at: u64) -> Result<RawDentry, Corrupt> {
+        let start = self.dentries + slot as usize * DENTRY_BYTES;
+        area.get(start..).and_then(|s| RawDentry::read_from_prefix(s).ok()).map(|(d, _)| d).ok_or_else(|| {
+            Corrupt::block(Structure::DentryBlock, at, "area too short", area.len() as u64, self.size as u64)
+        })
+    }
+
+    /// First of `n` consecutive free slots.
+    #[must_use]
+    pub fn find_room(&self, area: &[u8], n: u32) -> Option<u32> {
+        // Most blocks of a big directory are full: counting is faster than looking for a gap.
+        let map = area.get(..(self.slots as usize).div_ceil(8)).unwrap_or_default();
+        if n > self.slots.saturating_sub(popcount(map)) {
+            return None;
+        }
+        let mut run = 0;
+        for i in 0..self.slots {
+            run = if self.in_use(area, i) { 0 } else { run + 1 };
+            if run == n {
+                return Some(i + 1 - n);
+            }
+        }
+        None
+    }
+
+    /// Writes an entry into slots that [`DentryShape::find_room`] gave.
+    pub fn insert(&self, area: &mut [u8], slot: u32, hash: u32, ino: Ino, name: &[u8], t: FileType) {
+        let n = slots_for(name.len());
+        for i in slot..slot + n {
+            let len = if i == slot { name.len() as u16 } else { 0 };
+            let d = RawDentry {
+                hash: U32::new(if i == slot { hash } else { 0 }),
+                ino: U32::new(if i == slot { ino.0 } else { 0 }),
+                name_len: U16::new(len),
+                file_type: if i == slot { t as u8 } else { 0 },
+            };
+            let at = self.dentries + i as usize * DENTRY_BYTES;
+            if let Some(dst) = area.get_mut(at..at + DENTRY_BYTES) {
+                dst.copy_from_slice(d.as_bytes());
+            }
+            lsb::put(area, i as usize, true);
+        }
+        let start = self.names + slot as usize * SLOT_LEN;
+        if let Some(dst) = area.get_mut(start..start + n as usize * SLOT_LEN) {
+            let (text, pad) = dst.split_at_mut(name.len());
+            text.copy_from_slice(name);
+            pad.fill(0);
+        }
+    }
+
+    /// Points an existing entry at another inode.
+    pub fn set_target(&self, area: &mut [u8], slot: u32, ino: Ino, t: FileType) {
+        let at = self.dentries + slot as usize * DENTRY_BYTES;
+        if let Some(d) = area.get_mut(at..at + DENTRY_BYTES).and_then(|s| RawDentry::mut_from_bytes(s).ok()) {
+            d.ino = U32::new(ino.0);
+            d.file_type = t as u8;
+        }
+    }
+
+    /// Clears the slots of an entry.
+    pub fn remove(&self, area: &mut [u8], slot: u32, name_len: usize) {
+        for i in slot..slot + slots_for(name_len) {
+            lsb::put(area, i as usize, false);
+        }
+    }
+
+    /// Whether no slot at or after `from` is in use.
+    #[must_use]
+    pub fn is_empty_from(&self, area: &[u8], from: u32) -> bool {
+        (from..self.slots).all(|i| !self.in_use(area, i))
+    }
+}
+
+/// Buckets of a level.
+#[must_use]
+pub fn buckets(level: u32, dir_level: u8) -> u64 {
+    1 << (level + u32::from(dir_level)).min(30)
+}
+
+/// Blocks in a bucket of a level.
+#[must_use]
+pub fn bucket_blocks(level: u32) -> u64 {
+    if level < 31 { 2 } else { 4 }
+}
+
+/// First file block of the bucket that a hash falls into at a level.
+#[must_use]
+pub fn bucket_start(level: u32, dir_level: u8, hash: u32) -> u64 {
+    let before: u64 = (0..level).map(|l| buckets(l, dir_level) * bucket_blocks(l)).sum();
+    before + u64::from(hash) % buckets(level, dir_level) * bucket_blocks(level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bucket_vectors() {
+        let starts =
+            |hash, dir_level, n| (0..n).map(|l| bucket_start(l, dir_level, hash)).collect::<Vec<_>>();
+        assert_eq!(starts(0x4BC4_BECC, 0, 6), [0, 2, 22 - 16, 22, 54, 86]);
+        assert_eq!(starts(0x4BC4_BECC, 2, 5), [0, 16, 48, 80, 144]);
+        assert_eq!(starts(0x5107_C3F3, 0, 6), [0, 4, 12, 20, 36, 100]);
+        assert_eq!(starts(0x5107_C3F3, 2, 4), [6, 14, 30, 94]);
+        assert_eq!(starts(0, 0, 8), [0, 2, 6, 14, 30, 62, 126, 254]);
+        assert_eq!(bucket_start(30, 0, 0), 2_147_483_646);
+    }
+
+    #[test]
+    fn shape_vectors() {
+        let cases = [
+            (0, 0, 192, 40, 2152),
+            (0, 50, 182, 30, 2032),
+            (9, 50, 180, 32, 2012),
+            (9, 0, 190, 42, 2132),
+            (6, 50, 181, 25, 2016),
+        ];
+        for (extra_words, xattr_words, slots, dentries, names) in cases {
+            let layout = InodeLayout {
+                extra_words,
+                xattr_words,
+                slots: 923 - extra_words - xattr_words,
+                per_node: 1018,
+            };
+            let s = DentryShape::inline(&layout);
+            assert_eq!(
+                (s.slots, s.dentries, s.names),
+                (slots, dentries, names),
+                "E {extra_words} X {xattr_words}"
+            );
+        }
+    }
+
+    #[test]
+    fn insert_find_remove() {
+        let mut area = vec![0; BLOCK_SIZE];
+        let s = DentryShape::BLOCK;
+        let slot = s.find_room(&area, 2).unwrap();
+        s.insert(&mut area, slot, 7, Nid(9), b"README.md", FileType::Regular);
+        let e = s.next(&area, 0, 0).unwrap().unwrap();
+        assert_eq!((e.slot, e.hash, e.ino, e.name), (0, 7, Nid(9), &b"README.md"[..]));
+        assert_eq!(s.next_with_hash(&area, 7, 0, 0).unwrap(), Some(e));
+        assert_eq!(s.next_with_hash(&area, 7, 1, 0).unwrap(), None);
+        assert_eq!(s.next_with_hash(&area, 8, 0, 0).unwrap(), None);
+        assert_eq!(s.find_room(&area, 213), None);
+        s.remove(&mut area, 0, 9);
+        assert!(s.next(&area, 0, 0).unwrap().is_none());
+        assert!(s.is_empty_from(&area, 0));
+    }
+}

@@ -1,0 +1,94 @@
+//! What can be wrong with bytes from a device: which structure, where, and what was expected.
+use std::fmt;
+
+/// The on-disk structures, by the names users know from f2fs-tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Structure {
+    Superblock,
+    Checkpoint,
+    NatBlock,
+    NatJournal,
+    SitBlock,
+    SitJournal,
+    Summary,
+    OrphanBlock,
+    NodeFooter,
+    Inode,
+    DirectNode,
+    IndirectNode,
+    DentryBlock,
+    InlineDentry,
+    Xattr,
+    Acl,
+    Cluster,
+    Symlink,
+    RollForward,
+    Quota,
+    Volume,
+}
+
+impl fmt::Display for Structure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Superblock => "superblock",
+            Self::Checkpoint => "checkpoint pack",
+            Self::NatBlock => "NAT block",
+            Self::NatJournal => "NAT journal",
+            Self::SitBlock => "SIT block",
+            Self::SitJournal => "SIT journal",
+            Self::Summary => "segment summary",
+            Self::OrphanBlock => "orphan block",
+            Self::NodeFooter => "node footer",
+            Self::Inode => "inode",
+            Self::DirectNode => "direct node",
+            Self::IndirectNode => "indirect node",
+            Self::DentryBlock => "dentry block",
+            Self::InlineDentry => "inline directory",
+            Self::Xattr => "extended attributes",
+            Self::Acl => "POSIX ACL",
+            Self::Cluster => "compressed cluster",
+            Self::Symlink => "symbolic link",
+            Self::RollForward => "roll-forward chain",
+            Self::Quota => "quota file",
+            Self::Volume => "volume",
+        })
+    }
+}
+
+/// Damage: structure, place (a block address, nid or segment, as `unit` says), reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("corrupt {what} at {unit} {at}: {why} (found {found}, expected {expected})")]
+pub struct Corrupt {
+    /// Which structure is damaged.
+    pub what: Structure,
+    /// What `at` counts: "block", "nid", "segment".
+    pub unit: &'static str,
+    /// Where it is.
+    pub at: u64,
+    /// The rule that does not hold.
+    pub why: &'static str,
+    /// The value found.
+    pub found: u64,
+    /// The value, or limit, that was expected.
+    pub expected: u64,
+}
+
+impl Corrupt {
+    /// Damage in a block.
+    #[must_use]
+    pub fn block(what: Structure, at: u64, why: &'static str, found: u64, expected: u64) -> Self {
+        Self { what, unit: "block", at, why, found, expected }
+    }
+
+    /// Damage in a node, known by nid.
+    #[must_use]
+    pub fn nid(what: Structure, at: u32, why: &'static str, found: u64, expected: u64) -> Self {
+        Self { what, unit: "nid", at: u64::from(at), why, found, expected }
+    }
+
+    /// Damage in a segment's tables.
+    #[must_use]
+    pub fn seg(what: Structure, at: u32, why: &'static str, found: u64, expected: u64) -> Self {
+        Self { what, unit: "segment", at: u64::from(at), why, found, expected }
+    }
+}

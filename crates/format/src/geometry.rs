@@ -1,0 +1,193 @@
+//! Addresses and sizes of the areas, and the arithmetic between them.
+use crate::superblock::RawSuperblock;
+use crate::{BLOCKS_PER_SEG, BlockAddr, Features, Nid, SegNo};
+
+/// NAT entries in a block.
+pub const NAT_PER_BLOCK: u32 = 455;
+/// SIT entries in a block.
+pub const SIT_PER_BLOCK: u32 = 55;
+
+/// Where everything is. Built from a checked superblock, so no sum overflows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    pub segs_per_sec: u32,
+    pub secs_per_zone: u32,
+    pub section_count: u32,
+    pub segment_count: u32,
+    pub segment_count_sit: u32,
+    pub segment_count_nat: u32,
+    pub segment_count_ssa: u32,
+    pub segment_count_main: u32,
+    pub segment0_blkaddr: u32,
+    pub cp_blkaddr: u32,
+    pub sit_blkaddr: u32,
+    pub nat_blkaddr: u32,
+    pub ssa_blkaddr: u32,
+    pub main_blkaddr: u32,
+    pub cp_payload: u32,
+    pub block_count: u64,
+    /// Whether summaries exist (not on `ro` images).
+    pub has_ssa: bool,
+}
+
+impl Geometry {
+    pub(crate) fn of(sb: &RawSuperblock, features: Features) -> Self {
+        Self {
+            segs_per_sec: sb.segs_per_sec.get(),
+            secs_per_zone: sb.secs_per_zone.get(),
+            section_count: sb.section_count.get(),
+            segment_count: sb.segment_count.get(),
+            segment_count_sit: sb.segment_count_sit.get(),
+            segment_count_nat: sb.segment_count_nat.get(),
+            segment_count_ssa: sb.segment_count_ssa.get(),
+            segment_count_main: sb.segment_count_main.get(),
+            segment0_blkaddr: sb.segment0_blkaddr.get(),
+            cp_blkaddr: sb.cp_blkaddr.get(),
+            sit_blkaddr: sb.sit_blkaddr.get(),
+            nat_blkaddr: sb.nat_blkaddr.get(),
+            ssa_blkaddr: sb.ssa_blkaddr.get(),
+            main_blkaddr: sb.main_blkaddr.get(),
+            cp_payload: sb.cp_payload.get(),
+            block_count: sb.block_count.get(),
+            has_ssa: !features.contains(Features::RO),
+        }
+    }
+
+    /// One past the last main-area block.
+    #[must_use]
+    pub fn main_end(&self) -> u32 {
+        self.main_blkaddr.saturating_add(self.segment_count_main.saturating_mul(BLOCKS_PER_SEG))
+    }
+
+    /// Blocks of the main area.
+    #[must_use]
+    pub fn main_blocks(&self) -> u64 {
+        u64::from(self.segment_count_main) * u64::from(BLOCKS_PER_SEG)
+    }
+
+    /// Whether the address lies in the main area.
+    #[must_use]
+    pub fn in_main(&self, a: BlockAddr) -> bool {
+        a.0 >= self.main_blkaddr && a.0 < self.main_end()
+    }
+
+    /// Segment and offset of a main-area block.
+    #[must_use]
+    pub fn seg_of(&self, a: BlockAddr) -> Option<(SegNo, u32)> {
+        if !self.in_main(a) {
+            return None;
+        }
+        let rel = a.0.saturating_sub(self.main_blkaddr);
+        Some((SegNo(rel / BLOCKS_PER_SEG), rel % BLOCKS_PER_SEG))
+    }
+
+    /// First block of a main segment.
+    #[must_use]
+    pub fn seg_start(&self, s: SegNo) -> BlockAddr {
+        BlockAddr(self.main_blkaddr.saturating_add(s.0.saturating_mul(BLOCKS_PER_SEG)))
+    }
+
+    /// Section of a segment.
+    #[must_use]
+    pub fn sec_of(&self, s: SegNo) -> u32 {
+        s.0.checked_div(self.segs_per_sec).unwrap_or(0)
+    }
+
+    /// First segment of a section.
+    #[must_use]
+    pub fn sec_start(&self, sec: u32) -> SegNo {
+        SegNo(sec.saturating_mul(self.segs_per_sec))
+    }
+
+    /// Blocks in a section.
+    #[must_use]
+    pub fn blocks_per_sec(&self) -> u32 {
+        self.segs_per_sec.saturating_mul(BLOCKS_PER_SEG)
+    }
+
+    /// One past the largest node id.
+    #[must_use]
+    pub fn max_nid(&self) -> u32 {
+        self.nat_blocks().saturating_mul(NAT_PER_BLOCK)
+    }
+
+    /// Whether a nid may belong to a stored node.
+    #[must_use]
+    pub fn nid_ok(&self, n: Nid) -> bool {
+        n.0 >= Nid::ROOT.0 && n.0 < self.max_nid()
+    }
+
+    /// NAT blocks in one copy.
+    #[must_use]
+    pub fn nat_blocks(&self) -> u32 {
+        (self.segment_count_nat / 2).saturating_mul(BLOCKS_PER_SEG)
+    }
+
+    /// Address of NAT block `b`; the copies alternate by segment.
+    #[must_use]
+    pub fn nat_addr(&self, b: u32, second_copy: bool) -> BlockAddr {
+        let copy = if second_copy { BLOCKS_PER_SEG } else { 0 };
+        let rel = (b / 512).saturating_mul(1024).saturating_add(b % 512).saturating_add(copy);
+        BlockAddr(self.nat_blkaddr.saturating_add(rel))
+    }
+
+    /// SIT blocks in use (those that cover main segments).
+    #[must_use]
+    pub fn sit_blocks(&self) -> u32 {
+        self.segment_count_main.div_ceil(SIT_PER_BLOCK)
+    }
+
+    /// Address of SIT block `b`; the second copy is the second half of the area.
+    #[must_use]
+    pub fn sit_addr(&self, b: u32, second_copy: bool) -> BlockAddr {
+        let copy = if second_copy { (self.segment_count_sit / 2).saturating_mul(BLOCKS_PER_SEG) } else { 0 };
+        BlockAddr(self.sit_blkaddr.saturating_add(b).saturating_add(copy))
+    }
+
+    /// Address of a segment's summary block.
+    #[must_use]
+    pub fn ssa_addr(&self, s: SegNo) -> BlockAddr {
+        BlockAddr(self.ssa_blkaddr.saturating_add(s.0))
+    }
+
+    /// First block of checkpoint pack 0 or 1.
+    #[must_use]
+    pub fn pack_addr(&self, pack: usize) -> BlockAddr {
+        BlockAddr(self.cp_blkaddr.saturating_add(if pack == 0 { 0 } else { BLOCKS_PER_SEG }))
+    }
+
+    /// Bytes of the SIT version bitmap.
+    #[must_use]
+    pub fn sit_bitmap_bytes(&self) -> usize {
+        (self.segment_count_sit / 2) as usize * 64
+    }
+
+    /// Bytes of the NAT version bitmap.
+    #[must_use]
+    pub fn nat_bitmap_bytes(&self) -> usize {
+        (self.segment_count_nat / 2) as usize * 64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nat_addresses_alternate_by_segment() {
+        let sb: RawSuperblock = zerocopy::FromZeros::new_zeroed();
+        let geo =
+            Geometry { nat_blkaddr: 1000, segment_count_nat: 6, ..Geometry::of(&sb, Features::empty()) };
+        let expect = [
+            (0, 1000, 1512),
+            (1, 1001, 1513),
+            (511, 1511, 2023),
+            (512, 2024, 2536),
+            (513, 2025, 2537),
+            (1535, 3559, 4071),
+        ];
+        for (b, first, second) in expect {
+            assert_eq!((geo.nat_addr(b, false).0, geo.nat_addr(b, true).0), (first, second), "NAT block {b}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The F2FS on-disk format: plain types, checked at compile time.
+//!
+//! Nothing here does I/O. Raw structures mirror the bytes; a `parse` or `check` step turns them into values that the
+//! rest of the program may trust. Every function is total: any bytes give a value or a [`Corrupt`], never a panic.
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+pub mod addr;
+pub mod bits;
+pub mod block;
+pub mod checkpoint;
+pub mod dentry;
+pub mod error;
+pub mod features;
+pub mod geometry;
+pub mod inode;
+pub mod nat;
+pub mod node;
+pub mod orphan;
+pub mod quota;
+pub mod rdev;
+pub mod sit;
+pub mod summary;
+pub mod superblock;
+pub mod xattr;
+
+pub use addr::{BlockAddr, Ino, Nid, SegNo};
+pub use block::{BLOCK_SIZE, Block};
+pub use error::{Corrupt, Structure};
+pub use features::Features;
+pub use geometry::Geometry;
+pub use segno_codec::{crc, name_hash};
+
+/// F2FS magic; also the seed of most checksums.
+pub const F2FS_MAGIC: u32 = 0xF2F5_2010;
+/// Blocks in a segment, fixed by the format.
+pub const BLOCKS_PER_SEG: u32 = 512;
+/// Slots in a direct node and nids in an indirect node.
+pub const ADDRS_PER_BLOCK: u32 = 1018;
+/// Longest file name in bytes.
+pub const NAME_MAX: usize = 255;

@@ -1,0 +1,66 @@
+//! NAT: where each node block lives.
+use crate::geometry::NAT_PER_BLOCK;
+use crate::{BlockAddr, Ino, Nid};
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Most entries of the NAT journal.
+pub const NAT_JOURNAL_MAX: usize = 38;
+
+/// `struct f2fs_nat_entry`, 9 bytes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub struct RawNatEntry {
+    pub version: u8,
+    pub ino: U32,
+    pub block_addr: U32,
+}
+const _: () = assert!(size_of::<RawNatEntry>() == 9);
+
+impl RawNatEntry {
+    /// Owner of the node.
+    #[must_use]
+    pub fn owner(&self) -> Ino {
+        Nid(self.ino.get())
+    }
+    /// Place of the node.
+    #[must_use]
+    pub fn addr(&self) -> BlockAddr {
+        BlockAddr(self.block_addr.get())
+    }
+}
+
+/// A NAT block.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawNatBlock {
+    pub entries: [RawNatEntry; NAT_PER_BLOCK as usize],
+    pub pad: u8,
+}
+const _: () = assert!(size_of::<RawNatBlock>() == 4096);
+
+/// A journal entry: which nid, and its NAT entry.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawNatJournalEntry {
+    pub nid: U32,
+    pub entry: RawNatEntry,
+}
+
+/// The NAT journal area of the hot data summary, 507 bytes.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawNatJournal {
+    pub count: U16,
+    pub entries: [RawNatJournalEntry; NAT_JOURNAL_MAX],
+    pub reserved: [u8; 11],
+}
+const _: () = assert!(size_of::<RawNatJournal>() == crate::summary::JOURNAL_BYTES);
+
+/// NAT block and entry of a nid.
+#[must_use]
+pub fn nat_index(n: Nid) -> (u32, usize) {
+    (n.0 / NAT_PER_BLOCK, (n.0 % NAT_PER_BLOCK) as usize)
+}

@@ -1,0 +1,115 @@
+//! SIT: which blocks of a segment are valid, what kind it is, how old.
+use crate::{Corrupt, SegNo, Structure, bits};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Most entries of the SIT journal.
+pub const SIT_JOURNAL_MAX: usize = 6;
+/// Bytes of a valid map.
+pub const SIT_MAP_BYTES: usize = 64;
+
+/// The six logs, numbered as in the SIT type and the checkpoint's `alloc_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum LogType {
+    HotData = 0,
+    WarmData = 1,
+    ColdData = 2,
+    HotNode = 3,
+    WarmNode = 4,
+    ColdNode = 5,
+}
+
+impl LogType {
+    /// All logs in numeric order.
+    pub const ALL: [Self; 6] =
+        [Self::HotData, Self::WarmData, Self::ColdData, Self::HotNode, Self::WarmNode, Self::ColdNode];
+
+    /// The log of a stored number.
+    #[must_use]
+    pub fn from_disk(v: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(v)).copied()
+    }
+    /// Whether its blocks are nodes.
+    #[must_use]
+    pub fn is_node(self) -> bool {
+        self >= Self::HotNode
+    }
+    /// As an index.
+    #[must_use]
+    pub fn idx(self) -> usize {
+        self as usize
+    }
+}
+
+/// `struct f2fs_sit_entry`, 74 bytes.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawSitEntry {
+    pub vblocks: U16,
+    pub valid_map: [u8; SIT_MAP_BYTES],
+    pub mtime: U64,
+}
+const _: () = assert!(size_of::<RawSitEntry>() == 74);
+
+impl RawSitEntry {
+    /// An entry from its parts.
+    #[must_use]
+    pub fn new(log: LogType, valid: u16, map: &[u8; SIT_MAP_BYTES], mtime: u64) -> Self {
+        Self {
+            vblocks: U16::new((log as u16) << 10 | (valid & 0x3ff)),
+            valid_map: *map,
+            mtime: U64::new(mtime),
+        }
+    }
+    /// Valid blocks, as stored.
+    #[must_use]
+    pub fn valid(&self) -> u16 {
+        self.vblocks.get() & 0x3ff
+    }
+    /// Checks count, map and type.
+    pub fn parse(&self, seg: SegNo) -> Result<LogType, Corrupt> {
+        let pop = bits::popcount(&self.valid_map);
+        if pop != u32::from(self.valid()) {
+            return Err(Corrupt::seg(
+                Structure::SitBlock,
+                seg.0,
+                "valid block count differs from the bitmap",
+                self.valid().into(),
+                pop.into(),
+            ));
+        }
+        let t = self.vblocks.get() >> 10;
+        u8::try_from(t)
+            .ok()
+            .and_then(LogType::from_disk)
+            .ok_or_else(|| Corrupt::seg(Structure::SitBlock, seg.0, "segment type", t.into(), 5))
+    }
+}
+
+/// A SIT block.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawSitBlock {
+    pub entries: [RawSitEntry; 55],
+    pub pad: [u8; 26],
+}
+const _: () = assert!(size_of::<RawSitBlock>() == 4096);
+
+/// A journal entry: which segment, and its SIT entry.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawSitJournalEntry {
+    pub segno: U32,
+    pub entry: RawSitEntry,
+}
+
+/// The SIT journal area of the cold data summary, 507 bytes.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawSitJournal {
+    pub count: U16,
+    pub entries: [RawSitJournalEntry; SIT_JOURNAL_MAX],
+    pub reserved: [u8; 37],
+}
+const _: () = assert!(size_of::<RawSitJournal>() == crate::summary::JOURNAL_BYTES);

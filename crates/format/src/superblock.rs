@@ -1,0 +1,310 @@
+//! The superblock: raw bytes and the checks after which its numbers may be trusted.
+use crate::{BLOCK_SIZE, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, crc};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// Byte offset of the superblock inside blocks 0 and 1.
+pub const SUPERBLOCK_OFFSET: usize = 1024;
+/// Most segments a volume may have (16 TiB).
+pub const MAX_SEGMENTS: u32 = 8_388_608;
+/// Most devices in a volume.
+pub const MAX_DEVICES: usize = 8;
+/// Extensions in the list, cold and hot together.
+pub const MAX_EXTENSIONS: u32 = 64;
+/// Offset of the crc, and what `checksum_offset` holds when the feature is on.
+pub const SB_CRC_OFFSET: u32 = 3068;
+
+/// One member device (`struct f2fs_device`).
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawDevice {
+    pub path: [u8; 64],
+    pub total_segments: U32,
+}
+
+/// `struct f2fs_super_block`, 3072 bytes.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawSuperblock {
+    pub magic: U32,
+    pub major_ver: U16,
+    pub minor_ver: U16,
+    pub log_sectorsize: U32,
+    pub log_sectors_per_block: U32,
+
+    pub log_blocksize: U32,
+    pub log_blocks_per_seg: U32,
+    pub segs_per_sec: U32,
+    pub secs_per_zone: U32,
+
+    pub checksum_offset: U32,
+    pub block_count: U64,
+    pub section_count: U32,
+
+    pub segment_count: U32,
+    pub segment_count_ckpt: U32,
+    pub segment_count_sit: U32,
+    pub segment_count_nat: U32,
+
+    pub segment_count_ssa: U32,
+    pub segment_count_main: U32,
+    pub segment0_blkaddr: U32,
+    pub cp_blkaddr: U32,
+
+    pub sit_blkaddr: U32,
+    pub nat_blkaddr: U32,
+    pub ssa_blkaddr: U32,
+    pub main_blkaddr: U32,
+
+    pub root_ino: U32,
+    pub node_ino: U32,
+    pub meta_ino: U32,
+    pub uuid: [u8; 16],
+    pub volume_name: [U16; 512],
+
+    pub extension_count: U32,
+    pub extension_list: [[u8; 8]; 64],
+    pub cp_payload: U32,
+    pub version: [u8; 256],
+    pub init_version: [u8; 256],
+
+    pub feature: U32,
+    pub encryption_level: u8,
+    pub encrypt_pw_salt: [u8; 16],
+    pub devs: [RawDevice; MAX_DEVICES],
+    pub qf_ino: [U32; 3],
+    pub hot_ext_count: u8,
+    pub s_encoding: U16,
+    pub s_encoding_flags: U16,
+    pub s_stop_reason: [u8; 32],
+    pub s_errors: [u8; 16],
+    pub reserved: [u8; 258],
+    pub crc: U32,
+}
+const _: () = assert!(size_of::<RawSuperblock>() == 3072);
+const _: () = assert!(std::mem::offset_of!(RawSuperblock, volume_name) == 124);
+const _: () = assert!(std::mem::offset_of!(RawSuperblock, feature) == 2180);
+const _: () = assert!(std::mem::offset_of!(RawSuperblock, devs) == 2201);
+const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_errors) == 2794);
+const _: () = assert!(std::mem::offset_of!(RawSuperblock, crc) == 3068);
+
+/// A member device as the volume sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Path recorded when the volume was formatted; it may have to be remapped.
+    pub path: String,
+    /// Segments on it.
+    pub total_segments: u32,
+}
+
+/// A superblock that passed every check.
+#[derive(Clone)]
+pub struct Superblock {
+    /// The bytes, for writing back.
+    pub raw: RawSuperblock,
+    /// Addresses and sizes derived from it.
+    pub geo: Geometry,
+    /// Feature bits.
+    pub features: Features,
+    /// Members of a multi-device volume; empty for a single device.
+    pub devices: Vec<Device>,
+}
+
+impl RawSuperblock {
+    /// The superblock inside block 0 or 1.
+    #[must_use]
+    pub fn from_block(block: &[u8; BLOCK_SIZE]) -> Self {
+        let bytes = block.get(SUPERBLOCK_OFFSET..).unwrap_or_default();
+        Self::read_from_prefix(bytes).map_or_else(|_| zerocopy::FromZeros::new_zeroed(), |(sb, _)| sb)
+    }
+
+    /// Puts the superblock into block 0 or 1 and leaves the other bytes alone.
+    pub fn store(&self, block: &mut [u8; BLOCK_SIZE]) {
+        if let Some(dst) = block.get_mut(SUPERBLOCK_OFFSET..) {
+            // The structure is 3072 bytes and so is the room: checked at compile time above.
+            let _fits = self.write_to(dst);
+        }
+    }
+
+    /// Recomputes the crc when the feature is on.
+    pub fn seal(&mut self) {
+        if Features::from_bits_retain(self.feature.get()).contains(Features::SB_CHKSUM) {
+            self.crc = U32::new(self.checksum());
+        }
+    }
+
+    /// The crc over everything before the crc field.
+    #[must_use]
+    pub fn checksum(&self) -> u32 {
+        let bytes = self.as_bytes();
+        crc(F2FS_MAGIC, bytes.get(..SB_CRC_OFFSET as usize).unwrap_or_default())
+    }
+
+    /// Checks everything the kernel checks; `copy` is the block the bytes came from.
+    pub fn parse(&self, copy: u64) -> Result<Superblock, Corrupt> {
+        let bad = |why, found: u32, expected: u32| {
+            Err(Corrupt::block(Structure::Superblock, copy, why, found.into(), expected.into()))
+        };
+        let same = |why, found: u32, expected: u32| {
+            if found == expected { Ok(()) } else { bad(why, found, expected) }
+        };
+        let within = |why, found: u32, min: u32, max: u32| {
+            if found < min {
+                bad(why, found, min)
+            } else if found > max {
+                bad(why, found, max)
+            } else {
+                Ok(())
+            }
+        };
+        same("magic number", self.magic.get(), F2FS_MAGIC)?;
+        let features = Features::from_bits_retain(self.feature.get());
+        if features.contains(Features::SB_CHKSUM) {
+            same("checksum offset", self.checksum_offset.get(), SB_CRC_OFFSET)?;
+            same("checksum", self.crc.get(), self.checksum())?;
+        }
+        same("log_blocksize", self.log_blocksize.get(), 12)?;
+        same("log_blocks_per_seg", self.log_blocks_per_seg.get(), 9)?;
+        within("log_sectorsize", self.log_sectorsize.get(), 9, 12)?;
+        same(
+            "log_sectors_per_block",
+            self.log_sectors_per_block.get(),
+            12u32.saturating_sub(self.log_sectorsize.get()),
+        )?;
+        let (segs, main) = (self.segment_count.get(), self.segment_count_main.get());
+        let (spz, sps, secs) = (self.secs_per_zone.get(), self.segs_per_sec.get(), self.section_count.get());
+        within("segment_count", segs, 9, MAX_SEGMENTS)?;
+        within("section_count", secs, 1, main)?;
+        within("segs_per_sec", sps, 1, segs)?;
+        same("segment_count_main", main, secs.saturating_mul(sps))?;
+        within("section_count against segment_count", secs, 1, segs.checked_div(sps).unwrap_or(0))?;
+        let by_blocks = u32::try_from(self.block_count.get() / 512).unwrap_or(u32::MAX);
+        within("segment_count against block_count", segs, 9, by_blocks)?;
+        within("secs_per_zone", spz, 1, secs)?;
+        within("extension_count", self.extension_count.get(), 0, MAX_EXTENSIONS)?;
+        within(
+            "extension counts",
+            self.extension_count.get().saturating_add(self.hot_ext_count.into()),
+            0,
+            MAX_EXTENSIONS,
+        )?;
+        within("cp_payload", self.cp_payload.get(), 0, 512 - 2 - 6 - 1)?;
+        same("node_ino", self.node_ino.get(), 1)?;
+        same("meta_ino", self.meta_ino.get(), 2)?;
+        same("root_ino", self.root_ino.get(), 3)?;
+        let devices = self.devices();
+        if !devices.is_empty() {
+            let sum = devices.iter().fold(0u32, |s, d| s.saturating_add(d.total_segments));
+            same("sum of the devices' segments", sum, segs)?;
+        }
+        self.check_areas(copy)?;
+        Ok(Superblock { raw: *self, geo: Geometry::of(self, features), features, devices })
+    }
+
+    fn check_areas(&self, copy: u64) -> Result<(), Corrupt> {
+        let same = |why, found: u32, expected: Option<u32>| match expected {
+            Some(e) if e == found => Ok(()),
+            e => Err(Corrupt::block(
+                Structure::Superblock,
+                copy,
+                why,
+                found.into(),
+                e.map_or(u64::MAX, u64::from),
+            )),
+        };
+        let after =
+            |start: &U32, segs: &U32| segs.get().checked_mul(512).and_then(|n| start.get().checked_add(n));
+        same("cp_blkaddr", self.cp_blkaddr.get(), Some(self.segment0_blkaddr.get()))?;
+        same("segment_count_ckpt", self.segment_count_ckpt.get(), Some(2))?;
+        same("sit_blkaddr", self.sit_blkaddr.get(), after(&self.cp_blkaddr, &self.segment_count_ckpt))?;
+        same("nat_blkaddr", self.nat_blkaddr.get(), after(&self.sit_blkaddr, &self.segment_count_sit))?;
+        same("ssa_blkaddr", self.ssa_blkaddr.get(), after(&self.nat_blkaddr, &self.segment_count_nat))?;
+        same("main_blkaddr", self.main_blkaddr.get(), after(&self.ssa_blkaddr, &self.segment_count_ssa))?;
+        let main_end = after(&self.main_blkaddr, &self.segment_count_main);
+        let seg_end = after(&self.segment0_blkaddr, &self.segment_count);
+        if main_end.is_none() || main_end > seg_end {
+            same("end of the main area", main_end.unwrap_or(u32::MAX), seg_end)?;
+        }
+        let even = |why, n: &U32| same(why, n.get() % 2, Some(0));
+        even("segment_count_sit is odd", &self.segment_count_sit)?;
+        even("segment_count_nat is odd", &self.segment_count_nat)?;
+        if self.segment_count_nat.get() == 0 || self.segment_count_sit.get() == 0 {
+            return same("empty SIT or NAT area", 0, Some(2));
+        }
+        let sit_entries = u64::from(self.segment_count_sit.get() / 2) * 512 * 55;
+        if sit_entries < u64::from(self.segment_count_main.get()) {
+            return same(
+                "SIT area too small",
+                self.segment_count_sit.get(),
+                Some(self.segment_count_main.get()),
+            );
+        }
+        let ro = Features::from_bits_retain(self.feature.get()).contains(Features::RO);
+        let packed = Features::from_bits_retain(self.feature.get()).contains(Features::PACKED_SSA);
+        if !ro
+            && !packed
+            && u64::from(self.segment_count_ssa.get()) * 512 < u64::from(self.segment_count_main.get())
+        {
+            return same(
+                "SSA area too small",
+                self.segment_count_ssa.get(),
+                Some(self.segment_count_main.get()),
+            );
+        }
+        Ok(())
+    }
+
+    fn devices(&self) -> Vec<Device> {
+        self.devs
+            .iter()
+            .take_while(|d| d.path.first().is_some_and(|&b| b != 0))
+            .map(|d| Device {
+                path: String::from_utf8_lossy(d.path.split(|&b| b == 0).next().unwrap_or_default())
+                    .into_owned(),
+                total_segments: d.total_segments.get(),
+            })
+            .collect()
+    }
+}
+
+impl Superblock {
+    /// The volume label.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let units = self.raw.volume_name.iter().map(|u| u.get()).take_while(|&u| u != 0);
+        char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    }
+
+    /// Seed of inode checksums.
+    #[must_use]
+    pub fn inode_checksum_seed(&self) -> u32 {
+        crc(u32::MAX, &self.raw.uuid)
+    }
+
+    /// Extensions whose files are cold (`hot` false) or hot.
+    #[must_use]
+    pub fn extensions(&self, hot: bool) -> Vec<Vec<u8>> {
+        let cold = self.raw.extension_count.get() as usize;
+        let (skip, take) = if hot { (cold, self.raw.hot_ext_count as usize) } else { (0, cold) };
+        let text = |e: &[u8; 8]| e.iter().copied().take_while(|&b| b != 0).collect::<Vec<u8>>();
+        self.raw.extension_list.iter().skip(skip).take(take).map(text).filter(|e| !e.is_empty()).collect()
+    }
+
+    /// Inode numbers of the quota files in use: user, group, project.
+    #[must_use]
+    pub fn quota_inos(&self) -> [Option<u32>; 3] {
+        self.raw.qf_ino.map(|q| (q.get() != 0).then_some(q.get()))
+    }
+}
+
+impl std::fmt::Debug for Superblock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Superblock")
+            .field("geo", &self.geo)
+            .field("features", &self.features)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where the superblock copies are.
+pub const SUPERBLOCK_COPIES: [BlockAddr; 2] = [BlockAddr(0), BlockAddr(1)];
