@@ -1,0 +1,65 @@
+//! Why a device or volume cannot be opened, and what to do about it.
+use segno_format::Corrupt;
+use std::io;
+use std::path::PathBuf;
+
+/// A failure to open, create or join devices.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    #[error("{path} is in use by another process (mounted?)")]
+    InUse { path: String },
+    #[error("{path} cannot be written ({source}); open it read-only or change its permissions")]
+    ReadOnly { path: String, source: io::Error },
+    #[error("{path} exists already; choose another name, or force it to be overwritten")]
+    Exists { path: String },
+    #[error("{path} is neither a regular file nor a block device")]
+    NotStorage { path: String },
+    #[error("{path} is a block device; its size cannot be chosen")]
+    FixedSize { path: String },
+    #[error("{path} does not support direct I/O; open it buffered")]
+    NoDirect { path: String },
+    #[error("cannot {action} {path}: {source}")]
+    Io { action: &'static str, path: String, source: io::Error },
+    #[error(
+        "{path} holds {blocks} blocks where the volume needs {needed}; it is truncated or not the right device"
+    )]
+    TooSmall { path: String, blocks: u64, needed: u64 },
+    #[error("{path} holds no usable superblock (copy 0: {copy0}; copy 1: {copy1})")]
+    NoSuperblock { path: String, copy0: Box<Corrupt>, copy1: Box<Corrupt> },
+    #[error("no device was named")]
+    NoPath,
+    #[error(
+        "the volume on {path} has {expected} devices but {given} paths were given; name all of them, in order"
+    )]
+    MemberCount { path: String, expected: usize, given: usize },
+    #[error(
+        "device {index} of the volume: {source}; if it has moved, name the paths of all devices, in order"
+    )]
+    Member { index: usize, source: Box<DeviceError> },
+}
+
+impl DeviceError {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io { action, path: path.into().display().to_string(), source }
+    }
+
+    fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::InUse { .. } => io::ErrorKind::ResourceBusy,
+            Self::ReadOnly { source, .. } | Self::Io { source, .. } => source.kind(),
+            Self::Exists { .. } => io::ErrorKind::AlreadyExists,
+            Self::NotStorage { .. } | Self::FixedSize { .. } | Self::MemberCount { .. } | Self::NoPath => {
+                io::ErrorKind::InvalidInput
+            }
+            Self::NoDirect { .. } => io::ErrorKind::Unsupported,
+            Self::TooSmall { .. } | Self::NoSuperblock { .. } => io::ErrorKind::InvalidData,
+            Self::Member { source, .. } => source.kind(),
+        }
+    }
+}
+
+impl From<DeviceError> for io::Error {
+    fn from(e: DeviceError) -> Self {
+        Self::new(e.kind(), e)
+    }
+}

@@ -1,0 +1,308 @@
+//! Image files and block devices, through the page cache or past it.
+use crate::probe::{Probe, StorageKind, kind, probe_file};
+use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom, fallocate, flock, seek};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+use segno_format::{BLOCK_SIZE, Block};
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use zerocopy::IntoBytes;
+
+/// Most buffers the kernel takes in one call.
+const IOV_MAX: usize = 1024;
+
+static ZEROS: Block = Block([0; BLOCK_SIZE]);
+
+/// How to open a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Refuse writes; several readers may share an image file.
+    pub read_only: bool,
+    /// Go past the page cache (`O_DIRECT`).
+    pub direct: bool,
+}
+
+/// An image file or block device, held exclusively until dropped.
+#[derive(Debug)]
+pub struct FileDevice {
+    file: File,
+    probe: Probe,
+    read_only: bool,
+    direct: bool,
+    discard_refused: AtomicBool,
+    dsync_refused: AtomicBool,
+}
+
+impl FileDevice {
+    /// Opens and locks what is there; the size is fixed from now on.
+    pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
+        let path = path.as_ref();
+        let mut flags = OFlags::empty();
+        flags.set(OFlags::DIRECT, options.direct);
+        // On a block device O_EXCL without O_CREAT means: fail when it is mounted or otherwise claimed.
+        flags.set(OFlags::EXCL, kind(path)? == StorageKind::BlockDevice);
+        let file = File::options()
+            .read(true)
+            .write(!options.read_only)
+            .custom_flags(flags.bits().cast_signed())
+            .open(path)
+            .map_err(|e| open_error(path, options, e))?;
+        let probe = probe_file(path, &file)?;
+        match probe.kind {
+            StorageKind::Regular => lock(path, &file, options.read_only)?,
+            StorageKind::BlockDevice => check_protection(path, &file, options.read_only)?,
+        }
+        Ok(Self::new(file, probe, options))
+    }
+
+    /// Makes a sparse image file of `bytes`; with `force` an existing one loses its contents unless it is in use.
+    pub fn create(path: impl AsRef<Path>, bytes: u64, force: bool) -> Result<Self, DeviceError> {
+        let path = path.as_ref();
+        let existed = path.exists();
+        if existed && kind(path)? == StorageKind::BlockDevice {
+            return Err(DeviceError::FixedSize { path: path.display().to_string() });
+        }
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .create_new(!force)
+            .truncate(false)
+            .open(path)
+            .map_err(|e| create_error(path, e))?;
+        // Emptied only under the lock: somebody may have it mounted.
+        lock(path, &file, false)?;
+        if let Err(e) = file.set_len(0).and_then(|()| file.set_len(bytes)) {
+            if !existed {
+                // Best effort: what matters to the caller is why the size was refused.
+                let _left_behind = std::fs::remove_file(path);
+            }
+            return Err(DeviceError::io("set the size of", path, e));
+        }
+        let probe = probe_file(path, &file)?;
+        Ok(Self::new(file, probe, OpenOptions::default()))
+    }
+
+    fn new(file: File, probe: Probe, options: OpenOptions) -> Self {
+        let (discard_refused, dsync_refused) = (AtomicBool::new(false), AtomicBool::new(false));
+        let OpenOptions { read_only, direct } = options;
+        Self { file, probe, read_only, direct, discard_refused, dsync_refused }
+    }
+
+    /// What this device is.
+    #[must_use]
+    pub fn probe(&self) -> Probe {
+        self.probe
+    }
+
+    fn check_write(&self, addr: u64, count: u64) -> io::Result<()> {
+        bounds::check(self.block_count(), addr, count)?;
+        bounds::check_writable(self.read_only)
+    }
+
+    fn write_gathered(&self, addr: u64, blocks: &[&Block], flags: ReadWriteFlags) -> io::Result<()> {
+        let mut offset = byte_offset(addr);
+        if self.direct {
+            for batch in blocks.chunks(IOV_MAX) {
+                let copy = aligned::copy_of(batch);
+                offset = write_slices(&self.file, &mut [IoSlice::new(copy.as_bytes())], offset, flags)?;
+            }
+            return Ok(());
+        }
+        for batch in blocks.chunks(IOV_MAX) {
+            let mut slices: Vec<IoSlice<'_>> = batch.iter().map(|b| IoSlice::new(&b.0)).collect();
+            offset = write_slices(&self.file, &mut slices, offset, flags)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a part of an image file has no storage yet.
+    fn has_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
+        let hole = seek(&self.file, SeekFrom::Hole(offset))?;
+        Ok(hole < offset.saturating_add(len))
+    }
+
+    fn discard_bytes(&self, offset: u64, len: u64) -> io::Result<()> {
+        match self.probe.kind {
+            StorageKind::Regular => {
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                Ok(fallocate(&self.file, flags, offset, len)?)
+            }
+            StorageKind::BlockDevice => ioctl::blkdiscard(&self.file, offset, len),
+        }
+    }
+}
+
+impl BlockDevice for FileDevice {
+    fn block_count(&self) -> u64 {
+        self.probe.bytes / BLOCK_SIZE as u64
+    }
+
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        bounds::check(self.block_count(), addr, into.len() as u64)?;
+        if !self.direct {
+            return self.file.read_exact_at(into.as_mut_bytes(), byte_offset(addr));
+        }
+        let mut offset = byte_offset(addr);
+        for part in into.chunks_mut(IOV_MAX) {
+            let mut copy = aligned::zeroed(part.len());
+            self.file.read_exact_at(copy.as_mut_bytes(), offset)?;
+            part.as_mut_bytes().copy_from_slice(copy.as_bytes());
+            offset = offset.saturating_add(copy.as_bytes().len() as u64);
+        }
+        Ok(())
+    }
+
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.check_write(addr, blocks.len() as u64)?;
+        self.write_gathered(addr, blocks, ReadWriteFlags::empty())
+    }
+
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.check_write(addr, blocks.len() as u64)?;
+        if !self.dsync_refused.load(Ordering::Relaxed) {
+            match self.write_gathered(addr, blocks, ReadWriteFlags::DSYNC) {
+                Err(e) if unsupported(&e) => self.dsync_refused.store(true, Ordering::Relaxed),
+                done => return done,
+            }
+        }
+        self.write_gathered(addr, blocks, ReadWriteFlags::empty())?;
+        self.file.sync_data()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        if self.read_only { Ok(()) } else { self.file.sync_data() }
+    }
+
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        self.check_write(addr, count)?;
+        if count == 0 || self.discard_refused.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.discard_bytes(byte_offset(addr), byte_offset(count)) {
+            Err(e) if unsupported(&e) => {
+                self.discard_refused.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
+        self.check_write(addr, count)?;
+        if self.probe.kind != StorageKind::Regular || !self.has_hole(byte_offset(addr), byte_offset(count))? {
+            return Ok(());
+        }
+        let zeros = vec![&ZEROS; usize::try_from(count).unwrap_or(0)];
+        self.write_gathered(addr, &zeros, ReadWriteFlags::empty())
+    }
+
+    fn read_only(&self) -> bool {
+        self.read_only
+    }
+}
+
+/// Bytes of so many blocks; callers have checked the blocks against a size that was counted in bytes.
+fn byte_offset(blocks: u64) -> u64 {
+    blocks.saturating_mul(BLOCK_SIZE as u64)
+}
+
+/// Writes all slices and returns the offset after them.
+fn write_slices(
+    file: &File,
+    mut slices: &mut [IoSlice<'_>],
+    mut offset: u64,
+    flags: ReadWriteFlags,
+) -> io::Result<u64> {
+    while !slices.is_empty() {
+        match pwritev2(file, slices, offset, flags) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                offset = offset.saturating_add(n as u64);
+                IoSlice::advance_slices(&mut slices, n);
+            }
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(offset)
+}
+
+fn unsupported(e: &io::Error) -> bool {
+    // EOPNOTSUPP: this file or device cannot; ENOSYS: this kernel cannot.
+    matches!(Errno::from_io_error(e), Some(Errno::OPNOTSUPP | Errno::NOSYS))
+}
+
+fn lock(path: &Path, file: &File, shared: bool) -> Result<(), DeviceError> {
+    let operation =
+        if shared { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
+    match flock(file, operation) {
+        Ok(()) => Ok(()),
+        Err(Errno::WOULDBLOCK) => Err(DeviceError::InUse { path: path.display().to_string() }),
+        Err(e) => Err(DeviceError::io("lock", path, e.into())),
+    }
+}
+
+fn check_protection(path: &Path, file: &File, read_only: bool) -> Result<(), DeviceError> {
+    let protected = ioctl::blkroget(file).map_err(|e| DeviceError::io("query", path, e))?;
+    if protected && !read_only {
+        let source = io::ErrorKind::ReadOnlyFilesystem.into();
+        return Err(DeviceError::ReadOnly { path: path.display().to_string(), source });
+    }
+    Ok(())
+}
+
+fn open_error(path: &Path, options: OpenOptions, e: io::Error) -> DeviceError {
+    let name = || path.display().to_string();
+    match Errno::from_io_error(&e) {
+        Some(Errno::BUSY) => DeviceError::InUse { path: name() },
+        Some(Errno::INVAL) if options.direct => DeviceError::NoDirect { path: name() },
+        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) if !options.read_only => {
+            DeviceError::ReadOnly { path: name(), source: e }
+        }
+        _ => DeviceError::io("open", path, e),
+    }
+}
+
+fn create_error(path: &Path, e: io::Error) -> DeviceError {
+    match e.kind() {
+        io::ErrorKind::AlreadyExists => DeviceError::Exists { path: path.display().to_string() },
+        _ => DeviceError::io("create", path, e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_open_says_what_to_do() {
+        let refused =
+            |options, errno: Errno| open_error(Path::new("disk"), options, errno.into()).to_string();
+        let (write, read) = (OpenOptions::default(), OpenOptions { read_only: true, direct: false });
+        for errno in [Errno::ACCESS, Errno::ROFS, Errno::PERM] {
+            assert!(refused(write, errno).starts_with("disk cannot be written"), "{errno}");
+            assert!(refused(read, errno).starts_with("cannot open disk"), "{errno}");
+        }
+        assert_eq!(refused(write, Errno::BUSY), "disk is in use by another process (mounted?)");
+        let direct = OpenOptions { direct: true, ..write };
+        assert_eq!(refused(direct, Errno::INVAL), "disk does not support direct I/O; open it buffered");
+    }
+
+    #[test]
+    fn refused_features_are_remembered_and_done_without() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = FileDevice::create(dir.path().join("image"), 4 * BLOCK_SIZE as u64, false).unwrap();
+        device.dsync_refused.store(true, Ordering::Relaxed);
+        device.discard_refused.store(true, Ordering::Relaxed);
+        let block = Block([3; BLOCK_SIZE]);
+        device.write_fua(1, &[&block]).unwrap();
+        device.discard(1, 1).unwrap();
+        let mut back = [Block::zeroed()];
+        device.read(1, &mut back).unwrap();
+        assert_eq!(back[0].0, block.0);
+    }
+}

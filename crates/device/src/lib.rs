@@ -1,0 +1,104 @@
+//! Everything reaches storage through [`BlockDevice`]: image files, block devices, memory, several of them joined, and
+//! the wrappers that record, cut, fail and count.
+#![deny(unsafe_code)]
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod aligned;
+mod bounds;
+mod count;
+mod crash;
+mod error;
+mod fault;
+mod file;
+mod ioctl;
+mod memory;
+mod multi;
+mod probe;
+mod record;
+mod rng;
+#[cfg(test)]
+mod test_blocks;
+mod volume;
+
+pub use count::{CountDevice, Counts};
+pub use crash::{CrashChoice, CrashLog, CrashPlan, CrashState, CrashStates, Kept};
+pub use error::DeviceError;
+pub use fault::{Fault, FaultCall, FaultDevice, FaultError};
+pub use file::{FileDevice, OpenOptions};
+pub use memory::{MemDevice, Snapshot};
+pub use multi::MultiDevice;
+pub use probe::{Probe, StorageKind, probe};
+pub use record::{Event, RecordDevice};
+pub use volume::open_volume;
+
+/// A device of 4 KiB blocks, shared by threads. Addresses count blocks from its start.
+///
+/// A write is durable when a [`BlockDevice::flush`] that started after it returned has returned, or when it was made
+/// with [`BlockDevice::write_fua`]. Until then a power cut may keep any subset of the writes, each in part.
+///
+/// Any access that is not wholly inside the device is refused with [`std::io::ErrorKind::InvalidInput`] and changes
+/// nothing.
+pub trait BlockDevice: Send + Sync {
+    /// Number of 4 KiB blocks.
+    fn block_count(&self) -> u64;
+
+    /// Reads consecutive blocks.
+    fn read(&self, addr: u64, into: &mut [segno_format::Block]) -> std::io::Result<()>;
+
+    /// Writes consecutive blocks, gathered from wherever they are.
+    fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()>;
+
+    /// Like [`BlockDevice::write`], durable on return; it does not cover earlier writes.
+    fn write_fua(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()>;
+
+    /// Makes every write that returned before this call durable.
+    ///
+    /// After an error those writes may be lost for good, even if a later flush succeeds.
+    fn flush(&self) -> std::io::Result<()>;
+
+    /// Tells the device that blocks hold nothing of value; they may read as anything afterwards.
+    fn discard(&self, addr: u64, count: u64) -> std::io::Result<()>;
+
+    /// Announces durable writes to blocks that hold nothing of value; they may read as zeros afterwards. An image file
+    /// gets its storage now and not at each flush, which then need not commit the allocation as well.
+    fn prepare(&self, _addr: u64, _count: u64) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether writes are refused.
+    fn read_only(&self) -> bool;
+}
+
+macro_rules! forward_to_pointee {
+    ($($pointer:ident),*) => {$(
+        impl<T: BlockDevice + ?Sized> BlockDevice for $pointer<T> {
+            fn block_count(&self) -> u64 {
+                (**self).block_count()
+            }
+            fn read(&self, addr: u64, into: &mut [segno_format::Block]) -> std::io::Result<()> {
+                (**self).read(addr, into)
+            }
+            fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
+                (**self).write(addr, blocks)
+            }
+            fn write_fua(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
+                (**self).write_fua(addr, blocks)
+            }
+            fn flush(&self) -> std::io::Result<()> {
+                (**self).flush()
+            }
+            fn discard(&self, addr: u64, count: u64) -> std::io::Result<()> {
+                (**self).discard(addr, count)
+            }
+            fn prepare(&self, addr: u64, count: u64) -> std::io::Result<()> {
+                (**self).prepare(addr, count)
+            }
+            fn read_only(&self) -> bool {
+                (**self).read_only()
+            }
+        }
+    )*};
+}
+use std::sync::Arc;
+forward_to_pointee!(Arc, Box);

@@ -1,0 +1,282 @@
+//! A sparse device in memory, with snapshots that share their blocks.
+use crate::{BlockDevice, bounds};
+use parking_lot::RwLock;
+use segno_format::{BLOCK_SIZE, Block};
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The bytes of one block, shared between devices, snapshots and logs until somebody writes.
+// Not an `Arc<Block>`: the alignment of `Block` would make each one 8 KiB.
+pub(crate) type SharedBlock = Arc<[u8; BLOCK_SIZE]>;
+
+/// Blocks in a chunk, the unit that a snapshot's first write copies the pointers of.
+const CHUNK: u64 = 64;
+/// Locks; consecutive chunks go to different ones.
+const SHARDS: u64 = 16;
+
+static ZEROS: [u8; BLOCK_SIZE] = [0; BLOCK_SIZE];
+
+/// A run of blocks; `None` reads as zeros.
+type Chunk = [Option<SharedBlock>; CHUNK as usize];
+/// The chunks of one shard that hold anything.
+type Chunks = HashMap<u64, Arc<Chunk>>;
+
+/// A device in memory. Costs what was written to it and is not zero, whatever its size.
+#[derive(Debug)]
+pub struct MemDevice {
+    block_count: u64,
+    shards: Box<[RwLock<Arc<Chunks>>]>,
+}
+
+/// The contents of a [`MemDevice`] at one moment. Taking, cloning and opening one copies no blocks.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    block_count: u64,
+    shards: Box<[Arc<Chunks>]>,
+}
+
+impl Snapshot {
+    /// Number of 4 KiB blocks.
+    #[must_use]
+    pub fn block_count(&self) -> u64 {
+        self.block_count
+    }
+}
+
+impl MemDevice {
+    /// A device of zeros.
+    #[must_use]
+    pub fn new(block_count: u64) -> Self {
+        Self { block_count, shards: (0..SHARDS).map(|_| RwLock::default()).collect() }
+    }
+
+    /// The contents now. Writes that run at the same time may be in it in part.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let shards = self.shards.iter().map(|s| Arc::clone(&s.read())).collect();
+        Snapshot { block_count: self.block_count, shards }
+    }
+
+    /// A device that starts with the snapshot's contents and goes its own way.
+    #[must_use]
+    pub fn from_snapshot(snapshot: &Snapshot) -> Self {
+        let shards = snapshot.shards.iter().map(|s| RwLock::new(Arc::clone(s))).collect();
+        Self { block_count: snapshot.block_count, shards }
+    }
+
+    fn shard(&self, chunk: u64) -> Option<&RwLock<Arc<Chunks>>> {
+        self.shards.get((chunk % SHARDS) as usize)
+    }
+
+    /// Calls `change` on each chunk that the blocks lie in, with the part of the chunk and of the blocks.
+    fn update(
+        &self,
+        addr: u64,
+        count: u64,
+        mut change: impl FnMut(&mut [Option<SharedBlock>], Range<usize>),
+    ) {
+        for run in runs(addr, count) {
+            let Some(shard) = self.shard(run.chunk) else { continue };
+            let mut shard = shard.write();
+            let chunk = Arc::make_mut(&mut shard)
+                .entry(run.chunk)
+                .or_insert_with(|| Arc::new([const { None }; CHUNK as usize]));
+            change(Arc::make_mut(chunk).get_mut(run.within).unwrap_or_default(), run.of_whole);
+        }
+    }
+
+    /// Stores a block without copying it. The address is inside the device.
+    pub(crate) fn store_shared(&self, addr: u64, block: &SharedBlock) {
+        self.update(addr, 1, |slots, _| slots.fill(Some(Arc::clone(block))));
+    }
+
+    /// The bytes of one block; zeros beyond the end.
+    pub(crate) fn load(&self, addr: u64) -> [u8; BLOCK_SIZE] {
+        let chunk = self.shard(addr / CHUNK).and_then(|s| s.read().get(&(addr / CHUNK)).cloned());
+        let slot = chunk.as_ref().and_then(|c| c.get((addr % CHUNK) as usize));
+        slot.and_then(Option::as_deref).copied().unwrap_or(ZEROS)
+    }
+
+    /// Removes chunks that are discarded whole; a huge range costs no more than what the device holds.
+    fn remove_chunks(&self, chunks: Range<u64>) {
+        let held: u64 = self.shards.iter().map(|s| s.read().len() as u64).sum();
+        if chunks.end.saturating_sub(chunks.start) <= held {
+            for chunk in chunks {
+                if let Some(shard) = self.shard(chunk).filter(|s| s.read().contains_key(&chunk)) {
+                    Arc::make_mut(&mut shard.write()).remove(&chunk);
+                }
+            }
+        } else {
+            for shard in &self.shards {
+                if shard.read().keys().any(|c| chunks.contains(c)) {
+                    Arc::make_mut(&mut shard.write()).retain(|c, _| !chunks.contains(c));
+                }
+            }
+        }
+    }
+}
+
+impl BlockDevice for MemDevice {
+    fn block_count(&self) -> u64 {
+        self.block_count
+    }
+
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        bounds::check(self.block_count, addr, into.len() as u64)?;
+        for run in runs(addr, into.len() as u64) {
+            let into = into.get_mut(run.of_whole).unwrap_or_default();
+            let shard = self.shard(run.chunk).map(RwLock::read);
+            match shard.as_ref().and_then(|s| s.get(&run.chunk)).and_then(|c| c.get(run.within)) {
+                Some(slots) => {
+                    for (block, slot) in into.iter_mut().zip(slots) {
+                        block.0 = *slot.as_deref().unwrap_or(&ZEROS);
+                    }
+                }
+                None => into.iter_mut().for_each(|b| b.0.fill(0)),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        bounds::check(self.block_count, addr, blocks.len() as u64)?;
+        self.update(addr, blocks.len() as u64, |slots, part| {
+            for (slot, block) in slots.iter_mut().zip(blocks.get(part).unwrap_or_default()) {
+                store(slot, &block.0);
+            }
+        });
+        Ok(())
+    }
+
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.write(addr, blocks)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        bounds::check(self.block_count, addr, count)?;
+        let end = addr.saturating_add(count);
+        let whole = addr.div_ceil(CHUNK)..end / CHUNK;
+        if whole.is_empty() {
+            self.update(addr, count, |slots, _| slots.fill(None));
+        } else {
+            let (head_end, tail) = (whole.start.saturating_mul(CHUNK), whole.end.saturating_mul(CHUNK));
+            self.update(addr, head_end.saturating_sub(addr), |slots, _| slots.fill(None));
+            self.update(tail, end.saturating_sub(tail), |slots, _| slots.fill(None));
+            self.remove_chunks(whole);
+        }
+        Ok(())
+    }
+
+    fn read_only(&self) -> bool {
+        false
+    }
+}
+
+/// Puts a block's bytes into its slot; zeros take no memory.
+fn store(slot: &mut Option<SharedBlock>, bytes: &[u8; BLOCK_SIZE]) {
+    if *bytes == ZEROS {
+        *slot = None;
+    } else if let Some(own) = slot.as_mut().and_then(Arc::get_mut) {
+        *own = *bytes;
+    } else {
+        *slot = Some(Arc::new(*bytes));
+    }
+}
+
+/// A run of blocks inside one chunk.
+struct Run {
+    chunk: u64,
+    /// Which blocks of the chunk.
+    within: Range<usize>,
+    /// Which blocks of the whole access.
+    of_whole: Range<usize>,
+}
+
+/// Splits an access at chunk boundaries.
+fn runs(addr: u64, count: u64) -> impl Iterator<Item = Run> {
+    let end = addr.saturating_add(count);
+    let mut at = addr;
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let chunk = at / CHUNK;
+        let run_end = chunk.saturating_add(1).saturating_mul(CHUNK).min(end);
+        let first = (at % CHUNK) as usize;
+        let len = run_end.saturating_sub(at) as usize;
+        let of_whole = (at.saturating_sub(addr)) as usize;
+        at = run_end;
+        Some(Run { chunk, within: first..first + len, of_whole: of_whole..of_whole + len })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_blocks::{block, read, write};
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_huge_sparse_device_costs_what_is_written() {
+        let blocks = 1 << 30;
+        let device = MemDevice::new(blocks);
+        for addr in [0, 63, 64, blocks - 1] {
+            write(&device, addr, &[7]);
+            assert_eq!(read(&device, addr, 1), [7]);
+        }
+        assert_eq!(read(&device, blocks - 2, 2), [0, 7]);
+        device.discard(1, blocks - 2).unwrap();
+        assert_eq!((read(&device, 0, 1), read(&device, 63, 2)), (vec![7], vec![0, 0]));
+        assert_eq!(read(&device, blocks - 1, 1), [7]);
+        let held: usize = device.shards.iter().map(|s| s.read().len()).sum();
+        assert!(held <= 2, "{held} chunks are left");
+    }
+
+    #[test]
+    fn zeros_take_no_memory() {
+        let device = MemDevice::new(64);
+        write(&device, 3, &[1]);
+        write(&device, 3, &[0]);
+        let chunks = device.snapshot().shards[0].clone();
+        assert!(chunks[&0].iter().all(Option::is_none));
+    }
+
+    #[test]
+    fn a_snapshot_and_its_copies_go_their_own_ways() {
+        let device = MemDevice::new(100);
+        write(&device, 10, &[1, 2]);
+        let snapshot = device.snapshot();
+        write(&device, 10, &[3]);
+        device.discard(11, 1).unwrap();
+        let (a, b) = (MemDevice::from_snapshot(&snapshot), MemDevice::from_snapshot(&snapshot));
+        write(&a, 11, &[9]);
+        assert_eq!(read(&device, 10, 2), [3, 0]);
+        assert_eq!(read(&a, 10, 2), [1, 9]);
+        assert_eq!(read(&b, 10, 2), [1, 2]);
+    }
+
+    #[test]
+    fn a_shared_block_is_not_copied_until_written() {
+        let device = MemDevice::new(8);
+        let shared: SharedBlock = Arc::new(block(5).0);
+        device.store_shared(2, &shared);
+        assert_eq!(read(&device, 1, 2), [0, 5]);
+        assert_eq!(Arc::strong_count(&shared), 2);
+        write(&device, 2, &[6]);
+        assert_eq!((shared[0], read(&device, 2, 1)), (5, vec![6]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn behaves_like_an_array(ops in prop::collection::vec((0u8..4, 0u64..400, 0u64..200, 0u8..4), 1..40)) {
+            crate::test_blocks::compare_with_array(&MemDevice::new(400), &ops);
+        }
+    }
+}

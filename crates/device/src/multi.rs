@@ -1,0 +1,296 @@
+//! Several devices that make up one volume, one after the other.
+use crate::{BlockDevice, bounds};
+use parking_lot::Mutex;
+use segno_format::Block;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Devices joined end to end. What a member has beyond its share of the volume is not used.
+pub struct MultiDevice {
+    members: Box<[Member]>,
+    block_count: u64,
+}
+
+struct Member {
+    device: Arc<dyn BlockDevice>,
+    /// First block in the volume, and one past the last.
+    blocks: Range<u64>,
+    /// Set after a write, cleared by the flush that covers it.
+    dirty: AtomicBool,
+    /// Held while flushing: who finds `dirty` cleared by somebody else must wait until that flush is over.
+    flushing: Mutex<()>,
+}
+
+/// A part of an access that lies on one member.
+struct Part<'a> {
+    member: &'a Member,
+    /// Address on the member.
+    addr: u64,
+    /// Which blocks of the access.
+    blocks: Range<usize>,
+}
+
+impl MultiDevice {
+    /// Joins devices, each with the number of blocks it contributes.
+    pub fn new(members: Vec<(Arc<dyn BlockDevice>, u64)>) -> io::Result<Self> {
+        let mut end = 0u64;
+        let mut joined = Vec::with_capacity(members.len());
+        for (index, (device, share)) in members.into_iter().enumerate() {
+            let start = end;
+            end = start.checked_add(share).ok_or_else(|| invalid("the volume is too large".into()))?;
+            if device.block_count() < share {
+                let has = device.block_count();
+                return Err(invalid(format!("device {index} has {has} blocks, the volume needs {share}")));
+            }
+            let (dirty, flushing) = (AtomicBool::new(false), Mutex::new(()));
+            joined.push(Member { device, blocks: start..end, dirty, flushing });
+        }
+        Ok(Self { members: joined.into(), block_count: end })
+    }
+
+    /// The parts of an access, in order. The access must be inside the device.
+    fn parts(&self, addr: u64, count: u64) -> impl Iterator<Item = Part<'_>> {
+        let end = addr.saturating_add(count);
+        let first = self.members.partition_point(|m| m.blocks.end <= addr);
+        self.members.get(first..).unwrap_or_default().iter().map_while(move |member| {
+            let range = addr.max(member.blocks.start)..end.min(member.blocks.end);
+            let from_access = |a: u64| a.saturating_sub(addr) as usize;
+            (member.blocks.start < end).then(|| Part {
+                member,
+                addr: range.start.saturating_sub(member.blocks.start),
+                blocks: from_access(range.start)..from_access(range.end),
+            })
+        })
+    }
+
+    fn write_parts(
+        &self,
+        addr: u64,
+        blocks: &[&Block],
+        write: impl Fn(&Member, u64, &[&Block]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        bounds::check(self.block_count, addr, blocks.len() as u64)?;
+        bounds::check_writable(self.read_only())?;
+        self.parts(addr, blocks.len() as u64)
+            .try_for_each(|part| write(part.member, part.addr, blocks.get(part.blocks).unwrap_or_default()))
+    }
+}
+
+impl Member {
+    /// Writes and marks dirty even on failure: a part may have arrived.
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        let done = self.device.write(addr, blocks);
+        self.dirty.store(true, Ordering::SeqCst);
+        done
+    }
+
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        let done = self.device.discard(addr, count);
+        self.dirty.store(true, Ordering::SeqCst);
+        done
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let _others_wait = self.flushing.lock();
+        if !self.dirty.swap(false, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let done = self.device.flush();
+        if done.is_err() {
+            self.dirty.store(true, Ordering::SeqCst);
+        }
+        done
+    }
+}
+
+impl BlockDevice for MultiDevice {
+    fn block_count(&self) -> u64 {
+        self.block_count
+    }
+
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        bounds::check(self.block_count, addr, into.len() as u64)?;
+        self.parts(addr, into.len() as u64).try_for_each(|part| {
+            part.member.device.read(part.addr, into.get_mut(part.blocks).unwrap_or_default())
+        })
+    }
+
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.write_parts(addr, blocks, Member::write)
+    }
+
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.write_parts(addr, blocks, |member, addr, blocks| member.device.write_fua(addr, blocks))
+    }
+
+    /// Flushes every device written since its last flush, also after one of them has failed.
+    fn flush(&self) -> io::Result<()> {
+        self.members.iter().map(Member::flush).fold(Ok(()), io::Result::and)
+    }
+
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        bounds::check(self.block_count, addr, count)?;
+        bounds::check_writable(self.read_only())?;
+        self.parts(addr, count).try_for_each(|part| part.member.discard(part.addr, part.blocks.len() as u64))
+    }
+
+    fn read_only(&self) -> bool {
+        self.members.iter().any(|m| m.device.read_only())
+    }
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemDevice;
+    use crate::test_blocks::{compare_with_array, gathered, read, write, write_fua};
+    use proptest::prelude::*;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Counts flushes, fails them while told to, and does something during the next one.
+    struct Flushes {
+        inner: MemDevice,
+        count: AtomicUsize,
+        fail: AtomicBool,
+        during: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    }
+
+    impl Flushes {
+        fn new(blocks: u64) -> Arc<Self> {
+            let (count, fail) = (AtomicUsize::new(0), AtomicBool::new(false));
+            Arc::new(Self { inner: MemDevice::new(blocks), count, fail, during: Mutex::new(None) })
+        }
+        fn count(&self) -> usize {
+            self.count.load(Ordering::SeqCst)
+        }
+    }
+
+    impl BlockDevice for Flushes {
+        fn block_count(&self) -> u64 {
+            self.inner.block_count()
+        }
+        fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+            self.inner.read(addr, into)
+        }
+        fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+            self.inner.write(addr, blocks)
+        }
+        fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+            self.inner.write_fua(addr, blocks)
+        }
+        fn flush(&self) -> io::Result<()> {
+            self.count.fetch_add(1, Ordering::SeqCst);
+            if let Some(during) = self.during.lock().take() {
+                during();
+            }
+            if self.fail.load(Ordering::SeqCst) { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
+        }
+        fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+            self.inner.discard(addr, count)
+        }
+        fn read_only(&self) -> bool {
+            false
+        }
+    }
+
+    fn joined(shares: [u64; 3]) -> (Vec<Arc<Flushes>>, MultiDevice) {
+        // Slack after each share shows that it is not used.
+        let members: Vec<_> = shares.iter().map(|&s| Flushes::new(s + 5)).collect();
+        let table = members.iter().zip(shares).map(|(m, s)| (Arc::clone(m) as Arc<dyn BlockDevice>, s));
+        let device = MultiDevice::new(table.collect()).unwrap();
+        (members, device)
+    }
+
+    #[test]
+    fn an_access_is_split_at_the_boundaries() {
+        let (members, device) = joined([4, 2, 3]);
+        assert_eq!(device.block_count(), 9);
+        write(&device, 3, &[1, 2, 3, 4]);
+        assert_eq!(read(&members[0].inner, 3, 2), [1, 0]);
+        assert_eq!(read(&members[1].inner, 0, 3), [2, 3, 0]);
+        assert_eq!(read(&members[2].inner, 0, 2), [4, 0]);
+        assert_eq!(read(&device, 2, 6), [0, 1, 2, 3, 4, 0]);
+        device.discard(4, 3).unwrap();
+        assert_eq!(read(&device, 2, 6), [0, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn only_written_devices_are_flushed() {
+        let (members, device) = joined([4, 4, 4]);
+        let counts = || members.iter().map(|m| m.count()).collect::<Vec<_>>();
+        device.flush().unwrap();
+        assert_eq!(counts(), [0, 0, 0]);
+        write(&device, 5, &[1]);
+        write_fua(&device, 0, &[1]);
+        device.flush().unwrap();
+        assert_eq!(counts(), [0, 1, 0]);
+        device.discard(8, 1).unwrap();
+        device.flush().unwrap();
+        device.flush().unwrap();
+        assert_eq!(counts(), [0, 1, 1]);
+    }
+
+    #[test]
+    fn a_failed_flush_is_tried_again_and_stops_no_other() {
+        let (members, device) = joined([4, 4, 4]);
+        write(&device, 0, &[1; 12]);
+        members[0].fail.store(true, Ordering::SeqCst);
+        device.flush().unwrap_err();
+        assert_eq!(members[2].count(), 1);
+        members[0].fail.store(false, Ordering::SeqCst);
+        device.flush().unwrap();
+        assert_eq!(members.iter().map(|m| m.count()).collect::<Vec<_>>(), [2, 1, 1]);
+    }
+
+    #[test]
+    fn a_flush_waits_for_one_that_runs_already() {
+        let (members, device) = joined([4, 4, 4]);
+        let device = Arc::new(device);
+        write(&*device, 0, &[1]);
+        let (send, second) = std::sync::mpsc::channel();
+        let other = Arc::clone(&device);
+        *members[0].during.lock() = Some(Box::new(move || {
+            let second = std::thread::spawn(move || other.flush().unwrap());
+            for _ in 0..2000 {
+                std::thread::yield_now();
+                assert!(!second.is_finished(), "returned while the block was not durable yet");
+            }
+            send.send(second).unwrap();
+        }));
+        device.flush().unwrap();
+        second.recv().unwrap().join().unwrap();
+        assert_eq!(members[0].count(), 1);
+    }
+
+    #[test]
+    fn a_device_smaller_than_its_share_is_refused() {
+        let small: Arc<dyn BlockDevice> = Arc::new(MemDevice::new(7));
+        assert!(MultiDevice::new(vec![(Arc::clone(&small), 7)]).is_ok());
+        let refused = MultiDevice::new(vec![(small, 8)]).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains("device 0 has 7 blocks"), "{refused}");
+    }
+
+    #[test]
+    fn nothing_is_written_when_the_end_does_not_fit() {
+        let (members, device) = joined([4, 2, 3]);
+        gathered(&[1; 7], |b| device.write(3, b)).unwrap_err();
+        assert_eq!(read(&members[0].inner, 3, 1), [0]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn behaves_like_an_array(
+            shares in [0u64..20, 0u64..20, 1u64..20],
+            ops in prop::collection::vec((0u8..4, 0u64..60, 0u64..40, 0u8..4), 1..20),
+        ) {
+            compare_with_array(&joined(shares).1, &ops);
+        }
+    }
+}

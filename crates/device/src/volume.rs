@@ -1,0 +1,93 @@
+//! Opens all devices of a volume, knowing the path of the first.
+use crate::{BlockDevice, DeviceError, FileDevice, MultiDevice, OpenOptions};
+use segno_format::superblock::{RawSuperblock, Superblock};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Opens the volume whose superblock is on the first path.
+///
+/// Further paths are its other devices, in the order of the superblock's table; with one path alone, they are opened
+/// by the paths in that table. Each must be as large as the superblock says.
+pub fn open_volume(
+    paths: &[impl AsRef<Path>],
+    options: OpenOptions,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    let (first, others) = paths.split_first().ok_or(DeviceError::NoPath)?;
+    let first = first.as_ref();
+    let device = FileDevice::open(first, options)?;
+    let superblock = read_superblock(first, &device)?;
+    let (share, other_shares) = shares(&superblock);
+    check_size(first, &device, share)?;
+    let other_paths = other_paths(first, others, &superblock)?;
+    if other_paths.is_empty() {
+        return Ok(Arc::new(device));
+    }
+    let mut members: Vec<(Arc<dyn BlockDevice>, u64)> = vec![(Arc::new(device), share)];
+    for ((index, path), share) in (1..).zip(&other_paths).zip(other_shares) {
+        let member = open_member(path, options, share)
+            .map_err(|e| DeviceError::Member { index, source: Box::new(e) })?;
+        members.push((Arc::new(member), share));
+    }
+    let joined = MultiDevice::new(members).map_err(|e| DeviceError::io("join the devices of", first, e))?;
+    Ok(Arc::new(joined))
+}
+
+fn open_member(path: &Path, options: OpenOptions, share: u64) -> Result<FileDevice, DeviceError> {
+    let device = FileDevice::open(path, options)?;
+    check_size(path, &device, share)?;
+    Ok(device)
+}
+
+/// Blocks of the first device, and of each other one, that belong to the volume.
+fn shares(superblock: &Superblock) -> (u64, Vec<u64>) {
+    let blocks = |segments: u32| u64::from(segments).saturating_mul(u64::from(BLOCKS_PER_SEG));
+    let (first, others) = match superblock.devices.split_first() {
+        Some((first, others)) => (first.total_segments, others),
+        None => (superblock.geo.segment_count, [].as_slice()),
+    };
+    // Segments are counted from segment 0, which comes after the superblocks.
+    let first = blocks(first).saturating_add(u64::from(superblock.geo.segment0_blkaddr));
+    (first, others.iter().map(|d| blocks(d.total_segments)).collect())
+}
+
+/// Paths of all devices but the first.
+fn other_paths(
+    first: &Path,
+    given: &[impl AsRef<Path>],
+    superblock: &Superblock,
+) -> Result<Vec<PathBuf>, DeviceError> {
+    let recorded = superblock.devices.get(1..).unwrap_or_default();
+    if given.is_empty() {
+        return Ok(recorded.iter().map(|d| PathBuf::from(&d.path)).collect());
+    }
+    if given.len() != recorded.len() {
+        let (expected, given) = (recorded.len().saturating_add(1), given.len().saturating_add(1));
+        return Err(DeviceError::MemberCount { path: first.display().to_string(), expected, given });
+    }
+    Ok(given.iter().map(|p| p.as_ref().to_path_buf()).collect())
+}
+
+fn check_size(path: &Path, device: &FileDevice, needed: u64) -> Result<(), DeviceError> {
+    let blocks = device.block_count();
+    if blocks < needed {
+        return Err(DeviceError::TooSmall { path: path.display().to_string(), blocks, needed });
+    }
+    Ok(())
+}
+
+/// The first copy that passes its checks.
+fn read_superblock(path: &Path, device: &FileDevice) -> Result<Superblock, DeviceError> {
+    let mut copies = [const { Block([0; BLOCK_SIZE]) }; 2];
+    check_size(path, device, copies.len() as u64)?;
+    device.read(0, &mut copies).map_err(|e| DeviceError::io("read", path, e))?;
+    let parse = |block: &Block, copy| RawSuperblock::from_block(&block.0).parse(copy);
+    let [copy0, copy1] = &copies;
+    parse(copy0, 0).or_else(|bad0| {
+        parse(copy1, 1).map_err(|bad1| DeviceError::NoSuperblock {
+            path: path.display().to_string(),
+            copy0: Box::new(bad0),
+            copy1: Box::new(bad1),
+        })
+    })
+}
