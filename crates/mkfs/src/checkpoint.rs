@@ -1,0 +1,212 @@
+//! The first checkpoint, and the empty one that the second will replace.
+use crate::content::Content;
+use crate::{Layout, MkfsOptions};
+use segno_format::bits::{lsb, msb};
+use segno_format::checkpoint::nat_bits_cookie;
+use segno_format::checkpoint::{
+    CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, RawCheckpoint, nat_bits_blocks,
+};
+use segno_format::nat::{RawNatEntry, RawNatJournal, RawNatJournalEntry};
+use segno_format::sit::{LogType, RawSitEntry, RawSitJournal, RawSitJournalEntry, SIT_MAP_BYTES};
+use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock, SummaryType, compact_position};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features, Geometry, Nid, SegNo};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// One summary block for the three data logs, one for each node log.
+const SUMMARY_BLOCKS: u32 = 4;
+
+/// The parts of the checkpoint area.
+pub(crate) struct Packs {
+    /// The first pack, from its first checkpoint block to its last.
+    pub first: Vec<Block>,
+    /// Both checkpoint blocks of the second pack: version 0, so the first one rules.
+    pub second: Block,
+    /// The last blocks of the first pack's segment.
+    pub nat_bits: Vec<Block>,
+}
+
+/// What a checkpoint is made from.
+pub(crate) struct Source<'a> {
+    pub layout: &'a Layout,
+    pub geo: &'a Geometry,
+    pub opts: &'a MkfsOptions,
+    pub content: &'a Content,
+}
+
+impl Source<'_> {
+    pub(crate) fn packs(&self, ver: u32) -> Packs {
+        let mut head = self.checkpoint_block();
+        let (second, _) = sealed(&mut head, 0);
+        let (head, crc) = sealed(&mut head, ver.into());
+        let mut first = vec![head.clone()];
+        first.resize(1 + self.layout.cp_payload as usize, Block::zeroed());
+        first.push(self.compact_summary());
+        first.extend(self.node_summaries());
+        first.push(head);
+        Packs { first, second, nat_bits: nat_bits(self.geo, nat_bits_cookie(ver.into(), crc)) }
+    }
+
+    fn checkpoint_block(&self) -> Block {
+        let mut block = Block::zeroed();
+        let cp = block.view_mut::<RawCheckpoint>();
+        self.put_counts(cp);
+        self.put_logs(cp);
+        cp.ckpt_flags = U32::new(self.flags().bits());
+        cp.cp_pack_start_sum = U32::new(1 + self.layout.cp_payload);
+        cp.cp_pack_total_block_count = U32::new(2 + SUMMARY_BLOCKS + self.layout.cp_payload);
+        cp.sit_ver_bitmap_bytesize = U32::new(self.geo.sit_bitmap_bytes() as u32);
+        cp.nat_ver_bitmap_bytesize = U32::new(self.geo.nat_bitmap_bytes() as u32);
+        // A bitmap that runs on into the payload leaves no room for the checksum at the end of the block.
+        let offset = if self.opts.large_nat_bitmap { CHECKSUM_OFFSET_MIN } else { CHECKSUM_OFFSET_MAX };
+        cp.checksum_offset = U32::new(offset);
+        block
+    }
+
+    fn put_counts(&self, cp: &mut RawCheckpoint) {
+        let (nodes, data) = (self.content.nodes.len(), self.content.data.len());
+        let reserve = &self.layout.reserve;
+        cp.user_block_count = U64::new(reserve.user_block_count);
+        cp.valid_block_count = U64::new((nodes + data) as u64);
+        cp.rsvd_segment_count = U32::new(reserve.rsvd_segment_count);
+        cp.overprov_segment_count = U32::new(reserve.overprov_segment_count);
+        let free = self.layout.segment_count_main.saturating_sub(self.logs().len() as u32);
+        cp.free_segment_count = U32::new(free);
+        cp.valid_node_count = U32::new(nodes as u32);
+        cp.valid_inode_count = U32::new(nodes as u32);
+        cp.next_free_nid = U32::new(self.content.next_free_nid().0);
+    }
+
+    fn put_logs(&self, cp: &mut RawCheckpoint) {
+        cp.cur_node_segno = [U32::new(SegNo::NONE.0); 8];
+        cp.cur_data_segno = [U32::new(SegNo::NONE.0); 8];
+        for log in LogType::ALL {
+            let (segnos, offsets) = if log.is_node() {
+                (&mut cp.cur_node_segno, &mut cp.cur_node_blkoff)
+            } else {
+                (&mut cp.cur_data_segno, &mut cp.cur_data_blkoff)
+            };
+            if let (Some(segno), Some(offset)) =
+                (segnos.get_mut(log.idx() % 3), offsets.get_mut(log.idx() % 3))
+            {
+                *segno = U32::new(self.layout.curseg(log).0);
+                *offset = U16::new(self.valid_blocks(log));
+            }
+        }
+    }
+
+    fn valid_blocks(&self, log: LogType) -> u16 {
+        let blocks = match log {
+            LogType::HotData => self.content.data.len(),
+            LogType::HotNode => self.content.nodes.len(),
+            _ => 0,
+        };
+        // At most five files.
+        blocks as u16
+    }
+
+    fn flags(&self) -> CpFlags {
+        // nat_bits always fit: the largest NAT needs 116 of the segment's 512 blocks, the largest pack 68.
+        let mut flags = CpFlags::UMOUNT | CpFlags::COMPACT_SUM | CpFlags::NAT_BITS;
+        flags.set(CpFlags::TRIMMED, self.opts.discard);
+        flags.set(CpFlags::LARGE_NAT_BITMAP, self.opts.large_nat_bitmap);
+        flags
+    }
+
+    /// The logs in use, in the order in which mkfs.f2fs lists them in the SIT journal.
+    fn logs(&self) -> &'static [LogType] {
+        use LogType::{ColdData, ColdNode, HotData, HotNode, WarmData, WarmNode};
+        if self.opts.has(Features::RO) {
+            &[HotNode, HotData]
+        } else {
+            &[HotNode, WarmNode, ColdNode, HotData, WarmData, ColdData]
+        }
+    }
+
+    /// NAT journal, SIT journal, then the entries of the only data log that has any.
+    fn compact_summary(&self) -> Block {
+        let mut block = Block::zeroed();
+        put(&mut block, 0, self.nat_journal().as_bytes());
+        put(&mut block, JOURNAL_BYTES, self.sit_journal().as_bytes());
+        for (i, (summary, _)) in self.content.data.iter().enumerate() {
+            put(&mut block, compact_position(i).1, summary.as_bytes());
+        }
+        block
+    }
+
+    fn nat_journal(&self) -> RawNatJournal {
+        let mut journal = RawNatJournal::new_zeroed();
+        let nodes = &self.content.nodes;
+        journal.count = U16::new(nodes.len() as u16);
+        let start = self.layout.curseg_start(LogType::HotNode);
+        for ((i, (nid, _)), dst) in (0u32..).zip(nodes).zip(&mut journal.entries) {
+            *dst = RawNatJournalEntry { nid: U32::new(nid.0), entry: nat_entry(*nid, start.offset(i)) };
+        }
+        journal
+    }
+
+    /// An entry for each log, so that the empty ones have their type too.
+    fn sit_journal(&self) -> RawSitJournal {
+        let mut journal = RawSitJournal::new_zeroed();
+        let logs = self.logs();
+        journal.count = U16::new(logs.len() as u16);
+        for (dst, &log) in journal.entries.iter_mut().zip(logs) {
+            let valid = self.valid_blocks(log);
+            let mut map = [0; SIT_MAP_BYTES];
+            (0..valid.into()).for_each(|i| msb::put(&mut map, i, true));
+            let segno = U32::new(self.layout.curseg(log).0);
+            *dst = RawSitJournalEntry { segno, entry: RawSitEntry::new(log, valid, &map, 0) };
+        }
+        journal
+    }
+
+    fn node_summaries(&self) -> [Block; 3] {
+        let mut blocks = [const { Block([0; BLOCK_SIZE]) }; 3];
+        for block in &mut blocks {
+            *block.view_mut() = RawSummaryBlock::empty(SummaryType::Node);
+        }
+        let [hot, ..] = &mut blocks;
+        let entries = &mut hot.view_mut::<RawSummaryBlock>().entries;
+        for (dst, (nid, _)) in entries.iter_mut().zip(&self.content.nodes) {
+            *dst = RawSummary::node(*nid);
+        }
+        blocks
+    }
+}
+
+/// A copy with a version and its checksum, and that checksum.
+fn sealed(head: &mut Block, ver: u64) -> (Block, u32) {
+    head.view_mut::<RawCheckpoint>().checkpoint_ver = U64::new(ver);
+    let crc = RawCheckpoint::seal(head);
+    (head.clone(), crc)
+}
+
+/// The NAT entry of an inode.
+pub(crate) fn nat_entry(nid: Nid, addr: BlockAddr) -> RawNatEntry {
+    RawNatEntry { version: 0, ino: U32::new(nid.0), block_addr: U32::new(addr.0) }
+}
+
+/// Which NAT blocks are full and which are empty. The inodes are in the journal; only block 0 holds anything.
+fn nat_bits(geo: &Geometry, cookie: u64) -> Vec<Block> {
+    let map_bytes = (geo.nat_blocks() / 8) as usize;
+    let mut bytes = vec![0; nat_bits_blocks(geo) as usize * BLOCK_SIZE];
+    let (head, maps) = bytes.split_at_mut(8);
+    head.copy_from_slice(&cookie.to_le_bytes());
+    if let Some(empty) = maps.get_mut(map_bytes..2 * map_bytes) {
+        empty.fill(0xFF);
+        lsb::put(empty, 0, false);
+    }
+    bytes.chunks(BLOCK_SIZE).map(block_of).collect()
+}
+
+fn block_of(bytes: &[u8]) -> Block {
+    let mut block = Block::zeroed();
+    put(&mut block, 0, bytes);
+    block
+}
+
+fn put(block: &mut Block, at: usize, bytes: &[u8]) {
+    if let Some(dst) = block.0.get_mut(at..at + bytes.len()) {
+        dst.copy_from_slice(bytes);
+    }
+}

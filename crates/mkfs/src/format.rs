@@ -1,0 +1,145 @@
+//! Carries out a layout.
+use crate::checkpoint::{Packs, Source, nat_entry};
+use crate::content::Content;
+use crate::target::Target;
+use crate::{Layout, Member, MkfsError, MkfsOptions, plan, superblock};
+use segno_format::nat::RawNatBlock;
+use segno_format::sit::LogType;
+use segno_format::superblock::SUPERBLOCK_COPIES;
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Geometry, Nid};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What was made.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Where everything is.
+    pub layout: Layout,
+    /// The volume's id.
+    pub uuid: [u8; 16],
+    /// Version of the first checkpoint.
+    pub checkpoint_ver: u32,
+}
+
+/// Formats a volume on these devices; the first one gets the superblocks. Whatever they held is lost.
+pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsError> {
+    let sizes = sizes(members, opts);
+    let layout = plan(&sizes, opts)?;
+    let (uuid, checkpoint_ver) = (uuid(opts)?, checkpoint_ver(opts)?);
+    let paths: Vec<&str> = members.iter().map(|m| m.path.as_str()).collect();
+    let content = Content::build(&layout, opts, &uuid, timestamp(opts));
+    let sb = superblock::build(&layout, opts, uuid, &paths, &content)?;
+    let packs = Source { layout: &layout, geo: &sb.geo, opts, content: &content }.packs(checkpoint_ver);
+
+    let target = Target::new(members, &sizes, &layout)?;
+    target.wipe_superblocks()?;
+    if opts.discard {
+        target.discard()?;
+    }
+    target.clear_signatures()?;
+    clear_tables(&target, &sb.geo)?;
+    // A stale node block here could be taken for the start of a roll-forward chain.
+    let warm_node = u64::from(layout.curseg_start(LogType::WarmNode).0);
+    target.clear(warm_node..warm_node + 1)?;
+    write_nat(&target, &sb.geo)?;
+    write_content(&target, &layout, &content)?;
+    write_packs(&target, &sb.geo, &packs)?;
+    target.flush("flushing everything but the superblocks")?;
+    write_superblocks(&target, &sb.raw)?;
+    Ok(Report { layout, uuid, checkpoint_ver })
+}
+
+fn sizes(members: &[Member], opts: &MkfsOptions) -> Vec<u64> {
+    let mut sizes: Vec<u64> = members.iter().map(|m| m.device.block_count()).collect();
+    if let (Some(first), Some(limit)) = (sizes.first_mut(), opts.blocks) {
+        *first = limit.min(*first);
+    }
+    sizes
+}
+
+/// The first copies of SIT and NAT must be zeros; the second ones are written whole before they are read.
+fn clear_tables(target: &Target<'_>, geo: &Geometry) -> Result<(), MkfsError> {
+    let range = |start: BlockAddr, blocks: u32| start.0.into()..u64::from(start.0) + u64::from(blocks);
+    target.clear(range(geo.sit_addr(0, false), geo.segment_count_sit / 2 * BLOCKS_PER_SEG))?;
+    for block in (0..geo.nat_blocks()).step_by(BLOCKS_PER_SEG as usize) {
+        target.clear(range(geo.nat_addr(block, false), BLOCKS_PER_SEG))?;
+    }
+    Ok(())
+}
+
+/// The two virtual inodes are marked as in use with an address that no node can have.
+fn write_nat(target: &Target<'_>, geo: &Geometry) -> Result<(), MkfsError> {
+    let mut block = Block::zeroed();
+    for (entry, nid) in
+        block.view_mut::<RawNatBlock>().entries.iter_mut().zip([Nid::NONE, Nid::NODE, Nid::META]).skip(1)
+    {
+        *entry = nat_entry(nid, BlockAddr(1));
+    }
+    target.write(geo.nat_addr(0, false), "writing the NAT", [&block])
+}
+
+fn write_content(target: &Target<'_>, layout: &Layout, content: &Content) -> Result<(), MkfsError> {
+    let nodes = content.nodes.iter().map(|(_, block)| block);
+    target.write(layout.curseg_start(LogType::HotNode), "writing the first inodes", nodes)?;
+    let data = content.data.iter().map(|(_, block)| block);
+    target.write(layout.curseg_start(LogType::HotData), "writing the first directories", data)
+}
+
+fn write_packs(target: &Target<'_>, geo: &Geometry, packs: &Packs) -> Result<(), MkfsError> {
+    let doing = "writing the checkpoint";
+    let (first, second) = (geo.pack_addr(0), geo.pack_addr(1));
+    target.write(second, doing, [&packs.second])?;
+    target.write(second.offset(packs.first.len().saturating_sub(1) as u32), doing, [&packs.second])?;
+    let nat_bits = BLOCKS_PER_SEG.saturating_sub(packs.nat_bits.len() as u32);
+    target.write(first.offset(nat_bits), doing, &packs.nat_bits)?;
+    target.write(first, doing, &packs.first)
+}
+
+fn write_superblocks(
+    target: &Target<'_>,
+    raw: &segno_format::superblock::RawSuperblock,
+) -> Result<(), MkfsError> {
+    let mut block = Block::zeroed();
+    raw.store(&mut block.0);
+    for copy in SUPERBLOCK_COPIES {
+        target.write(copy, "writing the superblocks", [&block])?;
+    }
+    target.flush("flushing the superblocks")
+}
+
+fn uuid(opts: &MkfsOptions) -> Result<[u8; 16], MkfsError> {
+    if let Some(uuid) = opts.uuid {
+        return Ok(uuid);
+    }
+    let mut uuid: [u8; 16] = random()?;
+    // A random (version 4) UUID says so in these bits.
+    let [_, _, _, _, _, _, version, _, variant, ..] = &mut uuid;
+    *version = *version & 0x0F | 0x40;
+    *variant = *variant & 0x3F | 0x80;
+    Ok(uuid)
+}
+
+/// Random, so that blocks of an earlier volume do not look like they follow this checkpoint; odd, hence not 0.
+fn checkpoint_ver(opts: &MkfsOptions) -> Result<u32, MkfsError> {
+    match opts.checkpoint_ver {
+        Some(ver) => Ok(ver),
+        None => Ok(u32::from_le_bytes(random()?) | 1),
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], MkfsError> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|r| !r.is_empty()) {
+        match rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()) {
+            Ok(done) => filled += done,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(MkfsError::Random(e.into())),
+        }
+    }
+    Ok(bytes)
+}
+
+fn timestamp(opts: &MkfsOptions) -> u64 {
+    // A clock before 1970 is as good as none.
+    opts.timestamp.unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()))
+}

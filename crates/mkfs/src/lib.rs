@@ -1,0 +1,33 @@
+//! Formats an F2FS volume, with the geometry and the defaults of `mkfs.f2fs`.
+//!
+//! [`plan()`] is pure arithmetic: device sizes and options give a [`Layout`]. [`format()`] carries a layout out. It wipes the
+//! old superblocks first and writes the new ones last, so that a format that was cut off leaves nothing to mount.
+//! [`probe()`] tells what a device seems to hold already; refusing to overwrite it is the caller's decision.
+//!
+//! The volumes are those of mkfs.f2fs 1.15, byte for byte, except where 1.15 is wrong:
+//! segments that fill no zone are not counted as free, every device holds whole zones, casefold always records an
+//! encoding, project quota gets its quota files, quota files find owners other than 0, and the NAT block does not repeat
+//! what the NAT journal says. Zoned devices, device aliases and packed summaries are refused.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod checkpoint;
+mod content;
+mod cursegs;
+mod error;
+mod format;
+mod layout;
+mod options;
+mod probe;
+mod quota;
+mod reserve;
+mod superblock;
+mod target;
+
+pub use error::MkfsError;
+pub use format::{Report, format};
+pub use layout::{Layout, plan};
+pub use options::{CasefoldFlags, MkfsOptions};
+pub use probe::probe;
+pub use reserve::Reserve;
+pub use target::Member;

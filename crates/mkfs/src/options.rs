@@ -1,0 +1,248 @@
+//! What a caller can choose, and the choices that `mkfs.f2fs` refuses.
+use crate::MkfsError;
+use segno_format::Features;
+use segno_format::superblock::{MAX_EXTENSIONS, MAX_SEGMENTS};
+
+/// UTF-16 units of a label.
+const LABEL_UNITS: usize = 512;
+/// Bytes of an extension.
+const EXTENSION_LEN: usize = 8;
+
+const COLD_EXTENSIONS: &[&str] = &[
+    "mp", "wm", "og", "jp", "avi", "m4v", "m4p", "mkv", "mov", "webm", "wav", "m4a", "3gp", "opus", "flac",
+    "gif", "png", "svg", "webp", "jar", "deb", "iso", "gz", "xz", "zst", "pdf", "pyc", "ttc", "ttf", "exe",
+    "apk", "cnt", "exo", "odex", "vdex", "so",
+];
+const HOT_EXTENSIONS: &[&str] = &["db", "vmdk", "vdi", "qcow2"];
+
+/// Features that live in the extra attributes of an inode.
+const NEED_EXTRA_ATTR: Features = Features::PRJQUOTA
+    .union(Features::INODE_CHKSUM)
+    .union(Features::FLEXIBLE_INLINE_XATTR)
+    .union(Features::INODE_CRTIME)
+    .union(Features::COMPRESSION);
+
+/// Features that a formatter may be asked for.
+const SUPPORTED: Features = NEED_EXTRA_ATTR
+    .union(Features::ENCRYPT)
+    .union(Features::EXTRA_ATTR)
+    .union(Features::QUOTA_INO)
+    .union(Features::LOST_FOUND)
+    .union(Features::VERITY)
+    .union(Features::SB_CHKSUM)
+    .union(Features::CASEFOLD)
+    .union(Features::RO);
+
+/// `s_encoding_flags`, for volumes with the casefold feature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CasefoldFlags {
+    /// Refuse names that are not valid UTF-8.
+    pub strict: bool,
+    /// Never fall back to a linear search when a hash does not match.
+    pub hash_only: bool,
+}
+
+impl CasefoldFlags {
+    pub(crate) fn bits(self) -> u16 {
+        u16::from(self.strict) | u16::from(self.hash_only) << 1
+    }
+}
+
+/// How to format. The default is what `mkfs.f2fs` does without options.
+#[derive(Clone, Debug)]
+pub struct MkfsOptions {
+    /// Volume label, at most 512 UTF-16 units.
+    pub label: String,
+    /// Features to switch on.
+    pub features: Features,
+    /// Share of the main area kept from users; the best one for the size when `None`.
+    pub overprovision_percent: Option<f64>,
+    /// Segments in a section.
+    pub segs_per_sec: u32,
+    /// Sections in a zone.
+    pub secs_per_zone: u32,
+    /// Keep the NAT version bitmap behind the checkpoint, for many more nodes on large volumes.
+    pub large_nat_bitmap: bool,
+    /// Use only the first blocks of the first device.
+    pub blocks: Option<u64>,
+    /// Byte at which the first device starts on its disk, so that zones can be aligned there.
+    pub partition_start: u64,
+    /// Sector size recorded in the superblock.
+    pub sector_size: u32,
+    /// Uid and gid of the root directory.
+    pub root_owner: (u32, u32),
+    /// File name extensions whose data is seldom rewritten.
+    pub cold_extensions: Vec<String>,
+    /// File name extensions whose data is often rewritten.
+    pub hot_extensions: Vec<String>,
+    /// How casefolded names are treated.
+    pub casefold: CasefoldFlags,
+    /// Discard the devices first.
+    pub discard: bool,
+    /// Volume id; random when `None`.
+    pub uuid: Option<[u8; 16]>,
+    /// Version of the first checkpoint; random when `None`.
+    pub checkpoint_ver: Option<u32>,
+    /// Seconds since 1970 for the time stamps; now when `None`.
+    pub timestamp: Option<u64>,
+}
+
+impl Default for MkfsOptions {
+    fn default() -> Self {
+        let owned = |list: &[&str]| list.iter().map(|&e| e.to_owned()).collect();
+        Self {
+            label: String::new(),
+            features: Features::empty(),
+            overprovision_percent: None,
+            segs_per_sec: 1,
+            secs_per_zone: 1,
+            large_nat_bitmap: false,
+            blocks: None,
+            partition_start: 0,
+            sector_size: 512,
+            root_owner: (0, 0),
+            cold_extensions: owned(COLD_EXTENSIONS),
+            hot_extensions: owned(HOT_EXTENSIONS),
+            casefold: CasefoldFlags::default(),
+            discard: true,
+            uuid: None,
+            checkpoint_ver: None,
+            timestamp: None,
+        }
+    }
+}
+
+impl MkfsOptions {
+    /// Segments in a zone.
+    pub(crate) fn segs_per_zone(&self) -> u32 {
+        self.segs_per_sec.saturating_mul(self.secs_per_zone)
+    }
+
+    /// The features asked for and those that come with them: project quota is kept in a quota file.
+    pub(crate) fn all_features(&self) -> Features {
+        let mut all = self.features;
+        all.set(Features::QUOTA_INO, all.intersects(Features::QUOTA_INO | Features::PRJQUOTA));
+        all
+    }
+
+    pub(crate) fn has(&self, f: Features) -> bool {
+        self.all_features().contains(f)
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), MkfsError> {
+        self.validate_features()?;
+        self.validate_geometry()?;
+        let units = self.label.encode_utf16().count();
+        if units > LABEL_UNITS {
+            return Err(MkfsError::LabelTooLong { units });
+        }
+        if self.checkpoint_ver == Some(0) {
+            return Err(MkfsError::CheckpointVersion);
+        }
+        self.validate_extensions()
+    }
+
+    fn validate_features(&self) -> Result<(), MkfsError> {
+        let unsupported = self.features.difference(SUPPORTED);
+        if !unsupported.is_empty() {
+            return Err(MkfsError::Unsupported { features: unsupported });
+        }
+        let needy = self.features.intersection(NEED_EXTRA_ATTR);
+        if !needy.is_empty() && !self.has(Features::EXTRA_ATTR) {
+            return Err(MkfsError::NeedsExtraAttr { features: needy });
+        }
+        if self.casefold != CasefoldFlags::default() && !self.has(Features::CASEFOLD) {
+            return Err(MkfsError::FlagsWithoutCasefold);
+        }
+        Ok(())
+    }
+
+    fn validate_geometry(&self) -> Result<(), MkfsError> {
+        for (name, value) in
+            [("segments per section", self.segs_per_sec), ("sections per zone", self.secs_per_zone)]
+        {
+            if !(1..=MAX_SEGMENTS).contains(&value) {
+                return Err(MkfsError::OutOfRange {
+                    name,
+                    value: value.into(),
+                    min: 1,
+                    max: MAX_SEGMENTS.into(),
+                });
+            }
+        }
+        if !self.sector_size.is_power_of_two() || !(512..=4096).contains(&self.sector_size) {
+            return Err(MkfsError::SectorSize { bytes: self.sector_size });
+        }
+        match self.overprovision_percent {
+            Some(p) if !(p > 0.0 && p < 100.0) => Err(MkfsError::Overprovision { percent: p }),
+            _ => Ok(()),
+        }
+    }
+
+    fn validate_extensions(&self) -> Result<(), MkfsError> {
+        let count = self.cold_extensions.len().saturating_add(self.hot_extensions.len());
+        if count > MAX_EXTENSIONS as usize {
+            return Err(MkfsError::TooManyExtensions { count });
+        }
+        let bad = |e: &&String| e.is_empty() || e.len() >= EXTENSION_LEN || e.contains('\0');
+        match self.cold_extensions.iter().chain(&self.hot_extensions).find(bad) {
+            Some(e) => Err(MkfsError::Extension { text: e.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(change: impl FnOnce(&mut MkfsOptions)) -> String {
+        let mut opts = MkfsOptions::default();
+        change(&mut opts);
+        opts.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn refusals_name_the_culprit() {
+        let f = |f| move |o: &mut MkfsOptions| o.features = f;
+        assert!(refusal(f(Features::DEVICE_ALIAS)).contains("device_alias: not supported"));
+        assert!(refusal(f(Features::PACKED_SSA)).contains("packed_ssa: not supported"));
+        assert!(refusal(f(Features::BLKZONED)).contains("blkzoned: not supported"));
+        assert!(refusal(f(Features::from_bits_retain(0x8000_0000))).contains("0x80000000"));
+        for name in
+            ["project_quota", "inode_checksum", "flexible_inline_xattr", "inode_crtime", "compression"]
+        {
+            let needs = refusal(f(Features::from_mkfs_name(name).unwrap()));
+            assert!(needs.starts_with(&format!("feature {name} needs extra_attr")), "{needs}");
+        }
+        assert!(refusal(|o| o.casefold.strict = true).contains("casefold"));
+        assert!(refusal(|o| o.label = "\u{1D10B}".repeat(257)).contains("514 UTF-16 units"));
+        assert!(refusal(|o| o.segs_per_sec = 0).contains("segments per section is 0"));
+        assert!(refusal(|o| o.secs_per_zone = u32::MAX).contains("sections per zone"));
+        assert!(refusal(|o| o.sector_size = 513).contains("513"));
+        assert!(refusal(|o| o.sector_size = 8192).contains("8192"));
+        for percent in [0.0, -1.0, 100.0, f64::NAN, f64::INFINITY] {
+            assert!(
+                refusal(|o| o.overprovision_percent = Some(percent)).contains("overprovision"),
+                "{percent}"
+            );
+        }
+        assert!(refusal(|o| o.checkpoint_ver = Some(0)).contains("must not be 0"));
+        for text in ["", "12345678", "a\0b"] {
+            assert!(refusal(|o| o.hot_extensions.push(text.into())).contains("extension"), "{text:?}");
+        }
+        assert!(refusal(|o| o.cold_extensions = vec!["x".into(); 61]).starts_with("65 file extensions"));
+    }
+
+    #[test]
+    fn the_limits_themselves_pass() {
+        let opts = MkfsOptions {
+            label: "\u{1D10B}".repeat(256),
+            cold_extensions: vec!["1234567".into(); 60],
+            features: SUPPORTED,
+            sector_size: 4096,
+            ..MkfsOptions::default()
+        };
+        opts.validate().unwrap();
+    }
+}

@@ -1,0 +1,143 @@
+//! The devices as one range of blocks, and the clearing of old contents.
+use crate::{Layout, MkfsError};
+use segno_device::{BlockDevice, MultiDevice};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Blocks at the start of a device where other file systems, volume managers and partition tables have their marks.
+const SIGNATURE_BLOCKS: u64 = 512;
+/// Blocks looked at in one read.
+const BATCH: u64 = 1024;
+
+static ZERO: Block = Block([0; BLOCK_SIZE]);
+
+/// One device of the new volume.
+pub struct Member {
+    /// Where to write.
+    pub device: Arc<dyn BlockDevice>,
+    /// Its name: recorded in the superblock when there are several devices, and used in messages.
+    pub path: String,
+    /// Whether the whole device reads as zeros, as a fresh image file does. Nothing is cleared then.
+    pub zeroed: bool,
+}
+
+/// The volume to be.
+pub(crate) struct Target<'a> {
+    members: &'a [Member],
+    sizes: &'a [u64],
+    volume: MultiDevice,
+    /// First block of each member in the volume.
+    starts: Vec<u64>,
+}
+
+impl<'a> Target<'a> {
+    pub(crate) fn new(members: &'a [Member], sizes: &'a [u64], layout: &Layout) -> Result<Self, MkfsError> {
+        if let Some(m) = members.iter().find(|m| m.device.read_only()) {
+            return Err(MkfsError::ReadOnly { path: m.path.clone() });
+        }
+        // Segments are counted from segment 0, which comes after the superblocks.
+        let mut lead = u64::from(layout.segment0_blkaddr);
+        let (mut start, mut starts, mut shares) = (0, Vec::new(), Vec::new());
+        for (member, &segments) in members.iter().zip(&layout.device_segments) {
+            let share = u64::from(segments) * u64::from(BLOCKS_PER_SEG) + std::mem::take(&mut lead);
+            starts.push(start);
+            start += share;
+            shares.push((Arc::clone(&member.device), share));
+        }
+        let volume = MultiDevice::new(shares).map_err(|e| io_error(members, "joining the devices", e))?;
+        Ok(Self { members, sizes, volume, starts })
+    }
+
+    /// Makes what was there before unmountable.
+    pub(crate) fn wipe_superblocks(&self) -> Result<(), MkfsError> {
+        if self.zeroed() {
+            return Ok(());
+        }
+        let doing = "wiping the old superblocks";
+        self.on(doing, self.volume.write(0, &[&ZERO; 2]))?;
+        self.on(doing, self.volume.flush())
+    }
+
+    pub(crate) fn discard(&self) -> Result<(), MkfsError> {
+        for (member, &blocks) in self.members.iter().zip(self.sizes).filter(|(m, _)| !m.zeroed) {
+            member.device.discard(0, blocks).map_err(|source| MkfsError::Io {
+                path: member.path.clone(),
+                doing: "discarding (switch it off with -t 0)",
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Removes the marks of other file systems.
+    pub(crate) fn clear_signatures(&self) -> Result<(), MkfsError> {
+        let ends = self.starts.iter().skip(1).copied().chain([self.volume.block_count()]);
+        for (&start, end) in self.starts.iter().zip(ends) {
+            self.clear(start..end.min(start + SIGNATURE_BLOCKS))?;
+        }
+        Ok(())
+    }
+
+    /// Makes blocks read as zeros. They are read first and zeros written only where something is: after a discard most
+    /// devices have nothing there, but few promise it.
+    pub(crate) fn clear(&self, range: Range<u64>) -> Result<(), MkfsError> {
+        if self.zeroed() {
+            return Ok(());
+        }
+        let mut buffer = vec![ZERO.clone(); BATCH.min(range.end.saturating_sub(range.start)) as usize];
+        let mut at = range.start;
+        while at < range.end {
+            let count = BATCH.min(range.end - at);
+            let into = buffer.get_mut(..count as usize).unwrap_or_default();
+            self.on("reading old contents", self.volume.read(at, into))?;
+            self.clear_dirty(at, into)?;
+            at += count;
+        }
+        Ok(())
+    }
+
+    /// Writes zeros over the runs of blocks that are not zero.
+    fn clear_dirty(&self, at: u64, found: &[Block]) -> Result<(), MkfsError> {
+        let mut at = at;
+        for run in found.chunk_by(|a, b| is_zero(a) == is_zero(b)) {
+            if !run.first().is_none_or(is_zero) {
+                self.on("clearing", self.volume.write(at, &vec![&ZERO; run.len()]))?;
+            }
+            at += run.len() as u64;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write<'b>(
+        &self,
+        at: BlockAddr,
+        doing: &'static str,
+        blocks: impl IntoIterator<Item = &'b Block>,
+    ) -> Result<(), MkfsError> {
+        let blocks: Vec<&Block> = blocks.into_iter().collect();
+        self.on(doing, self.volume.write(at.0.into(), &blocks))
+    }
+
+    pub(crate) fn flush(&self, doing: &'static str) -> Result<(), MkfsError> {
+        self.on(doing, self.volume.flush())
+    }
+
+    fn zeroed(&self) -> bool {
+        self.members.iter().all(|m| m.zeroed)
+    }
+
+    fn on<T>(&self, doing: &'static str, result: io::Result<T>) -> Result<T, MkfsError> {
+        result.map_err(|e| io_error(self.members, doing, e))
+    }
+}
+
+fn io_error(members: &[Member], doing: &'static str, source: io::Error) -> MkfsError {
+    let paths: Vec<&str> = members.iter().map(|m| m.path.as_str()).collect();
+    MkfsError::Io { path: paths.join(", "), doing, source }
+}
+
+fn is_zero(block: &Block) -> bool {
+    block.0 == ZERO.0
+}
