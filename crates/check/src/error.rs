@@ -1,0 +1,12 @@
+//! Why a check could not be done at all; damage is not an error but a [`crate::Problem`].
+
+/// The check itself failed (exit code 8 of fsck(8)).
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The device did not deliver a block.
+    #[error("cannot read {count} block(s) at block {addr}: {source}")]
+    Io { addr: u64, count: usize, source: std::io::Error },
+    /// There is no F2FS volume on the device.
+    #[error("not an F2FS volume: neither block 0 nor block 1 carries the magic number")]
+    NotF2fs,
+}

@@ -1,0 +1,73 @@
+//! Read-only check of an F2FS volume: a second opinion that shares no code with the engine.
+//!
+//! [`check`] reads the volume as of its newest checkpoint and reports everything in it that contradicts the format or
+//! itself. What fsync wrote after that checkpoint is counted, not judged. Any bytes are safe input: a structure that
+//! cannot be trusted is reported and left out, and every table is sized by the checked superblock.
+//!
+//! Not judged: contents of files (compressed bytes, verity trees) and write pointers of zoned devices.
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod bitmap;
+mod checkpoint;
+mod curseg;
+mod error;
+mod nat;
+mod nat_bits;
+mod orphan;
+mod pack;
+mod progress;
+mod quota;
+mod reader;
+mod report;
+mod roll_forward;
+mod sit;
+mod ssa;
+mod summary;
+mod superblock;
+mod totals;
+mod volume;
+mod walk;
+
+pub use error::CheckError;
+pub use progress::{Pass, Progress};
+pub use report::{CheckOptions, Kind, Problem, Report, RollForward, Severity, Summary};
+
+use report::Sink;
+use segno_device::BlockDevice;
+use volume::Volume;
+
+/// Checks the volume on a device. `progress` hears about each pass as it starts and while it runs.
+pub fn check(
+    device: &dyn BlockDevice,
+    opts: &CheckOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, CheckError> {
+    let mut sink = Sink::new(opts);
+    let mut summary = Summary::default();
+    let complete = match Volume::load(device, &mut sink, progress)? {
+        Some(volume) => {
+            summary = check_loaded(&volume, &mut sink, progress)?;
+            true
+        }
+        None => false,
+    };
+    Ok(sink.into_report(summary, complete))
+}
+
+fn check_loaded(
+    volume: &Volume<'_>,
+    sink: &mut Sink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Summary, CheckError> {
+    curseg::check(volume, sink);
+    let mut ssa = ssa::Ssa::new(volume);
+    let nodes = nat::check_places(volume, &mut ssa, sink, progress)?;
+    let roll_forward = roll_forward::find(volume, sink)?;
+    let found = walk::run(volume, &mut ssa, &nodes, sink, progress)?;
+    progress(Progress::start(Pass::Totals));
+    totals::check(volume, &found, sink);
+    quota::check(volume, &found.usage, sink)?;
+    Ok(totals::summary(volume, &found, roll_forward))
+}

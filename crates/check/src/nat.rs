@@ -1,0 +1,184 @@
+//! The NAT: place and owner of every node.
+use crate::bitmap::Bitmap;
+use crate::pack::Pack;
+use crate::reader::Reader;
+use crate::report::{Kind, Sink};
+use crate::ssa::{Expected, Ssa};
+use crate::volume::Volume;
+use crate::{CheckError, Pass, Progress};
+use segno_format::geometry::NAT_PER_BLOCK;
+use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
+use segno_format::summary::RawSummary;
+use segno_format::{BlockAddr, Corrupt, Geometry, Nid, Structure};
+use zerocopy::FromZeros;
+
+/// What mkfs stores for the two virtual inodes, which have no block.
+const DUMMY_ADDR: u32 = 1;
+
+pub(crate) struct Nat {
+    /// Only blocks with an entry in use.
+    blocks: Vec<Option<Box<RawNatBlock>>>,
+    /// Entries in use in each block as stored, journal aside: what nat_bits describe.
+    stored_in_use: Vec<u16>,
+    max_nid: u32,
+}
+
+impl Nat {
+    pub fn load(
+        reader: &Reader<'_>,
+        geo: &Geometry,
+        pack: &Pack,
+        journal: &RawNatJournal,
+        sink: &mut Sink,
+    ) -> Result<Self, CheckError> {
+        let count = geo.nat_blocks();
+        let mut blocks = Vec::new();
+        blocks.resize_with(count as usize, || None);
+        let mut stored_in_use = vec![0; count as usize];
+        reader.scan(
+            count,
+            |b| geo.nat_addr(b, pack.nat_copy(b)),
+            |b, block| {
+                let block: &RawNatBlock = block.view();
+                let in_use = block.entries.iter().filter(|e| e.addr() != BlockAddr::NULL).count();
+                if let (Some(slot), Some(n)) = (blocks.get_mut(b as usize), stored_in_use.get_mut(b as usize))
+                {
+                    *slot = Some(Box::new(*block));
+                    *n = in_use as u16;
+                }
+            },
+        )?;
+        let mut nat = Self { blocks, stored_in_use, max_nid: geo.max_nid() };
+        nat.apply(journal, pack, sink);
+        Ok(nat)
+    }
+
+    fn apply(&mut self, journal: &RawNatJournal, pack: &Pack, sink: &mut Sink) {
+        let count = usize::from(journal.count.get());
+        let bad = |why, found: u64, expected: u64| {
+            Corrupt::block(
+                Structure::NatJournal,
+                pack.addr(pack.cp().cp_pack_start_sum.get()),
+                why,
+                found,
+                expected,
+            )
+        };
+        if count > NAT_JOURNAL_MAX {
+            sink.add(Kind::NatJournal, bad("number of entries", count as u64, NAT_JOURNAL_MAX as u64));
+            return;
+        }
+        let mut seen = Vec::new();
+        for e in journal.entries.iter().take(count) {
+            let nid = Nid(e.nid.get());
+            if nid.0 < Nid::ROOT.0 || nid.0 >= self.max_nid {
+                sink.add(Kind::NatJournal, bad("nid out of range", nid.0.into(), self.max_nid.into()));
+            } else if seen.contains(&nid) {
+                sink.add(Kind::NatJournal, bad("second entry for a nid", nid.0.into(), 0));
+            } else {
+                self.put(nid, e.entry);
+                seen.push(nid);
+            }
+        }
+    }
+
+    fn put(&mut self, nid: Nid, entry: RawNatEntry) {
+        let (b, i) = nat_index(nid);
+        if let Some(slot) = self.blocks.get_mut(b as usize) {
+            let block = slot.get_or_insert_with(|| Box::new(RawNatBlock::new_zeroed()));
+            if let Some(e) = block.entries.get_mut(i) {
+                *e = entry;
+            }
+        }
+    }
+
+    /// Entry of a nid whose block has an address; `None` when it is free or out of range.
+    pub fn get(&self, nid: Nid) -> Option<RawNatEntry> {
+        let (b, i) = nat_index(nid);
+        let entry = *self.blocks.get(b as usize)?.as_ref()?.entries.get(i)?;
+        (nid.0 >= Nid::ROOT.0 && entry.addr() != BlockAddr::NULL).then_some(entry)
+    }
+
+    /// All nids in use from the root on, with their entries.
+    pub fn in_use(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
+        self.all().filter(|(nid, e)| nid.0 >= Nid::ROOT.0 && e.addr() != BlockAddr::NULL)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
+        (0u32..).zip(&self.blocks).filter_map(|(b, block)| Some((b, block.as_deref()?))).flat_map(
+            |(b, block)| (b.saturating_mul(NAT_PER_BLOCK)..).map(Nid).zip(block.entries.iter().copied()),
+        )
+    }
+
+    /// Entries in use in a NAT block as stored.
+    pub fn stored_in_use(&self, b: u32) -> u16 {
+        self.stored_in_use.get(b as usize).copied().unwrap_or_default()
+    }
+}
+
+/// Checks the entries and the places they name. Returns the addresses of all nodes, by block of the main area.
+pub(crate) fn check_places(
+    volume: &Volume<'_>,
+    ssa: &mut Ssa<'_>,
+    sink: &mut Sink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Bitmap, CheckError> {
+    check_virtual(volume, sink);
+    let mut places = Bitmap::new(volume.geo.main_blocks());
+    let total = volume.pack.cp().valid_node_count.get().into();
+    for (done, (nid, entry)) in (0u64..).zip(volume.nat.in_use()) {
+        if done.is_multiple_of(4096) {
+            progress(Progress { pass: Pass::Nodes, done, total });
+        }
+        check_owner(volume, nid, &entry, sink);
+        check_place(volume, ssa, nid, &entry, &mut places, sink)?;
+    }
+    Ok(places)
+}
+
+fn check_virtual(volume: &Volume<'_>, sink: &mut Sink) {
+    let expected = [BlockAddr::NULL, BlockAddr(DUMMY_ADDR), BlockAddr(DUMMY_ADDR)];
+    let first = volume.nat.blocks.first().and_then(|b| b.as_deref());
+    for (nid, expected) in (0..).zip(expected) {
+        let found = first.and_then(|b| b.entries.get(nid as usize)).map_or(BlockAddr::NULL, |e| e.addr());
+        if found != expected {
+            let why = "address of a nid without a block";
+            let e = Corrupt::nid(Structure::NatBlock, nid, why, found.0.into(), expected.0.into());
+            sink.add(Kind::NatEntry, e);
+        }
+    }
+}
+
+fn check_owner(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, sink: &mut Sink) {
+    let owner = entry.owner();
+    if volume.nat.get(owner).is_none_or(|e| e.owner() != owner) {
+        let why = "owner is not an inode in use";
+        sink.add(Kind::NatEntry, Corrupt::nid(Structure::NatBlock, nid.0, why, owner.0.into(), nid.0.into()));
+    }
+}
+
+fn check_place(
+    volume: &Volume<'_>,
+    ssa: &mut Ssa<'_>,
+    nid: Nid,
+    entry: &RawNatEntry,
+    places: &mut Bitmap,
+    sink: &mut Sink,
+) -> Result<(), CheckError> {
+    let (addr, ino) = (entry.addr(), entry.owner().0);
+    let bad = |why, found: u64, expected: u64| Corrupt::nid(Structure::NatBlock, nid.0, why, found, expected);
+    let Some((seg, off)) = volume.geo.seg_of(addr) else {
+        let e = bad("address outside the main area", addr.0.into(), volume.geo.main_blkaddr.into());
+        sink.add_for(ino, Kind::NatEntry, e);
+        return Ok(());
+    };
+    if !places.insert((addr.0 - volume.geo.main_blkaddr).into()) {
+        sink.add_for(ino, Kind::NatDuplicate, bad("another nid has the same block", addr.0.into(), 0));
+        return Ok(());
+    }
+    if !volume.sit.is_valid(seg, off) {
+        sink.add_for(ino, Kind::BlockFree, bad("block is free in the SIT", addr.0.into(), 1));
+        return Ok(());
+    }
+    ssa.compare(Expected { addr, ino, owner: RawSummary::node(nid), is_node: true }, sink)
+}

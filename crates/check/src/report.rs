@@ -1,0 +1,299 @@
+//! What a check found.
+use segno_format::{Corrupt, Structure};
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// How to check.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    /// Problems kept in the report; the rest are only counted.
+    pub max_problems: usize,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        Self { max_problems: 1000 }
+    }
+}
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// Worth knowing, but every file system that follows the format copes with it.
+    Warning,
+    /// The volume contradicts the format or itself.
+    Error,
+}
+
+/// Which rule is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// A superblock copy is invalid.
+    Superblock,
+    /// The two superblocks describe different volumes.
+    SuperblockCopies,
+    /// The two superblocks differ in something that a power cut between two writes explains.
+    SuperblockStale,
+    /// The superblock carries error records of a running file system.
+    ErrorRecord,
+    /// The superblock has feature bits that this program does not know.
+    UnknownFeature,
+    /// The volume is longer than its device.
+    DeviceTooSmall,
+    /// No checkpoint pack is valid.
+    NoCheckpoint,
+    /// A number in the checkpoint is impossible.
+    Checkpoint,
+    /// The checkpoint asks for a check or says that the file system stopped.
+    CheckpointFlag,
+    /// A SIT entry is invalid.
+    SitEntry,
+    /// The SIT journal is invalid.
+    SitJournal,
+    /// A NAT entry is invalid.
+    NatEntry,
+    /// The NAT journal is invalid.
+    NatJournal,
+    /// Two node ids have the same block.
+    NatDuplicate,
+    /// nat_bits contradict the NAT.
+    NatBits,
+    /// The list of orphans is invalid, or an inode in it is none.
+    Orphan,
+    /// The position of a log is impossible.
+    Curseg,
+    /// A segment's summary has the wrong type.
+    SummaryType,
+    /// A summary names another owner than the one that refers to the block.
+    SummaryEntry,
+    /// The roll-forward chain runs in a circle.
+    RollForward,
+    /// A node id that is referred to is out of range or has no block.
+    NodeMissing,
+    /// A node is referred to twice.
+    NodeShared,
+    /// A node's footer is not the one of the node that was asked for.
+    NodeFooter,
+    /// A node's cold bit does not fit its inode's type.
+    ColdBit,
+    /// A block address lies outside the main area, or is not allowed in its place.
+    BlockAddress,
+    /// A block in use is free in the SIT.
+    BlockFree,
+    /// A data block lies in a node segment or the reverse.
+    SegmentType,
+    /// A block has two owners.
+    BlockShared,
+    /// A field of an inode is invalid.
+    Inode,
+    /// An inode's checksum is wrong.
+    InodeChecksum,
+    /// i_blocks differs from the blocks found.
+    InodeBlocks,
+    /// i_links differs from the names found.
+    InodeLinks,
+    /// The cached extent differs from the index.
+    InodeExtent,
+    /// The parent recorded for recovery is not the directory that has the name.
+    ParentPointer,
+    /// Inline data contradict their inode.
+    InlineData,
+    /// A symbolic link's target is invalid.
+    Symlink,
+    /// A device file's number is invalid.
+    DeviceNumber,
+    /// A compressed cluster has an impossible shape.
+    Cluster,
+    /// i_compr_blocks differs from the blocks saved.
+    ComprBlocks,
+    /// Extended attributes cannot be parsed.
+    Xattr,
+    /// Bytes that should be zero are not.
+    Padding,
+    /// A directory's slots are damaged.
+    Dentry,
+    /// A name is empty, too long or has forbidden bytes.
+    DentryName,
+    /// A name's hash is wrong.
+    DentryHash,
+    /// The hash of a folded name is not the one that this program computes.
+    FoldedHash,
+    /// An entry lies in a block where no lookup finds it.
+    DentryPlace,
+    /// A name appears twice.
+    DentryDuplicate,
+    /// An entry's type is not its inode's.
+    DentryType,
+    /// `.` or `..` is missing or wrong.
+    DentryDots,
+    /// A node has a NAT entry but nothing refers to it.
+    NodeLost,
+    /// Blocks are valid in the SIT but nothing refers to them.
+    BlockLost,
+    /// A counter in the checkpoint differs from what was found.
+    Counter,
+    /// A quota file contradicts itself or the usage found.
+    Quota,
+}
+
+impl Kind {
+    /// How bad problems of this kind are.
+    #[must_use]
+    pub fn severity(self) -> Severity {
+        match self {
+            Self::SuperblockStale
+            | Self::ErrorRecord
+            | Self::UnknownFeature
+            | Self::CheckpointFlag
+            | Self::ParentPointer
+            | Self::FoldedHash
+            | Self::Padding => Severity::Warning,
+            _ => Severity::Error,
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    pub kind: Kind,
+    pub severity: Severity,
+    /// The damaged structure.
+    #[serde(serialize_with = "by_name")]
+    pub structure: Structure,
+    /// What `at` counts: "block", "nid", "segment".
+    pub unit: &'static str,
+    /// Where it is.
+    pub at: u64,
+    /// The inode it belongs to, where that is known.
+    pub ino: Option<u32>,
+    /// The rule that does not hold.
+    pub why: &'static str,
+    pub found: u64,
+    pub expected: u64,
+}
+
+fn by_name<S: Serializer>(structure: &Structure, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(structure)
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {} {}", self.structure, self.unit, self.at)?;
+        if let Some(ino) = self.ino.filter(|&i| self.unit != "nid" || self.at != u64::from(i)) {
+            write!(f, ", inode {ino}")?;
+        }
+        write!(f, ": {} (found {}, expected {})", self.why, self.found, self.expected)
+    }
+}
+
+/// What fsync wrote after the checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RollForward {
+    /// Node blocks in the chain.
+    pub nodes: u64,
+    /// Those marked by fsync; 0 means that recovery has nothing to do.
+    pub fsynced: u64,
+}
+
+/// What the volume holds, as counted by the check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Version of the checkpoint that was checked.
+    pub checkpoint_ver: u64,
+    /// Pack it was read from: 1 or 2.
+    pub pack: u8,
+    /// Whether it was written by a clean unmount.
+    pub clean_unmount: bool,
+    pub inodes: u64,
+    pub dirs: u64,
+    pub files: u64,
+    pub symlinks: u64,
+    pub special_files: u64,
+    pub orphans: u64,
+    pub nodes: u64,
+    /// Data blocks with a place.
+    pub data_blocks: u64,
+    /// Slots that are counted without a place (`NEW_ADDR`, `COMPRESS_ADDR`).
+    pub reserved_blocks: u64,
+    pub free_segments: u64,
+    pub main_segments: u64,
+    pub roll_forward: RollForward,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The first problems found, as many as [`CheckOptions::max_problems`].
+    pub problems: Vec<Problem>,
+    /// All errors, also those not kept.
+    pub errors: u64,
+    /// All warnings, also those not kept.
+    pub warnings: u64,
+    /// False when the superblock or checkpoint was too damaged to look further.
+    pub complete: bool,
+    pub summary: Summary,
+}
+
+impl Report {
+    /// Whether no error was found; warnings do not count.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.errors == 0
+    }
+
+    /// Whether a problem of that kind was kept.
+    #[must_use]
+    pub fn has(&self, kind: Kind) -> bool {
+        self.problems.iter().any(|p| p.kind == kind)
+    }
+}
+
+/// Collects problems while the passes run.
+pub(crate) struct Sink {
+    max: usize,
+    problems: Vec<Problem>,
+    errors: u64,
+    warnings: u64,
+}
+
+impl Sink {
+    pub fn new(opts: &CheckOptions) -> Self {
+        Self { max: opts.max_problems, problems: Vec::new(), errors: 0, warnings: 0 }
+    }
+
+    /// A problem that belongs to no inode in particular.
+    pub fn add(&mut self, kind: Kind, what: Corrupt) {
+        self.push(kind, what, None);
+    }
+
+    /// A problem of an inode.
+    pub fn add_for(&mut self, ino: u32, kind: Kind, what: Corrupt) {
+        self.push(kind, what, Some(ino));
+    }
+
+    fn push(&mut self, kind: Kind, c: Corrupt, ino: Option<u32>) {
+        let severity = kind.severity();
+        match severity {
+            Severity::Error => self.errors = self.errors.saturating_add(1),
+            Severity::Warning => self.warnings = self.warnings.saturating_add(1),
+        }
+        if self.problems.len() < self.max {
+            let Corrupt { what: structure, unit, at, why, found, expected } = c;
+            self.problems.push(Problem { kind, severity, structure, unit, at, ino, why, found, expected });
+        }
+    }
+
+    /// Whether no error has been found so far.
+    pub fn is_clean(&self) -> bool {
+        self.errors == 0
+    }
+
+    pub fn into_report(self, summary: Summary, complete: bool) -> Report {
+        let Self { problems, errors, warnings, .. } = self;
+        Report { problems, errors, warnings, complete, summary }
+    }
+}

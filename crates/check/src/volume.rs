@@ -1,0 +1,53 @@
+//! The tables of the volume as of its checkpoint. Loading them is the first half of the check.
+use crate::nat::Nat;
+use crate::orphan;
+use crate::pack::Pack;
+use crate::reader::Reader;
+use crate::report::Sink;
+use crate::sit::Sit;
+use crate::summary::PackSummaries;
+use crate::{CheckError, Pass, Progress, checkpoint, nat_bits, superblock};
+use segno_device::BlockDevice;
+use segno_format::Geometry;
+use segno_format::superblock::Superblock;
+
+pub(crate) struct Volume<'a> {
+    pub reader: Reader<'a>,
+    pub sb: Superblock,
+    pub geo: Geometry,
+    pub pack: Pack,
+    pub summaries: PackSummaries,
+    pub sit: Sit,
+    pub nat: Nat,
+    /// Inodes without a name.
+    pub orphans: Vec<u32>,
+}
+
+impl<'a> Volume<'a> {
+    /// Loads and checks the tables; `None` when too little is left to go on with.
+    pub fn load(
+        device: &'a dyn BlockDevice,
+        sink: &mut Sink,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Option<Self>, CheckError> {
+        let reader = Reader::new(device);
+        progress(Progress::start(Pass::Superblock));
+        let Some(sb) = superblock::load(&reader, sink)? else { return Ok(None) };
+        let geo = sb.geo;
+
+        progress(Progress::start(Pass::Checkpoint));
+        let Some(pack) = Pack::load(&reader, &geo, sink)? else { return Ok(None) };
+        if !checkpoint::check(&pack, &sb, sink) {
+            return Ok(None);
+        }
+        let summaries = PackSummaries::load(&pack, &geo, sink);
+        let orphans = orphan::load(&pack, &geo, sink);
+
+        progress(Progress::start(Pass::Sit));
+        let sit = Sit::load(&reader, &geo, &pack, &summaries.sit_journal, sink)?;
+        progress(Progress::start(Pass::Nat));
+        let nat = Nat::load(&reader, &geo, &pack, &summaries.nat_journal, sink)?;
+        nat_bits::check(&reader, &geo, &pack, &nat, sink)?;
+        Ok(Some(Self { reader, sb, geo, pack, summaries, sit, nat, orphans }))
+    }
+}

@@ -1,0 +1,46 @@
+//! Data blocks: valid, of the right kind, owned once, and owned by whom the summary says.
+use super::Walk;
+use crate::CheckError;
+use crate::report::Kind;
+use crate::ssa::Expected;
+use segno_format::summary::RawSummary;
+use segno_format::{BlockAddr, Corrupt, Structure};
+
+impl Walk<'_, '_> {
+    /// Claims a data block for a slot (`owner`), or for an aliased device when there is no owner to compare.
+    /// Whether the block may be read as this owner's.
+    pub(super) fn claim(
+        &mut self,
+        addr: BlockAddr,
+        ino: u32,
+        owner: Option<RawSummary>,
+    ) -> Result<bool, CheckError> {
+        let geo = &self.volume.geo;
+        let nid = owner.map_or(ino, |o| o.nid.get());
+        let bad =
+            |why, found: u64, expected: u64| Corrupt::nid(Structure::DirectNode, nid, why, found, expected);
+        let Some((seg, off)) = geo.seg_of(addr) else {
+            let e = bad("block address outside the main area", addr.0.into(), geo.main_blkaddr.into());
+            self.report(ino, Kind::BlockAddress, e);
+            return Ok(false);
+        };
+        let index = u64::from(addr.0 - geo.main_blkaddr);
+        if self.places.contains(index) {
+            self.report(ino, Kind::BlockShared, bad("data block is also a node", addr.0.into(), 0));
+            return Ok(false);
+        }
+        if !self.found.data.insert(index) {
+            self.report(ino, Kind::BlockShared, bad("data block has another owner", addr.0.into(), 0));
+            return Ok(false);
+        }
+        self.found.data_blocks = self.found.data_blocks.saturating_add(1);
+        if !self.volume.sit.is_valid(seg, off) {
+            self.report(ino, Kind::BlockFree, bad("block is free in the SIT", addr.0.into(), 1));
+            return Ok(true);
+        }
+        if let Some(owner) = owner {
+            self.ssa.compare(Expected { addr, ino, owner, is_node: false }, self.sink)?;
+        }
+        Ok(true)
+    }
+}

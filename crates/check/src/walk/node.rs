@@ -1,0 +1,85 @@
+//! Fetching nodes: through the NAT, each once, with the footer compared.
+use super::Walk;
+use crate::CheckError;
+use crate::report::Kind;
+use segno_format::inode::RawInode;
+use segno_format::node::RawNode;
+use segno_format::{Block, Corrupt, Nid, Structure};
+
+impl Walk<'_, '_> {
+    /// Notes that a node is referred to, by a structure of inode `by`; false when it cannot be, or was before.
+    pub(super) fn claim_nid(&mut self, nid: Nid, by: u32, from: Structure) -> bool {
+        let max = self.volume.geo.max_nid();
+        if !self.volume.geo.nid_ok(nid) {
+            self.report(
+                by,
+                Kind::NodeMissing,
+                Corrupt::nid(from, nid.0, "nid out of range", nid.0.into(), max.into()),
+            );
+            return false;
+        }
+        if self.volume.nat.get(nid).is_none() {
+            self.report(
+                by,
+                Kind::NodeMissing,
+                Corrupt::nid(from, nid.0, "nid has no block in the NAT", 0, 1),
+            );
+            return false;
+        }
+        if !self.found.nids.insert(nid.0.into()) {
+            self.report(by, Kind::NodeShared, Corrupt::nid(from, nid.0, "node is referred to twice", 2, 1));
+            return false;
+        }
+        self.found.nodes = self.found.nodes.saturating_add(1);
+        true
+    }
+
+    /// Claims and reads a node of an inode below the inode itself.
+    pub(super) fn node(&mut self, nid: Nid, ino: u32, offset: u32) -> Result<Option<Block>, CheckError> {
+        if !self.claim_nid(nid, ino, Structure::Inode) {
+            return Ok(None);
+        }
+        self.load(nid, ino, offset)
+    }
+
+    /// Reads a claimed node; `None` when its place or footer is wrong.
+    pub(super) fn load(&mut self, nid: Nid, ino: u32, offset: u32) -> Result<Option<Block>, CheckError> {
+        let Some(entry) = self.volume.nat.get(nid) else { return Ok(None) };
+        // A place outside the main area has been reported with the NAT.
+        if !self.volume.geo.in_main(entry.addr()) {
+            return Ok(None);
+        }
+        let bad = |why, found: u32, expected: u32| {
+            Corrupt::nid(Structure::NodeFooter, nid.0, why, found.into(), expected.into())
+        };
+        if entry.owner().0 != ino {
+            self.report(ino, Kind::NodeFooter, bad("owner in the NAT", entry.owner().0, ino));
+        }
+        let block = self.volume.reader.block(entry.addr())?;
+        let footer = block.view::<RawNode>().footer;
+        if let Err(e) = footer.check(nid, Nid(ino)) {
+            self.report(ino, Kind::NodeFooter, e);
+            return Ok(None);
+        }
+        if footer.node_offset() != offset {
+            self.report(ino, Kind::NodeFooter, bad("node offset", footer.node_offset(), offset));
+            return Ok(None);
+        }
+        Ok(Some(block))
+    }
+
+    /// Checks the mark that tells nodes of directories from others.
+    pub(super) fn check_cold_bit(&mut self, nid: Nid, ino: u32, block: &Block, is_dir: bool) {
+        let cold = block.view::<RawNode>().footer.is_cold();
+        if cold == is_dir {
+            let why = "cold bit of a node";
+            let e = Corrupt::nid(Structure::NodeFooter, nid.0, why, cold.into(), (!is_dir).into());
+            self.report(ino, Kind::ColdBit, e);
+        }
+    }
+
+    /// Whether an inode block is a directory's.
+    pub(super) fn is_dir(&self, block: &Block) -> bool {
+        block.view::<RawInode>().is_dir()
+    }
+}

@@ -1,0 +1,74 @@
+//! Bytes that nobody would write: no panic, no endless loop, no endless report.
+use crate::edit::Edit;
+use crate::image::filled;
+use segno_check::{CheckError, CheckOptions, check};
+use segno_device::{BlockDevice, MemDevice};
+use segno_format::{Block, BlockAddr};
+use zerocopy::IntoBytes;
+
+/// xorshift: small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// Blocks worth damaging: those that hold something, with metadata and nodes preferred over file data.
+fn targets(e: &Edit) -> Vec<BlockAddr> {
+    let metadata = (0..e.geo.main_blkaddr).map(BlockAddr);
+    let nodes = (0..720).map(|nid| e.node(nid)).filter(|&a| e.geo.in_main(a));
+    let dirs = ["", "many", "sub"].into_iter().flat_map(|d| {
+        let ino = e.lookup(d);
+        (0..30).map(move |i| (ino, i)).map(|(ino, i)| e.slot(ino, i)).filter(|a| a.is_real())
+    });
+    metadata.chain(nodes).chain(dirs).filter(|&a| !e.block(a).is_zero()).collect()
+}
+
+#[test]
+fn random_bytes() {
+    let Some(image) = filled() else { return };
+    let targets = targets(&Edit::new(image));
+    let opts = CheckOptions { max_problems: 10 };
+    for seed in 1..=400u64 {
+        println!("seed {seed}");
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let e = Edit::new(image);
+        for _ in 0..=random.next() % 8 {
+            let addr = targets[random.next() as usize % targets.len()];
+            let mut block = e.block(addr);
+            for _ in 0..=random.next() % 16 {
+                block.0[random.next() as usize % 4096] = random.next() as u8;
+            }
+            e.put(addr, &block);
+        }
+        if random.next().is_multiple_of(8) {
+            let (at, value) = (random.next() as usize % 110, random.next() as u8);
+            (0..2).for_each(|copy| e.superblock(copy, |sb| sb.as_mut_bytes()[at] = value));
+        }
+        // Checksums would stop most of the damage at the door.
+        e.change_cp(|_| {});
+        match check(&e.dev, &opts, &mut |_| {}) {
+            Ok(found) => assert!(found.problems.len() <= opts.max_problems),
+            Err(CheckError::NotF2fs) => {}
+            Err(e) => panic!("seed {seed}: {e}"),
+        }
+    }
+}
+
+#[test]
+fn no_volume() {
+    let zeros = MemDevice::new(100);
+    assert!(matches!(check(&zeros, &CheckOptions::default(), &mut |_| {}), Err(CheckError::NotF2fs)));
+    let tiny = MemDevice::new(1);
+    assert!(matches!(check(&tiny, &CheckOptions::default(), &mut |_| {}), Err(CheckError::NotF2fs)));
+    let noise = MemDevice::new(100);
+    let mut block = Block::zeroed();
+    block.0.fill(0xA5);
+    (0..100).for_each(|a| noise.write(a, &[&block]).unwrap());
+    assert!(matches!(check(&noise, &CheckOptions::default(), &mut |_| {}), Err(CheckError::NotF2fs)));
+}
