@@ -1,0 +1,96 @@
+//! The checkpoint's counters, and the rule that decides ENOSPC.
+use crate::error::{Error, Result};
+use crate::lock::{Mutex, rank};
+use segno_format::checkpoint::RawCheckpoint;
+
+/// Blocks, nodes and inodes in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values {
+    pub valid_blocks: u64,
+    pub valid_nodes: u32,
+    pub valid_inodes: u32,
+    /// Blocks valid in the last checkpoint, and those reserved since, whatever was given back meanwhile: roll-forward
+    /// adds blocks before it frees others.
+    pub roll_forward: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Counts {
+    pub user_blocks: u64,
+    max_nodes: u32,
+    values: Mutex<Values, { rank::LEAF }>,
+}
+
+impl Counts {
+    pub fn of(cp: &RawCheckpoint, max_nid: u32) -> Self {
+        Self {
+            user_blocks: cp.user_block_count.get(),
+            max_nodes: max_nid.saturating_sub(3),
+            values: Mutex::new(Values {
+                valid_blocks: cp.valid_block_count.get(),
+                valid_nodes: cp.valid_node_count.get(),
+                valid_inodes: cp.valid_inode_count.get(),
+                roll_forward: cp.valid_block_count.get(),
+            }),
+        }
+    }
+    pub fn values(&self) -> Values {
+        *self.values.lock()
+    }
+    /// A checkpoint made everything durable.
+    pub fn committed(&self) {
+        let mut v = self.values.lock();
+        v.roll_forward = v.valid_blocks;
+    }
+    /// Whether replaying everything since the last checkpoint would stay within the volume.
+    pub fn room_to_roll_forward(&self) -> bool {
+        self.values().roll_forward <= self.user_blocks
+    }
+    /// Nodes that can still be made, whatever the blocks allow.
+    pub fn nodes_left(&self) -> u32 {
+        self.max_nodes.saturating_sub(self.values().valid_nodes)
+    }
+    /// Reserves data blocks; all or nothing.
+    pub fn reserve_blocks(&self, n: u64) -> Result<()> {
+        let mut v = self.values.lock();
+        if v.valid_blocks + n > self.user_blocks {
+            return Err(Error::NoSpace);
+        }
+        v.valid_blocks += n;
+        v.roll_forward = v.roll_forward.saturating_add(n);
+        Ok(())
+    }
+    /// Reserves as many of `n` data blocks as there is room for; returns how many.
+    pub fn reserve_up_to(&self, n: u64) -> u64 {
+        let mut v = self.values.lock();
+        let got = n.min(self.user_blocks.saturating_sub(v.valid_blocks));
+        v.valid_blocks += got;
+        v.roll_forward = v.roll_forward.saturating_add(got);
+        got
+    }
+    /// Gives data blocks back.
+    pub fn release_blocks(&self, n: u64) {
+        let mut v = self.values.lock();
+        v.valid_blocks = v.valid_blocks.saturating_sub(n);
+    }
+    /// Reserves one node block.
+    pub fn reserve_node(&self, is_inode: bool) -> Result<()> {
+        let mut v = self.values.lock();
+        if v.valid_blocks + 1 > self.user_blocks || v.valid_nodes >= self.max_nodes {
+            return Err(Error::NoSpace);
+        }
+        v.valid_blocks += 1;
+        v.roll_forward = v.roll_forward.saturating_add(1);
+        v.valid_nodes += 1;
+        v.valid_inodes += u32::from(is_inode);
+        Ok(())
+    }
+    /// Gives a node block back.
+    pub fn release_node(&self, is_inode: bool) {
+        let mut v = self.values.lock();
+        v.valid_blocks = v.valid_blocks.saturating_sub(1);
+        v.valid_nodes = v.valid_nodes.saturating_sub(1);
+        v.valid_inodes = v.valid_inodes.saturating_sub(u32::from(is_inode));
+    }
+}

@@ -1,0 +1,10 @@
+//! Checkpoints: reading the pack a mount starts from, and writing the next one.
+mod counts;
+mod pack;
+mod since;
+mod write;
+
+pub use counts::Counts;
+pub use pack::{Pack, read_pack};
+pub use since::SinceCheckpoint;
+pub use write::{CpState, Reason, stamp};

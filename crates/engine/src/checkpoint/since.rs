@@ -1,0 +1,108 @@
+//! What happened since the last checkpoint that decides how an fsync may be done, and which inodes have no name.
+use crate::lock::{Mutex, rank};
+use segno_format::Ino;
+use std::collections::{BTreeSet, HashSet};
+
+/// See the module. Everything but the orphans is forgotten at each checkpoint.
+#[derive(Debug, Default)]
+pub struct SinceCheckpoint {
+    inner: Mutex<Inner, { rank::LEAF }>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Inodes whose name changed: roll-forward cannot repeat a rename or a link.
+    renamed: HashSet<Ino>,
+    /// Directories from which names went, or whose own attributes changed.
+    changed_dirs: HashSet<Ino>,
+    /// Directories from which directories went: what is logged cannot take their names, as they may be full again.
+    lost_dirs: HashSet<Ino>,
+    /// Inodes that lost a node which the checkpoint or the chain has: roll-forward does not free nodes.
+    nodes_freed: HashSet<Ino>,
+    /// Inodes whose directory entry an fsync logged already.
+    entry_logged: HashSet<Ino>,
+    /// An address of the warm node log was given out and not written: recovery stops there.
+    chain_broken: bool,
+    orphans: BTreeSet<Ino>,
+}
+
+impl SinceCheckpoint {
+    /// The next fsync of this inode must be a checkpoint.
+    pub fn renamed(&self, ino: Ino) {
+        self.inner.lock().renamed.insert(ino);
+    }
+    pub fn is_renamed(&self, ino: Ino) -> bool {
+        self.inner.lock().renamed.contains(&ino)
+    }
+    /// A name was removed from, or replaced in, this directory.
+    pub fn dir_changed(&self, dir: Ino) {
+        self.inner.lock().changed_dirs.insert(dir);
+    }
+    pub fn is_dir_changed(&self, dir: Ino) -> bool {
+        self.inner.lock().changed_dirs.contains(&dir)
+    }
+    /// A directory was removed from, or replaced in, this directory: a new file with its name cannot be logged.
+    pub fn dir_lost_dir(&self, dir: Ino) {
+        self.inner.lock().lost_dirs.insert(dir);
+    }
+    pub fn has_lost_dir(&self, dir: Ino) -> bool {
+        self.inner.lock().lost_dirs.contains(&dir)
+    }
+    /// A node of the inode that is on the device was freed: the next fsync of this inode must be a checkpoint.
+    pub fn node_freed(&self, ino: Ino) {
+        self.inner.lock().nodes_freed.insert(ino);
+    }
+    pub fn is_node_freed(&self, ino: Ino) -> bool {
+        self.inner.lock().nodes_freed.contains(&ino)
+    }
+    /// An fsync logged the inode together with its directory entry.
+    pub fn entry_logged(&self, ino: Ino) {
+        self.inner.lock().entry_logged.insert(ino);
+    }
+    pub fn is_entry_logged(&self, ino: Ino) -> bool {
+        self.inner.lock().entry_logged.contains(&ino)
+    }
+    /// No fsync can be logged before the next checkpoint.
+    pub fn break_chain(&self) {
+        self.inner.lock().chain_broken = true;
+    }
+    pub fn is_chain_broken(&self) -> bool {
+        self.inner.lock().chain_broken
+    }
+    /// The inode lost its last name, or never had one.
+    pub fn add_orphan(&self, ino: Ino) {
+        self.inner.lock().orphans.insert(ino);
+    }
+    /// The same, unless there are `max` already; false then.
+    pub fn try_add_orphan(&self, ino: Ino, max: usize) -> bool {
+        let mut inner = self.inner.lock();
+        let room = inner.orphans.len() < max;
+        if room {
+            inner.orphans.insert(ino);
+        }
+        room
+    }
+    /// It was freed, or got a name.
+    pub fn remove_orphan(&self, ino: Ino) {
+        self.inner.lock().orphans.remove(&ino);
+    }
+    pub fn orphans(&self) -> Vec<Ino> {
+        self.inner.lock().orphans.iter().copied().collect()
+    }
+    pub fn is_orphan(&self, ino: Ino) -> bool {
+        self.inner.lock().orphans.contains(&ino)
+    }
+    pub fn orphan_count(&self) -> usize {
+        self.inner.lock().orphans.len()
+    }
+    /// A checkpoint made everything durable.
+    pub fn committed(&self) {
+        let mut inner = self.inner.lock();
+        inner.renamed.clear();
+        inner.changed_dirs.clear();
+        inner.lost_dirs.clear();
+        inner.nodes_freed.clear();
+        inner.entry_logged.clear();
+        inner.chain_broken = false;
+    }
+}

@@ -1,0 +1,316 @@
+//! Writing a checkpoint: directory blocks, nodes, NAT, SIT, summaries, then the pack, its last block last.
+use super::Pack;
+use crate::error::{Error, Result};
+use crate::gate::{Closed, Op};
+use crate::nat::NatFlush;
+use crate::node::{Marks, NodeWrite};
+use crate::segment::{LogSnapshot, LogState, SitFlush};
+use crate::stat;
+use crate::volume::Volume;
+use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
+use segno_format::orphan::{ORPHANS_PER_BLOCK, RawOrphanBlock};
+use segno_format::sit::LogType;
+use segno_format::summary::{
+    COMPACT_FIRST, COMPACT_NEXT, JOURNAL_BYTES, RawExtraInfo, RawSummaryBlock, compact_position,
+};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Ino};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Nodes written per batch, which bounds the copies in memory.
+const NODE_BATCH: usize = 1024;
+
+/// Why a checkpoint is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Asked for, or due.
+    Sync,
+    /// The volume is being unmounted.
+    Umount,
+    /// Recovery ends.
+    Recovery,
+}
+
+/// The checkpoint in force.
+pub struct CpState {
+    /// Pack it is in, 0 or 1.
+    pub index: usize,
+    /// Its header; the next one starts from it.
+    pub header: Block,
+    pub kbytes_written: u64,
+}
+
+impl CpState {
+    pub fn of(pack: &Pack) -> Self {
+        Self { index: pack.index, header: pack.header.clone(), kbytes_written: pack.kbytes_written }
+    }
+    pub fn version(&self) -> u64 {
+        self.header.view::<RawCheckpoint>().checkpoint_ver.get()
+    }
+}
+
+/// What node footers carry after this checkpoint.
+pub fn stamp(cp: &RawCheckpoint, crc: u32) -> u64 {
+    let crc = if cp.flags().contains(CpFlags::CRC_RECOVERY) { u64::from(crc) << 32 } else { 0 };
+    cp.checkpoint_ver.get() | crc
+}
+
+impl Volume {
+    /// Makes everything done so far durable, except data of regular files that was not flushed.
+    pub(crate) fn checkpoint(&self, reason: Reason) -> Result<()> {
+        if self.opts.read_only {
+            return Ok(());
+        }
+        let mut state = self.cp.lock();
+        self.check_running()?;
+        if reason == Reason::Sync && !self.has_changes() {
+            return Ok(());
+        }
+        let mut closed = self.gate.close();
+        let begun = Instant::now();
+        let done = self.write_checkpoint(&mut state, &mut closed, reason);
+        stat::add(&self.stats.checkpoint_ns, begun.elapsed().as_nanos() as u64);
+        drop(closed);
+        match done {
+            Ok(freed) => {
+                stat::add(&self.stats.checkpoints, 1);
+                drop(state);
+                self.discard_segments(&freed);
+                Ok(())
+            }
+            Err(e) => {
+                self.stop();
+                Err(e)
+            }
+        }
+    }
+
+    /// Whether a checkpoint would have anything to write.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.mem.dirty_nodes.get() > 0
+            || self.mem.dirty_dents.get() > 0
+            || self.nat.changed() > 0
+            || self.segs.with_table(|t| !t.changed().is_empty())
+    }
+
+    fn write_checkpoint(
+        &self,
+        state: &mut CpState,
+        closed: &mut Closed<'_>,
+        reason: Reason,
+    ) -> Result<Vec<segno_format::SegNo>> {
+        let op = closed.op();
+        self.write_quota(&op)?;
+        self.flush_directories(&op)?;
+        self.write_all_nodes(&op)?;
+        drop(op);
+        // Before the SIT: a log that moves on meanwhile then leaves a segment that the SIT describes rightly.
+        let logs = self.segs.log_snapshot();
+        let nat = self.nat.flush(reason == Reason::Umount)?;
+        let sit = self.segs.flush_sit()?;
+        self.segs.write_summaries()?;
+        let next = self.build_header(state, reason, &logs, &nat, &sit)?;
+        let crc = self.write_pack(state, next, reason, &logs, &nat, &sit)?;
+        self.nat.committed();
+        let freed = self.segs.committed(&sit.segs);
+        self.since.committed();
+        self.counts.committed();
+        self.stamp.store(stamp(state.header.view(), crc), Ordering::Release);
+        closed.advance(state.version());
+        Ok(freed)
+    }
+
+    /// Writes every dirty node; inner nodes, then directories, then files.
+    fn write_all_nodes(&self, op: &Op<'_>) -> Result<()> {
+        let dirty = self.nodes.dirty.all();
+        for log in [LogType::ColdNode, LogType::HotNode, LogType::WarmNode] {
+            let mine: Vec<NodeWrite> = dirty
+                .iter()
+                .filter(|f| f.log() == log)
+                .map(|frame| NodeWrite { frame: frame.clone(), marks: Marks::default() })
+                .collect();
+            for batch in mine.chunks(NODE_BATCH) {
+                self.write_nodes(op, log, batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The header of the next checkpoint, all but the block counts of the pack.
+    fn build_header(
+        &self,
+        state: &CpState,
+        reason: Reason,
+        logs: &LogSnapshot,
+        nat: &NatFlush,
+        sit: &SitFlush,
+    ) -> Result<Vec<Block>> {
+        let mut blocks = vec![state.header.clone()];
+        blocks.resize(1 + self.geo.cp_payload as usize, Block::zeroed());
+        let mut flags = state.header.view::<RawCheckpoint>().flags();
+        flags.remove(
+            CpFlags::UMOUNT
+                | CpFlags::FASTBOOT
+                | CpFlags::ORPHAN_PRESENT
+                | CpFlags::COMPACT_SUM
+                | CpFlags::TRIMMED
+                | CpFlags::NOCRC_RECOVERY
+                | CpFlags::NAT_BITS
+                | CpFlags::DISABLED
+                | CpFlags::DISABLED_QUICK,
+        );
+        flags.insert(CpFlags::CRC_RECOVERY);
+        flags.set(CpFlags::UMOUNT, reason == Reason::Umount);
+        if let Some(needs_check) = self.quota.needs_check() {
+            flags.set(CpFlags::QUOTA_NEED_FSCK, needs_check);
+        }
+        let counts = self.counts.values();
+        if let Some(block) = blocks.first_mut() {
+            let cp: &mut RawCheckpoint = block.view_mut();
+            cp.checkpoint_ver = U64::new(state.version().wrapping_add(1));
+            cp.valid_block_count = U64::new(counts.valid_blocks);
+            cp.valid_node_count = U32::new(counts.valid_nodes);
+            cp.valid_inode_count = U32::new(counts.valid_inodes);
+            cp.next_free_nid = U32::new(nat.next_free_nid.0);
+            cp.free_segment_count = U32::new(self.segs.with_table(|t| t.empty_segments()) as u32);
+            cp.elapsed_time = U64::new(self.segs.now());
+            cp.ckpt_flags = U32::new(flags.bits());
+            cp.tail.fill(0);
+            for (log, _) in logs {
+                store_log(cp, log)?;
+            }
+        }
+        let place = bitmap_place(&self.geo, flags);
+        store_bytes(&mut blocks, place.sit, &sit.bitmap);
+        store_bytes(&mut blocks, place.nat, &nat.bitmap);
+        Ok(blocks)
+    }
+
+    /// Writes the pack into the segment that is not in use, and makes it the one in force. Returns its crc.
+    fn write_pack(
+        &self,
+        state: &mut CpState,
+        mut head: Vec<Block>,
+        reason: Reason,
+        logs: &LogSnapshot,
+        nat: &NatFlush,
+        sit: &SitFlush,
+    ) -> Result<u32> {
+        let index = 1 - state.index;
+        let start = self.geo.pack_addr(index);
+        let orphans = orphan_blocks(&self.since.orphans());
+        let [hot, warm, cold, nodes @ ..] = logs;
+        let (sums, compact) = data_summaries([hot, warm, cold], nat, sit);
+        let node_sums =
+            if reason == Reason::Umount { node_summaries(nodes, state.kbytes_written) } else { Vec::new() };
+        let total = head.len() + orphans.len() + sums.len() + node_sums.len() + 1;
+        if total > BLOCKS_PER_SEG as usize {
+            return Err(Error::NoSpace);
+        }
+        let start_sum = head.len() + orphans.len();
+        let Some(first) = head.first_mut() else { return Err(Error::Stopped) };
+        let cp: &mut RawCheckpoint = first.view_mut();
+        let mut flags = cp.flags();
+        flags.set(CpFlags::ORPHAN_PRESENT, !orphans.is_empty());
+        flags.set(CpFlags::COMPACT_SUM, compact);
+        cp.ckpt_flags = U32::new(flags.bits());
+        cp.cp_pack_total_block_count = U32::new(total as u32);
+        cp.cp_pack_start_sum = U32::new(start_sum as u32);
+        let crc = RawCheckpoint::seal(first);
+        let header = first.clone();
+        let body: Vec<&Block> = head.iter().chain(&orphans).chain(&sums).chain(&node_sums).collect();
+        self.dev.write(start, &body)?;
+        // Everything the pack refers to, and the pack itself but for its end, is durable before the end is written.
+        self.dev.flush()?;
+        let last = BlockAddr(start.0 + total as u32 - 1);
+        self.dev.write_fua(last, &[&header])?;
+        stat::add(&self.stats.meta_blocks, total as u64);
+        (state.index, state.header) = (index, header);
+        Ok(crc)
+    }
+}
+
+type LoggedSummary = (LogState, Box<RawSummaryBlock>);
+
+/// The data logs' summaries with the NAT and SIT journals: compact if they fit in two blocks.
+fn data_summaries(logs: [&LoggedSummary; 3], nat: &NatFlush, sit: &SitFlush) -> (Vec<Block>, bool) {
+    let used = |s: &LogState| if s.ssr { BLOCKS_PER_SEG } else { s.next.min(BLOCKS_PER_SEG) } as usize;
+    let total: usize = logs.iter().map(|(s, _)| used(s)).sum();
+    if total > COMPACT_FIRST + COMPACT_NEXT {
+        let journals = [nat.journal.as_bytes(), &[0; JOURNAL_BYTES], sit.journal.as_bytes()];
+        let blocks =
+            logs.iter().zip(journals).map(|((_, sum), journal)| summary_block(sum, journal)).collect();
+        return (blocks, false);
+    }
+    let mut blocks = vec![Block::zeroed(); if total > COMPACT_FIRST { 2 } else { 1 }];
+    store_bytes(&mut blocks, 0, nat.journal.as_bytes());
+    store_bytes(&mut blocks, JOURNAL_BYTES, sit.journal.as_bytes());
+    let entries = logs.iter().flat_map(|(s, sum)| sum.entries.iter().take(used(s)));
+    for (i, e) in entries.enumerate() {
+        let (block, byte) = compact_position(i);
+        store_bytes(&mut blocks, block * BLOCK_SIZE + byte, e.as_bytes());
+    }
+    (blocks, true)
+}
+
+fn node_summaries(logs: &[LoggedSummary; 3], kbytes_written: u64) -> Vec<Block> {
+    let mut info = RawExtraInfo::new_zeroed();
+    info.kbytes_written = U64::new(kbytes_written);
+    let journals = [info.as_bytes(), &[0; JOURNAL_BYTES], &[0; JOURNAL_BYTES]];
+    logs.iter().zip(journals).map(|((_, sum), journal)| summary_block(sum, journal)).collect()
+}
+
+fn summary_block(sum: &RawSummaryBlock, journal: &[u8]) -> Block {
+    let mut block = Block::zeroed();
+    let raw: &mut RawSummaryBlock = block.view_mut();
+    *raw = *sum;
+    raw.journal.copy_from_slice(journal);
+    block
+}
+
+fn store_log(cp: &mut RawCheckpoint, log: &LogState) -> Result<()> {
+    if log.next >= BLOCKS_PER_SEG {
+        return Err(Error::NoSpace);
+    }
+    let i = log.kind.idx() % 3;
+    let (segs, offs) = if log.kind.is_node() {
+        (&mut cp.cur_node_segno, &mut cp.cur_node_blkoff)
+    } else {
+        (&mut cp.cur_data_segno, &mut cp.cur_data_blkoff)
+    };
+    if let (Some(s), Some(o), Some(a)) =
+        (segs.get_mut(i), offs.get_mut(i), cp.alloc_type.get_mut(log.kind.idx()))
+    {
+        *s = U32::new(log.segno.0);
+        *o = U16::new(log.next as u16);
+        *a = u8::from(log.ssr);
+    }
+    Ok(())
+}
+
+/// Stores bytes at an offset of blocks seen as one string.
+fn store_bytes(blocks: &mut [Block], at: usize, bytes: &[u8]) {
+    for (i, &byte) in (at..).zip(bytes) {
+        if let Some(b) = blocks.get_mut(i / BLOCK_SIZE).and_then(|b| b.0.get_mut(i % BLOCK_SIZE)) {
+            *b = byte;
+        }
+    }
+}
+
+fn orphan_blocks(inos: &[Ino]) -> Vec<Block> {
+    let count = inos.len().div_ceil(ORPHANS_PER_BLOCK);
+    let block = |(i, part): (usize, &[Ino])| {
+        let mut b = Block::zeroed();
+        let raw: &mut RawOrphanBlock = b.view_mut();
+        for (slot, ino) in raw.ino.iter_mut().zip(part) {
+            *slot = U32::new(ino.0);
+        }
+        raw.blk_addr = U16::new(i as u16 + 1);
+        raw.blk_count = U16::new(count as u16);
+        raw.entry_count = U32::new(part.len() as u32);
+        b
+    };
+    inos.chunks(ORPHANS_PER_BLOCK).enumerate().map(block).collect()
+}

@@ -1,0 +1,220 @@
+//! A batch of dirty pages on its way out: taken, given addresses, written, and only then named by the index.
+use super::index::{Place, Span};
+use crate::error::{Error, Result};
+use crate::gate::Op;
+use crate::inode::Inode;
+use crate::node::NodeFrame;
+use crate::stat;
+use crate::volume::Volume;
+use segno_format::inode::{Advise, Inline};
+use segno_format::sit::LogType;
+use segno_format::summary::RawSummary;
+use segno_format::{Block, BlockAddr, Corrupt, Structure};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zerocopy::little_endian::U32;
+
+/// Pages in a batch.
+pub(super) const BATCH: usize = 1024;
+const DATA_LOGS: [LogType; 3] = [LogType::HotData, LogType::WarmData, LogType::ColdData];
+
+/// A page on its way out.
+struct Outgoing {
+    index: u64,
+    block: Arc<Block>,
+    /// Where its address will be stored. The node cannot go before the page is dropped.
+    frame: Arc<NodeFrame>,
+    slot: u32,
+    owner: RawSummary,
+    addr: BlockAddr,
+}
+
+/// The pages of one inode.
+struct Part {
+    inode: Arc<Inode>,
+    log: LogType,
+    pages: Vec<Outgoing>,
+}
+
+/// Pages of some inodes that are written under one flush id.
+pub(super) struct Batch {
+    id: u64,
+    parts: Vec<Part>,
+}
+
+impl Batch {
+    pub fn new(id: u64) -> Self {
+        Self { id, parts: Vec::new() }
+    }
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|p| p.pages.len()).sum()
+    }
+    fn pages(&self) -> impl Iterator<Item = &Outgoing> {
+        self.parts.iter().flat_map(|p| &p.pages)
+    }
+}
+
+impl Volume {
+    /// Takes dirty pages of an inode into the batch while there is room. Returns where to go on.
+    pub(super) fn take_pages(
+        &self,
+        inode: &Arc<Inode>,
+        range: Range<u64>,
+        batch: &mut Batch,
+    ) -> Result<Option<u64>> {
+        let room = BATCH.saturating_sub(batch.len());
+        let log = if self.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
+        // Held until every page has its slot: no page's node is freed before the page is dropped.
+        let mut pages = inode.pages.lock();
+        let indices = pages.dirty_in(range, room.saturating_add(1));
+        let next = indices.get(room).copied();
+        batch.parts.push(Part { inode: inode.clone(), log, pages: Vec::with_capacity(indices.len()) });
+        let Some(part) = batch.parts.last_mut() else { return Ok(next) };
+        let mut last: Option<(Span, u8)> = None;
+        for index in indices.into_iter().take(room) {
+            let (span, version) = match last.take_if(|(span, _)| span.blocks.contains(&index)) {
+                Some(same) => same,
+                None => self.owner_of_page(inode, index)?,
+            };
+            let slot = span.slot(index);
+            let owner = RawSummary::data(span.frame.nid, version, slot as u16);
+            let frame = span.frame.clone();
+            if let Some(block) = pages.begin_flush(index, batch.id, &self.mem) {
+                part.pages.push(Outgoing { index, block, frame, slot, owner, addr: BlockAddr::NULL });
+            }
+            last = Some((span, version));
+        }
+        Ok(next)
+    }
+
+    /// Blocks of pinned files are overwritten where they are: a swap file's or a boot loader's reader knows the place. It
+    /// happens inside the gate, so that a place which is given up meanwhile is not somebody else's yet.
+    pub(super) fn write_pinned(&self, batch: &mut Batch) -> Result<()> {
+        for part in batch.parts.iter_mut().filter(|p| p.inode.get(|i| i.inline().contains(Inline::PIN_FILE)))
+        {
+            let mut places = Vec::with_capacity(part.pages.len());
+            for page in &part.pages {
+                places.push(self.slot_addr(&page.frame, page.slot)?);
+            }
+            let fixed = part.pages.iter().zip(&places).filter(|(_, at)| at.is_real());
+            let mut out: Vec<(BlockAddr, Arc<Block>)> = fixed.map(|(p, &at)| (at, p.block.clone())).collect();
+            self.dev.write_scattered(&mut out)?;
+            stat::add(&self.stats.data_blocks, out.len() as u64);
+            let mut pages = part.inode.pages.lock();
+            let mut places = places.into_iter();
+            part.pages.retain(|page| {
+                let fixed = places.next().is_some_and(BlockAddr::is_real);
+                if fixed {
+                    pages.end_flush(page.index, batch.id, false, &self.mem);
+                }
+                !fixed
+            });
+        }
+        Ok(())
+    }
+
+    /// The node with the slot of a page, and the version of its nid.
+    fn owner_of_page(&self, inode: &Inode, index: u64) -> Result<(Span, u8)> {
+        match self.find_span(inode, index)? {
+            Place::Span(span) => {
+                let version = self.nat.get(span.frame.nid)?.version;
+                Ok((span, version))
+            }
+            Place::Missing { .. } => Err(unreserved(inode, index).into()),
+        }
+    }
+
+    /// Gives every page an address and writes it there. After an error no address is taken.
+    pub(super) fn write_batch(&self, batch: &mut Batch) -> Result<()> {
+        self.place(batch)?;
+        let mut out: Vec<(BlockAddr, Arc<Block>)> =
+            batch.pages().map(|p| (p.addr, p.block.clone())).collect();
+        self.dev.write_scattered(&mut out).inspect_err(|_| {
+            let addrs: Vec<BlockAddr> = out.iter().map(|(addr, _)| *addr).collect();
+            self.segs.abandon(&addrs);
+        })
+    }
+
+    fn place(&self, batch: &mut Batch) -> Result<()> {
+        let mut placed: Vec<BlockAddr> = Vec::with_capacity(batch.len());
+        for log in DATA_LOGS {
+            let of_log = |p: &&mut Part| p.log == log;
+            let owners: Vec<RawSummary> =
+                batch.parts.iter_mut().filter(of_log).flat_map(|p| &p.pages).map(|p| p.owner).collect();
+            if owners.is_empty() {
+                continue;
+            }
+            let addrs = self.segs.allocate(log, &owners).inspect_err(|_| self.segs.abandon(&placed))?;
+            let pages = batch.parts.iter_mut().filter(of_log).flat_map(|p| &mut p.pages);
+            pages.zip(&addrs).for_each(|(page, &addr)| page.addr = addr);
+            placed.extend(addrs);
+        }
+        Ok(())
+    }
+
+    /// Pages that could not be written are dirty again. The next fsync of a file that the device failed tells; a batch of
+    /// several files is tried again file by file, so it blames none.
+    pub(super) fn give_back(&self, batch: &Batch, error: &Error) {
+        for part in batch.parts.iter().filter(|p| !p.pages.is_empty()) {
+            let mut pages = part.inode.pages.lock();
+            part.pages.iter().for_each(|p| pages.end_flush(p.index, batch.id, true, &self.mem));
+            drop(pages);
+            if matches!(error, Error::Io { .. }) && batch.parts.len() == 1 {
+                part.inode.write_error.store(true, Ordering::Release);
+            }
+            self.inodes.mark_dirty(&part.inode);
+        }
+    }
+
+    /// Points the index at what was written.
+    pub(super) fn publish_batch(&self, op: &Op<'_>, batch: &Batch) -> Result<()> {
+        for part in &batch.parts {
+            self.publish_part(op, part, batch.id)?;
+            let dir = part.inode.is_dir();
+            let counter = if dir { &self.stats.dent_blocks } else { &self.stats.data_blocks };
+            stat::add(counter, part.pages.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn publish_part(&self, op: &Op<'_>, part: &Part, id: u64) -> Result<()> {
+        let mut pages = part.inode.pages.lock();
+        // A page that was dropped meanwhile has lost its slot.
+        let (alive, dropped): (Vec<&Outgoing>, Vec<&Outgoing>) =
+            part.pages.iter().partition(|p| pages.in_flush(p.index, id));
+        let dropped: Vec<BlockAddr> = dropped.iter().map(|p| p.addr).collect();
+        self.segs.abandon(&dropped);
+        let mut published: Vec<(BlockAddr, BlockAddr)> = Vec::with_capacity(alive.len());
+        for run in alive.chunk_by(|a, b| a.frame.nid == b.frame.nid) {
+            let Some(first) = run.first() else { continue };
+            self.edit_slots(op, &first.frame, |slots| {
+                for page in run {
+                    let Some(word) = slots.get_mut(page.slot as usize) else { continue };
+                    published.push((page.addr, BlockAddr(word.get())));
+                    *word = U32::new(page.addr.0);
+                }
+            })?;
+        }
+        if !published.is_empty() {
+            self.forget_extent(op, &part.inode);
+        }
+        part.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.mem));
+        debug_assert!(published.iter().all(|&(_, old)| old != BlockAddr::NULL), "page without a slot");
+        self.segs.publish_all(&published)
+    }
+}
+
+/// The log for a file's data.
+pub(crate) fn file_log(inode: &Inode) -> LogType {
+    inode.get(|i| match i.advise() {
+        _ if i.is_dir() => LogType::HotData,
+        a if a.contains(Advise::COLD) => LogType::ColdData,
+        a if a.contains(Advise::HOT) => LogType::HotData,
+        _ => LogType::WarmData,
+    })
+}
+
+fn unreserved(inode: &Inode, index: u64) -> Corrupt {
+    Corrupt::nid(Structure::DirectNode, inode.ino.0, "no node for a changed block", index, 0)
+}

@@ -1,0 +1,126 @@
+//! Writing dirty pages out: of one file, of all files, of directories.
+use super::batch::{BATCH, Batch};
+use crate::error::{Error, Result};
+use crate::gate::Op;
+use crate::inode::Inode;
+use crate::volume::Volume;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Files in a batch.
+const GROUP: usize = 256;
+
+impl Volume {
+    /// Writes the dirty pages of a range of a file's blocks. Returns how many there were. Nothing of the rank of the
+    /// flush claim or above may be held.
+    pub(crate) fn flush_inode(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<u64> {
+        let inodes = std::slice::from_ref(inode);
+        let (mut at, mut total) = (range.start, 0);
+        // One pass over the range: pages made dirty again behind it wait for the next flush.
+        loop {
+            let (next, written) = match self.flush_batch(inodes, at..range.end) {
+                Err(Error::NoSpace) => {
+                    self.clean_foreground()?;
+                    self.flush_batch(inodes, at..range.end)?
+                }
+                other => other?,
+            };
+            total += written;
+            match next {
+                Some(next) => at = next,
+                None => return Ok(total),
+            }
+        }
+    }
+
+    /// The same with the inode's lock held: makes no room.
+    pub(super) fn flush_locked(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<()> {
+        let mut at = range.start;
+        while let Some(next) = self.flush_batch(std::slice::from_ref(inode), at..range.end)?.0 {
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Writes all dirty pages of files, and waits for those that others are writing. A file that fails does not keep
+    /// others from being written; the first error is returned.
+    pub(crate) fn flush_all_data(&self) -> Result<()> {
+        let mut failed = None;
+        let mut group: Vec<Arc<Inode>> = Vec::new();
+        let mut pages = 0;
+        for inode in self.inodes.dirty(false) {
+            let own = inode.pages.lock().dirty();
+            if pages + own > BATCH || group.len() == GROUP {
+                failed = failed.or(self.flush_group(&group).err());
+                group.clear();
+                pages = 0;
+            }
+            group.push(inode);
+            pages += own;
+        }
+        failed.or(self.flush_group(&group).err()).map_or(Ok(()), Err)
+    }
+
+    /// Small files go out together, so that they share writes.
+    fn flush_group(&self, group: &[Arc<Inode>]) -> Result<()> {
+        let one_by_one = || {
+            let failed =
+                group.iter().fold(None, |failed, i| failed.or(self.flush_inode(i, 0..u64::MAX).err()));
+            failed.map_or(Ok(()), Err)
+        };
+        match group {
+            [] => Ok(()),
+            [_] => one_by_one(),
+            many => match self.flush_batch(many, 0..u64::MAX) {
+                Ok((None, _)) => Ok(()),
+                // Grown since they were counted, or one of them in trouble.
+                Ok((Some(_), _)) | Err(_) => one_by_one(),
+            },
+        }
+    }
+
+    /// Writes all dirty blocks of directories. The gate is closed, so nothing changes meanwhile.
+    pub(crate) fn flush_directories(&self, op: &Op<'_>) -> Result<()> {
+        for dir in self.inodes.dirty(true) {
+            self.flush_closed(op, &dir)?;
+            self.inodes.settle(&dir);
+        }
+        Ok(())
+    }
+
+    /// Writes all dirty blocks of an inode. The gate is closed.
+    pub(crate) fn flush_closed(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<()> {
+        let mut next = Some(0);
+        while let Some(at) = next {
+            let mut batch = Batch::new(self.next_serial());
+            next = self.take_pages(inode, at..u64::MAX, &mut batch)?;
+            self.write_batch(&mut batch)?;
+            self.publish_batch(op, &batch)?;
+        }
+        Ok(())
+    }
+
+    /// Writes one batch, in ascending order. Returns where to go on, if there may be more, and the number of pages.
+    fn flush_batch(&self, inodes: &[Arc<Inode>], range: Range<u64>) -> Result<(Option<u64>, u64)> {
+        // Ascending inode numbers, as several locks of one rank must be taken.
+        let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
+        let mut batch = Batch::new(self.next_serial());
+        let taken = self.take_all(inodes, range, &mut batch);
+        let next = taken
+            .and_then(|next| self.write_batch(&mut batch).map(|()| next))
+            .inspect_err(|e| self.give_back(&batch, e))?;
+        self.publish_batch(&self.gate.enter(), &batch)?;
+        inodes.iter().for_each(|i| self.inodes.settle(i));
+        Ok((next, batch.len() as u64))
+    }
+
+    fn take_all(&self, inodes: &[Arc<Inode>], range: Range<u64>, batch: &mut Batch) -> Result<Option<u64>> {
+        let _op = self.gate.enter();
+        let mut next = None;
+        for inode in inodes {
+            next = next.or(self.take_pages(inode, range.clone(), batch)?);
+        }
+        self.write_pinned(batch)?;
+        Ok(next)
+    }
+}

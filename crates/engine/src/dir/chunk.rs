@@ -1,0 +1,120 @@
+//! The homes of dentries: the inline area, and the blocks of the directory file.
+use crate::error::{Error, Result};
+use crate::gate::Op;
+use crate::inode::Inode;
+use crate::volume::Volume;
+use segno_format::dentry::{DentryShape, Entry};
+use segno_format::inode::{Inline, RawInode};
+use segno_format::{BLOCK_SIZE, Block, Corrupt, Ino, Nid, Structure};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Where dentries are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    Inline,
+    /// A file block.
+    Block(u64),
+}
+
+/// The dentries of one home as they are now; a change continues on a copy.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) home: Home,
+    pub(super) shape: DentryShape,
+    block: Arc<Block>,
+    range: Range<usize>,
+    dir: Ino,
+}
+
+impl Chunk {
+    pub(super) fn area(&self) -> &[u8] {
+        self.block.0.get(self.range.clone()).unwrap_or_default()
+    }
+    /// The next entry at or after a slot.
+    pub(super) fn next(&self, slot: u32) -> Result<Option<Entry<'_>>> {
+        self.shape.next(self.area(), slot, 0).map_err(|c| self.at_home(c))
+    }
+    /// The next entry with a hash at or after a slot.
+    pub(super) fn next_with_hash(&self, hash: u32, slot: u32) -> Result<Option<Entry<'_>>> {
+        self.shape.next_with_hash(self.area(), hash, slot, 0).map_err(|c| self.at_home(c))
+    }
+    /// The inode an entry names, which must be possible.
+    pub(super) fn target(&self, entry: &Entry<'_>, max: u32) -> Result<Ino> {
+        if (Nid::ROOT.0..max).contains(&entry.ino.0) {
+            return Ok(entry.ino);
+        }
+        let (found, max) = (entry.ino.0.into(), max.into());
+        Err(self.at_home(Corrupt::block(Structure::DentryBlock, 0, "inode number of an entry", found, max)))
+    }
+    /// Damage here, told by the directory's inode number.
+    fn at_home(&self, c: Corrupt) -> Error {
+        let what = match self.home {
+            Home::Inline => Structure::InlineDentry,
+            Home::Block(_) => Structure::DentryBlock,
+        };
+        Corrupt { what, unit: "inode", at: self.dir.0.into(), ..c }.into()
+    }
+}
+
+/// Whether the directory's names are in its inode.
+pub(super) fn is_inline(dir: &Inode) -> bool {
+    dir.get(|i| i.inline().contains(Inline::DENTRY))
+}
+
+/// Dentry blocks that the directory's size covers.
+pub(super) fn block_count(dir: &Inode) -> u64 {
+    dir.size().div_ceil(BLOCK_SIZE as u64)
+}
+
+impl Volume {
+    /// The names in the inode.
+    pub(super) fn inline_chunk(&self, dir: &Inode) -> Result<Chunk> {
+        let block = dir.frame.snapshot();
+        let layout = block.view::<RawInode>().layout(self.features)?;
+        let shape = DentryShape::inline(&layout);
+        Ok(Chunk { home: Home::Inline, shape, block, range: layout.inline_range(), dir: dir.ino })
+    }
+
+    /// The names in a file block; `None` for a hole.
+    pub(super) fn block_chunk(&self, dir: &Arc<Inode>, fblk: u64) -> Result<Option<Chunk>> {
+        let found = self.read_block(dir, fblk)?;
+        Ok(found.map(|block| Chunk {
+            home: Home::Block(fblk),
+            shape: DentryShape::BLOCK,
+            block,
+            range: 0..BLOCK_SIZE,
+            dir: dir.ino,
+        }))
+    }
+
+    /// The names in a home; `None` for a hole.
+    pub(super) fn chunk(&self, dir: &Arc<Inode>, home: Home) -> Result<Option<Chunk>> {
+        match home {
+            Home::Inline => self.inline_chunk(dir).map(Some),
+            Home::Block(fblk) => self.block_chunk(dir, fblk),
+        }
+    }
+
+    /// Changes the names in a home. A block that does not exist is made.
+    pub(super) fn change_chunk(
+        &self,
+        op: &Op<'_>,
+        dir: &Arc<Inode>,
+        home: Home,
+        f: impl FnOnce(&DentryShape, &mut [u8]),
+    ) -> Result<()> {
+        let fblk = match home {
+            Home::Block(fblk) => fblk,
+            Home::Inline => {
+                let layout = dir.layout(self.features)?;
+                let shape = DentryShape::inline(&layout);
+                self.nodes.modify(op, &dir.frame, |b| {
+                    f(&shape, b.0.get_mut(layout.inline_range()).unwrap_or_default());
+                });
+                return Ok(());
+            }
+        };
+        self.modify_block(op, dir, fblk, |b| f(&DentryShape::BLOCK, &mut b.0))
+    }
+}

@@ -1,0 +1,81 @@
+//! An inline directory that became too small moves to blocks. It never moves back.
+use super::chunk::Chunk;
+use super::find::Probe;
+use super::name::DirName;
+use crate::error::Result;
+use crate::gate::Op;
+use crate::inode::Inode;
+use crate::volume::Volume;
+use segno_format::BLOCK_SIZE;
+use segno_format::dentry::{DentryShape, FileType};
+use segno_format::inode::{Inline, RawInode};
+use std::sync::Arc;
+use zerocopy::little_endian::{U32, U64};
+
+impl Volume {
+    /// Moves the names of an inline directory to blocks; without space for that nothing changes.
+    pub(super) fn convert_dir(&self, op: &Op<'_>, dir: &Arc<Inode>) -> Result<()> {
+        let inline = self.inline_chunk(dir)?;
+        if dir.get(|i| i.i_dir_level) == 0 {
+            self.copy_slots(op, dir, &inline)
+        } else {
+            self.insert_anew(op, dir, &inline)
+        }
+    }
+
+    /// With one bucket at level 0 every name may stay in its slot, so positions of listings under way stay valid.
+    fn copy_slots(&self, op: &Op<'_>, dir: &Arc<Inode>, inline: &Chunk) -> Result<()> {
+        let mut entries = Vec::new();
+        let mut slot = 0;
+        while let Some(e) = inline.next(slot)? {
+            entries.push(e);
+            slot = e.next();
+        }
+        // Slot 0 of the inode lies in front of the inline area, so the block can be reserved while the names are there.
+        self.modify_block(op, dir, 0, |block| {
+            for e in &entries {
+                let kind = FileType::from_disk(e.file_type).unwrap_or(FileType::Unknown);
+                DentryShape::BLOCK.insert(&mut block.0, e.slot, e.hash, e.ino, e.name, kind);
+            }
+        })?;
+        self.leave_inode(op, dir)
+    }
+
+    /// Clears the inline area: the directory consists of its first block now.
+    fn leave_inode(&self, op: &Op<'_>, dir: &Inode) -> Result<()> {
+        let range = dir.layout(self.features)?.inline_range();
+        self.nodes.modify(op, &dir.frame, |block| {
+            block.0.get_mut(range).unwrap_or_default().fill(0);
+            let i: &mut RawInode = block.view_mut();
+            i.i_inline = (i.inline() - Inline::DENTRY).bits();
+            i.i_size = U64::new(BLOCK_SIZE as u64);
+            i.i_current_depth = U32::new(1);
+        });
+        Ok(())
+    }
+
+    /// With several buckets at level 0 every name goes where its hash says.
+    fn insert_anew(&self, op: &Op<'_>, dir: &Arc<Inode>, inline: &Chunk) -> Result<()> {
+        let before = dir.frame.snapshot();
+        self.leave_inode(op, dir)?;
+        let done = self.insert_all(op, dir, inline);
+        if done.is_err() {
+            self.truncate_blocks(op, dir, 0, usize::MAX)?;
+            self.nodes.modify(op, &dir.frame, |block| *block = (*before).clone());
+        }
+        done
+    }
+
+    fn insert_all(&self, op: &Op<'_>, dir: &Arc<Inode>, inline: &Chunk) -> Result<()> {
+        let mut slot = 0;
+        while let Some(e) = inline.next(slot)? {
+            let kind = FileType::from_disk(e.file_type).unwrap_or(FileType::Unknown);
+            let name = DirName::exact(e.name, e.hash);
+            if let Probe::Missing(room) = self.dir_probe(dir, &name)? {
+                self.dir_insert_at(op, dir, &name, room, e.ino, kind)?;
+            }
+            slot = e.next();
+        }
+        Ok(())
+    }
+}

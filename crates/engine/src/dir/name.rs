@@ -1,0 +1,125 @@
+//! A name as it is looked for: what it hashes to, and which stored names it equals.
+use super::nokey;
+use crate::error::{Error, Result};
+use crate::inode::Inode;
+use crate::volume::Volume;
+use segno_codec::{casefold, casefolded_name_hash, name_hash};
+use segno_format::dentry::Entry;
+use segno_format::inode::{Advise, InodeFlags};
+use segno_format::{Features, NAME_MAX};
+
+/// `s_encoding_flags`: names that cannot be folded are refused.
+const ENCODING_STRICT: u16 = 1;
+/// `s_encoding_flags`: names are where their hash says; do not search whole directories.
+pub(super) const ENCODING_NO_LINEAR_LOOKUP: u16 = 2;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct DirName<'a> {
+    raw: &'a [u8],
+    pub(super) hash: u32,
+    equality: Equality,
+}
+
+#[derive(Debug)]
+enum Equality {
+    Bytes,
+    /// Equal once folded; the folded form of the name.
+    Folded(Vec<u8>),
+    /// The name is the text form of a name that cannot be decrypted.
+    NoKey,
+}
+
+/// Whether the name is `.` or `..`.
+pub(crate) fn is_dots(name: &[u8]) -> bool {
+    name == b"." || name == b".."
+}
+
+/// Refuses what can be no name anywhere.
+pub(crate) fn check_name(name: &[u8]) -> Result<()> {
+    if name.len() > NAME_MAX {
+        return Err(Error::NameTooLong);
+    }
+    if name.is_empty() {
+        return Err(Error::Invalid("the name is empty"));
+    }
+    if name.iter().any(|&b| b == b'/' || b == 0) {
+        return Err(Error::Invalid("the name contains a slash or a NUL"));
+    }
+    Ok(())
+}
+
+impl<'a> DirName<'a> {
+    /// A name in an encrypted directory, as it is stored; its hash if that is of the text.
+    pub(crate) fn encrypted(raw: &'a [u8], hash: Option<u32>) -> Self {
+        let plain = Self::plain(raw);
+        Self { hash: hash.unwrap_or(plain.hash), ..plain }
+    }
+
+    /// A name that is compared byte by byte.
+    pub(super) fn plain(raw: &'a [u8]) -> Self {
+        Self { raw, hash: name_hash(raw), equality: Equality::Bytes }
+    }
+
+    /// A name with a hash of its own, compared byte by byte.
+    pub(crate) fn exact(raw: &'a [u8], hash: u32) -> Self {
+        Self { raw, hash, equality: Equality::Bytes }
+    }
+
+    /// The same name, compared byte by byte.
+    pub(crate) fn by_bytes(&self) -> Self {
+        Self::exact(self.raw, self.hash)
+    }
+
+    /// The bytes as given.
+    pub(crate) fn raw(&self) -> &'a [u8] {
+        self.raw
+    }
+
+    /// Whether spelling differs between equal names.
+    pub(super) fn is_folded(&self) -> bool {
+        matches!(self.equality, Equality::Folded(_))
+    }
+
+    /// Whether a stored entry has this name.
+    pub(super) fn is(&self, entry: &Entry<'_>) -> bool {
+        match &self.equality {
+            Equality::Bytes => entry.name == self.raw,
+            Equality::Folded(folded) => entry.name == self.raw || fold(entry.name).as_ref() == Some(folded),
+            Equality::NoKey => nokey::encode(entry.hash, entry.name) == self.raw,
+        }
+    }
+}
+
+/// The folded form of a name that has one.
+fn fold(name: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    casefold(name, &mut out).ok().map(|()| out)
+}
+
+impl Volume {
+    /// Prepares a name for a directory.
+    pub(crate) fn dir_name<'a>(&self, dir: &Inode, raw: &'a [u8]) -> Result<DirName<'a>> {
+        check_name(raw)?;
+        let (flags, advise) = dir.get(|i| (i.flags(), i.advise()));
+        if is_dots(raw) {
+            return Ok(DirName::plain(raw));
+        }
+        if advise.contains(Advise::ENCRYPT) {
+            let hash = nokey::hash_of(raw).ok_or(Error::NotFound)?;
+            return Ok(DirName { raw, hash, equality: Equality::NoKey });
+        }
+        if !flags.contains(InodeFlags::CASEFOLD) || !self.features.contains(Features::CASEFOLD) {
+            return Ok(DirName::plain(raw));
+        }
+        match fold(raw) {
+            Some(folded) => {
+                Ok(DirName { raw, hash: casefolded_name_hash(raw), equality: Equality::Folded(folded) })
+            }
+            None if self.sb.raw.s_encoding_flags.get() & ENCODING_STRICT != 0 => {
+                Err(Error::Invalid("the name is not valid UTF-8, which this directory asks for"))
+            }
+            None => Ok(DirName::plain(raw)),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Listing.
+use super::chunk::{Chunk, Home, block_count, is_inline};
+use super::name::is_dots;
+use super::nokey;
+use crate::error::{Error, Result};
+use crate::inode::Inode;
+use crate::types::DirEntry;
+use crate::volume::Volume;
+use segno_format::Ino;
+use segno_format::dentry::{FileType, SLOTS_PER_BLOCK};
+use segno_format::inode::Advise;
+use std::sync::Arc;
+
+/// Slots of a block as positions count them.
+const SLOTS: u64 = SLOTS_PER_BLOCK as u64;
+
+impl Volume {
+    /// Lists a directory from a position on, `.` and `..` included, until `each` returns false; that entry then counts
+    /// as not seen. A position is file block × 214 + slot, as in Linux: names that come and go do not move others.
+    pub fn readdir(&self, dir: Ino, pos: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        let dir = self.inode(dir)?;
+        if !dir.is_dir() {
+            return Err(Error::NotDir);
+        }
+        let encrypted = dir.get(|i| i.advise().contains(Advise::ENCRYPT));
+        let mut pos = pos;
+        // `each` may call the engine, so it is given a copy of each block, without the lock.
+        while let Some(chunk) = self.next_chunk(&dir, &mut pos)? {
+            if !self.list_chunk(&chunk, &mut pos, encrypted, each)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The names at or after a position, which moves over holes.
+    fn next_chunk(&self, dir: &Arc<Inode>, pos: &mut u64) -> Result<Option<Chunk>> {
+        let _lock = dir.lock.read();
+        if dir.is_gone() || dir.get(|i| i.i_links.get()) == 0 {
+            return Err(Error::NotFound);
+        }
+        if is_inline(dir) {
+            return if *pos < SLOTS { self.inline_chunk(dir).map(Some) } else { Ok(None) };
+        }
+        let blocks = block_count(dir);
+        while *pos / SLOTS < blocks {
+            if let Some(chunk) = self.block_chunk(dir, *pos / SLOTS)? {
+                return Ok(Some(chunk));
+            }
+            *pos = (*pos / SLOTS + 1) * SLOTS;
+        }
+        Ok(None)
+    }
+
+    /// Gives the names of one block to `each`; false if it wants no more. Otherwise the position is behind the block.
+    fn list_chunk(
+        &self,
+        chunk: &Chunk,
+        pos: &mut u64,
+        encrypted: bool,
+        each: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<bool> {
+        let first = match chunk.home {
+            Home::Inline => 0,
+            Home::Block(fblk) => fblk * SLOTS,
+        };
+        let mut slot = (*pos - first) as u32;
+        while let Some(entry) = chunk.next(slot)? {
+            let ino = chunk.target(&entry, self.geo.max_nid())?;
+            let kind = FileType::from_disk(entry.file_type).unwrap_or(FileType::Unknown);
+            let next = first + u64::from(entry.next());
+            let seen = if encrypted && !is_dots(entry.name) {
+                each(DirEntry { ino, kind, name: &nokey::encode(entry.hash, entry.name), next })
+            } else {
+                each(DirEntry { ino, kind, name: entry.name, next })
+            };
+            if !seen {
+                return Ok(false);
+            }
+            slot = entry.next();
+        }
+        *pos = first + SLOTS;
+        Ok(true)
+    }
+}

@@ -1,0 +1,101 @@
+//! What an operation can fail with, and the errno that stands for it.
+use segno_format::Corrupt;
+
+/// The result of an engine call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Three families: what the caller did, what the volume is, what the device did.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("no such file or directory")]
+    NotFound,
+    #[error("the name exists already")]
+    Exists,
+    #[error("not a directory")]
+    NotDir,
+    #[error("is a directory")]
+    IsDir,
+    #[error("the directory is not empty")]
+    NotEmpty,
+    #[error("the name is longer than 255 bytes")]
+    NameTooLong,
+    #[error("no space left on the volume")]
+    NoSpace,
+    #[error("too many links")]
+    TooManyLinks,
+    #[error("invalid argument: {0}")]
+    Invalid(&'static str),
+    #[error("operation not permitted: {0}")]
+    NotPermitted(&'static str),
+    #[error("the directory belongs to another project")]
+    CrossDevice,
+    #[error("permission denied")]
+    Access,
+    #[error("the volume is mounted read-only")]
+    ReadOnly,
+    /// A read-only mount cannot replay the roll-forward chain.
+    #[error(
+        "a crash has left fsynced data to recover; mount the volume writable once, or read-only with norecovery to do \
+         without that data"
+    )]
+    NeedsRecovery,
+    #[error("no such attribute")]
+    NoData,
+    #[error("the buffer is too small")]
+    Range,
+    #[error("the extended attributes do not fit")]
+    XattrTooBig,
+    #[error("the file would be too large")]
+    FileTooBig,
+    #[error("not supported: {0}")]
+    NotSupported(&'static str),
+    #[error("no data or hole there")]
+    NoSuchOffset,
+    #[error("busy: {0}")]
+    Busy(&'static str),
+    /// Damage found on the volume.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+    /// A feature this program does not support in the way asked for.
+    #[error("the volume uses {0}, which this version cannot {1}")]
+    Incompatible(String, &'static str),
+    /// The device failed.
+    #[error("{op} of block {at} failed: {source}")]
+    Io { op: &'static str, at: u64, source: std::io::Error },
+    /// A metadata write failed earlier; nothing is written any more.
+    #[error("the volume stopped after an earlier write error; unmount it and run a check")]
+    Stopped,
+}
+
+impl Error {
+    /// The errno a caller of a system call expects.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::NotFound => 2,
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 28,
+            Self::Io { .. } | Self::Stopped => 5,
+            Self::XattrTooBig => 7,
+            Self::NotPermitted(_) => 1,
+            Self::NoSuchOffset => 6,
+            Self::Access => 13,
+            Self::Busy(_) => 16,
+            Self::Exists => 17,
+            Self::CrossDevice => 18,
+            Self::NotDir => 20,
+            Self::IsDir => 21,
+            Self::Invalid(_) => 22,
+            Self::FileTooBig => 27,
+            Self::NoSpace => 28,
+            Self::ReadOnly | Self::NeedsRecovery => 30,
+            Self::TooManyLinks => 31,
+            Self::Range => 34,
+            Self::NameTooLong => 36,
+            Self::NotEmpty => 39,
+            Self::NoData => 61,
+            Self::NotSupported(_) | Self::Incompatible(..) => 95,
+            Self::Corrupt(_) => 117,
+        }
+    }
+}

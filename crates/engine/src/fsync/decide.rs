@@ -1,0 +1,131 @@
+//! How an fsync makes an inode durable: pure decision over facts.
+
+/// What is known of the inode, all of it seen under one entry into the gate.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    pub regular: bool,
+    pub compressed: bool,
+    pub links: u32,
+    /// The last checkpoint has the inode.
+    pub in_checkpoint: bool,
+    /// An fsync since then logged the inode with its directory entry.
+    pub entry_logged: bool,
+    /// It was renamed or linked since the last checkpoint.
+    pub renamed: bool,
+    /// It lost a node since the last checkpoint.
+    pub node_freed: bool,
+    /// `i_pino` and `i_name` may be out of date.
+    pub lost_pino: bool,
+    /// The last checkpoint has the parent directory.
+    pub parent_in_checkpoint: bool,
+    /// Names went from the parent directory since the last checkpoint.
+    pub parent_changed: bool,
+    /// Directories went from the parent directory since then. In a log their names could not be taken over: after a
+    /// crash they are back, with all that is in them.
+    pub parent_lost_dir: bool,
+    /// Order of names matters too (`fsync_mode=strict`).
+    pub strict: bool,
+    /// Replaying everything since the last checkpoint would not exceed the volume.
+    pub room: bool,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// A crash takes the inode away whatever is written: it has no name, and never had a durable one.
+    Nothing,
+    /// Log it in the roll-forward chain; `dent` also repeats its directory entry.
+    Chain {
+        dent: bool,
+    },
+    Checkpoint,
+}
+
+/// Chooses the route. A checkpoint is always right; the chain only where replaying it gives this very state.
+///
+/// The kernel also writes a checkpoint for every inode with other than one link. The chain neither changes link counts
+/// nor, without a DENT mark, looks at names, so for an inode that the checkpoint has it is as good.
+pub fn route(f: &Facts) -> Route {
+    let durable_name = f.in_checkpoint || f.entry_logged;
+    if !f.regular || f.compressed || f.renamed || f.node_freed || !f.room {
+        return Route::Checkpoint;
+    }
+    if durable_name {
+        return Route::Chain { dent: false };
+    }
+    if f.links == 0 {
+        return Route::Nothing;
+    }
+    let parent_stands = f.parent_in_checkpoint && !f.parent_lost_dir && !(f.strict && f.parent_changed);
+    let repeatable = f.links == 1 && !f.lost_pino && parent_stands;
+    if repeatable { Route::Chain { dent: true } } else { Route::Checkpoint }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: Facts = Facts {
+        regular: true,
+        compressed: false,
+        links: 1,
+        in_checkpoint: true,
+        entry_logged: false,
+        renamed: false,
+        node_freed: false,
+        lost_pino: false,
+        parent_in_checkpoint: true,
+        parent_changed: false,
+        parent_lost_dir: false,
+        strict: true,
+        room: true,
+    };
+    const NEW: Facts = Facts { in_checkpoint: false, ..OLD };
+
+    #[test]
+    fn ordinary_files_go_to_the_chain() {
+        assert_eq!(route(&OLD), Route::Chain { dent: false });
+        assert_eq!(route(&NEW), Route::Chain { dent: true });
+        assert_eq!(route(&Facts { entry_logged: true, ..NEW }), Route::Chain { dent: false });
+    }
+
+    #[test]
+    fn what_the_chain_cannot_repeat_needs_a_checkpoint() {
+        for f in [OLD, NEW] {
+            for (why, facts) in [
+                ("directory", Facts { regular: false, ..f }),
+                ("compressed", Facts { compressed: true, ..f }),
+                ("renamed", Facts { renamed: true, ..f }),
+                ("node freed", Facts { node_freed: true, ..f }),
+                ("no room", Facts { room: false, ..f }),
+            ] {
+                assert_eq!(route(&facts), Route::Checkpoint, "{why}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_matter_only_for_inodes_that_the_checkpoint_lacks() {
+        for (why, facts) in [
+            ("two links", Facts { links: 2, ..NEW }),
+            ("stale i_pino", Facts { lost_pino: true, ..NEW }),
+            ("new parent", Facts { parent_in_checkpoint: false, ..NEW }),
+            ("parent lost a name", Facts { parent_changed: true, ..NEW }),
+            ("parent lost a directory", Facts { parent_lost_dir: true, strict: false, ..NEW }),
+        ] {
+            assert_eq!(route(&facts), Route::Checkpoint, "{why}");
+            let old = Facts { in_checkpoint: true, ..facts };
+            assert_eq!(route(&old), Route::Chain { dent: false }, "{why}, but in the checkpoint");
+        }
+        let posix = Facts { strict: false, parent_changed: true, ..NEW };
+        assert_eq!(route(&posix), Route::Chain { dent: true }, "posix mode does not order names");
+    }
+
+    #[test]
+    fn an_inode_without_a_name_to_come_back_to_costs_nothing() {
+        assert_eq!(route(&Facts { links: 0, ..NEW }), Route::Nothing);
+        assert_eq!(route(&Facts { links: 0, ..OLD }), Route::Chain { dent: false });
+        let logged = Facts { links: 0, entry_logged: true, ..NEW };
+        assert_eq!(route(&logged), Route::Chain { dent: false });
+    }
+}

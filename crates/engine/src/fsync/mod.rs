@@ -1,0 +1,175 @@
+//! fsync: the writing side of the roll-forward chain.
+//!
+//! In strict mode the inode block, which carries the mark, is written after a flush has covered the data and the other
+//! nodes. So a mark that recovery finds never stands for something that did not reach the device, in whole or in part,
+//! and an fsync that was cut off either happened or did not.
+mod decide;
+
+use crate::checkpoint::Reason;
+use crate::data::file_log;
+use crate::error::{Error, Result};
+use crate::inode::Inode;
+use crate::node::{Marks, NodeFrame, NodeWrite};
+use crate::options::FsyncMode;
+use crate::stat;
+use crate::volume::Volume;
+use decide::{Facts, Route, route};
+use segno_format::inode::{Advise, RawInode};
+use segno_format::sit::LogType;
+use segno_format::{Ino, Nid};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a step of an fsync came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The inode's newest state is written, or need not be.
+    Done,
+    Checkpoint,
+    /// The inode block is still to be logged, on the checkpoint of this version.
+    Logged {
+        epoch: u64,
+    },
+}
+
+/// Which nodes a step logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// All but the inode block.
+    Unmarked,
+    /// All, the inode block last and marked; a no-op if the checkpoint is no longer that of the first part.
+    Marked { after: Option<u64> },
+}
+
+impl Volume {
+    /// Makes an inode durable: data, size, attributes and, for a new file, its name. `datasync` asks for less; the times
+    /// it may leave out are in the same block as everything else.
+    ///
+    /// Tells once of a failed write of the inode's data, also of one that happened in the background.
+    pub fn fsync(&self, ino: Ino, _datasync: bool) -> Result<()> {
+        if self.opts.read_only {
+            return Ok(());
+        }
+        self.make_room()?;
+        stat::add(&self.stats.fsyncs, 1);
+        let inode = self.inode(ino)?;
+        self.segs.note_fsync(file_log(&inode))?;
+        self.segs.note_fsync(LogType::WarmNode)?;
+        let flushed = self.flush_inode(&inode, 0..u64::MAX);
+        let failed_before = inode.write_error.swap(false, Ordering::AcqRel);
+        flushed?;
+        if failed_before {
+            let source = std::io::Error::other("an earlier write of the file's data failed and was repeated");
+            return Err(Error::Io { op: "write", at: ino.0.into(), source });
+        }
+        if self.log_inode(&inode)? {
+            return Ok(());
+        }
+        stat::add(&self.stats.fsync_checkpoints, 1);
+        self.checkpoint(Reason::Sync)
+    }
+
+    /// Makes the inode durable through the chain; false if only a checkpoint can.
+    fn log_inode(&self, inode: &Arc<Inode>) -> Result<bool> {
+        // Nobody gives this inode's data new places until it is done, so nothing unflushed gets under its mark.
+        let _claim = inode.flush.lock();
+        let mut after = None;
+        if self.opts.fsync_mode == FsyncMode::Strict {
+            match self.log_part(inode, Part::Unmarked)? {
+                Step::Checkpoint => return Ok(false),
+                Step::Done => return self.flush_device().map(|()| true),
+                Step::Logged { epoch } => after = Some(epoch),
+            }
+            self.flush_device()?;
+        }
+        if self.log_part(inode, Part::Marked { after })? == Step::Checkpoint {
+            return Ok(false);
+        }
+        self.flush_device().map(|()| true)
+    }
+
+    fn flush_device(&self) -> Result<()> {
+        if self.opts.fsync_mode == FsyncMode::Nobarrier {
+            return Ok(());
+        }
+        // What the device lost is not known, so nothing may be built on it.
+        self.dev.flush().inspect_err(|_| self.stop())
+    }
+
+    fn log_part(&self, inode: &Arc<Inode>, part: Part) -> Result<Step> {
+        let op = self.gate.enter();
+        // Whoever logs nodes of this inode has written them when the lock is ours.
+        let _chain = self.chain.lock();
+        let second = match part {
+            Part::Marked { after: Some(epoch) } if epoch != op.epoch() => return Ok(Step::Done),
+            Part::Marked { after } => after.is_some(),
+            Part::Unmarked => false,
+        };
+        if inode.is_gone() || !(second || self.has_changed(inode)) {
+            return Ok(Step::Done);
+        }
+        let dent = match route(&self.facts(inode)?) {
+            Route::Nothing => return Ok(Step::Done),
+            Route::Checkpoint => return Ok(Step::Checkpoint),
+            Route::Chain { dent } => dent,
+        };
+        let mut nodes: Vec<NodeWrite> =
+            self.nodes.dirty.dnodes_of(inode.ino).into_iter().filter(is_not_inode).map(unmarked).collect();
+        if part != Part::Unmarked {
+            nodes.push(NodeWrite { frame: inode.frame.clone(), marks: Marks { fsync: true, dent } });
+        }
+        match self.write_nodes(&op, LogType::WarmNode, &nodes) {
+            Err(Error::NoSpace) => {
+                self.since.break_chain();
+                return Ok(Step::Checkpoint);
+            }
+            other => other.inspect_err(|_| self.stop())?,
+        }
+        if part == Part::Unmarked {
+            return Ok(Step::Logged { epoch: op.epoch() });
+        }
+        if dent {
+            self.since.entry_logged(inode.ino);
+        }
+        Ok(Step::Done)
+    }
+
+    /// Whether anything of the inode is newer than what was written last. All that is clean was written by a checkpoint
+    /// or under a mark: nothing else writes nodes.
+    fn has_changed(&self, inode: &Inode) -> bool {
+        if inode.get(RawInode::is_reg) {
+            !self.nodes.dirty.dnodes_of(inode.ino).is_empty()
+        } else {
+            inode.pages.lock().dirty() > 0 || self.nodes.dirty.has(inode.ino)
+        }
+    }
+
+    fn facts(&self, inode: &Inode) -> Result<Facts> {
+        let (regular, compressed, links, advise, parent) =
+            inode.get(|i| (i.is_reg(), i.is_compressed(), i.i_links.get(), i.advise(), Nid(i.i_pino.get())));
+        let since = &self.since;
+        Ok(Facts {
+            regular,
+            compressed,
+            links,
+            in_checkpoint: self.nat.get(inode.ino)?.in_checkpoint,
+            entry_logged: since.is_entry_logged(inode.ino),
+            renamed: since.is_renamed(inode.ino),
+            node_freed: since.is_node_freed(inode.ino),
+            lost_pino: advise.contains(Advise::LOST_PINO),
+            parent_in_checkpoint: self.geo.nid_ok(parent) && self.nat.get(parent)?.in_checkpoint,
+            parent_changed: since.is_dir_changed(parent),
+            parent_lost_dir: since.has_lost_dir(parent),
+            strict: self.opts.fsync_mode == FsyncMode::Strict,
+            room: self.counts.room_to_roll_forward() && !since.is_chain_broken(),
+        })
+    }
+}
+
+fn is_not_inode(frame: &Arc<NodeFrame>) -> bool {
+    frame.nid != frame.ino
+}
+
+fn unmarked(frame: Arc<NodeFrame>) -> NodeWrite {
+    NodeWrite { frame, marks: Marks::default() }
+}

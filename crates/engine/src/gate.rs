@@ -1,0 +1,56 @@
+//! The operation gate: every change of metadata happens inside it; a checkpoint closes it.
+//!
+//! An operation takes the inode locks it needs, then enters the gate, and leaves before it drops them. What is done
+//! between entering and leaving is in one checkpoint or not at all.
+use crate::lock::{ReadGuard, RwLock, WriteGuard, rank};
+use std::marker::PhantomData;
+
+/// See the module.
+#[derive(Debug)]
+pub struct OpGate(RwLock<u64, { rank::GATE }>);
+
+/// Proof of being inside the gate. Functions that change metadata take it as an argument.
+#[derive(Debug)]
+pub struct Op<'a> {
+    epoch: u64,
+    /// `None` inside a closed gate, which is as good.
+    _guard: Option<ReadGuard<'a, u64, { rank::GATE }>>,
+    _gate: PhantomData<&'a OpGate>,
+}
+
+/// Proof that no operation is inside.
+pub struct Closed<'a>(WriteGuard<'a, u64, { rank::GATE }>);
+
+impl OpGate {
+    /// A gate whose first epoch is the version of the mounted checkpoint.
+    pub fn new(epoch: u64) -> Self {
+        Self(RwLock::new(epoch))
+    }
+    /// Enters; waits while a checkpoint has the gate closed.
+    pub fn enter(&self) -> Op<'_> {
+        let guard = self.0.read();
+        Op { epoch: *guard, _guard: Some(guard), _gate: PhantomData }
+    }
+    /// Closes; waits for the operations inside to leave.
+    pub fn close(&self) -> Closed<'_> {
+        Closed(self.0.write())
+    }
+}
+
+impl Op<'_> {
+    /// The checkpoint version this operation builds on; it cannot change while inside.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+impl Closed<'_> {
+    /// The one who closed the gate may change metadata too.
+    pub fn op(&self) -> Op<'_> {
+        Op { epoch: *self.0, _guard: None, _gate: PhantomData }
+    }
+    /// Operations from now on build on the next checkpoint version.
+    pub fn advance(&mut self, epoch: u64) {
+        *self.0 = epoch;
+    }
+}

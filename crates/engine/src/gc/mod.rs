@@ -1,0 +1,216 @@
+//! Cleaning: emptying sections by moving what is valid in them, so that logs can open them again.
+//!
+//! Data blocks are copied at once. Nodes are only made dirty: the next checkpoint gives them new places. An emptied
+//! section is free once a checkpoint has forgotten what was in it.
+mod discard;
+mod migrate;
+mod policy;
+
+use crate::checkpoint::Reason;
+use crate::error::{Error, Result};
+use crate::segment::{Candidate, Class};
+use crate::stat;
+use crate::volume::Volume;
+use segno_format::SegNo;
+use std::collections::BTreeSet;
+
+/// Free sections, beyond what dirty blocks may take, that are kept at any price: after a crash, recovery gives each log a
+/// new one.
+const MARGIN: u64 = 6;
+/// A checkpoint only to free sections is due when they are this part of what lies between the margin and the reserve.
+const COMMIT_PART: u64 = 8;
+
+/// How much room there is, in sections.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    free: u64,
+    /// Free after the next checkpoint.
+    pending: u64,
+    /// What cleaning keeps at any price: dirty blocks and the margin.
+    floor: u64,
+    /// What it would like to keep: dirty blocks and the reserve.
+    goal: u64,
+}
+
+impl Room {
+    /// Nothing may be left undone.
+    fn is_spent(&self) -> bool {
+        self.free <= self.floor
+    }
+    fn between(&self) -> u64 {
+        self.goal.saturating_sub(self.floor).max(1)
+    }
+    /// Most valid blocks of a victim, out of `full`. The reserve is spent slowly: near the goal only almost empty
+    /// sections are worth their copies, at the floor all are. Meanwhile logs fill the holes of used segments.
+    fn most_valid(&self, full: u64) -> u64 {
+        let left = self.free.saturating_sub(self.floor).min(self.between());
+        full * (self.between() - left) / self.between()
+    }
+    /// Whether freeing what is pending is worth a checkpoint.
+    fn pays(&self) -> bool {
+        self.pending > 0
+            && (self.is_spent()
+                || self.free + self.pending > self.goal
+                || self.pending * COMMIT_PART >= self.between())
+    }
+}
+
+/// What the cleaner remembers from run to run.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaner {
+    /// Node sections that the next checkpoint empties. They count as busy, so that no log fills their holes until then
+    /// and no run chooses them again.
+    waiting: Vec<u32>,
+    /// The checkpoint version at which they began to wait.
+    since: u64,
+    /// Sections that background rounds have chosen: what could not be emptied is not chosen again and again.
+    chosen: BTreeSet<u32>,
+}
+
+/// What one run of foreground cleaning remembers.
+#[derive(Debug, Default)]
+struct Run {
+    /// Sections it has tried; each is tried once.
+    tried: BTreeSet<u32>,
+    /// Nothing else was left, so pinned files move too.
+    pinned_too: bool,
+}
+
+impl Volume {
+    /// Cleans until free sections cover what is dirty plus the reserve again, as far as that is worth its cost. The
+    /// reserve is what runs live on, so only a volume that has used it up fails with `NoSpace`. Nothing may be held.
+    pub(crate) fn clean_foreground(&self) -> Result<()> {
+        let mut cleaner = self.cleaner.lock();
+        let mut run = Run::default();
+        let done = self.run_foreground(&mut cleaner, &mut run);
+        if !run.tried.is_empty() {
+            stat::add(&self.stats.gc_foreground, 1);
+        }
+        done
+    }
+
+    fn run_foreground(&self, cleaner: &mut Cleaner, run: &mut Run) -> Result<()> {
+        loop {
+            self.check_running()?;
+            self.release_emptied(cleaner);
+            if !self.short_of_sections() {
+                return Ok(());
+            }
+            let room = self.room(cleaner);
+            // With no section to lose, the holes that a checkpoint makes count too.
+            let holes = || self.segs.with_table(|t| t.reclaimable()) >= self.geo.blocks_per_sec().into();
+            if room.pays() || (room.is_spent() && holes()) {
+                self.checkpoint(Reason::Sync)?;
+                self.release_waiting(cleaner);
+                continue;
+            }
+            match self.next_victim(run, room) {
+                Some(victim) => {
+                    run.tried.insert(victim.sec);
+                    self.clean_victim(cleaner, &victim, run.pinned_too)?;
+                }
+                None if room.is_spent() && !run.pinned_too => {
+                    run.pinned_too = true;
+                    run.tried.clear();
+                }
+                None => break,
+            }
+        }
+        if self.segs.free_sections() < self.sections_for_dirty() { Err(Error::NoSpace) } else { Ok(()) }
+    }
+
+    fn room(&self, cleaner: &Cleaner) -> Room {
+        Room {
+            free: self.segs.free_sections(),
+            pending: self.segs.with_table(|t| t.prefree_sections()) + cleaner.waiting.len() as u64,
+            floor: self.sections_for_dirty() + MARGIN,
+            goal: self.sections_wanted(),
+        }
+    }
+
+    fn next_victim(&self, run: &Run, room: Room) -> Option<Candidate> {
+        let most = room.most_valid(self.geo.blocks_per_sec().into());
+        let victim = self.segs.with_table(|t| {
+            let first = |class| t.candidates(class).find(|c| !run.tried.contains(&c.sec));
+            policy::greedy([Class::Data, Class::Node].into_iter().filter_map(first))
+        });
+        victim.filter(|c| room.is_spent() || u64::from(c.valid) <= most)
+    }
+
+    fn clean_victim(&self, cleaner: &mut Cleaner, victim: &Candidate, pinned_too: bool) -> Result<()> {
+        // As of before the nodes are made dirty: a later checkpoint writes them.
+        let since = self.gate.enter().epoch();
+        self.set_busy(victim.sec, true);
+        let cleaned = self.clean_section(victim, pinned_too);
+        if victim.class == Class::Node && cleaned.is_ok() {
+            cleaner.waiting.push(victim.sec);
+            cleaner.since = since;
+            return Ok(());
+        }
+        self.set_busy(victim.sec, false);
+        match cleaned {
+            // Damage keeps its section as it is, and others may do; without space for the copies, those that were made
+            // may do.
+            Err(Error::Corrupt(_) | Error::NoSpace) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Lets logs have the node sections that a checkpoint has emptied.
+    fn release_emptied(&self, cleaner: &mut Cleaner) {
+        if !cleaner.waiting.is_empty() && self.gate.enter().epoch() != cleaner.since {
+            self.release_waiting(cleaner);
+        }
+    }
+
+    fn release_waiting(&self, cleaner: &mut Cleaner) {
+        let segs: Vec<SegNo> = cleaner.waiting.drain(..).flat_map(|sec| self.segments_of(sec)).collect();
+        let freed: Vec<SegNo> = self.segs.with_table(|t| {
+            segs.iter().for_each(|&seg| t.settle(&[self.geo.seg_start(seg)], &self.geo));
+            let freed: Vec<SegNo> = segs.into_iter().filter(|&seg| t.is_free(seg)).collect();
+            freed.iter().for_each(|&seg| t.unsettle(seg, 1));
+            freed
+        });
+        self.discard_segments(&freed);
+    }
+
+    /// Empties one section in the background, the one that age and fill make the best; false if none is worth it.
+    pub fn clean_once(&self) -> Result<bool> {
+        self.check_writable()?;
+        let Some(mut cleaner) = self.cleaner.try_lock() else { return Ok(false) };
+        let now = self.segs.now();
+        let victim = self.segs.with_table(|t| {
+            let all = t.candidates(Class::Data).chain(t.candidates(Class::Node));
+            policy::cost_benefit(all.filter(|c| !cleaner.chosen.contains(&c.sec)), now, self.geo.segs_per_sec)
+        });
+        let Some(victim) = victim else {
+            cleaner.chosen.clear();
+            return Ok(false);
+        };
+        cleaner.chosen.insert(victim.sec);
+        stat::add(&self.stats.gc_background, 1);
+        self.set_busy(victim.sec, true);
+        let cleaned = self.clean_section(&victim, false);
+        self.set_busy(victim.sec, false);
+        cleaned.map(|()| true)
+    }
+
+    /// A section that is being cleaned counts as busy, so that no log fills the holes that moving makes.
+    fn set_busy(&self, sec: u32, busy: bool) {
+        let segs = self.segments_of(sec);
+        self.segs.with_table(|t| {
+            for seg in segs {
+                if busy {
+                    t.unsettle(seg, 1);
+                } else {
+                    t.settle(&[self.geo.seg_start(seg)], &self.geo);
+                }
+            }
+        });
+    }
+
+    fn segments_of(&self, sec: u32) -> impl Iterator<Item = SegNo> + use<> {
+        let first = self.geo.sec_start(sec).0;
+        (first..first.saturating_add(self.geo.segs_per_sec)).map(SegNo)
+    }
+}

@@ -1,0 +1,42 @@
+//! The mounted F2FS volume as a library: open a device, do POSIX operations by inode number, unmount.
+//!
+//! ARCHITECTURE.md in the repository root tells the way of a write and of an fsync through these modules, the lock
+//! ranks, and why a power cut at any moment is safe.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+pub mod clock;
+pub mod error;
+pub mod options;
+pub mod stat;
+pub mod types;
+
+mod checkpoint;
+mod data;
+mod dir;
+mod fsync;
+mod gate;
+mod gc;
+mod inode;
+mod lock;
+mod memory;
+mod meta;
+mod namei;
+mod nat;
+mod node;
+mod page;
+mod quota;
+mod recovery;
+mod runtime;
+mod segment;
+mod volume;
+mod xattr;
+
+pub use clock::{Clock, SystemClock};
+pub use error::{Error, Result};
+pub use options::MountOptions;
+pub use runtime::Background;
+pub use types::{
+    Attr, DirEntry, Extent, ExtentKind, FallocMode, Owner, RenameMode, SetAttr, StatFs, Time, XattrMode,
+};
+pub use volume::Volume;

@@ -1,0 +1,131 @@
+//! Which writes a device flush has covered, so that no flush is issued twice for the same writes.
+use crate::error::Result;
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A flush covers the writes that returned before it was issued. A caller who finds one running waits for the next one,
+/// and one caller issues it for all that wait.
+#[derive(Debug, Default)]
+pub struct Durable {
+    /// Writes that have returned.
+    written: AtomicU64,
+    /// A leaf lock, never held while the device works.
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many of the writes a flush has covered.
+    flushed: u64,
+    running: bool,
+}
+
+impl Durable {
+    /// A write returned.
+    pub fn note_write(&self) {
+        self.written.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Returns when all writes noted before the call are durable.
+    pub fn make(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
+        let wanted = self.written.load(Ordering::Acquire);
+        let mut state = self.state.lock();
+        loop {
+            if state.flushed >= wanted {
+                return Ok(());
+            }
+            if !state.running {
+                break;
+            }
+            self.ended.wait(&mut state);
+        }
+        state.running = true;
+        drop(state);
+        let covered = self.written.load(Ordering::Acquire);
+        let done = flush();
+        let mut state = self.state.lock();
+        state.running = false;
+        if done.is_ok() {
+            state.flushed = covered;
+        }
+        self.ended.notify_all();
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::mpsc;
+    use std::thread;
+
+    #[test]
+    fn a_flush_is_issued_only_for_new_writes() {
+        let (durable, issued) = (Durable::default(), AtomicU32::new(0));
+        let flush = || {
+            issued.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        };
+        durable.make(flush).unwrap();
+        assert_eq!(issued.load(Ordering::Relaxed), 0, "nothing was written");
+        durable.note_write();
+        durable.make(flush).unwrap();
+        durable.make(flush).unwrap();
+        assert_eq!(issued.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_failed_flush_covers_nothing() {
+        let durable = Durable::default();
+        durable.note_write();
+        assert!(durable.make(|| Err(Error::Stopped)).is_err());
+        assert!(
+            durable.make(|| Err(Error::Stopped)).is_err(),
+            "the second caller must not be told that all is well"
+        );
+        durable.make(|| Ok(())).unwrap();
+        durable.make(|| Err(Error::Stopped)).unwrap();
+    }
+
+    #[test]
+    fn a_write_during_a_flush_waits_for_the_next_one() {
+        let (durable, issued) = (Durable::default(), AtomicU32::new(0));
+        durable.note_write();
+        let (begun, wait_begun) = mpsc::channel();
+        let (go, wait_go) = mpsc::channel();
+        thread::scope(|s| {
+            let (durable, issued) = (&durable, &issued);
+            s.spawn(move || {
+                let first = || {
+                    begun.send(()).unwrap();
+                    wait_go.recv().unwrap();
+                    issued.fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                };
+                durable.make(first).unwrap();
+            });
+            wait_begun.recv().unwrap();
+            durable.note_write();
+            let late: Vec<_> = (0..3)
+                .map(|_| {
+                    s.spawn(move || {
+                        durable.make(|| {
+                            issued.fetch_add(1, Ordering::Relaxed);
+                            Ok(())
+                        })
+                    })
+                })
+                .collect();
+            go.send(()).unwrap();
+            late.into_iter().for_each(|t| t.join().unwrap().unwrap());
+        });
+        assert_eq!(
+            issued.load(Ordering::Relaxed),
+            2,
+            "one for the first caller, one for the three that waited"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! Attributes: lookup, stat(2), and what chmod(2), chown(2), utimensat(2), truncate(2) change.
+use super::perm::{check_mutable, check_not_immutable};
+use super::times::{set_atime, set_ctime, set_mtime, time};
+use crate::error::{Error, Result};
+use crate::inode::Inode;
+use crate::types::{Attr, SetAttr, Time};
+use crate::volume::Volume;
+use segno_format::dentry::FileType;
+use segno_format::inode::{Inline, RawInode};
+use segno_format::{Features, Ino, rdev};
+use std::sync::Arc;
+use zerocopy::little_endian::{U16, U32};
+
+const S_IFMT: u16 = 0o170_000;
+const S_ISUID: u16 = 0o4000;
+const S_ISGID: u16 = 0o2000;
+const S_IXGRP: u16 = 0o010;
+
+impl Volume {
+    /// The inode that a name leads to.
+    pub fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
+        let dir = self.inode(dir)?;
+        if !dir.is_dir() {
+            return Err(Error::NotDir);
+        }
+        let name = self.dir_name(&dir, name)?;
+        let (_, inode) = self.find_child(&dir, &name)?.ok_or(Error::NotFound)?;
+        self.attr_of(&inode)
+    }
+
+    /// Attributes of an inode.
+    pub fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.attr_of(&*self.inode(ino)?)
+    }
+
+    pub(super) fn attr_of(&self, inode: &Inode) -> Result<Attr> {
+        let features = self.features;
+        inode.get(|i| {
+            let kind = FileType::of_mode(i.i_mode.get());
+            let is_device = matches!(kind, FileType::CharDevice | FileType::BlockDevice);
+            Ok(Attr {
+                ino: inode.ino,
+                generation: i.i_generation.get(),
+                kind,
+                mode: i.i_mode.get(),
+                nlink: i.i_links.get(),
+                uid: i.i_uid.get(),
+                gid: i.i_gid.get(),
+                rdev: if is_device { device(i, features)? } else { (0, 0) },
+                size: i.i_size.get(),
+                blocks: sectors(i),
+                atime: time(i.i_atime, i.i_atime_nsec),
+                mtime: time(i.i_mtime, i.i_mtime_nsec),
+                ctime: time(i.i_ctime, i.i_ctime_nsec),
+                crtime: crtime(i, features),
+                flags: i.flags(),
+                projid: if i.has_extra(8) { i.extra().i_projid.get() } else { 0 },
+            })
+        })
+    }
+
+    /// Changes attributes; all of them or none.
+    pub fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.make_room()?;
+        let inode = self.inode(ino)?;
+        let _lock = inode.lock.write();
+        if inode.is_gone() {
+            return Err(Error::NotFound);
+        }
+        check_settable(&inode, set)?;
+        let mode = new_mode(&inode, set);
+        let attrs = match mode {
+            Some(mode) if self.opts.acl && set.mode.is_some() => self.attrs_after_chmod(&inode, mode)?,
+            _ => None,
+        };
+        let now = self.now();
+        let op = self.gate.enter();
+        if let Some(size) = set.size {
+            self.set_size(&op, &inode, size)?;
+        }
+        if let Some(attrs) = attrs {
+            self.store_attrs(&op, &inode, &attrs)?;
+        }
+        self.nodes.modify(&op, &inode.frame, |block| apply(block.view_mut(), set, mode, now));
+        self.attr_of(&inode)
+    }
+}
+
+/// What of a request an inode refuses.
+fn check_settable(inode: &Arc<Inode>, set: &SetAttr) -> Result<()> {
+    let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+    if owner || set.size.is_some() {
+        check_mutable(inode)?;
+    }
+    // With a ctime they are times of writes that were made when the inode could still be changed.
+    if (set.atime.is_some() || set.mtime.is_some()) && set.ctime.is_none() {
+        check_not_immutable(inode)?;
+    }
+    if set.size.is_none() || inode.get(RawInode::is_reg) {
+        return Ok(());
+    }
+    Err(if inode.is_dir() { Error::IsDir } else { Error::Invalid("only regular files have a size to set") })
+}
+
+/// The mode after the request, if it changes.
+fn new_mode(inode: &Inode, set: &SetAttr) -> Option<u16> {
+    let old = inode.get(|i| i.i_mode.get());
+    let mut mode = set.mode.map_or(old, |m| old & S_IFMT | m & !S_IFMT);
+    if set.kill_suidgid && old & S_IFMT != 0o040_000 {
+        mode &= !S_ISUID;
+        // Without group execution the bit means mandatory locking, not a group to run as.
+        if mode & S_IXGRP != 0 {
+            mode &= !S_ISGID;
+        }
+    }
+    (mode != old || set.mode.is_some()).then_some(mode)
+}
+
+fn apply(i: &mut RawInode, set: &SetAttr, mode: Option<u16>, now: Time) {
+    if let Some(mode) = mode {
+        i.i_mode = U16::new(mode);
+    }
+    if let Some(uid) = set.uid {
+        i.i_uid = U32::new(uid);
+    }
+    if let Some(gid) = set.gid {
+        i.i_gid = U32::new(gid);
+    }
+    if let Some(t) = set.atime {
+        set_atime(i, t);
+    }
+    if let Some(t) = set.mtime.or(set.size.map(|_| now)) {
+        set_mtime(i, t);
+    }
+    set_ctime(i, set.ctime.unwrap_or(now));
+}
+
+/// `st_blocks`: the inode's own block does not count, what is inline does.
+fn sectors(i: &RawInode) -> u64 {
+    let inline = i.inline();
+    let counts = inline.contains(Inline::DENTRY) || (i.is_reg() && inline.contains(Inline::DATA));
+    let inline = if counts { i.i_size.get().div_ceil(512) } else { 0 };
+    i.i_blocks.get().saturating_sub(1).saturating_mul(8).saturating_add(inline)
+}
+
+fn device(i: &RawInode, features: Features) -> Result<(u32, u32)> {
+    let layout = i.layout(features)?;
+    Ok(rdev::decode(i.slot(&layout, 0).0, i.slot(&layout, 1).0))
+}
+
+fn crtime(i: &RawInode, features: Features) -> Option<Time> {
+    let there = features.contains(Features::INODE_CRTIME) && i.has_extra(24);
+    let extra = i.extra();
+    there.then(|| time(extra.i_crtime, extra.i_crtime_nsec))
+}

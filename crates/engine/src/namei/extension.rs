@@ -1,0 +1,48 @@
+//! Hot and cold files by their extension.
+use segno_format::inode::Advise;
+use segno_format::superblock::RawSuperblock;
+
+/// The advise bit for a new file of that name: the first extension of the superblock's list that matches decides; cold
+/// ones come first.
+pub(super) fn temperature(sb: &RawSuperblock, name: &[u8]) -> Advise {
+    let cold = sb.extension_count.get() as usize;
+    let all = cold.saturating_add(sb.hot_ext_count.into());
+    let found = sb.extension_list.iter().take(all).position(|e| {
+        let len = e.iter().position(|&b| b == 0).unwrap_or(e.len());
+        matches(name, e.get(..len).unwrap_or_default())
+    });
+    match found {
+        None => Advise::empty(),
+        Some(i) if i < cold => Advise::COLD,
+        Some(_) => Advise::HOT,
+    }
+}
+
+/// As in F2FS: after any dot but a leading one, whatever follows. So `a.mp3.part` is an `mp3` too.
+fn matches(name: &[u8], extension: &[u8]) -> bool {
+    if extension == b"*" {
+        return true;
+    }
+    let n = extension.len();
+    n > 0
+        && name.windows(n + 1).skip(1).any(|w| match w {
+            [b'.', rest @ ..] => rest.eq_ignore_ascii_case(extension),
+            _ => false,
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn match_rules() {
+        for name in ["a.mp3", "a.MP3", "a.mp3.tmp", "a.mp3x", "x.y.mp3"] {
+            assert!(matches(name.as_bytes(), b"mp3"), "{name}");
+        }
+        for name in [".mp3", "mp3", "a.mp", "amp3", "", "a."] {
+            assert!(!matches(name.as_bytes(), b"mp3"), "{name}");
+        }
+        assert!(matches(b"anything", b"*"));
+    }
+}

@@ -1,0 +1,248 @@
+//! The node cache: frames by nid, loaded through the NAT, evicted when clean and unused.
+use super::{DirtyNodes, NodeFrame};
+use crate::error::Result;
+use crate::gate::Op;
+use crate::lock::{Mutex, rank};
+use crate::memory::Memory;
+use crate::meta::Device;
+use crate::nat::{Nat, NatEntry};
+use crate::quota::Quota;
+use segno_format::inode::verify_checksum;
+use segno_format::node::{RawNode, RawNodeFooter};
+use segno_format::{Block, BlockAddr, Corrupt, Features, Ino, Nid, Structure};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const SHARDS: usize = 16;
+/// Blocks read at a time when an inode is looked for: doubled, up to the larger number, while one read after the other
+/// goes on where the last ended.
+const READ_AROUND: (u32, u32) = (8, 128);
+
+/// Where the last read of inodes ended, and how much it read.
+#[derive(Debug, Default)]
+struct ReadAhead {
+    next: AtomicU32,
+    window: AtomicU32,
+}
+
+impl ReadAhead {
+    /// Blocks to read at an address. Racing callers may spoil the guess, and nothing else.
+    fn window(&self, addr: BlockAddr) -> u32 {
+        let (least, most) = READ_AROUND;
+        // A few blocks that are no longer inodes may lie between.
+        let goes_on = addr.0.wrapping_sub(self.next.load(Ordering::Relaxed)) < least;
+        let window =
+            if goes_on { (self.window.load(Ordering::Relaxed) * 2).clamp(least, most) } else { least };
+        self.window.store(window, Ordering::Relaxed);
+        self.next.store(addr.offset(window).0, Ordering::Relaxed);
+        window
+    }
+}
+type Shard = HashMap<Nid, Arc<NodeFrame>>;
+
+/// See the module.
+pub struct NodeCache {
+    shards: [Mutex<Shard, { rank::NODE_CACHE }>; SHARDS],
+    pub dirty: DirtyNodes,
+    ahead: ReadAhead,
+    nat: Arc<Nat>,
+    dev: Arc<Device>,
+    mem: Arc<Memory>,
+    quota: Arc<Quota>,
+    features: Features,
+    checksum_seed: u32,
+}
+
+impl NodeCache {
+    pub fn new(
+        nat: Arc<Nat>,
+        dev: Arc<Device>,
+        mem: Arc<Memory>,
+        quota: Arc<Quota>,
+        features: Features,
+        checksum_seed: u32,
+    ) -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::new(HashMap::new())),
+            dirty: DirtyNodes::new(),
+            ahead: ReadAhead::default(),
+            nat,
+            dev,
+            mem,
+            quota,
+            features,
+            checksum_seed,
+        }
+    }
+
+    fn shard(&self, nid: Nid) -> &Mutex<Shard, { rank::NODE_CACHE }> {
+        &self.shards[nid.0 as usize & (SHARDS - 1)]
+    }
+
+    /// The frame if it is in memory.
+    pub fn cached(&self, nid: Nid) -> Option<Arc<NodeFrame>> {
+        self.shard(nid).lock().get(&nid).cloned()
+    }
+
+    /// The node `nid`, from memory or from the device; errors if the NAT or the footer says it is another's.
+    pub fn get(&self, nid: Nid) -> Result<Arc<NodeFrame>> {
+        loop {
+            if let Some(f) = self.cached(nid) {
+                return Ok(f);
+            }
+            let epoch = self.nat.epoch();
+            let entry = self.nat.get(nid)?;
+            if !entry.addr.is_real() {
+                let (why, found) = ("node has no address", entry.addr.0.into());
+                return Err(Corrupt::nid(Structure::NatBlock, nid.0, why, found, 0).into());
+            }
+            let blocks = self.read_around(nid, &entry)?;
+            if let Some(frame) = self.insert_read(nid, &entry, epoch, blocks)? {
+                return Ok(frame);
+            }
+        }
+    }
+
+    /// Reads a node. Inodes made together lie together, so for an inode the blocks behind it come along.
+    fn read_around(&self, nid: Nid, entry: &NatEntry) -> Result<Vec<Block>> {
+        if nid == entry.ino
+            && let Ok(run) = self.dev.read_main_run(entry.addr, self.ahead.window(entry.addr))
+        {
+            return Ok(run);
+        }
+        Ok(vec![self.dev.read_main(entry.addr)?])
+    }
+
+    /// Takes blocks that were read into the cache; `None` if the node may have moved meanwhile. Within one epoch no
+    /// address is used twice, so what the NAT still names is what was read.
+    fn insert_read(
+        &self,
+        nid: Nid,
+        entry: &NatEntry,
+        epoch: u64,
+        blocks: Vec<Block>,
+    ) -> Result<Option<Arc<NodeFrame>>> {
+        let mut wanted = None;
+        for (addr, block) in (0..).map(|i| entry.addr.offset(i)).zip(blocks) {
+            if addr == entry.addr {
+                if let Err(e) = self.check(nid, entry.ino, &block) {
+                    // Damage, unless the block is simply no longer this node's.
+                    return if self.is_current(nid, entry.ino, addr, epoch) { Err(e) } else { Ok(None) };
+                }
+                wanted = self.insert_if_current(nid, entry.ino, addr, epoch, block);
+            } else {
+                let found = block.view::<RawNode>().footer;
+                let (nid, ino) = (Nid(found.nid.get()), Nid(found.ino.get()));
+                if nid == ino && self.check(nid, ino, &block).is_ok() {
+                    self.insert_if_current(nid, ino, addr, epoch, block);
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn is_current(&self, nid: Nid, ino: Ino, addr: BlockAddr, epoch: u64) -> bool {
+        self.nat.get_cached(nid).is_some_and(|now| now.addr == addr && now.ino == ino)
+            && self.nat.epoch() == epoch
+    }
+
+    /// The frame that is in the cache afterwards, if the NAT still names the address.
+    fn insert_if_current(
+        &self,
+        nid: Nid,
+        ino: Ino,
+        addr: BlockAddr,
+        epoch: u64,
+        block: Block,
+    ) -> Option<Arc<NodeFrame>> {
+        let mut shard = self.shard(nid).lock();
+        if let Some(f) = shard.get(&nid) {
+            return Some(f.clone());
+        }
+        if !self.is_current(nid, ino, addr, epoch) {
+            return None;
+        }
+        let frame = Arc::new(NodeFrame::new(nid, ino, Arc::new(block)));
+        shard.insert(nid, frame.clone());
+        self.mem.nodes.add(1);
+        Some(frame)
+    }
+
+    /// A node of a known owner.
+    pub fn get_of(&self, nid: Nid, ino: Ino) -> Result<Arc<NodeFrame>> {
+        let frame = self.get(nid)?;
+        if frame.ino == ino {
+            Ok(frame)
+        } else {
+            Err(Corrupt::nid(
+                Structure::NodeFooter,
+                nid.0,
+                "node belongs to another inode",
+                frame.ino.0.into(),
+                ino.0.into(),
+            )
+            .into())
+        }
+    }
+
+    fn check(&self, nid: Nid, ino: Ino, block: &Block) -> Result<()> {
+        block.view::<RawNode>().footer.check(nid, ino)?;
+        if nid == ino {
+            verify_checksum(block, self.features, self.checksum_seed)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a fresh node, whose NAT entry [`Nat::alloc`] made, into the cache and the dirty registry.
+    pub fn create(&self, _op: &Op<'_>, nid: Nid, ino: Ino, node_offset: u32, cold: bool) -> Arc<NodeFrame> {
+        let mut block = Block::zeroed();
+        block.view_mut::<RawNode>().footer = RawNodeFooter::new(nid, ino, node_offset, cold);
+        let frame = Arc::new(NodeFrame::new(nid, ino, Arc::new(block)));
+        self.shard(nid).lock().insert(nid, frame.clone());
+        self.mem.nodes.add(1);
+        self.dirty.mark(&frame, &self.mem);
+        frame
+    }
+
+    /// Changes a node's bytes and marks it dirty.
+    pub fn modify<R>(&self, _op: &Op<'_>, frame: &Arc<NodeFrame>, f: impl FnOnce(&mut Block) -> R) -> R {
+        let mut guard = frame.write();
+        let before = self.quota.holding(frame, &guard);
+        let r = f(Arc::make_mut(&mut guard));
+        self.quota.changed(before, self.quota.holding(frame, &guard));
+        self.dirty.mark(frame, &self.mem);
+        r
+    }
+
+    /// Forgets a node that is being freed.
+    pub fn forget(&self, _op: &Op<'_>, frame: &NodeFrame) {
+        self.quota.changed(self.quota.holding(frame, &frame.read()), None);
+        self.dirty.clear(frame, &self.mem);
+        if self.shard(frame.nid).lock().remove(&frame.nid).is_some() {
+            self.mem.nodes.add(-1);
+        }
+    }
+
+    /// Marks a node dirty so that the next checkpoint gives it a new place (cleaning).
+    pub fn mark_moved(&self, _op: &Op<'_>, frame: &Arc<NodeFrame>) {
+        let _guard = frame.write();
+        self.dirty.mark(frame, &self.mem);
+    }
+
+    /// Evicts clean frames that nobody holds, until at most `keep` frames are left or none can go.
+    pub fn shrink(&self, keep: u64) {
+        for shard in &self.shards {
+            if self.mem.nodes.get() <= keep {
+                return;
+            }
+            shard.lock().retain(|_, f| {
+                let stay = Arc::strong_count(f) > 1 || f.is_dirty();
+                if !stay {
+                    self.mem.nodes.add(-1);
+                }
+                stay
+            });
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Node blocks: cached frames, their dirty registry by owner, and writing them.
+mod cache;
+mod dirty;
+mod frame;
+mod free;
+mod write;
+
+pub use cache::NodeCache;
+pub use dirty::DirtyNodes;
+pub use frame::NodeFrame;
+pub use write::{Marks, NodeWrite};

@@ -1,0 +1,108 @@
+//! Writing node blocks to their logs.
+use super::NodeFrame;
+use crate::error::Result;
+use crate::gate::Op;
+use crate::volume::Volume;
+use segno_format::inode::seal_checksum;
+use segno_format::node::RawNode;
+use segno_format::sit::LogType;
+use segno_format::summary::RawSummary;
+use segno_format::{Block, BlockAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use zerocopy::little_endian::{U32, U64};
+
+/// Marks that roll-forward recovery looks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    pub fsync: bool,
+    pub dent: bool,
+}
+
+/// One node to write.
+#[derive(Clone, Debug)]
+pub struct NodeWrite {
+    pub frame: Arc<NodeFrame>,
+    pub marks: Marks,
+}
+
+impl Volume {
+    /// Writes nodes of one log, in the order given, and points the NAT at their new places. The frames are clean
+    /// afterwards unless they were changed meanwhile.
+    ///
+    /// For the warm node log the caller holds the chain lock, so that blocks reach the device in chain order.
+    pub(crate) fn write_nodes(&self, _op: &Op<'_>, log: LogType, nodes: &[NodeWrite]) -> Result<()> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let owners: Vec<RawSummary> = nodes.iter().map(|n| RawSummary::node(n.frame.nid)).collect();
+        let places = self.segs.allocate_nodes(log, &owners)?;
+        let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(nodes.len());
+        for (n, &(addr, next)) in nodes.iter().zip(&places) {
+            // Clean from here on: a change made after the copy marks the frame dirty again.
+            self.nodes.dirty.clear(&n.frame, &self.mem);
+            out.push((addr, Arc::new(self.sealed_copy(n, next))));
+        }
+        self.dev.write_scattered(&mut out)?;
+        // Valid before the NAT names them: whoever frees a node meanwhile finds its newest block valid.
+        let published: Vec<_> = places.iter().map(|&(addr, _)| (addr, BlockAddr::NULL)).collect();
+        self.segs.publish_all(&published)?;
+        let mut replaced = Vec::with_capacity(nodes.len());
+        for (n, &(addr, _)) in nodes.iter().zip(&places) {
+            match self.nat.moved(n.frame.nid, addr)? {
+                BlockAddr::NULL => {
+                    self.since.node_freed(n.frame.ino);
+                    replaced.push(addr);
+                }
+                old => replaced.push(old),
+            }
+        }
+        replaced.retain(|a| a.is_real());
+        self.segs.invalidate_all(&replaced)?;
+        self.stats.node_blocks.fetch_add(nodes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The node's bytes as they go to the device: footer and checksum filled in.
+    fn sealed_copy(&self, n: &NodeWrite, next: BlockAddr) -> Block {
+        let mut block = Block::clone(&n.frame.snapshot());
+        let footer = &mut block.view_mut::<RawNode>().footer;
+        footer.cp_ver = U64::new(self.stamp.load(Ordering::Acquire));
+        footer.next_blkaddr = U32::new(next.0);
+        footer.set_marks(n.marks.fsync, n.marks.dent);
+        if n.frame.nid == n.frame.ino {
+            seal_checksum(&mut block, self.features, self.checksum_seed);
+        }
+        block
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MountOptions, Owner};
+    use segno_device::MemDevice;
+    use segno_format::Ino;
+
+    #[test]
+    fn a_node_that_was_freed_meanwhile_stays_freed() {
+        let dev = Arc::new(MemDevice::new(96 * 256));
+        let member = segno_mkfs::Member { device: dev.clone(), path: String::new(), zeroed: true };
+        segno_mkfs::format(&[member], &segno_mkfs::MkfsOptions::default()).unwrap();
+        let opts = MountOptions { background: false, ..MountOptions::default() };
+        let v = Volume::mount(dev.clone(), opts).unwrap();
+        let ino = v.mknod(Ino::ROOT, b"a", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+        v.sync().unwrap();
+        let stale = NodeWrite { frame: v.nodes.get(ino).unwrap(), marks: Marks::default() };
+        v.unlink(Ino::ROOT, b"a").unwrap();
+        {
+            let op = v.gate.enter();
+            let _chain = v.chain.lock();
+            v.write_nodes(&op, LogType::WarmNode, &[stale]).unwrap();
+        }
+        assert!(!v.exists(ino).unwrap());
+        v.unmount().unwrap();
+        let report = segno_check::check(&*dev, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+}

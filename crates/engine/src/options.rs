@@ -1,0 +1,72 @@
+//! Mount options, with F2FS's names and defaults.
+
+/// Order of data, node and flush in fsync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FsyncMode {
+    /// Data is flushed before the mark that makes recovery use it.
+    #[default]
+    Strict,
+    /// One flush at the end; a cut during the call may show blocks that were never written.
+    Posix,
+    /// No flush at all: for tests and throw-away volumes.
+    Nobarrier,
+}
+
+/// How logs choose blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AllocMode {
+    /// Free segments first, holes when space is short.
+    #[default]
+    Adaptive,
+    /// Free segments only.
+    Lfs,
+}
+
+/// What a mount may be told.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Nothing is written. A volume on which a crash has left fsynced data to recover is refused, unless `norecovery`
+    /// says to do without that data: mount it writable once.
+    pub read_only: bool,
+    /// Skip roll-forward recovery. A writable mount is refused then if there is anything to recover, as in F2FS.
+    pub norecovery: bool,
+    pub fsync_mode: FsyncMode,
+    pub mode: AllocMode,
+    pub discard: bool,
+    pub background_gc: bool,
+    pub inline_data: bool,
+    pub inline_dentry: bool,
+    pub inline_xattr: bool,
+    pub acl: bool,
+    pub user_xattr: bool,
+    /// Use the extension lists of the superblock to find hot and cold files.
+    pub ext_identify: bool,
+    /// Bytes of cached nodes and pages, dirty ones included.
+    pub cache_bytes: usize,
+    /// Seconds after which dirty data and metadata are committed without being asked.
+    pub commit_interval: u32,
+    /// Run the background thread (writeback, commit interval, cleaning). Tests step by hand instead.
+    pub background: bool,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            norecovery: false,
+            fsync_mode: FsyncMode::default(),
+            mode: AllocMode::default(),
+            discard: true,
+            background_gc: true,
+            inline_data: true,
+            inline_dentry: true,
+            inline_xattr: true,
+            acl: true,
+            user_xattr: true,
+            ext_identify: true,
+            cache_bytes: 256 << 20,
+            commit_interval: 5,
+            background: true,
+        }
+    }
+}

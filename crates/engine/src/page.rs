@@ -1,0 +1,166 @@
+//! Cached blocks of one file or directory.
+//!
+//! Regular files keep only what is dirty or being written: the kernel above, or the caller, caches clean data better.
+//! Directories keep clean pages too; they go when the inode leaves the cache.
+use crate::memory::{Counter, Memory};
+use segno_format::{BLOCK_SIZE, Block};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+/// One cached block.
+#[derive(Debug)]
+pub struct Page {
+    pub block: Arc<Block>,
+    /// Newer than what the index points at.
+    pub dirty: bool,
+    /// The flush that is writing it now, if any; a page that was dropped or replaced does not carry it.
+    pub flush_id: Option<u64>,
+}
+
+/// The pages of one inode, by file block.
+#[derive(Debug)]
+pub struct PageMap {
+    pages: BTreeMap<u64, Page>,
+    dirty: usize,
+    is_dir: bool,
+}
+
+impl PageMap {
+    pub fn new(is_dir: bool) -> Self {
+        Self { pages: BTreeMap::new(), dirty: 0, is_dir }
+    }
+
+    fn dirty_counter<'a>(&self, mem: &'a Memory) -> &'a Counter {
+        if self.is_dir { &mem.dirty_dents } else { &mem.dirty_data }
+    }
+
+    /// The content of a cached block.
+    pub fn get(&self, index: u64) -> Option<Arc<Block>> {
+        self.pages.get(&index).map(|p| p.block.clone())
+    }
+    /// The page itself.
+    pub fn page(&self, index: u64) -> Option<&Page> {
+        self.pages.get(&index)
+    }
+    /// Number of dirty pages.
+    pub fn dirty(&self) -> usize {
+        self.dirty
+    }
+    /// Number of pages.
+    pub fn len(&self) -> usize {
+        self.pages.len()
+    }
+    /// Adds a clean page, unless there is one already; returns the one that is cached then.
+    pub fn insert_clean(&mut self, index: u64, block: Arc<Block>, mem: &Memory) -> Arc<Block> {
+        let page = self.pages.entry(index).or_insert_with(|| {
+            mem.pages.add(1);
+            Page { block, dirty: false, flush_id: None }
+        });
+        page.block.clone()
+    }
+    /// Makes a page dirty, adding it with content from `fill` if it is absent, and lets `change` at it.
+    pub fn modify(
+        &mut self,
+        index: u64,
+        mem: &Memory,
+        fill: impl FnOnce() -> Arc<Block>,
+        change: impl FnOnce(&mut Block),
+    ) {
+        let page = self.pages.entry(index).or_insert_with(|| {
+            mem.pages.add(1);
+            Page { block: fill(), dirty: false, flush_id: None }
+        });
+        // A page under writeback shares its block with the I/O: make_mut then continues on a copy.
+        change(Arc::make_mut(&mut page.block));
+        if !page.dirty {
+            page.dirty = true;
+            self.dirty += 1;
+            self.dirty_counter(mem).add(1);
+        }
+    }
+    /// Cached blocks of a range, ascending.
+    pub fn cached_in(&self, range: std::ops::Range<u64>) -> Vec<(u64, Arc<Block>)> {
+        if self.pages.is_empty() || range.start >= range.end {
+            return Vec::new();
+        }
+        self.pages.range(range).map(|(&i, p)| (i, p.block.clone())).collect()
+    }
+    /// Replaces the content of a block as a whole.
+    pub fn put(&mut self, index: u64, content: &[u8; BLOCK_SIZE], mem: &Memory) {
+        let fill = || Arc::new(Block(*content));
+        let page = match self.pages.entry(index) {
+            Entry::Vacant(v) => {
+                mem.pages.add(1);
+                v.insert(Page { block: fill(), dirty: false, flush_id: None })
+            }
+            Entry::Occupied(o) => {
+                let page = o.into_mut();
+                match Arc::get_mut(&mut page.block) {
+                    Some(block) => block.0.copy_from_slice(content),
+                    None => page.block = fill(),
+                }
+                page
+            }
+        };
+        if !page.dirty {
+            page.dirty = true;
+            self.dirty += 1;
+            self.dirty_counter(mem).add(1);
+        }
+    }
+    /// Indices of dirty pages in a range, ascending, at most `max`.
+    pub fn dirty_in(&self, range: std::ops::Range<u64>, max: usize) -> Vec<u64> {
+        if self.dirty == 0 || range.start >= range.end {
+            return Vec::new();
+        }
+        self.pages.range(range).filter(|(_, p)| p.dirty).map(|(&i, _)| i).take(max).collect()
+    }
+    /// Takes a dirty page into flush `id`: it counts as clean from here unless it is written again.
+    pub fn begin_flush(&mut self, index: u64, id: u64, mem: &Memory) -> Option<Arc<Block>> {
+        let page = self.pages.get_mut(&index).filter(|p| p.dirty)?;
+        page.dirty = false;
+        page.flush_id = Some(id);
+        self.dirty -= 1;
+        let out = page.block.clone();
+        self.dirty_counter(mem).add(-1);
+        Some(out)
+    }
+    /// Whether a page still belongs to flush `id` (it was not dropped meanwhile).
+    pub fn in_flush(&self, index: u64, id: u64) -> bool {
+        self.pages.get(&index).is_some_and(|p| p.flush_id == Some(id))
+    }
+    /// Ends the flush of a page: drops it (files) or keeps it clean (directories); `failed` makes it dirty again.
+    pub fn end_flush(&mut self, index: u64, id: u64, failed: bool, mem: &Memory) {
+        let Some(page) = self.pages.get_mut(&index).filter(|p| p.flush_id == Some(id)) else { return };
+        page.flush_id = None;
+        if failed && !page.dirty {
+            page.dirty = true;
+            self.dirty += 1;
+            self.dirty_counter(mem).add(1);
+        } else if !page.dirty && !self.is_dir {
+            self.pages.remove(&index);
+            mem.pages.add(-1);
+        }
+    }
+    /// Drops pages, dirty or not.
+    pub fn drop_range(&mut self, range: std::ops::Range<u64>, mem: &Memory) {
+        if range.start >= range.end {
+            return;
+        }
+        let gone: Vec<u64> = self.pages.range(range).map(|(&i, _)| i).collect();
+        for i in gone {
+            if let Some(p) = self.pages.remove(&i) {
+                mem.pages.add(-1);
+                if p.dirty {
+                    self.dirty -= 1;
+                    self.dirty_counter(mem).add(-1);
+                }
+            }
+        }
+    }
+    /// Indices of all pages in a range, ascending.
+    pub fn indices(&self, range: std::ops::Range<u64>) -> Vec<u64> {
+        if range.start >= range.end { Vec::new() } else { self.pages.range(range).map(|(&i, _)| i).collect() }
+    }
+}

@@ -1,0 +1,60 @@
+//! The thread that takes background steps.
+use super::signal::{Signal, Wake};
+use crate::volume::Volume;
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Owns the thread; dropping it stops and joins the thread. The thread does not keep the volume alive, and ends by itself
+/// when the volume is gone, unmounted or stopped.
+#[derive(Debug)]
+pub struct Background {
+    signal: Arc<Signal>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts the thread, unless the mount options do without it or the volume is mounted read-only. One per volume.
+    pub fn start(volume: &Arc<Volume>) -> std::io::Result<Self> {
+        let (signal, weak) = (volume.signal.clone(), Arc::downgrade(volume));
+        if !volume.opts.background || volume.opts.read_only {
+            return Ok(Self { signal, thread: None });
+        }
+        let interval = Duration::from_secs(volume.opts.commit_interval.max(1).into());
+        let thread = {
+            let signal = signal.clone();
+            thread::Builder::new()
+                .name("segno-background".into())
+                .spawn(move || run(&signal, &weak, interval))?
+        };
+        Ok(Self { signal, thread: Some(thread) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.signal.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported there.
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn run(signal: &Signal, volume: &Weak<Volume>, interval: Duration) {
+    let mut due = Instant::now() + interval;
+    loop {
+        let woken = signal.wait(due.saturating_duration_since(Instant::now()));
+        let Some(volume) = volume.upgrade() else { return };
+        if woken == Wake::Stop || volume.is_stopped() {
+            return;
+        }
+        // An error keeps the pages dirty; the file's fsync tells of it, and the next step tries again.
+        if Instant::now() >= due {
+            let _later = volume.tick();
+            due = Instant::now() + interval;
+        } else if woken == Wake::Asked {
+            let _later = volume.flush_all_data();
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Work that nobody waits for: writing back, committing, cleaning while idle. A plain step, and a thread that takes it.
+//!
+//! Pacing is simpler than F2FS's: one step per `commit_interval` writes everything out and commits it, so nothing stays
+//! unwritten for longer than two intervals. If no operation came since the step before, and most of the unused space is
+//! scattered over used sections, one section is cleaned. A writer that fills a quarter of the cache wakes the thread
+//! early, only to write back.
+mod background;
+mod signal;
+
+pub use background::Background;
+pub(crate) use signal::Signal;
+
+use crate::checkpoint::Reason;
+use crate::error::Result;
+use crate::volume::Volume;
+use segno_format::BLOCKS_PER_SEG;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Cleaning while idle is worth it while less than this part of the unused space is in free segments, as in F2FS.
+const FREE_PERCENT: u64 = 40;
+/// Dirty data beyond this part of the cache is written back early.
+const DIRTY_PART: u64 = 4;
+
+/// Tells whether the volume is idle.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    changes: AtomicU64,
+    at_last_step: AtomicU64,
+}
+
+impl Activity {
+    /// An operation that changes something begins.
+    pub fn note(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+    /// Whether none began since this was asked last.
+    fn was_idle(&self) -> bool {
+        let now = self.changes.load(Ordering::Relaxed);
+        self.at_last_step.swap(now, Ordering::Relaxed) == now
+    }
+}
+
+impl Volume {
+    /// One background step: dirty data and metadata are committed, and while idle a section may be cleaned.
+    pub fn tick(&self) -> Result<()> {
+        self.check_writable()?;
+        let idle = self.activity.was_idle();
+        // A file that cannot be written does not keep the others from being committed.
+        let flushed = self.flush_all_data();
+        self.checkpoint(Reason::Sync)?;
+        if idle && self.opts.background_gc && self.is_scattered() && self.clean_once()? {
+            self.checkpoint(Reason::Sync)?;
+        }
+        flushed
+    }
+
+    /// Whether most of what users could still write to is holes in used sections.
+    fn is_scattered(&self) -> bool {
+        let unused = self.counts.user_blocks.saturating_sub(self.counts.values().valid_blocks);
+        let overprovision = u64::from(self.segs.overprov_sections) * u64::from(self.geo.segs_per_sec);
+        let free = self.segs.with_table(|t| t.free_segments()).saturating_sub(overprovision);
+        free * u64::from(BLOCKS_PER_SEG) * 100 < unused * FREE_PERCENT
+    }
+
+    /// Wakes the background thread when a writer is about to fill the cache.
+    pub(crate) fn hint_writeback(&self) {
+        if self.mem.dirty_data.get() > self.cache_blocks() / DIRTY_PART {
+            self.signal.wake();
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Taking blocks into the volume that no log of this mount has handed out.
+use super::Segments;
+use crate::error::Result;
+use segno_format::sit::LogType;
+use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::{BlockAddr, Corrupt, Structure};
+use std::sync::Arc;
+
+impl Segments {
+    /// Makes a data block valid that was written before a crash, and stores its owner. A segment in which nothing was
+    /// valid becomes one of warm data. The logs must have left the segment.
+    pub fn adopt(&self, addr: BlockAddr, owner: RawSummary) -> Result<()> {
+        let bad = |why| Corrupt::block(Structure::RollForward, addr.0.into(), why, addr.0.into(), 0);
+        let (seg, off) = self.geo.seg_of(addr).ok_or_else(|| bad("data block outside the main area"))?;
+        let (empty, log) = self.with_table(|t| (t.valid_in_segment(seg) == 0, t.log_of(seg)));
+        let mut summary = if empty {
+            self.with_table(|t| t.retype(seg, LogType::WarmData));
+            RawSummaryBlock::empty(SummaryType::Data)
+        } else if log.is_some_and(LogType::is_node) {
+            return Err(bad("data block in a segment of nodes").into());
+        } else {
+            *self.summary(seg)?
+        };
+        if let Some(entry) = summary.entries.get_mut(off as usize) {
+            *entry = owner;
+        }
+        self.ssa.lock().insert(seg, Arc::new(summary));
+        let now = self.now();
+        self.with_table(|t| t.validate(addr, now, &self.geo))
+    }
+}

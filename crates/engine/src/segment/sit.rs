@@ -1,0 +1,206 @@
+//! SIT at mount and at a checkpoint.
+use super::{Log, Segments, SitState, Table};
+use crate::error::Result;
+use crate::lock::Mutex;
+use crate::meta::Device;
+use crate::options::AllocMode;
+use segno_format::bits::msb;
+use segno_format::geometry::SIT_PER_BLOCK;
+use segno_format::sit::{LogType, RawSitBlock, RawSitJournal, RawSitJournalEntry, SIT_JOURNAL_MAX};
+use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, Geometry, SegNo, Structure};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+use zerocopy::FromZeros;
+use zerocopy::little_endian::{U16, U32};
+
+/// SIT blocks read at a time at mount.
+const READ_AHEAD: u32 = 256;
+
+/// What a checkpoint stores of the SIT besides its blocks.
+pub struct SitFlush {
+    pub journal: RawSitJournal,
+    pub bitmap: Vec<u8>,
+    /// Segments whose entries it stores; give them to [`Segments::committed`].
+    pub segs: Vec<SegNo>,
+}
+
+/// What the checkpoint pack says about space.
+pub struct Loaded<'a> {
+    pub bitmap: Vec<u8>,
+    pub journal: &'a RawSitJournal,
+    pub logs: [Log; 6],
+    pub elapsed_time: u64,
+    pub reserved_segments: u32,
+    pub overprov_segments: u32,
+    /// `ro` images have two logs and no summaries.
+    pub ro_image: bool,
+}
+
+impl Segments {
+    /// Reads the SIT and opens the logs as the checkpoint left them.
+    pub fn load(geo: Geometry, dev: Arc<Device>, mode: AllocMode, cp: Loaded<'_>) -> Result<Self> {
+        let mut table = Table::new(&geo);
+        read_blocks(&geo, &dev, &cp.bitmap, &mut table)?;
+        let journal = read_journal(&geo, cp.journal, &mut table)?;
+        check_logs(&geo, &table, &cp)?;
+        if !cp.ro_image {
+            cp.logs.iter().for_each(|l| table.open_loaded(l.segno, l.kind));
+        }
+        let free = table.free_sections();
+        Ok(Self {
+            geo,
+            dev,
+            mode,
+            reserved_sections: cp.reserved_segments / geo.segs_per_sec.max(1),
+            overprov_sections: cp.overprov_segments / geo.segs_per_sec.max(1),
+            table: Mutex::new(table),
+            logs: cp.logs.map(Mutex::new),
+            ssa: Mutex::new(BTreeMap::new()),
+            sit: Mutex::new(SitState { bitmap: cp.bitmap, journal }),
+            elapsed_before: cp.elapsed_time,
+            mounted_at: Instant::now(),
+            free_sections: AtomicU64::new(free),
+        })
+    }
+
+    /// Writes what changed since the last checkpoint: to the journal if all of it fits, else to the alternate copies
+    /// of the SIT blocks. The caller has the gate closed.
+    pub fn flush_sit(&self) -> Result<SitFlush> {
+        let changed: Vec<SegNo> = self.with_table(|t| t.changed().iter().copied().collect());
+        let mut state = self.sit.lock();
+        let mut all = state.journal.clone();
+        all.extend(&changed);
+        let mut journal = RawSitJournal::new_zeroed();
+        if all.len() <= SIT_JOURNAL_MAX {
+            journal.count = U16::new(all.len() as u16);
+            for (slot, &seg) in journal.entries.iter_mut().zip(&all) {
+                let entry = self.with_table(|t| t.entry(seg));
+                *slot = RawSitJournalEntry { segno: U32::new(seg.0), entry };
+            }
+            state.journal = all;
+        } else {
+            let mut blocks: Vec<u32> = all.iter().map(|s| s.0 / SIT_PER_BLOCK).collect();
+            blocks.dedup();
+            let mut out = Vec::with_capacity(blocks.len());
+            for b in blocks {
+                let second = !msb::test(&state.bitmap, b as usize);
+                msb::put(&mut state.bitmap, b as usize, second);
+                out.push((self.geo.sit_addr(b, second), Arc::new(self.sit_block(b))));
+            }
+            self.dev.write_scattered(&mut out)?;
+            state.journal.clear();
+        }
+        Ok(SitFlush { journal, bitmap: state.bitmap.clone(), segs: changed })
+    }
+
+    fn sit_block(&self, b: u32) -> Block {
+        let mut block = Block::zeroed();
+        let raw: &mut RawSitBlock = block.view_mut();
+        let first = b * SIT_PER_BLOCK;
+        self.with_table(|t| {
+            for (seg, slot) in (first..self.geo.segment_count_main).zip(&mut raw.entries) {
+                *slot = t.entry(SegNo(seg));
+            }
+        });
+        block
+    }
+
+    /// The checkpoint is durable: what it freed may be used again. Returns the segments that became free; no log gets
+    /// them before [`Segments::unclaim`], so that they can be discarded first.
+    pub fn committed(&self, segs: &[SegNo]) -> Vec<SegNo> {
+        self.with_table(|t| {
+            let freed = t.committed(segs);
+            freed.iter().for_each(|&s| t.unsettle(s, 1));
+            freed
+        })
+    }
+
+    /// Logs may use these segments now.
+    pub fn unclaim(&self, segs: &[SegNo]) {
+        let first: Vec<_> = segs.iter().map(|&s| self.geo.seg_start(s)).collect();
+        self.with_table(|t| t.settle(&first, &self.geo));
+    }
+}
+
+fn read_blocks(geo: &Geometry, dev: &Device, bitmap: &[u8], table: &mut Table) -> Result<()> {
+    let total = geo.sit_blocks();
+    let mut buf = vec![Block::zeroed(); READ_AHEAD.min(total) as usize];
+    let mut b = 0;
+    while b < total {
+        let second = msb::test(bitmap, b as usize);
+        let run =
+            (b..total.min(b + READ_AHEAD)).take_while(|&i| msb::test(bitmap, i as usize) == second).count();
+        let Some(part) = buf.get_mut(..run) else { break };
+        dev.read_into(geo.sit_addr(b, second), part)?;
+        for (i, block) in (b..).zip(part.iter()) {
+            if !block.is_zero() {
+                load_block(geo, i, block.view(), table)?;
+            }
+        }
+        b += run as u32;
+    }
+    Ok(())
+}
+
+fn load_block(geo: &Geometry, b: u32, raw: &RawSitBlock, table: &mut Table) -> Result<()> {
+    let first = b * SIT_PER_BLOCK;
+    for (seg, entry) in (first..geo.segment_count_main).zip(&raw.entries) {
+        if entry.vblocks.get() != 0 || entry.mtime.get() != 0 {
+            table.load(SegNo(seg), entry)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_journal(
+    geo: &Geometry,
+    journal: &RawSitJournal,
+    table: &mut Table,
+) -> Result<std::collections::BTreeSet<SegNo>> {
+    let count = usize::from(journal.count.get());
+    let at = geo.cp_blkaddr.into();
+    let entries = journal.entries.get(..count).ok_or_else(|| {
+        Corrupt::block(Structure::SitJournal, at, "entry count", count as u64, SIT_JOURNAL_MAX as u64)
+    })?;
+    let mut segs = std::collections::BTreeSet::new();
+    for e in entries {
+        let seg = e.segno.get();
+        if seg >= geo.segment_count_main {
+            return Err(Corrupt::block(
+                Structure::SitJournal,
+                at,
+                "segment number",
+                seg.into(),
+                geo.segment_count_main.into(),
+            )
+            .into());
+        }
+        table.load(SegNo(seg), &e.entry)?;
+        segs.insert(SegNo(seg));
+    }
+    Ok(segs)
+}
+
+/// The place where each log writes next must be unused, for a log that appends everything behind it too.
+fn check_logs(geo: &Geometry, table: &Table, cp: &Loaded<'_>) -> Result<()> {
+    for log in &cp.logs {
+        let idle = !matches!(log.kind, LogType::HotData | LogType::HotNode);
+        if cp.ro_image && idle {
+            continue;
+        }
+        let end = if log.ssr { log.next + 1 } else { BLOCKS_PER_SEG };
+        if let Some(off) = (log.next..end).find(|&o| table.is_valid(log.segno, o)) {
+            return Err(Corrupt::block(
+                Structure::Checkpoint,
+                geo.seg_start(log.segno).offset(off).0.into(),
+                "a log would overwrite a valid block",
+                off.into(),
+                log.next.into(),
+            )
+            .into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,456 @@
+//! Per-segment and per-section state.
+use super::free::BitSet;
+use super::index::{Class, Index};
+use crate::error::Result;
+use segno_format::bits::msb;
+use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Geometry, SegNo, Structure};
+use std::collections::{BTreeSet, HashMap};
+
+/// Which blocks are valid now, and which must not be reused because the last checkpoint, or a block logged by fsync
+/// since, may refer to them.
+#[derive(Debug, Clone)]
+struct Maps {
+    valid: [u8; SIT_MAP_BYTES],
+    held: [u8; SIT_MAP_BYTES],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Seg {
+    valid: u16,
+    held: u16,
+    log: LogType,
+    current: bool,
+    mtime: u64,
+}
+
+impl Seg {
+    /// Makes a block valid, or not valid any more.
+    fn flip(&mut self, maps: &mut Maps, off: usize, on: bool, now: u64) {
+        self.mtime = match self.mtime {
+            0 => now,
+            m => m.saturating_mul(self.valid.into()).saturating_add(now) / (u64::from(self.valid) + 1),
+        };
+        msb::put(&mut maps.valid, off, on);
+        if on {
+            self.valid += 1;
+            if !msb::test(&maps.held, off) {
+                msb::put(&mut maps.held, off, true);
+                self.held += 1;
+            }
+        } else {
+            self.valid -= 1;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sec {
+    valid: u32,
+    free_segs: u32,
+    /// Segments that are current or have unpublished blocks.
+    busy: u32,
+}
+
+/// A section that cleaning may choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    pub sec: u32,
+    pub class: Class,
+    /// Valid blocks in it.
+    pub valid: u32,
+    /// Mean age stamp of its segments, on the SIT clock.
+    pub mtime: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Table {
+    segs: Vec<Seg>,
+    maps: Vec<Option<Box<Maps>>>,
+    secs: Vec<Sec>,
+    segs_per_sec: u32,
+    free: BitSet,
+    free_secs: BitSet,
+    prefree: BTreeSet<SegNo>,
+    /// Segments whose SIT entry differs from the last checkpoint's.
+    changed: BTreeSet<SegNo>,
+    unpublished: HashMap<SegNo, u32>,
+    index: Index,
+    valid_total: u64,
+    valid_nodes: u64,
+    held_total: u64,
+}
+
+impl Table {
+    /// Every segment free.
+    pub fn new(geo: &Geometry) -> Self {
+        let (n, s) = (geo.segment_count_main, geo.segs_per_sec);
+        let mut t = Self {
+            segs: vec![
+                Seg { valid: 0, held: 0, log: LogType::HotData, current: false, mtime: 0 };
+                n as usize
+            ],
+            maps: vec![None; n as usize],
+            secs: vec![Sec { valid: 0, free_segs: s, busy: 0 }; geo.section_count as usize],
+            segs_per_sec: s,
+            free: BitSet::new(n as usize),
+            free_secs: BitSet::new(geo.section_count as usize),
+            prefree: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            unpublished: HashMap::new(),
+            index: Index::default(),
+            valid_total: 0,
+            valid_nodes: 0,
+            held_total: 0,
+        };
+        (0..n).for_each(|i| t.free.put(i, true));
+        (0..geo.section_count).for_each(|i| t.free_secs.put(i, true));
+        t
+    }
+
+    /// Takes a segment's entry from the last checkpoint.
+    pub fn load(&mut self, seg: SegNo, entry: &RawSitEntry) -> Result<()> {
+        let log = entry.parse(seg)?;
+        self.update(seg, |s, maps| {
+            *maps =
+                (entry.valid() > 0).then(|| Box::new(Maps { valid: entry.valid_map, held: entry.valid_map }));
+            s.valid = entry.valid();
+            s.held = entry.valid();
+            s.log = log;
+            s.mtime = entry.mtime.get();
+        });
+        Ok(())
+    }
+
+    pub fn free_sections(&self) -> u64 {
+        self.free_secs.len()
+    }
+    pub fn free_segments(&self) -> u64 {
+        self.free.len()
+    }
+    /// What the checkpoint counts as free: segments without valid blocks that no log is in.
+    pub fn empty_segments(&self) -> u64 {
+        let idle_empty = |s: &&SegNo| self.segs.get(s.idx()).is_some_and(|s| s.valid == 0 && !s.current);
+        let unpublished = self.unpublished.keys().filter(idle_empty).count();
+        self.free.len() + self.prefree.len() as u64 + unpublished as u64
+    }
+    /// Segments that become free with the next checkpoint.
+    pub fn prefree(&self) -> usize {
+        self.prefree.len()
+    }
+    /// Sections that become free with the next checkpoint.
+    pub fn prefree_sections(&self) -> u64 {
+        let per = self.segs_per_sec.max(1);
+        let mut secs: Vec<(u32, u32)> = Vec::new();
+        for seg in &self.prefree {
+            match secs.last_mut() {
+                Some((sec, n)) if *sec == seg.0 / per => *n += 1,
+                _ => secs.push((seg.0 / per, 1)),
+            }
+        }
+        let free = |sec: u32| self.secs.get(sec as usize).map_or(0, |s| s.free_segs);
+        secs.into_iter().filter(|&(sec, n)| n + free(sec) == per).count() as u64
+    }
+    pub fn changed(&self) -> &BTreeSet<SegNo> {
+        &self.changed
+    }
+    /// Valid blocks of all segments, and those of node segments.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.valid_total, self.valid_nodes)
+    }
+    /// Blocks that are not valid any more, but may not be overwritten before the next checkpoint.
+    pub fn reclaimable(&self) -> u64 {
+        self.held_total.saturating_sub(self.valid_total)
+    }
+    pub fn valid_in_section(&self, sec: u32) -> u32 {
+        self.secs.get(sec as usize).map_or(0, |s| s.valid)
+    }
+    pub fn log_of(&self, seg: SegNo) -> Option<LogType> {
+        self.segs.get(seg.idx()).map(|s| s.log)
+    }
+    pub fn valid_in_segment(&self, seg: SegNo) -> u32 {
+        self.segs.get(seg.idx()).map_or(0, |s| s.valid.into())
+    }
+    pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
+        self.maps.get(seg.idx()).and_then(Option::as_deref).is_some_and(|m| msb::test(&m.valid, off as usize))
+    }
+    /// First offset at or after `from` that may be written.
+    pub fn next_hole(&self, seg: SegNo, from: u32) -> Option<u32> {
+        let maps = self.maps.get(seg.idx()).and_then(Option::as_deref);
+        (from..BLOCKS_PER_SEG).find(|&o| maps.is_none_or(|m| !msb::test(&m.held, o as usize)))
+    }
+    /// The entry that the next checkpoint stores for a segment.
+    pub fn entry(&self, seg: SegNo) -> RawSitEntry {
+        let map = self.maps.get(seg.idx()).and_then(Option::as_deref).map_or([0; SIT_MAP_BYTES], |m| m.valid);
+        match self.segs.get(seg.idx()) {
+            Some(s) => RawSitEntry::new(s.log, s.valid, &map, s.mtime),
+            None => RawSitEntry::new(LogType::HotData, 0, &map, 0),
+        }
+    }
+
+    /// Sections that may be cleaned, emptiest first.
+    pub fn candidates(&self, class: Class) -> impl Iterator<Item = Candidate> + '_ {
+        self.index.sections(class).map(move |(valid, sec)| Candidate {
+            sec,
+            class,
+            valid,
+            mtime: self.section_mtime(sec),
+        })
+    }
+
+    fn section_mtime(&self, sec: u32) -> u64 {
+        let first = sec * self.segs_per_sec;
+        let sum: u64 = (first..first + self.segs_per_sec)
+            .filter_map(|s| self.segs.get(s as usize))
+            .fold(0, |sum, s| sum.saturating_add(s.mtime));
+        sum / u64::from(self.segs_per_sec.max(1))
+    }
+
+    /// A block became part of the volume.
+    pub fn validate(&mut self, addr: BlockAddr, now: u64, geo: &Geometry) -> Result<()> {
+        self.flip(&[addr], true, now, geo)
+    }
+    /// A block is no longer part of the volume.
+    pub fn invalidate(&mut self, addr: BlockAddr, now: u64, geo: &Geometry) -> Result<()> {
+        self.flip(&[addr], false, now, geo)
+    }
+
+    /// Makes blocks valid or not. Neighbours of one segment cost one update of the indexes.
+    pub fn flip(&mut self, addrs: &[BlockAddr], on: bool, now: u64, geo: &Geometry) -> Result<()> {
+        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
+        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
+            self.flip_in_segment(run, on, now, geo)?;
+        }
+        Ok(())
+    }
+
+    /// Blocks of one segment.
+    fn flip_in_segment(&mut self, addrs: &[BlockAddr], on: bool, now: u64, geo: &Geometry) -> Result<()> {
+        let bad =
+            |a: BlockAddr, why| Corrupt::block(Structure::SitBlock, a.0.into(), why, (!on).into(), on.into());
+        let Some(&first) = addrs.first() else { return Ok(()) };
+        let (seg, _) = geo.seg_of(first).ok_or_else(|| bad(first, "block outside the main area"))?;
+        let mut refused = None;
+        self.update(seg, |s, maps| {
+            let maps = maps.get_or_insert_with(|| {
+                Box::new(Maps { valid: [0; SIT_MAP_BYTES], held: [0; SIT_MAP_BYTES] })
+            });
+            for &addr in addrs {
+                let off = geo.seg_of(addr).map_or(0, |(_, off)| off) as usize;
+                if msb::test(&maps.valid, off) == on {
+                    refused = Some(addr);
+                    break;
+                }
+                s.flip(maps, off, on, now);
+            }
+        });
+        self.changed.insert(seg);
+        match refused {
+            None => Ok(()),
+            Some(a) => Err(bad(a, if on { "block is in use twice" } else { "block is freed twice" }).into()),
+        }
+    }
+
+    /// A log opens a segment; its type becomes the log's.
+    pub fn open(&mut self, seg: SegNo, log: LogType) {
+        self.open_loaded(seg, log);
+        self.changed.insert(seg);
+    }
+    /// A log goes on in the segment where the checkpoint left it.
+    pub fn open_loaded(&mut self, seg: SegNo, log: LogType) {
+        self.update(seg, |s, _| {
+            s.current = true;
+            s.log = log;
+        });
+    }
+    /// Changes the type of a segment without valid blocks.
+    pub fn retype(&mut self, seg: SegNo, log: LogType) {
+        self.update(seg, |s, _| s.log = log);
+    }
+    /// A log leaves a segment.
+    pub fn close(&mut self, seg: SegNo) {
+        self.update(seg, |s, _| s.current = false);
+    }
+    /// Addresses of a segment were handed out and are not published yet.
+    pub fn unsettle(&mut self, seg: SegNo, n: u32) {
+        let before = self.before(seg);
+        *self.unpublished.entry(seg).or_default() += n;
+        self.after(seg, before);
+    }
+    /// Some of them were published or given up.
+    pub fn settle(&mut self, addrs: &[BlockAddr], geo: &Geometry) {
+        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
+        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
+            let Some(seg) = run.first().and_then(seg_of) else { continue };
+            let before = self.before(seg);
+            if let Some(n) = self.unpublished.get_mut(&seg) {
+                *n = n.saturating_sub(run.len() as u32);
+                if *n == 0 {
+                    self.unpublished.remove(&seg);
+                }
+            }
+            self.after(seg, before);
+        }
+    }
+    /// Keeps a segment from being used until the next checkpoint, because recovery found blocks in it.
+    pub fn hold_all(&mut self, seg: SegNo) {
+        self.update(seg, |s, maps| {
+            let maps = maps.get_or_insert_with(|| {
+                Box::new(Maps { valid: [0; SIT_MAP_BYTES], held: [0; SIT_MAP_BYTES] })
+            });
+            maps.held = [0xff; SIT_MAP_BYTES];
+            s.held = BLOCKS_PER_SEG as u16;
+        });
+        self.changed.insert(seg);
+    }
+
+    /// The checkpoint that stored `segs` is durable: what it freed may be used again. Returns the segments freed.
+    pub fn committed(&mut self, segs: &[SegNo]) -> Vec<SegNo> {
+        let mut freed = Vec::new();
+        for &seg in segs {
+            let was_free = self.free.contains(seg.0);
+            self.update(seg, |s, maps| {
+                s.held = s.valid;
+                if s.valid == 0 {
+                    *maps = None;
+                } else if let Some(m) = maps {
+                    m.held = m.valid;
+                }
+            });
+            self.changed.remove(&seg);
+            if !was_free && self.free.contains(seg.0) {
+                freed.push(seg);
+            }
+        }
+        freed
+    }
+
+    /// A free segment: the next of the same section if `same_section`, else the first of a free section at or after
+    /// `hint`.
+    pub fn find_free(&self, current: SegNo, same_section: bool, hint: SegNo) -> Option<SegNo> {
+        let per = self.segs_per_sec.max(1);
+        if same_section {
+            let end = (current.0 / per + 1) * per;
+            if let Some(s) = self.free.next(current.0 + 1).filter(|&s| s < end) {
+                return Some(SegNo(s));
+            }
+        }
+        self.free_secs.next_wrapping(hint.0 / per).map(|sec| SegNo(sec * per))
+    }
+
+    /// The segment of a type with the most room for SSR.
+    pub fn roomiest(&self, log: LogType) -> Option<SegNo> {
+        self.index.roomiest(log).map(SegNo)
+    }
+
+    fn update(&mut self, seg: SegNo, f: impl FnOnce(&mut Seg, &mut Option<Box<Maps>>)) {
+        let before = self.before(seg);
+        if let (Some(s), Some(m)) = (self.segs.get_mut(seg.idx()), self.maps.get_mut(seg.idx())) {
+            f(s, m);
+        }
+        self.after(seg, before);
+    }
+
+    /// Takes a segment out of every index; `after` puts it back with its new state.
+    fn before(&mut self, seg: SegNo) -> Standing {
+        let st = self.standing(seg);
+        let sec = seg.0 / self.segs_per_sec.max(1);
+        if let Some((class, valid)) = st.section {
+            self.index.put_section(class, valid, sec, false);
+        }
+        if let Some((log, held)) = st.hole {
+            self.index.put_segment(log, held, seg.0, false);
+        }
+        st
+    }
+
+    fn after(&mut self, seg: SegNo, before: Standing) {
+        let sec = seg.0 / self.segs_per_sec.max(1);
+        let s = self.segs.get(seg.idx()).copied();
+        let valid = s.map_or(0, |s| s.valid);
+        self.held_total = self.held_total + s.map_or(0, |s| u64::from(s.held)) - u64::from(before.held);
+        let node = |log: LogType, v: u16| if log.is_node() { u64::from(v) } else { 0 };
+        self.valid_total = self.valid_total + u64::from(valid) - u64::from(before.valid);
+        let nodes_now = s.map_or(0, |s| node(s.log, s.valid));
+        self.valid_nodes = self.valid_nodes + nodes_now - node(before.log, before.valid);
+        let (busy, free) = (self.is_busy(seg), self.is_free(seg));
+        if let Some(x) = self.secs.get_mut(sec as usize) {
+            x.valid = x.valid + u32::from(valid) - u32::from(before.valid);
+            x.busy = x.busy + u32::from(busy) - u32::from(before.busy);
+            x.free_segs = x.free_segs + u32::from(free) - u32::from(before.free);
+            self.free_secs.put(sec, x.free_segs == self.segs_per_sec);
+        }
+        self.free.put(seg.0, free);
+        let st = self.standing(seg);
+        if let Some((class, valid)) = st.section {
+            self.index.put_section(class, valid, sec, true);
+        }
+        if let Some((log, held)) = st.hole {
+            self.index.put_segment(log, held, seg.0, true);
+        }
+        if st.prefree != before.prefree {
+            if st.prefree {
+                self.prefree.insert(seg);
+            } else {
+                self.prefree.remove(&seg);
+            }
+        }
+    }
+
+    fn is_busy(&self, seg: SegNo) -> bool {
+        self.segs.get(seg.idx()).is_some_and(|s| s.current) || self.unpublished.contains_key(&seg)
+    }
+    /// Whether a log may open the segment (sections apart).
+    pub fn is_free(&self, seg: SegNo) -> bool {
+        self.segs.get(seg.idx()).is_some_and(|s| s.held == 0) && !self.is_busy(seg)
+    }
+
+    fn standing(&self, seg: SegNo) -> Standing {
+        let per = self.segs_per_sec.max(1);
+        let sec_no = seg.0 / per;
+        let Some(s) = self.segs.get(seg.idx()) else { return Standing::default() };
+        let sec = self.secs.get(sec_no as usize).copied().unwrap_or_default();
+        let busy = self.is_busy(seg);
+        let first = self.segs.get((sec_no * per) as usize).map_or(s.log, |f| f.log);
+        Standing {
+            valid: s.valid,
+            held: s.held,
+            log: s.log,
+            busy,
+            free: self.is_free(seg),
+            prefree: !busy && s.valid == 0 && s.held > 0,
+            section: (sec.busy == 0 && sec.valid > 0 && sec.valid < per * BLOCKS_PER_SEG)
+                .then_some((Class::of(first), sec.valid)),
+            hole: (!busy && s.valid > 0 && u32::from(s.held) < BLOCKS_PER_SEG).then_some((s.log, s.held)),
+        }
+    }
+}
+
+/// Where a segment stands in the indexes.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    valid: u16,
+    held: u16,
+    log: LogType,
+    busy: bool,
+    free: bool,
+    prefree: bool,
+    section: Option<(Class, u32)>,
+    hole: Option<(LogType, u16)>,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self {
+            valid: 0,
+            held: 0,
+            log: LogType::HotData,
+            busy: false,
+            free: false,
+            prefree: false,
+            section: None,
+            hole: None,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Counters: what was written, how often, at whose cost. The inputs of write amplification.
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Monotonic counters since mount, in blocks or events.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Bytes that callers wrote.
+    pub user_bytes: AtomicU64,
+    /// Data blocks written for callers.
+    pub data_blocks: AtomicU64,
+    /// Data blocks written because cleaning moved them.
+    pub gc_data_blocks: AtomicU64,
+    /// Directory blocks.
+    pub dent_blocks: AtomicU64,
+    /// Node blocks.
+    pub node_blocks: AtomicU64,
+    /// Node blocks that cleaning made dirty.
+    pub gc_node_blocks: AtomicU64,
+    /// NAT, SIT, SSA and checkpoint pack blocks.
+    pub meta_blocks: AtomicU64,
+    pub checkpoints: AtomicU64,
+    /// Nanoseconds for which checkpoints kept the gate closed.
+    pub checkpoint_ns: AtomicU64,
+    pub fsyncs: AtomicU64,
+    /// fsyncs that needed a checkpoint.
+    pub fsync_checkpoints: AtomicU64,
+    pub gc_foreground: AtomicU64,
+    pub gc_background: AtomicU64,
+    /// Sections that cleaning emptied.
+    pub gc_sections: AtomicU64,
+    pub discards: AtomicU64,
+}
+
+/// The counters at one moment, with names for `--json`.
+pub type Snapshot = Vec<(&'static str, u64)>;
+
+impl Stats {
+    /// The counters at this moment.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        vec![
+            ("user_bytes", get(&self.user_bytes)),
+            ("data_blocks", get(&self.data_blocks)),
+            ("gc_data_blocks", get(&self.gc_data_blocks)),
+            ("dent_blocks", get(&self.dent_blocks)),
+            ("node_blocks", get(&self.node_blocks)),
+            ("gc_node_blocks", get(&self.gc_node_blocks)),
+            ("meta_blocks", get(&self.meta_blocks)),
+            ("checkpoints", get(&self.checkpoints)),
+            ("checkpoint_ns", get(&self.checkpoint_ns)),
+            ("fsyncs", get(&self.fsyncs)),
+            ("fsync_checkpoints", get(&self.fsync_checkpoints)),
+            ("gc_foreground", get(&self.gc_foreground)),
+            ("gc_background", get(&self.gc_background)),
+            ("gc_sections", get(&self.gc_sections)),
+            ("discards", get(&self.discards)),
+        ]
+    }
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}

@@ -1,0 +1,67 @@
+//! Making room before an operation takes its first lock: memory, free sections, checkpoints that are due.
+use super::Volume;
+use crate::checkpoint::Reason;
+use crate::error::Result;
+use crate::options::AllocMode;
+use segno_format::BLOCK_SIZE;
+
+/// Changed NAT entries above this part of all nids make a checkpoint due, as in F2FS.
+const NAT_DIRTY_PERCENT: u64 = 10;
+/// But never wait for more than this many (each is about 40 bytes of memory).
+const NAT_DIRTY_MAX: u64 = 400_000;
+
+impl Volume {
+    /// Called by every change before it takes a lock. Afterwards there is room for the change, or none to be made.
+    pub(crate) fn make_room(&self) -> Result<()> {
+        self.check_writable()?;
+        self.activity.note();
+        self.hint_writeback();
+        self.bound_memory()?;
+        if self.short_of_sections() {
+            self.clean_foreground()?;
+        }
+        Ok(())
+    }
+
+    /// Blocks that the cache may hold.
+    pub(crate) fn cache_blocks(&self) -> u64 {
+        (self.opts.cache_bytes / BLOCK_SIZE) as u64
+    }
+
+    /// Whether free sections no longer cover what is dirty plus the reserve.
+    pub(crate) fn short_of_sections(&self) -> bool {
+        self.segs.free_sections() <= self.sections_wanted()
+    }
+
+    /// Sections that should stay free: for what is dirty, and the reserve.
+    pub(crate) fn sections_wanted(&self) -> u64 {
+        self.sections_for_dirty() + u64::from(self.segs.reserved_sections)
+    }
+
+    /// Sections that writing what is dirty may take.
+    pub(crate) fn sections_for_dirty(&self) -> u64 {
+        let per_sec = u64::from(self.geo.blocks_per_sec()).max(1);
+        let dents = self.mem.dirty_dents.get() + self.quota.blocks_due();
+        let nodes = self.mem.dirty_nodes.get() + dents;
+        let data = if self.opts.mode == AllocMode::Lfs { self.mem.dirty_data.get() } else { 0 };
+        nodes.div_ceil(per_sec) + dents.div_ceil(per_sec) + data.div_ceil(per_sec)
+    }
+
+    /// Keeps caches within the limit: evict what is clean, write out what is dirty.
+    fn bound_memory(&self) -> Result<()> {
+        let limit = self.cache_blocks();
+        if self.mem.dirty_data.get() > limit / 2 {
+            self.flush_all_data()?;
+        }
+        let nat_max = (u64::from(self.geo.max_nid()) * NAT_DIRTY_PERCENT / 100).min(NAT_DIRTY_MAX);
+        let dirty_meta = self.mem.dirty_nodes.get() + self.mem.dirty_dents.get();
+        if dirty_meta > limit / 2 || self.nat.changed() as u64 > nat_max {
+            self.checkpoint(Reason::Sync)?;
+        }
+        if self.mem.nodes.get() + self.mem.pages.get() > limit {
+            self.inodes.shrink(&self.mem);
+            self.nodes.shrink(limit / 2);
+        }
+        Ok(())
+    }
+}

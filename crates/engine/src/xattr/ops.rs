@@ -1,0 +1,143 @@
+//! getxattr(2), setxattr(2), listxattr(2), removexattr(2).
+use super::acl::Acl;
+use super::area::value_max;
+use super::name;
+use crate::error::{Error, Result};
+use crate::gate::Op;
+use crate::inode::Inode;
+use crate::namei::set_ctime;
+use crate::types::XattrMode;
+use crate::volume::Volume;
+use segno_format::Ino;
+use segno_format::inode::{Advise, InodeFlags, RawInode};
+use segno_format::xattr::{find, index, iter, updated};
+
+/// What users may change through `system.advise`.
+const ADVISE_SETTABLE: Advise = Advise::COLD.union(Advise::HOT);
+
+impl Volume {
+    /// The value of an attribute.
+    pub fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        let (index, rest) = name::parse(name, &self.opts)?;
+        let inode = self.inode(ino)?;
+        let _lock = inode.lock.read();
+        match index {
+            index::ADVISE => Ok(vec![inode.get(|i| i.i_advise)]),
+            index::ACL_ACCESS | index::ACL_DEFAULT => {
+                self.acl(&inode, index)?.map(|a| a.to_user()).ok_or(Error::NoData)
+            }
+            _ => {
+                find(&self.load_attrs(&inode)?, index, rest, ino.0)?.map(<[u8]>::to_vec).ok_or(Error::NoData)
+            }
+        }
+    }
+
+    /// The names of all attributes, each followed by a NUL.
+    pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+        let inode = self.inode(ino)?;
+        let _lock = inode.lock.read();
+        let mut out = Vec::new();
+        for e in iter(&self.load_attrs(&inode)?, ino.0) {
+            let e = e?;
+            if let Some(full) = name::full(e.index, e.name, &self.opts) {
+                out.extend_from_slice(&full);
+                out.push(0);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Sets an attribute.
+    pub fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.change_xattr(ino, name, Some(value), mode)
+    }
+
+    /// Removes an attribute.
+    pub fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.change_xattr(ino, name, None, XattrMode::Replace)
+    }
+
+    fn change_xattr(&self, ino: Ino, name: &[u8], value: Option<&[u8]>, mode: XattrMode) -> Result<()> {
+        self.make_room()?;
+        let (index, rest) = name::parse(name, &self.opts)?;
+        let inode = self.inode(ino)?;
+        let _lock = inode.lock.write();
+        check_changeable(&inode, index)?;
+        match index {
+            index::ADVISE => self.set_advise(&inode, value),
+            index::ACL_ACCESS | index::ACL_DEFAULT => self.change_acl(&inode, index, value),
+            _ => self.change_plain(&inode, index, rest, value, mode),
+        }
+    }
+
+    fn attrs_changed(&self, op: &Op<'_>, inode: &Inode) {
+        let now = self.now();
+        self.nodes.modify(op, &inode.frame, |block| set_ctime(block.view_mut(), now));
+        if inode.is_dir() {
+            self.since.dir_changed(inode.ino);
+        }
+    }
+
+    fn change_plain(
+        &self,
+        inode: &Inode,
+        index: u8,
+        name: &[u8],
+        value: Option<&[u8]>,
+        mode: XattrMode,
+    ) -> Result<()> {
+        if value.is_some_and(|v| v.len() > self.inline_attrs(inode).map_or(0, |r| value_max(r.len()))) {
+            return Err(Error::XattrTooBig);
+        }
+        let area = self.load_attrs(inode)?;
+        match (mode, find(&area, index, name, inode.ino.0)?) {
+            (XattrMode::Create, Some(_)) => return Err(Error::Exists),
+            (XattrMode::Replace, None) => return Err(Error::NoData),
+            _ => {}
+        }
+        let area = updated(&area, index, name, value, inode.ino.0)?;
+        let op = self.gate.enter();
+        self.store_attrs(&op, inode, &area)?;
+        self.attrs_changed(&op, inode);
+        Ok(())
+    }
+
+    fn change_acl(&self, inode: &Inode, index: u8, value: Option<&[u8]>) -> Result<()> {
+        let acl = Acl::from_user(value.unwrap_or_default())?;
+        self.check_acl_target(inode, index, acl.as_ref())?;
+        let area = self.load_attrs(inode)?;
+        let op = self.gate.enter();
+        self.set_acl(&op, inode, index, acl.as_ref(), &area)?;
+        self.attrs_changed(&op, inode);
+        Ok(())
+    }
+
+    fn set_advise(&self, inode: &Inode, value: Option<&[u8]>) -> Result<()> {
+        let Some(&[bits]) = value else {
+            return Err(Error::Invalid("system.advise is one byte and cannot be removed"));
+        };
+        let bits = Advise::from_bits_retain(bits);
+        if !ADVISE_SETTABLE.contains(bits) {
+            return Err(Error::Invalid("only the cold and hot bits of system.advise can be set"));
+        }
+        let op = self.gate.enter();
+        self.nodes.modify(&op, &inode.frame, |block| {
+            let i: &mut RawInode = block.view_mut();
+            i.i_advise = ((i.advise() - ADVISE_SETTABLE) | bits).bits();
+        });
+        self.attrs_changed(&op, inode);
+        Ok(())
+    }
+}
+
+/// What no attribute of this inode may be changed for.
+fn check_changeable(inode: &Inode, index: u8) -> Result<()> {
+    let (flags, plain) = inode.get(|i| (i.flags(), i.is_dir() || i.is_reg()));
+    if flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND) {
+        return Err(Error::NotPermitted("the inode is immutable or append-only"));
+    }
+    if index == index::USER && !plain {
+        return Err(Error::NotPermitted("only files and directories have user attributes"));
+    }
+    Ok(())
+}

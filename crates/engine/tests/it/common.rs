@@ -1,0 +1,29 @@
+//! Formatting, mounting and judging volumes.
+use segno_device::{BlockDevice, MemDevice};
+use segno_engine::{MountOptions, Volume};
+use segno_mkfs::{Member, MkfsOptions};
+use std::sync::Arc;
+
+/// A freshly formatted volume of `mib` MiB in memory.
+pub fn fresh(mib: u64, opts: &MkfsOptions) -> Arc<MemDevice> {
+    let dev = Arc::new(MemDevice::new(mib * 256));
+    let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
+    segno_mkfs::format(&[member], opts).unwrap();
+    dev
+}
+
+/// Mount options for tests: no background thread, so that a run is a function of its calls.
+pub fn quiet() -> MountOptions {
+    MountOptions { background: false, ..MountOptions::default() }
+}
+
+pub fn mount(dev: &Arc<MemDevice>) -> Arc<Volume> {
+    Volume::mount(dev.clone(), quiet()).unwrap()
+}
+
+/// Panics with the checker's findings, if any.
+pub fn assert_clean(dev: &dyn BlockDevice) {
+    let report = segno_check::check(dev, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
+    let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    assert!(found.is_empty(), "the checker found:\n{}", found.join("\n"));
+}

@@ -1,0 +1,88 @@
+//! File data: what is written is what is read, before and after remounting, and the checker agrees.
+mod bounds;
+mod cuts;
+mod errors;
+mod flags;
+mod model;
+mod pinned;
+mod threads;
+
+use crate::common::{assert_clean, fresh, mount};
+use segno_device::MemDevice;
+use segno_engine::{Owner, SetAttr, Volume};
+use segno_format::{Features, Ino};
+use segno_mkfs::MkfsOptions;
+use std::sync::Arc;
+
+const BLOCK: u64 = 4096;
+
+/// A volume that is mounted, and can be mounted anew.
+struct Rig {
+    dev: Arc<MemDevice>,
+    volume: Arc<Volume>,
+}
+
+impl Rig {
+    fn new(mib: u64, opts: &MkfsOptions) -> Self {
+        let dev = fresh(mib, opts);
+        let volume = mount(&dev);
+        Self { dev, volume }
+    }
+    fn create(&self, name: &str) -> Ino {
+        let root = self.volume.root();
+        self.volume.mknod(root, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap().ino
+    }
+    /// Unmounts, has the checker look, mounts again.
+    fn remount(&mut self) {
+        self.volume.unmount().unwrap();
+        assert_clean(&*self.dev);
+        self.volume = mount(&self.dev);
+    }
+    fn write(&self, ino: Ino, offset: u64, data: &[u8]) {
+        assert_eq!(self.volume.write(ino, offset, data).unwrap(), data.len());
+    }
+    fn read(&self, ino: Ino, offset: u64, len: usize) -> Vec<u8> {
+        let mut buf = vec![0xEE; len];
+        let n = self.volume.read(ino, offset, &mut buf).unwrap();
+        buf.truncate(n);
+        buf
+    }
+    fn size(&self, ino: Ino) -> u64 {
+        self.volume.getattr(ino).unwrap().size
+    }
+    /// Blocks besides the inode.
+    fn blocks(&self, ino: Ino) -> u64 {
+        self.volume.getattr(ino).unwrap().blocks / 8
+    }
+    fn truncate(&self, ino: Ino, size: u64) {
+        self.volume.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
+    }
+}
+
+/// Bytes that differ from place to place and from tag to tag.
+fn pattern(tag: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng(tag | 1);
+    (0..len).map(|_| rng.next() as u8).collect()
+}
+
+/// The formats that divide the inode differently: 873, 864 and 873 slots.
+fn formats() -> [MkfsOptions; 3] {
+    let extra = Features::EXTRA_ATTR | Features::INODE_CRTIME | Features::INODE_CHKSUM;
+    [Features::empty(), extra, extra | Features::FLEXIBLE_INLINE_XATTR]
+        .map(|features| MkfsOptions { features, ..MkfsOptions::default() })
+}
+
+/// Deterministic numbers (xorshift).
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}

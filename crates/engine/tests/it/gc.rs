@@ -1,0 +1,320 @@
+//! Cleaning: a nearly full volume goes on taking writes, and gives everything back in the end.
+use crate::common::{assert_clean, fresh, quiet};
+use segno_device::{CrashLog, CrashPlan, CrashStates, MemDevice, RecordDevice};
+use segno_engine::options::AllocMode;
+use segno_engine::{Error, MountOptions, Owner, Volume};
+use segno_format::Ino;
+use segno_mkfs::MkfsOptions;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const BLOCK: u64 = 4096;
+/// A file of the data set.
+const FILE_BLOCKS: u64 = 1_500;
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+/// A volume with files whose blocks are known by version.
+struct Rig {
+    dev: Arc<MemDevice>,
+    v: Arc<Volume>,
+    opts: MountOptions,
+    files: Vec<Ino>,
+    versions: Vec<Vec<u32>>,
+    next: u32,
+}
+
+fn content(file: usize, block: u64, version: u32) -> Vec<u8> {
+    let mut bytes = vec![version as u8; BLOCK as usize];
+    bytes[..4].copy_from_slice(&version.to_le_bytes());
+    bytes[4..8].copy_from_slice(&(block as u32).to_le_bytes());
+    bytes[8] = file as u8;
+    bytes
+}
+
+impl Rig {
+    fn new(mib: u64, format: &MkfsOptions, opts: MountOptions) -> Self {
+        let dev = fresh(mib, format);
+        let v = Volume::mount(dev.clone(), opts.clone()).unwrap();
+        Self { dev, v, opts, files: Vec::new(), versions: Vec::new(), next: 0 }
+    }
+    fn write(&mut self, file: usize, block: u64) {
+        self.next += 1;
+        let bytes = content(file, block, self.next);
+        let n = self.v.write(self.files[file], block * BLOCK, &bytes).unwrap();
+        assert_eq!(n, bytes.len());
+        self.versions[file][block as usize] = self.next;
+    }
+    /// Writes files until so many percent of the space are used.
+    fn fill(&mut self, percent: u64) {
+        let total = self.v.statfs().bfree;
+        while self.v.statfs().bfree > total * (100 - percent) / 100 {
+            let file = self.files.len();
+            let name = format!("file {file}");
+            let ino =
+                self.v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+            self.files.push(ino);
+            self.versions.push(Vec::new());
+            for block in 0..FILE_BLOCKS {
+                if self.v.statfs().bfree <= total * (100 - percent) / 100 {
+                    break;
+                }
+                self.versions[file].push(0);
+                self.write(file, block);
+            }
+        }
+    }
+    fn overwrite(&mut self, rng: &mut Rng, blocks: u64) {
+        for _ in 0..blocks {
+            let file = rng.below(self.files.len() as u64) as usize;
+            let len = self.versions[file].len() as u64;
+            if len > 0 {
+                self.write(file, rng.below(len));
+            }
+        }
+    }
+    fn verify(&self) {
+        let mut bytes = vec![0; BLOCK as usize];
+        for (file, versions) in self.versions.iter().enumerate() {
+            for (block, &version) in versions.iter().enumerate() {
+                self.v.read(self.files[file], block as u64 * BLOCK, &mut bytes).unwrap();
+                assert!(bytes == content(file, block as u64, version), "file {file} block {block}");
+            }
+        }
+    }
+    fn remount(&mut self) {
+        self.v.unmount().unwrap();
+        assert_clean(&*self.dev);
+        self.v = Volume::mount(self.dev.clone(), self.opts.clone()).unwrap();
+    }
+    fn delete_all(&mut self) {
+        for file in 0..self.files.len() {
+            self.v.unlink(Ino::ROOT, format!("file {file}").as_bytes()).unwrap();
+        }
+        (self.files, self.versions) = (Vec::new(), Vec::new());
+    }
+    /// Blocks written to the device for each that the caller wrote.
+    fn amplification(&self) -> f64 {
+        let stats: std::collections::HashMap<_, _> = self.v.stats().snapshot().into_iter().collect();
+        let written = ["data_blocks", "gc_data_blocks", "dent_blocks", "node_blocks", "meta_blocks"];
+        written.iter().map(|n| stats[n]).sum::<u64>() as f64 / (stats["user_bytes"] / BLOCK) as f64
+    }
+}
+
+fn small_cache() -> MountOptions {
+    MountOptions { cache_bytes: 8 << 20, ..quiet() }
+}
+
+/// Fills a volume, overwrites it in random order so many times, and empties it. Returns the worst write amplification.
+fn wear(mib: u64, percent: u64, rounds: u64, format: &MkfsOptions, opts: MountOptions) -> f64 {
+    let mut rig = Rig::new(mib, format, opts);
+    rig.v.sync().unwrap();
+    let empty = rig.v.statfs();
+    rig.fill(percent);
+    let mut rng = Rng(0x5E60_00C5);
+    let mut worst: f64 = 0.0;
+    for _ in 0..rounds {
+        rig.overwrite(&mut rng, mib * 256);
+        rig.verify();
+        worst = worst.max(rig.amplification());
+        rig.remount();
+    }
+    rig.verify();
+    rig.delete_all();
+    rig.v.sync().unwrap();
+    assert_eq!(rig.v.statfs(), empty);
+    rig.remount();
+    worst
+}
+
+#[test]
+fn a_nearly_full_volume_goes_on() {
+    let worst = wear(80, 95, 10, &MkfsOptions::default(), small_cache());
+    assert!(worst < 2.0, "{worst} blocks written for each block");
+}
+
+#[test]
+fn a_nearly_full_volume_goes_on_without_reuse_of_holes() {
+    let opts = MountOptions { mode: AllocMode::Lfs, ..small_cache() };
+    let worst = wear(80, 95, 10, &MkfsOptions::default(), opts);
+    assert!(worst < 3.0, "{worst} blocks written for each block");
+}
+
+#[test]
+fn a_full_volume_goes_on() {
+    let worst = wear(128, 100, 3, &MkfsOptions::default(), small_cache());
+    assert!(worst < 2.0, "{worst} blocks written for each block");
+}
+
+#[test]
+fn a_nearly_full_volume_of_large_sections_goes_on() {
+    for mode in [AllocMode::Adaptive, AllocMode::Lfs] {
+        let format = MkfsOptions { segs_per_sec: 4, ..MkfsOptions::default() };
+        let worst = wear(400, 95, 2, &format, MountOptions { mode, ..small_cache() });
+        assert!(worst < 3.0, "{mode:?}: {worst} blocks written for each block");
+    }
+}
+
+#[test]
+fn a_nearly_full_volume_with_little_overprovision_goes_on() {
+    for mode in [AllocMode::Adaptive, AllocMode::Lfs] {
+        let format = MkfsOptions { overprovision_percent: Some(4.0), ..MkfsOptions::default() };
+        let worst = wear(400, 98, 2, &format, MountOptions { mode, ..small_cache() });
+        assert!(worst < 4.0, "{mode:?}: {worst} blocks written for each block");
+    }
+}
+
+/// Cleaning moves what was synced; a cut at any of its writes must not lose any of it.
+#[test]
+fn cuts_during_cleaning() {
+    let mut rig = Rig::new(80, &MkfsOptions::default(), small_cache());
+    rig.fill(95);
+    let mut rng = Rng(0x5E60_00C6);
+    rig.overwrite(&mut rng, 12_000);
+    rig.v.sync().unwrap();
+    let synced = rig.versions.clone();
+    let last_synced = rig.next;
+    let base = rig.dev.snapshot();
+    let dev = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));
+    let opts = MountOptions { mode: AllocMode::Lfs, cache_bytes: 2 << 20, ..quiet() };
+    rig.v = Volume::mount(dev.clone(), opts.clone()).unwrap();
+    rig.overwrite(&mut rng, 2_500);
+    assert!(rig.v.stats().gc_sections.load(Ordering::Relaxed) > 3);
+    let log = CrashLog::new(base, dev.log()).unwrap();
+    let main: u64 = rig.v.superblock().geo.main_blkaddr.into();
+    let plan = CrashPlan { subsets: 6, torn_data: 10, ..CrashPlan::new(3) };
+    let states = CrashStates::new(&log, plan, |addr, _| addr < main);
+    let every = states.len() / 60 + 1;
+    for state in states.step_by(every) {
+        let device = Arc::new(state.device);
+        let v = Volume::mount(device.clone(), opts.clone()).unwrap();
+        let mut bytes = vec![0; BLOCK as usize];
+        for (file, versions) in synced.iter().enumerate() {
+            for (block, &version) in versions.iter().enumerate() {
+                v.read(rig.files[file], block as u64 * BLOCK, &mut bytes).unwrap();
+                let found = u32::from_le_bytes(bytes[..4].try_into().unwrap());
+                let fine = found == version || found > last_synced;
+                let whole = bytes == content(file, block as u64, found);
+                assert!(
+                    fine && whole,
+                    "{}: file {file} block {block}: version {found}, not {version}",
+                    state.choice
+                );
+            }
+        }
+        v.unmount().unwrap();
+        assert_clean(&*device);
+    }
+}
+
+#[test]
+fn freed_segments_are_discarded_and_others_are_not() {
+    let mut rig = Rig::new(128, &MkfsOptions::default(), small_cache());
+    rig.fill(90);
+    rig.v.sync().unwrap();
+    for file in (0..rig.files.len()).step_by(2) {
+        rig.v.unlink(Ino::ROOT, format!("file {file}").as_bytes()).unwrap();
+        rig.versions[file].clear();
+    }
+    assert_eq!(rig.v.stats().discards.load(Ordering::Relaxed), 0, "not before the checkpoint");
+    rig.v.sync().unwrap();
+    let segments = rig.v.stats().discards.load(Ordering::Relaxed);
+    assert!(segments >= 10, "{segments} segments");
+    rig.verify();
+    rig.remount();
+    rig.verify();
+}
+
+#[test]
+fn writers_cleaner_and_steps_side_by_side() {
+    let mut rig = Rig::new(96, &MkfsOptions::default(), small_cache());
+    rig.fill(90);
+    let files = rig.files.clone();
+    let v = &rig.v;
+    std::thread::scope(|s| {
+        for (t, pair) in files.chunks(files.len().div_ceil(3)).enumerate() {
+            s.spawn(move || {
+                let mut rng = Rng(t as u64 + 1);
+                for i in 0..6_000u32 {
+                    let ino = pair[rng.below(pair.len() as u64) as usize];
+                    let block = rng.below(FILE_BLOCKS / 4);
+                    v.write(ino, block * BLOCK, &content(0, block, i)).unwrap();
+                    if rng.below(200) == 0 {
+                        v.fsync(ino, false).unwrap();
+                    }
+                }
+            });
+        }
+        s.spawn(move || {
+            for i in 0..300 {
+                let name = format!("short-lived {i}");
+                let attr = v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap();
+                v.write(attr.ino, 0, &[1; 20_000]).unwrap();
+                v.clean_once().unwrap();
+                if i % 30 == 0 {
+                    v.tick().unwrap();
+                }
+                v.unlink(Ino::ROOT, name.as_bytes()).unwrap();
+            }
+        });
+    });
+    rig.remount();
+}
+
+/// One thread's life on a full volume: files come, grow, are synced and go.
+fn live(v: &Volume, thread: u64, rounds: u64) {
+    let mut rng = Rng(thread + 1);
+    let dir = v.mkdir(Ino::ROOT, format!("of {thread}").as_bytes(), 0o755, Owner::default()).unwrap().ino;
+    let mut names: Vec<String> = Vec::new();
+    for round in 0..rounds {
+        let mut step = || {
+            let full = v.statfs().bfree < 600;
+            if names.is_empty() || (!full && rng.below(2) == 0) {
+                let name = round.to_string();
+                let ino = v.mknod(dir, name.as_bytes(), 0o100_644, (0, 0), Owner::default())?.ino;
+                names.push(name);
+                let len = if rng.below(8) == 0 { 1 << 20 } else { rng.below(100_000) as usize + 1 };
+                v.write(ino, 0, &vec![round as u8; len])?;
+                return if rng.below(8) == 0 { v.fsync(ino, false) } else { Ok(()) };
+            }
+            let i = rng.below(names.len() as u64) as usize;
+            if full || rng.below(2) == 0 {
+                return v.unlink(dir, names.swap_remove(i).as_bytes());
+            }
+            let attr = v.lookup(dir, names[i].as_bytes())?;
+            v.write(attr.ino, rng.below(attr.size.max(1)), &[7; 9_000])?;
+            if rng.below(8) == 0 { v.fsync(attr.ino, false) } else { Ok(()) }
+        };
+        match step() {
+            Ok(()) => {}
+            Err(Error::NoSpace) => assert!(v.statfs().bfree < 900, "{} blocks are free", v.statfs().bfree),
+            Err(e) => panic!("{e}"),
+        }
+    }
+}
+
+#[test]
+fn files_come_and_go_side_by_side() {
+    for mode in [AllocMode::Adaptive, AllocMode::Lfs] {
+        let dev = fresh(100, &MkfsOptions::default());
+        let opts = MountOptions { mode, cache_bytes: 4 << 20, ..quiet() };
+        let v = Volume::mount(dev.clone(), opts).unwrap();
+        std::thread::scope(|s| {
+            for thread in 0..6 {
+                let v = &v;
+                s.spawn(move || live(v, thread, 1_500));
+            }
+        });
+        v.unmount().unwrap();
+        assert_clean(&*dev);
+    }
+}

@@ -1,0 +1,11 @@
+//! Integration tests of the engine: each formats a device in memory, works on it, and has the checker judge the result.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
+
+mod common;
+mod data;
+mod gc;
+mod mount;
+mod names;
+mod quota;
+mod recovery;
+mod runtime;

@@ -1,0 +1,126 @@
+//! Inode flags and projects.
+use super::*;
+use segno_engine::{SetAttr, XattrMode};
+use segno_format::inode::InodeFlags;
+
+const SHOWN_INLINE: u32 = 0x1000_0000;
+
+#[test]
+fn settable_flags_are_set_by_kind() {
+    let mut rig = Rig::with_projects();
+    let (f, d) = (rig.file(ROOT, "f"), rig.dir(ROOT, "d"));
+    let p = rig.v.mknod(ROOT, b"p", 0o010_600, (0, 0), Owner::default()).unwrap().ino;
+    let all = InodeFlags::from_bits_retain(u32::MAX)
+        - InodeFlags::COMPR
+        - InodeFlags::IMMUTABLE
+        - InodeFlags::APPEND;
+    for i in [f, d, p] {
+        rig.v.set_flags(i, all).unwrap();
+    }
+    rig.remount();
+    let get = |i| rig.v.get_flags(i).unwrap().bits() & !SHOWN_INLINE;
+    assert_eq!((get(f), get(d), get(p)), (0x4C8, 0x6001_14C8, 0xC0));
+    rig.v.set_flags(d, InodeFlags::empty()).unwrap();
+    assert_eq!(rig.v.get_flags(d).unwrap().bits(), 0x1000 | SHOWN_INLINE);
+    rig.finish();
+}
+
+#[test]
+fn flags_that_need_features_or_state_are_refused() {
+    let plain = Rig::new(Features::empty());
+    let d = plain.dir(ROOT, "d");
+    assert_eq!(errno(plain.v.set_flags(d, InodeFlags::CASEFOLD)), 95);
+    assert_eq!(errno(plain.v.set_flags(d, InodeFlags::COMPR)), 95);
+    assert_eq!(errno(plain.v.set_projid(d, 5)), 95);
+    plain.v.set_projid(d, 0).unwrap();
+    plain.finish();
+    let rig = Rig::new(ALL);
+    let d = rig.dir(ROOT, "d");
+    let f = rig.file(d, "f");
+    assert_eq!(errno(rig.v.set_flags(d, InodeFlags::CASEFOLD)), 39);
+    assert_eq!(errno(rig.v.set_flags(d, InodeFlags::COMPR | InodeFlags::NOCOMP)), 22);
+    assert_eq!(errno(rig.v.set_flags(f, InodeFlags::COMPR)), 95);
+    rig.finish();
+}
+
+#[test]
+fn flags_are_inherited_and_files_are_not_made_compressed() {
+    let mut rig = Rig::with_projects();
+    let d = rig.dir(ROOT, "d");
+    let flags = InodeFlags::COMPR | InodeFlags::NODUMP | InodeFlags::SYNC | InodeFlags::PROJINHERIT;
+    rig.v.set_flags(d, flags).unwrap();
+    rig.v.set_projid(d, 42).unwrap();
+    let (f, s) = (rig.file(d, "f"), rig.dir(d, "s"));
+    assert_eq!(rig.attr(f).flags, InodeFlags::NODUMP | InodeFlags::SYNC);
+    assert_eq!(rig.attr(s).flags, flags | InodeFlags::INDEX);
+    assert_eq!((rig.attr(f).projid, rig.attr(s).projid), (42, 42));
+    let other = rig.file(ROOT, "other");
+    assert_eq!(errno(rig.v.link(other, d, b"x")), 18);
+    assert_eq!(errno(rig.mv((ROOT, "other"), (d, "x"), RenameMode::Replace)), 18);
+    assert_eq!(errno(rig.mv((ROOT, "other"), (d, "f"), RenameMode::Exchange)), 18);
+    rig.v.set_projid(other, 42).unwrap();
+    rig.mv((ROOT, "other"), (d, "x"), RenameMode::Replace).unwrap();
+    rig.remount();
+    assert_eq!(rig.attr(other).projid, 42);
+    rig.finish();
+}
+
+#[test]
+fn immutable_and_append_only_inodes_stay_as_they_are() {
+    for flag in [InodeFlags::IMMUTABLE, InodeFlags::APPEND] {
+        let append = flag == InodeFlags::APPEND;
+        let mut rig = Rig::new(Features::empty());
+        let d = rig.dir(ROOT, "d");
+        let (f, sub) = (rig.file(d, "f"), rig.dir(d, "sub"));
+        rig.v.set_flags(d, flag).unwrap();
+        rig.remount();
+        let o = Owner::default();
+        let may_add = if append { 0 } else { 1 };
+        let code = |r: Result<()>| r.map_or_else(|e| e.errno(), |()| 0);
+        assert_eq!(code(rig.v.mknod(d, b"x", REG, (0, 0), o).map(drop)), may_add);
+        assert_eq!(code(rig.v.mkdir(d, b"y", 0, o).map(drop)), may_add);
+        assert_eq!(code(rig.v.link(f, d, b"z").map(drop)), may_add);
+        assert_eq!(code(rig.v.tmpfile(d, 0, o).and_then(|a| rig.v.release(a.ino))), may_add);
+        assert_eq!(errno(rig.v.unlink(d, b"f")), 1);
+        assert_eq!(errno(rig.v.rmdir(d, b"sub")), 1);
+        assert_eq!(errno(rig.mv((d, "f"), (ROOT, "f"), RenameMode::Replace)), 1);
+        assert_eq!(errno(rig.mv((ROOT, "d"), (ROOT, "e"), RenameMode::Replace)), 1);
+        assert_eq!(errno(rig.v.rmdir(ROOT, b"d")), 39);
+        rig.file(ROOT, "g");
+        assert_eq!(errno(rig.mv((ROOT, "g"), (d, "f"), RenameMode::Replace)), 1);
+        assert_eq!(errno(rig.mv((ROOT, "g"), (d, "f"), RenameMode::Exchange)), 1);
+        assert_eq!(errno(rig.v.setxattr(d, b"user.a", b"", XattrMode::Set)), 1);
+        for set in
+            [SetAttr { mode: Some(0), ..SetAttr::default() }, SetAttr { uid: Some(0), ..SetAttr::default() }]
+        {
+            assert_eq!(errno(rig.v.setattr(d, &set)), 1);
+        }
+        let g = rig.lookup(ROOT, "g");
+        rig.v.set_flags(g, flag).unwrap();
+        assert_eq!(errno(rig.v.unlink(ROOT, b"g")), 1);
+        assert_eq!(errno(rig.v.link(g, ROOT, b"h")), 1);
+        assert_eq!(errno(rig.v.setattr(g, &SetAttr { size: Some(0), ..SetAttr::default() })), 1);
+        assert_eq!(errno(rig.mv((sub, "none"), (ROOT, "g"), RenameMode::Replace)), 2);
+        for i in [d, g] {
+            rig.v.set_flags(i, InodeFlags::empty()).unwrap();
+        }
+        rig.v.unlink(ROOT, b"g").unwrap();
+        rig.v.unlink(d, b"f").unwrap();
+        rig.finish();
+    }
+}
+
+#[test]
+fn a_dirsync_directory_is_durable_after_every_change() {
+    let rig = Rig::new(Features::empty());
+    let d = rig.dir(ROOT, "d");
+    rig.v.set_flags(d, InodeFlags::DIRSYNC).unwrap();
+    rig.file(d, "f");
+    let copy = Arc::new(MemDevice::from_snapshot(&rig.dev.snapshot()));
+    let v = mount(&copy);
+    v.lookup(v.lookup(ROOT, b"d").unwrap().ino, b"f").unwrap();
+    rig.mv((d, "f"), (ROOT, "g"), RenameMode::Replace).unwrap();
+    let v = mount(&Arc::new(MemDevice::from_snapshot(&rig.dev.snapshot())));
+    v.lookup(ROOT, b"g").unwrap();
+    rig.finish();
+}

@@ -1,0 +1,226 @@
+//! Quota files say what the checker counts, whatever was done and wherever a crash fell.
+use crate::common::{assert_clean, fresh, mount};
+use segno_device::MemDevice;
+use segno_engine::{Error, FallocMode, Owner, RenameMode, SetAttr, Volume, XattrMode};
+use segno_format::{Features, Ino};
+use segno_mkfs::MkfsOptions;
+use std::sync::Arc;
+
+const BLOCK: u64 = 4096;
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+fn formatted(mib: u64) -> Arc<MemDevice> {
+    let features = Features::EXTRA_ATTR | Features::PRJQUOTA | Features::QUOTA_INO | Features::LOST_FOUND;
+    fresh(mib, &MkfsOptions { features, ..MkfsOptions::default() })
+}
+
+fn owner(uid: u32, gid: u32) -> Owner {
+    Owner { uid, gid, umask: 0 }
+}
+
+fn create(v: &Volume, name: &str, owner: Owner) -> Ino {
+    v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), owner).unwrap().ino
+}
+
+fn chown(v: &Volume, ino: Ino, uid: u32, gid: u32) {
+    v.setattr(ino, &SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() }).unwrap();
+}
+
+fn truncate(v: &Volume, ino: Ino, size: u64) {
+    v.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
+}
+
+/// Whether the volume asks for a new count; the checker compares usage only while it does not.
+fn in_doubt(v: &Volume) -> bool {
+    v.report().iter().find(|(name, _)| *name == "quota_needs_check").unwrap().1 != 0
+}
+
+fn assert_exact(v: &Volume) {
+    assert!(!in_doubt(v), "usage is in doubt");
+}
+
+/// Judges what is durable, as a crash now would leave it.
+fn judge(v: &Volume, dev: &MemDevice) {
+    assert_exact(v);
+    assert_clean(&MemDevice::from_snapshot(&dev.snapshot()));
+}
+
+/// The crash, and the mount after it.
+fn crash(dev: &MemDevice) -> (Arc<MemDevice>, Arc<Volume>) {
+    let dev = Arc::new(MemDevice::from_snapshot(&dev.snapshot()));
+    let v = mount(&dev);
+    (dev, v)
+}
+
+#[test]
+fn usage_follows_every_change() {
+    let dev = formatted(96);
+    let v = mount(&dev);
+    let step = || {
+        v.sync().unwrap();
+        judge(&v, &dev);
+    };
+    let a = create(&v, "a", owner(1000, 100));
+    let b = create(&v, "b", owner(2000, 100));
+    step();
+    v.write(a, 0, &vec![7; 3_000_000]).unwrap();
+    v.write(b, 20_000 * BLOCK, b"far").unwrap();
+    step();
+    v.setxattr(b, b"user.big", &[1; 3000], XattrMode::Set).unwrap();
+    chown(&v, a, 3000, 70_000);
+    v.set_projid(b, 42).unwrap();
+    step();
+    v.fallocate(b, FallocMode::Allocate, 0, 100 * BLOCK).unwrap();
+    v.fallocate(a, FallocMode::PunchHole, BLOCK, 10 * BLOCK).unwrap();
+    v.fallocate(a, FallocMode::CollapseRange, 0, 20 * BLOCK).unwrap();
+    truncate(&v, a, 1_000_001);
+    step();
+    v.removexattr(b, b"user.big").unwrap();
+    let d = v.mkdir(Ino::ROOT, b"d", 0o755, owner(5, 6)).unwrap().ino;
+    v.set_projid(d, 9).unwrap();
+    for i in 0..400 {
+        v.mknod(d, format!("a name that takes room {i}").as_bytes(), 0o100_600, (0, 0), owner(i % 7, i))
+            .unwrap();
+    }
+    v.symlink(d, b"link", &[b'x'; 4000], owner(8, 8)).unwrap();
+    step();
+    v.unlink(Ino::ROOT, b"a").unwrap();
+    v.rename(d, b"link", Ino::ROOT, b"b", RenameMode::Replace, owner(0, 0)).unwrap();
+    step();
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+}
+
+#[test]
+fn many_ids_come_and_go() {
+    let dev = formatted(96);
+    let v = mount(&dev);
+    let file = |i: u32| format!("f{i}");
+    let id = |i: u32| i.wrapping_mul(2_654_435_761);
+    for i in 0..2_000 {
+        create(&v, &file(i), owner(id(i), i));
+    }
+    v.sync().unwrap();
+    judge(&v, &dev);
+    for i in 0..1_990 {
+        v.unlink(Ino::ROOT, file(i).as_bytes()).unwrap();
+    }
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+    let v = mount(&dev);
+    for i in 0..100 {
+        create(&v, &file(i), owner(i, id(i)));
+    }
+    v.unmount().unwrap();
+    assert_exact(&v);
+    assert_clean(&*dev);
+}
+
+#[test]
+fn recovery_charges_what_it_replays() {
+    let dev = formatted(96);
+    let v = mount(&dev);
+    let old = create(&v, "old", owner(1, 1));
+    v.write(old, 0, &[1; 200_000]).unwrap();
+    let open = create(&v, "open", owner(4, 4));
+    v.write(open, 0, &[1; 300_000]).unwrap();
+    v.sync().unwrap();
+    let new = create(&v, "new", owner(2, 2));
+    v.write(new, 3_900_000, &[2; 100_000]).unwrap();
+    v.setxattr(new, b"user.big", &[1; 3000], XattrMode::Set).unwrap();
+    chown(&v, old, 3, 1);
+    truncate(&v, old, 100_000);
+    v.fsync(old, false).unwrap();
+    v.fsync(new, false).unwrap();
+    v.open(open).unwrap();
+    let (dev, v) = crash(&dev);
+    assert_eq!(v.lookup(Ino::ROOT, b"old").unwrap().uid, 3);
+    assert_eq!(v.lookup(Ino::ROOT, b"new").unwrap().uid, 2);
+    judge(&v, &dev);
+    // Unlinked while open: the crash leaves an orphan, which the mount frees.
+    v.open(open).unwrap();
+    v.unlink(Ino::ROOT, b"open").unwrap();
+    v.sync().unwrap();
+    judge(&v, &dev);
+    let (dev, v) = crash(&dev);
+    v.unmount().unwrap();
+    assert_exact(&v);
+    assert_clean(&*dev);
+}
+
+#[test]
+fn random_work_with_crashes() {
+    let mut rng = Rng(0x5EED_0009);
+    let mut dev = formatted(96);
+    let mut v = mount(&dev);
+    for _ in 0..40 {
+        for _ in 0..30 {
+            let name = format!("f{}", rng.below(20));
+            let id = rng.below(6) as u32 * 1_000;
+            let ino = match v.lookup(Ino::ROOT, name.as_bytes()) {
+                Ok(found) => found.ino,
+                Err(_) => create(&v, &name, owner(id, id + 1)),
+            };
+            let at = rng.below(2_000) * 1_000;
+            match rng.below(8) {
+                0 => v.unlink(Ino::ROOT, name.as_bytes()).unwrap(),
+                1 => truncate(&v, ino, at),
+                2 => chown(&v, ino, id, id),
+                3 => v.set_projid(ino, id).unwrap(),
+                4 => v
+                    .setxattr(ino, b"user.x", &vec![3; 1 + rng.below(3_000) as usize], XattrMode::Set)
+                    .unwrap(),
+                5 => v.fsync(ino, false).unwrap(),
+                _ => drop(v.write(ino, at, &vec![4; 1 + rng.below(60_000) as usize]).unwrap()),
+            }
+        }
+        if rng.below(2) == 0 {
+            v.sync().unwrap();
+        }
+        if rng.below(3) == 0 {
+            (dev, v) = crash(&dev);
+        }
+        judge(&v, &dev);
+    }
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+}
+
+#[test]
+fn a_full_volume_catches_up() {
+    let dev = formatted(64);
+    let v = mount(&dev);
+    let mut made = 0;
+    let full = loop {
+        let name = format!("{made}");
+        let new = owner(made * 70_000, made);
+        let ino = match v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), new) {
+            Ok(attr) => attr.ino,
+            Err(e) => break e,
+        };
+        made += 1;
+        let full = (0..100).find_map(|i| v.write(ino, i * BLOCK, &[5; 4096]).err());
+        if let Some(e) = full {
+            break e;
+        }
+    };
+    assert!(matches!(full, Error::NoSpace), "{full}");
+    v.sync().unwrap();
+    // New ids that found no room in the files, which say so.
+    assert!(in_doubt(&v));
+    for i in 0..made / 2 {
+        v.unlink(Ino::ROOT, format!("{i}").as_bytes()).unwrap();
+    }
+    v.sync().unwrap();
+    judge(&v, &dev);
+}

@@ -1,0 +1,62 @@
+//! Failing devices: an fsync that says it is done is done, and no other loses what was promised.
+use super::*;
+use segno_device::{Fault, FaultCall, FaultDevice, FaultError};
+
+/// Overwrites and fsyncs on a device that fails the n-th call from there on, once or for good; tells whether it did.
+fn fail_one_call(nth: u64, error: FaultError, lasting: bool) -> bool {
+    let mem = fresh(96, &MkfsOptions::default());
+    let dev = Arc::new(FaultDevice::new(mem.clone(), Vec::new()));
+    let v = Volume::mount(dev.clone(), quiet()).unwrap();
+    let (old, new) = (pattern(1, 40 * BLOCK), pattern(2, 40 * BLOCK));
+    let ino = create_in(&v, Ino::ROOT, "a");
+    v.write(ino, 0, &old).unwrap();
+    v.write(ino, 2_000 * BLOCK as u64, &old).unwrap();
+    v.fsync(ino, false).unwrap();
+    v.sync().unwrap();
+    dev.set_plan(vec![Fault { call: FaultCall::Any, nth, error, lasting }]);
+    let write = v.write(ino, 0, &new).and_then(|_| v.write(ino, 2_000 * BLOCK as u64, &new));
+    let mut done = write.is_ok() && v.fsync(ino, false).is_ok();
+    let failed = dev.failed() > 0;
+    if !done && write.is_ok() && !lasting {
+        done = v.fsync(ino, false).is_ok();
+        assert!(done || v.is_stopped(), "call {nth}: neither repeated nor stopped");
+    }
+    let crashed = Arc::new(MemDevice::from_snapshot(&mem.snapshot()));
+    let v = Volume::mount(crashed.clone(), quiet()).unwrap();
+    let content = content_of(&v, v.lookup(Ino::ROOT, b"a").unwrap().ino);
+    for at in [0, 2_000] {
+        for i in at..at + 40 {
+            let found = &content[i * BLOCK..][..BLOCK];
+            let fine = found == &new[(i - at) * BLOCK..][..BLOCK]
+                || (!done && found == &old[(i - at) * BLOCK..][..BLOCK]);
+            assert!(fine, "call {nth}, {error:?}, lasting {lasting}: block {i}");
+        }
+    }
+    v.unmount().unwrap();
+    assert_clean(&*crashed);
+    failed
+}
+
+#[test]
+fn every_call_of_an_fsync_may_fail() {
+    for (error, lasting) in [(FaultError::Io, false), (FaultError::NoSpace, false), (FaultError::Io, true)] {
+        let calls = (0..100).take_while(|&nth| fail_one_call(nth, error, lasting)).count();
+        assert!((4..50).contains(&calls), "{calls} calls");
+    }
+}
+
+#[test]
+fn a_failure_in_the_background_is_told_once() {
+    let mem = fresh(96, &MkfsOptions::default());
+    let dev = Arc::new(FaultDevice::new(mem.clone(), Vec::new()));
+    let v = Volume::mount(dev.clone(), quiet()).unwrap();
+    let ino = create_in(&v, Ino::ROOT, "a");
+    v.write(ino, 0, &pattern(1, 9 * BLOCK)).unwrap();
+    dev.set_plan(vec![Fault { call: FaultCall::Write, nth: 0, error: FaultError::Io, lasting: false }]);
+    assert!(v.tick().is_err());
+    v.tick().unwrap();
+    assert!(v.fsync(ino, false).is_err(), "the write failed since the last fsync");
+    v.fsync(ino, false).unwrap();
+    v.unmount().unwrap();
+    assert_clean(&*mem);
+}
