@@ -1,0 +1,48 @@
+//! What a program can ask a live mount beyond POSIX: attributes of the `system.segno` name space, which need no
+//! privilege and no descriptor of the server's.
+use segno_engine::{Error, Extent, ExtentKind, Result, Volume};
+use segno_format::Ino;
+use std::fmt::Write;
+
+/// Counters of the mount as JSON; ask any inode for it.
+pub const STATS_XATTR: &str = "system.segno.stats";
+/// Extents of a file, one a line: file block, address, length, kind.
+pub const EXTENTS_XATTR: &str = "system.segno.extents";
+/// The kernel refuses longer values.
+const VALUE_MAX: usize = 65_536;
+
+/// Answers a `system.segno` attribute; `None` if the name is not one of ours.
+pub fn get(volume: &Volume, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
+    if name == STATS_XATTR.as_bytes() {
+        Some(Ok(stats(volume).into_bytes()))
+    } else if name == EXTENTS_XATTR.as_bytes() {
+        Some(volume.extents(ino).and_then(|e| extents(&e)))
+    } else {
+        None
+    }
+}
+
+fn stats(volume: &Volume) -> String {
+    let mut out = String::from("{");
+    for (i, (name, value)) in volume.report().into_iter().enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        // Writing to a string does not fail.
+        let _ = write!(out, "{comma}\"{name}\":{value}");
+    }
+    out.push('}');
+    out
+}
+
+fn extents(list: &[Extent]) -> Result<Vec<u8>> {
+    let mut out = String::new();
+    for e in list {
+        let kind = match e.kind {
+            ExtentKind::Written => "written",
+            ExtentKind::Unwritten => "unwritten",
+            ExtentKind::Compressed => "compressed",
+            ExtentKind::Inline => "inline",
+        };
+        let _ = writeln!(out, "{} {} {} {kind}", e.file_block, e.addr, e.len);
+    }
+    if out.len() > VALUE_MAX { Err(Error::XattrTooBig) } else { Ok(out.into_bytes()) }
+}
