@@ -1,0 +1,196 @@
+//! `segno info`: what the superblock and the checkpoint say.
+use crate::exit::Outcome;
+use crate::{image, inspect, show, size};
+use anyhow::Result;
+use segno_device::OpenOptions;
+use segno_format::checkpoint::{CpFlags, RawCheckpoint};
+use segno_format::superblock::Superblock;
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
+use serde_json::{Value, json};
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print JSON, with the kernel's field names
+    #[arg(long)]
+    json: bool,
+    /// Image file or block device; further devices of the volume if they have moved
+    #[arg(required = true)]
+    image: Vec<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let device = image::open(&args.image, OpenOptions { read_only: true, direct: false })?;
+    let sb = inspect::superblock(&*device)?;
+    let (cp, pack) = inspect::checkpoint(&*device, &sb)?;
+    let mut out = stdout().lock();
+    if args.json {
+        let all = json!({
+            "superblock": superblock(&sb),
+            "checkpoint": checkpoint(&cp, pack),
+            "usage": usage(&sb, &cp),
+        });
+        writeln!(out, "{all:#}")?;
+    } else {
+        print(&mut out, &sb, &cp, pack)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn superblock(sb: &Superblock) -> Value {
+    let raw = &sb.raw;
+    let extensions = |hot| sb.extensions(hot).iter().map(|e| show::name(e)).collect::<Vec<_>>();
+    let devices: Vec<Value> =
+        sb.devices.iter().map(|d| json!({ "path": d.path, "total_segments": d.total_segments })).collect();
+    json!({
+        "magic": raw.magic.get(),
+        "major_ver": raw.major_ver.get(),
+        "minor_ver": raw.minor_ver.get(),
+        "log_sectorsize": raw.log_sectorsize.get(),
+        "log_sectors_per_block": raw.log_sectors_per_block.get(),
+        "log_blocksize": raw.log_blocksize.get(),
+        "log_blocks_per_seg": raw.log_blocks_per_seg.get(),
+        "segs_per_sec": raw.segs_per_sec.get(),
+        "secs_per_zone": raw.secs_per_zone.get(),
+        "checksum_offset": raw.checksum_offset.get(),
+        "block_count": raw.block_count.get(),
+        "section_count": raw.section_count.get(),
+        "segment_count": raw.segment_count.get(),
+        "segment_count_ckpt": raw.segment_count_ckpt.get(),
+        "segment_count_sit": raw.segment_count_sit.get(),
+        "segment_count_nat": raw.segment_count_nat.get(),
+        "segment_count_ssa": raw.segment_count_ssa.get(),
+        "segment_count_main": raw.segment_count_main.get(),
+        "segment0_blkaddr": raw.segment0_blkaddr.get(),
+        "cp_blkaddr": raw.cp_blkaddr.get(),
+        "sit_blkaddr": raw.sit_blkaddr.get(),
+        "nat_blkaddr": raw.nat_blkaddr.get(),
+        "ssa_blkaddr": raw.ssa_blkaddr.get(),
+        "main_blkaddr": raw.main_blkaddr.get(),
+        "root_ino": raw.root_ino.get(),
+        "node_ino": raw.node_ino.get(),
+        "meta_ino": raw.meta_ino.get(),
+        "uuid": show::uuid(&raw.uuid),
+        "volume_name": sb.label(),
+        "extension_list": extensions(false),
+        "hot_extension_list": extensions(true),
+        "cp_payload": raw.cp_payload.get(),
+        "version": text(&raw.version),
+        "init_version": text(&raw.init_version),
+        "feature": raw.feature.get(),
+        "features": sb.features.names(),
+        "devs": devices,
+        "qf_ino": raw.qf_ino.map(|q| q.get()),
+        "s_encoding": raw.s_encoding.get(),
+        "s_encoding_flags": raw.s_encoding_flags.get(),
+    })
+}
+
+fn checkpoint(cp: &RawCheckpoint, pack: usize) -> Value {
+    let flags: Vec<String> = cp.flags().iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    json!({
+        "pack": pack,
+        "checkpoint_ver": cp.checkpoint_ver.get(),
+        "user_block_count": cp.user_block_count.get(),
+        "valid_block_count": cp.valid_block_count.get(),
+        "rsvd_segment_count": cp.rsvd_segment_count.get(),
+        "overprov_segment_count": cp.overprov_segment_count.get(),
+        "free_segment_count": cp.free_segment_count.get(),
+        "cur_node_segno": cp.cur_node_segno.map(|n| n.get()),
+        "cur_node_blkoff": cp.cur_node_blkoff.map(|n| n.get()),
+        "cur_data_segno": cp.cur_data_segno.map(|n| n.get()),
+        "cur_data_blkoff": cp.cur_data_blkoff.map(|n| n.get()),
+        "ckpt_flags": cp.ckpt_flags.get(),
+        "flags": flags,
+        "cp_pack_total_block_count": cp.cp_pack_total_block_count.get(),
+        "cp_pack_start_sum": cp.cp_pack_start_sum.get(),
+        "valid_node_count": cp.valid_node_count.get(),
+        "valid_inode_count": cp.valid_inode_count.get(),
+        "next_free_nid": cp.next_free_nid.get(),
+        "sit_ver_bitmap_bytesize": cp.sit_ver_bitmap_bytesize.get(),
+        "nat_ver_bitmap_bytesize": cp.nat_ver_bitmap_bytesize.get(),
+        "checksum_offset": cp.checksum_offset.get(),
+        "elapsed_time": cp.elapsed_time.get(),
+        "alloc_type": cp.alloc_type,
+    })
+}
+
+fn usage(sb: &Superblock, cp: &RawCheckpoint) -> Value {
+    let u = Usage::of(sb, cp);
+    json!({
+        "device_bytes": u.device,
+        "user_bytes": u.user,
+        "used_bytes": u.used,
+        "free_bytes": u.user.saturating_sub(u.used),
+        "utilization_percent": u.percent(),
+        "inodes": cp.valid_inode_count.get(),
+        "nodes": cp.valid_node_count.get(),
+        "inodes_max": sb.geo.max_nid(),
+        "segments": sb.geo.segment_count_main,
+        "free_segments": cp.free_segment_count.get(),
+        "clean_unmount": cp.flags().contains(CpFlags::UMOUNT),
+    })
+}
+
+struct Usage {
+    device: u64,
+    /// What users may fill.
+    user: u64,
+    used: u64,
+}
+
+impl Usage {
+    fn of(sb: &Superblock, cp: &RawCheckpoint) -> Self {
+        let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
+        Self {
+            device: bytes(sb.geo.block_count),
+            user: bytes(cp.user_block_count.get()),
+            used: bytes(cp.valid_block_count.get()),
+        }
+    }
+
+    fn percent(&self) -> u64 {
+        self.used.saturating_mul(100).checked_div(self.user).unwrap_or(0)
+    }
+}
+
+fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize) -> Result<()> {
+    let u = Usage::of(sb, cp);
+    let label = sb.label();
+    let features = sb.features.names();
+    let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
+    let state = if cp.flags().contains(CpFlags::UMOUNT) { "clean" } else { "not unmounted cleanly" };
+    writeln!(out, "label         {}", or_none(label))?;
+    writeln!(out, "uuid          {}", show::uuid(&sb.raw.uuid))?;
+    writeln!(out, "features      {}", or_none(features.join(", ")))?;
+    for d in &sb.devices {
+        writeln!(out, "device        {} ({} segments)", d.path, d.total_segments)?;
+    }
+    writeln!(
+        out,
+        "size          {} = {} segments of {}, {} a section, {} sections a zone",
+        size::human(u.device),
+        sb.geo.segment_count,
+        size::human(u64::from(BLOCKS_PER_SEG) * BLOCK_SIZE as u64),
+        sb.geo.segs_per_sec,
+        sb.geo.secs_per_zone
+    )?;
+    writeln!(out, "used          {} of {} ({} %)", size::human(u.used), size::human(u.user), u.percent())?;
+    writeln!(out, "inodes        {}, nodes {}", cp.valid_inode_count.get(), cp.valid_node_count.get())?;
+    writeln!(
+        out,
+        "segments      {} free of {}, {} for overprovision, {} reserved",
+        cp.free_segment_count.get(),
+        sb.geo.segment_count_main,
+        cp.overprov_segment_count.get(),
+        cp.rsvd_segment_count.get()
+    )?;
+    writeln!(out, "checkpoint    version {:#x} in pack {pack}, {state}", cp.checkpoint_ver.get())?;
+    Ok(())
+}
+
+fn text(bytes: &[u8]) -> String {
+    show::name(bytes.split(|&b| b == 0).next().unwrap_or_default()).trim_end().to_owned()
+}

@@ -1,0 +1,65 @@
+//! `segno mount`: starts a server and returns when the mount answers.
+use crate::exit::Outcome;
+use crate::mount::options::Settings;
+use crate::mount::{Plan, Readiness, run as serve, spawn};
+use anyhow::Result;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = OPTIONS)]
+pub struct Args {
+    /// Mount options
+    #[arg(short, long, value_name = "OPTION,…")]
+    pub options: Vec<String>,
+    /// Stay in front instead of returning when the mount answers
+    #[arg(short = 'f', long = "foreground")]
+    pub front: bool,
+    /// Tell the starting command on standard output when the mount answers, then leave the terminal
+    #[arg(long, hide = true)]
+    pub behind: bool,
+    /// Image file or block device
+    pub image: PathBuf,
+    /// Directory to mount at
+    pub dir: PathBuf,
+}
+
+const OPTIONS: &str = "\
+Options of F2FS: ro, norecovery, fsync_mode=strict|posix|nobarrier, mode=adaptive|lfs, [no]discard,
+  background_gc=on|off, [no]inline_data, [no]inline_dentry, [no]inline_xattr, [no]acl, [no]user_xattr,
+  disable_ext_identify
+Own options: cache=256M (memory for cached blocks), commit=5 (seconds until changes are durable without fsync),
+  threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order)
+For the kernel: [no]dev, [no]suid, [no]exec, [no]atime, [a]sync, dirsync, allow_other, auto_unmount
+Root's mounts have dev, suid and allow_other set. What fstab may hold besides is accepted and ignored.";
+
+pub fn run(args: &Args) -> Outcome {
+    let root = rustix::process::geteuid().is_root();
+    let settings = Settings::parse(&args.options, root)?;
+    let plan = Plan::new(&args.image, &args.dir, settings)?;
+    if args.front || args.behind {
+        let readiness = if args.behind { Readiness::Behind } else { Readiness::InFront };
+        serve(&plan, || readiness.announce())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    warn_if_not_empty(&plan)?;
+    spawn(&server_args(&plan, &args.options), &plan.dir)
+}
+
+/// Files below the directory are hidden while something is mounted there; that is legal and seldom meant.
+fn warn_if_not_empty(plan: &Plan) -> Result<()> {
+    if std::fs::read_dir(&plan.dir)?.next().is_some() {
+        eprintln!("segno: note: {} is not empty; its files are hidden while mounted", plan.dir.display());
+    }
+    Ok(())
+}
+
+fn server_args(plan: &Plan, options: &[String]) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec!["mount".into(), "--behind".into()];
+    for option in options {
+        args.extend(["-o".into(), option.into()]);
+    }
+    args.extend(["--".into(), plan.image.clone().into(), plan.dir.clone().into()]);
+    args
+}

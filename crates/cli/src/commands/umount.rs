@@ -1,0 +1,163 @@
+//! `segno umount`: returns when the server has let go of the image.
+use crate::exit::Outcome;
+use crate::inspect;
+use crate::mount::table::{self, FSTYPE, Mount};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use segno_device::{DeviceError, FileDevice, OpenOptions, open_volume};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+/// Release requests may arrive after close(2) returned, so "busy" is asked again for a moment.
+const BUSY_PATIENCE: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(20);
+/// Silence before progress is told.
+const QUIET: Duration = Duration::from_secs(1);
+/// Users of the mount that are named.
+const NAMED_USERS: usize = 5;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where it is mounted
+    dir: PathBuf,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let mount = find(&args.dir)?;
+    let dead = table::ask(&mount.dir) == Err(Errno::NOTCONN);
+    unmount(&mount)?;
+    wait_until_closed(&mount)?;
+    if dead {
+        eprintln!("segno: note: the server had died; the next mount recovers {}", mount.source.display());
+    } else if !mount.read_only {
+        ensure_clean(&mount.source)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The server is gone and with it its error messages: the image tells whether it could finish.
+fn ensure_clean(path: &Path) -> Result<()> {
+    let Ok(device) = open_volume(&[path], OpenOptions { read_only: true, direct: false }) else {
+        // In use by the next one already, or not readable for this user.
+        return Ok(());
+    };
+    ensure!(
+        inspect::is_clean(&*device)?,
+        "{0} was closed without a clean checkpoint, perhaps after a write error; run `segno check {0}`",
+        path.display()
+    );
+    Ok(())
+}
+
+/// The newest mount of ours at that directory. The path is not resolved on disk when it cannot be: the server may be dead.
+fn find(dir: &Path) -> Result<Mount> {
+    let at = dir.canonicalize().or_else(|_| std::path::absolute(dir))?;
+    let Some(mount) = table::read()?.into_iter().rev().find(|m| m.dir == at) else {
+        bail!("nothing is mounted at {}", dir.display());
+    };
+    if mount.fstype != FSTYPE {
+        bail!("{} holds a {}, not a volume of segno: use umount(8)", dir.display(), mount.fstype);
+    }
+    Ok(mount)
+}
+
+fn unmount(mount: &Mount) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        match try_unmount(&mount.dir)? {
+            Attempt::Done => return Ok(()),
+            Attempt::Busy if start.elapsed() < BUSY_PATIENCE => std::thread::sleep(POLL),
+            Attempt::Busy => return Err(busy(&mount.dir)),
+        }
+    }
+}
+
+enum Attempt {
+    Done,
+    Busy,
+}
+
+fn try_unmount(dir: &Path) -> Result<Attempt> {
+    if !rustix::process::geteuid().is_root() {
+        return fusermount(dir);
+    }
+    match rustix::mount::unmount(dir, UnmountFlags::NOFOLLOW) {
+        Ok(()) => Ok(Attempt::Done),
+        Err(Errno::BUSY) => Ok(Attempt::Busy),
+        Err(e) => Err(anyhow!(e).context(format!("cannot unmount {}", dir.display()))),
+    }
+}
+
+fn fusermount(dir: &Path) -> Result<Attempt> {
+    let output = Command::new("fusermount3")
+        .args(["-u", "--"])
+        .arg(dir)
+        .env("LC_ALL", "C")
+        .output()
+        .context("cannot run fusermount3; install the package fuse3, or unmount as root")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    match () {
+        () if output.status.success() => Ok(Attempt::Done),
+        () if said.contains("busy") => Ok(Attempt::Busy),
+        () => bail!("cannot unmount {}: {}", dir.display(), said.trim()),
+    }
+}
+
+fn busy(dir: &Path) -> anyhow::Error {
+    let users = users(dir);
+    let who = if users.is_empty() {
+        format!("`fuser -vm {}` shows who", dir.display())
+    } else {
+        format!("used by {}", users.join(", "))
+    };
+    anyhow!("{} is busy: close the files and leave the directories there ({who})", dir.display())
+}
+
+/// Processes with a working directory, root or open file below `dir`, as far as this user may see.
+fn users(dir: &Path) -> Vec<String> {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
+    processes
+        .flatten()
+        .filter(|p| is_other_process(&p.file_name()))
+        .filter(|p| uses(&p.path(), dir))
+        .take(NAMED_USERS)
+        .map(|p| {
+            let name = std::fs::read_to_string(p.path().join("comm")).unwrap_or_default();
+            format!("{} ({})", name.trim(), p.file_name().display())
+        })
+        .collect()
+}
+
+/// This command may have been started in the directory too, but it is about to end.
+fn is_other_process(name: &OsStr) -> bool {
+    let pid = name.to_str().and_then(|n| n.parse::<u32>().ok());
+    pid.is_some_and(|pid| pid != std::process::id())
+}
+
+fn uses(process: &Path, dir: &Path) -> bool {
+    let below = |link: PathBuf| std::fs::read_link(link).is_ok_and(|target| target.starts_with(dir));
+    let files = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    below(process.join("cwd")) || below(process.join("root")) || files.map(|f| f.path()).any(below)
+}
+
+/// The mount is gone from the table before the last checkpoint is written; the lock on the image goes last.
+fn wait_until_closed(mount: &Mount) -> Result<()> {
+    let start = Instant::now();
+    let mut told = QUIET;
+    loop {
+        match FileDevice::open(&mount.source, OpenOptions { read_only: true, direct: false }) {
+            Err(DeviceError::InUse { .. }) => {}
+            // Gone, or not readable for this user: then there is nothing to wait for that could be seen.
+            _ => return Ok(()),
+        }
+        if start.elapsed() >= told {
+            told += QUIET;
+            let seconds = start.elapsed().as_secs();
+            eprintln!("segno: {} is being written out and closed ({seconds} s)", mount.source.display());
+        }
+        std::thread::sleep(POLL);
+    }
+}

@@ -1,0 +1,83 @@
+//! Exit codes, and how an error reaches the user.
+use std::io;
+use std::process::ExitCode;
+
+/// What a command ends with when it could be carried out.
+pub type Outcome = anyhow::Result<ExitCode>;
+
+/// Codes of fsck(8).
+pub mod fsck {
+    pub const CLEAN: u8 = 0;
+    pub const ERRORS: u8 = 4;
+    pub const OPERATIONAL: u8 = 8;
+    pub const USAGE: u8 = 16;
+}
+
+/// 128 + SIGPIPE, what a shell shows when a reader went away.
+const READER_GONE: u8 = 141;
+
+/// An error that is to end the program with a code of its own.
+#[derive(Debug)]
+pub struct WithCode(pub u8, pub anyhow::Error);
+
+impl std::fmt::Display for WithCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&describe(&self.1))
+    }
+}
+
+impl std::error::Error for WithCode {}
+
+/// Prints the error, if there is one, and gives the code.
+pub fn report(outcome: Outcome) -> ExitCode {
+    let e = match outcome {
+        Ok(code) => return code,
+        Err(e) => e,
+    };
+    let is_pipe = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
+    if e.chain().filter_map(|c| c.downcast_ref::<io::Error>()).any(is_pipe) {
+        return ExitCode::from(READER_GONE);
+    }
+    eprintln!("segno: {}", describe(&e));
+    e.downcast_ref::<WithCode>().map_or(ExitCode::FAILURE, |w| ExitCode::from(w.0))
+}
+
+/// The error and its causes on one line, each once: many errors tell their cause themselves.
+fn describe(e: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in e.chain().map(|c| c.to_string().trim().to_owned()) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// Prints what is wrong with the command line, or the help that was asked for.
+pub fn usage(e: &clap::Error) -> ExitCode {
+    // Nobody is left to tell when printing fails.
+    let _unprinted = e.print();
+    let check = std::env::args_os().nth(1).is_some_and(|a| a == "check");
+    match e.use_stderr() {
+        false => ExitCode::SUCCESS,
+        true if check => ExitCode::from(fsck::USAGE),
+        true => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn each_cause_is_told_once() {
+        let cause = || io::Error::other("no luck");
+        let e = Err::<(), _>(cause()).context("cannot open x: no luck").context("mounting").unwrap_err();
+        assert_eq!(describe(&e), "mounting: cannot open x: no luck");
+        let e = Err::<(), _>(cause()).context("mounting").unwrap_err();
+        assert_eq!(describe(&e), "mounting: no luck");
+    }
+}

@@ -1,0 +1,65 @@
+//! Superblock and checkpoint of an image, read without mounting it: also of volumes that cannot be mounted.
+use anyhow::{Context, Result, anyhow};
+use segno_device::BlockDevice;
+use segno_format::checkpoint::{CpFlags, RawCheckpoint, newer_pack};
+use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
+use segno_format::{Block, BlockAddr, Corrupt};
+
+/// The first superblock copy that passes its checks.
+pub fn superblock(device: &dyn BlockDevice) -> Result<Superblock> {
+    let mut damage = None;
+    for copy in SUPERBLOCK_COPIES {
+        let block = read(device, copy)?;
+        match RawSuperblock::from_block(&block.0).parse(copy.0.into()) {
+            Ok(sb) => return Ok(sb),
+            Err(e) => damage = damage.or(Some(e)),
+        }
+    }
+    Err(damage.map_or_else(|| anyhow!("no superblock"), anyhow::Error::from))
+}
+
+/// The checkpoint in force, and the pack (1 or 2) it is in.
+pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<(RawCheckpoint, usize)> {
+    let first = pack(device, sb, 0)?;
+    let second = pack(device, sb, 1)?;
+    let version = |p: &Result<RawCheckpoint, Corrupt>| p.as_ref().ok().map(|cp| cp.checkpoint_ver.get());
+    match newer_pack(version(&first), version(&second)) {
+        Some(0) | None => Ok((first?, 1)),
+        Some(_) => Ok((second?, 2)),
+    }
+}
+
+/// Whether the last server left the volume as a clean unmount does.
+pub fn is_clean(device: &dyn BlockDevice) -> Result<bool> {
+    let (cp, _) = checkpoint(device, &superblock(device)?)?;
+    Ok(cp.flags().contains(CpFlags::UMOUNT))
+}
+
+/// One pack, if its two ends are valid and agree.
+fn pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Result<Result<RawCheckpoint, Corrupt>> {
+    let start = sb.geo.pack_addr(index);
+    let head = read(device, start)?;
+    let last = match RawCheckpoint::verify(&head, start.0.into())
+        .and_then(|_| head.view::<RawCheckpoint>().total_blocks(start.0.into()))
+    {
+        Ok(blocks) => start.offset(blocks.saturating_sub(1)),
+        Err(e) => return Ok(Err(e)),
+    };
+    let tail = read(device, last)?;
+    let (head, found) = (*head.view::<RawCheckpoint>(), tail.view::<RawCheckpoint>().checkpoint_ver.get());
+    let expected = head.checkpoint_ver.get();
+    Ok(RawCheckpoint::verify(&tail, last.0.into()).and_then(|_| {
+        if found == expected {
+            return Ok(head);
+        }
+        let why = "the two ends of the pack differ";
+        Err(Corrupt::block(segno_format::Structure::Checkpoint, last.0.into(), why, found, expected))
+    }))
+}
+
+fn read(device: &dyn BlockDevice, at: BlockAddr) -> Result<Block> {
+    let mut blocks = [Block::zeroed()];
+    device.read(at.0.into(), &mut blocks).with_context(|| format!("cannot read block {at}"))?;
+    let [block] = blocks;
+    Ok(block)
+}

@@ -1,0 +1,74 @@
+//! Being called by mount(8): as /sbin/mount.segno or /sbin/mount.fuse.segno, or by mount.fuse3 as `segno DEV DIR -o …`.
+use crate::commands::mount::{self, Args};
+use crate::exit::{self, Outcome};
+use crate::mount::remount;
+use clap::Parser;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const NAMES: [&str; 2] = ["mount.segno", "mount.fuse.segno"];
+
+/// Mounts an image, on behalf of mount(8).
+#[derive(Parser)]
+#[command(name = "mount.segno", version)]
+struct Helper {
+    /// Image file or block device
+    source: PathBuf,
+    /// Where to mount it
+    dir: PathBuf,
+    /// Mount options
+    #[arg(short)]
+    options: Vec<String>,
+    /// Stay in front
+    #[arg(short)]
+    front: bool,
+    /// Read-only, as -o ro
+    #[arg(short)]
+    read_only: bool,
+    /// Accepted; there is no mtab to write
+    #[arg(short)]
+    no_mtab: bool,
+    /// Accepted; unknown options are errors all the same
+    #[arg(short)]
+    sloppy: bool,
+    /// Say what is done
+    #[arg(short)]
+    verbose: bool,
+    /// Accepted: read-write is the default
+    #[arg(short)]
+    write: bool,
+    /// Accepted: the type mount(8) was called with
+    #[arg(short)]
+    type_name: Option<String>,
+}
+
+/// Whether this is a call by mount(8) rather than by a person.
+pub fn is_meant(args: &[OsString]) -> bool {
+    let name = args.first().and_then(|a| Path::new(a).file_name());
+    let by_name = name.is_some_and(|n| NAMES.iter().any(|h| n == OsStr::new(h)));
+    // No subcommand has a slash; mount.fuse3 hands on the absolute path of the source.
+    by_name || args.get(1).is_some_and(|a| a.as_bytes().contains(&b'/'))
+}
+
+/// Mounts as mount(8) asks.
+pub fn run(args: &[OsString]) -> Outcome {
+    let helper = match Helper::try_parse_from(args) {
+        Ok(helper) => helper,
+        Err(e) => return Ok(exit::usage(&e)),
+    };
+    let mut options = helper.options;
+    if helper.read_only {
+        options.push("ro".into());
+    }
+    if options.iter().flat_map(|o| o.split(',')).any(|o| o == "remount") {
+        remount::run(&helper.dir, &options)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if helper.verbose {
+        println!("segno: mounting {} at {}", helper.source.display(), helper.dir.display());
+    }
+    let args = Args { options, image: helper.source, dir: helper.dir, front: helper.front, behind: false };
+    mount::run(&args)
+}

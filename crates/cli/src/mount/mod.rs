@@ -1,0 +1,10 @@
+//! Mounting: options, the server in front or behind, the mount table.
+mod background;
+pub mod helper;
+pub mod options;
+pub mod remount;
+mod server;
+pub mod table;
+
+pub use background::{Readiness, spawn};
+pub use server::{Plan, run};

@@ -1,0 +1,268 @@
+//! Mount options: F2FS's, our own, the kernel's, and those that mean nothing here but come from fstab.
+use crate::size;
+use anyhow::{Result, anyhow, ensure};
+use segno_engine::MountOptions;
+use segno_engine::options::{AllocMode, FsyncMode};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Flags of mount(2) with their opposites; the later one of a pair wins.
+const FLAGS: [(&str, &str); 6] = [
+    ("dev", "nodev"),
+    ("suid", "nosuid"),
+    ("exec", "noexec"),
+    ("atime", "noatime"),
+    ("sync", "async"),
+    ("dirsync", "nodirsync"),
+];
+
+/// What fstab and mount(8) pass on, and tuning of the kernel's F2FS that has no counterpart here.
+const IGNORED: &[&str] = &[
+    "rw",
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "nofail",
+    "_netdev",
+    "silent",
+    "loud",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nostrictatime",
+    "lazytime",
+    "nolazytime",
+    "diratime",
+    "nodiratime",
+    "iversion",
+    "noiversion",
+    "mand",
+    "nomand",
+    "quota",
+    "noquota",
+    "usrquota",
+    "grpquota",
+    "prjquota",
+    "heap",
+    "no_heap",
+    "extent_cache",
+    "noextent_cache",
+    "age_extent_cache",
+    "flush_merge",
+    "noflush_merge",
+    "checkpoint_merge",
+    "nocheckpoint_merge",
+    "gc_merge",
+    "nogc_merge",
+    "barrier",
+    "data_flush",
+    "active_logs=6",
+    "alloc_mode=default",
+    "alloc_mode=reuse",
+    "memory=normal",
+    "memory=low",
+    "checkpoint=enable",
+    "discard_unit=block",
+];
+const IGNORED_PREFIXES: &[&str] = &["x-", "X-", "comment="];
+
+/// What `-o` asks for.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub engine: MountOptions,
+    /// Flags for the kernel.
+    pub flags: Vec<String>,
+    pub allow_other: bool,
+    pub auto_unmount: bool,
+    /// Go past the page cache of the machine.
+    pub direct: bool,
+    /// Server threads; 0 lets the server choose.
+    pub threads: usize,
+    /// Devices after the first, when they are not where the superblock says.
+    pub devices: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// The defaults. Root's mounts behave like any other file system of the machine: device nodes and set-uid bits
+    /// count and every user may enter.
+    pub fn new(root: bool) -> Self {
+        let flags = if root { vec!["dev".to_owned(), "suid".to_owned()] } else { Vec::new() };
+        Self {
+            engine: MountOptions::default(),
+            flags,
+            allow_other: root,
+            auto_unmount: false,
+            direct: false,
+            threads: 0,
+            devices: Vec::new(),
+        }
+    }
+
+    /// Reads the words after `-o`, in order.
+    pub fn parse(words: &[String], root: bool) -> Result<Self> {
+        let mut settings = Self::new(root);
+        for word in words.iter().flat_map(|w| w.split(',')).filter(|w| !w.is_empty()) {
+            settings.apply(word)?;
+        }
+        ensure!(
+            !settings.engine.norecovery || settings.engine.read_only,
+            "norecovery needs a read-only mount: add ro"
+        );
+        ensure!(
+            !settings.auto_unmount || settings.allow_other,
+            "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"
+        );
+        Ok(settings)
+    }
+
+    fn apply(&mut self, word: &str) -> Result<()> {
+        if self.apply_switch(word) || self.apply_flag(word) || is_ignored(word) {
+            return Ok(());
+        }
+        let known = match word.split_once('=') {
+            Some((name, value)) => {
+                self.apply_value(name, value).map_err(|why| anyhow!("mount option {word}: {why}"))?
+            }
+            None => false,
+        };
+        ensure!(known, "unknown mount option {word}");
+        Ok(())
+    }
+
+    fn apply_switch(&mut self, word: &str) -> bool {
+        let e = &mut self.engine;
+        let (field, value) = match word {
+            "ro" => (&mut e.read_only, true),
+            "norecovery" | "disable_roll_forward" => (&mut e.norecovery, true),
+            "discard" => (&mut e.discard, true),
+            "nodiscard" => (&mut e.discard, false),
+            "inline_data" => (&mut e.inline_data, true),
+            "noinline_data" => (&mut e.inline_data, false),
+            "inline_dentry" => (&mut e.inline_dentry, true),
+            "noinline_dentry" => (&mut e.inline_dentry, false),
+            "inline_xattr" => (&mut e.inline_xattr, true),
+            "noinline_xattr" => (&mut e.inline_xattr, false),
+            "acl" => (&mut e.acl, true),
+            "noacl" => (&mut e.acl, false),
+            "user_xattr" => (&mut e.user_xattr, true),
+            "nouser_xattr" => (&mut e.user_xattr, false),
+            "disable_ext_identify" => (&mut e.ext_identify, false),
+            "allow_other" => (&mut self.allow_other, true),
+            "auto_unmount" => (&mut self.auto_unmount, true),
+            "direct" => (&mut self.direct, true),
+            "nobarrier" => {
+                e.fsync_mode = FsyncMode::Nobarrier;
+                return true;
+            }
+            _ => return false,
+        };
+        *field = value;
+        true
+    }
+
+    fn apply_flag(&mut self, word: &str) -> bool {
+        let Some((set, unset)) = FLAGS.iter().find(|(a, b)| word == *a || word == *b) else { return false };
+        self.flags.retain(|f| f != set && f != unset);
+        self.flags.push(word.to_owned());
+        true
+    }
+
+    /// Takes an option with a value; false if there is none of that name.
+    fn apply_value(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        let e = &mut self.engine;
+        match name {
+            "fsync_mode" => {
+                e.fsync_mode = match value {
+                    "strict" => FsyncMode::Strict,
+                    "posix" => FsyncMode::Posix,
+                    "nobarrier" => FsyncMode::Nobarrier,
+                    _ => return Err("choose strict, posix or nobarrier".into()),
+                }
+            }
+            "mode" => {
+                e.mode = match value {
+                    "adaptive" => AllocMode::Adaptive,
+                    "lfs" => AllocMode::Lfs,
+                    _ => return Err("choose adaptive or lfs".into()),
+                }
+            }
+            "background_gc" => {
+                e.background_gc = match value {
+                    "on" | "sync" => true,
+                    "off" => false,
+                    _ => return Err("choose on or off".into()),
+                }
+            }
+            "cache" => e.cache_bytes = usize::try_from(size::parse(value)?).map_err(|_| "too large")?,
+            "commit" => e.commit_interval = from_one(value)?,
+            "threads" => self.threads = from_one(value)?,
+            "device" => self.devices.push(PathBuf::from(value)),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn from_one<T: FromStr + PartialOrd + From<u8>>(value: &str) -> Result<T, String> {
+    value.parse().ok().filter(|n| *n >= T::from(1)).ok_or_else(|| "a number from 1 is needed".into())
+}
+
+fn is_ignored(word: &str) -> bool {
+    IGNORED.contains(&word) || IGNORED_PREFIXES.iter().any(|p| word.starts_with(p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &str) -> Result<Settings> {
+        Settings::parse(&[words.to_owned()], false)
+    }
+
+    #[test]
+    fn options_of_f2fs_reach_the_engine() {
+        let s = parse(
+            "ro,norecovery,fsync_mode=posix,mode=lfs,nodiscard,background_gc=off,noacl,cache=64M,commit=30",
+        )
+        .unwrap();
+        let e = &s.engine;
+        assert!(e.read_only && e.norecovery && !e.discard && !e.background_gc && !e.acl && e.inline_data);
+        assert_eq!((e.fsync_mode, e.mode), (FsyncMode::Posix, AllocMode::Lfs));
+        assert_eq!((e.cache_bytes, e.commit_interval), (64 << 20, 30));
+    }
+
+    #[test]
+    fn what_fstab_holds_is_accepted() {
+        let s =
+            parse("defaults,nofail,x-systemd.automount,_netdev,user,noauto,comment=a,relatime,rw").unwrap();
+        assert!(s.flags.is_empty() && !s.engine.read_only);
+    }
+
+    #[test]
+    fn of_opposite_flags_the_later_wins() {
+        assert_eq!(parse("nodev,noatime,dev").unwrap().flags, ["noatime", "dev"]);
+        let root = Settings::parse(&["nosuid".into(), "threads=3".into()], true).unwrap();
+        assert_eq!((root.flags, root.threads), (vec!["dev".to_owned(), "nosuid".to_owned()], 3));
+        assert!(root.allow_other && !parse("").unwrap().allow_other);
+    }
+
+    #[test]
+    fn refusals_name_the_option() {
+        for (words, message) in [
+            ("ro,sparkle", "unknown mount option sparkle"),
+            ("sparkle=1", "unknown mount option sparkle=1"),
+            ("mode=fast", "mount option mode=fast: choose adaptive or lfs"),
+            ("commit=0", "mount option commit=0: a number from 1 is needed"),
+            ("norecovery", "norecovery needs a read-only mount: add ro"),
+            ("auto_unmount", "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"),
+            ("remount", "unknown mount option remount"),
+        ] {
+            assert_eq!(parse(words).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The mounts of this process, from /proc/self/mountinfo.
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// The file system type our mounts show.
+pub const FSTYPE: &str = "fuse.segno";
+
+/// One mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    pub dir: PathBuf,
+    pub fstype: String,
+    /// For ours: the image.
+    pub source: PathBuf,
+    pub read_only: bool,
+}
+
+/// All mounts, oldest first.
+pub fn read() -> Result<Vec<Mount>> {
+    let table =
+        std::fs::read("/proc/self/mountinfo").context("cannot read the mount table /proc/self/mountinfo")?;
+    Ok(parse(&table))
+}
+
+/// Where an image is mounted by us, if it is.
+pub fn mounted_from(image: &Path) -> Option<PathBuf> {
+    let image = image.canonicalize().ok()?;
+    read().ok()?.into_iter().rev().find(|m| m.fstype == FSTYPE && m.source == image).map(|m| m.dir)
+}
+
+/// Asks the server behind a mount for a sign of life. What stat(2) tells may come from the kernel's cache.
+pub fn ask(dir: &Path) -> rustix::io::Result<()> {
+    rustix::fs::statfs(dir).map(|_| ())
+}
+
+fn parse(table: &[u8]) -> Vec<Mount> {
+    table.split(|&b| b == b'\n').filter_map(parse_line).collect()
+}
+
+/// `id parent dev root DIR options [optional …] - FSTYPE SOURCE super-options`
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|&b| b == b' ');
+    let dir = unescape(fields.nth(4)?);
+    let options = fields.next()?;
+    let mut rest = fields.skip_while(|f| *f != b"-").skip(1);
+    let fstype = String::from_utf8_lossy(rest.next()?).into_owned();
+    let source = unescape(rest.next()?);
+    let read_only = options.split(|&b| b == b',').any(|o| o == b"ro");
+    Some(Mount { dir, fstype, source, read_only })
+}
+
+/// The kernel writes space, tab, newline and backslash as three octal digits.
+fn unescape(field: &[u8]) -> PathBuf {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte == b'\\'
+            && let Some((digits, behind)) = after.split_at_checked(3)
+            && let Some(decoded) = octal(digits)
+        {
+            out.push(decoded);
+            rest = behind;
+        } else {
+            out.push(byte);
+        }
+    }
+    PathBuf::from(OsString::from_vec(out))
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    digits.iter().try_fold(0u8, |n, d| match d {
+        b'0'..=b'7' => n.checked_mul(8)?.checked_add(d - b'0'),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_read() {
+        let table = b"22 28 0:21 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n\
+            90 28 0:44 / /mnt/my\\040disk ro,relatime shared:50 master:1 - fuse.segno /srv/a\\134b.img ro,user_id=0\n";
+        let found = parse(table);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            found[1],
+            Mount {
+                dir: "/mnt/my disk".into(),
+                fstype: FSTYPE.into(),
+                source: "/srv/a\\b.img".into(),
+                read_only: true
+            }
+        );
+        assert_eq!((found[0].fstype.as_str(), found[0].read_only), ("sysfs", false));
+    }
+}

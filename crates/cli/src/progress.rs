@@ -1,0 +1,40 @@
+//! One line on standard error that tells how far long work has come, where somebody is watching.
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+pub struct Progress {
+    watched: bool,
+    last: Option<Instant>,
+}
+
+impl Progress {
+    pub fn new() -> Self {
+        Self { watched: io::stderr().is_terminal(), last: None }
+    }
+
+    /// Shows the line, unless it was shown a moment ago.
+    pub fn show(&mut self, line: impl FnOnce() -> String) {
+        if !self.watched || self.last.is_some_and(|at| at.elapsed() < INTERVAL) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        self.put(&format!("\r\x1b[K{}", line()));
+    }
+
+    fn put(&mut self, text: &str) {
+        let mut err = io::stderr().lock();
+        // A terminal that went away is no reason to stop working.
+        self.watched = err.write_all(text.as_bytes()).and_then(|()| err.flush()).is_ok();
+    }
+}
+
+impl Drop for Progress {
+    /// Leaves a clean line behind.
+    fn drop(&mut self) {
+        if self.watched && self.last.is_some() {
+            self.put("\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! How attributes look: modes, times, device numbers, names.
+use segno_engine::{Attr, Time};
+use segno_format::dentry::FileType;
+use segno_format::inode::InodeFlags;
+use serde_json::{Value, json};
+
+/// One word for a file type.
+pub fn kind(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Regular => "file",
+        FileType::Directory => "directory",
+        FileType::CharDevice => "character device",
+        FileType::BlockDevice => "block device",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
+        FileType::Symlink => "symlink",
+        FileType::Unknown => "unknown",
+    }
+}
+
+/// A mode as ls(1) shows it.
+pub fn mode(mode: u16, kind: FileType) -> String {
+    let letter = match kind {
+        FileType::Regular => '-',
+        FileType::Directory => 'd',
+        FileType::CharDevice => 'c',
+        FileType::BlockDevice => 'b',
+        FileType::Fifo => 'p',
+        FileType::Socket => 's',
+        FileType::Symlink => 'l',
+        FileType::Unknown => '?',
+    };
+    let mut out = String::from(letter);
+    for (shift, special, with_x, without_x) in
+        [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')]
+    {
+        let bits = mode >> shift;
+        out.push(if bits & 4 != 0 { 'r' } else { '-' });
+        out.push(if bits & 2 != 0 { 'w' } else { '-' });
+        out.push(match (mode & special != 0, bits & 1 != 0) {
+            (true, true) => with_x,
+            (true, false) => without_x,
+            (false, true) => 'x',
+            (false, false) => '-',
+        });
+    }
+    out
+}
+
+/// A time in UTC to the second, as `2026-11-20 13:05:09`.
+pub fn time(t: Time) -> String {
+    let (days, second) = (t.secs.div_euclid(86_400), t.secs.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
+}
+
+/// The date of a day counted from 1970-01-01, in the proleptic Gregorian calendar. Years are counted from March, so that
+/// the leap day is the last one.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days.saturating_add(719_468);
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+/// Names of the file flags, as far as they have one.
+pub fn flags(flags: InodeFlags) -> Vec<String> {
+    flags.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect()
+}
+
+/// A name for people and for JSON; bytes that are not UTF-8 are replaced.
+pub fn name(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A volume id in the usual form.
+pub fn uuid(bytes: &[u8; 16]) -> String {
+    let hex = u128::from_be_bytes(*bytes);
+    let part = |shift: u32, digits: u32| hex >> shift & ((1 << (4 * digits)) - 1);
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        part(96, 8),
+        part(80, 4),
+        part(64, 4),
+        part(48, 4),
+        part(0, 12)
+    )
+}
+
+/// Everything in an `Attr`, with the names of stat(2).
+pub fn attr_json(a: &Attr) -> Value {
+    let time = |t: Time| json!({ "sec": t.secs, "nsec": t.nsec });
+    json!({
+        "ino": a.ino.0,
+        "generation": a.generation,
+        "type": kind(a.kind),
+        "mode": format!("{:o}", a.mode),
+        "nlink": a.nlink,
+        "uid": a.uid,
+        "gid": a.gid,
+        "rdev": [a.rdev.0, a.rdev.1],
+        "size": a.size,
+        "blocks": a.blocks,
+        "atime": time(a.atime),
+        "mtime": time(a.mtime),
+        "ctime": time(a.ctime),
+        "crtime": a.crtime.map(time),
+        "flags": flags(a.flags),
+        "projid": a.projid,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_look_as_in_ls() {
+        for (bits, of, text) in [
+            (0o644, FileType::Regular, "-rw-r--r--"),
+            (0o1777, FileType::Directory, "drwxrwxrwt"),
+            (0o4755, FileType::Regular, "-rwsr-xr-x"),
+            (0o6644, FileType::Regular, "-rwSr-Sr--"),
+            (0o777, FileType::Symlink, "lrwxrwxrwx"),
+        ] {
+            assert_eq!(mode(bits, of), text);
+        }
+    }
+
+    #[test]
+    fn uuids_have_dashes() {
+        let bytes =
+            [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x10];
+        assert_eq!(uuid(&bytes), "11223344-5566-7788-99aa-bbccddeeff10");
+    }
+
+    #[test]
+    fn times_are_dates() {
+        for (secs, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (1_795_179_909, "2026-11-20 13:05:09"),
+            (-1, "1969-12-31 23:59:59"),
+            (4_107_542_400, "2100-03-01 00:00:00"),
+        ] {
+            assert_eq!(time(Time { secs, nsec: 0 }), text);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! How much was copied: shown while it goes on, reported at the end.
+use crate::exit::Outcome;
+use crate::progress::Progress;
+use crate::size;
+use serde_json::json;
+use std::io::{Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+pub struct Tally {
+    files: u64,
+    bytes: u64,
+    skipped_xattrs: u64,
+    progress: Progress,
+}
+
+impl Tally {
+    pub fn new() -> Self {
+        Self { files: 0, bytes: 0, skipped_xattrs: 0, progress: Progress::new() }
+    }
+
+    /// A file, directory or anything else that has a name.
+    pub fn add_file(&mut self, path: &Path) {
+        self.files += 1;
+        let (files, bytes) = (self.files, self.bytes);
+        self.progress.show(|| format!("{files} files, {}  {}", size::human(bytes), path.display()));
+    }
+
+    pub fn add_bytes(&mut self, n: u64) {
+        self.bytes += n;
+        let (files, bytes) = (self.files, self.bytes);
+        self.progress.show(|| format!("{files} files, {}", size::human(bytes)));
+    }
+
+    /// An attribute that the target refused.
+    pub fn skip_xattr(&mut self) {
+        self.skipped_xattrs += 1;
+    }
+
+    pub fn report(self, as_json: bool) -> Outcome {
+        let Self { files, bytes, skipped_xattrs, progress } = self;
+        drop(progress);
+        if as_json {
+            let report = json!({ "files": files, "bytes": bytes, "skipped_xattrs": skipped_xattrs });
+            writeln!(stdout(), "{report}")?;
+        } else {
+            writeln!(stdout(), "{files} files, {} of data", size::human(bytes))?;
+            if skipped_xattrs > 0 {
+                eprintln!("segno: note: {skipped_xattrs} extended attributes could not be kept");
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,108 @@
+//! A tree put into an image and taken out again is the same tree.
+use super::{Scratch, json, output, refusal};
+use std::collections::BTreeMap;
+use std::fs::{File, Permissions, create_dir, create_dir_all, hard_link, read_link, set_permissions};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+const HOLE: u64 = 30 << 20;
+
+/// Files of all sizes and shapes; an ancient time, a mode without write permission, a hole, several links, odd names.
+fn plant(root: &Path) {
+    create_dir_all(root.join("deep/er")).unwrap();
+    for (name, size) in [("empty", 0), ("inline", 3000), ("block", 4096), ("deep/er/large", 3_000_000)] {
+        let bytes: Vec<u8> = (0..size).map(|i: u32| b'a' + ((i * 7 + size) % 26) as u8).collect();
+        std::fs::write(root.join(name), bytes).unwrap();
+    }
+    let holes = File::create(root.join("deep/holes")).unwrap();
+    holes.write_all_at(b"in the middle", HOLE / 2).unwrap();
+    holes.set_len(HOLE).unwrap();
+    hard_link(root.join("inline"), root.join("deep/second name")).unwrap();
+    symlink("../../inline", root.join("deep/er/link")).unwrap();
+    symlink("nowhere", root.join("dangling")).unwrap();
+    for i in 0..500 {
+        std::fs::write(root.join("deep/er").join(format!("{i:0>240}")), i.to_string()).unwrap();
+    }
+    set_permissions(root.join("block"), Permissions::from_mode(0o4511)).unwrap();
+    File::open(root.join("empty")).unwrap().set_modified(UNIX_EPOCH + Duration::new(3, 5)).unwrap();
+    File::open(root.join("deep"))
+        .unwrap()
+        .set_modified(UNIX_EPOCH + Duration::new(1_000_000_000, 7))
+        .unwrap();
+}
+
+/// What can be seen of a tree, by path. Sizes of directories and times of symbolic links depend on where they are.
+fn look(root: &Path) -> BTreeMap<String, String> {
+    let (mut seen, mut dirs) = (BTreeMap::new(), vec![root.to_owned()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in dir.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            let meta = path.symlink_metadata().unwrap();
+            let common = format!("{:o} {}:{} {} links", meta.mode(), meta.uid(), meta.gid(), meta.nlink());
+            let time = format!("{}.{}", meta.mtime(), meta.mtime_nsec());
+            let what = if meta.is_dir() {
+                dirs.push(path.clone());
+                format!("{common} {time}")
+            } else if meta.is_symlink() {
+                read_link(&path).unwrap().display().to_string()
+            } else {
+                let bytes = std::fs::read(&path).unwrap();
+                let sum = bytes.iter().fold(0u64, |s, &b| s.rotate_left(5) ^ u64::from(b));
+                format!("{common} {time} {} bytes, sum {sum:x}", bytes.len())
+            };
+            seen.insert(path.strip_prefix(root).unwrap().display().to_string(), what);
+        }
+    }
+    seen
+}
+
+#[test]
+fn a_tree_survives_put_and_get() {
+    let scratch = Scratch::new();
+    let (image, source, back) = (scratch.image(), scratch.path("tree"), scratch.path("back"));
+    create_dir(&source).unwrap();
+    plant(&source);
+    let put = json(&["put", "--json", &image, source.to_str().unwrap()]);
+    assert_eq!(put["files"], 511);
+    assert!(output(&["check", &image]).ends_with(", after a clean unmount\nclean\n"));
+    output(&["get", &image, "tree", back.to_str().unwrap()]);
+    assert_eq!(look(&back), look(&source));
+    let holes = back.join("deep/holes").metadata().unwrap();
+    assert!(holes.blocks() < 64, "the hole was filled: {} sectors", holes.blocks());
+}
+
+#[test]
+fn files_are_found_and_shown_without_a_mount() {
+    let scratch = Scratch::new();
+    let (image, source) = (scratch.image(), scratch.path("tree"));
+    create_dir(&source).unwrap();
+    plant(&source);
+    symlink("here/deep/er", scratch.path("shortcut")).unwrap();
+    output(&["put", &image, source.to_str().unwrap(), "/here"]);
+    assert_eq!(output(&["ls", &image]), "here\n");
+    assert_eq!(output(&["ls", &image, "here"]), "block\ndangling\ndeep\nempty\ninline\n");
+    assert!(output(&["ls", "-l", &image, "/here"]).contains("-r-s--x--x   1"));
+    // Through a symbolic link to a directory, up again, and through one at the end.
+    output(&["put", &image, scratch.path("shortcut").to_str().unwrap()]);
+    assert_eq!(output(&["cat", &image, "shortcut/../er/link"]), output(&["cat", &image, "/here/inline"]));
+    let stat = json(&["stat", "--json", &image, "/here/empty"]);
+    assert_eq!((&stat["mtime"]["sec"], &stat["mtime"]["nsec"]), (&3.into(), &5.into()));
+    let extents = json(&["extents", "--json", "--image", &image, "/here/deep/holes"]);
+    let list = extents[0]["extents"].as_array().unwrap();
+    assert_eq!((list.len(), list[0]["file_block"].as_u64().unwrap()), (1, HOLE / 2 / 4096));
+    let all = json(&["extents", "--json", "--all", "--image", &image, "/"]);
+    assert_eq!(all.as_array().unwrap().len(), 506);
+}
+
+#[test]
+fn paths_that_lead_nowhere_are_named() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    let (code, said) = refusal(&["cat", &image, "/no/such"]);
+    assert_eq!((code, said.as_str()), (1, "segno: /no/such on the volume: no such file or directory\n"));
+    let (code, said) = refusal(&["cat", &image, "/"]);
+    assert_eq!((code, said.as_str()), (1, "segno: / on the volume is not a file but a directory\n"));
+    let (code, said) = refusal(&["put", &image, "/nonexistent"]);
+    assert!(code == 1 && said.starts_with("segno: cannot read /nonexistent: No such file"), "{said}");
+}

@@ -1,0 +1,120 @@
+//! Formatting, checking, describing, and what is said when that cannot be done.
+use super::{Scratch, json, output, refusal};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+#[test]
+fn a_new_volume_is_clean_and_described() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    assert!(output(&["check", &image]).ends_with("clean\n"));
+    assert_eq!(json(&["check", "--json", &image])["errors"], 0);
+    let info = json(&["info", "--json", &image]);
+    assert_eq!(info["superblock"]["volume_name"], "scratch");
+    assert_eq!(info["superblock"]["features"], serde_json::json!(["extra_attr", "inode_crtime"]));
+    assert_eq!(info["superblock"]["block_count"], 64 << 8);
+    assert_eq!(info["checkpoint"]["valid_inode_count"], 1);
+    assert_eq!(info["usage"]["clean_unmount"], true);
+    assert!(output(&["info", &image]).contains("label         scratch\n"));
+    assert!(std::fs::metadata(&image).unwrap().blocks() < 4096, "the image file is not sparse");
+}
+
+#[test]
+fn what_is_there_is_not_overwritten() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    let (code, said) = refusal(&["mkfs", &image]);
+    assert_eq!((code, said), (1, format!("segno: {image} holds f2fs; overwrite it with -f\n")));
+    let (code, said) = refusal(&["mkfs", "--size", "64M", &image]);
+    assert_eq!((code, said), (1, format!("segno: {image} exists already; overwrite it with -f\n")));
+    assert_eq!(json(&["info", "--json", &image])["superblock"]["volume_name"], "scratch");
+    output(&["mkfs", "-f", "-q", "-l", "again", &image]);
+    assert_eq!(json(&["info", "--json", &image])["superblock"]["volume_name"], "again");
+}
+
+#[test]
+fn devices_are_found_from_anywhere() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    File::create(scratch.path("second")).unwrap().set_len(64 << 20).unwrap();
+    let made = std::process::Command::new(env!("CARGO_BIN_EXE_segno"))
+        .args(["mkfs", "-q", "-f", "-c", "second", "image"])
+        .current_dir(scratch.dir.path())
+        .status();
+    assert!(made.unwrap().success());
+    assert!(output(&["check", &image]).ends_with("clean\n"));
+    std::fs::rename(scratch.path("second"), scratch.path("elsewhere")).unwrap();
+    let (code, said) = refusal(&["check", &image]);
+    assert!(code == 8 && said.contains("device 1 of the volume: cannot open"), "{code} {said}");
+    assert!(output(&["check", &image, scratch.path("elsewhere").to_str().unwrap()]).ends_with("clean\n"));
+}
+
+#[test]
+fn a_refused_format_leaves_no_file() {
+    let scratch = Scratch::new();
+    let new = scratch.path("new");
+    let new = new.to_str().unwrap();
+    for args in [["--size", "4M"], ["--size", "1G,"], ["-O", "shiny"], ["-s", "0"]] {
+        let args =
+            [&["mkfs", "--size", "64M"][..if args[0] == "--size" { 1 } else { 3 }], &args, &[new]].concat();
+        assert_eq!(refusal(&args).0, 1, "{args:?}");
+        assert!(File::open(new).is_err(), "{args:?} left a file");
+    }
+}
+
+#[test]
+fn check_ends_with_the_codes_of_fsck() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    let (code, said) = refusal(&["check", "/nonexistent/image"]);
+    assert_eq!(code, 8);
+    assert_eq!(said, "segno: cannot open /nonexistent/image: No such file or directory (os error 2)\n");
+    assert_eq!(refusal(&["check"]).0, 16);
+    assert_eq!(refusal(&["check", "--repair-everything", &image]).0, 16);
+    let empty = scratch.path("empty");
+    File::create(&empty).unwrap().set_len(1 << 20).unwrap();
+    let (code, said) = refusal(&["check", empty.to_str().unwrap()]);
+    assert!(code == 8 && said.contains("not an F2FS volume"), "{code} {said}");
+    // The root inode's NAT entry points nowhere: an error of the volume, not of the check.
+    let nat = json(&["info", "--json", &image])["superblock"]["nat_blkaddr"].as_u64().unwrap();
+    let file = OpenOptions::new().write(true).open(&image).unwrap();
+    file.write_all_at(&[0; 4096], nat << 12).unwrap();
+    assert_eq!(refusal(&["check", &image]).0, 4);
+}
+
+#[test]
+fn one_damaged_superblock_is_reported_and_does_not_matter() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    let file = OpenOptions::new().write(true).open(&image).unwrap();
+    file.write_all_at(&[0; 4096], 0).unwrap();
+    assert_eq!(refusal(&["check", &image]).0, 4);
+    assert_eq!(json(&["info", "--json", &image])["superblock"]["volume_name"], "scratch");
+    file.write_all_at(&[0; 4096], 4096).unwrap();
+    let (code, said) = refusal(&["info", &image]);
+    assert!(code == 1 && said.contains("is not an F2FS volume"), "{code} {said}");
+}
+
+#[test]
+fn mounting_refuses_before_it_touches_anything() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    let dir = scratch.path("dir");
+    std::fs::create_dir(&dir).unwrap();
+    let dir = dir.to_str().unwrap();
+    let before = std::fs::read(&image).unwrap();
+    for (args, message) in [
+        (vec!["mount", "-o", "sparkle", &image, dir], "unknown mount option sparkle"),
+        (vec!["mount", "-o", "norecovery", &image, dir], "add ro"),
+        (vec!["mount", &image, "/nonexistent"], "cannot mount at /nonexistent: No such file"),
+        (vec!["mount", &image, &image], "it is not a directory"),
+        (vec!["mount", "/nonexistent", dir], "cannot open /nonexistent: No such file"),
+        (vec!["umount", dir], "nothing is mounted at"),
+        (vec!["stats", dir], "is not on a mount of segno"),
+        (vec!["extents", &image], "is not on a mount of segno"),
+    ] {
+        let (code, said) = refusal(&args);
+        assert!(code == 1 && said.contains(message), "{args:?}: {code} {said}");
+    }
+    assert!(std::fs::read(&image).unwrap() == before, "the image changed");
+}

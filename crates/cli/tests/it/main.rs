@@ -1,0 +1,63 @@
+//! The command as a user calls it. What needs a mount is in `scripts/smoke`.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
+
+mod copy;
+mod images;
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Runs the command.
+fn segno(args: &[impl AsRef<OsStr>]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_segno")).args(args).output().unwrap()
+}
+
+/// Its standard output, after it succeeded.
+#[track_caller]
+fn output(args: &[impl AsRef<OsStr>]) -> String {
+    let out = segno(args);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+fn json(args: &[impl AsRef<OsStr>]) -> serde_json::Value {
+    serde_json::from_str(&output(args)).unwrap()
+}
+
+/// Its exit code and what it said on standard error.
+fn refusal(args: &[impl AsRef<OsStr>]) -> (i32, String) {
+    let out = segno(args);
+    (out.status.code().unwrap(), String::from_utf8(out.stderr).unwrap())
+}
+
+/// A fresh volume in a directory that goes away with it.
+struct Scratch {
+    dir: tempfile::TempDir,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let scratch = Self { dir: tempfile::tempdir().unwrap() };
+        output(&[
+            "mkfs",
+            "-q",
+            "--size",
+            "64M",
+            "-l",
+            "scratch",
+            "-O",
+            "extra_attr,inode_crtime",
+            &scratch.image(),
+        ]);
+        scratch
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn image(&self) -> String {
+        self.path("image").to_str().unwrap().to_owned()
+    }
+}
