@@ -1,0 +1,236 @@
+//! What was done, what it promised, and what the device saw of it.
+use crate::capture::{Tree, read_file};
+use crate::compare::time_of;
+use crate::fs::{Fs, Node, errno};
+use crate::model::{Content, Inode, Limits, Model, ROOT};
+use crate::mounted::{Identity, Mounted};
+use crate::op::{Handles, Op, Outcome, apply, resolve};
+use segno_device::{CrashLog, Event, MemDevice, RecordDevice, Snapshot};
+use segno_engine::MountOptions;
+use segno_format::dentry::FileType;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const BEGIN: &str = "begin";
+const END: &str = "end";
+
+/// What holds when an operation has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    Nothing,
+    /// Everything done so far is durable.
+    All,
+    /// This inode is durable, and the name it has.
+    Node(Node),
+    /// The same, but the call failed: it may have got there.
+    Attempt(Node),
+}
+
+/// A sequence of operations. Step `k` leads from state `k - 1` to state `k`; the first step is 1.
+#[derive(Clone, Debug)]
+pub struct History {
+    pub states: Vec<Model>,
+    pub promises: Vec<Promise>,
+    pub identities: BTreeMap<Identity, Node>,
+    /// Files that a failed operation changed in part, while the device let nobody look.
+    pub doubtful: BTreeSet<Node>,
+}
+
+/// When the power went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment {
+    /// Steps that had returned, and that had begun.
+    pub returned: usize,
+    pub begun: usize,
+}
+
+impl History {
+    /// Promises of the steps `1..=last`, each with its step.
+    pub fn promises_to(&self, last: usize) -> impl Iterator<Item = (usize, Promise)> {
+        (1..).zip(self.promises.iter().copied()).take(last)
+    }
+}
+
+/// A history and the log of the device under it.
+pub struct Recorded {
+    pub history: History,
+    pub log: CrashLog,
+    /// First block of the main area.
+    pub main_start: u64,
+}
+
+impl Recorded {
+    /// What had happened when so many events had.
+    #[must_use]
+    pub fn moment(&self, cut: usize) -> Moment {
+        let count = |text: &str| self.log.marks(cut).filter(|m| *m == text).count();
+        Moment { returned: count(END), begun: count(BEGIN) }
+    }
+}
+
+/// Mounts the device and carries the operations out; each must give the result the model gives.
+pub fn record(
+    base: &Snapshot,
+    options: &MountOptions,
+    limits: Limits,
+    ops: &[Op],
+) -> Result<Recorded, String> {
+    let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(base)));
+    let engine = Mounted::mount(device.clone(), options.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
+    let main_start = engine.main_start();
+    let mut recorder = Recorder::start(engine, limits)?;
+    // A mount returns when what it did is durable.
+    let (base, mounted_at) = (device.inner().snapshot(), device.log().len());
+    for op in ops {
+        device.mark(BEGIN);
+        let got = recorder.apply(op);
+        device.mark(END);
+        recorder
+            .note(op, got, false)
+            .map_err(|what| format!("step {}: {what}", recorder.history.promises.len()))?;
+    }
+    let events = since(device.log(), mounted_at);
+    let log = CrashLog::new(base, events).map_err(|e| format!("log: {e}"))?;
+    Ok(Recorded { history: recorder.history, log, main_start })
+}
+
+/// The end of a log as a log of its own.
+pub fn since(mut log: Vec<Event>, start: usize) -> Vec<Event> {
+    let mut events = log.split_off(start.min(log.len()));
+    for event in &mut events {
+        if let Event::Flush { covers } = event {
+            *covers = covers.saturating_sub(start);
+        }
+    }
+    events
+}
+
+/// Identities of all inodes of a tree.
+pub fn identify(engine: &Mounted, tree: &Tree) -> Result<BTreeMap<Node, Identity>, String> {
+    let one = |&n: &Node| engine.identity(n).map(|id| (n, id)).map_err(|e| format!("stat: errno {e}"));
+    tree.inodes.keys().map(one).collect()
+}
+
+/// The inodes of a tree under other numbers.
+pub fn renumbered(tree: &Tree, number: impl Fn(Node) -> Node) -> BTreeMap<Node, Inode> {
+    let mut inodes = BTreeMap::new();
+    for (&node, inode) in &tree.inodes {
+        let mut inode = inode.clone();
+        if let Content::Dir { names, parent } = &mut inode.content {
+            names.values_mut().for_each(|n| *n = number(*n));
+            *parent = number(*parent);
+        }
+        inodes.insert(number(node), inode);
+    }
+    inodes
+}
+
+/// Carries operations out on the engine and keeps the history.
+pub struct Recorder {
+    pub engine: Mounted,
+    pub history: History,
+    handles: Handles,
+    model_handles: Handles,
+}
+
+impl Recorder {
+    /// Starts with what is on the volume.
+    pub fn start(mut engine: Mounted, limits: Limits) -> Result<Self, String> {
+        let tree = Tree::capture(&mut engine)?;
+        let number = |n: Node| if n == tree.root { ROOT } else { n };
+        let identities = identify(&engine, &tree)?.into_iter().map(|(n, id)| (id, number(n))).collect();
+        let model = Model::from_inodes(limits, renumbered(&tree, number));
+        let history =
+            History { states: vec![model], promises: Vec::new(), identities, doubtful: BTreeSet::new() };
+        Ok(Self { engine, history, handles: [None; 4], model_handles: [None; 4] })
+    }
+
+    /// Carries the next step out on the engine.
+    pub fn apply(&mut self, op: &Op) -> Outcome {
+        self.engine.set_time(time_of(self.history.promises.len()));
+        apply(&mut self.engine, &mut self.handles, op)
+    }
+
+    /// Does the same to the model and compares. On a device that failed the engine may have refused; the step then
+    /// changes nothing. Returns whether it did.
+    pub fn note(&mut self, op: &Op, got: Outcome, may_refuse: bool) -> Result<bool, String> {
+        let before = self.history.states.last().cloned().ok_or("no state")?;
+        let handles = self.model_handles;
+        let mut model = before.clone();
+        model.set_time(time_of(self.history.promises.len()));
+        let synced = match op {
+            Op::Fsync { of, .. } => resolve(&mut model, &self.model_handles, of).ok(),
+            _ => None,
+        };
+        let expected = apply(&mut model, &mut self.model_handles, op);
+        let equal = got == expected || matches!(got, Outcome::Place(_));
+        let refused = !equal && may_refuse && matches!(got, Outcome::Failed(errno::EIO | errno::ENOSPC));
+        if refused {
+            let after = std::mem::replace(&mut model, before);
+            self.adopt_half_done(op, &mut model, &after)?;
+            self.model_handles = handles;
+            // A handle is given back even if that reports an error.
+            for (ours, theirs) in self.model_handles.iter_mut().zip(&self.handles) {
+                *ours = ours.filter(|_| theirs.is_some());
+            }
+        } else if !equal {
+            return Err(format!("{op}: got {got:?}, expected {expected:?}"));
+        }
+        let failed = matches!(got, Outcome::Failed(_));
+        self.history.promises.push(match (op, synced) {
+            (Op::Sync | Op::Remount, _) if !failed => Promise::All,
+            (Op::Fsync { .. }, Some(node)) if failed => Promise::Attempt(node),
+            (Op::Fsync { .. }, Some(node)) => Promise::Node(node),
+            _ => Promise::Nothing,
+        });
+        if !refused {
+            self.identify_new(&model)?;
+        }
+        self.history.states.push(model);
+        Ok(refused)
+    }
+
+    /// A change of data that failed may have been made in part: the model takes over what each block became.
+    fn adopt_half_done(&mut self, op: &Op, model: &mut Model, after: &Model) -> Result<(), String> {
+        let of = match op {
+            Op::Write { of, .. }
+            | Op::Append { of, .. }
+            | Op::Truncate { of, .. }
+            | Op::Fallocate { of, .. } => of,
+            _ => return Ok(()),
+        };
+        let Ok(node) = resolve(model, &self.model_handles, of) else { return Ok(()) };
+        let found = resolve(&mut self.engine, &self.handles, of).and_then(|n| read_file(&mut self.engine, n));
+        let Ok(found) = found else {
+            self.history.doubtful.insert(node);
+            return Ok(());
+        };
+        model.adopt(node, after, found).map_err(|e| format!("{op} failed halfway: {e}"))
+    }
+
+    /// Learns who the inodes are that the last step made.
+    fn identify_new(&mut self, model: &Model) -> Result<(), String> {
+        let known: BTreeMap<Node, Node> =
+            self.history.identities.iter().map(|(id, &node)| (node, id.ino)).collect();
+        for &node in model.inodes().keys().filter(|n| !known.contains_key(n)) {
+            let slot = self.model_handles.iter().position(|&h| h == Some(node));
+            let ino = match (model.names_of(node).pop_first(), slot) {
+                (Some((dir, name)), _) => {
+                    let dir = known.get(&dir).copied().ok_or("a new inode in an unknown directory")?;
+                    self.engine.lookup(dir, &name).map_err(|e| format!("lookup: errno {e}"))?
+                }
+                (None, Some(slot)) => self.handles.get(slot).copied().flatten().ok_or("no handle")?,
+                (None, None) => continue,
+            };
+            let id = self.engine.identity(ino).map_err(|e| format!("stat: errno {e}"))?;
+            self.history.identities.insert(id, node);
+        }
+        Ok(())
+    }
+}
+
+/// Whether an fsync of the inode may be logged instead of checkpointed.
+#[must_use]
+pub fn is_regular(inode: &Inode) -> bool {
+    inode.kind == FileType::Regular
+}

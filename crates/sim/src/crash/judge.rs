@@ -1,0 +1,164 @@
+//! Holds what was found after a power cut against what may be found.
+use super::expect::{Expected, same_fields};
+use super::history::{History, Moment, Promise, renumbered};
+use crate::capture::{Tree, xattr_difference};
+use crate::fs::Node;
+use crate::model::{BLOCK, Bytes, Inode, ROOT};
+use crate::mounted::Identity;
+use segno_engine::options::FsyncMode;
+use std::collections::{BTreeMap, HashMap};
+
+/// Judges the states of one history.
+pub struct Judge<'a> {
+    history: &'a History,
+    mode: FsyncMode,
+    expected: HashMap<Moment, Vec<Expected>>,
+}
+
+impl<'a> Judge<'a> {
+    #[must_use]
+    pub fn new(history: &'a History, mode: FsyncMode) -> Self {
+        Self { history, mode, expected: HashMap::new() }
+    }
+
+    /// The error tells how the tree differs from what comes closest.
+    pub fn judge(
+        &mut self,
+        tree: &Tree,
+        ids: &BTreeMap<Node, Identity>,
+        moment: Moment,
+    ) -> Result<(), String> {
+        let found = self.known_inodes(tree, ids)?;
+        let (history, strict) = (self.history, self.mode == FsyncMode::Strict);
+        let all = self.expected.entry(moment).or_insert_with(|| Expected::all(history, moment, strict));
+        let mut closest: Option<(usize, String)> = None;
+        for expected in all.iter() {
+            let Err((depth, why)) = matches(history, moment, strict, &found, expected) else { return Ok(()) };
+            if closest.as_ref().is_none_or(|(best, _)| depth > *best) {
+                closest =
+                    Some((depth, format!("{why} (as of checkpoint after step {})", expected.checkpoint)));
+            }
+        }
+        Err(closest.map_or_else(|| "nothing could be expected".into(), |(_, why)| why))
+    }
+
+    /// The tree under the model's numbers.
+    fn known_inodes(
+        &self,
+        tree: &Tree,
+        ids: &BTreeMap<Node, Identity>,
+    ) -> Result<BTreeMap<Node, Inode>, String> {
+        let mut numbers = BTreeMap::new();
+        for (&node, id) in ids {
+            let known = if node == tree.root { Some(ROOT) } else { self.history.identities.get(id).copied() };
+            let Some(known) = known else {
+                return Err(format!("inode {} generation {:#x} never was", id.ino, id.generation));
+            };
+            numbers.insert(node, known);
+        }
+        Ok(renumbered(tree, |n| numbers.get(&n).copied().unwrap_or(0)))
+    }
+}
+
+/// How far the comparison came, and what differs.
+type Difference = (usize, String);
+
+fn matches(
+    history: &History,
+    moment: Moment,
+    strict: bool,
+    found: &BTreeMap<Node, Inode>,
+    expected: &Expected,
+) -> Result<(), Difference> {
+    let reachable = expected.reachable();
+    if let Some(&node) = found.keys().find(|n| !reachable.contains(n)) {
+        return Err((0, format!("{} is there", describe(history, node))));
+    }
+    if let Some(&node) = reachable.iter().find(|n| !found.contains_key(n)) {
+        return Err((0, format!("{} is missing", describe(history, node))));
+    }
+    for (&node, inode) in found.iter().filter(|(_, i)| i.is_dir()) {
+        if inode.names().ok() != expected.names(node) {
+            let text = |names: Option<&BTreeMap<Vec<u8>, Node>>| -> Vec<String> {
+                names
+                    .into_iter()
+                    .flatten()
+                    .map(|(n, i)| format!("{}={i}", String::from_utf8_lossy(n)))
+                    .collect()
+            };
+            let (got, wanted) = (text(inode.names().ok()), text(expected.names(node)));
+            return Err((1, format!("{} has {got:?}, expected {wanted:?}", describe(history, node))));
+        }
+    }
+    let is_dir = |n: Node| found.get(&n).is_some_and(Inode::is_dir);
+    // Without a flush before the mark a sync that was cut off may show anything of its file.
+    let unclear = expected.under_way.filter(|_| !strict);
+    let clear = |n: Node| Some(n) != unclear && !history.doubtful.contains(&n);
+    for (&node, inode) in found.iter().filter(|&(n, _)| clear(*n)) {
+        let fail = |what: String| (2, format!("{}: {what}", describe(history, node)));
+        let state = expected.state_of(node);
+        let Some(wanted) = history.states.get(state).and_then(|m| m.inodes().get(&node)) else {
+            return Err(fail("did not exist".into()));
+        };
+        if !same_fields(inode, wanted) {
+            return Err(fail(format!("{:?}, expected {:?}", inode.attr(), wanted.attr())));
+        }
+        if inode.xattrs != wanted.xattrs {
+            return Err(fail(xattr_difference(inode, wanted)));
+        }
+        let links = expected.links(node, is_dir);
+        if inode.nlink != links {
+            return Err(fail(format!("{} links, expected {links}", inode.nlink)));
+        }
+        if let Ok(bytes) = inode.bytes() {
+            data_matches(history, moment, node, bytes, state).map_err(|e| (3, fail(e).1))?;
+        }
+    }
+    Ok(())
+}
+
+/// Each block must be as it was in some state between the last that was promised and the one the inode is in: data is
+/// written before the inode that names it, but no later than promised.
+fn data_matches(
+    history: &History,
+    moment: Moment,
+    node: Node,
+    found: &Bytes,
+    state: usize,
+) -> Result<(), String> {
+    let covers = |p: Promise| p == Promise::All || p == Promise::Node(node);
+    let promised = history.promises_to(moment.returned).filter(|(_, p)| covers(*p)).map(|(k, _)| k).last();
+    let promised = promised.unwrap_or(0).min(state);
+    let versions: Vec<Option<&Bytes>> = history
+        .states
+        .get(promised..=state)
+        .unwrap_or_default()
+        .iter()
+        .map(|m| m.inodes().get(&node).and_then(|i| i.bytes().ok()))
+        .collect();
+    let mut indices: Vec<u64> =
+        found.indices().chain(versions.iter().flatten().flat_map(|b| b.indices())).collect();
+    indices.sort_unstable();
+    indices.dedup();
+    for index in indices {
+        let end = found.size().saturating_sub(index.saturating_mul(BLOCK)).min(BLOCK) as usize;
+        let part = |bytes: Option<&Bytes>| -> Vec<u8> {
+            bytes.map_or_else(|| vec![0; end], |b| b.block(index).iter().take(end).copied().collect())
+        };
+        let got = part(Some(found));
+        if !versions.iter().any(|v| part(*v) == got) {
+            let zero = if got.iter().all(|&b| b == 0) { "zeros" } else { "bytes" };
+            return Err(format!(
+                "block {index} has {zero} that it had in none of the states {promised}..={state}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// An inode by the names it had.
+fn describe(history: &History, node: Node) -> String {
+    let names = history.states.iter().flat_map(|m| m.names_of(node)).last();
+    let name = names.map_or_else(String::new, |(_, name)| String::from_utf8_lossy(&name).into_owned());
+    if node == ROOT { "the root".into() } else { format!("inode {node} ({name})") }
+}

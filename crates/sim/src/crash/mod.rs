@@ -1,0 +1,222 @@
+//! Power cuts: what the engine wrote is recorded, every device that a cut may have left is built, mounted and judged.
+mod expect;
+mod history;
+mod judge;
+mod workload;
+
+pub(crate) use history::{Moment, Promise, Recorder, identify, record, since};
+pub(crate) use judge::Judge;
+pub use workload::{Workload, drawn, pair, single, singles};
+
+use crate::capture::Tree;
+use crate::compare::delete_everything;
+use crate::fs::Fs;
+use crate::mounted::Mounted;
+use crate::op::Op;
+use crate::quiet::caught;
+use crate::rng::{Rng, mix};
+use crate::setup::{Setup, check};
+use history::Recorded;
+use segno_device::{CrashLog, CrashPlan, CrashState, CrashStates, Event, MemDevice, RecordDevice, Snapshot};
+use segno_format::BLOCK_SIZE;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// How much to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    pub seed: u64,
+    /// Of the states of a workload so many at most, spread over all; there is no limit without it.
+    pub states: Option<usize>,
+    /// Subsets drawn where there are too many writes in flight to try all.
+    pub subsets: usize,
+    /// Recovery is cut too in one of so many states; and that recovery in one of so many again.
+    pub recovery: u64,
+    /// One of so many recovered volumes is worked on and emptied.
+    pub work: u64,
+}
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    pub workloads: u64,
+    pub crash_states: u64,
+    pub recovery_states: u64,
+    pub worked_on: u64,
+}
+
+/// A state that is wrong.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which cut it was.
+    pub state: String,
+    pub what: String,
+}
+
+/// Tries the power cuts of a workload.
+pub fn run(workload: &Workload, effort: Effort, counts: &mut Counts) -> Result<(), Violation> {
+    let outside = |what| Violation { state: "without a cut".into(), what };
+    let base = workload.base().map_err(outside)?;
+    let setup = &workload.setup;
+    let recorded =
+        caught(|| record(&base, &setup.options, setup.model.limits(), &workload.ops)).map_err(outside)?;
+    counts.workloads += 1;
+    Trial::new(setup, &recorded, effort, counts).run()
+}
+
+/// The cuts of one recorded history.
+struct Trial<'a> {
+    setup: &'a Setup,
+    recorded: &'a Recorded,
+    effort: Effort,
+    counts: &'a mut Counts,
+    judge: Judge<'a>,
+    rng: Rng,
+}
+
+impl<'a> Trial<'a> {
+    fn new(setup: &'a Setup, recorded: &'a Recorded, effort: Effort, counts: &'a mut Counts) -> Self {
+        let judge = Judge::new(&recorded.history, setup.options.fsync_mode);
+        Self { setup, recorded, effort, counts, judge, rng: Rng::new(effort.seed) }
+    }
+
+    fn run(&mut self) -> Result<(), Violation> {
+        let recorded = self.recorded;
+        let states = self.states(&recorded.log, self.effort.subsets);
+        let step = self.effort.states.map_or(1, |most| states.len().div_ceil(most.max(1)).max(1));
+        let skip = self.rng.below(step as u64) as usize;
+        for state in states.skip(skip).step_by(step) {
+            let moment = recorded.moment(state.choice.cut);
+            self.counts.crash_states += 1;
+            self.examine(state, moment, 0)?;
+        }
+        Ok(())
+    }
+
+    fn states<'l>(&self, log: &'l CrashLog, subsets: usize) -> CrashStates<'l> {
+        let main = self.recorded.main_start;
+        let plan = CrashPlan { seed: self.effort.seed, subsets, torn_data: 5 };
+        CrashStates::new(log, plan, move |addr, block| addr < main || is_node(block))
+    }
+
+    /// Recovers a state and judges what came of it; now and then recovery is cut as well.
+    fn examine(&mut self, state: CrashState, moment: Moment, depth: u32) -> Result<(), Violation> {
+        let name = format!("{} of step {}: {}", state.index, moment.begun, state.choice);
+        let image = state.device.snapshot();
+        let fail = |what| Violation { state: name.clone(), what };
+        let recovery = caught(|| self.recover(&image, moment)).map_err(fail)?;
+        let Some(log) = recovery.filter(|_| depth < 2 && self.rng.one_in(self.effort.recovery)) else {
+            return Ok(());
+        };
+        for state in self.states(&log, if depth == 0 { 4 } else { 0 }) {
+            if depth == 1 && state.choice.torn.is_some() {
+                continue;
+            }
+            self.counts.recovery_states += 1;
+            self.examine(state, moment, depth + 1)
+                .map_err(|v| Violation { state: format!("{name}; then in recovery {}", v.state), ..v })?;
+        }
+        Ok(())
+    }
+
+    /// Recovers; works on the volume now and then. Returns what recovery wrote, if it wrote anything.
+    fn recover(&mut self, image: &Snapshot, moment: Moment) -> Result<Option<CrashLog>, String> {
+        let recovered = recover(image, self.setup, &mut self.judge, moment)?;
+        if self.rng.one_in(self.effort.work) {
+            self.counts.worked_on += 1;
+            work(self.setup, &Arc::new(MemDevice::from_snapshot(&recovered.unmounted)))?;
+        }
+        if recovered.log.is_empty() {
+            return Ok(None);
+        }
+        CrashLog::new(image.clone(), recovered.log).map(Some).map_err(|e| format!("log: {e}"))
+    }
+}
+
+/// What became of a crashed volume.
+pub(crate) struct Recovered {
+    /// What mounting it did to the device.
+    log: Vec<Event>,
+    unmounted: Snapshot,
+}
+
+/// Mounts a crashed volume, judges what is on it, unmounts it.
+pub(crate) fn recover(
+    image: &Snapshot,
+    setup: &Setup,
+    judge: &mut Judge<'_>,
+    moment: Moment,
+) -> Result<Recovered, String> {
+    check(&MemDevice::from_snapshot(image)).map_err(|e| format!("before recovery: {e}"))?;
+    let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(image)));
+    let mut engine = Mounted::mount(device.clone(), setup.options.clone(), 9000)
+        .map_err(|e| format!("it does not mount: {e}"))?;
+    let log = device.log();
+    let tree = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
+    judge.judge(&tree, &identify(&engine, &tree)?, moment)?;
+    engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
+    check(device.inner()).map_err(|e| format!("after recovery: {e}"))?;
+    Ok(Recovered { log, unmounted: device.inner().snapshot() })
+}
+
+/// The volume still works: a new file is durable, and when all is deleted all is free.
+fn work(setup: &Setup, device: &Arc<MemDevice>) -> Result<(), String> {
+    const NAME: &[u8] = b"new";
+    let options = setup.options.clone();
+    let mut engine =
+        Mounted::mount(device.clone(), options, 9500).map_err(|e| format!("second mount: {e}"))?;
+    let root = engine.root();
+    let mut make = || {
+        let node = engine.mknod(root, NAME, 0o100_644, (0, 0), segno_engine::Owner::default())?;
+        engine.write(node, 0, &[7; 5000])?;
+        engine.fsync(node, false)
+    };
+    make().map_err(|e| format!("a new file after recovery: errno {e}"))?;
+    // Not unmounted: the file comes back from the log.
+    drop(engine);
+    let options = setup.options.clone();
+    let mut engine =
+        Mounted::mount(device.clone(), options, 9600).map_err(|e| format!("third mount: {e}"))?;
+    let node = engine.lookup(root, NAME).map_err(|e| format!("the new file is gone: errno {e}"))?;
+    if engine.read(node, 0, 6000) != Ok(vec![7; 5000]) {
+        return Err("the new file has other bytes".into());
+    }
+    engine.unmount().map_err(|e| format!("unmount: {e}"))?;
+    delete_everything(setup, device)
+}
+
+/// Whether a block of the main area looks like a node: small numbers where its footer would be.
+fn is_node(block: &[u8; BLOCK_SIZE]) -> bool {
+    let word =
+        |at: usize| block.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes);
+    let (nid, ino) = (word(BLOCK_SIZE - 24), word(BLOCK_SIZE - 20));
+    (3..1 << 20).contains(&nid) && (3..1 << 20).contains(&ino)
+}
+
+/// Runs a workload, and shortens it if it fails.
+pub fn run_and_shrink(
+    workload: &Workload,
+    effort: Effort,
+    counts: &mut Counts,
+) -> Result<(), (Violation, Vec<Op>)> {
+    let Err(first) = run(workload, effort, counts) else { return Ok(()) };
+    let mut last = first;
+    let again = |ops: &[Op]| {
+        let shorter = Workload { ops: ops.to_vec(), ..workload.clone() };
+        run(&shorter, effort, &mut Counts::default())
+    };
+    let ops = crate::op::shrink(&workload.ops, 60, |ops| match again(ops) {
+        Err(v) => {
+            last = v;
+            true
+        }
+        Ok(()) => false,
+    });
+    Err((last, ops))
+}
+
+/// A seed for one of many workloads.
+#[must_use]
+pub fn seed_of(seed: u64, number: u64) -> u64 {
+    mix(seed ^ mix(number))
+}

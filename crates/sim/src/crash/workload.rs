@@ -1,0 +1,191 @@
+//! What is done before the power goes.
+use crate::mounted::Mounted;
+use crate::op::{Name, Op, Outcome, Path, Profile, apply, generate};
+use crate::rng::Rng;
+use crate::setup::{self, Setup};
+use segno_device::{MemDevice, Snapshot};
+use segno_engine::{FallocMode, RenameMode, XattrMode};
+use segno_format::dentry::FileType;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+/// Operations on a volume that holds what [`prologue`] makes.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub setup: Setup,
+    pub ops: Vec<Op>,
+}
+
+impl Workload {
+    /// The volume before the first operation, cleanly unmounted.
+    pub fn base(&self) -> Result<Snapshot, String> {
+        static MADE: Mutex<Option<HashMap<&'static str, Snapshot>>> = Mutex::new(None);
+        let mut made = MADE.lock().map_err(|e| e.to_string())?;
+        let made = made.get_or_insert_default();
+        if let Some(base) = made.get(self.setup.name) {
+            return Ok(base.clone());
+        }
+        let device = Arc::new(MemDevice::from_snapshot(&self.setup.base));
+        let mut engine = Mounted::mount(device.clone(), self.setup.options.clone(), 500)
+            .map_err(|e| format!("mount: {e}"))?;
+        for op in prologue() {
+            if let Outcome::Failed(e) = apply(&mut engine, &mut [None; 4], &op) {
+                return Err(format!("{op}: errno {e}"));
+            }
+        }
+        engine.unmount().map_err(|e| format!("unmount: {e}"))?;
+        let base = device.snapshot();
+        made.insert(self.setup.name, base.clone());
+        Ok(base)
+    }
+}
+
+/// The letters of paths.
+const A: u16 = 0;
+const B: u16 = 1;
+const C: u16 = 2;
+const D: u16 = 3;
+/// Not there at first.
+const E: u16 = 4;
+
+fn create(at: Path) -> Op {
+    Op::Mknod { at, kind: FileType::Regular, mode: 0o644, who: 0 }
+}
+
+fn write(of: &Path, offset: u64, len: u32, tag: u32) -> Op {
+    Op::Write { of: of.clone(), offset, len, tag }
+}
+
+/// Four files, one small, one of several blocks, one below a directory, one empty; two directories, one empty.
+fn prologue() -> Vec<Op> {
+    let (a, b, c, d) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[D]));
+    let ca = c.join(Name(A));
+    vec![
+        create(a.clone()),
+        write(&a, 0, 100, 1),
+        Op::SetXattr { of: a, name: 0, len: 8, tag: 2, mode: XattrMode::Set },
+        create(b.clone()),
+        write(&b, 0, 20_000, 3),
+        Op::Mkdir { at: c.clone(), mode: 0o755, who: 0 },
+        Op::Mkdir { at: d, mode: 0o755, who: 0 },
+        create(ca.clone()),
+        write(&ca, 0, 9000, 4),
+        create(c.join(Name(B))),
+    ]
+}
+
+/// One operation of each kind, in the places that matter.
+#[must_use]
+pub fn small_set() -> Vec<Op> {
+    let (a, b, c, d, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[D]), Path::of(&[E]));
+    let (ca, ce, de) = (c.join(Name(A)), c.join(Name(E)), d.join(Name(E)));
+    let mut ops =
+        vec![create(e.clone()), create(ce.clone()), Op::Mkdir { at: e.clone(), mode: 0o755, who: 0 }];
+    ops.push(Op::Mknod { at: e.clone(), kind: FileType::CharDevice, mode: 0o600, who: 1 });
+    ops.extend([30, 3600].map(|len| Op::Symlink { at: e.clone(), len }));
+    for of in [&a, &b, &ca] {
+        ops.extend([
+            write(of, 10, 50, 20),
+            write(of, 4096, 4096, 21),
+            write(of, 30_000, 5000, 22),
+            Op::Append { of: of.clone(), len: 6000, tag: 23 },
+        ]);
+        ops.extend([0, 50, 4096, 70_000].map(|size| Op::Truncate { of: of.clone(), size }));
+        ops.push(Op::Unlink { at: of.clone() });
+        ops.extend([8, 2000].map(|len| Op::SetXattr {
+            of: of.clone(),
+            name: 1,
+            len,
+            tag: 24,
+            mode: XattrMode::Set,
+        }));
+        ops.push(Op::Chmod { of: of.clone(), mode: 0o600 });
+        ops.push(Op::Link { of: of.clone(), at: e.clone() });
+        ops.push(Op::Link { of: of.clone(), at: ce.clone() });
+        ops.push(Op::Rename { from: of.clone(), to: e.clone(), mode: RenameMode::Replace });
+    }
+    ops.push(Op::RemoveXattr { of: a.clone(), name: 0 });
+    for mode in [
+        FallocMode::Allocate,
+        FallocMode::AllocateKeepSize,
+        FallocMode::PunchHole,
+        FallocMode::ZeroRange,
+        FallocMode::ZeroRangeKeepSize,
+        FallocMode::CollapseRange,
+        FallocMode::InsertRange,
+    ] {
+        ops.extend([(0, 4096), (4096, 8192), (16_384, 8192)].map(|(offset, len)| Op::Fallocate {
+            of: b.clone(),
+            mode,
+            offset,
+            len,
+        }));
+    }
+    let rename = |from: &Path, to: &Path, mode| Op::Rename { from: from.clone(), to: to.clone(), mode };
+    for (from, to) in [(&a, &b), (&a, &de), (&a, &ca), (&ca, &a), (&c, &d), (&d, &e), (&c, &de), (&d, &ce)] {
+        ops.push(rename(from, to, RenameMode::Replace));
+    }
+    ops.extend([rename(&a, &ca, RenameMode::Exchange), rename(&c, &b, RenameMode::Exchange)]);
+    ops.extend([rename(&a, &e, RenameMode::Whiteout), rename(&a, &ca, RenameMode::Whiteout)]);
+    ops.push(Op::Rmdir { at: d.clone() });
+    ops.push(Op::Chmod { of: c.clone(), mode: 0o700 });
+    ops.push(Op::SetXattr { of: c, name: 1, len: 100, tag: 25, mode: XattrMode::Set });
+    ops.push(Op::Tmpfile { dir: d, slot: 1 });
+    ops.push(Op::Open { of: a, slot: 0 });
+    ops.push(Op::Clean);
+    ops
+}
+
+/// What makes things durable: of everything, of files, of directories.
+fn persistence() -> Vec<Option<Op>> {
+    let paths: [&[u16]; 9] = [&[A], &[B], &[C, A], &[E], &[C, E], &[D, E], &[], &[C], &[D]];
+    let files = paths.iter().take(4);
+    let fsync = |names: &&[u16], datasync| Some(Op::Fsync { of: Path::of(names), datasync });
+    let mut all = vec![None, Some(Op::Sync), Some(Op::Remount)];
+    all.extend(paths.iter().map(|p| fsync(p, false)));
+    all.extend(files.map(|p| fsync(p, true)));
+    all.push(Some(Op::Fsync { of: Path::handle(0), datasync: false }));
+    all
+}
+
+/// Number of workloads of one operation and one persistence point.
+#[must_use]
+pub fn singles() -> u64 {
+    (small_set().len() * persistence().len()) as u64
+}
+
+/// One of the workloads of one operation.
+pub fn single(number: u64) -> Result<Workload, String> {
+    let ops = with_persistence(number);
+    Ok(Workload { setup: setup::setup(number / singles())?, ops })
+}
+
+/// A workload of two, each perhaps followed by a persistence point.
+pub fn pair(seed: u64) -> Result<Workload, String> {
+    let mut rng = Rng::new(seed);
+    let mut ops = with_persistence(rng.draw());
+    ops.extend(with_persistence(rng.draw()));
+    Ok(Workload { setup: setup::setup(rng.draw())?, ops })
+}
+
+/// A workload of many operations, drawn.
+pub fn drawn(seed: u64) -> Result<Workload, String> {
+    let mut rng = Rng::new(seed);
+    let setup = setup::setup(rng.draw())?;
+    let profile = Profile { ops: 20, far: rng.one_in(8), many: false, durable: true };
+    let mut model = setup.model.clone();
+    for op in prologue() {
+        apply(&mut model, &mut [None; 4], &op);
+    }
+    let mut ops = generate(&mut rng, profile, model);
+    // A copy is many writes, of which any number may have been done.
+    ops.retain(|op| !matches!(op, Op::Copy { .. }));
+    Ok(Workload { setup, ops })
+}
+
+fn with_persistence(number: u64) -> Vec<Op> {
+    let (ops, points) = (small_set(), persistence());
+    let op = ops.get((number % ops.len() as u64) as usize).cloned();
+    let point = points.get((number / ops.len() as u64 % points.len() as u64) as usize).cloned().flatten();
+    op.into_iter().chain(point).collect()
+}

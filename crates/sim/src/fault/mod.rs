@@ -1,0 +1,182 @@
+//! A device that fails: every call in turn, once or for good. What failed must be told, nothing may panic, and what is
+//! left on the device must come back like after a power cut.
+mod mount;
+
+use crate::crash::{Judge, Moment, Promise, Recorder, Violation, Workload, recover, since};
+use crate::mounted::Mounted;
+use crate::op::Op;
+use crate::quiet::caught;
+use crate::rng::Rng;
+use segno_device::{
+    CountDevice, Counts as Counted, CrashChoice, CrashLog, Event, Fault, FaultCall, FaultDevice, FaultError,
+    Kept, MemDevice, RecordDevice, Snapshot,
+};
+use serde::Serialize;
+use std::sync::Arc;
+
+type Device = FaultDevice<RecordDevice<MemDevice>>;
+
+/// How much to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    pub seed: u64,
+    /// Calls that are made to fail in a workload, spread over all.
+    pub points: u64,
+}
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    pub workloads: u64,
+    pub fault_points: u64,
+    /// After so many of them the volume had stopped.
+    pub stopped: u64,
+    /// Power cuts that followed.
+    pub cuts: u64,
+}
+
+/// Fails calls of a workload, one at a time.
+pub fn run(workload: &Workload, effort: Effort, counts: &mut Counts) -> Result<(), Violation> {
+    let outside = |what| Violation { state: "without a fault".into(), what };
+    let base = workload.base().map_err(outside)?;
+    let calls = caught(|| count_calls(workload, &base)).map_err(outside)?;
+    counts.workloads += 1;
+    for fault in sample(calls, effort) {
+        counts.fault_points += 1;
+        let state = format!("{fault:?}");
+        caught(|| Trial::new(workload, &base, fault)?.run(effort.seed, counts))
+            .map_err(|what| Violation { state, what })?;
+    }
+    mount::run(workload, &base, effort, counts)
+}
+
+/// Some of the faults that such calls can have.
+fn sample(calls: Calls, effort: Effort) -> impl Iterator<Item = Fault> {
+    let faults: Vec<Fault> =
+        calls.into_iter().flat_map(|(call, n)| (0..n).flat_map(move |nth| kinds(call, nth))).collect();
+    let step = (faults.len() as u64).div_ceil(effort.points.max(1)).max(1);
+    let skip = Rng::new(effort.seed).below(step) as usize;
+    faults.into_iter().skip(skip).step_by(step as usize)
+}
+
+/// How many there are of each kind.
+type Calls = [(FaultCall, u64); 4];
+
+fn calls_of(made: Counted) -> Calls {
+    [
+        (FaultCall::Read, made.reads),
+        (FaultCall::Write, made.writes + made.fua_writes),
+        (FaultCall::Flush, made.flushes),
+        (FaultCall::Discard, made.discards),
+    ]
+}
+
+fn kinds(call: FaultCall, nth: u64) -> [Fault; 3] {
+    let fault = |error, lasting| Fault { call, nth, error, lasting };
+    [fault(FaultError::Io, false), fault(FaultError::Io, true), fault(FaultError::NoSpace, false)]
+}
+
+/// Operations that a fault leaves in a state the model can follow.
+fn steps(workload: &Workload) -> impl Iterator<Item = &Op> {
+    workload.ops.iter().filter(|op| !matches!(op, Op::Remount))
+}
+
+/// Calls of each kind that the operations and the unmount make.
+fn count_calls(workload: &Workload, base: &Snapshot) -> Result<Calls, String> {
+    let device = Arc::new(CountDevice::new(MemDevice::from_snapshot(base)));
+    let options = workload.setup.options.clone();
+    let engine = Mounted::mount(device.clone(), options, 1000).map_err(|e| format!("mount: {e}"))?;
+    let mut recorder = Recorder::start(engine, workload.setup.model.limits())?;
+    let before = device.counts();
+    for op in steps(workload) {
+        let got = recorder.apply(op);
+        recorder.note(op, got, false)?;
+    }
+    recorder.engine.unmount().map_err(|e| format!("unmount: {e}"))?;
+    Ok(calls_of(device.counts() - before))
+}
+
+/// One workload with one fault.
+struct Trial<'a> {
+    workload: &'a Workload,
+    base: Snapshot,
+    mounted_at: usize,
+    device: Arc<Device>,
+    recorder: Recorder,
+    fault: Fault,
+    /// The caller was told.
+    told: bool,
+}
+
+impl<'a> Trial<'a> {
+    fn new(workload: &'a Workload, base: &Snapshot, fault: Fault) -> Result<Self, String> {
+        let device =
+            Arc::new(FaultDevice::new(RecordDevice::new(MemDevice::from_snapshot(base)), Vec::new()));
+        let options = workload.setup.options.clone();
+        let engine = Mounted::mount(device.clone(), options, 1000).map_err(|e| format!("mount: {e}"))?;
+        let recorder = Recorder::start(engine, workload.setup.model.limits())?;
+        let mounted_at = device.inner().log().len();
+        let base = device.inner().inner().snapshot();
+        device.set_plan(vec![fault]);
+        Ok(Self { workload, base, mounted_at, device, recorder, fault, told: false })
+    }
+
+    fn run(&mut self, seed: u64, counts: &mut Counts) -> Result<(), String> {
+        for (number, op) in (1..).zip(steps(self.workload)) {
+            let got = self.recorder.apply(op);
+            let failed = self.device.failed() > 0;
+            self.told |= self.recorder.note(op, got, failed).map_err(|e| format!("step {number}: {e}"))?;
+        }
+        let stopped = self.recorder.engine.is_stopped();
+        let unmounted = self.recorder.engine.unmount();
+        self.told |= unmounted.is_err();
+        // A read or write may be repeated. What a failed flush has lost, no repetition brings back.
+        if self.device.failed() > 0 && !self.told && self.fault.call == FaultCall::Flush {
+            return Err("a flush failed and nobody was told".into());
+        }
+        let stopped = stopped || unmounted.is_err();
+        if stopped {
+            counts.stopped += 1;
+            self.after_stop(seed, counts)
+        } else {
+            self.after_unmount()
+        }
+    }
+
+    /// All is there after a clean unmount.
+    fn after_unmount(&mut self) -> Result<(), String> {
+        let history = &mut self.recorder.history;
+        history.states.extend(history.states.last().cloned());
+        history.promises.push(Promise::All);
+        self.cut(self.device.inner().inner().snapshot()).map_err(|e| format!("after unmount: {e}"))
+    }
+
+    /// The power goes; what no flush covered may be gone.
+    fn after_stop(&self, seed: u64, counts: &mut Counts) -> Result<(), String> {
+        let mut events = since(self.device.inner().log(), self.mounted_at);
+        // The last write had returned.
+        events.push(Event::Mark(String::new()));
+        for (name, image) in cuts(&self.base, events, seed)? {
+            counts.cuts += 1;
+            self.cut(image).map_err(|e| format!("{name}: {e}"))?;
+        }
+        Ok(())
+    }
+
+    fn cut(&self, image: Snapshot) -> Result<(), String> {
+        let history = &self.recorder.history;
+        let setup = &self.workload.setup;
+        let moment = Moment { returned: history.promises.len(), begun: history.promises.len() };
+        let mut judge = Judge::new(history, setup.options.fsync_mode);
+        recover(&image, setup, &mut judge, moment).map(drop)
+    }
+}
+
+/// What a power cut at the end of a log may leave, each with its name.
+fn cuts(base: &Snapshot, events: Vec<Event>, seed: u64) -> Result<Vec<(String, Snapshot)>, String> {
+    let cut = events.len();
+    let log = CrashLog::new(base.clone(), events).map_err(|e| format!("log: {e}"))?;
+    let all = [Kept::All, Kept::Nothing, Kept::DrawnWrites { seed }, Kept::DrawnBlocks { seed }];
+    let image = |kept| log.image(&CrashChoice { cut, kept, torn: None }).snapshot();
+    Ok(all.map(|kept| (format!("power cut, {kept:?} arrived"), image(kept))).into())
+}

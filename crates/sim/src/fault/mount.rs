@@ -1,0 +1,65 @@
+//! Faults while a crashed volume is mounted: what was promised survives those too.
+use super::{Counts, Effort, calls_of, cuts, sample};
+use crate::capture::Tree;
+use crate::crash::{Judge, Moment, Violation, Workload, identify, record, recover};
+use crate::mounted::Mounted;
+use crate::quiet::caught;
+use segno_device::{
+    CountDevice, CrashChoice, Event, Fault, FaultDevice, Kept, MemDevice, RecordDevice, Snapshot,
+};
+use std::sync::Arc;
+
+/// Fails the calls that recovery makes, one at a time.
+pub fn run(
+    workload: &Workload,
+    base: &Snapshot,
+    effort: Effort,
+    counts: &mut Counts,
+) -> Result<(), Violation> {
+    let outside = |what| Violation { state: "without a fault".into(), what };
+    let setup = &workload.setup;
+    let recorded =
+        caught(|| record(base, &setup.options, setup.model.limits(), &workload.ops)).map_err(outside)?;
+    let cut = recorded.log.events().len();
+    let image = recorded.log.image(&CrashChoice { cut, kept: Kept::All, torn: None }).snapshot();
+    let moment = recorded.moment(cut);
+    let mut judge = Judge::new(&recorded.history, setup.options.fsync_mode);
+    let device = Arc::new(CountDevice::new(MemDevice::from_snapshot(&image)));
+    caught(|| {
+        Mounted::mount(device.clone(), setup.options.clone(), 9000).map(drop).map_err(|e| e.to_string())
+    })
+    .map_err(outside)?;
+    for fault in sample(calls_of(device.counts()), effort) {
+        counts.fault_points += 1;
+        let state = format!("{fault:?} while mounting");
+        caught(|| mount(workload, &image, fault, &mut judge, moment, effort.seed, counts))
+            .map_err(|what| Violation { state, what })?;
+    }
+    Ok(())
+}
+
+fn mount(
+    workload: &Workload,
+    image: &Snapshot,
+    fault: Fault,
+    judge: &mut Judge<'_>,
+    moment: Moment,
+    seed: u64,
+    counts: &mut Counts,
+) -> Result<(), String> {
+    let setup = &workload.setup;
+    let device = Arc::new(FaultDevice::new(RecordDevice::new(MemDevice::from_snapshot(image)), vec![fault]));
+    if let Ok(mut engine) = Mounted::mount(device.clone(), setup.options.clone(), 9000) {
+        // It could do without the call that failed.
+        device.set_plan(Vec::new());
+        let tree = Tree::capture(&mut engine)?;
+        judge.judge(&tree, &identify(&engine, &tree)?, moment)?;
+    }
+    let mut events = device.inner().log();
+    events.push(Event::Mark(String::new()));
+    for (name, image) in cuts(image, events, seed)? {
+        counts.cuts += 1;
+        recover(&image, setup, judge, moment).map_err(|e| format!("{name}: {e}"))?;
+    }
+    Ok(())
+}
