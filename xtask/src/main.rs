@@ -1,0 +1,60 @@
+//! Project chores that need more than cargo: the kernel twin, external test suites, hand-over tests.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod errno;
+mod fsck;
+mod handover;
+mod manifest;
+mod paths;
+mod populate;
+mod suites;
+mod twin;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Kernel twin, external test suites and hand-over tests of Segno")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    KernelTwin(twin::KernelTwin),
+    Fsck(fsck::Fsck),
+    Manifest(manifest::Manifest),
+    ManifestDiff(manifest::ManifestDiff),
+    Populate(populate::Populate),
+    Durable(populate::Durable),
+    Pjdfstest(suites::Pjdfstest),
+    Fsx(suites::Fsx),
+    Handover(handover::Handover),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::KernelTwin(twin) => twin.run(),
+        Command::Fsck(fsck) => fsck.run(),
+        Command::Manifest(manifest) => manifest.run(),
+        Command::ManifestDiff(diff) => diff.run(),
+        Command::Populate(populate) => populate.run(),
+        Command::Durable(durable) => durable.run(),
+        Command::Pjdfstest(suite) => suite.run(),
+        Command::Fsx(fsx) => fsx.run(),
+        Command::Handover(handover) => handover.run(),
+    };
+    result.unwrap_or_else(|error| {
+        // Names of files may be in it, and those may hold anything.
+        let text: String = format!("{error:#}").chars().map(printable).collect();
+        eprintln!("xtask: {text}");
+        ExitCode::FAILURE
+    })
+}
+
+fn printable(letter: char) -> char {
+    if letter.is_control() && letter != '\n' { '\u{fffd}' } else { letter }
+}
