@@ -1,0 +1,22 @@
+# make demo   shows on a real mount what segno does
+# make test   format, lints, all tests, and a smoke test on a real mount
+# make setup  installs the programs that both call
+
+.PHONY: all demo test setup
+
+all:
+	cargo build --release -p segno-cli
+
+demo: setup all
+	scripts/demo
+
+# The dev profile is optimised enough for the tests, checks arithmetic and lock ranks, and builds faster than release.
+test: setup
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace
+	cargo build -p segno-cli
+	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" scripts/smoke
+
+setup:
+	@scripts/setup
