@@ -4,11 +4,11 @@ use crate::lock::{Mutex, RwLock, rank};
 use crate::memory::Memory;
 use crate::node::{NodeCache, NodeFrame};
 use crate::page::PageMap;
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::{Corrupt, Features, Ino, Structure};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// An inode in use.
 #[derive(Debug)]

@@ -29,6 +29,7 @@ mod quota;
 mod recovery;
 mod runtime;
 mod segment;
+mod sync;
 mod volume;
 mod xattr;
 

@@ -30,15 +30,15 @@ pub mod rank {
 }
 
 /// Ranks of which one thread may hold several.
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(any(feature = "loom", feature = "shuttle"))))]
 const SHARED: [u8; 3] = [rank::INODE, rank::FLUSH, rank::FRAME];
 
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(any(feature = "loom", feature = "shuttle"))))]
 thread_local! {
     static HELD: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(any(feature = "loom", feature = "shuttle"))))]
 fn enter(rank: u8) {
     HELD.with_borrow_mut(|held| {
         if let Some(&top) = held.iter().max() {
@@ -49,7 +49,7 @@ fn enter(rank: u8) {
     });
 }
 
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(any(feature = "loom", feature = "shuttle"))))]
 fn leave(rank: u8) {
     HELD.with_borrow_mut(|held| {
         if let Some(i) = held.iter().rposition(|&r| r == rank) {
@@ -58,9 +58,9 @@ fn leave(rank: u8) {
     });
 }
 
-#[cfg(not(debug_assertions))]
+#[cfg(any(not(debug_assertions), feature = "loom", feature = "shuttle"))]
 fn enter(_rank: u8) {}
-#[cfg(not(debug_assertions))]
+#[cfg(any(not(debug_assertions), feature = "loom", feature = "shuttle"))]
 fn leave(_rank: u8) {}
 
 /// A guard that gives its rank back when dropped.
@@ -86,13 +86,13 @@ impl<G: DerefMut, const R: u8> DerefMut for Ranked<G, R> {
 
 /// A mutex of rank `R`.
 #[derive(Debug, Default)]
-pub struct Mutex<T, const R: u8>(parking_lot::Mutex<T>);
+pub struct Mutex<T, const R: u8>(crate::sync::Mutex<T>);
 /// Guard of [`Mutex`].
-pub type MutexGuard<'a, T, const R: u8> = Ranked<parking_lot::MutexGuard<'a, T>, R>;
+pub type MutexGuard<'a, T, const R: u8> = Ranked<crate::sync::MutexGuard<'a, T>, R>;
 
 impl<T, const R: u8> Mutex<T, R> {
     pub fn new(v: T) -> Self {
-        Self(parking_lot::Mutex::new(v))
+        Self(crate::sync::Mutex::new(v))
     }
     pub fn lock(&self) -> MutexGuard<'_, T, R> {
         enter(R);
@@ -107,15 +107,15 @@ impl<T, const R: u8> Mutex<T, R> {
 
 /// A reader-writer lock of rank `R`.
 #[derive(Debug, Default)]
-pub struct RwLock<T, const R: u8>(parking_lot::RwLock<T>);
+pub struct RwLock<T, const R: u8>(crate::sync::RwLock<T>);
 /// Shared guard of [`RwLock`].
-pub type ReadGuard<'a, T, const R: u8> = Ranked<parking_lot::RwLockReadGuard<'a, T>, R>;
+pub type ReadGuard<'a, T, const R: u8> = Ranked<crate::sync::RwLockReadGuard<'a, T>, R>;
 /// Exclusive guard of [`RwLock`].
-pub type WriteGuard<'a, T, const R: u8> = Ranked<parking_lot::RwLockWriteGuard<'a, T>, R>;
+pub type WriteGuard<'a, T, const R: u8> = Ranked<crate::sync::RwLockWriteGuard<'a, T>, R>;
 
 impl<T, const R: u8> RwLock<T, R> {
     pub fn new(v: T) -> Self {
-        Self(parking_lot::RwLock::new(v))
+        Self(crate::sync::RwLock::new(v))
     }
     pub fn read(&self) -> ReadGuard<'_, T, R> {
         enter(R);

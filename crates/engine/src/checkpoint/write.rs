@@ -6,6 +6,7 @@ use crate::nat::NatFlush;
 use crate::node::{Marks, NodeWrite};
 use crate::segment::{LogSnapshot, LogState, SitFlush};
 use crate::stat;
+use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
 use segno_format::orphan::{ORPHANS_PER_BLOCK, RawOrphanBlock};
@@ -14,7 +15,6 @@ use segno_format::summary::{
     COMPACT_FIRST, COMPACT_NEXT, JOURNAL_BYTES, RawExtraInfo, RawSummaryBlock, compact_position,
 };
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Ino};
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};

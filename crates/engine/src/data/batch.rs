@@ -5,6 +5,7 @@ use crate::gate::Op;
 use crate::inode::Inode;
 use crate::node::NodeFrame;
 use crate::stat;
+use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use segno_format::inode::{Advise, Inline};
 use segno_format::sit::LogType;
@@ -12,7 +13,6 @@ use segno_format::summary::RawSummary;
 use segno_format::{Block, BlockAddr, Corrupt, Structure};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use zerocopy::little_endian::U32;
 
 /// Pages in a batch.

@@ -3,12 +3,12 @@ use super::chunk::{Chunk, Home, block_count, is_inline};
 use super::name::{DirName, ENCODING_NO_LINEAR_LOOKUP};
 use crate::error::{Error, Result};
 use crate::inode::Inode;
+use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use segno_codec::casefolded_name_hash;
 use segno_format::Ino;
 use segno_format::dentry::{Entry, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A name that is there. True as long as the directory's lock is held.
 #[derive(Clone, Copy, Debug)]

@@ -12,13 +12,13 @@ use crate::inode::Inode;
 use crate::node::{Marks, NodeFrame, NodeWrite};
 use crate::options::FsyncMode;
 use crate::stat;
+use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use decide::{Facts, Route, route};
 use segno_format::inode::{Advise, RawInode};
 use segno_format::sit::LogType;
 use segno_format::{Ino, Nid};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What a step of an fsync came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Which writes a device flush has covered, so that no flush is issued twice for the same writes.
 use crate::error::Result;
-use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex};
 
 /// A flush covers the writes that returned before it was issued. A caller who finds one running waits for the next one,
 /// and one caller issues it for all that wait.

@@ -6,13 +6,13 @@ use crate::dir::{DirName, Probe, Room};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::sync::atomic::Ordering;
 use crate::types::{Attr, Owner};
 use crate::volume::Volume;
 use segno_format::Ino;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use zerocopy::little_endian::U32;
 
 const S_IFMT: u16 = 0o170_000;

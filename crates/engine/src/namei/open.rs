@@ -1,10 +1,10 @@
 //! Handles. The engine only counts them: an inode without a name lives until the last is closed.
 use crate::dir::encode_nokey;
 use crate::error::{Error, Result};
+use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use segno_format::Ino;
 use segno_format::inode::{Advise, RawInode};
-use std::sync::atomic::Ordering;
 
 impl Volume {
     /// Counts a handle.

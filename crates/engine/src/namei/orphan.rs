@@ -2,12 +2,12 @@
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::orphan::ORPHANS_PER_BLOCK;
 use segno_format::{BLOCKS_PER_SEG, Ino};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use zerocopy::little_endian::U32;
 
 /// Blocks freed in one gate section, so that freeing a big file does not keep a checkpoint waiting.

@@ -7,12 +7,12 @@ use crate::memory::Memory;
 use crate::meta::Device;
 use crate::nat::{Nat, NatEntry};
 use crate::quota::Quota;
+use crate::sync::atomic::{AtomicU32, Ordering};
 use segno_format::inode::verify_checksum;
 use segno_format::node::{RawNode, RawNodeFooter};
 use segno_format::{Block, BlockAddr, Corrupt, Features, Ino, Nid, Structure};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 const SHARDS: usize = 16;
 /// Blocks read at a time when an inode is looked for: doubled, up to the larger number, while one read after the other

@@ -1,11 +1,11 @@
 //! One cached node block.
 use crate::lock::{ReadGuard, RwLock, WriteGuard, rank};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use segno_format::inode::RawInode;
 use segno_format::node::{NodeKind, RawNode, RawNodeFooter, kind_of_offset};
 use segno_format::sit::LogType;
 use segno_format::{Block, Ino, Nid};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A node block in memory. The bytes are shared with a write in flight; a change then continues on a copy.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 use super::NodeFrame;
 use crate::error::Result;
 use crate::gate::Op;
+use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use segno_format::inode::seal_checksum;
 use segno_format::node::RawNode;
@@ -9,7 +10,6 @@ use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
 use segno_format::{Block, BlockAddr};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use zerocopy::little_endian::{U32, U64};
 
 /// Marks that roll-forward recovery looks for.

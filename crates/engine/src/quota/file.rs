@@ -2,13 +2,13 @@
 use super::QuotaFile;
 use crate::error::{Error, Result};
 use crate::gate::Op;
+use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::inode::RawInode;
 use segno_format::quota::QuotaTable;
 use segno_format::{BLOCK_SIZE, Block, Corrupt, Ino, Structure};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use zerocopy::little_endian::U64;
 
 impl Volume {

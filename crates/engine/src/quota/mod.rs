@@ -7,11 +7,11 @@ mod file;
 
 use crate::lock::{Mutex, rank};
 use crate::node::NodeFrame;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use segno_format::inode::RawInode;
 use segno_format::quota::{QUOTA_KINDS, QuotaTable};
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Block, Features, Ino};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// End of `i_projid` in the extra attributes.
 const PROJID_END: u16 = 8;

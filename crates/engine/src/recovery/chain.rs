@@ -1,5 +1,6 @@
 //! Reading the roll-forward chain: the warm nodes written since the checkpoint, each naming the place of the next.
 use crate::error::Result;
+use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::inode::{Inline, RawInode, verify_checksum};
@@ -7,7 +8,6 @@ use segno_format::node::{RawNode, RawNodeFooter, XATTR_NODE_OFFSET};
 use segno_format::sit::LogType;
 use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Corrupt, Ino, Nid, Structure};
 use std::collections::HashSet;
-use std::sync::atomic::Ordering;
 
 /// A node of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

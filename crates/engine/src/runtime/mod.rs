@@ -12,9 +12,9 @@ pub(crate) use signal::Signal;
 
 use crate::checkpoint::Reason;
 use crate::error::Result;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::volume::Volume;
 use segno_format::BLOCKS_PER_SEG;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Cleaning while idle is worth it while less than this part of the unused space is in free segments, as in F2FS.
 const FREE_PERCENT: u64 = 40;

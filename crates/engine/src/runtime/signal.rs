@@ -1,5 +1,5 @@
 //! What the background thread sleeps on.
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 /// Why it woke up.

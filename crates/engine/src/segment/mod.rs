@@ -20,12 +20,12 @@ use crate::error::Result;
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
 use crate::options::AllocMode;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{Block, BlockAddr, Geometry, SegNo};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// See the module.

@@ -18,11 +18,11 @@ use crate::quota::Quota;
 use crate::runtime::{Activity, Signal};
 use crate::segment::Segments;
 use crate::stat::Stats;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::types::{StatFs, Time};
 use segno_format::superblock::Superblock;
 use segno_format::{Features, Geometry, Ino};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A mounted volume. Every method may be called from any thread.
 pub struct Volume {

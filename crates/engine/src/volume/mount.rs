@@ -15,11 +15,11 @@ use crate::quota::Quota;
 use crate::runtime::{Activity, Signal};
 use crate::segment::{Loaded, Segments};
 use crate::stat::Stats;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use segno_device::BlockDevice;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, Corrupt, Features, Nid, Structure};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Features whose volumes can be read and written.
 const WRITABLE: Features = Features::ATOMIC_WRITE
