@@ -1,0 +1,55 @@
+//! Where a journal lives: consecutive blocks of some device, or a device of its own.
+use crate::error::{Error, Result};
+use segno_device::BlockDevice;
+use segno_format::Block;
+use std::sync::Arc;
+
+/// Consecutive blocks of a device, counted from 0.
+#[derive(Clone)]
+pub struct Area {
+    dev: Arc<dyn BlockDevice>,
+    start: u64,
+    blocks: u64,
+}
+
+impl Area {
+    /// A whole device or side file.
+    #[must_use]
+    pub fn whole(dev: Arc<dyn BlockDevice>) -> Self {
+        let blocks = dev.block_count();
+        Self { dev, start: 0, blocks }
+    }
+
+    /// The gap between the end of a volume of `volume_blocks` and the end of its device; `None` if there is none.
+    /// Neither Linux nor f2fs-tools look at it. It begins at a multiple of 2 MiB.
+    #[must_use]
+    pub fn tail(dev: Arc<dyn BlockDevice>, volume_blocks: u64) -> Option<Self> {
+        let start = volume_blocks.checked_next_multiple_of(segno_format::BLOCKS_PER_SEG.into())?;
+        let blocks = dev.block_count().checked_sub(start).filter(|&n| n > 0)?;
+        Some(Self { dev, start, blocks })
+    }
+
+    /// Number of blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    pub(crate) fn read(&self, at: u64, into: &mut [Block]) -> Result<()> {
+        self.dev.read(self.start + at, into).map_err(|source| Error::Io { op: "read", at, source })
+    }
+
+    pub(crate) fn write(&self, at: u64, blocks: &[&Block]) -> Result<()> {
+        self.dev.write(self.start + at, blocks).map_err(|source| Error::Io { op: "write", at, source })
+    }
+
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.dev.flush().map_err(|source| Error::Io { op: "flush", at: 0, source })
+    }
+}
+
+impl std::fmt::Debug for Area {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Area({} blocks from {})", self.blocks, self.start)
+    }
+}

@@ -1,0 +1,45 @@
+//! Reading numbers off the front of bytes.
+
+/// Bytes not yet read.
+pub struct Bytes<'a>(pub &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8], &'static str> {
+        let (head, tail) = self.0.split_at_checked(n).ok_or("bytes are cut off")?;
+        self.0 = tail;
+        Ok(head)
+    }
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], &'static str> {
+        let (head, tail) = self.0.split_first_chunk::<N>().ok_or("bytes are cut off")?;
+        self.0 = tail;
+        Ok(*head)
+    }
+    pub fn u8(&mut self) -> Result<u8, &'static str> {
+        self.array::<1>().map(u8::from_le_bytes)
+    }
+    pub fn u16(&mut self) -> Result<u16, &'static str> {
+        self.array().map(u16::from_le_bytes)
+    }
+    pub fn u32(&mut self) -> Result<u32, &'static str> {
+        self.array().map(u32::from_le_bytes)
+    }
+    pub fn u64(&mut self) -> Result<u64, &'static str> {
+        self.array().map(u64::from_le_bytes)
+    }
+    /// Unsigned LEB128; only the shortest form, so that a value has one encoding.
+    pub fn varint(&mut self) -> Result<u64, &'static str> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let part = u64::from(byte & 0x7f);
+            if part << shift >> shift != part || (byte == 0 && shift > 0) {
+                break;
+            }
+            value |= part << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err("number is malformed")
+    }
+}

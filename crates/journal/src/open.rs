@@ -1,0 +1,322 @@
+//! Opening a journal after a mount or a crash: what of it counts.
+use crate::area::Area;
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
+use crate::group::{Group, Kind};
+use crate::header::PayloadKind;
+use crate::journal::{Journal, Live, read_superblock};
+use crate::record::Record;
+use crate::ring::{Ring, Window};
+use crate::superblock::{Anchor, Canary, Checkpoint, JournalSuperblock, Tail};
+use segno_device::BlockDevice;
+use segno_format::{Block, BlockAddr};
+use std::collections::VecDeque;
+
+/// What a journal is to a volume.
+#[derive(Debug)]
+pub enum Opened {
+    /// It belongs to the checkpoint; there may be something to replay.
+    Usable(Replay),
+    /// It has no effect: [`Journal::create`] a new one in its place.
+    Stale(Stale),
+}
+
+/// Why a journal has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stale {
+    #[error("it belongs to another volume")]
+    OtherVolume,
+    #[error("its area is smaller than it was")]
+    Truncated,
+    /// Normal: somebody else mounted the volume after a clean unmount.
+    #[error("it was empty, and the volume has been used without it since")]
+    Unused,
+    #[error("the volume was checkpointed without it (its checkpoint {journal}, the volume's {volume})")]
+    OtherCheckpoint { journal: u64, volume: u64 },
+    #[error(
+        "the volume's newest checkpoint is unreadable, and what followed the one before is no longer in the journal"
+    )]
+    Reclaimed,
+    #[error("block {0} was written without it: the volume was mounted elsewhere since the crash")]
+    ForeignWrite(BlockAddr),
+}
+
+/// A group that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    pub seq: u64,
+    pub kind: Kind,
+    pub epoch: u64,
+    /// Highest epoch of a section.
+    pub last_epoch: u64,
+    /// Bytes in the log.
+    pub bytes: u64,
+    index: u64,
+}
+
+/// A journal that belongs to the volume's checkpoint. Reading it changes nothing.
+#[derive(Debug)]
+pub struct Replay {
+    ring: Ring,
+    superblock: JournalSuperblock,
+    anchor: Anchor,
+    accepted: Vec<Accepted>,
+    /// Everything from the tail that stays in the ring.
+    live: VecDeque<Live>,
+    head: Tail,
+    /// Why the log ends where it does.
+    end: &'static str,
+}
+
+/// A group of the chain.
+struct Found {
+    live: Live,
+    kind: PayloadKind,
+    more: bool,
+    epoch: u64,
+    last_epoch: u64,
+    durable_seq: u64,
+    mount: u32,
+    sum: u32,
+}
+
+struct Scan {
+    chain: Vec<Found>,
+    intents: Vec<Anchor>,
+    end: &'static str,
+}
+
+impl Journal {
+    /// Reads the journal in `area` for the volume whose checkpoint in force is `cp` and whose blocks are `data`.
+    /// Nothing is written.
+    pub fn open(area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<Opened> {
+        let mut superblock = read_superblock(&area)?;
+        if superblock.volume != cp.volume {
+            return Ok(Opened::Stale(Stale::OtherVolume));
+        }
+        if superblock.blocks > area.blocks().saturating_sub(crate::ring::SUPERBLOCKS) {
+            return Ok(Opened::Stale(Stale::Truncated));
+        }
+        let ring = Ring { seed: superblock.seed(), blocks: superblock.blocks, area };
+        if superblock.tail.index >= ring.blocks || ring.blocks < crate::ring::MIN_RING {
+            return Err(Error::Absent { why: "its tail lies outside" });
+        }
+        let mut scan = scan(&ring, superblock.tail)?;
+        let own = superblock.anchor.is(cp).then(|| superblock.anchor.clone());
+        let Some(anchor) = scan.intents.iter().rev().find(|a| a.is(cp)).cloned().or(own) else {
+            let journal = superblock.anchor.cp.version;
+            return Ok(Opened::Stale(match superblock.clean {
+                true => Stale::Unused,
+                false => Stale::OtherCheckpoint { journal, volume: cp.version },
+            }));
+        };
+        if superblock.tail.seq > anchor.first_seq {
+            return Ok(Opened::Stale(Stale::Reclaimed));
+        }
+        if let Some(addr) = foreign_write(&anchor.cp.canaries, data)? {
+            return Ok(Opened::Stale(Stale::ForeignWrite(addr)));
+        }
+        drop_unfinished(&mut scan);
+        check_data(&ring, &mut scan, &anchor, data)?;
+        let mount = scan.chain.iter().map(|f| f.mount).fold(superblock.mount, u32::max);
+        superblock.mount = mount;
+        let accepted = accepted(&scan, &anchor);
+        let head = scan.chain.last().map_or(superblock.tail, |f| Tail {
+            index: ring.after(f.live.index, f.live.blocks),
+            seq: f.live.seq + 1,
+            prev_crc: f.sum,
+        });
+        let live = scan.chain.iter().map(|f| f.live).collect();
+        Ok(Opened::Usable(Replay { ring, superblock, anchor, accepted, live, head, end: scan.end }))
+    }
+}
+
+impl Replay {
+    /// The groups that count, in replay order.
+    #[must_use]
+    pub fn accepted(&self) -> &[Accepted] {
+        &self.accepted
+    }
+
+    /// Everything of epochs up to this one is in the checkpoint.
+    #[must_use]
+    pub fn boundary(&self) -> u64 {
+        self.anchor.cp.boundary
+    }
+
+    /// Highest epoch that counts, or the boundary: the boundary of the checkpoint that ends recovery.
+    #[must_use]
+    pub fn last_epoch(&self) -> u64 {
+        self.accepted.iter().map(|a| a.last_epoch).fold(self.boundary(), u64::max)
+    }
+
+    /// Why the log ends where it does.
+    #[must_use]
+    pub fn end(&self) -> &'static str {
+        self.end
+    }
+
+    /// Bytes of the ring, and of what is in use of it.
+    #[must_use]
+    pub fn size(&self) -> (u64, u64) {
+        let used: u64 = self.live.iter().map(|l| l.blocks).sum();
+        let bytes = segno_format::BLOCK_SIZE as u64;
+        (self.ring.blocks * bytes, used * bytes)
+    }
+
+    /// The content of a group, without the sections that the checkpoint has.
+    pub fn group(&self, which: &Accepted) -> Result<Group> {
+        self.read(&mut Window::default(), which)
+    }
+
+    /// All groups in replay order.
+    pub fn groups(&self) -> impl Iterator<Item = Result<Group>> + '_ {
+        let mut window = Window::default();
+        self.accepted.iter().map(move |a| self.read(&mut window, a))
+    }
+
+    /// The journal, to go on with. It stays as it is until a checkpoint was announced, durable, and
+    /// [reclaimed](Journal::reclaim).
+    pub fn into_journal(self) -> Result<Journal> {
+        let mut superblock = self.superblock;
+        superblock.last_epoch =
+            self.accepted.iter().map(|a| a.last_epoch).fold(superblock.last_epoch, u64::max);
+        Journal::start(self.ring.area, superblock, self.head, self.live)
+    }
+
+    fn read(&self, window: &mut Window, which: &Accepted) -> Result<Group> {
+        let mut group = parse(&self.ring, window, which)?;
+        group.sections.retain(|s| s.epoch > self.boundary());
+        Ok(group)
+    }
+}
+
+/// Follows the chain from the tail to its end.
+fn scan(ring: &Ring, tail: Tail) -> Result<Scan> {
+    let mut window = Window::default();
+    let (mut at, mut left) = (tail, ring.blocks);
+    let mut out = Scan { chain: Vec::new(), intents: Vec::new(), end: "" };
+    out.end = loop {
+        if left == 0 {
+            break "the ring is full";
+        }
+        let loaded = match ring.load(&mut window, at.index)? {
+            Ok(loaded) => loaded,
+            Err(why) => break why,
+        };
+        let h = loaded.header;
+        if h.seq != at.seq || h.prev_crc != at.prev_crc {
+            break "a group of another time";
+        }
+        let blocks = u64::from(h.blocks);
+        if blocks > left {
+            break "a group over the tail";
+        }
+        left -= blocks;
+        if h.kind == PayloadKind::CpIntent {
+            let why = |why| Error::Corrupt { seq: h.seq, at: at.index, why };
+            out.intents.push(Anchor::decode(&mut Bytes(&loaded.payload)).map_err(why)?);
+        }
+        let last_epoch = (h.kind != PayloadKind::CpIntent).then_some(h.last_epoch);
+        let live = Live { seq: h.seq, index: at.index, blocks, prev_crc: h.prev_crc, last_epoch };
+        let sum = loaded.sum;
+        out.chain.push(Found {
+            live,
+            kind: h.kind,
+            more: h.more,
+            epoch: h.epoch,
+            last_epoch: h.last_epoch,
+            durable_seq: h.durable_seq,
+            mount: h.mount,
+            sum,
+        });
+        at = Tail { index: ring.after(at.index, blocks), seq: at.seq + 1, prev_crc: sum };
+    };
+    Ok(out)
+}
+
+/// The first canary that has changed.
+fn foreign_write(canaries: &[Canary], data: &dyn BlockDevice) -> Result<Option<BlockAddr>> {
+    for canary in canaries {
+        let now = Canary::of(data, canary.addr).map_err(|source| Error::Io {
+            op: "read of a canary",
+            at: canary.addr.0.into(),
+            source,
+        })?;
+        if now != *canary {
+            return Ok(Some(canary.addr));
+        }
+    }
+    Ok(None)
+}
+
+/// Takes groups off the end whose last part is missing.
+fn drop_unfinished(scan: &mut Scan) {
+    while scan.chain.pop_if(|f| f.more).is_some() {
+        scan.end = "an epoch without its last part";
+    }
+}
+
+/// Cuts the chain at the first group that maps a block whose content did not arrive. Groups known to be durable are not
+/// looked at: their data is as durable.
+fn check_data(ring: &Ring, scan: &mut Scan, anchor: &Anchor, data: &dyn BlockDevice) -> Result<()> {
+    let durable = scan.chain.iter().map(|f| f.durable_seq).max().unwrap_or(0);
+    let mut window = Window::default();
+    let mut cut = None;
+    for a in accepted(scan, anchor).iter().filter(|a| a.seq > durable) {
+        let group = parse(ring, &mut window, a)?;
+        let mut maps =
+            group.sections.iter().filter(|s| s.epoch > anchor.cp.boundary).flat_map(|s| &s.records);
+        if !maps.try_fold(true, |fine, record| Ok::<_, Error>(fine && arrived(record, data)?))? {
+            cut = Some(a.seq);
+            break;
+        }
+    }
+    if let Some(seq) = cut {
+        scan.chain.retain(|f| f.live.seq < seq);
+        scan.end = "data that did not arrive";
+        drop_unfinished(scan);
+    }
+    Ok(())
+}
+
+fn arrived(record: &Record, data: &dyn BlockDevice) -> Result<bool> {
+    let Record::Map(map) = record else { return Ok(true) };
+    let mut crcs = map.crcs.iter();
+    let mut one = [Block::zeroed()];
+    for run in &map.runs {
+        for i in 0..run.count {
+            let Some(&crc) = crcs.next() else { return Ok(true) };
+            let at = u64::from(run.addr.offset(i).0);
+            data.read(at, &mut one).map_err(|source| Error::Io { op: "read of data", at, source })?;
+            if one.iter().any(|b| crate::data_crc(b) != crc) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn accepted(scan: &Scan, anchor: &Anchor) -> Vec<Accepted> {
+    let counts = |f: &&Found| f.live.seq >= anchor.first_seq && f.last_epoch > anchor.cp.boundary;
+    let one = |f: &Found| {
+        let kind = match f.kind {
+            PayloadKind::Epoch => Kind::Epoch,
+            PayloadKind::Fsync => Kind::Fsync,
+            PayloadKind::CpIntent => return None,
+        };
+        let bytes = f.live.blocks * segno_format::BLOCK_SIZE as u64;
+        let (epoch, last_epoch) = (f.epoch, f.last_epoch);
+        Some(Accepted { seq: f.live.seq, kind, epoch, last_epoch, bytes, index: f.live.index })
+    };
+    scan.chain.iter().filter(counts).filter_map(one).collect()
+}
+
+fn parse(ring: &Ring, window: &mut Window, which: &Accepted) -> Result<Group> {
+    let corrupt = |why| Error::Corrupt { seq: which.seq, at: which.index, why };
+    let loaded = ring.load(window, which.index)?.map_err(corrupt)?;
+    if loaded.header.seq != which.seq {
+        return Err(corrupt("it changed while it was read"));
+    }
+    Group::parse(which.kind, which.epoch, &loaded.payload).map_err(corrupt)
+}

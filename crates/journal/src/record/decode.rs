@@ -1,0 +1,189 @@
+//! Bytes to records. Total: any bytes give records or a reason, and no more memory than a few times their length.
+use super::encode::{MAX_CRCS, MAX_RUNS, code, flag};
+use super::{Attr, InodeNew, Map, Name, Record, Run, Time};
+use crate::bytes::Bytes;
+use segno_format::{BlockAddr, Ino, NAME_MAX};
+
+/// Why bytes are no record.
+pub type Bad = &'static str;
+
+impl Record {
+    /// Takes one record off the front of `bytes`.
+    pub fn decode(bytes: &mut &[u8]) -> Result<Self, Bad> {
+        let header = bytes.first_chunk::<4>().ok_or("record header is cut off")?;
+        let [code, flags, low, high] = *header;
+        let len = usize::from(u16::from_le_bytes([low, high])) * 4;
+        let record =
+            bytes.get(4..len).ok_or("record is longer than its section, or shorter than its header")?;
+        *bytes = bytes.get(len..).unwrap_or_default();
+        let mut body = Bytes(record);
+        let decoded = parse(code, flags, &mut body)?;
+        let rest = body.0;
+        if rest.len() >= 4 || rest.iter().any(|&b| b != 0) {
+            Err("bytes behind a record's body")
+        } else {
+            Ok(decoded)
+        }
+    }
+}
+
+fn parse(kind: u8, flags: u8, b: &mut Bytes<'_>) -> Result<Record, Bad> {
+    let known = match kind {
+        code::INODE_NEW => flag::TMPFILE | flag::PROJID | flag::RDEV,
+        code::DENTRY_ADD | code::DENTRY_SET => flag::HASH | flag::PRIMARY,
+        code::DENTRY_DEL => flag::HASH,
+        code::MAP => flag::CRCS | flag::MOVED,
+        _ => 0,
+    };
+    if flags & !known != 0 {
+        return Err("unknown flag of a record");
+    }
+    Ok(match kind {
+        code::INODE_NEW => Record::InodeNew(inode_new(flags, b)?),
+        code::ATTR => Record::Attr(attr(b)?),
+        code::NLINK => Record::Nlink(b.u32()? as i32),
+        code::INODE_FREE => Record::InodeFree,
+        code::DENTRY_ADD => {
+            let (ino, file_type) = (b.ino()?, b.u8()?);
+            let (hash, name) = dentry(flags, b)?;
+            Record::DentryAdd { ino, file_type, hash, primary: flags & flag::PRIMARY != 0, name }
+        }
+        code::DENTRY_DEL => {
+            let ino = b.ino()?;
+            let (hash, name) = dentry(flags, b)?;
+            Record::DentryDel { ino, hash, name }
+        }
+        code::DENTRY_SET => {
+            let (old, new, file_type) = (b.ino()?, b.ino()?, b.u8()?);
+            let (hash, name) = dentry(flags, b)?;
+            Record::DentrySet { old, new, file_type, hash, primary: flags & flag::PRIMARY != 0, name }
+        }
+        code::DOTDOT => Record::DotDot { parent: b.ino()? },
+        code::DIR_TOUCH => Record::DirTouch(time(b)?),
+        code::MAP => Record::Map(map(flags, b)?),
+        code::RESERVE | code::UNMAP | code::COLLAPSE | code::INSERT => range(kind, b)?,
+        code::TRUNCATE => Record::Truncate { size: b.varint()? },
+        code::INLINE_DATA => Record::InlineData { offset: b.u16()?, bytes: counted(b)?.into() },
+        code::INLINE_OFF => Record::InlineOff,
+        code::XATTR_SET => Record::XattrSet { index: b.u8()?, name: name(b)?, value: counted(b)?.into() },
+        code::XATTR_DEL => Record::XattrDel { index: b.u8()?, name: name(b)? },
+        _ => return Err("unknown type of a record"),
+    })
+}
+
+fn range(kind: u8, b: &mut Bytes<'_>) -> Result<Record, Bad> {
+    let (page, count) = (b.varint()?, b.varint()?);
+    page.checked_add(count).ok_or("range of pages does not end")?;
+    Ok(match kind {
+        code::RESERVE => Record::Reserve { page, count },
+        code::UNMAP => Record::Unmap { page, count },
+        code::COLLAPSE => Record::Collapse { page, count },
+        _ => Record::Insert { page, count },
+    })
+}
+
+fn inode_new(flags: u8, b: &mut Bytes<'_>) -> Result<InodeNew, Bad> {
+    let (mode, inline, advise) = (b.u16()?, b.u8()?, b.u8()?);
+    let (uid, gid) = (b.varint_u32()?, b.varint_u32()?);
+    let (iflags, generation, pino) = (b.u32()?, b.u32()?, b.ino()?);
+    let (inline_xattr_size, time) = (b.u16()?, time(b)?);
+    let projid = if flags & flag::PROJID != 0 { b.u32()? } else { 0 };
+    let rdev = if flags & flag::RDEV != 0 { b.u32()? } else { 0 };
+    let tmpfile = flags & flag::TMPFILE != 0;
+    Ok(InodeNew {
+        mode,
+        inline,
+        advise,
+        uid,
+        gid,
+        projid,
+        flags: iflags,
+        generation,
+        pino,
+        rdev,
+        inline_xattr_size,
+        time,
+        tmpfile,
+    })
+}
+
+fn attr(b: &mut Bytes<'_>) -> Result<Attr, Bad> {
+    let mask = b.u16()?;
+    if mask >> 13 != 0 {
+        return Err("unknown field of an inode");
+    }
+    let has = |bit: u32| mask >> bit & 1 == 1;
+    Ok(Attr {
+        mode: has(0).then(|| b.u16()).transpose()?,
+        uid: has(1).then(|| b.u32()).transpose()?,
+        gid: has(2).then(|| b.u32()).transpose()?,
+        projid: has(3).then(|| b.u32()).transpose()?,
+        flags: has(4).then(|| b.u32()).transpose()?,
+        pino: has(5).then(|| b.ino()).transpose()?,
+        size: has(6).then(|| b.u64()).transpose()?,
+        atime: has(7).then(|| time(b)).transpose()?,
+        mtime: has(8).then(|| time(b)).transpose()?,
+        ctime: has(9).then(|| time(b)).transpose()?,
+        advise: has(10).then(|| b.u8()).transpose()?,
+        inline: has(11).then(|| b.u8()).transpose()?,
+        gc_failures: has(12).then(|| b.u16()).transpose()?,
+    })
+}
+
+fn map(flags: u8, b: &mut Bytes<'_>) -> Result<Map, Bad> {
+    let count = usize::try_from(b.varint()?).ok().filter(|n| (1..=MAX_RUNS).contains(n));
+    let count = count.ok_or("number of runs")?;
+    let (mut page, mut addr) = (0u64, 0u32);
+    let mut runs = Vec::with_capacity(count);
+    for _ in 0..count {
+        let start = page.checked_add(b.varint()?).ok_or("runs are not in ascending order")?;
+        let first = i64::from(addr).checked_add(unzigzag(b.varint()?)).and_then(|a| u32::try_from(a).ok());
+        let first = BlockAddr(first.ok_or("address of a run")?);
+        let n = b.varint_u32()?;
+        page = start.checked_add(n.into()).ok_or("run does not end")?;
+        addr = first.0.checked_add(n).ok_or("run does not end")?;
+        if n == 0 {
+            return Err("empty run");
+        }
+        runs.push(Run { page: start, addr: first, count: n });
+    }
+    let mut out = Map { runs, crcs: Vec::new(), moved: flags & flag::MOVED != 0 };
+    if flags & flag::CRCS != 0 {
+        let pages =
+            usize::try_from(out.pages()).ok().filter(|&n| n <= MAX_CRCS).ok_or("number of checksums")?;
+        out.crcs = (0..pages).map(|_| b.u32()).collect::<Result<_, Bad>>()?;
+    }
+    Ok(out)
+}
+
+fn dentry(flags: u8, b: &mut Bytes<'_>) -> Result<(Option<u32>, Name), Bad> {
+    let hash = (flags & flag::HASH != 0).then(|| b.u32()).transpose()?;
+    Ok((hash, name(b)?))
+}
+
+fn name(b: &mut Bytes<'_>) -> Result<Name, Bad> {
+    let bytes = counted(b)?;
+    if bytes.is_empty() || bytes.len() > NAME_MAX { Err("length of a name") } else { Ok(bytes.into()) }
+}
+
+fn counted<'a>(b: &mut Bytes<'a>) -> Result<&'a [u8], Bad> {
+    let len = usize::try_from(b.varint()?).map_err(|_| "length of bytes")?;
+    b.take(len)
+}
+
+fn time(b: &mut Bytes<'_>) -> Result<Time, Bad> {
+    Ok(Time { secs: b.u64()? as i64, nsec: b.u32()? })
+}
+
+fn unzigzag(v: u64) -> i64 {
+    (v >> 1) as i64 ^ -((v & 1) as i64)
+}
+
+impl Bytes<'_> {
+    fn ino(&mut self) -> Result<Ino, Bad> {
+        self.u32().map(segno_format::Nid)
+    }
+    fn varint_u32(&mut self) -> Result<u32, Bad> {
+        u32::try_from(self.varint()?).map_err(|_| "number is too large")
+    }
+}

@@ -1,0 +1,146 @@
+//! What an operation changed, in terms of names, links, maps and attributes: never of blocks of the tables, which replay
+//! derives.
+//!
+//! A record belongs to the inode of its [`Section`](crate::Section). An operation on several inodes puts a record into
+//! the section of each, all of one epoch; a group is accepted whole or not at all, and that makes the operation atomic.
+//! Records of one section are replayed in order.
+mod decode;
+mod encode;
+mod merge;
+#[cfg(test)]
+mod tests;
+
+use segno_format::{BlockAddr, Ino};
+
+/// A time as inodes hold it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    pub secs: i64,
+    pub nsec: u32,
+}
+
+/// A name as stored in directories: 1 to 255 bytes, encrypted if the directory is.
+pub type Name = Box<[u8]>;
+
+/// One change of one inode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The inode comes into being. Its name comes from the [`Record::DentryAdd`] in the directory.
+    InodeNew(InodeNew),
+    /// Fields get these values; later ones win.
+    Attr(Attr),
+    /// The link count changes. A delta, so that the parts of several operations commute.
+    Nlink(i32),
+    /// All blocks and nodes of the inode, and the inode, are freed.
+    InodeFree,
+    /// A name appears in this directory, which must not have it.
+    DentryAdd {
+        ino: Ino,
+        file_type: u8,
+        /// Where it cannot be computed from the name: encrypted and casefolded.
+        hash: Option<u32>,
+        /// The child's `i_pino` and `i_name` follow.
+        primary: bool,
+        name: Name,
+    },
+    /// A name of this directory goes; it must name `ino`.
+    DentryDel { ino: Ino, hash: Option<u32>, name: Name },
+    /// A name of this directory, which must name `old`, names `new`.
+    DentrySet {
+        old: Ino,
+        new: Ino,
+        file_type: u8,
+        hash: Option<u32>,
+        /// The child's `i_pino` and `i_name` follow.
+        primary: bool,
+        name: Name,
+    },
+    /// This directory's `..` names another parent.
+    DotDot { parent: Ino },
+    /// `mtime` and `ctime` become at least this.
+    DirTouch(Time),
+    /// Pages have their bytes at these addresses; what they had before is freed.
+    Map(Map),
+    /// Pages without a block get a reservation, which reads as zeros.
+    Reserve { page: u64, count: u64 },
+    /// Pages lose their blocks.
+    Unmap { page: u64, count: u64 },
+    /// The size; everything beyond it is unmapped. A partial last page comes as a [`Record::Map`] of its own.
+    Truncate { size: u64 },
+    /// `count` pages from `page` go, and what lies behind moves down.
+    Collapse { page: u64, count: u64 },
+    /// What lies at and behind `page` moves up by `count` pages.
+    Insert { page: u64, count: u64 },
+    /// Bytes of inline data, or of an inline symbolic link.
+    InlineData { offset: u16, bytes: Box<[u8]> },
+    /// The data is in blocks from here on; the first page comes as a [`Record::Map`], or is zero.
+    InlineOff,
+    /// An extended attribute gets a value, empty ones included.
+    XattrSet { index: u8, name: Name, value: Box<[u8]> },
+    /// An extended attribute goes.
+    XattrDel { index: u8, name: Name },
+}
+
+/// A new inode. All its times are `time`; `nlink` is 2 for a directory, 0 for `O_TMPFILE`, else 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InodeNew {
+    pub mode: u16,
+    /// `i_inline`.
+    pub inline: u8,
+    /// `i_advise`.
+    pub advise: u8,
+    pub uid: u32,
+    pub gid: u32,
+    pub projid: u32,
+    /// `i_flags`.
+    pub flags: u32,
+    pub generation: u32,
+    pub pino: Ino,
+    pub rdev: u32,
+    pub inline_xattr_size: u16,
+    pub time: Time,
+    /// Made without a name: no link.
+    pub tmpfile: bool,
+}
+
+/// Values of fields; `None` leaves one as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attr {
+    pub mode: Option<u16>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub projid: Option<u32>,
+    pub size: Option<u64>,
+    pub atime: Option<Time>,
+    pub mtime: Option<Time>,
+    pub ctime: Option<Time>,
+    /// `i_flags`.
+    pub flags: Option<u32>,
+    /// `i_advise`.
+    pub advise: Option<u8>,
+    /// `i_inline`.
+    pub inline: Option<u8>,
+    pub pino: Option<Ino>,
+    /// `i_gc_failures`, which pins a file.
+    pub gc_failures: Option<u16>,
+}
+
+/// Consecutive pages at consecutive addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub page: u64,
+    pub addr: BlockAddr,
+    pub count: u32,
+}
+
+/// Where pages are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    /// Runs in ascending order of pages.
+    pub runs: Vec<Run>,
+    /// Checksums of all blocks of all runs in order ([`crate::data_crc`]), or empty if the caller flushed the blocks
+    /// before it appended the group.
+    pub crcs: Vec<u32>,
+    /// Blocks that cleaning moved: the content is what it was.
+    pub moved: bool,
+}

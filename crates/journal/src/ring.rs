@@ -1,0 +1,133 @@
+//! The ring of blocks behind the two copies of the superblock.
+use crate::area::Area;
+use crate::error::Result;
+use crate::header::{HEADER, Header};
+use segno_codec::crc;
+use segno_format::{BLOCK_SIZE, Block};
+
+/// Blocks in front of the ring.
+pub(crate) const SUPERBLOCKS: u64 = 2;
+/// Smallest ring that is of any use.
+pub(crate) const MIN_RING: u64 = 8;
+/// Payload that makes a group full; a larger epoch becomes several.
+pub(crate) const GROUP_PAYLOAD: usize = (4 << 20) - HEADER;
+/// No group is longer: one record may lie across the limit above.
+pub(crate) const MAX_GROUP_BLOCKS: u64 = 1024 + 64;
+/// Blocks read at once while scanning.
+const WINDOW: u64 = 256;
+
+/// See the module. Indices count from the first block of the ring and are below `blocks`.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    pub area: Area,
+    pub blocks: u64,
+    /// What the checksums of groups start from.
+    pub seed: u32,
+}
+
+/// Blocks of the ring read ahead.
+#[derive(Default)]
+pub(crate) struct Window {
+    start: u64,
+    blocks: Vec<Block>,
+}
+
+impl Ring {
+    /// The index `n` blocks behind another.
+    pub fn after(&self, index: u64, n: u64) -> u64 {
+        (index + n) % self.blocks
+    }
+
+    /// Writes consecutive blocks, around the end if need be.
+    pub fn write(&self, index: u64, blocks: &[Block]) -> Result<()> {
+        let refs: Vec<&Block> = blocks.iter().collect();
+        let before_end = usize::try_from(self.blocks - index).unwrap_or(usize::MAX).min(refs.len());
+        let (first, second) = refs.split_at(before_end);
+        self.area.write(SUPERBLOCKS + index, first)?;
+        if second.is_empty() { Ok(()) } else { self.area.write(SUPERBLOCKS, second) }
+    }
+
+    /// Reads consecutive blocks, around the end if need be.
+    pub fn read(&self, window: &mut Window, index: u64, count: u64) -> Result<Vec<Block>> {
+        let mut out = Vec::new();
+        for i in 0..count {
+            out.push(self.read_one(window, self.after(index, i))?);
+        }
+        Ok(out)
+    }
+
+    fn read_one(&self, window: &mut Window, index: u64) -> Result<Block> {
+        let cached = |w: &Window| {
+            let at = index.checked_sub(w.start).and_then(|i| usize::try_from(i).ok())?;
+            w.blocks.get(at).cloned()
+        };
+        if let Some(block) = cached(window) {
+            return Ok(block);
+        }
+        window.start = index;
+        window.blocks.resize((self.blocks - index).min(WINDOW) as usize, Block::zeroed());
+        if let Err(e) = self.area.read(SUPERBLOCKS + index, &mut window.blocks) {
+            window.blocks.clear();
+            return Err(e);
+        }
+        Ok(cached(window).unwrap_or_else(Block::zeroed))
+    }
+
+    /// The blocks of a group, and the checksum of its header. `header` gets its lengths and its payload's checksum.
+    pub fn compose(&self, header: &mut Header, payload: &[u8]) -> (Vec<Block>, u32) {
+        let mut blocks = vec![Block::zeroed(); (HEADER + payload.len()).div_ceil(BLOCK_SIZE)];
+        let mut rest = payload;
+        for (i, block) in blocks.iter_mut().enumerate() {
+            let from = if i == 0 { HEADER } else { 0 };
+            let (now, later) = rest.split_at(rest.len().min(BLOCK_SIZE - from));
+            rest = later;
+            block.0.iter_mut().skip(from).zip(now).for_each(|(to, &byte)| *to = byte);
+        }
+        header.blocks = blocks.len() as u32;
+        header.payload_len = payload.len() as u32;
+        header.payload_crc = payload_crc(self.seed, &blocks);
+        let (bytes, sum) = header.encode(self.seed);
+        if let Some(first) = blocks.first_mut() {
+            first.0.iter_mut().zip(bytes).for_each(|(to, byte)| *to = byte);
+        }
+        (blocks, sum)
+    }
+
+    /// The group at an index, if a whole one is there: header, its checksum, payload.
+    pub fn load(&self, window: &mut Window, index: u64) -> Result<std::result::Result<Loaded, &'static str>> {
+        let first = self.read(window, index, 1)?;
+        let Some(bytes) = first.first() else { return Ok(Err("no group")) };
+        let (header, sum) = match Header::decode(&bytes.0, self.seed) {
+            Ok(found) => found,
+            Err(why) => return Ok(Err(why)),
+        };
+        let blocks = u64::from(header.blocks);
+        let needed = (HEADER + header.payload_len as usize).div_ceil(BLOCK_SIZE) as u64;
+        if blocks != needed || blocks > MAX_GROUP_BLOCKS.min(self.blocks) {
+            return Ok(Err("length of the group"));
+        }
+        let blocks = self.read(window, index, blocks)?;
+        if payload_crc(self.seed, &blocks) != header.payload_crc {
+            return Ok(Err("checksum of the payload"));
+        }
+        let payload =
+            blocks.iter().flat_map(|b| b.0).skip(HEADER).take(header.payload_len as usize).collect();
+        Ok(Ok(Loaded { header, sum, payload }))
+    }
+}
+
+/// A group that is whole.
+pub(crate) struct Loaded {
+    pub header: Header,
+    pub sum: u32,
+    pub payload: Vec<u8>,
+}
+
+/// Over everything behind the header, padding included, so that no bit of the group is free to change.
+fn payload_crc(seed: u32, blocks: &[Block]) -> u32 {
+    let mut sum = seed;
+    for (i, block) in blocks.iter().enumerate() {
+        sum = crc(sum, block.0.get(if i == 0 { HEADER } else { 0 }..).unwrap_or_default());
+    }
+    sum
+}

@@ -1,0 +1,179 @@
+//! The journal's superblock, and checkpoints as the journal knows them.
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
+use segno_codec::crc;
+use segno_device::BlockDevice;
+use segno_format::{BLOCK_SIZE, Block, BlockAddr};
+
+const MAGIC: &[u8; 8] = b"SEGNOJSB";
+pub(crate) const VERSION: u32 = 1;
+const CRC_AT: usize = BLOCK_SIZE - 4;
+/// One per log.
+const CANARIES: usize = 6;
+
+/// A checkpoint of a volume, told apart from every other: whoever writes another one changes version or checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The volume's uuid.
+    pub volume: [u8; 16],
+    /// `checkpoint_ver`.
+    pub version: u64,
+    /// Checksum of the pack's first block.
+    pub crc: u32,
+}
+
+/// A block that nobody writes who knows the journal: the position of a log at the checkpoint. Anybody else who mounts the
+/// volume begins to write there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Canary {
+    pub addr: BlockAddr,
+    pub crc: u32,
+}
+
+/// A checkpoint to come, or the one in force: everything of epochs up to `boundary` is in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpIntent {
+    pub version: u64,
+    pub crc: u32,
+    pub boundary: u64,
+    /// At most six.
+    pub canaries: Vec<Canary>,
+}
+
+/// An intent in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Anchor {
+    pub cp: CpIntent,
+    /// The first group that has anything behind the boundary; the log must reach back to it.
+    pub first_seq: u64,
+}
+
+impl Anchor {
+    pub fn is(&self, cp: &Checkpoint) -> bool {
+        self.cp.version == cp.version && self.cp.crc == cp.crc
+    }
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for v in [self.cp.version, self.cp.boundary, self.first_seq] {
+            out.extend(v.to_le_bytes());
+        }
+        out.extend(self.cp.crc.to_le_bytes());
+        let canaries = self.cp.canaries.iter().take(CANARIES);
+        out.extend((canaries.len() as u32).to_le_bytes());
+        for c in canaries {
+            out.extend(c.addr.0.to_le_bytes());
+            out.extend(c.crc.to_le_bytes());
+        }
+    }
+
+    pub fn decode(b: &mut Bytes<'_>) -> std::result::Result<Self, &'static str> {
+        let (version, boundary, first_seq) = (b.u64()?, b.u64()?, b.u64()?);
+        let (crc, count) = (b.u32()?, b.u32()?);
+        if count as usize > CANARIES {
+            return Err("number of canaries");
+        }
+        let canary = |b: &mut Bytes<'_>| Ok(Canary { addr: BlockAddr(b.u32()?), crc: b.u32()? });
+        let canaries = (0..count).map(|_| canary(b)).collect::<std::result::Result<_, &'static str>>()?;
+        Ok(Self { cp: CpIntent { version, crc, boundary, canaries }, first_seq })
+    }
+}
+
+impl Canary {
+    /// The block as it is now.
+    pub fn of(data: &dyn BlockDevice, addr: BlockAddr) -> std::io::Result<Self> {
+        let mut one = [Block::zeroed()];
+        data.read(addr.0.into(), &mut one)?;
+        let [block] = &one;
+        Ok(Self { addr, crc: crate::data_crc(block) })
+    }
+}
+
+/// Where the log begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// Block of the ring.
+    pub index: u64,
+    pub seq: u64,
+    /// What the group there has as `prev_crc`.
+    pub prev_crc: u32,
+}
+
+/// Two copies, written in turn, each only when the other is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct JournalSuperblock {
+    pub generation: u64,
+    pub volume: [u8; 16],
+    /// Random; every checksum of the journal depends on it, so no group of an older journal is ever taken for one of this.
+    pub journal: [u8; 16],
+    pub blocks: u64,
+    /// The volume was unmounted: nothing is to be replayed.
+    pub clean: bool,
+    pub mount: u32,
+    pub tail: Tail,
+    pub anchor: Anchor,
+    /// Epochs up to this one were used.
+    pub last_epoch: u64,
+}
+
+impl JournalSuperblock {
+    pub fn encode(&self) -> Block {
+        let mut out = Vec::with_capacity(256);
+        out.extend(MAGIC);
+        out.extend(VERSION.to_le_bytes());
+        out.extend(u32::from(self.clean).to_le_bytes());
+        out.extend(self.generation.to_le_bytes());
+        out.extend(self.volume);
+        out.extend(self.journal);
+        out.extend(self.blocks.to_le_bytes());
+        out.extend(self.tail.index.to_le_bytes());
+        out.extend(self.tail.seq.to_le_bytes());
+        out.extend(self.tail.prev_crc.to_le_bytes());
+        out.extend(self.mount.to_le_bytes());
+        out.extend(self.last_epoch.to_le_bytes());
+        self.anchor.encode(&mut out);
+        let mut block = Block::zeroed();
+        block.0.iter_mut().zip(out).for_each(|(to, from)| *to = from);
+        let sum = crc(u32::MAX, block.0.get(..CRC_AT).unwrap_or_default());
+        block.set_u32_at(CRC_AT, sum);
+        block
+    }
+
+    pub fn decode(block: &Block) -> Result<Self> {
+        let absent = |why| Error::Absent { why };
+        let mut b = Bytes(block.0.get(..CRC_AT).unwrap_or_default());
+        if b.take(8).map_err(absent)? != MAGIC {
+            return Err(absent("no magic"));
+        }
+        if crc(u32::MAX, block.0.get(..CRC_AT).unwrap_or_default()) != block.u32_at(CRC_AT) {
+            return Err(absent("checksum"));
+        }
+        let found = b.u32().map_err(absent)?;
+        if found != VERSION {
+            return Err(Error::Version { found, known: VERSION });
+        }
+        Self::fields(&mut b).map_err(absent)
+    }
+
+    fn fields(b: &mut Bytes<'_>) -> std::result::Result<Self, &'static str> {
+        let clean = match b.u32()? {
+            0 => false,
+            1 => true,
+            _ => return Err("flags"),
+        };
+        let uuid = |b: &mut Bytes<'_>| b.take(16).map(|u| u.first_chunk::<16>().copied().unwrap_or_default());
+        let generation = b.u64()?;
+        let (volume, journal) = (uuid(b)?, uuid(b)?);
+        let blocks = b.u64()?;
+        let (index, seq) = (b.u64()?, b.u64()?);
+        let (prev_crc, mount) = (b.u32()?, b.u32()?);
+        let tail = Tail { index, seq, prev_crc };
+        let last_epoch = b.u64()?;
+        let anchor = Anchor::decode(b)?;
+        Ok(Self { generation, volume, journal, blocks, clean, mount, tail, anchor, last_epoch })
+    }
+
+    /// What the checksums of groups start from.
+    pub fn seed(&self) -> u32 {
+        crc(u32::MAX, &self.journal)
+    }
+}
