@@ -183,7 +183,8 @@ impl Journal {
             state.durable_generation = generation;
             // A superblock is not written before the last one is durable, so this is the one in memory.
             let tail = state.superblock.tail.seq;
-            while let Some(gone) = state.live.pop_front_if(|l| l.seq < tail) {
+            while let Some(gone) = state.live.front().copied().filter(|l| l.seq < tail) {
+                state.live.pop_front();
                 state.used -= gone.blocks;
             }
         }

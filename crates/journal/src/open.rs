@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub enum Opened {
     /// It belongs to the checkpoint; there may be something to replay.
-    Usable(Replay),
+    Usable(Box<Replay>),
     /// It has no effect: [`Journal::create`] a new one in its place.
     Stale(Stale),
 }
@@ -127,7 +127,8 @@ impl Journal {
             prev_crc: f.sum,
         });
         let live = scan.chain.iter().map(|f| f.live).collect();
-        Ok(Opened::Usable(Replay { ring, superblock, anchor, accepted, live, head, end: scan.end }))
+        let end = scan.end;
+        Ok(Opened::Usable(Box::new(Replay { ring, superblock, anchor, accepted, live, head, end })))
     }
 }
 
