@@ -1,4 +1,7 @@
 //! Counters: what was written, how often, at whose cost. The inputs of write amplification.
+mod histogram;
+
+pub use histogram::{Histogram, Recorded};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Monotonic counters since mount, in blocks or events.

@@ -1,4 +1,5 @@
 //! One file a subcommand.
+mod bench;
 mod cat;
 mod check;
 mod extents;
@@ -41,6 +42,8 @@ pub enum Command {
     Extents(extents::Args),
     /// Show the counters of a mount
     Stats(stats::Args),
+    /// Run an experiment and report its figures
+    Bench(segno_bench::Args),
 }
 
 impl Command {
@@ -58,6 +61,7 @@ impl Command {
             Self::Put(args) => put::run(&args),
             Self::Extents(args) => extents::run(&args),
             Self::Stats(args) => stats::run(&args),
+            Self::Bench(args) => bench::run(&args),
         }
     }
 }

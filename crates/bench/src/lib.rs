@@ -1,0 +1,71 @@
+//! `segno bench`: experiments whose figures can be repeated.
+//!
+//! An experiment is a module with `Args` (which hold [`options::Common`]), `ROWS` (the JSON schema of its rows) and `run`,
+//! which returns a [`report::Report`]; [`Experiment`] lists them. This crate does the rest:
+//!
+//! * [`place`]: fresh volumes on a named image or device, on a scratch image, or in memory; [`raw`]: what the device does
+//!   by itself
+//! * [`sample`]: medians with spread, and contestants that take turns; [`Histogram`]: latencies; [`budget`]: `--quick`
+//! * [`progress`]: what a run is doing, on standard error
+//! * [`schema`]: no report leaves that breaks the schema of its envelope or of its rows
+//! * [`page`], [`folder`]: the HTML page, and the folder with everything that a reviewer needs
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+pub mod budget;
+pub mod device;
+pub mod folder;
+pub mod machine;
+pub mod options;
+pub mod page;
+pub mod place;
+pub mod progress;
+pub mod raw;
+pub mod report;
+pub mod sample;
+pub mod schema;
+
+pub use segno_engine::stat::{Histogram, Recorded};
+
+use anyhow::Result;
+use options::Common;
+use report::Report;
+use std::io::{Write, stdout};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Experiment {
+    /// What the device does without any file system
+    Device(device::Args),
+}
+
+impl Experiment {
+    /// Runs; gives the report, the schema of its rows, and where it is to go.
+    fn run(&self) -> Result<(Report, &'static str, &Common)> {
+        Ok(match self {
+            Self::Device(args) => (device::run(args)?, device::ROWS, &args.common),
+        })
+    }
+}
+
+/// Runs an experiment and delivers its report.
+pub fn run(args: &Args) -> Result<()> {
+    let (report, rows, common) = args.experiment.run()?;
+    let document = report.to_json(rows)?;
+    if let Some(dir) = &common.output {
+        folder::write(dir, &report, &document)?;
+        eprintln!("segno: the page is {}", dir.join("report.html").display());
+    }
+    let mut out = stdout().lock();
+    if common.json {
+        writeln!(out, "{document:#}")?;
+    } else {
+        write!(out, "{}", page::text(&report))?;
+    }
+    Ok(())
+}

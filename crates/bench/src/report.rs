@@ -1,0 +1,72 @@
+//! What an experiment found, in the form that scripts read.
+use crate::machine::Machine;
+use crate::page::Figure;
+use anyhow::{Result, ensure};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// One line of the results. Its fields are the experiment's own and are written down in its schema.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Row(pub Map<String, Value>);
+
+impl Row {
+    /// Takes the fields of any structure.
+    pub fn of(fields: &impl Serialize) -> Result<Self> {
+        match serde_json::to_value(fields)? {
+            Value::Object(fields) => Ok(Self(fields)),
+            other => anyhow::bail!("a row needs named fields, not {other}"),
+        }
+    }
+}
+
+/// Everything that one run of an experiment found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub experiment: String,
+    pub seed: u64,
+    /// What was run: sizes, counts, times, options.
+    pub config: Map<String, Value>,
+    pub machine: Machine,
+    pub results: Vec<Row>,
+    /// What a reader must know to judge the figures.
+    pub notes: Vec<String>,
+    /// Plots and tables of the page.
+    #[serde(skip)]
+    pub figures: Vec<Figure>,
+    /// What formatting reported, and the layout of the volume.
+    #[serde(skip)]
+    pub mkfs: String,
+}
+
+impl Report {
+    /// A report without results yet.
+    pub fn new(experiment: &str, seed: u64, config: &impl Serialize, machine: Machine) -> Result<Self> {
+        Ok(Self {
+            experiment: experiment.to_owned(),
+            seed,
+            config: Row::of(config)?.0,
+            machine,
+            results: Vec::new(),
+            notes: Vec::new(),
+            figures: Vec::new(),
+            mkfs: String::new(),
+        })
+    }
+
+    pub fn push(&mut self, row: &impl Serialize) -> Result<()> {
+        self.results.push(Row::of(row)?);
+        Ok(())
+    }
+
+    /// The JSON document, after it passed the schema of the envelope and that of the experiment's rows.
+    pub fn to_json(&self, rows: &str) -> Result<Value> {
+        let document = serde_json::to_value(self)?;
+        crate::schema::check(crate::schema::ENVELOPE, &document)?;
+        for row in &self.results {
+            crate::schema::check(rows, &Value::Object(row.0.clone()))?;
+        }
+        ensure!(!self.results.is_empty(), "the experiment {} gave no result", self.experiment);
+        Ok(document)
+    }
+}

@@ -1,0 +1,97 @@
+//! Repeated measurements: median and spread, and the order in which contestants take turns.
+use crate::budget::Budget;
+use anyhow::Result;
+use serde::Serialize;
+
+/// One figure measured several times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Sample {
+    pub median: f64,
+    pub min: f64,
+    pub max: f64,
+    pub n: usize,
+}
+
+impl Sample {
+    /// All zero if there are no values.
+    pub fn of(values: &[f64]) -> Self {
+        let mut v = values.to_vec();
+        v.sort_by(f64::total_cmp);
+        let n = v.len();
+        match (v.first(), v.get(n / 2), v.get(n.saturating_sub(1) / 2), v.last()) {
+            (Some(&min), Some(a), Some(b), Some(&max)) => Self { median: (a + b) / 2.0, min, max, n },
+            _ => Self::default(),
+        }
+    }
+
+    /// Half the range in percent of the median.
+    pub fn spread_percent(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.max - self.min) / 2.0 / self.median * 100.0 }
+    }
+}
+
+/// Runs each arm once a round, in turns, every other round in the opposite order, so that a machine that gets slower or
+/// faster meanwhile treats all alike. Stops early when the budget is used up, but never within the first round.
+/// Gives what each arm returned, round by round; all arms have the same number of rounds.
+pub fn alternate<A: Copy, T>(
+    arms: &[A],
+    rounds: usize,
+    budget: &Budget,
+    mut run: impl FnMut(A, usize) -> Result<T>,
+) -> Result<Vec<(A, Vec<T>)>> {
+    let mut all: Vec<(A, Vec<T>)> = arms.iter().map(|&a| (a, Vec::new())).collect();
+    for round in 0..rounds {
+        if round > 0 && !budget.has_time_for_another(round) {
+            break;
+        }
+        let mut order: Vec<&mut (A, Vec<T>)> = all.iter_mut().collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for (arm, found) in order {
+            found.push(run(*arm, round)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Median of the ratios within each round: what a change of the machine between rounds does not touch.
+pub fn ratio(ours: &[f64], theirs: &[f64]) -> Sample {
+    let ratios: Vec<f64> = ours.iter().zip(theirs).filter(|(_, b)| **b != 0.0).map(|(a, b)| a / b).collect();
+    Sample::of(&ratios)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn median_and_spread() {
+        let s = Sample::of(&[4.0, 1.0, 2.0, 3.0]);
+        assert_eq!((s.median, s.min, s.max, s.n), (2.5, 1.0, 4.0, 4));
+        assert_eq!(s.spread_percent(), 60.0);
+        assert_eq!(Sample::of(&[]), Sample::default());
+        assert_eq!(ratio(&[2.0, 9.0, 3.0], &[1.0, 3.0, 1.5]).median, 2.0);
+    }
+
+    #[test]
+    fn arms_take_turns_in_both_orders() {
+        let mut order = String::new();
+        let budget = Budget::unlimited();
+        let found = alternate(&['a', 'b'], 3, &budget, |arm, _| {
+            order.push(arm);
+            Ok(order.len())
+        })
+        .unwrap();
+        assert_eq!(order, "abbaab");
+        assert_eq!(found, [('a', vec![1, 4, 5]), ('b', vec![2, 3, 6])]);
+    }
+
+    #[test]
+    fn a_used_up_budget_ends_after_the_first_round() {
+        let budget = Budget::of(Duration::ZERO);
+        let found = alternate(&[1, 2], 5, &budget, |arm, _| Ok(arm)).unwrap();
+        assert_eq!(found, [(1, vec![1]), (2, vec![2])]);
+    }
+}
