@@ -11,6 +11,7 @@ pub mod compare;
 pub mod crash;
 pub mod fault;
 pub mod fs;
+pub mod hostile;
 pub mod model;
 pub mod mounted;
 pub mod op;

@@ -93,6 +93,24 @@ impl Volume {
         Ok(blocks.map(sort).collect())
     }
 
+    /// The first file block at or after `at` that is no hole; `end` if there is none.
+    pub(crate) fn next_mapped(&self, inode: &Arc<Inode>, mut at: u64, end: u64) -> Result<u64> {
+        while at < end {
+            at = match self.find_span(inode, at)? {
+                Place::Missing { next } => next,
+                Place::Span(span) => {
+                    let blocks = at..end.min(span.blocks.end);
+                    let addrs = self.slot_addrs(&span.frame, span.slots(&blocks))?;
+                    if let Some(i) = addrs.iter().position(|&a| a != BlockAddr::NULL) {
+                        return Ok(at + i as u64);
+                    }
+                    blocks.end
+                }
+            };
+        }
+        Ok(end)
+    }
+
     /// Where the file's blocks are, in file order. Dirty data is given its place first.
     pub fn extents(&self, ino: Ino) -> Result<Vec<Extent>> {
         let inode = self.inode(ino)?;

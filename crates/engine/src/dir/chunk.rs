@@ -28,6 +28,13 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
+    /// Where [`Volume::chunk_from`] goes on.
+    pub(super) fn next_block(&self) -> u64 {
+        match self.home {
+            Home::Inline => 1,
+            Home::Block(fblk) => fblk + 1,
+        }
+    }
     pub(super) fn area(&self) -> &[u8] {
         self.block.0.get(self.range.clone()).unwrap_or_default()
     }
@@ -86,6 +93,22 @@ impl Volume {
             range: 0..BLOCK_SIZE,
             dir: dir.ino,
         }))
+    }
+
+    /// The names at or after a file block, 0 for the inline area too; holes are passed over by whole nodes, as the size
+    /// may be any number on a damaged volume.
+    pub(super) fn chunk_from(&self, dir: &Arc<Inode>, from: u64) -> Result<Option<Chunk>> {
+        if is_inline(dir) {
+            return if from == 0 { self.inline_chunk(dir).map(Some) } else { Ok(None) };
+        }
+        let (mut at, end) = (from, block_count(dir));
+        while at < end {
+            if let Some(chunk) = self.block_chunk(dir, at)? {
+                return Ok(Some(chunk));
+            }
+            at = self.next_mapped(dir, at + 1, end)?;
+        }
+        Ok(None)
     }
 
     /// The names in a home; `None` for a hole.

@@ -145,9 +145,9 @@ impl Volume {
         if trusted || dir.hashes_checked.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let mut in_place = true;
-        for home in homes(dir) {
-            let Some(chunk) = self.chunk(dir, home)? else { continue };
+        let (mut in_place, mut from) = (true, 0);
+        while let Some(chunk) = self.chunk_from(dir, from)? {
+            from = chunk.next_block();
             let mut slot = 0;
             while let Some(entry) = chunk.next(slot)? {
                 if name.is(&entry) {
@@ -183,11 +183,11 @@ impl Volume {
 
     /// Whether nothing but `.` and `..` is in a directory. Those are in the first two slots.
     pub(crate) fn dir_is_empty(&self, dir: &Arc<Inode>) -> Result<bool> {
-        for home in homes(dir) {
-            let from = if matches!(home, Home::Inline | Home::Block(0)) { 2 } else { 0 };
-            if let Some(chunk) = self.chunk(dir, home)?
-                && !chunk.shape.is_empty_from(chunk.area(), from)
-            {
+        let mut from = 0;
+        while let Some(chunk) = self.chunk_from(dir, from)? {
+            from = chunk.next_block();
+            let first = if matches!(chunk.home, Home::Inline | Home::Block(0)) { 2 } else { 0 };
+            if !chunk.shape.is_empty_from(chunk.area(), first) {
                 return Ok(false);
             }
         }
@@ -207,11 +207,4 @@ impl Volume {
             ))),
         }
     }
-}
-
-/// Every place where the directory may have names.
-fn homes(dir: &Inode) -> impl Iterator<Item = Home> + use<> {
-    let inline = is_inline(dir);
-    let blocks = if inline { 0 } else { block_count(dir) };
-    inline.then_some(Home::Inline).into_iter().chain((0..blocks).map(Home::Block))
 }

@@ -1,5 +1,5 @@
 //! Listing.
-use super::chunk::{Chunk, Home, block_count, is_inline};
+use super::chunk::{Chunk, Home};
 use super::name::is_dots;
 use super::nokey;
 use crate::error::{Error, Result};
@@ -39,17 +39,11 @@ impl Volume {
         if dir.is_gone() || dir.get(|i| i.i_links.get()) == 0 {
             return Err(Error::NotFound);
         }
-        if is_inline(dir) {
-            return if *pos < SLOTS { self.inline_chunk(dir).map(Some) } else { Ok(None) };
+        let Some(chunk) = self.chunk_from(dir, *pos / SLOTS)? else { return Ok(None) };
+        if let Home::Block(fblk) = chunk.home {
+            *pos = (*pos).max(fblk * SLOTS);
         }
-        let blocks = block_count(dir);
-        while *pos / SLOTS < blocks {
-            if let Some(chunk) = self.block_chunk(dir, *pos / SLOTS)? {
-                return Ok(Some(chunk));
-            }
-            *pos = (*pos / SLOTS + 1) * SLOTS;
-        }
-        Ok(None)
+        Ok(Some(chunk))
     }
 
     /// Gives the names of one block to `each`; false if it wants no more. Otherwise the position is behind the block.

@@ -1,5 +1,5 @@
 //! Damaged directories give errors that name the place, never a panic.
-use super::edit::edit_entry;
+use super::edit::{edit_entry, edit_inode};
 use super::*;
 use segno_format::dentry::FileType;
 
@@ -63,4 +63,24 @@ fn parents_that_form_a_loop_are_reported() {
     let v = Volume::mount(dev, opts).unwrap();
     let moved = v.rename(ROOT, b"c", b, b"c", RenameMode::Replace, Owner::default());
     assert_eq!(errno(moved), 117);
+}
+
+/// A size that says nothing about the blocks there are: found by damaged images, which listed holes one by one.
+#[test]
+fn a_directory_of_any_size_is_listed_by_its_blocks() {
+    let opts = MountOptions { inline_dentry: false, ..quiet() };
+    let rig = Rig::with(128, Features::empty(), opts.clone());
+    let d = rig.dir(ROOT, "d");
+    let dev = rig.dev.clone();
+    rig.finish();
+    edit_inode(&dev, d, |i| i.i_size = u64::MAX.into());
+    let v = Volume::mount(dev, opts).unwrap();
+    let mut names = 0;
+    v.readdir(d, 0, &mut |_| {
+        names += 1;
+        true
+    })
+    .unwrap();
+    assert_eq!(names, 2);
+    v.rmdir(ROOT, b"d").unwrap();
 }

@@ -1,0 +1,145 @@
+//! Damaged volumes: whatever the bytes say, the checker ends, and the engine gives an error or an answer.
+//!
+//! [`run`] takes volumes with one of everything, changes a few fields of structures it finds by decoding them, makes
+//! the checksums right again half of the time, and runs the checker and a session of the engine on the result. A
+//! violation is a panic, a device access without end, a write outside the device, more than 1 GiB of memory, or damage
+//! reported on a volume in which the checker found nothing.
+mod base;
+#[cfg(test)]
+mod corpus;
+mod decode;
+mod draw;
+mod edit;
+mod fields;
+mod guard;
+mod trial;
+mod watch;
+
+pub use edit::{Edit, Image, Place, Value};
+pub use trial::Outcome;
+
+use crate::quiet::caught;
+use serde::Serialize;
+use std::ops::Range;
+
+/// What was tried and found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostileCounts {
+    pub images: u64,
+    /// Images in which the checker found nothing.
+    pub clean: u64,
+    /// Images that could be mounted, and unmounted after changes.
+    pub mounted: u64,
+    pub unmounted: u64,
+    pub violations: u64,
+}
+
+impl HostileCounts {
+    pub fn add(&mut self, other: &Self) {
+        self.images += other.images;
+        self.clean += other.clean;
+        self.mounted += other.mounted;
+        self.unmounted += other.unmounted;
+        self.violations += other.violations;
+    }
+}
+
+/// An image that broke a rule.
+#[derive(Clone, Debug)]
+pub struct HostileFinding {
+    /// With the seed, repeats it.
+    pub number: u64,
+    pub what: String,
+    /// As few changes as still do.
+    pub image: Image,
+}
+
+/// Runs images by number. Each is a function of seed and number alone.
+pub fn run(seed: u64, numbers: Range<u64>) -> Result<(HostileCounts, Vec<HostileFinding>), String> {
+    let bases = base::bases()?;
+    let (mut counts, mut findings) = (HostileCounts::default(), Vec::new());
+    for number in numbers {
+        let image = draw::image(bases, seed, number).ok_or("no volumes")?;
+        counts.images += 1;
+        match run_image(&image) {
+            Ok(outcome) => {
+                counts.clean += u64::from(outcome.clean);
+                counts.mounted += u64::from(outcome.mounted);
+                counts.unmounted += u64::from(outcome.unmounted);
+            }
+            Err(what) => {
+                counts.violations += 1;
+                findings.push(HostileFinding { number, what, image: shrink(image) });
+            }
+        }
+    }
+    Ok((counts, findings))
+}
+
+/// Runs one image; an error is a violation.
+pub fn run_image(image: &Image) -> Result<Outcome, String> {
+    let base = base::bases()?.iter().find(|b| b.name == image.base);
+    let base = base.ok_or_else(|| format!("no base volume {}", image.base))?;
+    watch::watched(image, || caught(|| trial::run(base, image)))
+}
+
+/// Drops changes as long as it is still a violation.
+fn shrink(mut image: Image) -> Image {
+    let mut at = 0;
+    while at < image.edits.len() {
+        let mut less = image.clone();
+        less.edits.remove(at);
+        if run_image(&less).is_err() {
+            image = less;
+        } else {
+            at += 1;
+        }
+    }
+    image
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sound_volumes_pass() {
+        for base in base::bases().unwrap() {
+            for session in 0..40 {
+                let image = Image { base: base.name.into(), edits: Vec::new(), sealed: false, session };
+                let outcome = run_image(&image).unwrap_or_else(|e| panic!("{image}{e}"));
+                assert!(outcome.clean && outcome.mounted && outcome.unmounted, "{image}{outcome:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_structure_has_fields() {
+        for base in base::bases().unwrap() {
+            let groups = &base.layout.groups;
+            assert!(groups.len() >= 10, "{}: {} groups", base.name, groups.len());
+            let chain = base.layout.places().filter(|p| matches!(p, Place::Chain(_))).count();
+            assert_eq!(chain > 4, base.name != "joined", "{}: a chain of {chain}", base.name);
+            assert!(base.layout.places().any(|p| matches!(p, Place::Orphans(_))) || base.name == "joined");
+        }
+    }
+
+    #[test]
+    fn drawn_images() {
+        let (counts, findings) = run(1, 0..1500).unwrap();
+        for f in &findings {
+            println!("number {}: {}\n{}", f.number, f.what, f.image);
+        }
+        assert_eq!(counts.violations, 0);
+        assert!(counts.mounted > 300 && counts.clean > 20 && counts.unmounted > 100, "{counts:?}");
+    }
+
+    #[test]
+    fn saved_images() {
+        let saved = corpus::load().unwrap();
+        assert!(!saved.is_empty());
+        for (name, image) in saved {
+            run_image(&image).unwrap_or_else(|e| panic!("{name}: {e}\n{image}"));
+        }
+    }
+}
