@@ -1,5 +1,6 @@
-//! Runs damaged volumes and prints what was tried: `hostile [SEED [FROM [TO]]]`. Exits with 1 if a rule was broken.
-use segno_sim::hostile::{HostileCounts, run};
+//! Runs damaged volumes and prints what was tried: `hostile [SEED [FROM [TO]]]`. Exits with 1 if a rule was broken. A
+//! single image is printed first.
+use segno_sim::hostile::{HostileCounts, image, run};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,6 +11,9 @@ fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).map(|a| a.parse().unwrap_or(0));
     let (seed, from, to) =
         (numbers.next().unwrap_or(1), numbers.next().unwrap_or(0), numbers.next().unwrap_or(10_000));
+    if to == from + 1 {
+        image(seed, from).map_or_else(|e| eprintln!("{e}"), |image| print!("{image}"));
+    }
     let started = Instant::now();
     let mut total = HostileCounts::default();
     for first in (from..to).step_by(STEP as usize) {

@@ -2,7 +2,7 @@
 //!
 //! Everything is a function of a seed. [`compare`] runs operation sequences on the engine and on [`model`] and demands
 //! equal results. [`crash`] records what the engine writes, builds the devices that power cuts would leave, and judges
-//! what recovery makes of them. [`fault`] fails one device call after the other.
+//! what recovery makes of them. [`fault`] fails one device call after the other. [`hostile`] damages volumes.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 

@@ -83,7 +83,8 @@ impl Counts {
         v.valid_blocks += 1;
         v.roll_forward = v.roll_forward.saturating_add(1);
         v.valid_nodes += 1;
-        v.valid_inodes += u32::from(is_inode);
+        // Nothing at mount says how many inodes there are, so the number on disk may be any.
+        v.valid_inodes = v.valid_inodes.saturating_add(u32::from(is_inode));
         Ok(())
     }
     /// Gives a node block back.
@@ -92,5 +93,22 @@ impl Counts {
         v.valid_blocks = v.valid_blocks.saturating_sub(1);
         v.valid_nodes = v.valid_nodes.saturating_sub(1);
         v.valid_inodes = v.valid_inodes.saturating_sub(u32::from(is_inode));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn any_number_of_inodes_on_disk_is_counted_on() {
+        let mut cp = RawCheckpoint::new_zeroed();
+        cp.user_block_count.set(10);
+        cp.valid_inode_count.set(u32::MAX);
+        let counts = Counts::of(&cp, 100);
+        counts.reserve_node(true).unwrap();
+        counts.release_node(true);
+        assert_eq!(counts.values().valid_nodes, 0);
     }
 }

@@ -56,10 +56,9 @@ pub struct HostileFinding {
 
 /// Runs images by number. Each is a function of seed and number alone.
 pub fn run(seed: u64, numbers: Range<u64>) -> Result<(HostileCounts, Vec<HostileFinding>), String> {
-    let bases = base::bases()?;
     let (mut counts, mut findings) = (HostileCounts::default(), Vec::new());
     for number in numbers {
-        let image = draw::image(bases, seed, number).ok_or("no volumes")?;
+        let image = image(seed, number)?;
         counts.images += 1;
         match run_image(&image) {
             Ok(outcome) => {
@@ -74,6 +73,11 @@ pub fn run(seed: u64, numbers: Range<u64>) -> Result<(HostileCounts, Vec<Hostile
         }
     }
     Ok((counts, findings))
+}
+
+/// The image of a number, as [`run`] takes it.
+pub fn image(seed: u64, number: u64) -> Result<Image, String> {
+    draw::image(base::bases()?, seed, number).ok_or_else(|| "no volumes".into())
 }
 
 /// Runs one image; an error is a violation.
@@ -126,12 +130,12 @@ mod tests {
 
     #[test]
     fn drawn_images() {
-        let (counts, findings) = run(1, 0..1500).unwrap();
+        let (counts, findings) = run(1, 0..600).unwrap();
         for f in &findings {
             println!("number {}: {}\n{}", f.number, f.what, f.image);
         }
         assert_eq!(counts.violations, 0);
-        assert!(counts.mounted > 300 && counts.clean > 20 && counts.unmounted > 100, "{counts:?}");
+        assert!(counts.mounted > 200 && counts.clean > 20 && counts.unmounted > 150, "{counts:?}");
     }
 
     #[test]
