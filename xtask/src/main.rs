@@ -5,6 +5,7 @@
 mod errno;
 mod fsck;
 mod handover;
+mod kills;
 mod manifest;
 mod paths;
 mod populate;
@@ -33,6 +34,7 @@ enum Command {
     Pjdfstest(suites::Pjdfstest),
     Fsx(suites::Fsx),
     Handover(handover::Handover),
+    Kills(kills::Kills),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Pjdfstest(suite) => suite.run(),
         Command::Fsx(fsx) => fsx.run(),
         Command::Handover(handover) => handover.run(),
+        Command::Kills(kills) => kills.run(),
     };
     result.unwrap_or_else(|error| {
         // Names of files may be in it, and those may hold anything.

@@ -1,0 +1,151 @@
+//! Real programs on a mount whose server is killed: what they were told is done must be there afterwards.
+
+mod git;
+mod postgres;
+mod sqlite;
+mod volume;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use volume::Volume;
+use worker::Worker;
+
+/// A program that says what is done, and can tell afterwards whether it is.
+trait Program {
+    /// What the table calls it.
+    fn name(&self) -> String;
+    /// MiB of its volume.
+    fn size(&self) -> u32;
+    /// Makes what it works on, in an empty directory.
+    fn prepare(&mut self, dir: &Path) -> Result<()>;
+    /// Starts working; `from` was the last thing done.
+    fn work(&mut self, dir: &Path, from: u64) -> Result<Worker>;
+    /// Its own check, and that everything up to `acknowledged` is there. Returns the last thing done.
+    fn verify(&mut self, dir: &Path, acknowledged: u64) -> Result<u64>;
+}
+
+/// Kill the server again and again under git, SQLite and PostgreSQL, and check what they were promised
+#[derive(Args)]
+pub struct Kills {
+    /// Kills in all
+    #[arg(long, default_value_t = 200)]
+    kills: u32,
+    /// Decides when the server is killed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only programs whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
+    /// The program to test
+    #[arg(long, env = "SEGNO", default_value_os_t = default_segno())]
+    segno: PathBuf,
+    /// Where images, logs and the mount point go
+    #[arg(long, default_value = "/tmp/segno-kills")]
+    work: PathBuf,
+}
+
+fn default_segno() -> PathBuf {
+    crate::paths::target_dir().join("debug/segno")
+}
+
+/// Kills that one volume goes through before a new one is made.
+const ROUNDS: u32 = 8;
+
+#[derive(Default)]
+struct Tally {
+    name: String,
+    kills: u32,
+    acknowledged: u64,
+    failures: Vec<String>,
+}
+
+impl Kills {
+    /// Prints a table of counts; fails if anything that was acknowledged is gone or a check finds something.
+    pub fn run(self) -> Result<ExitCode> {
+        let segno = self.segno.canonicalize().with_context(|| {
+            format!("{} not found; cargo build -p segno-cli makes it", self.segno.display())
+        })?;
+        std::fs::create_dir_all(&self.work).with_context(|| format!("making {}", self.work.display()))?;
+        let mut programs = sqlite::modes();
+        programs.push(Box::new(git::Git));
+        programs.push(Box::new(postgres::Postgres::new()?));
+        programs.retain(|p| p.name().contains(&self.only));
+        let mut tallies: Vec<Tally> =
+            programs.iter().map(|p| Tally { name: p.name(), ..Tally::default() }).collect();
+        let mut rng = Rng(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut left = self.kills;
+        while left > 0 && !programs.is_empty() {
+            for (program, tally) in programs.iter_mut().zip(&mut tallies) {
+                let rounds = ROUNDS.min(left);
+                left -= rounds;
+                if let Err(e) = series(&segno, &self.work, program.as_mut(), rounds, &mut rng, tally) {
+                    tally.failures.push(format!("{e:#}"));
+                    eprintln!("{}: {e:#}", tally.name);
+                }
+                eprintln!("{}: {} kills, {} acknowledged", tally.name, tally.kills, tally.acknowledged);
+            }
+        }
+        Ok(report(&tallies, self.seed))
+    }
+}
+
+fn report(tallies: &[Tally], seed: u64) -> ExitCode {
+    println!("{:<18} {:>6} {:>13} {:>9}", "program", "kills", "acknowledged", "failures");
+    for t in tallies {
+        println!("{:<18} {:>6} {:>13} {:>9}", t.name, t.kills, t.acknowledged, t.failures.len());
+    }
+    let kills: u32 = tallies.iter().map(|t| t.kills).sum();
+    let failures: usize = tallies.iter().map(|t| t.failures.len()).sum();
+    println!("kills {kills}, failures {failures}, seed {seed}");
+    ExitCode::from(u8::from(failures > 0))
+}
+
+/// One volume: the server is killed several times, and what is there is looked at each time.
+fn series(
+    segno: &Path,
+    work: &Path,
+    program: &mut dyn Program,
+    rounds: u32,
+    rng: &mut Rng,
+    tally: &mut Tally,
+) -> Result<()> {
+    let volume = Volume::make(segno, work, program.size())?;
+    let mut server = volume.mount()?;
+    program.prepare(&volume.dir()).context("preparing")?;
+    let mut done = 0;
+    for _ in 0..rounds {
+        let worker = program.work(&volume.dir(), done).context("starting the work")?;
+        sleep(Duration::from_millis(200 + rng.below(2300)));
+        server.kill()?;
+        let acknowledged = worker.end()?.max(done);
+        tally.kills += 1;
+        volume.unmount_dead()?;
+        volume.check().context("after the kill")?;
+        server = volume.mount()?;
+        done = program
+            .verify(&volume.dir(), acknowledged)
+            .with_context(|| format!("kill {} of this volume, {acknowledged} acknowledged", tally.kills))?;
+        tally.acknowledged = tally.acknowledged.saturating_add(acknowledged);
+    }
+    volume.unmount(server)?;
+    volume.check().context("after the last unmount")
+}
+
+/// xorshift.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}

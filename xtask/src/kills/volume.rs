@@ -1,0 +1,115 @@
+//! A volume in an image file, served by a process that can be killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::paths::run;
+
+/// Longer than any mount or unmount takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// See the module. Unmounted, and removed, when dropped.
+pub struct Volume {
+    segno: PathBuf,
+    image: PathBuf,
+    mnt: PathBuf,
+}
+
+/// The process that serves the mount.
+pub struct Server(Child);
+
+impl Server {
+    pub fn kill(&mut self) -> Result<()> {
+        self.0.kill().context("killing the server")?;
+        self.0.wait().context("waiting for the server")?;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _gone = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+impl Volume {
+    pub fn make(segno: &Path, work: &Path, mib: u32) -> Result<Self> {
+        let volume = Self { segno: segno.into(), image: work.join("image"), mnt: work.join("mnt") };
+        fs::create_dir_all(&volume.mnt).with_context(|| format!("making {}", volume.mnt.display()))?;
+        if volume.image.exists() {
+            fs::remove_file(&volume.image).context("removing the old image")?;
+        }
+        run(Command::new(segno).args(["mkfs", "-q", "--size", &format!("{mib}M")]).arg(&volume.image))?;
+        Ok(volume)
+    }
+
+    /// The directory that programs work in.
+    pub fn dir(&self) -> PathBuf {
+        self.mnt.join("work")
+    }
+
+    pub fn mount(&self) -> Result<Server> {
+        let child = Command::new(&self.segno)
+            .args(["mount", "-f"])
+            .args([&self.image, &self.mnt])
+            .spawn()
+            .context("starting the server")?;
+        let mut server = Server(child);
+        let begun = Instant::now();
+        while !self.is_mounted() {
+            if let Some(status) = server.0.try_wait().context("looking at the server")? {
+                bail!("segno mount ended with {status}");
+            }
+            if begun.elapsed() > PATIENCE {
+                bail!("segno mount does not answer");
+            }
+            sleep(Duration::from_millis(20));
+        }
+        fs::create_dir_all(self.dir()).with_context(|| format!("making {}", self.dir().display()))?;
+        Ok(server)
+    }
+
+    fn is_mounted(&self) -> bool {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let mnt = self.mnt.to_string_lossy();
+        mounts.lines().any(|l| l.split(' ').nth(1) == Some(&*mnt))
+    }
+
+    /// Takes away a mount whose server is dead. Programs that have it open may need a moment to notice.
+    pub fn unmount_dead(&self) -> Result<()> {
+        let begun = Instant::now();
+        while self.is_mounted() {
+            let done =
+                Command::new(&self.segno).arg("umount").arg(&self.mnt).output().context("segno umount")?;
+            if !done.status.success() && begun.elapsed() > PATIENCE {
+                bail!("segno umount: {}", String::from_utf8_lossy(&done.stderr));
+            }
+            sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    pub fn unmount(&self, mut server: Server) -> Result<()> {
+        run(Command::new(&self.segno).arg("umount").arg(&self.mnt))?;
+        server.0.wait().context("waiting for the server")?;
+        Ok(())
+    }
+
+    /// Demands that the checker finds no error.
+    pub fn check(&self) -> Result<()> {
+        run(Command::new(&self.segno).arg("check").arg(&self.image)).map(drop)
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        if let Err(e) = self.unmount_dead() {
+            eprintln!("{} is left mounted: {e}", self.mnt.display());
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Processes that work on the mount. One of them prints a number for each thing that it was told is done.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// How long a program may take to notice that its file system is gone.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// See the module.
+pub struct Worker {
+    talker: Child,
+    reader: JoinHandle<u64>,
+    /// Ended with the worker.
+    others: Vec<Child>,
+}
+
+impl Worker {
+    /// Starts a command whose lines of output are the numbers of what is done.
+    pub fn start(command: &mut Command, others: Vec<Child>) -> Result<Self> {
+        let mut talker = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting {command:?}"))?;
+        let lines = BufReader::new(talker.stdout.take().context("no output to read")?).lines();
+        let reader = spawn(move || {
+            lines.map_while(Result::ok).filter_map(|l| l.trim().parse().ok()).max().unwrap_or(0)
+        });
+        Ok(Self { talker, reader, others })
+    }
+
+    /// Waits for the end, which comes when the mount fails; returns the last thing that was acknowledged.
+    pub fn end(mut self) -> Result<u64> {
+        let begun = Instant::now();
+        while self.talker.try_wait().context("waiting for the work")?.is_none() {
+            if begun.elapsed() > PATIENCE {
+                self.talker.kill().context("ending the work")?;
+            }
+            sleep(Duration::from_millis(20));
+        }
+        for other in &mut self.others {
+            end_with_children(other)?;
+        }
+        match self.reader.join() {
+            Ok(last) => Ok(last),
+            Err(_) => bail!("the reader of acknowledgements failed"),
+        }
+    }
+}
+
+/// Ends a process and those it started.
+fn end_with_children(child: &mut Child) -> Result<()> {
+    let below = children(child.id());
+    child.kill().context("ending a program")?;
+    child.wait().context("waiting for a program")?;
+    for pid in below {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+            // It may have ended by itself.
+            let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+    Ok(())
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|p| p.parse().ok()).collect()
+}
