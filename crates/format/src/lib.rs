@@ -20,6 +20,7 @@ pub mod node;
 pub mod orphan;
 pub mod quota;
 pub mod rdev;
+pub mod record;
 pub mod sit;
 pub mod summary;
 pub mod superblock;

@@ -29,6 +29,7 @@ pub fn run(args: &Args) -> Outcome {
     if args.json {
         let all = json!({
             "superblock": superblock(&sb),
+            "records": records(&sb),
             "checkpoint": checkpoint(&cp, pack),
             "usage": usage(&sb, &cp),
         });
@@ -85,6 +86,17 @@ fn superblock(sb: &Superblock) -> Value {
         "qf_ino": raw.qf_ino.map(|q| q.get()),
         "s_encoding": raw.s_encoding.get(),
         "s_encoding_flags": raw.s_encoding_flags.get(),
+    })
+}
+
+/// What a file system that stopped, or found damage, left behind.
+fn records(sb: &Superblock) -> Value {
+    let stops = sb.raw.stops();
+    json!({
+        "s_stop_reason": sb.raw.s_stop_reason,
+        "s_errors": sb.raw.s_errors,
+        "stops": stops.iter().map(|(why, n)| json!({ "reason": why, "count": n })).collect::<Vec<_>>(),
+        "damage": sb.raw.damage(),
     })
 }
 
@@ -187,6 +199,12 @@ fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize)
         cp.overprov_segment_count.get(),
         cp.rsvd_segment_count.get()
     )?;
+    for (why, n) in sb.raw.stops() {
+        writeln!(out, "stopped       {n} times: {why}")?;
+    }
+    for kind in sb.raw.damage() {
+        writeln!(out, "damage seen   {kind}")?;
+    }
     writeln!(out, "checkpoint    version {:#x} in pack {pack}, {state}", cp.checkpoint_ver.get())?;
     Ok(())
 }

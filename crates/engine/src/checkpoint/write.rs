@@ -73,7 +73,7 @@ impl Volume {
         let done = self.write_checkpoint(&mut state, &mut closed, reason);
         stat::add(&self.stats.checkpoint_ns, begun.elapsed().as_nanos() as u64);
         drop(closed);
-        match done {
+        match self.noted(done) {
             Ok(freed) => {
                 stat::add(&self.stats.checkpoints, 1);
                 drop(state);
@@ -81,7 +81,7 @@ impl Volume {
                 Ok(())
             }
             Err(e) => {
-                self.stop();
+                self.stop(&e);
                 Err(e)
             }
         }
@@ -89,7 +89,8 @@ impl Volume {
 
     /// Whether a checkpoint would have anything to write.
     pub(crate) fn has_changes(&self) -> bool {
-        self.mem.dirty_nodes.get() > 0
+        self.records.unstored()
+            || self.mem.dirty_nodes.get() > 0
             || self.mem.dirty_dents.get() > 0
             || self.nat.changed() > 0
             || self.segs.with_table(|t| !t.changed().is_empty())
@@ -101,6 +102,7 @@ impl Volume {
         closed: &mut Closed<'_>,
         reason: Reason,
     ) -> Result<Vec<segno_format::SegNo>> {
+        self.store_damage()?;
         let op = closed.op();
         self.write_quota(&op)?;
         self.flush_directories(&op)?;
@@ -163,6 +165,9 @@ impl Volume {
         );
         flags.insert(CpFlags::CRC_RECOVERY);
         flags.set(CpFlags::UMOUNT, reason == Reason::Umount);
+        if self.records.any_damage() {
+            flags.insert(CpFlags::FSCK);
+        }
         if let Some(needs_check) = self.quota.needs_check() {
             flags.set(CpFlags::QUOTA_NEED_FSCK, needs_check);
         }

@@ -27,8 +27,8 @@ impl Volume {
             if self.slot_addr(&span.frame, slot)? != addr {
                 continue;
             }
-            self.check_in_use(addr)?;
-            let block = Arc::new(block?);
+            self.noted(self.check_in_use(addr))?;
+            let block = Arc::new(self.noted(block)?);
             if inode.is_dir() {
                 return Ok(Some(inode.pages.lock().insert_clean(fblk, block, &self.mem)));
             }

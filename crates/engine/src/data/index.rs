@@ -128,11 +128,12 @@ impl Volume {
 
     /// A node of the inode with a known place in its tree.
     pub(super) fn tree_node(&self, inode: &Inode, nid: Nid, offset: u32) -> Result<Arc<NodeFrame>> {
-        let frame = self.nodes.get_of(nid, inode.ino)?;
+        let frame = self.noted(self.nodes.get_of(nid, inode.ino))?;
         let found = frame.footer().node_offset();
         if found != offset {
             let why = "node offset does not fit the node's place in the tree";
-            return Err(Corrupt::nid(Structure::NodeFooter, nid.0, why, found.into(), offset.into()).into());
+            let wrong = Corrupt::nid(Structure::NodeFooter, nid.0, why, found.into(), offset.into());
+            return self.noted(Err(wrong.into()));
         }
         Ok(frame)
     }

@@ -67,7 +67,8 @@ impl Volume {
         let end = offset.saturating_add(len as u64);
         let whole = len + (end.next_multiple_of(SIZE) - end) as usize;
         let used = if whole <= into.len() { whole } else { len };
-        self.read_extent(&inode, Window { start: offset, bytes: into.get_mut(..used).unwrap_or_default() })?;
+        let window = Window { start: offset, bytes: into.get_mut(..used).unwrap_or_default() };
+        self.noted(self.read_extent(&inode, window))?;
         into.get_mut(len..used).unwrap_or_default().fill(0);
         Ok(len)
     }

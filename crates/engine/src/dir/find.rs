@@ -73,8 +73,8 @@ impl Volume {
 
     /// The entry of a name, or where it could go.
     pub(crate) fn dir_probe(&self, dir: &Arc<Inode>, name: &DirName<'_>) -> Result<Probe> {
-        let probe =
-            if is_inline(dir) { self.probe_inline(dir, name)? } else { self.probe_levels(dir, name)? };
+        let probe = if is_inline(dir) { self.probe_inline(dir, name) } else { self.probe_levels(dir, name) };
+        let probe = self.noted(probe)?;
         if matches!(probe, Probe::Missing(_))
             && name.is_folded()
             && let Some(found) = self.find_misplaced(dir, name)?

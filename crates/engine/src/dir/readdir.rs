@@ -26,7 +26,7 @@ impl Volume {
         let mut pos = pos;
         // `each` may call the engine, so it is given a copy of each block, without the lock.
         while let Some(chunk) = self.next_chunk(&dir, &mut pos)? {
-            if !self.list_chunk(&chunk, &mut pos, encrypted, each)? {
+            if !self.noted(self.list_chunk(&chunk, &mut pos, encrypted, each))? {
                 break;
             }
         }

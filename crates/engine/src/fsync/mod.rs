@@ -93,7 +93,7 @@ impl Volume {
             return Ok(());
         }
         // What the device lost is not known, so nothing may be built on it.
-        self.dev.flush().inspect_err(|_| self.stop())
+        self.dev.flush().inspect_err(|e| self.stop(e))
     }
 
     fn log_part(&self, inode: &Arc<Inode>, part: Part) -> Result<Step> {
@@ -123,7 +123,7 @@ impl Volume {
                 self.since.break_chain();
                 return Ok(Step::Checkpoint);
             }
-            other => other.inspect_err(|_| self.stop())?,
+            other => other.inspect_err(|e| self.stop(e))?,
         }
         if part == Part::Unmarked {
             return Ok(Step::Logged { epoch: op.epoch() });

@@ -1,5 +1,6 @@
 //! The mounted volume: owns everything below it.
 mod mount;
+mod records;
 mod room;
 
 use crate::checkpoint::{Counts, CpState, Reason, SinceCheckpoint};
@@ -20,6 +21,7 @@ use crate::segment::Segments;
 use crate::stat::Stats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::types::{StatFs, Time};
+use records::Records;
 use segno_format::superblock::Superblock;
 use segno_format::{Features, Geometry, Ino};
 use std::sync::Arc;
@@ -58,6 +60,7 @@ pub struct Volume {
     /// What the background thread sleeps on.
     pub(crate) signal: Arc<Signal>,
     pub(crate) activity: Activity,
+    pub(crate) records: Records,
     stopped: AtomicBool,
 }
 
@@ -111,7 +114,7 @@ impl Volume {
         let inode = match self.inodes.get(ino, &self.nodes, self.features) {
             // The NAT has no such node: the inode was freed, or never was.
             Err(Error::Corrupt(_)) if !self.exists(ino)? => return Err(Error::NotFound),
-            other => other?,
+            other => self.noted(other)?,
         };
         if inode.is_gone() { Err(Error::NotFound) } else { Ok(inode) }
     }
@@ -186,11 +189,6 @@ impl Volume {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
-    }
-
-    /// Nothing is written any more: the last checkpoint stays what it is.
-    pub(crate) fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
     }
 
     pub(crate) fn now(&self) -> Time {

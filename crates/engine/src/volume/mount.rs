@@ -1,5 +1,6 @@
 //! Mounting: superblock, checkpoint pack, tables, recovery.
 use super::Volume;
+use super::records::Records;
 use crate::checkpoint::{Counts, CpState, SinceCheckpoint, read_pack, stamp};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
@@ -101,6 +102,7 @@ impl Volume {
         let since = SinceCheckpoint::default();
         pack.orphans.iter().for_each(|&ino| since.add_orphan(ino));
         let now = clock.now();
+        let records = Records::new(sb.raw);
         Ok(Self {
             geo,
             features,
@@ -127,6 +129,7 @@ impl Volume {
             serial: AtomicU64::new(now.secs.unsigned_abs() << 30 ^ u64::from(now.nsec)),
             signal: Arc::new(Signal::default()),
             activity: Activity::default(),
+            records,
             stopped: AtomicBool::new(false),
         })
     }

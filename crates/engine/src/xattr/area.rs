@@ -46,7 +46,7 @@ impl Volume {
         if nid == Nid::NONE {
             return Ok(None);
         }
-        let frame = self.nodes.get_of(nid, inode.ino)?;
+        let frame = self.noted(self.nodes.get_of(nid, inode.ino))?;
         let offset = frame.footer().node_offset();
         if offset != XATTR_NODE_OFFSET {
             let (found, expected) = (offset.into(), XATTR_NODE_OFFSET.into());

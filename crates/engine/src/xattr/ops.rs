@@ -27,7 +27,9 @@ impl Volume {
                 self.acl(&inode, index)?.map(|a| a.to_user()).ok_or(Error::NoData)
             }
             _ => {
-                find(&self.load_attrs(&inode)?, index, rest, ino.0)?.map(<[u8]>::to_vec).ok_or(Error::NoData)
+                let area = self.load_attrs(&inode)?;
+                let found = self.noted(find(&area, index, rest, ino.0).map_err(Error::from))?;
+                found.map(<[u8]>::to_vec).ok_or(Error::NoData)
             }
         }
     }
@@ -38,7 +40,7 @@ impl Volume {
         let _lock = inode.lock.read();
         let mut out = Vec::new();
         for e in iter(&self.load_attrs(&inode)?, ino.0) {
-            let e = e?;
+            let e = self.noted(e.map_err(Error::from))?;
             if let Some(full) = name::full(e.index, e.name, &self.opts) {
                 out.extend_from_slice(&full);
                 out.push(0);

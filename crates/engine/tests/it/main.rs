@@ -7,5 +7,6 @@ mod gc;
 mod mount;
 mod names;
 mod quota;
+mod records;
 mod recovery;
 mod runtime;

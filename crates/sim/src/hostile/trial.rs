@@ -43,8 +43,8 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
     let problems = check(&guard).map_err(|e| format!("check: {e}"))?;
     outcome.checked = problems.is_some();
-    // The checker does not judge what fsync wrote behind the checkpoint.
-    let judged = !image.edits.iter().any(|e| matches!(e.place, Place::Chain(_)));
+    // The checker does not judge what fsync wrote behind the checkpoint, and without this pack more lies behind it.
+    let judged = !image.edits.iter().any(|e| matches!(e.place, Place::Chain(_) | Place::CheckpointEnd(_)));
     outcome.clean = judged && problems.as_ref().is_some_and(Vec::is_empty);
     guard.allow(SESSION_STEPS);
     let ended = session(&guard, image.session, &mut outcome);

@@ -1,0 +1,91 @@
+//! What a volume leaves in its superblocks when it stops or finds damage.
+use crate::common::{assert_clean, assert_finds_only, fresh, quiet};
+use segno_check::Kind;
+use segno_device::{BlockDevice, Fault, FaultCall, FaultDevice, FaultError, MemDevice};
+use segno_engine::{Error, Owner, Volume};
+use segno_format::inode::RawInode;
+use segno_format::superblock::RawSuperblock;
+use segno_format::{Block, Ino};
+use segno_mkfs::MkfsOptions;
+use std::sync::Arc;
+
+fn superblocks(dev: &MemDevice) -> [RawSuperblock; 2] {
+    [0, 1].map(|copy| {
+        let mut one = [Block::zeroed()];
+        dev.read(copy, &mut one).unwrap();
+        RawSuperblock::from_block(&one[0].0)
+    })
+}
+
+/// Makes a call of a checkpoint fail, once or from then on.
+fn stopped_by(
+    call: FaultCall,
+    lasting: bool,
+) -> (Arc<MemDevice>, Arc<FaultDevice<Arc<MemDevice>>>, Arc<Volume>) {
+    let mem = fresh(96, &MkfsOptions::default());
+    let dev = Arc::new(FaultDevice::new(mem.clone(), Vec::new()));
+    let v = Volume::mount(dev.clone(), quiet()).unwrap();
+    v.mkdir(Ino::ROOT, b"d", 0o755, Owner::default()).unwrap();
+    dev.set_plan(vec![Fault { call, nth: 0, error: FaultError::Io, lasting }]);
+    v.sync().unwrap_err();
+    assert!(v.is_stopped());
+    (mem, dev, v)
+}
+
+#[test]
+fn a_failed_write_or_flush_is_recorded_in_both_superblocks() {
+    for (call, told) in [(FaultCall::Write, "write failure"), (FaultCall::Flush, "flush failure")] {
+        let (mem, _, v) = stopped_by(call, false);
+        for sb in superblocks(&mem) {
+            assert_eq!(sb.stops(), [(told, 1)]);
+            assert!(sb.damage().is_empty());
+            sb.parse(0).unwrap();
+        }
+        assert!(matches!(v.mkdir(Ino::ROOT, b"e", 0o755, Owner::default()), Err(Error::Stopped)));
+        v.unmount().unwrap();
+        drop(v);
+        let again = Volume::mount(mem.clone(), quiet()).unwrap();
+        again.unmount().unwrap();
+        assert_finds_only(&*mem, &[Kind::ErrorRecord]);
+        assert_eq!(superblocks(&mem)[0].stops(), [(told, 1)], "whoever repairs the volume clears it");
+    }
+}
+
+#[test]
+fn a_dead_device_is_left_alone() {
+    let (mem, dev, v) = stopped_by(FaultCall::Any, true);
+    let calls = dev.failed();
+    assert!(v.sync().is_err() && v.tick().is_err());
+    v.unmount().unwrap();
+    assert_eq!(dev.failed(), calls, "calls after the volume stopped");
+    assert_clean(&*mem);
+}
+
+#[test]
+fn damage_is_recorded_by_the_next_checkpoint() {
+    let mem = fresh(96, &MkfsOptions::default());
+    let v = Volume::mount(mem.clone(), quiet()).unwrap();
+    let ino = v.mkdir(Ino::ROOT, b"d", 0o755, Owner::default()).unwrap().ino;
+    v.unmount().unwrap();
+    drop(v);
+    for addr in 0..mem.block_count() {
+        let mut one = [Block::zeroed()];
+        mem.read(addr, &mut one).unwrap();
+        let raw: &mut RawInode = one[0].view_mut();
+        if raw.footer.nid.get() == ino.0 && raw.footer.ino.get() == ino.0 {
+            raw.i_namelen = 300.into();
+            mem.write(addr, &[&one[0]]).unwrap();
+        }
+    }
+    let v = Volume::mount(mem.clone(), quiet()).unwrap();
+    assert!(matches!(v.getattr(ino), Err(Error::Corrupt(_))));
+    assert!(superblocks(&mem)[0].damage().is_empty());
+    v.sync().unwrap();
+    for sb in superblocks(&mem) {
+        assert_eq!(sb.damage(), ["corrupted inode"]);
+        assert!(sb.stops().is_empty());
+    }
+    let report = segno_check::check(&*mem, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
+    let asks = |p: &segno_check::Problem| p.kind == Kind::CheckpointFlag && p.why.contains("full check");
+    assert!(report.problems.iter().any(asks), "{:?}", report.problems);
+}
