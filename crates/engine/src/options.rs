@@ -34,6 +34,8 @@ pub struct MountOptions {
     pub mode: AllocMode,
     pub discard: bool,
     pub background_gc: bool,
+    /// Which sections are cleaned, by the names of `segno_clean::policy`; by default what was measured to be best.
+    pub gc_policy: Option<String>,
     pub inline_data: bool,
     pub inline_dentry: bool,
     pub inline_xattr: bool,
@@ -58,6 +60,7 @@ impl Default for MountOptions {
             mode: AllocMode::default(),
             discard: true,
             background_gc: true,
+            gc_policy: None,
             inline_data: true,
             inline_dentry: true,
             inline_xattr: true,

@@ -198,6 +198,10 @@ impl Settings {
                     _ => return Err("choose on or off".into()),
                 }
             }
+            "gc_policy" => {
+                segno_clean::policy::parse(value)?;
+                e.gc_policy = Some(value.to_owned());
+            }
             "cache" => e.cache_bytes = usize::try_from(size::parse(value)?).map_err(|_| "too large")?,
             "commit" => e.commit_interval = from_one(value)?,
             "threads" => self.threads = from_one(value)?,
@@ -227,13 +231,14 @@ mod tests {
     #[test]
     fn options_of_f2fs_reach_the_engine() {
         let s = parse(
-            "ro,norecovery,fsync_mode=posix,mode=lfs,nodiscard,background_gc=off,noacl,cache=64M,commit=30",
+            "ro,norecovery,fsync_mode=posix,mode=lfs,nodiscard,background_gc=off,noacl,cache=64M,commit=30,gc_policy=weighted",
         )
         .unwrap();
         let e = &s.engine;
         assert!(e.read_only && e.norecovery && !e.discard && !e.background_gc && !e.acl && e.inline_data);
         assert_eq!((e.fsync_mode, e.mode), (FsyncMode::Posix, AllocMode::Lfs));
         assert_eq!((e.cache_bytes, e.commit_interval), (64 << 20, 30));
+        assert_eq!(e.gc_policy.as_deref(), Some("weighted"));
     }
 
     #[test]

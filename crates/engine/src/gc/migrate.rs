@@ -2,9 +2,10 @@
 use crate::error::{Error, Result};
 use crate::inode::Inode;
 use crate::node::NodeFrame;
-use crate::segment::{Candidate, Class};
 use crate::stat;
 use crate::volume::Volume;
+use segno_clean::Class;
+use segno_clean::policy::Victim;
 use segno_format::inode::Inline;
 use segno_format::node::{NodeKind, kind_of_offset};
 use segno_format::sit::LogType;
@@ -22,7 +23,7 @@ struct Moving {
 
 impl Volume {
     /// Moves every valid block out of a section; those of pinned files only if asked to.
-    pub(super) fn clean_section(&self, victim: &Candidate, pinned_too: bool) -> Result<()> {
+    pub(super) fn clean_section(&self, victim: &Victim, pinned_too: bool) -> Result<()> {
         for seg in self.segments_of(victim.sec) {
             let offsets: Vec<u32> =
                 self.segs.with_table(|t| (0..BLOCKS_PER_SEG).filter(|&off| t.is_valid(seg, off)).collect());

@@ -4,13 +4,13 @@
 //! section is free once a checkpoint has forgotten what was in it.
 mod discard;
 mod migrate;
-mod policy;
 
 use crate::checkpoint::Reason;
 use crate::error::{Error, Result};
-use crate::segment::{Candidate, Class};
 use crate::stat;
 use crate::volume::Volume;
+use segno_clean::Class;
+use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 use segno_format::SegNo;
 use std::collections::BTreeSet;
 
@@ -56,8 +56,10 @@ impl Room {
 }
 
 /// What the cleaner remembers from run to run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cleaner {
+    foreground: Box<dyn VictimPolicy>,
+    background: Box<dyn VictimPolicy>,
     /// Node sections that the next checkpoint empties. They count as busy, so that no log fills their holes until then
     /// and no run chooses them again.
     waiting: Vec<u32>,
@@ -67,11 +69,31 @@ pub(crate) struct Cleaner {
     chosen: BTreeSet<u32>,
 }
 
+impl Cleaner {
+    /// With the policy that the mount asked for, or one that suits each of the two.
+    pub fn new(policy: Option<&str>) -> Result<Self> {
+        let parse = |default| {
+            policy::parse(policy.unwrap_or(default)).map_err(|_| Error::Invalid("gc_policy: no such policy"))
+        };
+        Ok(Self {
+            foreground: parse(policy::DEFAULT)?,
+            background: parse("cost_benefit")?,
+            waiting: Vec::new(),
+            since: 0,
+            chosen: BTreeSet::new(),
+        })
+    }
+    /// Whether candidates must be ordered by age.
+    pub fn needs_ages(&self) -> bool {
+        self.foreground.needs_ages() || self.background.needs_ages()
+    }
+}
+
 /// What one run of foreground cleaning remembers.
 #[derive(Debug, Default)]
 struct Run {
-    /// Sections it has tried; each is tried once.
-    tried: BTreeSet<u32>,
+    /// Whether it has tried any section; each is tried once.
+    tried: bool,
     /// Nothing else was left, so pinned files move too.
     pinned_too: bool,
 }
@@ -83,7 +105,9 @@ impl Volume {
         let mut cleaner = self.cleaner.lock();
         let mut run = Run::default();
         let done = self.run_foreground(&mut cleaner, &mut run);
-        if !run.tried.is_empty() {
+        cleaner.foreground.round_ended();
+        self.segs.with_table(|t| t.reconsider());
+        if run.tried {
             stat::add(&self.stats.gc_foreground, 1);
         }
         done
@@ -104,14 +128,15 @@ impl Volume {
                 self.release_waiting(cleaner);
                 continue;
             }
-            match self.next_victim(run, room) {
+            match self.next_victim(cleaner, room) {
                 Some(victim) => {
-                    run.tried.insert(victim.sec);
+                    run.tried = true;
+                    self.segs.with_table(|t| t.set_aside(victim.sec, true));
                     self.clean_victim(cleaner, &victim, run.pinned_too)?;
                 }
                 None if room.is_spent() && !run.pinned_too => {
                     run.pinned_too = true;
-                    run.tried.clear();
+                    self.segs.with_table(|t| t.reconsider());
                 }
                 None => break,
             }
@@ -128,16 +153,29 @@ impl Volume {
         }
     }
 
-    fn next_victim(&self, run: &Run, room: Room) -> Option<Candidate> {
+    fn next_victim(&self, cleaner: &mut Cleaner, room: Room) -> Option<Victim> {
         let most = room.most_valid(self.geo.blocks_per_sec().into());
-        let victim = self.segs.with_table(|t| {
-            let first = |class| t.candidates(class).find(|c| !run.tried.contains(&c.sec));
-            policy::greedy([Class::Data, Class::Node].into_iter().filter_map(first))
-        });
-        victim.filter(|c| room.is_spent() || u64::from(c.valid) <= most)
+        let situation = Situation {
+            enough_with_prefree: room.free + room.pending > room.goal,
+            enough_with_freed: room.free + room.pending > room.goal,
+            facts: self.gc_facts(),
+        };
+        if room.is_spent() {
+            cleaner.foreground.nearly_out();
+        }
+        self.segs.with_table(|t| {
+            let victim = cleaner.foreground.pick(t.index(), &situation)?;
+            (room.is_spent() || u64::from(t.valid_in_section(victim.sec)) <= most).then_some(victim)
+        })
     }
 
-    fn clean_victim(&self, cleaner: &mut Cleaner, victim: &Candidate, pinned_too: bool) -> Result<()> {
+    fn gc_facts(&self) -> Facts {
+        let nodes = u64::from(self.counts.values().valid_nodes).max(1);
+        let dirty = self.mem.dirty_nodes.get().min(nodes);
+        Facts { now: self.segs.now(), dirty_nodes: ((dirty << 16) / nodes) as u32 }
+    }
+
+    fn clean_victim(&self, cleaner: &mut Cleaner, victim: &Victim, pinned_too: bool) -> Result<()> {
         // As of before the nodes are made dirty: a later checkpoint writes them.
         let since = self.gate.enter().epoch();
         self.set_busy(victim.sec, true);
@@ -178,10 +216,12 @@ impl Volume {
     pub fn clean_once(&self) -> Result<bool> {
         self.check_writable()?;
         let Some(mut cleaner) = self.cleaner.try_lock() else { return Ok(false) };
-        let now = self.segs.now();
+        let situation = Situation { facts: self.gc_facts(), ..Situation::default() };
         let victim = self.segs.with_table(|t| {
-            let all = t.candidates(Class::Data).chain(t.candidates(Class::Node));
-            policy::cost_benefit(all.filter(|c| !cleaner.chosen.contains(&c.sec)), now, self.geo.segs_per_sec)
+            cleaner.chosen.iter().for_each(|&sec| t.set_aside(sec, true));
+            let victim = cleaner.background.pick(t.index(), &situation);
+            t.reconsider();
+            victim
         });
         let Some(victim) = victim else {
             cleaner.chosen.clear();

@@ -11,10 +11,9 @@ mod log;
 mod sit;
 mod table;
 
-pub use index::Class;
 pub use log::{Log, LogSnapshot, LogState};
 pub use sit::{Loaded, SitFlush};
-pub use table::{Candidate, Table};
+pub use table::Table;
 
 use crate::error::Result;
 use crate::lock::{Mutex, rank};

@@ -1,7 +1,8 @@
 //! Per-segment and per-section state.
 use super::free::BitSet;
-use super::index::{Class, Index};
+use super::index::{Holes, class_of};
 use crate::error::Result;
+use segno_clean::{Class, Index};
 use segno_format::bits::msb;
 use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Geometry, SegNo, Structure};
@@ -52,17 +53,6 @@ struct Sec {
     busy: u32,
 }
 
-/// A section that cleaning may choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Candidate {
-    pub sec: u32,
-    pub class: Class,
-    /// Valid blocks in it.
-    pub valid: u32,
-    /// Mean age stamp of its segments, on the SIT clock.
-    pub mtime: u64,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Table {
@@ -76,7 +66,11 @@ pub struct Table {
     /// Segments whose SIT entry differs from the last checkpoint's.
     changed: BTreeSet<SegNo>,
     unpublished: HashMap<SegNo, u32>,
+    /// Sections that may be cleaned.
     index: Index,
+    /// Those that may not although they look like it.
+    aside: BTreeSet<u32>,
+    holes: Holes,
     valid_total: u64,
     valid_nodes: u64,
     held_total: u64,
@@ -99,7 +93,9 @@ impl Table {
             prefree: BTreeSet::new(),
             changed: BTreeSet::new(),
             unpublished: HashMap::new(),
-            index: Index::default(),
+            index: Index::new(geo.section_count, geo.blocks_per_sec()),
+            aside: BTreeSet::new(),
+            holes: Holes::default(),
             valid_total: 0,
             valid_nodes: 0,
             held_total: 0,
@@ -189,14 +185,44 @@ impl Table {
         }
     }
 
-    /// Sections that may be cleaned, emptiest first.
-    pub fn candidates(&self, class: Class) -> impl Iterator<Item = Candidate> + '_ {
-        self.index.sections(class).map(move |(valid, sec)| Candidate {
-            sec,
-            class,
-            valid,
-            mtime: self.section_mtime(sec),
-        })
+    /// Sections that may be cleaned.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+    /// Orders them by age too, from now on.
+    pub fn keep_ages(&mut self) {
+        self.index.keep_ages(self.segs_per_sec);
+        (0..self.secs.len() as u32).for_each(|sec| self.place(sec));
+    }
+    /// A section that is set aside is no candidate.
+    pub fn set_aside(&mut self, sec: u32, aside: bool) {
+        if aside {
+            self.aside.insert(sec);
+        } else {
+            self.aside.remove(&sec);
+        }
+        self.place(sec);
+    }
+    /// All that were set aside are candidates again.
+    pub fn reconsider(&mut self) {
+        for sec in std::mem::take(&mut self.aside) {
+            self.place(sec);
+        }
+    }
+    /// What a section holds, by its first segment.
+    pub fn class_of_section(&self, sec: u32) -> Class {
+        self.segs.get((sec * self.segs_per_sec) as usize).map_or(Class::Data, |s| class_of(s.log))
+    }
+
+    fn place(&mut self, sec: u32) {
+        let s = self.secs.get(sec as usize).copied().unwrap_or_default();
+        let partly = s.valid > 0 && s.valid < self.segs_per_sec * BLOCKS_PER_SEG;
+        if s.busy == 0 && partly && !self.aside.contains(&sec) {
+            let mtime = if self.index.ages().is_some() { self.section_mtime(sec) } else { 0 };
+            self.index.put(sec, self.class_of_section(sec), s.valid, mtime);
+        } else {
+            self.index.remove(sec);
+        }
     }
 
     fn section_mtime(&self, sec: u32) -> u64 {
@@ -341,7 +367,7 @@ impl Table {
 
     /// The segment of a type with the most room for SSR.
     pub fn roomiest(&self, log: LogType) -> Option<SegNo> {
-        self.index.roomiest(log).map(SegNo)
+        self.holes.roomiest(log).map(SegNo)
     }
 
     fn update(&mut self, seg: SegNo, f: impl FnOnce(&mut Seg, &mut Option<Box<Maps>>)) {
@@ -355,12 +381,8 @@ impl Table {
     /// Takes a segment out of every index; `after` puts it back with its new state.
     fn before(&mut self, seg: SegNo) -> Standing {
         let st = self.standing(seg);
-        let sec = seg.0 / self.segs_per_sec.max(1);
-        if let Some((class, valid)) = st.section {
-            self.index.put_section(class, valid, sec, false);
-        }
         if let Some((log, held)) = st.hole {
-            self.index.put_segment(log, held, seg.0, false);
+            self.holes.put(log, held, seg.0, false);
         }
         st
     }
@@ -383,11 +405,9 @@ impl Table {
         }
         self.free.put(seg.0, free);
         let st = self.standing(seg);
-        if let Some((class, valid)) = st.section {
-            self.index.put_section(class, valid, sec, true);
-        }
+        self.place(sec);
         if let Some((log, held)) = st.hole {
-            self.index.put_segment(log, held, seg.0, true);
+            self.holes.put(log, held, seg.0, true);
         }
         if st.prefree != before.prefree {
             if st.prefree {
@@ -407,12 +427,8 @@ impl Table {
     }
 
     fn standing(&self, seg: SegNo) -> Standing {
-        let per = self.segs_per_sec.max(1);
-        let sec_no = seg.0 / per;
         let Some(s) = self.segs.get(seg.idx()) else { return Standing::default() };
-        let sec = self.secs.get(sec_no as usize).copied().unwrap_or_default();
         let busy = self.is_busy(seg);
-        let first = self.segs.get((sec_no * per) as usize).map_or(s.log, |f| f.log);
         Standing {
             valid: s.valid,
             held: s.held,
@@ -420,8 +436,6 @@ impl Table {
             busy,
             free: self.is_free(seg),
             prefree: !busy && s.valid == 0 && s.held > 0,
-            section: (sec.busy == 0 && sec.valid > 0 && sec.valid < per * BLOCKS_PER_SEG)
-                .then_some((Class::of(first), sec.valid)),
             hole: (!busy && s.valid > 0 && u32::from(s.held) < BLOCKS_PER_SEG).then_some((s.log, s.held)),
         }
     }
@@ -436,7 +450,6 @@ struct Standing {
     busy: bool,
     free: bool,
     prefree: bool,
-    section: Option<(Class, u32)>,
     hole: Option<(LogType, u16)>,
 }
 
@@ -449,7 +462,6 @@ impl Default for Standing {
             busy: false,
             free: false,
             prefree: false,
-            section: None,
             hole: None,
         }
     }

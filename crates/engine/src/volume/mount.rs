@@ -5,6 +5,7 @@ use crate::checkpoint::{Counts, CpState, SinceCheckpoint, read_pack, stamp};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
 use crate::gate::OpGate;
+use crate::gc::Cleaner;
 use crate::inode::InodeCache;
 use crate::lock::Mutex;
 use crate::memory::Memory;
@@ -94,6 +95,10 @@ impl Volume {
         if !ro_image {
             check_totals(&segs, &counts)?;
         }
+        let cleaner = Cleaner::new(opts.gc_policy.as_deref())?;
+        if cleaner.needs_ages() {
+            segs.with_table(|t| t.keep_ages());
+        }
         let mem = Arc::new(Memory::default());
         let checksum_seed = sb.inode_checksum_seed();
         let quota = Arc::new(Quota::new(&sb));
@@ -123,7 +128,7 @@ impl Volume {
             gate: OpGate::new(version),
             stamp: AtomicU64::new(footer_stamp),
             cp: Mutex::new(cp),
-            cleaner: Mutex::default(),
+            cleaner: Mutex::new(cleaner),
             rename: Mutex::new(()),
             chain: Mutex::new(()),
             serial: AtomicU64::new(now.secs.unsigned_abs() << 30 ^ u64::from(now.nsec)),

@@ -318,3 +318,28 @@ fn files_come_and_go_side_by_side() {
         assert_clean(&*dev);
     }
 }
+
+#[test]
+fn every_policy_keeps_a_nearly_full_volume_going() {
+    for name in [
+        "greedy",
+        "cost_benefit",
+        "atgc",
+        "prefer_data",
+        "weighted",
+        "predictive",
+        "factor:1,3",
+        "factor:1,2:atgc",
+    ] {
+        let opts = MountOptions { gc_policy: Some(name.to_owned()), mode: AllocMode::Lfs, ..small_cache() };
+        let worst = wear(80, 90, 1, &MkfsOptions::default(), opts);
+        assert!(worst < 4.0, "{name}: {worst} blocks written for each block");
+    }
+}
+
+#[test]
+fn an_unknown_policy_is_refused() {
+    let dev = fresh(80, &MkfsOptions::default());
+    let opts = MountOptions { gc_policy: Some("sparkle".into()), ..quiet() };
+    assert!(matches!(Volume::mount(dev, opts), Err(Error::Invalid(_))));
+}

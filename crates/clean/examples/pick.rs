@@ -1,0 +1,43 @@
+//! What a pick and an update cost: `cargo run --release -p segno-clean --example pick [SECTIONS]`.
+use segno_clean::policy::{self, Situation};
+use segno_clean::{Class, Index, Tie};
+use std::time::Instant;
+
+const PER_SEC: u32 = 2048;
+const ROUNDS: u32 = 20_000;
+
+fn main() {
+    let sections: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1 << 20);
+    println!("{sections} sections of {PER_SEC} blocks; nanoseconds per operation");
+    for name in ["greedy", "factor:1,3", "prefer_data", "weighted", "predictive", "cost_benefit", "atgc"] {
+        let mut policy = policy::parse(name).expect("a policy of this list");
+        let mut index = Index::new(sections, PER_SEC);
+        index.tie = Tie::Oldest;
+        if policy.needs_ages() {
+            index.keep_ages(4);
+        }
+        let mut random = 1u64;
+        let mut next = |n: u32| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((random >> 33) * u64::from(n) >> 31) as u32
+        };
+        let mut valid: Vec<u32> = (0..sections).map(|_| 1 + next(PER_SEC - 1)).collect();
+        let class = |sec: u32| if sec.is_multiple_of(64) { Class::Node } else { Class::Data };
+        for (sec, &v) in (0..).zip(&valid) {
+            index.put(sec, class(sec), v, u64::from(sec));
+        }
+        let begun = Instant::now();
+        for i in 0..ROUNDS {
+            let sec = next(sections);
+            valid[sec as usize] = (valid[sec as usize] - 1).max(1);
+            index.put(sec, class(sec), valid[sec as usize], u64::from(sections + i));
+        }
+        let update = begun.elapsed() / ROUNDS;
+        let picks = if name == "atgc" { 200 } else { ROUNDS };
+        let begun = Instant::now();
+        for _ in 0..picks {
+            std::hint::black_box(policy.pick(&index, &Situation::default()));
+        }
+        println!("{name:14} pick {:8} update {:6}", (begun.elapsed() / picks).as_nanos(), update.as_nanos());
+    }
+}

@@ -1,0 +1,241 @@
+//! Candidates by class and fill: a list of sections for each number of valid blocks, and a bitmap of the lists that are
+//! not empty. An update takes constant time; so does finding the emptiest section.
+use crate::ages::Ages;
+use crate::{Candidate, Class};
+
+const NONE: u32 = u32::MAX;
+/// Marks a section that is no candidate.
+const OUT: u32 = u32::MAX;
+const NODE: u32 = 1 << 31;
+
+/// Which of equally full sections is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tie {
+    /// The one that has been so full for the longest time.
+    #[default]
+    Oldest,
+    /// The lowest section number, as Linux scans.
+    Lowest,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    prev: u32,
+    next: u32,
+    /// Class and valid blocks, or `OUT`.
+    key: u32,
+}
+
+/// The lists of one class.
+#[derive(Clone, Debug, Default)]
+struct Lists {
+    head: Vec<u32>,
+    tail: Vec<u32>,
+    /// Which lists are not empty, and which words of that are not zero.
+    used: Vec<u64>,
+    summary: Vec<u64>,
+    len: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Index {
+    links: Vec<Link>,
+    /// Distinct nodes that the data blocks of a section belonged to when it was closed; 0 if not known.
+    owners: Vec<u32>,
+    lists: [Lists; 2],
+    per_sec: u32,
+    pub tie: Tie,
+    ages: Option<Ages>,
+}
+
+impl Index {
+    /// For `sections` sections of `per_sec` blocks, none of them a candidate.
+    #[must_use]
+    pub fn new(sections: u32, per_sec: u32) -> Self {
+        let n = sections as usize;
+        Self {
+            links: vec![Link { prev: NONE, next: NONE, key: OUT }; n],
+            owners: vec![0; n],
+            lists: [Lists::new(per_sec), Lists::new(per_sec)],
+            per_sec,
+            tie: Tie::default(),
+            ages: None,
+        }
+    }
+
+    /// Keeps sections ordered by age too, which costs more per update; from now on. Give every candidate again.
+    pub fn keep_ages(&mut self, segs_per_sec: u32) {
+        self.ages = Some(Ages::new(self.links.len(), segs_per_sec));
+    }
+    #[must_use]
+    pub fn ages(&self) -> Option<&Ages> {
+        self.ages.as_ref()
+    }
+    #[must_use]
+    pub fn per_sec(&self) -> u32 {
+        self.per_sec
+    }
+    /// Number of candidates.
+    #[must_use]
+    pub fn len(&self, class: Class) -> u64 {
+        self.lists[class as usize].len
+    }
+
+    /// A section is a candidate with so many valid blocks. `mtime` matters only with [`Index::keep_ages`].
+    pub fn put(&mut self, sec: u32, class: Class, valid: u32, mtime: u64) {
+        let key = valid | if class == Class::Node { NODE } else { 0 };
+        let old = self.links.get(sec as usize).map_or(OUT, |l| l.key);
+        if old != key {
+            self.unlink(sec);
+            self.link(sec, class, valid, key);
+        }
+        if let Some(ages) = &mut self.ages {
+            ages.put(Candidate { sec, class, valid, mtime });
+        }
+    }
+
+    /// A section is no candidate (any more).
+    pub fn remove(&mut self, sec: u32) {
+        self.unlink(sec);
+        if let Some(ages) = &mut self.ages {
+            ages.remove(sec);
+        }
+    }
+
+    /// How many distinct nodes the blocks of a data section belong to.
+    pub fn set_owners(&mut self, sec: u32, nodes: u32) {
+        if let Some(o) = self.owners.get_mut(sec as usize) {
+            *o = nodes;
+        }
+    }
+    #[must_use]
+    pub fn owners(&self, sec: u32) -> u32 {
+        self.owners.get(sec as usize).copied().unwrap_or(0)
+    }
+
+    /// The emptiest section of a class and its valid blocks.
+    #[must_use]
+    pub fn emptiest(&self, class: Class) -> Option<(u32, u32)> {
+        let lists = &self.lists[class as usize];
+        let valid = lists.next_used(0)?;
+        let first = lists.head.get(valid as usize).copied()?;
+        let sec = match self.tie {
+            Tie::Oldest => first,
+            Tie::Lowest => self.walk(first).min()?,
+        };
+        Some((sec, valid))
+    }
+
+    /// Sections of a class as (section, valid blocks), emptiest first, the longest so full first.
+    pub fn by_fill(&self, class: Class) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let lists = &self.lists[class as usize];
+        let fills = std::iter::successors(lists.next_used(0), |&v| lists.next_used(v + 1));
+        fills.flat_map(move |v| {
+            self.walk(lists.head.get(v as usize).copied().unwrap_or(NONE)).map(move |sec| (sec, v))
+        })
+    }
+
+    fn walk(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
+        let real = |sec: u32| (sec != NONE).then_some(sec);
+        std::iter::successors(real(first), move |&s| real(self.links.get(s as usize)?.next))
+    }
+
+    fn link(&mut self, sec: u32, class: Class, valid: u32, key: u32) {
+        let lists = &mut self.lists[class as usize];
+        let Some(tail) = lists.tail.get_mut(valid as usize) else { return };
+        let prev = std::mem::replace(tail, sec);
+        match self.links.get_mut(prev as usize) {
+            Some(p) => p.next = sec,
+            None => lists.begin(valid, sec),
+        }
+        lists.len += 1;
+        if let Some(l) = self.links.get_mut(sec as usize) {
+            *l = Link { prev, next: NONE, key };
+        }
+    }
+
+    fn unlink(&mut self, sec: u32) {
+        let Some(&Link { prev, next, key }) = self.links.get(sec as usize) else { return };
+        if key == OUT {
+            return;
+        }
+        let lists = &mut self.lists[usize::from(key & NODE != 0)];
+        let valid = key & !NODE;
+        match self.links.get_mut(prev as usize) {
+            Some(p) => p.next = next,
+            None => lists.set_head(valid, next),
+        }
+        match self.links.get_mut(next as usize) {
+            Some(n) => n.prev = prev,
+            None => lists.set_tail(valid, prev),
+        }
+        lists.len -= 1;
+        if let Some(l) = self.links.get_mut(sec as usize) {
+            *l = Link { prev: NONE, next: NONE, key: OUT };
+        }
+    }
+}
+
+impl Lists {
+    fn new(per_sec: u32) -> Self {
+        let n = per_sec as usize + 1;
+        let words = n.div_ceil(64);
+        Self {
+            head: vec![NONE; n],
+            tail: vec![NONE; n],
+            used: vec![0; words],
+            summary: vec![0; words.div_ceil(64)],
+            len: 0,
+        }
+    }
+
+    fn begin(&mut self, valid: u32, sec: u32) {
+        self.set_head(valid, sec);
+        let (word, bit) = (valid as usize / 64, valid % 64);
+        if let (Some(w), Some(s)) = (self.used.get_mut(word), self.summary.get_mut(word / 64)) {
+            *w |= 1 << bit;
+            *s |= 1 << (word % 64);
+        }
+    }
+    fn set_head(&mut self, valid: u32, sec: u32) {
+        if let Some(h) = self.head.get_mut(valid as usize) {
+            *h = sec;
+        }
+    }
+    /// The last of a list, which is empty now if there is none.
+    fn set_tail(&mut self, valid: u32, sec: u32) {
+        if let Some(t) = self.tail.get_mut(valid as usize) {
+            *t = sec;
+        }
+        if sec != NONE {
+            return;
+        }
+        let (word, bit) = (valid as usize / 64, valid % 64);
+        if let (Some(w), Some(s)) = (self.used.get_mut(word), self.summary.get_mut(word / 64)) {
+            *w &= !(1 << bit);
+            if *w == 0 {
+                *s &= !(1 << (word % 64));
+            }
+        }
+    }
+    /// The first fill at or after `from` that any section has.
+    fn next_used(&self, from: u32) -> Option<u32> {
+        let word = from as usize / 64;
+        let here = self.used.get(word)? & (u64::MAX << (from % 64));
+        if here != 0 {
+            return Some(word as u32 * 64 + here.trailing_zeros());
+        }
+        let from = word + 1;
+        let mut mask = u64::MAX << (from % 64);
+        for (i, s) in self.summary.iter().enumerate().skip(from / 64) {
+            let hit = s & mask;
+            if hit != 0 {
+                let word = i * 64 + hit.trailing_zeros() as usize;
+                return Some(word as u32 * 64 + self.used.get(word)?.trailing_zeros());
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+}

@@ -1,0 +1,117 @@
+//! Age-threshold cleaning: of the sections older than a threshold, the oldest are weighed by age and fill.
+use super::{Factors, Situation, Victim, VictimPolicy, victim};
+use crate::{Candidate, Index};
+
+/// Seconds below which a section is too young: seven days.
+const THRESHOLD: u64 = 7 * 24 * 3600;
+/// Weight of the age in percent; the rest is that of the fill.
+const AGE_WEIGHT: u64 = 60;
+/// At least so many of the oldest are looked at, and at least so many percent.
+const LOOK_AT: usize = 10;
+const LOOK_AT_PERCENT: usize = 20;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Atgc {
+    factors: Factors,
+}
+
+/// The terms all candidates share.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    accu: u64,
+    total: u64,
+    /// One more than the youngest age stamp.
+    end: u64,
+    per_sec: u64,
+}
+
+impl Scale {
+    fn of(oldest: u64, youngest: u64, per_sec: u32) -> Self {
+        let end = youngest.saturating_add(1);
+        let total = (end - oldest).max(1);
+        Self { accu: (u64::MAX / total / 100).min(10_000), total, end, per_sec: u64::from(per_sec).max(1) }
+    }
+    fn age(self, mtime: u64) -> u64 {
+        self.accu * (self.end - mtime) / self.total * AGE_WEIGHT
+    }
+    fn room(self, valid: u64) -> u64 {
+        self.accu * self.per_sec.saturating_sub(valid) / self.per_sec * (100 - AGE_WEIGHT)
+    }
+}
+
+impl Atgc {
+    #[must_use]
+    pub fn with(factors: Factors) -> Self {
+        Self { factors }
+    }
+
+    /// The best among the oldest of those that are old enough. The first met keeps its place among equals, but for a
+    /// greater age.
+    fn best(&self, index: &Index, threshold: u64) -> Option<Candidate> {
+        let ages = index.ages()?;
+        let (oldest, youngest) = ages.span()?;
+        let old_enough = |c: &&Candidate| youngest - c.mtime >= threshold;
+        let scale = Scale::of(oldest, youngest, index.per_sec());
+        let full = |c: &Candidate| self.factors.scale(c.class, c.valid.into()) >= scale.per_sec;
+        let limit =
+            if threshold == 0 { ages.len() } else { ages.oldest_first().take_while(old_enough).count() };
+        let look_at = LOOK_AT.max(limit * LOOK_AT_PERCENT / 100);
+        // Nothing that is younger than where the best room could not make up for it can win.
+        let most_room = scale.room(0);
+        let mut best: Option<((bool, u64, u64), Candidate)> = None;
+        for c in ages.oldest_first().take_while(old_enough).take(look_at) {
+            let age = scale.age(c.mtime);
+            if best.is_some_and(|((room, sum, _), _)| room && age + most_room < sum) {
+                break;
+            }
+            let sum = age + scale.room(self.factors.scale(c.class, c.valid.into()));
+            let rank = (!full(c), sum, age);
+            if best.is_none_or(|(b, _)| rank > b) {
+                best = Some((rank, *c));
+            }
+        }
+        best.map(|(_, c)| c)
+    }
+}
+
+impl VictimPolicy for Atgc {
+    fn needs_ages(&self) -> bool {
+        true
+    }
+    fn pick(&mut self, index: &Index, situation: &Situation) -> Option<Victim> {
+        let young = situation.facts.now < THRESHOLD;
+        let found = self.best(index, THRESHOLD);
+        let found = if found.is_none() && young { self.best(index, 0) } else { found };
+        found.map(|c| victim(c.sec, c.class))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Class;
+    use crate::policy::Facts;
+
+    fn index(all: &[(u32, u64)]) -> Index {
+        let mut i = Index::new(all.len() as u32, 512);
+        i.keep_ages(1);
+        for (sec, &(valid, mtime)) in (0..).zip(all) {
+            i.put(sec, Class::Data, valid, mtime);
+        }
+        i
+    }
+
+    #[test]
+    fn age_and_room_are_weighed() {
+        let s = Scale::of(0, 99, 512);
+        // accu 10,000; a section half as old as the oldest, and a quarter full.
+        assert_eq!((s.age(50), s.room(128)), (300_000, 300_000));
+        let at = |now| Situation { facts: Facts { now, ..Facts::default() }, ..Situation::default() };
+        // 60 + 4 points against 3 + 39; against 36 + 39.
+        let young = (500, 99);
+        let pick = |all: &[(u32, u64)], now| Atgc::default().pick(&index(all), &at(now)).map(|v| v.sec);
+        assert_eq!(pick(&[(460, 0), (10, 95), young], 0), Some(0));
+        assert_eq!(pick(&[(460, 0), (10, 40), young], 0), Some(1));
+        assert_eq!(pick(&[(460, 0), (10, 40), young], THRESHOLD), None, "all are too young");
+    }
+}

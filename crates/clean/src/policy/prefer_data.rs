@@ -1,0 +1,37 @@
+//! "New victim selection for GC", version 1: data sections first, node sections when space is nearly out.
+use super::{Situation, Victim, VictimPolicy, victim};
+use crate::{Class, Index};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PreferData {
+    need_node_clean: bool,
+}
+
+impl VictimPolicy for PreferData {
+    fn pick(&mut self, index: &Index, situation: &Situation) -> Option<Victim> {
+        let (data, node) = (index.emptiest(Class::Data), index.emptiest(Class::Node));
+        if self.need_node_clean {
+            let worth = |best: Option<(u32, u32)>| best.map_or(u32::MAX, |(_, valid)| valid);
+            if worth(data) > worth(node) {
+                return node.map(|(sec, _)| victim(sec, Class::Node));
+            }
+            if situation.enough_with_prefree {
+                self.need_node_clean = false;
+                return None;
+            }
+        }
+        data.map(|(sec, _)| victim(sec, Class::Data))
+    }
+    fn patches_loop(&self) -> bool {
+        true
+    }
+    fn nearly_out(&mut self) {
+        self.need_node_clean = true;
+    }
+    fn goes_on(&self) -> bool {
+        self.need_node_clean
+    }
+    fn round_ended(&mut self) {
+        self.need_node_clean = false;
+    }
+}

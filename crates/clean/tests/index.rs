@@ -1,0 +1,143 @@
+//! The index against a scan of all candidates.
+use proptest::prelude::*;
+use segno_clean::policy::cost_benefit::section_cost;
+use segno_clean::policy::{self, Facts, Situation};
+use segno_clean::{Candidate, Class, Index, Tie};
+
+const SECTIONS: u32 = 40;
+const PER_SEC: u32 = 1024;
+const SEGS: u32 = 2;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Put(Candidate),
+    Remove(u32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let class = prop_oneof![Just(Class::Data), Just(Class::Node)];
+    // Few different fills and ages, so that there are ties.
+    let put = (0..SECTIONS, class, 1..12u32, 0..20u64).prop_map(|(sec, class, fill, age)| {
+        Step::Put(Candidate { sec, class, valid: fill * 90, mtime: age * 10_000 })
+    });
+    prop_oneof![4 => put, 1 => (0..SECTIONS).prop_map(Step::Remove)]
+}
+
+fn replay(steps: &[Step], tie: Tie) -> (Index, Vec<Candidate>) {
+    let mut index = Index::new(SECTIONS, PER_SEC);
+    index.tie = tie;
+    index.keep_ages(SEGS);
+    // Candidates in the order in which they got their class and fill.
+    let mut all: Vec<Candidate> = Vec::new();
+    for s in steps {
+        match *s {
+            Step::Put(c) => {
+                index.put(c.sec, c.class, c.valid, c.mtime);
+                match all.iter_mut().find(|o| o.sec == c.sec && (o.class, o.valid) == (c.class, c.valid)) {
+                    Some(same) => *same = c,
+                    None => {
+                        all.retain(|o| o.sec != c.sec);
+                        all.push(c);
+                    }
+                }
+            }
+            Step::Remove(sec) => {
+                index.remove(sec);
+                all.retain(|o| o.sec != sec);
+            }
+        }
+    }
+    (index, all)
+}
+
+fn best<K: Ord>(all: &[Candidate], cost: impl Fn(&Candidate) -> K) -> Option<u32> {
+    all.iter().min_by_key(|c| cost(c)).map(|c| c.sec)
+}
+
+fn pick(name: &str, index: &Index) -> Option<u32> {
+    policy::parse(name).unwrap().pick(index, &Situation::default()).map(|v| v.sec)
+}
+
+/// Linux's pass over the tree of ages, with the threshold at zero: nothing here is seven days old.
+fn atgc_by_scan(all: &[Candidate]) -> Option<u32> {
+    let mut tree = all.to_vec();
+    tree.sort_by_key(|c| (c.mtime, c.sec));
+    let (min, max) = (tree.first()?.mtime, tree.last()?.mtime + 1);
+    let total = max - min;
+    let accu = (u64::MAX / total / 100).min(10_000);
+    let mut best: Option<(u64, u64, u32)> = None;
+    for c in tree.iter().take(10.max(tree.len() * 20 / 100)) {
+        let age = accu * (max - c.mtime) / total * 60;
+        let u = accu * u64::from(PER_SEC - c.valid) / u64::from(PER_SEC) * 40;
+        let cost = u64::from(u32::MAX) - (age + u);
+        if best.is_none_or(|(b, a, _)| cost < b || (cost == b && age > a)) {
+            best = Some((cost, age, c.sec));
+        }
+    }
+    best.map(|b| b.2)
+}
+
+proptest! {
+    #[test]
+    fn every_policy_finds_what_a_scan_finds(steps in prop::collection::vec(step(), 1..120)) {
+        let (lowest, all) = replay(&steps, Tie::Lowest);
+        prop_assert_eq!(pick("greedy", &lowest), best(&all, |c| (c.valid, c.sec)));
+        let (oldest, all) = replay(&steps, Tie::Oldest);
+        // `min_by_key` keeps the first, which has been so full for the longest time.
+        prop_assert_eq!(pick("greedy", &oldest), best(&all, |c| (c.valid, c.class)));
+        let factor = |c: &Candidate| if c.class == Class::Node { 5 } else { 2 };
+        prop_assert_eq!(pick("factor:1,2.5", &oldest), best(&all, |c| (c.valid * factor(c), c.class)));
+        let ages = (all.iter().map(|c| c.mtime).min(), all.iter().map(|c| c.mtime).max());
+        if let (Some(min), Some(max)) = ages {
+            let cost = |c: &Candidate| section_cost(c.valid, SEGS, c.mtime, min, max);
+            prop_assert_eq!(pick("cost_benefit", &oldest), best(&all, |c| (cost(c), c.mtime, c.sec)));
+        }
+        prop_assert_eq!(pick("atgc", &oldest), atgc_by_scan(&all));
+    }
+
+    #[test]
+    fn factors_of_one_change_nothing(steps in prop::collection::vec(step(), 1..120)) {
+        for tie in [Tie::Lowest, Tie::Oldest] {
+            let (index, _) = replay(&steps, tie);
+            for base in ["greedy", "cost_benefit", "atgc"] {
+                prop_assert_eq!(pick(base, &index), pick(&format!("factor:1,1:{base}"), &index));
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_by_fill_is_that_of_a_sort(steps in prop::collection::vec(step(), 1..120)) {
+        let (index, all) = replay(&steps, Tie::Oldest);
+        for class in Class::ALL {
+            let mut sorted: Vec<(u32, u32)> =
+                all.iter().filter(|c| c.class == class).map(|c| (c.sec, c.valid)).collect();
+            sorted.sort_by_key(|&(_, valid)| valid);
+            prop_assert_eq!(index.by_fill(class).collect::<Vec<_>>(), sorted);
+            prop_assert_eq!(index.len(class), all.iter().filter(|c| c.class == class).count() as u64);
+        }
+    }
+}
+
+/// Data 900 of 1024, node 300: what the patches' versions do with and without their flag.
+#[test]
+fn the_two_versions_of_the_patch_differ_where_only_nodes_are_left() {
+    let mut index = Index::new(4, PER_SEC);
+    index.put(0, Class::Data, 900, 0);
+    index.put(1, Class::Node, 300, 0);
+    let s = Situation { enough_with_prefree: true, enough_with_freed: true, facts: Facts::default() };
+    for name in ["prefer_data", "weighted"] {
+        let mut p = policy::parse(name).unwrap();
+        assert_eq!(p.pick(&index, &s).map(|v| v.sec), Some(0), "{name} takes data first");
+        p.nearly_out();
+        assert!(p.goes_on());
+        assert_eq!(p.pick(&index, &s).map(|v| v.sec), Some(1), "{name} takes nodes when space is nearly out");
+        index.put(1, Class::Node, 950, 0);
+        assert_eq!(p.pick(&index, &s), None, "{name} ends the round rather than clean more data than needed");
+        index.put(1, Class::Node, 300, 0);
+        p.round_ended();
+        assert!(!p.goes_on());
+    }
+    index.remove(0);
+    assert_eq!(policy::parse("prefer_data").unwrap().pick(&index, &s), None, "version 1 has no victim");
+    assert_eq!(policy::parse("weighted").unwrap().pick(&index, &s).map(|v| v.sec), Some(1), "version 6 has");
+}

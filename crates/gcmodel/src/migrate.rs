@@ -1,0 +1,71 @@
+//! Emptying sections.
+use crate::counters::Kind;
+use crate::log::LogKind;
+use crate::volume::{DENT, Full, Model, NODE};
+use segno_clean::policy::Victim;
+use segno_clean::rounds::Loop;
+use segno_clean::{BLOCKS_PER_SEG, Class};
+
+impl Model {
+    /// Moves all that is valid out of sections. Alone, a section is read in address order, as Linux does; several
+    /// together are sorted by owner first.
+    pub(crate) fn clean(&mut self, victims: &[Victim]) -> Result<(), Full> {
+        let mut pages = Vec::new();
+        for v in victims {
+            self.counts.sections[v.class as usize] += 1;
+            self.count_segments(v);
+            let found = self.valid_owners(v.sec);
+            match v.class {
+                Class::Node => self.move_nodes(&found)?,
+                Class::Data => pages.extend(found),
+            }
+        }
+        if self.how == Loop::Batch {
+            pages.sort_unstable();
+        }
+        for page in pages {
+            if page & DENT != 0 {
+                self.move_dent(page & !DENT)?;
+                continue;
+            }
+            if self.dirty.remove(page) {
+                self.counts.written_by_cleaning += 1;
+            }
+            self.write_data(page, LogKind::ColdData, Kind::MovedData)?;
+        }
+        Ok(())
+    }
+
+    fn move_nodes(&mut self, nodes: &[u32]) -> Result<(), Full> {
+        for &n in nodes {
+            if self.lazy_nodes {
+                self.defer_node(n & !NODE);
+            } else {
+                self.write_node(n & !NODE, Kind::MovedNodes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn count_segments(&mut self, v: &Victim) {
+        let per = self.space.segs_per_sec;
+        let segs = (v.sec * per) as usize..((v.sec + 1) * per) as usize;
+        let n = self.space.seg_valid[segs].iter().filter(|&&n| n > 0).count();
+        self.counts.segments[v.class as usize] += n as u64;
+    }
+
+    fn valid_owners(&self, sec: u32) -> Vec<u32> {
+        let per = self.e.blocks_per_zone;
+        debug_assert!(per.is_multiple_of(BLOCKS_PER_SEG));
+        let first = (sec * per) as usize;
+        let mut out = Vec::with_capacity(self.space.sec_valid[sec as usize] as usize);
+        for word in first / 64..(first + per as usize) / 64 {
+            let mut bits = self.space.valid[word];
+            while bits != 0 {
+                out.push(self.owner[word * 64 + bits.trailing_zeros() as usize]);
+                bits &= bits - 1;
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,70 @@
+//! One run: layout, writes, counts by quarter, verification.
+use crate::counters::Counters;
+use crate::experiment::Experiment;
+use crate::volume::{Full, Model};
+use crate::workload::Driver;
+use segno_clean::Tie;
+use segno_clean::policy;
+use segno_clean::rounds::{Batching, Loop};
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub experiment: Experiment,
+    pub policy: String,
+    pub how: Loop,
+    pub seed: u64,
+    pub batching: Batching,
+    /// Stop after so many application writes.
+    pub limit: Option<u64>,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub layout: Counters,
+    /// Since the layout, at the end of each quarter of the run.
+    pub quarters: Vec<Counters>,
+    pub file_blocks: u64,
+    pub nodes: u64,
+}
+
+/// Runs and verifies; `progress` hears of each hundredth.
+pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Result<Outcome, String> {
+    let policy = policy::parse(&setting.policy)?;
+    let mut model = Model::new(setting.experiment, policy, setting.how);
+    model.batching = setting.batching;
+    if setting.how != Loop::Batch {
+        model.space.index.tie = Tie::Lowest;
+    }
+    let mut driver = Driver::new(&model, setting.seed);
+    let full = |m: &Model| format!("no section left after {} application writes", m.counts.app_writes);
+    driver.lay_out(&mut model).map_err(|Full| full(&model))?;
+    let layout = std::mem::take(&mut model.counts);
+    model.space.resets = 0;
+    let pages = model.place.len() as u64;
+    let wanted = setting.experiment.writes.unwrap_or((pages as f64 * setting.experiment.times) as u64);
+    let wanted = setting.limit.map_or(wanted, |l| l.min(wanted));
+    let mut quarters = Vec::new();
+    let mut told = 0;
+    while quarters.len() < 4 {
+        driver.step(&mut model).map_err(|Full| full(&model))?;
+        let done = model.counts.app_writes;
+        if done * 100 / wanted > told {
+            told = done * 100 / wanted;
+            progress(told, &model.counts);
+        }
+        if done >= wanted * (quarters.len() as u64 + 1) / 4 {
+            quarters.push(snapshot(&model));
+        }
+    }
+    model.verify()?;
+    Ok(Outcome { layout, quarters, file_blocks: pages, nodes: model.node_place.len() as u64 })
+}
+
+fn snapshot(model: &Model) -> Counters {
+    let mut counts = model.counts.clone();
+    counts.zone_resets = model.space.resets;
+    counts.zone_violations = model.space.violations;
+    counts
+}

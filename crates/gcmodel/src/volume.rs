@@ -1,0 +1,336 @@
+//! The volume: where each block of the file and each node is, what is dirty, and what writing it out entails.
+use crate::counters::{Counters, Kind};
+use crate::experiment::{Experiment, Shape};
+use crate::journal::Journal;
+use crate::log::LogKind;
+use crate::space::{NONE, Space};
+use segno_clean::policy::{Facts, Situation, Victim, VictimPolicy};
+use segno_clean::rounds::{self, Batching, Dirty, Host, Loop, Need};
+
+/// Data blocks that an inode, and any other node, maps.
+const IN_INODE: u64 = 923;
+const IN_NODE: u64 = 1018;
+/// Marks an owner that is a node, and one that is a directory block.
+pub const NODE: u32 = 1 << 31;
+pub const DENT: u32 = 1 << 30;
+const DENTS_PER_BLOCK: u64 = 214;
+/// Room of the compact summaries in the first and second block.
+const COMPACT: [u32; 2] = [439, 584];
+
+/// No section is left to write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Model {
+    pub e: Experiment,
+    pub how: Loop,
+    pub count_data: bool,
+    pub batching: Batching,
+    pub policy: Box<dyn VictimPolicy>,
+    pub space: Space,
+    pub counts: Counters,
+    /// Address of each data block, node and directory block; what lies at each address.
+    pub place: Vec<u32>,
+    pub node_place: Vec<u32>,
+    pub dent_place: Vec<u32>,
+    pub owner: Vec<u32>,
+    pub dirty: Bits,
+    pub dirty_nodes: Bits,
+    pub dirty_dents: Bits,
+    changed_nids: Vec<u32>,
+    nat: Journal,
+    sit: Journal,
+    /// Moved nodes are only made dirty, as in the engine, and written by the next checkpoint.
+    pub lazy_nodes: bool,
+    pub aside: Vec<u32>,
+    node_moved: Bits,
+    owners_wanted: bool,
+    stamp: Vec<u32>,
+    stamp_now: u32,
+}
+
+/// A set of numbers that knows its size.
+#[derive(Clone, Debug, Default)]
+pub struct Bits {
+    words: Vec<u64>,
+    pub len: u64,
+}
+
+impl Bits {
+    pub fn new(n: usize) -> Self {
+        Self { words: vec![0; n.div_ceil(64)], len: 0 }
+    }
+    pub fn has(&self, i: u32) -> bool {
+        self.words[i as usize / 64] >> (i % 64) & 1 == 1
+    }
+    /// True if it was not there.
+    pub fn add(&mut self, i: u32) -> bool {
+        let (w, bit) = (&mut self.words[i as usize / 64], 1u64 << (i % 64));
+        let new = *w & bit == 0;
+        *w |= bit;
+        self.len += u64::from(new);
+        new
+    }
+    /// True if it was there.
+    pub fn remove(&mut self, i: u32) -> bool {
+        let (w, bit) = (&mut self.words[i as usize / 64], 1u64 << (i % 64));
+        let there = *w & bit != 0;
+        *w &= !bit;
+        self.len -= u64::from(there);
+        there
+    }
+    pub fn next(&self, from: u32) -> Option<u32> {
+        let mut i = from as usize / 64;
+        let mut hit = self.words.get(i)? & (u64::MAX << (from % 64));
+        while hit == 0 {
+            i += 1;
+            hit = *self.words.get(i)?;
+        }
+        Some(i as u32 * 64 + hit.trailing_zeros())
+    }
+}
+
+impl Model {
+    pub fn new(e: Experiment, policy: Box<dyn VictimPolicy>, how: Loop) -> Self {
+        let (data, nodes, dents) = sizes(&e);
+        let space = Space::new(e.zones, e.blocks_per_zone, policy.needs_ages());
+        let blocks = e.zones as usize * e.blocks_per_zone as usize;
+        Self {
+            e,
+            how,
+            count_data: how == Loop::Current && std::env::var("NOW").is_err(),
+            batching: Batching::default(),
+            policy,
+            space,
+            counts: Counters::default(),
+            place: vec![NONE; data],
+            node_place: vec![NONE; nodes],
+            dent_place: vec![NONE; dents],
+            owner: vec![NONE; blocks],
+            dirty: Bits::new(data),
+            dirty_nodes: Bits::new(nodes),
+            dirty_dents: Bits::new(dents),
+            changed_nids: Vec::new(),
+            nat: Journal::new(455, 38),
+            sit: Journal::new(55, 6),
+            lazy_nodes: how == Loop::Batch,
+            aside: Vec::new(),
+            node_moved: Bits::new(nodes),
+            owners_wanted: true,
+            stamp: vec![0; nodes],
+            stamp_now: 0,
+        }
+    }
+
+    /// The node that maps a data block.
+    pub fn node_of(&self, page: u32) -> u32 {
+        match self.e.shape {
+            Shape::File { stride } => {
+                let block = u64::from(page) * stride;
+                if block < IN_INODE { 0 } else { (1 + (block - IN_INODE) / IN_NODE) as u32 }
+            }
+            Shape::Small { blocks } => page / blocks as u32,
+        }
+    }
+    /// The directory block with the name of an inode.
+    pub fn dent_of(&self, node: u32) -> u32 {
+        (u64::from(node) / DENTS_PER_BLOCK) as u32
+    }
+
+    /// Writes a data block to a log; its node is dirty then.
+    pub fn write_data(&mut self, page: u32, log: LogKind, kind: Kind) -> Result<(), Full> {
+        let addr = self.space.append(log).ok_or(Full)?;
+        let old = std::mem::replace(&mut self.place[page as usize], addr);
+        self.owner[addr as usize] = page;
+        if old != NONE {
+            self.space.invalidate(old);
+        }
+        let node = self.node_of(page);
+        self.dirty_nodes.add(node);
+        self.counts.wrote(kind, 1);
+        Ok(())
+    }
+
+    pub fn write_node(&mut self, node: u32, kind: Kind) -> Result<(), Full> {
+        let addr = self.space.append(LogKind::WarmNode).ok_or(Full)?;
+        let old = std::mem::replace(&mut self.node_place[node as usize], addr);
+        self.owner[addr as usize] = node | NODE;
+        if old != NONE {
+            self.space.invalidate(old);
+        }
+        self.dirty_nodes.remove(node);
+        let moved = self.node_moved.remove(node);
+        self.changed_nids.push(node);
+        self.counts.wrote(if moved { Kind::MovedNodes } else { kind }, 1);
+        Ok(())
+    }
+
+    /// A node that cleaning moves is written by the next checkpoint.
+    pub fn defer_node(&mut self, node: u32) {
+        if self.dirty_nodes.add(node) {
+            self.node_moved.add(node);
+        }
+    }
+
+    fn write_dent(&mut self, dent: u32, log: LogKind, kind: Kind) -> Result<(), Full> {
+        let addr = self.space.append(log).ok_or(Full)?;
+        let old = std::mem::replace(&mut self.dent_place[dent as usize], addr);
+        self.owner[addr as usize] = dent | DENT;
+        if old != NONE {
+            self.space.invalidate(old);
+        }
+        self.counts.wrote(kind, 1);
+        Ok(())
+    }
+    pub fn move_dent(&mut self, dent: u32) -> Result<(), Full> {
+        self.dirty_dents.remove(dent);
+        self.write_dent(dent, LogKind::ColdData, Kind::MovedData)
+    }
+
+    /// Writes all dirty nodes.
+    pub fn flush_nodes(&mut self) -> Result<(), Full> {
+        let mut at = 0;
+        while let Some(node) = self.dirty_nodes.next(at) {
+            self.write_node(node, Kind::Nodes)?;
+            at = node + 1;
+        }
+        Ok(())
+    }
+
+    pub fn write_checkpoint(&mut self) -> Result<(), Full> {
+        let mut at = 0;
+        while let Some(dent) = self.dirty_dents.next(at) {
+            self.dirty_dents.remove(dent);
+            self.write_dent(dent, LogKind::HotData, Kind::Dents)?;
+            at = dent + 1;
+        }
+        self.flush_nodes()?;
+        self.counts.wrote(Kind::Nat, self.nat.flush(&mut self.changed_nids));
+        self.changed_nids.clear();
+        self.counts.wrote(Kind::Sit, self.sit.flush(&mut self.space.changed));
+        let used: u32 = [LogKind::HotData, LogKind::WarmData, LogKind::ColdData]
+            .into_iter()
+            .map(|k| self.space.logs[k as usize].next % 512)
+            .sum();
+        let summaries = 1 + u64::from(used > COMPACT[0]) + u64::from(used > COMPACT[0] + COMPACT[1]);
+        self.counts.wrote(Kind::Pack, 2 + summaries);
+        let filled = std::mem::take(&mut self.space.filled);
+        self.counts.wrote(Kind::Ssa, filled);
+        self.counts.checkpoints += 1;
+        self.space.committed();
+        self.count_owners();
+        Ok(())
+    }
+
+    /// Notes how many nodes the blocks of closed data sections belong to.
+    fn count_owners(&mut self) {
+        for sec in std::mem::take(&mut self.space.closed) {
+            if !self.owners_wanted || self.space.class_of(sec) != segno_clean::Class::Data {
+                continue;
+            }
+            self.stamp_now += 1;
+            let (first, mut n) = (sec as usize * self.e.blocks_per_zone as usize, 0);
+            for addr in first..first + self.e.blocks_per_zone as usize {
+                let page = self.owner[addr];
+                if page & DENT == 0 {
+                    let node = self.node_of(page) as usize;
+                    n +=
+                        u32::from(std::mem::replace(&mut self.stamp[node], self.stamp_now) != self.stamp_now);
+                }
+            }
+            self.space.index.set_owners(sec, n);
+        }
+    }
+
+    /// What follows each block written back and each change of metadata.
+    pub fn balance(&mut self) -> Result<(), Full> {
+        if !rounds::must_clean(self, self.how) {
+            return Ok(());
+        }
+        let (before, sections) = (self.counts.moved(), self.counts.sections);
+        rounds::foreground(self, self.how)?;
+        for sec in std::mem::take(&mut self.aside) {
+            self.space.set_aside(sec, false);
+        }
+        if self.counts.sections != sections {
+            self.counts.rounds += 1;
+        }
+        self.counts.stalled(self.counts.moved() - before);
+        Ok(())
+    }
+}
+
+/// Data blocks, nodes and directory blocks that fill what users may have.
+fn sizes(e: &Experiment) -> (usize, usize, usize) {
+    let user = e.user_blocks();
+    // Root directory, and the nodes that name nodes.
+    let spare = 8 + user / IN_NODE / IN_NODE;
+    match e.shape {
+        Shape::File { stride } => {
+            let per_node = IN_NODE.div_ceil(stride);
+            let most = user - spare - (user - spare).div_ceil(per_node + 1) - 1;
+            let data = e.file_blocks.unwrap_or(most).min(most);
+            let nodes = data.div_ceil(per_node) + 1;
+            (data as usize, nodes as usize + 1, 0)
+        }
+        Shape::Small { blocks } => {
+            let files = match blocks {
+                4 => 100_000u64.min((user - spare) * 10 / 36),
+                _ => (user - spare) * 10 / (blocks * 10 / 2 + 10),
+            };
+            ((files * blocks) as usize, files as usize, files.div_ceil(DENTS_PER_BLOCK) as usize)
+        }
+    }
+}
+
+impl Host for Model {
+    type Error = Full;
+
+    fn need(&self) -> Need {
+        let dents = self.dirty_dents.len;
+        // The file's times change with each write, so its inode is always dirty once more.
+        let nodes = self.dirty_nodes.len + dents + 1;
+        let data = if self.count_data { self.dirty.len } else { 0 };
+        let dirty = Dirty { nodes, dents, data };
+        Need::of(dirty, self.e.blocks_per_zone.into(), self.space.left(), self.e.reserved.into())
+    }
+    fn reserve(&self) -> u64 {
+        self.e.reserved.into()
+    }
+    fn free_sections(&self) -> u64 {
+        self.space.free_sections()
+    }
+    fn prefree(&self) -> (u64, u64) {
+        (self.space.prefree_segments(), self.space.prefree_sections())
+    }
+    fn checkpoint(&mut self) -> Result<(), Full> {
+        self.write_checkpoint()
+    }
+    fn facts(&self) -> Facts {
+        let all = self.node_place.len() as u64;
+        Facts { now: self.space.now, dirty_nodes: ((self.dirty_nodes.len << 16) / all.max(1)) as u32 }
+    }
+    fn policy(&mut self) -> &mut dyn VictimPolicy {
+        &mut *self.policy
+    }
+    fn pick(&mut self, situation: Situation) -> Option<Victim> {
+        self.policy.pick(&self.space.index, &situation)
+    }
+    fn migrate(&mut self, victim: Victim) -> Result<bool, Full> {
+        self.clean(&[victim])?;
+        Ok(self.space.sec_valid[victim.sec as usize] == 0)
+    }
+    fn migrate_batch(&mut self, victims: &[Victim]) -> Result<u64, Full> {
+        self.clean(victims)?;
+        Ok(victims.len() as u64)
+    }
+    fn set_aside(&mut self, victim: Victim) {
+        self.aside.push(victim.sec);
+        self.space.set_aside(victim.sec, true);
+    }
+    fn batching(&self) -> Batching {
+        self.batching
+    }
+}
