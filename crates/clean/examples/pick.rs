@@ -6,11 +6,11 @@ use std::time::Instant;
 const PER_SEC: u32 = 2048;
 const ROUNDS: u32 = 20_000;
 
-fn main() {
+fn main() -> Result<(), String> {
     let sections: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1 << 20);
     println!("{sections} sections of {PER_SEC} blocks; nanoseconds per operation");
     for name in ["greedy", "factor:1,3", "prefer_data", "weighted", "predictive", "cost_benefit", "atgc"] {
-        let mut policy = policy::parse(name).expect("a policy of this list");
+        let mut policy = policy::parse(name)?;
         let mut index = Index::new(sections, PER_SEC);
         index.tie = Tie::Oldest;
         if policy.needs_ages() {
@@ -40,4 +40,5 @@ fn main() {
         }
         println!("{name:14} pick {:8} update {:6}", (begun.elapsed() / picks).as_nanos(), update.as_nanos());
     }
+    Ok(())
 }

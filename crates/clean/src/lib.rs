@@ -1,8 +1,7 @@
 //! Cleaning without storage: which section to empty ([`policy`]), in what order steps follow each other ([`rounds`]), and
 //! the index from which a victim is found without a scan ([`Index`]). The mounted volume and the block-count model of
 //! `segno bench gc` run this same code.
-#![deny(unsafe_code)]
-#![warn(clippy::indexing_slicing)]
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod ages;

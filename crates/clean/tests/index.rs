@@ -1,4 +1,5 @@
 //! The index against a scan of all candidates.
+#![allow(clippy::unwrap_used)]
 use proptest::prelude::*;
 use segno_clean::policy::cost_benefit::section_cost;
 use segno_clean::policy::{self, Facts, Situation};

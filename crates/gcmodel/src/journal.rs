@@ -16,7 +16,7 @@ impl Journal {
 
     /// Blocks written for these changed entries. If all do not fit, what the journal holds is written too, and then the
     /// blocks with the fewest changes go to the journal.
-    pub fn flush(&mut self, changed: &mut Vec<u32>) -> u64 {
+    pub fn flush(&mut self, changed: &mut [u32]) -> u64 {
         changed.sort_unstable();
         let mut all = std::mem::take(&mut self.held);
         all.extend(changed.iter());

@@ -100,7 +100,7 @@ impl Model {
         Self {
             e,
             how,
-            count_data: how == Loop::Current && std::env::var("NOW").is_err(),
+            count_data: how == Loop::Current,
             batching: Batching::default(),
             policy,
             space,

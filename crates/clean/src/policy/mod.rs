@@ -80,7 +80,7 @@ pub fn parse(name: &str) -> Result<Box<dyn VictimPolicy>, String> {
         ("atgc", "") => Box::new(Atgc::default()),
         ("prefer_data", "") => Box::new(PreferData::default()),
         ("weighted", "") => Box::new(Weighted::default()),
-        ("predictive", "") => Box::new(Predictive::default()),
+        ("predictive", "") => Box::new(Predictive),
         ("factor", how) => factor::parse(how)?,
         _ => {
             return Err(format!(

@@ -20,7 +20,7 @@ impl VictimPolicy for Predictive {
         let clean = u64::from(65_536 - situation.facts.dirty_nodes.min(65_536));
         let data = index.by_fill(Class::Data).take(LOOK_AT).map(|(sec, valid)| {
             let valid = u64::from(valid);
-            let nodes = distinct(index.owners(sec), valid) * clean >> 16;
+            let nodes = (distinct(index.owners(sec), valid) * clean) >> 16;
             (per_block(valid + nodes, full - valid.min(full)), sec, Class::Data)
         });
         let node = index.by_fill(Class::Node).take(1).map(|(sec, valid)| {
@@ -34,7 +34,7 @@ impl VictimPolicy for Predictive {
 
 /// Cost per block gained; a section without gain costs more than any other.
 fn per_block(writes: u64, gained: u64) -> u64 {
-    if gained == 0 { u64::MAX } else { (writes << 16) / gained }
+    (writes << 16).checked_div(gained).unwrap_or(u64::MAX)
 }
 
 /// Nodes that so many blocks still hit, of those that the whole section hit: `q (1 - (1 - 1/q)^v)`.
