@@ -19,7 +19,7 @@ fn main() -> Result<(), String> {
         let mut random = 1u64;
         let mut next = |n: u32| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ((random >> 33) * u64::from(n) >> 31) as u32
+            (((random >> 33) * u64::from(n)) >> 31) as u32
         };
         let mut valid: Vec<u32> = (0..sections).map(|_| 1 + next(PER_SEC - 1)).collect();
         let class = |sec: u32| if sec.is_multiple_of(64) { Class::Node } else { Class::Data };
