@@ -1,13 +1,20 @@
 //! Attributes, inode numbers, times and errors in both vocabularies.
-use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
+use crate::wire::{AttrOut, EntryOut, ROOT, Statx, StatxOut, SxTime};
+use rustix::io::Errno;
 use segno_engine::{Attr, Error, Time};
-use segno_format::dentry::FileType as Kind;
+use segno_format::dentry::FileType;
 use segno_format::{Ino, Nid};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Nobody but this mount changes the volume, so what the kernel caches stays true until the kernel itself changes it.
+const FOREVER: u64 = 1 << 31;
+const BLOCK: u32 = 4096;
+/// All that stat(2) has, and the birth time.
+const STATX_MASK: u32 = 0xfff;
 
 /// FUSE calls the root 1; on the volume 1 is reserved and the root has a number of its own.
-pub fn ino_of(node: INodeNo) -> Ino {
-    match u32::try_from(node.0) {
+pub fn ino_of(node: u64) -> Ino {
+    match u32::try_from(node) {
         Ok(1) => Nid::ROOT,
         Ok(n) => Nid(n),
         // No such inode exists, so the engine answers ENOENT.
@@ -16,41 +23,89 @@ pub fn ino_of(node: INodeNo) -> Ino {
 }
 
 /// The number FUSE knows an inode by.
-pub fn node_of(ino: Ino) -> INodeNo {
-    INodeNo(if ino == Nid::ROOT { 1 } else { ino.0.into() })
+pub fn node_of(ino: Ino) -> u64 {
+    if ino == Nid::ROOT { ROOT } else { ino.0.into() }
 }
 
-pub fn file_type(kind: Kind) -> FileType {
+/// The type bits of a mode, as directory entries carry them.
+pub fn dirent_kind(kind: FileType) -> u32 {
     match kind {
-        Kind::Directory => FileType::Directory,
-        Kind::CharDevice => FileType::CharDevice,
-        Kind::BlockDevice => FileType::BlockDevice,
-        Kind::Fifo => FileType::NamedPipe,
-        Kind::Socket => FileType::Socket,
-        Kind::Symlink => FileType::Symlink,
-        Kind::Regular | Kind::Unknown => FileType::RegularFile,
+        FileType::Fifo => 1,
+        FileType::CharDevice => 2,
+        FileType::Directory => 4,
+        FileType::BlockDevice => 6,
+        FileType::Regular => 8,
+        FileType::Symlink => 10,
+        FileType::Socket => 12,
+        FileType::Unknown => 0,
     }
 }
 
-pub fn file_attr(a: &Attr) -> FileAttr {
+fn wire_attr(a: &Attr) -> crate::wire::Attr {
     let (major, minor) = a.rdev;
-    FileAttr {
-        ino: INodeNo(a.ino.0.into()),
+    crate::wire::Attr {
+        ino: a.ino.0.into(),
         size: a.size,
         blocks: a.blocks,
-        atime: system_time(a.atime),
-        mtime: system_time(a.mtime),
-        ctime: system_time(a.ctime),
-        crtime: a.crtime.map_or(UNIX_EPOCH, system_time),
-        kind: file_type(a.kind),
-        perm: a.mode & 0o7777,
+        atime: a.atime.secs.cast_unsigned(),
+        mtime: a.mtime.secs.cast_unsigned(),
+        ctime: a.ctime.secs.cast_unsigned(),
+        atimensec: a.atime.nsec,
+        mtimensec: a.mtime.nsec,
+        ctimensec: a.ctime.nsec,
+        mode: a.mode.into(),
         nlink: a.nlink,
         uid: a.uid,
         gid: a.gid,
         rdev: (minor & 0xff) | major << 8 | (minor & !0xff) << 12,
-        blksize: 4096,
+        blksize: BLOCK,
         flags: 0,
     }
+}
+
+pub fn attr_out(a: &Attr) -> AttrOut {
+    AttrOut { attr_valid: FOREVER, attr_valid_nsec: 0, dummy: 0, attr: wire_attr(a) }
+}
+
+/// What a name leads to.
+pub fn entry_out(a: &Attr) -> EntryOut {
+    EntryOut {
+        nodeid: node_of(a.ino),
+        generation: a.generation.into(),
+        entry_valid: FOREVER,
+        attr_valid: FOREVER,
+        attr: wire_attr(a),
+        ..EntryOut::default()
+    }
+}
+
+/// "There is no such name", worth remembering.
+pub fn no_entry() -> EntryOut {
+    EntryOut { entry_valid: FOREVER, ..EntryOut::default() }
+}
+
+pub fn statx_out(a: &Attr) -> StatxOut {
+    let time = |t: Time| SxTime { sec: t.secs, nsec: t.nsec, reserved: 0 };
+    let no_birth = if a.crtime.is_some() { 0 } else { 0x800 };
+    let stat = Statx {
+        mask: STATX_MASK & !no_birth,
+        blksize: BLOCK,
+        nlink: a.nlink,
+        uid: a.uid,
+        gid: a.gid,
+        mode: a.mode,
+        ino: a.ino.0.into(),
+        size: a.size,
+        blocks: a.blocks,
+        atime: time(a.atime),
+        btime: time(a.crtime.unwrap_or_default()),
+        ctime: time(a.ctime),
+        mtime: time(a.mtime),
+        rdev_major: a.rdev.0,
+        rdev_minor: a.rdev.1,
+        ..Statx::default()
+    };
+    StatxOut { attr_valid: FOREVER, stat, ..StatxOut::default() }
 }
 
 /// Major and minor of a device number as FUSE carries it.
@@ -58,38 +113,15 @@ pub fn rdev_of(raw: u32) -> (u32, u32) {
     (raw >> 8 & 0xfff, (raw & 0xff) | (raw >> 12 & 0xf_ff00))
 }
 
-fn system_time(t: Time) -> SystemTime {
-    let nanos = Duration::from_nanos(t.nsec.into());
-    let whole = Duration::from_secs(t.secs.unsigned_abs());
-    let base = if t.secs < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    base.and_then(|b| b.checked_add(nanos)).unwrap_or(UNIX_EPOCH)
+/// The machine's time.
+pub fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { secs: since.as_secs().cast_signed(), nsec: since.subsec_nanos() }
 }
 
-/// The engine's time for a time of the caller's.
-pub fn time_of(t: SystemTime) -> Time {
-    match t.duration_since(UNIX_EPOCH) {
-        Ok(d) => Time { secs: d.as_secs().cast_signed(), nsec: d.subsec_nanos() },
-        Err(e) => {
-            let d = e.duration();
-            let (secs, nsec) = (d.as_secs().cast_signed(), d.subsec_nanos());
-            if nsec == 0 {
-                Time { secs: -secs, nsec: 0 }
-            } else {
-                Time { secs: -secs - 1, nsec: 1_000_000_000 - nsec }
-            }
-        }
-    }
-}
-
-pub fn time_or_now(t: TimeOrNow) -> Time {
-    match t {
-        TimeOrNow::SpecificTime(t) => time_of(t),
-        TimeOrNow::Now => time_of(SystemTime::now()),
-    }
-}
-
-pub fn errno(e: &Error) -> Errno {
-    Errno::from_i32(e.errno())
+/// The errno of an engine error.
+pub fn errno(e: Error) -> Errno {
+    Errno::from_raw_os_error(e.errno())
 }
 
 #[cfg(test)]
@@ -97,10 +129,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_the_epoch_survive() {
-        for t in [Time { secs: -5, nsec: 7 }, Time { secs: -1, nsec: 0 }, Time { secs: 9, nsec: 999_999_999 }]
-        {
-            assert_eq!(time_of(system_time(t)), t);
+    fn numbers_of_devices_and_inodes_survive() {
+        for (major, minor) in [(0, 0), (8, 1), (4095, 0xf_ffff), (1, 256)] {
+            let raw = (minor & 0xff) | major << 8 | (minor & !0xff) << 12;
+            assert_eq!(rdev_of(raw), (major, minor));
         }
+        assert_eq!((ino_of(1), node_of(Nid::ROOT)), (Nid::ROOT, 1));
+        assert_eq!((ino_of(77), ino_of(1 << 40)), (Nid(77), Nid::NONE));
     }
 }

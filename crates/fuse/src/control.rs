@@ -1,5 +1,6 @@
 //! What a program can ask a live mount beyond POSIX: attributes of the `system.segno` name space, which need no
 //! privilege and no descriptor of the server's.
+use crate::server::Server;
 use segno_engine::{Error, Extent, ExtentKind, Result, Volume};
 use segno_format::Ino;
 use std::fmt::Write;
@@ -12,7 +13,8 @@ pub const EXTENTS_XATTR: &str = "system.segno.extents";
 const VALUE_MAX: usize = 65_536;
 
 /// Answers a `system.segno` attribute; `None` if the name is not one of ours.
-pub fn get(volume: &Volume, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
+pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
+    let volume = &server.volume;
     if name == STATS_XATTR.as_bytes() {
         Some(Ok(stats(volume).into_bytes()))
     } else if name == EXTENTS_XATTR.as_bytes() {

@@ -1,12 +1,24 @@
 //! FUSE front end: the only crate that knows FUSE. It translates requests into calls of the engine and back, and decides
 //! nothing that the engine could decide.
-#![forbid(unsafe_code)]
+//!
+//! The protocol layer (`wire`, `request`, `reply`, `server`) does not know how a request came; the transports
+//! (`/dev/fuse`, io_uring) do not know what it asks.
 
 mod attr;
 mod control;
-mod fs;
+mod data;
+mod init;
 mod ioctl;
+mod list;
+mod mount;
+mod reply;
+mod request;
+mod serve;
+mod server;
 mod session;
+mod transport;
+mod wire;
 
 pub use control::{EXTENTS_XATTR, STATS_XATTR};
-pub use session::{FuseOptions, serve};
+pub use serve::{FuseOptions, serve};
+pub use session::{Choice, Transport};

@@ -1,114 +1,217 @@
-//! Mounting, serving, and leaving in order: signals and umount(8) both end with a clean checkpoint.
-use crate::fs::SegnoFs;
-use fuser::{Config, MountOption, Session, SessionACL};
-use rustix::mount::UnmountFlags;
-use segno_engine::Volume;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+//! A connection from the first exchange to its end.
+use crate::init::{self, MAX_WRITE, Offer, Wishes};
+use crate::mount::Mounted;
+use crate::server::Server;
+use crate::transport::classic::{self, clone_device};
+use crate::transport::uring::Seat;
+use crate::wire::InitFlags;
+use rustix::fd::OwnedFd;
+use std::fmt;
+use std::fs;
 use std::io;
-use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
 
-/// How to mount.
-#[derive(Clone, Debug, Default)]
-pub struct FuseOptions {
-    /// Source shown in /proc/mounts: the image.
-    pub source: String,
-    pub read_only: bool,
-    /// Let other users in; they need `user_allow_other` in /etc/fuse.conf unless root mounts.
-    pub allow_other: bool,
-    pub acl: bool,
-    /// Flags and options for the kernel, as given (`noatime`, `dev`, `suid`, `noexec` …).
-    pub extra: Vec<String>,
-    /// Server threads; 0 means one for each CPU, at least two.
-    pub threads: usize,
+/// Which transport is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// io_uring where the kernel has it.
+    #[default]
+    Auto,
+    Classic,
+    IoUring,
 }
 
-/// How long requests in flight may take after a signal before the server leaves without their callers.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// What ends a mount.
-enum End {
-    Served(io::Result<()>),
-    Signal,
+/// Which transport a session uses, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    IoUring { queues: usize, threads: usize },
+    Classic { threads: usize, why: String },
 }
 
-/// Mounts, calls `ready` once the mount answers, and serves until it is unmounted or a signal asks to leave. The volume
-/// is still mounted in the engine's sense when this returns; unmount it and leave the process.
-pub fn serve(volume: Arc<Volume>, dir: &Path, opts: &FuseOptions, ready: impl FnOnce()) -> io::Result<()> {
-    let fs = SegnoFs { volume, acl: opts.acl };
-    let session = Session::new(fs, dir, &config(opts))?;
-    let (ended, end) = mpsc::channel();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let signalled = ended.clone();
-    thread::Builder::new().name("signals".into()).spawn(move || {
-        if signals.forever().next().is_some() {
-            // The receiver is gone only when the mount has ended anyway.
-            let _ = signalled.send(End::Signal);
-        }
-    })?;
-    thread::Builder::new().name("session".into()).spawn(move || {
-        let _ = ended.send(End::Served(session.run()));
-    })?;
-    ready();
-    match end.recv() {
-        Ok(End::Served(result)) => result,
-        Ok(End::Signal) => leave(dir, &end),
-        Err(_) => Err(io::Error::other("the session thread ended without a word")),
-    }
-}
-
-/// Takes the mount away even if it is in use: who still has files open gets errors from now on.
-fn leave(dir: &Path, end: &mpsc::Receiver<End>) -> io::Result<()> {
-    if rustix::mount::unmount(dir, UnmountFlags::DETACH).is_err() {
-        let status = Command::new("fusermount3").args(["-u", "-z", "--"]).arg(dir).status()?;
-        if !status.success() {
-            eprintln!("segno: {} stays mounted: fusermount3 failed", dir.display());
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IoUring { queues, threads } => {
+                write!(f, "io_uring, {queues} queues, {threads} threads each: the kernel offers it")
+            }
+            Self::Classic { threads, why } => write!(f, "classic /dev/fuse, {threads} threads: {why}"),
         }
     }
-    match end.recv_timeout(GRACE) {
-        Ok(End::Served(result)) => result,
-        Ok(End::Signal) | Err(_) => Ok(()),
+}
+
+const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
+const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
+/// Threads of all queues together, and of one: as many requests can wait for the disk at the same time.
+const SEATS: usize = 64;
+const SEATS_OF_QUEUE: (usize, usize) = (2, 8);
+
+/// A seat's thread, waiting for the connection to use.
+struct Waiting {
+    start: mpsc::Sender<Arc<OwnedFd>>,
+    registered: mpsc::Receiver<io::Result<()>>,
+}
+
+/// A running session.
+#[derive(Debug)]
+pub struct Session {
+    pub transport: Transport,
+    ended: mpsc::Receiver<io::Result<()>>,
+    /// Open as long as the helper is to unmount when this process ends.
+    _auto_unmount: Option<OwnedFd>,
+}
+
+impl Session {
+    /// Takes up the connection: requests are served when this returns.
+    pub fn start(
+        mounted: Mounted,
+        server: Arc<Server>,
+        choice: Choice,
+        threads: usize,
+        acl: bool,
+    ) -> io::Result<Self> {
+        let Mounted { dev, auto_unmount } = mounted;
+        let offer = init::receive(&dev)?;
+        let dev = Arc::new(dev);
+        let (end, ended) = mpsc::channel();
+        let seats = match choice {
+            Choice::Classic => Err("asked for".to_owned()),
+            _ => prepare(&offer, &server, threads, &end),
+        };
+        if choice == Choice::IoUring
+            && let Err(why) = &seats
+        {
+            return Err(io::Error::other(format!("transport=io_uring: {why}")));
+        }
+        let reply = offer.accept(Wishes { acl, uring: seats.is_ok() });
+        rustix::io::write(&dev, &reply)?;
+        let transport = match seats {
+            Ok((queues, seats)) => {
+                let threads = seats.len() / queues.max(1);
+                seats.iter().try_for_each(|seat| seat.start(&dev))?;
+                // Forgotten inodes and interrupts still come this way.
+                spawn_classic(0, dev, &server, &end)?;
+                Transport::IoUring { queues, threads }
+            }
+            Err(why) => {
+                let threads = if threads == 0 { cpus().max(2) } else { threads };
+                for i in 1..threads {
+                    spawn_classic(i, Arc::new(clone_device(&dev)?), &server, &end)?;
+                }
+                spawn_classic(0, dev, &server, &end)?;
+                Transport::Classic { threads, why }
+            }
+        };
+        Ok(Self { transport, ended, _auto_unmount: auto_unmount })
+    }
+
+    /// Waits until the mount ends, or a thread fails: then what still waits in its queue is served by nobody, and the
+    /// process should leave.
+    pub fn wait(&self) -> io::Result<()> {
+        self.ended.recv().unwrap_or(Ok(()))
     }
 }
 
-fn config(opts: &FuseOptions) -> Config {
-    let mut config = Config::default();
-    let mut list = vec![
-        MountOption::FSName(opts.source.clone()),
-        // As a plain option it reaches the kernel also without fusermount3.
-        MountOption::CUSTOM("subtype=segno".into()),
-        MountOption::DefaultPermissions,
-    ];
-    if opts.read_only {
-        list.push(MountOption::RO);
+impl Waiting {
+    fn start(&self, dev: &Arc<OwnedFd>) -> io::Result<()> {
+        let gone = |_| io::Error::other("a queue thread ended early");
+        self.start.send(dev.clone()).map_err(|_| io::Error::other("a queue thread ended early"))?;
+        self.registered.recv().map_err(gone)?
     }
-    list.extend(opts.extra.iter().map(|o| mount_option(o)));
-    config.mount_options = list;
-    config.acl = if opts.allow_other { SessionACL::All } else { SessionACL::Owner };
-    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
-    config.n_threads = Some(if opts.threads == 0 { cpus.max(2) } else { opts.threads });
-    config.clone_fd = true;
-    config
 }
 
-fn mount_option(name: &str) -> MountOption {
-    match name {
-        "dev" => MountOption::Dev,
-        "nodev" => MountOption::NoDev,
-        "suid" => MountOption::Suid,
-        "nosuid" => MountOption::NoSuid,
-        "exec" => MountOption::Exec,
-        "noexec" => MountOption::NoExec,
-        "atime" => MountOption::Atime,
-        "noatime" => MountOption::NoAtime,
-        "dirsync" => MountOption::DirSync,
-        "sync" => MountOption::Sync,
-        "async" => MountOption::Async,
-        "auto_unmount" => MountOption::AutoUnmount,
-        other => MountOption::CUSTOM(other.to_owned()),
+type End = mpsc::Sender<io::Result<()>>;
+
+fn spawn_classic(index: usize, dev: Arc<OwnedFd>, server: &Arc<Server>, end: &End) -> io::Result<()> {
+    let (server, end) = (server.clone(), end.clone());
+    thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
+        // The receiver is gone only when the session has ended anyway.
+        let _ = end.send(classic::serve(&dev, &server, MAX_WRITE as usize));
+    })?;
+    Ok(())
+}
+
+/// Makes the rings of all queues before the kernel is told, so that a refusal costs nothing; or says why not.
+fn prepare(
+    offer: &Offer,
+    server: &Arc<Server>,
+    threads: usize,
+    end: &End,
+) -> Result<(usize, Vec<Waiting>), String> {
+    if !offer.flags.contains(InitFlags::OVER_IO_URING) {
+        return Err(match fs::read_to_string(PARAMETER) {
+            Ok(_) => format!("io_uring is off; root turns it on before mounting: echo Y > {PARAMETER}"),
+            Err(_) => "this kernel has no FUSE over io_uring (Linux 6.14 brought it)".to_owned(),
+        });
+    }
+    let queues = cpus();
+    let each = if threads == 0 {
+        (SEATS / queues).clamp(SEATS_OF_QUEUE.0, SEATS_OF_QUEUE.1)
+    } else {
+        threads.div_ceil(queues)
+    };
+    let mut seats = Vec::new();
+    for queue in 0..queues {
+        for _ in 0..each {
+            seats.push(
+                spawn_seat(queue as u16, server, end)
+                    .map_err(|e| format!("io_uring cannot be set up: {e}"))?,
+            );
+        }
+    }
+    Ok((queues, seats))
+}
+
+fn spawn_seat(queue: u16, server: &Arc<Server>, end: &End) -> io::Result<Waiting> {
+    let (server, end) = (server.clone(), end.clone());
+    let (made, is_made) = mpsc::channel();
+    let (start, started) = mpsc::channel::<Arc<OwnedFd>>();
+    let (register, registered) = mpsc::channel();
+    thread::Builder::new().name(format!("fuse-cpu{queue}")).spawn(move || {
+        let mut seat = match Seat::new(queue, MAX_WRITE as usize) {
+            Ok(seat) => seat,
+            Err(e) => return drop(made.send(Err(e))),
+        };
+        drop(made.send(Ok(())));
+        // Nothing comes if another thread failed.
+        let Ok(dev) = started.recv() else { return };
+        let done = seat.register(&dev);
+        drop(dev);
+        let failed = done.is_err();
+        drop(register.send(done));
+        if !failed {
+            drop(end.send(seat.serve(&server)));
+        }
+    })?;
+    is_made.recv().map_err(|_| io::Error::other("a queue thread ended early"))??;
+    Ok(Waiting { start, registered })
+}
+
+/// CPUs that there may be: the kernel has a queue for each.
+fn cpus() -> usize {
+    let text = fs::read_to_string(POSSIBLE_CPUS).unwrap_or_default();
+    count_cpus(&text).unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// Ranges as in "0-3,8".
+fn count_cpus(text: &str) -> Option<usize> {
+    text.trim().split(',').try_fold(0, |n: usize, range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        n.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_ranges() {
+        assert_eq!(count_cpus("0-1\n"), Some(2));
+        assert_eq!(count_cpus("0"), Some(1));
+        assert_eq!(count_cpus("0-3,8-11,13"), Some(9));
+        assert_eq!(count_cpus(""), None);
+        assert_eq!(count_cpus("3-1"), None);
     }
 }

@@ -30,7 +30,8 @@ Options of F2FS: ro, norecovery, fsync_mode=strict|posix|nobarrier, mode=adaptiv
   background_gc=on|off, [no]inline_data, [no]inline_dentry, [no]inline_xattr, [no]acl, [no]user_xattr,
   disable_ext_identify
 Own options: cache=256M (memory for cached blocks), commit=5 (seconds until changes are durable without fsync),
-  threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order)
+  threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),
+  transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it)
 For the kernel: [no]dev, [no]suid, [no]exec, [no]atime, [a]sync, dirsync, allow_other, auto_unmount
 Root's mounts have dev, suid and allow_other set. What fstab may hold besides is accepted and ignored.";
 
@@ -40,7 +41,7 @@ pub fn run(args: &Args) -> Outcome {
     let plan = Plan::new(&args.image, &args.dir, settings)?;
     if args.front || args.behind {
         let readiness = if args.behind { Readiness::Behind } else { Readiness::InFront };
-        serve(&plan, || readiness.announce())?;
+        serve(&plan, |transport| readiness.announce(transport))?;
         return Ok(ExitCode::SUCCESS);
     }
     warn_if_not_empty(&plan)?;

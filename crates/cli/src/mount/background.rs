@@ -3,6 +3,7 @@
 use super::table;
 use anyhow::{Context, Result};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use segno_fuse::Transport;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,8 +24,9 @@ pub enum Readiness {
 }
 
 impl Readiness {
-    /// Announces the mount and, behind, leaves the terminal, the session and the working directory.
-    pub fn announce(self) {
+    /// Announces the mount, says how requests come, and, behind, leaves the terminal, the session and the working directory.
+    pub fn announce(self, transport: &Transport) {
+        eprintln!("segno: {transport}");
         if let Self::Behind = self
             && let Err(e) = detach()
         {

@@ -3,6 +3,7 @@ use crate::size;
 use anyhow::{Result, anyhow, ensure};
 use segno_engine::MountOptions;
 use segno_engine::options::{AllocMode, FsyncMode};
+use segno_fuse::Choice;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -83,6 +84,7 @@ pub struct Settings {
     pub direct: bool,
     /// Server threads; 0 lets the server choose.
     pub threads: usize,
+    pub transport: Choice,
     /// Devices after the first, when they are not where the superblock says.
     pub devices: Vec<PathBuf>,
 }
@@ -99,6 +101,7 @@ impl Settings {
             auto_unmount: false,
             direct: false,
             threads: 0,
+            transport: Choice::Auto,
             devices: Vec::new(),
         }
     }
@@ -204,6 +207,14 @@ impl Settings {
             }
             "cache" => e.cache_bytes = usize::try_from(size::parse(value)?).map_err(|_| "too large")?,
             "commit" => e.commit_interval = from_one(value)?,
+            "transport" => {
+                self.transport = match value {
+                    "auto" => Choice::Auto,
+                    "classic" => Choice::Classic,
+                    "io_uring" => Choice::IoUring,
+                    _ => return Err("choose auto, classic or io_uring".into()),
+                }
+            }
             "threads" => self.threads = from_one(value)?,
             "device" => self.devices.push(PathBuf::from(value)),
             _ => return Ok(false),
@@ -252,6 +263,7 @@ mod tests {
     fn of_opposite_flags_the_later_wins() {
         assert_eq!(parse("nodev,noatime,dev").unwrap().flags, ["noatime", "dev"]);
         let root = Settings::parse(&["nosuid".into(), "threads=3".into()], true).unwrap();
+        assert_eq!(parse("transport=classic").unwrap().transport, Choice::Classic);
         assert_eq!((root.flags, root.threads), (vec!["dev".to_owned(), "nosuid".to_owned()], 3));
         assert!(root.allow_other && !parse("").unwrap().allow_other);
     }
@@ -262,6 +274,7 @@ mod tests {
             ("ro,sparkle", "unknown mount option sparkle"),
             ("sparkle=1", "unknown mount option sparkle=1"),
             ("mode=fast", "mount option mode=fast: choose adaptive or lfs"),
+            ("transport=x", "mount option transport=x: choose auto, classic or io_uring"),
             ("commit=0", "mount option commit=0: a number from 1 is needed"),
             ("norecovery", "norecovery needs a read-only mount: add ro"),
             ("auto_unmount", "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"),

@@ -6,7 +6,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 use segno_device::OpenOptions;
 use segno_engine::{Background, Volume};
-use segno_fuse::FuseOptions;
+use segno_fuse::{FuseOptions, Transport};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,26 +34,17 @@ impl Plan {
 
     fn fuse_options(&self) -> FuseOptions {
         let s = &self.settings;
-        let mut extra = s.flags.clone();
-        if s.auto_unmount {
-            extra.push("auto_unmount".into());
-        }
-        // fusermount3 mounts for those who cannot, and takes its options apart at commas.
-        let by_fusermount = s.auto_unmount || !rustix::process::geteuid().is_root();
-        let source = self.image.display().to_string();
         FuseOptions {
-            source: if by_fusermount { escape(&source) } else { source },
+            source: self.image.display().to_string(),
             read_only: s.engine.read_only,
             allow_other: s.allow_other,
             acl: s.engine.acl,
-            extra,
+            extra: s.flags.clone(),
+            auto_unmount: s.auto_unmount,
             threads: s.threads,
+            transport: s.transport,
         }
     }
-}
-
-fn escape(option: &str) -> String {
-    option.replace('\\', "\\\\").replace(',', "\\,")
 }
 
 fn check_fuse() -> Result<()> {
@@ -76,7 +67,7 @@ fn protect() {
 }
 
 /// Mounts and serves until somebody unmounts. `ready` is called when the mount answers.
-pub fn run(plan: &Plan, ready: impl FnOnce()) -> Result<()> {
+pub fn run(plan: &Plan, ready: impl FnOnce(&Transport)) -> Result<()> {
     protect();
     let settings = &plan.settings;
     let mut paths = vec![plan.image.clone()];
@@ -92,7 +83,7 @@ pub fn run(plan: &Plan, ready: impl FnOnce()) -> Result<()> {
 }
 
 /// The background thread ends before the volume does.
-fn serve(volume: &Arc<Volume>, plan: &Plan, ready: impl FnOnce()) -> std::io::Result<()> {
+fn serve(volume: &Arc<Volume>, plan: &Plan, ready: impl FnOnce(&Transport)) -> std::io::Result<()> {
     let _background = Background::start(volume)?;
     segno_fuse::serve(volume.clone(), &plan.dir, &plan.fuse_options(), ready)
 }

@@ -1,0 +1,80 @@
+//! Requests on the contents of files.
+use crate::attr::{errno, ino_of};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::server::{Done, Server, node};
+use crate::wire::{self, FSYNC_FDATASYNC, Opcode, WRITE_KILL_SUIDGID};
+use rustix::io::Errno;
+use segno_engine::{FallocMode, SetAttr};
+use segno_format::Ino;
+
+impl Server {
+    pub(crate) fn read(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::ReadIn = r.arg()?;
+        reply.fill(a.size as usize, |into| self.volume.read(node(r), a.offset, into)).map_err(errno)
+    }
+
+    pub(crate) fn write(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::WriteIn = r.arg()?;
+        if a.write_flags & WRITE_KILL_SUIDGID != 0 {
+            self.drop_suid(node(r))?;
+        }
+        let n = self.volume.write(node(r), a.offset, r.data(a.size)?).map_err(errno)?;
+        reply.put(&wire::WriteOut { size: n as u32, padding: 0 })
+    }
+
+    fn drop_suid(&self, ino: Ino) -> Done {
+        if self.volume.getattr(ino).map_err(errno)?.mode & 0o6000 == 0 {
+            return Ok(());
+        }
+        let set = SetAttr { kill_suidgid: true, ..SetAttr::default() };
+        self.volume.setattr(ino, &set).map(|_| ()).map_err(errno)
+    }
+
+    pub(crate) fn fsync(&self, r: &Request<'_>) -> Done {
+        let data_only = r.arg::<wire::FsyncIn>()?.fsync_flags & FSYNC_FDATASYNC != 0;
+        self.volume.fsync(node(r), data_only).map_err(errno)
+    }
+
+    pub(crate) fn fallocate(&self, r: &Request<'_>) -> Done {
+        let a: wire::FallocateIn = r.arg()?;
+        let mode = match a.mode {
+            0 => FallocMode::Allocate,
+            1 => FallocMode::AllocateKeepSize,
+            3 => FallocMode::PunchHole,
+            0x10 => FallocMode::ZeroRange,
+            0x11 => FallocMode::ZeroRangeKeepSize,
+            8 => FallocMode::CollapseRange,
+            0x20 => FallocMode::InsertRange,
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        self.volume.fallocate(node(r), mode, a.offset, a.length).map_err(errno)
+    }
+
+    pub(crate) fn lseek(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::LseekIn = r.arg()?;
+        if i64::try_from(a.offset).is_err() {
+            return Err(Errno::NXIO);
+        }
+        let found = match a.whence {
+            3 => self.volume.seek_data(node(r), a.offset),
+            4 => self.volume.seek_hole(node(r), a.offset),
+            _ => return Err(Errno::INVAL),
+        };
+        reply.put(&wire::LseekOut { offset: found.map_err(errno)? })
+    }
+
+    /// The older form of the request counts in 32 bits.
+    pub(crate) fn copy_file_range(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::CopyFileRangeIn = r.arg()?;
+        let wide = r.opcode == Opcode::CopyFileRange64;
+        let len = if wide { a.len } else { a.len.min(u64::from(u32::MAX) & !0xfff) };
+        let to = ino_of(a.nodeid_out);
+        let n = self.volume.copy_range(node(r), a.off_in, to, a.off_out, len).map_err(errno)?;
+        if wide {
+            reply.put(&wire::CopyFileRangeOut { bytes_copied: n })
+        } else {
+            reply.put(&wire::WriteOut { size: n as u32, padding: 0 })
+        }
+    }
+}

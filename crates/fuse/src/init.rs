@@ -1,0 +1,102 @@
+//! The first exchange on a connection: what kernel and server agree on.
+use crate::wire::{InHeader, InitFlags, InitIn, InitOut, MAJOR, MINOR, MINOR_MIN, Opcode, OutHeader};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, read};
+use std::io;
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
+
+/// Most bytes of data in one request.
+pub const MAX_WRITE: u32 = 1 << 20;
+const PAGE: u32 = 4096;
+/// Requests that nobody waits for (read-ahead, direct I/O in pieces) in flight.
+const MAX_BACKGROUND: u16 = 64;
+
+/// What the kernel offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    unique: u64,
+    minor: u32,
+    max_readahead: u32,
+    pub flags: InitFlags,
+}
+
+/// What depends on the mount.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes {
+    pub acl: bool,
+    pub uring: bool,
+}
+
+/// Reads the offer; the kernel sends it first.
+pub fn receive(dev: &OwnedFd) -> io::Result<Offer> {
+    let mut message = vec![0; (MAX_WRITE + PAGE) as usize];
+    loop {
+        match read(dev, &mut message) {
+            Ok(n) => return parse(message.get(..n).unwrap_or_default()),
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+fn parse(message: &[u8]) -> io::Result<Offer> {
+    let strange = || io::Error::other("the kernel did not begin with FUSE_INIT");
+    let (head, rest) = InHeader::read_from_prefix(message).map_err(|_| strange())?;
+    if head.opcode != Opcode::Init as u32 {
+        return Err(strange());
+    }
+    // Older kernels send less of it.
+    let mut init = InitIn::new_zeroed();
+    init.as_mut_bytes().iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    if init.major != MAJOR || init.minor < MINOR_MIN {
+        return Err(io::Error::other(format!(
+            "the kernel speaks FUSE {}.{}; {MAJOR}.{MINOR_MIN} (Linux 5.12) or later of {MAJOR} is needed",
+            init.major, init.minor
+        )));
+    }
+    let flags = InitFlags::from_bits_truncate(u64::from(init.flags) | u64::from(init.flags2) << 32);
+    Ok(Offer { unique: head.unique, minor: init.minor, max_readahead: init.max_readahead, flags })
+}
+
+impl Offer {
+    /// The reply that accepts it.
+    pub fn accept(&self, wishes: Wishes) -> Vec<u8> {
+        let flags = self.chosen(wishes).bits();
+        let body = InitOut {
+            major: MAJOR,
+            minor: MINOR.min(self.minor),
+            max_readahead: self.max_readahead,
+            flags: flags as u32,
+            flags2: (flags >> 32) as u32,
+            max_background: MAX_BACKGROUND,
+            congestion_threshold: MAX_BACKGROUND / 4 * 3,
+            max_write: MAX_WRITE,
+            time_gran: 1,
+            max_pages: (MAX_WRITE / PAGE) as u16,
+            ..InitOut::default()
+        };
+        let len = (size_of::<OutHeader>() + size_of::<InitOut>()) as u32;
+        let header = OutHeader { len, error: 0, unique: self.unique };
+        [header.as_bytes(), body.as_bytes()].concat()
+    }
+
+    fn chosen(&self, wishes: Wishes) -> InitFlags {
+        let mut wanted = InitFlags::ASYNC_READ
+            | InitFlags::ASYNC_DIO
+            | InitFlags::BIG_WRITES
+            | InitFlags::MAX_PAGES
+            | InitFlags::EXPLICIT_INVAL_DATA
+            | InitFlags::DO_READDIRPLUS
+            | InitFlags::READDIRPLUS_AUTO
+            | InitFlags::PARALLEL_DIROPS
+            | InitFlags::HANDLE_KILLPRIV_V2
+            | InitFlags::SETXATTR_EXT
+            | InitFlags::CACHE_SYMLINKS
+            | InitFlags::HAS_IOCTL_DIR
+            | InitFlags::INIT_EXT
+            | InitFlags::DIRECT_IO_ALLOW_MMAP;
+        wanted.set(InitFlags::POSIX_ACL | InitFlags::DONT_MASK, wishes.acl);
+        wanted.set(InitFlags::OVER_IO_URING, wishes.uring);
+        wanted & self.flags
+    }
+}

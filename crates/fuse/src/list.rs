@@ -1,0 +1,73 @@
+//! Directory listings.
+use crate::attr::{dirent_kind, entry_out, errno};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::server::{Done, Server, node};
+use crate::wire::{self, Dirent, EntryOut};
+use segno_engine::{DirEntry, Error};
+
+impl Server {
+    pub(crate) fn readdir(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::ReadIn = r.arg()?;
+        let left = reply.free().min(a.size as usize);
+        let mut page = Page { reply, left };
+        self.volume.readdir(node(r), a.offset, &mut |e| page.put(None, &e)).map_err(errno)
+    }
+
+    pub(crate) fn readdirplus(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::ReadIn = r.arg()?;
+        let left = reply.free().min(a.size as usize);
+        let mut page = Page { reply, left };
+        let mut failed = None;
+        let mut each = |e: DirEntry<'_>| {
+            // The kernel asks this way for the start of every directory. Where inodes would have to be read for it, it
+            // gets a short answer and goes on with names alone, unless somebody looks at the entries.
+            if a.offset == 0 && e.name != b"." && !self.volume.is_cached(e.ino) {
+                return false;
+            }
+            match self.volume.getattr(e.ino) {
+                Ok(attr) => page.put(Some(&entry_out(&attr)), &e),
+                // Removed since the directory was read.
+                Err(Error::NotFound) => true,
+                Err(why) => {
+                    failed = Some(why);
+                    false
+                }
+            }
+        };
+        let done = self.volume.readdir(node(r), a.offset, &mut each);
+        failed.map_or(done, Err).map_err(errno)
+    }
+}
+
+/// Entries, as many as the caller has room for.
+struct Page<'a, 'b> {
+    reply: &'a mut Reply<'b>,
+    left: usize,
+}
+
+impl Page<'_, '_> {
+    /// Adds an entry; false if it does not fit.
+    fn put(&mut self, plus: Option<&EntryOut>, e: &DirEntry<'_>) -> bool {
+        let name_room = e.name.len().next_multiple_of(8);
+        let size = plus.map_or(0, |_| size_of::<EntryOut>()) + size_of::<Dirent>() + name_room;
+        if size > self.left {
+            return false;
+        }
+        let dirent = Dirent {
+            ino: e.ino.0.into(),
+            off: e.next,
+            namelen: e.name.len() as u32,
+            kind: dirent_kind(e.kind),
+        };
+        let padding = [0; 8];
+        let pad = padding.get(..name_room - e.name.len()).unwrap_or_default();
+        let put = plus.map_or(Ok(()), |entry| self.reply.put(entry)).and_then(|()| {
+            self.reply.put(&dirent)?;
+            self.reply.put(e.name)?;
+            self.reply.put(pad)
+        });
+        self.left -= size;
+        put.is_ok()
+    }
+}

@@ -1,0 +1,140 @@
+//! Getting a connection to the kernel: mount(2) for root, fusermount3 for everybody else.
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::mount::{MountFlags, UnmountFlags, mount};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType, recvmsg,
+    socketpair,
+};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const FUSERMOUNT: &str = "fusermount3";
+/// Flags of mount(2) by name; what is not here is for the file system.
+const FLAGS: [(&str, MountFlags, bool); 12] = [
+    ("dev", MountFlags::NODEV, false),
+    ("nodev", MountFlags::NODEV, true),
+    ("suid", MountFlags::NOSUID, false),
+    ("nosuid", MountFlags::NOSUID, true),
+    ("exec", MountFlags::NOEXEC, false),
+    ("noexec", MountFlags::NOEXEC, true),
+    ("atime", MountFlags::NOATIME, false),
+    ("noatime", MountFlags::NOATIME, true),
+    ("sync", MountFlags::SYNCHRONOUS, true),
+    ("async", MountFlags::SYNCHRONOUS, false),
+    ("dirsync", MountFlags::DIRSYNC, true),
+    ("ro", MountFlags::RDONLY, true),
+];
+
+/// A mount and its connection.
+#[derive(Debug)]
+pub struct Mounted {
+    pub dev: OwnedFd,
+    /// Open as long as the helper is to unmount when this process ends.
+    pub auto_unmount: Option<OwnedFd>,
+}
+
+/// What is mounted where, and how.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    pub dir: &'a Path,
+    pub source: &'a str,
+    /// Flags and options by name.
+    pub options: Vec<String>,
+    pub auto_unmount: bool,
+}
+
+/// Mounts. The kernel's first request waits on the connection then.
+pub fn connect(r: &Request<'_>) -> io::Result<Mounted> {
+    if !r.auto_unmount && rustix::process::geteuid().is_root() {
+        match by_syscall(r) {
+            // A container's root may have to ask the helper too.
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+            done => return done,
+        }
+    }
+    by_helper(r)
+}
+
+/// Takes the mount away even if it is in use: who still has files open gets errors from now on.
+pub fn detach(dir: &Path) -> io::Result<()> {
+    if rustix::mount::unmount(dir, UnmountFlags::DETACH).is_ok() {
+        return Ok(());
+    }
+    let status = Command::new(FUSERMOUNT).args(["-u", "-z", "--"]).arg(dir).status()?;
+    let failed = || io::Error::other(format!("{FUSERMOUNT} cannot unmount {}", dir.display()));
+    if status.success() { Ok(()) } else { Err(failed()) }
+}
+
+fn by_syscall(r: &Request<'_>) -> io::Result<Mounted> {
+    let dev = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let mut data = format!("fd={},rootmode=40000,user_id={uid},group_id={gid}", dev.as_raw_fd());
+    for option in &r.options {
+        match FLAGS.iter().find(|(name, ..)| name == option) {
+            Some(&(_, flag, on)) => flags.set(flag, on),
+            None => data.extend([",", option]),
+        }
+    }
+    let data = std::ffi::CString::new(data)?;
+    mount(r.source, r.dir, "fuse", flags, data.as_c_str())?;
+    Ok(Mounted { dev, auto_unmount: None })
+}
+
+/// The helper mounts and sends the connection over a socket.
+fn by_helper(r: &Request<'_>) -> io::Result<Mounted> {
+    let (theirs, ours) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
+    fcntl_setfd(&ours, FdFlags::CLOEXEC)?;
+    let mut options = vec![format!("fsname={}", escape(r.source))];
+    options.extend(r.options.iter().cloned());
+    if r.auto_unmount {
+        options.push("auto_unmount".into());
+    }
+    let child = Command::new(FUSERMOUNT)
+        .args(["-o", &options.join(","), "--"])
+        .arg(r.dir)
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| io::Error::new(e.kind(), format!("{FUSERMOUNT} (package fuse3) does not start: {e}")))?;
+    drop(theirs);
+    let Some(dev) = receive_descriptor(&ours)? else {
+        let said = child.wait_with_output()?.stderr;
+        return Err(io::Error::other(String::from_utf8_lossy(&said).trim().to_owned()));
+    };
+    fcntl_setfd(&dev, FdFlags::CLOEXEC)?;
+    if r.auto_unmount {
+        return Ok(Mounted { dev, auto_unmount: Some(ours) });
+    }
+    child.wait_with_output()?;
+    Ok(Mounted { dev, auto_unmount: None })
+}
+
+/// The descriptor that the helper sends; `None` if it ends without.
+fn receive_descriptor(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    loop {
+        match recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+            Ok(_) => break,
+        }
+    }
+    let sent = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok(sent)
+}
+
+/// The helper takes its options apart at commas.
+fn escape(option: &str) -> String {
+    option.replace('\\', "\\\\").replace(',', "\\,")
+}

@@ -1,0 +1,79 @@
+//! A request: header, the operation's own structure, then names or data. Reading one is total on any bytes.
+use crate::wire::{InHeader, Opcode};
+use rustix::io::Errno;
+use zerocopy::FromBytes;
+
+/// A request as it came; its parts are read on demand.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub head: InHeader,
+    pub opcode: Opcode,
+    arg: &'a [u8],
+    payload: &'a [u8],
+}
+
+/// A message that cannot be carried out, and who waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// Too short to say what it is.
+    Unreadable,
+    /// To be refused with an error.
+    Refused { unique: u64, errno: Errno },
+}
+
+impl<'a> Request<'a> {
+    /// A request whose parts came apart.
+    pub fn new(head: InHeader, arg: &'a [u8], payload: &'a [u8]) -> Result<Self, Malformed> {
+        match Opcode::from_wire(head.opcode) {
+            Some(opcode) => Ok(Self { head, opcode, arg, payload }),
+            None => Err(Malformed::Refused { unique: head.unique, errno: Errno::NOSYS }),
+        }
+    }
+
+    /// A request in one piece.
+    pub fn from_message(message: &'a [u8]) -> Result<Self, Malformed> {
+        let Ok((head, rest)) = InHeader::read_from_prefix(message) else { return Err(Malformed::Unreadable) };
+        let whole = Self::new(head, rest, &[])?;
+        let (arg, payload) = rest.split_at(whole.opcode.struct_len().min(rest.len()));
+        Ok(Self { arg, payload, ..whole })
+    }
+
+    /// The operation's own structure.
+    pub fn arg<T: FromBytes>(&self) -> Result<T, Errno> {
+        T::read_from_prefix(self.arg).map(|(t, _)| t).map_err(|_| Errno::INVAL)
+    }
+
+    /// The one name after the structure.
+    pub fn name(&self) -> Result<&'a [u8], Errno> {
+        split_name(self.payload).map(|(name, _)| name)
+    }
+
+    /// Two names, one after the other.
+    pub fn names(&self) -> Result<(&'a [u8], &'a [u8]), Errno> {
+        let (first, rest) = split_name(self.payload)?;
+        Ok((first, split_name(rest)?.0))
+    }
+
+    /// A name and the bytes behind it.
+    pub fn name_and_data(&self, len: u32) -> Result<(&'a [u8], &'a [u8]), Errno> {
+        let (name, rest) = split_name(self.payload)?;
+        Ok((name, rest.get(..len as usize).ok_or(Errno::INVAL)?))
+    }
+
+    /// The first bytes after the structure.
+    pub fn data(&self, len: u32) -> Result<&'a [u8], Errno> {
+        self.payload.get(..len as usize).ok_or(Errno::INVAL)
+    }
+
+    /// All bytes after the structure.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+}
+
+/// Names end with a NUL byte.
+fn split_name(bytes: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
+    let end = bytes.iter().position(|&b| b == 0).ok_or(Errno::INVAL)?;
+    let (name, rest) = bytes.split_at(end);
+    Ok((name, rest.get(1..).unwrap_or_default()))
+}

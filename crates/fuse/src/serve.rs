@@ -1,0 +1,107 @@
+//! Mounting, serving, and leaving in order: signals and umount(8) both end with a clean checkpoint.
+use crate::mount::{self, Request};
+use crate::server::Server;
+use crate::session::{Choice, Session, Transport};
+use segno_engine::Volume;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+/// How to mount.
+#[derive(Clone, Debug, Default)]
+pub struct FuseOptions {
+    /// Source shown in /proc/mounts: the image.
+    pub source: String,
+    pub read_only: bool,
+    /// Let other users in; they need `user_allow_other` in /etc/fuse.conf unless root mounts.
+    pub allow_other: bool,
+    pub acl: bool,
+    /// Flags and options for the kernel, as given (`noatime`, `dev`, `suid`, `noexec` …).
+    pub extra: Vec<String>,
+    /// A helper unmounts when this process ends.
+    pub auto_unmount: bool,
+    /// Server threads; 0 lets the session choose.
+    pub threads: usize,
+    pub transport: Choice,
+}
+
+/// How long requests in flight may take after a signal before the server leaves without their callers.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What ends a mount.
+enum End {
+    Served(io::Result<()>),
+    Signal,
+}
+
+/// Mounts, calls `ready` once the mount answers, and serves until it is unmounted or a signal asks to leave. The volume
+/// is still mounted in the engine's sense when this returns; unmount it and leave the process.
+pub fn serve(
+    volume: Arc<Volume>,
+    dir: &Path,
+    opts: &FuseOptions,
+    ready: impl FnOnce(&Transport),
+) -> io::Result<()> {
+    let (ended, end) = mpsc::channel();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let session = start(volume, dir, opts)?;
+    let transport = session.transport.clone();
+    let signalled = ended.clone();
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        if signals.forever().next().is_some() {
+            // The receiver is gone only when the mount has ended anyway.
+            let _ = signalled.send(End::Signal);
+        }
+    })?;
+    thread::Builder::new().name("session".into()).spawn(move || {
+        let _ = ended.send(End::Served(session.wait()));
+    })?;
+    ready(&transport);
+    match end.recv() {
+        Ok(End::Served(Err(e))) => {
+            leave(dir);
+            Err(e)
+        }
+        Ok(End::Served(Ok(()))) => Ok(()),
+        Ok(End::Signal) => {
+            leave(dir);
+            match end.recv_timeout(GRACE) {
+                Ok(End::Served(result)) => result,
+                Ok(End::Signal) | Err(_) => Ok(()),
+            }
+        }
+        Err(_) => Err(io::Error::other("the session thread ended without a word")),
+    }
+}
+
+/// Mounts and takes up the connection; no mount is left on failure.
+fn start(volume: Arc<Volume>, dir: &Path, opts: &FuseOptions) -> io::Result<Session> {
+    let request =
+        Request { dir, source: &opts.source, options: options(opts), auto_unmount: opts.auto_unmount };
+    let mounted = mount::connect(&request)?;
+    let server = Arc::new(Server::new(volume));
+    Session::start(mounted, server, opts.transport, opts.threads, opts.acl).inspect_err(|_| leave(dir))
+}
+
+fn leave(dir: &Path) {
+    if let Err(e) = mount::detach(dir) {
+        eprintln!("segno: {} stays mounted: {e}", dir.display());
+    }
+}
+
+fn options(opts: &FuseOptions) -> Vec<String> {
+    // As a plain option it reaches the kernel also without fusermount3.
+    let mut list = vec!["subtype=segno".to_owned(), "default_permissions".to_owned()];
+    if opts.read_only {
+        list.push("ro".into());
+    }
+    if opts.allow_other {
+        list.push("allow_other".into());
+    }
+    list.extend(opts.extra.iter().cloned());
+    list
+}

@@ -1,0 +1,293 @@
+//! The volume behind the protocol: every request ends in one of these methods, whatever transport brought it.
+use crate::attr::{attr_out, entry_out, errno, ino_of, no_entry, now, rdev_of, statx_out};
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
+use crate::{control, ioctl};
+use rustix::io::Errno;
+use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
+use segno_format::Ino;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The result of a request; the body of a reply is in the buffer.
+pub type Done = Result<(), Errno>;
+
+/// What to send back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Some requests are not answered.
+    Nothing,
+    /// So many bytes of the buffer.
+    Body(usize),
+    Refusal(Errno),
+}
+
+/// One more than the highest operation code counted.
+const OPCODES: usize = 64;
+
+/// See the module.
+pub struct Server {
+    pub(crate) volume: Arc<Volume>,
+    requests: [AtomicU64; OPCODES],
+}
+
+impl Server {
+    pub fn new(volume: Arc<Volume>) -> Self {
+        Self { volume, requests: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+
+    /// Requests of one kind so far.
+    pub fn count(&self, opcode: Opcode) -> u64 {
+        self.requests.get(opcode as usize).map_or(0, |n| n.load(Ordering::Relaxed))
+    }
+
+    /// Carries a request out and builds the body of the reply in `out`.
+    pub fn answer(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+        if let Some(n) = self.requests.get(request.opcode as usize) {
+            n.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut reply = Reply::new(out);
+        // A bug in one request must not take the mount with it, nor go on writing.
+        let done =
+            catch_unwind(AssertUnwindSafe(|| self.dispatch(request, &mut reply))).unwrap_or_else(|_| {
+                self.volume.stop();
+                eprintln!("segno: a request ended in a bug; the volume takes no more changes");
+                Err(Errno::IO)
+            });
+        match (request.opcode, done) {
+            (Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt, _) => Answer::Nothing,
+            (_, Ok(())) => Answer::Body(reply.len()),
+            (_, Err(e)) => Answer::Refusal(e),
+        }
+    }
+
+    fn dispatch(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        match r.opcode {
+            Opcode::Lookup => self.lookup(r, reply),
+            Opcode::GetAttr => self.attr(reply, self.volume.getattr(node(r))),
+            Opcode::Statx => reply.put(&statx_out(&self.volume.getattr(node(r)).map_err(errno)?)),
+            Opcode::SetAttr => self.setattr(r, reply),
+            Opcode::ReadLink => reply.put(self.volume.readlink(node(r)).map_err(errno)?.as_slice()),
+            Opcode::Symlink => self.symlink(r, reply),
+            Opcode::Mknod => self.mknod(r, reply),
+            Opcode::Mkdir => self.mkdir(r, reply),
+            Opcode::Create => self.create(r, reply),
+            Opcode::TmpFile => self.tmpfile(r, reply),
+            Opcode::Link => self.link(r, reply),
+            Opcode::Unlink => self.volume.unlink(node(r), r.name()?).map_err(errno),
+            Opcode::Rmdir => self.volume.rmdir(node(r), r.name()?).map_err(errno),
+            Opcode::Rename => self.rename(r, r.arg::<wire::RenameIn>()?.newdir, 0),
+            Opcode::Rename2 => r.arg().and_then(|a: wire::Rename2In| self.rename(r, a.newdir, a.flags)),
+            Opcode::Open => self.open(r, reply),
+            Opcode::OpenDir => self.opendir(r, reply),
+            Opcode::Release | Opcode::ReleaseDir => self.volume.release(node(r)).map_err(errno),
+            Opcode::Read => self.read(r, reply),
+            Opcode::Write => self.write(r, reply),
+            Opcode::Fsync | Opcode::FsyncDir => self.fsync(r),
+            Opcode::SyncFs => self.volume.sync().map_err(errno),
+            Opcode::Fallocate => self.fallocate(r),
+            Opcode::Lseek => self.lseek(r, reply),
+            Opcode::CopyFileRange | Opcode::CopyFileRange64 => self.copy_file_range(r, reply),
+            Opcode::ReadDir => self.readdir(r, reply),
+            Opcode::ReadDirPlus => self.readdirplus(r, reply),
+            Opcode::StatFs => self.statfs(reply),
+            Opcode::SetXattr => self.setxattr(r),
+            Opcode::GetXattr => self.getxattr(r, reply),
+            Opcode::ListXattr => self.listxattr(r, reply),
+            Opcode::RemoveXattr => self.volume.removexattr(node(r), r.name()?).map_err(errno),
+            Opcode::Ioctl => self.ioctl(r, reply),
+            Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt | Opcode::Destroy => Ok(()),
+            // Closing a file does nothing, and the kernel checks permissions: this answer keeps it from asking again.
+            Opcode::Flush | Opcode::Access => Err(Errno::NOSYS),
+            // Answered before there is a server.
+            Opcode::Init => Err(Errno::INVAL),
+        }
+    }
+
+    fn entry(&self, reply: &mut Reply<'_>, made: Result<Attr, Error>) -> Done {
+        reply.put(&entry_out(&made.map_err(errno)?))
+    }
+
+    fn attr(&self, reply: &mut Reply<'_>, attr: Result<Attr, Error>) -> Done {
+        reply.put(&attr_out(&attr.map_err(errno)?))
+    }
+
+    fn lookup(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        match self.volume.lookup(node(r), r.name()?) {
+            Err(Error::NotFound) => reply.put(&no_entry()),
+            found => self.entry(reply, found),
+        }
+    }
+
+    fn setattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::SetAttrIn = r.arg()?;
+        let valid = FattrValid::from_bits_retain(a.valid);
+        let has = |f| valid.contains(f);
+        let time = |given: FattrValid, at_once: FattrValid, secs: u64, nsec: u32| {
+            let asked = has(given) || has(at_once);
+            asked.then(|| if has(at_once) { now() } else { Time { secs: secs.cast_signed(), nsec } })
+        };
+        // With HANDLE_KILLPRIV_V2 a change of owner always drops suid and sgid, a truncation unless root makes it.
+        let truncates = has(FattrValid::SIZE) && r.head.uid != 0;
+        let set = SetAttr {
+            mode: has(FattrValid::MODE).then_some(a.mode as u16 & 0o7777),
+            uid: has(FattrValid::UID).then_some(a.uid),
+            gid: has(FattrValid::GID).then_some(a.gid),
+            size: has(FattrValid::SIZE).then_some(a.size),
+            atime: time(FattrValid::ATIME, FattrValid::ATIME_NOW, a.atime, a.atimensec),
+            mtime: time(FattrValid::MTIME, FattrValid::MTIME_NOW, a.mtime, a.mtimensec),
+            ctime: has(FattrValid::CTIME).then_some(Time { secs: a.ctime.cast_signed(), nsec: a.ctimensec }),
+            kill_suidgid: truncates || has(FattrValid::UID) || has(FattrValid::GID),
+        };
+        self.attr(reply, self.volume.setattr(node(r), &set))
+    }
+
+    fn symlink(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let (name, target) = r.names()?;
+        self.entry(reply, self.volume.symlink(node(r), name, target, owner(r, 0)))
+    }
+
+    fn mknod(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::MknodIn = r.arg()?;
+        let (who, rdev) = (owner(r, a.umask), rdev_of(a.rdev));
+        self.entry(reply, self.volume.mknod(node(r), r.name()?, a.mode as u16, rdev, who))
+    }
+
+    fn mkdir(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::MkdirIn = r.arg()?;
+        self.entry(reply, self.volume.mkdir(node(r), r.name()?, a.mode as u16, owner(r, a.umask)))
+    }
+
+    fn create(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::CreateIn = r.arg()?;
+        let mode = a.mode as u16 & 0o7777;
+        self.entry(reply, self.volume.create(node(r), r.name()?, mode, owner(r, a.umask)))?;
+        reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
+    }
+
+    fn tmpfile(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::CreateIn = r.arg()?;
+        let mode = a.mode as u16 & 0o7777;
+        self.entry(reply, self.volume.tmpfile(node(r), mode, owner(r, a.umask)))?;
+        reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
+    }
+
+    fn link(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let old = ino_of(r.arg::<wire::LinkIn>()?.oldnodeid);
+        self.entry(reply, self.volume.link(old, node(r), r.name()?))
+    }
+
+    fn rename(&self, r: &Request<'_>, newdir: u64, flags: u32) -> Done {
+        let mode = match flags {
+            0 => RenameMode::Replace,
+            1 => RenameMode::NoReplace,
+            2 => RenameMode::Exchange,
+            4 => RenameMode::Whiteout,
+            _ => return Err(Errno::INVAL),
+        };
+        let (old, new) = r.names()?;
+        self.volume.rename(node(r), old, ino_of(newdir), new, mode, owner(r, 0)).map_err(errno)
+    }
+
+    fn open(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        self.volume.open(node(r)).map_err(errno)?;
+        let flags = OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH | OpenedFlags::PARALLEL_DIRECT_WRITES;
+        reply.put(&opened(flags))
+    }
+
+    fn opendir(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        self.volume.open(node(r)).map_err(errno)?;
+        reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::CACHE_DIR))
+    }
+
+    fn statfs(&self, reply: &mut Reply<'_>) -> Done {
+        let s = self.volume.statfs();
+        let (blocks, bfree, bavail, files, ffree) = (s.blocks, s.bfree, s.bavail, s.files, s.ffree);
+        let (bsize, frsize, namelen) = (4096, 4096, 255);
+        let out = wire::StatFsOut {
+            blocks,
+            bfree,
+            bavail,
+            files,
+            ffree,
+            bsize,
+            namelen,
+            frsize,
+            ..Default::default()
+        };
+        reply.put(&out)
+    }
+
+    fn setxattr(&self, r: &Request<'_>) -> Done {
+        let a: wire::SetXattrIn = r.arg()?;
+        let (name, value) = r.name_and_data(a.size)?;
+        let mode = match a.flags {
+            1 => XattrMode::Create,
+            2 => XattrMode::Replace,
+            _ => XattrMode::Set,
+        };
+        self.volume.setxattr(node(r), name, value, mode).map_err(errno)?;
+        if a.setxattr_flags & SETXATTR_ACL_KILL_SGID != 0 { self.drop_sgid(node(r)) } else { Ok(()) }
+    }
+
+    /// The group that the file belongs to is not one of the caller's.
+    fn drop_sgid(&self, ino: Ino) -> Done {
+        let mode = self.volume.getattr(ino).map_err(errno)?.mode;
+        if mode & 0o2000 == 0 {
+            return Ok(());
+        }
+        let set = SetAttr { mode: Some(mode & !0o2000), ..SetAttr::default() };
+        self.volume.setattr(ino, &set).map(|_| ()).map_err(errno)
+    }
+
+    fn getxattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let (ino, name) = (node(r), r.name()?);
+        let value = control::get(self, ino, name).unwrap_or_else(|| self.volume.getxattr(ino, name));
+        xattr(reply, r, &value.map_err(errno)?)
+    }
+
+    fn listxattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let mut names = self.volume.listxattr(node(r)).map_err(errno)?;
+        if r.head.uid != 0 {
+            // Only the privileged see `trusted` attributes; the kernel filters reading them, but not their names.
+            names = without_trusted(&names);
+        }
+        xattr(reply, r, &names)
+    }
+
+    fn ioctl(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let a: wire::IoctlIn = r.arg()?;
+        let out = ioctl::run(&self.volume, node(r), a.cmd, r.data(a.in_size)?).ok_or(Errno::NOTTY)?;
+        reply.put(&wire::IoctlOut::default())?;
+        reply.put(out.map_err(errno)?.as_slice())
+    }
+}
+
+/// The inode a request is about.
+pub fn node(r: &Request<'_>) -> Ino {
+    ino_of(r.head.nodeid)
+}
+
+fn owner(r: &Request<'_>, umask: u32) -> Owner {
+    Owner { uid: r.head.uid, gid: r.head.gid, umask: umask as u16 & 0o777 }
+}
+
+fn opened(flags: OpenedFlags) -> OpenOut {
+    OpenOut { fh: 0, open_flags: flags.bits(), padding: 0 }
+}
+
+/// A value, or its length if that is all that is asked.
+fn xattr(reply: &mut Reply<'_>, r: &Request<'_>, value: &[u8]) -> Done {
+    match r.arg::<wire::GetXattrIn>()?.size {
+        0 => reply.put(&wire::GetXattrOut { size: value.len() as u32, padding: 0 }),
+        size if value.len() > size as usize => Err(Errno::RANGE),
+        _ => reply.put(value),
+    }
+}
+
+/// NUL-terminated names, less those of the `trusted` name space.
+fn without_trusted(names: &[u8]) -> Vec<u8> {
+    names.split_inclusive(|&b| b == 0).filter(|n| !n.starts_with(b"trusted.")).flatten().copied().collect()
+}

@@ -1,0 +1,18 @@
+//! The FUSE protocol as Linux speaks it: message layouts, operation codes, flags. Integers are the machine's own.
+mod flags;
+mod messages;
+mod opcode;
+
+pub use flags::{
+    FSYNC_FDATASYNC, FattrValid, InitFlags, OpenedFlags, SETXATTR_ACL_KILL_SGID, WRITE_KILL_SUIDGID,
+};
+pub use messages::*;
+pub use opcode::Opcode;
+
+/// The protocol version spoken: 7.45 is Linux 6.18.
+pub const MAJOR: u32 = 7;
+pub const MINOR: u32 = 45;
+/// The oldest minor version served: Linux 5.4. Layouts have not changed since.
+pub const MINOR_MIN: u32 = 31;
+/// The node number of the root directory.
+pub const ROOT: u64 = 1;

@@ -1,0 +1,70 @@
+//! Operation codes, and how much of a message is their own structure.
+use super::messages as m;
+
+macro_rules! opcodes {
+    ($($name:ident = $code:literal),* $(,)?) => {
+        /// What a request asks for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum Opcode { $($name = $code),* }
+
+        impl Opcode {
+            /// The operation of a code; `None` for one this server never heard of.
+            pub fn from_wire(code: u32) -> Option<Self> {
+                match code { $($code => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+opcodes! {
+    Lookup = 1, Forget = 2, GetAttr = 3, SetAttr = 4, ReadLink = 5, Symlink = 6, Mknod = 8, Mkdir = 9, Unlink = 10,
+    Rmdir = 11, Rename = 12, Link = 13, Open = 14, Read = 15, Write = 16, StatFs = 17, Release = 18, Fsync = 20,
+    SetXattr = 21, GetXattr = 22, ListXattr = 23, RemoveXattr = 24, Flush = 25, Init = 26, OpenDir = 27, ReadDir = 28,
+    ReleaseDir = 29, FsyncDir = 30, Access = 34, Create = 35, Interrupt = 36, Destroy = 38, Ioctl = 39,
+    BatchForget = 42, Fallocate = 43, ReadDirPlus = 44, Rename2 = 45, Lseek = 46, CopyFileRange = 47, SyncFs = 50,
+    TmpFile = 51, Statx = 52, CopyFileRange64 = 53,
+}
+
+impl Opcode {
+    /// Bytes of the structure that stands between the header and names or data.
+    pub fn struct_len(self) -> usize {
+        match self {
+            Self::Lookup
+            | Self::Unlink
+            | Self::Rmdir
+            | Self::ReadLink
+            | Self::Symlink
+            | Self::StatFs
+            | Self::RemoveXattr
+            | Self::Destroy => 0,
+            Self::Forget => size_of::<m::ForgetIn>(),
+            Self::BatchForget => size_of::<m::BatchForgetIn>(),
+            Self::GetAttr => size_of::<m::GetAttrIn>(),
+            Self::SetAttr => size_of::<m::SetAttrIn>(),
+            Self::Mknod => size_of::<m::MknodIn>(),
+            Self::Mkdir => size_of::<m::MkdirIn>(),
+            Self::Rename => size_of::<m::RenameIn>(),
+            Self::Rename2 => size_of::<m::Rename2In>(),
+            Self::Link => size_of::<m::LinkIn>(),
+            Self::Open | Self::OpenDir => size_of::<m::OpenIn>(),
+            Self::Read | Self::ReadDir | Self::ReadDirPlus => size_of::<m::ReadIn>(),
+            Self::Write => size_of::<m::WriteIn>(),
+            Self::Release | Self::ReleaseDir => size_of::<m::ReleaseIn>(),
+            Self::Fsync | Self::FsyncDir => size_of::<m::FsyncIn>(),
+            Self::SetXattr => size_of::<m::SetXattrIn>(),
+            Self::GetXattr | Self::ListXattr => size_of::<m::GetXattrIn>(),
+            Self::Flush => size_of::<m::FlushIn>(),
+            Self::Init => size_of::<m::InitIn>(),
+            Self::Access => size_of::<m::AccessIn>(),
+            Self::Create | Self::TmpFile => size_of::<m::CreateIn>(),
+            Self::Interrupt => size_of::<m::InterruptIn>(),
+            Self::Ioctl => size_of::<m::IoctlIn>(),
+            Self::Fallocate => size_of::<m::FallocateIn>(),
+            Self::Lseek => size_of::<m::LseekIn>(),
+            Self::CopyFileRange | Self::CopyFileRange64 => size_of::<m::CopyFileRangeIn>(),
+            Self::SyncFs => size_of::<m::SyncFsIn>(),
+            Self::Statx => size_of::<m::StatxIn>(),
+        }
+    }
+}
