@@ -1,7 +1,7 @@
 //! What a program can ask a live mount beyond POSIX: attributes of the `system.segno` name space, which need no
 //! privilege and no descriptor of the server's.
 use crate::server::Server;
-use segno_engine::{Error, Extent, ExtentKind, Result, Volume};
+use segno_engine::{Error, Extent, ExtentKind, Result};
 use segno_format::Ino;
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ const VALUE_MAX: usize = 65_536;
 pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
     let volume = &server.volume;
     if name == STATS_XATTR.as_bytes() {
-        Some(Ok(stats(volume).into_bytes()))
+        Some(Ok(stats(server).into_bytes()))
     } else if name == EXTENTS_XATTR.as_bytes() {
         Some(volume.extents(ino).and_then(|e| extents(&e)))
     } else {
@@ -24,9 +24,11 @@ pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
     }
 }
 
-fn stats(volume: &Volume) -> String {
+fn stats(server: &Server) -> String {
     let mut out = String::from("{");
-    for (i, (name, value)) in volume.report().into_iter().enumerate() {
+    let counters = server.volume.report().into_iter().map(|(name, value)| (name.to_owned(), value));
+    let requests = server.requests().map(|(op, count)| (format!("fuse_{op:?}").to_lowercase(), count));
+    for (i, (name, value)) in counters.chain(requests).enumerate() {
         let comma = if i == 0 { "" } else { "," };
         // Writing to a string does not fail.
         let _ = write!(out, "{comma}\"{name}\":{value}");

@@ -20,11 +20,13 @@ pub struct Offer {
     pub flags: InitFlags,
 }
 
-/// What depends on the mount.
+/// Who sees to access control lists.
 #[derive(Clone, Copy, Debug)]
-pub struct Wishes {
-    pub acl: bool,
-    pub uring: bool,
+pub struct Acl {
+    /// The server applies the umask, as a default ACL takes its place.
+    pub umask: bool,
+    /// The kernel grants and refuses by them; that implies checking permissions.
+    pub kernel: bool,
 }
 
 /// Reads the offer; the kernel sends it first.
@@ -60,8 +62,8 @@ fn parse(message: &[u8]) -> io::Result<Offer> {
 
 impl Offer {
     /// The reply that accepts it.
-    pub fn accept(&self, wishes: Wishes) -> Vec<u8> {
-        let flags = self.chosen(wishes).bits();
+    pub fn accept(&self, acl: Acl, uring: bool) -> Vec<u8> {
+        let flags = self.chosen(acl, uring).bits();
         let body = InitOut {
             major: MAJOR,
             minor: MINOR.min(self.minor),
@@ -80,7 +82,7 @@ impl Offer {
         [header.as_bytes(), body.as_bytes()].concat()
     }
 
-    fn chosen(&self, wishes: Wishes) -> InitFlags {
+    fn chosen(&self, acl: Acl, uring: bool) -> InitFlags {
         let mut wanted = InitFlags::ASYNC_READ
             | InitFlags::ASYNC_DIO
             | InitFlags::BIG_WRITES
@@ -88,6 +90,8 @@ impl Offer {
             | InitFlags::EXPLICIT_INVAL_DATA
             | InitFlags::DO_READDIRPLUS
             | InitFlags::READDIRPLUS_AUTO
+            | InitFlags::NO_OPEN_SUPPORT
+            | InitFlags::NO_OPENDIR_SUPPORT
             | InitFlags::PARALLEL_DIROPS
             | InitFlags::HANDLE_KILLPRIV_V2
             | InitFlags::SETXATTR_EXT
@@ -95,8 +99,9 @@ impl Offer {
             | InitFlags::HAS_IOCTL_DIR
             | InitFlags::INIT_EXT
             | InitFlags::DIRECT_IO_ALLOW_MMAP;
-        wanted.set(InitFlags::POSIX_ACL | InitFlags::DONT_MASK, wishes.acl);
-        wanted.set(InitFlags::OVER_IO_URING, wishes.uring);
+        wanted.set(InitFlags::DONT_MASK, acl.umask);
+        wanted.set(InitFlags::POSIX_ACL, acl.kernel);
+        wanted.set(InitFlags::OVER_IO_URING, uring);
         wanted & self.flags
     }
 }

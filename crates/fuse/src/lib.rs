@@ -4,6 +4,8 @@
 //! The protocol layer (`wire`, `request`, `reply`, `server`) does not know how a request came; the transports
 //! (`/dev/fuse`, io_uring) do not know what it asks.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
 mod attr;
 mod control;
 mod data;
@@ -16,6 +18,8 @@ mod request;
 mod serve;
 mod server;
 mod session;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod wire;
 

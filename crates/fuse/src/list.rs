@@ -26,7 +26,13 @@ impl Server {
                 return false;
             }
             match self.volume.getattr(e.ino) {
-                Ok(attr) => page.put(Some(&entry_out(&attr)), &e),
+                Ok(attr) => {
+                    let fits = page.put(Some(&entry_out(&attr)), &e);
+                    if fits && !matches!(e.name, b"." | b"..") {
+                        self.volume.hold(e.ino);
+                    }
+                    fits
+                }
                 // Removed since the directory was read.
                 Err(Error::NotFound) => true,
                 Err(why) => {
@@ -60,7 +66,7 @@ impl Page<'_, '_> {
             namelen: e.name.len() as u32,
             kind: dirent_kind(e.kind),
         };
-        let padding = [0; 8];
+        let padding = [0_u8; 8];
         let pad = padding.get(..name_room - e.name.len()).unwrap_or_default();
         let put = plus.map_or(Ok(()), |entry| self.reply.put(entry)).and_then(|()| {
             self.reply.put(&dirent)?;

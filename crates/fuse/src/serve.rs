@@ -1,4 +1,5 @@
 //! Mounting, serving, and leaving in order: signals and umount(8) both end with a clean checkpoint.
+use crate::init::Acl;
 use crate::mount::{self, Request};
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
@@ -84,7 +85,11 @@ fn start(volume: Arc<Volume>, dir: &Path, opts: &FuseOptions) -> io::Result<Sess
         Request { dir, source: &opts.source, options: options(opts), auto_unmount: opts.auto_unmount };
     let mounted = mount::connect(&request)?;
     let server = Arc::new(Server::new(volume));
-    Session::start(mounted, server, opts.transport, opts.threads, opts.acl).inspect_err(|_| leave(dir))
+    let acl = Acl { umask: opts.acl, kernel: opts.acl && kernel_checks(opts) };
+    let session = Session::start(mounted, server, opts.transport, opts.threads, acl);
+    let session = session.inspect_err(|_| leave(dir))?;
+    mount::read_ahead(dir);
+    Ok(session)
 }
 
 fn leave(dir: &Path) {
@@ -93,9 +98,18 @@ fn leave(dir: &Path) {
     }
 }
 
+/// Whether the kernel is to check permissions. It asks for the attributes of a directory again after each change of it,
+/// which is for nothing where nobody but root may enter, who may do everything.
+fn kernel_checks(opts: &FuseOptions) -> bool {
+    opts.allow_other || !rustix::process::geteuid().is_root()
+}
+
 fn options(opts: &FuseOptions) -> Vec<String> {
     // As a plain option it reaches the kernel also without fusermount3.
-    let mut list = vec!["subtype=segno".to_owned(), "default_permissions".to_owned()];
+    let mut list = vec!["subtype=segno".to_owned()];
+    if kernel_checks(opts) {
+        list.push("default_permissions".into());
+    }
     if opts.read_only {
         list.push("ro".into());
     }

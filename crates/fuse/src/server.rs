@@ -6,10 +6,11 @@ use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_K
 use crate::{control, ioctl};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
-use segno_format::Ino;
+use segno_format::{Features, Ino};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use zerocopy::FromBytes;
 
 /// The result of a request; the body of a reply is in the buffer.
 pub type Done = Result<(), Errno>;
@@ -30,17 +31,22 @@ const OPCODES: usize = 64;
 /// See the module.
 pub struct Server {
     pub(crate) volume: Arc<Volume>,
+    /// Opening asks nothing of the server and is answered once for all.
+    silent_open: bool,
     requests: [AtomicU64; OPCODES],
 }
 
 impl Server {
     pub fn new(volume: Arc<Volume>) -> Self {
-        Self { volume, requests: std::array::from_fn(|_| AtomicU64::new(0)) }
+        // What is encrypted cannot be opened without its key.
+        let silent_open = !volume.superblock().features.contains(Features::ENCRYPT);
+        Self { volume, silent_open, requests: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
-    /// Requests of one kind so far.
-    pub fn count(&self, opcode: Opcode) -> u64 {
-        self.requests.get(opcode as usize).map_or(0, |n| n.load(Ordering::Relaxed))
+    /// How many requests of each kind came.
+    pub fn requests(&self) -> impl Iterator<Item = (Opcode, u64)> {
+        let counts = self.requests.iter().map(|n| n.load(Ordering::Relaxed));
+        (0..).zip(counts).filter(|(_, n)| *n > 0).filter_map(|(code, n)| Some((Opcode::from_wire(code)?, n)))
     }
 
     /// Carries a request out and builds the body of the reply in `out`.
@@ -81,8 +87,10 @@ impl Server {
             Opcode::Rename => self.rename(r, r.arg::<wire::RenameIn>()?.newdir, 0),
             Opcode::Rename2 => r.arg().and_then(|a: wire::Rename2In| self.rename(r, a.newdir, a.flags)),
             Opcode::Open => self.open(r, reply),
-            Opcode::OpenDir => self.opendir(r, reply),
-            Opcode::Release | Opcode::ReleaseDir => self.volume.release(node(r)).map_err(errno),
+            // The kernel refers to what it has open, so handles need not be counted.
+            Opcode::Release | Opcode::ReleaseDir => Ok(()),
+            Opcode::Forget => self.forget(node(r), r.arg::<wire::ForgetIn>()?.nlookup),
+            Opcode::BatchForget => self.forget_all(r),
             Opcode::Read => self.read(r, reply),
             Opcode::Write => self.write(r, reply),
             Opcode::Fsync | Opcode::FsyncDir => self.fsync(r),
@@ -98,16 +106,33 @@ impl Server {
             Opcode::ListXattr => self.listxattr(r, reply),
             Opcode::RemoveXattr => self.volume.removexattr(node(r), r.name()?).map_err(errno),
             Opcode::Ioctl => self.ioctl(r, reply),
-            Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt | Opcode::Destroy => Ok(()),
-            // Closing a file does nothing, and the kernel checks permissions: this answer keeps it from asking again.
-            Opcode::Flush | Opcode::Access => Err(Errno::NOSYS),
+            Opcode::Interrupt | Opcode::Destroy => Ok(()),
+            // Opening a directory and closing a file do nothing, and the kernel checks permissions: this answer keeps it from asking again.
+            Opcode::Flush | Opcode::Access | Opcode::OpenDir => Err(Errno::NOSYS),
             // Answered before there is a server.
             Opcode::Init => Err(Errno::INVAL),
         }
     }
 
     fn entry(&self, reply: &mut Reply<'_>, made: Result<Attr, Error>) -> Done {
-        reply.put(&entry_out(&made.map_err(errno)?))
+        let attr = made.map_err(errno)?;
+        reply.put(&entry_out(&attr))?;
+        self.volume.hold(attr.ino);
+        Ok(())
+    }
+
+    fn forget(&self, ino: Ino, count: u64) -> Done {
+        self.volume.unhold(ino, count).map_err(errno)
+    }
+
+    fn forget_all(&self, r: &Request<'_>) -> Done {
+        let one = size_of::<wire::ForgetOne>();
+        for bytes in r.payload().chunks_exact(one).take(r.arg::<wire::BatchForgetIn>()?.count as usize) {
+            let Ok(f) = wire::ForgetOne::read_from_bytes(bytes) else { continue };
+            // An inode that cannot be freed stays on the list of orphans; the others must not stay with it.
+            let _kept = self.forget(ino_of(f.nodeid), f.nlookup);
+        }
+        Ok(())
     }
 
     fn attr(&self, reply: &mut Reply<'_>, attr: Result<Attr, Error>) -> Done {
@@ -163,14 +188,17 @@ impl Server {
     fn create(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::CreateIn = r.arg()?;
         let mode = a.mode as u16 & 0o7777;
-        self.entry(reply, self.volume.create(node(r), r.name()?, mode, owner(r, a.umask)))?;
+        self.entry(reply, self.volume.mknod(node(r), r.name()?, mode, (0, 0), owner(r, a.umask)))?;
         reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
     }
 
     fn tmpfile(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::CreateIn = r.arg()?;
         let mode = a.mode as u16 & 0o7777;
-        self.entry(reply, self.volume.tmpfile(node(r), mode, owner(r, a.umask)))?;
+        let made = self.volume.tmpfile(node(r), mode, owner(r, a.umask)).map_err(errno)?;
+        self.entry(reply, Ok(made))?;
+        // It counts as referred to now, and need not count as opened.
+        self.volume.release(made.ino).map_err(errno)?;
         reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
     }
 
@@ -192,14 +220,12 @@ impl Server {
     }
 
     fn open(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
-        self.volume.open(node(r)).map_err(errno)?;
+        if self.silent_open {
+            return Err(Errno::NOSYS);
+        }
+        self.volume.open(node(r)).and_then(|()| self.volume.release(node(r))).map_err(errno)?;
         let flags = OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH | OpenedFlags::PARALLEL_DIRECT_WRITES;
         reply.put(&opened(flags))
-    }
-
-    fn opendir(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
-        self.volume.open(node(r)).map_err(errno)?;
-        reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::CACHE_DIR))
     }
 
     fn statfs(&self, reply: &mut Reply<'_>) -> Done {

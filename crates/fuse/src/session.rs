@@ -1,5 +1,5 @@
 //! A connection from the first exchange to its end.
-use crate::init::{self, MAX_WRITE, Offer, Wishes};
+use crate::init::{self, Acl, MAX_WRITE, Offer};
 use crate::mount::Mounted;
 use crate::server::Server;
 use crate::transport::classic::{self, clone_device};
@@ -9,6 +9,7 @@ use rustix::fd::OwnedFd;
 use std::fmt;
 use std::fs;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
@@ -68,7 +69,7 @@ impl Session {
         server: Arc<Server>,
         choice: Choice,
         threads: usize,
-        acl: bool,
+        acl: Acl,
     ) -> io::Result<Self> {
         let Mounted { dev, auto_unmount } = mounted;
         let offer = init::receive(&dev)?;
@@ -83,7 +84,7 @@ impl Session {
         {
             return Err(io::Error::other(format!("transport=io_uring: {why}")));
         }
-        let reply = offer.accept(Wishes { acl, uring: seats.is_ok() });
+        let reply = offer.accept(acl, seats.is_ok());
         rustix::io::write(&dev, &reply)?;
         let transport = match seats {
             Ok((queues, seats)) => {
@@ -126,9 +127,15 @@ fn spawn_classic(index: usize, dev: Arc<OwnedFd>, server: &Arc<Server>, end: &En
     let (server, end) = (server.clone(), end.clone());
     thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
         // The receiver is gone only when the session has ended anyway.
-        let _ = end.send(classic::serve(&dev, &server, MAX_WRITE as usize));
+        let _ = end.send(guarded(|| classic::serve(&dev, &server, MAX_WRITE as usize)));
     })?;
     Ok(())
+}
+
+/// A thread that dies of a bug ends the session: others cannot answer what it had in hand.
+fn guarded(serve: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let bug = |_| Err(io::Error::other("a server thread ended in a bug"));
+    catch_unwind(AssertUnwindSafe(serve)).unwrap_or_else(bug)
 }
 
 /// Makes the rings of all queues before the kernel is told, so that a refusal costs nothing; or says why not.
@@ -180,7 +187,7 @@ fn spawn_seat(queue: u16, server: &Arc<Server>, end: &End) -> io::Result<Waiting
         let failed = done.is_err();
         drop(register.send(done));
         if !failed {
-            drop(end.send(seat.serve(&server)));
+            drop(end.send(guarded(|| seat.serve(&server))));
         }
     })?;
     is_made.recv().map_err(|_| io::Error::other("a queue thread ended early"))??;

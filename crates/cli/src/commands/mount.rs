@@ -32,7 +32,7 @@ Options of F2FS: ro, norecovery, fsync_mode=strict|posix|nobarrier, mode=adaptiv
 Own options: cache=256M (memory for cached blocks), commit=5 (seconds until changes are durable without fsync),
   threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),
   transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it)
-For the kernel: [no]dev, [no]suid, [no]exec, [no]atime, [a]sync, dirsync, allow_other, auto_unmount
+For the kernel: [no]dev, [no]suid, [no]exec, [no]atime, [a]sync, dirsync, [no]allow_other, auto_unmount
 Root's mounts have dev, suid and allow_other set. What fstab may hold besides is accepted and ignored.";
 
 pub fn run(args: &Args) -> Outcome {

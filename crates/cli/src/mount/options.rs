@@ -156,6 +156,7 @@ impl Settings {
             "nouser_xattr" => (&mut e.user_xattr, false),
             "disable_ext_identify" => (&mut e.ext_identify, false),
             "allow_other" => (&mut self.allow_other, true),
+            "noallow_other" => (&mut self.allow_other, false),
             "auto_unmount" => (&mut self.auto_unmount, true),
             "direct" => (&mut self.direct, true),
             "nobarrier" => {

@@ -26,4 +26,4 @@ mod write;
 pub(crate) use batch::file_log;
 
 #[cfg(test)]
-mod test_rig;
+pub(crate) mod test_rig;

@@ -7,6 +7,7 @@ mod attr;
 mod create;
 mod extension;
 mod flags;
+mod hold;
 mod inherit;
 mod link;
 mod locks;
@@ -19,4 +20,5 @@ mod rename_steps;
 mod times;
 mod unlink;
 
+pub(crate) use hold::Holds;
 pub(crate) use times::set_ctime;

@@ -23,7 +23,7 @@ impl Volume {
         if added { Ok(()) } else { Err(Error::NoSpace) }
     }
 
-    /// Frees an inode if it has no name and nobody has it open. Nothing may be held.
+    /// Frees an inode if it has no name, nobody has it open and nobody refers to it. No lock may be held.
     pub(crate) fn free_inode(&self, inode: &Arc<Inode>) -> Result<()> {
         self.free_unnamed(inode, false)
     }
@@ -58,7 +58,7 @@ impl Volume {
 
     fn free_unnamed(&self, inode: &Arc<Inode>, open_too: bool) -> Result<()> {
         let _lock = inode.lock.write();
-        let in_use = !open_too && inode.opens.load(Ordering::Acquire) > 0;
+        let in_use = !open_too && (inode.opens.load(Ordering::Acquire) > 0 || self.holds.has(inode.ino));
         if in_use || inode.is_gone() || inode.get(|i| i.i_links.get()) > 0 {
             return Ok(());
         }

@@ -12,6 +12,7 @@ use crate::inode::{Inode, InodeCache};
 use crate::lock::{Mutex, rank};
 use crate::memory::Memory;
 use crate::meta::Device;
+use crate::namei::Holds;
 use crate::nat::Nat;
 use crate::node::NodeCache;
 use crate::options::MountOptions;
@@ -40,6 +41,7 @@ pub struct Volume {
     pub(crate) nodes: NodeCache,
     pub(crate) quota: Arc<Quota>,
     pub(crate) inodes: InodeCache,
+    pub(crate) holds: Holds,
     pub(crate) segs: Segments,
     pub(crate) counts: Counts,
     pub(crate) since: SinceCheckpoint,

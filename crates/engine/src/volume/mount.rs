@@ -10,6 +10,7 @@ use crate::inode::InodeCache;
 use crate::lock::Mutex;
 use crate::memory::Memory;
 use crate::meta::Device;
+use crate::namei::Holds;
 use crate::nat::Nat;
 use crate::node::NodeCache;
 use crate::options::MountOptions;
@@ -121,6 +122,7 @@ impl Volume {
             nodes,
             quota,
             inodes: InodeCache::new(),
+            holds: Holds::default(),
             segs,
             counts,
             since,

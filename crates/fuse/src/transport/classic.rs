@@ -41,7 +41,7 @@ pub fn serve(dev: &OwnedFd, server: &Server, payload: usize) -> io::Result<()> {
 }
 
 /// Builds the reply to a message in `out`, whose second page starts the body, so that data is page-aligned.
-fn reply_to<'a>(server: &Server, message: &[u8], out: &'a mut [u8]) -> Option<&'a [u8]> {
+pub fn reply_to<'a>(server: &Server, message: &[u8], out: &'a mut [u8]) -> Option<&'a [u8]> {
     const HEAD: usize = size_of::<OutHeader>();
     let body = out.get_mut(PAGE..)?;
     let (unique, answer) = match Request::from_message(message) {
@@ -61,7 +61,7 @@ fn reply_to<'a>(server: &Server, message: &[u8], out: &'a mut [u8]) -> Option<&'
 }
 
 /// Sends a reply. One that nobody waits for any more, or that the kernel finds wrong, concerns only its caller.
-pub fn send(dev: &OwnedFd, reply: &[u8]) -> io::Result<()> {
+fn send(dev: &OwnedFd, reply: &[u8]) -> io::Result<()> {
     loop {
         match write(dev, reply) {
             Err(Errno::INTR) => {}

@@ -1,4 +1,4 @@
 //! How requests come from the kernel and replies go back.
 pub mod classic;
-mod memory;
+pub mod memory;
 pub mod uring;

@@ -161,8 +161,10 @@ fn answer(server: &Server, head: InHeader, arg: &[u8], payload: &[u8], out: &mut
 }
 
 fn turn(result: i32) -> io::Result<Turn> {
+    if result >= 0 {
+        return Ok(Turn::Request);
+    }
     match Errno::from_raw_os_error(-result) {
-        _ if result >= 0 => Ok(Turn::Request),
         Errno::NOTCONN | Errno::CONNABORTED => Ok(Turn::End),
         Errno::AGAIN | Errno::INTR => Ok(Turn::Again),
         e => Err(e.into()),

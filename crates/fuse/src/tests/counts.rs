@@ -1,0 +1,122 @@
+//! How many requests a system call costs. A change that adds one is to be noticed.
+use super::{Mount, each_transport};
+use crate::wire::Opcode::{self, *};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Requests that nobody waits for; they may come a little later.
+const LATE: [Opcode; 3] = [Release, Forget, BatchForget];
+
+fn counts(mount: &Mount) -> Vec<(Opcode, u64)> {
+    let mut counts: Vec<_> = mount.server.requests().collect();
+    // A batch may hold several, so they cannot be told apart by counting.
+    counts.retain(|(op, _)| !matches!(op, Forget | BatchForget));
+    counts
+}
+
+/// What `call` costs: each kind of request with its number.
+fn cost(mount: &Mount, call: impl FnOnce(&Path), expected: &[Opcode]) {
+    let before = counts(mount);
+    call(mount.path());
+    let mut wanted = before.clone();
+    for op in expected {
+        match wanted.iter_mut().find(|(o, _)| o == op) {
+            Some((_, n)) => *n += 1,
+            None => wanted.push((*op, 1)),
+        }
+    }
+    wanted.sort_by_key(|(op, _)| *op as u32);
+    let late = Instant::now() + Duration::from_secs(10);
+    while counts(mount) != wanted && expected.iter().any(|op| LATE.contains(op)) && Instant::now() < late {
+        std::thread::yield_now();
+    }
+    assert_eq!(counts(mount), wanted, "expected {expected:?} beside {before:?}");
+}
+
+/// The costs of changes; `parent` is what checking the permissions of the changed directory adds.
+fn changes(mount: &Mount, parent: &[Opcode]) {
+    let with = |list: &[Opcode]| [list, parent].concat();
+    // The first file teaches the kernel what it need not ask, and what the root is like.
+    fs::write(mount.path().join("warm"), "x").unwrap();
+    assert_eq!(fs::read(mount.path().join("warm")).unwrap(), b"x");
+    fs::read_dir(mount.path()).unwrap().for_each(drop);
+    fs::write(mount.path().join("warm2"), "x").unwrap();
+
+    cost(mount, |d| drop(File::create(d.join("a")).unwrap()), &with(&[Lookup, Create]));
+    cost(mount, |d| fs::write(d.join("b"), [1; 4096]).unwrap(), &with(&[Lookup, Create, GetXattr, Write]));
+    let synced = |d: &Path| {
+        let mut f = File::create(d.join("c")).unwrap();
+        f.write_all(&[1; 4096]).unwrap();
+        f.sync_all().unwrap();
+    };
+    cost(mount, synced, &with(&[Lookup, Create, GetXattr, Write, Fsync]));
+    cost(mount, |d| fs::create_dir(d.join("d")).unwrap(), &with(&[Lookup, Mkdir]));
+    cost(mount, |d| fs::rename(d.join("a"), d.join("e")).unwrap(), &with(&[Lookup, Rename]));
+    cost(mount, |d| fs::remove_file(d.join("e")).unwrap(), &with(&[Unlink]));
+}
+
+#[test]
+fn changes_where_root_alone_may_enter() {
+    each_transport(|m| changes(m, &[]), &[]);
+}
+
+#[test]
+fn changes_where_the_kernel_checks_permissions() {
+    each_transport(|m| changes(m, &[GetAttr]), &["default_permissions"]);
+}
+
+#[test]
+fn what_is_cached_costs_nothing() {
+    each_transport(
+        |mount| {
+            fs::write(mount.path().join("f"), [7; 4096]).unwrap();
+            assert_eq!(fs::read(mount.path().join("f")).unwrap(), [7; 4096]);
+            let read = |d: &Path| {
+                let mut bytes = Vec::new();
+                File::open(d.join("f")).unwrap().read_to_end(&mut bytes).unwrap();
+                assert_eq!(bytes, [7; 4096]);
+            };
+            cost(mount, read, &[]);
+            cost(mount, |d| drop(fs::metadata(d.join("f")).unwrap()), &[]);
+            // What is not there is remembered, too.
+            let missing = |d: &Path| assert!(fs::metadata(d.join("missing")).is_err());
+            cost(mount, missing, &[Lookup]);
+            cost(mount, missing, &[]);
+            let append = |d: &Path| {
+                File::options().append(true).open(d.join("f")).unwrap().write_all(b"end").unwrap();
+            };
+            // The first write through a cached inode asks whether it has capabilities that a write takes away.
+            cost(mount, append, &[GetXattr, Write]);
+            cost(mount, append, &[GetAttr, Write]);
+            cost(mount, |d| assert_eq!(fs::metadata(d.join("f")).unwrap().len(), 4102), &[GetAttr]);
+            cost(mount, |d| assert_eq!(fs::metadata(d.join("f")).unwrap().len(), 4102), &[]);
+        },
+        &[],
+    );
+}
+
+#[test]
+fn forgetting_frees_what_lost_its_name_while_open() {
+    each_transport(
+        |mount| {
+            let path = mount.path().join("f");
+            fs::write(&path, [1; 4096]).unwrap();
+            let mut open = File::open(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            let orphans =
+                || mount.server.volume.report().into_iter().find(|(n, _)| *n == "orphans").unwrap().1;
+            let mut bytes = Vec::new();
+            open.read_to_end(&mut bytes).unwrap();
+            assert_eq!((bytes.len(), orphans()), (4096, 1));
+            drop(open);
+            let late = Instant::now() + Duration::from_secs(10);
+            while orphans() > 0 && Instant::now() < late {
+                std::thread::yield_now();
+            }
+            assert_eq!(orphans(), 0);
+        },
+        &[],
+    );
+}

@@ -1,0 +1,78 @@
+//! The protocol without a kernel, and what the kernel asks for.
+mod counts;
+mod hang;
+mod protocol;
+
+use crate::init::Acl;
+use crate::mount::{self, Request};
+use crate::server::Server;
+use crate::session::{Choice, Session, Transport};
+use segno_device::MemDevice;
+use segno_engine::{MountOptions, Volume};
+use segno_mkfs::{Member, MkfsOptions};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A fresh volume in memory.
+fn volume() -> Arc<Volume> {
+    let device = Arc::new(MemDevice::new(128 * 256));
+    let member = Member { device: device.clone(), path: String::new(), zeroed: true };
+    segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
+    Volume::mount(device, MountOptions::default()).unwrap()
+}
+
+/// A mount of this process, gone with the value.
+struct Mount {
+    server: Arc<Server>,
+    session: Session,
+    dir: tempfile::TempDir,
+}
+
+impl Mount {
+    /// `None`, with a word about it, where the machine does not let this process mount.
+    fn new(choice: Choice, options: &[&str]) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let options = options.iter().map(ToString::to_string).collect();
+        let request = Request { dir: dir.path(), source: "test", options, auto_unmount: false };
+        let mounted = match mount::connect(&request) {
+            Ok(mounted) => mounted,
+            Err(e) => {
+                eprintln!("NOT TESTED: no FUSE mount possible here: {e}");
+                return None;
+            }
+        };
+        let server = Arc::new(Server::new(volume()));
+        let acl = Acl { umask: false, kernel: false };
+        match Session::start(mounted, server.clone(), choice, 0, acl) {
+            Ok(session) => Some(Self { server, session, dir }),
+            Err(e) => {
+                mount::detach(dir.path()).unwrap();
+                eprintln!("NOT TESTED: {e}");
+                None
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let _gone_already = mount::detach(self.dir.path());
+    }
+}
+
+/// Every transport that this machine has.
+fn each_transport(test: impl Fn(&Mount), options: &[&str]) {
+    for choice in [Choice::Classic, Choice::IoUring] {
+        if let Some(mount) = Mount::new(choice, options) {
+            assert_eq!(
+                matches!(mount.session.transport, Transport::IoUring { .. }),
+                choice == Choice::IoUring
+            );
+            test(&mount);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Bytes in, bytes out.
+use super::volume;
+use crate::server::Server;
+use crate::transport::classic::reply_to;
+use crate::transport::memory::Buffer;
+use crate::wire::*;
+use proptest::prelude::*;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+const ENOENT: i32 = -2;
+const EINVAL: i32 = -22;
+const ENOSYS: i32 = -38;
+const UNIQUE: u64 = 0x1122;
+
+fn message(opcode: u32, nodeid: u64, parts: &[&[u8]]) -> Vec<u8> {
+    let len = size_of::<InHeader>() + parts.iter().map(|p| p.len()).sum::<usize>();
+    let head = InHeader { len: len as u32, opcode, unique: UNIQUE, nodeid, ..InHeader::default() };
+    [&[head.as_bytes()], parts].concat().concat()
+}
+
+/// Error and body of the reply, if there is one.
+fn ask(server: &Server, message: &[u8]) -> Option<(i32, Vec<u8>)> {
+    let mut out = Buffer::new((1 << 20) + 4096).unwrap();
+    let reply = reply_to(server, message, out.bytes())?;
+    let (head, body) = OutHeader::read_from_prefix(reply).unwrap();
+    assert_eq!((head.len as usize, head.unique), (reply.len(), UNIQUE));
+    Some((head.error, body.to_vec()))
+}
+
+fn call(
+    server: &Server,
+    op: Opcode,
+    node: u64,
+    arg: &(impl IntoBytes + Immutable),
+    rest: &[u8],
+) -> (i32, Vec<u8>) {
+    ask(server, &message(op as u32, node, &[arg.as_bytes(), rest])).unwrap()
+}
+
+/// LOOKUP of "dir" in the root, as Linux 6.18 sends it for uid 1000, and the reply to it.
+#[test]
+fn recorded_lookup() {
+    let server = Server::new(volume());
+    let recorded: &[u8] =
+        b"\x2c\0\0\0\x01\0\0\0\x22\x11\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\xe8\x03\0\0\xe8\x03\0\0\
+        \x2a\0\0\0\0\0\0\0dir\0";
+    let (error, body) = ask(&server, recorded).unwrap();
+    // A negative entry: node 0, to be remembered for 2^31 seconds.
+    assert_eq!((error, body.len()), (0, 128));
+    assert_eq!(&body[..24], b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\0\0\0\0");
+    let mkdir: &[u8] = b"\x34\0\0\0\x09\0\0\0\x22\x11\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\xe8\x03\0\0\xe8\x03\0\0\
+        \x2a\0\0\0\0\0\0\0\xed\x01\0\0\x12\0\0\0dir\0";
+    assert_eq!(ask(&server, mkdir).unwrap().0, 0);
+    let (error, body) = ask(&server, recorded).unwrap();
+    let entry = EntryOut::read_from_bytes(&body).unwrap();
+    assert_eq!((error, entry.attr.mode, entry.attr.nlink), (0, 0o40755 & !0o022, 2));
+    assert_eq!((entry.attr.uid, entry.attr.gid, entry.nodeid), (1000, 1000, entry.attr.ino));
+}
+
+#[test]
+fn a_file_from_create_to_forget() {
+    let server = Server::new(volume());
+    let create = CreateIn { mode: 0o100_644, ..CreateIn::default() };
+    let (error, body) = call(&server, Opcode::Create, ROOT, &create, b"f\0");
+    assert_eq!((error, body.len()), (0, size_of::<EntryOut>() + size_of::<OpenOut>()));
+    let node = EntryOut::read_from_prefix(&body).unwrap().0.nodeid;
+    let write = WriteIn { offset: 1, size: 4, ..WriteIn::default() };
+    let (error, body) = call(&server, Opcode::Write, node, &write, b"data");
+    assert_eq!((error, WriteOut::read_from_bytes(&body).unwrap().size), (0, 4));
+    let read = ReadIn { size: 100, ..ReadIn::default() };
+    assert_eq!(call(&server, Opcode::Read, node, &read, b""), (0, b"\0data".to_vec()));
+    let read = ReadIn { size: 4096, ..ReadIn::default() };
+    let (_, listing) = call(&server, Opcode::ReadDir, ROOT, &read, b"");
+    let names: Vec<&[u8]> = listing.chunks(32).map(|e| &e[24..25]).collect();
+    assert_eq!(names, [b".", b".", b"f"]);
+    assert_eq!(call(&server, Opcode::Unlink, ROOT, &(), b"f\0").0, 0);
+    // Referred to by the reply of CREATE until it is forgotten, which is not answered.
+    assert_eq!(call(&server, Opcode::GetAttr, node, &GetAttrIn::default(), b"").0, 0);
+    let one = ForgetOne { nodeid: node, nlookup: 1 };
+    let batch = BatchForgetIn { count: 1, dummy: 0 };
+    let forget = message(Opcode::BatchForget as u32, 0, &[batch.as_bytes(), one.as_bytes()]);
+    assert_eq!(ask(&server, &forget), None);
+    assert_eq!(call(&server, Opcode::GetAttr, node, &GetAttrIn::default(), b"").0, ENOENT);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let server = Server::new(volume());
+    assert_eq!(ask(&server, b"short"), None);
+    assert_eq!(ask(&server, &message(999, ROOT, &[])).unwrap().0, ENOSYS);
+    assert_eq!(ask(&server, &message(Opcode::Lookup as u32, ROOT, &[b"no end"])).unwrap().0, EINVAL);
+    assert_eq!(ask(&server, &message(Opcode::Rename as u32, ROOT, &[&[0; 8], b"one\0"])).unwrap().0, EINVAL);
+    let write = WriteIn { size: 5, ..WriteIn::default() };
+    assert_eq!(call(&server, Opcode::Write, ROOT, &write, b"less").0, EINVAL);
+    assert_eq!(call(&server, Opcode::GetAttr, 1 << 40, &GetAttrIn::default(), b"").0, ENOENT);
+}
+
+#[test]
+fn a_listing_fits_the_room_given() {
+    let server = Server::new(volume());
+    for name in 0..50 {
+        let name = format!("name-{name:03}\0");
+        assert_eq!(call(&server, Opcode::Mknod, ROOT, &MknodIn::default(), name.as_bytes()).0, 0);
+    }
+    for opcode in [Opcode::ReadDir, Opcode::ReadDirPlus] {
+        let (mut offset, mut seen) = (0, 0);
+        loop {
+            let read = ReadIn { size: 500, offset, ..ReadIn::default() };
+            let (error, page) = call(&server, opcode, ROOT, &read, b"");
+            assert!(error == 0 && page.len() <= 500);
+            // Every entry takes as much: names are padded to eight bytes.
+            let Some(at) = page.len().checked_sub(size_of::<Dirent>() + 8) else { break };
+            seen += 1;
+            offset = Dirent::read_from_prefix(&page[at..]).unwrap().0.off;
+        }
+        assert!(seen > 3, "{opcode:?}: {seen} pages");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    /// Whatever comes, a reply goes out or none, and no bug stops the volume.
+    #[test]
+    fn any_bytes_are_answered(
+        opcode in 0u32..60,
+        node in 0u64..8,
+        mut arg in proptest::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..120),
+        name in "[a-c]{0,3}",
+    ) {
+        thread_local! { static SERVER: Server = Server::new(volume()); }
+        arg.extend_from_slice(name.as_bytes());
+        arg.push(0);
+        SERVER.with(|server| {
+            let _answer = ask(server, &message(opcode, node, &[&arg]));
+            assert!(!server.volume.is_stopped(), "opcode {opcode} ended in a bug");
+        });
+    }
+}
