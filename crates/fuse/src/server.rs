@@ -58,7 +58,7 @@ impl Server {
         // A bug in one request must not take the mount with it, nor go on writing.
         let done =
             catch_unwind(AssertUnwindSafe(|| self.dispatch(request, &mut reply))).unwrap_or_else(|_| {
-                self.volume.stop();
+                self.volume.stop(&Error::Stopped);
                 eprintln!("segno: a request ended in a bug; the volume takes no more changes");
                 Err(Errno::IO)
             });

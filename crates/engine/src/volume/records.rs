@@ -43,7 +43,7 @@ impl Volume {
     }
 
     /// Nothing is written any more but the reason: the last checkpoint stays what it is.
-    pub(crate) fn stop(&self, why: &Error) {
+    pub fn stop(&self, why: &Error) {
         if self.stopped.swap(true, Ordering::AcqRel) || self.opts.read_only {
             return;
         }

@@ -7,6 +7,7 @@ use crate::init::Acl;
 use crate::mount::{self, Request};
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
+use rustix::mount::{UnmountFlags, unmount};
 use segno_device::MemDevice;
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
@@ -60,7 +61,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _gone_already = mount::detach(self.dir.path());
+        let _gone_already = unmount(self.dir.path(), UnmountFlags::DETACH);
     }
 }
 
