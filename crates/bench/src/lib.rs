@@ -15,6 +15,7 @@
 pub mod budget;
 pub mod device;
 pub mod folder;
+pub mod gc;
 pub mod machine;
 pub mod options;
 pub mod page;
@@ -42,6 +43,8 @@ pub struct Args {
 enum Experiment {
     /// What the device does without any file system
     Device(device::Args),
+    /// Write amplification of cleaning, by policy
+    Gc(gc::Args),
 }
 
 impl Experiment {
@@ -49,6 +52,7 @@ impl Experiment {
     fn run(&self) -> Result<(Report, &'static str, &Common)> {
         Ok(match self {
             Self::Device(args) => (device::run(args)?, device::ROWS, &args.common),
+            Self::Gc(args) => (gc::run(args)?, gc::ROWS, &args.common),
         })
     }
 }

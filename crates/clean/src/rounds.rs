@@ -99,7 +99,7 @@ pub struct Batching {
 
 impl Default for Batching {
     fn default() -> Self {
-        Self { floor: 2, sections: 5 }
+        Self { floor: 1, sections: 6 }
     }
 }
 

@@ -76,7 +76,7 @@ const E0: Experiment = Experiment {
     overprovision: 3.89,
     file_blocks: Some(7_983_872),
     writes: Some(33_554_432),
-    dirty: 0.009,
+    dirty: 0.0114,
     ..BASE
 };
 

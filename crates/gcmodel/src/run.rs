@@ -15,8 +15,17 @@ pub struct Setting {
     pub how: Loop,
     pub seed: u64,
     pub batching: Batching,
+    /// Whether dirty pages count when room is reckoned; by default as the round's kernel does.
+    pub count_dirty_data: Option<bool>,
     /// Stop after so many application writes.
     pub limit: Option<u64>,
+}
+
+impl Setting {
+    #[must_use]
+    pub fn counts_dirty_data(&self) -> bool {
+        self.count_dirty_data.unwrap_or(self.how == Loop::Current)
+    }
 }
 
 /// What came out.
@@ -34,6 +43,7 @@ pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Resul
     let policy = policy::parse(&setting.policy)?;
     let mut model = Model::new(setting.experiment, policy, setting.how);
     model.batching = setting.batching;
+    model.count_data = setting.counts_dirty_data();
     if setting.how != Loop::Batch {
         model.space.index.tie = Tie::Lowest;
     }

@@ -46,7 +46,6 @@ pub struct Model {
     pub lazy_nodes: bool,
     pub aside: Vec<u32>,
     node_moved: Bits,
-    owners_wanted: bool,
     stamp: Vec<u32>,
     stamp_now: u32,
 }
@@ -100,7 +99,7 @@ impl Model {
         Self {
             e,
             how,
-            count_data: how == Loop::Current,
+            count_data: false,
             batching: Batching::default(),
             policy,
             space,
@@ -118,7 +117,6 @@ impl Model {
             lazy_nodes: how == Loop::Batch,
             aside: Vec::new(),
             node_moved: Bits::new(nodes),
-            owners_wanted: true,
             stamp: vec![0; nodes],
             stamp_now: 0,
         }
@@ -227,7 +225,7 @@ impl Model {
     /// Notes how many nodes the blocks of closed data sections belong to.
     fn count_owners(&mut self) {
         for sec in std::mem::take(&mut self.space.closed) {
-            if !self.owners_wanted || self.space.class_of(sec) != segno_clean::Class::Data {
+            if self.space.class_of(sec) != segno_clean::Class::Data {
                 continue;
             }
             self.stamp_now += 1;
@@ -269,11 +267,11 @@ fn sizes(e: &Experiment) -> (usize, usize, usize) {
     let spare = 8 + user / IN_NODE / IN_NODE;
     match e.shape {
         Shape::File { stride } => {
-            let per_node = IN_NODE.div_ceil(stride);
-            let most = user - spare - (user - spare).div_ceil(per_node + 1) - 1;
+            // A node for every 1018 positions of the file, of which one in `stride` is a block.
+            let most = (user - spare) * IN_NODE / (IN_NODE + stride) - 2;
             let data = e.file_blocks.unwrap_or(most).min(most);
-            let nodes = data.div_ceil(per_node) + 1;
-            (data as usize, nodes as usize + 1, 0)
+            let nodes = 2 + (data * stride).saturating_sub(IN_INODE) / IN_NODE;
+            (data as usize, nodes as usize, 0)
         }
         Shape::Small { blocks } => {
             let files = match blocks {
