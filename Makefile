@@ -1,8 +1,9 @@
 # make demo   shows on a real mount what segno does
 # make test   format, lints, all tests, and a smoke test on a real mount
+# make models every schedule of the engine's small parts (loom), and many of whole operations (shuttle)
 # make setup  installs the programs that both call
 
-.PHONY: all demo test setup
+.PHONY: all demo models test setup
 
 all:
 	cargo build --release -p segno-cli
@@ -17,6 +18,12 @@ test: setup
 	cargo test --workspace
 	cargo build -p segno-cli
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" scripts/smoke
+
+# Other locks, so other builds; `schedules 0 N` tries N schedules.
+models:
+	cargo test -p segno-engine --features loom --lib models
+	cargo test -p segno-sim --features shuttle --lib schedule
+	cargo run -p segno-sim --features shuttle --example schedules -- 0 10000
 
 setup:
 	@scripts/setup

@@ -54,3 +54,48 @@ impl Closed<'_> {
         *self.0 = epoch;
     }
 }
+
+/// Every schedule of two operations and a checkpoint: `cargo test -p segno-engine --features loom models`.
+#[cfg(all(test, feature = "loom"))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU64, Ordering};
+    use loom::thread;
+
+    #[test]
+    fn an_operation_never_spans_a_checkpoint() {
+        loom::model(|| {
+            let gate = Arc::new(OpGate::new(1));
+            // An operation changes both, one after the other.
+            let halves = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+            let operate = |gate: Arc<OpGate>, halves: Arc<(AtomicU64, AtomicU64)>| {
+                let op = gate.enter();
+                halves.0.fetch_add(1, Ordering::Relaxed);
+                let epoch = op.epoch();
+                halves.1.fetch_add(1, Ordering::Relaxed);
+                assert_eq!(epoch, op.epoch());
+                epoch
+            };
+            let ops: Vec<_> = (0..2)
+                .map(|_| {
+                    let (gate, halves) = (gate.clone(), halves.clone());
+                    thread::spawn(move || operate(gate, halves))
+                })
+                .collect();
+            let in_first = {
+                let mut closed = gate.close();
+                let seen = halves.0.load(Ordering::Relaxed);
+                assert_eq!(seen, halves.1.load(Ordering::Relaxed), "half an operation in the checkpoint");
+                closed.advance(2);
+                seen
+            };
+            let epochs: Vec<u64> = ops.into_iter().map(|t| t.join().unwrap()).collect();
+            let early = epochs.iter().filter(|&&e| e == 1).count() as u64;
+            assert_eq!(
+                early, in_first,
+                "an operation is in the checkpoint after the one it built on: {epochs:?}"
+            );
+        });
+    }
+}

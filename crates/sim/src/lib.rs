@@ -3,6 +3,7 @@
 //! Everything is a function of a seed. [`compare`] runs operation sequences on the engine and on [`model`] and demands
 //! equal results. [`crash`] records what the engine writes, builds the devices that power cuts would leave, and judges
 //! what recovery makes of them. [`fault`] fails one device call after the other. [`hostile`] damages volumes.
+//! `schedule`, with the feature `shuttle`, has several threads meet.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
@@ -17,5 +18,7 @@ pub mod mounted;
 pub mod op;
 pub mod quiet;
 pub mod rng;
+#[cfg(feature = "shuttle")]
+pub mod schedule;
 pub mod setup;
 pub mod suite;

@@ -44,6 +44,17 @@ impl Mounted {
         Ok(Self { device, options, clock, volume })
     }
 
+    /// The same mount, for another thread.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        Self {
+            device: self.device.clone(),
+            options: self.options.clone(),
+            clock: self.clock.clone(),
+            volume: self.volume.clone(),
+        }
+    }
+
     pub fn unmount(&self) -> Result<(), Error> {
         self.volume.unmount()
     }

@@ -24,6 +24,13 @@ impl Rng {
         self.below(n) == 0
     }
 
+    /// A copy of one of some values.
+    #[cfg(feature = "shuttle")]
+    pub fn pick_of<T: Clone>(&mut self, from: &[T; 2]) -> T {
+        let [a, b] = from;
+        if self.one_in(2) { a.clone() } else { b.clone() }
+    }
+
     /// One of some values; the default if there is none.
     pub fn pick<T: Copy + Default>(&mut self, from: &[T]) -> T {
         let i = self.below(from.len() as u64) as usize;

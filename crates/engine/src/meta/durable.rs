@@ -129,3 +129,75 @@ mod tests {
         );
     }
 }
+
+/// Every schedule of callers of a flush: `cargo test -p segno-engine --features loom models`.
+#[cfg(all(test, feature = "loom"))]
+mod models {
+    use super::*;
+    use crate::error::Error;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A device that knows which writes a flush covered.
+    #[derive(Default)]
+    struct Cache {
+        durable: Durable,
+        arrived: AtomicU64,
+        safe: AtomicU64,
+        flushes: AtomicU64,
+    }
+
+    impl Cache {
+        /// Writes and flushes; flush number `fails` fails. Returns whether the caller was told that all is well.
+        fn write_and_flush(&self, fails: u64) -> bool {
+            let mine = self.arrived.fetch_add(1, Ordering::AcqRel) + 1;
+            self.durable.note_write();
+            let flush = || {
+                let covered = self.arrived.load(Ordering::Acquire);
+                if self.flushes.fetch_add(1, Ordering::AcqRel) == fails {
+                    return Err(Error::Stopped);
+                }
+                self.safe.fetch_max(covered, Ordering::AcqRel);
+                Ok(())
+            };
+            let done = self.durable.make(flush).is_ok();
+            assert!(
+                !done || self.safe.load(Ordering::Acquire) >= mine,
+                "released by a flush from before its write"
+            );
+            done
+        }
+    }
+
+    fn callers(count: usize, fails: u64) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(move || {
+            let cache = Arc::new(Cache::default());
+            let others: Vec<_> = (1..count)
+                .map(|_| {
+                    let cache = cache.clone();
+                    thread::spawn(move || cache.write_and_flush(fails))
+                })
+                .collect();
+            let mut told = vec![cache.write_and_flush(fails)];
+            // Nobody waits for ever: loom reports threads that are left.
+            told.extend(others.into_iter().map(|t| t.join().unwrap()));
+            let failed = told.iter().filter(|&&ok| !ok).count();
+            assert_eq!(failed, usize::from(fails == 0), "who issued the flush that failed, and nobody else");
+            assert!(cache.flushes.load(Ordering::Acquire) <= count as u64);
+        });
+    }
+
+    #[test]
+    fn a_caller_is_released_by_a_flush_issued_after_its_write() {
+        callers(2, u64::MAX);
+        callers(3, u64::MAX);
+    }
+
+    #[test]
+    fn a_failed_flush_releases_only_who_issued_it() {
+        callers(2, 0);
+        callers(3, 0);
+    }
+}

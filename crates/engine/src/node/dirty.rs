@@ -74,3 +74,94 @@ impl DirtyNodes {
         self.shard(ino).lock().contains_key(&ino)
     }
 }
+
+/// Every schedule of changes, writes and frees of a node: `cargo test -p segno-engine --features loom models`.
+#[cfg(all(test, feature = "loom"))]
+mod models {
+    use super::*;
+    use loom::sync::Arc as LoomArc;
+    use loom::thread;
+    use segno_format::{Block, Nid};
+
+    struct Rig {
+        nodes: DirtyNodes,
+        frame: Arc<NodeFrame>,
+        mem: Memory,
+    }
+
+    impl Rig {
+        fn new() -> LoomArc<Self> {
+            let frame = Arc::new(NodeFrame::new(Nid(7), Nid(5), Arc::new(Block::zeroed())));
+            LoomArc::new(Self { nodes: DirtyNodes::new(), frame, mem: Memory::default() })
+        }
+        /// What `NodeCache::modify` does.
+        fn change(&self) {
+            let mut guard = self.frame.write();
+            Arc::make_mut(&mut guard).0[0] += 1;
+            self.nodes.mark(&self.frame, &self.mem);
+        }
+        /// What `Volume::write_nodes` does; returns what went to the device.
+        fn write(&self) -> u8 {
+            self.nodes.clear(&self.frame, &self.mem);
+            self.frame.snapshot().0[0]
+        }
+        fn members(&self) -> usize {
+            self.nodes.all().len()
+        }
+        fn check(&self, changes: u8, written: u8) {
+            let members = self.members();
+            assert_eq!(members, usize::from(self.frame.is_dirty()), "flag and membership differ");
+            assert_eq!(members as u64, self.mem.dirty_nodes.get());
+            assert!(members == 1 || written == changes, "a change is neither written nor registered");
+        }
+    }
+
+    #[test]
+    fn a_change_is_written_or_registered() {
+        loom::model(|| {
+            let rig = Rig::new();
+            rig.change();
+            let writer = {
+                let rig = rig.clone();
+                thread::spawn(move || rig.write())
+            };
+            rig.change();
+            let written = writer.join().unwrap();
+            rig.check(2, written);
+        });
+    }
+
+    #[test]
+    fn two_who_change_a_node_register_it_once() {
+        loom::model(|| {
+            let rig = Rig::new();
+            let other = {
+                let rig = rig.clone();
+                thread::spawn(move || rig.change())
+            };
+            let writer = {
+                let rig = rig.clone();
+                thread::spawn(move || rig.write())
+            };
+            rig.change();
+            other.join().unwrap();
+            let written = writer.join().unwrap();
+            rig.check(2, written);
+        });
+    }
+
+    #[test]
+    fn a_node_that_is_freed_is_in_no_list() {
+        loom::model(|| {
+            let rig = Rig::new();
+            rig.change();
+            let writer = {
+                let rig = rig.clone();
+                thread::spawn(move || rig.write())
+            };
+            rig.nodes.clear(&rig.frame, &rig.mem);
+            writer.join().unwrap();
+            assert_eq!((rig.members(), rig.mem.dirty_nodes.get()), (0, 0));
+        });
+    }
+}

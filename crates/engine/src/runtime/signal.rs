@@ -50,3 +50,36 @@ impl Signal {
         }
     }
 }
+
+/// Every schedule of a sleeper and those who wake it: `cargo test -p segno-engine --features loom models`.
+#[cfg(all(test, feature = "loom"))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// The time is never over here, so a wake-up that got lost is a thread that never ends.
+    #[test]
+    fn no_wake_up_is_lost() {
+        loom::model(|| {
+            let signal = Arc::new(Signal::default());
+            let sleeper = {
+                let signal = signal.clone();
+                thread::spawn(move || {
+                    let mut asked = 0;
+                    while signal.wait(Duration::from_secs(1)) != Wake::Stop {
+                        asked += 1;
+                    }
+                    asked
+                })
+            };
+            let waker = {
+                let signal = signal.clone();
+                thread::spawn(move || signal.wake())
+            };
+            waker.join().unwrap();
+            signal.stop();
+            assert!(sleeper.join().unwrap() <= 1);
+        });
+    }
+}

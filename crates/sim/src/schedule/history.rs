@@ -1,0 +1,178 @@
+//! What several threads did and were told, and whether one thread could have been told the same.
+use crate::capture::Tree;
+use crate::fs::Fs;
+use crate::model::Model;
+use crate::mounted::Mounted;
+use crate::op::{Handles, Op, Outcome, apply};
+use crate::setup::{self, Setup, check};
+use segno_device::MemDevice;
+use segno_engine::Time;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The time of everything: operations of several threads have no order that a clock could show.
+const NOW: Time = Time { secs: 1000, nsec: 0 };
+
+/// An operation, what it was told, and when it began and ended.
+struct Event {
+    op: Op,
+    outcome: Outcome,
+    begun: u64,
+    ended: u64,
+}
+
+/// A volume and the model of it, with the same handles open.
+pub struct World {
+    setup: Setup,
+    device: Arc<MemDevice>,
+    engine: Mounted,
+    model: Model,
+    engine_handles: Handles,
+    model_handles: Handles,
+}
+
+impl World {
+    /// A fresh volume on which some operations were done by one thread.
+    pub fn new(number: u64, before: &[Op]) -> Result<Self, String> {
+        let setup = setup::setup(number)?;
+        let device = Arc::new(MemDevice::from_snapshot(&setup.base));
+        let engine = Mounted::mount(device.clone(), setup.options.clone(), NOW.secs)
+            .map_err(|e| format!("mount: {e}"))?;
+        let model = setup.model.clone();
+        let (engine_handles, model_handles) = ([None; 4], [None; 4]);
+        let mut world = Self { setup, device, engine, model, engine_handles, model_handles };
+        world.model.set_time(NOW);
+        for op in before {
+            let got = apply(&mut world.engine, &mut world.engine_handles, op);
+            let expected = apply(&mut world.model, &mut world.model_handles, op);
+            if got != expected {
+                return Err(format!("{op}: got {got:?}, expected {expected:?}"));
+            }
+        }
+        Ok(world)
+    }
+
+    pub fn engine(&self) -> &Mounted {
+        &self.engine
+    }
+
+    pub fn device(&self) -> &Arc<MemDevice> {
+        &self.device
+    }
+
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    pub fn handles(&self) -> Handles {
+        self.engine_handles
+    }
+
+    /// Each thread does its operations; returns how many there were.
+    pub fn run(mut self, threads: Vec<Vec<Op>>) -> Result<u64, String> {
+        let clock = Arc::new(AtomicU64::new(0));
+        let running: Vec<_> = threads
+            .into_iter()
+            .map(|ops| {
+                let (mut engine, mut handles) = (self.engine.share(), self.engine_handles);
+                let clock = clock.clone();
+                shuttle::thread::spawn(move || {
+                    let tick = || clock.fetch_add(1, Ordering::SeqCst);
+                    let run = |op: Op| {
+                        let begun = tick();
+                        let outcome = apply(&mut engine, &mut handles, &op);
+                        Event { op, outcome, begun, ended: tick() }
+                    };
+                    ops.into_iter().map(run).collect::<Vec<Event>>()
+                })
+            })
+            .collect();
+        let history = running
+            .into_iter()
+            .map(|t| t.join().map_err(|_| "a thread panicked".to_owned()))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.judge(&history)?;
+        self.finish()?;
+        Ok(history.iter().map(|t| t.len() as u64).sum())
+    }
+
+    fn judge(&mut self, history: &[Vec<Event>]) -> Result<(), String> {
+        let tree = Tree::capture(&mut self.engine)?;
+        let search = Search { history, tree: &tree };
+        if search.go(&mut vec![0; history.len()], &self.model, self.model_handles) {
+            return Ok(());
+        }
+        Err(format!("no order of these explains what was told:\n{}", told(history)))
+    }
+
+    /// Unmounts and checks.
+    pub fn finish(self) -> Result<(), String> {
+        for node in self.engine_handles.into_iter().flatten() {
+            self.engine.share().release(node).map_err(|e| format!("release: errno {e}"))?;
+        }
+        self.engine.unmount().map_err(|e| format!("unmount: {e}"))?;
+        check(&*self.device)
+    }
+}
+
+fn told(history: &[Vec<Event>]) -> String {
+    let line = |(t, e): (usize, &Event)| {
+        format!("  thread {t}, {}..{}: {} -> {:?}\n", e.begun, e.ended, e.op, e.outcome)
+    };
+    history.iter().enumerate().flat_map(|(t, events)| events.iter().map(move |e| (t, e))).map(line).collect()
+}
+
+struct Search<'a> {
+    history: &'a [Vec<Event>],
+    tree: &'a Tree,
+}
+
+impl Search<'_> {
+    /// Whether what is left, from `next` of each thread on, can be put in an order that the model agrees with.
+    fn go(&self, next: &mut Vec<usize>, model: &Model, handles: Handles) -> bool {
+        let waiting: Vec<(usize, &Event)> = self
+            .history
+            .iter()
+            .zip(next.iter())
+            .enumerate()
+            .filter_map(|(t, (h, &n))| Some((t, h.get(n)?)))
+            .collect();
+        if waiting.is_empty() {
+            return self.tree.difference(&Tree::of_model(model)).is_none();
+        }
+        let first_end = waiting.iter().map(|(_, e)| e.ended).min().unwrap_or(0);
+        for (thread, event) in waiting {
+            // It cannot come before one that had ended when it began.
+            if event.begun > first_end {
+                continue;
+            }
+            let (mut model, mut handles) = (model.clone(), handles);
+            if apply(&mut model, &mut handles, &event.op) != event.outcome {
+                continue;
+            }
+            let Some(n) = next.get_mut(thread) else { continue };
+            *n += 1;
+            if self.go(next, &model, handles) {
+                return true;
+            }
+            if let Some(n) = next.get_mut(thread) {
+                *n -= 1;
+            }
+        }
+        false
+    }
+}
+
+/// A history that no file system has: both of two threads made the same name.
+#[cfg(test)]
+pub fn impossible() -> Result<u64, String> {
+    let mut world = World::new(0, &[])?;
+    let made = |begun| {
+        let op = Op::Mkdir { at: crate::op::Path::of(&[0]), mode: 0o755, who: 0 };
+        vec![Event { op, outcome: Outcome::Done, begun, ended: begun + 5 }]
+    };
+    let Event { op, .. } = &made(0)[0];
+    apply(&mut world.engine, &mut world.engine_handles, op);
+    world.judge(&[made(0), made(1)])?;
+    Ok(2)
+}
