@@ -60,6 +60,8 @@ pub enum Error {
     /// A feature this program does not support in the way asked for.
     #[error("the volume uses {0}, which this version cannot {1}")]
     Incompatible(String, &'static str),
+    #[error(transparent)]
+    Journal(#[from] segno_journal::Error),
     /// The device failed.
     #[error("{op} of block {at} failed: {source}")]
     Io { op: &'static str, at: u64, source: std::io::Error },
@@ -75,7 +77,7 @@ impl Error {
         match self {
             Self::NotFound => 2,
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 28,
-            Self::Io { .. } | Self::Stopped => 5,
+            Self::Io { .. } | Self::Journal(_) | Self::Stopped => 5,
             Self::XattrTooBig => 7,
             Self::NotPermitted(_) => 1,
             Self::NoSuchOffset => 6,

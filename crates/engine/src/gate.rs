@@ -1,18 +1,28 @@
 //! The operation gate: every change of metadata happens inside it; a checkpoint closes it.
 //!
 //! An operation takes the inode locks it needs, then enters the gate, and leaves before it drops them. What is done
-//! between entering and leaving is in one checkpoint or not at all.
+//! between entering and leaving is in one checkpoint or not at all, and in one epoch of the journal if there is one.
+//!
+//! An epoch ends without stopping anybody: who enters afterwards is in the next one, and whoever ended it waits for
+//! those that entered before. As the inode locks are held, the epochs of an inode's changes never go back.
+use crate::journal::Epochs;
 use crate::lock::{ReadGuard, RwLock, WriteGuard, rank};
+use crate::sync::atomic::{AtomicU32, Ordering};
 use std::marker::PhantomData;
 
 /// See the module.
 #[derive(Debug)]
-pub struct OpGate(RwLock<u64, { rank::GATE }>);
+pub struct OpGate {
+    checkpoint: RwLock<u64, { rank::GATE }>,
+    epochs: Epochs,
+}
 
 /// Proof of being inside the gate. Functions that change metadata take it as an argument.
 #[derive(Debug)]
 pub struct Op<'a> {
     epoch: u64,
+    log_epoch: u64,
+    joined: Option<&'a AtomicU32>,
     /// `None` inside a closed gate, which is as good.
     _guard: Option<ReadGuard<'a, u64, { rank::GATE }>>,
     _gate: PhantomData<&'a OpGate>,
@@ -22,18 +32,37 @@ pub struct Op<'a> {
 pub struct Closed<'a>(WriteGuard<'a, u64, { rank::GATE }>);
 
 impl OpGate {
-    /// A gate whose first epoch is the version of the mounted checkpoint.
+    /// A gate whose first epoch is the version of the mounted checkpoint, without a journal.
     pub fn new(epoch: u64) -> Self {
-        Self(RwLock::new(epoch))
+        Self { checkpoint: RwLock::new(epoch), epochs: Epochs::default() }
     }
     /// Enters; waits while a checkpoint has the gate closed.
     pub fn enter(&self) -> Op<'_> {
-        let guard = self.0.read();
-        Op { epoch: *guard, _guard: Some(guard), _gate: PhantomData }
+        let guard = self.checkpoint.read();
+        let (log_epoch, joined) = self.epochs.join();
+        Op { epoch: *guard, log_epoch, joined, _guard: Some(guard), _gate: PhantomData }
+    }
+    /// Enters to add to a journal epoch that has ended and is not written yet. Only the one who ended it may.
+    pub fn enter_late(&self, log_epoch: u64) -> Op<'_> {
+        let guard = self.checkpoint.read();
+        Op { epoch: *guard, log_epoch, joined: None, _guard: Some(guard), _gate: PhantomData }
     }
     /// Closes; waits for the operations inside to leave.
     pub fn close(&self) -> Closed<'_> {
-        Closed(self.0.write())
+        Closed(self.checkpoint.write())
+    }
+    /// The journal epoch that is open; 0 without a journal.
+    pub fn log_epoch(&self) -> u64 {
+        self.epochs.open()
+    }
+    /// Opens a journal epoch; 0 ends journaling. The gate is closed, or nobody uses the volume yet.
+    pub fn set_log_epoch(&self, epoch: u64) {
+        self.epochs.set(epoch);
+    }
+    /// Ends the open journal epoch and waits for the operations in it. One caller at a time, and only once the epoch
+    /// before is written: the two share nothing but the counters.
+    pub fn end_log_epoch(&self) -> u64 {
+        self.epochs.end()
     }
 }
 
@@ -42,12 +71,24 @@ impl Op<'_> {
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
+    /// The journal epoch that the operation is part of; 0 if nothing is to be recorded.
+    pub fn log_epoch(&self) -> u64 {
+        self.log_epoch
+    }
+}
+
+impl Drop for Op<'_> {
+    fn drop(&mut self) {
+        if let Some(active) = self.joined {
+            active.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Closed<'_> {
-    /// The one who closed the gate may change metadata too.
+    /// The one who closed the gate may change metadata too: what a checkpoint does is no part of any epoch.
     pub fn op(&self) -> Op<'_> {
-        Op { epoch: *self.0, _guard: None, _gate: PhantomData }
+        Op { epoch: *self.0, log_epoch: 0, joined: None, _guard: None, _gate: PhantomData }
     }
     /// Operations from now on build on the next checkpoint version.
     pub fn advance(&mut self, epoch: u64) {

@@ -18,6 +18,7 @@ mod fsync;
 mod gate;
 mod gc;
 mod inode;
+mod journal;
 mod lock;
 mod memory;
 mod meta;
@@ -37,6 +38,7 @@ pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use options::MountOptions;
 pub use runtime::Background;
+pub use segno_journal::Area as JournalArea;
 pub use types::{
     Attr, DirEntry, Extent, ExtentKind, FallocMode, Owner, RenameMode, SetAttr, StatFs, Time, XattrMode,
 };

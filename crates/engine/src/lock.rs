@@ -8,25 +8,27 @@ use std::ops::{Deref, DerefMut};
 pub mod rank {
     pub const CLEANER: u8 = 1;
     pub const CHECKPOINT: u8 = 2;
-    pub const RENAME: u8 = 3;
+    pub const COMMIT: u8 = 3;
+    pub const RENAME: u8 = 4;
     /// Several may be held, in ascending ino order.
-    pub const INODE: u8 = 4;
+    pub const INODE: u8 = 5;
+    pub const FLUSHING: u8 = 6;
     /// Several may be held, in ascending ino order.
-    pub const FLUSH: u8 = 5;
-    pub const GATE: u8 = 6;
-    pub const CHAIN: u8 = 7;
-    pub const PAGES: u8 = 8;
+    pub const FLUSH: u8 = 7;
+    pub const GATE: u8 = 8;
+    pub const CHAIN: u8 = 9;
+    pub const PAGES: u8 = 10;
     /// Several may be held, parent node first.
-    pub const FRAME: u8 = 9;
-    pub const INODE_CACHE: u8 = 10;
-    pub const NODE_CACHE: u8 = 11;
-    pub const DIRTY_NODES: u8 = 12;
-    pub const NAT: u8 = 13;
-    pub const LOG: u8 = 14;
-    pub const SIT: u8 = 15;
-    pub const SEGMENT: u8 = 16;
-    pub const META: u8 = 17;
-    pub const LEAF: u8 = 18;
+    pub const FRAME: u8 = 11;
+    pub const INODE_CACHE: u8 = 12;
+    pub const NODE_CACHE: u8 = 13;
+    pub const DIRTY_NODES: u8 = 14;
+    pub const NAT: u8 = 15;
+    pub const LOG: u8 = 16;
+    pub const SIT: u8 = 17;
+    pub const SEGMENT: u8 = 18;
+    pub const META: u8 = 19;
+    pub const LEAF: u8 = 20;
 }
 
 /// Ranks of which one thread may hold several.

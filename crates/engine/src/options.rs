@@ -1,4 +1,5 @@
 //! Mount options, with F2FS's names and defaults.
+use segno_journal::Area;
 
 /// Order of data, node and flush in fsync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -22,6 +23,20 @@ pub enum AllocMode {
     Lfs,
 }
 
+/// Whether, and where, metadata is journaled between checkpoints.
+#[derive(Clone, Debug, Default)]
+pub enum JournalMode {
+    /// None is used. What one behind the volume holds after a crash is replayed all the same.
+    #[default]
+    Off,
+    /// The one behind the volume is used if there is one.
+    Auto,
+    /// The gap behind the volume holds the journal; made if it is not there.
+    On,
+    /// A device or file of its own holds it; made if it is not there.
+    Beside(Area),
+}
+
 /// What a mount may be told.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -31,6 +46,7 @@ pub struct MountOptions {
     /// Skip roll-forward recovery. A writable mount is refused then if there is anything to recover, as in F2FS.
     pub norecovery: bool,
     pub fsync_mode: FsyncMode,
+    pub journal: JournalMode,
     pub mode: AllocMode,
     pub discard: bool,
     pub background_gc: bool,
@@ -57,6 +73,7 @@ impl Default for MountOptions {
             read_only: false,
             norecovery: false,
             fsync_mode: FsyncMode::default(),
+            journal: JournalMode::default(),
             mode: AllocMode::default(),
             discard: true,
             background_gc: true,

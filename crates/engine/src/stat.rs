@@ -32,6 +32,11 @@ pub struct Stats {
     /// Sections that cleaning emptied.
     pub gc_sections: AtomicU64,
     pub discards: AtomicU64,
+    /// Epochs written to the journal, and bytes of it.
+    pub journal_commits: AtomicU64,
+    pub journal_bytes: AtomicU64,
+    /// Inodes and epochs replayed at mount.
+    pub journal_replayed: AtomicU64,
 }
 
 /// The counters at one moment, with names for `--json`.
@@ -58,6 +63,9 @@ impl Stats {
             ("gc_background", get(&self.gc_background)),
             ("gc_sections", get(&self.gc_sections)),
             ("discards", get(&self.discards)),
+            ("journal_commits", get(&self.journal_commits)),
+            ("journal_bytes", get(&self.journal_bytes)),
+            ("journal_replayed", get(&self.journal_replayed)),
         ]
     }
 }

@@ -23,6 +23,7 @@ pub enum Structure {
     Cluster,
     Symlink,
     RollForward,
+    Journal,
     Quota,
     Volume,
 }
@@ -48,6 +49,7 @@ impl fmt::Display for Structure {
             Self::Acl => "POSIX ACL",
             Self::Cluster => "compressed cluster",
             Self::Symlink => "symbolic link",
+            Self::Journal => "journal",
             Self::RollForward => "roll-forward chain",
             Self::Quota => "quota file",
             Self::Volume => "volume",

@@ -203,6 +203,7 @@ impl Journal {
             }
             state.superblock.clean = true;
             state.superblock.tail = state.head;
+            state.superblock.anchor.first_seq = state.head.seq;
             self.write_superblock(&mut state)?;
         }
         self.flush()

@@ -3,7 +3,7 @@ use crate::fs::Fs;
 use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
-use segno_engine::options::{AllocMode, FsyncMode};
+use segno_engine::options::{AllocMode, FsyncMode, JournalMode};
 use segno_engine::{MountOptions, StatFs};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
@@ -11,6 +11,8 @@ use segno_mkfs::{Member, MkfsOptions};
 use std::sync::{Arc, Mutex};
 
 const MIB_BLOCKS: u64 = 256;
+/// Behind a volume that does not fill its device.
+const GAP_BLOCKS: u64 = 8 * MIB_BLOCKS;
 /// Bytes of an inode for attributes.
 const INLINE_XATTR: usize = 200;
 
@@ -34,7 +36,7 @@ struct Recipe {
     mount: fn(&mut MountOptions),
 }
 
-const RECIPES: [Recipe; 7] = [
+const RECIPES: [Recipe; 8] = [
     Recipe { name: "default", format: |_| {}, mount: |_| {} },
     Recipe {
         name: "features",
@@ -59,6 +61,11 @@ const RECIPES: [Recipe; 7] = [
         },
     },
     Recipe { name: "posix", format: |_| {}, mount: |m| m.fsync_mode = FsyncMode::Posix },
+    Recipe {
+        name: "journal",
+        format: |f| f.blocks = Some(128 * MIB_BLOCKS),
+        mount: |m| m.journal = JournalMode::On,
+    },
     Recipe { name: "lfs", format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
     Recipe { name: "smallcache", format: |_| {}, mount: |m| m.cache_bytes = 128 << 10 },
     Recipe {
@@ -100,7 +107,8 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
     (recipe.format)(&mut format);
     let mut options = MountOptions { background: false, ..MountOptions::default() };
     (recipe.mount)(&mut options);
-    let device = Arc::new(MemDevice::new(128 * MIB_BLOCKS));
+    let gap = if format.blocks.is_some() { GAP_BLOCKS } else { 0 };
+    let device = Arc::new(MemDevice::new(128 * MIB_BLOCKS + gap));
     let member = Member { device: device.clone(), path: String::new(), zeroed: true };
     segno_mkfs::format(&[member], &format).map_err(|e| e.to_string())?;
     let mut mounted = Mounted::mount(device.clone(), options.clone(), 1).map_err(|e| e.to_string())?;

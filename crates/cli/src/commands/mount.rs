@@ -30,6 +30,7 @@ Options of F2FS: ro, norecovery, fsync_mode=strict|posix|nobarrier, mode=adaptiv
   background_gc=on|off, [no]inline_data, [no]inline_dentry, [no]inline_xattr, [no]acl, [no]user_xattr,
   disable_ext_identify
 Own options: cache=256M (memory for cached blocks), commit=5 (seconds until changes are durable without fsync),
+  journal=off|auto|on|FILE (journal metadata in the gap behind the volume, or in a file of its own),
   threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),
   transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it)
 For the kernel: [no]dev, [no]suid, [no]exec, [no]atime, [a]sync, dirsync, [no]allow_other, auto_unmount

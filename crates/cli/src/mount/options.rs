@@ -2,7 +2,7 @@
 use crate::size;
 use anyhow::{Result, anyhow, ensure};
 use segno_engine::MountOptions;
-use segno_engine::options::{AllocMode, FsyncMode};
+use segno_engine::options::{AllocMode, FsyncMode, JournalMode};
 use segno_fuse::Choice;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -87,6 +87,8 @@ pub struct Settings {
     pub transport: Choice,
     /// Devices after the first, when they are not where the superblock says.
     pub devices: Vec<PathBuf>,
+    /// A journal in a file or device of its own.
+    pub journal: Option<PathBuf>,
 }
 
 impl Settings {
@@ -103,6 +105,7 @@ impl Settings {
             threads: 0,
             transport: Choice::Auto,
             devices: Vec::new(),
+            journal: None,
         }
     }
 
@@ -205,6 +208,19 @@ impl Settings {
             "gc_policy" => {
                 segno_clean::policy::parse(value)?;
                 e.gc_policy = Some(value.to_owned());
+            }
+            "journal" => {
+                self.journal = None;
+                e.journal = match value {
+                    "off" => JournalMode::Off,
+                    "auto" => JournalMode::Auto,
+                    "on" => JournalMode::On,
+                    path if path.contains('/') => {
+                        self.journal = Some(PathBuf::from(path));
+                        JournalMode::On
+                    }
+                    _ => return Err("choose off, auto, on, or the path of a file with a slash in it".into()),
+                }
             }
             "cache" => e.cache_bytes = usize::try_from(size::parse(value)?).map_err(|_| "too large")?,
             "commit" => e.commit_interval = from_one(value)?,

@@ -4,8 +4,9 @@ use crate::image;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::Access;
 use rustix::io::Errno;
-use segno_device::OpenOptions;
-use segno_engine::{Background, Volume};
+use segno_device::{FileDevice, OpenOptions};
+use segno_engine::options::JournalMode;
+use segno_engine::{Background, JournalArea, Volume};
 use segno_fuse::{FuseOptions, Transport};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,8 +75,13 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Transport)) -> Result<()> {
     paths.extend_from_slice(&settings.devices);
     let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
     let device = image::open(&paths, options)?;
-    let volume =
-        Volume::mount(device, settings.engine.clone()).with_context(|| image::cannot_read(&plan.image))?;
+    let mut engine = settings.engine.clone();
+    if let Some(path) = &settings.journal {
+        let file = FileDevice::open(path, options)
+            .with_context(|| format!("cannot open the journal {}", path.display()))?;
+        engine.journal = JournalMode::Beside(JournalArea::whole(Arc::new(file)));
+    }
+    let volume = Volume::mount(device, engine).with_context(|| image::cannot_read(&plan.image))?;
     let served = serve(&volume, plan, ready).with_context(|| format!("cannot serve {}", plan.dir.display()));
     let closed =
         volume.unmount().with_context(|| format!("the last checkpoint of {} failed", plan.image.display()));

@@ -1,6 +1,7 @@
 //! The checkpoint's counters, and the rule that decides ENOSPC.
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use segno_format::checkpoint::RawCheckpoint;
 
 /// Blocks, nodes and inodes in use.
@@ -18,6 +19,8 @@ pub struct Values {
 #[derive(Debug)]
 pub struct Counts {
     pub user_blocks: u64,
+    /// Replay makes things in another order than they were made in, and so may pass the limit on its way.
+    unlimited: AtomicBool,
     max_nodes: u32,
     values: Mutex<Values, { rank::LEAF }>,
 }
@@ -26,6 +29,7 @@ impl Counts {
     pub fn of(cp: &RawCheckpoint, max_nid: u32) -> Self {
         Self {
             user_blocks: cp.user_block_count.get(),
+            unlimited: AtomicBool::new(false),
             max_nodes: max_nid.saturating_sub(3),
             values: Mutex::new(Values {
                 valid_blocks: cp.valid_block_count.get(),
@@ -51,10 +55,17 @@ impl Counts {
     pub fn nodes_left(&self) -> u32 {
         self.max_nodes.saturating_sub(self.values().valid_nodes)
     }
+    /// Whether reserving may pass what users may have.
+    pub fn lift_limit(&self, lift: bool) {
+        self.unlimited.store(lift, Ordering::Release);
+    }
+    fn limit(&self) -> u64 {
+        if self.unlimited.load(Ordering::Acquire) { u64::MAX } else { self.user_blocks }
+    }
     /// Reserves data blocks; all or nothing.
     pub fn reserve_blocks(&self, n: u64) -> Result<()> {
         let mut v = self.values.lock();
-        if v.valid_blocks + n > self.user_blocks {
+        if v.valid_blocks + n > self.limit() {
             return Err(Error::NoSpace);
         }
         v.valid_blocks += n;
@@ -64,7 +75,7 @@ impl Counts {
     /// Reserves as many of `n` data blocks as there is room for; returns how many.
     pub fn reserve_up_to(&self, n: u64) -> u64 {
         let mut v = self.values.lock();
-        let got = n.min(self.user_blocks.saturating_sub(v.valid_blocks));
+        let got = n.min(self.limit().saturating_sub(v.valid_blocks));
         v.valid_blocks += got;
         v.roll_forward = v.roll_forward.saturating_add(got);
         got
@@ -77,7 +88,7 @@ impl Counts {
     /// Reserves one node block.
     pub fn reserve_node(&self, is_inode: bool) -> Result<()> {
         let mut v = self.values.lock();
-        if v.valid_blocks + 1 > self.user_blocks || v.valid_nodes >= self.max_nodes {
+        if v.valid_blocks + 1 > self.limit() || v.valid_nodes >= self.max_nodes {
             return Err(Error::NoSpace);
         }
         v.valid_blocks += 1;

@@ -40,11 +40,18 @@ pub struct CpState {
     /// Its header; the next one starts from it.
     pub header: Block,
     pub kbytes_written: u64,
+    /// Checksum of the header.
+    pub crc: u32,
 }
 
 impl CpState {
     pub fn of(pack: &Pack) -> Self {
-        Self { index: pack.index, header: pack.header.clone(), kbytes_written: pack.kbytes_written }
+        Self {
+            index: pack.index,
+            header: pack.header.clone(),
+            kbytes_written: pack.kbytes_written,
+            crc: pack.crc,
+        }
     }
     pub fn version(&self) -> u64 {
         self.header.view::<RawCheckpoint>().checkpoint_ver.get()
@@ -68,11 +75,14 @@ impl Volume {
         if reason == Reason::Sync && !self.has_changes() {
             return Ok(());
         }
+        let mut commits = self.log.get().map(|log| log.commits.lock());
         let mut closed = self.gate.close();
         let begun = Instant::now();
         let done = self.write_checkpoint(&mut state, &mut closed, reason);
+        let done = done.and_then(|freed| self.checkpoint_durable(commits.as_deref_mut()).map(|()| freed));
         stat::add(&self.stats.checkpoint_ns, begun.elapsed().as_nanos() as u64);
         drop(closed);
+        drop(commits);
         match self.noted(done) {
             Ok(freed) => {
                 stat::add(&self.stats.checkpoints, 1);
@@ -109,7 +119,7 @@ impl Volume {
         self.write_all_nodes(&op)?;
         drop(op);
         // Before the SIT: a log that moves on meanwhile then leaves a segment that the SIT describes rightly.
-        let logs = self.segs.log_snapshot();
+        let logs = self.segs.log_snapshot(self.log().is_some());
         let nat = self.nat.flush(reason == Reason::Umount)?;
         let sit = self.segs.flush_sit()?;
         self.segs.write_summaries()?;
@@ -227,12 +237,13 @@ impl Volume {
         let header = first.clone();
         let body: Vec<&Block> = head.iter().chain(&orphans).chain(&sums).chain(&node_sums).collect();
         self.dev.write(start, &body)?;
+        self.announce_checkpoint(&header, crc, logs)?;
         // Everything the pack refers to, and the pack itself but for its end, is durable before the end is written.
         self.dev.flush()?;
         let last = BlockAddr(start.0 + total as u32 - 1);
         self.dev.write_fua(last, &[&header])?;
         stat::add(&self.stats.meta_blocks, total as u64);
-        (state.index, state.header) = (index, header);
+        (state.index, state.header, state.crc) = (index, header, crc);
         Ok(crc)
     }
 }

@@ -40,12 +40,17 @@ struct Part {
 /// Pages of some inodes that are written under one flush id.
 pub(super) struct Batch {
     id: u64,
+    /// Only pages that became dirty in journal epochs up to this one.
+    epoch: u64,
     parts: Vec<Part>,
 }
 
 impl Batch {
     pub fn new(id: u64) -> Self {
-        Self { id, parts: Vec::new() }
+        Self::of_epoch(id, u64::MAX)
+    }
+    pub fn of_epoch(id: u64, epoch: u64) -> Self {
+        Self { id, epoch, parts: Vec::new() }
     }
     pub fn len(&self) -> usize {
         self.parts.iter().map(|p| p.pages.len()).sum()
@@ -67,7 +72,7 @@ impl Volume {
         let log = if self.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
         // Held until every page has its slot: no page's node is freed before the page is dropped.
         let mut pages = inode.pages.lock();
-        let indices = pages.dirty_in(range, room.saturating_add(1));
+        let indices = pages.dirty_in(range, batch.epoch, room.saturating_add(1));
         let next = indices.get(room).copied();
         batch.parts.push(Part { inode: inode.clone(), log, pages: Vec::with_capacity(indices.len()) });
         let Some(part) = batch.parts.last_mut() else { return Ok(next) };
@@ -198,6 +203,9 @@ impl Volume {
         }
         if !published.is_empty() {
             self.forget_extent(op, &part.inode);
+        }
+        if !part.inode.is_dir() {
+            self.notes.mapped(op, part.inode.ino, alive.iter().map(|p| (p.index, p.addr)), false);
         }
         part.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.mem));
         debug_assert!(published.iter().all(|&(_, old)| old != BlockAddr::NULL), "page without a slot");

@@ -71,6 +71,11 @@ impl Volume {
             let op = self.gate.enter();
             let (reached, stopped) = self.reserve_step(&op, &inode, step, &bytes, how);
             if reached > at {
+                if how.zero {
+                    let whole = whole_blocks(&bytes);
+                    self.notes.unmapped(&op, ino, whole.start.max(at)..whole.end.min(reached));
+                }
+                self.notes.reserved(&op, ino, at..reached);
                 self.note_reserved(&op, &inode, bytes.end.min(reached.saturating_mul(SIZE)), how)?;
             }
             if let Some(e) = stopped {
@@ -108,6 +113,15 @@ impl Volume {
             }
         }
         (at, None)
+    }
+
+    /// Reserves the holes of a range.
+    pub(crate) fn reserve_range(&self, op: &Op<'_>, inode: &Arc<Inode>, blocks: Range<u64>) -> Result<()> {
+        let how = Reserve { keep_size: true, zero: false };
+        match self.reserve_step(op, inode, blocks, &(0..0), how).1 {
+            Some(e) => Err(e),
+            None => Ok(()),
+        }
     }
 
     /// Size, flags and times after blocks up to the byte `end` were reserved.
@@ -194,7 +208,10 @@ impl Volume {
         let whole = whole_blocks(&bytes);
         let end = whole.end.min(inode.layout(self.features)?.max_blocks());
         for at in (whole.start..end).step_by(STEP as usize) {
-            self.free_range(&self.gate.enter(), &inode, at..at.saturating_add(STEP).min(end))?;
+            let op = self.gate.enter();
+            let step = at..at.saturating_add(STEP).min(end);
+            self.free_range(&op, &inode, step.clone())?;
+            self.notes.unmapped(&op, ino, step);
         }
         Ok(())
     }

@@ -39,19 +39,23 @@ impl Volume {
         let area = inode.layout(self.features)?.inline_range();
         self.nodes.modify(op, &inode.frame, |block| {
             let size = block.view::<RawInode>().i_size.get() as usize;
-            let bytes = block.0.get_mut(area).unwrap_or_default();
+            let bytes = block.0.get_mut(area.clone()).unwrap_or_default();
             // What lies past the old end becomes part of the file.
             bytes.get_mut(size..).unwrap_or_default().fill(0);
             if let Some(into) = bytes.get_mut(offset..).and_then(|b| b.get_mut(..data.len())) {
                 into.copy_from_slice(data);
             }
             block.view_mut::<RawInode>().i_inline |= Inline::DATA_EXIST.bits();
+            // With the zeros in front of what lies past the old end.
+            let from = size.min(offset);
+            let changed = block.0.get(area).and_then(|a| a.get(from..offset + data.len()));
+            self.notes.inline_written(op, inode.ino, from, changed.unwrap_or_default());
         });
         Ok(())
     }
 
     /// Makes the bytes from `size` on zeros.
-    pub(super) fn cut_inline(&self, op: &Op<'_>, inode: &Inode, size: usize) -> Result<()> {
+    pub(crate) fn cut_inline(&self, op: &Op<'_>, inode: &Inode, size: usize) -> Result<()> {
         let area = inode.layout(self.features)?.inline_range();
         self.nodes.modify(op, &inode.frame, |block| {
             block.0.get_mut(area).unwrap_or_default().get_mut(size..).unwrap_or_default().fill(0);
@@ -59,6 +63,7 @@ impl Volume {
                 block.view_mut::<RawInode>().i_inline &= !Inline::DATA_EXIST.bits();
             }
         });
+        self.notes.inline_cut(op, inode.ino, size as u64);
         Ok(())
     }
 
@@ -85,6 +90,7 @@ impl Volume {
             raw.set_slot(&layout, 0, place.unwrap_or(BlockAddr::NULL));
             raw.i_blocks = U64::new(raw.i_blocks.get().saturating_add(place.is_some().into()));
         });
+        self.notes.inline_off(op, inode.ino, place);
         match place {
             Some(addr) => self.segs.publish(addr, BlockAddr::NULL),
             None => Ok(()),

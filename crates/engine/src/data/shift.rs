@@ -125,7 +125,11 @@ impl Volume {
         self.check_fallocate(&inode, &(0..size))?;
         self.convert_inline(&self.gate.enter(), &inode)?;
         // Blocks that were reserved past the end would be in the way.
-        self.truncate_blocks(&self.gate.enter(), &inode, inode.size().div_ceil(SIZE), usize::MAX)?;
+        {
+            let (op, end) = (self.gate.enter(), inode.size().div_ceil(SIZE));
+            self.truncate_blocks(&op, &inode, end, usize::MAX)?;
+            self.notes.truncated(&op, ino, end);
+        }
         self.flush_locked(&inode, bytes.start / SIZE..u64::MAX)?;
         let mut copies = Copies::default();
         if let Err(e) = self.copy_sources(&inode, &shift, &mut copies) {
@@ -229,6 +233,7 @@ impl Volume {
         // Never more than before: what moves was counted where it was.
         self.counts.release_blocks(delta.min(0).unsigned_abs());
         self.truncate_blocks(op, inode, size.div_ceil(SIZE), usize::MAX)?;
+        self.notes.truncated(op, inode.ino, size.div_ceil(SIZE));
         let now = self.now();
         self.nodes.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
@@ -267,12 +272,13 @@ impl Volume {
         let slots = span.slots(&shift.changed);
         let first = span.blocks.start.saturating_add(slots.start as u64);
         let targets = first..first.saturating_add(slots.len() as u64);
-        let new = self.new_addrs(inode, targets, shift, copies)?;
+        let new = self.new_addrs(inode, targets.clone(), shift, copies)?;
         let old = self.slot_addrs(&span.frame, slots.clone())?;
         self.edit_slots(op, &span.frame, |all| {
             let words = all.get_mut(slots).unwrap_or_default();
             words.iter_mut().zip(&new).for_each(|(w, a)| *w = U32::new(a.0));
         })?;
+        self.note_shifted(op, inode, targets, &new);
         let published: Vec<(BlockAddr, BlockAddr)> =
             new.iter().filter(|a| a.is_real()).map(|&a| (a, BlockAddr::NULL)).collect();
         self.segs.publish_all(&published)?;
@@ -280,6 +286,15 @@ impl Volume {
         self.segs.invalidate_all(&freed)?;
         let count = |addrs: &[BlockAddr]| addrs.iter().filter(|a| **a != BlockAddr::NULL).count() as i64;
         Ok(count(&new) - count(&old))
+    }
+
+    fn note_shifted(&self, op: &Op<'_>, inode: &Inode, targets: Range<u64>, new: &[BlockAddr]) {
+        self.notes.unmapped(op, inode.ino, targets.clone());
+        let filled = || targets.clone().zip(new.iter().copied());
+        self.notes.mapped(op, inode.ino, filled().filter(|(_, a)| a.is_real()), false);
+        for (block, _) in filled().filter(|&(_, a)| a == BlockAddr::NEW) {
+            self.notes.reserved(op, inode.ino, block..block + 1);
+        }
     }
 
     /// What the slots of some blocks will hold: where a block moves to, its copy or the same marker.

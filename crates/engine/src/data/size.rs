@@ -59,6 +59,7 @@ impl Volume {
             self.zero_tail(op, inode, size)?;
         }
         self.truncate_blocks(op, inode, from, usize::MAX)?;
+        self.notes.truncated(op, inode.ino, from);
         self.nodes.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
             raw.i_advise &= !Advise::KEEP_SIZE.bits();

@@ -156,7 +156,7 @@ impl Volume {
     }
 
     /// Makes a hole of a range of file blocks. The nodes stay.
-    pub(super) fn free_range(&self, op: &Op<'_>, inode: &Arc<Inode>, range: Range<u64>) -> Result<()> {
+    pub(crate) fn free_range(&self, op: &Op<'_>, inode: &Arc<Inode>, range: Range<u64>) -> Result<()> {
         inode.pages.lock().drop_range(range.clone(), &self.mem);
         let mut at = range.start;
         while at < range.end {

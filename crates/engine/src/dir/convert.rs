@@ -72,7 +72,7 @@ impl Volume {
             let kind = FileType::from_disk(e.file_type).unwrap_or(FileType::Unknown);
             let name = DirName::exact(e.name, e.hash);
             if let Probe::Missing(room) = self.dir_probe(dir, &name)? {
-                self.dir_insert_at(op, dir, &name, room, e.ino, kind)?;
+                self.place_name(op, dir, &name, room, e.ino, kind)?;
             }
             slot = e.next();
         }

@@ -1,10 +1,11 @@
 //! Adding a name.
 use super::chunk::Home;
 use super::find::{Probe, Room};
-use super::name::DirName;
+use super::name::{DirName, special_hash};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::journal::Target;
 use crate::volume::Volume;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
@@ -23,13 +24,29 @@ impl Volume {
         ino: Ino,
         kind: FileType,
     ) -> Result<()> {
+        self.place_name(op, dir, name, room, ino, kind)?;
+        let target = Target { ino, file_type: kind as u8 };
+        self.notes.name(op, dir.ino, (name.raw(), special_hash(dir, name.hash)), None, Some(target));
+        Ok(())
+    }
+
+    /// The same for a name that the directory has already, elsewhere.
+    pub(super) fn place_name(
+        &self,
+        op: &Op<'_>,
+        dir: &Arc<Inode>,
+        name: &DirName<'_>,
+        room: Room,
+        ino: Ino,
+        kind: FileType,
+    ) -> Result<()> {
         let (home, slot, depth) = match room {
             Room::Gap { home, slot, depth } => (home, slot, depth),
             Room::None => return Err(Error::NoSpace),
             Room::Convert => {
                 self.convert_dir(op, dir)?;
                 let Probe::Missing(room) = self.dir_probe(dir, name)? else { return Err(Error::Exists) };
-                return self.dir_insert_at(op, dir, name, room, ino, kind);
+                return self.place_name(op, dir, name, room, ino, kind);
             }
         };
         self.change_chunk(op, dir, home, |shape, area| {

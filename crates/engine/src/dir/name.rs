@@ -35,6 +35,13 @@ pub(crate) fn is_dots(name: &[u8]) -> bool {
     name == b"." || name == b".."
 }
 
+/// The hash of a name, if the directory is one in which it does not follow from the bytes alone.
+pub(super) fn special_hash(dir: &Inode, hash: u32) -> Option<u32> {
+    let special =
+        dir.get(|i| i.flags().contains(InodeFlags::CASEFOLD) || i.advise().contains(Advise::ENCRYPT));
+    special.then_some(hash)
+}
+
 /// Refuses what can be no name anywhere.
 pub(crate) fn check_name(name: &[u8]) -> Result<()> {
     if name.len() > NAME_MAX {

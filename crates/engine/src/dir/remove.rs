@@ -1,10 +1,11 @@
 //! Removing a name, or pointing it at another inode.
 use super::chunk::Home;
 use super::find::Found;
-use super::name::DirName;
+use super::name::{DirName, special_hash};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::journal::Target;
 use crate::volume::Volume;
 use segno_format::Ino;
 use segno_format::dentry::{FileType, slots_for};
@@ -13,6 +14,13 @@ use std::sync::Arc;
 impl Volume {
     /// Removes an entry that a search found. A block left without names is punched out.
     pub(crate) fn dir_remove_found(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<()> {
+        let name = self.name_to_note(op, dir, found)?;
+        self.clear_found(op, dir, found)?;
+        self.note_name(op, dir, name, found, None);
+        Ok(())
+    }
+
+    fn clear_found(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<()> {
         if let Home::Block(fblk) = found.home
             && fblk > 0
             && self.is_alone(dir, fblk, found)?
@@ -20,6 +28,24 @@ impl Volume {
             return self.free_block(op, dir, fblk);
         }
         self.change_chunk(op, dir, found.home, |shape, area| shape.remove(area, found.slot, found.name_len))
+    }
+
+    /// What the journal needs of an entry that is about to change.
+    fn name_to_note(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<Option<(Vec<u8>, u32)>> {
+        if op.log_epoch() == 0 { Ok(None) } else { self.dir_stored(dir, found).map(Some) }
+    }
+
+    fn note_name(
+        &self,
+        op: &Op<'_>,
+        dir: &Inode,
+        name: Option<(Vec<u8>, u32)>,
+        was: &Found,
+        now: Option<Target>,
+    ) {
+        if let Some((name, hash)) = name {
+            self.notes.name(op, dir.ino, (&name, special_hash(dir, hash)), Some(was.ino), now);
+        }
     }
 
     /// Whether the entry is the only one of its block.
@@ -38,7 +64,10 @@ impl Volume {
         ino: Ino,
         kind: FileType,
     ) -> Result<()> {
-        self.change_chunk(op, dir, found.home, |shape, area| shape.set_target(area, found.slot, ino, kind))
+        let name = self.name_to_note(op, dir, found)?;
+        self.change_chunk(op, dir, found.home, |shape, area| shape.set_target(area, found.slot, ino, kind))?;
+        self.note_name(op, dir, name, found, Some(Target { ino, file_type: kind as u8 }));
+        Ok(())
     }
 
     /// Points `..` at a new parent.

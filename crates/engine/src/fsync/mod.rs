@@ -53,14 +53,19 @@ impl Volume {
         self.make_room()?;
         stat::add(&self.stats.fsyncs, 1);
         let inode = self.inode(ino)?;
-        self.segs.note_fsync(file_log(&inode))?;
-        self.segs.note_fsync(LogType::WarmNode)?;
+        if self.log().is_none() {
+            self.segs.note_fsync(file_log(&inode))?;
+            self.segs.note_fsync(LogType::WarmNode)?;
+        }
         let flushed = self.flush_inode(&inode, 0..u64::MAX);
         let failed_before = inode.write_error.swap(false, Ordering::AcqRel);
         flushed?;
         if failed_before {
             let source = std::io::Error::other("an earlier write of the file's data failed and was repeated");
             return Err(Error::Io { op: "write", at: ino.0.into(), source });
+        }
+        if self.log().is_some() {
+            return self.commit();
         }
         if self.log_inode(&inode)? {
             return Ok(());

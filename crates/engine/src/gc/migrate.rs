@@ -1,5 +1,6 @@
 //! Moving what is valid in a section.
 use crate::error::{Error, Result};
+use crate::gate::Op;
 use crate::inode::Inode;
 use crate::node::NodeFrame;
 use crate::stat;
@@ -7,7 +8,7 @@ use crate::volume::Volume;
 use segno_clean::Class;
 use segno_clean::policy::Victim;
 use segno_format::inode::Inline;
-use segno_format::node::{NodeKind, kind_of_offset};
+use segno_format::node::{NodeKind, first_block, kind_of_offset};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Ino, Nid, SegNo, Structure};
@@ -130,7 +131,7 @@ impl Volume {
     /// Copies blocks of one file as they are, whatever they mean to it: a dirty page stays the newer content.
     fn move_blocks(&self, inode: &Arc<Inode>, mut blocks: Vec<Moving>) -> Result<()> {
         // Against truncation and against a flush, which would take the slots between our looking and our writing.
-        let (_lock, _claim) = (inode.lock.read(), inode.flush.lock());
+        let (_lock, _no_commit, _claim) = (inode.lock.read(), self.flushing.read(), inode.flush.lock());
         if inode.is_gone() {
             return Ok(());
         }
@@ -153,11 +154,24 @@ impl Volume {
             if self.still_names(m)? {
                 self.set_slot(&op, inode, &m.frame, m.slot.into(), place)?;
                 self.segs.publish(place, m.addr)?;
+                self.note_moved(&op, inode, m, place)?;
             } else {
                 self.segs.abandon(&[place]);
             }
         }
         stat::add(&self.stats.gc_data_blocks, blocks.len() as u64);
+        Ok(())
+    }
+
+    /// Where blocks of directories are, replay finds by their names.
+    fn note_moved(&self, op: &Op<'_>, inode: &Inode, m: &Moving, place: BlockAddr) -> Result<()> {
+        if op.log_epoch() == 0 || inode.is_dir() {
+            return Ok(());
+        }
+        let (offset, layout) = (m.frame.footer().node_offset(), inode.layout(self.features)?);
+        if let Some(first) = first_block(offset, layout.slots, layout.per_node) {
+            self.notes.mapped(op, inode.ino, [(first + u64::from(m.slot), place)].into_iter(), true);
+        }
         Ok(())
     }
 

@@ -20,6 +20,16 @@ impl Device {
         Self { dev, geo, durable: Durable::default() }
     }
 
+    /// The device itself, for what is no part of the volume.
+    pub fn shared(&self) -> Arc<dyn BlockDevice> {
+        self.dev.clone()
+    }
+
+    /// The same, borrowed.
+    pub fn raw(&self) -> &dyn BlockDevice {
+        &*self.dev
+    }
+
     fn error(op: &'static str, at: BlockAddr) -> impl FnOnce(std::io::Error) -> Error {
         move |source| Error::Io { op, at: at.0.into(), source }
     }

@@ -53,11 +53,7 @@ impl Volume {
         self.nodes.modify(&op, &inode.frame, |block| {
             let i: &mut RawInode = block.view_mut();
             if (new - old).contains(InodeFlags::COMPR) {
-                let mut extra = i.extra();
-                extra.i_compress_algorithm = COMPRESS_ALGORITHM;
-                extra.i_log_cluster_size = COMPRESS_LOG_SIZE;
-                extra.i_compress_flag = U16::new(0);
-                i.set_extra(&extra);
+                enable_compression(i);
             }
             i.i_flags = U32::new(new.bits());
             set_ctime(i, now);
@@ -127,6 +123,15 @@ impl Volume {
         });
         Ok(())
     }
+}
+
+/// Files below the directory are to be compressed.
+pub(crate) fn enable_compression(i: &mut RawInode) {
+    let mut extra = i.extra();
+    extra.i_compress_algorithm = COMPRESS_ALGORITHM;
+    extra.i_log_cluster_size = COMPRESS_LOG_SIZE;
+    extra.i_compress_flag = U16::new(0);
+    i.set_extra(&extra);
 }
 
 fn shown(i: &RawInode) -> InodeFlags {

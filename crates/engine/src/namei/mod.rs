@@ -20,5 +20,6 @@ mod rename_steps;
 mod times;
 mod unlink;
 
+pub(crate) use flags::enable_compression;
 pub(crate) use hold::Holds;
-pub(crate) use times::set_ctime;
+pub(crate) use times::{set_atime, set_ctime, set_mtime};

@@ -5,6 +5,7 @@ use super::times::{set_atime, touch};
 use crate::error::Result;
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::journal::unpack_rdev;
 use crate::types::{Owner, Time};
 use crate::volume::Volume;
 use crate::xattr::Inherited;
@@ -13,6 +14,7 @@ use segno_format::inode::{
     Advise, EXTRA_ISIZE_MAX, INLINE_XATTR_WORDS, Inline, InodeFlags, RawExtraAttr, RawInode,
 };
 use segno_format::{BLOCK_SIZE, Block, Features, Ino, rdev};
+use segno_journal::record::InodeNew;
 use std::sync::Arc;
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -38,6 +40,8 @@ pub(super) struct Plan<'a> {
     from_parent: FromParent,
     inherited: Inherited,
     advise: Advise,
+    inline: Inline,
+    generation: u32,
     now: Time,
 }
 
@@ -71,16 +75,37 @@ impl Volume {
         }
         let links = if matches!(content, Content::Directory) { 2 } else { 1 };
         let now = self.now();
-        Ok(Plan { parent: dir.ino, name, links, content, owner, from_parent, inherited, advise, now })
+        let inline = self.inline_flags(FileType::of_mode(inherited.mode));
+        let generation = scramble(self.next_serial());
+        let parent = dir.ino;
+        Ok(Plan {
+            parent,
+            name,
+            links,
+            content,
+            owner,
+            from_parent,
+            inherited,
+            advise,
+            inline,
+            generation,
+            now,
+        })
     }
 
     /// Makes the inode. No name leads to it yet; nothing is left behind on failure.
     pub(super) fn make_inode(&self, op: &Op<'_>, plan: &Plan<'_>) -> Result<Arc<Inode>> {
         self.counts.reserve_node(true)?;
         let ino = self.nat.alloc(None).inspect_err(|_| self.counts.release_node(true))?;
+        self.make_numbered(op, plan, ino)
+    }
+
+    /// The same under a number that is taken, and counted, already.
+    fn make_numbered(&self, op: &Op<'_>, plan: &Plan<'_>, ino: Ino) -> Result<Arc<Inode>> {
         let cold = !matches!(plan.content, Content::Directory);
         let frame = self.nodes.create(op, ino, ino, 0, cold);
         self.nodes.modify(op, &frame, |block| self.fill_inode(block, plan, ino));
+        self.notes.inode_made(op, &frame.read(), ino, self.features);
         let inode = self.inodes.insert(frame);
         match self.fill_blocks(op, plan, &inode) {
             Ok(()) => Ok(inode),
@@ -91,19 +116,59 @@ impl Volume {
         }
     }
 
+    /// Makes an inode that the journal has, as it was made then; its number is claimed.
+    pub(crate) fn make_logged(&self, op: &Op<'_>, ino: Ino, new: &InodeNew) -> Result<Arc<Inode>> {
+        let kind = FileType::of_mode(new.mode);
+        let content = match kind {
+            FileType::Directory => Content::Directory,
+            FileType::CharDevice | FileType::BlockDevice => {
+                let (major, minor) = unpack_rdev(new.rdev);
+                Content::Device(major, minor)
+            }
+            _ => Content::Empty,
+        };
+        let links = match (new.tmpfile, kind) {
+            (true, _) => 0,
+            (false, FileType::Directory) => 2,
+            _ => 1,
+        };
+        let flags = InodeFlags::from_bits_retain(new.flags);
+        let compress = if flags.contains(InodeFlags::COMPR) {
+            self.inode(new.pino)?.get(|dir| inherit(dir, new.mode)).compress
+        } else {
+            None
+        };
+        let (gid, projid) = (Some(new.gid), new.projid);
+        self.counts.reserve_node(true)?;
+        let plan = Plan {
+            parent: new.pino,
+            name: b"",
+            links,
+            content,
+            owner: Owner { uid: new.uid, gid: new.gid, umask: 0 },
+            from_parent: FromParent { flags, projid, gid, mode: 0, compress },
+            inherited: Inherited { mode: new.mode, attrs: Vec::new() },
+            advise: Advise::from_bits_retain(new.advise),
+            inline: Inline::from_bits_retain(new.inline),
+            generation: new.generation,
+            now: Time { secs: new.time.secs, nsec: new.time.nsec },
+        };
+        self.make_numbered(op, &plan, ino)
+    }
+
     /// The inode's block.
     fn fill_inode(&self, block: &mut Block, plan: &Plan<'_>, ino: Ino) {
         let from = &plan.from_parent;
         let i: &mut RawInode = block.view_mut();
         i.i_mode = U16::new(plan.inherited.mode | from.mode);
         i.i_advise = plan.advise.bits();
-        i.i_inline = self.inline_flags(plan).bits();
+        i.i_inline = plan.inline.bits();
         i.i_uid = U32::new(plan.owner.uid);
         i.i_gid = U32::new(from.gid.unwrap_or(plan.owner.gid));
         i.i_links = U32::new(plan.links);
         i.i_blocks = U64::new(1);
         i.i_flags = U32::new(from.flags.bits());
-        i.i_generation = U32::new(scramble(self.next_serial()));
+        i.i_generation = U32::new(plan.generation);
         touch(i, plan.now);
         set_atime(i, plan.now);
         i.set_name(plan.parent, plan.name);
@@ -118,12 +183,12 @@ impl Volume {
         }
     }
 
-    fn inline_flags(&self, plan: &Plan<'_>) -> Inline {
+    fn inline_flags(&self, kind: FileType) -> Inline {
         let mut flags = Inline::empty();
         flags.set(Inline::EXTRA_ATTR, self.features.contains(Features::EXTRA_ATTR));
         flags.set(Inline::XATTR, self.opts.inline_xattr);
-        flags.set(Inline::DENTRY, self.opts.inline_dentry && plan.kind() == FileType::Directory);
-        let may_hold = matches!(plan.kind(), FileType::Regular | FileType::Symlink);
+        flags.set(Inline::DENTRY, self.opts.inline_dentry && kind == FileType::Directory);
+        let may_hold = matches!(kind, FileType::Regular | FileType::Symlink);
         flags.set(Inline::DATA, self.opts.inline_data && may_hold);
         flags
     }
@@ -132,7 +197,7 @@ impl Volume {
         let has = |f| self.features.contains(f);
         let mut extra = RawExtraAttr::new_zeroed();
         extra.i_extra_isize = U16::new(EXTRA_ISIZE_MAX);
-        if has(Features::FLEXIBLE_INLINE_XATTR) && self.opts.inline_xattr {
+        if has(Features::FLEXIBLE_INLINE_XATTR) && plan.inline.contains(Inline::XATTR) {
             extra.i_inline_xattr_size = U16::new(INLINE_XATTR_WORDS as u16);
         }
         if has(Features::PRJQUOTA) {

@@ -41,7 +41,8 @@ impl Volume {
         Ok(())
     }
 
-    fn free_orphan(&self, ino: Ino) -> Result<()> {
+    /// Frees an inode whatever its block says of links.
+    pub(crate) fn free_orphan(&self, ino: Ino) -> Result<()> {
         let inode = self.inode(ino)?;
         self.clear_links(&inode);
         self.free_unnamed(&inode, true)
@@ -88,6 +89,7 @@ impl Volume {
     fn free_nodes(&self, op: &Op<'_>, inode: &Inode) -> Result<()> {
         self.free_xattr_node(op, inode)?;
         inode.gone.store(true, Ordering::Release);
+        self.notes.inode_freed(op, inode.ino);
         self.free_node(op, inode.ino, inode.ino)?;
         self.inodes.remove(inode.ino);
         Ok(())

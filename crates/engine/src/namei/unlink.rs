@@ -1,7 +1,6 @@
 //! unlink(2) and rmdir(2).
 use super::perm::check_may_remove;
 use super::times::{set_ctime, touch};
-use crate::checkpoint::Reason;
 use crate::dir::Found;
 use crate::error::{Error, Result};
 use crate::gate::Op;
@@ -108,7 +107,7 @@ impl Volume {
     pub(super) fn sync_dirs(&self, dirs: &[&Arc<Inode>]) -> Result<()> {
         let flags = InodeFlags::DIRSYNC | InodeFlags::SYNC;
         if dirs.iter().any(|d| d.get(|i| i.flags().intersects(flags))) {
-            self.checkpoint(Reason::Sync)?;
+            self.commit()?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 use super::{DirtyNodes, NodeFrame};
 use crate::error::Result;
 use crate::gate::Op;
+use crate::journal::Recorder;
 use crate::lock::{Mutex, rank};
 use crate::memory::Memory;
 use crate::meta::Device;
@@ -50,19 +51,27 @@ pub struct NodeCache {
     dev: Arc<Device>,
     mem: Arc<Memory>,
     quota: Arc<Quota>,
+    notes: Arc<Recorder>,
     features: Features,
     checksum_seed: u32,
 }
 
+/// What a change of a node concerns besides the node.
+pub struct NodeTables {
+    pub nat: Arc<Nat>,
+    pub quota: Arc<Quota>,
+    pub notes: Arc<Recorder>,
+}
+
 impl NodeCache {
     pub fn new(
-        nat: Arc<Nat>,
+        tables: NodeTables,
         dev: Arc<Device>,
         mem: Arc<Memory>,
-        quota: Arc<Quota>,
         features: Features,
         checksum_seed: u32,
     ) -> Self {
+        let NodeTables { nat, quota, notes } = tables;
         Self {
             shards: std::array::from_fn(|_| Mutex::new(HashMap::new())),
             dirty: DirtyNodes::new(),
@@ -71,6 +80,7 @@ impl NodeCache {
             dev,
             mem,
             quota,
+            notes,
             features,
             checksum_seed,
         }
@@ -206,11 +216,13 @@ impl NodeCache {
     }
 
     /// Changes a node's bytes and marks it dirty.
-    pub fn modify<R>(&self, _op: &Op<'_>, frame: &Arc<NodeFrame>, f: impl FnOnce(&mut Block) -> R) -> R {
+    pub fn modify<R>(&self, op: &Op<'_>, frame: &Arc<NodeFrame>, f: impl FnOnce(&mut Block) -> R) -> R {
         let mut guard = frame.write();
         let before = self.quota.holding(frame, &guard);
+        let fields = self.notes.fields(op, frame, &guard);
         let r = f(Arc::make_mut(&mut guard));
         self.quota.changed(before, self.quota.holding(frame, &guard));
+        self.notes.fields_changed(op, frame, fields, &guard);
         self.dirty.mark(frame, &self.mem);
         r
     }

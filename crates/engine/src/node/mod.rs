@@ -5,7 +5,7 @@ mod frame;
 mod free;
 mod write;
 
-pub use cache::NodeCache;
+pub use cache::{NodeCache, NodeTables};
 pub use dirty::DirtyNodes;
 pub use frame::NodeFrame;
 pub use write::{Marks, NodeWrite};

@@ -18,6 +18,7 @@ use crate::checkpoint::Reason;
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::journal::Found;
 use crate::volume::Volume;
 use chain::{Link, broken};
 use plan::{Target, plan};
@@ -27,6 +28,8 @@ use segno_format::{Block, BlockAddr, Features, Ino, SegNo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+const NO_RECOVERY: &str = "norecovery without ro, and a crash has left fsynced data to recover";
+
 impl Volume {
     /// Brings the volume from the state that the mount found to the one that was promised.
     pub(crate) fn recover(&self) -> Result<()> {
@@ -34,20 +37,43 @@ impl Volume {
             return Ok(());
         }
         let chain = self.read_chain()?;
+        let found = self.find_journal(chain.iter().any(|link| link.fsync))?;
+        if let Found::Usable(replay) = &found
+            && !replay.accepted().is_empty()
+        {
+            return self.recover_journal(found);
+        }
         let targets = plan(&chain, |ino| Ok(self.exists(ino)? && !self.since.is_orphan(ino)))?;
         if self.opts.read_only {
             return if targets.is_empty() { Ok(()) } else { Err(Error::NeedsRecovery) };
         }
         if self.opts.norecovery && !targets.is_empty() {
-            return Err(Error::Invalid(
-                "norecovery without ro, and a crash has left fsynced data to recover",
-            ));
+            return Err(Error::Invalid(NO_RECOVERY));
         }
         self.mend_superblock()?;
         if !targets.is_empty() {
             self.replay(&chain, &targets)?;
         }
+        self.start_journal(found)?;
         self.checkpoint(Reason::Recovery)?;
+        self.free_orphans()
+    }
+
+    /// The same by the journal, which holds all that the chain would and more.
+    fn recover_journal(&self, found: Found) -> Result<()> {
+        if self.opts.read_only {
+            return Err(Error::NeedsRecovery);
+        }
+        if self.opts.norecovery {
+            return Err(Error::Invalid(NO_RECOVERY));
+        }
+        self.mend_superblock()?;
+        if let Found::Usable(replay) = &found {
+            self.replay_journal(replay)?;
+        }
+        self.start_journal(found)?;
+        self.checkpoint(Reason::Recovery)?;
+        self.leave_unwanted_journal()?;
         self.free_orphans()
     }
 

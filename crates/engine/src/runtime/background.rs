@@ -5,6 +5,9 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+/// Seconds between commits to a journal.
+const JOURNAL_INTERVAL: u32 = 1;
+
 /// Owns the thread; dropping it stops and joins the thread. The thread does not keep the volume alive, and ends by itself
 /// when the volume is gone, unmounted or stopped.
 #[derive(Debug)]
@@ -20,7 +23,9 @@ impl Background {
         if !volume.opts.background || volume.opts.read_only {
             return Ok(Self { signal, thread: None });
         }
-        let interval = Duration::from_secs(volume.opts.commit_interval.max(1).into());
+        let seconds =
+            if volume.log().is_some() { JOURNAL_INTERVAL } else { volume.opts.commit_interval.max(1) };
+        let interval = Duration::from_secs(seconds.into());
         let thread = {
             let signal = signal.clone();
             thread::Builder::new()
@@ -54,7 +59,7 @@ fn run(signal: &Signal, volume: &Weak<Volume>, interval: Duration) {
             let _later = volume.tick();
             due = Instant::now() + interval;
         } else if woken == Wake::Asked {
-            let _later = volume.flush_all_data();
+            let _later = volume.flush_all_data().and(volume.relieve_journal());
         }
     }
 }

@@ -12,6 +12,7 @@ pub(crate) use signal::Signal;
 
 use crate::checkpoint::Reason;
 use crate::error::Result;
+use crate::journal::Log;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::volume::Volume;
 use segno_format::BLOCKS_PER_SEG;
@@ -47,7 +48,10 @@ impl Volume {
         let idle = self.activity.was_idle();
         // A file that cannot be written does not keep the others from being committed.
         let flushed = self.flush_all_data();
-        self.checkpoint(Reason::Sync)?;
+        self.commit()?;
+        if self.log().is_some_and(Log::is_checkpoint_due) {
+            self.checkpoint(Reason::Sync)?;
+        }
         if idle && self.opts.background_gc && self.is_scattered() && self.clean_once()? {
             self.checkpoint(Reason::Sync)?;
         }

@@ -77,6 +77,26 @@ impl Segments {
         Ok(())
     }
 
+    /// Leaves the block at the position as it is. A log that is full then moves on when it is used, or before the next
+    /// checkpoint: not now, as free segments are yet to be counted.
+    pub(super) fn spare_position(&self, log: &mut Log) {
+        if log.is_full() {
+            return;
+        }
+        let (segno, from) = (log.segno, log.next + 1);
+        let ssr = log.ssr;
+        log.next =
+            self.with_table(|t| if ssr { t.next_hole(segno, from).unwrap_or(BLOCKS_PER_SEG) } else { from });
+    }
+
+    /// Gives a full log a position.
+    pub(super) fn move_on(&self, log: &mut Log) {
+        if log.is_full() {
+            // Without another segment the checkpoint finds no position to store.
+            let _none = self.switch(log, false);
+        }
+    }
+
     fn take(&self, log: &mut MutexGuard<'_, Log, { rank::LOG }>, owner: RawSummary) -> Result<BlockAddr> {
         if log.is_full() {
             self.switch(log, false)?;

@@ -163,11 +163,17 @@ impl Segments {
         Ok(())
     }
 
-    /// State and summary of every log.
-    pub fn log_snapshot(&self) -> LogSnapshot {
+    /// State and summary of every log. With `spare`, what follows goes behind the position told: nobody who knows that
+    /// writes there.
+    pub fn log_snapshot(&self, spare: bool) -> LogSnapshot {
         LogType::ALL.map(|t| {
-            let log = self.logs[t.idx()].lock();
-            (log.state(), log.summary.clone())
+            let mut log = self.logs[t.idx()].lock();
+            self.move_on(&mut log);
+            let snapshot = (log.state(), log.summary.clone());
+            if spare {
+                self.spare_position(&mut log);
+            }
+            snapshot
         })
     }
 

@@ -9,7 +9,8 @@ use crate::error::{Error, Result};
 use crate::gate::OpGate;
 use crate::gc::Cleaner;
 use crate::inode::{Inode, InodeCache};
-use crate::lock::{Mutex, rank};
+use crate::journal::{Log, Recorder};
+use crate::lock::{Mutex, RwLock, rank};
 use crate::memory::Memory;
 use crate::meta::Device;
 use crate::namei::Holds;
@@ -25,7 +26,7 @@ use crate::types::{StatFs, Time};
 use records::Records;
 use segno_format::superblock::Superblock;
 use segno_format::{Features, Geometry, Ino};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A mounted volume. Every method may be called from any thread.
 pub struct Volume {
@@ -47,6 +48,12 @@ pub struct Volume {
     pub(crate) since: SinceCheckpoint,
     pub(crate) stats: Stats,
     pub(crate) gate: OpGate,
+    /// Notes for the journal what operations change.
+    pub(crate) notes: Arc<Recorder>,
+    /// The journal, if the volume has one; set once, at mount.
+    pub(crate) log: OnceLock<Log>,
+    /// Shared while data is written back; exclusive while the data of an ended epoch is.
+    pub(crate) flushing: RwLock<(), { rank::FLUSHING }>,
     /// What node footers carry: version and crc of the checkpoint in force.
     pub(crate) stamp: AtomicU64,
     /// One checkpoint at a time; the state is that of the checkpoint in force.
@@ -106,6 +113,8 @@ impl Volume {
             ("dirty_data_pages", self.mem.dirty_data.get()),
             ("dirty_dentry_pages", self.mem.dirty_dents.get()),
             ("quota_needs_check", self.quota.needs_check().unwrap_or(false).into()),
+            ("journal_bytes_used", self.log().map_or(0, |l| l.used())),
+            ("journal_failed", self.log.get().is_some_and(Log::is_failed).into()),
             ("stopped", self.is_stopped().into()),
         ]);
         out
@@ -136,13 +145,13 @@ impl Volume {
         Ok(entry.ino == ino && entry.addr != segno_format::BlockAddr::NULL)
     }
 
-    /// Everything that was done is durable when this returns: data, then a checkpoint.
+    /// Everything that was done is durable when this returns: data, then the journal or a checkpoint.
     pub fn sync(&self) -> Result<()> {
         if self.opts.read_only {
             return Ok(());
         }
         self.flush_all_data()?;
-        self.checkpoint(Reason::Sync)
+        self.commit()
     }
 
     /// Flushes everything and writes a clean checkpoint. The volume takes no operation afterwards.
@@ -153,6 +162,7 @@ impl Volume {
         self.free_orphans()?;
         self.flush_all_data()?;
         self.checkpoint(Reason::Umount)?;
+        self.close_journal()?;
         self.stopped.store(true, Ordering::Release);
         Ok(())
     }

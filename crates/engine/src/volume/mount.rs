@@ -7,12 +7,13 @@ use crate::error::{Error, Result};
 use crate::gate::OpGate;
 use crate::gc::Cleaner;
 use crate::inode::InodeCache;
-use crate::lock::Mutex;
+use crate::journal::Recorder;
+use crate::lock::{Mutex, RwLock};
 use crate::memory::Memory;
 use crate::meta::Device;
 use crate::namei::Holds;
 use crate::nat::Nat;
-use crate::node::NodeCache;
+use crate::node::{NodeCache, NodeTables};
 use crate::options::MountOptions;
 use crate::quota::Quota;
 use crate::runtime::{Activity, Signal};
@@ -22,7 +23,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64};
 use segno_device::BlockDevice;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, Corrupt, Features, Nid, Structure};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Features whose volumes can be read and written.
 const WRITABLE: Features = Features::ATOMIC_WRITE
@@ -103,8 +104,9 @@ impl Volume {
         let mem = Arc::new(Memory::default());
         let checksum_seed = sb.inode_checksum_seed();
         let quota = Arc::new(Quota::new(&sb));
-        let nodes =
-            NodeCache::new(nat.clone(), dev.clone(), mem.clone(), quota.clone(), features, checksum_seed);
+        let notes = Arc::new(Recorder::default());
+        let tables = NodeTables { nat: nat.clone(), quota: quota.clone(), notes: notes.clone() };
+        let nodes = NodeCache::new(tables, dev.clone(), mem.clone(), features, checksum_seed);
         let since = SinceCheckpoint::default();
         pack.orphans.iter().for_each(|&ino| since.add_orphan(ino));
         let now = clock.now();
@@ -128,6 +130,9 @@ impl Volume {
             since,
             stats: Stats::default(),
             gate: OpGate::new(version),
+            notes,
+            log: OnceLock::new(),
+            flushing: RwLock::new(()),
             stamp: AtomicU64::new(footer_stamp),
             cp: Mutex::new(cp),
             cleaner: Mutex::new(cleaner),

@@ -94,7 +94,7 @@ fn kind_of(c: &Corrupt) -> DamageKind {
         Structure::NatBlock => DamageKind::Nat,
         Structure::OrphanBlock => DamageKind::Orphan,
         Structure::Superblock | Structure::Checkpoint => DamageKind::Curseg,
-        Structure::RollForward | Structure::Volume => DamageKind::BlockAddress,
+        Structure::RollForward | Structure::Journal | Structure::Volume => DamageKind::BlockAddress,
     }
 }
 

@@ -17,6 +17,7 @@ impl Volume {
         self.activity.note();
         self.hint_writeback();
         self.bound_memory()?;
+        self.bound_journal()?;
         if self.short_of_sections() {
             self.clean_foreground()?;
         }

@@ -30,7 +30,7 @@ impl Volume {
     }
 
     /// All attributes. The caller holds the inode's lock, shared or exclusive.
-    pub(super) fn load_attrs(&self, inode: &Inode) -> Result<Vec<u8>> {
+    pub(crate) fn load_attrs(&self, inode: &Inode) -> Result<Vec<u8>> {
         let range = self.inline_attrs(inode)?;
         let block = inode.frame.snapshot();
         let mut area = block.0.get(range).unwrap_or_default().to_vec();
@@ -63,6 +63,7 @@ impl Volume {
         if area.len() > range.len() + XATTR_NODE_BYTES {
             return Err(Error::XattrTooBig);
         }
+        let old = if op.log_epoch() == 0 { None } else { Some(self.load_attrs(inode)?) };
         let (inline, rest) = area.split_at(area.len().min(range.len()));
         if rest.is_empty() {
             self.free_xattr_node(op, inode)?;
@@ -74,6 +75,9 @@ impl Volume {
             self.nodes.modify(op, &node, |b| fill(b.0.get_mut(..XATTR_NODE_BYTES), rest));
         }
         self.nodes.modify(op, &inode.frame, |b| fill(b.0.get_mut(range), inline));
+        if let Some(old) = old {
+            self.notes.attrs_changed(op, inode.ino, &old, area);
+        }
         Ok(())
     }
 

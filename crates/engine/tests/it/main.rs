@@ -4,6 +4,7 @@
 mod common;
 mod data;
 mod gc;
+mod journal;
 mod mount;
 mod names;
 mod quota;

@@ -1,0 +1,181 @@
+//! Ending epochs and making them durable, and what a checkpoint means to the journal.
+//!
+//! The order of a commit: end the epoch; wait for the operations in it; write the data that was dirtied in it, whose
+//! places become part of it; take its records; flush the data; append the group; flush the journal. Operations of the
+//! next epoch go on meanwhile. Only writing data back waits, until the records are taken: what is dirty in the epoch
+//! must not get its place in a later one.
+use super::Log;
+use super::state::Commits;
+use crate::checkpoint::Reason;
+use crate::error::{Error, Result};
+use crate::segment::LogSnapshot;
+use crate::stat;
+use crate::volume::Volume;
+use segno_format::checkpoint::RawCheckpoint;
+use segno_format::{Block, BlockAddr};
+use segno_journal::{Canary, CpIntent, Group, Kind, Section};
+
+/// Blocks that a group and its neighbours may take beyond the bytes noted.
+const SLACK: u64 = 64 << 10;
+
+/// How a commit ended.
+enum Ended {
+    Durable,
+    /// The journal cannot take it, now or any more.
+    NeedsCheckpoint,
+}
+
+impl Volume {
+    /// The journal, if there is one and it works.
+    pub(crate) fn log(&self) -> Option<&Log> {
+        self.log.get().filter(|log| !log.is_failed())
+    }
+
+    /// Makes everything that was done before the call durable, except data that was not flushed if its device refuses
+    /// it. Nothing may be held.
+    pub(crate) fn commit(&self) -> Result<()> {
+        self.check_running()?;
+        let Some(log) = self.log() else { return self.checkpoint(Reason::Sync) };
+        let wanted = self.gate.log_epoch();
+        let ended = {
+            let mut commits = log.commits.lock();
+            if !commits.broken && commits.newest >= wanted {
+                return Ok(());
+            }
+            self.end_epoch(log, &mut commits)?
+        };
+        match ended {
+            Ended::Durable => Ok(()),
+            Ended::NeedsCheckpoint => self.checkpoint(Reason::Sync),
+        }
+    }
+
+    fn end_epoch(&self, log: &Log, commits: &mut Commits) -> Result<Ended> {
+        let room = log.journal.usage().free;
+        if commits.broken || log.is_failed() || self.notes.pending().saturating_add(SLACK) > room {
+            return Ok(Ended::NeedsCheckpoint);
+        }
+        let (epoch, sections) = {
+            let _no_other_flush = self.flushing.write();
+            let epoch = self.gate.end_log_epoch();
+            self.settle_epoch(epoch);
+            (epoch, self.notes.take(epoch))
+        };
+        // What the device lost is not known, so nothing may be built on it.
+        self.dev.flush().inspect_err(|e| self.stop(e))?;
+        if let Err(e) = self.write_epoch(log, epoch, sections) {
+            commits.broken = true;
+            if !matches!(e, segno_journal::Error::Full { .. } | segno_journal::Error::TooLarge { .. }) {
+                self.journal_failed(log, e)?;
+            }
+            return Ok(Ended::NeedsCheckpoint);
+        }
+        commits.newest = epoch;
+        log.note_usage();
+        Ok(Ended::Durable)
+    }
+
+    /// Goes on without the journal, unless what failed is the volume's own device.
+    fn journal_failed(&self, log: &Log, why: segno_journal::Error) -> Result<()> {
+        log.give_up(&why);
+        if !log.concerns_volume(&why) {
+            return Ok(());
+        }
+        let why = why.into();
+        self.stop(&why);
+        Err(why)
+    }
+
+    fn write_epoch(&self, log: &Log, epoch: u64, sections: Vec<Section>) -> segno_journal::Result<()> {
+        if sections.is_empty() {
+            return Ok(());
+        }
+        let position = log.journal.append(&Group { kind: Kind::Epoch, epoch, sections })?;
+        stat::add(&self.stats.journal_commits, 1);
+        stat::add(&self.stats.journal_bytes, position.bytes);
+        log.journal.flush()
+    }
+
+    /// Keeps pending records and the ring within their limits. Called before a change takes its first lock.
+    pub(crate) fn bound_journal(&self) -> Result<()> {
+        let Some(log) = self.log() else { return Ok(()) };
+        let background = self.opts.background;
+        if log.is_full() || (log.is_half_full() && !background) {
+            return self.checkpoint(Reason::Sync);
+        }
+        let (pending, due) = (self.notes.pending(), log.commit_bytes());
+        if pending > due * 2 || (pending > due && !background) {
+            return self.commit();
+        }
+        if pending > due || log.is_half_full() {
+            self.signal.wake();
+        }
+        Ok(())
+    }
+
+    /// Commits what the background thread was asked to.
+    pub(crate) fn relieve_journal(&self) -> Result<()> {
+        let Some(log) = self.log() else { return Ok(()) };
+        if log.is_half_full() {
+            return self.checkpoint(Reason::Sync);
+        }
+        if self.notes.pending() > log.commit_bytes() { self.commit() } else { Ok(()) }
+    }
+
+    /// Called with the pack written up to its last block: announces the checkpoint in the journal. Without that the
+    /// journal merely has no effect after a crash.
+    pub(crate) fn announce_checkpoint(&self, header: &Block, crc: u32, logs: &LogSnapshot) -> Result<()> {
+        let Some(log) = self.log() else { return Ok(()) };
+        let version = header.view::<RawCheckpoint>().checkpoint_ver.get();
+        let announced = self.canaries(logs).and_then(|canaries| {
+            let boundary = self.boundary(log);
+            log.journal.intend(CpIntent { version, crc, boundary, canaries })?;
+            Ok(log.journal.flush()?)
+        });
+        match announced {
+            Ok(()) => Ok(()),
+            Err(Error::Journal(e)) => self.journal_failed(log, e),
+            Err(e) => {
+                let (op, source) = ("read of a log's position", std::io::Error::other(e.to_string()));
+                log.give_up(&segno_journal::Error::Io { op, at: 0, source });
+                Ok(())
+            }
+        }
+    }
+
+    /// The epoch that a checkpoint with the gate closed covers, and all before.
+    fn boundary(&self, log: &Log) -> u64 {
+        match self.gate.log_epoch() {
+            0 => log.journal.next_epoch() - 1,
+            open => open,
+        }
+    }
+
+    /// The blocks where another system would write first.
+    fn canaries(&self, logs: &LogSnapshot) -> Result<Vec<Canary>> {
+        let place = |(log, _): &(crate::segment::LogState, _)| -> BlockAddr {
+            self.geo.seg_start(log.segno).offset(log.next)
+        };
+        let one = |addr| -> Result<Canary> {
+            Ok(Canary { addr, crc: segno_journal::data_crc(&self.dev.read(addr)?) })
+        };
+        logs.iter().map(place).map(one).collect()
+    }
+
+    /// The checkpoint is durable and the gate still closed: what was noted is in it.
+    pub(crate) fn checkpoint_durable(&self, commits: Option<&mut Commits>) -> Result<()> {
+        let (Some(log), Some(commits)) = (self.log.get(), commits) else { return Ok(()) };
+        let boundary = self.boundary(log);
+        for epoch in [boundary.saturating_sub(1), boundary] {
+            self.notes.take(epoch);
+        }
+        *commits = Commits { newest: boundary, broken: false };
+        let reclaimed = match log.journal.reclaim() {
+            Err(e) if !log.is_failed() => self.journal_failed(log, e),
+            _ => Ok(()),
+        };
+        log.checkpointed();
+        self.gate.set_log_epoch(if log.is_failed() { 0 } else { boundary + 1 });
+        reclaimed
+    }
+}

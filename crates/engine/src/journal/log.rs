@@ -1,0 +1,239 @@
+//! What one inode's changes in one epoch come to. An epoch is accepted whole or not at all, so only its end counts:
+//! newest values, net changes of names, sums of links. Only what happens to blocks keeps its order.
+use segno_format::Ino;
+use segno_journal::Record;
+use segno_journal::record::{Attr, InodeNew, Map, Name, Run};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+const BLOCK: u64 = segno_format::BLOCK_SIZE as u64;
+
+/// See the module. What adds to it returns about how many bytes of the journal that takes.
+#[derive(Debug, Default)]
+pub struct InodeLog {
+    new: Option<InodeNew>,
+    freed: bool,
+    links: i32,
+    attr: Attr,
+    names: BTreeMap<Name, NameChange>,
+    parent: Option<Ino>,
+    inline: Inline,
+    data: Vec<Record>,
+    xattrs: BTreeMap<(u8, Name), Option<Box<[u8]>>>,
+}
+
+/// What a name of a directory led to when the epoch began, and what it leads to at its end.
+#[derive(Debug)]
+struct NameChange {
+    hash: Option<u32>,
+    before: Option<Ino>,
+    after: Option<Target>,
+}
+
+/// What a name leads to.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub ino: Ino,
+    pub file_type: u8,
+}
+
+/// Changes of inline data: cut to a length first, then bytes.
+#[derive(Debug, Default)]
+struct Inline {
+    cut: Option<u64>,
+    parts: Vec<(u16, Vec<u8>)>,
+}
+
+impl InodeLog {
+    pub fn made(&mut self, new: InodeNew) -> usize {
+        self.new = Some(new);
+        60
+    }
+
+    /// Nothing that happened to the inode before matters any more, but that it came into being.
+    pub fn freed(&mut self) -> usize {
+        *self = Self { new: self.new, freed: true, ..Self::default() };
+        16
+    }
+
+    pub fn changed(&mut self, attr: &Attr, links: i32) -> usize {
+        self.attr.merge(attr);
+        self.links += links;
+        16
+    }
+
+    pub fn name(
+        &mut self,
+        name: &[u8],
+        hash: Option<u32>,
+        before: Option<Ino>,
+        after: Option<Target>,
+    ) -> usize {
+        match self.names.entry(name.into()) {
+            Entry::Vacant(v) => {
+                v.insert(NameChange { hash, before, after });
+            }
+            Entry::Occupied(mut o) => {
+                let change = o.get_mut();
+                change.after = after;
+                if change.before.is_none() && after.is_none() {
+                    o.remove();
+                }
+            }
+        }
+        24 + name.len()
+    }
+
+    pub fn parent(&mut self, parent: Ino) -> usize {
+        self.parent = Some(parent);
+        8
+    }
+
+    pub fn xattr(&mut self, index: u8, name: &[u8], value: Option<&[u8]>) -> usize {
+        self.xattrs.insert((index, name.into()), value.map(Into::into));
+        16 + name.len() + value.map_or(0, <[u8]>::len)
+    }
+
+    pub fn inline_written(&mut self, offset: u16, bytes: &[u8]) -> usize {
+        self.inline.write(offset, bytes);
+        12 + bytes.len()
+    }
+
+    pub fn inline_cut(&mut self, size: u64) -> usize {
+        self.inline.cut(size);
+        12
+    }
+
+    /// The data is in blocks from here on.
+    pub fn inline_off(&mut self) -> usize {
+        self.inline = Inline::default();
+        self.data.push(Record::InlineOff);
+        4
+    }
+
+    /// Pages were mapped, in ascending order.
+    pub fn mapped(&mut self, runs: impl Iterator<Item = Run>, moved: bool) -> usize {
+        let mut bytes = 0;
+        for run in runs {
+            match self.data.last_mut() {
+                Some(Record::Map(map)) if map.moved == moved && follows(map, &run) => map.push(run),
+                _ => self.data.push(Record::Map(Map { runs: vec![run], crcs: Vec::new(), moved })),
+            }
+            bytes += 12;
+        }
+        bytes
+    }
+
+    pub fn reserved(&mut self, page: u64, count: u64) -> usize {
+        self.data.push(Record::Reserve { page, count });
+        16
+    }
+
+    pub fn unmapped(&mut self, page: u64, count: u64) -> usize {
+        self.data.push(Record::Unmap { page, count });
+        16
+    }
+
+    /// Everything from a page on went.
+    pub fn truncated(&mut self, from: u64) -> usize {
+        if from == 0 {
+            self.data.retain(|r| *r == Record::InlineOff);
+        }
+        self.data.push(Record::Truncate { size: from.saturating_mul(BLOCK) });
+        16
+    }
+
+    /// The records, in the order in which they are to be replayed; none if the inode came and went within the epoch.
+    pub fn into_records(self) -> Vec<Record> {
+        if self.freed {
+            return if self.new.is_some() { Vec::new() } else { vec![Record::InodeFree] };
+        }
+        let mut out: Vec<Record> = self.new.map(Record::InodeNew).into_iter().collect();
+        if self.links != 0 {
+            out.push(Record::Nlink(self.links));
+        }
+        put_names(self.names, &mut out);
+        out.extend(self.parent.map(|parent| Record::DotDot { parent }));
+        out.extend(self.inline.cut.map(|size| Record::Truncate { size }));
+        out.extend(
+            self.inline.parts.into_iter().map(|(offset, b)| Record::InlineData { offset, bytes: b.into() }),
+        );
+        out.extend(self.data);
+        out.extend(self.xattrs.into_iter().map(|((index, name), value)| match value {
+            Some(value) => Record::XattrSet { index, name, value },
+            None => Record::XattrDel { index, name },
+        }));
+        out.extend(attr_record(self.attr));
+        out
+    }
+}
+
+/// Whether a run can go into the same record.
+fn follows(map: &Map, run: &Run) -> bool {
+    map.runs.last().is_none_or(|last| run.page >= last.page.saturating_add(last.count.into()))
+}
+
+/// Names that go come first: what comes may need their room.
+fn put_names(names: BTreeMap<Name, NameChange>, out: &mut Vec<Record>) {
+    let mut later = Vec::new();
+    for (name, NameChange { hash, before, after }) in names {
+        match (before, after) {
+            (Some(ino), None) => out.push(Record::DentryDel { ino, hash, name }),
+            (Some(old), Some(new)) if old == new.ino => {}
+            (Some(old), Some(Target { ino: new, file_type })) => {
+                later.push(Record::DentrySet { old, new, file_type, hash, primary: true, name });
+            }
+            (None, Some(Target { ino, file_type })) => {
+                later.push(Record::DentryAdd { ino, file_type, hash, primary: true, name });
+            }
+            (None, None) => {}
+        }
+    }
+    out.extend(later);
+}
+
+/// Most directories change nothing but both times, to one value.
+fn attr_record(attr: Attr) -> Option<Record> {
+    if attr.is_empty() {
+        return None;
+    }
+    let touch = attr.mtime.filter(|_| attr.mtime == attr.ctime);
+    let rest = Attr { mtime: None, ctime: None, ..attr };
+    Some(match touch {
+        Some(time) if rest.is_empty() => Record::DirTouch(time),
+        _ => Record::Attr(attr),
+    })
+}
+
+impl Inline {
+    fn cut(&mut self, size: u64) {
+        self.cut = Some(self.cut.map_or(size, |c| c.min(size)));
+        for (offset, bytes) in &mut self.parts {
+            bytes.truncate(size.saturating_sub((*offset).into()) as usize);
+        }
+        self.parts.retain(|(_, bytes)| !bytes.is_empty());
+    }
+
+    /// Joins the bytes with the parts that they touch.
+    fn write(&mut self, offset: u16, bytes: &[u8]) {
+        let (mut start, mut end) = (usize::from(offset), usize::from(offset) + bytes.len());
+        let mut joined: Vec<(usize, Vec<u8>)> = Vec::new();
+        self.parts.retain_mut(|(o, b)| {
+            let (from, to) = (usize::from(*o), usize::from(*o) + b.len());
+            let touches = from <= end && start <= to;
+            if touches {
+                joined.push((from, std::mem::take(b)));
+                (start, end) = (start.min(from), end.max(to));
+            }
+            !touches
+        });
+        joined.push((offset.into(), bytes.to_vec()));
+        let mut all = vec![0; end - start];
+        for (from, part) in joined {
+            if let Some(into) = all.get_mut(from - start..).and_then(|a| a.get_mut(..part.len())) {
+                into.copy_from_slice(&part);
+            }
+        }
+        self.parts.push((start as u16, all));
+    }
+}

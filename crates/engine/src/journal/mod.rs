@@ -1,0 +1,16 @@
+//! The journal in front of checkpoints: see docs/design/journal.md.
+mod commit;
+mod epochs;
+mod fields;
+mod log;
+mod open;
+mod recorder;
+mod replay;
+mod state;
+
+pub(crate) use epochs::Epochs;
+pub(crate) use fields::unpack_rdev;
+pub(crate) use log::Target;
+pub(crate) use open::Found;
+pub(crate) use recorder::Recorder;
+pub(crate) use state::Log;

@@ -1,0 +1,280 @@
+//! The journal: what was committed is there after a crash, without a checkpoint.
+use crate::common::{assert_clean, quiet};
+use segno_device::MemDevice;
+use segno_engine::options::JournalMode;
+use segno_engine::{FallocMode, MountOptions, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
+use segno_format::Ino;
+use segno_mkfs::{Member, MkfsOptions};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const MIB: u64 = 256;
+const FILE: u16 = 0o100_644;
+
+struct Rig {
+    dev: Arc<MemDevice>,
+    v: Arc<Volume>,
+    opts: MountOptions,
+}
+
+/// A volume of 96 MiB with 16 MiB behind it.
+fn format() -> Arc<MemDevice> {
+    let dev = Arc::new(MemDevice::new(112 * MIB));
+    let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
+    let options = MkfsOptions { blocks: Some(96 * MIB), ..MkfsOptions::default() };
+    segno_mkfs::format(&[member], &options).unwrap();
+    dev
+}
+
+impl Rig {
+    fn new() -> Self {
+        let dev = format();
+        let opts = MountOptions { journal: JournalMode::On, ..quiet() };
+        Self { v: Volume::mount(dev.clone(), opts.clone()).unwrap(), dev, opts }
+    }
+    /// The power goes; mounts what is left.
+    fn crash(&mut self) {
+        self.crash_into(self.opts.clone());
+    }
+    fn crash_into(&mut self, opts: MountOptions) {
+        self.dev = Arc::new(MemDevice::from_snapshot(&self.dev.snapshot()));
+        self.v = Volume::mount(self.dev.clone(), opts).unwrap();
+    }
+    fn judge(&mut self) {
+        self.v.unmount().unwrap();
+        assert_clean(&*self.dev);
+        self.v = Volume::mount(self.dev.clone(), self.opts.clone()).unwrap();
+    }
+    fn stat(&self, name: &str) -> u64 {
+        self.v.report().into_iter().find(|(n, _)| *n == name).unwrap().1
+    }
+    fn create(&self, name: &str) -> Ino {
+        self.v.mknod(Ino::ROOT, name.as_bytes(), FILE, (0, 0), Owner::default()).unwrap().ino
+    }
+    fn file(&self, name: &str, content: &[u8]) -> Ino {
+        let ino = self.create(name);
+        assert_eq!(self.v.write(ino, 0, content).unwrap(), content.len());
+        ino
+    }
+    fn has(&self, name: &str) -> bool {
+        self.v.lookup(Ino::ROOT, name.as_bytes()).is_ok()
+    }
+    fn content(&self, name: &str) -> Vec<u8> {
+        let ino = self.v.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino;
+        let mut buf = vec![0xEE; self.v.getattr(ino).unwrap().size as usize];
+        assert_eq!(self.v.read(ino, 0, &mut buf).unwrap(), buf.len());
+        buf
+    }
+}
+
+#[test]
+fn a_sync_is_a_commit_and_survives() {
+    let mut rig = Rig::new();
+    let checkpoints = rig.stat("checkpoints");
+    rig.file("small", b"inline");
+    rig.file("large", &[7; 10_000]);
+    rig.v.sync().unwrap();
+    assert_eq!(rig.stat("checkpoints"), checkpoints, "a commit is enough");
+    rig.create("lost");
+    rig.crash();
+    assert_eq!(rig.content("small"), b"inline");
+    assert_eq!(rig.content("large"), [7; 10_000]);
+    assert!(!rig.has("lost"));
+    rig.judge();
+    assert_eq!(rig.content("large"), [7; 10_000]);
+}
+
+#[test]
+fn every_operation_is_replayed() {
+    let mut rig = Rig::new();
+    let (v, owner) = (rig.v.clone(), Owner { uid: 5, gid: 6, umask: 0 });
+    let d = v.mkdir(Ino::ROOT, b"d", 0o755, owner).unwrap().ino;
+    let e = v.mkdir(Ino::ROOT, b"e", 0o755, owner).unwrap().ino;
+    let f = rig.file("f", b"content");
+    v.symlink(Ino::ROOT, b"short", b"target", owner).unwrap();
+    v.symlink(Ino::ROOT, b"long", &[b'x'; 4000], owner).unwrap();
+    v.mknod(Ino::ROOT, b"dev", 0o020_600, (259, 70_000), owner).unwrap();
+    let holes = rig.file("holes", &[1; 40_960]);
+    let cut = rig.file("cut", &[2; 40_960]);
+    v.sync().unwrap();
+    // From here on in a second epoch.
+    v.link(f, d, b"f2").unwrap();
+    v.rename(Ino::ROOT, b"d", e, b"d2", RenameMode::Replace, owner).unwrap();
+    rig.file("over", b"new");
+    v.rename(Ino::ROOT, b"over", Ino::ROOT, b"f", RenameMode::Replace, owner).unwrap();
+    rig.file("a", b"a");
+    rig.file("b", b"b");
+    v.rename(Ino::ROOT, b"a", Ino::ROOT, b"b", RenameMode::Exchange, owner).unwrap();
+    rig.file("w", b"w");
+    v.rename(Ino::ROOT, b"w", e, b"w2", RenameMode::Whiteout, owner).unwrap();
+    v.fallocate(holes, FallocMode::PunchHole, 5_000, 10_000).unwrap();
+    v.fallocate(holes, FallocMode::CollapseRange, 16_384, 8_192).unwrap();
+    v.fallocate(holes, FallocMode::InsertRange, 4_096, 4_096).unwrap();
+    v.fallocate(holes, FallocMode::ZeroRange, 20_000, 9_000).unwrap();
+    let mut expected_holes = vec![0; v.getattr(holes).unwrap().size as usize];
+    v.read(holes, 0, &mut expected_holes).unwrap();
+    v.setattr(cut, &SetAttr { size: Some(5_000), ..SetAttr::default() }).unwrap();
+    v.setxattr(cut, b"user.one", b"1", XattrMode::Set).unwrap();
+    v.setxattr(cut, b"user.big", &[9; 3000], XattrMode::Set).unwrap();
+    v.setxattr(cut, b"user.gone", b"2", XattrMode::Set).unwrap();
+    v.removexattr(cut, b"user.gone").unwrap();
+    let time = Time { secs: 77, nsec: 8 };
+    v.setattr(cut, &SetAttr { mode: Some(0o600), uid: Some(3), mtime: Some(time), ..SetAttr::default() })
+        .unwrap();
+    let gone = rig.file("gone", &[3; 9000]);
+    v.unlink(Ino::ROOT, b"gone").unwrap();
+    v.unlink(Ino::ROOT, b"short").unwrap();
+    let open = v.create(Ino::ROOT, b"open", 0o600, owner).unwrap().ino;
+    v.unlink(Ino::ROOT, b"open").unwrap();
+    v.sync().unwrap();
+    let attr = |v: &Volume, name: &[u8]| v.lookup(Ino::ROOT, name).unwrap();
+    let before: Vec<_> = [&b"f"[..], b"e", b"b", b"a", b"w", b"cut", b"holes", b"dev", b"long"]
+        .iter()
+        .map(|n| attr(&v, n))
+        .collect();
+    drop(v);
+    rig.crash();
+    let v = rig.v.clone();
+    for old in before {
+        let mut new = v.getattr(old.ino).unwrap();
+        new.blocks = old.blocks;
+        if old.kind == segno_format::dentry::FileType::Directory {
+            new.size = old.size;
+        }
+        assert_eq!(new, old);
+    }
+    assert_eq!(rig.content("f"), b"new");
+    assert_eq!(rig.content("a"), b"b");
+    assert_eq!(rig.content("holes"), expected_holes);
+    assert_eq!(rig.content("cut"), [2; 5_000]);
+    assert_eq!(attr(&v, b"dev").rdev, (259, 70_000));
+    assert_eq!(attr(&v, b"w").kind, segno_format::dentry::FileType::CharDevice);
+    let d2 = v.lookup(e, b"d2").unwrap();
+    assert_eq!((d2.ino, v.lookup(d2.ino, b"..").unwrap().ino), (d, e));
+    let f2 = v.lookup(d, b"f2").unwrap();
+    assert_eq!((f2.ino, f2.nlink), (f, 1));
+    assert_eq!(v.getxattr(cut, b"user.big").unwrap(), [9; 3000]);
+    assert_eq!(v.getxattr(cut, b"user.one").unwrap(), b"1");
+    assert!(v.getxattr(cut, b"user.gone").is_err());
+    assert_eq!(v.readlink(attr(&v, b"long").ino).unwrap(), [b'x'; 4000]);
+    for ino in [gone, open] {
+        assert!(v.getattr(ino).is_err(), "{ino} was freed");
+    }
+    assert!(!rig.has("short"));
+    rig.judge();
+}
+
+#[test]
+fn recovery_can_be_repeated() {
+    let rig = Rig::new();
+    for i in 0..50 {
+        rig.file(&format!("f{i}"), &[i; 6000]);
+    }
+    rig.v.sync().unwrap();
+    let crashed = rig.dev.snapshot();
+    for _ in 0..2 {
+        let dev = Arc::new(MemDevice::from_snapshot(&crashed));
+        let v = Volume::mount(dev.clone(), rig.opts.clone()).unwrap();
+        assert_eq!(v.stats().journal_replayed.load(Ordering::Relaxed), 51);
+        v.unmount().unwrap();
+        assert_clean(&*dev);
+    }
+}
+
+#[test]
+fn a_mount_without_a_journal_replays_one_and_leaves_it() {
+    let mut rig = Rig::new();
+    rig.file("f", b"kept");
+    rig.v.sync().unwrap();
+    let refused = MountOptions { read_only: true, ..quiet() };
+    let copy = Arc::new(MemDevice::from_snapshot(&rig.dev.snapshot()));
+    assert!(Volume::mount(copy, refused).is_err(), "it cannot be replayed read-only");
+    rig.crash_into(quiet());
+    assert_eq!(rig.content("f"), b"kept");
+    rig.file("g", b"classic");
+    rig.v.sync().unwrap();
+    assert_eq!(rig.stat("journal_commits"), 0);
+    rig.crash();
+    assert_eq!(rig.content("g"), b"classic");
+    rig.judge();
+}
+
+#[test]
+fn the_base_is_what_it_was_without_the_journal() {
+    let mut rig = Rig::new();
+    rig.file("old", &[1; 20_000]);
+    rig.v.unmount().unwrap();
+    rig.v = Volume::mount(rig.dev.clone(), rig.opts.clone()).unwrap();
+    let old = rig.v.lookup(Ino::ROOT, b"old").unwrap().ino;
+    rig.v.write(old, 0, &[2; 20_000]).unwrap();
+    rig.file("new", &[3; 20_000]);
+    rig.v.sync().unwrap();
+    assert_clean(&*rig.dev);
+    rig.crash_into(MountOptions { read_only: true, norecovery: true, ..quiet() });
+    assert_eq!(rig.content("old"), [1; 20_000]);
+    assert!(!rig.has("new"));
+}
+
+#[test]
+fn somebody_elses_checkpoint_makes_it_stale() {
+    let mut rig = Rig::new();
+    rig.file("f", b"journaled");
+    rig.v.sync().unwrap();
+    // A volume that knows of no journal: as large as its F2FS.
+    let snapshot = rig.dev.snapshot();
+    let whole = MemDevice::from_snapshot(&snapshot);
+    let short = Arc::new(MemDevice::new(96 * MIB));
+    copy(&whole, &*short);
+    let other = Volume::mount(short.clone(), quiet()).unwrap();
+    other.mknod(Ino::ROOT, b"theirs", FILE, (0, 0), Owner::default()).unwrap();
+    other.unmount().unwrap();
+    copy(&*short, &whole);
+    rig.dev = Arc::new(whole);
+    rig.crash();
+    assert!(rig.has("theirs") && !rig.has("f"));
+    rig.judge();
+}
+
+/// Copies what fits.
+fn copy(from: &dyn segno_device::BlockDevice, to: &dyn segno_device::BlockDevice) {
+    let mut one = [segno_format::Block::zeroed()];
+    for at in 0..from.block_count().min(to.block_count()) {
+        from.read(at, &mut one).unwrap();
+        to.write(at, &[&one[0]]).unwrap();
+    }
+}
+
+#[test]
+fn a_create_takes_few_bytes_of_the_log() {
+    const FILES: u64 = 2000;
+    let rig = Rig::new();
+    let dir = rig.v.mkdir(Ino::ROOT, b"dir", 0o755, Owner::default()).unwrap().ino;
+    rig.v.sync().unwrap();
+    let before = rig.stat("journal_bytes");
+    for i in 0..FILES {
+        rig.v.mknod(dir, format!("f{i:07}").as_bytes(), FILE, (0, 0), Owner::default()).unwrap();
+    }
+    rig.v.sync().unwrap();
+    let each = (rig.stat("journal_bytes") - before) / FILES;
+    assert!((40..=90).contains(&each), "{each} bytes");
+}
+
+#[test]
+fn a_full_ring_is_emptied_by_checkpoints() {
+    let mut rig = Rig::new();
+    let checkpoints = rig.stat("checkpoints");
+    let f = rig.create("f");
+    for round in 0..40u8 {
+        for i in 0..300u64 {
+            rig.v.setxattr(f, format!("user.{}", i % 3).as_bytes(), &[round; 900], XattrMode::Set).unwrap();
+            rig.v.unlink(Ino::ROOT, format!("n{i}").as_bytes()).ok();
+            rig.file(&format!("n{i}"), &vec![round; 3000]);
+        }
+        rig.v.sync().unwrap();
+    }
+    assert!(rig.stat("checkpoints") > checkpoints);
+    assert!(rig.stat("journal_bytes") > 20 << 20, "more than the ring went through it");
+    rig.crash();
+    assert_eq!(rig.content("n7"), [39; 3000]);
+    rig.judge();
+}
