@@ -31,7 +31,7 @@ fn targets(e: &Edit) -> Vec<BlockAddr> {
 
 #[test]
 fn random_bytes() {
-    let Some(image) = filled() else { return };
+    let image = filled();
     let targets = targets(&Edit::new(image));
     let opts = CheckOptions { max_problems: 10 };
     for seed in 1..=400u64 {
