@@ -30,6 +30,31 @@ pub fn image(bases: &[Base], seed: u64, number: u64) -> Option<Image> {
     Some(Image { base: base.name.into(), edits, sealed: rng.one_in(2), session: rng.draw() >> 16 })
 }
 
+/// The image that bytes of a fuzzer stand for: four of a head, then eight for each change.
+pub fn of_bytes(bases: &[Base], input: &[u8]) -> Option<Image> {
+    let (&[base, sealed, s0, s1], rest) = input.split_first_chunk()?;
+    let base = bases.get(usize::from(base) % bases.len().max(1))?;
+    let edits = rest.chunks_exact(8).take(EDITS as usize).filter_map(|c| of_chunk(&base.layout, c)).collect();
+    let session = u16::from_le_bytes([s0, s1]).into();
+    Some(Image { base: base.name.into(), edits, sealed: sealed & 1 != 0, session })
+}
+
+fn of_chunk(layout: &Layout, chunk: &[u8]) -> Option<Edit> {
+    let &[group, f0, f1, class, v0, v1, v2, v3] = chunk else { return None };
+    let group = layout.groups.get(usize::from(group) % layout.groups.len().max(1))?;
+    let f = group.get(usize::from(u16::from_le_bytes([f0, f1])) % group.len().max(1))?;
+    let v = u32::from_le_bytes([v0, v1, v2, v3]);
+    let value = match class % 6 {
+        0 | 1 => Value::Raw(v.into()),
+        2 => Value::Raw(u64::from(v).reverse_bits()),
+        3 => Value::AddrOf(layout.places().nth(v as usize % layout.places().count().max(1))?),
+        4 => Value::Raw(layout.nids.get(v as usize % layout.nids.len().max(1)).copied()?.into()),
+        _ if v & 1 == 0 => Value::End,
+        _ => Value::MaxNid,
+    };
+    Some(Edit { place: f.place, offset: f.offset, len: f.len, value })
+}
+
 fn one_of<T: Copy>(from: &[T], rng: &mut Rng) -> Option<T> {
     from.get(rng.below(from.len() as u64) as usize).copied()
 }

@@ -80,6 +80,11 @@ pub fn image(seed: u64, number: u64) -> Result<Image, String> {
     draw::image(base::bases()?, seed, number).ok_or_else(|| "no volumes".into())
 }
 
+/// The image that bytes stand for; `None` for too few of them.
+pub fn image_of_bytes(input: &[u8]) -> Result<Option<Image>, String> {
+    Ok(draw::of_bytes(base::bases()?, input))
+}
+
 /// Runs one image; an error is a violation.
 pub fn run_image(image: &Image) -> Result<Outcome, String> {
     let base = base::bases()?.iter().find(|b| b.name == image.base);
