@@ -135,9 +135,9 @@ impl Volume {
         match announced {
             Ok(()) => Ok(()),
             Err(Error::Journal(e)) => self.journal_failed(log, e),
+            // The place of a log cannot be read: without its checksum nothing would tell that others wrote there.
             Err(e) => {
-                let (op, source) = ("read of a log's position", std::io::Error::other(e.to_string()));
-                log.give_up(&segno_journal::Error::Io { op, at: 0, source });
+                log.give_up(&e);
                 Ok(())
             }
         }
@@ -170,7 +170,7 @@ impl Volume {
             self.notes.take(epoch);
         }
         *commits = Commits { newest: boundary, broken: false };
-        let reclaimed = match log.journal.reclaim() {
+        let reclaimed = match log.reclaim() {
             Err(e) if !log.is_failed() => self.journal_failed(log, e),
             _ => Ok(()),
         };

@@ -60,7 +60,7 @@ impl Log {
     }
 
     /// Goes on without; says so once.
-    pub fn give_up(&self, why: &segno_journal::Error) {
+    pub fn give_up(&self, why: &dyn std::fmt::Display) {
         if !self.failed.swap(true, Ordering::AcqRel) {
             eprintln!("segno: {why}; the volume goes on without its journal, with checkpoints only");
         }
@@ -78,6 +78,13 @@ impl Log {
 
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// Gives back what the checkpoint covers. Of a ring that is half full, at once; else with the next flush.
+    pub fn reclaim(&self) -> segno_journal::Result<()> {
+        self.journal.reclaim()?;
+        self.note_usage();
+        if self.is_half_full() { self.journal.flush() } else { Ok(()) }
     }
 
     /// A checkpoint began to make everything else superfluous.

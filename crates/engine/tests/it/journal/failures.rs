@@ -1,0 +1,143 @@
+//! A journal that fails, is in the way, or is not to be trusted.
+use super::{FILE, MIB, Rig, format};
+use crate::common::{assert_clean, fresh, quiet};
+use segno_device::{BlockDevice, Fault, FaultCall, FaultDevice, FaultError, MemDevice};
+use segno_engine::options::JournalMode;
+use segno_engine::{JournalArea, MountOptions, Owner, Volume};
+use segno_format::checkpoint::RawCheckpoint;
+use segno_format::{Block, Ino, SegNo};
+use segno_mkfs::MkfsOptions;
+use std::sync::Arc;
+
+fn beside(journal: Arc<dyn BlockDevice>) -> MountOptions {
+    MountOptions { journal: JournalMode::Beside(JournalArea::whole(journal)), ..quiet() }
+}
+
+fn report(v: &Volume, name: &str) -> u64 {
+    v.report().into_iter().find(|(n, _)| *n == name).unwrap().1
+}
+
+fn make(v: &Volume, name: &str) -> Ino {
+    let ino = v.mknod(Ino::ROOT, name.as_bytes(), FILE, (0, 0), Owner::default()).unwrap().ino;
+    v.write(ino, 0, name.as_bytes()).unwrap();
+    ino
+}
+
+fn crashed(dev: &MemDevice) -> Arc<MemDevice> {
+    Arc::new(MemDevice::from_snapshot(&dev.snapshot()))
+}
+
+#[test]
+fn a_journal_on_its_own_device() {
+    let (dev, journal) = (fresh(96, &MkfsOptions::default()), Arc::new(MemDevice::new(8 * MIB)));
+    let v = Volume::mount(dev.clone(), beside(journal.clone())).unwrap();
+    make(&v, "f");
+    v.sync().unwrap();
+    let (dev, journal) = (crashed(&dev), crashed(&journal));
+    let without = Volume::mount(crashed(&dev), quiet()).unwrap();
+    assert!(without.lookup(Ino::ROOT, b"f").is_err(), "the volume alone knows nothing of it");
+    let v = Volume::mount(dev.clone(), beside(journal)).unwrap();
+    assert!(v.lookup(Ino::ROOT, b"f").is_ok());
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+}
+
+#[test]
+fn without_its_journal_the_volume_goes_on_with_checkpoints() {
+    for call in [FaultCall::Write, FaultCall::Flush] {
+        for nth in 1..7 {
+            let dev = fresh(96, &MkfsOptions::default());
+            let journal = Arc::new(FaultDevice::new(MemDevice::new(8 * MIB), Vec::new()));
+            let v = Volume::mount(dev.clone(), beside(journal.clone())).unwrap();
+            journal.set_plan(vec![Fault { call, nth, error: FaultError::Io, lasting: true }]);
+            for i in 0..8 {
+                let ino = make(&v, &format!("f{i}"));
+                v.fsync(ino, false).unwrap();
+            }
+            assert!(!v.is_stopped());
+            assert_eq!(report(&v, "journal_failed"), 1, "{call:?} {nth}");
+            journal.set_plan(Vec::new());
+            let (dev, journal) = (crashed(&dev), crashed(journal.inner()));
+            let v = Volume::mount(dev.clone(), beside(journal)).unwrap();
+            for i in 0..8 {
+                assert!(v.lookup(Ino::ROOT, format!("f{i}").as_bytes()).is_ok(), "f{i}, {call:?} {nth}");
+            }
+            v.unmount().unwrap();
+            assert_clean(&*dev);
+        }
+    }
+}
+
+#[test]
+fn many_changes_are_committed_without_being_asked() {
+    let rig = Rig::new();
+    let before = (rig.stat("journal_commits"), rig.stat("checkpoints"));
+    for i in 0..1500 {
+        rig.file(&format!("f{i}"), &[7; 3000]);
+    }
+    assert!(rig.stat("journal_commits") > before.0, "pending records are bounded");
+    assert_eq!(rig.stat("checkpoints"), before.1, "the ring has room");
+}
+
+#[test]
+fn checkpoints_keep_their_distance() {
+    let rig = Rig::new();
+    let before = rig.stat("checkpoints");
+    let mut bytes = 0;
+    for i in 0..6000u32 {
+        rig.file(&format!("f{i}"), &[7; 3000]);
+        if i % 50 == 0 {
+            rig.v.sync().unwrap();
+            bytes = rig.stat("journal_bytes");
+        }
+    }
+    // Half a ring of 16 MiB each.
+    let most = bytes / (7 << 20) + 1;
+    let made = rig.stat("checkpoints") - before;
+    assert!(made >= 1 && made <= most, "{made} checkpoints for {bytes} bytes");
+}
+
+#[test]
+fn a_write_of_another_system_makes_it_stale() {
+    let mut rig = Rig::new();
+    rig.file("f", &[1; 9000]);
+    rig.v.sync().unwrap();
+    rig.dev = crashed(&rig.dev);
+    // Linux goes on where the checkpoint says, and loses power before its first checkpoint.
+    let at = position_of_warm_data(&*rig.dev, &rig.v);
+    rig.dev.write(at, &[&Block([0xAA; 4096])]).unwrap();
+    rig.crash();
+    assert!(!rig.has("f"), "its blocks may be overwritten");
+    rig.judge();
+}
+
+/// Where the newest checkpoint says that warm data goes on.
+fn position_of_warm_data(dev: &dyn BlockDevice, v: &Volume) -> u64 {
+    let geo = v.superblock().geo;
+    let header = |pack| {
+        let mut one = [Block::zeroed()];
+        dev.read(geo.pack_addr(pack).0.into(), &mut one).unwrap();
+        let [block] = one;
+        block
+    };
+    let newest =
+        [header(0), header(1)].into_iter().max_by_key(|b| b.view::<RawCheckpoint>().checkpoint_ver.get());
+    let block = newest.unwrap();
+    let cp: &RawCheckpoint = block.view();
+    let off = cp.cur_data_blkoff[1].get();
+    geo.seg_start(SegNo(cp.cur_data_segno[1].get())).offset(off.into()).0.into()
+}
+
+#[test]
+fn a_volume_without_a_gap_refuses_to_have_one() {
+    let dev = fresh(96, &MkfsOptions::default());
+    let on = MountOptions { journal: JournalMode::On, ..quiet() };
+    let Err(e) = Volume::mount(dev.clone(), on) else { panic!("there is no room for it") };
+    assert!(e.to_string().contains("no gap behind the volume"), "{e}");
+    let auto = MountOptions { journal: JournalMode::Auto, ..quiet() };
+    Volume::mount(dev, auto.clone()).unwrap().unmount().unwrap();
+    let v = Volume::mount(format(), auto).unwrap();
+    make(&v, "f");
+    v.sync().unwrap();
+    assert_eq!(report(&v, "journal_commits"), 0, "none was ever made there");
+}
