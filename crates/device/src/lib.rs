@@ -20,6 +20,8 @@ mod rng;
 #[cfg(test)]
 mod test_blocks;
 mod volume;
+mod zone;
+mod zoned;
 
 pub use count::{CountDevice, Counts};
 pub use crash::{CrashChoice, CrashLog, CrashPlan, CrashState, CrashStates, Kept};
@@ -31,6 +33,8 @@ pub use multi::MultiDevice;
 pub use probe::{Probe, StorageKind, probe};
 pub use record::{Event, RecordDevice};
 pub use volume::open_volume;
+pub use zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
+pub use zoned::{ZoneCounts, ZoneShape, ZonedDevice};
 
 /// A device of 4 KiB blocks, shared by threads. Addresses count blocks from its start.
 ///
@@ -68,6 +72,26 @@ pub trait BlockDevice: Send + Sync {
 
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
+
+    /// The zones of a zoned device, ascending and without gaps; none of any other device.
+    fn zones(&self) -> std::io::Result<Vec<Zone>> {
+        Ok(Vec::new())
+    }
+
+    /// How many zones may be in use at a time.
+    fn zone_limits(&self) -> ZoneLimits {
+        ZoneLimits::default()
+    }
+
+    /// Empties the sequential zone that starts here.
+    fn reset_zone(&self, _start: u64) -> std::io::Result<()> {
+        Err(zone::none())
+    }
+
+    /// Takes no more writes to the sequential zone that starts here.
+    fn finish_zone(&self, _start: u64) -> std::io::Result<()> {
+        Err(zone::none())
+    }
 }
 
 macro_rules! forward_to_pointee {
@@ -96,6 +120,18 @@ macro_rules! forward_to_pointee {
             }
             fn read_only(&self) -> bool {
                 (**self).read_only()
+            }
+            fn zones(&self) -> std::io::Result<Vec<Zone>> {
+                (**self).zones()
+            }
+            fn zone_limits(&self) -> ZoneLimits {
+                (**self).zone_limits()
+            }
+            fn reset_zone(&self, start: u64) -> std::io::Result<()> {
+                (**self).reset_zone(start)
+            }
+            fn finish_zone(&self, start: u64) -> std::io::Result<()> {
+                (**self).finish_zone(start)
             }
         }
     )*};

@@ -1,4 +1,5 @@
 //! Several devices that make up one volume, one after the other.
+use crate::zone::{Zone, ZoneLimits};
 use crate::{BlockDevice, bounds};
 use parking_lot::Mutex;
 use segno_format::Block;
@@ -62,6 +63,16 @@ impl MultiDevice {
                 addr: range.start.saturating_sub(member.blocks.start),
                 blocks: from_access(range.start)..from_access(range.end),
             })
+        })
+    }
+
+    /// A command for the zone at an address.
+    fn on_member(&self, addr: u64, command: impl Fn(&Member, u64) -> io::Result<()>) -> io::Result<()> {
+        bounds::check(self.block_count, addr, 1)?;
+        self.parts(addr, 1).try_for_each(|part| {
+            let done = command(part.member, part.addr);
+            part.member.dirty.store(true, Ordering::SeqCst);
+            done
         })
     }
 
@@ -138,6 +149,36 @@ impl BlockDevice for MultiDevice {
 
     fn read_only(&self) -> bool {
         self.members.iter().any(|m| m.device.read_only())
+    }
+
+    /// Those of all members, as far as they lie in their shares.
+    fn zones(&self) -> io::Result<Vec<Zone>> {
+        let mut all = Vec::new();
+        for m in &self.members {
+            let shifted = m.device.zones()?.into_iter().map(|z| Zone {
+                start: z.start.saturating_add(m.blocks.start),
+                pointer: z.pointer.saturating_add(m.blocks.start),
+                ..z
+            });
+            all.extend(shifted.filter(|z| z.start.saturating_add(z.blocks) <= m.blocks.end));
+        }
+        Ok(all)
+    }
+
+    /// The tightest of all members.
+    fn zone_limits(&self) -> ZoneLimits {
+        let least = |of: fn(ZoneLimits) -> u32| {
+            self.members.iter().map(|m| of(m.device.zone_limits())).filter(|&n| n > 0).min().unwrap_or(0)
+        };
+        ZoneLimits { open: least(|l| l.open), active: least(|l| l.active) }
+    }
+
+    fn reset_zone(&self, start: u64) -> io::Result<()> {
+        self.on_member(start, |m, at| m.device.reset_zone(at))
+    }
+
+    fn finish_zone(&self, start: u64) -> io::Result<()> {
+        self.on_member(start, |m, at| m.device.finish_zone(at))
     }
 }
 

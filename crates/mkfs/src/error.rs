@@ -5,6 +5,8 @@ use segno_format::{Corrupt, Features};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MkfsError {
+    #[error("zoned volume: {why}")]
+    Zoned { why: &'static str },
     /// Features that are not ours to switch on.
     #[error("cannot format with feature {}: not supported here; leave it out", list(*features))]
     Unsupported {

@@ -2,7 +2,7 @@
 use crate::checkpoint::{Packs, Source, nat_entry};
 use crate::content::Content;
 use crate::target::Target;
-use crate::{Layout, Member, MkfsError, MkfsOptions, plan, superblock};
+use crate::{Layout, Member, MkfsError, MkfsOptions, plan, superblock, zones};
 use segno_format::nat::RawNatBlock;
 use segno_format::sit::LogType;
 use segno_format::superblock::SUPERBLOCK_COPIES;
@@ -22,8 +22,11 @@ pub struct Report {
 
 /// Formats a volume on these devices; the first one gets the superblocks. Whatever they held is lost.
 pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsError> {
+    let zones = zones::of(members)?;
+    let opts = &zones::fit(&zones, opts)?;
     let sizes = sizes(members, opts);
     let layout = plan(&sizes, opts)?;
+    zones::check(&zones, &layout, opts)?;
     let (uuid, checkpoint_ver) = (uuid(opts)?, checkpoint_ver(opts)?);
     let paths: Vec<&str> = members.iter().map(|m| m.path.as_str()).collect();
     let content = Content::build(&layout, opts, &uuid, timestamp(opts));
@@ -32,7 +35,7 @@ pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsErro
 
     let target = Target::new(members, &sizes, &layout)?;
     target.wipe_superblocks()?;
-    if opts.discard {
+    if opts.discard || opts.zoned {
         target.discard()?;
     }
     target.clear_signatures()?;

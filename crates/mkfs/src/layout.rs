@@ -85,11 +85,7 @@ pub fn plan(sizes: &[u64], opts: &MkfsOptions) -> Result<Layout, MkfsError> {
     // No sum or product below overflows: the end of the volume has an address.
     let section_count = zones * opts.secs_per_zone;
     let main = section_count * opts.segs_per_sec;
-    let reserve = if ro {
-        Reserve::none(main)
-    } else {
-        Reserve::of(main, opts.segs_per_sec, opts.overprovision_percent)?
-    };
+    let reserve = if ro { Reserve::none(main) } else { Reserve::of(main, opts)? };
     let blocks = |segs: u32| segs * BLOCKS_PER_SEG;
     let sit_blkaddr = segment0 + blocks(CKPT_SEGMENTS);
     let nat_blkaddr = sit_blkaddr + blocks(areas.sit);

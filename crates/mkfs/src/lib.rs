@@ -23,6 +23,7 @@ mod quota;
 mod reserve;
 mod superblock;
 mod target;
+mod zones;
 
 pub use error::MkfsError;
 pub use format::{Report, format};

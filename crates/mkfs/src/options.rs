@@ -57,7 +57,11 @@ pub struct MkfsOptions {
     pub features: Features,
     /// Share of the main area kept from users; the best one for the size when `None`.
     pub overprovision_percent: Option<f64>,
-    /// Segments in a section.
+    /// Sections that only cleaning may use; what suits the over-provision when `None`.
+    pub reserved_sections: Option<u32>,
+    /// Make a zoned volume: each section is a zone of the device, and the metadata is in conventional zones.
+    pub zoned: bool,
+    /// Segments in a section; on a zoned volume those of a zone.
     pub segs_per_sec: u32,
     /// Sections in a zone.
     pub secs_per_zone: u32,
@@ -94,6 +98,8 @@ impl Default for MkfsOptions {
             label: String::new(),
             features: Features::empty(),
             overprovision_percent: None,
+            reserved_sections: None,
+            zoned: false,
             segs_per_sec: 1,
             secs_per_zone: 1,
             large_nat_bitmap: false,
@@ -121,6 +127,7 @@ impl MkfsOptions {
     /// The features asked for and those that come with them: project quota is kept in a quota file.
     pub(crate) fn all_features(&self) -> Features {
         let mut all = self.features;
+        all.set(Features::BLKZONED, self.zoned);
         all.set(Features::QUOTA_INO, all.intersects(Features::QUOTA_INO | Features::PRJQUOTA));
         all
     }

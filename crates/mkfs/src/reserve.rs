@@ -3,7 +3,7 @@
 //! The kernel and fsck accept any plausible numbers here, so there is one rule: that of mkfs.f2fs 1.15, which keeps about
 //! twice as many free sections for the cleaner as 1.16 does. Unlike 1.15, segments that do not fill a zone at the end of
 //! a device are not counted: 1.15 reports them as free although no section contains them.
-use crate::MkfsError;
+use crate::{MkfsError, MkfsOptions};
 use segno_format::BLOCKS_PER_SEG;
 
 /// Segments that the logs fill while the cleaner works.
@@ -36,10 +36,14 @@ impl Reserve {
     }
 
     /// The reserve of `main` segments, at a given ratio or at the best one.
-    pub(crate) fn of(main: u32, segs_per_sec: u32, percent: Option<f64>) -> Result<Self, MkfsError> {
-        let percent = percent.unwrap_or_else(|| best_percent(main, segs_per_sec));
+    pub(crate) fn of(main: u32, opts: &MkfsOptions) -> Result<Self, MkfsError> {
+        let segs_per_sec = opts.segs_per_sec;
+        let percent = opts.overprovision_percent.unwrap_or_else(|| best_percent(main, segs_per_sec));
         // Both are cut to whole segments, as mkfs.f2fs does.
-        let rsvd = rsvd_segments(percent, segs_per_sec).trunc();
+        let rsvd = match opts.reserved_sections {
+            Some(n) => f64::from(n) * f64::from(segs_per_sec),
+            None => rsvd_segments(percent, segs_per_sec).trunc(),
+        };
         let overprov = ((f64::from(main) - rsvd) * percent / 100.0).trunc() + rsvd;
         if rsvd + f64::from(CURSEGS) > f64::from(main) || overprov >= f64::from(main) {
             return Err(MkfsError::NoUserSpace { rsvd: rsvd as u64, main: main.into() });

@@ -34,6 +34,12 @@ pub struct Args {
     /// Share of the main area kept for cleaning, in percent
     #[arg(short = 'o', long, value_name = "PERCENT")]
     overprovision: Option<f64>,
+    /// Sections that only cleaning may use (as newer mkfs.f2fs -Z)
+    #[arg(short = 'Z', long, value_name = "N")]
+    reserved_sections: Option<u32>,
+    /// Make a zoned volume; sections are zones
+    #[arg(short = 'm', long)]
+    zoned: bool,
     /// Segments in a section
     #[arg(short = 's', long, value_name = "N", default_value_t = 1)]
     segs_per_sec: u32,
@@ -100,6 +106,8 @@ fn options(args: &Args) -> Result<MkfsOptions> {
         label: args.label.clone(),
         features: features(&args.features)?,
         overprovision_percent: args.overprovision,
+        reserved_sections: args.reserved_sections,
+        zoned: args.zoned,
         segs_per_sec: args.segs_per_sec,
         secs_per_zone: args.secs_per_zone,
         large_nat_bitmap: args.large_nat_bitmap,

@@ -3,6 +3,7 @@ use super::index::{Place, Span};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::lock::{MutexGuard, rank};
 use crate::node::NodeFrame;
 use crate::stat;
 use crate::sync::atomic::Ordering;
@@ -96,6 +97,9 @@ impl Volume {
     /// Blocks of pinned files are overwritten where they are: a swap file's or a boot loader's reader knows the place. It
     /// happens inside the gate, so that a place which is given up meanwhile is not somebody else's yet.
     pub(super) fn write_pinned(&self, batch: &mut Batch) -> Result<()> {
+        if self.dev.is_zoned() {
+            return Ok(());
+        }
         for part in batch.parts.iter_mut().filter(|p| p.inode.get(|i| i.inline().contains(Inline::PIN_FILE)))
         {
             let mut places = Vec::with_capacity(part.pages.len());
@@ -132,13 +136,27 @@ impl Volume {
 
     /// Gives every page an address and writes it there. After an error no address is taken.
     pub(super) fn write_batch(&self, batch: &mut Batch) -> Result<()> {
+        let _order = self.in_order();
         self.place(batch)?;
         let mut out: Vec<(BlockAddr, Arc<Block>)> =
             batch.pages().map(|p| (p.addr, p.block.clone())).collect();
         self.dev.write_scattered(&mut out).inspect_err(|_| {
             let addrs: Vec<BlockAddr> = out.iter().map(|(addr, _)| *addr).collect();
             self.segs.abandon(&addrs);
+            self.stop_if_zoned();
         })
+    }
+
+    /// Where sections are written in order, whoever has taken addresses writes before the next one takes any.
+    pub(crate) fn in_order(&self) -> Option<MutexGuard<'_, (), { rank::CHAIN }>> {
+        self.dev.is_zoned().then(|| self.chain.lock())
+    }
+
+    /// A write that failed leaves a gap that nothing can be written behind.
+    pub(crate) fn stop_if_zoned(&self) {
+        if self.dev.is_zoned() {
+            self.stop();
+        }
     }
 
     fn place(&self, batch: &mut Batch) -> Result<()> {
@@ -150,7 +168,13 @@ impl Volume {
             if owners.is_empty() {
                 continue;
             }
-            let addrs = self.segs.allocate(log, &owners).inspect_err(|_| self.segs.abandon(&placed))?;
+            let addrs = match self.segs.allocate(log, &owners) {
+                Ok(addrs) => addrs,
+                Err(e) => {
+                    self.segs.give_up(&placed)?;
+                    return Err(e);
+                }
+            };
             let pages = batch.parts.iter_mut().filter(of_log).flat_map(|p| &mut p.pages);
             pages.zip(&addrs).for_each(|(page, &addr)| page.addr = addr);
             placed.extend(addrs);

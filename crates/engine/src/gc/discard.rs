@@ -11,6 +11,13 @@ impl Volume {
     /// Discards segments that a durable checkpoint has freed and claimed, and lets the logs have them. Those that the
     /// logs are about to need are not discarded. The device may ignore a discard, or fail: nothing depends on it.
     pub(crate) fn discard_segments(&self, freed: &[SegNo]) {
+        if self.dev.is_zoned() {
+            // A zone that could not be reset is tried again when a log enters it.
+            if let Ok(resets) = self.segs.reset_freed(freed) {
+                stat::add(&self.stats.discards, resets);
+            }
+            return self.segs.unclaim(freed);
+        }
         for part in freed.chunks(AT_A_TIME) {
             let spent = self.segs.free_sections() <= self.sections_for_dirty() + MARGIN;
             if self.opts.discard && !spent {

@@ -145,9 +145,14 @@ impl Volume {
         failed.map_or(Ok(()), Err)?;
         let content = self.read_moving(&blocks)?;
         let owners = blocks.iter().map(|m| self.owner_of(m)).collect::<Result<Vec<RawSummary>>>()?;
+        let order = self.in_order();
         let places = self.segs.allocate(LogType::ColdData, &owners)?;
         let mut out: Vec<(BlockAddr, Arc<Block>)> = places.iter().copied().zip(content).collect();
-        self.dev.write_scattered(&mut out).inspect_err(|_| self.segs.abandon(&places))?;
+        self.dev.write_scattered(&mut out).inspect_err(|_| {
+            self.segs.abandon(&places);
+            self.stop_if_zoned();
+        })?;
+        drop(order);
         let op = self.gate.enter();
         for (m, &place) in blocks.iter().zip(&places) {
             // A checkpoint moves blocks of directories too.

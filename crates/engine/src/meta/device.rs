@@ -1,5 +1,5 @@
 //! The device as the engine sees it: block addresses instead of numbers, the engine's errors, bounds of the main area.
-use super::Durable;
+use super::{Durable, Zones};
 use crate::error::{Error, Result};
 use segno_device::BlockDevice;
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Structure};
@@ -13,11 +13,66 @@ pub struct Device {
     dev: Arc<dyn BlockDevice>,
     geo: Geometry,
     durable: Durable,
+    /// Of a zoned volume.
+    zones: Option<Zones>,
 }
 
 impl Device {
     pub fn new(dev: Arc<dyn BlockDevice>, geo: Geometry) -> Self {
-        Self { dev, geo, durable: Durable::default() }
+        Self { dev, geo, durable: Durable::default(), zones: None }
+    }
+
+    /// The same for a zoned volume.
+    pub fn zoned(dev: Arc<dyn BlockDevice>, geo: Geometry) -> Result<Self> {
+        let zones = Some(Zones::load(&*dev, &geo)?);
+        Ok(Self { dev, geo, durable: Durable::default(), zones })
+    }
+
+    /// Whether sections must be written in order.
+    pub fn is_zoned(&self) -> bool {
+        self.zones.is_some()
+    }
+
+    /// Where the next write to a section must go, as an offset in blocks; `None` if it may go anywhere.
+    pub fn pointer(&self, sec: u32) -> Option<u32> {
+        self.zones.as_ref()?.pointer(sec)
+    }
+
+    /// Whether the next write cannot go to this place.
+    pub fn is_misplaced(&self, at: BlockAddr) -> bool {
+        let Some((zones, sec)) = self.zones.as_ref().and_then(|z| Some((z, z.section_of(at.0)?))) else {
+            return false;
+        };
+        zones.pointer(sec).is_some_and(|p| zones.start_of(sec) + u64::from(p) != u64::from(at.0))
+    }
+
+    /// Sections with a write pointer, and where it is.
+    pub fn pointers(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.zones.iter().flat_map(|z| (0..z.sections()).filter_map(|sec| Some((sec, z.pointer(sec)?))))
+    }
+
+    /// Empties a section in which nothing is of value, if it must be before it is written again.
+    pub fn reset_section(&self, sec: u32) -> Result<()> {
+        let Some(zones) = self.zones.as_ref().filter(|z| z.pointer(sec).is_some_and(|p| p > 0)) else {
+            return Ok(());
+        };
+        let start = zones.start_of(sec);
+        self.dev.reset_zone(start).map_err(|source| Error::Io { op: "reset the zone", at: start, source })?;
+        zones.set(sec, 0);
+        Ok(())
+    }
+
+    /// Takes no more writes to a section.
+    pub fn finish_section(&self, sec: u32) -> Result<()> {
+        let Some(zones) = &self.zones else { return Ok(()) };
+        let start = zones.start_of(sec);
+        self.dev.finish_zone(start).map_err(|source| Error::Io {
+            op: "finish the zone",
+            at: start,
+            source,
+        })?;
+        zones.set(sec, zones.per_sec());
+        Ok(())
     }
 
     /// The device itself, for what is no part of the volume.
@@ -70,6 +125,9 @@ impl Device {
         // Noted even if it failed: part of it may have reached the device.
         let written = self.dev.write(addr.0.into(), blocks).map_err(Self::error("write", addr));
         self.durable.note_write();
+        if let (Ok(()), Some(zones)) = (&written, &self.zones) {
+            zones.wrote(addr.0, blocks.len() as u32);
+        }
         written
     }
 
@@ -81,7 +139,8 @@ impl Device {
     /// Blocks for various places, sorted and gathered into as few writes as possible.
     pub fn write_scattered(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
         blocks.sort_by_key(|(a, _)| *a);
-        for run in blocks.chunk_by(|(a, _), (b, _)| b.0 == a.0 + 1) {
+        let section = |a: BlockAddr| self.zones.as_ref().map(|z| z.section_of(a.0));
+        for run in blocks.chunk_by(|(a, _), (b, _)| b.0 == a.0 + 1 && section(*a) == section(*b)) {
             for part in run.chunks(GATHER_MAX) {
                 let Some((start, _)) = part.first() else { continue };
                 let refs: Vec<&Block> = part.iter().map(|(_, b)| &**b).collect();
@@ -98,6 +157,9 @@ impl Device {
 
     /// Announces durable writes to blocks that hold nothing of value.
     pub fn prepare(&self, addr: BlockAddr, count: u32) -> Result<()> {
+        if self.is_zoned() {
+            return Ok(());
+        }
         self.dev.prepare(addr.0.into(), count.into()).map_err(Self::error("prepare", addr))
     }
 

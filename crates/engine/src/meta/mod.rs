@@ -1,6 +1,8 @@
 //! Getting at the volume's blocks, with errors that say what failed and where.
 mod device;
 mod durable;
+mod zones;
 
 pub use device::Device;
 use durable::Durable;
+use zones::Zones;

@@ -51,11 +51,14 @@ impl Volume {
             return Err(Error::Invalid(NO_RECOVERY));
         }
         self.mend_superblock()?;
-        if !targets.is_empty() {
+        if targets.is_empty() {
+            self.segs.renew_misplaced()?;
+        } else {
             self.replay(&chain, &targets)?;
         }
         self.start_journal(found)?;
         self.checkpoint(Reason::Recovery)?;
+        self.segs.tidy_zones()?;
         self.free_orphans()
     }
 

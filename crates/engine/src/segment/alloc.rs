@@ -25,7 +25,7 @@ impl Segments {
             match self.take(&mut log, owner) {
                 Ok(addr) => out.push(addr),
                 Err(e) => {
-                    self.abandon(&out);
+                    self.give_up(&out)?;
                     return Err(e);
                 }
             }
@@ -46,7 +46,7 @@ impl Segments {
                 Ok(addr) => out.push((addr, log.position(&self.geo))),
                 Err(e) => {
                     let given: Vec<BlockAddr> = out.iter().map(|&(addr, _)| addr).collect();
-                    self.abandon(&given);
+                    self.give_up(&given)?;
                     return Err(e);
                 }
             }
@@ -70,7 +70,7 @@ impl Segments {
         for log in &self.logs {
             let mut log = log.lock();
             match self.switch(&mut log, true) {
-                Err(Error::NoSpace) => self.switch(&mut log, false)?,
+                Err(Error::NoSpace) if !self.dev.is_zoned() => self.switch(&mut log, false)?,
                 other => other?,
             }
         }
@@ -118,7 +118,7 @@ impl Segments {
     }
 
     /// Leaves the log's segment and opens another: a free one, or one with holes when free ones are scarce.
-    fn switch(&self, log: &mut Log, only_free: bool) -> Result<()> {
+    pub(super) fn switch(&self, log: &mut Log, only_free: bool) -> Result<()> {
         let old = log.segno;
         let (segno, ssr) = self.with_table(|t| self.choose(t, log, only_free)).ok_or(Error::NoSpace)?;
         let summary = if ssr {
@@ -138,7 +138,7 @@ impl Segments {
         *log.summary = summary;
         log.fsyncs = 0;
         (log.segno, log.next, log.ssr) = (segno, next, ssr);
-        Ok(())
+        self.enter_section(log)
     }
 
     /// Chooses the next segment and marks it as taken, so that no other log chooses it too.

@@ -10,6 +10,7 @@ mod index;
 mod log;
 mod sit;
 mod table;
+mod zone;
 
 pub use log::{Log, LogSnapshot, LogState};
 pub use sit::{Loaded, SitFlush};

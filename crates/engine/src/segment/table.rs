@@ -209,6 +209,10 @@ impl Table {
             self.place(sec);
         }
     }
+    /// Whether a log may open the section.
+    pub fn is_section_free(&self, sec: u32) -> bool {
+        self.free_secs.contains(sec)
+    }
     /// What a section holds, by its first segment.
     pub fn class_of_section(&self, sec: u32) -> Class {
         self.segs.get((sec * self.segs_per_sec) as usize).map_or(Class::Data, |s| class_of(s.log))

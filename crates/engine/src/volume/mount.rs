@@ -14,7 +14,7 @@ use crate::meta::Device;
 use crate::namei::Holds;
 use crate::nat::Nat;
 use crate::node::{NodeCache, NodeTables};
-use crate::options::MountOptions;
+use crate::options::{AllocMode, MountOptions};
 use crate::quota::Quota;
 use crate::runtime::{Activity, Signal};
 use crate::segment::{Loaded, Segments};
@@ -27,6 +27,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Features whose volumes can be read and written.
 const WRITABLE: Features = Features::ATOMIC_WRITE
+    .union(Features::BLKZONED)
     .union(Features::EXTRA_ATTR)
     .union(Features::PRJQUOTA)
     .union(Features::QUOTA_INO)
@@ -68,12 +69,16 @@ impl Volume {
     fn assemble(
         dev: Arc<dyn BlockDevice>,
         sb: Superblock,
-        opts: MountOptions,
+        mut opts: MountOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let (geo, features) = (sb.geo, sb.features);
         let ro_image = features.contains(Features::RO);
-        let dev = Arc::new(Device::new(dev, geo));
+        let zoned = features.contains(Features::BLKZONED);
+        if zoned {
+            opts.mode = AllocMode::Lfs;
+        }
+        let dev = Arc::new(if zoned { Device::zoned(dev, geo)? } else { Device::new(dev, geo) });
         let pack = read_pack(&dev, &geo, ro_image)?;
         let cp = CpState::of(&pack);
         let raw = pack.raw();
@@ -97,6 +102,7 @@ impl Volume {
         if !ro_image {
             check_totals(&segs, &counts)?;
         }
+        segs.check_pointers()?;
         let cleaner = Cleaner::new(opts.gc_policy.as_deref())?;
         if cleaner.needs_ages() {
             segs.with_table(|t| t.keep_ages());

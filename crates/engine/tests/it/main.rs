@@ -11,3 +11,4 @@ mod quota;
 mod records;
 mod recovery;
 mod runtime;
+mod zoned;

@@ -1,0 +1,85 @@
+//! The zones below the main area: each section is one, and where they must be written in order, so must it.
+use crate::error::{Error, Result};
+use segno_device::{BlockDevice, ZoneKind};
+use segno_format::Geometry;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Logs that write at the same time.
+const LOGS: u32 = 6;
+/// Instead of a write pointer: the section may be written anywhere.
+const ANYWHERE: u32 = u32::MAX;
+
+/// Write pointers by section, as offsets in blocks.
+pub struct Zones {
+    pointers: Vec<AtomicU32>,
+    per_sec: u32,
+    first: u32,
+}
+
+impl Zones {
+    /// Asks the device. A volume that was copied to a device without zones may be written anywhere.
+    pub fn load(dev: &dyn BlockDevice, geo: &Geometry) -> Result<Self> {
+        let io = |source| Error::Io { op: "read the zones of", at: 0, source };
+        let per_sec = geo.blocks_per_sec();
+        let zones = Self {
+            pointers: (0..geo.section_count).map(|_| AtomicU32::new(ANYWHERE)).collect(),
+            per_sec,
+            first: geo.main_blkaddr,
+        };
+        for z in dev.zones().map_err(io)?.iter().filter(|z| z.kind == ZoneKind::Sequential) {
+            if z.start >= u64::from(geo.main_end()) {
+                continue;
+            }
+            if z.capacity != z.blocks {
+                return Err(unfit("zones with a capacity below their size"));
+            }
+            let into = z.start.checked_sub(zones.first.into()).filter(|n| n.is_multiple_of(per_sec.into()));
+            let sec = into.map(|n| n / u64::from(per_sec)).filter(|_| z.blocks == u64::from(per_sec));
+            let Some(pointer) = sec.and_then(|s| zones.pointers.get(s as usize)) else {
+                return Err(unfit("zones that are not its sections"));
+            };
+            pointer.store(z.pointer.saturating_sub(z.start).min(per_sec.into()) as u32, Ordering::Relaxed);
+        }
+        let limits = dev.zone_limits();
+        if [limits.open, limits.active].iter().any(|&n| n > 0 && n < LOGS) {
+            return Err(unfit("fewer than six open zones"));
+        }
+        Ok(zones)
+    }
+
+    fn cell(&self, sec: u32) -> Option<&AtomicU32> {
+        self.pointers.get(sec as usize).filter(|p| p.load(Ordering::Relaxed) != ANYWHERE)
+    }
+    /// Where the next write to a section must go; `None` if it may go anywhere.
+    pub fn pointer(&self, sec: u32) -> Option<u32> {
+        self.cell(sec).map(|p| p.load(Ordering::Relaxed))
+    }
+    pub fn section_of(&self, addr: u32) -> Option<u32> {
+        addr.checked_sub(self.first)?.checked_div(self.per_sec)
+    }
+    pub fn start_of(&self, sec: u32) -> u64 {
+        u64::from(self.first) + u64::from(sec) * u64::from(self.per_sec)
+    }
+    /// Blocks were written.
+    pub fn wrote(&self, addr: u32, blocks: u32) {
+        let Some(sec) = self.section_of(addr) else { return };
+        if let Some(p) = self.cell(sec) {
+            p.store(((addr - self.first) % self.per_sec) + blocks, Ordering::Relaxed);
+        }
+    }
+    pub fn set(&self, sec: u32, pointer: u32) {
+        if let Some(p) = self.cell(sec) {
+            p.store(pointer, Ordering::Relaxed);
+        }
+    }
+    pub fn sections(&self) -> u32 {
+        self.pointers.len() as u32
+    }
+    pub fn per_sec(&self) -> u32 {
+        self.per_sec
+    }
+}
+
+fn unfit(what: &'static str) -> Error {
+    Error::Incompatible(what.to_owned(), "use")
+}

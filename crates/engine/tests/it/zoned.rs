@@ -1,0 +1,267 @@
+//! Zoned volumes: sections are written in order, zones are reset only when nothing durable needs them, and a cut at any
+//! moment is survived.
+use crate::common::{assert_clean, quiet};
+use parking_lot::Mutex;
+use segno_device::{BlockDevice, MemDevice, MultiDevice, Zone, ZoneLimits, ZoneShape, ZonedDevice};
+use segno_engine::{Error, MountOptions, Owner, Volume};
+use segno_format::{Block, Ino};
+use segno_mkfs::{Member, MkfsError, MkfsOptions, format};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const BLOCK: u64 = 4096;
+/// Superblocks, and eight zones of metadata.
+const SHAPE: ZoneShape = ZoneShape {
+    zones: 42,
+    conventional: 9,
+    blocks: 512,
+    capacity: 512,
+    limits: ZoneLimits { open: 8, active: 8 },
+};
+
+fn zoned() -> MkfsOptions {
+    MkfsOptions {
+        zoned: true,
+        overprovision_percent: Some(20.0),
+        reserved_sections: Some(8),
+        ..MkfsOptions::default()
+    }
+}
+
+fn member(device: Arc<dyn BlockDevice>) -> Member {
+    Member { device, path: "zoned".into(), zeroed: true }
+}
+
+fn small() -> MountOptions {
+    MountOptions { cache_bytes: 4 << 20, ..quiet() }
+}
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) * n) >> 31
+    }
+}
+
+/// A block that tells which it is and which version.
+fn content(block: u64, version: u64) -> Vec<u8> {
+    let mut bytes = vec![version as u8; BLOCK as usize];
+    bytes[..8].copy_from_slice(&version.to_le_bytes());
+    bytes[8..16].copy_from_slice(&block.to_le_bytes());
+    bytes
+}
+
+fn version_of(v: &Volume, ino: Ino, block: u64) -> u64 {
+    let mut bytes = vec![0; BLOCK as usize];
+    v.read(ino, block * BLOCK, &mut bytes).unwrap();
+    let version = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    assert!(version == 0 || bytes == content(block, version), "block {block} is a mixture");
+    version
+}
+
+fn create(v: &Volume) -> Ino {
+    v.mknod(Ino::ROOT, b"file", 0o100_644, (0, 0), Owner::default()).unwrap().ino
+}
+
+/// Fills a file to nine tenths of the space and overwrites it twice at random, with an fsync now and then.
+fn wear(v: &Volume, mut synced: impl FnMut(&[u64])) -> (Ino, Vec<u64>) {
+    let ino = create(v);
+    let blocks = v.statfs().bfree * 9 / 10;
+    let mut versions: Vec<u64> = Vec::new();
+    for block in 0..blocks {
+        versions.push(block + 1);
+        assert_eq!(v.write(ino, block * BLOCK, &content(block, block + 1)).unwrap(), BLOCK as usize);
+    }
+    v.fsync(ino, false).unwrap();
+    synced(&versions);
+    let mut rng = Rng(7);
+    for n in 0..2 * blocks {
+        let block = rng.below(blocks);
+        versions[block as usize] = 1_000_000 + n;
+        v.write(ino, block * BLOCK, &content(block, 1_000_000 + n)).unwrap();
+        if n % 97 == 0 {
+            v.fsync(ino, false).unwrap();
+            synced(&versions);
+        }
+    }
+    (ino, versions)
+}
+
+#[test]
+fn sections_are_written_in_order_by_every_policy() {
+    for name in ["greedy", "cost_benefit", "atgc", "prefer_data", "weighted", "predictive", "factor:1,3"] {
+        let dev = Arc::new(ZonedDevice::new(SHAPE));
+        format(&[member(dev.clone())], &zoned()).unwrap();
+        let opts = MountOptions { gc_policy: Some(name.to_owned()), ..small() };
+        let v = Volume::mount(dev.clone(), opts.clone()).unwrap();
+        let (ino, versions) = wear(&v, |_| {});
+        v.unmount().unwrap();
+        assert_clean(&*dev);
+        let counts = dev.counts();
+        assert!(counts.violations == 0 && counts.resets > 20, "{name}: {counts:?}");
+        let v = Volume::mount(dev.clone(), opts).unwrap();
+        for (block, &version) in (0..).zip(&versions) {
+            assert_eq!(version_of(&v, ino, block), version, "{name}");
+        }
+    }
+}
+
+#[test]
+fn writers_side_by_side_keep_the_order() {
+    let dev = Arc::new(ZonedDevice::new(SHAPE));
+    format(&[member(dev.clone())], &zoned()).unwrap();
+    let v = Volume::mount(dev.clone(), small()).unwrap();
+    std::thread::scope(|s| {
+        for thread in 0..4u64 {
+            let v = &v;
+            s.spawn(move || {
+                let name = format!("of {thread}.db");
+                let ino =
+                    v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+                let mut rng = Rng(thread + 1);
+                for n in 0..2_000 {
+                    v.write(ino, rng.below(1_500) * BLOCK, &[n as u8; 9_000]).unwrap();
+                    if n % 50 == 0 {
+                        v.fsync(ino, false).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+    assert_eq!(dev.counts().violations, 0);
+}
+
+#[test]
+fn metadata_on_a_device_of_its_own() {
+    let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
+    let members = [member(Arc::new(MemDevice::new(9 * 512))), member(zones.clone())];
+    let layout = format(&members, &zoned()).unwrap().layout;
+    assert_eq!((layout.main_blkaddr, layout.section_count), (9 * 512, 33));
+    let [first, second] = members;
+    let joined =
+        Arc::new(MultiDevice::new(vec![(first.device, 9 * 512), (second.device, 33 * 512)]).unwrap());
+    let v = Volume::mount(joined.clone(), small()).unwrap();
+    wear(&v, |_| {});
+    v.unmount().unwrap();
+    assert_clean(&*joined);
+    assert_eq!(zones.counts().violations, 0);
+}
+
+#[test]
+fn unfit_devices_are_refused() {
+    let plain = MkfsOptions { zoned: false, ..zoned() };
+    let refused =
+        |shape, opts: &MkfsOptions| format(&[member(Arc::new(ZonedDevice::new(shape)))], opts).unwrap_err();
+    assert!(refused(SHAPE, &plain).to_string().contains("-m"));
+    assert!(refused(ZoneShape { capacity: 500, ..SHAPE }, &zoned()).to_string().contains("capacity"));
+    assert!(refused(ZoneShape { conventional: 3, ..SHAPE }, &zoned()).to_string().contains("metadata"));
+    let e = format(&[member(Arc::new(MemDevice::new(42 * 512)))], &zoned()).unwrap_err();
+    assert!(matches!(e, MkfsError::Zoned { .. }), "{e}");
+    let limits = ZoneLimits { open: 5, active: 0 };
+    let dev = Arc::new(ZonedDevice::new(ZoneShape { limits, ..SHAPE }));
+    format(&[member(dev.clone())], &zoned()).unwrap();
+    assert!(matches!(Volume::mount(dev, small()), Err(Error::Incompatible(..))));
+}
+
+/// Takes what a power cut would leave before every so many commands.
+struct Tap {
+    inner: ZonedDevice,
+    every: u64,
+    commands: AtomicU64,
+    synced: Mutex<Vec<u64>>,
+    taken: Mutex<Vec<(ZonedDevice, Vec<u64>)>>,
+}
+
+impl Tap {
+    fn command(&self) {
+        let n = self.commands.fetch_add(1, Ordering::Relaxed);
+        if n % self.every != 0 {
+            return;
+        }
+        let synced = self.synced.lock().clone();
+        if synced.is_empty() {
+            return;
+        }
+        let mut rng = Rng(n);
+        let left = self.inner.after_cut(|unflushed| match n / self.every % 3 {
+            0 => 0,
+            1 => unflushed,
+            _ => rng.below(unflushed + 1),
+        });
+        self.taken.lock().push((left, synced));
+    }
+}
+
+impl BlockDevice for Tap {
+    fn block_count(&self) -> u64 {
+        self.inner.block_count()
+    }
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        self.inner.read(addr, into)
+    }
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.command();
+        self.inner.write(addr, blocks)
+    }
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.command();
+        self.inner.write_fua(addr, blocks)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.command();
+        self.inner.flush()
+    }
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        self.inner.discard(addr, count)
+    }
+    fn read_only(&self) -> bool {
+        false
+    }
+    fn zones(&self) -> io::Result<Vec<Zone>> {
+        self.inner.zones()
+    }
+    fn zone_limits(&self) -> ZoneLimits {
+        self.inner.zone_limits()
+    }
+    fn reset_zone(&self, start: u64) -> io::Result<()> {
+        self.command();
+        self.inner.reset_zone(start)
+    }
+    fn finish_zone(&self, start: u64) -> io::Result<()> {
+        self.command();
+        self.inner.finish_zone(start)
+    }
+}
+
+/// Conventional zones keep every write that was made, in order; sequential zones what was flushed and a prefix of the rest.
+#[test]
+fn a_cut_keeps_everything_that_was_synced() {
+    let inner = ZonedDevice::new(SHAPE);
+    let (commands, synced, taken) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
+    let tap = Arc::new(Tap { inner, every: 41, commands, synced, taken });
+    format(&[member(tap.clone())], &zoned()).unwrap();
+    let v = Volume::mount(tap.clone(), small()).unwrap();
+    let (ino, _) = wear(&v, |versions| versions.clone_into(&mut tap.synced.lock()));
+    assert_eq!(tap.inner.counts().violations, 0);
+    let taken = std::mem::take(&mut *tap.taken.lock());
+    assert!(taken.len() > 40, "{} cuts", taken.len());
+    for (i, (dev, synced)) in taken.into_iter().enumerate() {
+        let dev = Arc::new(dev);
+        let v = Volume::mount(dev.clone(), small()).unwrap_or_else(|e| panic!("cut {i}: {e}"));
+        for (block, &version) in (0..).zip(&synced) {
+            let found = version_of(&v, ino, block);
+            assert!(found >= version, "cut {i}: block {block} has version {found}, {version} was synced");
+        }
+        // What recovery left must be good to go on with.
+        v.write(ino, 0, &content(0, 9_000_000)).unwrap();
+        v.fsync(ino, false).unwrap();
+        v.unmount().unwrap();
+        assert_clean(&*dev);
+        assert_eq!(dev.counts().violations, 0, "cut {i}");
+    }
+}
