@@ -140,10 +140,10 @@ impl Volume {
         self.place(batch)?;
         let mut out: Vec<(BlockAddr, Arc<Block>)> =
             batch.pages().map(|p| (p.addr, p.block.clone())).collect();
-        self.dev.write_scattered(&mut out).inspect_err(|_| {
+        self.dev.write_scattered(&mut out).inspect_err(|e| {
             let addrs: Vec<BlockAddr> = out.iter().map(|(addr, _)| *addr).collect();
             self.segs.abandon(&addrs);
-            self.stop_if_zoned();
+            self.stop_if_zoned(e);
         })
     }
 
@@ -153,9 +153,9 @@ impl Volume {
     }
 
     /// A write that failed leaves a gap that nothing can be written behind.
-    pub(crate) fn stop_if_zoned(&self) {
+    pub(crate) fn stop_if_zoned(&self, why: &Error) {
         if self.dev.is_zoned() {
-            self.stop();
+            self.stop(why);
         }
     }
 

@@ -148,9 +148,9 @@ impl Volume {
         let order = self.in_order();
         let places = self.segs.allocate(LogType::ColdData, &owners)?;
         let mut out: Vec<(BlockAddr, Arc<Block>)> = places.iter().copied().zip(content).collect();
-        self.dev.write_scattered(&mut out).inspect_err(|_| {
+        self.dev.write_scattered(&mut out).inspect_err(|e| {
             self.segs.abandon(&places);
-            self.stop_if_zoned();
+            self.stop_if_zoned(e);
         })?;
         drop(order);
         let op = self.gate.enter();

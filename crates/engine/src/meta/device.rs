@@ -33,11 +33,6 @@ impl Device {
         self.zones.is_some()
     }
 
-    /// Where the next write to a section must go, as an offset in blocks; `None` if it may go anywhere.
-    pub fn pointer(&self, sec: u32) -> Option<u32> {
-        self.zones.as_ref()?.pointer(sec)
-    }
-
     /// Whether the next write cannot go to this place.
     pub fn is_misplaced(&self, at: BlockAddr) -> bool {
         let Some((zones, sec)) = self.zones.as_ref().and_then(|z| Some((z, z.section_of(at.0)?))) else {

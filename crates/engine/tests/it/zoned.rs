@@ -139,12 +139,12 @@ fn writers_side_by_side_keep_the_order() {
 #[test]
 fn metadata_on_a_device_of_its_own() {
     let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
-    let members = [member(Arc::new(MemDevice::new(9 * 512))), member(zones.clone())];
+    let members = [member(Arc::new(MemDevice::new(8 * 512))), member(zones.clone())];
     let layout = format(&members, &zoned()).unwrap().layout;
-    assert_eq!((layout.main_blkaddr, layout.section_count), (9 * 512, 33));
+    assert_eq!((layout.main_blkaddr, layout.section_count), (8 * 512, 33));
     let [first, second] = members;
     let joined =
-        Arc::new(MultiDevice::new(vec![(first.device, 9 * 512), (second.device, 33 * 512)]).unwrap());
+        Arc::new(MultiDevice::new(vec![(first.device, 8 * 512), (second.device, 33 * 512)]).unwrap());
     let v = Volume::mount(joined.clone(), small()).unwrap();
     wear(&v, |_| {});
     v.unmount().unwrap();
@@ -180,7 +180,7 @@ struct Tap {
 impl Tap {
     fn command(&self) {
         let n = self.commands.fetch_add(1, Ordering::Relaxed);
-        if n % self.every != 0 {
+        if !n.is_multiple_of(self.every) {
             return;
         }
         let synced = self.synced.lock().clone();
