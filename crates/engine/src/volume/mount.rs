@@ -14,7 +14,7 @@ use crate::meta::Device;
 use crate::namei::Holds;
 use crate::nat::Nat;
 use crate::node::{NodeCache, NodeTables};
-use crate::options::{AllocMode, MountOptions};
+use crate::options::{AllocMode, JournalMode, MountOptions};
 use crate::quota::Quota;
 use crate::runtime::{Activity, Signal};
 use crate::segment::{Loaded, Segments};
@@ -76,7 +76,11 @@ impl Volume {
         let ro_image = features.contains(Features::RO);
         let zoned = features.contains(Features::BLKZONED);
         if zoned {
+            if matches!(opts.journal, JournalMode::On | JournalMode::Beside(_)) {
+                return Err(Error::Invalid("journal: not on a zoned volume"));
+            }
             opts.mode = AllocMode::Lfs;
+            opts.journal = JournalMode::Off;
         }
         let dev = Arc::new(if zoned { Device::zoned(dev, geo)? } else { Device::new(dev, geo) });
         let pack = read_pack(&dev, &geo, ro_image)?;
