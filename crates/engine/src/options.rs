@@ -13,6 +13,38 @@ pub enum FsyncMode {
     Nobarrier,
 }
 
+/// How fsync finds the dirty nodes of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum FsyncLookup {
+    /// In the file's own list.
+    #[default]
+    List,
+    /// Among the dirty nodes of all files, as F2FS in the kernel does: for comparisons.
+    Global,
+    /// In the list, counting what the other way would have looked at.
+    Shadow,
+}
+
+impl FsyncLookup {
+    pub const ALL: [Self; 3] = [Self::List, Self::Global, Self::Shadow];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::List => "list",
+            Self::Global => "global",
+            Self::Shadow => "shadow",
+        }
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|l| l.name() == name)
+    }
+}
+
 /// How logs choose blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AllocMode {
@@ -47,6 +79,7 @@ pub struct MountOptions {
     pub norecovery: bool,
     pub fsync_mode: FsyncMode,
     pub journal: JournalMode,
+    pub fsync_lookup: FsyncLookup,
     pub mode: AllocMode,
     pub discard: bool,
     pub background_gc: bool,
@@ -74,6 +107,7 @@ impl Default for MountOptions {
             norecovery: false,
             fsync_mode: FsyncMode::default(),
             journal: JournalMode::default(),
+            fsync_lookup: FsyncLookup::default(),
             mode: AllocMode::default(),
             discard: true,
             background_gc: true,

@@ -1,6 +1,8 @@
 //! Counters: what was written, how often, at whose cost. The inputs of write amplification.
+mod fsync;
 mod histogram;
 
+pub use fsync::{CpReason, FsyncStats};
 pub use histogram::{Histogram, Recorded};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,6 +39,7 @@ pub struct Stats {
     pub journal_bytes: AtomicU64,
     /// Inodes and epochs replayed at mount.
     pub journal_replayed: AtomicU64,
+    pub fsync: FsyncStats,
 }
 
 /// The counters at one moment, with names for `--json`.
@@ -47,7 +50,7 @@ impl Stats {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
-        vec![
+        let mut out = vec![
             ("user_bytes", get(&self.user_bytes)),
             ("data_blocks", get(&self.data_blocks)),
             ("gc_data_blocks", get(&self.gc_data_blocks)),
@@ -66,7 +69,9 @@ impl Stats {
             ("journal_commits", get(&self.journal_commits)),
             ("journal_bytes", get(&self.journal_bytes)),
             ("journal_replayed", get(&self.journal_replayed)),
-        ]
+        ];
+        self.fsync.add_to(&mut out);
+        out
     }
 }
 

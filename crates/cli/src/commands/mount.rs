@@ -31,6 +31,7 @@ Options of F2FS: ro, norecovery, fsync_mode=strict|posix|nobarrier, mode=adaptiv
   disable_ext_identify
 Own options: cache=256M (memory for cached blocks), commit=5 (seconds until changes are durable without fsync),
   journal=off|auto|on|FILE (journal metadata in the gap behind the volume, or in a file of its own),
+  fsync_lookup=list|global|shadow (how fsync finds nodes: its own list, or all as the kernel does, to compare),
   threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),
   transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it)
 For the kernel: [no]dev, [no]suid, [no]exec, [no]atime, [a]sync, dirsync, [no]allow_other, auto_unmount

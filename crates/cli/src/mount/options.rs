@@ -2,7 +2,7 @@
 use crate::size;
 use anyhow::{Result, anyhow, ensure};
 use segno_engine::MountOptions;
-use segno_engine::options::{AllocMode, FsyncMode, JournalMode};
+use segno_engine::options::{AllocMode, FsyncLookup, FsyncMode, JournalMode};
 use segno_fuse::Choice;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -191,6 +191,9 @@ impl Settings {
                     _ => return Err("choose strict, posix or nobarrier".into()),
                 }
             }
+            "fsync_lookup" => {
+                e.fsync_lookup = FsyncLookup::of_name(value).ok_or("choose list, global or shadow")?;
+            }
             "mode" => {
                 e.mode = match value {
                     "adaptive" => AllocMode::Adaptive,
@@ -259,12 +262,13 @@ mod tests {
     #[test]
     fn options_of_f2fs_reach_the_engine() {
         let s = parse(
-            "ro,norecovery,fsync_mode=posix,mode=lfs,nodiscard,background_gc=off,noacl,cache=64M,commit=30,gc_policy=weighted",
+            "ro,norecovery,fsync_mode=posix,fsync_lookup=global,mode=lfs,nodiscard,background_gc=off,noacl,cache=64M,commit=30,gc_policy=weighted",
         )
         .unwrap();
         let e = &s.engine;
         assert!(e.read_only && e.norecovery && !e.discard && !e.background_gc && !e.acl && e.inline_data);
         assert_eq!((e.fsync_mode, e.mode), (FsyncMode::Posix, AllocMode::Lfs));
+        assert_eq!(e.fsync_lookup, FsyncLookup::Global);
         assert_eq!((e.cache_bytes, e.commit_interval), (64 << 20, 30));
         assert_eq!(e.gc_policy.as_deref(), Some("weighted"));
     }

@@ -147,6 +147,7 @@ impl Volume {
                 self.write_nodes(op, log, batch)?;
             }
         }
+        debug_assert!(self.nodes.dirty.is_empty(), "a checkpoint leaves no node dirty");
         Ok(())
     }
 

@@ -1,4 +1,5 @@
 //! How an fsync makes an inode durable: pure decision over facts.
+use crate::stat::CpReason;
 
 /// What is known of the inode, all of it seen under one entry into the gate.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub struct Facts {
     pub strict: bool,
     /// Replaying everything since the last checkpoint would not exceed the volume.
     pub room: bool,
+    /// The chain since the last checkpoint has no holes.
+    pub chain_whole: bool,
 }
 
 /// See the module.
@@ -38,7 +41,7 @@ pub enum Route {
     Chain {
         dent: bool,
     },
-    Checkpoint,
+    Checkpoint(CpReason),
 }
 
 /// Chooses the route. A checkpoint is always right; the chain only where replaying it gives this very state.
@@ -46,19 +49,34 @@ pub enum Route {
 /// The kernel also writes a checkpoint for every inode with other than one link. The chain neither changes link counts
 /// nor, without a DENT mark, looks at names, so for an inode that the checkpoint has it is as good.
 pub fn route(f: &Facts) -> Route {
-    let durable_name = f.in_checkpoint || f.entry_logged;
-    if !f.regular || f.compressed || f.renamed || f.node_freed || !f.room {
-        return Route::Checkpoint;
+    let never = [
+        (!f.regular, CpReason::NotRegular),
+        (f.compressed, CpReason::Compressed),
+        (f.renamed, CpReason::Renamed),
+        (f.node_freed, CpReason::NodeFreed),
+        (!f.room, CpReason::NoRoom),
+        (!f.chain_whole, CpReason::ChainBroken),
+    ];
+    if let Some(why) = first(&never) {
+        return Route::Checkpoint(why);
     }
-    if durable_name {
+    if f.in_checkpoint || f.entry_logged {
         return Route::Chain { dent: false };
     }
     if f.links == 0 {
         return Route::Nothing;
     }
-    let parent_stands = f.parent_in_checkpoint && !f.parent_lost_dir && !(f.strict && f.parent_changed);
-    let repeatable = f.links == 1 && !f.lost_pino && parent_stands;
-    if repeatable { Route::Chain { dent: true } } else { Route::Checkpoint }
+    let not_new = [
+        (f.links != 1, CpReason::Links),
+        (f.lost_pino, CpReason::LostParent),
+        (!f.parent_in_checkpoint, CpReason::NewParent),
+        (f.parent_lost_dir || (f.strict && f.parent_changed), CpReason::ParentChanged),
+    ];
+    first(&not_new).map_or(Route::Chain { dent: true }, Route::Checkpoint)
+}
+
+fn first(list: &[(bool, CpReason)]) -> Option<CpReason> {
+    list.iter().find(|(holds, _)| *holds).map(|&(_, why)| why)
 }
 
 #[cfg(test)]
@@ -79,6 +97,7 @@ mod tests {
         parent_lost_dir: false,
         strict: true,
         room: true,
+        chain_whole: true,
     };
     const NEW: Facts = Facts { in_checkpoint: false, ..OLD };
 
@@ -93,13 +112,14 @@ mod tests {
     fn what_the_chain_cannot_repeat_needs_a_checkpoint() {
         for f in [OLD, NEW] {
             for (why, facts) in [
-                ("directory", Facts { regular: false, ..f }),
-                ("compressed", Facts { compressed: true, ..f }),
-                ("renamed", Facts { renamed: true, ..f }),
-                ("node freed", Facts { node_freed: true, ..f }),
-                ("no room", Facts { room: false, ..f }),
+                (CpReason::NotRegular, Facts { regular: false, ..f }),
+                (CpReason::Compressed, Facts { compressed: true, ..f }),
+                (CpReason::Renamed, Facts { renamed: true, ..f }),
+                (CpReason::NodeFreed, Facts { node_freed: true, ..f }),
+                (CpReason::NoRoom, Facts { room: false, ..f }),
+                (CpReason::ChainBroken, Facts { chain_whole: false, ..f }),
             ] {
-                assert_eq!(route(&facts), Route::Checkpoint, "{why}");
+                assert_eq!(route(&facts), Route::Checkpoint(why));
             }
         }
     }
@@ -107,15 +127,15 @@ mod tests {
     #[test]
     fn names_matter_only_for_inodes_that_the_checkpoint_lacks() {
         for (why, facts) in [
-            ("two links", Facts { links: 2, ..NEW }),
-            ("stale i_pino", Facts { lost_pino: true, ..NEW }),
-            ("new parent", Facts { parent_in_checkpoint: false, ..NEW }),
-            ("parent lost a name", Facts { parent_changed: true, ..NEW }),
-            ("parent lost a directory", Facts { parent_lost_dir: true, strict: false, ..NEW }),
+            (CpReason::Links, Facts { links: 2, ..NEW }),
+            (CpReason::LostParent, Facts { lost_pino: true, ..NEW }),
+            (CpReason::NewParent, Facts { parent_in_checkpoint: false, ..NEW }),
+            (CpReason::ParentChanged, Facts { parent_changed: true, ..NEW }),
+            (CpReason::ParentChanged, Facts { parent_lost_dir: true, strict: false, ..NEW }),
         ] {
-            assert_eq!(route(&facts), Route::Checkpoint, "{why}");
+            assert_eq!(route(&facts), Route::Checkpoint(why));
             let old = Facts { in_checkpoint: true, ..facts };
-            assert_eq!(route(&old), Route::Chain { dent: false }, "{why}, but in the checkpoint");
+            assert_eq!(route(&old), Route::Chain { dent: false }, "{why:?}, but in the checkpoint");
         }
         let posix = Facts { strict: false, parent_changed: true, ..NEW };
         assert_eq!(route(&posix), Route::Chain { dent: true }, "posix mode does not order names");

@@ -4,17 +4,20 @@
 //! nodes. So a mark that recovery finds never stands for something that did not reach the device, in whole or in part,
 //! and an fsync that was cut off either happened or did not.
 mod decide;
+mod lookup;
+mod phases;
 
 use crate::checkpoint::Reason;
 use crate::data::file_log;
 use crate::error::{Error, Result};
 use crate::inode::Inode;
-use crate::node::{Marks, NodeFrame, NodeWrite};
-use crate::options::FsyncMode;
-use crate::stat;
+use crate::node::{Marks, NodeWrite, State};
+use crate::options::{FsyncLookup, FsyncMode};
+use crate::stat::{self, CpReason};
 use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use decide::{Facts, Route, route};
+use phases::{Phase, Phases};
 use segno_format::inode::{Advise, RawInode};
 use segno_format::sit::LogType;
 use segno_format::{Ino, Nid};
@@ -25,7 +28,7 @@ use std::sync::Arc;
 enum Step {
     /// The inode's newest state is written, or need not be.
     Done,
-    Checkpoint,
+    Checkpoint(CpReason),
     /// The inode block is still to be logged, on the checkpoint of this version.
     Logged {
         epoch: u64,
@@ -50,12 +53,30 @@ impl Volume {
         if self.opts.read_only {
             return Ok(());
         }
+        let mut phases = Phases::begin();
+        let done = self.fsync_in_phases(ino, &mut phases);
+        phases.record(&self.stats.fsync);
+        done
+    }
+
+    fn fsync_in_phases(&self, ino: Ino, phases: &mut Phases) -> Result<()> {
+        let inode = phases.time(Phase::Data, |_| self.sync_data(ino))?;
+        if self.log().is_some() {
+            return phases.time(Phase::Flush, |_| self.commit());
+        }
+        let Some(why) = self.log_inode(&inode, phases)? else { return Ok(()) };
+        stat::add(&self.stats.fsync_checkpoints, 1);
+        self.stats.fsync.checkpointed(why);
+        phases.time(Phase::Checkpoint, |_| self.checkpoint(Reason::Sync))
+    }
+
+    fn sync_data(&self, ino: Ino) -> Result<Arc<Inode>> {
         self.make_room()?;
         stat::add(&self.stats.fsyncs, 1);
         let inode = self.inode(ino)?;
         if self.log().is_none() {
-            self.segs.note_fsync(file_log(&inode))?;
-            self.segs.note_fsync(LogType::WarmNode)?;
+            self.segs.note_fsync(file_log(&inode));
+            self.segs.note_fsync(LogType::WarmNode);
         }
         let flushed = self.flush_inode(&inode, 0..u64::MAX);
         let failed_before = inode.write_error.swap(false, Ordering::AcqRel);
@@ -64,44 +85,45 @@ impl Volume {
             let source = std::io::Error::other("an earlier write of the file's data failed and was repeated");
             return Err(Error::Io { op: "write", at: ino.0.into(), source });
         }
-        if self.log().is_some() {
-            return self.commit();
-        }
-        if self.log_inode(&inode)? {
-            return Ok(());
-        }
-        stat::add(&self.stats.fsync_checkpoints, 1);
-        self.checkpoint(Reason::Sync)
+        Ok(inode)
     }
 
-    /// Makes the inode durable through the chain; false if only a checkpoint can.
-    fn log_inode(&self, inode: &Arc<Inode>) -> Result<bool> {
+    /// Makes the inode durable through the chain, or tells why only a checkpoint can.
+    fn log_inode(&self, inode: &Arc<Inode>, phases: &mut Phases) -> Result<Option<CpReason>> {
         // Nobody gives this inode's data new places until it is done, so nothing unflushed gets under its mark.
-        let _claim = inode.flush.lock();
-        let mut after = None;
-        if self.opts.fsync_mode == FsyncMode::Strict {
-            match self.log_part(inode, Part::Unmarked)? {
-                Step::Checkpoint => return Ok(false),
-                Step::Done => return self.flush_device().map(|()| true),
-                Step::Logged { epoch } => after = Some(epoch),
+        let _claim = phases.time(Phase::Node, |_| inode.flush.lock());
+        if self.opts.fsync_mode != FsyncMode::Strict {
+            if let Step::Checkpoint(why) = self.log_part(inode, Part::Marked { after: None }, phases)? {
+                return Ok(Some(why));
             }
-            self.flush_device()?;
+            return self.flush_logged(phases, || self.dev.flush_shared()).map(|()| None);
         }
-        if self.log_part(inode, Part::Marked { after })? == Step::Checkpoint {
-            return Ok(false);
+        let epoch = match self.log_part(inode, Part::Unmarked, phases)? {
+            Step::Checkpoint(why) => return Ok(Some(why)),
+            Step::Done => return self.flush_logged(phases, || self.dev.flush_shared()).map(|()| None),
+            Step::Logged { epoch } => epoch,
+        };
+        let more = self.flush_logged(phases, || self.dev.flush_before_more())?;
+        if let Step::Checkpoint(why) = self.log_part(inode, Part::Marked { after: Some(epoch) }, phases)? {
+            return Ok(Some(why));
         }
-        self.flush_device().map(|()| true)
+        self.flush_logged(phases, || more.map_or(Ok(()), |m| self.dev.flush_more(m))).map(|()| None)
     }
 
-    fn flush_device(&self) -> Result<()> {
+    /// Does a device flush, unless the mode goes without.
+    fn flush_logged<R: Default>(&self, phases: &mut Phases, flush: impl FnOnce() -> Result<R>) -> Result<R> {
         if self.opts.fsync_mode == FsyncMode::Nobarrier {
-            return Ok(());
+            return Ok(R::default());
         }
         // What the device lost is not known, so nothing may be built on it.
-        self.dev.flush().inspect_err(|e| self.stop(e))
+        phases.time(Phase::Flush, |_| flush()).inspect_err(|e| self.stop(e))
     }
 
-    fn log_part(&self, inode: &Arc<Inode>, part: Part) -> Result<Step> {
+    fn log_part(&self, inode: &Arc<Inode>, part: Part, phases: &mut Phases) -> Result<Step> {
+        phases.time(Phase::Node, |phases| self.log_part_in_gate(inode, part, phases))
+    }
+
+    fn log_part_in_gate(&self, inode: &Arc<Inode>, part: Part, phases: &mut Phases) -> Result<Step> {
         let op = self.gate.enter();
         // Whoever logs nodes of this inode has written them when the lock is ours.
         let _chain = self.chain.lock();
@@ -115,21 +137,25 @@ impl Volume {
         }
         let dent = match route(&self.facts(inode)?) {
             Route::Nothing => return Ok(Step::Done),
-            Route::Checkpoint => return Ok(Step::Checkpoint),
+            Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),
             Route::Chain { dent } => dent,
         };
+        let direct = self.dirty_direct(inode.ino, second, phases);
         let mut nodes: Vec<NodeWrite> =
-            self.nodes.dirty.dnodes_of(inode.ino).into_iter().filter(is_not_inode).map(unmarked).collect();
+            direct.into_iter().map(|frame| NodeWrite { frame, marks: Marks::default() }).collect();
         if part != Part::Unmarked {
+            // The list does not hold it, and need not: it is written in any case.
+            stat::add(&self.stats.fsync.searched, u64::from(self.fsync_lookup() != FsyncLookup::Global));
             nodes.push(NodeWrite { frame: inode.frame.clone(), marks: Marks { fsync: true, dent } });
         }
         match self.write_nodes(&op, LogType::WarmNode, &nodes) {
             Err(Error::NoSpace) => {
                 self.since.break_chain();
-                return Ok(Step::Checkpoint);
+                return Ok(Step::Checkpoint(CpReason::ChainBroken));
             }
             other => other.inspect_err(|e| self.stop(e))?,
         }
+        stat::add(&self.stats.fsync.written, nodes.len() as u64);
         if part == Part::Unmarked {
             return Ok(Step::Logged { epoch: op.epoch() });
         }
@@ -143,9 +169,9 @@ impl Volume {
     /// or under a mark: nothing else writes nodes.
     fn has_changed(&self, inode: &Inode) -> bool {
         if inode.get(RawInode::is_reg) {
-            !self.nodes.dirty.dnodes_of(inode.ino).is_empty()
+            inode.frame.state() == State::Changed || self.nodes.dirty.has_direct(inode.ino)
         } else {
-            inode.pages.lock().dirty() > 0 || self.nodes.dirty.has(inode.ino)
+            inode.pages.lock().dirty() > 0 || self.nodes.dirty.has_changed(inode.ino)
         }
     }
 
@@ -166,15 +192,8 @@ impl Volume {
             parent_changed: since.is_dir_changed(parent),
             parent_lost_dir: since.has_lost_dir(parent),
             strict: self.opts.fsync_mode == FsyncMode::Strict,
-            room: self.counts.room_to_roll_forward() && !since.is_chain_broken(),
+            room: self.counts.room_to_roll_forward(),
+            chain_whole: !since.is_chain_broken(),
         })
     }
-}
-
-fn is_not_inode(frame: &Arc<NodeFrame>) -> bool {
-    frame.nid != frame.ino
-}
-
-fn unmarked(frame: Arc<NodeFrame>) -> NodeWrite {
-    NodeWrite { frame, marks: Marks::default() }
 }

@@ -1,5 +1,6 @@
 //! The device as the engine sees it: block addresses instead of numbers, the engine's errors, bounds of the main area.
-use super::{Durable, Zones};
+use super::Zones;
+use super::durable::{Durable, More};
 use crate::error::{Error, Result};
 use segno_device::BlockDevice;
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Structure};
@@ -147,7 +148,30 @@ impl Device {
 
     /// Makes all earlier writes durable. Costs nothing if they are; callers at the same time share one flush.
     pub fn flush(&self) -> Result<()> {
-        self.durable.make(|| self.dev.flush().map_err(Self::error("flush", BlockAddr(0))))
+        self.durable.make(|| self.issue_flush())
+    }
+
+    /// The same for a caller who may wait for others to join.
+    pub fn flush_shared(&self) -> Result<()> {
+        self.durable.make_shared(|| self.issue_flush())
+    }
+
+    /// The first flush of a caller who writes a little more at once and flushes again, with [`Self::flush_more`].
+    pub fn flush_before_more(&self) -> Result<Option<More<'_>>> {
+        self.durable.make_before_more(|| self.issue_flush()).map(Some)
+    }
+
+    pub fn flush_more(&self, more: More<'_>) -> Result<()> {
+        more.make(|| self.issue_flush())
+    }
+
+    fn issue_flush(&self) -> Result<()> {
+        self.dev.flush().map_err(Self::error("flush", BlockAddr(0)))
+    }
+
+    /// Flushes that were asked for, and that were issued.
+    pub fn flushes(&self) -> (u64, u64) {
+        self.durable.counts()
     }
 
     /// Announces durable writes to blocks that hold nothing of value.

@@ -4,5 +4,4 @@ mod durable;
 mod zones;
 
 pub use device::Device;
-use durable::Durable;
 use zones::Zones;

@@ -239,7 +239,7 @@ impl NodeCache {
     /// Marks a node dirty so that the next checkpoint gives it a new place (cleaning).
     pub fn mark_moved(&self, _op: &Op<'_>, frame: &Arc<NodeFrame>) {
         let _guard = frame.write();
-        self.dirty.mark(frame, &self.mem);
+        self.dirty.mark_moved(frame, &self.mem);
     }
 
     /// Evicts clean frames that nobody holds, until at most `keep` frames are left or none can go.

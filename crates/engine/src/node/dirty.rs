@@ -1,24 +1,71 @@
 //! Dirty nodes, kept by owner: fsync takes its own without looking at anybody else's.
-use super::NodeFrame;
+//!
+//! A reference costs 8 bytes in its owner's list, and a frame knows its place there, so that adding and removing take
+//! the same time whatever the list's length.
+use super::frame::{NodeFrame, Role, State};
+use super::global::GlobalIndex;
 use crate::lock::{Mutex, rank};
 use crate::memory::Memory;
 use segno_format::Ino;
-use segno_format::sit::LogType;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 const SHARDS: usize = 16;
-type Shard = HashMap<Ino, Vec<Arc<NodeFrame>>>;
+type Shard = HashMap<Ino, Owned>;
 
-/// The registry. A frame is a member exactly while its dirty flag is set; both change under the shard's lock.
+/// The registry. A frame is in one list exactly while it is not clean; its state and its place in the list change under
+/// the shard's lock.
 #[derive(Debug)]
 pub struct DirtyNodes {
     shards: [Mutex<Shard, { rank::DIRTY_NODES }>; SHARDS],
+    /// The same nodes in one order for all owners, while fsync is to search as the kernel does.
+    pub global: GlobalIndex,
+}
+
+/// Dirty nodes of one inode.
+#[derive(Debug, Default)]
+struct Owned {
+    /// Direct nodes that an operation changed: what fsync writes besides the inode block, neither more nor less.
+    direct: Vec<Arc<NodeFrame>>,
+    /// The inode block, indirect nodes, and nodes that cleaning moves.
+    rest: Vec<Arc<NodeFrame>>,
+}
+
+impl Owned {
+    fn list(&mut self, role: Role, state: State) -> &mut Vec<Arc<NodeFrame>> {
+        if role == Role::Direct && state == State::Changed { &mut self.direct } else { &mut self.rest }
+    }
+
+    fn add(&mut self, frame: &Arc<NodeFrame>, state: State) {
+        let list = self.list(frame.role, state);
+        frame.set_slot(list.len());
+        list.push(frame.clone());
+        frame.set_state(state);
+    }
+
+    /// Takes a frame from the list that its state says it is on.
+    fn remove(&mut self, frame: &NodeFrame) {
+        let (list, slot) = (self.list(frame.role, frame.state()), frame.slot());
+        debug_assert!(
+            list.get(slot).is_some_and(|f| std::ptr::eq(&**f, frame)),
+            "{frame:?} is not in its place"
+        );
+        if slot < list.len() {
+            list.swap_remove(slot);
+        }
+        if let Some(moved) = list.get(slot) {
+            moved.set_slot(slot);
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<NodeFrame>> {
+        self.direct.iter().chain(&self.rest)
+    }
 }
 
 impl DirtyNodes {
     pub fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::new())) }
+        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::new())), global: GlobalIndex::default() }
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<Shard, { rank::DIRTY_NODES }> {
@@ -26,52 +73,176 @@ impl DirtyNodes {
         &self.shards[ino.0 as usize & (SHARDS - 1)]
     }
 
-    /// Adds a frame if it is not a member.
+    /// An operation changed the node. The caller holds the frame's lock, so that whoever clears it meanwhile writes the
+    /// change.
     pub fn mark(&self, frame: &Arc<NodeFrame>, mem: &Memory) {
-        if frame.is_dirty() {
+        self.raise(frame, State::Changed, mem);
+    }
+
+    /// Cleaning wants the node elsewhere.
+    pub fn mark_moved(&self, frame: &Arc<NodeFrame>, mem: &Memory) {
+        self.raise(frame, State::Moved, mem);
+    }
+
+    fn raise(&self, frame: &Arc<NodeFrame>, to: State, mem: &Memory) {
+        if frame.state() as u8 >= to as u8 {
             return;
         }
         let mut shard = self.shard(frame.ino).lock();
-        if !frame.set_dirty(true) {
-            shard.entry(frame.ino).or_default().push(frame.clone());
-            mem.dirty_nodes.add(1);
+        let before = frame.state();
+        if before as u8 >= to as u8 {
+            return;
         }
+        let owned = shard.entry(frame.ino).or_default();
+        if before == State::Clean {
+            mem.dirty_nodes.add(1);
+            self.global.insert(frame);
+        } else {
+            owned.remove(frame);
+        }
+        owned.add(frame, to);
     }
 
-    /// Removes one frame, written or freed.
+    /// The frame is being written, or was freed.
     pub fn clear(&self, frame: &NodeFrame, mem: &Memory) {
         let mut shard = self.shard(frame.ino).lock();
-        if !frame.set_dirty(false) {
+        if !frame.is_dirty() {
             return;
         }
         mem.dirty_nodes.add(-1);
-        if let Some(list) = shard.get_mut(&frame.ino) {
-            list.retain(|f| f.nid != frame.nid);
-            if list.is_empty() {
+        self.global.remove(frame.nid);
+        if let Some(owned) = shard.get_mut(&frame.ino) {
+            owned.remove(frame);
+            if owned.all().next().is_none() {
                 shard.remove(&frame.ino);
             }
         }
+        frame.set_state(State::Clean);
     }
 
-    /// The inode's own dirty inode block, direct nodes and xattr node: what fsync writes.
-    pub fn dnodes_of(&self, ino: Ino) -> Vec<Arc<NodeFrame>> {
-        let list = self.shard(ino).lock().get(&ino).cloned().unwrap_or_default();
-        list.into_iter().filter(|f| f.log() != LogType::ColdNode).collect()
+    /// The changed direct nodes of an inode, in nid order: what fsync writes besides the inode block.
+    pub fn direct_of(&self, ino: Ino) -> Vec<Arc<NodeFrame>> {
+        let mut list = self.shard(ino).lock().get(&ino).map(|o| o.direct.clone()).unwrap_or_default();
+        list.sort_unstable_by_key(|f| f.nid);
+        list
+    }
+
+    /// Whether the inode has a changed direct node.
+    pub fn has_direct(&self, ino: Ino) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|o| !o.direct.is_empty())
+    }
+
+    /// Whether any node of the inode was changed.
+    pub fn has_changed(&self, ino: Ino) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|o| o.all().any(|f| f.state() == State::Changed))
     }
 
     /// Every dirty frame, in nid order.
     pub fn all(&self) -> Vec<Arc<NodeFrame>> {
+        self.verify();
         let mut out: Vec<Arc<NodeFrame>> = Vec::new();
         for shard in &self.shards {
-            out.extend(shard.lock().values().flatten().cloned());
+            out.extend(shard.lock().values().flat_map(Owned::all).cloned());
         }
         out.sort_unstable_by_key(|f| f.nid);
         out
     }
 
-    /// Whether the inode has any dirty node.
-    pub fn has(&self, ino: Ino) -> bool {
-        self.shard(ino).lock().contains_key(&ino)
+    pub fn is_empty(&self) -> bool {
+        self.shards.iter().all(|s| s.lock().is_empty())
+    }
+
+    /// Makes or drops the order over all owners. Nobody may be marking or clearing meanwhile.
+    pub fn keep_global(&self, keep: bool) {
+        let all = if keep { self.all() } else { Vec::new() };
+        self.global.keep(keep.then_some(all));
+    }
+
+    /// In debug builds: every frame is on the list of its owner, role and state, at the place it knows.
+    fn verify(&self) {
+        #[cfg(debug_assertions)]
+        for shard in &self.shards {
+            for (ino, owned) in &mut *shard.lock() {
+                assert!(owned.all().next().is_some(), "{ino} has empty lists");
+                for (list, direct) in [(&owned.direct, true), (&owned.rest, false)] {
+                    for (slot, f) in list.iter().enumerate() {
+                        let fits = (f.role == Role::Direct && f.state() == State::Changed) == direct;
+                        assert!(
+                            f.is_dirty() && fits && f.ino == *ino && f.slot() == slot,
+                            "{f:?} on a wrong list"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use segno_format::node::{RawNode, RawNodeFooter};
+    use segno_format::{Block, Nid};
+
+    const FILE: Ino = Nid(20);
+    /// Node offsets of the first direct and the first indirect node.
+    const OFFSETS: [u32; 2] = [1, 3];
+
+    fn frame(nid: u32, offset: u32) -> Arc<NodeFrame> {
+        let mut block = Block::zeroed();
+        block.view_mut::<RawNode>().footer = RawNodeFooter::new(Nid(nid), FILE, offset, true);
+        Arc::new(NodeFrame::new(Nid(nid), FILE, Arc::new(block)))
+    }
+
+    fn nids(frames: &[Arc<NodeFrame>]) -> Vec<u32> {
+        frames.iter().map(|f| f.nid.0).collect()
+    }
+
+    #[test]
+    fn only_changed_direct_nodes_are_what_fsync_finds() {
+        let (dirty, mem) = (DirtyNodes::new(), Memory::default());
+        let (inode, direct, indirect) = (frame(20, 0), frame(21, OFFSETS[0]), frame(22, OFFSETS[1]));
+        assert_eq!([inode.role, direct.role, indirect.role], [Role::Inode, Role::Direct, Role::Indirect]);
+        for f in [&inode, &direct, &indirect] {
+            dirty.mark_moved(f, &mem);
+        }
+        assert!(!dirty.has_direct(FILE) && !dirty.has_changed(FILE), "cleaning changes nothing");
+        dirty.mark(&indirect, &mem);
+        assert!(!dirty.has_direct(FILE) && dirty.has_changed(FILE));
+        dirty.mark(&direct, &mem);
+        dirty.mark_moved(&direct, &mem);
+        assert_eq!((nids(&dirty.direct_of(FILE)), direct.state()), (vec![21], State::Changed));
+        assert_eq!((nids(&dirty.all()), mem.dirty_nodes.get()), (vec![20, 21, 22], 3));
+        for f in [&inode, &direct, &indirect] {
+            dirty.clear(f, &mem);
+            dirty.clear(f, &mem);
+            dirty.verify();
+        }
+        assert!(dirty.is_empty() && mem.dirty_nodes.get() == 0);
+    }
+
+    #[test]
+    fn any_order_of_changes_keeps_the_lists_exact() {
+        let frames: Vec<_> =
+            (0..40).map(|i| frame(20 + i, if i == 0 { 0 } else { OFFSETS[i as usize % 2] })).collect();
+        let mut x = 12345_u64;
+        let (dirty, mem) = (DirtyNodes::new(), Memory::default());
+        dirty.keep_global(true);
+        for _ in 0..5000 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let f = &frames[(x >> 33) as usize % frames.len()];
+            match (x >> 60) % 4 {
+                0 => dirty.mark(f, &mem),
+                1 => dirty.mark_moved(f, &mem),
+                _ => dirty.clear(f, &mem),
+            }
+            dirty.verify();
+        }
+        let expected: Vec<u32> = frames.iter().filter(|f| f.is_dirty()).map(|f| f.nid.0).collect();
+        assert_eq!((nids(&dirty.all()), mem.dirty_nodes.get()), (expected.clone(), expected.len() as u64));
+        let mut searched = 0;
+        let found = dirty.global.search(FILE, &mut searched);
+        assert_eq!((nids(&found), searched), (nids(&dirty.direct_of(FILE)), expected.len() as u64));
     }
 }
 

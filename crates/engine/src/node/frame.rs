@@ -1,24 +1,55 @@
 //! One cached node block.
 use crate::lock::{ReadGuard, RwLock, WriteGuard, rank};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use segno_format::inode::RawInode;
 use segno_format::node::{NodeKind, RawNode, RawNodeFooter, kind_of_offset};
 use segno_format::sit::LogType;
 use segno_format::{Block, Ino, Nid};
 use std::sync::Arc;
 
+/// Whether a node differs from its block on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    Clean,
+    /// The block is good, but cleaning wants it elsewhere: the next checkpoint writes it, no fsync need.
+    Moved,
+    /// An operation changed it.
+    Changed,
+}
+
+/// What a node is to the file that owns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Inode,
+    /// Holds addresses of data, or attributes.
+    Direct,
+    /// Holds numbers of nodes. Recovery makes these anew, so fsync does not write them.
+    Indirect,
+}
+
 /// A node block in memory. The bytes are shared with a write in flight; a change then continues on a copy.
 #[derive(Debug)]
 pub struct NodeFrame {
     pub nid: Nid,
     pub ino: Ino,
+    pub role: Role,
     block: RwLock<Arc<Block>, { rank::FRAME }>,
-    dirty: AtomicBool,
+    state: AtomicU8,
+    /// Place in the list of dirty nodes that it is on.
+    slot: AtomicU32,
 }
 
 impl NodeFrame {
     pub fn new(nid: Nid, ino: Ino, block: Arc<Block>) -> Self {
-        Self { nid, ino, block: RwLock::new(block), dirty: AtomicBool::new(false) }
+        let offset = block.view::<RawNode>().footer.node_offset();
+        let role = match kind_of_offset(offset) {
+            _ if nid == ino => Role::Inode,
+            Some(NodeKind::Indirect) | None => Role::Indirect,
+            Some(_) => Role::Direct,
+        };
+        let state = AtomicU8::new(State::Clean as u8);
+        Self { nid, ino, role, block: RwLock::new(block), state, slot: AtomicU32::new(0) }
     }
     /// The bytes, for reading.
     pub fn read(&self) -> ReadGuard<'_, Arc<Block>, { rank::FRAME }> {
@@ -45,18 +76,30 @@ impl NodeFrame {
     }
     /// The log that this node goes to.
     pub fn log(&self) -> LogType {
-        let footer = self.footer();
-        match kind_of_offset(footer.node_offset()) {
-            Some(NodeKind::Indirect) | None => LogType::ColdNode,
-            _ if footer.is_cold() => LogType::WarmNode,
+        match self.role {
+            Role::Indirect => LogType::ColdNode,
+            _ if self.footer().is_cold() => LogType::WarmNode,
             _ => LogType::HotNode,
         }
     }
-    pub fn is_dirty(&self) -> bool {
-        self.dirty.load(Ordering::Acquire)
+    pub fn state(&self) -> State {
+        match self.state.load(Ordering::Acquire) {
+            0 => State::Clean,
+            1 => State::Moved,
+            _ => State::Changed,
+        }
     }
-    /// Sets the flag; returns what it was. The dirty registry keeps flag and membership together.
-    pub(super) fn set_dirty(&self, on: bool) -> bool {
-        self.dirty.swap(on, Ordering::AcqRel)
+    pub fn is_dirty(&self) -> bool {
+        self.state() != State::Clean
+    }
+    /// The dirty registry keeps state, list and place in the list together, under its lock.
+    pub(super) fn set_state(&self, state: State) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+    pub(super) fn slot(&self) -> usize {
+        self.slot.load(Ordering::Relaxed) as usize
+    }
+    pub(super) fn set_slot(&self, slot: usize) {
+        self.slot.store(slot as u32, Ordering::Relaxed);
     }
 }

@@ -3,9 +3,10 @@ mod cache;
 mod dirty;
 mod frame;
 mod free;
+mod global;
 mod write;
 
 pub use cache::{NodeCache, NodeTables};
 pub use dirty::DirtyNodes;
-pub use frame::NodeFrame;
+pub use frame::{NodeFrame, State};
 pub use write::{Marks, NodeWrite};

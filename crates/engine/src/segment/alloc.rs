@@ -55,14 +55,15 @@ impl Segments {
     }
 
     /// An fsync is about to write to this log. Once it is clear that fsyncs fill the segment, the rest of it is prepared.
-    pub fn note_fsync(&self, kind: LogType) -> Result<()> {
+    pub fn note_fsync(&self, kind: LogType) {
         let mut log = self.logs[kind.idx()].lock();
         log.fsyncs = log.fsyncs.saturating_add(1);
         if log.fsyncs != FSYNCS_TO_PREPARE || log.ssr || log.is_full() {
-            return Ok(());
+            return;
         }
-        // Nobody gets an address behind the position while the log is locked.
-        self.dev.prepare(log.position(&self.geo), BLOCKS_PER_SEG - log.next)
+        // Nobody gets an address behind the position while the log is locked. A device that cannot prepare blocks can
+        // still write them.
+        let _slower = self.dev.prepare(log.position(&self.geo), BLOCKS_PER_SEG - log.next);
     }
 
     /// Moves every log to another segment, as recovery must before it writes anything; to a free one while there are.

@@ -21,7 +21,7 @@ use crate::quota::Quota;
 use crate::runtime::{Activity, Signal};
 use crate::segment::Segments;
 use crate::stat::Stats;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::types::{StatFs, Time};
 use records::Records;
 use segno_format::superblock::Superblock;
@@ -70,6 +70,8 @@ pub struct Volume {
     pub(crate) signal: Arc<Signal>,
     pub(crate) activity: Activity,
     pub(crate) records: Records,
+    /// An [`crate::options::FsyncLookup`]; may change while mounted.
+    pub(crate) fsync_lookup: AtomicU8,
     stopped: AtomicBool,
 }
 
@@ -98,7 +100,10 @@ impl Volume {
         let used = self.counts.values();
         let (free_segments, prefree) = self.segs.with_table(|t| (t.free_segments(), t.prefree() as u64));
         let mut out = self.stats.snapshot();
+        let (flushes_asked, flushes) = self.dev.flushes();
         out.extend([
+            ("flushes_asked", flushes_asked),
+            ("flushes", flushes),
             ("user_block_count", self.counts.user_blocks),
             ("valid_block_count", used.valid_blocks),
             ("valid_node_count", used.valid_nodes.into()),

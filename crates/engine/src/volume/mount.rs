@@ -14,12 +14,12 @@ use crate::meta::Device;
 use crate::namei::Holds;
 use crate::nat::Nat;
 use crate::node::{NodeCache, NodeTables};
-use crate::options::{AllocMode, JournalMode, MountOptions};
+use crate::options::{AllocMode, FsyncLookup, JournalMode, MountOptions};
 use crate::quota::Quota;
 use crate::runtime::{Activity, Signal};
 use crate::segment::{Loaded, Segments};
 use crate::stat::Stats;
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use segno_device::BlockDevice;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, Corrupt, Features, Nid, Structure};
@@ -60,7 +60,9 @@ impl Volume {
         if dev.read_only() && !opts.read_only {
             return Err(Error::ReadOnly);
         }
+        let lookup = opts.fsync_lookup;
         let volume = Arc::new(Self::assemble(dev, sb, opts, clock)?);
+        volume.set_fsync_lookup(lookup);
         volume.load_quota()?;
         volume.recover()?;
         Ok(volume)
@@ -152,6 +154,7 @@ impl Volume {
             signal: Arc::new(Signal::default()),
             activity: Activity::default(),
             records,
+            fsync_lookup: AtomicU8::new(FsyncLookup::default() as u8),
             stopped: AtomicBool::new(false),
         })
     }

@@ -3,6 +3,7 @@
 
 mod common;
 mod data;
+mod fsync;
 mod gc;
 mod journal;
 mod mount;

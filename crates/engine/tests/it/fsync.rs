@@ -1,0 +1,257 @@
+//! fsync: which nodes it looks at and writes, how many flushes it takes, and why it falls back to a checkpoint.
+use crate::common::{assert_clean, fresh, mount, quiet};
+use segno_device::{BlockDevice, CountDevice, MemDevice};
+use segno_engine::options::{FsyncLookup, FsyncMode};
+use segno_engine::stat::CpReason;
+use segno_engine::{Clock, MountOptions, Owner, Time, Volume};
+use segno_format::{Block, Ino};
+use segno_mkfs::MkfsOptions;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+const FILE: u16 = 0o100_644;
+
+fn create(v: &Volume, name: &str) -> Ino {
+    v.mknod(Ino::ROOT, name.as_bytes(), FILE, (0, 0), Owner::default()).unwrap().ino
+}
+
+/// A file with inode block, direct nodes and indirect nodes, all dirty after this.
+fn large(v: &Volume, name: &str) -> Ino {
+    let ino = create(v, name);
+    for block in [0, 1000, 2000, 3000, 5000] {
+        v.write(ino, block * 4096, &[1; 4096]).unwrap();
+    }
+    ino
+}
+
+/// (searched, written) since mount.
+fn nodes(v: &Volume) -> (u64, u64) {
+    let s = &v.stats().fsync;
+    (s.searched.load(Ordering::Relaxed), s.written.load(Ordering::Relaxed))
+}
+
+#[test]
+fn the_list_holds_what_is_written_and_the_global_search_sees_everything() {
+    for mode in [FsyncMode::Strict, FsyncMode::Posix] {
+        let v =
+            Volume::mount(fresh(96, &MkfsOptions::default()), MountOptions { fsync_mode: mode, ..quiet() })
+                .unwrap();
+        let file = large(&v, "mine");
+        v.sync().unwrap();
+        for i in 0..100 {
+            create(&v, &format!("foreign{i}"));
+        }
+        v.write(file, 1000 * 4096, &[2; 4096]).unwrap();
+        v.fsync(file, false).unwrap();
+        assert_eq!(nodes(&v), (2, 2), "{mode:?}: the inode block and one direct node");
+
+        v.set_fsync_lookup(FsyncLookup::Global);
+        v.write(file, 1000 * 4096, &[3; 4096]).unwrap();
+        // Writing the data out dirties the direct node.
+        let dirty = dirty_nodes(&v) + 1;
+        v.fsync(file, false).unwrap();
+        assert_eq!(nodes(&v), (2 + dirty, 4), "{mode:?}");
+        assert!(dirty >= 102);
+
+        v.set_fsync_lookup(FsyncLookup::Shadow);
+        v.write(file, 1000 * 4096, &[4; 4096]).unwrap();
+        let dirty_now = dirty_nodes(&v) + 1;
+        v.fsync(file, false).unwrap();
+        assert_eq!(nodes(&v), (2 + dirty + 2, 6), "{mode:?}");
+        assert_eq!(v.stats().fsync.would_search.load(Ordering::Relaxed), dirty_now);
+        v.fsync(file, false).unwrap();
+        assert_eq!(nodes(&v).1, 6, "nothing changed, nothing written");
+    }
+}
+
+fn dirty_nodes(v: &Volume) -> u64 {
+    v.report().into_iter().find(|(name, _)| *name == "dirty_nodes").unwrap().1
+}
+
+/// A clock that stands.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Time {
+        Time { secs: 1_700_000_000, nsec: 5 }
+    }
+}
+
+#[test]
+fn every_way_to_look_gives_the_same_image() {
+    let format =
+        MkfsOptions { uuid: Some([7; 16]), timestamp: Some(1_700_000_000), ..MkfsOptions::default() };
+    let formatted = fresh(96, &MkfsOptions::default()).snapshot();
+    let image = |lookup, mode| {
+        let dev = Arc::new(MemDevice::from_snapshot(&formatted));
+        let opts = MountOptions { fsync_lookup: lookup, fsync_mode: mode, ..quiet() };
+        let v = Volume::mount_with_clock(dev.clone(), opts, Arc::new(Still)).unwrap();
+        assert_eq!(v.fsync_lookup(), lookup);
+        let files: Vec<Ino> = (0..20).map(|i| large(&v, &format!("f{i}"))).collect();
+        let mut x = 99_u64;
+        for round in 0..300_u64 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let file = files[(x >> 40) as usize % files.len()];
+            v.write(file, (x >> 20) % 5000 * 4096, &[round as u8; 3000]).unwrap();
+            match (x >> 50) % 4 {
+                0 => v.fsync(file, false).unwrap(),
+                1 => v.fsync(files[round as usize % files.len()], true).unwrap(),
+                2 if round % 50 == 0 => v.sync().unwrap(),
+                _ => {}
+            }
+        }
+        // Not unmounted: what fsync wrote must be the same, not only what a checkpoint made of it.
+        (0..dev.block_count())
+            .map(|at| {
+                let mut b = [Block::zeroed()];
+                dev.read(at, &mut b).unwrap();
+                let [b] = b;
+                b.0
+            })
+            .collect::<Vec<_>>()
+    };
+    for mode in [FsyncMode::Strict, FsyncMode::Posix] {
+        let list = image(FsyncLookup::List, mode);
+        for lookup in FsyncLookup::ALL {
+            let other = image(lookup, mode);
+            let differ: Vec<usize> = (0..list.len()).filter(|&i| list[i] != other[i]).collect();
+            assert!(differ.is_empty(), "{mode:?}, {lookup:?}: blocks {differ:?}");
+        }
+    }
+}
+
+#[test]
+fn reasons_for_a_checkpoint_are_counted() {
+    let v = mount(&fresh(96, &MkfsOptions::default()));
+    let count = |why| v.stats().fsync.checkpoints(why);
+    let file = create(&v, "a");
+    v.fsync(file, false).unwrap();
+    v.fsync(Ino::ROOT, false).unwrap();
+    assert_eq!(count(CpReason::NotRegular), 1);
+    let dir = v.mkdir(Ino::ROOT, b"dir", 0o755, Owner::default()).unwrap().ino;
+    let inside = v.mknod(dir, b"b", FILE, (0, 0), Owner::default()).unwrap().ino;
+    v.fsync(inside, false).unwrap();
+    assert_eq!(count(CpReason::NewParent), 1);
+    let linked = create(&v, "c");
+    v.link(linked, Ino::ROOT, b"d").unwrap();
+    v.fsync(linked, false).unwrap();
+    assert_eq!(count(CpReason::Renamed) + count(CpReason::Links), 1);
+    v.unlink(Ino::ROOT, b"d").unwrap();
+    let after = create(&v, "e");
+    v.fsync(after, false).unwrap();
+    assert_eq!(count(CpReason::ParentChanged), 1, "strict mode orders names");
+    let old = v.lookup(Ino::ROOT, b"c").unwrap().ino;
+    v.write(old, 0, b"more").unwrap();
+    v.unlink(Ino::ROOT, b"e").unwrap();
+    v.fsync(old, false).unwrap();
+    assert_eq!(count(CpReason::ParentChanged), 1, "of no concern to a file that the checkpoint has");
+    let all: u64 = v.report().iter().filter(|(name, _)| name.starts_with("fsync_cp_")).map(|(_, n)| n).sum();
+    assert_eq!(all, v.stats().fsync_checkpoints.load(Ordering::Relaxed));
+}
+
+/// Cannot prepare blocks, and takes its time to flush.
+struct Slow(MemDevice, Duration);
+
+impl BlockDevice for Slow {
+    fn block_count(&self) -> u64 {
+        self.0.block_count()
+    }
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        self.0.read(addr, into)
+    }
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.0.write(addr, blocks)
+    }
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.0.write_fua(addr, blocks)
+    }
+    fn flush(&self) -> io::Result<()> {
+        std::thread::sleep(self.1);
+        self.0.flush()
+    }
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        self.0.discard(addr, count)
+    }
+    fn prepare(&self, _addr: u64, _count: u64) -> io::Result<()> {
+        Err(io::Error::other("no room for an allocation"))
+    }
+    fn read_only(&self) -> bool {
+        false
+    }
+}
+
+fn slow(time: Duration) -> Slow {
+    Slow(MemDevice::from_snapshot(&fresh(96, &MkfsOptions::default()).snapshot()), time)
+}
+
+#[test]
+fn a_device_that_cannot_prepare_blocks_does_not_fail_an_fsync() {
+    let v = Volume::mount(Arc::new(slow(Duration::ZERO)), quiet()).unwrap();
+    let file = create(&v, "a");
+    for i in 0..20 {
+        v.write(file, i * 4096, &[1; 4096]).unwrap();
+        v.fsync(file, false).unwrap();
+    }
+    assert!(!v.is_stopped());
+}
+
+#[test]
+fn threads_that_sync_share_flushes() {
+    const EACH: u64 = 25;
+    for (mode, alone) in [(FsyncMode::Strict, 2), (FsyncMode::Posix, 1)] {
+        for threads in [1, 8] {
+            let dev = Arc::new(CountDevice::new(slow(Duration::from_millis(2))));
+            let v = Volume::mount(dev.clone(), MountOptions { fsync_mode: mode, ..quiet() }).unwrap();
+            let files: Vec<Ino> = (0..threads).map(|i| create(&v, &format!("f{i}"))).collect();
+            v.sync().unwrap();
+            let before = dev.counts();
+            std::thread::scope(|s| {
+                for &file in &files {
+                    let v = &v;
+                    s.spawn(move || {
+                        for i in 0..EACH {
+                            v.write(file, i * 4096, &[2; 4096]).unwrap();
+                            v.fsync(file, false).unwrap();
+                        }
+                    });
+                }
+            });
+            let flushes = (dev.counts() - before).flushes;
+            let fsyncs = EACH * threads;
+            if threads == 1 {
+                assert_eq!(flushes, alone * fsyncs, "{mode:?}");
+            } else {
+                // Two groups of callers take turns; each flush ends the fsyncs of one group.
+                assert!(flushes * 3 <= fsyncs, "{mode:?}: {flushes} flushes for {fsyncs} fsyncs");
+            }
+            v.unmount().unwrap();
+            assert_clean(&*dev);
+        }
+    }
+}
+
+#[test]
+fn the_way_to_look_may_change_under_load() {
+    let dev = fresh(96, &MkfsOptions::default());
+    let v = mount(&dev);
+    let files: Vec<Ino> = (0..3).map(|i| large(&v, &format!("f{i}"))).collect();
+    std::thread::scope(|s| {
+        for &file in &files {
+            let v = &v;
+            s.spawn(move || {
+                for i in 0..200 {
+                    v.write(file, i * 37 % 5000 * 4096, &[2; 100]).unwrap();
+                    v.fsync(file, false).unwrap();
+                }
+            });
+        }
+        for lookup in FsyncLookup::ALL.into_iter().cycle().take(60) {
+            v.set_fsync_lookup(lookup);
+            v.sync().unwrap();
+        }
+    });
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+}
