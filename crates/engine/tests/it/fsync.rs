@@ -81,8 +81,6 @@ impl Clock for Still {
 
 #[test]
 fn every_way_to_look_gives_the_same_image() {
-    let format =
-        MkfsOptions { uuid: Some([7; 16]), timestamp: Some(1_700_000_000), ..MkfsOptions::default() };
     let formatted = fresh(96, &MkfsOptions::default()).snapshot();
     let image = |lookup, mode| {
         let dev = Arc::new(MemDevice::from_snapshot(&formatted));
