@@ -8,6 +8,7 @@
 //! * [`sample`]: medians with spread, and contestants that take turns; [`Histogram`]: latencies; [`budget`]: `--quick`
 //! * [`progress`]: what a run is doing, on standard error
 //! * [`schema`]: no report leaves that breaks the schema of its envelope or of its rows
+//! * [`work`]: workloads described in files, on a volume in this process or on any mount
 //! * [`page`], [`folder`]: the HTML page, and the folder with everything that a reviewer needs
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
@@ -15,6 +16,7 @@
 pub mod budget;
 pub mod device;
 pub mod folder;
+pub mod fsync;
 pub mod gc;
 pub mod machine;
 pub mod options;
@@ -23,8 +25,10 @@ pub mod place;
 pub mod progress;
 pub mod raw;
 pub mod report;
+pub mod run;
 pub mod sample;
 pub mod schema;
+pub mod work;
 
 pub use segno_engine::stat::{Histogram, Recorded};
 
@@ -43,8 +47,12 @@ pub struct Args {
 enum Experiment {
     /// What the device does without any file system
     Device(device::Args),
+    /// Per-inode lists of dirty nodes beside the kernel's search through all of them
+    Fsync(fsync::Args),
     /// Write amplification of cleaning, by policy
     Gc(gc::Args),
+    /// A workload from a description
+    Run(run::Args),
 }
 
 impl Experiment {
@@ -52,7 +60,9 @@ impl Experiment {
     fn run(&self) -> Result<(Report, &'static str, &Common)> {
         Ok(match self {
             Self::Device(args) => (device::run(args)?, device::ROWS, &args.common),
+            Self::Fsync(args) => (fsync::run(args)?, fsync::ROWS, &args.common),
             Self::Gc(args) => (gc::run(args)?, gc::ROWS, &args.common),
+            Self::Run(args) => (run::run(args)?, run::ROWS, &args.common),
         })
     }
 }

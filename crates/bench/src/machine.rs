@@ -63,6 +63,12 @@ fn kib(field: &str) -> u64 {
     field.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0).saturating_mul(1024)
 }
 
+/// Bytes of memory that programs can still have.
+pub fn available_memory() -> u64 {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    field(&meminfo, "MemAvailable").map_or(0, |f| kib(&f))
+}
+
 /// File system type and device of the mount that a path is on.
 pub fn host_of(path: &Path) -> (Option<String>, Option<String>) {
     let Ok(meta) = fs::metadata(path) else { return (None, None) };
