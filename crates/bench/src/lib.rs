@@ -29,6 +29,7 @@ pub mod run;
 pub mod sample;
 pub mod schema;
 pub mod work;
+pub mod writeback;
 
 pub use segno_engine::stat::{Histogram, Recorded};
 
@@ -53,6 +54,8 @@ enum Experiment {
     Gc(gc::Args),
     /// A workload from a description
     Run(run::Args),
+    /// Writeback by one context and by several, with shared and with exclusive streams
+    Writeback(writeback::Args),
 }
 
 impl Experiment {
@@ -63,6 +66,7 @@ impl Experiment {
             Self::Fsync(args) => (fsync::run(args)?, fsync::ROWS, &args.common),
             Self::Gc(args) => (gc::run(args)?, gc::ROWS, &args.common),
             Self::Run(args) => (run::run(args)?, run::ROWS, &args.common),
+            Self::Writeback(args) => (writeback::run(args)?, writeback::ROWS, &args.common),
         })
     }
 }

@@ -4,7 +4,8 @@ use crate::lock::{Mutex, RwLock, rank};
 use crate::memory::Memory;
 use crate::node::{NodeCache, NodeFrame};
 use crate::page::PageMap;
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::writeback::Sequence;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::{Corrupt, Features, Ino, Structure};
 use std::collections::{BTreeMap, HashMap};
@@ -30,8 +31,13 @@ pub struct Inode {
     pub write_error: AtomicBool,
     /// A casefolded directory in which every name is where its hash says.
     pub hashes_checked: AtomicBool,
-    /// Whether it is in the registry of inodes with dirty pages.
-    listed: AtomicBool,
+    /// Whether it is in a list of inodes with dirty pages.
+    pub listed: AtomicBool,
+    /// The writeback context it was bound to last.
+    pub last_context: AtomicU32,
+    /// Where a turn of writeback that ended early goes on.
+    pub cursor: AtomicU64,
+    pub sequence: Sequence,
 }
 
 impl Inode {
@@ -48,6 +54,9 @@ impl Inode {
             write_error: AtomicBool::new(false),
             hashes_checked: AtomicBool::new(false),
             listed: AtomicBool::new(false),
+            last_context: AtomicU32::new(u32::MAX),
+            cursor: AtomicU64::new(0),
+            sequence: Sequence::default(),
         }
     }
     /// Reads its fields.
@@ -72,21 +81,16 @@ impl Inode {
 const SHARDS: usize = 16;
 type Shard = HashMap<Ino, Arc<Inode>>;
 
-/// Inodes by number, and those among them that have dirty pages.
+/// Inodes by number, and the directories among them that have dirty pages.
 #[derive(Debug)]
 pub struct InodeCache {
     shards: [Mutex<Shard, { rank::INODE_CACHE }>; SHARDS],
-    dirty_files: Mutex<BTreeMap<Ino, Arc<Inode>>, { rank::LEAF }>,
     dirty_dirs: Mutex<BTreeMap<Ino, Arc<Inode>>, { rank::LEAF }>,
 }
 
 impl InodeCache {
     pub fn new() -> Self {
-        Self {
-            shards: std::array::from_fn(|_| Mutex::new(HashMap::new())),
-            dirty_files: Mutex::default(),
-            dirty_dirs: Mutex::default(),
-        }
+        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::new())), dirty_dirs: Mutex::default() }
     }
     fn shard(&self, ino: Ino) -> &Mutex<Shard, { rank::INODE_CACHE }> {
         &self.shards[ino.0 as usize & (SHARDS - 1)]
@@ -119,36 +123,33 @@ impl InodeCache {
     pub fn remove(&self, ino: Ino) {
         self.shard(ino).lock().remove(&ino);
     }
-    fn registry(&self, dirs: bool) -> &Mutex<BTreeMap<Ino, Arc<Inode>>, { rank::LEAF }> {
-        if dirs { &self.dirty_dirs } else { &self.dirty_files }
-    }
-    /// Registers an inode whose pages became dirty. Call it after the page is dirty, so that no flush misses it.
-    pub fn mark_dirty(&self, inode: &Arc<Inode>) {
-        if !inode.listed.swap(true, Ordering::AcqRel) {
-            self.registry(inode.is_dir()).lock().insert(inode.ino, inode.clone());
+    /// Registers a directory whose pages became dirty. Call it after the page is dirty, so that no flush misses it.
+    pub fn mark_dirty(&self, dir: &Arc<Inode>) {
+        if !dir.listed.swap(true, Ordering::AcqRel) {
+            self.dirty_dirs.lock().insert(dir.ino, dir.clone());
         }
     }
-    /// The registered inodes, in the order of their numbers.
-    pub fn dirty(&self, dirs: bool) -> Vec<Arc<Inode>> {
-        self.registry(dirs).lock().values().cloned().collect()
+    /// The registered directories, in the order of their numbers.
+    pub fn dirty_dirs(&self) -> Vec<Arc<Inode>> {
+        self.dirty_dirs.lock().values().cloned().collect()
     }
-    /// Takes an inode whose pages were written out off the registry, unless a page is dirty again. The caller holds its
-    /// flush claim: an inode with pages on their way out stays registered, so that a sync waits for them.
-    pub fn settle(&self, inode: &Arc<Inode>) {
-        if inode.pages.lock().dirty() > 0 {
+    /// Takes a directory whose pages were written out off the registry, unless a page is dirty again. The caller holds
+    /// its flush claim or has the gate closed.
+    pub fn settle(&self, dir: &Arc<Inode>) {
+        if dir.pages.lock().dirty() > 0 {
             return;
         }
         {
-            let mut registry = self.registry(inode.is_dir()).lock();
-            if registry.get(&inode.ino).is_some_and(|i| Arc::ptr_eq(i, inode)) {
-                registry.remove(&inode.ino);
+            let mut registry = self.dirty_dirs.lock();
+            if registry.get(&dir.ino).is_some_and(|i| Arc::ptr_eq(i, dir)) {
+                registry.remove(&dir.ino);
             }
             // A swap like that of `mark_dirty`: one of the two comes after the other and sees what was done before.
-            inode.listed.swap(false, Ordering::AcqRel);
+            dir.listed.swap(false, Ordering::AcqRel);
         }
-        // Whoever made a page dirty in between found the inode registered still.
-        if inode.pages.lock().dirty() > 0 {
-            self.mark_dirty(inode);
+        // Whoever made a page dirty in between found it registered still.
+        if dir.pages.lock().dirty() > 0 {
+            self.mark_dirty(dir);
         }
     }
     /// Evicts inodes that nobody holds; their clean pages go with them. Dirty ones are held by the registry.
@@ -207,88 +208,4 @@ pub fn sanity(i: &RawInode, features: Features) -> Result<(), Corrupt> {
         );
     }
     Ok(())
-}
-
-/// Every schedule of writers and a flush of one inode: `cargo test -p segno-engine --features loom models`.
-#[cfg(all(test, feature = "loom"))]
-mod models {
-    use super::*;
-    use loom::sync::Arc as LoomArc;
-    use loom::thread;
-    use segno_format::Block;
-
-    struct Rig {
-        inodes: InodeCache,
-        inode: Arc<Inode>,
-        mem: Memory,
-    }
-
-    impl Rig {
-        fn new() -> LoomArc<Self> {
-            let inodes = InodeCache::new();
-            let inode =
-                inodes.insert(Arc::new(NodeFrame::new(Ino::ROOT, Ino::ROOT, Arc::new(Block::zeroed()))));
-            LoomArc::new(Self { inodes, inode, mem: Memory::default() })
-        }
-        /// What a write does to a page; tags ascend.
-        fn write(&self, tag: u8) {
-            self.inode.pages.lock().modify(0, &self.mem, || Arc::new(Block::zeroed()), |b| b.0[0] = tag);
-            self.inodes.mark_dirty(&self.inode);
-        }
-        /// What a flush does; returns what went to the device.
-        fn flush(&self, id: u64) -> Option<u8> {
-            let _claim = self.inode.flush.lock();
-            let out = self.inode.pages.lock().begin_flush(0, id, &self.mem);
-            let written = out.as_ref().map(|b| b.0[0]);
-            if let Some(block) = out {
-                self.inode.pages.lock().end_flush(0, id, false, &self.mem);
-                assert_eq!(Some(block.0[0]), written, "a block changed while it was written");
-            }
-            self.inodes.settle(&self.inode);
-            written
-        }
-        fn check(&self, last: u8, written: u8) {
-            let pages = self.inode.pages.lock();
-            let dirty = pages.dirty() > 0;
-            drop(pages);
-            assert!(dirty || written == last, "a change is neither written nor dirty");
-            let listed = self.inodes.dirty(false).len();
-            assert!(!dirty || listed == 1, "a dirty page that no sync finds");
-            assert!(listed <= 1);
-        }
-    }
-
-    #[test]
-    fn no_dirty_page_is_lost_while_a_flush_runs() {
-        loom::model(|| {
-            let rig = Rig::new();
-            rig.write(1);
-            let flusher = {
-                let rig = rig.clone();
-                thread::spawn(move || rig.flush(1))
-            };
-            rig.write(2);
-            let written = flusher.join().unwrap().unwrap_or(0);
-            rig.check(2, written);
-        });
-    }
-
-    #[test]
-    fn two_flushes_take_turns() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(|| {
-            let rig = Rig::new();
-            rig.write(1);
-            let flushers: Vec<_> = (1..3)
-                .map(|id| {
-                    let rig = rig.clone();
-                    thread::spawn(move || rig.flush(id))
-                })
-                .collect();
-            rig.write(2);
-            let written = flushers.into_iter().filter_map(|t| t.join().unwrap()).max().unwrap_or(0);
-            rig.check(2, written);
-        });
-    }
 }

@@ -32,6 +32,7 @@ mod runtime;
 mod segment;
 mod sync;
 mod volume;
+mod writeback;
 mod xattr;
 
 pub use clock::{Clock, SystemClock};
@@ -43,3 +44,4 @@ pub use types::{
     Attr, DirEntry, Extent, ExtentKind, FallocMode, Owner, RenameMode, SetAttr, StatFs, Time, XattrMode,
 };
 pub use volume::Volume;
+pub use writeback::Setting as ContextSetting;

@@ -1,4 +1,5 @@
 //! Mount options, with F2FS's names and defaults.
+use crate::writeback::Setting as ContextSetting;
 use segno_journal::Area;
 
 /// Order of data, node and flush in fsync.
@@ -98,6 +99,10 @@ pub struct MountOptions {
     pub commit_interval: u32,
     /// Run the background thread (writeback, commit interval, cleaning). Tests step by hand instead.
     pub background: bool,
+    /// Writeback contexts: how many files are written back side by side.
+    pub contexts: ContextSetting,
+    /// Files with a log of their own at most; the volume decides without it.
+    pub exclusive_streams: Option<u32>,
 }
 
 impl Default for MountOptions {
@@ -121,6 +126,8 @@ impl Default for MountOptions {
             cache_bytes: 256 << 20,
             commit_interval: 5,
             background: true,
+            contexts: ContextSetting::Auto,
+            exclusive_streams: None,
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Regular files keep only what is dirty or being written: the kernel above, or the caller, caches clean data better.
 //! Directories keep clean pages too; they go when the inode leaves the cache.
-use crate::memory::{Counter, Memory};
+use crate::memory::Memory;
+use crate::writeback::Context;
 use segno_format::{BLOCK_SIZE, Block};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -26,15 +27,32 @@ pub struct PageMap {
     pages: BTreeMap<u64, Page>,
     dirty: usize,
     is_dir: bool,
+    /// The writeback context of the file while it is on its list.
+    home: Option<Arc<Context>>,
 }
 
 impl PageMap {
     pub fn new(is_dir: bool) -> Self {
-        Self { pages: BTreeMap::new(), dirty: 0, is_dir }
+        Self { pages: BTreeMap::new(), dirty: 0, is_dir, home: None }
     }
 
-    fn dirty_counter<'a>(&self, mem: &'a Memory) -> &'a Counter {
-        if self.is_dir { &mem.dirty_dents } else { &mem.dirty_data }
+    fn count_dirty(&self, mem: &Memory, n: i64) {
+        if self.is_dir { &mem.dirty_dents } else { &mem.dirty_data }.add(n);
+        if let Some(home) = &self.home {
+            home.dirty.add(n);
+        }
+    }
+
+    /// The context that writes these pages back.
+    pub fn home(&self) -> Option<&Arc<Context>> {
+        self.home.as_ref()
+    }
+    /// Another context, or none, writes them back from now on.
+    pub fn set_home(&mut self, home: Option<Arc<Context>>) {
+        let dirty = self.dirty as i64;
+        self.home.iter().for_each(|c| c.dirty.add(-dirty));
+        home.iter().for_each(|c| c.dirty.add(dirty));
+        self.home = home;
     }
 
     /// The content of a cached block.
@@ -79,7 +97,7 @@ impl PageMap {
         if !page.dirty {
             (page.dirty, page.epoch) = (true, epoch);
             self.dirty += 1;
-            self.dirty_counter(mem).add(1);
+            self.count_dirty(mem, 1);
         }
     }
     /// Cached blocks of a range, ascending.
@@ -109,7 +127,7 @@ impl PageMap {
         if !page.dirty {
             (page.dirty, page.epoch) = (true, epoch);
             self.dirty += 1;
-            self.dirty_counter(mem).add(1);
+            self.count_dirty(mem, 1);
         }
     }
     /// Indices of pages in a range that became dirty in epochs up to `epoch`, ascending, at most `max`.
@@ -131,7 +149,7 @@ impl PageMap {
         page.flush_id = Some(id);
         self.dirty -= 1;
         let out = page.block.clone();
-        self.dirty_counter(mem).add(-1);
+        self.count_dirty(mem, -1);
         Some(out)
     }
     /// Whether a page still belongs to flush `id` (it was not dropped meanwhile).
@@ -145,7 +163,7 @@ impl PageMap {
         if failed && !page.dirty {
             page.dirty = true;
             self.dirty += 1;
-            self.dirty_counter(mem).add(1);
+            self.count_dirty(mem, 1);
         } else if !page.dirty && !self.is_dir {
             self.pages.remove(&index);
             mem.pages.add(-1);
@@ -162,7 +180,7 @@ impl PageMap {
                 mem.pages.add(-1);
                 if p.dirty {
                     self.dirty -= 1;
-                    self.dirty_counter(mem).add(-1);
+                    self.count_dirty(mem, -1);
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! What a program can ask a live mount beyond POSIX: attributes of the `system.segno` name space, which need no
 //! privilege and no descriptor of the server's.
 use crate::server::Server;
-use segno_engine::{Error, Extent, ExtentKind, Result};
+use segno_engine::{Error, Extent, ExtentKind, Result, Volume};
 use segno_format::Ino;
 use std::fmt::Write;
 
@@ -9,6 +9,9 @@ use std::fmt::Write;
 pub const STATS_XATTR: &str = "system.segno.stats";
 /// Extents of a file, one a line: file block, address, length, kind.
 pub const EXTENTS_XATTR: &str = "system.segno.extents";
+/// Number of writeback contexts: reads as setting, number in force and what keeps it from being larger; takes `auto` or a
+/// number from root.
+pub const CONTEXTS_XATTR: &str = "system.segno.writeback.contexts";
 /// The kernel refuses longer values.
 const VALUE_MAX: usize = 65_536;
 
@@ -19,9 +22,30 @@ pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
         Some(Ok(stats(server).into_bytes()))
     } else if name == EXTENTS_XATTR.as_bytes() {
         Some(volume.extents(ino).and_then(|e| extents(&e)))
+    } else if name == CONTEXTS_XATTR.as_bytes() {
+        let (setting, number, reason) = volume.contexts();
+        Some(Ok(format!("{setting} {number} {reason}").into_bytes()))
     } else {
         None
     }
+}
+
+/// Changes a setting of the mount; `None` if the name is not one of ours. A value that is refused changes nothing.
+pub fn set(volume: &Volume, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
+    if name != CONTEXTS_XATTR.as_bytes() {
+        return None;
+    }
+    if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+        return Some(Err(Error::NotPermitted("only root and the server's user change settings")));
+    }
+    let setting = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
+    Some(match setting {
+        Some(setting) => {
+            volume.set_contexts(setting);
+            Ok(())
+        }
+        None => Err(Error::Invalid("choose auto or a number from 1 to 64")),
+    })
 }
 
 fn stats(server: &Server) -> String {

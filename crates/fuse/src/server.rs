@@ -249,6 +249,9 @@ impl Server {
     fn setxattr(&self, r: &Request<'_>) -> Done {
         let a: wire::SetXattrIn = r.arg()?;
         let (name, value) = r.name_and_data(a.size)?;
+        if let Some(set) = control::set(&self.volume, r.head.uid, name, value) {
+            return set.map_err(errno);
+        }
         let mode = match a.flags {
             1 => XattrMode::Create,
             2 => XattrMode::Replace,

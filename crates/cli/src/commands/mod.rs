@@ -2,6 +2,7 @@
 mod bench;
 mod cat;
 mod check;
+mod ctl;
 mod extents;
 mod get;
 mod info;
@@ -42,6 +43,8 @@ pub enum Command {
     Extents(extents::Args),
     /// Show the counters of a mount
     Stats(stats::Args),
+    /// Show or change settings of a mount
+    Ctl(ctl::Args),
     /// Run an experiment and report its figures
     Bench(segno_bench::Args),
 }
@@ -61,6 +64,7 @@ impl Command {
             Self::Put(args) => put::run(&args),
             Self::Extents(args) => extents::run(&args),
             Self::Stats(args) => stats::run(&args),
+            Self::Ctl(args) => ctl::run(&args),
             Self::Bench(args) => bench::run(&args),
         }
     }

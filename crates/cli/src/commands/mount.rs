@@ -33,7 +33,9 @@ Own options: cache=256M (memory for cached blocks), commit=5 (seconds until chan
   journal=off|auto|on|FILE (journal metadata in the gap behind the volume, or in a file of its own),
   fsync_lookup=list|global|shadow (how fsync finds nodes: its own list, or all as the kernel does, to compare),
   threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),
-  transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it)
+  transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it),
+  writeback_contexts=auto|N, exclusive_streams=auto|N (how many files are written back side by side, and how many of
+  them have a log of their own)
 For the kernel: [no]dev, [no]suid, [no]exec, [no]atime, [a]sync, dirsync, [no]allow_other, auto_unmount
 Root's mounts have dev, suid and allow_other set. What fstab may hold besides is accepted and ignored.";
 

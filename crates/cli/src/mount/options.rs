@@ -235,6 +235,11 @@ impl Settings {
                     _ => return Err("choose auto, classic or io_uring".into()),
                 }
             }
+            "writeback_contexts" => e.contexts = value.parse()?,
+            "exclusive_streams" if value == "auto" => e.exclusive_streams = None,
+            "exclusive_streams" => {
+                e.exclusive_streams = Some(value.parse().map_err(|_| "choose auto or a number")?);
+            }
             "threads" => self.threads = from_one(value)?,
             "device" => self.devices.push(PathBuf::from(value)),
             _ => return Ok(false),

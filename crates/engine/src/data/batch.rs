@@ -5,6 +5,7 @@ use crate::gate::Op;
 use crate::inode::Inode;
 use crate::lock::{MutexGuard, rank};
 use crate::node::NodeFrame;
+use crate::segment::Stream;
 use crate::stat;
 use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
@@ -17,8 +18,7 @@ use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
 /// Pages in a batch.
-pub(super) const BATCH: usize = 1024;
-const DATA_LOGS: [LogType; 3] = [LogType::HotData, LogType::WarmData, LogType::ColdData];
+pub(crate) const BATCH: usize = 1024;
 
 /// A page on its way out.
 struct Outgoing {
@@ -35,6 +35,8 @@ struct Outgoing {
 struct Part {
     inode: Arc<Inode>,
     log: LogType,
+    /// `None` stands for the log of the type.
+    stream: Option<Arc<Stream>>,
     pages: Vec<Outgoing>,
 }
 
@@ -75,7 +77,12 @@ impl Volume {
         let mut pages = inode.pages.lock();
         let indices = pages.dirty_in(range, batch.epoch, room.saturating_add(1));
         let next = indices.get(room).copied();
-        batch.parts.push(Part { inode: inode.clone(), log, pages: Vec::with_capacity(indices.len()) });
+        batch.parts.push(Part {
+            inode: inode.clone(),
+            log,
+            stream: None,
+            pages: Vec::with_capacity(indices.len()),
+        });
         let Some(part) = batch.parts.last_mut() else { return Ok(next) };
         let mut last: Option<(Span, u8)> = None;
         for index in indices.into_iter().take(room) {
@@ -159,23 +166,31 @@ impl Volume {
         }
     }
 
+    /// Gives pages their addresses: those of files that share a log together, each file in one piece.
     fn place(&self, batch: &mut Batch) -> Result<()> {
         let mut placed: Vec<BlockAddr> = Vec::with_capacity(batch.len());
-        for log in DATA_LOGS {
-            let of_log = |p: &&mut Part| p.log == log;
-            let owners: Vec<RawSummary> =
-                batch.parts.iter_mut().filter(of_log).flat_map(|p| &p.pages).map(|p| p.owner).collect();
-            if owners.is_empty() {
-                continue;
-            }
-            let addrs = match self.segs.allocate(log, &owners) {
+        for part in batch.parts.iter_mut().filter(|p| !p.pages.is_empty()) {
+            part.stream = self.stream_for(&part.inode, part.log, part.pages.iter().map(|p| p.index));
+        }
+        let mut waiting: Vec<&mut Part> = batch.parts.iter_mut().filter(|p| !p.pages.is_empty()).collect();
+        while let Some(first) = waiting.first() {
+            let (log, stream) = (first.log, first.stream.clone());
+            let together = |p: &&mut Part| p.log == log && same(&p.stream, &stream);
+            let (mut parts, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(together);
+            waiting = rest;
+            let owners: Vec<RawSummary> = parts.iter().flat_map(|p| &p.pages).map(|p| p.owner).collect();
+            let addrs = match &stream {
+                Some(stream) => self.segs.allocate_in(stream, self.may_open(stream), &owners),
+                None => self.segs.allocate(log, &owners),
+            };
+            let addrs = match addrs {
                 Ok(addrs) => addrs,
                 Err(e) => {
                     self.segs.give_up(&placed)?;
                     return Err(e);
                 }
             };
-            let pages = batch.parts.iter_mut().filter(of_log).flat_map(|p| &mut p.pages);
+            let pages = parts.iter_mut().flat_map(|p| &mut p.pages);
             pages.zip(&addrs).for_each(|(page, &addr)| page.addr = addr);
             placed.extend(addrs);
         }
@@ -192,7 +207,7 @@ impl Volume {
             if matches!(error, Error::Io { .. }) && batch.parts.len() == 1 {
                 part.inode.write_error.store(true, Ordering::Release);
             }
-            self.inodes.mark_dirty(&part.inode);
+            self.mark_dirty(&part.inode);
         }
     }
 
@@ -234,6 +249,13 @@ impl Volume {
         part.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.mem));
         debug_assert!(published.iter().all(|&(_, old)| old != BlockAddr::NULL), "page without a slot");
         self.segs.publish_all(&published)
+    }
+}
+
+fn same(a: &Option<Arc<Stream>>, b: &Option<Arc<Stream>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        (a, b) => a.is_none() && b.is_none(),
     }
 }
 

@@ -58,7 +58,7 @@ impl Volume {
         self.reserve_slot(op, inode, &frame, slot)?;
         let fill = || loaded.unwrap_or_else(|| Arc::new(Block::zeroed()));
         inode.pages.lock().modify(fblk, op.log_epoch(), &self.mem, fill, f);
-        self.inodes.mark_dirty(inode);
+        self.mark_dirty(inode);
         Ok(())
     }
 
@@ -76,7 +76,7 @@ impl Volume {
         let mut pages = inode.pages.lock();
         blocks.iter().for_each(|&(fblk, content)| pages.put(fblk, content, op.log_epoch(), &self.mem));
         drop(pages);
-        self.inodes.mark_dirty(inode);
+        self.mark_dirty(inode);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use crate::inode::Inode;
 use crate::volume::Volume;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Files in a batch.
 const GROUP: usize = 256;
@@ -18,18 +19,40 @@ impl Volume {
         let (mut at, mut total) = (range.start, 0);
         // One pass over the range: pages made dirty again behind it wait for the next flush.
         loop {
-            let (next, written) = match self.flush_batch(inodes, at..range.end) {
-                Err(Error::NoSpace) => {
-                    self.clean_foreground()?;
-                    self.flush_batch(inodes, at..range.end)?
-                }
-                other => other?,
-            };
+            let (next, written) = self.flush_batch_or_clean(inodes, at..range.end)?;
             total += written;
             match next {
                 Some(next) => at = next,
                 None => return Ok(total),
             }
+        }
+    }
+
+    /// Writes so many batches of a file's dirty pages at most, going on where the last such turn ended.
+    pub(crate) fn flush_quantum(&self, inode: &Arc<Inode>, batches: u32) -> Result<u64> {
+        let inodes = std::slice::from_ref(inode);
+        let (mut at, mut total) = (inode.cursor.load(Ordering::Relaxed), 0);
+        for _ in 0..batches {
+            let (next, written) = self.flush_batch_or_clean(inodes, at..u64::MAX)?;
+            total += written;
+            at = next.unwrap_or(0);
+            if next.is_none() {
+                break;
+            }
+        }
+        inode.cursor.store(at, Ordering::Relaxed);
+        Ok(total)
+    }
+
+    /// Without room for the pages, streams give back what they hold and sections are cleaned.
+    fn flush_batch_or_clean(&self, inodes: &[Arc<Inode>], range: Range<u64>) -> Result<(Option<u64>, u64)> {
+        match self.flush_batch(inodes, range.clone()) {
+            Err(Error::NoSpace) => {
+                self.segs.close_streams();
+                self.clean_foreground()?;
+                self.flush_batch(inodes, range)
+            }
+            other => other,
         }
     }
 
@@ -42,13 +65,23 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes all dirty pages of files, and waits for those that others are writing. A file that fails does not keep
-    /// others from being written; the first error is returned.
+    /// Writes all pages of files that are dirty now, and waits for those that others are writing. Threads of writeback
+    /// help. A file that fails does not keep others from being written; the first error is returned.
     pub(crate) fn flush_all_data(&self) -> Result<()> {
+        let mut failed = None;
+        let _hurry = self.wb.threads.hurry();
+        self.kick_all();
+        for (_, files) in self.wb.all() {
+            failed = failed.or(self.flush_files(files).err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn flush_files(&self, files: Vec<Arc<Inode>>) -> Result<()> {
         let mut failed = None;
         let mut group: Vec<Arc<Inode>> = Vec::new();
         let mut pages = 0;
-        for inode in self.inodes.dirty(false) {
+        for inode in files {
             let own = inode.pages.lock().dirty();
             if pages + own > BATCH || group.len() == GROUP {
                 failed = failed.or(self.flush_group(&group).err());
@@ -62,7 +95,7 @@ impl Volume {
     }
 
     /// Small files go out together, so that they share writes.
-    fn flush_group(&self, group: &[Arc<Inode>]) -> Result<()> {
+    pub(crate) fn flush_group(&self, group: &[Arc<Inode>]) -> Result<()> {
         let one_by_one = || {
             let failed =
                 group.iter().fold(None, |failed, i| failed.or(self.flush_inode(i, 0..u64::MAX).err()));
@@ -81,7 +114,7 @@ impl Volume {
 
     /// Writes all dirty blocks of directories. The gate is closed, so nothing changes meanwhile.
     pub(crate) fn flush_directories(&self, op: &Op<'_>) -> Result<()> {
-        for dir in self.inodes.dirty(true) {
+        for dir in self.inodes.dirty_dirs() {
             self.flush_closed(op, &dir)?;
             self.inodes.settle(&dir);
         }
@@ -110,7 +143,7 @@ impl Volume {
     /// Writes what was dirtied in a journal epoch that has ended, as part of that epoch. The caller keeps others from
     /// flushing. What the device refuses stays dirty, as it would at a checkpoint.
     pub(crate) fn settle_epoch(&self, epoch: u64) {
-        for inode in self.inodes.dirty(false) {
+        for inode in self.wb.all().into_iter().flat_map(|(_, files)| files) {
             let (one, mut at) = (std::slice::from_ref(&inode), Some(0));
             while let Some(from) = at {
                 let batch = Batch::of_epoch(self.next_serial(), epoch);
@@ -134,7 +167,8 @@ impl Volume {
             .and_then(|next| self.write_batch(&mut batch).map(|()| next))
             .inspect_err(|e| self.give_back(&batch, e))?;
         self.publish_batch(&enter(), &batch)?;
-        inodes.iter().for_each(|i| self.inodes.settle(i));
+        inodes.iter().for_each(|i| self.settle(i));
+        self.wb.waiters.notify(batch.len() as u64);
         Ok((next, batch.len() as u64))
     }
 

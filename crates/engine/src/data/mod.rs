@@ -23,7 +23,7 @@ mod slots;
 mod truncate;
 mod write;
 
-pub(crate) use batch::file_log;
+pub(crate) use batch::{BATCH, file_log};
 
 #[cfg(test)]
 pub(crate) mod test_rig;

@@ -25,6 +25,7 @@ impl Volume {
             let part = part.get(..PART).unwrap_or(part);
             match self
                 .make_room()
+                .and_then(|()| self.bound_share(&self.inode(ino)?))
                 .and_then(|()| self.write_part(ino, offset.saturating_add(done as u64), part))
             {
                 Ok(n) => {
@@ -107,7 +108,7 @@ impl Volume {
         let done = if at == blocks.start { 0 } else { done };
         if done > 0 {
             self.wrote(&op, inode, offset.saturating_add(done as u64));
-            self.inodes.mark_dirty(inode);
+            self.mark_dirty(inode);
         }
         match stopped {
             Some(e) if done == 0 => Err(e),

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 /// Seconds between commits to a journal.
 const JOURNAL_INTERVAL: u32 = 1;
 
-/// Owns the thread; dropping it stops and joins the thread. The thread does not keep the volume alive, and ends by itself
-/// when the volume is gone, unmounted or stopped.
+/// Owns the thread; dropping it stops and joins it and those of writeback. The thread does not keep the volume alive, and
+/// ends by itself when the volume is gone, unmounted or stopped.
 #[derive(Debug)]
 pub struct Background {
     signal: Arc<Signal>,
+    volume: Weak<Volume>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -21,18 +22,20 @@ impl Background {
     pub fn start(volume: &Arc<Volume>) -> std::io::Result<Self> {
         let (signal, weak) = (volume.signal.clone(), Arc::downgrade(volume));
         if !volume.opts.background || volume.opts.read_only {
-            return Ok(Self { signal, thread: None });
+            return Ok(Self { signal, volume: weak, thread: None });
         }
+        volume.wb.threads.allow(volume);
+        volume.adjust_contexts();
         let seconds =
             if volume.log().is_some() { JOURNAL_INTERVAL } else { volume.opts.commit_interval.max(1) };
         let interval = Duration::from_secs(seconds.into());
         let thread = {
-            let signal = signal.clone();
+            let (signal, weak) = (signal.clone(), weak.clone());
             thread::Builder::new()
                 .name("segno-background".into())
                 .spawn(move || run(&signal, &weak, interval))?
         };
-        Ok(Self { signal, thread: Some(thread) })
+        Ok(Self { signal, volume: weak, thread: Some(thread) })
     }
 }
 
@@ -42,6 +45,9 @@ impl Drop for Background {
         if let Some(thread) = self.thread.take() {
             // A panic there was reported there.
             let _ended = thread.join();
+        }
+        if let Some(volume) = self.volume.upgrade() {
+            volume.wb.threads.stop();
         }
     }
 }
@@ -59,7 +65,7 @@ fn run(signal: &Signal, volume: &Weak<Volume>, interval: Duration) {
             let _later = volume.tick();
             due = Instant::now() + interval;
         } else if woken == Wake::Asked {
-            let _later = volume.flush_all_data().and(volume.relieve_journal());
+            let _later = volume.relieve_journal();
         }
     }
 }

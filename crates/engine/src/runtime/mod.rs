@@ -2,8 +2,7 @@
 //!
 //! Pacing is simpler than F2FS's: one step per `commit_interval` writes everything out and commits it, so nothing stays
 //! unwritten for longer than two intervals. If no operation came since the step before, and most of the unused space is
-//! scattered over used sections, one section is cleaned. A writer that fills a quarter of the cache wakes the thread
-//! early, only to write back.
+//! scattered over used sections, one section is cleaned. What has to be written back earlier is up to `writeback`.
 mod background;
 mod signal;
 
@@ -15,12 +14,11 @@ use crate::error::Result;
 use crate::journal::Log;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::volume::Volume;
+use crate::writeback::IDLE;
 use segno_format::BLOCKS_PER_SEG;
 
 /// Cleaning while idle is worth it while less than this part of the unused space is in free segments, as in F2FS.
 const FREE_PERCENT: u64 = 40;
-/// Dirty data beyond this part of the cache is written back early.
-const DIRTY_PART: u64 = 4;
 
 /// Tells whether the volume is idle.
 #[derive(Debug, Default)]
@@ -48,6 +46,8 @@ impl Volume {
         let idle = self.activity.was_idle();
         // A file that cannot be written does not keep the others from being committed.
         let flushed = self.flush_all_data();
+        self.end_idle_streams(IDLE);
+        self.adjust_contexts();
         self.commit()?;
         if self.log().is_some_and(Log::is_checkpoint_due) {
             self.checkpoint(Reason::Sync)?;
@@ -64,12 +64,5 @@ impl Volume {
         let overprovision = u64::from(self.segs.overprov_sections) * u64::from(self.geo.segs_per_sec);
         let free = self.segs.with_table(|t| t.free_segments()).saturating_sub(overprovision);
         free * u64::from(BLOCKS_PER_SEG) * 100 < unused * FREE_PERCENT
-    }
-
-    /// Wakes the background thread when a writer is about to fill the cache.
-    pub(crate) fn hint_writeback(&self) {
-        if self.mem.dirty_data.get() > self.cache_blocks() / DIRTY_PART {
-            self.signal.wake();
-        }
     }
 }

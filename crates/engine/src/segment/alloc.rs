@@ -3,7 +3,6 @@ use super::Segments;
 use super::log::Log;
 use super::table::Table;
 use crate::error::{Error, Result};
-use crate::lock::{MutexGuard, rank};
 use crate::options::AllocMode;
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock};
@@ -15,22 +14,28 @@ const FSYNCS_TO_PREPARE: u32 = 4;
 /// Volumes of at most this many segments (16 GiB) look for free segments from the start, as F2FS does.
 const SMALL_VOLUME: u32 = 8192;
 
+/// Where a log goes on.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Free(SegNo),
+    /// To fill its holes.
+    Hole(SegNo),
+    /// A stream left it; it is unused from this block on.
+    Parked(SegNo, u32),
+}
+
+impl Next {
+    fn segno(self) -> SegNo {
+        let (Self::Free(seg) | Self::Hole(seg) | Self::Parked(seg, _)) = self;
+        seg
+    }
+}
+
 impl Segments {
     /// Hands out one block per owner, in order. They count as unpublished until [`Segments::publish`] or
     /// [`Segments::abandon`].
     pub fn allocate(&self, kind: LogType, owners: &[RawSummary]) -> Result<Vec<BlockAddr>> {
-        let mut log = self.logs[kind.idx()].lock();
-        let mut out = Vec::with_capacity(owners.len());
-        for &owner in owners {
-            match self.take(&mut log, owner) {
-                Ok(addr) => out.push(addr),
-                Err(e) => {
-                    self.give_up(&out)?;
-                    return Err(e);
-                }
-            }
-        }
-        Ok(out)
+        Ok(self.allocate_from(kind, owners)?.0)
     }
 
     /// Hands out blocks of a node log together with the address that follows each in the log.
@@ -39,19 +44,32 @@ impl Segments {
         kind: LogType,
         owners: &[RawSummary],
     ) -> Result<Vec<(BlockAddr, BlockAddr)>> {
+        let (addrs, next) = self.allocate_from(kind, owners)?;
+        let following: Vec<BlockAddr> = addrs.iter().skip(1).copied().chain([next]).collect();
+        Ok(addrs.into_iter().zip(following).collect())
+    }
+
+    /// The blocks, and the position of the log behind them.
+    fn allocate_from(&self, kind: LogType, owners: &[RawSummary]) -> Result<(Vec<BlockAddr>, BlockAddr)> {
         let mut log = self.logs[kind.idx()].lock();
+        let begun = (!kind.is_node()).then(|| self.alloc.begin());
         let mut out = Vec::with_capacity(owners.len());
-        for &owner in owners {
-            match self.take(&mut log, owner) {
-                Ok(addr) => out.push((addr, log.position(&self.geo))),
-                Err(e) => {
-                    let given: Vec<BlockAddr> = out.iter().map(|&(addr, _)| addr).collect();
-                    self.give_up(&given)?;
+        while let Some(rest) = owners.get(out.len()..).filter(|r| !r.is_empty()) {
+            if log.is_full() {
+                if let Err(e) = self.switch(&mut log, false) {
+                    self.give_up(&out)?;
                     return Err(e);
                 }
             }
+            self.take_run(&mut log, rest, &mut out);
+            // The format wants a position inside a segment at every checkpoint, so the next segment is found now. If
+            // there is none the blocks handed out are still good; the next caller gets the error.
+            if log.is_full() {
+                let _later = self.switch(&mut log, false);
+            }
         }
-        Ok(out)
+        begun.into_iter().for_each(|b| self.alloc.end(b));
+        Ok((out, log.position(&self.geo)))
     }
 
     /// An fsync is about to write to this log. Once it is clear that fsyncs fill the segment, the rest of it is prepared.
@@ -98,79 +116,90 @@ impl Segments {
         }
     }
 
-    fn take(&self, log: &mut MutexGuard<'_, Log, { rank::LOG }>, owner: RawSummary) -> Result<BlockAddr> {
-        if log.is_full() {
-            self.switch(log, false)?;
-        }
-        let addr = log.position(&self.geo);
-        log.set_owner(owner);
-        let (segno, from) = (log.segno, log.next + 1);
-        let ssr = log.ssr;
-        log.next = self.with_table(|t| {
-            t.unsettle(segno, 1);
-            if ssr { t.next_hole(segno, from).unwrap_or(BLOCKS_PER_SEG) } else { from }
+    /// Hands out as many blocks as the log's segment has, one at least unless it is full.
+    pub(super) fn take_run(&self, log: &mut Log, owners: &[RawSummary], out: &mut Vec<BlockAddr>) {
+        let before = out.len();
+        let segno = log.segno;
+        self.with_table(|t| {
+            for &owner in owners {
+                if log.is_full() {
+                    break;
+                }
+                out.push(log.position(&self.geo));
+                log.set_owner(owner);
+                let from = log.next + 1;
+                log.next = if log.ssr { t.next_hole(segno, from).unwrap_or(BLOCKS_PER_SEG) } else { from };
+            }
+            t.unsettle(segno, (out.len() - before) as u32);
         });
-        // The format wants a position inside a segment at every checkpoint, so the next segment is found now. If there
-        // is none the block handed out is still good; the next caller gets the error.
-        if log.is_full() {
-            let _later = self.switch(log, false);
-        }
-        Ok(addr)
     }
 
     /// Leaves the log's segment and opens another: a free one, or one with holes when free ones are scarce.
     pub(super) fn switch(&self, log: &mut Log, only_free: bool) -> Result<()> {
         let old = log.segno;
-        let (segno, ssr) = self.with_table(|t| self.choose(t, log, only_free)).ok_or(Error::NoSpace)?;
-        let summary = if ssr {
-            let mut s = *self.summary_of_closed(segno)?;
-            s.entry_type = Log::summary_type(log.kind) as u8;
-            s
-        } else {
-            RawSummaryBlock::empty(Log::summary_type(log.kind))
+        let next = self.with_table(|t| {
+            let next = self.choose(t, log, only_free)?;
+            // Taken at once, so that nobody else chooses it too.
+            t.open(next.segno(), log.kind);
+            Some(next)
+        });
+        let next = next.ok_or(Error::NoSpace)?;
+        let segno = next.segno();
+        let summary = match next {
+            Next::Free(_) => RawSummaryBlock::empty(Log::summary_type(log.kind)),
+            Next::Hole(_) | Next::Parked(..) => {
+                let closed = self.summary_of_closed(segno);
+                let mut s = *closed.inspect_err(|_| self.with_table(|t| t.close(segno)))?;
+                s.entry_type = Log::summary_type(log.kind) as u8;
+                s
+            }
         };
         let finished = Arc::new(*log.summary);
         self.ssa.lock().insert(old, finished);
-        let next = self.with_table(|t| {
+        let position = self.with_table(|t| {
             t.close(old);
             t.open(segno, log.kind);
-            if ssr { t.next_hole(segno, 0).unwrap_or(BLOCKS_PER_SEG) } else { 0 }
+            match next {
+                Next::Free(_) => 0,
+                Next::Hole(_) => t.next_hole(segno, 0).unwrap_or(BLOCKS_PER_SEG),
+                Next::Parked(_, next) => next,
+            }
         });
         *log.summary = summary;
         log.fsyncs = 0;
-        (log.segno, log.next, log.ssr) = (segno, next, ssr);
+        (log.segno, log.next, log.ssr) = (segno, position, matches!(next, Next::Hole(_)));
         self.enter_section(log)
     }
 
-    /// Chooses the next segment and marks it as taken, so that no other log chooses it too.
-    fn choose(&self, t: &mut Table, log: &Log, only_free: bool) -> Option<(SegNo, bool)> {
-        let hole = if only_free || !self.want_ssr(t) { None } else { ssr_victim(t, log.kind) };
+    /// Chooses the next segment: of the same section, one that a stream left, a free one, or one with holes.
+    fn choose(&self, t: &mut Table, log: &Log, only_free: bool) -> Option<Next> {
+        if !only_free {
+            if let Some(seg) = t.next_in_section(log.segno) {
+                return Some(Next::Free(seg));
+            }
+            if let Some((seg, next)) = t.take_parked(log.kind) {
+                return Some(Next::Parked(seg, next));
+            }
+            if let Some(seg) = self.want_ssr(t).then(|| ssr_victim(t, log.kind)).flatten() {
+                return Some(Next::Hole(seg));
+            }
+        }
         let hint = match log.kind {
             LogType::WarmData | LogType::ColdData if self.geo.segment_count_main > SMALL_VOLUME => log.segno,
             _ => SegNo(0),
         };
-        let same_section = !only_free;
-        let next_in_section = t
-            .find_free(log.segno, same_section, hint)
-            .filter(|s| self.geo.sec_of(*s) == self.geo.sec_of(log.segno) && self.geo.segs_per_sec > 1);
-        let (seg, ssr) = match (next_in_section, hole) {
-            (Some(s), _) => (s, false),
-            (None, Some(s)) => (s, true),
-            (None, None) => match t.find_free(log.segno, same_section, hint) {
-                Some(s) => (s, false),
-                None if only_free || self.mode == AllocMode::Lfs => return None,
-                None => (ssr_victim(t, log.kind)?, true),
-            },
-        };
-        t.open(seg, log.kind);
-        Some((seg, ssr))
+        match t.find_free(hint) {
+            Some(seg) => Some(Next::Free(seg)),
+            None if only_free || self.mode == AllocMode::Lfs => None,
+            None => ssr_victim(t, log.kind).map(Next::Hole),
+        }
     }
 
     fn want_ssr(&self, t: &Table) -> bool {
         self.mode == AllocMode::Adaptive && t.free_sections() <= 2 * u64::from(self.reserved_sections)
     }
 
-    fn summary_of_closed(&self, seg: SegNo) -> Result<Arc<RawSummaryBlock>> {
+    pub(super) fn summary_of_closed(&self, seg: SegNo) -> Result<Arc<RawSummaryBlock>> {
         if let Some(s) = self.ssa.lock().get(&seg) {
             return Ok(s.clone());
         }

@@ -8,12 +8,16 @@ mod alloc;
 mod free;
 mod index;
 mod log;
+mod runs;
 mod sit;
+mod stats;
+mod stream;
 mod table;
 mod zone;
 
 pub use log::{Log, LogSnapshot, LogState};
 pub use sit::{Loaded, SitFlush};
+pub use stream::Stream;
 pub use table::Table;
 
 use crate::error::Result;
@@ -24,6 +28,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{Block, BlockAddr, Geometry, SegNo};
+use stats::AllocStats;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,6 +44,8 @@ pub struct Segments {
     pub overprov_sections: u32,
     table: Mutex<Table, { rank::SEGMENT }>,
     logs: [Mutex<Log, { rank::LOG }>; 6],
+    streams: Mutex<Vec<Arc<Stream>>, { rank::META }>,
+    pub alloc: AllocStats,
     /// Summaries of finished segments that are not on the device yet.
     ssa: Mutex<BTreeMap<SegNo, Arc<RawSummaryBlock>>, { rank::META }>,
     sit: Mutex<SitState, { rank::SIT }>,
@@ -134,15 +141,19 @@ impl Segments {
                 return Ok(Arc::new(*log.summary));
             }
         }
+        if let Some(s) = self.stream_summary(seg) {
+            return Ok(s);
+        }
         if let Some(s) = self.ssa.lock().get(&seg) {
             return Ok(s.clone());
         }
         Ok(Arc::new(*self.dev.read(self.geo.ssa_addr(seg))?.view()))
     }
 
-    /// Writes the summaries of finished segments. Their entries for blocks of the last checkpoint do not change, so
+    /// Writes the summaries of finished segments and of those that streams are in. Their entries for blocks of the last checkpoint do not change, so
     /// overwriting them in place is safe at any moment.
     pub fn write_summaries(&self) -> Result<()> {
+        self.park_streams();
         let waiting: Vec<(SegNo, Arc<RawSummaryBlock>)> =
             self.ssa.lock().iter().map(|(&s, b)| (s, b.clone())).collect();
         let mut out: Vec<(BlockAddr, Arc<Block>)> = waiting

@@ -57,6 +57,8 @@ impl Segments {
             overprov_sections: cp.overprov_segments / geo.segs_per_sec.max(1),
             table: Mutex::new(table),
             logs: cp.logs.map(Mutex::new),
+            streams: Mutex::default(),
+            alloc: Default::default(),
             ssa: Mutex::new(BTreeMap::new()),
             sit: Mutex::new(SitState { bitmap: cp.bitmap, journal }),
             elapsed_before: cp.elapsed_time,

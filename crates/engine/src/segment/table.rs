@@ -1,12 +1,14 @@
 //! Per-segment and per-section state.
 use super::free::BitSet;
 use super::index::{Holes, class_of};
+use super::runs::FreeSections;
 use crate::error::Result;
 use segno_clean::{Class, Index};
 use segno_format::bits::msb;
 use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Geometry, SegNo, Structure};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
 
 /// Which blocks are valid now, and which must not be reused because the last checkpoint, or a block logged by fsync
 /// since, may refer to them.
@@ -53,6 +55,9 @@ struct Sec {
     busy: u32,
 }
 
+/// Segments remembered that streams left; SSR and cleaning find the others.
+const PARKED_MAX: usize = 1024;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Table {
@@ -61,7 +66,9 @@ pub struct Table {
     secs: Vec<Sec>,
     segs_per_sec: u32,
     free: BitSet,
-    free_secs: BitSet,
+    free_secs: FreeSections,
+    /// Segments that a stream left before they were full, with the first block that it did not use.
+    parked: VecDeque<(SegNo, u32)>,
     prefree: BTreeSet<SegNo>,
     /// Segments whose SIT entry differs from the last checkpoint's.
     changed: BTreeSet<SegNo>,
@@ -89,7 +96,8 @@ impl Table {
             secs: vec![Sec { valid: 0, free_segs: s, busy: 0 }; geo.section_count as usize],
             segs_per_sec: s,
             free: BitSet::new(n as usize),
-            free_secs: BitSet::new(geo.section_count as usize),
+            free_secs: FreeSections::new(geo.section_count),
+            parked: VecDeque::new(),
             prefree: BTreeSet::new(),
             changed: BTreeSet::new(),
             unpublished: HashMap::new(),
@@ -101,7 +109,6 @@ impl Table {
             held_total: 0,
         };
         (0..n).for_each(|i| t.free.put(i, true));
-        (0..geo.section_count).for_each(|i| t.free_secs.put(i, true));
         t
     }
 
@@ -356,17 +363,65 @@ impl Table {
         freed
     }
 
-    /// A free segment: the next of the same section if `same_section`, else the first of a free section at or after
-    /// `hint`.
-    pub fn find_free(&self, current: SegNo, same_section: bool, hint: SegNo) -> Option<SegNo> {
+    /// First segment of a free section at or after `hint`, of the first one else.
+    pub fn find_free(&self, hint: SegNo) -> Option<SegNo> {
         let per = self.segs_per_sec.max(1);
-        if same_section {
-            let end = (current.0 / per + 1) * per;
-            if let Some(s) = self.free.next(current.0 + 1).filter(|&s| s < end) {
-                return Some(SegNo(s));
+        self.free_secs.next_wrapping(hint.0 / per).map(|sec| SegNo(sec * per))
+    }
+
+    /// The free segment behind `current` in the same section.
+    pub fn next_in_section(&self, current: SegNo) -> Option<SegNo> {
+        let per = self.segs_per_sec.max(1);
+        let end = (current.0 / per + 1) * per;
+        self.free.next(current.0 + 1).filter(|&s| s < end).map(SegNo)
+    }
+
+    /// Claims sections for a stream; see [`FreeSections`].
+    pub fn claim(&mut self, after: Option<u32>, want: u32) -> Option<Range<u32>> {
+        self.free_secs.claim(after, want)
+    }
+    /// First segment of the next section of a claim.
+    pub fn advance(&mut self, claim: &mut Range<u32>) -> Option<SegNo> {
+        self.free_secs.advance(claim).map(|sec| SegNo(sec * self.segs_per_sec.max(1)))
+    }
+    pub fn release(&mut self, claim: &Range<u32>) {
+        self.free_secs.release(claim);
+    }
+    /// Lengths of the free intervals in sections, longest first.
+    pub fn free_intervals(&self) -> Vec<u32> {
+        self.free_secs.intervals()
+    }
+
+    /// A stream leaves a segment that is not full.
+    pub fn park(&mut self, seg: SegNo, next: u32) {
+        if self.parked.len() == PARKED_MAX {
+            self.parked.pop_front();
+        }
+        self.parked.push_back((seg, next));
+    }
+    /// A segment of a type that a stream left, if it still is as the stream left it, and where to go on.
+    pub fn take_parked(&mut self, log: LogType) -> Option<(SegNo, u32)> {
+        let mut kept = VecDeque::new();
+        let mut found = None;
+        while let Some((seg, next)) = self.parked.pop_front() {
+            let usable = !self.is_free(seg)
+                && !self.is_busy(seg)
+                && (next..BLOCKS_PER_SEG).all(|off| self.next_hole(seg, off) == Some(off));
+            if usable && found.is_none() && self.log_of(seg) == Some(log) {
+                found = Some((seg, next));
+                break;
+            }
+            if usable {
+                kept.push_back((seg, next));
             }
         }
-        self.free_secs.next_wrapping(hint.0 / per).map(|sec| SegNo(sec * per))
+        kept.append(&mut self.parked);
+        self.parked = kept;
+        found
+    }
+    /// Blocks that wait in segments that streams left.
+    pub fn parked_blocks(&self) -> u64 {
+        self.parked.iter().map(|&(_, next)| u64::from(BLOCKS_PER_SEG - next)).sum()
     }
 
     /// The segment of a type with the most room for SSR.

@@ -23,6 +23,7 @@ use crate::segment::Segments;
 use crate::stat::Stats;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::types::{StatFs, Time};
+use crate::writeback::Writeback;
 use records::Records;
 use segno_format::superblock::Superblock;
 use segno_format::{Features, Geometry, Ino};
@@ -72,6 +73,7 @@ pub struct Volume {
     pub(crate) records: Records,
     /// An [`crate::options::FsyncLookup`]; may change while mounted.
     pub(crate) fsync_lookup: AtomicU8,
+    pub(crate) wb: Writeback,
     stopped: AtomicBool,
 }
 
@@ -98,7 +100,9 @@ impl Volume {
     #[must_use]
     pub fn report(&self) -> Vec<(&'static str, u64)> {
         let used = self.counts.values();
-        let (free_segments, prefree) = self.segs.with_table(|t| (t.free_segments(), t.prefree() as u64));
+        let (free_segments, prefree, parked) =
+            self.segs.with_table(|t| (t.free_segments(), t.prefree() as u64, t.parked_blocks()));
+        let (shared, exclusive) = self.segs.stream_counts();
         let mut out = self.stats.snapshot();
         let (flushes_asked, flushes) = self.dev.flushes();
         out.extend([
@@ -121,7 +125,12 @@ impl Volume {
             ("journal_bytes_used", self.log().map_or(0, |l| l.used())),
             ("journal_failed", self.log.get().is_some_and(Log::is_failed).into()),
             ("stopped", self.is_stopped().into()),
+            ("parked_blocks", parked),
+            ("streams_shared", shared),
+            ("streams_exclusive", exclusive),
         ]);
+        out.extend(self.segs.alloc.snapshot());
+        out.extend(self.wb.report());
         out
     }
 
@@ -166,6 +175,7 @@ impl Volume {
         }
         self.free_orphans()?;
         self.flush_all_data()?;
+        self.segs.close_streams();
         self.checkpoint(Reason::Umount)?;
         self.close_journal()?;
         self.stopped.store(true, Ordering::Release);

@@ -20,6 +20,7 @@ use crate::runtime::{Activity, Signal};
 use crate::segment::{Loaded, Segments};
 use crate::stat::Stats;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+use crate::writeback::Writeback;
 use segno_device::BlockDevice;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, Corrupt, Features, Nid, Structure};
@@ -65,6 +66,7 @@ impl Volume {
         volume.set_fsync_lookup(lookup);
         volume.load_quota()?;
         volume.recover()?;
+        volume.adjust_contexts();
         Ok(volume)
     }
 
@@ -123,7 +125,9 @@ impl Volume {
         pack.orphans.iter().for_each(|&ino| since.add_orphan(ino));
         let now = clock.now();
         let records = Records::new(sb.raw);
+        let wb = Writeback::new(opts.contexts, opts.exclusive_streams);
         Ok(Self {
+            wb,
             geo,
             features,
             checksum_seed,

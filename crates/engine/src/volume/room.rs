@@ -19,6 +19,8 @@ impl Volume {
         self.bound_memory()?;
         self.bound_journal()?;
         if self.short_of_sections() {
+            // What is left of their segments is for everybody now.
+            self.segs.close_streams();
             self.clean_foreground()?;
         }
         Ok(())
@@ -51,9 +53,7 @@ impl Volume {
     /// Keeps caches within the limit: evict what is clean, write out what is dirty.
     fn bound_memory(&self) -> Result<()> {
         let limit = self.cache_blocks();
-        if self.mem.dirty_data.get() > limit / 2 {
-            self.flush_all_data()?;
-        }
+        self.bound_dirty()?;
         let nat_max = (u64::from(self.geo.max_nid()) * NAT_DIRTY_PERCENT / 100).min(NAT_DIRTY_MAX);
         let dirty_meta = self.mem.dirty_nodes.get() + self.mem.dirty_dents.get();
         if dirty_meta > limit / 2 || self.nat.changed() as u64 > nat_max {

@@ -12,4 +12,5 @@ mod quota;
 mod records;
 mod recovery;
 mod runtime;
+mod writeback;
 mod zoned;

@@ -1,0 +1,131 @@
+//! What the volumes of this experiment are on: a real disk, memory, or a model in memory.
+use crate::place::Place;
+use anyhow::Result;
+use segno_device::{BlockDevice, CountDevice, MemDevice, ModelDevice, Speed};
+use segno_format::{BLOCK_SIZE, Block};
+use segno_mkfs::{Member, MkfsOptions};
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Blocks of a piece into which `Split` cuts a write: 128 KiB.
+const PIECE: usize = 32;
+const MIB: f64 = 1_048_576.0;
+
+/// Eight channels of 25 MiB/s: slow enough for this program to keep all of them busy on two processors.
+pub const MODEL: Speed = Speed { channels: 8, latency: Duration::from_micros(200), bytes_per_s: 25 << 20 };
+
+/// See the module.
+pub enum Target<'a> {
+    Real(&'a Place),
+    /// Zeros are not stored: volumes may be larger than the machine's memory.
+    Memory,
+    Model,
+}
+
+pub type Counted = CountDevice<Arc<dyn BlockDevice>>;
+
+impl Target<'_> {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Real(_) => "real",
+            Self::Memory => "memory",
+            Self::Model => "model of 8 channels, 25 MiB/s and 200 us each",
+        }
+    }
+
+    /// Bytes that writers write: memory need not keep them.
+    pub fn pattern(&self) -> u8 {
+        if matches!(self, Self::Real(_)) { 0xa5 } else { 0 }
+    }
+
+    fn device(&self, bytes: u64) -> Result<Arc<dyn BlockDevice>> {
+        let memory = || MemDevice::new(bytes / BLOCK_SIZE as u64);
+        Ok(match self {
+            Self::Real(place) => place.device()?,
+            Self::Memory => Arc::new(memory()),
+            Self::Model => Arc::new(ModelDevice::new(memory(), MODEL)),
+        })
+    }
+
+    /// A fresh volume that counts what is written to it. `split` serves one write by several threads.
+    pub fn format(&self, bytes: u64, split: bool) -> Result<(Arc<Counted>, String)> {
+        let mut device = self.device(bytes)?;
+        if split {
+            device = Arc::new(Split(device));
+        }
+        let device = Arc::new(CountDevice::new(device));
+        let options = MkfsOptions::default();
+        let member = Member { device: device.clone(), path: String::new(), zeroed: true };
+        let report = segno_mkfs::format(&[member], &options)?;
+        Ok((device, format!("{options:#?}\n{report:#?}")))
+    }
+
+    /// Writes of `blocks` blocks, side by side by so many threads, one flush at the end: MiB/s.
+    pub fn raw(&self, bytes: u64, blocks: usize, threads: u64, time: Duration) -> Result<f64> {
+        let device = self.device(bytes)?;
+        let block = Block([self.pattern(); BLOCK_SIZE]);
+        let part = device.block_count() / threads;
+        let begun = Instant::now();
+        let written: Vec<io::Result<u64>> = thread::scope(|s| {
+            let run = |t: u64| {
+                let (device, block) = (&device, &block);
+                s.spawn(move || {
+                    let refs = vec![block; blocks];
+                    let mut at = 0;
+                    while begun.elapsed() < time {
+                        device.write(t * part + at % (part - blocks as u64), &refs)?;
+                        at += blocks as u64;
+                    }
+                    Ok(at)
+                })
+            };
+            let threads: Vec<_> = (0..threads).map(run).collect();
+            threads
+                .into_iter()
+                .map(|t| t.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
+                .collect()
+        });
+        device.flush()?;
+        let blocks = written.into_iter().sum::<io::Result<u64>>()?;
+        Ok(blocks as f64 * BLOCK_SIZE as f64 / MIB / begun.elapsed().as_secs_f64())
+    }
+}
+
+/// Gives one context the queue depth of many: a write is cut into pieces that are written side by side.
+struct Split(Arc<dyn BlockDevice>);
+
+impl BlockDevice for Split {
+    fn block_count(&self) -> u64 {
+        self.0.block_count()
+    }
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        self.0.read(addr, into)
+    }
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        if blocks.len() <= PIECE {
+            return self.0.write(addr, blocks);
+        }
+        thread::scope(|s| {
+            let pieces = (addr..).step_by(PIECE).zip(blocks.chunks(PIECE));
+            let running: Vec<_> =
+                pieces.map(|(at, piece)| s.spawn(move || self.0.write(at, piece))).collect();
+            let each =
+                running.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())));
+            each.fold(Ok(()), io::Result::and)
+        })
+    }
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.0.write_fua(addr, blocks)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush()
+    }
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        self.0.discard(addr, count)
+    }
+    fn read_only(&self) -> bool {
+        self.0.read_only()
+    }
+}

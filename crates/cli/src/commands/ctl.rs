@@ -1,0 +1,61 @@
+//! `segno ctl`: settings of a live mount.
+use crate::exit::Outcome;
+use anyhow::{Result, anyhow, bail};
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::io::Errno;
+use segno_fuse::CONTEXTS_XATTR;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Settings and the attributes that carry them.
+const SETTINGS: [(&str, &str); 1] = [("writeback.contexts", CONTEXTS_XATTR)];
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Settings:
+  writeback.contexts=auto|N  how many files are written back side by side; reads as the setting, the number in force and
+                             what keeps it from being larger")]
+pub struct Args {
+    /// Any file or directory of the mount
+    dir: PathBuf,
+    /// Shows a setting, or changes it
+    #[arg(required = true, value_name = "NAME[=VALUE]")]
+    settings: Vec<String>,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let mut out = stdout().lock();
+    for word in &args.settings {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word.as_str(), None),
+        };
+        let Some((_, attribute)) = SETTINGS.iter().find(|(n, _)| *n == name) else {
+            bail!("there is no setting {name}; `segno ctl --help` lists them");
+        };
+        if let Some(value) = value {
+            setxattr(&args.dir, *attribute, value.as_bytes(), XattrFlags::empty())
+                .map_err(|e| explain(e, &args.dir, word))?;
+        }
+        writeln!(out, "{name}={}", read(&args.dir, attribute)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(dir: &Path, attribute: &str) -> Result<String> {
+    let mut buffer = [0; 256];
+    let n = getxattr(dir, attribute, &mut buffer).map_err(|e| explain(e, dir, attribute))?;
+    Ok(String::from_utf8_lossy(buffer.get(..n).unwrap_or_default()).into_owned())
+}
+
+fn explain(e: Errno, dir: &Path, what: &str) -> anyhow::Error {
+    match e {
+        Errno::OPNOTSUPP | Errno::NODATA => anyhow!("{} is not on a mount of segno", dir.display()),
+        Errno::INVAL => anyhow!("{what}: choose auto or a number from 1 to 64; nothing was changed"),
+        Errno::PERM => {
+            anyhow!("{what}: only root and the user who mounted {} change settings", dir.display())
+        }
+        e => anyhow!(e).context(format!("cannot set or read {what} of {}", dir.display())),
+    }
+}

@@ -1,0 +1,45 @@
+//! What the allocator did since mount.
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct AllocStats {
+    /// Times that a data log was locked for addresses.
+    calls: AtomicU64,
+    /// Nanoseconds for which it was.
+    ns: AtomicU64,
+    /// Streams in use.
+    pub streams: AtomicU64,
+    /// Segments that streams opened.
+    pub opened: AtomicU64,
+    /// Claims that streams made, and those that went on where the one before ended.
+    pub claims: AtomicU64,
+    pub adjacent: AtomicU64,
+    /// Times that a stream handed what it was asked for to the log of its type.
+    pub refused: AtomicU64,
+    /// Summaries written because a checkpoint found a stream in the segment.
+    pub parked: AtomicU64,
+}
+
+impl AllocStats {
+    pub fn begin(&self) -> Instant {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Instant::now()
+    }
+    pub fn end(&self, begun: Instant) {
+        self.ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+    pub fn snapshot(&self) -> [(&'static str, u64); 7] {
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        [
+            ("alloc_calls", get(&self.calls)),
+            ("alloc_ns", get(&self.ns)),
+            ("stream_segments", get(&self.opened)),
+            ("stream_claims", get(&self.claims)),
+            ("stream_claims_adjacent", get(&self.adjacent)),
+            ("stream_refusals", get(&self.refused)),
+            ("park_blocks", get(&self.parked)),
+        ]
+    }
+}

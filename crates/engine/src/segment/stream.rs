@@ -1,0 +1,226 @@
+//! Logs beyond the six, so that files which are written at the same time do not lie between each other.
+//!
+//! A stream is in memory only. At a checkpoint its segment looks like any that is partly used: the SIT has its valid
+//! blocks, the summary area its summary, and no log of the pack is in it. A stream that opens no segment, because space is
+//! short, hands what it is asked for to the log of its type.
+use super::log::Log;
+use super::{Segments, Table};
+use crate::error::Result;
+use crate::lock::{Mutex, rank};
+use segno_format::sit::LogType;
+use segno_format::summary::{RawSummary, RawSummaryBlock};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, SegNo};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Most bytes that a stream claims at a time.
+const CLAIM_MAX: u64 = 1 << 30;
+const SEG_BYTES: u64 = BLOCKS_PER_SEG as u64 * BLOCK_SIZE as u64;
+/// A stream claims at most this part of what is free, divided by the number of streams.
+const CLAIM_PART: u64 = 8;
+
+/// See the module.
+pub struct Stream {
+    pub kind: LogType,
+    /// For one file alone.
+    pub exclusive: bool,
+    tail: Mutex<Tail, { rank::LOG }>,
+}
+
+/// Where a stream writes.
+#[derive(Default)]
+struct Tail {
+    log: Option<Log>,
+    /// The summary changed since it was handed to the summary area.
+    changed: bool,
+    /// What is left of the claim.
+    claim: Option<Range<u32>>,
+    /// Sections of the claim when it was made.
+    claimed: u32,
+    /// It opens nothing any more.
+    ended: bool,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("kind", &self.kind).field("exclusive", &self.exclusive).finish()
+    }
+}
+
+impl Segments {
+    /// A new stream; it takes no space before the first block.
+    pub fn new_stream(&self, kind: LogType, exclusive: bool) -> Arc<Stream> {
+        let stream = Arc::new(Stream { kind, exclusive, tail: Mutex::default() });
+        self.streams.lock().push(stream.clone());
+        self.alloc.streams.fetch_add(1, Ordering::Relaxed);
+        stream
+    }
+
+    /// Streams in use, as (shared, exclusive).
+    pub fn stream_counts(&self) -> (u64, u64) {
+        let streams = self.streams.lock();
+        let exclusive = streams.iter().filter(|s| s.exclusive).count() as u64;
+        (streams.len() as u64 - exclusive, exclusive)
+    }
+
+    /// Like [`Segments::allocate`]. Without `may_open` the stream ends with its segment, and the log of its type goes on.
+    pub fn allocate_in(
+        &self,
+        stream: &Stream,
+        may_open: bool,
+        owners: &[RawSummary],
+    ) -> Result<Vec<BlockAddr>> {
+        let mut out = Vec::with_capacity(owners.len());
+        let begun = self.alloc.begin();
+        {
+            let mut tail = stream.tail.lock();
+            while let Some(rest) = owners.get(out.len()..).filter(|r| !r.is_empty()) {
+                if tail.log.as_ref().is_none_or(Log::is_full) && !self.advance(stream, &mut tail, may_open) {
+                    break;
+                }
+                let Some(log) = tail.log.as_mut() else { break };
+                self.take_run(log, rest, &mut out);
+                tail.changed = true;
+            }
+        }
+        self.alloc.end(begun);
+        let rest = owners.get(out.len()..).unwrap_or_default();
+        if !rest.is_empty() {
+            self.alloc.refused.fetch_add(1, Ordering::Relaxed);
+            out.extend(self.allocate(stream.kind, rest).inspect_err(|_| self.abandon(&out))?);
+        }
+        Ok(out)
+    }
+
+    /// Moves the stream to its next segment; false if it must not have one or there is none.
+    fn advance(&self, stream: &Stream, tail: &mut Tail, may_open: bool) -> bool {
+        let old = tail.log.as_ref().map(|log| log.segno);
+        self.leave(tail);
+        if tail.ended {
+            return false;
+        }
+        let next = self.with_table(|t| {
+            let next = self.next_segment(t, stream, tail, old, may_open)?;
+            t.retype(next.0, stream.kind);
+            t.unsettle(next.0, 1);
+            Some(next)
+        });
+        let Some((segno, next)) = next else { return false };
+        let summary =
+            if next > 0 { self.summary_of_closed(segno) } else { Ok(self.empty_summary(stream.kind)) };
+        // A summary that cannot be read leaves its segment to cleaning, which tells of it.
+        let Ok(summary) = summary else {
+            self.with_table(|t| t.settle(&[self.geo.seg_start(segno)], &self.geo));
+            return false;
+        };
+        self.alloc.opened.fetch_add(1, Ordering::Relaxed);
+        tail.log =
+            Some(Log { kind: stream.kind, segno, next, ssr: false, summary: Box::new(*summary), fsyncs: 0 });
+        true
+    }
+
+    fn empty_summary(&self, kind: LogType) -> Arc<RawSummaryBlock> {
+        Arc::new(RawSummaryBlock::empty(Log::summary_type(kind)))
+    }
+
+    fn next_segment(
+        &self,
+        t: &mut Table,
+        stream: &Stream,
+        tail: &mut Tail,
+        old: Option<SegNo>,
+        may_open: bool,
+    ) -> Option<(SegNo, u32)> {
+        if let Some(seg) = old.and_then(|old| t.next_in_section(old)) {
+            return Some((seg, 0));
+        }
+        if let Some(parked) = (!stream.exclusive).then(|| t.take_parked(stream.kind)).flatten() {
+            return Some(parked);
+        }
+        if !may_open {
+            return None;
+        }
+        if let Some(seg) = tail.claim.as_mut().and_then(|claim| t.advance(claim)) {
+            return Some((seg, 0));
+        }
+        let after = tail.claim.take().map(|old| {
+            t.release(&old);
+            old.end
+        });
+        let streams = self.alloc.streams.load(Ordering::Relaxed).max(1);
+        let share = t.free_sections() / (CLAIM_PART * streams);
+        let most = share.min(CLAIM_MAX / u64::from(self.geo.segs_per_sec) / SEG_BYTES).max(1) as u32;
+        let want = if after.is_some() { tail.claimed.saturating_mul(2).clamp(1, most) } else { 1 };
+        let mut claim = t.claim(after, want)?;
+        self.alloc.claims.fetch_add(1, Ordering::Relaxed);
+        if after == Some(claim.start) {
+            self.alloc.adjacent.fetch_add(1, Ordering::Relaxed);
+        }
+        tail.claimed = claim.end - claim.start;
+        let seg = t.advance(&mut claim);
+        tail.claim = Some(claim);
+        seg.map(|seg| (seg, 0))
+    }
+
+    /// The stream leaves its segment, which becomes one like any other.
+    fn leave(&self, tail: &mut Tail) {
+        let Some(log) = tail.log.take() else { return };
+        self.ssa.lock().insert(log.segno, Arc::new(*log.summary));
+        tail.changed = false;
+        self.with_table(|t| {
+            t.settle(&[self.geo.seg_start(log.segno)], &self.geo);
+            if !log.is_full() {
+                t.park(log.segno, log.next);
+            }
+        });
+    }
+
+    /// The stream gives back what it holds; it may be used again.
+    fn close_stream(&self, stream: &Stream, ended: bool) {
+        let mut tail = stream.tail.lock();
+        tail.ended |= ended;
+        self.leave(&mut tail);
+        if let Some(claim) = tail.claim.take() {
+            self.with_table(|t| t.release(&claim));
+        }
+    }
+
+    /// The stream is gone for good; whoever still writes to it writes to the log of its type.
+    pub fn end_stream(&self, stream: &Arc<Stream>) {
+        self.close_stream(stream, true);
+        self.streams.lock().retain(|s| !Arc::ptr_eq(s, stream));
+        self.alloc.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Every stream gives back what it holds.
+    pub fn close_streams(&self) {
+        let streams = self.streams.lock().clone();
+        streams.iter().for_each(|s| self.close_stream(s, false));
+    }
+
+    /// Hands the summaries of the streams' segments to the summary area, as a checkpoint needs them.
+    pub(super) fn park_streams(&self) {
+        let streams = self.streams.lock().clone();
+        for stream in streams {
+            let mut tail = stream.tail.lock();
+            if !std::mem::take(&mut tail.changed) {
+                continue;
+            }
+            if let Some(log) = &tail.log {
+                self.ssa.lock().insert(log.segno, Arc::new(*log.summary));
+                self.alloc.parked.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The summary of the segment, if a stream is in it.
+    pub(super) fn stream_summary(&self, seg: SegNo) -> Option<Arc<RawSummaryBlock>> {
+        let streams = self.streams.lock().clone();
+        streams.iter().find_map(|s| {
+            let tail = s.tail.lock();
+            tail.log.as_ref().filter(|log| log.segno == seg).map(|log| Arc::new(*log.summary))
+        })
+    }
+}

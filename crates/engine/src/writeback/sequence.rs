@@ -1,0 +1,96 @@
+//! Which files are written in sequence, and the streams of their own that they get.
+use crate::lock::{Mutex, rank};
+use crate::segment::Stream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Pages in sequence after which a file may have a stream of its own (4 MiB).
+const PROMOTE: u64 = 1024;
+/// A flush of fewer pages (1 MiB) does not earn one: a file that syncs that often would leave sections empty.
+const LARGE_FLUSH: u64 = 256;
+/// A clean file that was not written for so long gives its stream back.
+pub const IDLE: Duration = Duration::from_secs(5);
+
+/// How a file was written back so far.
+#[derive(Debug, Default)]
+pub struct Sequence {
+    state: Mutex<State, { rank::LEAF }>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The page behind the last one that was written back.
+    next: u64,
+    /// Pages in sequence up to there.
+    streak: u64,
+    stream: Option<(Arc<Stream>, Instant)>,
+}
+
+/// What a flush of a file may use.
+#[derive(Debug)]
+pub enum Choice {
+    Own(Arc<Stream>),
+    /// It would be worth a stream of its own.
+    Worth,
+    Shared,
+    /// It is no longer written in sequence: the stream is to be ended.
+    Over(Arc<Stream>),
+}
+
+impl Sequence {
+    /// Pages are about to be written back.
+    pub fn next(&self, pages: impl Iterator<Item = u64>) -> Choice {
+        let mut s = self.state.lock();
+        let (mut count, mut breaks) = (0, 0);
+        for page in pages {
+            if page != s.next || s.streak == 0 {
+                breaks += u64::from(s.streak > 0);
+                s.streak = 0;
+            }
+            s.streak += 1;
+            s.next = page + 1;
+            count += 1;
+        }
+        if breaks * 8 > count {
+            return s.stream.take().map_or(Choice::Shared, |(stream, _)| Choice::Over(stream));
+        }
+        if let Some((stream, used)) = &mut s.stream {
+            *used = Instant::now();
+            return Choice::Own(stream.clone());
+        }
+        if s.streak >= PROMOTE && count >= LARGE_FLUSH { Choice::Worth } else { Choice::Shared }
+    }
+    pub fn promote(&self, stream: Arc<Stream>) {
+        self.state.lock().stream = Some((stream, Instant::now()));
+    }
+    /// Takes the stream if it was not used for so long.
+    pub fn idle(&self, at_least: Duration) -> Option<Arc<Stream>> {
+        let mut s = self.state.lock();
+        s.stream.take_if(|(_, used)| used.elapsed() >= at_least).map(|(stream, _)| stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_sequential_flush_is_worth_a_stream() {
+        let s = Sequence::default();
+        assert!(matches!(s.next(0..1023), Choice::Shared));
+        assert!(matches!(s.next(1023..1100), Choice::Shared), "too small a flush");
+        assert!(matches!(s.next(1100..1400), Choice::Worth));
+        assert!(matches!(Sequence::default().next(5000..6024), Choice::Worth), "wherever it begins");
+    }
+
+    #[test]
+    fn scattered_pages_are_not() {
+        let s = Sequence::default();
+        assert!(matches!(s.next((0..4000).map(|i| i * 2)), Choice::Shared));
+        assert!(matches!(s.next((0..4000).filter(|i| i % 5 != 0)), Choice::Shared));
+        assert!(
+            matches!(s.next((0..4000).filter(|i| i % 900 != 899)), Choice::Shared),
+            "the last streak is short"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! The threads that write back.
+use super::pool::Pool;
+use crate::error::Result;
+use crate::inode::Inode;
+use crate::sync::Mutex;
+use crate::volume::Volume;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// A thread without work ends after this.
+const LINGER: Duration = Duration::from_secs(60);
+/// Threads at most, whatever the machine has.
+const MOST: usize = 132;
+/// Batches of one file before it is another file's turn (64 MiB).
+const QUANTUM: u32 = 16;
+/// Files looked at for one turn.
+const TURN: usize = 256;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Threads {
+    pool: Arc<Pool>,
+    volume: OnceLock<Weak<Volume>>,
+    started: Mutex<Vec<JoinHandle<()>>>,
+    /// Who waits for everything that is dirty.
+    hurried: AtomicUsize,
+    /// One change of the number of contexts at a time.
+    pub change: Mutex<()>,
+    pub cpus: u64,
+}
+
+impl Threads {
+    pub fn new() -> Self {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            pool: Arc::new(Pool::new((2 * cpus + 4).min(MOST))),
+            volume: OnceLock::new(),
+            started: Mutex::new(Vec::new()),
+            hurried: AtomicUsize::new(0),
+            change: Mutex::new(()),
+            cpus: cpus as u64,
+        }
+    }
+
+    /// From now on contexts are served by threads.
+    pub fn allow(&self, volume: &Arc<Volume>) {
+        self.volume.get_or_init(|| Arc::downgrade(volume));
+    }
+    pub fn are_used(&self) -> bool {
+        self.volume.get().is_some()
+    }
+    pub fn count(&self) -> usize {
+        self.pool.threads()
+    }
+
+    /// Until the result is dropped, contexts write back whatever they have.
+    pub fn hurry(&self) -> Hurry<'_> {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        Hurry(&self.hurried)
+    }
+
+    /// A context has work.
+    pub fn kick(&self, id: u32) {
+        let Some(volume) = self.volume.get() else { return };
+        if !self.pool.kick(id) {
+            return;
+        }
+        let (pool, volume) = (self.pool.clone(), volume.clone());
+        let spawned =
+            thread::Builder::new().name("segno-writeback".into()).spawn(move || run(&pool, &volume));
+        match spawned {
+            Ok(handle) => {
+                let mut started = self.started.lock();
+                started.retain(|h| !h.is_finished());
+                started.push(handle);
+            }
+            // The threads that run serve it; without any, whoever waits for room tries himself.
+            Err(_) => self.pool.not_started(),
+        }
+    }
+
+    /// Ends all threads and waits for them.
+    pub fn stop(&self) {
+        self.pool.stop();
+        for handle in std::mem::take(&mut *self.started.lock()) {
+            // A panic there was reported there.
+            let _ended = handle.join();
+        }
+    }
+}
+
+/// See [`Threads::hurry`].
+pub struct Hurry<'a>(&'a AtomicUsize);
+
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn run(pool: &Pool, volume: &Weak<Volume>) {
+    while let Some(id) = pool.next(LINGER) {
+        let more = match volume.upgrade() {
+            Some(volume) => volume.serve(id),
+            None => {
+                pool.stop();
+                false
+            }
+        };
+        pool.done(id, more);
+    }
+}
+
+impl Volume {
+    /// One turn of a context; whether it is to have another.
+    fn serve(&self, id: u32) -> bool {
+        let Some(context) = self.wb.context(id).filter(|_| !self.is_stopped()) else { return false };
+        let hurried = self.wb.threads.hurried.load(Ordering::Relaxed) > 0;
+        if !hurried && self.mem.dirty_data.get() <= self.background_limit() / 2 {
+            return false;
+        }
+        let files = context.turn(TURN);
+        let begun = Instant::now();
+        let Ok((pages, last)) = self.flush_turn(&files) else {
+            // Its pages are dirty again; the file's fsync tells of it, and the next kick tries again.
+            return false;
+        };
+        if let Some(last) = last {
+            context.served(last.ino);
+            context.note_rate(pages, begun.elapsed());
+        }
+        context.dirty.get() > 0
+    }
+
+    /// One large file, or as many small ones as fit in a batch. Returns the pages, and the last file.
+    fn flush_turn<'f>(&self, files: &'f [Arc<Inode>]) -> Result<(u64, Option<&'f Arc<Inode>>)> {
+        let mut group: Vec<Arc<Inode>> = Vec::new();
+        let mut pages = 0;
+        for file in files {
+            let own = file.pages.lock().dirty();
+            if !group.is_empty() && pages + own > crate::data::BATCH {
+                break;
+            }
+            group.push(file.clone());
+            pages += own;
+        }
+        let last = files.get(group.len().wrapping_sub(1));
+        let written = match group.as_mut_slice() {
+            [] => 0,
+            [one] => self.flush_quantum(one, QUANTUM)?,
+            many => {
+                // Several claims are taken in the order of the numbers.
+                many.sort_unstable_by_key(|i| i.ino);
+                self.flush_group(many)?;
+                pages as u64
+            }
+        };
+        Ok((written, last))
+    }
+}
