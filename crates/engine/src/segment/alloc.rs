@@ -55,11 +55,10 @@ impl Segments {
         let begun = (!kind.is_node()).then(|| self.alloc.begin());
         let mut out = Vec::with_capacity(owners.len());
         while let Some(rest) = owners.get(out.len()..).filter(|r| !r.is_empty()) {
-            if log.is_full() {
-                if let Err(e) = self.switch(&mut log, false) {
-                    self.give_up(&out)?;
-                    return Err(e);
-                }
+            let place = if log.is_full() { self.switch(&mut log, false) } else { Ok(()) };
+            if let Err(e) = place {
+                self.give_up(&out)?;
+                return Err(e);
             }
             self.take_run(&mut log, rest, &mut out);
             // The format wants a position inside a segment at every checkpoint, so the next segment is found now. If
