@@ -16,6 +16,7 @@ test: setup
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
+	cargo test -p segno-sim --features planted-bugs --test it planted
 	cargo build -p segno-cli
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" scripts/smoke
 

@@ -4,7 +4,7 @@ use segno_device::BlockDevice;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 
 /// Blocks read in one go.
-const RUN: usize = 256;
+const RUN: usize = 64;
 
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {

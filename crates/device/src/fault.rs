@@ -23,9 +23,21 @@ pub enum FaultError {
     Io,
     /// ENOSPC, as from a sparse image on a full file system.
     NoSpace,
+    /// EIO after the first half of the blocks was read or written.
+    Short,
 }
 
-/// One planned failure. The call does nothing to the device underneath.
+impl From<FaultError> for io::Error {
+    fn from(error: FaultError) -> Self {
+        match error {
+            FaultError::Io | FaultError::Short => Errno::IO,
+            FaultError::NoSpace => Errno::NOSPC,
+        }
+        .into()
+    }
+}
+
+/// One planned failure. But for [`FaultError::Short`] the call does nothing to the device underneath.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub call: FaultCall,
@@ -91,8 +103,22 @@ impl<D: BlockDevice> FaultDevice<D> {
         self.progress.lock().failed
     }
 
+    fn fails(&self, call: FaultCall) -> Option<FaultError> {
+        self.progress.lock().fails(call)
+    }
+
     fn pass(&self, call: FaultCall) -> io::Result<()> {
-        self.progress.lock().pass(call)
+        self.fails(call).map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// Carries a write out, or what is left of it.
+    fn pass_write(&self, blocks: &[&Block], write: impl Fn(&[&Block]) -> io::Result<()>) -> io::Result<()> {
+        let Some(error) = self.fails(FaultCall::Write) else { return write(blocks) };
+        match blocks.get(..blocks.len() / 2) {
+            Some(half) if error == FaultError::Short && !half.is_empty() => write(half)?,
+            _ => {}
+        }
+        Err(error.into())
     }
 }
 
@@ -101,7 +127,7 @@ impl Progress {
         Self { plan: plan.into_iter().map(|f| (f, 0)).collect(), calls: 0, failed: 0 }
     }
 
-    fn pass(&mut self, call: FaultCall) -> io::Result<()> {
+    fn fails(&mut self, call: FaultCall) -> Option<FaultError> {
         self.calls += 1;
         let mut error = None;
         for (fault, seen) in self.plan.iter_mut().filter(|(f, _)| f.call == call || f.call == FaultCall::Any)
@@ -111,13 +137,8 @@ impl Progress {
             }
             *seen += 1;
         }
-        let Some(error) = error else { return Ok(()) };
-        self.failed += 1;
-        Err(match error {
-            FaultError::Io => Errno::IO,
-            FaultError::NoSpace => Errno::NOSPC,
-        }
-        .into())
+        self.failed += u64::from(error.is_some());
+        error
     }
 }
 
@@ -127,18 +148,21 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
     }
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.pass(FaultCall::Read)?;
-        self.inner.read(addr, into)
+        let Some(error) = self.fails(FaultCall::Read) else { return self.inner.read(addr, into) };
+        let half = into.len() / 2;
+        match into.get_mut(..half) {
+            Some(half) if error == FaultError::Short && !half.is_empty() => self.inner.read(addr, half)?,
+            _ => {}
+        }
+        Err(error.into())
     }
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.pass(FaultCall::Write)?;
-        self.inner.write(addr, blocks)
+        self.pass_write(blocks, |part| self.inner.write(addr, part))
     }
 
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.pass(FaultCall::Write)?;
-        self.inner.write_fua(addr, blocks)
+        self.pass_write(blocks, |part| self.inner.write_fua(addr, part))
     }
 
     fn flush(&self) -> io::Result<()> {
@@ -209,6 +233,19 @@ mod tests {
         gathered(&[9, 9, 9], |b| device.write(0, b)).unwrap_err();
         gathered(&[9, 9, 9], |b| device.write_fua(0, b)).unwrap_err();
         assert_eq!(read(device.inner(), 0, 3), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_short_write_leaves_its_first_half() {
+        let short = |call| Fault { call, nth: 0, error: FaultError::Short, lasting: false };
+        let device = FaultDevice::new(MemDevice::new(4), vec![short(FaultCall::Write)]);
+        let e = gathered(&[1, 2, 3, 4], |b| device.write(0, b)).unwrap_err();
+        assert_eq!(e.raw_os_error(), Some(Errno::IO.raw_os_error()));
+        assert_eq!(read(device.inner(), 0, 4), [1, 2, 0, 0]);
+        device.set_plan(vec![short(FaultCall::Read)]);
+        let mut blocks = vec![Block::zeroed(); 4];
+        device.read(0, &mut blocks).unwrap_err();
+        assert_eq!(blocks.iter().map(|b| b[0]).collect::<Vec<_>>(), [1, 2, 0, 0]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod error;
 pub mod options;
+pub mod planted;
 pub mod stat;
 pub mod types;
 

@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
+use crate::planted::{Bug, planted};
 use segno_format::bits::msb;
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{
@@ -342,7 +343,8 @@ impl Inner {
 
     fn raw_journal(&self) -> RawNatJournal {
         let mut raw = RawNatJournal::new_zeroed();
-        raw.count = U16::new(self.journal.len() as u16);
+        let lost = usize::from(planted(Bug::LostNatEntry));
+        raw.count = U16::new(self.journal.len().saturating_sub(lost) as u16);
         for (slot, (&nid, &entry)) in raw.entries.iter_mut().zip(&self.journal) {
             *slot = RawNatJournalEntry { nid: U32::new(nid.0), entry };
         }

@@ -4,7 +4,7 @@ use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::options::{AllocMode, FsyncMode, JournalMode};
-use segno_engine::{MountOptions, StatFs};
+use segno_engine::{MountOptions, StatFs, planted};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
 use segno_mkfs::{Member, MkfsOptions};
@@ -13,6 +13,9 @@ use std::sync::{Arc, Mutex};
 const MIB_BLOCKS: u64 = 256;
 /// Behind a volume that does not fill its device.
 const GAP_BLOCKS: u64 = 8 * MIB_BLOCKS;
+/// Size of the common volumes, and of those that are filled up.
+const COMMON: u64 = 128 * MIB_BLOCKS;
+const TINY: u64 = 56 * MIB_BLOCKS;
 /// Bytes of an inode for attributes.
 const INLINE_XATTR: usize = 200;
 
@@ -78,26 +81,50 @@ const RECIPES: [Recipe; 8] = [
     },
 ];
 
-/// Names of all setups.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    RECIPES.iter().map(|r| r.name)
+/// Small enough to be filled.
+const TINY_RECIPES: [Recipe; 2] = [
+    Recipe { name: "tiny", format: |_| {}, mount: |_| {} },
+    Recipe { name: "tinylfs", format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
+];
+
+/// Number of common setups.
+#[must_use]
+pub fn common() -> u64 {
+    RECIPES.len() as u64
 }
 
-/// The setup that a number chooses. Formats are made once.
+/// Number of setups that are small enough to be filled.
+#[must_use]
+pub fn tiny() -> u64 {
+    TINY_RECIPES.len() as u64
+}
+
+/// The common setup that a number chooses.
 pub fn setup(number: u64) -> Result<Setup, String> {
+    made(&RECIPES, number, COMMON)
+}
+
+/// The small setup that a number chooses.
+pub fn tiny_setup(number: u64) -> Result<Setup, String> {
+    made(&TINY_RECIPES, number, TINY)
+}
+
+/// Formats are made once.
+fn made(recipes: &[Recipe], number: u64, blocks: u64) -> Result<Setup, String> {
     static MADE: Mutex<Vec<Setup>> = Mutex::new(Vec::new());
-    let index = (number % RECIPES.len() as u64) as usize;
-    let recipe = RECIPES.get(index).copied().ok_or("no setup")?;
+    let index = (number % recipes.len().max(1) as u64) as usize;
+    let recipe = recipes.get(index).copied().ok_or("no setup")?;
     let mut made = MADE.lock().map_err(|e| e.to_string())?;
     if let Some(setup) = made.iter().find(|s| s.name == recipe.name) {
         return Ok(setup.clone());
     }
-    let setup = make(recipe).map_err(|e| format!("setup {}: {e}", recipe.name))?;
+    let setup =
+        planted::without(|| make(recipe, blocks)).map_err(|e| format!("setup {}: {e}", recipe.name))?;
     made.push(setup.clone());
     Ok(setup)
 }
 
-fn make(recipe: Recipe) -> Result<Setup, String> {
+fn make(recipe: Recipe, blocks: u64) -> Result<Setup, String> {
     let mut format = MkfsOptions {
         uuid: Some([7; 16]),
         checkpoint_ver: Some(1_000_000),
@@ -108,7 +135,7 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
     let mut options = MountOptions { background: false, ..MountOptions::default() };
     (recipe.mount)(&mut options);
     let gap = if format.blocks.is_some() { GAP_BLOCKS } else { 0 };
-    let device = Arc::new(MemDevice::new(128 * MIB_BLOCKS + gap));
+    let device = Arc::new(MemDevice::new(blocks + gap));
     let member = Member { device: device.clone(), path: String::new(), zeroed: true };
     segno_mkfs::format(&[member], &format).map_err(|e| e.to_string())?;
     let mut mounted = Mounted::mount(device.clone(), options.clone(), 1).map_err(|e| e.to_string())?;

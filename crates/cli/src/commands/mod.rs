@@ -2,6 +2,7 @@
 mod bench;
 mod cat;
 mod check;
+mod crashtest;
 mod ctl;
 mod extents;
 mod get;
@@ -27,6 +28,7 @@ pub enum Command {
     Umount(umount::Args),
     /// Check an image that is not mounted; never writes
     Check(check::Args),
+    Crashtest(crashtest::Args),
     /// Show superblock, checkpoint and usage of an image
     Info(info::Args),
     /// List a directory of an image
@@ -56,6 +58,7 @@ impl Command {
             Self::Mount(args) => mount::run(&args),
             Self::Umount(args) => umount::run(&args),
             Self::Check(args) => check::run(&args),
+            Self::Crashtest(args) => crashtest::run(&args),
             Self::Info(args) => info::run(&args),
             Self::Ls(args) => ls::run(&args),
             Self::Cat(args) => cat::run(&args),

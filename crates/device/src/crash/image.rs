@@ -44,6 +44,10 @@ pub enum Kept {
     Writes(u64),
     /// Bit i tells of the i-th block; a discard counts as one.
     Blocks(u64),
+    /// All, and one event from behind the cut.
+    AllAnd {
+        event: usize,
+    },
     /// Whole writes and discards, drawn.
     DrawnWrites {
         seed: u64,
@@ -158,6 +162,11 @@ impl Settled {
                 (None, false) => apply(&device, event, |_| Fate::Arrived),
             }
         }
+        if let Kept::AllAnd { event } = choice.kept
+            && let Some(event) = log.events.get(event)
+        {
+            apply(&device, event, |_| Fate::Arrived);
+        }
         device
     }
 
@@ -244,7 +253,7 @@ impl Fates {
     fn next_event(&mut self) {
         let (first, last) = (self.event == 0, self.event + 1 == self.events);
         self.fate = Fate::arrived_if(match self.kept {
-            Kept::All => true,
+            Kept::All | Kept::AllAnd { .. } => true,
             Kept::OnlyLast => last,
             Kept::AllButFirst => !first,
             Kept::AllButLast => !last,

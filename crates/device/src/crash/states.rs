@@ -17,13 +17,16 @@ pub struct CrashPlan {
     pub subsets: usize,
     /// Cuts drawn inside writes of data, over the whole log.
     pub torn_data: usize,
+    /// Also what only a drive that breaks the order of writes and flushes leaves: a FUA write without the write before
+    /// it that it ends.
+    pub early: bool,
 }
 
 impl CrashPlan {
     /// The usual numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { seed, subsets: 200, torn_data: 20 }
+        Self { seed, subsets: 200, torn_data: 20, early: false }
     }
 }
 
@@ -39,6 +42,7 @@ pub struct CrashState {
 /// All states to try, in the order of the log:
 /// - *prefix*: all before a cut arrived, for each cut before a write or discard, and at the end;
 /// - *subset*: before each flush, after each FUA write and at the end, subsets of what was in flight;
+/// - *early*, if asked for: the end of something written in two parts has arrived, the part before it has not;
 /// - *torn*: as prefix, with the last write cut at a sector, everywhere in metadata and sometimes in data.
 ///
 /// `nth` and what builds on it (`skip`, `step_by`) cost nothing for the states they leave out.
@@ -59,6 +63,9 @@ impl<'a> CrashStates<'a> {
         let mut rng = Rng::new(plan.seed);
         let mut choices = prefixes(log);
         choices.extend(subsets(log, plan, &mut rng));
+        if plan.early {
+            choices.extend(early(log));
+        }
         choices.extend(torn(log, plan, &mut rng, is_metadata));
         choices.sort_by_key(|c| c.cut);
         Self { log, choices, next: 0, settled: Settled::new(log) }
@@ -142,6 +149,24 @@ fn subsets_at(log: &CrashLog, cut: usize, plan: CrashPlan, rng: &mut Rng) -> Vec
 /// All proper subsets of at most [`EXHAUSTIVE`] things.
 fn masks(things: usize) -> std::ops::Range<u64> {
     0..(1 << things) - 1
+}
+
+/// The end of something written in two parts is there, the part before it is not.
+fn early(log: &CrashLog) -> Vec<CrashChoice> {
+    let mut choices = Vec::new();
+    let mut last_write = None;
+    for (index, event) in log.events().iter().enumerate() {
+        let Event::Write { addr, blocks, fua } = event else { continue };
+        let end = addr.saturating_add(blocks.len() as u64);
+        if let Some((cut, part_end)) = last_write
+            && *fua
+            && part_end == *addr
+        {
+            choices.push(CrashChoice { cut, kept: Kept::AllAnd { event: index }, torn: None });
+        }
+        last_write = Some((index, end));
+    }
+    choices
 }
 
 fn block_count(event: &Event) -> usize {

@@ -276,3 +276,20 @@ proptest! {
         prop_assert!(states().nth(count).is_none());
     }
 }
+
+#[test]
+fn the_end_of_two_parts_may_come_first_where_that_is_asked_for() {
+    let log = log(|d| {
+        write(d, 4, &[9]);
+        write(d, 1, &[1, 2]);
+        d.flush().unwrap();
+        write_fua(d, 3, &[3]);
+        write_fua(d, 5, &[4]);
+    });
+    let plan = CrashPlan { early: true, ..CrashPlan::new(1) };
+    let is_early = |s: &CrashState| matches!(s.choice.kept, Kept::AllAnd { .. });
+    let early: Vec<_> = CrashStates::new(&log, plan, no_metadata).filter(is_early).collect();
+    let seen: Vec<_> = early.iter().map(|s| (s.choice.cut, read(&s.device, 0, 6))).collect();
+    assert_eq!(seen, [(1, vec![BASE, BASE, BASE, 3, 9, BASE])]);
+    assert_eq!(CrashStates::new(&log, CrashPlan::new(1), no_metadata).filter(is_early).count(), 0);
+}

@@ -263,25 +263,28 @@ fn open_logs(dev: &Device, geo: &Geometry, cp: &RawCheckpoint, sums: Summaries) 
     let mut logs = Vec::with_capacity(6);
     let mut data = [d0, d1, d2].into_iter();
     for (kind, segno, next) in positions(cp) {
+        let ssr = cp.alloc_type.get(kind.idx()) == Some(&1);
         let mut summary = match (kind.is_node(), &sums.node) {
             (false, _) => data.next().unwrap_or(RawSummaryBlock::empty(SummaryType::Data)),
             (true, Some(node)) => {
                 node.get(kind.idx() - 3).copied().unwrap_or(RawSummaryBlock::empty(SummaryType::Node))
             }
-            (true, None) => rebuild_node_summary(dev, geo, SegNo(segno))?,
+            // Behind the position of a log that only appends nothing is in use.
+            (true, None) => {
+                rebuild_node_summary(dev, geo, SegNo(segno), if ssr { BLOCKS_PER_SEG } else { next })?
+            }
         };
         summary.entry_type = Log::summary_type(kind) as u8;
         summary.journal.as_mut_bytes().fill(0);
-        let ssr = cp.alloc_type.get(kind.idx()) == Some(&1);
         logs.push(Log { kind, segno: SegNo(segno), next, ssr, summary: Box::new(summary), fsyncs: 0 });
     }
     logs.try_into().map_err(|_| Corrupt::block(Structure::Checkpoint, 0, "number of logs", 0, 6).into())
 }
 
-/// Without node summaries in the pack, the footers of the segment's blocks tell the same.
-fn rebuild_node_summary(dev: &Device, geo: &Geometry, seg: SegNo) -> Result<RawSummaryBlock> {
+/// Without node summaries in the pack, the footers of the segment's first blocks tell the same.
+fn rebuild_node_summary(dev: &Device, geo: &Geometry, seg: SegNo, count: u32) -> Result<RawSummaryBlock> {
     let mut sum = RawSummaryBlock::empty(SummaryType::Node);
-    let mut blocks = vec![Block::zeroed(); BLOCKS_PER_SEG as usize];
+    let mut blocks = vec![Block::zeroed(); count.min(BLOCKS_PER_SEG) as usize];
     dev.read_into(geo.seg_start(seg), &mut blocks)?;
     for (entry, block) in sum.entries.iter_mut().zip(&blocks) {
         entry.nid = block.view::<RawNode>().footer.nid;

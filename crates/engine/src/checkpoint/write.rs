@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::gate::{Closed, Op};
 use crate::nat::NatFlush;
 use crate::node::{Marks, NodeWrite};
+use crate::planted::{Bug, planted};
 use crate::segment::{LogSnapshot, LogState, SitFlush};
 use crate::stat;
 use crate::sync::atomic::Ordering;
@@ -216,7 +217,8 @@ impl Volume {
     ) -> Result<u32> {
         let index = 1 - state.index;
         let start = self.geo.pack_addr(index);
-        let orphans = orphan_blocks(&self.since.orphans());
+        let orphans =
+            if planted(Bug::ForgottenOrphan) { Vec::new() } else { orphan_blocks(&self.since.orphans()) };
         let [hot, warm, cold, nodes @ ..] = logs;
         let (sums, compact) = data_summaries([hot, warm, cold], nat, sit);
         let node_sums =
@@ -237,11 +239,16 @@ impl Volume {
         let crc = RawCheckpoint::seal(first);
         let header = first.clone();
         let body: Vec<&Block> = head.iter().chain(&orphans).chain(&sums).chain(&node_sums).collect();
+        let last = BlockAddr(start.0 + total as u32 - 1);
+        if planted(Bug::HeaderFirst) {
+            self.dev.write_fua(last, &[&header])?;
+        }
         self.dev.write(start, &body)?;
         self.announce_checkpoint(&header, crc, logs)?;
         // Everything the pack refers to, and the pack itself but for its end, is durable before the end is written.
-        self.dev.flush()?;
-        let last = BlockAddr(start.0 + total as u32 - 1);
+        if !planted(Bug::SkippedFlush) {
+            self.dev.flush()?;
+        }
         self.dev.write_fua(last, &[&header])?;
         stat::add(&self.stats.meta_blocks, total as u64);
         (state.index, state.header, state.crc) = (index, header, crc);

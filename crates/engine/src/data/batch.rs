@@ -5,6 +5,7 @@ use crate::gate::Op;
 use crate::inode::Inode;
 use crate::lock::{MutexGuard, rank};
 use crate::node::NodeFrame;
+use crate::planted::{Bug, planted};
 use crate::segment::Stream;
 use crate::stat;
 use crate::sync::atomic::Ordering;
@@ -145,6 +146,15 @@ impl Volume {
     pub(super) fn write_batch(&self, batch: &mut Batch) -> Result<()> {
         let _order = self.in_order();
         self.place(batch)?;
+        if planted(Bug::EarlyPublish) { Ok(()) } else { self.write_placed(batch) }
+    }
+
+    /// What is written once it was published, which is nothing.
+    pub(super) fn write_late(&self, batch: &Batch) -> Result<()> {
+        if planted(Bug::EarlyPublish) { self.write_placed(batch) } else { Ok(()) }
+    }
+
+    fn write_placed(&self, batch: &Batch) -> Result<()> {
         let mut out: Vec<(BlockAddr, Arc<Block>)> =
             batch.pages().map(|p| (p.addr, p.block.clone())).collect();
         self.dev.write_scattered(&mut out).inspect_err(|e| {

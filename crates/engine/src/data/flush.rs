@@ -129,6 +129,7 @@ impl Volume {
             next = self.take_pages(inode, at..u64::MAX, &mut batch)?;
             self.write_batch(&mut batch)?;
             self.publish_batch(op, &batch)?;
+            self.write_late(&batch)?;
         }
         Ok(())
     }
@@ -167,6 +168,7 @@ impl Volume {
             .and_then(|next| self.write_batch(&mut batch).map(|()| next))
             .inspect_err(|e| self.give_back(&batch, e))?;
         self.publish_batch(&enter(), &batch)?;
+        self.write_late(&batch)?;
         inodes.iter().for_each(|i| self.settle(i));
         self.wb.waiters.notify(batch.len() as u64);
         Ok((next, batch.len() as u64))

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::inode::Inode;
 use crate::node::{Marks, NodeWrite, State};
 use crate::options::{FsyncLookup, FsyncMode};
+use crate::planted::{Bug, planted};
 use crate::stat::{self, CpReason};
 use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
@@ -103,6 +104,10 @@ impl Volume {
             Step::Done => return self.flush_logged(phases, || self.dev.flush_shared()).map(|()| None),
             Step::Logged { epoch } => epoch,
         };
+        if planted(Bug::SkippedDataFlush) {
+            self.log_part(inode, Part::Marked { after: Some(epoch) }, phases)?;
+            return self.flush_logged(phases, || self.dev.flush_shared()).map(|()| None);
+        }
         let more = self.flush_logged(phases, || self.dev.flush_before_more())?;
         if let Step::Checkpoint(why) = self.log_part(inode, Part::Marked { after: Some(epoch) }, phases)? {
             return Ok(Some(why));
@@ -138,7 +143,7 @@ impl Volume {
         let dent = match route(&self.facts(inode)?) {
             Route::Nothing => return Ok(Step::Done),
             Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),
-            Route::Chain { dent } => dent,
+            Route::Chain { dent } => dent && !planted(Bug::ForgottenDent),
         };
         let direct = self.dirty_direct(inode.ino, second, phases);
         let mut nodes: Vec<NodeWrite> =

@@ -87,6 +87,10 @@ impl Volume {
             if moves_dir {
                 self.refuse_loops(r, &parties)?;
             }
+            if r.mode != RenameMode::Exchange && parties.target.is_some() {
+                // Programs replace files so without an fsync; no checkpoint shall have the new name without the content.
+                self.flush_inode(&parties.child, 0..u64::MAX)?;
+            }
             if let Some(done) = self.try_rename(r, &parties)? {
                 return Ok(done);
             }

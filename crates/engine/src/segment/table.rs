@@ -3,6 +3,7 @@ use super::free::BitSet;
 use super::index::{Holes, class_of};
 use super::runs::FreeSections;
 use crate::error::Result;
+use crate::planted::{Bug, planted};
 use segno_clean::{Class, Index};
 use segno_format::bits::msb;
 use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
@@ -43,6 +44,10 @@ impl Seg {
             }
         } else {
             self.valid -= 1;
+            if planted(Bug::ReusedBlock) {
+                msb::put(&mut maps.held, off, false);
+                self.held -= 1;
+            }
         }
     }
 }

@@ -19,8 +19,8 @@ pub struct Expected {
     dirs: BTreeMap<Node, Names>,
     /// For the inodes that were synced after the checkpoint: the state they are in.
     synced: BTreeMap<Node, usize>,
-    /// The inode whose sync did not return well, but is taken to have got there.
-    pub under_way: Option<Node>,
+    /// The inodes whose sync did not return well, but is taken to have got there.
+    pub under_way: BTreeSet<Node>,
 }
 
 impl Expected {
@@ -28,24 +28,32 @@ impl Expected {
     #[must_use]
     pub fn all(history: &History, moment: Moment, strict: bool) -> Vec<Self> {
         let promises = history.promises_to(moment.returned);
-        let floor = promises.filter(|(_, p)| *p == Promise::All).map(|(k, _)| k).last().unwrap_or(0);
+        let floor = promises.filter(|p| p.promise == Promise::All).map(|p| p.state).max().unwrap_or(0);
         let mut all = Vec::new();
         for checkpoint in (floor..=moment.begun).rev() {
             let Some(one) = Self::after(history, checkpoint, moment.returned, strict) else { continue };
-            // A sync that was under way, or failed, may have got there.
-            for (step, promise) in history.promises_to(moment.begun).skip(checkpoint) {
-                let node = match promise {
-                    Promise::Attempt(node) => node,
-                    Promise::Node(node) if step > moment.returned => node,
-                    _ => continue,
-                };
-                let mut with = one.clone();
-                if with.sync(history, node, step, strict) {
-                    with.under_way = Some(node);
+            all.extend(one.with_attempts(history, moment, strict));
+            all.push(one);
+        }
+        all
+    }
+
+    /// A sync that failed may have got there, and of two threads that are syncing either or both.
+    fn with_attempts(&self, history: &History, moment: Moment, strict: bool) -> Vec<Self> {
+        let mut all: Vec<Self> = Vec::new();
+        for p in history.promises_to(moment.begun).filter(|p| p.state > self.checkpoint) {
+            let (node, unreturned) = match p.promise {
+                Promise::Attempt(node) => (node, false),
+                Promise::Node(node) if p.step > moment.returned => (node, true),
+                _ => continue,
+            };
+            let others = if unreturned { all.clone() } else { Vec::new() };
+            for mut with in others.into_iter().chain([self.clone()]) {
+                if with.sync(history, node, p.state, strict) {
+                    with.under_way.insert(node);
                     all.push(with);
                 }
             }
-            all.push(one);
         }
         all
     }
@@ -54,10 +62,10 @@ impl Expected {
     fn after(history: &History, checkpoint: usize, returned: usize, strict: bool) -> Option<Self> {
         let model = history.states.get(checkpoint)?;
         let dirs = model.inodes().iter().filter_map(|(&n, i)| Some((n, i.names().ok()?.clone()))).collect();
-        let mut one = Self { checkpoint, dirs, synced: BTreeMap::new(), under_way: None };
-        for (step, promise) in history.promises_to(returned).skip(checkpoint) {
-            if let Promise::Node(node) = promise
-                && !one.sync(history, node, step, strict)
+        let mut one = Self { checkpoint, dirs, synced: BTreeMap::new(), under_way: BTreeSet::new() };
+        for p in history.promises_to(returned).filter(|p| p.state > checkpoint) {
+            if let Promise::Node(node) = p.promise
+                && !one.sync(history, node, p.state, strict)
             {
                 return None;
             }

@@ -1,4 +1,5 @@
 //! What was done, what it promised, and what the device saw of it.
+use super::workload::Workload;
 use crate::capture::{Tree, read_file};
 use crate::compare::time_of;
 use crate::fs::{Fs, Node, errno};
@@ -6,13 +7,14 @@ use crate::model::{Content, Inode, Limits, Model, ROOT};
 use crate::mounted::{Identity, Mounted};
 use crate::op::{Handles, Op, Outcome, apply, resolve};
 use segno_device::{CrashLog, Event, MemDevice, RecordDevice, Snapshot};
-use segno_engine::MountOptions;
+use segno_engine::RenameMode;
 use segno_format::dentry::FileType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-const BEGIN: &str = "begin";
-const END: &str = "end";
+/// Marks around an operation; what follows is its step, or its label.
+pub(super) const BEGIN: &str = "begin ";
+pub(super) const END: &str = "end ";
 
 /// What holds when an operation has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +28,24 @@ pub enum Promise {
     Attempt(Node),
 }
 
+/// What a step promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promised {
+    pub step: usize,
+    /// The newest state that the promise is about: the step's own, unless another thread went on meanwhile.
+    pub state: usize,
+    pub promise: Promise,
+}
+
 /// A sequence of operations. Step `k` leads from state `k - 1` to state `k`; the first step is 1.
 #[derive(Clone, Debug)]
 pub struct History {
     pub states: Vec<Model>,
-    pub promises: Vec<Promise>,
+    pub promises: Vec<Promised>,
     pub identities: BTreeMap<Identity, Node>,
+    /// Steps in which an inode got the name of another file, which went: whoever sees the new name must not see less than
+    /// the inode held when it got it.
+    pub replaced: Vec<(usize, Node)>,
     /// Files that a failed operation changed in part, while the device let nobody look.
     pub doubtful: BTreeSet<Node>,
 }
@@ -45,9 +59,22 @@ pub struct Moment {
 }
 
 impl History {
-    /// Promises of the steps `1..=last`, each with its step.
-    pub fn promises_to(&self, last: usize) -> impl Iterator<Item = (usize, Promise)> {
-        (1..).zip(self.promises.iter().copied()).take(last)
+    /// Promises of the steps `1..=last`.
+    pub fn promises_to(&self, last: usize) -> impl Iterator<Item = Promised> {
+        self.promises.iter().copied().take(last)
+    }
+
+    /// Adds a promise about the newest state, by a step of its own.
+    pub fn promise(&mut self, promise: Promise) {
+        let step = self.promises.len() + 1;
+        self.promises.push(Promised { step, state: step, promise });
+    }
+
+    /// The last promise is about an older state.
+    pub fn about(&mut self, state: usize) {
+        if let Some(last) = self.promises.last_mut() {
+            last.state = state;
+        }
     }
 }
 
@@ -57,41 +84,58 @@ pub struct Recorded {
     pub log: CrashLog,
     /// First block of the main area.
     pub main_start: u64,
+    /// Steps of operations with a label of their own.
+    pub steps: BTreeMap<String, usize>,
 }
 
 impl Recorded {
     /// What had happened when so many events had.
     #[must_use]
     pub fn moment(&self, cut: usize) -> Moment {
-        let count = |text: &str| self.log.marks(cut).filter(|m| *m == text).count();
-        Moment { returned: count(END), begun: count(BEGIN) }
+        let mut moment = Moment { returned: 0, begun: 0 };
+        for mark in self.log.marks(cut) {
+            if let Some(label) = mark.strip_prefix(BEGIN) {
+                let step = self.steps.get(label).copied().or_else(|| label.parse().ok()).unwrap_or(0);
+                moment.begun = moment.begun.max(step);
+            } else {
+                moment.returned += 1;
+            }
+        }
+        moment.begun = moment.begun.max(moment.returned);
+        moment
     }
 }
 
 /// Mounts the device and carries the operations out; each must give the result the model gives.
-pub fn record(
-    base: &Snapshot,
-    options: &MountOptions,
-    limits: Limits,
-    ops: &[Op],
-) -> Result<Recorded, String> {
+pub fn record(base: &Snapshot, workload: &Workload) -> Result<Recorded, String> {
+    let setup = &workload.setup;
     let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(base)));
-    let engine = Mounted::mount(device.clone(), options.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
+    let engine =
+        Mounted::mount(device.clone(), setup.options.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
     let main_start = engine.main_start();
-    let mut recorder = Recorder::start(engine, limits)?;
+    let mut recorder = Recorder::start(engine, setup.model.limits())?;
     // A mount returns when what it did is durable.
     let (base, mounted_at) = (device.inner().snapshot(), device.log().len());
-    for op in ops {
-        device.mark(BEGIN);
-        let got = recorder.apply(op);
-        device.mark(END);
-        recorder
-            .note(op, got, false)
-            .map_err(|what| format!("step {}: {what}", recorder.history.promises.len()))?;
-    }
+    record_steps(&mut recorder, &workload.ops, workload.start.refusals(), |text| device.mark(text))?;
     let events = since(device.log(), mounted_at);
     let log = CrashLog::new(base, events).map_err(|e| format!("log: {e}"))?;
-    Ok(Recorded { history: recorder.history, log, main_start })
+    Ok(Recorded { history: recorder.history, log, main_start, steps: BTreeMap::new() })
+}
+
+/// Carries operations out one after the other, with marks around each.
+pub(super) fn record_steps(
+    recorder: &mut Recorder,
+    ops: &[Op],
+    may_refuse: &[i32],
+    mark: impl Fn(String),
+) -> Result<(), String> {
+    for (step, op) in (1..).zip(ops) {
+        mark(format!("{BEGIN}{step}"));
+        let got = recorder.apply(op);
+        mark(format!("{END}{step}"));
+        recorder.note(op, got, may_refuse).map_err(|what| format!("step {step}: {what}"))?;
+    }
+    Ok(())
 }
 
 /// The end of a log as a log of its own.
@@ -140,8 +184,13 @@ impl Recorder {
         let number = |n: Node| if n == tree.root { ROOT } else { n };
         let identities = identify(&engine, &tree)?.into_iter().map(|(n, id)| (id, number(n))).collect();
         let model = Model::from_inodes(limits, renumbered(&tree, number));
-        let history =
-            History { states: vec![model], promises: Vec::new(), identities, doubtful: BTreeSet::new() };
+        let history = History {
+            states: vec![model],
+            promises: Vec::new(),
+            identities,
+            replaced: Vec::new(),
+            doubtful: BTreeSet::new(),
+        };
         Ok(Self { engine, history, handles: [None; 4], model_handles: [None; 4] })
     }
 
@@ -151,9 +200,14 @@ impl Recorder {
         apply(&mut self.engine, &mut self.handles, op)
     }
 
-    /// Does the same to the model and compares. On a device that failed the engine may have refused; the step then
+    /// Lets somebody else carry the next step out.
+    pub fn with_handles<T>(&mut self, f: impl FnOnce(&mut Mounted, &mut Handles) -> T) -> T {
+        f(&mut self.engine, &mut self.handles)
+    }
+
+    /// Does the same to the model and compares. The engine may have refused with one of some errors; the step then
     /// changes nothing. Returns whether it did.
-    pub fn note(&mut self, op: &Op, got: Outcome, may_refuse: bool) -> Result<bool, String> {
+    pub fn note(&mut self, op: &Op, got: Outcome, may_refuse: &[i32]) -> Result<bool, String> {
         let before = self.history.states.last().cloned().ok_or("no state")?;
         let handles = self.model_handles;
         let mut model = before.clone();
@@ -162,11 +216,12 @@ impl Recorder {
             Op::Fsync { of, .. } => resolve(&mut model, &self.model_handles, of).ok(),
             _ => None,
         };
+        let op = &cut_short(op, &got, may_refuse);
         let expected = apply(&mut model, &mut self.model_handles, op);
         let equal = got == expected || matches!(got, Outcome::Place(_));
-        let refused = !equal && may_refuse && matches!(got, Outcome::Failed(errno::EIO | errno::ENOSPC));
+        let refused = !equal && matches!(got, Outcome::Failed(e) if may_refuse.contains(&e));
         if refused {
-            let after = std::mem::replace(&mut model, before);
+            let after = std::mem::replace(&mut model, before.clone());
             self.adopt_half_done(op, &mut model, &after)?;
             self.model_handles = handles;
             // A handle is given back even if that reports an error.
@@ -177,7 +232,7 @@ impl Recorder {
             return Err(format!("{op}: got {got:?}, expected {expected:?}"));
         }
         let failed = matches!(got, Outcome::Failed(_));
-        self.history.promises.push(match (op, synced) {
+        self.history.promise(match (op, synced) {
             (Op::Sync | Op::Remount, _) if !failed => Promise::All,
             (Op::Fsync { .. }, Some(node)) if failed => Promise::Attempt(node),
             (Op::Fsync { .. }, Some(node)) => Promise::Node(node),
@@ -185,9 +240,21 @@ impl Recorder {
         });
         if !refused {
             self.identify_new(&model)?;
+            self.note_replaced(op, &before, failed);
         }
         self.history.states.push(model);
         Ok(refused)
+    }
+
+    fn note_replaced(&mut self, op: &Op, before: &Model, failed: bool) {
+        let Op::Rename { from, to, mode: RenameMode::Replace | RenameMode::Whiteout } = op else { return };
+        let mut before = before.clone();
+        let mut find = |path| resolve(&mut before, &self.model_handles, path).ok();
+        if let (Some(node), Some(target), false) = (find(from), find(to), failed)
+            && node != target
+        {
+            self.history.replaced.push((self.history.promises.len(), node));
+        }
     }
 
     /// A change of data that failed may have been made in part: the model takes over what each block became.
@@ -227,6 +294,17 @@ impl Recorder {
         }
         Ok(())
     }
+}
+
+/// What a write came to that found no space for all of its bytes.
+fn cut_short(op: &Op, got: &Outcome, may_refuse: &[i32]) -> Op {
+    let mut op = op.clone();
+    if let (Op::Write { len, .. } | Op::Append { len, .. }, Outcome::Count(n)) = (&mut op, got)
+        && may_refuse.contains(&errno::ENOSPC)
+    {
+        *len = (*n).min(u64::from(*len)) as u32;
+    }
+    op
 }
 
 /// Whether an fsync of the inode may be logged instead of checkpointed.

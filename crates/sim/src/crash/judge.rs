@@ -92,8 +92,8 @@ fn matches(
     }
     let is_dir = |n: Node| found.get(&n).is_some_and(Inode::is_dir);
     // Without a flush before the mark a sync that was cut off may show anything of its file.
-    let unclear = expected.under_way.filter(|_| !strict);
-    let clear = |n: Node| Some(n) != unclear && !history.doubtful.contains(&n);
+    let unclear = |n: Node| !strict && expected.under_way.contains(&n);
+    let clear = |n: Node| !unclear(n) && !history.doubtful.contains(&n);
     for (&node, inode) in found.iter().filter(|&(n, _)| clear(*n)) {
         let fail = |what: String| (2, format!("{}: {what}", describe(history, node)));
         let state = expected.state_of(node);
@@ -127,8 +127,9 @@ fn data_matches(
     state: usize,
 ) -> Result<(), String> {
     let covers = |p: Promise| p == Promise::All || p == Promise::Node(node);
-    let promised = history.promises_to(moment.returned).filter(|(_, p)| covers(*p)).map(|(k, _)| k).last();
-    let promised = promised.unwrap_or(0).min(state);
+    let promised = history.promises_to(moment.returned).filter(|p| covers(p.promise)).map(|p| p.state).max();
+    let replaced = history.replaced.iter().filter(|&&(step, n)| n == node && step <= state);
+    let promised = promised.max(replaced.map(|&(step, _)| step).max()).unwrap_or(0).min(state);
     let versions: Vec<Option<&Bytes>> = history
         .states
         .get(promised..=state)

@@ -2,10 +2,15 @@
 mod expect;
 mod history;
 mod judge;
+mod pause;
+mod race;
+mod scene;
 mod workload;
 
 pub(crate) use history::{Moment, Promise, Recorder, identify, record, since};
 pub(crate) use judge::Judge;
+pub use race::{race, races};
+pub use scene::{full, fulls, scene, scenes};
 pub use workload::{Workload, drawn, pair, single, singles};
 
 use crate::capture::Tree;
@@ -21,6 +26,8 @@ use segno_device::{CrashLog, CrashPlan, CrashState, CrashStates, Event, MemDevic
 use segno_format::BLOCK_SIZE;
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Instant;
+use workload::Start;
 
 /// How much to try.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +41,18 @@ pub struct Effort {
     pub recovery: u64,
     /// One of so many recovered volumes is worked on and emptied.
     pub work: u64,
+    /// After this no new state is begun.
+    pub until: Option<Instant>,
+}
+
+impl Effort {
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|u| Instant::now() > u)
+    }
+    /// Whether a state is one of `n`: a matter of the state alone, so that it is tried again however many there are.
+    fn picks(&self, state: u64, n: u64) -> bool {
+        mix(self.seed ^ mix(state)).checked_rem(n).is_none_or(|r| r == 0)
+    }
 }
 
 /// What was tried.
@@ -57,35 +76,45 @@ pub struct Violation {
 pub fn run(workload: &Workload, effort: Effort, counts: &mut Counts) -> Result<(), Violation> {
     let outside = |what| Violation { state: "without a cut".into(), what };
     let base = workload.base().map_err(outside)?;
-    let setup = &workload.setup;
-    let recorded =
-        caught(|| record(&base, &setup.options, setup.model.limits(), &workload.ops)).map_err(outside)?;
+    let recorded = match &workload.race {
+        None => caught(|| record(&base, workload)),
+        Some(race) => caught(|| race.record(&base, workload)),
+    }
+    .map_err(outside)?;
     counts.workloads += 1;
-    Trial::new(setup, &recorded, effort, counts).run()
+    let told = |v: Violation| match &workload.race {
+        Some(race) => Violation { state: format!("{race}; {}", v.state), ..v },
+        None => v,
+    };
+    Trial::new(workload, &recorded, effort, counts).run().map_err(told)
 }
 
 /// The cuts of one recorded history.
 struct Trial<'a> {
     setup: &'a Setup,
+    start: Start,
     recorded: &'a Recorded,
     effort: Effort,
     counts: &'a mut Counts,
     judge: Judge<'a>,
-    rng: Rng,
 }
 
 impl<'a> Trial<'a> {
-    fn new(setup: &'a Setup, recorded: &'a Recorded, effort: Effort, counts: &'a mut Counts) -> Self {
+    fn new(workload: &'a Workload, recorded: &'a Recorded, effort: Effort, counts: &'a mut Counts) -> Self {
+        let setup = &workload.setup;
         let judge = Judge::new(&recorded.history, setup.options.fsync_mode);
-        Self { setup, recorded, effort, counts, judge, rng: Rng::new(effort.seed) }
+        Self { setup, start: workload.start, recorded, effort, counts, judge }
     }
 
     fn run(&mut self) -> Result<(), Violation> {
         let recorded = self.recorded;
-        let states = self.states(&recorded.log, self.effort.subsets);
+        let states = self.states(&recorded.log, self.effort.subsets, true);
         let step = self.effort.states.map_or(1, |most| states.len().div_ceil(most.max(1)).max(1));
-        let skip = self.rng.below(step as u64) as usize;
+        let skip = Rng::new(self.effort.seed).below(step as u64) as usize;
         for state in states.skip(skip).step_by(step) {
+            if self.effort.is_over() {
+                break;
+            }
             let moment = recorded.moment(state.choice.cut);
             self.counts.crash_states += 1;
             self.examine(state, moment, 0)?;
@@ -93,9 +122,11 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    fn states<'l>(&self, log: &'l CrashLog, subsets: usize) -> CrashStates<'l> {
+    /// `early`: also with the end of a pack before the rest of it. Once: a drive that does so twice in a row may leave a
+    /// pack that is made of two with the same version.
+    fn states<'l>(&self, log: &'l CrashLog, subsets: usize, early: bool) -> CrashStates<'l> {
         let main = self.recorded.main_start;
-        let plan = CrashPlan { seed: self.effort.seed, subsets, torn_data: 5 };
+        let plan = CrashPlan { seed: self.effort.seed, subsets, torn_data: 5, early };
         CrashStates::new(log, plan, move |addr, block| addr < main || is_node(block))
     }
 
@@ -103,14 +134,19 @@ impl<'a> Trial<'a> {
     fn examine(&mut self, state: CrashState, moment: Moment, depth: u32) -> Result<(), Violation> {
         let name = format!("{} of step {}: {}", state.index, moment.begun, state.choice);
         let image = state.device.snapshot();
+        let key = (state.index as u64) << 8 | u64::from(depth);
         let fail = |what| Violation { state: name.clone(), what };
-        let recovery = caught(|| self.recover(&image, moment)).map_err(fail)?;
-        let Some(log) = recovery.filter(|_| depth < 2 && self.rng.one_in(self.effort.recovery)) else {
+        let recovery = caught(|| self.recover(&image, moment, key)).map_err(fail)?;
+        let cut_too = depth < 2 && self.effort.picks(key ^ 0x80, self.effort.recovery);
+        let Some(log) = recovery.filter(|_| cut_too) else {
             return Ok(());
         };
-        for state in self.states(&log, if depth == 0 { 4 } else { 0 }) {
+        for state in self.states(&log, if depth == 0 { 4 } else { 0 }, false) {
             if depth == 1 && state.choice.torn.is_some() {
                 continue;
+            }
+            if self.effort.is_over() {
+                break;
             }
             self.counts.recovery_states += 1;
             self.examine(state, moment, depth + 1)
@@ -120,11 +156,12 @@ impl<'a> Trial<'a> {
     }
 
     /// Recovers; works on the volume now and then. Returns what recovery wrote, if it wrote anything.
-    fn recover(&mut self, image: &Snapshot, moment: Moment) -> Result<Option<CrashLog>, String> {
+    fn recover(&mut self, image: &Snapshot, moment: Moment, key: u64) -> Result<Option<CrashLog>, String> {
         let recovered = recover(image, self.setup, &mut self.judge, moment)?;
-        if self.rng.one_in(self.effort.work) {
+        if self.effort.picks(key ^ 0x40, self.effort.work) {
             self.counts.worked_on += 1;
-            work(self.setup, &Arc::new(MemDevice::from_snapshot(&recovered.unmounted)))?;
+            let device = Arc::new(MemDevice::from_snapshot(&recovered.unmounted));
+            work(self.setup, self.start, &device)?;
         }
         if recovered.log.is_empty() {
             return Ok(None);
@@ -160,7 +197,7 @@ pub(crate) fn recover(
 }
 
 /// The volume still works: a new file is durable, and when all is deleted all is free.
-fn work(setup: &Setup, device: &Arc<MemDevice>) -> Result<(), String> {
+fn work(setup: &Setup, start: Start, device: &Arc<MemDevice>) -> Result<(), String> {
     const NAME: &[u8] = b"new";
     let options = setup.options.clone();
     let mut engine =
@@ -171,7 +208,13 @@ fn work(setup: &Setup, device: &Arc<MemDevice>) -> Result<(), String> {
         engine.write(node, 0, &[7; 5000])?;
         engine.fsync(node, false)
     };
-    make().map_err(|e| format!("a new file after recovery: errno {e}"))?;
+    match make() {
+        Err(e) if start.refusals().contains(&e) => {
+            engine.unmount().map_err(|e| format!("unmount: {e}"))?;
+            return delete_everything(setup, device);
+        }
+        made => made.map_err(|e| format!("a new file after recovery: errno {e}"))?,
+    }
     // Not unmounted: the file comes back from the log.
     drop(engine);
     let options = setup.options.clone();
@@ -200,6 +243,9 @@ pub fn run_and_shrink(
     counts: &mut Counts,
 ) -> Result<(), (Violation, Vec<Op>)> {
     let Err(first) = run(workload, effort, counts) else { return Ok(()) };
+    if workload.race.is_some() {
+        return Err((first, workload.ops.clone()));
+    }
     let mut last = first;
     let again = |ops: &[Op]| {
         let shorter = Workload { ops: ops.to_vec(), ..workload.clone() };
@@ -213,10 +259,4 @@ pub fn run_and_shrink(
         Ok(()) => false,
     });
     Err((last, ops))
-}
-
-/// A seed for one of many workloads.
-#[must_use]
-pub fn seed_of(seed: u64, number: u64) -> u64 {
-    mix(seed ^ mix(number))
 }

@@ -1,30 +1,62 @@
 //! What is done before the power goes.
+use super::race::Race;
+use super::scene::fill;
+use crate::fs::errno;
 use crate::mounted::Mounted;
 use crate::op::{Name, Op, Outcome, Path, Profile, apply, generate};
 use crate::rng::Rng;
 use crate::setup::{self, Setup};
 use segno_device::{MemDevice, Snapshot};
-use segno_engine::{FallocMode, RenameMode, XattrMode};
+use segno_engine::{FallocMode, RenameMode, XattrMode, planted};
 use segno_format::dentry::FileType;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// Operations on a volume that holds what [`prologue`] makes.
+/// What is on the volume before the first operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// What [`prologue`] makes.
+    Few,
+    /// The same, and large files with holes until hardly any space is left.
+    Full,
+}
+
+impl Start {
+    /// Errors that an operation may have there though the model knows no reason.
+    pub(crate) fn refusals(self) -> &'static [i32] {
+        match self {
+            Self::Few => &[],
+            Self::Full => &[errno::ENOSPC],
+        }
+    }
+}
+
+/// Operations on a volume that holds something already.
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub setup: Setup,
+    pub start: Start,
     pub ops: Vec<Op>,
+    /// An operation on which another thread breaks in.
+    pub race: Option<Race>,
 }
 
 impl Workload {
     /// The volume before the first operation, cleanly unmounted.
     pub fn base(&self) -> Result<Snapshot, String> {
-        static MADE: Mutex<Option<HashMap<&'static str, Snapshot>>> = Mutex::new(None);
+        static MADE: Mutex<Option<HashMap<(&'static str, Start), Snapshot>>> = Mutex::new(None);
         let mut made = MADE.lock().map_err(|e| e.to_string())?;
         let made = made.get_or_insert_default();
-        if let Some(base) = made.get(self.setup.name) {
+        let key = (self.setup.name, self.start);
+        if let Some(base) = made.get(&key) {
             return Ok(base.clone());
         }
+        let base = planted::without(|| self.make_base())?;
+        made.insert(key, base.clone());
+        Ok(base)
+    }
+
+    fn make_base(&self) -> Result<Snapshot, String> {
         let device = Arc::new(MemDevice::from_snapshot(&self.setup.base));
         let mut engine = Mounted::mount(device.clone(), self.setup.options.clone(), 500)
             .map_err(|e| format!("mount: {e}"))?;
@@ -33,26 +65,27 @@ impl Workload {
                 return Err(format!("{op}: errno {e}"));
             }
         }
+        if self.start == Start::Full {
+            fill(&mut engine).map_err(|e| format!("filling: errno {e}"))?;
+        }
         engine.unmount().map_err(|e| format!("unmount: {e}"))?;
-        let base = device.snapshot();
-        made.insert(self.setup.name, base.clone());
-        Ok(base)
+        Ok(device.snapshot())
     }
 }
 
 /// The letters of paths.
-const A: u16 = 0;
-const B: u16 = 1;
-const C: u16 = 2;
-const D: u16 = 3;
+pub(super) const A: u16 = 0;
+pub(super) const B: u16 = 1;
+pub(super) const C: u16 = 2;
+pub(super) const D: u16 = 3;
 /// Not there at first.
-const E: u16 = 4;
+pub(super) const E: u16 = 4;
 
-fn create(at: Path) -> Op {
+pub(super) fn create(at: Path) -> Op {
     Op::Mknod { at, kind: FileType::Regular, mode: 0o644, who: 0 }
 }
 
-fn write(of: &Path, offset: u64, len: u32, tag: u32) -> Op {
+pub(super) fn write(of: &Path, offset: u64, len: u32, tag: u32) -> Op {
     Op::Write { of: of.clone(), offset, len, tag }
 }
 
@@ -156,8 +189,7 @@ pub fn singles() -> u64 {
 
 /// One of the workloads of one operation.
 pub fn single(number: u64) -> Result<Workload, String> {
-    let ops = with_persistence(number);
-    Ok(Workload { setup: setup::setup(number / singles())?, ops })
+    Ok(few(setup::setup(number / singles())?, with_persistence(number)))
 }
 
 /// A workload of two, each perhaps followed by a persistence point.
@@ -165,7 +197,7 @@ pub fn pair(seed: u64) -> Result<Workload, String> {
     let mut rng = Rng::new(seed);
     let mut ops = with_persistence(rng.draw());
     ops.extend(with_persistence(rng.draw()));
-    Ok(Workload { setup: setup::setup(rng.draw())?, ops })
+    Ok(few(setup::setup(rng.draw())?, ops))
 }
 
 /// A workload of many operations, drawn.
@@ -180,7 +212,12 @@ pub fn drawn(seed: u64) -> Result<Workload, String> {
     let mut ops = generate(&mut rng, profile, model);
     // A copy is many writes, of which any number may have been done.
     ops.retain(|op| !matches!(op, Op::Copy { .. }));
-    Ok(Workload { setup, ops })
+    Ok(few(setup, ops))
+}
+
+/// A workload on a volume with [`prologue`]'s files.
+pub(super) fn few(setup: Setup, ops: Vec<Op>) -> Workload {
+    Workload { setup, start: Start::Few, ops, race: None }
 }
 
 fn with_persistence(number: u64) -> Vec<Op> {

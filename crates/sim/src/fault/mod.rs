@@ -3,8 +3,9 @@
 mod mount;
 
 use crate::crash::{Judge, Moment, Promise, Recorder, Violation, Workload, recover, since};
+use crate::fs::errno;
 use crate::mounted::Mounted;
-use crate::op::Op;
+use crate::op::{Op, shrink};
 use crate::quiet::caught;
 use crate::rng::Rng;
 use segno_device::{
@@ -13,8 +14,12 @@ use segno_device::{
 };
 use serde::Serialize;
 use std::sync::Arc;
+use std::time::Instant;
 
 type Device = FaultDevice<RecordDevice<MemDevice>>;
+
+/// How often a shrinking workload is tried.
+const SHRINK_TRIES: usize = 60;
 
 /// How much to try.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +27,14 @@ pub struct Effort {
     pub seed: u64,
     /// Calls that are made to fail in a workload, spread over all.
     pub points: u64,
+    /// After this no new fault is begun.
+    pub until: Option<Instant>,
+}
+
+impl Effort {
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|u| Instant::now() > u)
+    }
 }
 
 /// What was tried.
@@ -41,13 +54,31 @@ pub fn run(workload: &Workload, effort: Effort, counts: &mut Counts) -> Result<(
     let base = workload.base().map_err(outside)?;
     let calls = caught(|| count_calls(workload, &base)).map_err(outside)?;
     counts.workloads += 1;
-    for fault in sample(calls, effort) {
+    for fault in sample(calls, effort).take_while(|_| !effort.is_over()) {
         counts.fault_points += 1;
         let state = format!("{fault:?}");
         caught(|| Trial::new(workload, &base, fault)?.run(effort.seed, counts))
             .map_err(|what| Violation { state, what })?;
     }
     mount::run(workload, &base, effort, counts)
+}
+
+/// Runs a workload, and shortens it if it fails.
+pub fn run_and_shrink(
+    workload: &Workload,
+    effort: Effort,
+    counts: &mut Counts,
+) -> Result<(), (Violation, Vec<Op>)> {
+    let Err(first) = run(workload, effort, counts) else { return Ok(()) };
+    let mut last = first;
+    let ops = shrink(&workload.ops, SHRINK_TRIES, |ops| {
+        let shorter = Workload { ops: ops.to_vec(), ..workload.clone() };
+        run(&shorter, effort, &mut Counts::default()).is_err_and(|v| {
+            last = v;
+            true
+        })
+    });
+    Err((last, ops))
 }
 
 /// Some of the faults that such calls can have.
@@ -71,9 +102,10 @@ fn calls_of(made: Counted) -> Calls {
     ]
 }
 
-fn kinds(call: FaultCall, nth: u64) -> [Fault; 3] {
+fn kinds(call: FaultCall, nth: u64) -> [Fault; 4] {
     let fault = |error, lasting| Fault { call, nth, error, lasting };
-    [fault(FaultError::Io, false), fault(FaultError::Io, true), fault(FaultError::NoSpace, false)]
+    let once = |error| fault(error, false);
+    [once(FaultError::Io), fault(FaultError::Io, true), once(FaultError::NoSpace), once(FaultError::Short)]
 }
 
 /// Operations that a fault leaves in a state the model can follow.
@@ -90,7 +122,7 @@ fn count_calls(workload: &Workload, base: &Snapshot) -> Result<Calls, String> {
     let before = device.counts();
     for op in steps(workload) {
         let got = recorder.apply(op);
-        recorder.note(op, got, false)?;
+        recorder.note(op, got, workload.start.refusals())?;
     }
     recorder.engine.unmount().map_err(|e| format!("unmount: {e}"))?;
     Ok(calls_of(device.counts() - before))
@@ -124,8 +156,10 @@ impl<'a> Trial<'a> {
     fn run(&mut self, seed: u64, counts: &mut Counts) -> Result<(), String> {
         for (number, op) in (1..).zip(steps(self.workload)) {
             let got = self.recorder.apply(op);
-            let failed = self.device.failed() > 0;
-            self.told |= self.recorder.note(op, got, failed).map_err(|e| format!("step {number}: {e}"))?;
+            let may_refuse: &[i32] =
+                if self.device.failed() > 0 { &[errno::EIO, errno::ENOSPC] } else { &[] };
+            self.told |=
+                self.recorder.note(op, got, may_refuse).map_err(|e| format!("step {number}: {e}"))?;
         }
         let stopped = self.recorder.engine.is_stopped();
         let unmounted = self.recorder.engine.unmount();
@@ -147,7 +181,7 @@ impl<'a> Trial<'a> {
     fn after_unmount(&mut self) -> Result<(), String> {
         let history = &mut self.recorder.history;
         history.states.extend(history.states.last().cloned());
-        history.promises.push(Promise::All);
+        history.promise(Promise::All);
         self.cut(self.device.inner().inner().snapshot()).map_err(|e| format!("after unmount: {e}"))
     }
 

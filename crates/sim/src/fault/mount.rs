@@ -18,8 +18,7 @@ pub fn run(
 ) -> Result<(), Violation> {
     let outside = |what| Violation { state: "without a fault".into(), what };
     let setup = &workload.setup;
-    let recorded =
-        caught(|| record(base, &setup.options, setup.model.limits(), &workload.ops)).map_err(outside)?;
+    let recorded = caught(|| record(base, workload)).map_err(outside)?;
     let cut = recorded.log.events().len();
     let image = recorded.log.image(&CrashChoice { cut, kept: Kept::All, torn: None }).snapshot();
     let moment = recorded.moment(cut);
@@ -29,7 +28,7 @@ pub fn run(
         Mounted::mount(device.clone(), setup.options.clone(), 9000).map(drop).map_err(|e| e.to_string())
     })
     .map_err(outside)?;
-    for fault in sample(calls_of(device.counts()), effort) {
+    for fault in sample(calls_of(device.counts()), effort).take_while(|_| !effort.is_over()) {
         counts.fault_points += 1;
         let state = format!("{fault:?} while mounting");
         caught(|| mount(workload, &image, fault, &mut judge, moment, effort.seed, counts))

@@ -428,3 +428,21 @@ fn ordinary_fsyncs_write_no_checkpoint() {
     rig.fsync(new);
     assert_eq!(rig.checkpoints(), before + 1, "once is enough");
 }
+
+#[test]
+fn a_file_that_replaced_another_has_its_content_although_nobody_synced_it() {
+    for (size, mode) in [100, 9 * BLOCK, 2000 * BLOCK].into_iter().flat_map(|s| MODES.map(|m| (s, m))) {
+        let before = |r: &Rig| r.file("old", &pattern(1, 3 * BLOCK));
+        let actions = |r: &Rig| {
+            r.file("new", &pattern(2, size));
+            let (root, owner) = (Ino::ROOT, Owner::default());
+            r.v.rename(root, b"new", root, b"old", RenameMode::Replace, owner).unwrap();
+            // Commits the names, not the data.
+            r.fsync(root);
+        };
+        scenario(mode, before, actions, |r| {
+            assert_eq!(r.names(), ["old"]);
+            assert!(r.content("old") == pattern(2, size), "{size} bytes, {mode:?}");
+        });
+    }
+}

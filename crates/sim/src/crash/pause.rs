@@ -1,0 +1,80 @@
+//! A device that lets something happen inside one of its calls.
+use segno_device::BlockDevice;
+use segno_format::Block;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+type Hook = Box<dyn FnOnce() + Send>;
+
+/// Passes everything on; in one of the calls that change the device, before it is carried out, it calls a hook.
+pub struct PauseDevice<D> {
+    inner: D,
+    /// The hook, and how many calls go before it.
+    hook: Mutex<Option<(u64, Hook)>>,
+}
+
+impl<D> PauseDevice<D> {
+    pub fn new(inner: D) -> Self {
+        Self { inner, hook: Mutex::new(None) }
+    }
+
+    /// The device underneath.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// Calls `hook` inside the call of this number, from 0.
+    pub fn set_hook(&self, call: u64, hook: impl FnOnce() + Send + 'static) {
+        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some((call, Box::new(hook)));
+    }
+
+    /// There is no hook any more.
+    pub fn clear_hook(&self) {
+        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn pause(&self) {
+        let mut slot = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = match slot.as_mut() {
+            Some((0, _)) => slot.take(),
+            Some((left, _)) => {
+                *left -= 1;
+                None
+            }
+            None => None,
+        };
+        // Not under the lock: the hook's own calls come here too.
+        drop(slot);
+        if let Some((_, hook)) = due {
+            hook();
+        }
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for PauseDevice<D> {
+    fn block_count(&self) -> u64 {
+        self.inner.block_count()
+    }
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        self.inner.read(addr, into)
+    }
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.pause();
+        self.inner.write(addr, blocks)
+    }
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.pause();
+        self.inner.write_fua(addr, blocks)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.pause();
+        self.inner.flush()
+    }
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        self.pause();
+        self.inner.discard(addr, count)
+    }
+    fn read_only(&self) -> bool {
+        self.inner.read_only()
+    }
+}

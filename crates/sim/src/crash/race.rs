@@ -1,0 +1,214 @@
+//! Power cuts while two threads work: the second one starts inside a device call of the first, at each call in turn.
+//!
+//! So the interleavings at which the two can meet on the device are enumerated and not left to a scheduler. The first
+//! thread waits for the second inside its call, but not for long: the second may need a lock that the first one holds.
+use super::history::{BEGIN, END, Recorded, Recorder, record_steps, since};
+use super::pause::PauseDevice;
+use super::workload::{A, B, C, D, E, Workload, create, few, write};
+use crate::mounted::Mounted;
+use crate::op::{Handles, Name, Op, Outcome, Path, apply};
+use crate::rng::mix;
+use crate::setup;
+use segno_device::{CrashLog, MemDevice, RecordDevice, Snapshot};
+use segno_engine::{RenameMode, planted};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long the first thread waits for the second at most.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// Nothing takes so long unless it never ends.
+const FOREVER: Duration = Duration::from_secs(30);
+/// Device calls of the first operation at which the second thread starts.
+const CALLS: u64 = 8;
+
+/// What the second thread does, while the first one does the last operation of the workload.
+#[derive(Clone, Debug)]
+pub struct Race {
+    /// It starts in the call of this number, from 0.
+    pub call: u64,
+    pub ops: Vec<Op>,
+}
+
+impl fmt::Display for Race {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ops: Vec<String> = self.ops.iter().map(ToString::to_string).collect();
+        write!(f, "in device call {} of the last: {}", self.call, ops.join(", "))
+    }
+}
+
+/// Number of races.
+#[must_use]
+pub fn races() -> u64 {
+    first().len() as u64 * second().len() as u64 * CALLS
+}
+
+/// One of the races.
+pub fn race(number: u64) -> Result<Workload, String> {
+    let (first, second) = (first(), second());
+    let (n, m) = (first.len() as u64, second.len() as u64);
+    let pick = |all: &[Vec<Op>], n: u64| all.get(n as usize).cloned().ok_or("no such race");
+    let ops = pick(&first, number % n)?;
+    let race = Race { call: number / n / m % CALLS, ops: pick(&second, number / n % m)? };
+    Ok(Workload { race: Some(race), ..few(setup::setup(mix(number))?, ops) })
+}
+
+fn fsync(of: &Path) -> Op {
+    Op::Fsync { of: of.clone(), datasync: false }
+}
+
+/// Sequences whose last operation is broken into: one that changes nothing, but makes things durable or moves them.
+fn first() -> Vec<Vec<Op>> {
+    let (a, de) = (Path::of(&[A]), Path::of(&[D]).join(Name(E)));
+    let small = write(&a, 0, 9000, 60);
+    let large = write(&a, 4096, 300_000, 61);
+    let new = [create(de.clone()), write(&de, 0, 9000, 62)];
+    vec![
+        vec![small.clone(), fsync(&a)],
+        vec![large.clone(), fsync(&a)],
+        [new.to_vec(), vec![fsync(&de)]].concat(),
+        [new.to_vec(), vec![small.clone(), Op::Sync]].concat(),
+        vec![large.clone(), fsync(&Path::root())],
+        vec![large, fsync(&a), Op::Truncate { of: a.clone(), size: 5000 }, fsync(&a)],
+        vec![small.clone(), Op::Link { of: a.clone(), at: de }, fsync(&a)],
+        vec![small, Op::Clean],
+        // In direct nodes of its own.
+        vec![write(&a, 5_000_000, 9000, 63), fsync(&a)],
+    ]
+}
+
+/// What breaks in, on other inodes.
+fn second() -> Vec<Vec<Op>> {
+    let (a, b, c, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[E]));
+    let ca = c.join(Name(A));
+    let over = Op::Rename { from: b.clone(), to: ca.clone(), mode: RenameMode::Replace };
+    vec![
+        vec![Op::Sync],
+        vec![write(&b, 100, 9000, 70), fsync(&b)],
+        vec![create(e.clone()), write(&e, 0, 9000, 71), fsync(&e)],
+        vec![Op::Unlink { at: ca.clone() }, Op::Sync],
+        vec![Op::Clean, Op::Sync],
+        vec![write(&b, 0, 9000, 72), over, fsync(&Path::root())],
+        vec![fsync(&a)],
+        vec![Op::Mkdir { at: e, mode: 0o755, who: 0 }, fsync(&ca), write(&ca, 0, 5000, 73), fsync(&ca)],
+    ]
+}
+
+/// An operation that has ended.
+struct Done {
+    op: Op,
+    got: Outcome,
+    /// Its place in the order in which they ended, from 1, and how many had when it began.
+    step: usize,
+    before: usize,
+    label: String,
+}
+
+type Device = RecordDevice<PauseDevice<MemDevice>>;
+
+/// The order in which operations end: that is the history, as those of the two threads do not touch the same inodes.
+struct Order {
+    device: Arc<Device>,
+    ended: Mutex<usize>,
+}
+
+impl Order {
+    /// Does one operation.
+    fn run(&self, engine: &mut Mounted, handles: &mut Handles, label: String, op: &Op) -> Done {
+        let before = self.mark(format!("{BEGIN}{label}"), 0);
+        let got = apply(engine, handles, op);
+        let step = self.mark(format!("{END}{label}"), 1);
+        Done { op: op.clone(), got, step, before, label }
+    }
+
+    fn mark(&self, text: String, ended: usize) -> usize {
+        let mut count = locked(&self.ended);
+        *count += ended;
+        self.device.mark(text);
+        *count
+    }
+}
+
+impl Race {
+    /// Mounts the device and carries the operations of both threads out.
+    pub(super) fn record(&self, base: &Snapshot, workload: &Workload) -> Result<Recorded, String> {
+        let setup = &workload.setup;
+        let device = Arc::new(RecordDevice::new(PauseDevice::new(MemDevice::from_snapshot(base))));
+        let engine =
+            Mounted::mount(device.clone(), setup.options.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
+        let main_start = engine.main_start();
+        let mut recorder = Recorder::start(engine, setup.model.limits())?;
+        let (base, mounted_at) = (device.inner().inner().snapshot(), device.log().len());
+        let (last, before) = workload.ops.split_last().ok_or("nothing to break into")?;
+        record_steps(&mut recorder, before, &[], |text| device.mark(text))?;
+        let done = self.both(&mut recorder, &device, last)?;
+        let mut steps = BTreeMap::new();
+        for one in done {
+            recorder.note(&one.op, one.got, &[]).map_err(|what| format!("{}: {what}", one.label))?;
+            recorder.history.about(one.before);
+            steps.insert(one.label, one.step);
+        }
+        let log = CrashLog::new(base, since(device.log(), mounted_at)).map_err(|e| format!("log: {e}"))?;
+        Ok(Recorded { history: recorder.history, log, main_start, steps })
+    }
+
+    /// Both threads' operations, in the order in which they ended.
+    fn both(&self, recorder: &mut Recorder, device: &Arc<Device>, last: &Op) -> Result<Vec<Done>, String> {
+        let ended = Mutex::new(recorder.history.promises.len());
+        let order = Arc::new(Order { device: device.clone(), ended });
+        let second = Arc::new(Second::new(recorder.engine.share(), order.clone(), self.ops.clone()));
+        let breaks_in = second.clone();
+        device.inner().set_hook(self.call, move || breaks_in.start_and_wait(PATIENCE));
+        let first = recorder.with_handles(|engine, handles| order.run(engine, handles, "first".into(), last));
+        // It may have made fewer calls; those of the second thread are not to be broken into.
+        device.inner().clear_hook();
+        second.start_and_wait(FOREVER);
+        let mut all = second.result()?;
+        all.push(first);
+        all.sort_by_key(|d| d.step);
+        Ok(all)
+    }
+}
+
+/// The thread that breaks in.
+struct Second {
+    job: Mutex<Option<Box<dyn FnOnce() -> Vec<Done> + Send>>>,
+    running: Mutex<Option<JoinHandle<Vec<Done>>>>,
+}
+
+impl Second {
+    fn new(mut engine: Mounted, order: Arc<Order>, ops: Vec<Op>) -> Self {
+        let planted = planted::current();
+        let job = move || {
+            planted::plant(planted);
+            let mut handles = Handles::default();
+            let run = |(n, op): (usize, &Op)| order.run(&mut engine, &mut handles, format!("second {n}"), op);
+            ops.iter().enumerate().map(run).collect()
+        };
+        Self { job: Mutex::new(Some(Box::new(job))), running: Mutex::new(None) }
+    }
+
+    /// Starts it, unless it was started, and waits for its end, but not for ever.
+    fn start_and_wait(&self, patience: Duration) {
+        let mut running = locked(&self.running);
+        if let Some(job) = locked(&self.job).take() {
+            *running = Some(thread::spawn(job));
+        }
+        let begun = Instant::now();
+        while running.as_ref().is_some_and(|t| !t.is_finished()) && begun.elapsed() < patience {
+            thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    fn result(&self) -> Result<Vec<Done>, String> {
+        let thread = locked(&self.running).take().filter(JoinHandle::is_finished);
+        let thread = thread.ok_or("the second thread does not come to an end")?;
+        thread.join().map_err(|_| "the second thread panicked".into())
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,121 @@
+//! What there is to try, and the names under which it is tried again.
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// What a case does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A sequence on the engine and on the model.
+    Model,
+    /// Power cuts of one operation and a persistence point.
+    Single,
+    /// Power cuts of the situations that the operations alone do not lead to.
+    Scene,
+    /// Power cuts on a volume with hardly any space left.
+    Full,
+    /// Power cuts of two operations, each perhaps with a persistence point.
+    Pair,
+    /// Power cuts of a drawn sequence.
+    Drawn,
+    /// Power cuts while a second thread works between the device calls of the first.
+    Race,
+    /// Failing device calls under a drawn sequence.
+    Fault,
+    /// Damaged volumes.
+    Damage,
+}
+
+impl Kind {
+    /// All, in the order in which they run.
+    pub const ALL: [Self; 9] = [
+        Self::Single,
+        Self::Scene,
+        Self::Full,
+        Self::Race,
+        Self::Fault,
+        Self::Model,
+        Self::Pair,
+        Self::Drawn,
+        Self::Damage,
+    ];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Single => "single",
+            Self::Scene => "scene",
+            Self::Full => "full",
+            Self::Pair => "pair",
+            Self::Drawn => "drawn",
+            Self::Race => "race",
+            Self::Fault => "fault",
+            Self::Damage => "damage",
+        }
+    }
+
+    /// For a table.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Model => "sequences against the model",
+            Self::Single => "power cuts: one operation, each persistence point",
+            Self::Scene => "power cuts: replaced files, orphans, cleaning, unmount",
+            Self::Full => "power cuts: hardly any space left",
+            Self::Pair => "power cuts: two operations",
+            Self::Drawn => "power cuts: drawn sequences",
+            Self::Race => "power cuts: two threads",
+            Self::Fault => "failing device calls",
+            Self::Damage => "damaged volumes",
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|k| k.name() == s).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("'{s}' is none of {names}")
+        })
+    }
+}
+
+/// One case. Its text form repeats it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    pub kind: Kind,
+    pub number: u64,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind.name(), self.number)
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let (kind, number) = s.split_once(':').ok_or("a case is KIND:NUMBER")?;
+        Ok(Self { kind: kind.parse()?, number: number.parse().map_err(|e| format!("{e}"))? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_is_found_by_its_text() {
+        for kind in Kind::ALL {
+            let case = Case { kind, number: u64::MAX };
+            assert_eq!(case.to_string().parse(), Ok(case));
+        }
+        for wrong in ["", "model", "model:", "model:-1", "other:1"] {
+            assert!(wrong.parse::<Case>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Bugs planted in the engine: a crash test that does not find them tests nothing.
+use super::case::Kind;
+use super::one;
+use super::plan::{Depth, Plan, RowPlan};
+use super::report::{Finding, Hunt, Totals};
+use crate::crash;
+use segno_engine::planted::{self, Bug};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest hunt for one bug.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How much of a workload is tried.
+const DEPTH: Depth = Depth { states: Some(60), recovery: 50, work: 3, points: 20 };
+
+/// Hunts every bug, as many at a time as there are threads. `watch` gets each result.
+pub(super) fn hunt_all(plan: &Plan, threads: usize, watch: &mut (dyn FnMut(&Hunt) + Send)) -> Vec<Hunt> {
+    let begun = Instant::now();
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new((Vec::new(), watch));
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&bug) = Bug::ALL.get(index) else { return };
+            // What is left, by those that are left.
+            let left = plan.hunt().saturating_sub(begun.elapsed())
+                / (Bug::ALL.len() - index).div_ceil(threads) as u32;
+            let hunt = hunt(bug, plan.seed, left.min(PATIENCE));
+            let Ok(mut done) = done.lock() else { return };
+            (done.1)(&hunt);
+            done.0.push((bug, hunt));
+        }
+    };
+    thread::scope(|scope| {
+        (0..threads).for_each(|_| drop(scope.spawn(work)));
+    });
+    let mut found = done.into_inner().map(|(found, _)| found).unwrap_or_default();
+    let place = |bug: &Bug| Bug::ALL.iter().position(|b| b == bug);
+    found.sort_by_key(|(bug, _)| place(bug));
+    found.into_iter().map(|(_, hunt)| hunt).collect()
+}
+
+/// Runs the ordinary cases until one of them fails.
+pub fn hunt(bug: Bug, seed: u64, patience: Duration) -> Hunt {
+    let begun = Instant::now();
+    planted::plant(Some(bug));
+    let mut totals = Totals::default();
+    let found = first_finding(seed, begun + patience, &mut totals);
+    planted::plant(None);
+    let (by, what) = found.as_ref().map_or_else(Default::default, |f| (f.case.clone(), f.what.clone()));
+    Hunt {
+        bug: format!("{bug:?}"),
+        found: found.is_some(),
+        by,
+        what,
+        states: totals.crash_states + totals.recovery_states + totals.fault_points,
+        seconds: begun.elapsed().as_secs_f64(),
+    }
+}
+
+fn first_finding(seed: u64, until: Instant, totals: &mut Totals) -> Option<Box<Finding>> {
+    // Each with the cases that it has a turn.
+    let kinds = [
+        (Kind::Single, crash::singles(), 30),
+        (Kind::Race, crash::races(), 40),
+        (Kind::Scene, crash::scenes(), 30),
+        (Kind::Full, crash::fulls(), 4),
+        (Kind::Pair, u64::MAX, 5),
+        (Kind::Fault, u64::MAX, 2),
+    ];
+    let rows = kinds.map(|(kind, cases, n)| (RowPlan { kind, cases, depth: DEPTH, share: 0 }, n));
+    for turn in 0.. {
+        for (row, n) in rows {
+            let cases = (turn * n..(turn + 1) * n).filter(|&i| i < row.cases);
+            for case in cases.map(|i| row.case(seed, i)) {
+                if one::is_over(Some(until)) {
+                    return None;
+                }
+                if let Err(finding) = one::run(case, row.depth, Some(until), totals) {
+                    return Some(finding);
+                }
+            }
+        }
+    }
+    None
+}

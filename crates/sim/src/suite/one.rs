@@ -1,0 +1,114 @@
+//! Runs one case.
+use super::case::{Case, Kind};
+use super::plan::Depth;
+use super::report::{Finding, Totals};
+use crate::op::{Op, shrink};
+use crate::{compare, crash, fault, hostile};
+use std::time::Instant;
+
+/// How often a shrinking sequence is tried.
+const SHRINK_TRIES: usize = 2000;
+/// Images of a case.
+const IMAGES: u64 = 20;
+
+/// Runs a case until it is done or the time is up, and adds what was tried.
+pub fn run(
+    case: Case,
+    depth: Depth,
+    until: Option<Instant>,
+    totals: &mut Totals,
+) -> Result<(), Box<Finding>> {
+    let result = match case.kind {
+        Kind::Model => model(case, until, totals),
+        Kind::Single => cuts(case, crash::single(case.number), depth, until, totals),
+        Kind::Scene => cuts(case, crash::scene(case.number), depth, until, totals),
+        Kind::Full => cuts(case, crash::full(case.number), depth, until, totals),
+        Kind::Race => cuts(case, crash::race(case.number), depth, until, totals),
+        Kind::Pair => cuts(case, crash::pair(case.number), depth, until, totals),
+        Kind::Drawn => cuts(case, crash::drawn(case.number), depth, until, totals),
+        Kind::Fault => faults(case, depth, until, totals),
+        Kind::Damage => damage(case, totals),
+    };
+    totals.violations += u64::from(result.is_err());
+    result
+}
+
+fn cuts(
+    case: Case,
+    workload: Result<crash::Workload, String>,
+    depth: Depth,
+    until: Option<Instant>,
+    totals: &mut Totals,
+) -> Result<(), Box<Finding>> {
+    let workload = workload.map_err(|what| finding(case, "", outside(what), &[]))?;
+    let effort = crash::Effort {
+        seed: case.number,
+        states: depth.states,
+        subsets: 40,
+        recovery: depth.recovery,
+        work: depth.work,
+        until,
+    };
+    let mut counts = crash::Counts::default();
+    let result = crash::run_and_shrink(&workload, effort, &mut counts);
+    totals.crash_workloads += counts.workloads;
+    totals.crash_states += counts.crash_states;
+    totals.recovery_states += counts.recovery_states;
+    totals.worked_on += counts.worked_on;
+    result.map_err(|(v, ops)| finding(case, workload.setup.name, v, &ops))
+}
+
+fn faults(case: Case, depth: Depth, until: Option<Instant>, totals: &mut Totals) -> Result<(), Box<Finding>> {
+    let workload = crash::drawn(case.number).map_err(|what| finding(case, "", outside(what), &[]))?;
+    let effort = fault::Effort { seed: case.number, points: depth.points, until };
+    let mut counts = fault::Counts::default();
+    let result = fault::run_and_shrink(&workload, effort, &mut counts);
+    totals.fault_points += counts.fault_points;
+    result.map_err(|(v, ops)| finding(case, workload.setup.name, v, &ops))
+}
+
+fn model(case: Case, until: Option<Instant>, totals: &mut Totals) -> Result<(), Box<Finding>> {
+    let drawn = compare::Case::draw(case.number).map_err(|what| finding(case, "", outside(what), &[]))?;
+    totals.model_sequences += 1;
+    totals.model_ops += drawn.ops.len() as u64;
+    let Err(first) = compare::run(&drawn.setup, &drawn.ops) else { return Ok(()) };
+    let mut last = first;
+    let ops = shrink(&drawn.ops, SHRINK_TRIES, |ops| match compare::run(&drawn.setup, ops) {
+        Err(e) if !is_over(until) => {
+            last = e;
+            true
+        }
+        _ => false,
+    });
+    let state = last.step.map_or_else(String::new, |s| format!("in step {}", s + 1));
+    Err(finding(case, drawn.setup.name, crash::Violation { state, what: last.what }, &ops))
+}
+
+/// A handful of damaged volumes; the case's number is their seed.
+fn damage(case: Case, totals: &mut Totals) -> Result<(), Box<Finding>> {
+    let (counts, findings) =
+        hostile::run(case.number, 0..IMAGES).map_err(|what| finding(case, "", outside(what), &[]))?;
+    totals.damaged_images += counts.images;
+    let Some(first) = findings.into_iter().next() else { return Ok(()) };
+    let state = format!("image {} of seed {}: {}", first.number, case.number, first.image);
+    Err(finding(case, "", crash::Violation { state, what: first.what }, &[]))
+}
+
+pub fn is_over(until: Option<Instant>) -> bool {
+    until.is_some_and(|u| Instant::now() > u)
+}
+
+fn outside(what: String) -> crash::Violation {
+    crash::Violation { state: String::new(), what }
+}
+
+fn finding(case: Case, setup: &str, violation: crash::Violation, ops: &[Op]) -> Box<Finding> {
+    Box::new(Finding {
+        case: case.to_string(),
+        setup: setup.into(),
+        what: violation.what,
+        state: violation.state,
+        ops: ops.iter().map(ToString::to_string).collect(),
+        again: format!("segno crashtest --case {case}"),
+    })
+}

@@ -1,0 +1,149 @@
+//! How many cases of each kind, and how thorough each is.
+use super::case::{Case, Kind};
+use crate::crash;
+use crate::rng::mix;
+use segno_engine::planted;
+use std::time::Duration;
+
+/// Of the power cuts of a workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth {
+    /// So many states at most, spread over all; there is no limit without it.
+    pub states: Option<usize>,
+    /// In one of so many crash states recovery is cut too.
+    pub recovery: u64,
+    /// One in so many recovered volumes is worked on and emptied.
+    pub work: u64,
+    /// Faults of a workload.
+    pub points: u64,
+}
+
+impl Depth {
+    /// For a case by itself: all that any run may have tried in it.
+    pub const ALL: Self = Self { states: None, recovery: 20, work: 20, points: u64::MAX };
+}
+
+/// All cases of one kind.
+#[derive(Clone, Copy, Debug)]
+pub struct RowPlan {
+    pub kind: Kind,
+    pub cases: u64,
+    pub depth: Depth,
+    /// Of the time there is, so much of a hundred.
+    pub share: u32,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Decides everything that is drawn.
+    pub seed: u64,
+    pub quick: bool,
+    /// When it is over no new state is begun.
+    pub budget: Option<Duration>,
+    pub rows: Vec<RowPlan>,
+}
+
+/// What a run of `--quick` may take, so that it has ended after 60 seconds with whatever it is in the middle of.
+const QUICK: Duration = Duration::from_secs(50);
+/// So much of it goes to planted bugs, where there are any.
+const QUICK_HUNT: Duration = Duration::from_secs(22);
+
+impl Plan {
+    /// As much as a minute holds, of everything something.
+    #[must_use]
+    pub fn quick(seed: u64) -> Self {
+        let depth = Depth { states: Some(40), recovery: 400, work: 20, points: 20 };
+        let row = |kind, cases, share| RowPlan { kind, cases, depth, share };
+        let rows = vec![
+            row(Kind::Single, crash::singles(), 27),
+            row(Kind::Scene, crash::scenes(), 9),
+            row(Kind::Full, crash::fulls(), 3),
+            row(Kind::Race, crash::races(), 7),
+            row(Kind::Fault, 400, 11),
+            row(Kind::Model, 20_000, 15),
+            row(Kind::Pair, 1000, 8),
+            row(Kind::Drawn, 1000, 10),
+            row(Kind::Damage, 500, 10),
+        ];
+        let budget = if planted::possible() { QUICK - QUICK_HUNT } else { QUICK };
+        Self { seed, quick: true, budget: Some(budget), rows }
+    }
+
+    /// Every single operation with every persistence point, and of everything else enough to be believed.
+    #[must_use]
+    pub fn full(seed: u64) -> Self {
+        let row = |kind, cases, states| {
+            let depth = Depth { states, recovery: 100, work: 20, points: 60 };
+            RowPlan { kind, cases, depth, share: 0 }
+        };
+        let rows = vec![
+            row(Kind::Single, crash::singles(), None),
+            row(Kind::Scene, crash::scenes(), Some(400)),
+            row(Kind::Full, crash::fulls(), Some(200)),
+            row(Kind::Race, crash::races(), Some(200)),
+            row(Kind::Fault, 300, None),
+            row(Kind::Model, 100_000, None),
+            row(Kind::Pair, 30_000, None),
+            row(Kind::Drawn, 4000, Some(200)),
+            row(Kind::Damage, 5000, None),
+        ];
+        Self { seed, quick: false, budget: None, rows }
+    }
+
+    /// How long all planted bugs together may be hunted.
+    #[must_use]
+    pub fn hunt(&self) -> Duration {
+        if self.quick { QUICK_HUNT } else { Duration::MAX }
+    }
+
+    /// Only the cases of one kind.
+    #[must_use]
+    pub fn only(mut self, kind: Kind) -> Self {
+        self.rows.retain(|r| r.kind == kind);
+        self.rows.iter_mut().for_each(|r| r.share = 100);
+        self
+    }
+}
+
+impl RowPlan {
+    /// A case of the row.
+    #[must_use]
+    pub fn case(&self, seed: u64, index: u64) -> Case {
+        let number = match self.kind {
+            // Each once, on a setup that the seed chooses; spread, so that a row that is cut short saw something of all.
+            Kind::Single => seed.wrapping_mul(crash::singles()).wrapping_add(spread(index, crash::singles())),
+            Kind::Scene => spread(index, crash::scenes()),
+            Kind::Full => spread(index, crash::fulls()),
+            Kind::Race => spread(index, crash::races()),
+            _ => mix(mix(seed).wrapping_add(index)) >> 16,
+        };
+        Case { kind: self.kind, number }
+    }
+}
+
+/// The numbers below `count` in another order.
+fn spread(index: u64, count: u64) -> u64 {
+    // A prime that divides none of the counts makes the steps visit every number once.
+    const STEP: u64 = 1_000_003;
+    index.wrapping_mul(STEP).checked_rem(count).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_row_in_order_has_each_case_once() {
+        for count in [crash::singles(), crash::scenes(), crash::fulls(), crash::races()] {
+            let all: BTreeSet<u64> = (0..count).map(|i| spread(i, count)).collect();
+            assert_eq!(all.len() as u64, count);
+        }
+    }
+
+    #[test]
+    fn the_shares_of_a_quick_run_are_a_whole() {
+        assert_eq!(Plan::quick(1).rows.iter().map(|r| r.share).sum::<u32>(), 100);
+    }
+}

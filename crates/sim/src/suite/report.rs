@@ -1,0 +1,110 @@
+//! What was tried and found.
+use super::case::Kind;
+use serde::Serialize;
+use std::fmt;
+use std::ops::AddAssign;
+
+/// Counts of everything that was tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    pub model_sequences: u64,
+    pub model_ops: u64,
+    pub crash_workloads: u64,
+    pub crash_states: u64,
+    /// Of power cuts inside recovery, and inside the recovery from those.
+    pub recovery_states: u64,
+    /// Recovered volumes that were worked on, cut again, and emptied.
+    pub worked_on: u64,
+    pub fault_points: u64,
+    pub damaged_images: u64,
+    pub violations: u64,
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.model_sequences += other.model_sequences;
+        self.model_ops += other.model_ops;
+        self.crash_workloads += other.crash_workloads;
+        self.crash_states += other.crash_states;
+        self.recovery_states += other.recovery_states;
+        self.worked_on += other.worked_on;
+        self.fault_points += other.fault_points;
+        self.damaged_images += other.damaged_images;
+        self.violations += other.violations;
+    }
+}
+
+/// A case that failed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    pub case: String,
+    pub setup: String,
+    pub what: String,
+    /// Which cut or fault it took.
+    pub state: String,
+    /// The shortest sequence found that still fails.
+    pub ops: Vec<String>,
+    /// The command that tries this case again.
+    pub again: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} on setup {}: {}", self.case, self.setup, self.what)?;
+        if !self.state.is_empty() {
+            writeln!(f, "  {}", self.state)?;
+        }
+        for (number, op) in (1..).zip(&self.ops) {
+            writeln!(f, "  {number:3} {op}")?;
+        }
+        writeln!(f, "  again: {}", self.again)
+    }
+}
+
+/// All cases of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub kind: Kind,
+    pub title: &'static str,
+    pub seed: u64,
+    /// Cases that were to be tried, and that were: fewer if the time was up.
+    pub planned: u64,
+    pub cases: u64,
+    #[serde(flatten)]
+    pub totals: Totals,
+    pub seconds: f64,
+    /// The command that repeats this row.
+    pub again: String,
+}
+
+/// Whether a planted bug was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Hunt {
+    pub bug: String,
+    pub found: bool,
+    /// The case that found it, what it said, and the states tried until then.
+    pub by: String,
+    pub what: String,
+    pub states: u64,
+    pub seconds: f64,
+}
+
+/// Everything of one run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub seed: u64,
+    pub quick: bool,
+    pub threads: usize,
+    pub seconds: f64,
+    /// Crash states, those inside recovery among them, over the time that power cuts took.
+    pub states_per_second: f64,
+    #[serde(flatten)]
+    pub totals: Totals,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planted_bugs_found: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planted_bugs_total: Option<u64>,
+    pub rows: Vec<Row>,
+    pub planted: Vec<Hunt>,
+    pub findings: Vec<Finding>,
+}

@@ -1,0 +1,49 @@
+//! Some cases of each kind, the same ones each time.
+use segno_sim::suite::{self, Depth, Kind, Plan, RowPlan, Totals};
+
+/// Tries some cases of a kind, and fails with what `segno crashtest` would print.
+fn share(kind: Kind, cases: u64, depth: Depth) -> Totals {
+    let rows = vec![RowPlan { kind, cases, depth, share: 100 }];
+    let report = suite::run(&Plan { seed: 1, quick: false, budget: None, rows }, &mut |_| {});
+    let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+    assert_eq!((report.totals.violations, report.rows[0].cases), (0, cases));
+    report.totals
+}
+
+const DEPTH: Depth = Depth { states: Some(20), recovery: 100, work: 20, points: 15 };
+
+#[test]
+fn sequences_give_what_the_model_gives() {
+    assert_eq!(share(Kind::Model, 500, DEPTH).model_sequences, 500);
+}
+
+#[test]
+fn power_cuts_after_one_operation() {
+    let totals = share(Kind::Single, 150, DEPTH);
+    assert!(totals.crash_states > 700 && totals.worked_on > 20, "{totals:?}");
+}
+
+#[test]
+fn power_cuts_in_scenes() {
+    let totals = share(Kind::Scene, 30, DEPTH);
+    assert!(totals.crash_states > 250, "{totals:?}");
+}
+
+#[test]
+fn power_cuts_in_races() {
+    let totals = share(Kind::Race, 16, DEPTH);
+    assert!(totals.crash_states > 100, "{totals:?}");
+}
+
+#[test]
+fn power_cuts_after_drawn_sequences() {
+    let totals = share(Kind::Drawn, 20, Depth { recovery: 20, ..DEPTH });
+    assert!(totals.crash_states > 150 && totals.recovery_states > 30, "{totals:?}");
+}
+
+#[test]
+fn failing_device_calls() {
+    let totals = share(Kind::Fault, 12, DEPTH);
+    assert!(totals.fault_points > 150, "{totals:?}");
+}
