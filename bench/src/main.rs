@@ -10,7 +10,7 @@ use report::Results;
 use rows::{ROWS, Scale};
 use std::path::PathBuf;
 
-/// Compares the segno mount with fuse2fs and kernel ext4 on the same backing disk. Needs root.
+/// Compares the segno mount with other file systems on the same backing disk. Needs root.
 #[derive(Parser)]
 struct Args {
     /// The segno binary.
@@ -25,6 +25,12 @@ struct Args {
     /// A tenth of the work.
     #[arg(long)]
     quick: bool,
+    /// Options for `segno mount -o`.
+    #[arg(long, default_value = "noallow_other")]
+    options: String,
+    /// Only these peers, by name, beside segno.
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<String>,
     /// Print JSON instead of a Markdown table.
     #[arg(long)]
     json: bool,
@@ -35,25 +41,30 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&args.work)?;
     let place = Place {
         segno: args.segno.canonicalize()?,
+        options: args.options.clone(),
         image: args.work.canonicalize()?.join("backing.img"),
         dir: args.work.canonicalize()?.join("mnt"),
         bytes: 6 << 30,
     };
     let scale = if args.quick { Scale::QUICK } else { Scale::FULL };
     let mut results = Results::default();
-    for peer in Peer::ALL {
-        if let Some(why) = peer.missing() {
-            eprintln!("skipping {}: {why}", peer.name());
-        }
+    let asked =
+        |p: Peer| p == Peer::Segno || args.peers.is_empty() || args.peers.iter().any(|n| n == p.name());
+    let (peers, missing): (Vec<_>, Vec<_>) =
+        Peer::ALL.into_iter().filter(|p| asked(*p)).partition(|p| p.missing().is_none());
+    for peer in missing {
+        eprintln!("skipping {}: {}", peer.name(), peer.missing().unwrap_or_default());
     }
+    rows::prepare(&args.work, scale)?;
     for round in 0..args.rounds {
         results.raw.push(raw_write(&place, scale)?);
-        for peer in Peer::ALL.into_iter().filter(|p| p.missing().is_none()) {
+        for &peer in &peers {
             eprintln!("round {} of {}: {}", round + 1, args.rounds, peer.name());
             run_peer(peer, &place, scale, &mut results)?;
         }
     }
     std::fs::remove_file(&place.image)?;
+    rows::clean(&args.work)?;
     if args.json { results.print_json(scale) } else { results.print_markdown(scale) }
 }
 
@@ -73,7 +84,11 @@ fn rows(peer: Peer, place: &Place, scale: Scale, results: &mut Results) -> Resul
             drop_caches()?;
             peer.mount(place)?;
         }
-        results.add(row.name, peer, rows::rate(row, &place.dir, scale)?);
+        match rows::rate(row, &place.dir, scale) {
+            Ok(rate) => results.add(row.name, peer, rate),
+            Err(e) if peer == Peer::Segno => return Err(e),
+            Err(e) => eprintln!("{}: row '{}': {e:#}", peer.name(), row.name),
+        }
     }
     Ok(())
 }

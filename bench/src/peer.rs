@@ -10,26 +10,37 @@ use std::time::{Duration, Instant};
 pub enum Peer {
     Segno,
     Fuse2fs,
+    ExfatFuse,
+    Ntfs3g,
     Ext4,
+    Xfs,
+    Btrfs,
 }
 
 /// Where the work happens.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub segno: PathBuf,
+    /// Options for `segno mount -o`.
+    pub options: String,
     pub image: PathBuf,
     pub dir: PathBuf,
     pub bytes: u64,
 }
 
 impl Peer {
-    pub const ALL: [Self; 3] = [Self::Segno, Self::Fuse2fs, Self::Ext4];
+    pub const ALL: [Self; 7] =
+        [Self::Segno, Self::Fuse2fs, Self::ExfatFuse, Self::Ntfs3g, Self::Ext4, Self::Xfs, Self::Btrfs];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Segno => "segno",
             Self::Fuse2fs => "fuse2fs",
-            Self::Ext4 => "ext4 (kernel, loop)",
+            Self::ExfatFuse => "exfat-fuse",
+            Self::Ntfs3g => "ntfs-3g",
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
         }
     }
 
@@ -41,7 +52,13 @@ impl Peer {
         match self {
             Self::Segno => None,
             Self::Fuse2fs => (!has("fuse2fs")).then_some("fuse2fs is not installed"),
+            Self::ExfatFuse => {
+                (!has("mount.exfat-fuse") || !has("mkfs.exfat")).then_some("exfat-fuse is not installed")
+            }
+            Self::Ntfs3g => (!has("ntfs-3g")).then_some("ntfs-3g is not installed"),
             Self::Ext4 => (!has("mkfs.ext4")).then_some("e2fsprogs is not installed"),
+            Self::Xfs => (!has("mkfs.xfs")).then_some("xfsprogs is not installed"),
+            Self::Btrfs => (!has("mkfs.btrfs")).then_some("btrfs-progs is not installed"),
         }
     }
 
@@ -51,15 +68,26 @@ impl Peer {
         match self {
             Self::Segno => run(Command::new(&p.segno).args(["mkfs", "-f", "-q"]).arg(&p.image)),
             Self::Fuse2fs | Self::Ext4 => run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&p.image)),
+            Self::ExfatFuse => run(Command::new("mkfs.exfat").arg(&p.image)),
+            Self::Ntfs3g => run(Command::new("mkntfs").args(["-q", "-F", "-Q"]).arg(&p.image)),
+            Self::Xfs => run(Command::new("mkfs.xfs").args(["-q", "-f"]).arg(&p.image)),
+            Self::Btrfs => run(Command::new("mkfs.btrfs").args(["-q", "-f"]).arg(&p.image)),
         }
     }
 
     pub fn mount(self, p: &Place) -> Result<()> {
         std::fs::create_dir_all(&p.dir)?;
         match self {
-            Self::Segno => run(Command::new(&p.segno).arg("mount").arg(&p.image).arg(&p.dir)),
+            Self::Segno => {
+                let mut mount = Command::new(&p.segno);
+                run(mount.args(["mount", "-o", &p.options]).arg(&p.image).arg(&p.dir))
+            }
             Self::Fuse2fs => run(Command::new("fuse2fs").arg(&p.image).arg(&p.dir).args(["-o", "fakeroot"])),
-            Self::Ext4 => run(Command::new("mount").args(["-o", "loop"]).arg(&p.image).arg(&p.dir)),
+            Self::ExfatFuse => run(Command::new("mount.exfat-fuse").arg(&p.image).arg(&p.dir)),
+            Self::Ntfs3g => run(Command::new("ntfs-3g").arg(&p.image).arg(&p.dir)),
+            Self::Ext4 | Self::Xfs | Self::Btrfs => {
+                run(Command::new("mount").args(["-o", "loop"]).arg(&p.image).arg(&p.dir))
+            }
         }
     }
 
@@ -67,12 +95,18 @@ impl Peer {
     pub fn unmount(self, p: &Place) -> Result<()> {
         match self {
             Self::Segno => run(Command::new(&p.segno).arg("umount").arg(&p.dir)),
-            Self::Ext4 => run(Command::new("umount").arg(&p.dir)),
-            Self::Fuse2fs => {
-                run(Command::new("umount").arg(&p.dir))?;
-                wait_for_exit("fuse2fs", &p.image)
-            }
+            Self::Ext4 | Self::Xfs | Self::Btrfs => run(Command::new("umount").arg(&p.dir)),
+            Self::Fuse2fs => self.unmount_server("fuse2fs", p),
+            Self::ExfatFuse => self.unmount_server("mount.exfat-fuse", p),
+            Self::Ntfs3g => self.unmount_server("ntfs-3g", p),
         }
+    }
+}
+
+impl Peer {
+    fn unmount_server(self, program: &str, p: &Place) -> Result<()> {
+        run(Command::new("umount").arg(&p.dir))?;
+        wait_for_exit(program, &p.image)
     }
 }
 
@@ -84,7 +118,7 @@ fn run(cmd: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// fuse2fs goes on writing after umount(8) returned.
+/// A server goes on writing after umount(8) returned.
 fn wait_for_exit(program: &str, image: &Path) -> Result<()> {
     let begun = Instant::now();
     let pattern = format!("{program} {}", image.display());

@@ -53,25 +53,27 @@ impl Results {
             median(&self.raw),
             spread(&self.raw)
         );
-        println!(
-            "| row | unit | segno | fuse2fs | ext4 | segno/fuse2fs | segno/ext4 |\n|---|---|---:|---:|---:|---:|---:|"
-        );
+        let there: Vec<Peer> =
+            Peer::ALL.into_iter().filter(|p| self.rates.keys().any(|k| k.1 == p.name())).collect();
+        let others: Vec<Peer> = there.iter().copied().filter(|p| *p != Peer::Segno).collect();
+        let heads: Vec<String> = there.iter().map(|p| p.name().to_owned()).collect();
+        let ratios: Vec<String> = others.iter().map(|p| format!("/{}", p.name())).collect();
+        println!("| row | unit | {} | {} |", heads.join(" | "), ratios.join(" | "));
+        println!("|---|---|{}", "---:|".repeat(there.len() + others.len()));
         for row in ROWS {
-            let cell = |p: Peer| {
-                self.of(row.name, p)
+            let cell = |p: &Peer| {
+                self.of(row.name, *p)
                     .map_or("–".to_owned(), |v| format!("{:.0} ± {:.0} %", median(v), spread(v)))
             };
-            let ratio = |p: Peer| self.ratio(row.name, p).map_or("–".to_owned(), |r| format!("{r:.2}"));
-            println!(
-                "| {} | {} | {} | {} | {} | {} | {} |",
-                row.name,
-                row.unit,
-                cell(Peer::Segno),
-                cell(Peer::Fuse2fs),
-                cell(Peer::Ext4),
-                ratio(Peer::Fuse2fs),
-                ratio(Peer::Ext4)
-            );
+            let ratio = |p: &Peer| self.ratio(row.name, *p).map_or("–".to_owned(), |r| format!("{r:.2}"));
+            let cells: Vec<String> = there.iter().map(cell).chain(others.iter().map(ratio)).collect();
+            println!("| {} | {} | {} |", row.name, row.unit, cells.join(" | "));
+        }
+        println!();
+        for peer in others {
+            let ratios: Vec<f64> = ROWS.iter().filter_map(|r| self.ratio(r.name, peer)).collect();
+            let mean = (ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64).exp();
+            println!("Geometric mean of segno/{} over {} rows: {mean:.2}.", peer.name(), ratios.len());
         }
         Ok(())
     }

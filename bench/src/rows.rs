@@ -2,7 +2,7 @@
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -53,11 +53,20 @@ pub const ROWS: &[Row] = &[
     row("unlink empty", "files/s", false, true, unlink_empty),
     row("create 4 KiB", "files/s", false, true, create_small),
     row("read 4 KiB files cold", "files/s", true, false, read_small),
+    row("copy 4 KiB", "files/s", false, false, copy_small),
     row("unlink 4 KiB", "files/s", false, true, unlink_small),
+    row("varmail", "loops/s", false, false, varmail),
+    row("untar", "files/s", false, false, untar),
+    row("du cold", "files/s", true, false, du),
+    row("grep cold", "files/s", true, false, grep),
+    row("grep warm", "files/s", false, false, grep),
+    row("rm -rf", "files/s", false, false, rm),
     row("sequential write 1 MiB", "MiB/s", false, false, seq_write),
     row("sequential read 1 MiB cold", "MiB/s", true, false, seq_read),
     row("random read 4 KiB cold", "ops/s", true, false, rand_read),
     row("random write 4 KiB + fsync", "ops/s", false, false, rand_write),
+    row("random read 4 KiB direct", "ops/s", false, false, rand_read_direct),
+    row("random write 4 KiB direct", "ops/s", false, false, rand_write_direct),
     row("4 KiB append, fsync every write", "ops/s", false, false, fsync_each),
     row("4 KiB append, fsync every 32", "ops/s", false, false, fsync_32),
     row("SQLite WAL transactions", "tx/s", false, false, sqlite_wal),
@@ -120,6 +129,87 @@ fn read_small(dir: &Path, scale: Scale) -> Result<f64> {
     })
 }
 
+fn copy_small(dir: &Path, scale: Scale) -> Result<f64> {
+    make_dirs(dir, "copy")?;
+    each_file(dir, "small", scale, |p| {
+        let (name, sub) = (p.file_name().context("no name")?, p.parent().and_then(Path::file_name));
+        fs::copy(p, dir.join("copy").join(sub.context("no parent")?).join(name))?;
+        Ok(())
+    })
+}
+
+/// What a mail server does: deliver with fsync, append with fsync, read, delete.
+fn varmail(dir: &Path, scale: Scale) -> Result<f64> {
+    let box_dir = dir.join("mail");
+    fs::create_dir_all(&box_dir)?;
+    for i in 0..scale.fsyncs {
+        let path = box_dir.join(format!("{i}"));
+        for _ in 0..2 {
+            let mut f = File::options().create(true).append(true).open(&path)?;
+            f.write_all(&BLOCK)?;
+            f.sync_all()?;
+        }
+        ensure!(fs::read(&path)?.len() == 2 * BLOCK.len(), "mail {i} is short");
+        if i >= 16 {
+            fs::remove_file(box_dir.join(format!("{}", i - 16)))?;
+        }
+    }
+    Ok(scale.fsyncs as f64)
+}
+
+fn archive(work: &Path) -> std::path::PathBuf {
+    work.join("tree.tar")
+}
+
+/// Makes what the rows need and is not timed: an archive of a tree like that of a program's source.
+pub fn prepare(work: &Path, scale: Scale) -> Result<()> {
+    let tree = work.join("source/tree");
+    let words = "struct inode *find(const char *name) { return lookup(root, name); }\n";
+    for i in 0..scale.files / 2 {
+        let sub = tree.join(format!("part{:02}/sub{:02}", i / 400, i / 20 % 20));
+        fs::create_dir_all(&sub)?;
+        // Sizes as in source trees: mostly a few KiB, some much larger.
+        let lines = if i % 50 == 0 { 2_000 } else { 4 + i * 37 % 200 };
+        fs::write(sub.join(format!("file{i}.c")), words.repeat(lines))?;
+    }
+    program("tar", &["cf", "tree.tar", "-C", "source", "tree"], work)?;
+    Ok(fs::remove_dir_all(work.join("source"))?)
+}
+
+pub fn clean(work: &Path) -> Result<()> {
+    Ok(fs::remove_file(archive(work))?)
+}
+
+/// Runs a program; one that finds nothing (status 1 of grep) has done its work.
+fn program(name: &str, args: &[&str], dir: &Path) -> Result<()> {
+    let mut command = Command::new(name);
+    let status =
+        command.args(args).current_dir(dir).stdout(Stdio::null()).status().context(name.to_owned())?;
+    ensure!(status.success() || (name == "grep" && status.code() == Some(1)), "{name}: {status}");
+    Ok(())
+}
+
+fn untar(dir: &Path, scale: Scale) -> Result<f64> {
+    let archive = archive(dir.parent().context("no work folder")?);
+    program("tar", &["xf", &archive.to_string_lossy(), "--no-same-owner"], dir)?;
+    Ok((scale.files / 2) as f64)
+}
+
+fn du(dir: &Path, scale: Scale) -> Result<f64> {
+    program("du", &["-s", "tree"], dir)?;
+    Ok((scale.files / 2) as f64)
+}
+
+fn grep(dir: &Path, scale: Scale) -> Result<f64> {
+    program("grep", &["-r", "no such words", "tree"], dir)?;
+    Ok((scale.files / 2) as f64)
+}
+
+fn rm(dir: &Path, scale: Scale) -> Result<f64> {
+    program("rm", &["-rf", "tree"], dir)?;
+    Ok((scale.files / 2) as f64)
+}
+
 fn unlink_small(dir: &Path, scale: Scale) -> Result<f64> {
     each_file(dir, "small", scale, |p| Ok(fs::remove_file(p)?))
 }
@@ -172,6 +262,29 @@ fn rand_write(dir: &Path, scale: Scale) -> Result<f64> {
         f.write_all_at(&BLOCK, b * 4096)?;
     }
     f.sync_all()?;
+    Ok(scale.random_ops as f64)
+}
+
+/// Memory that O_DIRECT takes.
+#[repr(align(4096))]
+struct Aligned([u8; 4096]);
+const O_DIRECT: i32 = 0x4000;
+
+fn rand_read_direct(dir: &Path, scale: Scale) -> Result<f64> {
+    let f = File::options().read(true).custom_flags(O_DIRECT).open(dir.join("big"))?;
+    let mut buf = Aligned(BLOCK);
+    for b in scattered(scale) {
+        f.read_exact_at(&mut buf.0, b * 4096)?;
+    }
+    Ok(scale.random_ops as f64)
+}
+
+fn rand_write_direct(dir: &Path, scale: Scale) -> Result<f64> {
+    let f = File::options().write(true).custom_flags(O_DIRECT).open(dir.join("big"))?;
+    let buf = Aligned(BLOCK);
+    for b in scattered(scale) {
+        f.write_all_at(&buf.0, b * 4096)?;
+    }
     Ok(scale.random_ops as f64)
 }
 

@@ -7,6 +7,7 @@ use crate::{control, ioctl};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
 use segno_format::{Features, Ino};
+use std::io::{Write, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +60,9 @@ impl Server {
         let done =
             catch_unwind(AssertUnwindSafe(|| self.dispatch(request, &mut reply))).unwrap_or_else(|_| {
                 self.volume.stop(&Error::Stopped);
-                eprintln!("segno: a request ended in a bug; the volume takes no more changes");
+                // Whether anybody reads it or not.
+                let _unread =
+                    writeln!(stderr(), "segno: a request ended in a bug; the volume takes no more changes");
                 Err(Errno::IO)
             });
         match (request.opcode, done) {

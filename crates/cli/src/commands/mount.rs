@@ -33,6 +33,7 @@ Own options: cache=256M (memory for cached blocks), commit=5 (seconds until chan
   journal=off|auto|on|FILE (journal metadata in the gap behind the volume, or in a file of its own),
   fsync_lookup=list|global|shadow (how fsync finds nodes: its own list, or all as the kernel does, to compare),
   threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),
+  log=FILE (what the server has to say later; otherwise the system's log),
   transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it),
   writeback_contexts=auto|N, exclusive_streams=auto|N (how many files are written back side by side, and how many of
   them have a log of their own)
@@ -45,7 +46,7 @@ pub fn run(args: &Args) -> Outcome {
     let plan = Plan::new(&args.image, &args.dir, settings)?;
     if args.front || args.behind {
         let readiness = if args.behind { Readiness::Behind } else { Readiness::InFront };
-        serve(&plan, |transport| readiness.announce(transport))?;
+        serve(&plan, |transport| readiness.announce(transport, plan.settings.log.as_deref()))?;
         return Ok(ExitCode::SUCCESS);
     }
     warn_if_not_empty(&plan)?;

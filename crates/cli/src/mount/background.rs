@@ -7,6 +7,7 @@ use segno_fuse::Transport;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -25,10 +26,10 @@ pub enum Readiness {
 
 impl Readiness {
     /// Announces the mount, says how requests come, and, behind, leaves the terminal, the session and the working directory.
-    pub fn announce(self, transport: &Transport) {
+    pub fn announce(self, transport: &Transport, log: Option<&Path>) {
         eprintln!("segno: {transport}");
         if let Self::Behind = self
-            && let Err(e) = detach()
+            && let Err(e) = detach(log)
         {
             // Serving matters more than being a perfect daemon.
             eprintln!("segno: the server could not leave the terminal: {e}");
@@ -36,7 +37,8 @@ impl Readiness {
     }
 }
 
-fn detach() -> io::Result<()> {
+fn detach(log: Option<&Path>) -> io::Result<()> {
+    let log = log_to(log)?;
     rustix::process::setsid()?;
     // Otherwise ps(1) shows what it was started from: "exe".
     rustix::thread::set_name(c"segno")?;
@@ -47,8 +49,24 @@ fn detach() -> io::Result<()> {
     out.write_all(READY)?;
     out.flush()?;
     dup2_stdout(&null)?;
-    dup2_stderr(&null)?;
+    dup2_stderr(&log)?;
     Ok(())
+}
+
+/// Where errors go once nobody sees them: the file asked for, or the system's log, or nowhere if there is none.
+fn log_to(file: Option<&Path>) -> io::Result<OwnedFd> {
+    if let Some(path) = file {
+        return Ok(File::options().create(true).append(true).open(path)?.into());
+    }
+    if Path::new("/dev/log").exists() {
+        // A process of its own: it passes on what a dying server says last.
+        let logger =
+            Command::new("logger").args(["-t", "segno", "-p", "daemon.err"]).stdin(Stdio::piped()).spawn();
+        if let Some(pipe) = logger.ok().and_then(|mut l| l.stdin.take()) {
+            return Ok(pipe.into());
+        }
+    }
+    Ok(File::options().write(true).open("/dev/null")?.into())
 }
 
 /// Starts the server with these arguments and returns when it answers at `dir`, or with its exit code.

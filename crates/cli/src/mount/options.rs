@@ -85,6 +85,8 @@ pub struct Settings {
     /// Server threads; 0 lets the server choose.
     pub threads: usize,
     pub transport: Choice,
+    /// What the server says behind the command goes here.
+    pub log: Option<PathBuf>,
     /// Devices after the first, when they are not where the superblock says.
     pub devices: Vec<PathBuf>,
     /// A journal in a file or device of its own.
@@ -104,6 +106,7 @@ impl Settings {
             direct: false,
             threads: 0,
             transport: Choice::Auto,
+            log: None,
             devices: Vec::new(),
             journal: None,
         }
@@ -241,6 +244,7 @@ impl Settings {
                 e.exclusive_streams = Some(value.parse().map_err(|_| "choose auto or a number")?);
             }
             "threads" => self.threads = from_one(value)?,
+            "log" => self.log = Some(std::path::absolute(value).map_err(|e| e.to_string())?),
             "device" => self.devices.push(PathBuf::from(value)),
             _ => return Ok(false),
         }

@@ -107,7 +107,7 @@ impl Volume {
     }
 
     /// The address of each file block; `NULL` where there is no node.
-    pub(super) fn map_blocks(&self, inode: &Inode, blocks: Range<u64>) -> Result<Vec<BlockAddr>> {
+    pub(crate) fn map_blocks(&self, inode: &Inode, blocks: Range<u64>) -> Result<Vec<BlockAddr>> {
         let mut addrs = Vec::with_capacity(blocks.end.saturating_sub(blocks.start) as usize);
         let mut at = blocks.start;
         while at < blocks.end {

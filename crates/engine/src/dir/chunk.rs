@@ -9,6 +9,9 @@ use segno_format::{BLOCK_SIZE, Block, Corrupt, Ino, Nid, Structure};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Blocks of a directory read at a time when it is listed.
+const AHEAD: u64 = 64;
+
 /// Where dentries are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Home {
@@ -103,12 +106,40 @@ impl Volume {
         }
         let (mut at, end) = (from, block_count(dir));
         while at < end {
+            self.read_ahead(dir, at..end.min(at.saturating_add(AHEAD)))?;
             if let Some(chunk) = self.block_chunk(dir, at)? {
                 return Ok(Some(chunk));
             }
             at = self.next_mapped(dir, at + 1, end)?;
         }
         Ok(None)
+    }
+
+    /// Caches blocks that a listing comes to next, as many as lie together on the device. What moves meanwhile, or cannot
+    /// be read, is left to who needs it.
+    fn read_ahead(&self, dir: &Arc<Inode>, blocks: Range<u64>) -> Result<()> {
+        if dir.pages.lock().get(blocks.start).is_some() {
+            return Ok(());
+        }
+        let addrs = self.map_blocks(dir, blocks.clone())?;
+        let Some(&first) = addrs.first().filter(|a| a.is_real()) else { return Ok(()) };
+        let together = addrs.iter().zip(first.0..).take_while(|(a, next)| a.0 == *next).count();
+        if together < 2 {
+            return Ok(());
+        }
+        let mut read = vec![Block::zeroed(); together];
+        let all = blocks.start..blocks.start + together as u64;
+        if self.dev.read_into(first, &mut read).is_err()
+            || self.map_blocks(dir, all.clone())? != addrs.get(..together).unwrap_or_default()
+        {
+            return Ok(());
+        }
+        for ((fblk, addr), block) in all.zip(addrs).zip(read) {
+            if self.segs.is_valid(addr) {
+                dir.pages.lock().insert_clean(fblk, Arc::new(block), &self.mem);
+            }
+        }
+        Ok(())
     }
 
     /// The names in a home; `None` for a hole.

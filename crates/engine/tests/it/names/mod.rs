@@ -3,6 +3,7 @@ mod acl;
 mod basic;
 mod big;
 mod casefold;
+mod cold;
 mod damage;
 mod edit;
 mod encrypted;
