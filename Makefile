@@ -18,6 +18,7 @@ test: setup
 	cargo test --workspace
 	cargo test -p segno-sim --features planted-bugs --test it planted
 	cargo build -p segno-cli
+	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" TRANSPORT=classic scripts/smoke
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" scripts/smoke
 
 # Other locks, so other builds; `schedules 0 N` tries N schedules.

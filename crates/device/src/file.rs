@@ -1,11 +1,12 @@
 //! Image files and block devices, through the page cache or past it.
 use crate::probe::{Probe, StorageKind, kind, probe_file};
 use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl};
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom, fallocate, flock, seek};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom, fadvise, fallocate, flock, seek};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use segno_format::{BLOCK_SIZE, Block};
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,6 +199,15 @@ impl BlockDevice for FileDevice {
         }
         let zeros = vec![&ZEROS; usize::try_from(count).unwrap_or(0)];
         self.write_gathered(addr, &zeros, ReadWriteFlags::empty())
+    }
+
+    /// Past the page cache there is nowhere to read to.
+    fn prefetch(&self, addr: u64, count: u64) {
+        if self.direct || bounds::check(self.block_count(), addr, count).is_err() {
+            return;
+        }
+        let bytes = NonZeroU64::new(count.saturating_mul(BLOCK_SIZE as u64));
+        let _only_a_hint = fadvise(&self.file, byte_offset(addr), bytes, Advice::WillNeed);
     }
 
     fn read_only(&self) -> bool {

@@ -72,6 +72,9 @@ pub trait BlockDevice: Send + Sync {
         Ok(())
     }
 
+    /// Announces a read of these blocks, which may start now. Only a hint: it cannot fail.
+    fn prefetch(&self, _addr: u64, _count: u64) {}
+
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
 
@@ -119,6 +122,9 @@ macro_rules! forward_to_pointee {
             }
             fn prepare(&self, addr: u64, count: u64) -> std::io::Result<()> {
                 (**self).prepare(addr, count)
+            }
+            fn prefetch(&self, addr: u64, count: u64) {
+                (**self).prefetch(addr, count);
             }
             fn read_only(&self) -> bool {
                 (**self).read_only()

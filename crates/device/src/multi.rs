@@ -147,6 +147,13 @@ impl BlockDevice for MultiDevice {
         self.parts(addr, count).try_for_each(|part| part.member.discard(part.addr, part.blocks.len() as u64))
     }
 
+    fn prefetch(&self, addr: u64, count: u64) {
+        if bounds::check(self.block_count, addr, count).is_ok() {
+            self.parts(addr, count)
+                .for_each(|part| part.member.device.prefetch(part.addr, part.blocks.len() as u64));
+        }
+    }
+
     fn read_only(&self) -> bool {
         self.members.iter().any(|m| m.device.read_only())
     }

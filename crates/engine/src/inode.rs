@@ -6,9 +6,10 @@ use crate::node::{NodeCache, NodeFrame};
 use crate::page::PageMap;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::writeback::Sequence;
+use foldhash::HashMap;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::{Corrupt, Features, Ino, Structure};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An inode in use.
@@ -90,7 +91,7 @@ pub struct InodeCache {
 
 impl InodeCache {
     pub fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::new())), dirty_dirs: Mutex::default() }
+        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::default())), dirty_dirs: Mutex::default() }
     }
     fn shard(&self, ino: Ino) -> &Mutex<Shard, { rank::INODE_CACHE }> {
         &self.shards[ino.0 as usize & (SHARDS - 1)]

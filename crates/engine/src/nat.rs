@@ -7,13 +7,14 @@ use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
 use crate::planted::{Bug, planted};
+use foldhash::HashMap;
 use segno_format::bits::msb;
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{
     NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, RawNatJournalEntry, nat_index,
 };
 use segno_format::{Block, BlockAddr, Corrupt, Geometry, Ino, Nid, Structure};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32};
@@ -94,9 +95,9 @@ impl Nat {
             map.insert(Nid(nid), e.entry);
         }
         let inner = Inner {
-            changed: HashMap::new(),
+            changed: HashMap::default(),
             journal: map,
-            blocks: HashMap::new(),
+            blocks: HashMap::default(),
             bitmap,
             free: VecDeque::new(),
             scan: (next_free_nid.0 / NAT_PER_BLOCK).min(geo.nat_blocks().saturating_sub(1)),

@@ -27,7 +27,8 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let mount = find(&args.dir)?;
-    let dead = table::ask(&mount.dir) == Err(Errno::NOTCONN);
+    // The first to ask after its death may hear that the connection was aborted.
+    let dead = matches!(table::ask(&mount.dir), Err(Errno::NOTCONN | Errno::CONNABORTED));
     unmount(&mount)?;
     wait_until_closed(&mount)?;
     if dead {

@@ -1,7 +1,8 @@
 //! What happened since the last checkpoint that decides how an fsync may be done, and which inodes have no name.
 use crate::lock::{Mutex, rank};
+use foldhash::HashSet;
 use segno_format::Ino;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 /// See the module. Everything but the orphans is forgotten at each checkpoint.
 #[derive(Debug, Default)]

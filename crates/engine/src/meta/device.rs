@@ -116,6 +116,11 @@ impl Device {
         Ok(run)
     }
 
+    /// Announces a read of consecutive blocks.
+    pub fn prefetch(&self, addr: BlockAddr, count: u32) {
+        self.dev.prefetch(addr.0.into(), count.into());
+    }
+
     /// Consecutive blocks.
     pub fn write(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
         // Noted even if it failed: part of it may have reached the device.

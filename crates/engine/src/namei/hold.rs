@@ -3,8 +3,8 @@
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::volume::Volume;
+use foldhash::HashMap;
 use segno_format::Ino;
-use std::collections::HashMap;
 
 const SHARDS: usize = 16;
 

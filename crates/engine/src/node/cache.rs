@@ -9,13 +9,15 @@ use crate::meta::Device;
 use crate::nat::{Nat, NatEntry};
 use crate::quota::Quota;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use segno_format::inode::verify_checksum;
+use foldhash::HashMap;
+use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::{RawNode, RawNodeFooter};
-use segno_format::{Block, BlockAddr, Corrupt, Features, Ino, Nid, Structure};
-use std::collections::HashMap;
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Features, Ino, Nid, Structure};
 use std::sync::Arc;
 
 const SHARDS: usize = 16;
+/// Dentry blocks read ahead for a directory.
+const PREFETCH_DENTRIES: u32 = 64;
 /// Blocks read at a time when an inode is looked for: doubled, up to the larger number, while one read after the other
 /// goes on where the last ended.
 const READ_AROUND: (u32, u32) = (8, 128);
@@ -73,7 +75,7 @@ impl NodeCache {
     ) -> Self {
         let NodeTables { nat, quota, notes } = tables;
         Self {
-            shards: std::array::from_fn(|_| Mutex::new(HashMap::new())),
+            shards: std::array::from_fn(|_| Mutex::new(HashMap::default())),
             dirty: DirtyNodes::new(),
             ahead: ReadAhead::default(),
             nat,
@@ -116,10 +118,14 @@ impl NodeCache {
 
     /// Reads a node. Inodes made together lie together, so for an inode the blocks behind it come along.
     fn read_around(&self, nid: Nid, entry: &NatEntry) -> Result<Vec<Block>> {
-        if nid == entry.ino
-            && let Ok(run) = self.dev.read_main_run(entry.addr, self.ahead.window(entry.addr))
-        {
-            return Ok(run);
+        if nid == entry.ino {
+            let window = self.ahead.window(entry.addr);
+            if let Ok(run) = self.dev.read_main_run(entry.addr, window) {
+                if window > READ_AROUND.0 {
+                    self.dev.prefetch(entry.addr.offset(run.len() as u32), window);
+                }
+                return Ok(run);
+            }
         }
         Ok(vec![self.dev.read_main(entry.addr)?])
     }
@@ -140,16 +146,35 @@ impl NodeCache {
                     // Damage, unless the block is simply no longer this node's.
                     return if self.is_current(nid, entry.ino, addr, epoch) { Err(e) } else { Ok(None) };
                 }
+                if nid == entry.ino {
+                    self.prefetch_dentries(&block);
+                }
                 wanted = self.insert_if_current(nid, entry.ino, addr, epoch, block);
             } else {
                 let found = block.view::<RawNode>().footer;
                 let (nid, ino) = (Nid(found.nid.get()), Nid(found.ino.get()));
                 if nid == ino && self.check(nid, ino, &block).is_ok() {
+                    self.prefetch_dentries(&block);
                     self.insert_if_current(nid, ino, addr, epoch, block);
                 }
             }
         }
         Ok(wanted)
+    }
+
+    /// Who reads the inode of a directory looks at its names next, and often at its neighbours.
+    fn prefetch_dentries(&self, block: &Block) {
+        let i: &RawInode = block.view();
+        let Ok(layout) = i.layout(self.features) else { return };
+        if !i.is_dir() || i.inline().contains(Inline::DENTRY) {
+            return;
+        }
+        let first = i.slot(&layout, 0);
+        let blocks = (i.i_size.get() / BLOCK_SIZE as u64).min(PREFETCH_DENTRIES.into()) as u32;
+        let together = (0..blocks).take_while(|&n| i.slot(&layout, n) == first.offset(n)).count();
+        if first.is_real() && together > 0 {
+            self.dev.prefetch(first, together as u32);
+        }
     }
 
     fn is_current(&self, nid: Nid, ino: Ino, addr: BlockAddr, epoch: u64) -> bool {

@@ -6,8 +6,8 @@ use super::frame::{NodeFrame, Role, State};
 use super::global::GlobalIndex;
 use crate::lock::{Mutex, rank};
 use crate::memory::Memory;
+use foldhash::HashMap;
 use segno_format::Ino;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 const SHARDS: usize = 16;
@@ -65,7 +65,7 @@ impl Owned {
 
 impl DirtyNodes {
     pub fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::new())), global: GlobalIndex::default() }
+        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::default())), global: GlobalIndex::default() }
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<Shard, { rank::DIRTY_NODES }> {
