@@ -1,4 +1,5 @@
 //! Operations a second and allocations an operation, on one core and a volume in memory: `cargo bench -p segno-engine`.
+#![allow(clippy::expect_used)]
 use segno_device::MemDevice;
 use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::Ino;
@@ -47,8 +48,8 @@ fn main() {
     let each = |f: &mut dyn FnMut(Ino, &[u8])| names.iter().for_each(|(d, n)| f(*d, n.as_bytes()));
     let create = |d: Ino, n: &[u8]| v.mknod(d, n, 0o100_644, (0, 0), who).expect("create").ino;
 
-    row("create empty", &mut || each(&mut |d, n| drop(black_box(create(d, n)))));
-    row("lookup", &mut || each(&mut |d, n| drop(black_box(v.lookup(d, n).expect("lookup")))));
+    row("create empty", &mut || each(&mut |d, n| _ = black_box(create(d, n))));
+    row("lookup", &mut || each(&mut |d, n| _ = black_box(v.lookup(d, n).expect("lookup"))));
     row("lookup of nothing", &mut || {
         each(&mut |d, n| assert!(v.lookup(d, [n, b"x"].concat().as_slice()).is_err()));
     });
@@ -81,13 +82,11 @@ fn main() {
     v.sync().expect("sync");
     row("unlink 4 KiB, written", &mut || each(&mut |d, n| v.unlink(d, n).expect("unlink")));
     let file = create(v.root(), b"file");
-    row("append 4 KiB", &mut || {
-        (0..FILES).for_each(|i| drop(v.write(file, i * 4096, &BLOCK).expect("write")))
-    });
+    row("append 4 KiB", &mut || (0..FILES).for_each(|i| _ = v.write(file, i * 4096, &BLOCK).expect("write")));
     v.sync().expect("sync");
     let mut into = BLOCK;
     row("read 4 KiB", &mut || {
-        (0..FILES).for_each(|i| drop(v.read(file, i * 7919 % FILES * 4096, &mut into).expect("read")));
+        (0..FILES).for_each(|i| _ = v.read(file, i * 7919 % FILES * 4096, &mut into).expect("read"));
     });
 }
 

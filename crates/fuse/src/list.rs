@@ -20,10 +20,10 @@ impl Server {
         let mut page = Page { reply, left };
         let mut failed = None;
         let mut each = |e: DirEntry<'_>| {
-            // The kernel asks this way for the start of every directory. Where inodes would have to be read for it, it
-            // gets a short answer and goes on with names alone, unless somebody looks at the entries.
-            if a.offset == 0 && e.name != b"." && !self.volume.is_cached(e.ino) {
-                return false;
+            // The kernel asks this way for the start of every directory. Where an inode would have to be read for it, it
+            // gets the name alone, and goes on asking for names unless somebody looks at the entries.
+            if a.offset == 0 && !self.volume.is_cached(e.ino) {
+                return page.put(Some(&EntryOut::default()), &e);
             }
             match self.volume.getattr(e.ino) {
                 Ok(attr) => {

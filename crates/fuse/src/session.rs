@@ -12,6 +12,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 /// Which transport is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,9 @@ const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 /// Threads of all queues together, and of one: as many requests can wait for the disk at the same time.
 const SEATS: usize = 64;
 const SEATS_OF_QUEUE: (usize, usize) = (2, 8);
+
+/// A wake-up of another CPU for each forgotten inode costs more than what is to be done.
+const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
 /// A seat's thread, waiting for the connection to use.
 struct Waiting {
@@ -90,16 +94,16 @@ impl Session {
             Ok((queues, seats)) => {
                 let threads = seats.len() / queues.max(1);
                 seats.iter().try_for_each(|seat| seat.start(&dev))?;
-                // Forgotten inodes and interrupts still come this way.
-                spawn_classic(0, dev, &server, &end)?;
+                // Forgotten inodes and interrupts still come this way, and have time.
+                spawn_classic(0, dev, &server, &end, FORGET_PAUSE)?;
                 Transport::IoUring { queues, threads }
             }
             Err(why) => {
                 let threads = if threads == 0 { cpus().max(2) } else { threads };
                 for i in 1..threads {
-                    spawn_classic(i, Arc::new(clone_device(&dev)?), &server, &end)?;
+                    spawn_classic(i, Arc::new(clone_device(&dev)?), &server, &end, Duration::ZERO)?;
                 }
-                spawn_classic(0, dev, &server, &end)?;
+                spawn_classic(0, dev, &server, &end, Duration::ZERO)?;
                 Transport::Classic { threads, why }
             }
         };
@@ -123,11 +127,17 @@ impl Waiting {
 
 type End = mpsc::Sender<io::Result<()>>;
 
-fn spawn_classic(index: usize, dev: Arc<OwnedFd>, server: &Arc<Server>, end: &End) -> io::Result<()> {
+fn spawn_classic(
+    index: usize,
+    dev: Arc<OwnedFd>,
+    server: &Arc<Server>,
+    end: &End,
+    pause: Duration,
+) -> io::Result<()> {
     let (server, end) = (server.clone(), end.clone());
     thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
         // The receiver is gone only when the session has ended anyway.
-        let _ = end.send(guarded(|| classic::serve(&dev, &server, MAX_WRITE as usize)));
+        let _ = end.send(guarded(|| classic::serve(&dev, &server, MAX_WRITE as usize, pause)));
     })?;
     Ok(())
 }

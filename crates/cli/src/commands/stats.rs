@@ -48,7 +48,9 @@ fn read(path: &Path) -> Result<Map<String, Value>> {
         Errno::OPNOTSUPP | Errno::NODATA => {
             anyhow!("{} is not on a mount of segno ({FSTYPE} in /proc/mounts)", path.display())
         }
-        Errno::NOTCONN | Errno::CONNABORTED => anyhow!("the server of {0} has died: `segno umount {0}`", path.display()),
+        Errno::NOTCONN | Errno::CONNABORTED => {
+            anyhow!("the server of {0} has died: `segno umount {0}`", path.display())
+        }
         e => anyhow!(e).context(format!("cannot read the counters of {}", path.display())),
     })?;
     serde_json::from_slice(buffer.get(..n).unwrap_or_default()).context("the server's answer makes no sense")

@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, write};
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::io;
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
@@ -22,8 +23,9 @@ pub fn clone_device(dev: impl AsFd) -> io::Result<OwnedFd> {
     Ok(other)
 }
 
-/// Serves until the mount ends. `payload` is the most bytes of data in one message.
-pub fn serve(dev: &OwnedFd, server: &Server, payload: usize) -> io::Result<()> {
+/// Serves until the mount ends. `payload` is the most bytes of data in one message; `pause` comes after each message,
+/// for a thread that nobody waits for and that should find many at a time.
+pub fn serve(dev: &OwnedFd, server: &Server, payload: usize, pause: Duration) -> io::Result<()> {
     let mut incoming = Buffer::new(payload + PAGE)?;
     let mut outgoing = Buffer::new(payload + PAGE)?;
     loop {
@@ -36,6 +38,9 @@ pub fn serve(dev: &OwnedFd, server: &Server, payload: usize) -> io::Result<()> {
         };
         if let Some(reply) = reply_to(server, message, outgoing.bytes()) {
             send(dev, reply)?;
+        }
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
         }
     }
 }
