@@ -4,7 +4,7 @@ use segno_device::CountDevice;
 
 /// Lists `names` names, all flushed by one checkpoint, and returns the reads it took.
 fn reads_of_cold_listing(names: usize) -> u64 {
-    let dev = fresh(64, &MkfsOptions::default());
+    let dev = fresh(256, &MkfsOptions::default());
     let v = mount(&dev);
     let dir = v.mkdir(ROOT, b"d", 0o755, Owner::default()).unwrap().ino;
     for i in 0..names {
