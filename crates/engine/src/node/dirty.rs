@@ -65,7 +65,10 @@ impl Owned {
 
 impl DirtyNodes {
     pub fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::default())), global: GlobalIndex::default() }
+        Self {
+            shards: std::array::from_fn(|_| Mutex::new(HashMap::default())),
+            global: GlobalIndex::default(),
+        }
     }
 
     fn shard(&self, ino: Ino) -> &Mutex<Shard, { rank::DIRTY_NODES }> {
