@@ -7,6 +7,7 @@ use segno_format::BLOCK_SIZE;
 use segno_mkfs::{Member, MkfsOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// See the module.
@@ -40,7 +41,9 @@ impl Place {
     }
 
     fn scratch(bytes: u64) -> Result<Self> {
-        let dir = scratch_root().join(format!("segno-bench-{}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = scratch_root().join(format!("segno-bench-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         Ok(Self { kind: Kind::Image(dir.join("image")), bytes, scratch: true })
     }

@@ -31,6 +31,9 @@ pub struct Args {
     /// Also run through mounts, beside ext4, XFS and fuse2fs (needs root)
     #[arg(long)]
     pub mount: bool,
+    /// Only workloads whose name contains this: varmail 10000, 4 KiB, strict, foreign, mount
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub workload: String,
 }
 
 /// How much of everything.
@@ -55,7 +58,7 @@ impl Scale {
         if quick {
             return Self {
                 bytes: 4 << 30,
-                seconds: 1.5,
+                seconds: 0.8,
                 rounds: rounds.min(3),
                 varmail_files: vec![1000, 10_000],
                 varmail_threads: 16,
@@ -133,14 +136,15 @@ pub fn run(args: &Args) -> Result<Report> {
         ensure_room(path, scale.bytes / 2)?;
     }
     let budget = common.budget();
-    let cases = cases(&scale, [Job::named("varmail")?, Job::named("fsync32")?]);
+    let mut cases = cases(&scale, [Job::named("varmail")?, Job::named("fsync32")?]);
+    cases.retain(|c| c.name.contains(&args.workload));
     let mut progress = Progress::new(0);
     progress.step("measuring the device");
     let storage = place.storage(Some(common.raw_time()))?;
     let mut report = Report::new("fsync", common.seed, &scale, Machine::here(Some(storage)))?;
     let mut rows = Vec::new();
     // The rest of a quick run's time is for the foreign nodes.
-    let share = 0.75 / cases.len() as f64;
+    let share = 0.75 / cases.len().max(1) as f64;
     for case in &cases {
         rows.extend(compare(
             case,
@@ -152,7 +156,9 @@ pub fn run(args: &Args) -> Result<Report> {
             &mut progress,
         )?);
     }
-    rows.extend(foreign_rows(&scale, common, &mut report, &mut progress)?);
+    if "foreign dirty nodes".contains(&args.workload) {
+        rows.extend(foreign_rows(&scale, common, &mut report, &mut progress)?);
+    }
     if args.mount {
         rows.extend(mounted(&scale, common, &mut report, &mut progress)?);
     }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 34.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 /// Colours of the style sheet.
@@ -77,7 +77,9 @@ impl Bars {
         let width = (room * 0.8 / self.series.len().max(1) as f64).min(72.0);
         for (g, group) in self.groups.iter().enumerate() {
             let middle = LEFT + room * (g as f64 + 0.5);
-            text(&mut out, middle, HEIGHT - BOTTOM + 18.0, "middle", "", &group.name);
+            // Long names take turns on two lines.
+            let line = if room < 7.0 * group.name.chars().count() as f64 { g % 2 } else { 0 };
+            text(&mut out, middle, HEIGHT - BOTTOM + 18.0 + 15.0 * line as f64, "middle", "", &group.name);
             let first = middle - width * group.bars.len() as f64 / 2.0;
             for (i, bar) in group.bars.iter().enumerate() {
                 if let Some(bar) = bar {
