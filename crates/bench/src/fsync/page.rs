@@ -11,8 +11,9 @@ const PAPER: [&str; 4] = [
      latency. In a closed loop -31 % latency alone gives at most +45 %.",
     "A gain here depends on how long the other phases take: a flush that takes longer hides the search, a search that is \
      cheaper than the kernel's leaves less to gain. The table of phases tells.",
-    "The global search here takes nodes in batches of 15 in order of their numbers, looks at owner and kind, and locks and \
-     looks again at those that fit, as F2FS does. Both modes write the same bytes.",
+    "The global search takes nodes in batches of 15 in order of their numbers, looks at owner and kind, and locks and looks \
+     again at those that fit, as F2FS does. It runs under the lock of the roll-forward chain, which F2FS does not hold, so \
+     that searches of different files wait for each other: gains are upper bounds. Both modes write the same bytes.",
 ];
 
 pub fn fill(report: &mut Report, rows: &[FsyncRow]) {
