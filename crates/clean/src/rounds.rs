@@ -81,10 +81,13 @@ pub trait Host {
     fn migrate(&mut self, victim: Victim) -> Result<bool, Self::Error>;
     /// Empties several sections, data sorted by owner; returns how many are empty.
     fn migrate_batch(&mut self, victims: &[Victim]) -> Result<u64, Self::Error>;
+    fn section_blocks(&self) -> u64;
+    /// Blocks that emptying a section makes the volume write before the next checkpoint is durable, at most.
+    fn cost(&self, victim: Victim) -> u64;
     /// A section that was chosen is no candidate until the round ends.
     fn set_aside(&mut self, victim: Victim);
     fn batching(&self) -> Batching {
-        Batching::default()
+        Batching::of(self.reserve())
     }
 }
 
@@ -97,9 +100,11 @@ pub struct Batching {
     pub sections: u64,
 }
 
-impl Default for Batching {
-    fn default() -> Self {
-        Self { floor: 1, sections: 6 }
+impl Batching {
+    /// For a volume that reserves so many sections: half of them for copies, one for what writers begin meanwhile.
+    #[must_use]
+    pub fn of(reserve: u64) -> Self {
+        Self { floor: 1, sections: (reserve / 2).max(1) }
     }
 }
 
@@ -172,10 +177,16 @@ fn batch<H: Host>(host: &mut H) -> Result<(), H::Error> {
             host.checkpoint()?;
             continue;
         }
+        let mut room = spare * host.section_blocks();
         let mut victims = Vec::new();
         while (victims.len() as u64) < spare.max(1) {
             let situation = situation(host, 0);
             let Some(victim) = host.pick(situation) else { break };
+            let cost = host.cost(victim);
+            if cost > room && !victims.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(cost);
             host.set_aside(victim);
             victims.push(victim);
         }

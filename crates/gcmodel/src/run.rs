@@ -5,7 +5,7 @@ use crate::volume::{Full, Model};
 use crate::workload::Driver;
 use segno_clean::Tie;
 use segno_clean::policy;
-use segno_clean::rounds::{Batching, Loop};
+use segno_clean::rounds::Loop;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -14,7 +14,6 @@ pub struct Setting {
     pub policy: String,
     pub how: Loop,
     pub seed: u64,
-    pub batching: Batching,
     /// Whether dirty pages count when room is reckoned; by default as the round's kernel does.
     pub count_dirty_data: Option<bool>,
     /// Stop after so many application writes.
@@ -42,7 +41,6 @@ pub struct Outcome {
 pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Result<Outcome, String> {
     let policy = policy::parse(&setting.policy)?;
     let mut model = Model::new(setting.experiment, policy, setting.how);
-    model.batching = setting.batching;
     model.count_data = setting.counts_dirty_data();
     if setting.how != Loop::Batch {
         model.space.index.tie = Tie::Lowest;

@@ -34,6 +34,7 @@ pub struct Space {
     pub filled: u64,
     /// Sections that were closed since this was looked at last.
     pub closed: Vec<u32>,
+    pub valid_total: u64,
     pub now: u64,
 }
 
@@ -69,6 +70,7 @@ impl Space {
             resets: 0,
             filled: 0,
             closed: Vec::new(),
+            valid_total: 0,
             now: 0,
         };
         for kind in LogKind::ALL {
@@ -124,6 +126,7 @@ impl Space {
         self.valid[addr as usize / 64] |= 1 << (addr % 64);
         self.seg_valid[seg as usize] += 1;
         self.sec_valid[sec as usize] += 1;
+        self.valid_total += 1;
         if (off + 1).is_multiple_of(BLOCKS_PER_SEG) {
             self.filled += 1;
             if self.seg_valid[seg as usize] == 0 {
@@ -144,6 +147,7 @@ impl Space {
         self.valid[addr as usize / 64] &= !(1 << (addr % 64));
         self.seg_valid[seg as usize] -= 1;
         self.sec_valid[sec as usize] -= 1;
+        self.valid_total -= 1;
         if self.seg_valid[seg as usize] == 0 && !self.is_current(sec, seg) {
             self.make_prefree(seg);
         }

@@ -5,7 +5,7 @@ use crate::journal::Journal;
 use crate::log::LogKind;
 use crate::space::{NONE, Space};
 use segno_clean::policy::{Facts, Situation, Victim, VictimPolicy};
-use segno_clean::rounds::{self, Batching, Dirty, Host, Loop, Need};
+use segno_clean::rounds::{self, Dirty, Host, Loop, Need};
 
 /// Data blocks that an inode, and any other node, maps.
 const IN_INODE: u64 = 923;
@@ -27,7 +27,6 @@ pub struct Model {
     pub e: Experiment,
     pub how: Loop,
     pub count_data: bool,
-    pub batching: Batching,
     pub policy: Box<dyn VictimPolicy>,
     pub space: Space,
     pub counts: Counters,
@@ -100,7 +99,6 @@ impl Model {
             e,
             how,
             count_data: false,
-            batching: Batching::default(),
             policy,
             space,
             counts: Counters::default(),
@@ -308,7 +306,13 @@ impl Host for Model {
     }
     fn facts(&self) -> Facts {
         let all = self.node_place.len() as u64;
-        Facts { now: self.space.now, dirty_nodes: ((self.dirty_nodes.len << 16) / all.max(1)) as u32 }
+        let blocks = u64::from(self.e.zones) * u64::from(self.e.blocks_per_zone);
+        Facts {
+            now: self.space.now,
+            dirty_nodes: ((self.dirty_nodes.len << 16) / all.max(1)) as u32,
+            nodes: all,
+            spare: blocks.saturating_sub(self.space.valid_total),
+        }
     }
     fn policy(&mut self) -> &mut dyn VictimPolicy {
         &mut *self.policy
@@ -324,11 +328,19 @@ impl Host for Model {
         self.clean(victims)?;
         Ok(victims.len() as u64)
     }
+    fn section_blocks(&self) -> u64 {
+        self.e.blocks_per_zone.into()
+    }
+    fn cost(&self, victim: Victim) -> u64 {
+        let valid = self.space.sec_valid[victim.sec as usize];
+        let nodes = match victim.class {
+            segno_clean::Class::Data => self.space.index.owners(victim.sec).min(valid),
+            segno_clean::Class::Node => 0,
+        };
+        (valid + nodes).into()
+    }
     fn set_aside(&mut self, victim: Victim) {
         self.aside.push(victim.sec);
         self.space.set_aside(victim.sec, true);
-    }
-    fn batching(&self) -> Batching {
-        self.batching
     }
 }

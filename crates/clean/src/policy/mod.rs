@@ -36,6 +36,10 @@ pub struct Facts {
     pub now: u64,
     /// Share of all nodes that are dirty, in 1/65536: rewriting those costs nothing more.
     pub dirty_nodes: u32,
+    /// Valid node blocks.
+    pub nodes: u64,
+    /// Blocks of the main area in which nothing is valid.
+    pub spare: u64,
 }
 
 /// A section to clean.
@@ -69,7 +73,7 @@ pub trait VictimPolicy: fmt::Debug + Send {
 }
 
 /// What foreground cleaning uses unless told otherwise.
-pub const DEFAULT: &str = "factor:1,2";
+pub const DEFAULT: &str = "predictive";
 
 /// A policy by name: `greedy`, `cost_benefit`, `atgc`, `prefer_data`, `weighted`, `predictive`, `factor:D,N` (data and
 /// node factor on greedy) or `factor:D,N:BASE` with a base of `greedy`, `cost_benefit` or `atgc`.

@@ -3,13 +3,16 @@
 //! A moved data block makes its node dirty, so a data section also costs a write for each node it will make dirty. A node
 //! section empties by itself while nodes are rewritten, so taking it early copies blocks that were about to die: it counts
 //! as that much fuller.
-use super::{Situation, Victim, VictimPolicy, victim};
+use super::{Facts, Situation, Victim, VictimPolicy, victim};
 use crate::{Class, Index};
 
 /// Of each class this many of the emptiest sections are weighed.
 const LOOK_AT: usize = 32;
-/// How much sooner a block of a node section dies than one of a data section, as a factor of its valid blocks.
-const NODE_FACTOR: u64 = 3;
+/// A block of a node section counts as at most so many: the sooner nodes are rewritten, the less a copy is worth.
+const NODE_FACTOR: u64 = 2;
+/// But sections that are left to empty by themselves may hold no more than this part of the spare space, which is
+/// missing for data. Where nodes are many, they count like data.
+const SPARE_PART: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Predictive;
@@ -24,12 +27,19 @@ impl VictimPolicy for Predictive {
             (per_block(valid + nodes, full - valid.min(full)), sec, Class::Data)
         });
         let node = index.by_fill(Class::Node).take(1).map(|(sec, valid)| {
-            let counted = (u64::from(valid) * NODE_FACTOR).min(full);
+            let counted = as_data(valid.into(), &situation.facts).min(full);
             (per_block(counted, full - counted), sec, Class::Node)
         });
         let (_, sec, class) = data.chain(node).min_by_key(|&(cost, ..)| cost)?;
         Some(victim(sec, class))
     }
+}
+
+/// Valid node blocks as data blocks: up to `NODE_FACTOR` times as many.
+fn as_data(valid: u64, facts: &Facts) -> u64 {
+    let most = valid * (NODE_FACTOR - 1);
+    let more = (valid * (facts.spare / SPARE_PART)).checked_div(facts.nodes).unwrap_or(most);
+    valid + more.min(most)
 }
 
 /// Cost per block gained; a section without gain costs more than any other.
@@ -60,12 +70,16 @@ mod tests {
         i.put(1, Class::Data, 1810, 0);
         i.set_owners(0, 1700);
         i.set_owners(1, 20);
-        let pick = |i: &Index| Predictive.pick(i, &Situation::default()).map(|v| v.sec);
-        assert_eq!(pick(&i), Some(1));
-        i.put(2, Class::Node, 700, 0);
-        assert_eq!(pick(&i), Some(1), "it goes on emptying by itself");
-        i.put(2, Class::Node, 500, 0);
-        assert_eq!(pick(&i), Some(2));
+        let pick = |i: &Index, nodes| {
+            let facts = Facts { nodes, spare: 64_000, ..Facts::default() };
+            Predictive.pick(i, &Situation { facts, ..Situation::default() }).map(|v| v.sec)
+        };
+        assert_eq!(pick(&i, 8_000), Some(1));
+        i.put(2, Class::Node, 950, 0);
+        assert_eq!(pick(&i, 8_000), Some(1), "it goes on emptying by itself");
+        assert_eq!(pick(&i, 800_000), Some(2), "but what it holds is too much of the spare space");
+        i.put(2, Class::Node, 850, 0);
+        assert_eq!(pick(&i, 8_000), Some(2));
     }
 
     #[test]
