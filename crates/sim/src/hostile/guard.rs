@@ -10,16 +10,27 @@ pub struct Guard {
     /// Blocks that may still be read or written.
     left: AtomicU64,
     write_outside: AtomicBool,
+    writes: AtomicU64,
 }
 
 impl Guard {
     pub fn new(inner: MemDevice, steps: u64) -> Self {
-        Self { inner, left: AtomicU64::new(steps), write_outside: AtomicBool::new(false) }
+        Self {
+            inner,
+            left: AtomicU64::new(steps),
+            write_outside: AtomicBool::new(false),
+            writes: AtomicU64::new(0),
+        }
     }
 
     /// Starts counting anew.
     pub fn allow(&self, steps: u64) {
         self.left.store(steps, Ordering::Relaxed);
+    }
+
+    /// Writes and discards so far.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
     }
 
     /// What no damage may lead to.
@@ -44,6 +55,7 @@ impl Guard {
     }
 
     fn note_write(&self, addr: u64, blocks: u64) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
         if addr.checked_add(blocks).is_none_or(|end| end > self.inner.block_count()) {
             self.write_outside.store(true, Ordering::Relaxed);
         }

@@ -5,7 +5,7 @@ use super::guard::Guard;
 use crate::mounted::StillClock;
 use crate::rng::Rng;
 use segno_device::{BlockDevice, MemDevice};
-use segno_engine::{Clock, Error, FallocMode, Owner, RenameMode, SetAttr, Volume, XattrMode};
+use segno_engine::{Clock, Error, FallocMode, MountOptions, Owner, RenameMode, SetAttr, Volume, XattrMode};
 use segno_format::dentry::FileType;
 use segno_format::{BLOCK_SIZE, Ino};
 use std::collections::BTreeSet;
@@ -16,6 +16,8 @@ const CHECK_STEPS: u64 = 200_000;
 const SESSION_STEPS: u64 = 400_000;
 /// Names and inodes that a walk looks at; the volumes have fewer.
 const NAMES: usize = 2_000;
+/// One session in so many is on a read-only mount, of the checkpoint alone.
+const READ_ONLY: u64 = 6;
 /// Ranges of a file that are read.
 const RANGES: usize = 40;
 
@@ -47,8 +49,12 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
     let judged = !image.edits.iter().any(|e| matches!(e.place, Place::Chain(_) | Place::CheckpointEnd(_)));
     outcome.clean = judged && problems.as_ref().is_some_and(Vec::is_empty);
     guard.allow(SESSION_STEPS);
+    let (writes, read_only) = (guard.writes(), image.session.is_multiple_of(READ_ONLY));
     let ended = session(&guard, image.session, &mut outcome);
     guard.verdict()?;
+    if read_only && guard.writes() != writes {
+        return Err("a read-only mount wrote to the device".into());
+    }
     if outcome.clean {
         ended.map_err(|e| format!("the checker found nothing, and yet: {e}"))?;
     }
@@ -65,7 +71,7 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
 fn again(guard: &Arc<Guard>, outcome: Outcome) -> Result<Outcome, String> {
     if outcome.unmounted {
         guard.allow(SESSION_STEPS);
-        if let Ok(volume) = mount(guard) {
+        if let Ok(volume) = mount(guard, false) {
             let _any = volume.unmount();
         }
         guard.verdict().map_err(|e| format!("mounted again: {e}"))?;
@@ -81,15 +87,16 @@ fn check(guard: &Arc<Guard>) -> Result<Option<Vec<String>>, String> {
     Ok(report.ok().map(|r| r.problems.iter().map(ToString::to_string).collect()))
 }
 
-fn mount(guard: &Arc<Guard>) -> Result<Arc<Volume>, Error> {
+fn mount(guard: &Arc<Guard>, read_only: bool) -> Result<Arc<Volume>, Error> {
     let device: Arc<dyn BlockDevice> = guard.clone();
     let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
-    Volume::mount_with_clock(device, mount_options(), clock)
+    let options = MountOptions { read_only, norecovery: read_only, ..mount_options() };
+    Volume::mount_with_clock(device, options, clock)
 }
 
 /// Errors are told only if they say that the volume is damaged.
 fn session(guard: &Arc<Guard>, seed: u64, outcome: &mut Outcome) -> Result<(), String> {
-    let volume = mount(guard).map_err(|e| format!("mount: {e}"))?;
+    let volume = mount(guard, seed.is_multiple_of(READ_ONLY)).map_err(|e| format!("mount: {e}"))?;
     outcome.mounted = true;
     let mut session = Session { volume, damage: None };
     let inodes = session.walk();
