@@ -17,6 +17,8 @@ test: setup
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
 	cargo test -p segno-sim --features planted-bugs --test it planted
+	cargo test -p segno-engine --features loom --lib models
+	cargo test -p segno-sim --features shuttle --lib schedule
 	cargo build -p segno-cli
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" TRANSPORT=classic scripts/smoke
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" scripts/smoke
@@ -24,7 +26,6 @@ test: setup
 # Other locks, so other builds; `schedules 0 N` tries N schedules.
 models:
 	cargo test -p segno-engine --features loom --lib models
-	cargo test -p segno-sim --features shuttle --lib schedule
 	cargo run -p segno-sim --features shuttle --example schedules -- 0 10000
 
 setup:
