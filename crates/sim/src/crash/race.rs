@@ -172,9 +172,11 @@ impl Race {
     }
 }
 
+type Job = Box<dyn FnOnce() -> Vec<Done> + Send>;
+
 /// The thread that breaks in.
 struct Second {
-    job: Mutex<Option<Box<dyn FnOnce() -> Vec<Done> + Send>>>,
+    job: Mutex<Option<Job>>,
     running: Mutex<Option<JoinHandle<Vec<Done>>>>,
 }
 
