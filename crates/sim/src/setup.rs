@@ -66,7 +66,14 @@ const RECIPES: [Recipe; 8] = [
     Recipe { name: "posix", format: |_| {}, mount: |m| m.fsync_mode = FsyncMode::Posix },
     Recipe {
         name: "journal",
-        format: |f| f.blocks = Some(128 * MIB_BLOCKS),
+        format: |f| {
+            f.blocks = Some(128 * MIB_BLOCKS);
+            f.features = Features::EXTRA_ATTR
+                | Features::INODE_CHKSUM
+                | Features::FLEXIBLE_INLINE_XATTR
+                | Features::INODE_CRTIME
+                | Features::CASEFOLD;
+        },
         mount: |m| m.journal = JournalMode::On,
     },
     Recipe { name: "lfs", format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },

@@ -1,5 +1,6 @@
 //! The journal: what was committed is there after a crash, without a checkpoint.
 mod failures;
+mod full;
 mod scenarios;
 mod threads;
 
@@ -22,16 +23,22 @@ struct Rig {
 
 /// A volume of 96 MiB with 16 MiB behind it.
 fn format() -> Arc<MemDevice> {
-    let dev = Arc::new(MemDevice::new(112 * MIB));
+    format_with(96, &MkfsOptions::default())
+}
+
+fn format_with(mib: u64, options: &MkfsOptions) -> Arc<MemDevice> {
+    let dev = Arc::new(MemDevice::new((mib + 16) * MIB));
     let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
-    let options = MkfsOptions { blocks: Some(96 * MIB), ..MkfsOptions::default() };
+    let options = MkfsOptions { blocks: Some(mib * MIB), ..options.clone() };
     segno_mkfs::format(&[member], &options).unwrap();
     dev
 }
 
 impl Rig {
     fn new() -> Self {
-        let dev = format();
+        Self::on(format())
+    }
+    fn on(dev: Arc<MemDevice>) -> Self {
         let opts = MountOptions { journal: JournalMode::On, ..quiet() };
         Self { v: Volume::mount(dev.clone(), opts.clone()).unwrap(), dev, opts }
     }
