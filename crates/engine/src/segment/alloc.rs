@@ -102,9 +102,11 @@ impl Segments {
             return;
         }
         let (segno, from) = (log.segno, log.next + 1);
-        let ssr = log.ssr;
-        log.next =
-            self.with_table(|t| if ssr { t.next_hole(segno, from).unwrap_or(BLOCKS_PER_SEG) } else { from });
+        let (ssr, kind) = (log.ssr, log.kind);
+        log.next = self.with_table(|t| {
+            t.spare(kind, segno, from - 1);
+            if ssr { t.next_hole(segno, from).unwrap_or(BLOCKS_PER_SEG) } else { from }
+        });
     }
 
     /// Gives a full log a position.

@@ -38,16 +38,21 @@ impl Seg {
         msb::put(&mut maps.valid, off, on);
         if on {
             self.valid += 1;
-            if !msb::test(&maps.held, off) {
-                msb::put(&mut maps.held, off, true);
-                self.held += 1;
-            }
+            self.hold(maps, off);
         } else {
             self.valid -= 1;
             if planted(Bug::ReusedBlock) {
                 msb::put(&mut maps.held, off, false);
                 self.held -= 1;
             }
+        }
+    }
+
+    /// Keeps a block from being reused.
+    pub fn hold(&mut self, maps: &mut Maps, off: usize) {
+        if !msb::test(&maps.held, off) {
+            msb::put(&mut maps.held, off, true);
+            self.held += 1;
         }
     }
 }
@@ -77,6 +82,8 @@ pub struct Table {
     prefree: BTreeSet<SegNo>,
     /// Segments whose SIT entry differs from the last checkpoint's.
     changed: BTreeSet<SegNo>,
+    /// Blocks that nobody writes although they are free, one per log.
+    spared: [Option<(SegNo, u32)>; 6],
     unpublished: HashMap<SegNo, u32>,
     /// Sections that may be cleaned.
     index: Index,
@@ -105,6 +112,7 @@ impl Table {
             parked: VecDeque::new(),
             prefree: BTreeSet::new(),
             changed: BTreeSet::new(),
+            spared: [None; 6],
             unpublished: HashMap::new(),
             index: Index::new(geo.section_count, geo.blocks_per_sec()),
             aside: BTreeSet::new(),
@@ -347,17 +355,33 @@ impl Table {
         self.changed.insert(seg);
     }
 
+    /// Keeps a block as it is until the checkpoint after the one on its way is durable, in place of the one kept so for
+    /// the same log before.
+    pub fn spare(&mut self, log: LogType, seg: SegNo, off: u32) {
+        let Some(place) = self.spared.get_mut(log.idx()) else { return };
+        let before = place.replace((seg, off));
+        // A checkpoint gives it back.
+        self.changed.extend(before.map(|(seg, _)| seg));
+        self.update(seg, |s, maps| {
+            let empty = || Box::new(Maps { valid: [0; SIT_MAP_BYTES], held: [0; SIT_MAP_BYTES] });
+            s.hold(maps.get_or_insert_with(empty), off as usize);
+        });
+    }
+
     /// The checkpoint that stored `segs` is durable: what it freed may be used again. Returns the segments freed.
     pub fn committed(&mut self, segs: &[SegNo]) -> Vec<SegNo> {
-        let mut freed = Vec::new();
+        let (mut freed, spared) = (Vec::new(), self.spared);
         for &seg in segs {
             let was_free = self.free.contains(seg.0);
             self.update(seg, |s, maps| {
                 s.held = s.valid;
-                if s.valid == 0 {
-                    *maps = None;
-                } else if let Some(m) = maps {
+                if let Some(m) = maps {
                     m.held = m.valid;
+                    let here = spared.iter().flatten().filter(|(at, _)| *at == seg);
+                    here.for_each(|&(_, off)| s.hold(m, off as usize));
+                }
+                if s.held == 0 {
+                    *maps = None;
                 }
             });
             self.changed.remove(&seg);
