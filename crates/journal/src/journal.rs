@@ -81,6 +81,7 @@ impl Journal {
             blocks: blocks - SUPERBLOCKS,
             clean: false,
             mount: 0,
+            mount_seq: 1,
             tail: Tail { index: 0, seq: 1, prev_crc: 0 },
             anchor: Anchor { cp: cp_in_force, first_seq: 1 },
             last_epoch: 0,
@@ -100,7 +101,8 @@ impl Journal {
         let durable_generation = superblock.generation;
         let durable_seq = head.seq - 1;
         let mut superblock = superblock;
-        superblock.mount = superblock.mount.wrapping_add(1);
+        superblock.mount = superblock.mount.saturating_add(1);
+        superblock.mount_seq = head.seq;
         superblock.clean = false;
         let state = State {
             superblock,

@@ -101,7 +101,7 @@ impl Journal {
         if superblock.tail.index >= ring.blocks || ring.blocks < crate::ring::MIN_RING {
             return Err(Error::Absent { why: "its tail lies outside" });
         }
-        let mut scan = scan(&ring, superblock.tail)?;
+        let mut scan = scan(&ring, &superblock)?;
         let own = superblock.anchor.is(cp).then(|| superblock.anchor.clone());
         let Some(anchor) = scan.intents.iter().rev().find(|a| a.is(cp)).cloned().or(own) else {
             let journal = superblock.anchor.cp.version;
@@ -193,9 +193,9 @@ impl Replay {
 }
 
 /// Follows the chain from the tail to its end.
-fn scan(ring: &Ring, tail: Tail) -> Result<Scan> {
+fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
     let mut window = Window::default();
-    let (mut at, mut left) = (tail, ring.blocks);
+    let (mut at, mut left) = (superblock.tail, ring.blocks);
     let mut out = Scan { chain: Vec::new(), intents: Vec::new(), end: "" };
     out.end = loop {
         if left == 0 {
@@ -206,7 +206,8 @@ fn scan(ring: &Ring, tail: Tail) -> Result<Scan> {
             Err(why) => break why,
         };
         let h = loaded.header;
-        if h.seq != at.seq || h.prev_crc != at.prev_crc {
+        let cut_off = h.seq >= superblock.mount_seq && h.mount < superblock.mount;
+        if h.seq != at.seq || h.prev_crc != at.prev_crc || cut_off {
             break "a group of another time";
         }
         let blocks = u64::from(h.blocks);

@@ -108,7 +108,10 @@ pub(crate) struct JournalSuperblock {
     pub blocks: u64,
     /// The volume was unmounted: nothing is to be replayed.
     pub clean: bool,
+    /// The mount that goes on behind all groups before `mount_seq`. What an earlier one left from there on was cut off,
+    /// and would otherwise be whole again if the new one wrote the same bytes over the missing part.
     pub mount: u32,
+    pub mount_seq: u64,
     pub tail: Tail,
     pub anchor: Anchor,
     /// Epochs up to this one were used.
@@ -129,6 +132,7 @@ impl JournalSuperblock {
         out.extend(self.tail.seq.to_le_bytes());
         out.extend(self.tail.prev_crc.to_le_bytes());
         out.extend(self.mount.to_le_bytes());
+        out.extend(self.mount_seq.to_le_bytes());
         out.extend(self.last_epoch.to_le_bytes());
         self.anchor.encode(&mut out);
         let mut block = Block::zeroed();
@@ -166,10 +170,11 @@ impl JournalSuperblock {
         let blocks = b.u64()?;
         let (index, seq) = (b.u64()?, b.u64()?);
         let (prev_crc, mount) = (b.u32()?, b.u32()?);
+        let mount_seq = b.u64()?;
         let tail = Tail { index, seq, prev_crc };
         let last_epoch = b.u64()?;
         let anchor = Anchor::decode(b)?;
-        Ok(Self { generation, volume, journal, blocks, clean, mount, tail, anchor, last_epoch })
+        Ok(Self { generation, volume, journal, blocks, clean, mount, mount_seq, tail, anchor, last_epoch })
     }
 
     /// What the checksums of groups start from.

@@ -1,0 +1,156 @@
+//! Journals that must have no effect.
+use crate::rig::*;
+use segno_device::{BlockDevice, MemDevice};
+use segno_format::{Block, BlockAddr};
+use segno_journal::{Area, Checkpoint, CpIntent, Journal, Opened, Stale};
+use std::sync::Arc;
+
+fn filled(dev: &Arc<MemDevice>) -> Journal {
+    let journal = create(dev);
+    (1..=3).for_each(|e| drop(journal.append(&group(e, 1)).unwrap()));
+    journal.flush().unwrap();
+    journal
+}
+
+fn open_as(dev: &Arc<MemDevice>, cp: &Checkpoint) -> Opened {
+    Journal::open(Area::whole(dev.clone()), cp, &MemDevice::new(8)).unwrap()
+}
+
+#[test]
+fn nobody_else_was_there() {
+    let dev = device(64);
+    filled(&dev);
+    assert_eq!(epochs(&replay(open(&dev, 1))), [1, 2, 3]);
+}
+
+#[test]
+fn another_system_wrote_a_checkpoint() {
+    let dev = device(64);
+    filled(&dev);
+    assert_eq!(stale(open(&dev, 2)), Stale::OtherCheckpoint { journal: 1, volume: 2 });
+}
+
+/// We had announced the same version when we were cut off.
+#[test]
+fn another_system_wrote_the_checkpoint_that_was_announced() {
+    let dev = device(64);
+    let journal = filled(&dev);
+    journal.intend(intent(2, 3)).unwrap();
+    journal.flush().unwrap();
+    assert!(replay(open(&dev, 2)).accepted().is_empty(), "ours");
+    assert_eq!(epochs(&replay(open(&dev, 1))), [1, 2, 3], "never written");
+    let theirs = Checkpoint { crc: 1, ..checkpoint(2) };
+    assert_eq!(stale(open_as(&dev, &theirs)), Stale::OtherCheckpoint { journal: 1, volume: 2 });
+}
+
+#[test]
+fn a_repair_kept_the_version() {
+    let dev = device(64);
+    filled(&dev);
+    let repaired = Checkpoint { crc: 1, ..checkpoint(1) };
+    assert_eq!(stale(open_as(&dev, &repaired)), Stale::OtherCheckpoint { journal: 1, volume: 1 });
+}
+
+#[test]
+fn another_system_wrote_and_was_cut_off_before_its_checkpoint() {
+    let (dev, data) = (device(64), device(32));
+    let journal = filled(&dev);
+    let canaries = (10..16).map(|a| canary(&*data, a)).collect();
+    journal.intend(CpIntent { canaries, ..intent(2, 3) }).unwrap();
+    journal.append(&group(4, 1)).unwrap();
+    journal.flush().unwrap();
+    let open = || Journal::open(Area::whole(dev.clone()), &checkpoint(2), &*data).unwrap();
+    assert_eq!(epochs(&replay(open())), [4]);
+    let mut block = Block::zeroed();
+    block.0[100] = 1;
+    data.write(13, &[&block]).unwrap();
+    assert_eq!(stale(open()), Stale::ForeignWrite(BlockAddr(13)));
+}
+
+#[test]
+fn an_older_image_was_put_back() {
+    let dev = device(64);
+    let journal = filled(&dev);
+    journal.intend(intent(2, 3)).unwrap();
+    journal.flush().unwrap();
+    journal.reclaim().unwrap();
+    journal.append(&group(4, 1)).unwrap();
+    journal.flush().unwrap();
+    assert_eq!(stale(open(&dev, 1)), Stale::OtherCheckpoint { journal: 2, volume: 1 });
+}
+
+/// The newest pack was unreadable, so the volume fell back to one whose groups are gone.
+#[test]
+fn what_the_older_checkpoint_needs_was_given_back() {
+    let dev = device(64);
+    let journal = filled(&dev);
+    journal.intend(intent(2, 2)).unwrap();
+    journal.flush().unwrap();
+    journal.reclaim().unwrap();
+    journal.intend(intent(3, 3)).unwrap();
+    journal.flush().unwrap();
+    journal.reclaim().unwrap();
+    journal.flush().unwrap();
+    assert!(matches!(stale(open(&dev, 2)), Stale::Reclaimed | Stale::OtherCheckpoint { .. }));
+}
+
+#[test]
+fn a_clean_volume_was_used_without_it() {
+    let dev = device(64);
+    let journal = filled(&dev);
+    journal.intend(intent(2, 3)).unwrap();
+    journal.flush().unwrap();
+    journal.close().unwrap();
+    assert_eq!(stale(open(&dev, 9)), Stale::Unused);
+}
+
+#[test]
+fn a_journal_of_another_volume() {
+    let dev = device(64);
+    filled(&dev);
+    let other = Checkpoint { volume: [8; 16], ..checkpoint(1) };
+    assert_eq!(stale(open_as(&dev, &other)), Stale::OtherVolume);
+}
+
+#[test]
+fn an_area_that_was_cut_short() {
+    let dev = device(64);
+    filled(&dev);
+    let short = device(32);
+    for at in 0..32 {
+        let mut block = [Block::zeroed()];
+        dev.read(at, &mut block).unwrap();
+        short.write(at, &[&block[0]]).unwrap();
+    }
+    assert_eq!(stale(open(&short, 1)), Stale::Truncated);
+}
+
+/// A new journal over an old one: nothing of the old is ever found, though its blocks are all there.
+#[test]
+fn a_new_journal_forgets_the_old() {
+    let dev = device(64);
+    filled(&dev);
+    Journal::create(Area::whole(dev.clone()), &checkpoint(5), [1; 16]).unwrap();
+    assert!(replay(open(&dev, 5)).accepted().is_empty());
+}
+
+/// A map with checksums counts only with its data.
+#[test]
+fn data_that_did_not_arrive_ends_the_log() {
+    let (dev, data) = (device(64), device(32));
+    let journal = create(&dev);
+    let mut content = Block::zeroed();
+    content.0.fill(3);
+    data.write(20, &[&content]).unwrap();
+    journal.append(&mapping(1, 20, &content)).unwrap();
+    journal.append(&mapping(2, 21, &content)).unwrap();
+    journal.append(&mapping(3, 20, &content)).unwrap();
+    let found = replay(Journal::open(Area::whole(dev.clone()), &checkpoint(1), &*data).unwrap());
+    assert_eq!(epochs(&found), [1]);
+    // What goes on from there is never continued by what was cut off.
+    let journal = found.into_journal().unwrap();
+    journal.append(&mapping(2, 20, &content)).unwrap();
+    journal.flush().unwrap();
+    let found = replay(Journal::open(Area::whole(dev.clone()), &checkpoint(1), &*data).unwrap());
+    assert_eq!(epochs(&found), [1, 2]);
+}
