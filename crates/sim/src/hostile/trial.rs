@@ -45,8 +45,13 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
     let problems = check(&guard).map_err(|e| format!("check: {e}"))?;
     outcome.checked = problems.is_some();
-    // The checker does not judge what fsync wrote behind the checkpoint, and without this pack more lies behind it.
-    let judged = !image.edits.iter().any(|e| matches!(e.place, Place::Chain(_) | Place::CheckpointEnd(_)));
+    // The checker does not judge what fsync wrote behind the checkpoint; without this pack, more lies behind it.
+    let unjudged = |p: Place| match p {
+        Place::Chain(_) | Place::CheckpointEnd(_) => true,
+        Place::Checkpoint => !image.sealed,
+        _ => false,
+    };
+    let judged = !image.edits.iter().any(|e| unjudged(e.place));
     outcome.clean = judged && problems.as_ref().is_some_and(Vec::is_empty);
     guard.allow(SESSION_STEPS);
     let (writes, read_only) = (guard.writes(), image.session.is_multiple_of(READ_ONLY));
