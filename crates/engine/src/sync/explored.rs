@@ -68,6 +68,9 @@ impl<T> RwLock<T> {
 pub struct Condvar(tool::Condvar);
 
 impl Condvar {
+    pub fn new() -> Self {
+        Self::default()
+    }
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         if let Some(inner) = guard.0.take() {
             guard.0 = Some(self.0.wait(inner).unwrap_or_else(PoisonError::into_inner));
@@ -81,5 +84,8 @@ impl Condvar {
     }
     pub fn notify_all(&self) {
         self.0.notify_all();
+    }
+    pub fn notify_one(&self) {
+        self.0.notify_one();
     }
 }
