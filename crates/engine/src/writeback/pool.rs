@@ -26,7 +26,7 @@ struct State {
 
 impl Pool {
     pub fn new(most: usize) -> Self {
-        Self { state: Mutex::new(State::default()), changed: Condvar::new(), most }
+        Self { state: Mutex::new(State::default()), changed: Condvar::default(), most }
     }
 
     /// A context has work. True if the caller must start a thread that calls [`Pool::next`], or tell that it could not.
