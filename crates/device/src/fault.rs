@@ -245,7 +245,7 @@ mod tests {
         device.set_plan(vec![short(FaultCall::Read)]);
         let mut blocks = vec![Block::zeroed(); 4];
         device.read(0, &mut blocks).unwrap_err();
-        assert_eq!(blocks.iter().map(|b| b[0]).collect::<Vec<_>>(), [1, 2, 0, 0]);
+        assert_eq!(blocks.iter().map(|b| b.0[0]).collect::<Vec<_>>(), [1, 2, 0, 0]);
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn run(base: &Snapshot, mut k: Known, seed: u64, steps: u64) -> CrashLog {
             dev.mark(mark(&k));
             journal.reclaim().unwrap();
         }
-        if draw % 3 == 0 {
+        if draw.is_multiple_of(3) {
             journal.flush().unwrap();
             k.durable = k.appended;
             dev.mark(mark(&k));

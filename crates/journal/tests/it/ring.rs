@@ -8,7 +8,9 @@ fn what_was_appended_is_found() {
     let dev = device(64);
     let journal = create(&dev);
     let groups: Vec<Group> = (1..=5).map(|e| group(e, e as usize)).collect();
-    groups.iter().for_each(|g| drop(journal.append(g).unwrap()));
+    groups.iter().for_each(|g| {
+        journal.append(g).unwrap();
+    });
     journal.flush().unwrap();
     let replay = replay(open(&dev, 1));
     assert_eq!(replay.groups().map(Result::unwrap).collect::<Vec<_>>(), groups);
@@ -19,7 +21,9 @@ fn what_was_appended_is_found() {
 fn a_checkpoint_covers_its_epochs_only() {
     let dev = device(64);
     let journal = create(&dev);
-    (1..=3).for_each(|e| drop(journal.append(&group(e, 1)).unwrap()));
+    (1..=3).for_each(|e| {
+        journal.append(&group(e, 1)).unwrap();
+    });
     // An fsync took part of epoch 4 out before the boundary after 3.
     let mixed = Group {
         kind: Kind::Fsync,

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 fn filled(dev: &Arc<MemDevice>) -> Journal {
     let journal = create(dev);
-    (1..=3).for_each(|e| drop(journal.append(&group(e, 1)).unwrap()));
+    (1..=3).for_each(|e| {
+        journal.append(&group(e, 1)).unwrap();
+    });
     journal.flush().unwrap();
     journal
 }
