@@ -76,7 +76,7 @@ impl Pack {
         };
         let end = u64::from(start.0).saturating_add(blocks.len() as u64 - 1);
         let crc = RawCheckpoint::verify(first, start.0.into())?;
-        RawCheckpoint::verify(last, end)?;
+        let last_crc = RawCheckpoint::verify(last, end)?;
         let (a, b) = (first.view::<RawCheckpoint>(), last.view::<RawCheckpoint>());
         if a.checkpoint_ver != b.checkpoint_ver {
             let (found, expected) = (b.checkpoint_ver.get(), a.checkpoint_ver.get());
@@ -87,6 +87,10 @@ impl Pack {
                 found,
                 expected,
             ));
+        }
+        if crc != last_crc {
+            let why = "checksum at the end of the pack";
+            return Err(Corrupt::block(Structure::Checkpoint, end, why, last_crc.into(), crc.into()));
         }
         let flags = a.flags();
         let payload = blocks.iter().take(1 + geo.cp_payload as usize);

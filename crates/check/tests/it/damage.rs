@@ -82,7 +82,7 @@ fn checkpoint() {
         ("error flag", &[Kind::Checkpoint], |e| {
             e.change_cp(|cp| cp.ckpt_flags = U32::new((cp.flags() | CpFlags::ERROR).bits()));
         }),
-        ("ends differ", &[Kind::Checkpoint], |e| {
+        ("ends of different checkpoints, as after a cut", &[], |e| {
             let mut block = e.cp();
             block.view_mut::<RawCheckpoint>().elapsed_time = U64::new(77);
             RawCheckpoint::seal(&mut block);

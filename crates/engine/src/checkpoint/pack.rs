@@ -74,15 +74,21 @@ pub fn read_pack(dev: &Device, geo: &Geometry, ro_image: bool) -> Result<Pack> {
 
 fn read_ends(dev: &Device, start: BlockAddr) -> Result<Block> {
     let first = dev.read(start)?;
-    RawCheckpoint::verify(&first, start.0.into())?;
+    let crc = RawCheckpoint::verify(&first, start.0.into())?;
     let raw: &RawCheckpoint = first.view();
     let last_at = start.offset(raw.total_blocks(start.0.into())? - 1);
     let last = dev.read(last_at)?;
-    RawCheckpoint::verify(&last, last_at.0.into())?;
+    let last_crc = RawCheckpoint::verify(&last, last_at.0.into())?;
     let (v1, v2) = (raw.checkpoint_ver.get(), last.view::<RawCheckpoint>().checkpoint_ver.get());
     if v1 != v2 {
         let why = "the two ends of the pack have different versions";
         return Err(Corrupt::block(Structure::Checkpoint, last_at.0.into(), why, v2, v1).into());
+    }
+    if crc != last_crc {
+        // A recovery that was cut off and repeated writes the same version again.
+        let why = "the two ends of the pack are of different checkpoints";
+        let (found, expected) = (last_crc.into(), crc.into());
+        return Err(Corrupt::block(Structure::Checkpoint, last_at.0.into(), why, found, expected).into());
     }
     Ok(first)
 }

@@ -1,5 +1,5 @@
 //! Who is in which epoch of the journal. Joining takes no lock and waits for nobody.
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::cell::Cell;
 
 /// Counters per epoch, so that threads do not share one.
@@ -36,6 +36,7 @@ impl Epochs {
             // Counted before the second look: whoever ends the epoch sees the count, or this sees that it ended.
             let Some(active) = self.stripes(epoch).get(stripe()) else { return (0, None) };
             active.0.fetch_add(1, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
             if self.current.load(Ordering::SeqCst) == epoch {
                 return (epoch, Some(&active.0));
             }
@@ -51,6 +52,7 @@ impl Epochs {
     /// Opens the next epoch; returns the one that was open when everybody has left it.
     pub fn end(&self) -> u64 {
         let epoch = self.current.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         for active in self.stripes(epoch) {
             let mut tries = 0u32;
             // Nobody new gets in, so a counter that was seen at 0 once stands for an empty stripe.

@@ -69,6 +69,7 @@ fn first() -> Vec<Vec<Op>> {
         vec![small.clone(), fsync(&a)],
         vec![large.clone(), fsync(&a)],
         [new.to_vec(), vec![fsync(&de)]].concat(),
+        [new.to_vec(), vec![fsync(&Path::of(&[D]))]].concat(),
         [new.to_vec(), vec![small.clone(), Op::Sync]].concat(),
         vec![large.clone(), fsync(&Path::root())],
         vec![large, fsync(&a), Op::Truncate { of: a.clone(), size: 5000 }, fsync(&a)],

@@ -32,7 +32,7 @@ fn power_cuts_in_scenes() {
 
 #[test]
 fn power_cuts_in_races() {
-    let totals = share(Kind::Race, 16, DEPTH);
+    let totals = share(Kind::Race, 64, DEPTH);
     assert!(totals.crash_states > 100, "{totals:?}");
 }
 
