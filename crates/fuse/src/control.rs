@@ -1,6 +1,7 @@
 //! What a program can ask a live mount beyond POSIX: attributes of the `system.segno` name space, which need no
 //! privilege and no descriptor of the server's.
 use crate::server::Server;
+use segno_engine::options::FsyncLookup;
 use segno_engine::{Error, Extent, ExtentKind, Result, Volume};
 use segno_format::Ino;
 use std::fmt::Write;
@@ -12,6 +13,8 @@ pub const EXTENTS_XATTR: &str = "system.segno.extents";
 /// Number of writeback contexts: reads as setting, number in force and what keeps it from being larger; takes `auto` or a
 /// number from root.
 pub const CONTEXTS_XATTR: &str = "system.segno.writeback.contexts";
+/// How fsync finds dirty nodes: `list`, `global` or `shadow`; takes one of these from root.
+pub const LOOKUP_XATTR: &str = "system.segno.fsync.lookup";
 /// The kernel refuses longer values.
 const VALUE_MAX: usize = 65_536;
 
@@ -25,6 +28,8 @@ pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
     } else if name == CONTEXTS_XATTR.as_bytes() {
         let (setting, number, reason) = volume.contexts();
         Some(Ok(format!("{setting} {number} {reason}").into_bytes()))
+    } else if name == LOOKUP_XATTR.as_bytes() {
+        Some(Ok(volume.fsync_lookup().name().into()))
     } else {
         None
     }
@@ -32,20 +37,27 @@ pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
 
 /// Changes a setting of the mount; `None` if the name is not one of ours. A value that is refused changes nothing.
 pub fn set(volume: &Volume, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
-    if name != CONTEXTS_XATTR.as_bytes() {
-        return None;
-    }
+    let change = match name {
+        n if n == CONTEXTS_XATTR.as_bytes() => set_contexts,
+        n if n == LOOKUP_XATTR.as_bytes() => set_lookup,
+        _ => return None,
+    };
     if uid != 0 && uid != rustix::process::geteuid().as_raw() {
         return Some(Err(Error::NotPermitted("only root and the server's user change settings")));
     }
-    let setting = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
-    Some(match setting {
-        Some(setting) => {
-            volume.set_contexts(setting);
-            Ok(())
-        }
-        None => Err(Error::Invalid("choose auto or a number from 1 to 64")),
-    })
+    Some(change(volume, std::str::from_utf8(value).unwrap_or_default()))
+}
+
+fn set_contexts(volume: &Volume, value: &str) -> Result<()> {
+    let setting = value.parse().map_err(|_| Error::Invalid("choose auto or a number from 1 to 64"))?;
+    volume.set_contexts(setting);
+    Ok(())
+}
+
+fn set_lookup(volume: &Volume, value: &str) -> Result<()> {
+    let lookup = FsyncLookup::of_name(value).ok_or(Error::Invalid("choose list, global or shadow"))?;
+    volume.set_fsync_lookup(lookup);
+    Ok(())
 }
 
 fn stats(server: &Server) -> String {

@@ -23,6 +23,6 @@ mod tests;
 mod transport;
 mod wire;
 
-pub use control::{CONTEXTS_XATTR, EXTENTS_XATTR, STATS_XATTR};
+pub use control::{CONTEXTS_XATTR, EXTENTS_XATTR, LOOKUP_XATTR, STATS_XATTR};
 pub use serve::{FuseOptions, serve};
 pub use session::{Choice, Transport};

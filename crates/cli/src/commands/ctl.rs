@@ -3,19 +3,21 @@ use crate::exit::Outcome;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
-use segno_fuse::CONTEXTS_XATTR;
+use segno_fuse::{CONTEXTS_XATTR, LOOKUP_XATTR};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Settings and the attributes that carry them.
-const SETTINGS: [(&str, &str); 1] = [("writeback.contexts", CONTEXTS_XATTR)];
+const SETTINGS: [(&str, &str); 2] = [("writeback.contexts", CONTEXTS_XATTR), ("fsync.lookup", LOOKUP_XATTR)];
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Settings:
   writeback.contexts=auto|N  how many files are written back side by side; reads as the setting, the number in force and
-                             what keeps it from being larger")]
+                             what keeps it from being larger
+  fsync.lookup=list|global|shadow  how fsync finds dirty nodes: in the file's list, among all as the kernel does, or in the
+                             list while counting what the other would look at")]
 pub struct Args {
     /// Any file or directory of the mount
     dir: PathBuf,
@@ -52,7 +54,9 @@ fn read(dir: &Path, attribute: &str) -> Result<String> {
 fn explain(e: Errno, dir: &Path, what: &str) -> anyhow::Error {
     match e {
         Errno::OPNOTSUPP | Errno::NODATA => anyhow!("{} is not on a mount of segno", dir.display()),
-        Errno::INVAL => anyhow!("{what}: choose auto or a number from 1 to 64; nothing was changed"),
+        Errno::INVAL => {
+            anyhow!("{what}: not a value of this setting, see `segno ctl --help`; nothing was changed")
+        }
         Errno::PERM => {
             anyhow!("{what}: only root and the user who mounted {} change settings", dir.display())
         }
