@@ -46,10 +46,7 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
     let problems = check(&guard).map_err(|e| format!("check: {e}"))?;
     outcome.checked = problems.is_some();
     // The checker does not judge what fsync wrote behind the checkpoint; without this pack, more lies behind it.
-    let unjudged = |p: Place| match p {
-        Place::Chain(_) | Place::Checkpoint | Place::CheckpointEnd(_) => true,
-        _ => false,
-    };
+    let unjudged = |p: Place| matches!(p, Place::Chain(_) | Place::Checkpoint | Place::CheckpointEnd(_));
     let judged = !image.edits.iter().any(|e| unjudged(e.place));
     outcome.clean = judged && problems.as_ref().is_some_and(Vec::is_empty);
     guard.allow(SESSION_STEPS);
