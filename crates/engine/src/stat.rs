@@ -24,8 +24,10 @@ pub struct Stats {
     /// NAT, SIT, SSA and checkpoint pack blocks.
     pub meta_blocks: AtomicU64,
     pub checkpoints: AtomicU64,
-    /// Nanoseconds for which checkpoints kept the gate closed.
+    /// Nanoseconds that checkpoints took.
     pub checkpoint_ns: AtomicU64,
+    /// Nanoseconds for which each kept operations out, the wait for those inside included.
+    pub checkpoint_blocked: Histogram,
     pub fsyncs: AtomicU64,
     /// fsyncs that needed a checkpoint.
     pub fsync_checkpoints: AtomicU64,
@@ -50,6 +52,7 @@ impl Stats {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        let blocked = self.checkpoint_blocked.recorded();
         let mut out = vec![
             ("user_bytes", get(&self.user_bytes)),
             ("data_blocks", get(&self.data_blocks)),
@@ -60,6 +63,9 @@ impl Stats {
             ("meta_blocks", get(&self.meta_blocks)),
             ("checkpoints", get(&self.checkpoints)),
             ("checkpoint_ns", get(&self.checkpoint_ns)),
+            ("checkpoint_blocked_ns_p50", blocked.quantile(0.5)),
+            ("checkpoint_blocked_ns_p99", blocked.quantile(0.99)),
+            ("checkpoint_blocked_ns_max", blocked.max()),
             ("fsyncs", get(&self.fsyncs)),
             ("fsync_checkpoints", get(&self.fsync_checkpoints)),
             ("gc_foreground", get(&self.gc_foreground)),

@@ -77,12 +77,14 @@ impl Volume {
             return Ok(());
         }
         let mut commits = self.log.get().map(|log| log.commits.lock());
-        let mut closed = self.gate.close();
         let begun = Instant::now();
+        let mut closed = self.gate.close();
         let done = self.write_checkpoint(&mut state, &mut closed, reason);
         let done = done.and_then(|freed| self.checkpoint_durable(commits.as_deref_mut()).map(|()| freed));
-        stat::add(&self.stats.checkpoint_ns, begun.elapsed().as_nanos() as u64);
         drop(closed);
+        let blocked = begun.elapsed().as_nanos() as u64;
+        self.stats.checkpoint_blocked.record(blocked);
+        stat::add(&self.stats.checkpoint_ns, blocked);
         drop(commits);
         match self.noted(done) {
             Ok(freed) => {
