@@ -2,7 +2,7 @@
 use crate::mount::table;
 use anyhow::{Context, anyhow};
 use segno_device::{BlockDevice, DeviceError, OpenOptions, open_volume};
-use segno_engine::{Error, MountOptions, Volume};
+use segno_engine::{Error, MountOptions, Observer, Volume};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,10 +30,16 @@ pub fn patiently<T>(open: impl Fn() -> Result<T, DeviceError>) -> Result<T, Devi
     }
 }
 
+/// Prints what the engine has to say.
+pub fn teller() -> Observer {
+    Observer::new(|notice| eprintln!("segno: {notice}"))
+}
+
 /// The volume for looking at, without a mount. What a crash left to recover is not seen, and the user is told so.
 pub fn volume_read_only(path: &Path) -> anyhow::Result<Arc<Volume>> {
     let device = open(&[path.to_owned()], OpenOptions { read_only: true, direct: false })?;
-    let options = MountOptions { read_only: true, background: false, ..MountOptions::default() };
+    let options =
+        MountOptions { read_only: true, background: false, observer: teller(), ..MountOptions::default() };
     let volume = match Volume::mount(device.clone(), options.clone()) {
         Err(Error::NeedsRecovery) => {
             eprintln!(
@@ -50,7 +56,7 @@ pub fn volume_read_only(path: &Path) -> anyhow::Result<Arc<Volume>> {
 /// The volume for changing, without a mount. The caller unmounts it.
 pub fn volume_read_write(path: &Path) -> anyhow::Result<Arc<Volume>> {
     let device = open(&[path.to_owned()], OpenOptions::default())?;
-    let options = MountOptions { background: false, ..MountOptions::default() };
+    let options = MountOptions { background: false, observer: teller(), ..MountOptions::default() };
     Volume::mount(device, options).with_context(|| cannot_read(path))
 }
 

@@ -26,6 +26,7 @@ mod meta;
 mod namei;
 mod nat;
 mod node;
+mod notice;
 mod page;
 mod quota;
 mod recovery;
@@ -38,9 +39,10 @@ mod xattr;
 
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
+pub use notice::{Notice, Observer};
 pub use options::MountOptions;
 pub use runtime::Background;
-pub use segno_journal::Area as JournalArea;
+pub use segno_journal::{Area as JournalArea, Stale};
 pub use types::{
     Attr, DirEntry, Extent, ExtentKind, FallocMode, Owner, RenameMode, SetAttr, StatFs, Time, XattrMode,
 };

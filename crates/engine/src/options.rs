@@ -1,4 +1,5 @@
 //! Mount options, with F2FS's names and defaults.
+use crate::notice::Observer;
 use crate::writeback::Setting as ContextSetting;
 use segno_journal::Area;
 
@@ -103,6 +104,8 @@ pub struct MountOptions {
     pub contexts: ContextSetting,
     /// Files with a log of their own at most; the volume decides without it.
     pub exclusive_streams: Option<u32>,
+    /// Who is told what no call returns.
+    pub observer: Observer,
 }
 
 impl Default for MountOptions {
@@ -128,6 +131,7 @@ impl Default for MountOptions {
             background: true,
             contexts: ContextSetting::Auto,
             exclusive_streams: None,
+            observer: Observer::default(),
         }
     }
 }

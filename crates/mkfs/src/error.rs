@@ -7,6 +7,9 @@ use segno_format::{Corrupt, Features};
 pub enum MkfsError {
     #[error("zoned volume: {why}")]
     Zoned { why: &'static str },
+    /// No gap behind the volume is possible.
+    #[error("a journal behind the volume: {why}")]
+    Gap { why: &'static str },
     /// Features that are not ours to switch on.
     #[error("cannot format with feature {}: not supported here; leave it out", list(*features))]
     Unsupported {

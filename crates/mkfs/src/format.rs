@@ -2,7 +2,8 @@
 use crate::checkpoint::{Packs, Source, nat_entry};
 use crate::content::Content;
 use crate::target::Target;
-use crate::{Layout, Member, MkfsError, MkfsOptions, plan, superblock, zones};
+use crate::layout::plan_within;
+use crate::{Layout, Member, MkfsError, MkfsOptions, superblock, zones};
 use segno_format::nat::RawNatBlock;
 use segno_format::sit::LogType;
 use segno_format::superblock::SUPERBLOCK_COPIES;
@@ -24,8 +25,10 @@ pub struct Report {
 pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsError> {
     let zones = zones::of(members)?;
     let opts = &zones::fit(&zones, opts)?;
-    let sizes = sizes(members, opts);
-    let layout = plan(&sizes, opts)?;
+    opts.validate()?;
+    let devices: Vec<u64> = members.iter().map(|m| m.device.block_count()).collect();
+    let sizes = opts.usable(&devices)?;
+    let layout = plan_within(&sizes, opts)?;
     zones::check(&zones, &layout, opts)?;
     let (uuid, checkpoint_ver) = (uuid(opts)?, checkpoint_ver(opts)?);
     let paths: Vec<&str> = members.iter().map(|m| m.path.as_str()).collect();
@@ -49,14 +52,6 @@ pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsErro
     target.flush("flushing everything but the superblocks")?;
     write_superblocks(&target, &sb.raw)?;
     Ok(Report { layout, uuid, checkpoint_ver })
-}
-
-fn sizes(members: &[Member], opts: &MkfsOptions) -> Vec<u64> {
-    let mut sizes: Vec<u64> = members.iter().map(|m| m.device.block_count()).collect();
-    if let (Some(first), Some(limit)) = (sizes.first_mut(), opts.blocks) {
-        *first = limit.min(*first);
-    }
-    sizes
 }
 
 /// The first copies of SIT and NAT must be zeros; the second ones are written whole before they are read.

@@ -62,6 +62,11 @@ impl Layout {
 /// Lays out a volume on devices of these sizes, in blocks.
 pub fn plan(sizes: &[u64], opts: &MkfsOptions) -> Result<Layout, MkfsError> {
     opts.validate()?;
+    plan_within(&opts.usable(sizes)?, opts)
+}
+
+/// Lays it out on these parts of the devices.
+pub(crate) fn plan_within(sizes: &[u64], opts: &MkfsOptions) -> Result<Layout, MkfsError> {
     if !(1..=MAX_DEVICES).contains(&sizes.len()) {
         return Err(MkfsError::DeviceCount { count: sizes.len() });
     }

@@ -1,6 +1,6 @@
 //! What a caller can choose, and the choices that `mkfs.f2fs` refuses.
 use crate::MkfsError;
-use segno_format::Features;
+use segno_format::{BLOCKS_PER_SEG, Features};
 use segno_format::superblock::{MAX_EXTENSIONS, MAX_SEGMENTS};
 
 /// UTF-16 units of a label.
@@ -69,6 +69,8 @@ pub struct MkfsOptions {
     pub large_nat_bitmap: bool,
     /// Use only the first blocks of the first device.
     pub blocks: Option<u64>,
+    /// Blocks to leave free behind the volume, for its journal; a few more if it takes that to begin at a multiple of 2 MiB.
+    pub gap_blocks: u64,
     /// Byte at which the first device starts on its disk, so that zones can be aligned there.
     pub partition_start: u64,
     /// Sector size recorded in the superblock.
@@ -104,6 +106,7 @@ impl Default for MkfsOptions {
             secs_per_zone: 1,
             large_nat_bitmap: false,
             blocks: None,
+            gap_blocks: 0,
             partition_start: 0,
             sector_size: 512,
             root_owner: (0, 0),
@@ -147,6 +150,26 @@ impl MkfsOptions {
             return Err(MkfsError::CheckpointVersion);
         }
         self.validate_extensions()
+    }
+
+    /// Blocks of each device that the volume may use.
+    pub(crate) fn usable(&self, devices: &[u64]) -> Result<Vec<u64>, MkfsError> {
+        let mut sizes = devices.to_vec();
+        if let (Some(first), Some(limit)) = (sizes.first_mut(), self.blocks) {
+            *first = limit.min(*first);
+        }
+        if self.gap_blocks == 0 {
+            return Ok(sizes);
+        }
+        match (&mut sizes[..], devices) {
+            ([_], _) if self.zoned => Err(MkfsError::Gap { why: "a zoned volume has none" }),
+            ([size], [device]) => {
+                let left = device.saturating_sub(self.gap_blocks);
+                *size = left.min(*size) / u64::from(BLOCKS_PER_SEG) * u64::from(BLOCKS_PER_SEG);
+                Ok(sizes)
+            }
+            _ => Err(MkfsError::Gap { why: "a volume of several devices has none" }),
+        }
     }
 
     fn validate_features(&self) -> Result<(), MkfsError> {

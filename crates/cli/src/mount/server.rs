@@ -6,7 +6,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 use segno_device::{FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
-use segno_engine::{Background, JournalArea, Volume};
+use segno_engine::{Background, JournalArea, MountOptions, Volume};
 use segno_fuse::{FuseOptions, Transport};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Transport)) -> Result<()> {
     paths.extend_from_slice(&settings.devices);
     let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
     let device = image::open(&paths, options)?;
-    let mut engine = settings.engine.clone();
+    let mut engine = MountOptions { observer: image::teller(), ..settings.engine.clone() };
     if let Some(path) = &settings.journal {
         let file = FileDevice::open(path, options)
             .with_context(|| format!("cannot open the journal {}", path.display()))?;

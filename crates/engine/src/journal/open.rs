@@ -1,6 +1,7 @@
 //! Finding the journal of a volume at mount, and leaving it at unmount.
 use super::Log;
 use crate::error::{Error, Result};
+use crate::notice::Notice;
 use crate::options::JournalMode;
 use crate::volume::Volume;
 use segno_format::checkpoint::RawCheckpoint;
@@ -31,7 +32,7 @@ impl Volume {
         };
         let found = match Journal::open(area.clone(), &self.journal_anchor(), self.dev.raw()) {
             Ok(Opened::Usable(_)) if foreign => {
-                eprintln!("segno: the journal is ignored: the volume was mounted elsewhere since the crash");
+                self.opts.observer.tell(&Notice::JournalForeign);
                 make || matches!(self.opts.journal, JournalMode::Auto)
             }
             Ok(Opened::Usable(replay)) => {
@@ -40,7 +41,7 @@ impl Volume {
             }
             Ok(Opened::Stale(why)) => {
                 if why != Stale::Unused {
-                    eprintln!("segno: the journal is ignored: {why}");
+                    self.opts.observer.tell(&Notice::JournalStale(why));
                 }
                 make || matches!(self.opts.journal, JournalMode::Auto)
             }
@@ -71,7 +72,7 @@ impl Volume {
             Found::Make(area) => Journal::create(area, &self.journal_anchor(), self.unique())?,
         };
         let shared = !matches!(self.opts.journal, JournalMode::Beside(_));
-        let _first = self.log.set(Log::new(journal, shared));
+        let _first = self.log.set(Log::new(journal, shared, self.opts.observer.clone()));
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! The journal that a mounted volume goes on with.
 use crate::lock::{Mutex, rank};
+use crate::notice::{Notice, Observer};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use segno_journal::Journal;
 
@@ -16,6 +17,7 @@ pub(crate) struct Log {
     pub journal: Journal,
     /// It is on the volume's own device.
     shared: bool,
+    observer: Observer,
     /// One commit at a time.
     pub commits: Mutex<Commits, { rank::COMMIT }>,
     /// Nothing is appended any more: its device failed, or it is not wanted.
@@ -37,11 +39,12 @@ pub(crate) struct Commits {
 }
 
 impl Log {
-    pub fn new(journal: Journal, shared: bool) -> Self {
+    pub fn new(journal: Journal, shared: bool, observer: Observer) -> Self {
         let usage = journal.usage();
         Self {
             journal,
             shared,
+            observer,
             commits: Mutex::default(),
             failed: AtomicBool::new(false),
             used: AtomicU64::new(usage.used),
@@ -62,7 +65,7 @@ impl Log {
     /// Goes on without; says so once.
     pub fn give_up(&self, why: &dyn std::fmt::Display) {
         if !self.failed.swap(true, Ordering::AcqRel) {
-            eprintln!("segno: {why}; the volume goes on without its journal, with checkpoints only");
+            self.observer.tell(&Notice::JournalFailed(why.to_string()));
         }
     }
 

@@ -23,9 +23,14 @@ const BATCH: usize = 1024;
 
 /// Formats devices of these sizes with both tools and compares everything that either of them wrote.
 pub fn same_as_mkfs_f2fs(args: &[&str], sizes: &[u64], opts: &MkfsOptions) {
+    same_on_sectors(args, sizes, None, opts);
+}
+
+/// The same where `mkfs.f2fs` is told how many sectors to use.
+pub fn same_on_sectors(args: &[&str], sizes: &[u64], sectors: Option<u64>, opts: &MkfsOptions) {
     let context = format!("mkfs.f2fs {} on {sizes:?} bytes", args.join(" "));
     let dir = tempfile::tempdir().unwrap();
-    let theirs = with_mkfs_f2fs(&context, dir.path(), args, sizes);
+    let theirs = with_mkfs_f2fs(&context, dir.path(), args, sizes, sectors);
     let opts = MkfsOptions {
         uuid: Some(UUID),
         timestamp: Some(TIME),
@@ -43,7 +48,13 @@ pub fn same_as_mkfs_f2fs(args: &[&str], sizes: &[u64], opts: &MkfsOptions) {
     tools::fsck_is_clean(&context, &ours);
 }
 
-fn with_mkfs_f2fs(context: &str, dir: &Path, args: &[&str], sizes: &[u64]) -> Vec<PathBuf> {
+fn with_mkfs_f2fs(
+    context: &str,
+    dir: &Path,
+    args: &[&str],
+    sizes: &[u64],
+    sectors: Option<u64>,
+) -> Vec<PathBuf> {
     let paths: Vec<PathBuf> =
         (0u64..).zip(sizes).map(|(i, &bytes)| tools::sparse(&dir.join(format!("dev{i}")), bytes)).collect();
     let time = TIME.to_string();
@@ -52,7 +63,9 @@ fn with_mkfs_f2fs(context: &str, dir: &Path, args: &[&str], sizes: &[u64]) -> Ve
         all.extend(["-c", path.to_str().unwrap()]);
     }
     all.extend(args);
-    let output = tools::run("mkfs.f2fs", &all, &paths[..1]);
+    let behind = sectors.map(|n| PathBuf::from(n.to_string()));
+    let operands: Vec<PathBuf> = paths.iter().take(1).cloned().chain(behind).collect();
+    let output = tools::run("mkfs.f2fs", &all, &operands);
     assert!(output.status.success(), "{context} failed:\n{}", tools::text(&output));
     paths
 }

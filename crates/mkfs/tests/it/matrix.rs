@@ -1,5 +1,5 @@
 //! Options against sizes.
-use crate::compare::{MIB, same_as_mkfs_f2fs};
+use crate::compare::{MIB, same_as_mkfs_f2fs, same_on_sectors};
 use crate::tools;
 use segno_format::{BLOCK_SIZE, Features};
 use segno_mkfs::{CasefoldFlags, MkfsOptions, plan};
@@ -14,6 +14,25 @@ fn default_sizes() {
         same_as_mkfs_f2fs(&[], &[mib * MIB], &MkfsOptions::default());
     }
     same_as_mkfs_f2fs(&[], &[100 * MIB + 12288], &MkfsOptions::default());
+}
+
+/// What lies in front of the gap is the volume that mkfs.f2fs makes on so many sectors.
+#[test]
+fn a_gap_behind_the_volume() {
+    for (bytes, gap, left) in
+        [(256 * MIB, 16 * MIB, 240 * MIB), (1024 * MIB + 12288, 33 * MIB, 990 * MIB), (512 * MIB, 4096, 510 * MIB)]
+    {
+        let opts = MkfsOptions { gap_blocks: gap / BLOCK_SIZE as u64, ..MkfsOptions::default() };
+        same_on_sectors(&[], &[bytes], Some(left / 512), &opts);
+    }
+    let gap = |gap_blocks| MkfsOptions { gap_blocks, ..MkfsOptions::default() };
+    let blocks = 256 * MIB / BLOCK_SIZE as u64;
+    assert_eq!(plan(&[blocks], &gap(4096)).unwrap().block_count, blocks - 4096);
+    for impossible in [blocks, blocks - 1, blocks - 8192, u64::MAX] {
+        assert!(plan(&[blocks], &gap(impossible)).is_err());
+    }
+    let said = plan(&[blocks, blocks], &gap(4096)).unwrap_err().to_string();
+    assert_eq!(said, "a journal behind the volume: a volume of several devices has none");
 }
 
 #[test]

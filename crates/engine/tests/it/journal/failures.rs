@@ -3,14 +3,28 @@ use super::{FILE, MIB, Rig, format};
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::{BlockDevice, Fault, FaultCall, FaultDevice, FaultError, MemDevice};
 use segno_engine::options::JournalMode;
-use segno_engine::{JournalArea, MountOptions, Owner, Volume};
+use segno_engine::{JournalArea, MountOptions, Notice, Observer, Owner, Stale, Volume};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::{Block, Ino, SegNo};
 use segno_mkfs::MkfsOptions;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 fn beside(journal: Arc<dyn BlockDevice>) -> MountOptions {
     MountOptions { journal: JournalMode::Beside(JournalArea::whole(journal)), ..quiet() }
+}
+
+/// What an observer was told.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<Notice>>>);
+
+impl Heard {
+    fn by(&self, opts: MountOptions) -> MountOptions {
+        let heard = self.0.clone();
+        MountOptions { observer: Observer::new(move |n| heard.lock().unwrap().push(n.clone())), ..opts }
+    }
+    fn all(&self) -> Vec<Notice> {
+        self.0.lock().unwrap().clone()
+    }
 }
 
 fn report(v: &Volume, name: &str) -> u64 {
@@ -48,7 +62,8 @@ fn without_its_journal_the_volume_goes_on_with_checkpoints() {
         for nth in 1..7 {
             let dev = fresh(96, &MkfsOptions::default());
             let journal = Arc::new(FaultDevice::new(MemDevice::new(8 * MIB), Vec::new()));
-            let v = Volume::mount(dev.clone(), beside(journal.clone())).unwrap();
+            let heard = Heard::default();
+            let v = Volume::mount(dev.clone(), heard.by(beside(journal.clone()))).unwrap();
             journal.set_plan(vec![Fault { call, nth, error: FaultError::Io, lasting: true }]);
             for i in 0..8 {
                 let ino = make(&v, &format!("f{i}"));
@@ -56,6 +71,8 @@ fn without_its_journal_the_volume_goes_on_with_checkpoints() {
             }
             assert!(!v.is_stopped());
             assert_eq!(report(&v, "journal_failed"), 1, "{call:?} {nth}");
+            let told = heard.all();
+            assert!(matches!(told[..], [Notice::JournalFailed(_)]), "{call:?} {nth}: {told:?}");
             journal.set_plan(Vec::new());
             let (dev, journal) = (crashed(&dev), crashed(journal.inner()));
             let v = Volume::mount(dev.clone(), beside(journal)).unwrap();
@@ -106,7 +123,10 @@ fn a_write_of_another_system_makes_it_stale() {
     // Linux goes on where the checkpoint says, and loses power before its first checkpoint.
     let at = position_of_warm_data(&*rig.dev, &rig.v);
     rig.dev.write(at, &[&Block([0xAA; 4096])]).unwrap();
-    rig.crash();
+    let heard = Heard::default();
+    rig.crash_into(heard.by(rig.opts.clone()));
+    let told = heard.all();
+    assert!(matches!(told[..], [Notice::JournalStale(Stale::ForeignWrite(a))] if u64::from(a.0) == at), "{told:?}");
     assert!(!rig.has("f"), "its blocks may be overwritten");
     rig.judge();
 }
