@@ -4,6 +4,7 @@ use segno_device::BlockDevice;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint, newer_pack};
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, BlockAddr, Corrupt};
+use segno_journal::Checkpoint;
 
 /// The first superblock copy that passes its checks.
 pub fn superblock(device: &dyn BlockDevice) -> Result<Superblock> {
@@ -20,9 +21,26 @@ pub fn superblock(device: &dyn BlockDevice) -> Result<Superblock> {
 
 /// The checkpoint in force, and the pack (1 or 2) it is in.
 pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<(RawCheckpoint, usize)> {
+    let (pack, number) = newest(device, sb)?;
+    Ok((pack.cp, number))
+}
+
+/// The same as a journal names it.
+pub fn journaled_checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Checkpoint> {
+    let (pack, _) = newest(device, sb)?;
+    Ok(Checkpoint { volume: sb.raw.uuid, version: pack.cp.checkpoint_ver.get(), crc: pack.crc })
+}
+
+/// A valid pack: its first block, and the checksum of that.
+struct Pack {
+    cp: RawCheckpoint,
+    crc: u32,
+}
+
+fn newest(device: &dyn BlockDevice, sb: &Superblock) -> Result<(Pack, usize)> {
     let first = pack(device, sb, 0)?;
     let second = pack(device, sb, 1)?;
-    let version = |p: &Result<RawCheckpoint, Corrupt>| p.as_ref().ok().map(|cp| cp.checkpoint_ver.get());
+    let version = |p: &Result<Pack, Corrupt>| p.as_ref().ok().map(|p| p.cp.checkpoint_ver.get());
     match newer_pack(version(&first), version(&second)) {
         Some(0) | None => Ok((first?, 1)),
         Some(_) => Ok((second?, 2)),
@@ -36,21 +54,21 @@ pub fn is_clean(device: &dyn BlockDevice) -> Result<bool> {
 }
 
 /// One pack, if its two ends are valid and agree.
-fn pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Result<Result<RawCheckpoint, Corrupt>> {
+fn pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Result<Result<Pack, Corrupt>> {
     let start = sb.geo.pack_addr(index);
     let head = read(device, start)?;
-    let last = match RawCheckpoint::verify(&head, start.0.into())
-        .and_then(|_| head.view::<RawCheckpoint>().total_blocks(start.0.into()))
+    let (crc, last) = match RawCheckpoint::verify(&head, start.0.into())
+        .and_then(|crc| Ok((crc, head.view::<RawCheckpoint>().total_blocks(start.0.into())?)))
     {
-        Ok(blocks) => start.offset(blocks.saturating_sub(1)),
+        Ok((crc, blocks)) => (crc, start.offset(blocks.saturating_sub(1))),
         Err(e) => return Ok(Err(e)),
     };
     let tail = read(device, last)?;
-    let (head, found) = (*head.view::<RawCheckpoint>(), tail.view::<RawCheckpoint>().checkpoint_ver.get());
-    let expected = head.checkpoint_ver.get();
+    let (cp, found) = (*head.view::<RawCheckpoint>(), tail.view::<RawCheckpoint>().checkpoint_ver.get());
+    let expected = cp.checkpoint_ver.get();
     Ok(RawCheckpoint::verify(&tail, last.0.into()).and_then(|_| {
         if found == expected {
-            return Ok(head);
+            return Ok(Pack { cp, crc });
         }
         let why = "the two ends of the pack differ";
         Err(Corrupt::block(segno_format::Structure::Checkpoint, last.0.into(), why, found, expected))

@@ -29,6 +29,12 @@ impl Area {
         Some(Self { dev, start, blocks })
     }
 
+    /// Its first block on the device.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
     /// Number of blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {

@@ -25,6 +25,7 @@
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+mod about;
 mod area;
 mod bytes;
 mod error;
@@ -36,6 +37,7 @@ pub mod record;
 mod ring;
 mod superblock;
 
+pub use about::About;
 pub use area::Area;
 pub use error::{Error, Result};
 pub use group::{Group, Kind, Section};

@@ -157,6 +157,12 @@ impl Replay {
         self.end
     }
 
+    /// `checkpoint_ver` of the checkpoint that it follows.
+    #[must_use]
+    pub fn checkpoint(&self) -> u64 {
+        self.anchor.cp.version
+    }
+
     /// Bytes of the ring, and of what is in use of it.
     #[must_use]
     pub fn size(&self) -> (u64, u64) {

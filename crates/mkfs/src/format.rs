@@ -1,8 +1,8 @@
 //! Carries out a layout.
 use crate::checkpoint::{Packs, Source, nat_entry};
 use crate::content::Content;
-use crate::target::Target;
 use crate::layout::plan_within;
+use crate::target::Target;
 use crate::{Layout, Member, MkfsError, MkfsOptions, superblock, zones};
 use segno_format::nat::RawNatBlock;
 use segno_format::sit::LogType;

@@ -1,7 +1,7 @@
 //! What a caller can choose, and the choices that `mkfs.f2fs` refuses.
 use crate::MkfsError;
-use segno_format::{BLOCKS_PER_SEG, Features};
 use segno_format::superblock::{MAX_EXTENSIONS, MAX_SEGMENTS};
+use segno_format::{BLOCKS_PER_SEG, Features};
 
 /// UTF-16 units of a label.
 const LABEL_UNITS: usize = 512;

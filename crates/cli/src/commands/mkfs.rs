@@ -1,4 +1,5 @@
 //! `segno mkfs`: options are named as in mkfs.f2fs.
+use super::journal::found;
 use crate::exit::Outcome;
 use crate::image::{explain, patiently};
 use crate::{show, size};
@@ -25,6 +26,9 @@ pub struct Args {
     /// Make the image file, sparse, of this size (such as 4G)
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
+    /// Leave room for a journal of this size behind the volume and make one, for -o journal=on|auto
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "sectors")]
+    journal: Option<u64>,
     /// Volume label
     #[arg(short, long, default_value = "")]
     label: String,
@@ -93,10 +97,14 @@ pub fn run(args: &Args) -> Outcome {
     let options = options(args)?;
     let members = members(args, &options)?;
     let report = format(&members, &options)?;
+    let journal = match (args.journal, members.first()) {
+        (Some(_), Some(only)) => Some(found::make(&only.device)?),
+        _ => None,
+    };
     if args.json {
-        writeln!(stdout(), "{}", report_json(args, &report))?;
+        writeln!(stdout(), "{}", report_json(args, &report, journal))?;
     } else if !args.quiet {
-        print(args, &report)?;
+        print(args, &report, journal)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -112,6 +120,7 @@ fn options(args: &Args) -> Result<MkfsOptions> {
         secs_per_zone: args.secs_per_zone,
         large_nat_bitmap: args.large_nat_bitmap,
         blocks: args.sectors.map(|n| n.saturating_mul(SECTOR) / BLOCK_SIZE as u64),
+        gap_blocks: args.journal.map_or(Ok(0), found::blocks_of)?,
         sector_size: args.sector_size,
         root_owner: args.root_owner.unwrap_or_else(caller),
         discard: args.discard != 0,
@@ -182,7 +191,7 @@ fn existing(path: &Path, force: bool) -> Result<Member> {
     Ok(Member { device: Arc::new(device), path: recorded(path), zeroed: false })
 }
 
-fn report_json(args: &Args, report: &Report) -> serde_json::Value {
+fn report_json(args: &Args, report: &Report, journal: Option<u64>) -> serde_json::Value {
     let l = &report.layout;
     json!({
         "image": args.image.display().to_string(),
@@ -190,10 +199,11 @@ fn report_json(args: &Args, report: &Report) -> serde_json::Value {
         "checkpoint_ver": report.checkpoint_ver,
         "segment_count": l.segment_count,
         "segment_count_main": l.segment_count_main,
+        "journal_bytes": journal,
     })
 }
 
-fn print(args: &Args, report: &Report) -> Result<()> {
+fn print(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {
     let l = &report.layout;
     writeln!(
         stdout(),
@@ -203,6 +213,9 @@ fn print(args: &Args, report: &Report) -> Result<()> {
         l.segment_count,
         l.segment_count_main
     )?;
+    if let Some(bytes) = journal {
+        writeln!(stdout(), "a journal of {} behind it: mount with -o journal=auto", size::human(bytes))?;
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod ctl;
 mod extents;
 mod get;
 mod info;
+mod journal;
 mod ls;
 mod mkfs;
 pub mod mount;
@@ -31,6 +32,9 @@ pub enum Command {
     Crashtest(crashtest::Args),
     /// Show superblock, checkpoint and usage of an image
     Info(info::Args),
+    /// Show, replay or discard the journal of an image
+    #[command(subcommand)]
+    Journal(journal::Command),
     /// List a directory of an image
     Ls(ls::Args),
     /// Print files of an image
@@ -60,6 +64,7 @@ impl Command {
             Self::Check(args) => check::run(&args),
             Self::Crashtest(args) => crashtest::run(&args),
             Self::Info(args) => info::run(&args),
+            Self::Journal(command) => journal::run(&command),
             Self::Ls(args) => ls::run(&args),
             Self::Cat(args) => cat::run(&args),
             Self::Stat(args) => stat::run(&args),

@@ -30,7 +30,7 @@ Options of F2FS: ro, norecovery, fsync_mode=strict|posix|nobarrier, mode=adaptiv
   background_gc=on|off, [no]inline_data, [no]inline_dentry, [no]inline_xattr, [no]acl, [no]user_xattr,
   disable_ext_identify
 Own options: cache=256M (memory for cached blocks), commit=5 (seconds until changes are durable without fsync),
-  journal=off|auto|on|FILE (journal metadata in the gap behind the volume, or in a file of its own),
+  journal=off|auto|on|FILE (journal metadata behind the volume, see mkfs --journal, or in a file of its own),
   fsync_lookup=list|global|shadow (how fsync finds nodes: its own list, or all as the kernel does, to compare),
   threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),
   log=FILE (what the server has to say later; otherwise the system's log),

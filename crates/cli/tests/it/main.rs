@@ -3,6 +3,7 @@
 
 mod copy;
 mod images;
+mod journal;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -19,9 +19,11 @@ fn default_sizes() {
 /// What lies in front of the gap is the volume that mkfs.f2fs makes on so many sectors.
 #[test]
 fn a_gap_behind_the_volume() {
-    for (bytes, gap, left) in
-        [(256 * MIB, 16 * MIB, 240 * MIB), (1024 * MIB + 12288, 33 * MIB, 990 * MIB), (512 * MIB, 4096, 510 * MIB)]
-    {
+    for (bytes, gap, left) in [
+        (256 * MIB, 16 * MIB, 240 * MIB),
+        (1024 * MIB + 12288, 33 * MIB, 990 * MIB),
+        (512 * MIB, 4096, 510 * MIB),
+    ] {
         let opts = MkfsOptions { gap_blocks: gap / BLOCK_SIZE as u64, ..MkfsOptions::default() };
         same_on_sectors(&[], &[bytes], Some(left / 512), &opts);
     }

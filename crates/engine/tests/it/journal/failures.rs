@@ -126,7 +126,10 @@ fn a_write_of_another_system_makes_it_stale() {
     let heard = Heard::default();
     rig.crash_into(heard.by(rig.opts.clone()));
     let told = heard.all();
-    assert!(matches!(told[..], [Notice::JournalStale(Stale::ForeignWrite(a))] if u64::from(a.0) == at), "{told:?}");
+    assert!(
+        matches!(told[..], [Notice::JournalStale(Stale::ForeignWrite(a))] if u64::from(a.0) == at),
+        "{told:?}"
+    );
     assert!(!rig.has("f"), "its blocks may be overwritten");
     rig.judge();
 }

@@ -1,0 +1,102 @@
+//! Finding the journal of an image.
+use crate::{image, inspect, size};
+use anyhow::{Context, Result, anyhow};
+use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_format::{BLOCK_SIZE, Features};
+use segno_journal::{About, Area, Checkpoint, Error, Journal, Opened};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An image, and the place where its journal is or would be.
+pub struct Found {
+    pub device: Arc<dyn BlockDevice>,
+    pub checkpoint: Checkpoint,
+    pub area: Area,
+    pub place: Place,
+}
+
+pub enum Place {
+    /// Behind the end of the volume.
+    Gap,
+    /// In a file or device of its own.
+    Beside(PathBuf),
+}
+
+impl Found {
+    /// Opens image and journal; says what to do if the image has no room for one.
+    pub fn open(image: &Path, journal: Option<&Path>, read_only: bool) -> Result<Self> {
+        let options = OpenOptions { read_only, direct: false };
+        let device = image::open(&[image.to_owned()], options)?;
+        let (area, place) = match journal {
+            Some(path) => {
+                let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain)?;
+                (Area::whole(Arc::new(file)), Place::Beside(path.to_owned()))
+            }
+            None => (gap(&device)?, Place::Gap),
+        };
+        let checkpoint = inspect::journaled_checkpoint(&*device, &inspect::superblock(&*device)?)?;
+        Ok(Self { device, checkpoint, area, place })
+    }
+
+    /// What the place holds, by itself; `None` without a journal.
+    pub fn about(&self) -> Result<Option<About>> {
+        match About::read(&self.area) {
+            Ok(about) => Ok(Some(about)),
+            Err(Error::Absent { .. } | Error::TooSmall { .. }) => Ok(None),
+            Err(e) => Err(e).context("cannot read the journal"),
+        }
+    }
+
+    /// What it is to the volume; `None` without a journal.
+    pub fn state(&self) -> Result<Option<Opened>> {
+        match Journal::open(self.area.clone(), &self.checkpoint, &*self.device) {
+            Ok(opened) => Ok(Some(opened)),
+            Err(Error::Absent { .. } | Error::TooSmall { .. }) => Ok(None),
+            Err(e) => Err(e).context("cannot read the journal"),
+        }
+    }
+
+    /// Where the journal is, for people.
+    pub fn describe(&self) -> String {
+        match &self.place {
+            Place::Gap => {
+                format!("behind the volume, from byte {}", self.area.start() * BLOCK_SIZE as u64)
+            }
+            Place::Beside(path) => format!("in {}", path.display()),
+        }
+    }
+}
+
+fn gap(device: &Arc<dyn BlockDevice>) -> Result<Area> {
+    let sb = inspect::superblock(&**device)?;
+    let gap =
+        Area::tail(device.clone(), sb.geo.block_count).filter(|_| !sb.features.contains(Features::BLKZONED));
+    gap.ok_or_else(|| {
+        anyhow!("there is no gap for a journal behind the volume; name the journal's file with --journal, if it has one")
+    })
+}
+
+/// Makes an empty journal behind a volume that was just formatted.
+pub fn make(device: &Arc<dyn BlockDevice>) -> Result<u64> {
+    let area = gap(device)?;
+    let checkpoint = inspect::journaled_checkpoint(&**device, &inspect::superblock(&**device)?)?;
+    let mut unique = [0; 16];
+    rustix::rand::getrandom(&mut unique, rustix::rand::GetRandomFlags::empty())
+        .context("no random number")?;
+    let bytes = area.blocks() * BLOCK_SIZE as u64;
+    let journal = Journal::create(area, &checkpoint, unique);
+    journal.and_then(|j| j.close()).context("cannot make the journal")?;
+    Ok(bytes)
+}
+
+/// Blocks for a journal of that many bytes.
+pub fn blocks_of(bytes: u64) -> Result<u64> {
+    let blocks = bytes.div_ceil(BLOCK_SIZE as u64);
+    let least = Journal::LEAST_BLOCKS;
+    anyhow::ensure!(
+        blocks >= least,
+        "a journal of {bytes} bytes is too small: give it {} at least, 16M to be of use",
+        size::human(least * BLOCK_SIZE as u64)
+    );
+    Ok(blocks)
+}

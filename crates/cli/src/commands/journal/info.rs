@@ -1,0 +1,142 @@
+//! `segno journal info`.
+use super::Args;
+use super::found::{Found, Place};
+use crate::exit::Outcome;
+use crate::{show, size};
+use anyhow::Result;
+use segno_format::BLOCK_SIZE;
+use segno_journal::{About, Opened, Replay};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+pub fn run(args: &Args) -> Outcome {
+    let found = Found::open(&args.image, args.journal.as_deref(), true)?;
+    let (about, state) = (found.about()?, found.state()?);
+    let waiting = match &state {
+        Some(Opened::Usable(replay)) => Some(Waiting::of(replay)?),
+        _ => None,
+    };
+    let mut out = stdout().lock();
+    if args.json {
+        let report = report(&found, about, state.as_ref(), waiting.as_ref());
+        writeln!(out, "{report:#}")?;
+    } else {
+        print(&mut out, &found, about, state.as_ref(), waiting.as_ref())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a replay would do.
+#[derive(Default)]
+pub struct Waiting {
+    pub groups: u64,
+    pub epochs: u64,
+    pub inodes: u64,
+    pub records: u64,
+    pub bytes: u64,
+}
+
+impl Waiting {
+    pub fn of(replay: &Replay) -> Result<Self> {
+        let (mut epochs, mut inodes, mut records) = (BTreeSet::new(), BTreeSet::new(), 0);
+        for group in replay.groups() {
+            for section in group?.sections {
+                epochs.insert(section.epoch);
+                inodes.insert(section.ino);
+                records += section.records.len() as u64;
+            }
+        }
+        Ok(Self {
+            groups: replay.accepted().len() as u64,
+            epochs: epochs.len() as u64,
+            inodes: inodes.len() as u64,
+            records,
+            bytes: replay.accepted().iter().map(|a| a.bytes).sum(),
+        })
+    }
+
+    pub fn json(&self) -> Value {
+        json!({
+            "groups": self.groups,
+            "epochs": self.epochs,
+            "inodes": self.inodes,
+            "records": self.records,
+            "bytes": self.bytes,
+        })
+    }
+}
+
+fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: Option<&Waiting>) -> Value {
+    let block = BLOCK_SIZE as u64;
+    let (state_name, why, replay) = match state {
+        None => ("none", None, None),
+        Some(Opened::Stale(why)) => ("stale", Some(why.to_string()), None),
+        Some(Opened::Usable(replay)) => ("usable", None, Some(replay)),
+    };
+    json!({
+        "place": match &found.place { Place::Gap => "gap", Place::Beside(_) => "file" },
+        "path": match &found.place { Place::Gap => None, Place::Beside(path) => Some(path.display().to_string()) },
+        "start": found.area.start() * block,
+        "bytes": found.area.blocks() * block,
+        "state": state_name,
+        "stale_because": why,
+        "volume_checkpoint": found.checkpoint.version,
+        "journal": about.map(|a| json!({
+            "volume": show::uuid(&a.volume),
+            "ring_bytes": a.bytes,
+            "clean": a.clean,
+            "checkpoint": a.checkpoint,
+            "mounts": a.mounts,
+        })),
+        "used_bytes": replay.map(|r| r.size().1),
+        "checkpoint": replay.map(|r| r.checkpoint()),
+        "boundary_epoch": replay.map(|r| r.boundary()),
+        "last_epoch": replay.map(|r| r.last_epoch()),
+        "log_ends_at": replay.map(|r| r.end()),
+        "to_replay": waiting.map(Waiting::json),
+    })
+}
+
+fn print(
+    out: &mut impl Write,
+    found: &Found,
+    about: Option<About>,
+    state: Option<&Opened>,
+    waiting: Option<&Waiting>,
+) -> Result<()> {
+    let room = size::human(found.area.blocks() * BLOCK_SIZE as u64);
+    let (Some(about), Some(state)) = (about, state) else {
+        writeln!(out, "no journal; there is room for one of {room} {}", found.describe())?;
+        return Ok(());
+    };
+    writeln!(out, "place         {}", found.describe())?;
+    writeln!(out, "ring          {}", size::human(about.bytes))?;
+    writeln!(out, "mounts        {}", about.mounts)?;
+    let replay = match state {
+        Opened::Stale(why) => {
+            writeln!(out, "state         stale: {why}")?;
+            return Ok(());
+        }
+        Opened::Usable(replay) => replay,
+    };
+    let (ring, used) = replay.size();
+    let percent = used * 100 / ring.max(1);
+    writeln!(out, "state         {}", if about.clean { "clean" } else { "usable" })?;
+    writeln!(out, "in use        {} ({percent} %)", size::human(used))?;
+    writeln!(out, "checkpoint    {:#x}, epochs up to {}", replay.checkpoint(), replay.boundary())?;
+    writeln!(out, "log ends at   epoch {}: {}", replay.last_epoch(), replay.end())?;
+    if let Some(w) = waiting {
+        writeln!(
+            out,
+            "to replay     {} epochs in {} groups: {} records of {} inodes, {}",
+            w.epochs,
+            w.groups,
+            w.records,
+            w.inodes,
+            size::human(w.bytes)
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! `segno journal replay`.
+use super::Args;
+use super::found::{Found, Place};
+use super::info::Waiting;
+use crate::exit::Outcome;
+use crate::{image, size};
+use anyhow::{Context, Result, bail, ensure};
+use segno_engine::options::JournalMode;
+use segno_engine::{MountOptions, Volume};
+use segno_journal::Opened;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+pub fn run(args: &Args) -> Outcome {
+    let found = Found::open(&args.image, args.journal.as_deref(), false)?;
+    let waiting = match found.state()? {
+        None => bail!("there is no journal {}", found.describe()),
+        Some(Opened::Stale(why)) => {
+            bail!("the journal has no effect: {why}; `segno journal discard` erases it")
+        }
+        Some(Opened::Usable(replay)) => Waiting::of(&replay)?,
+    };
+    if waiting.groups > 0 {
+        recover(args, &found)?;
+    }
+    let mut out = stdout().lock();
+    if args.json {
+        writeln!(out, "{:#}", waiting.json())?;
+    } else if waiting.groups == 0 {
+        writeln!(out, "nothing to replay")?;
+    } else {
+        writeln!(
+            out,
+            "replayed {} epochs: {} records of {} inodes, {}",
+            waiting.epochs,
+            waiting.records,
+            waiting.inodes,
+            size::human(waiting.bytes)
+        )?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A mount recovers; the unmount leaves volume and journal clean.
+fn recover(args: &Args, found: &Found) -> Result<()> {
+    let journal = match &found.place {
+        Place::Gap => JournalMode::Auto,
+        Place::Beside(_) => JournalMode::Beside(found.area.clone()),
+    };
+    let options =
+        MountOptions { journal, background: false, observer: image::teller(), ..MountOptions::default() };
+    let volume =
+        Volume::mount(found.device.clone(), options).with_context(|| image::cannot_read(&args.image))?;
+    let replayed = volume.stats().journal_replayed.load(Ordering::Relaxed);
+    ensure!(replayed > 0, "the journal was not replayed");
+    volume.unmount().with_context(|| format!("closing {}", args.image.display()))
+}
