@@ -4,6 +4,7 @@ use crate::mount::Mounted;
 use crate::server::Server;
 use crate::transport::classic::{self, clone_device};
 use crate::transport::uring::Seat;
+use crate::transport::way::Way;
 use crate::wire::InitFlags;
 use rustix::fd::OwnedFd;
 use std::fmt;
@@ -167,11 +168,12 @@ fn prepare(
     } else {
         threads.div_ceil(queues)
     };
+    let way = Arc::new(Way::new());
     let mut seats = Vec::new();
     for queue in 0..queues {
         for _ in 0..each {
             seats.push(
-                spawn_seat(queue as u16, server, end)
+                spawn_seat(queue as u16, server, end, way.clone())
                     .map_err(|e| format!("io_uring cannot be set up: {e}"))?,
             );
         }
@@ -179,13 +181,13 @@ fn prepare(
     Ok((queues, seats))
 }
 
-fn spawn_seat(queue: u16, server: &Arc<Server>, end: &End) -> io::Result<Waiting> {
+fn spawn_seat(queue: u16, server: &Arc<Server>, end: &End, way: Arc<Way>) -> io::Result<Waiting> {
     let (server, end) = (server.clone(), end.clone());
     let (made, is_made) = mpsc::channel();
     let (start, started) = mpsc::channel::<Arc<OwnedFd>>();
     let (register, registered) = mpsc::channel();
     thread::Builder::new().name(format!("fuse-cpu{queue}")).spawn(move || {
-        let mut seat = match Seat::new(queue, MAX_WRITE as usize) {
+        let mut seat = match Seat::new(queue, MAX_WRITE as usize, way) {
             Ok(seat) => seat,
             Err(e) => return drop(made.send(Err(e))),
         };

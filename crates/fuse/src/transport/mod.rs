@@ -2,3 +2,4 @@
 pub mod classic;
 pub mod memory;
 pub mod uring;
+pub mod way;

@@ -3,6 +3,7 @@
 //! available exactly while its thread is idle, so a thread that waits for the disk holds nobody up, and as the kernel
 //! prefers the entry that was given back last, one client keeps one thread hot.
 use super::memory::{Buffer, PAGE};
+use super::way::Way;
 use crate::request::{Malformed, Request};
 use crate::server::{Answer, Server};
 use crate::wire::{InHeader, Opcode, OutHeader, RingEntry};
@@ -12,6 +13,7 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
+use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
 const REGISTER: u32 = 1;
@@ -28,6 +30,8 @@ const DEVICE: types::Fixed = types::Fixed(0);
 const SQE_LEN_WORD: usize = 6;
 /// Bodies other than data to read are built here, as names and data to write come in the buffer that the reply needs.
 const SMALL: usize = 256;
+/// A caller waits for a reply up to this size. Longer ones are read ahead, and their thread should be ready for the next.
+const PROMPT: usize = 16 << 10;
 
 /// See the module.
 pub struct Seat {
@@ -39,6 +43,7 @@ pub struct Seat {
     names: Vec<u8>,
     /// The command that the kernel has: operation and commit id.
     command: (u32, u64),
+    way: Arc<Way>,
 }
 
 /// What a completion means.
@@ -50,7 +55,7 @@ enum Turn {
 
 impl Seat {
     /// A place in the queue of a CPU. Called by the thread that serves it.
-    pub fn new(queue: u16, payload: usize) -> io::Result<Self> {
+    pub fn new(queue: u16, payload: usize, way: Arc<Way>) -> io::Result<Self> {
         let mut cpus = CpuSet::new();
         cpus.set(queue.into());
         // A CPU that is offline has no callers; its queue is served from anywhere.
@@ -61,7 +66,7 @@ impl Seat {
         let buffers = [at, HEADER_LEN, at + PAGE, payload];
         let place = memory.bytes().get_mut(BUFFERS_AT..BUFFERS_AT + size_of_val(&buffers));
         place.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(buffers.as_bytes());
-        Ok(Self { queue, ring, memory, names: Vec::new(), command: (REGISTER, 0) })
+        Ok(Self { queue, ring, memory, names: Vec::new(), command: (REGISTER, 0), way })
     }
 
     /// Makes the place known to the kernel. What completes at once is a refusal: requests come only to who waits.
@@ -81,7 +86,16 @@ impl Seat {
             match turn(self.wait()?)? {
                 Turn::End => return Ok(()),
                 Turn::Again => {}
-                Turn::Request => self.command = (COMMIT_AND_FETCH, self.serve_one(server)),
+                Turn::Request => {
+                    let (commit_id, len) = self.serve_one(server);
+                    self.command = (COMMIT_AND_FETCH, commit_id);
+                    if len <= PROMPT {
+                        self.push()?;
+                        // What is not taken now is taken with the wait.
+                        let _taken = self.way.make(|| self.ring.submit());
+                        continue;
+                    }
+                }
             }
             self.push()?;
         }
@@ -117,14 +131,15 @@ impl Seat {
         unsafe { self.ring.submission().push(&entry) }.map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Carries out the request that the entry holds and leaves the reply in its place. Returns the commit id.
-    fn serve_one(&mut self, server: &Server) -> u64 {
+    /// Carries out the request that the entry holds and leaves the reply in its place. Returns the commit
+    /// id and the length of the reply's body.
+    fn serve_one(&mut self, server: &Server) -> (u64, usize) {
         let (head_page, payload) = self.memory.bytes().split_at_mut(PAGE);
         let (Ok((head, _)), Some(Ok((mut entry, _)))) = (
             InHeader::read_from_prefix(head_page),
             head_page.get(ENTRY_AT..).map(RingEntry::read_from_prefix),
         ) else {
-            return 0;
+            return (0, 0);
         };
         let arg = head_page.get(ARG_AT..ENTRY_AT).unwrap_or_default();
         let sent = entry.payload_sz as usize;
@@ -148,7 +163,7 @@ impl Seat {
         // The page is longer than both.
         let _fits = header.write_to_prefix(head_page);
         let _fits = head_page.get_mut(ENTRY_AT..).map(|place| entry.write_to_prefix(place));
-        entry.commit_id
+        (entry.commit_id, len)
     }
 }
 
