@@ -8,6 +8,7 @@
 //! * [`sample`]: medians with spread, and contestants that take turns; [`Histogram`]: latencies; [`budget`]: `--quick`
 //! * [`progress`]: what a run is doing, on standard error
 //! * [`schema`]: no report leaves that breaks the schema of its envelope or of its rows
+//! * [`mounts`]: other file systems beside segno, each on the same image in turn
 //! * [`work`]: workloads described in files, on a volume in this process or on any mount
 //! * [`page`], [`folder`]: the HTML page, and the folder with everything that a reviewer needs
 #![forbid(unsafe_code)]
@@ -19,8 +20,10 @@ pub mod folder;
 pub mod fsync;
 pub mod gc;
 pub mod machine;
+pub mod mounts;
 pub mod options;
 pub mod page;
+pub mod peers;
 pub mod place;
 pub mod progress;
 pub mod raw;
@@ -52,6 +55,8 @@ enum Experiment {
     Fsync(fsync::Args),
     /// Write amplification of cleaning, by policy
     Gc(gc::Args),
+    /// The mount beside other file systems: the same work on each, in turns
+    Peers(peers::Args),
     /// A workload from a description
     Run(run::Args),
     /// Writeback by one context and by several, with shared and with exclusive streams
@@ -65,6 +70,7 @@ impl Experiment {
             Self::Device(args) => (device::run(args)?, device::ROWS, &args.common),
             Self::Fsync(args) => (fsync::run(args)?, fsync::ROWS, &args.common),
             Self::Gc(args) => (gc::run(args)?, gc::ROWS, &args.common),
+            Self::Peers(args) => (peers::run(args)?, peers::ROWS, &args.common),
             Self::Run(args) => (run::run(args)?, run::ROWS, &args.common),
             Self::Writeback(args) => (writeback::run(args)?, writeback::ROWS, &args.common),
         })

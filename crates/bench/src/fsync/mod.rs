@@ -15,7 +15,7 @@ use crate::sample::{alternate, ratio};
 use crate::work::job::Job;
 use anyhow::Result;
 use arm::Arm;
-use peers::{Peer, Site};
+use peers::Peer;
 use row::{FsyncRow, Once, together};
 use segno_engine::options::{FsyncLookup, FsyncMode};
 use serde::Serialize;
@@ -260,7 +260,6 @@ fn mounted(
 ) -> Result<Vec<FsyncRow>> {
     let (peers, missing) = peers::available();
     report.notes.extend(missing);
-    let site = Site::new(scale.bytes)?;
     let mut varmail = Job::named("varmail")?;
     if let Some(flow) = &mut varmail.flow {
         flow.files = 1000;
@@ -274,16 +273,12 @@ fn mounted(
     for (name, job) in [("varmail 1000 files", varmail), ("4 KiB write and fsync", alone)] {
         let time = Duration::from_secs_f64(scale.seconds.min(4.0));
         let found = alternate(&peers, scale.rounds.min(3), &common.budget(), |peer, round| {
-            progress.step(&format!("{name} through mounts: {}, round {}", peer.name(), round + 1));
-            site.run(peer, &job, time, common.seed + round as u64)
+            progress.step(&format!("{name} through mounts: {}, round {}", peer.name, round + 1));
+            peer.run(scale.bytes, &job, time, common.seed + round as u64)
         })?;
         let row = |(peer, runs): &(Peer, Vec<Once>)| {
-            let (mode, fsync_mode) = match peer {
-                Peer::Segno => (Some("list"), "strict"),
-                Peer::SegnoPosix => (Some("list"), "posix"),
-                _ => (None, "default"),
-            };
-            together(name, peer.name(), mode, fsync_mode, job.threads, runs)
+            let mode = peer.is_segno().then_some("list");
+            together(name, peer.name, mode, peer.fsync_mode, job.threads, runs)
         };
         rows.extend(found.iter().map(row));
     }

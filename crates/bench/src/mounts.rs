@@ -1,0 +1,199 @@
+//! File systems that can be formatted and mounted here, each on the same image file in turn.
+use anyhow::{Context, Result, bail, ensure};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may go on after it was unmounted.
+const END: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FileSystem {
+    Segno,
+    Fuse2fs,
+    ExfatFuse,
+    #[value(name = "ntfs-3g")]
+    Ntfs3g,
+    Ext4,
+    Xfs,
+    Btrfs,
+}
+
+impl FileSystem {
+    pub const ALL: [Self; 7] =
+        [Self::Segno, Self::Fuse2fs, Self::ExfatFuse, Self::Ntfs3g, Self::Ext4, Self::Xfs, Self::Btrfs];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Segno => "segno",
+            Self::Fuse2fs => "fuse2fs",
+            Self::ExfatFuse => "exfat-fuse",
+            Self::Ntfs3g => "ntfs-3g",
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
+        }
+    }
+
+    /// In the kernel, on a loop device.
+    pub fn in_kernel(self) -> bool {
+        matches!(self, Self::Ext4 | Self::Xfs | Self::Btrfs)
+    }
+
+    /// Why it cannot be mounted here, if it cannot.
+    pub fn missing(self) -> Option<String> {
+        let programs: &[&str] = match self {
+            Self::Segno => &[],
+            Self::Fuse2fs => &["mkfs.ext4", "fuse2fs"],
+            Self::ExfatFuse => &["mkfs.exfat", "mount.exfat-fuse"],
+            Self::Ntfs3g => &["mkntfs", "ntfs-3g"],
+            Self::Ext4 => &["mkfs.ext4"],
+            Self::Xfs => &["mkfs.xfs"],
+            Self::Btrfs => &["mkfs.btrfs"],
+        };
+        if let Some(p) = programs.iter().find(|p| !is_installed(p)) {
+            return Some(format!("{p} is not installed"));
+        }
+        let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+        let driver = if self.in_kernel() { self.name() } else { "fuse" };
+        let absent = !known.split_whitespace().any(|w| w == driver);
+        absent.then(|| format!("the kernel has no {driver}"))
+    }
+}
+
+fn is_installed(program: &str) -> bool {
+    std::env::var_os("PATH").is_some_and(|p| std::env::split_paths(&p).any(|d| d.join(program).exists()))
+}
+
+/// An image and where it is mounted.
+#[derive(Debug)]
+pub struct Site {
+    pub image: PathBuf,
+    /// Has the mount point, and room for more; it is removed in the end.
+    pub root: PathBuf,
+    /// Options of `segno mount -o`.
+    pub options: String,
+    pub bytes: u64,
+}
+
+impl Site {
+    /// With an image of its own below the scratch folder, or the one that is named.
+    pub fn new(image: Option<&Path>, bytes: u64, options: &str) -> Result<Self> {
+        let root = crate::machine::scratch_root().join(format!("segno-bench-mount-{}", std::process::id()));
+        let image = image.map_or_else(|| root.join("image"), Path::to_owned);
+        let site = Self { image, root, options: options.to_owned(), bytes };
+        fs::create_dir_all(site.dir()).with_context(|| format!("cannot make {}", site.dir().display()))?;
+        Ok(site)
+    }
+
+    /// The mount point.
+    pub fn dir(&self) -> PathBuf {
+        self.root.join("mnt")
+    }
+
+    /// Makes an empty file system in a fresh image.
+    pub fn format(&self, system: FileSystem) -> Result<()> {
+        File::create(&self.image)?.set_len(self.bytes)?;
+        let mut mkfs = match system {
+            FileSystem::Segno => segno("mkfs")?,
+            FileSystem::Fuse2fs | FileSystem::Ext4 => Command::new("mkfs.ext4"),
+            FileSystem::ExfatFuse => Command::new("mkfs.exfat"),
+            FileSystem::Ntfs3g => Command::new("mkntfs"),
+            FileSystem::Xfs => Command::new("mkfs.xfs"),
+            FileSystem::Btrfs => Command::new("mkfs.btrfs"),
+        };
+        match system {
+            FileSystem::Segno | FileSystem::Xfs | FileSystem::Btrfs => mkfs.args(["-f", "-q"]),
+            FileSystem::Fuse2fs | FileSystem::Ext4 => mkfs.args(["-q", "-F"]),
+            FileSystem::ExfatFuse => &mut mkfs,
+            FileSystem::Ntfs3g => mkfs.args(["-q", "-F", "-Q"]),
+        };
+        carry_out(mkfs.arg(&self.image))
+    }
+
+    pub fn mount(&self, system: FileSystem) -> Result<()> {
+        let mut mount = match system {
+            FileSystem::Segno => segno("mount")?,
+            FileSystem::Fuse2fs => Command::new("fuse2fs"),
+            FileSystem::ExfatFuse => Command::new("mount.exfat-fuse"),
+            FileSystem::Ntfs3g => Command::new("ntfs-3g"),
+            FileSystem::Ext4 | FileSystem::Xfs | FileSystem::Btrfs => Command::new("mount"),
+        };
+        if system == FileSystem::Segno {
+            mount.args(["-o", &self.options]);
+        } else if system.in_kernel() {
+            mount.args(["-o", "loop"]);
+        }
+        mount.arg(&self.image).arg(self.dir());
+        if system == FileSystem::Fuse2fs {
+            mount.args(["-o", "fakeroot"]);
+        }
+        carry_out(&mut mount)
+    }
+
+    /// Unmounts, and waits until the image is closed.
+    pub fn unmount(&self, system: FileSystem) -> Result<()> {
+        if system == FileSystem::Segno {
+            return carry_out(segno("umount")?.arg(self.dir()));
+        }
+        carry_out(Command::new("umount").arg(self.dir()))?;
+        if system.in_kernel() { Ok(()) } else { self.wait_until_closed(system) }
+    }
+
+    /// Mounted again, with nothing of it in the kernel's caches. Takes root.
+    pub fn cool(&self, system: FileSystem) -> Result<()> {
+        self.unmount(system)?;
+        rustix::fs::sync();
+        fs::write("/proc/sys/vm/drop_caches", "3").context("emptying the kernel's caches takes root")?;
+        self.mount(system)
+    }
+
+    /// A server goes on writing after umount(8) returned.
+    fn wait_until_closed(&self, system: FileSystem) -> Result<()> {
+        let begun = Instant::now();
+        while self.is_open()? {
+            ensure!(begun.elapsed() < END, "{} does not end", system.name());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    fn is_open(&self) -> Result<bool> {
+        let image = self.image.canonicalize()?;
+        for process in fs::read_dir("/proc")?.flatten() {
+            for fd in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
+                if fs::read_link(fd.path()).is_ok_and(|target| target == image) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // Not below a mount that could not be taken away.
+        let removed = fs::remove_dir(self.dir()).and_then(|()| fs::remove_dir_all(&self.root));
+        if let Err(e) = removed {
+            eprintln!("segno: note: {} is left behind: {e}", self.root.display());
+        }
+    }
+}
+
+/// This program, for another of its commands.
+fn segno(command: &str) -> Result<Command> {
+    let mut c = Command::new(std::env::current_exe().context("cannot find this program")?);
+    c.arg(command);
+    Ok(c)
+}
+
+fn carry_out(command: &mut Command) -> Result<()> {
+    let out = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
+    if !out.status.success() {
+        let said = [out.stderr, out.stdout].concat();
+        bail!("{command:?}: {}", String::from_utf8_lossy(&said).trim());
+    }
+    Ok(())
+}
