@@ -58,6 +58,19 @@ impl Tree {
         Ok(tree)
     }
 
+    /// The first difference, but for one file in the root of the other, and what making it did to the root.
+    #[must_use]
+    pub fn difference_but_for(&self, name: &[u8], mut other: Self) -> Option<String> {
+        let times = self.inodes.get(&self.root).map(|root| root.times)?;
+        if let Some(root) = other.inodes.get_mut(&other.root) {
+            root.times = times;
+            if let Content::Dir { names, .. } = &mut root.content {
+                names.remove(name);
+            }
+        }
+        self.difference(&other)
+    }
+
     /// The first difference, by path. Inode numbers may differ, but hard links must be the same.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {

@@ -6,9 +6,9 @@ use crate::mounted::Mounted;
 use crate::op::{Handles, Op, Outcome, Profile, apply, generate, resolve};
 use crate::quiet::caught;
 use crate::rng::Rng;
-use crate::setup::{self, Setup, check};
+use crate::setup::{self, Setup};
 use segno_device::MemDevice;
-use segno_engine::{Time, Volume};
+use segno_engine::Time;
 use segno_format::dentry::FileType;
 use std::sync::Arc;
 
@@ -71,8 +71,7 @@ pub fn time_of(step: usize) -> Time {
 impl Pair {
     fn new(setup: &Setup) -> Result<Self, String> {
         let device = Arc::new(MemDevice::from_snapshot(&setup.base));
-        let engine =
-            Mounted::mount(device.clone(), setup.options.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
+        let engine = setup.mount(device.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
         Ok(Self {
             device,
             engine,
@@ -137,7 +136,7 @@ impl Pair {
         }
         self.same_trees("after a remount")?;
         self.engine.unmount().map_err(|e| format!("unmount: {e}"))?;
-        check(&*self.device)?;
+        setup.check(self.device.clone())?;
         delete_everything(setup, &self.device)
     }
 
@@ -150,8 +149,7 @@ impl Pair {
 
 /// Mounts, deletes everything, and finds all space free and the volume clean.
 pub fn delete_everything(setup: &Setup, device: &Arc<MemDevice>) -> Result<(), String> {
-    let mut engine =
-        Mounted::mount(device.clone(), setup.options.clone(), 5000).map_err(|e| format!("mount: {e}"))?;
+    let mut engine = setup.mount(device.clone(), 5000).map_err(|e| format!("mount: {e}"))?;
     let root = engine.root();
     empty(&mut engine, root).map_err(|e| format!("deleting everything: errno {e}"))?;
     let names = engine.listxattr(root).map_err(|e| format!("listxattr: errno {e}"))?;
@@ -160,8 +158,8 @@ pub fn delete_everything(setup: &Setup, device: &Arc<MemDevice>) -> Result<(), S
         .try_for_each(|n| engine.removexattr(root, n))
         .map_err(|e| format!("removexattr: errno {e}"))?;
     engine.unmount().map_err(|e| format!("unmount: {e}"))?;
-    check(&**device).map_err(|e| format!("after deleting everything: {e}"))?;
-    let engine = Volume::mount(device.clone(), setup.options.clone()).map_err(|e| format!("mount: {e}"))?;
+    setup.check(device.clone()).map_err(|e| format!("after deleting everything: {e}"))?;
+    let engine = setup.mount(device.clone(), 5000).map_err(|e| format!("mount: {e}"))?;
     let (free, expected) = (engine.statfs(), setup.empty);
     if (free.bfree, free.ffree) != (expected.bfree, expected.ffree) {
         return Err(format!("space is lost: {free:?}, expected {expected:?}"));

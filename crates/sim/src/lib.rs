@@ -22,3 +22,4 @@ pub mod rng;
 pub mod schedule;
 pub mod setup;
 pub mod suite;
+mod zones;

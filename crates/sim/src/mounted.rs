@@ -1,8 +1,11 @@
 //! The engine as a file system of this crate.
 use crate::fs::{Attr, Entry, Fs, Node, Res, Seek, errno};
+use crate::rng::mix;
+use crate::setup::MANY_CONTEXTS;
 use segno_device::BlockDevice;
 use segno_engine::{
-    Clock, Error, FallocMode, MountOptions, Owner, RenameMode, SetAttr, StatFs, Time, Volume, XattrMode,
+    Clock, ContextSetting, Error, FallocMode, MountOptions, Owner, RenameMode, SetAttr, StatFs, Time, Volume,
+    XattrMode,
 };
 use segno_format::dentry::FileType;
 use segno_format::{Ino, Nid};
@@ -95,6 +98,10 @@ impl Fs for Mounted {
     }
     fn set_time(&mut self, now: Time) {
         self.clock.0.store(now.secs, Ordering::Relaxed);
+        if self.options.contexts == ContextSetting::Fixed(MANY_CONTEXTS) {
+            let count = 1 + mix(now.secs.unsigned_abs()) as u32 % MANY_CONTEXTS;
+            self.volume.set_contexts(ContextSetting::Fixed(count));
+        }
     }
     fn lookup(&mut self, dir: Node, name: &[u8]) -> Res<Node> {
         node(self.volume.lookup(Nid(dir), name), |a| a.ino)

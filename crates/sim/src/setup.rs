@@ -2,12 +2,15 @@
 use crate::fs::Fs;
 use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
+use crate::zones::ZoneLayer;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::options::{AllocMode, FsyncMode, JournalMode};
-use segno_engine::{MountOptions, StatFs, planted};
+use segno_engine::{ContextSetting, Error, MountOptions, StatFs, planted};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
 use segno_mkfs::{Member, MkfsOptions};
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 const MIB_BLOCKS: u64 = 256;
@@ -16,6 +19,11 @@ const GAP_BLOCKS: u64 = 8 * MIB_BLOCKS;
 /// Size of the common volumes, and of those that are filled up.
 const COMMON: u64 = 128 * MIB_BLOCKS;
 const TINY: u64 = 56 * MIB_BLOCKS;
+/// With room for several writeback contexts; and as many zones as a zoned volume of six logs needs.
+const LARGE: u64 = 256 * MIB_BLOCKS;
+const ZONED: u64 = 84 * MIB_BLOCKS;
+/// Writeback contexts at most, where there are many.
+pub(crate) const MANY_CONTEXTS: u32 = 6;
 /// Bytes of an inode for attributes.
 const INLINE_XATTR: usize = 200;
 
@@ -29,20 +37,50 @@ pub struct Setup {
     pub model: Model,
     /// Free space of the volume while it is empty.
     pub empty: StatFs,
+    /// It is on a zoned device.
+    pub zoned: bool,
+}
+
+impl Setup {
+    /// Mounts a volume of this setup; time starts at `now`.
+    pub fn mount(&self, device: Arc<dyn BlockDevice>, now: i64) -> Result<Mounted, Error> {
+        let device = self.over(device).map_err(|source| Error::Io { op: "open", at: 0, source })?;
+        Mounted::mount(device, self.options.clone(), now)
+    }
+
+    /// The checker's findings, if there are any.
+    pub fn check(&self, device: Arc<dyn BlockDevice>) -> Result<(), String> {
+        check(&*self.over(device).map_err(|e| format!("checker: {e}"))?)
+    }
+
+    /// The device as the volume sees it.
+    fn over(&self, device: Arc<dyn BlockDevice>) -> io::Result<Arc<dyn BlockDevice>> {
+        Ok(if self.zoned { Arc::new(ZoneLayer::open(device)?) } else { device })
+    }
+
+    /// What such a device makes of what a power cut left.
+    pub fn settle(&self, device: MemDevice) -> Result<Snapshot, String> {
+        if self.zoned {
+            ZoneLayer::settle(&device).map_err(|e| format!("zones: {e}"))?;
+        }
+        Ok(device.snapshot())
+    }
 }
 
 /// How setups differ.
 #[derive(Clone, Copy)]
 struct Recipe {
     name: &'static str,
+    blocks: u64,
     format: fn(&mut MkfsOptions),
     mount: fn(&mut MountOptions),
 }
 
-const RECIPES: [Recipe; 8] = [
-    Recipe { name: "default", format: |_| {}, mount: |_| {} },
+const RECIPES: [Recipe; 10] = [
+    Recipe { name: "default", blocks: COMMON, format: |_| {}, mount: |_| {} },
     Recipe {
         name: "features",
+        blocks: COMMON,
         format: |f| {
             f.features = Features::EXTRA_ATTR
                 | Features::INODE_CHKSUM
@@ -56,6 +94,7 @@ const RECIPES: [Recipe; 8] = [
     },
     Recipe {
         name: "noinline",
+        blocks: COMMON,
         format: |_| {},
         mount: |m| {
             m.inline_data = false;
@@ -63,9 +102,10 @@ const RECIPES: [Recipe; 8] = [
             m.inline_xattr = false;
         },
     },
-    Recipe { name: "posix", format: |_| {}, mount: |m| m.fsync_mode = FsyncMode::Posix },
+    Recipe { name: "posix", blocks: COMMON, format: |_| {}, mount: |m| m.fsync_mode = FsyncMode::Posix },
     Recipe {
         name: "journal",
+        blocks: COMMON,
         format: |f| {
             f.blocks = Some(128 * MIB_BLOCKS);
             f.features = Features::EXTRA_ATTR
@@ -76,23 +116,45 @@ const RECIPES: [Recipe; 8] = [
         },
         mount: |m| m.journal = JournalMode::On,
     },
-    Recipe { name: "lfs", format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
-    Recipe { name: "smallcache", format: |_| {}, mount: |m| m.cache_bytes = 128 << 10 },
+    Recipe { name: "lfs", blocks: COMMON, format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
+    Recipe { name: "smallcache", blocks: COMMON, format: |_| {}, mount: |m| m.cache_bytes = 128 << 10 },
     Recipe {
         name: "sections",
+        blocks: COMMON,
         format: |f| f.segs_per_sec = 2,
         mount: |m| {
             m.discard = false;
             m.inline_data = false;
         },
     },
+    // Contexts come and go while files are dirty: see `Mounted::set_time`.
+    Recipe {
+        name: "contexts",
+        blocks: LARGE,
+        format: |_| {},
+        mount: |m| m.contexts = ContextSetting::Fixed(MANY_CONTEXTS),
+    },
+    Recipe { name: "zoned", blocks: ZONED, format: zoned, mount: |_| {} },
 ];
 
 /// Small enough to be filled.
-const TINY_RECIPES: [Recipe; 2] = [
-    Recipe { name: "tiny", format: |_| {}, mount: |_| {} },
-    Recipe { name: "tinylfs", format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
+const TINY_RECIPES: [Recipe; 5] = [
+    Recipe { name: "tiny", blocks: TINY, format: |_| {}, mount: |_| {} },
+    Recipe { name: "tinylfs", blocks: TINY, format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
+    Recipe { name: "zonedgreedy", blocks: ZONED, format: zoned, mount: |m| policy(m, "greedy") },
+    Recipe { name: "zonedatgc", blocks: ZONED, format: zoned, mount: |m| policy(m, "atgc") },
+    Recipe { name: "zonedpredictive", blocks: ZONED, format: zoned, mount: |m| policy(m, "predictive") },
 ];
+
+fn zoned(format: &mut MkfsOptions) {
+    format.zoned = true;
+    format.overprovision_percent = Some(20.0);
+    format.reserved_sections = Some(8);
+}
+
+fn policy(mount: &mut MountOptions, name: &str) {
+    mount.gc_policy = Some(name.to_owned());
+}
 
 /// Number of common setups.
 #[must_use]
@@ -108,16 +170,22 @@ pub fn tiny() -> u64 {
 
 /// The common setup that a number chooses.
 pub fn setup(number: u64) -> Result<Setup, String> {
-    made(&RECIPES, number, COMMON)
+    made(&RECIPES, number)
+}
+
+/// Number of the common setup of a name.
+pub fn named(name: &str) -> Result<u64, String> {
+    let at = RECIPES.iter().position(|r| r.name == name);
+    at.map(|n| n as u64).ok_or_else(|| format!("no setup {name}"))
 }
 
 /// The small setup that a number chooses.
 pub fn tiny_setup(number: u64) -> Result<Setup, String> {
-    made(&TINY_RECIPES, number, TINY)
+    made(&TINY_RECIPES, number)
 }
 
 /// Formats are made once.
-fn made(recipes: &[Recipe], number: u64, blocks: u64) -> Result<Setup, String> {
+fn made(recipes: &[Recipe], number: u64) -> Result<Setup, String> {
     static MADE: Mutex<Vec<Setup>> = Mutex::new(Vec::new());
     let index = (number % recipes.len().max(1) as u64) as usize;
     let recipe = recipes.get(index).copied().ok_or("no setup")?;
@@ -125,13 +193,12 @@ fn made(recipes: &[Recipe], number: u64, blocks: u64) -> Result<Setup, String> {
     if let Some(setup) = made.iter().find(|s| s.name == recipe.name) {
         return Ok(setup.clone());
     }
-    let setup =
-        planted::without(|| make(recipe, blocks)).map_err(|e| format!("setup {}: {e}", recipe.name))?;
+    let setup = planted::without(|| make(recipe)).map_err(|e| format!("setup {}: {e}", recipe.name))?;
     made.push(setup.clone());
     Ok(setup)
 }
 
-fn make(recipe: Recipe, blocks: u64) -> Result<Setup, String> {
+fn make(recipe: Recipe) -> Result<Setup, String> {
     let mut format = MkfsOptions {
         uuid: Some([7; 16]),
         checkpoint_ver: Some(1_000_000),
@@ -142,21 +209,31 @@ fn make(recipe: Recipe, blocks: u64) -> Result<Setup, String> {
     let mut options = MountOptions { background: false, ..MountOptions::default() };
     (recipe.mount)(&mut options);
     let gap = if format.blocks.is_some() { GAP_BLOCKS } else { 0 };
-    let device = Arc::new(MemDevice::new(blocks + gap));
-    let member = Member { device: device.clone(), path: String::new(), zeroed: true };
-    segno_mkfs::format(&[member], &format).map_err(|e| e.to_string())?;
-    let mut mounted = Mounted::mount(device.clone(), options.clone(), 1).map_err(|e| e.to_string())?;
-    let empty = mounted.statfs();
-    let root = mounted.root();
-    let root = mounted.getattr(root).map_err(|e| format!("stat of the root: errno {e}"))?;
-    mounted.unmount().map_err(|e| e.to_string())?;
-    check(&*device)?;
+    let memory = Arc::new(MemDevice::new(recipe.blocks + gap));
     let limits = Limits {
         file_size: max_file_size(ADDRS_PER_BLOCK),
         inline_xattr: if options.inline_xattr { INLINE_XATTR } else { 0 },
     };
-    let model = Model::new(limits, &root);
-    Ok(Setup { name: recipe.name, options, base: device.snapshot(), model, empty })
+    let mut setup = Setup {
+        name: recipe.name,
+        options,
+        base: memory.snapshot(),
+        model: Model::from_inodes(limits, BTreeMap::new()),
+        empty: StatFs::default(),
+        zoned: format.zoned,
+    };
+    let device = setup.over(memory.clone()).map_err(|e| e.to_string())?;
+    let member = Member { device, path: "device".into(), zeroed: true };
+    segno_mkfs::format(&[member], &format).map_err(|e| e.to_string())?;
+    let mut mounted = setup.mount(memory.clone(), 1).map_err(|e| e.to_string())?;
+    setup.empty = mounted.statfs();
+    let root = mounted.root();
+    let root = mounted.getattr(root).map_err(|e| format!("stat of the root: errno {e}"))?;
+    mounted.unmount().map_err(|e| e.to_string())?;
+    setup.check(memory.clone())?;
+    setup.model = Model::new(limits, &root);
+    setup.base = memory.snapshot();
+    Ok(setup)
 }
 
 /// The checker's findings, if there are any.

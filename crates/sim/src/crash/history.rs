@@ -110,8 +110,7 @@ impl Recorded {
 pub fn record(base: &Snapshot, workload: &Workload) -> Result<Recorded, String> {
     let setup = &workload.setup;
     let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(base)));
-    let engine =
-        Mounted::mount(device.clone(), setup.options.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
+    let engine = setup.mount(device.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
     let main_start = engine.main_start();
     let mut recorder = Recorder::start(engine, setup.model.limits())?;
     // A mount returns when what it did is durable.

@@ -10,19 +10,20 @@ mod workload;
 pub(crate) use history::{Moment, Promise, Recorder, identify, record, since};
 pub(crate) use judge::Judge;
 pub use race::{race, races};
-pub use scene::{full, fulls, scene, scenes};
+pub use scene::{full, fulls, scene, scenes, telling};
 pub use workload::{Workload, drawn, pair, single, singles};
 
 use crate::capture::Tree;
 use crate::compare::delete_everything;
 use crate::fs::Fs;
-use crate::mounted::Mounted;
 use crate::op::Op;
 use crate::quiet::caught;
 use crate::rng::{Rng, mix};
-use crate::setup::{Setup, check};
+use crate::setup::Setup;
 use history::Recorded;
-use segno_device::{CrashLog, CrashPlan, CrashState, CrashStates, Event, MemDevice, RecordDevice, Snapshot};
+use segno_device::{
+    CrashLog, CrashPlan, CrashState, CrashStates, Event, Kept, MemDevice, RecordDevice, Snapshot,
+};
 use segno_format::BLOCK_SIZE;
 use serde::Serialize;
 use std::sync::Arc;
@@ -122,22 +123,25 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// `early`: also with the end of a pack before the rest of it. Once: a drive that does so twice in a row may leave a
-    /// pack that is made of two with the same version.
+    /// `early`: also with the end of a pack before the rest of it.
     fn states<'l>(&self, log: &'l CrashLog, subsets: usize, early: bool) -> CrashStates<'l> {
-        let main = self.recorded.main_start;
-        let plan = CrashPlan { seed: self.effort.seed, subsets, torn_data: 5, early };
-        CrashStates::new(log, plan, move |addr, block| addr < main || is_node(block))
+        let (main, zoned) = (self.recorded.main_start, self.setup.zoned);
+        // A block of a zone is there or not, and a reset does not overtake what was written before it.
+        let torn_data = if zoned { 0 } else { 5 };
+        let plan = CrashPlan { seed: self.effort.seed, subsets, torn_data, early: early && !zoned };
+        CrashStates::new(log, plan, move |addr, block| addr < main || (!zoned && is_node(block)))
     }
 
     /// Recovers a state and judges what came of it; now and then recovery is cut as well.
     fn examine(&mut self, state: CrashState, moment: Moment, depth: u32) -> Result<(), Violation> {
         let name = format!("{} of step {}: {}", state.index, moment.begun, state.choice);
-        let image = state.device.snapshot();
         let key = (state.index as u64) << 8 | u64::from(depth);
         let fail = |what| Violation { state: name.clone(), what };
+        let image = self.setup.settle(state.device).map_err(fail)?;
         let recovery = caught(|| self.recover(&image, moment, key)).map_err(fail)?;
-        let cut_too = depth < 2 && self.effort.picks(key ^ 0x80, self.effort.recovery);
+        // A drive that had broken the order of writes may leave a pack of which one end is from before and one from now.
+        let ordered = !matches!(state.choice.kept, Kept::AllAnd { .. });
+        let cut_too = ordered && depth < 2 && self.effort.picks(key ^ 0x80, self.effort.recovery);
         let Some(log) = recovery.filter(|_| cut_too) else {
             return Ok(());
         };
@@ -184,25 +188,26 @@ pub(crate) fn recover(
     judge: &mut Judge<'_>,
     moment: Moment,
 ) -> Result<Recovered, String> {
-    check(&MemDevice::from_snapshot(image)).map_err(|e| format!("before recovery: {e}"))?;
+    setup.check(Arc::new(MemDevice::from_snapshot(image))).map_err(|e| format!("before recovery: {e}"))?;
     let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(image)));
-    let mut engine = Mounted::mount(device.clone(), setup.options.clone(), 9000)
-        .map_err(|e| format!("it does not mount: {e}"))?;
+    let mut engine = setup.mount(device.clone(), 9000).map_err(|e| format!("it does not mount: {e}"))?;
     let log = device.log();
     let tree = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
     judge.judge(&tree, &identify(&engine, &tree)?, moment)?;
     engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
-    check(device.inner()).map_err(|e| format!("after recovery: {e}"))?;
-    Ok(Recovered { log, unmounted: device.inner().snapshot() })
+    let unmounted = device.inner().snapshot();
+    setup
+        .check(Arc::new(MemDevice::from_snapshot(&unmounted)))
+        .map_err(|e| format!("after recovery: {e}"))?;
+    Ok(Recovered { log, unmounted })
 }
 
 /// The volume still works: a new file is durable, and when all is deleted all is free.
 fn work(setup: &Setup, start: Start, device: &Arc<MemDevice>) -> Result<(), String> {
     const NAME: &[u8] = b"new";
-    let options = setup.options.clone();
-    let mut engine =
-        Mounted::mount(device.clone(), options, 9500).map_err(|e| format!("second mount: {e}"))?;
+    let mut engine = setup.mount(device.clone(), 9500).map_err(|e| format!("second mount: {e}"))?;
     let root = engine.root();
+    let before = Tree::capture(&mut engine).map_err(|e| format!("second mount: {e}"))?;
     let mut make = || {
         let node = engine.mknod(root, NAME, 0o100_644, (0, 0), segno_engine::Owner::default())?;
         engine.write(node, 0, &[7; 5000])?;
@@ -217,12 +222,14 @@ fn work(setup: &Setup, start: Start, device: &Arc<MemDevice>) -> Result<(), Stri
     }
     // Not unmounted: the file comes back from the log.
     drop(engine);
-    let options = setup.options.clone();
-    let mut engine =
-        Mounted::mount(device.clone(), options, 9600).map_err(|e| format!("third mount: {e}"))?;
+    let mut engine = setup.mount(device.clone(), 9600).map_err(|e| format!("third mount: {e}"))?;
     let node = engine.lookup(root, NAME).map_err(|e| format!("the new file is gone: errno {e}"))?;
     if engine.read(node, 0, 6000) != Ok(vec![7; 5000]) {
         return Err("the new file has other bytes".into());
+    }
+    let found = Tree::capture(&mut engine).map_err(|e| format!("third mount: {e}"))?;
+    if let Some(what) = before.difference_but_for(NAME, found) {
+        return Err(format!("a new file was synced, and after a cut another one is different: {what}"));
     }
     engine.unmount().map_err(|e| format!("unmount: {e}"))?;
     delete_everything(setup, device)

@@ -137,8 +137,7 @@ impl Race {
     pub(super) fn record(&self, base: &Snapshot, workload: &Workload) -> Result<Recorded, String> {
         let setup = &workload.setup;
         let device = Arc::new(RecordDevice::new(PauseDevice::new(MemDevice::from_snapshot(base))));
-        let engine =
-            Mounted::mount(device.clone(), setup.options.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
+        let engine = setup.mount(device.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
         let main_start = engine.main_start();
         let mut recorder = Recorder::start(engine, setup.model.limits())?;
         let (base, mounted_at) = (device.inner().inner().snapshot(), device.log().len());

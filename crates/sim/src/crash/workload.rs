@@ -2,7 +2,6 @@
 use super::race::Race;
 use super::scene::fill;
 use crate::fs::errno;
-use crate::mounted::Mounted;
 use crate::op::{Name, Op, Outcome, Path, Profile, apply, generate};
 use crate::rng::Rng;
 use crate::setup::{self, Setup};
@@ -58,8 +57,7 @@ impl Workload {
 
     fn make_base(&self) -> Result<Snapshot, String> {
         let device = Arc::new(MemDevice::from_snapshot(&self.setup.base));
-        let mut engine = Mounted::mount(device.clone(), self.setup.options.clone(), 500)
-            .map_err(|e| format!("mount: {e}"))?;
+        let mut engine = self.setup.mount(device.clone(), 500).map_err(|e| format!("mount: {e}"))?;
         for op in prologue() {
             if let Outcome::Failed(e) = apply(&mut engine, &mut [None; 4], &op) {
                 return Err(format!("{op}: errno {e}"));

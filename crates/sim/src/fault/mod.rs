@@ -4,10 +4,10 @@ mod mount;
 
 use crate::crash::{Judge, Moment, Promise, Recorder, Violation, Workload, recover, since};
 use crate::fs::errno;
-use crate::mounted::Mounted;
 use crate::op::{Op, shrink};
 use crate::quiet::caught;
 use crate::rng::Rng;
+use crate::setup::Setup;
 use segno_device::{
     CountDevice, Counts as Counted, CrashChoice, CrashLog, Event, Fault, FaultCall, FaultDevice, FaultError,
     Kept, MemDevice, RecordDevice, Snapshot,
@@ -116,8 +116,7 @@ fn steps(workload: &Workload) -> impl Iterator<Item = &Op> {
 /// Calls of each kind that the operations and the unmount make.
 fn count_calls(workload: &Workload, base: &Snapshot) -> Result<Calls, String> {
     let device = Arc::new(CountDevice::new(MemDevice::from_snapshot(base)));
-    let options = workload.setup.options.clone();
-    let engine = Mounted::mount(device.clone(), options, 1000).map_err(|e| format!("mount: {e}"))?;
+    let engine = workload.setup.mount(device.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
     let mut recorder = Recorder::start(engine, workload.setup.model.limits())?;
     let before = device.counts();
     for op in steps(workload) {
@@ -144,8 +143,7 @@ impl<'a> Trial<'a> {
     fn new(workload: &'a Workload, base: &Snapshot, fault: Fault) -> Result<Self, String> {
         let device =
             Arc::new(FaultDevice::new(RecordDevice::new(MemDevice::from_snapshot(base)), Vec::new()));
-        let options = workload.setup.options.clone();
-        let engine = Mounted::mount(device.clone(), options, 1000).map_err(|e| format!("mount: {e}"))?;
+        let engine = workload.setup.mount(device.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
         let recorder = Recorder::start(engine, workload.setup.model.limits())?;
         let mounted_at = device.inner().log().len();
         let base = device.inner().inner().snapshot();
@@ -190,7 +188,7 @@ impl<'a> Trial<'a> {
         let mut events = since(self.device.inner().log(), self.mounted_at);
         // The last write had returned.
         events.push(Event::Mark(String::new()));
-        for (name, image) in cuts(&self.base, events, seed)? {
+        for (name, image) in cuts(&self.workload.setup, &self.base, events, seed)? {
             counts.cuts += 1;
             self.cut(image).map_err(|e| format!("{name}: {e}"))?;
         }
@@ -207,10 +205,15 @@ impl<'a> Trial<'a> {
 }
 
 /// What a power cut at the end of a log may leave, each with its name.
-fn cuts(base: &Snapshot, events: Vec<Event>, seed: u64) -> Result<Vec<(String, Snapshot)>, String> {
+fn cuts(
+    setup: &Setup,
+    base: &Snapshot,
+    events: Vec<Event>,
+    seed: u64,
+) -> Result<Vec<(String, Snapshot)>, String> {
     let cut = events.len();
     let log = CrashLog::new(base.clone(), events).map_err(|e| format!("log: {e}"))?;
     let all = [Kept::All, Kept::Nothing, Kept::DrawnWrites { seed }, Kept::DrawnBlocks { seed }];
-    let image = |kept| log.image(&CrashChoice { cut, kept, torn: None }).snapshot();
-    Ok(all.map(|kept| (format!("power cut, {kept:?} arrived"), image(kept))).into())
+    let image = |kept| setup.settle(log.image(&CrashChoice { cut, kept, torn: None }));
+    all.into_iter().map(|kept| Ok((format!("power cut, {kept:?} arrived"), image(kept)?))).collect()
 }

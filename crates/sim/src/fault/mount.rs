@@ -2,7 +2,6 @@
 use super::{Counts, Effort, calls_of, cuts, sample};
 use crate::capture::Tree;
 use crate::crash::{Judge, Moment, Violation, Workload, identify, record, recover};
-use crate::mounted::Mounted;
 use crate::quiet::caught;
 use segno_device::{
     CountDevice, CrashChoice, Event, Fault, FaultDevice, Kept, MemDevice, RecordDevice, Snapshot,
@@ -20,14 +19,12 @@ pub fn run(
     let setup = &workload.setup;
     let recorded = caught(|| record(base, workload)).map_err(outside)?;
     let cut = recorded.log.events().len();
-    let image = recorded.log.image(&CrashChoice { cut, kept: Kept::All, torn: None }).snapshot();
+    let image = recorded.log.image(&CrashChoice { cut, kept: Kept::All, torn: None });
+    let image = setup.settle(image).map_err(outside)?;
     let moment = recorded.moment(cut);
     let mut judge = Judge::new(&recorded.history, setup.options.fsync_mode);
     let device = Arc::new(CountDevice::new(MemDevice::from_snapshot(&image)));
-    caught(|| {
-        Mounted::mount(device.clone(), setup.options.clone(), 9000).map(drop).map_err(|e| e.to_string())
-    })
-    .map_err(outside)?;
+    caught(|| setup.mount(device.clone(), 9000).map(drop).map_err(|e| e.to_string())).map_err(outside)?;
     for fault in sample(calls_of(device.counts()), effort).take_while(|_| !effort.is_over()) {
         counts.fault_points += 1;
         let state = format!("{fault:?} while mounting");
@@ -48,7 +45,7 @@ fn mount(
 ) -> Result<(), String> {
     let setup = &workload.setup;
     let device = Arc::new(FaultDevice::new(RecordDevice::new(MemDevice::from_snapshot(image)), vec![fault]));
-    if let Ok(mut engine) = Mounted::mount(device.clone(), setup.options.clone(), 9000) {
+    if let Ok(mut engine) = setup.mount(device.clone(), 9000) {
         // It could do without the call that failed.
         device.set_plan(Vec::new());
         let tree = Tree::capture(&mut engine)?;
@@ -56,7 +53,7 @@ fn mount(
     }
     let mut events = device.inner().log();
     events.push(Event::Mark(String::new()));
-    for (name, image) in cuts(image, events, seed)? {
+    for (name, image) in cuts(setup, image, events, seed)? {
         counts.cuts += 1;
         recover(&image, setup, judge, moment).map_err(|e| format!("{name}: {e}"))?;
     }

@@ -4,7 +4,7 @@ use crate::fs::Fs;
 use crate::model::Model;
 use crate::mounted::Mounted;
 use crate::op::{Handles, Op, Outcome, apply};
-use crate::setup::{self, Setup, check};
+use crate::setup::{self, Setup};
 use segno_device::MemDevice;
 use segno_engine::Time;
 use std::sync::Arc;
@@ -36,8 +36,7 @@ impl World {
     pub fn new(number: u64, before: &[Op]) -> Result<Self, String> {
         let setup = setup::setup(number)?;
         let device = Arc::new(MemDevice::from_snapshot(&setup.base));
-        let engine = Mounted::mount(device.clone(), setup.options.clone(), NOW.secs)
-            .map_err(|e| format!("mount: {e}"))?;
+        let engine = setup.mount(device.clone(), NOW.secs).map_err(|e| format!("mount: {e}"))?;
         let model = setup.model.clone();
         let (engine_handles, model_handles) = ([None; 4], [None; 4]);
         let mut world = Self { setup, device, engine, model, engine_handles, model_handles };
@@ -111,7 +110,7 @@ impl World {
             self.engine.share().release(node).map_err(|e| format!("release: errno {e}"))?;
         }
         self.engine.unmount().map_err(|e| format!("unmount: {e}"))?;
-        check(&*self.device)
+        self.setup.check(self.device)
     }
 }
 

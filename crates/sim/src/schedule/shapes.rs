@@ -4,7 +4,6 @@ use crate::fs::Fs;
 use crate::mounted::Mounted;
 use crate::op::{Name, Op, Path};
 use crate::rng::Rng;
-use crate::setup::check;
 use segno_engine::{FallocMode, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
 use std::collections::BTreeSet;
@@ -219,9 +218,8 @@ fn unmount(rng: &mut Rng) -> Result<u64, String> {
     running.push(shuttle::thread::spawn(move || engine.unmount().map_err(|e| format!("unmount: {e}"))));
     joined(running)?;
     // Open handles keep inodes without a name, which the next mount frees.
-    let again = Mounted::mount(world.device().clone(), world.setup().options.clone(), 2000)
-        .map_err(|e| format!("mount again: {e}"))?;
+    let again = world.setup().mount(world.device().clone(), 2000).map_err(|e| format!("mount again: {e}"))?;
     again.unmount().map_err(|e| format!("unmount again: {e}"))?;
-    check(&**world.device())?;
+    world.setup().check(world.device().clone())?;
     Ok(count)
 }

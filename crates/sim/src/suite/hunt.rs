@@ -1,5 +1,5 @@
 //! Bugs planted in the engine: a crash test that does not find them tests nothing.
-use super::case::Kind;
+use super::case::{Case, Kind};
 use super::one;
 use super::plan::{Depth, Plan, RowPlan};
 use super::report::{Finding, Hunt, Totals};
@@ -11,9 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest hunt for one bug.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How much of a workload is tried.
 const DEPTH: Depth = Depth { states: Some(60), recovery: 50, work: 3, points: 20 };
+/// The same of the scenes that show most. What is behind a hole in the chain shows only when the volume is worked on.
+const TELLING: Depth = Depth { states: Some(300), recovery: 50, work: 1, points: 0 };
+/// Races that come first.
+const RACES: u64 = 3;
 
 /// Hunts every bug, as many at a time as there are threads. `watch` gets each result.
 pub(super) fn hunt_all(plan: &Plan, threads: usize, watch: &mut (dyn FnMut(&Hunt) + Send)) -> Vec<Hunt> {
@@ -70,18 +74,25 @@ fn first_finding(seed: u64, until: Instant, totals: &mut Totals) -> Option<Box<F
         (Kind::Pair, u64::MAX, 5),
         (Kind::Fault, u64::MAX, 2),
     ];
+    let scenes = crash::telling().unwrap_or_default();
+    // In the first of all races a checkpoint comes where it hurts most: in the first device call of an fsync.
+    let races = 0..RACES;
+    let first = scenes.into_iter().map(|number| Case { kind: Kind::Scene, number });
+    let first =
+        first.chain(races.map(|number| Case { kind: Kind::Race, number })).map(|case| (case, TELLING));
     let rows = kinds.map(|(kind, cases, n)| (RowPlan { kind, cases, depth: DEPTH, share: 0 }, n));
-    for turn in 0.. {
-        for (row, n) in rows {
-            let cases = (turn * n..(turn + 1) * n).filter(|&i| i < row.cases);
-            for case in cases.map(|i| row.case(seed, i)) {
-                if one::is_over(Some(until)) {
-                    return None;
-                }
-                if let Err(finding) = one::run(case, row.depth, Some(until), totals) {
-                    return Some(finding);
-                }
-            }
+    let drawn = (0..).flat_map(|turn| {
+        rows.iter().flat_map(move |&(row, n)| {
+            let cases = (turn * n..(turn + 1) * n).filter(move |&i| i < row.cases);
+            cases.map(move |i| (row.case(seed, i), row.depth))
+        })
+    });
+    for (case, depth) in first.chain(drawn) {
+        if one::is_over(Some(until)) {
+            return None;
+        }
+        if let Err(finding) = one::run(case, depth, Some(until), totals) {
+            return Some(finding);
         }
     }
     None

@@ -7,7 +7,8 @@ mod report;
 mod run;
 
 pub use case::{Case, Kind};
-pub use hunt::{PATIENCE, hunt};
+pub use hunt::hunt;
+pub use one::run as run_case;
 pub use plan::{Depth, Plan, RowPlan};
 pub use report::{Finding, Hunt, Report, Row, Totals};
 pub use run::{Progress, hunt_planted, run, run_cases};

@@ -1,0 +1,230 @@
+//! A zoned device on top of another one, so that what records, cuts and fails devices works for it as well.
+//!
+//! The device underneath holds nothing but bytes. A block of a sequential zone is stored scrambled, so that none is all
+//! zeros once it was written, whatever it holds: a zone is written up to its first block of zeros. What a power cut
+//! leaves of a zone is what arrived before the first block that did not.
+use segno_device::{BlockDevice, MemDevice, Zone, ZoneCondition, ZoneKind};
+use segno_format::Block;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Blocks of a zone: one segment.
+const ZONE: u64 = 512;
+/// Zones that have no write pointer: the superblocks and all metadata are there.
+const CONVENTIONAL: u64 = 9;
+/// What a drive writes at once.
+const SECTOR: usize = 512;
+const PAD: u8 = 0xA6;
+
+/// See the module.
+pub struct ZoneLayer {
+    inner: Arc<dyn BlockDevice>,
+    /// Blocks of each sequential zone that are written.
+    written: Vec<Mutex<u64>>,
+}
+
+impl ZoneLayer {
+    /// Takes a device as it is.
+    pub fn open(inner: Arc<dyn BlockDevice>) -> io::Result<Self> {
+        let starts = sequential(&*inner);
+        let written =
+            starts.map(|start| Ok(Mutex::new(written(&*inner, start, 0)?))).collect::<io::Result<_>>()?;
+        Ok(Self { inner, written })
+    }
+
+    /// Of each zone only what is before the first block that is not there, or not whole.
+    pub fn settle(device: &MemDevice) -> io::Result<()> {
+        for start in sequential(device) {
+            let end = written(device, start, 0)?;
+            device.discard(start + end, ZONE - end)?;
+        }
+        Ok(())
+    }
+
+    /// How far the zone is written that a block is in; `None` if it is in none of those that have a pointer.
+    fn zone_of(&self, addr: u64) -> Option<(u64, MutexGuard<'_, u64>)> {
+        let zone = (addr / ZONE).checked_sub(CONVENTIONAL)?;
+        let written = self.written.get(zone as usize)?;
+        Some((addr / ZONE * ZONE, written.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn append(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        let Some((start, mut written)) = self.zone_of(addr) else {
+            return self.inner.write(addr, blocks);
+        };
+        let count = blocks.len() as u64;
+        if addr != start + *written || *written + count > ZONE {
+            let pointer = start + *written;
+            return Err(io::Error::other(format!(
+                "{count} blocks at {addr}, but the zone goes on at {pointer}"
+            )));
+        }
+        let scrambled: Vec<Block> = blocks.iter().map(|b| scramble(b)).collect();
+        let done = self.inner.write(addr, &scrambled.iter().collect::<Vec<_>>());
+        // A write that failed may have been done in part.
+        *written =
+            if done.is_ok() { *written + count } else { self::written(&*self.inner, start, *written)? };
+        done
+    }
+}
+
+/// Starts of the zones that have a pointer.
+fn sequential(device: &dyn BlockDevice) -> impl Iterator<Item = u64> + use<> {
+    (CONVENTIONAL..device.block_count() / ZONE).map(|zone| zone * ZONE)
+}
+
+/// How many blocks of a zone are written, of which so many are known to be.
+fn written(device: &dyn BlockDevice, start: u64, known: u64) -> io::Result<u64> {
+    let mut block = [Block::zeroed()];
+    for at in known..ZONE {
+        device.read(start + at, &mut block)?;
+        let [Block(bytes)] = &block;
+        if bytes.chunks(SECTOR).any(|sector| sector.iter().all(|&b| b == 0)) {
+            return Ok(at);
+        }
+    }
+    Ok(ZONE)
+}
+
+fn scramble(block: &Block) -> Block {
+    let mut scrambled = Block::zeroed();
+    for (to, from) in scrambled.0.iter_mut().zip(&block.0) {
+        *to = from ^ PAD;
+    }
+    scrambled
+}
+
+impl BlockDevice for ZoneLayer {
+    fn block_count(&self) -> u64 {
+        self.inner.block_count()
+    }
+
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        self.inner.read(addr, into)?;
+        for (at, block) in (addr..).zip(into) {
+            if let Some((start, written)) = self.zone_of(at) {
+                *block = if at < start + *written { scramble(block) } else { Block::zeroed() };
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.append(addr, blocks)
+    }
+
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        if self.zone_of(addr).is_none() {
+            return self.inner.write_fua(addr, blocks);
+        }
+        // Durable with all that is before it in its zone.
+        self.append(addr, blocks)?;
+        self.inner.flush()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
+    /// Resets the zones that lie wholly in the range.
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        let inside = |&start: &u64| start >= addr && start + ZONE <= addr + count;
+        sequential(&*self.inner).filter(inside).try_for_each(|start| self.reset_zone(start))
+    }
+
+    fn read_only(&self) -> bool {
+        self.inner.read_only()
+    }
+
+    fn zones(&self) -> io::Result<Vec<Zone>> {
+        let zone = |number: u64| {
+            let start = number * ZONE;
+            let (kind, condition, pointer) = match self.zone_of(start) {
+                None => (ZoneKind::Conventional, ZoneCondition::NoPointer, start),
+                Some((_, written)) => (ZoneKind::Sequential, condition(*written), start + *written),
+            };
+            Zone { start, blocks: ZONE, capacity: ZONE, pointer, kind, condition }
+        };
+        Ok((0..self.block_count() / ZONE).map(zone).collect())
+    }
+
+    /// A reset is durable at once, and whole.
+    fn reset_zone(&self, start: u64) -> io::Result<()> {
+        let Some((_, mut written)) = self.zone_of(start) else {
+            return Err(io::Error::other(format!("no zone to reset at {start}")));
+        };
+        let zeros = Block::zeroed();
+        if *written > 0 {
+            self.inner.write_fua(start, &vec![&zeros; *written as usize])?;
+        }
+        *written = 0;
+        Ok(())
+    }
+
+    fn finish_zone(&self, start: u64) -> io::Result<()> {
+        let left = match self.zone_of(start) {
+            Some((_, written)) => ZONE - *written,
+            None => return Err(io::Error::other(format!("no zone to finish at {start}"))),
+        };
+        let zeros = Block::zeroed();
+        if left > 0 { self.append(start + ZONE - left, &vec![&zeros; left as usize]) } else { Ok(()) }
+    }
+}
+
+fn condition(written: u64) -> ZoneCondition {
+    match written {
+        0 => ZoneCondition::Empty,
+        ZONE.. => ZoneCondition::Full,
+        _ => ZoneCondition::Closed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use segno_format::BLOCK_SIZE;
+
+    const START: u64 = CONVENTIONAL * ZONE;
+
+    fn device(mem: &Arc<MemDevice>) -> ZoneLayer {
+        ZoneLayer::open(mem.clone()).unwrap()
+    }
+
+    fn filled(byte: u8) -> Block {
+        Block([byte; BLOCK_SIZE])
+    }
+
+    #[test]
+    fn a_zone_is_written_in_order_and_reset_whole() {
+        let mem = Arc::new(MemDevice::new(12 * ZONE));
+        let zoned = device(&mem);
+        zoned.write(START, &[&filled(0), &filled(7)]).unwrap();
+        assert!(zoned.write(START + 3, &[&filled(1)]).is_err() && zoned.write(START, &[&filled(1)]).is_err());
+        zoned.write(5, &[&filled(3)]).unwrap();
+        let again = device(&mem);
+        let mut back = [Block::zeroed(), Block::zeroed(), filled(9)];
+        again.read(START, &mut back).unwrap();
+        assert!(back == [filled(0), filled(7), filled(0)], "a block of zeros counts as written");
+        assert_eq!(again.zones().unwrap()[CONVENTIONAL as usize].pointer, START + 2);
+        again.discard(START, ZONE).unwrap();
+        again.write(START, &[&filled(4)]).unwrap();
+        again.finish_zone(START).unwrap();
+        assert!(again.write(START + 1, &[&filled(1)]).is_err());
+        assert_eq!(device(&mem).zones().unwrap()[CONVENTIONAL as usize].condition, ZoneCondition::Full);
+    }
+
+    #[test]
+    fn what_arrived_behind_a_gap_is_gone_after_a_cut() {
+        let mem = Arc::new(MemDevice::new(12 * ZONE));
+        device(&mem).write(START, &[&filled(1), &filled(2), &filled(3), &filled(4)]).unwrap();
+        let mut torn = [Block::zeroed()];
+        mem.read(START + 2, &mut torn).unwrap();
+        torn[0].0[3 * SECTOR..].fill(0);
+        mem.write(START + 2, &[&torn[0]]).unwrap();
+        ZoneLayer::settle(&mem).unwrap();
+        let pointer = |mem: &Arc<MemDevice>| device(mem).zones().unwrap()[CONVENTIONAL as usize].pointer;
+        assert_eq!(pointer(&mem), START + 2);
+        device(&mem).write(START + 2, &[&filled(5)]).unwrap();
+        assert_eq!(pointer(&mem), START + 3, "the block behind the torn one does not come back");
+    }
+}
