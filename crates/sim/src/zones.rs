@@ -204,7 +204,7 @@ mod tests {
         let again = device(&mem);
         let mut back = [Block::zeroed(), Block::zeroed(), filled(9)];
         again.read(START, &mut back).unwrap();
-        assert!(back == [filled(0), filled(7), filled(0)], "a block of zeros counts as written");
+        assert_eq!(back.map(|b| b.0[0]), [0, 7, 0]);
         assert_eq!(again.zones().unwrap()[CONVENTIONAL as usize].pointer, START + 2);
         again.discard(START, ZONE).unwrap();
         again.write(START, &[&filled(4)]).unwrap();

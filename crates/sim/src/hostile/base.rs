@@ -4,6 +4,7 @@ use super::edit::{Edit, Place, Value};
 use crate::mounted::StillClock;
 use segno_codec::lzo;
 use segno_device::{BlockDevice, MemDevice, MultiDevice, Snapshot};
+use segno_engine::options::JournalMode;
 use segno_engine::{Clock, Error, FallocMode, MountOptions, Owner, SetAttr, Volume, XattrMode};
 use segno_format::inode::{InodeFlags, RawExtraAttr, RawInode};
 use segno_format::sit::RawSitEntry;
@@ -18,9 +19,23 @@ pub struct Base {
     pub name: &'static str,
     pub image: Snapshot,
     pub layout: Layout,
+    recipe: Recipe,
+}
+
+/// What a volume is made with.
+#[derive(Clone, Copy)]
+struct Recipe {
+    features: Features,
+    /// On two devices.
+    joined: bool,
+    /// The power went while it was used.
+    cut: bool,
+    /// Behind it is a metadata journal, in use.
+    journal: bool,
 }
 
 const BLOCKS: u64 = 72 * 256;
+const JOURNAL_BLOCKS: u64 = 4 * 256;
 const ALL: Features = Features::EXTRA_ATTR
     .union(Features::INODE_CHKSUM)
     .union(Features::FLEXIBLE_INLINE_XATTR)
@@ -33,38 +48,39 @@ const ALL: Features = Features::EXTRA_ATTR
     .union(Features::VERITY)
     .union(Features::LOST_FOUND);
 
-/// The volumes: a plain one that was cut off, one with every feature that was, and one on two devices that was not.
+/// The volumes: plain, with every feature, and with a journal, each cut off, and one on two devices that was unmounted.
 pub fn bases() -> Result<&'static [Base], String> {
     static BASES: OnceLock<Result<Vec<Base>, String>> = OnceLock::new();
     let made = BASES.get_or_init(|| {
+        let plain = Recipe { features: Features::empty(), joined: false, cut: true, journal: false };
+        let quota = Features::EXTRA_ATTR.union(Features::QUOTA_INO);
         let all = [
-            ("plain", Features::empty(), false, true),
-            ("features", ALL, false, true),
-            ("joined", Features::EXTRA_ATTR.union(Features::QUOTA_INO), true, false),
+            ("plain", plain),
+            ("features", Recipe { features: ALL, ..plain }),
+            ("joined", Recipe { features: quota, joined: true, cut: false, ..plain }),
+            ("journal", Recipe { features: Features::EXTRA_ATTR, journal: true, ..plain }),
         ];
         all.into_iter()
-            .map(|(name, features, joined, cut)| {
-                make(name, features, joined, cut).map_err(|e| format!("base {name}: {e}"))
-            })
+            .map(|(name, recipe)| make(name, recipe).map_err(|e| format!("base {name}: {e}")))
             .collect()
     });
     made.as_deref().map_err(Clone::clone)
 }
 
-fn make(name: &'static str, features: Features, joined: bool, cut: bool) -> Result<Base, String> {
-    let device = Arc::new(MemDevice::new(BLOCKS));
-    format(&device, features, joined)?;
+fn make(name: &'static str, recipe: Recipe) -> Result<Base, String> {
+    let device = Arc::new(MemDevice::new(BLOCKS + if recipe.journal { JOURNAL_BLOCKS } else { 0 }));
+    format(&device, recipe)?;
     let told = |e: Error| e.to_string();
-    let volume = mount(&device)?;
-    fill(&volume, features).map_err(told)?;
+    let volume = mount(&device, recipe)?;
+    fill(&volume, recipe.features).map_err(told)?;
     volume.unmount().map_err(told)?;
-    if features.contains(Features::COMPRESSION) {
-        mark_compressed(&device)?;
+    if recipe.features.contains(Features::COMPRESSION) {
+        mark_compressed(&device, recipe)?;
     }
-    let volume = mount(&device)?;
+    let volume = mount(&device, recipe)?;
     volume.sync().map_err(told)?;
     let open = leave_open(&volume).map_err(told)?;
-    if cut {
+    if recipe.cut {
         chain(&volume).map_err(told)?;
     } else {
         open.into_iter().try_for_each(|ino| volume.release(ino)).map_err(told)?;
@@ -72,19 +88,27 @@ fn make(name: &'static str, features: Features, joined: bool, cut: bool) -> Resu
     }
     let image = device.snapshot();
     crate::setup::check(&MemDevice::from_snapshot(&image))?;
-    let layout = decode(&MemDevice::from_snapshot(&image))?;
-    Ok(Base { name, image, layout })
+    let layout = decode(&MemDevice::from_snapshot(&image), recipe.journal)?;
+    Ok(Base { name, image, layout, recipe })
 }
 
-fn format(device: &Arc<MemDevice>, features: Features, joined: bool) -> Result<(), String> {
+impl Base {
+    /// How it is mounted.
+    pub fn mount_options(&self) -> MountOptions {
+        mount_options(self.recipe)
+    }
+}
+
+fn format(device: &Arc<MemDevice>, recipe: Recipe) -> Result<(), String> {
     let options = MkfsOptions {
-        features,
+        features: recipe.features,
+        blocks: recipe.journal.then_some(BLOCKS),
         uuid: Some([9; 16]),
         checkpoint_ver: Some(1_000_000),
         timestamp: Some(1),
         ..MkfsOptions::default()
     };
-    if !joined {
+    if !recipe.joined {
         let member = Member { device: device.clone(), path: String::new(), zeroed: true };
         return segno_mkfs::format(&[member], &options).map(drop).map_err(|e| e.to_string());
     }
@@ -106,14 +130,15 @@ fn format(device: &Arc<MemDevice>, features: Features, joined: bool) -> Result<(
     Ok(())
 }
 
-/// How all volumes here are mounted: with a clock that stands still and no thread.
-pub fn mount_options() -> MountOptions {
-    MountOptions { background: false, cache_bytes: 8 << 20, ..MountOptions::default() }
+/// With a clock that stands still and no thread.
+fn mount_options(recipe: Recipe) -> MountOptions {
+    let journal = if recipe.journal { JournalMode::On } else { JournalMode::Off };
+    MountOptions { background: false, cache_bytes: 8 << 20, journal, ..MountOptions::default() }
 }
 
-fn mount(device: &Arc<MemDevice>) -> Result<Arc<Volume>, String> {
+fn mount(device: &Arc<MemDevice>, recipe: Recipe) -> Result<Arc<Volume>, String> {
     let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
-    Volume::mount_with_clock(device.clone(), mount_options(), clock).map_err(|e| e.to_string())
+    Volume::mount_with_clock(device.clone(), mount_options(recipe), clock).map_err(|e| e.to_string())
 }
 
 fn file(v: &Volume, dir: Ino, name: &str) -> Result<Ino, Error> {
@@ -187,12 +212,12 @@ fn fill(v: &Volume, features: Features) -> Result<(), Error> {
 }
 
 /// Makes a compressed file of a plain one: the engine writes none.
-fn mark_compressed(device: &Arc<MemDevice>) -> Result<(), String> {
-    let v = mount(device)?;
+fn mark_compressed(device: &Arc<MemDevice>, recipe: Recipe) -> Result<(), String> {
+    let v = mount(device, recipe)?;
     let ino = |name: &str| v.lookup(v.root(), name.as_bytes()).map(|a| a.ino.0).map_err(|e| e.to_string());
     let packed = ino("packed")?;
     v.unmount().map_err(|e| e.to_string())?;
-    let layout = decode(device)?;
+    let layout = decode(device, false)?;
     let (block, _) = layout.block(&**device, Place::Node(packed))?;
     let inode = block.view::<RawInode>();
     let shape = layout.inode_layout(inode)?;

@@ -1,6 +1,7 @@
 //! Where the structures of a volume are, and which fields they have.
 use super::edit::{Edit, Place, Value};
 use super::fields::{self, Field};
+use super::ring::Ring;
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place, newer_pack};
 use segno_format::inode::{InodeLayout, RawInode, seal_checksum};
@@ -31,6 +32,7 @@ pub struct Layout {
     /// Node ids in use.
     pub nids: Vec<u32>,
     pub dirs: Vec<u32>,
+    ring: Option<Ring>,
 }
 
 struct Decoder<'a> {
@@ -45,10 +47,11 @@ fn read(dev: &dyn BlockDevice, addr: BlockAddr) -> Result<Block, String> {
     Ok(block)
 }
 
-/// Takes a sound volume apart.
-pub fn decode(dev: &dyn BlockDevice) -> Result<Layout, String> {
+/// Takes a sound volume apart, with the journal behind it if it has one.
+pub fn decode(dev: &dyn BlockDevice, journal: bool) -> Result<Layout, String> {
     let block = read(dev, BlockAddr(0))?;
-    let sb = RawSuperblock::from_block(&block.0).parse(0).map_err(|e| e.to_string())?;
+    let raw = RawSuperblock::from_block(&block.0);
+    let sb = raw.parse(0).map_err(|e| e.to_string())?;
     let geo = sb.geo;
     let version = |pack| {
         let block = read(dev, geo.pack_addr(pack)).ok()?;
@@ -56,6 +59,7 @@ pub fn decode(dev: &dyn BlockDevice) -> Result<Layout, String> {
     };
     let pack = geo.pack_addr(newer_pack(version(0), version(1)).ok_or("no checkpoint")?);
     let pack_blocks = read(dev, pack)?.view::<RawCheckpoint>().cp_pack_total_block_count.get();
+    let ring = Ring::behind(dev, raw.block_count.get()).filter(|_| journal);
     let out = Layout {
         sb,
         pack,
@@ -64,11 +68,13 @@ pub fn decode(dev: &dyn BlockDevice) -> Result<Layout, String> {
         groups: Vec::new(),
         nids: Vec::new(),
         dirs: Vec::new(),
+        ring,
     };
     let mut decoder = Decoder { dev, out };
     decoder.tables()?;
     decoder.nodes()?;
     decoder.chain()?;
+    decoder.journal()?;
     let mut out = decoder.out;
     out.groups = fields::groups(dev, &out)?;
     Ok(out)
@@ -181,6 +187,14 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    fn journal(&mut self) -> Result<(), String> {
+        if let Some(ring) = &self.out.ring {
+            let places = ring.places(self.dev).map_err(|e| e.to_string())?;
+            places.into_iter().for_each(|(place, addr)| self.put(place, BlockAddr(addr), 0));
+        }
+        Ok(())
+    }
+
     fn chain(&mut self) -> Result<(), String> {
         let block = self.read(self.out.pack)?;
         let cp: &RawCheckpoint = block.view();
@@ -278,6 +292,11 @@ impl Layout {
         let ends = [self.pack, self.pack.offset(self.pack_blocks - 1)];
         if ends.iter().any(|e| changed.contains(e)) {
             self.seal_pack(dev, ends)?;
+        }
+        if let Some(ring) = &self.ring
+            && edits.iter().any(|e| matches!(e.place, Place::Journal(_)))
+        {
+            ring.seal(dev).map_err(|e| e.to_string())?;
         }
         Ok(())
     }

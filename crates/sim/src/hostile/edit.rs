@@ -26,9 +26,11 @@ pub enum Place {
     Data(u32, u32),
     /// A node of the roll-forward chain.
     Chain(u32),
+    /// A block of the metadata journal, from its start.
+    Journal(u32),
 }
 
-const NAMES: [(&str, usize); 12] = [
+const NAMES: [(&str, usize); 13] = [
     ("super", 1),
     ("cp", 0),
     ("cp-end", 1),
@@ -41,6 +43,7 @@ const NAMES: [(&str, usize); 12] = [
     ("node", 1),
     ("data", 2),
     ("chain", 1),
+    ("journal", 1),
 ];
 
 impl Place {
@@ -58,6 +61,7 @@ impl Place {
             Self::Node(a) => (9, a, 0),
             Self::Data(a, b) => (10, a, b),
             Self::Chain(a) => (11, a, 0),
+            Self::Journal(a) => (12, a, 0),
         }
     }
 
@@ -75,6 +79,7 @@ impl Place {
             9 => Self::Node(a),
             10 => Self::Data(a, b),
             11 => Self::Chain(a),
+            12 => Self::Journal(a),
             _ => return None,
         })
     }

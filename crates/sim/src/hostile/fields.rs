@@ -1,6 +1,7 @@
 //! The fields of each structure: where they are, and what kind of value they hold.
 use super::decode::Layout;
 use super::edit::Place;
+use super::ring;
 use segno_device::BlockDevice;
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::dentry::DentryShape;
@@ -101,6 +102,7 @@ fn add(out: &mut Vec<Field>, place: Place, base: usize, specs: &[Spec]) {
 pub fn groups(dev: &dyn BlockDevice, layout: &Layout) -> Result<Vec<Vec<Field>>, String> {
     let [mut sb, mut cp, mut nat, mut sit, mut summary, mut orphans] = [const { Vec::new() }; 6];
     let [mut inode, mut index, mut footer, mut dentry, mut xattr, mut quota] = [const { Vec::new() }; 6];
+    let mut journal = Vec::new();
     for place in layout.places() {
         match place {
             Place::Super(_) => add(&mut sb, place, 0, SUPER),
@@ -126,6 +128,7 @@ pub fn groups(dev: &dyn BlockDevice, layout: &Layout) -> Result<Vec<Vec<Field>>,
                     _ => words(&mut index, place, 0, Addr),
                 }
             }
+            Place::Journal(block) => ring::fields(&mut journal, block),
             Place::Data(ino, _) if layout.dirs.contains(&ino) => {
                 dentries(&mut dentry, place, 0, &DentryShape::BLOCK, 0)
             }
@@ -134,7 +137,7 @@ pub fn groups(dev: &dyn BlockDevice, layout: &Layout) -> Result<Vec<Vec<Field>>,
             Place::Data(..) => {}
         }
     }
-    let all = [sb, cp, nat, sit, summary, orphans, inode, index, footer, dentry, xattr, quota];
+    let all = [sb, cp, nat, sit, summary, orphans, inode, index, footer, dentry, xattr, quota, journal];
     Ok(all.into_iter().filter(|g| !g.is_empty()).collect())
 }
 

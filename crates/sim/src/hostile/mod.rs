@@ -12,6 +12,7 @@ mod draw;
 mod edit;
 mod fields;
 mod guard;
+mod ring;
 mod trial;
 mod watch;
 
@@ -128,8 +129,11 @@ mod tests {
             let groups = &base.layout.groups;
             assert!(groups.len() >= 10, "{}: {} groups", base.name, groups.len());
             let chain = base.layout.places().filter(|p| matches!(p, Place::Chain(_))).count();
-            assert_eq!(chain > 4, base.name != "joined", "{}: a chain of {chain}", base.name);
-            assert!(base.layout.places().any(|p| matches!(p, Place::Orphans(_))) || base.name == "joined");
+            let logged = matches!(base.name, "plain" | "features");
+            assert_eq!(chain > 4, logged, "{}: a chain of {chain}", base.name);
+            let journal = base.layout.places().filter(|p| matches!(p, Place::Journal(_))).count();
+            assert_eq!(journal > 4, base.name == "journal", "{}: a journal of {journal}", base.name);
+            assert_eq!(base.layout.places().any(|p| matches!(p, Place::Orphans(_))), logged, "{}", base.name);
         }
     }
 

@@ -1,5 +1,5 @@
 //! One damaged volume: check it, mount it, read everything, change something, unmount.
-use super::base::{Base, mount_options};
+use super::base::Base;
 use super::edit::{Image, Place};
 use super::guard::Guard;
 use crate::mounted::StillClock;
@@ -46,12 +46,14 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
     let problems = check(&guard).map_err(|e| format!("check: {e}"))?;
     outcome.checked = problems.is_some();
     // The checker does not judge what fsync wrote behind the checkpoint; without this pack, more lies behind it.
-    let unjudged = |p: Place| matches!(p, Place::Chain(_) | Place::Checkpoint | Place::CheckpointEnd(_));
+    let unjudged = |p: Place| {
+        matches!(p, Place::Chain(_) | Place::Journal(_) | Place::Checkpoint | Place::CheckpointEnd(_))
+    };
     let judged = !image.edits.iter().any(|e| unjudged(e.place));
     outcome.clean = judged && problems.as_ref().is_some_and(Vec::is_empty);
     guard.allow(SESSION_STEPS);
     let (writes, read_only) = (guard.writes(), image.session.is_multiple_of(READ_ONLY));
-    let ended = session(&guard, image.session, &mut outcome);
+    let ended = session(base, &guard, image.session, &mut outcome);
     guard.verdict()?;
     if read_only && guard.writes() != writes {
         return Err("a read-only mount wrote to the device".into());
@@ -64,15 +66,15 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
     let after = after.and_then(|p| p.into_iter().next());
     match after {
         Some(problem) if outcome.clean => Err(format!("clean before, and after a session: {problem}")),
-        _ => again(&guard, outcome),
+        _ => again(base, &guard, outcome),
     }
 }
 
 /// What was written over a damaged volume is mounted again.
-fn again(guard: &Arc<Guard>, outcome: Outcome) -> Result<Outcome, String> {
+fn again(base: &Base, guard: &Arc<Guard>, outcome: Outcome) -> Result<Outcome, String> {
     if outcome.unmounted {
         guard.allow(SESSION_STEPS);
-        if let Ok(volume) = mount(guard, false) {
+        if let Ok(volume) = mount(base, guard, false) {
             let _any = volume.unmount();
         }
         guard.verdict().map_err(|e| format!("mounted again: {e}"))?;
@@ -88,16 +90,16 @@ fn check(guard: &Arc<Guard>) -> Result<Option<Vec<String>>, String> {
     Ok(report.ok().map(|r| r.problems.iter().map(ToString::to_string).collect()))
 }
 
-fn mount(guard: &Arc<Guard>, read_only: bool) -> Result<Arc<Volume>, Error> {
+fn mount(base: &Base, guard: &Arc<Guard>, read_only: bool) -> Result<Arc<Volume>, Error> {
     let device: Arc<dyn BlockDevice> = guard.clone();
     let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
-    let options = MountOptions { read_only, norecovery: read_only, ..mount_options() };
+    let options = MountOptions { read_only, norecovery: read_only, ..base.mount_options() };
     Volume::mount_with_clock(device, options, clock)
 }
 
 /// Errors are told only if they say that the volume is damaged.
-fn session(guard: &Arc<Guard>, seed: u64, outcome: &mut Outcome) -> Result<(), String> {
-    let volume = mount(guard, seed.is_multiple_of(READ_ONLY)).map_err(|e| format!("mount: {e}"))?;
+fn session(base: &Base, guard: &Arc<Guard>, seed: u64, outcome: &mut Outcome) -> Result<(), String> {
+    let volume = mount(base, guard, seed.is_multiple_of(READ_ONLY)).map_err(|e| format!("mount: {e}"))?;
     outcome.mounted = true;
     let mut session = Session { volume, damage: None };
     let inodes = session.walk();
