@@ -38,6 +38,8 @@ pub struct Inode {
     pub last_context: AtomicU32,
     /// Where a turn of writeback that ended early goes on.
     pub cursor: AtomicU64,
+    /// The size that operations see, where it is larger than the block's; else 0. See `data::grow`.
+    pub(crate) grown: AtomicU64,
     pub sequence: Sequence,
 }
 
@@ -57,6 +59,7 @@ impl Inode {
             listed: AtomicBool::new(false),
             last_context: AtomicU32::new(u32::MAX),
             cursor: AtomicU64::new(0),
+            grown: AtomicU64::new(0),
             sequence: Sequence::default(),
         }
     }
@@ -71,7 +74,16 @@ impl Inode {
     pub fn is_dir(&self) -> bool {
         self.get(RawInode::is_dir)
     }
+    /// The size that operations see.
     pub fn size(&self) -> u64 {
+        self.get(|i| self.size_beside(i))
+    }
+    /// The same for whoever is reading the block.
+    pub(crate) fn size_beside(&self, i: &RawInode) -> u64 {
+        i.i_size.get().max(self.grown.load(Ordering::Acquire))
+    }
+    /// The size in the block, which is what checkpoints and the chain take.
+    pub(crate) fn published_size(&self) -> u64 {
         self.get(|i| i.i_size.get())
     }
     pub fn is_gone(&self) -> bool {

@@ -27,13 +27,15 @@ pub struct PageMap {
     pages: BTreeMap<u64, Page>,
     dirty: usize,
     is_dir: bool,
+    /// The size that the file may show once the flush under way has published its pages.
+    pub covered: u64,
     /// The writeback context of the file while it is on its list.
     home: Option<Arc<Context>>,
 }
 
 impl PageMap {
     pub fn new(is_dir: bool) -> Self {
-        Self { pages: BTreeMap::new(), dirty: 0, is_dir, home: None }
+        Self { pages: BTreeMap::new(), dirty: 0, is_dir, covered: 0, home: None }
     }
 
     fn count_dirty(&self, mem: &Memory, n: i64) {
@@ -129,6 +131,10 @@ impl PageMap {
             self.dirty += 1;
             self.count_dirty(mem, 1);
         }
+    }
+    /// The first page from `index` on for which `is` holds.
+    pub fn first_from(&self, index: u64, mut is: impl FnMut(&Page) -> bool) -> Option<u64> {
+        self.pages.range(index..).find(|(_, p)| is(p)).map(|(&i, _)| i)
     }
     /// Indices of pages in a range that became dirty in epochs up to `epoch`, ascending, at most `max`.
     pub fn dirty_in(&self, range: std::ops::Range<u64>, epoch: u64, max: usize) -> Vec<u64> {

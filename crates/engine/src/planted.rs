@@ -25,11 +25,13 @@ pub enum Bug {
     ForgottenDent,
     /// Index nodes name data that is yet to be written.
     EarlyPublish,
+    /// Checkpoints have the size of a file whose data is yet to be written.
+    EagerSize,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::SkippedFlush,
         Self::HeaderFirst,
         Self::ForgottenOrphan,
@@ -40,6 +42,7 @@ impl Bug {
         Self::SkippedDataFlush,
         Self::ForgottenDent,
         Self::EarlyPublish,
+        Self::EagerSize,
     ];
 }
 

@@ -76,6 +76,7 @@ impl Volume {
         let log = if self.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
         // Held until every page has its slot: no page's node is freed before the page is dropped.
         let mut pages = inode.pages.lock();
+        let range = self.flushed_range(inode, &pages, range, batch.epoch);
         let indices = pages.dirty_in(range, batch.epoch, room.saturating_add(1));
         let next = indices.get(room).copied();
         batch.parts.push(Part {
@@ -99,6 +100,7 @@ impl Volume {
             }
             last = Some((span, version));
         }
+        self.cover(inode, &mut pages, batch.id);
         Ok(next)
     }
 
@@ -257,6 +259,7 @@ impl Volume {
             self.notes.mapped(op, part.inode.ino, alive.iter().map(|p| (p.index, p.addr)), false);
         }
         part.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.mem));
+        self.publish_size(op, &part.inode, &pages, pages.covered);
         debug_assert!(published.iter().all(|&(_, old)| old != BlockAddr::NULL), "page without a slot");
         self.segs.publish_all(&published)
     }

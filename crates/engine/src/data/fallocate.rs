@@ -11,7 +11,7 @@ use segno_format::inode::{Advise, RawInode, max_file_size};
 use segno_format::{BLOCK_SIZE, BlockAddr, Ino};
 use std::ops::Range;
 use std::sync::Arc;
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::U32;
 
 /// File blocks changed in one section of the gate.
 const STEP: u64 = 1 << 16;
@@ -130,14 +130,13 @@ impl Volume {
         if !how.keep_size && end > old {
             self.zero_tail(op, inode, old)?;
         }
+        self.resize(op, inode, if how.keep_size { old } else { old.max(end) });
         let now = self.now();
         self.nodes.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
             if end > old && how.keep_size {
                 raw.i_advise |= Advise::KEEP_SIZE.bits();
                 raw.i_advise &= !Advise::TRUNC.bits();
-            } else {
-                raw.i_size = U64::new(old.max(end));
             }
             set_changed(raw, now);
         });
@@ -203,7 +202,7 @@ impl Volume {
             for edge in edges(&bytes) {
                 self.zero_bytes(&op, &inode, edge)?;
             }
-            self.wrote(&op, &inode, 0);
+            self.wrote(&op, &inode, None);
         }
         let whole = whole_blocks(&bytes);
         let end = whole.end.min(inode.layout(self.features)?.max_blocks());
@@ -212,6 +211,8 @@ impl Volume {
             let step = at..at.saturating_add(STEP).min(end);
             self.free_range(&op, &inode, step.clone())?;
             self.notes.unmapped(&op, ino, step);
+            // What was dropped is no longer in the way of the size.
+            self.resize(&op, &inode, inode.size());
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ mod compress;
 mod copy;
 mod fallocate;
 mod flush;
+mod grow;
 mod index;
 mod inline;
 mod read;

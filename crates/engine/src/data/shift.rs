@@ -17,7 +17,7 @@ use segno_format::summary::RawSummary;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Ino};
 use std::ops::Range;
 use std::sync::Arc;
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::U32;
 
 /// Blocks copied at a time.
 const BATCH: u64 = 512;
@@ -234,12 +234,9 @@ impl Volume {
         self.counts.release_blocks(delta.min(0).unsigned_abs());
         self.truncate_blocks(op, inode, size.div_ceil(SIZE), usize::MAX)?;
         self.notes.truncated(op, inode.ino, size.div_ceil(SIZE));
+        self.resize(op, inode, size);
         let now = self.now();
-        self.nodes.modify(op, &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
-            raw.i_size = U64::new(size);
-            set_changed(raw, now);
-        });
+        self.nodes.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
         Ok(())
     }
 

@@ -9,7 +9,6 @@ use crate::volume::Volume;
 use segno_format::BLOCK_SIZE;
 use segno_format::inode::{Advise, Inline, RawInode, max_file_size};
 use std::sync::Arc;
-use zerocopy::little_endian::U64;
 
 const SIZE: u64 = BLOCK_SIZE as u64;
 
@@ -37,12 +36,9 @@ impl Volume {
                 self.shrink(op, inode, old, size)?;
             }
         }
+        self.resize(op, inode, size);
         let now = self.now();
-        self.nodes.modify(op, &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
-            raw.i_size = U64::new(size);
-            set_changed(raw, now);
-        });
+        self.nodes.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
         Ok(())
     }
 

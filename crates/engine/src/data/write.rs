@@ -53,7 +53,7 @@ impl Volume {
             if let Some(end) = self.inline_end(&inode, offset, data.len())? {
                 let op = self.gate.enter();
                 self.write_inline(&op, &inode, offset as usize, data)?;
-                self.wrote(&op, &inode, end);
+                self.wrote(&op, &inode, Some(end));
                 return Ok(data.len());
             }
             self.convert_inline(&self.gate.enter(), &inode)?;
@@ -107,7 +107,7 @@ impl Volume {
         let done = (at.saturating_mul(SIZE).saturating_sub(offset) as usize).min(data.len());
         let done = if at == blocks.start { 0 } else { done };
         if done > 0 {
-            self.wrote(&op, inode, offset.saturating_add(done as u64));
+            self.wrote(&op, inode, None);
             self.mark_dirty(inode);
         }
         match stopped {
@@ -173,6 +173,9 @@ impl Volume {
                 }
             }
         }
+        let reached = job.offset.saturating_add(job.data.len() as u64).min(got.saturating_mul(SIZE));
+        self.grow(op, inode, reached);
+        drop(pages);
         (got, (got < end).then_some(Error::NoSpace))
     }
 
@@ -204,12 +207,14 @@ impl Volume {
         Ok(stop)
     }
 
-    /// Notes a finished change of the content: times, and the size if the file grew.
-    pub(super) fn wrote(&self, op: &Op<'_>, inode: &Inode, end: u64) {
+    /// Notes a finished change of the content: times, and where inline data end.
+    pub(super) fn wrote(&self, op: &Op<'_>, inode: &Inode, inline_end: Option<u64>) {
         let now = self.now();
         self.nodes.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
-            raw.i_size = U64::new(raw.i_size.get().max(end));
+            if let Some(end) = inline_end {
+                raw.i_size = U64::new(raw.i_size.get().max(end));
+            }
             set_changed(raw, now);
         });
     }

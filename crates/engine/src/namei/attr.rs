@@ -47,7 +47,7 @@ impl Volume {
                 uid: i.i_uid.get(),
                 gid: i.i_gid.get(),
                 rdev: if is_device { device(i, features)? } else { (0, 0) },
-                size: i.i_size.get(),
+                size: inode.size_beside(i),
                 blocks: sectors(i),
                 atime: time(i.i_atime, i.i_atime_nsec),
                 mtime: time(i.i_mtime, i.i_mtime_nsec),

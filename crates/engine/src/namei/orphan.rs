@@ -89,6 +89,7 @@ impl Volume {
     fn free_nodes(&self, op: &Op<'_>, inode: &Inode) -> Result<()> {
         self.free_xattr_node(op, inode)?;
         inode.gone.store(true, Ordering::Release);
+        inode.forget_growth();
         self.notes.inode_freed(op, inode.ino);
         self.free_node(op, inode.ino, inode.ino)?;
         self.inodes.remove(inode.ino);

@@ -1,5 +1,5 @@
 //! Holds what was found after a power cut against what may be found.
-use super::expect::{Expected, same_fields};
+use super::expect::{Expected, same_but_size, same_fields};
 use super::history::{History, Moment, Promise, renumbered};
 use crate::capture::{Tree, xattr_difference};
 use crate::fs::Node;
@@ -100,7 +100,8 @@ fn matches(
         let Some(wanted) = history.states.get(state).and_then(|m| m.inodes().get(&node)) else {
             return Err(fail("did not exist".into()));
         };
-        if !same_fields(inode, wanted) {
+        let same = if inode.bytes().is_ok() { same_but_size } else { same_fields };
+        if !same(inode, wanted) {
             return Err(fail(format!("{:?}, expected {:?}", inode.attr(), wanted.attr())));
         }
         if inode.xattrs != wanted.xattrs {
@@ -118,7 +119,8 @@ fn matches(
 }
 
 /// Each block must be as it was in some state between the last that was promised and the one the inode is in: data is
-/// written before the inode that names it, but no later than promised.
+/// written before the inode that names it, but no later than promised. The file reaches as far as it is written: to where
+/// it ended in one of these states, or to the start of a block; what it has, it had when it was at least so long.
 fn data_matches(
     history: &History,
     moment: Moment,
@@ -137,17 +139,24 @@ fn data_matches(
         .iter()
         .map(|m| m.inodes().get(&node).and_then(|i| i.bytes().ok()))
         .collect();
+    let sizes = || versions.iter().map(|v| v.map_or(0, Bytes::size));
+    let (least, wanted) = (sizes().min().unwrap_or(0), sizes().next_back().unwrap_or(0));
+    let size = found.size();
+    if !sizes().any(|s| s == size) && !(size.is_multiple_of(BLOCK) && (least..=wanted).contains(&size))
+        || size > wanted
+    {
+        return Err(format!("{size} bytes, expected {wanted}, or less but no less than {least}"));
+    }
     let mut indices: Vec<u64> =
         found.indices().chain(versions.iter().flatten().flat_map(|b| b.indices())).collect();
     indices.sort_unstable();
     indices.dedup();
     for index in indices {
         let end = found.size().saturating_sub(index.saturating_mul(BLOCK)).min(BLOCK) as usize;
-        let part = |bytes: Option<&Bytes>| -> Vec<u8> {
-            bytes.map_or_else(|| vec![0; end], |b| b.block(index).iter().take(end).copied().collect())
-        };
-        let got = part(Some(found));
-        if !versions.iter().any(|v| part(*v) == got) {
+        let part = |bytes: &'_ Bytes| -> Vec<u8> { bytes.block(index).iter().take(end).copied().collect() };
+        let got = part(found);
+        let reach = index.saturating_mul(BLOCK).saturating_add(end as u64);
+        if end > 0 && !versions.iter().flatten().any(|v| v.size() >= reach && part(v) == got) {
             let zero = if got.iter().all(|&b| b == 0) { "zeros" } else { "bytes" };
             return Err(format!(
                 "block {index} has {zero} that it had in none of the states {promised}..={state}"

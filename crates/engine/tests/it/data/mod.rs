@@ -3,6 +3,7 @@ mod bounds;
 mod cuts;
 mod errors;
 mod flags;
+mod grow;
 mod model;
 mod pinned;
 mod threads;

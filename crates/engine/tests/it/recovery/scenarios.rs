@@ -446,3 +446,28 @@ fn a_file_that_replaced_another_has_its_content_although_nobody_synced_it() {
         });
     }
 }
+
+#[test]
+fn a_checkpoint_has_no_more_of_a_growing_file_than_what_is_written() {
+    let before = |r: &Rig| {
+        let ino = r.file("appended", &pattern(1, 5000));
+        r.fsync(ino);
+    };
+    let actions = |r: &Rig| {
+        r.file("new", &pattern(2, 50 * BLOCK));
+        let ino = r.ino("appended");
+        r.v.write(ino, 5000, &pattern(3, 9 * BLOCK)).unwrap();
+        // Commits names and inodes, not the data.
+        r.fsync(Ino::ROOT);
+    };
+    let r = scenario(FsyncMode::Strict, before, actions, |r| {
+        assert_eq!(r.names(), ["appended", "new"]);
+        assert!(r.content("new").is_empty());
+        assert!(r.content("appended") == pattern(1, 5000));
+    });
+    // What was reserved behind the end reads as zeros when the file grows over it.
+    r.v.write(r.ino("appended"), 8 * BLOCK as u64, b"x").unwrap();
+    let all = r.content("appended");
+    assert!(all.starts_with(&pattern(1, 5000)));
+    assert!(all.get(5000..8 * BLOCK).unwrap().iter().all(|&b| b == 0));
+}
