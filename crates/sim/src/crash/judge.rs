@@ -142,9 +142,8 @@ fn data_matches(
     let sizes = || versions.iter().map(|v| v.map_or(0, Bytes::size));
     let (least, wanted) = (sizes().min().unwrap_or(0), sizes().next_back().unwrap_or(0));
     let size = found.size();
-    if !sizes().any(|s| s == size) && !(size.is_multiple_of(BLOCK) && (least..=wanted).contains(&size))
-        || size > wanted
-    {
+    let between = size.is_multiple_of(BLOCK) && size >= least;
+    if size > wanted || !(between || sizes().any(|s| s == size)) {
         return Err(format!("{size} bytes, expected {wanted}, or less but no less than {least}"));
     }
     let mut indices: Vec<u64> =
