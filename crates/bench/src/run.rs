@@ -26,7 +26,7 @@ pub struct Args {
     /// An empty directory of a mounted file system to work in, in place of a fresh volume in this process
     #[arg(long, value_name = "DIR", conflicts_with = "image")]
     pub mount: Option<PathBuf>,
-    /// A TOML file, or one of varmail, fileserver, webserver, oltp, fsync32, metadata, sqlite
+    /// A TOML file, or one of varmail, fileserver, webserver, webproxy, oltp, fsync32, metadata, sqlite
     pub job: String,
 }
 

@@ -7,6 +7,7 @@
 //! those that entered before. As the inode locks are held, the epochs of an inode's changes never go back.
 use crate::journal::Epochs;
 use crate::lock::{ReadGuard, RwLock, WriteGuard, rank};
+use crate::stat::Recorded;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use std::marker::PhantomData;
 
@@ -50,6 +51,10 @@ impl OpGate {
     /// Closes; waits for the operations inside to leave.
     pub fn close(&self) -> Closed<'_> {
         Closed(self.checkpoint.write())
+    }
+    /// How long joining the journal's epoch takes.
+    pub fn join_times(&self) -> Recorded {
+        self.epochs.joins.recorded()
     }
     /// The journal epoch that is open; 0 without a journal.
     pub fn log_epoch(&self) -> u64 {

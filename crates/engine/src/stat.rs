@@ -1,9 +1,12 @@
 //! Counters: what was written, how often, at whose cost. The inputs of write amplification.
 mod fsync;
 mod histogram;
+mod journal;
 
 pub use fsync::{CpReason, FsyncStats};
 pub use histogram::{Histogram, Recorded};
+pub(crate) use journal::timed;
+pub use journal::{JournalStats, SAMPLED, Sampled};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Monotonic counters since mount, in blocks or events.
@@ -41,6 +44,7 @@ pub struct Stats {
     pub journal_bytes: AtomicU64,
     /// Inodes and epochs replayed at mount.
     pub journal_replayed: AtomicU64,
+    pub journal: JournalStats,
     pub fsync: FsyncStats,
 }
 
@@ -76,6 +80,7 @@ impl Stats {
             ("journal_bytes", get(&self.journal_bytes)),
             ("journal_replayed", get(&self.journal_replayed)),
         ];
+        self.journal.add_to(&mut out);
         self.fsync.add_to(&mut out);
         out
     }

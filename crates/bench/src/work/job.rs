@@ -98,10 +98,11 @@ pub struct Sqlite {
 }
 
 /// The jobs that come with the program.
-pub const BUILT_IN: [(&str, &str); 7] = [
+pub const BUILT_IN: [(&str, &str); 8] = [
     ("varmail", include_str!("../../jobs/varmail.toml")),
     ("fileserver", include_str!("../../jobs/fileserver.toml")),
     ("webserver", include_str!("../../jobs/webserver.toml")),
+    ("webproxy", include_str!("../../jobs/webproxy.toml")),
     ("oltp", include_str!("../../jobs/oltp.toml")),
     ("fsync32", include_str!("../../jobs/fsync32.toml")),
     ("metadata", include_str!("../../jobs/metadata.toml")),

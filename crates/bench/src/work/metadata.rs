@@ -16,20 +16,26 @@ pub struct StepRate {
 
 /// All steps in turn.
 pub fn run(fs: &dyn Fs, job: &Metadata, threads: usize) -> Result<Vec<StepRate>> {
+    prepare(fs, threads)?;
+    job.steps.iter().map(|&step| run_step(fs, step, job.each, threads)).collect()
+}
+
+/// Makes a directory for each thread.
+pub fn prepare(fs: &dyn Fs, threads: usize) -> Result<()> {
     for t in 0..threads {
         fs.mkdir(&format!("t{t}"))?;
     }
-    fs.sync()?;
-    let mut rates = Vec::new();
-    for &step in &job.steps {
-        let begun = Instant::now();
-        let done: Result<Vec<u64>> = thread::scope(|s| {
-            let all: Vec<_> = (0..threads).map(|t| s.spawn(move || one(fs, step, job.each, t))).collect();
-            all.into_iter().map(|h| h.join().unwrap_or_else(|_| anyhow::bail!("a thread panicked"))).collect()
-        });
-        rates.push(StepRate { step, ops: done?.iter().sum(), seconds: begun.elapsed().as_secs_f64() });
-    }
-    Ok(rates)
+    fs.sync()
+}
+
+/// One step of all threads, each `each` times.
+pub fn run_step(fs: &dyn Fs, step: MetaStep, each: u32, threads: usize) -> Result<StepRate> {
+    let begun = Instant::now();
+    let done: Result<Vec<u64>> = thread::scope(|s| {
+        let all: Vec<_> = (0..threads).map(|t| s.spawn(move || one(fs, step, each, t))).collect();
+        all.into_iter().map(|h| h.join().unwrap_or_else(|_| anyhow::bail!("a thread panicked"))).collect()
+    });
+    Ok(StepRate { step, ops: done?.iter().sum(), seconds: begun.elapsed().as_secs_f64() })
 }
 
 /// A step of one thread; gives the number of operations. What later steps need is made by earlier ones.

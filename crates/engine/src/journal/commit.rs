@@ -42,7 +42,7 @@ impl Volume {
             if !commits.broken && commits.newest >= wanted {
                 return Ok(());
             }
-            self.end_epoch(log, &mut commits)?
+            stat::timed(&self.stats.journal.total, || self.end_epoch(log, &mut commits))?
         };
         match ended {
             Ended::Durable => Ok(()),
@@ -55,14 +55,15 @@ impl Volume {
         if commits.broken || log.is_failed() || self.notes.pending().saturating_add(SLACK) > room {
             return Ok(Ended::NeedsCheckpoint);
         }
+        let times = &self.stats.journal;
         let (epoch, sections) = {
             let _no_other_flush = self.flushing.write();
-            let epoch = self.gate.end_log_epoch();
-            self.settle_epoch(epoch);
-            (epoch, self.notes.take(epoch))
+            let epoch = stat::timed(&times.drain, || self.gate.end_log_epoch());
+            stat::timed(&times.settle, || self.settle_epoch(epoch));
+            (epoch, stat::timed(&times.take, || self.notes.take(epoch)))
         };
         // What the device lost is not known, so nothing may be built on it.
-        self.dev.flush().inspect_err(|e| self.stop(e))?;
+        stat::timed(&times.data_flush, || self.dev.flush()).inspect_err(|e| self.stop(e))?;
         if let Err(e) = self.write_epoch(log, epoch, sections) {
             commits.broken = true;
             if !matches!(e, segno_journal::Error::Full { .. } | segno_journal::Error::TooLarge { .. }) {
@@ -90,10 +91,11 @@ impl Volume {
         if sections.is_empty() {
             return Ok(());
         }
-        let position = log.journal.append(&Group { kind: Kind::Epoch, epoch, sections })?;
+        let (times, group) = (&self.stats.journal, Group { kind: Kind::Epoch, epoch, sections });
+        let position = stat::timed(&times.append, || log.journal.append(&group))?;
         stat::add(&self.stats.journal_commits, 1);
         stat::add(&self.stats.journal_bytes, position.bytes);
-        log.journal.flush()
+        stat::timed(&times.flush, || log.journal.flush())
     }
 
     /// Keeps pending records and the ring within their limits. Called before a change takes its first lock.

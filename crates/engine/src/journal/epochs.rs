@@ -1,4 +1,5 @@
 //! Who is in which epoch of the journal. Joining takes no lock and waits for nobody.
+use crate::stat::Sampled;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::cell::Cell;
 
@@ -10,6 +11,8 @@ const STRIPES: usize = if cfg!(feature = "loom") { 1 } else { 8 };
 pub struct Epochs {
     current: AtomicU64,
     active: [[Stripe; STRIPES]; 2],
+    /// How long joining takes.
+    pub joins: Sampled,
 }
 
 #[derive(Debug, Default)]
@@ -28,6 +31,10 @@ impl Epochs {
 
     /// Joins the open epoch: its number and the counter to give back.
     pub fn join(&self) -> (u64, Option<&AtomicU32>) {
+        self.joins.time(|| self.join_untimed())
+    }
+
+    fn join_untimed(&self) -> (u64, Option<&AtomicU32>) {
         loop {
             let epoch = self.current.load(Ordering::SeqCst);
             if epoch == 0 {

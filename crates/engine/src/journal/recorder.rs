@@ -7,6 +7,7 @@ use super::log::{InodeLog, Target};
 use crate::gate::Op;
 use crate::lock::{Mutex, rank};
 use crate::node::NodeFrame;
+use crate::stat::Sampled;
 use segno_format::inode::RawInode;
 use segno_format::xattr;
 use segno_format::{Block, BlockAddr, Features, Ino, rdev};
@@ -22,6 +23,8 @@ type Shard = Mutex<HashMap<Ino, InodeLog>, { rank::LEAF }>;
 #[derive(Debug, Default)]
 pub struct Recorder {
     epochs: [Noted; 2],
+    /// How long notes take.
+    pub times: Sampled,
 }
 
 #[derive(Debug)]
@@ -49,7 +52,7 @@ impl Recorder {
         }
         let noted = self.of(op.log_epoch());
         let shard = &noted.shards[ino.0 as usize & (SHARDS - 1)];
-        let bytes = f(shard.lock().entry(ino).or_default());
+        let bytes = self.times.time(|| f(shard.lock().entry(ino).or_default()));
         noted.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 

@@ -20,7 +20,7 @@ use crate::options::MountOptions;
 use crate::quota::Quota;
 use crate::runtime::{Activity, Signal};
 use crate::segment::Segments;
-use crate::stat::Stats;
+use crate::stat::{Recorded, Stats};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::types::{StatFs, Time};
 use crate::writeback::Writeback;
@@ -134,6 +134,19 @@ impl Volume {
         out
     }
 
+    /// Whether a checkpoint is being written.
+    #[must_use]
+    pub fn is_checkpointing(&self) -> bool {
+        self.cp.try_lock().is_none()
+    }
+
+    /// How long operations take to join the journal's epoch, and each note what they changed: samples, one in
+    /// [`stat::SAMPLED`](crate::stat::SAMPLED).
+    #[must_use]
+    pub fn journal_times(&self) -> (Recorded, Recorded) {
+        (self.gate.join_times(), self.notes.times.recorded())
+    }
+
     /// The inode, for an operation.
     pub(crate) fn inode(&self, ino: Ino) -> Result<Arc<Inode>> {
         let inode = match self.inodes.get(ino, &self.nodes, self.features) {
@@ -166,6 +179,13 @@ impl Volume {
         }
         self.flush_all_data()?;
         self.commit()
+    }
+
+    /// The volume itself has everything that was done when this returns, and needs no journal for it.
+    pub fn checkpoint_now(&self) -> Result<()> {
+        self.check_writable()?;
+        self.flush_all_data()?;
+        self.checkpoint(Reason::Sync)
     }
 
     /// Flushes everything and writes a clean checkpoint. The volume takes no operation afterwards.

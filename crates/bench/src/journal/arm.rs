@@ -1,0 +1,141 @@
+//! A workload on a fresh volume, in one of the modes.
+use super::Scale;
+use super::pace::Pacer;
+use super::row::{Once, Phases};
+use super::watched::Watched;
+use super::work::{Did, Work};
+use crate::place::Place;
+use anyhow::Result;
+use segno_device::{BlockDevice, CountDevice};
+use segno_engine::options::JournalMode;
+use segno_engine::{Background, MountOptions, Volume};
+use segno_format::BLOCK_SIZE;
+use segno_mkfs::MkfsOptions;
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What makes changes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    Checkpoint,
+    Journal,
+}
+
+impl Mode {
+    pub const BOTH: [Self; 2] = [Self::Checkpoint, Self::Journal];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Checkpoint => "checkpoint",
+            Self::Journal => "journal",
+        }
+    }
+
+    pub fn options(self, cache_bytes: usize) -> MountOptions {
+        let journal = match self {
+            Self::Checkpoint => JournalMode::Off,
+            Self::Journal => JournalMode::On,
+        };
+        // The pacer commits.
+        MountOptions { journal, cache_bytes, commit_interval: 1 << 20, background_gc: false, ..MountOptions::default() }
+    }
+}
+
+/// The same in both modes: the volume leaves a gap for the journal.
+pub fn mkfs(scale: &Scale) -> MkfsOptions {
+    MkfsOptions { gap_blocks: scale.ring_bytes / BLOCK_SIZE as u64, ..MkfsOptions::default() }
+}
+
+/// What runs are made of.
+#[derive(Clone, Copy)]
+pub struct Arm<'a> {
+    pub place: &'a Place,
+    pub scale: &'a Scale,
+    pub work: &'a Work,
+    pub seed: u64,
+}
+
+type Device = CountDevice<Arc<dyn BlockDevice>>;
+
+impl Arm<'_> {
+    /// Formats, prepares, runs; gives the figures of each part, and how the volume was formatted.
+    pub fn run(&self, mode: Mode) -> Result<(Vec<Once>, String)> {
+        let scale = self.scale;
+        let (device, how) = self.place.format(&mkfs(scale))?;
+        let device: Arc<Device> = Arc::new(CountDevice::new(device));
+        let volume = Volume::mount(device.clone(), mode.options(scale.cache_bytes))?;
+        let background = Background::start(&volume)?;
+        let mut found = Vec::new();
+        let mut fs = Watched::new(volume.clone());
+        let time = Duration::from_secs_f64(scale.seconds);
+        let mut timer = |name: &str, fs: &mut Watched, part: &dyn Fn(&Watched) -> Result<Did>| {
+            let _before = fs.times();
+            let counted = Counted::of(&volume, &device);
+            let pacer =
+                Pacer::start(&volume, Duration::from_millis(scale.commit_ms), scale.apply_every);
+            let did = part(fs);
+            pacer.end()?;
+            found.push(counted.once(name, &volume, &device, did?, fs, mode));
+            Ok(())
+        };
+        self.work.run(&mut fs, time, self.seed, &mut timer)?;
+        drop(background);
+        volume.unmount()?;
+        Ok((found, how))
+    }
+}
+
+/// Counters when the clock began to run.
+struct Counted {
+    device: segno_device::Counts,
+    blocked: crate::Recorded,
+    phases: Phases,
+    log_bytes: u64,
+    checkpoints: u64,
+    commits: u64,
+}
+
+impl Counted {
+    fn of(volume: &Volume, device: &Device) -> Self {
+        let stats = volume.stats();
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        Self {
+            device: device.counts(),
+            blocked: stats.checkpoint_blocked.recorded(),
+            phases: Phases::of(volume),
+            log_bytes: get(&stats.journal_bytes),
+            checkpoints: get(&stats.checkpoints),
+            commits: get(&stats.journal_commits),
+        }
+    }
+
+    fn once(
+        &self,
+        name: &str,
+        volume: &Volume,
+        device: &Device,
+        did: Did,
+        fs: &mut Watched,
+        mode: Mode,
+    ) -> Once {
+        let (now, times) = (Self::of(volume, device), fs.times());
+        let io = now.device - self.device;
+        Once {
+            workload: name.to_owned(),
+            seconds: did.seconds,
+            ops: did.ops,
+            latency: times.all.recorded(),
+            applying: times.applying.recorded(),
+            blocked: now.blocked.since(&self.blocked),
+            bytes_written: io.blocks_written * BLOCK_SIZE as u64,
+            flushes: io.flushes,
+            log_bytes: (mode == Mode::Journal).then(|| now.log_bytes - self.log_bytes),
+            checkpoints: now.checkpoints - self.checkpoints,
+            commits: now.commits - self.commits,
+            phases: (mode == Mode::Journal).then(|| now.phases.since(&self.phases)),
+        }
+    }
+}

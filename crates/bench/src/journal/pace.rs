@@ -1,0 +1,37 @@
+//! Commits and checkpoints at fixed times, in place of the engine's, whose seconds are too long for short runs.
+use anyhow::{Result, anyhow};
+use segno_engine::Volume;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// See the module. It must be ended.
+pub struct Pacer {
+    stop: Sender<()>,
+    thread: JoinHandle<Result<()>>,
+}
+
+impl Pacer {
+    /// Everything is committed every `interval`; each `apply_every`-th time by a checkpoint. Without a journal each commit
+    /// is one.
+    pub fn start(volume: &Arc<Volume>, interval: Duration, apply_every: u32) -> Self {
+        let (stop, stopped) = channel();
+        let volume = volume.clone();
+        let thread = thread::spawn(move || {
+            let mut commits = 0;
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                commits += 1;
+                if commits % apply_every == 0 { volume.checkpoint_now()? } else { volume.sync()? }
+            }
+            Ok(())
+        });
+        Self { stop, thread }
+    }
+
+    /// Returns when it does nothing more, with its first error.
+    pub fn end(self) -> Result<()> {
+        drop(self.stop);
+        self.thread.join().map_err(|_| anyhow!("the pacer panicked"))?
+    }
+}
