@@ -9,6 +9,7 @@ mod kills;
 mod manifest;
 mod paths;
 mod populate;
+mod stale;
 mod suites;
 mod twin;
 
@@ -35,6 +36,7 @@ enum Command {
     Fsx(suites::Fsx),
     Handover(handover::Handover),
     Kills(kills::Kills),
+    Stale(stale::Stale),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Fsx(fsx) => fsx.run(),
         Command::Handover(handover) => handover.run(),
         Command::Kills(kills) => kills.run(),
+        Command::Stale(stale) => stale.run(),
     };
     result.unwrap_or_else(|error| {
         // Names of files may be in it, and those may hold anything.

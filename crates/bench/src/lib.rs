@@ -19,6 +19,7 @@ pub mod device;
 pub mod folder;
 pub mod fsync;
 pub mod gc;
+pub mod journal;
 pub mod machine;
 pub mod mounts;
 pub mod options;
@@ -57,6 +58,8 @@ enum Experiment {
     Gc(gc::Args),
     /// The mount beside other file systems: the same work on each, in turns
     Peers(peers::Args),
+    /// The metadata journal beside plain checkpoints
+    Journal(journal::Args),
     /// A workload from a description
     Run(run::Args),
     /// Writeback by one context and by several, with shared and with exclusive streams
@@ -71,6 +74,7 @@ impl Experiment {
             Self::Fsync(args) => (fsync::run(args)?, fsync::ROWS, &args.common),
             Self::Gc(args) => (gc::run(args)?, gc::ROWS, &args.common),
             Self::Peers(args) => (peers::run(args)?, peers::ROWS, &args.common),
+            Self::Journal(args) => (journal::run(args)?, journal::ROWS, &args.common),
             Self::Run(args) => (run::run(args)?, run::ROWS, &args.common),
             Self::Writeback(args) => (writeback::run(args)?, writeback::ROWS, &args.common),
         })

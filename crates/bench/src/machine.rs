@@ -85,3 +85,9 @@ pub fn host_of(path: &Path) -> (Option<String>, Option<String>) {
 pub fn scratch_root() -> PathBuf {
     std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from)
 }
+
+/// Time that this process has run.
+pub fn cpu_seconds() -> f64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
+}

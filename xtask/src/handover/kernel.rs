@@ -155,8 +155,8 @@ fn told(turn: &Turn<'_>) -> String {
 }
 
 /// Everything f2fs logs counts, but for what it says on a good day.
-fn complaints(dmesg: &str) -> Result<()> {
-    const GOOD: [&str; 9] = [
+pub fn complaints(dmesg: &str) -> Result<()> {
+    const GOOD: [&str; 10] = [
         "Mounted with checkpoint version",
         "checkpoint: version =",
         "Found nat_bits in checkpoint",
@@ -167,6 +167,7 @@ fn complaints(dmesg: &str) -> Result<()> {
         "Using encoding defined by superblock",
         "recover_",
         "do_recover_data",
+        "recover fsync data on readonly fs",
     ];
     const BAD: [&str; 5] = ["BUG:", "WARNING:", "Oops", "Call Trace", "blocked for more than"];
     let bad = |line: &&str| {

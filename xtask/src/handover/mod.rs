@@ -2,7 +2,7 @@
 
 mod cases;
 mod job;
-mod kernel;
+pub mod kernel;
 mod report;
 mod segno;
 mod side;

@@ -3,7 +3,7 @@
 mod git;
 mod postgres;
 mod sqlite;
-mod volume;
+pub mod volume;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -46,6 +46,9 @@ pub struct Kills {
     /// The program to test
     #[arg(long, env = "SEGNO", default_value_os_t = default_segno())]
     segno: PathBuf,
+    /// With the metadata journal
+    #[arg(long)]
+    journal: bool,
     /// Where images, logs and the mount point go
     #[arg(long, default_value = "/tmp/segno-kills")]
     work: PathBuf,
@@ -85,7 +88,9 @@ impl Kills {
             for (program, tally) in programs.iter_mut().zip(&mut tallies) {
                 let rounds = ROUNDS.min(left);
                 left -= rounds;
-                if let Err(e) = series(&segno, &self.work, program.as_mut(), rounds, &mut rng, tally) {
+                if let Err(e) =
+                    series(&segno, &self.work, self.journal, program.as_mut(), rounds, &mut rng, tally)
+                {
                     tally.failures.push(format!("{e:#}"));
                     eprintln!("{}: {e:#}", tally.name);
                 }
@@ -111,12 +116,15 @@ fn report(tallies: &[Tally], seed: u64) -> ExitCode {
 fn series(
     segno: &Path,
     work: &Path,
+    journal: bool,
     program: &mut dyn Program,
     rounds: u32,
     rng: &mut Rng,
     tally: &mut Tally,
 ) -> Result<()> {
-    let volume = Volume::make(segno, work, program.size())?;
+    let (mkfs, mount): (&[&str], &[&str]) =
+        if journal { (&["--journal", "16M"], &["-o", "journal=on"]) } else { (&[], &[]) };
+    let volume = Volume::make(segno, work, program.size(), mkfs, mount)?;
     let mut server = volume.mount()?;
     program.prepare(&volume.dir()).context("preparing")?;
     let mut done = 0;

@@ -18,6 +18,8 @@ pub struct Volume {
     segno: PathBuf,
     image: PathBuf,
     mnt: PathBuf,
+    /// Arguments of its mounts.
+    mount: Vec<String>,
 }
 
 /// The process that serves the mount.
@@ -38,14 +40,22 @@ impl Drop for Server {
 }
 
 impl Volume {
-    pub fn make(segno: &Path, work: &Path, mib: u32) -> Result<Self> {
-        let volume = Self { segno: segno.into(), image: work.join("image"), mnt: work.join("mnt") };
+    pub fn make(segno: &Path, work: &Path, mib: u32, mkfs: &[&str], mount: &[&str]) -> Result<Self> {
+        let mount = mount.iter().map(|&word| word.to_owned()).collect();
+        let volume = Self { segno: segno.into(), image: work.join("image"), mnt: work.join("mnt"), mount };
         fs::create_dir_all(&volume.mnt).with_context(|| format!("making {}", volume.mnt.display()))?;
         if volume.image.exists() {
             fs::remove_file(&volume.image).context("removing the old image")?;
         }
-        run(Command::new(segno).args(["mkfs", "-q", "--size", &format!("{mib}M")]).arg(&volume.image))?;
+        run(Command::new(segno)
+            .args(["mkfs", "-q", "--size", &format!("{mib}M")])
+            .args(mkfs)
+            .arg(&volume.image))?;
         Ok(volume)
+    }
+
+    pub fn image(&self) -> &Path {
+        &self.image
     }
 
     /// The directory that programs work in.
@@ -56,6 +66,7 @@ impl Volume {
     pub fn mount(&self) -> Result<Server> {
         let child = Command::new(&self.segno)
             .args(["mount", "-f"])
+            .args(&self.mount)
             .args([&self.image, &self.mnt])
             .spawn()
             .context("starting the server")?;

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use qemu::STATUS_DIED;
-pub use qemu::{Boot, Kill, Outcome, disk_name};
+pub use qemu::{Boot, Kill, Outcome, Run, disk_name};
 
 /// Status of a run that took longer than its limit, as timeout(1) has it.
 const STATUS_TIMED_OUT: u8 = 124;

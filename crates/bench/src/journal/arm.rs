@@ -40,7 +40,13 @@ impl Mode {
             Self::Journal => JournalMode::On,
         };
         // The pacer commits.
-        MountOptions { journal, cache_bytes, commit_interval: 1 << 20, background_gc: false, ..MountOptions::default() }
+        MountOptions {
+            journal,
+            cache_bytes,
+            commit_interval: 1 << 20,
+            background_gc: false,
+            ..MountOptions::default()
+        }
     }
 }
 
@@ -74,8 +80,7 @@ impl Arm<'_> {
         let mut timer = |name: &str, fs: &mut Watched, part: &dyn Fn(&Watched) -> Result<Did>| {
             let _before = fs.times();
             let counted = Counted::of(&volume, &device);
-            let pacer =
-                Pacer::start(&volume, Duration::from_millis(scale.commit_ms), scale.apply_every);
+            let pacer = Pacer::start(&volume, Duration::from_millis(scale.commit_ms), scale.apply_every);
             let did = part(fs);
             pacer.end()?;
             found.push(counted.once(name, &volume, &device, did?, fs, mode));

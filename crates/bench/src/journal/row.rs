@@ -97,7 +97,13 @@ impl LatencyUs {
 impl BlockedUs {
     pub fn of(r: &Recorded) -> Self {
         let us = |q: f64| r.quantile(q) as f64 / US;
-        Self { count: r.count(), p50: us(0.5), p99: us(0.99), max: r.max() as f64 / US, total: r.sum() as f64 / US }
+        Self {
+            count: r.count(),
+            p50: us(0.5),
+            p99: us(0.99),
+            max: r.max() as f64 / US,
+            total: r.sum() as f64 / US,
+        }
     }
 }
 
@@ -171,5 +177,35 @@ pub fn together(mode: Mode, threads: usize, runs: &[&Once]) -> JournalRow {
         log_bytes_per_op: logged
             .then(|| median(&|o| o.log_bytes.map_or(0.0, |b| b as f64 / o.ops.max(1) as f64))),
         phases_ms: (!phases.is_empty()).then(|| Phases::milliseconds(&phases)),
+    }
+}
+
+/// A row that is no workload: what it found is in `extra`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Extra {
+    workload: String,
+    mode: Mode,
+    seconds: f64,
+    latency_us: Option<LatencyUs>,
+    blocked_us: Option<BlockedUs>,
+    bytes_written: Option<f64>,
+    flushes: Option<f64>,
+    log_bytes_per_op: Option<f64>,
+    extra: BTreeMap<&'static str, f64>,
+}
+
+impl Extra {
+    pub fn new(workload: String, mode: Mode, seconds: f64, extra: &[(&'static str, f64)]) -> Self {
+        Self {
+            workload,
+            mode,
+            seconds,
+            latency_us: None,
+            blocked_us: None,
+            bytes_written: None,
+            flushes: None,
+            log_bytes_per_op: None,
+            extra: extra.iter().copied().collect(),
+        }
     }
 }

@@ -114,14 +114,8 @@ pub fn all(scale: &Scale) -> Result<Vec<Work>> {
     oltp.data.as_mut().context("a data job")?.size = scale.data_bytes;
     out.push(Work::Timed(oltp));
     for (name, block, random) in [("sequential data", 1 << 20, false), ("random data", 4096, true)] {
-        let data = Data {
-            size: scale.data_bytes,
-            block,
-            random,
-            shared: false,
-            read_percent: 0,
-            fsync_every: 0,
-        };
+        let data =
+            Data { size: scale.data_bytes, block, random, shared: false, read_percent: 0, fsync_every: 0 };
         let (flow, metadata, sqlite) = (None, None, None);
         let (name, data, seconds) = (name.to_owned(), Some(data), Some(1.0));
         out.push(Work::Timed(Job { name, threads: 1, seconds, flow, data, metadata, sqlite }));

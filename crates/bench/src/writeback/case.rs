@@ -3,6 +3,7 @@ use super::age;
 use super::extents::{Layout, best, layout};
 use super::target::{Counted, Target};
 use super::work::{self, MIB, Work};
+use crate::machine::cpu_seconds;
 use anyhow::{Context, Result};
 use segno_engine::{Background, ContextSetting, MountOptions, Volume};
 use std::sync::Arc;
@@ -114,10 +115,4 @@ impl Case {
 
 fn figure(v: &Volume, name: &str) -> u64 {
     v.report().into_iter().find(|(n, _)| *n == name).map_or(0, |(_, value)| value)
-}
-
-/// Time that this process has run.
-fn cpu_seconds() -> f64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }

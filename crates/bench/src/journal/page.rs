@@ -1,0 +1,190 @@
+//! Tables of the page, and the figures beside what was aimed at.
+use super::arm::Mode;
+use super::row::{COMMIT_STEPS, JournalRow};
+use crate::page::{Bar, Bars, Figure, Group, Table, short};
+use crate::report::Report;
+
+const COMPARE: [&str; 3] = [
+    "F2FSJ (OSDI 2025) reports checkpoints 1.7 to 4.9 times shorter, average latencies up to 35 % lower and no long tail, \
+     with a log area of 256 MB.",
+    "It gives the costs of journaling in the style of JBD2 on F2FS as: applying journaled pages 47.6 % of all journaling \
+     time, contention for tickets and lists 24.7 to 29.3 %, waiting where periods change 7.5 to 16.2 %. Here these are \
+     apply, append with join, and drain. An apply and a commit run beside operations; only append, join and what is in \
+     \"blocked\" are time that an operation spends.",
+    "Both modes make everything durable equally often. Without a journal each commit is a checkpoint; with it each so \
+     many-th (apply_every in the configuration). The product itself commits to the journal every second, and applies it \
+     when it is half full or after 30 such commits.",
+];
+
+pub fn fill(report: &mut Report, rows: &[JournalRow]) {
+    report.notes.extend(goals(rows));
+    report.figures.extend([
+        Figure::Table(times(rows)),
+        throughput(rows),
+        Figure::Table(blocked(rows)),
+        Figure::Table(applying(rows)),
+        Figure::Table(costs(rows)),
+        Figure::Table(phases(rows)),
+    ]);
+}
+
+/// What is to be read last.
+pub fn close(report: &mut Report) {
+    let paragraphs = COMPARE.iter().map(|p| (*p).to_owned()).collect();
+    report.figures.push(Figure::Text { title: "What to compare with".into(), paragraphs });
+}
+
+fn head(names: &[&str]) -> Vec<String> {
+    names.iter().map(|n| (*n).to_owned()).collect()
+}
+
+fn first(r: &JournalRow) -> [String; 2] {
+    [r.workload.clone(), r.mode.name().to_owned()]
+}
+
+fn line(r: &JournalRow, numbers: &[f64]) -> Vec<String> {
+    first(r).into_iter().chain(numbers.iter().map(|&n| short(n))).collect()
+}
+
+fn times(rows: &[JournalRow]) -> Table {
+    let row = |r: &JournalRow| {
+        let l = r.latency_us;
+        line(r, &[r.seconds, r.ops_per_s, r.ops_spread_percent, l.p50, l.p90, l.p99, l.p999, l.max])
+    };
+    Table {
+        title: "Time and latency of operations".into(),
+        head: head(&["workload", "mode", "s", "ops/s", "± %", "p50 µs", "p90", "p99", "p99.9", "max"]),
+        rows: rows.iter().map(row).collect(),
+        note: "Until everything is durable. Latencies are those of all calls of all rounds.".into(),
+    }
+}
+
+fn blocked(rows: &[JournalRow]) -> Table {
+    let row = |r: &JournalRow| {
+        let b = r.blocked_us;
+        line(r, &[b.count as f64, b.p50, b.p99, b.max, b.total / 1000.0])
+    };
+    Table {
+        title: "How long checkpoints and applies kept operations out".into(),
+        head: head(&["workload", "mode", "how many", "p50 µs", "p99", "max", "together ms"]),
+        rows: rows.iter().filter(|r| r.blocked_us.count > 0).map(row).collect(),
+        note: "From closing the gate, with the wait for operations inside, until it is open again.".into(),
+    }
+}
+
+fn applying(rows: &[JournalRow]) -> Table {
+    let row = |r: &JournalRow| {
+        let (all, met) = (r.latency_us, r.applying_us?);
+        Some(line(r, &[all.p99, met.p50, met.p90, met.p99, met.p999, met.max]))
+    };
+    Table {
+        title: "Operations that met a checkpoint or apply".into(),
+        head: head(&["workload", "mode", "p99 µs of all", "p50", "p90", "p99", "p99.9", "max"]),
+        rows: rows.iter().filter_map(row).collect(),
+        note: String::new(),
+    }
+}
+
+fn costs(rows: &[JournalRow]) -> Table {
+    let row = |r: &JournalRow| {
+        let mut line = line(r, &[r.bytes_written / 1_048_576.0, r.flushes, r.checkpoints, r.commits]);
+        line.push(r.log_bytes_per_op.map_or(String::new(), short));
+        line
+    };
+    Table {
+        title: "What it costs".into(),
+        head: head(&["workload", "mode", "MiB written", "flushes", "checkpoints", "commits", "log bytes/op"]),
+        rows: rows.iter().map(row).collect(),
+        note: "A run; medians over rounds. Log bytes are whole blocks, so few operations in a commit pay more each.".into(),
+    }
+}
+
+fn phases(rows: &[JournalRow]) -> Table {
+    let names = ["append", "join", "drain", "commit", "apply"];
+    let row = |r: &JournalRow| {
+        let p = r.phases_ms.as_ref()?;
+        let get = |name: &str| p.get(name).copied().unwrap_or(0.0);
+        let all: f64 = names.iter().map(|n| get(n)).sum::<f64>().max(1e-9);
+        let share = |name: &&str| format!("{} ({:.1} %)", short(get(name)), get(name) / all * 100.0);
+        let steps = COMMIT_STEPS.iter().map(|n| short(get(n)));
+        Some([r.workload.clone()].into_iter().chain(names.iter().map(share)).chain(steps).collect())
+    };
+    Table {
+        title: "Where the time of journaling goes, in ms of a run".into(),
+        head: [&["workload"][..], &names, &COMMIT_STEPS].concat().iter().map(|n| (*n).to_owned()).collect(),
+        rows: rows.iter().filter_map(row).collect(),
+        note: "Append and join are sampled, and are time of the operations; drain, commit and apply are time of the one who \
+               commits. Settle to flush are the steps of commit."
+            .into(),
+    }
+}
+
+fn throughput(rows: &[JournalRow]) -> Figure {
+    let mut groups: Vec<Group> = Vec::new();
+    for r in rows {
+        let half = r.ops_per_s * r.ops_spread_percent / 100.0;
+        let bar = Some(Bar { value: r.ops_per_s, range: Some((r.ops_per_s - half, r.ops_per_s + half)) });
+        match groups.last_mut() {
+            Some(g) if g.name == r.workload => g.bars.push(bar),
+            _ => groups.push(Group { name: r.workload.clone(), bars: vec![bar] }),
+        }
+    }
+    let series = Mode::BOTH.map(|m| m.name().to_owned()).into();
+    Figure::Bars(Bars { title: "Operations a second".into(), groups, series, ..Bars::default() })
+}
+
+/// The figures that were aimed at, as this run has them.
+fn goals(rows: &[JournalRow]) -> Vec<String> {
+    let of = |mode: Mode| rows.iter().filter(move |r| r.mode == mode && r.blocked_us.count > 0);
+    let worst = |mode: Mode, f: fn(&JournalRow) -> f64| of(mode).map(f).fold(0.0, f64::max);
+    let pairs = || {
+        of(Mode::Journal).filter_map(|j| Some((j, of(Mode::Checkpoint).find(|c| c.workload == j.workload)?)))
+    };
+    let mut out = Vec::new();
+    let p99 = worst(Mode::Journal, |r| r.blocked_us.p99);
+    out.push(format!(
+        "Applies keep operations out for {} µs at p99 in the worst workload, checkpoints for {} (aim: below 1000, and 10 \
+         times below).",
+        short(p99),
+        short(worst(Mode::Checkpoint, |r| r.blocked_us.p99)),
+    ));
+    let sum = |mode: Mode| of(mode).map(|r| r.blocked_us.total).sum::<f64>();
+    let mean = |mode: Mode| sum(mode) / of(mode).map(|r| r.blocked_us.count as f64).sum::<f64>().max(1.0);
+    out.push(format!(
+        "Operations were kept out for {} ms of all runs with a journal and {} ms without: {} times less; an apply on average \
+         {} times shorter than a checkpoint (aim: 4.9).",
+        short(sum(Mode::Journal) / 1000.0),
+        short(sum(Mode::Checkpoint) / 1000.0),
+        short(sum(Mode::Checkpoint) / sum(Mode::Journal).max(1e-9)),
+        short(mean(Mode::Checkpoint) / mean(Mode::Journal).max(1e-9)),
+    ));
+    let tail = pairs()
+        .filter_map(|(j, _)| Some((j, j.applying_us?.max / j.latency_us.p99.max(1e-9))))
+        .max_by(|a, b| a.1.total_cmp(&b.1));
+    if let Some((j, times)) = tail {
+        out.push(format!(
+            "The longest operation that met an apply took {} times the p99 of all operations of its workload, at worst ({}; \
+             aim: 10).",
+            short(times),
+            j.workload
+        ));
+    }
+    let create = rows.iter().find(|r| r.mode == Mode::Journal && r.workload == "create empty");
+    if let Some(bytes) = create.and_then(|r| r.log_bytes_per_op) {
+        out.push(format!("A create costs {} bytes of log (aim: 90).", short(bytes)));
+    }
+    for mode in Mode::BOTH {
+        let beside: Vec<&JournalRow> =
+            rows.iter().filter(|r| r.mode == mode && r.workload.starts_with("fsync beside")).collect();
+        if let [without, .., with] = beside.as_slice() {
+            out.push(format!(
+                "In {} mode an fsync takes {} µs at p99, and {} in \"{}\" (aim: 20 % more at most).",
+                mode.name(),
+                short(without.latency_us.p99),
+                short(with.latency_us.p99),
+                with.workload
+            ));
+        }
+    }
+    out
+}

@@ -1,0 +1,294 @@
+//! The cases, each with what was there before, what the other one does, and what is to be there afterwards.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::kills::volume::Volume;
+use crate::paths::{run, tool};
+
+const MIB: u32 = 128;
+const BLOCK: u64 = 4096;
+
+/// How Linux leaves a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit {
+    Never,
+    Unmounts,
+    LosesPower,
+}
+
+pub struct Case {
+    pub name: &'static str,
+    pub what: &'static str,
+    /// Everything before Linux gets it.
+    pub prepare: fn(&mut Prepared) -> Result<()>,
+    pub visit: Visit,
+    /// Options of Linux's mount.
+    pub mount: &'static str,
+    pub script: &'static str,
+    /// What is to be afterwards; gives what was found.
+    pub judge: fn(&Prepared) -> Result<String>,
+}
+
+const HAS_BASE: &str = "[ \"$(cat $DIR/work/base)\" = base ]; [ ! -e $DIR/work/logged ]";
+
+pub const CASES: [Case; 8] = [
+    Case {
+        name: "clean",
+        what: "cleanly unmounted; Linux writes to it",
+        prepare: |v| v.base().and_then(|()| v.session(false)),
+        visit: Visit::Unmounts,
+        mount: "rw",
+        script: "[ \"$(cat $DIR/work/logged)\" = logged ]; echo linux > $DIR/linux",
+        judge: |v| v.is_stale("empty").and_then(|found| v.has(true, true).map(|()| found)),
+    },
+    Case {
+        name: "S1",
+        what: "crashed; Linux mounts it read-only",
+        prepare: |v| v.base().and_then(|()| v.session(true)),
+        visit: Visit::Unmounts,
+        mount: "ro",
+        script: HAS_BASE,
+        judge: |v| v.is_usable().and_then(|found| v.has(true, false).map(|()| found)),
+    },
+    Case {
+        name: "S2",
+        what: "crashed; Linux writes to it and unmounts",
+        prepare: |v| v.base().and_then(|()| v.session(true)),
+        visit: Visit::Unmounts,
+        mount: "rw",
+        script: concat!(
+            "[ \"$(cat $DIR/work/base)\" = base ]; [ ! -e $DIR/work/logged ]; ",
+            "echo linux > $DIR/linux"
+        ),
+        judge: |v| v.is_stale("checkpointed without it").and_then(|found| v.has(false, true).map(|()| found)),
+    },
+    Case {
+        name: "S3",
+        what: "crashed in a checkpoint; Linux makes its own from that version on",
+        prepare: |v| v.base().and_then(|()| v.session(true)).and_then(|()| v.tear_newest_checkpoint()),
+        visit: Visit::Unmounts,
+        mount: "rw",
+        script: "[ \"$(cat $DIR/work/base)\" = base ]; echo linux > $DIR/linux",
+        judge: |v| {
+            ensure!(v.version()? >= v.torn, "Linux's checkpoint is {}, ours was {}", v.version()?, v.torn);
+            v.is_stale("checkpointed without it").and_then(|found| v.has(false, true).map(|()| found))
+        },
+    },
+    Case {
+        name: "S4",
+        what: "crashed; fsck.f2fs repairs it",
+        prepare: |v| v.base().and_then(|()| v.session(true)).and_then(|()| v.damage_and_repair()),
+        visit: Visit::Never,
+        mount: "",
+        script: "",
+        judge: |v| {
+            let stale = v.is_stale("checkpointed without it")?;
+            Ok(format!("{stale} (versions {} and {})", v.torn, v.version()?))
+        },
+    },
+    Case {
+        name: "S5",
+        what: "crashed; Linux syncs a file and loses power before a checkpoint",
+        prepare: |v| v.base().and_then(|()| v.session(true)),
+        visit: Visit::LosesPower,
+        mount: "rw",
+        script: "echo linux > /mnt/linux; dd if=/mnt/linux of=$DIR/linux conv=fsync 2> /dev/null",
+        judge: |v| v.is_stale("mounted elsewhere").and_then(|found| v.has(false, true).map(|()| found)),
+    },
+    Case {
+        name: "S6",
+        what: "an older image under the newer journal of a file of its own",
+        prepare: |v| {
+            v.beside()?;
+            v.base()?;
+            let old = fs::read(v.image()).context("reading the image")?;
+            v.session(true)?;
+            v.session(true)?;
+            fs::write(v.image(), old).context("restoring the image")
+        },
+        visit: Visit::Never,
+        mount: "",
+        script: "",
+        judge: |v| v.is_stale("").and_then(|found| v.has(false, false).map(|()| found)),
+    },
+    Case {
+        name: "crashed",
+        what: "crashed; nobody else has it",
+        prepare: |v| v.base().and_then(|()| v.session(true)),
+        visit: Visit::Never,
+        mount: "",
+        script: "",
+        judge: |v| v.is_usable().and_then(|found| v.has(true, false).map(|()| found)),
+    },
+];
+
+/// A journaled volume.
+pub struct Prepared {
+    segno: PathBuf,
+    work: PathBuf,
+    volume: Volume,
+    /// The journal's own file.
+    side: Option<PathBuf>,
+    /// Version of the checkpoint that was torn or repaired.
+    pub torn: u64,
+}
+
+impl Prepared {
+    pub fn new(segno: &Path, work: &Path) -> Result<Self> {
+        fs::create_dir_all(work).with_context(|| format!("making {}", work.display()))?;
+        let volume = Volume::make(segno, work, MIB, &["--journal", "8M"], &["-o", "journal=on,nodiscard"])?;
+        Ok(Self { segno: segno.into(), work: work.into(), volume, side: None, torn: 0 })
+    }
+
+    pub fn image(&self) -> &Path {
+        self.volume.image()
+    }
+
+    pub fn check(&self) -> Result<()> {
+        self.volume.check()
+    }
+
+    /// The same with a journal in a file.
+    fn beside(&mut self) -> Result<()> {
+        let side = self.work.join("side");
+        let file = fs::File::create(&side).context("making the journal's file")?;
+        file.set_len(8 << 20).context("making the journal's file")?;
+        let option = format!("journal={},nodiscard", side.display());
+        fs::remove_file(self.image()).context("removing the image")?;
+        self.volume = Volume::make(&self.segno, &self.work, MIB, &[], &["-o", &option])?;
+        self.side = Some(side);
+        Ok(())
+    }
+
+    /// A file that a checkpoint has.
+    fn base(&mut self) -> Result<()> {
+        let server = self.volume.mount()?;
+        put(&self.volume.dir().join("base"), "base")?;
+        self.volume.unmount(server)
+    }
+
+    /// A file that the journal has, and a checkpoint if this is an unmount.
+    fn session(&mut self, crash: bool) -> Result<()> {
+        let mut server = self.volume.mount()?;
+        put(&self.volume.dir().join("logged.new"), "logged")?;
+        fs::rename(self.volume.dir().join("logged.new"), self.volume.dir().join("logged"))?;
+        fs::File::open(self.volume.dir())?.sync_all().context("syncing the directory")?;
+        if !crash {
+            return self.volume.unmount(server);
+        }
+        server.kill()?;
+        self.volume.unmount_dead()?;
+        let groups = self.info()?["to_replay"]["groups"].as_u64();
+        ensure!(groups > Some(0), "the crash left nothing in the journal: {:#}", self.info()?);
+        Ok(())
+    }
+
+    fn info(&self) -> Result<Value> {
+        let mut command = Command::new(&self.segno);
+        command.args(["journal", "info", "--json"]).arg(self.image());
+        if let Some(side) = &self.side {
+            command.arg("--journal").arg(side);
+        }
+        Ok(serde_json::from_str(&run(&mut command)?)?)
+    }
+
+    fn volume_info(&self) -> Result<Value> {
+        Ok(serde_json::from_str(&run(Command::new(&self.segno).args(["info", "--json"]).arg(self.image()))?)?)
+    }
+
+    /// `checkpoint_ver` of the checkpoint in force.
+    pub fn version(&self) -> Result<u64> {
+        self.volume_info()?["checkpoint"]["checkpoint_ver"].as_u64().context("no checkpoint_ver")
+    }
+
+    /// The newest checkpoint did not arrive: its last block is of an older one.
+    fn tear_newest_checkpoint(&mut self) -> Result<()> {
+        self.torn = self.version()?;
+        let info = self.volume_info()?;
+        let number = |value: &Value| value.as_u64().with_context(|| format!("no number: {value}"));
+        let start = number(&info["superblock"]["cp_blkaddr"])?;
+        let pack = number(&info["checkpoint"]["pack"])? - 1;
+        let blocks = number(&info["checkpoint"]["cp_pack_total_block_count"])?;
+        let image = fs::File::options().read(true).write(true).open(self.image())?;
+        let mut older = [0; BLOCK as usize];
+        image.read_exact_at(&mut older, (start + (1 - pack) * 512) * BLOCK)?;
+        image.write_all_at(&older, (start + pack * 512 + blocks - 1) * BLOCK)?;
+        ensure!(self.version()? < self.torn, "the torn checkpoint is still in force");
+        Ok(())
+    }
+
+    /// fsck.f2fs finds something to repair, and writes a checkpoint.
+    fn damage_and_repair(&mut self) -> Result<()> {
+        self.torn = self.version()?;
+        let fsck = tool("fsck.f2fs", "f2fs-tools")?;
+        miscount_links(self.image(), b"base")?;
+        let told = Command::new(fsck).arg("-f").arg("-y").arg(self.image()).output().context("fsck.f2fs")?;
+        let text = String::from_utf8_lossy(&told.stdout);
+        fs::write(self.work.join("fsck.log"), &*text)?;
+        if !text.contains("[FIX]") {
+            bail!("fsck.f2fs repaired nothing:\n{text}");
+        }
+        Ok(())
+    }
+
+    /// The journal has no effect, for a reason in which these words are.
+    pub fn is_stale(&self, words: &str) -> Result<String> {
+        let info = self.info()?;
+        let why = info["stale_because"].as_str().unwrap_or_default();
+        ensure!(info["state"] == "stale" && why.contains(words), "the journal is not stale: {info:#}");
+        Ok(why.to_owned())
+    }
+
+    fn is_usable(&self) -> Result<String> {
+        let info = self.info()?;
+        ensure!(info["state"] == "usable", "the journal is not usable: {info:#}");
+        let groups = info["to_replay"]["groups"].as_u64();
+        ensure!(groups > Some(0), "nothing is to be replayed: {info:#}");
+        Ok(format!("{} groups replayed", groups.unwrap_or(0)))
+    }
+
+    /// What our next mount finds: always the base, the journal's file or Linux's as said.
+    pub fn has(&self, logged: bool, linux: bool) -> Result<()> {
+        let server = self.volume.mount()?;
+        let root = self.volume.dir();
+        let root = root.parent().unwrap_or(&root);
+        let read = |name: &str| fs::read_to_string(root.join(name)).ok();
+        let found = [read("work/base"), read("work/logged"), read("linux")];
+        let wanted =
+            [Some("base".to_owned()), logged.then(|| "logged".into()), linux.then(|| "linux\n".into())];
+        self.volume.unmount(server)?;
+        ensure!(found == wanted, "found {found:?}, not {wanted:?}");
+        Ok(())
+    }
+}
+
+fn put(path: &Path, text: &str) -> Result<()> {
+    use std::io::Write;
+    let mut file = fs::File::create(path).with_context(|| format!("creating {}", path.display()))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all().with_context(|| format!("syncing {}", path.display()))
+}
+
+/// Gives every inode of that name, current and old, a wrong number of links.
+fn miscount_links(image: &Path, name: &[u8]) -> Result<()> {
+    const LINKS: u64 = 12;
+    const NAME: usize = 88;
+    let wanted = [&(name.len() as u32).to_le_bytes(), name].concat();
+    let file = fs::File::options().read(true).write(true).open(image)?;
+    let (mut block, mut found) = ([0; BLOCK as usize], 0);
+    for at in (0..u64::from(MIB) << 20).step_by(block.len()) {
+        file.read_exact_at(&mut block, at)?;
+        if block.get(NAME..).is_some_and(|rest| rest.starts_with(&wanted)) {
+            file.write_all_at(&5_u32.to_le_bytes(), at + LINKS)?;
+            found += 1;
+        }
+    }
+    ensure!(found > 0, "no inode of that name");
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Linux's part: one boot for several volumes.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::handover::kernel::complaints;
+use crate::twin::{Boot, Kill, Outcome, Run, disk_name};
+
+/// Printed when everything is done that is to be done before the power goes.
+const CUT_LINE: &str = "stale: cut now";
+
+/// A volume, and what to do with it while it is mounted at `$DIR`.
+pub struct Guest<'a> {
+    pub name: &'a str,
+    pub image: &'a Path,
+    /// Mount options.
+    pub mount: &'a str,
+    pub script: &'a str,
+}
+
+/// Mounts each volume, runs its script, and unmounts it or loses power.
+pub fn visit(guests: &[Guest<'_>], cut: bool, timeout: Duration) -> Result<Vec<Result<()>>> {
+    let boot = Boot {
+        script: script(guests, cut)?,
+        disks: guests.iter().map(|guest| guest.image.to_owned()).collect(),
+        timeout,
+        share: "/".into(),
+        kill: cut.then(|| Kill { on_line: Some(CUT_LINE.to_owned()), after: Duration::ZERO }),
+        echo: false,
+    };
+    eprintln!("stale: booting Linux for {} volumes", guests.len());
+    let run = boot.run()?;
+    let wanted = if cut { Outcome::Killed } else { Outcome::Exited(0) };
+    if run.outcome != wanted {
+        bail!("the guest ended with {:?}; it said:\n{}\n{}", run.outcome, run.output.join("\n"), run.console);
+    }
+    Ok(guests.iter().map(|guest| judge(guest, &run)).collect())
+}
+
+fn script(guests: &[Guest<'_>], cut: bool) -> Result<String> {
+    let mut out = String::new();
+    for (n, Guest { name, mount, script, .. }) in guests.iter().enumerate() {
+        let (disk, dir) = (disk_name(n), format!("/mnt/{n}"));
+        writeln!(out, "export DIR={dir}; mkdir -p $DIR; dmesg -C; status=0")?;
+        writeln!(out, "mount -t f2fs -o {mount} {disk} $DIR && ( set -e\n{script}\n) || status=1")?;
+        if !cut {
+            writeln!(out, "umount $DIR || status=2")?;
+        }
+        writeln!(out, "dmesg | sed 's/^/{name} says: /'; echo \"{name} status: $status\"")?;
+    }
+    if cut {
+        writeln!(out, "echo '{CUT_LINE}'; sleep 1000")?;
+    }
+    Ok(out)
+}
+
+fn judge(guest: &Guest<'_>, run: &Run) -> Result<()> {
+    let says = format!("{} says: ", guest.name);
+    let dmesg: Vec<&str> = run.output.iter().filter_map(|line| line.strip_prefix(&says)).collect();
+    if !run.output.contains(&format!("{} status: 0", guest.name)) {
+        return Err(anyhow!("on Linux:\n{}", run.output.join("\n")));
+    }
+    complaints(&dmesg.join("\n"))
+}
