@@ -5,6 +5,9 @@ use crate::journal::{Journal, read_superblock};
 use crate::ring::{MIN_RING, SUPERBLOCKS};
 use segno_format::{BLOCK_SIZE, Block};
 
+/// Blocks written at once.
+const RUN: u64 = 256;
+
 /// What a journal's superblock says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
@@ -46,5 +49,17 @@ impl Journal {
         }
         area.write(0, &[&zero; SUPERBLOCKS as usize])?;
         area.flush()
+    }
+}
+
+impl Area {
+    /// Writes all of it, with zeros. On an image file, commits otherwise have to wait until the host has allocated what they
+    /// write to.
+    pub fn prepare(&self) -> Result<()> {
+        let zero = Block::zeroed();
+        for at in (0..self.blocks()).step_by(RUN as usize) {
+            self.write(at, &vec![&zero; RUN.min(self.blocks() - at) as usize])?;
+        }
+        self.flush()
     }
 }

@@ -5,10 +5,10 @@ use super::row::{Once, Phases};
 use super::watched::Watched;
 use super::work::{Did, Work};
 use crate::place::Place;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use segno_device::{BlockDevice, CountDevice};
 use segno_engine::options::JournalMode;
-use segno_engine::{Background, MountOptions, Volume};
+use segno_engine::{Background, JournalArea, MountOptions, Volume};
 use segno_format::BLOCK_SIZE;
 use segno_mkfs::MkfsOptions;
 use serde::Serialize;
@@ -55,6 +55,14 @@ pub fn mkfs(scale: &Scale) -> MkfsOptions {
     MkfsOptions { gap_blocks: scale.ring_bytes / BLOCK_SIZE as u64, ..MkfsOptions::default() }
 }
 
+/// A fresh volume with the journal's space written, as `segno mkfs --journal` leaves it, and how it was formatted.
+pub fn format(place: &Place, scale: &Scale) -> Result<(Arc<Device>, String)> {
+    let (device, how) = place.format(&mkfs(scale))?;
+    let volume_blocks = device.block_count().saturating_sub(scale.ring_bytes / BLOCK_SIZE as u64);
+    JournalArea::tail(device.clone(), volume_blocks).context("a gap for the journal")?.prepare()?;
+    Ok((Arc::new(CountDevice::new(device)), how))
+}
+
 /// What runs are made of.
 #[derive(Clone, Copy)]
 pub struct Arm<'a> {
@@ -64,14 +72,13 @@ pub struct Arm<'a> {
     pub seed: u64,
 }
 
-type Device = CountDevice<Arc<dyn BlockDevice>>;
+pub type Device = CountDevice<Arc<dyn BlockDevice>>;
 
 impl Arm<'_> {
     /// Formats, prepares, runs; gives the figures of each part, and how the volume was formatted.
     pub fn run(&self, mode: Mode) -> Result<(Vec<Once>, String)> {
         let scale = self.scale;
-        let (device, how) = self.place.format(&mkfs(scale))?;
-        let device: Arc<Device> = Arc::new(CountDevice::new(device));
+        let (device, how) = format(self.place, scale)?;
         let volume = Volume::mount(device.clone(), mode.options(scale.cache_bytes))?;
         let background = Background::start(&volume)?;
         let mut found = Vec::new();

@@ -1,15 +1,13 @@
 //! Does an fsync get slower when other files have much dirty data?
 use super::Scale;
-use super::arm::{Mode, mkfs};
+use super::arm::{Mode, format};
 use super::row::{BlockedUs, JournalRow, LatencyUs};
 use crate::Histogram;
 use crate::place::Place;
 use crate::progress::Progress;
 use anyhow::Result;
-use segno_device::CountDevice;
 use segno_engine::{Background, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -30,8 +28,7 @@ pub fn measure(place: &Place, scale: &Scale, progress: &mut Progress) -> Result<
 }
 
 fn one(place: &Place, scale: &Scale, mode: Mode, mib: u64) -> Result<JournalRow> {
-    let (device, _) = place.format(&mkfs(scale))?;
-    let device = Arc::new(CountDevice::new(device));
+    let (device, _) = format(place, scale)?;
     let volume = Volume::mount(device.clone(), mode.options(scale.cache_bytes))?;
     let background = Background::start(&volume)?;
     let make = |name: &[u8]| volume.mknod(Ino::ROOT, name, 0o100_644, (0, 0), Owner::default());

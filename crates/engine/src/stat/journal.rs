@@ -3,7 +3,7 @@ use super::{Histogram, Recorded, Snapshot};
 use std::cell::Cell;
 use std::time::Instant;
 
-/// Of so many calls of a thread one is timed.
+/// Of so many calls one is timed.
 pub const SAMPLED: u64 = 64;
 
 /// Times some calls of a step that takes little more than looking at the clock.
@@ -12,12 +12,7 @@ pub struct Sampled(Histogram);
 
 impl Sampled {
     pub(crate) fn time<T>(&self, step: impl FnOnce() -> T) -> T {
-        thread_local! {
-            static CALLS: Cell<u64> = const { Cell::new(0) };
-        }
-        let calls = CALLS.get();
-        CALLS.set(calls.wrapping_add(1));
-        if !calls.is_multiple_of(SAMPLED) {
+        if !chosen() {
             return step();
         }
         let begun = Instant::now();
@@ -26,11 +21,24 @@ impl Sampled {
         done
     }
 
-    /// One in [`SAMPLED`] of all calls.
+    /// About one in [`SAMPLED`] of all calls.
     #[must_use]
     pub fn recorded(&self) -> Recorded {
         self.0.recorded()
     }
+}
+
+/// At random: operations repeat their steps, and counting them would always choose the same one.
+fn chosen() -> bool {
+    thread_local! {
+        static STATE: Cell<u64> = const { Cell::new(0x9E37_79B9_7F4A_7C15) };
+    }
+    let mut x = STATE.get();
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    STATE.set(x);
+    x.is_multiple_of(SAMPLED)
 }
 
 /// The steps of commits, in nanoseconds.
@@ -83,9 +91,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_call_in_so_many_is_timed() {
-        let times = Sampled::default();
-        let done: u64 = (0..3 * SAMPLED).map(|i| times.time(|| i & 1)).sum();
-        assert_eq!((done, times.recorded().count()), (3 * SAMPLED / 2, 3));
+    fn about_one_call_in_so_many_is_timed() {
+        let (often, seldom) = (Sampled::default(), Sampled::default());
+        let n = 1000 * SAMPLED;
+        let done: u64 = (0..n)
+            .map(|i| often.time(|| i & 1) + if i.is_multiple_of(SAMPLED) { seldom.time(|| 0) } else { 0 })
+            .sum();
+        assert_eq!(done, n / 2);
+        let (often, seldom) = (often.recorded().count(), seldom.recorded().count());
+        assert!((800..1200).contains(&often) && (5..40).contains(&seldom), "{often} and {seldom}");
     }
 }

@@ -84,6 +84,7 @@ pub fn make(device: &Arc<dyn BlockDevice>) -> Result<u64> {
     rustix::rand::getrandom(&mut unique, rustix::rand::GetRandomFlags::empty())
         .context("no random number")?;
     let bytes = area.blocks() * BLOCK_SIZE as u64;
+    area.prepare().context("cannot write the journal's space")?;
     let journal = Journal::create(area, &checkpoint, unique);
     journal.and_then(|j| j.close()).context("cannot make the journal")?;
     Ok(bytes)
