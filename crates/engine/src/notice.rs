@@ -19,7 +19,9 @@ pub enum Notice {
 
 /// Takes notices, at mount or later, from any thread. It must not call the volume. The default drops them.
 #[derive(Clone, Default)]
-pub struct Observer(Option<Arc<dyn Fn(&Notice) + Send + Sync>>);
+pub struct Observer(Option<Arc<Take>>);
+
+type Take = dyn Fn(&Notice) + Send + Sync;
 
 impl Observer {
     pub fn new(take: impl Fn(&Notice) + Send + Sync + 'static) -> Self {
