@@ -65,6 +65,9 @@ pub struct Handover {
     /// The segno program [default: target/release/segno]
     #[arg(long, env = "SEGNO", value_name = "PROGRAM")]
     segno: Option<PathBuf>,
+    /// Mount options of segno
+    #[arg(long, value_name = "OPTIONS")]
+    options: Option<String>,
     /// Folder for images and logs [default: target/handover]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -140,7 +143,7 @@ impl Handover {
                 program.display()
             )
         })?;
-        Ok(Segno { program, timeout: Duration::from_secs(self.timeout) })
+        Ok(Segno { program, options: self.options.clone(), timeout: Duration::from_secs(self.timeout) })
     }
 }
 

@@ -13,9 +13,12 @@ pub struct AllocStats {
     pub streams: AtomicU64,
     /// Segments that streams opened.
     pub opened: AtomicU64,
-    /// Claims that streams made, and those that went on where the one before ended.
-    pub claims: AtomicU64,
+    /// Claims that streams made: their first, and those that went on where the one before ended.
+    pub first: AtomicU64,
     pub adjacent: AtomicU64,
+    /// Claims that could not go on, as the next section was in use, or another stream's.
+    pub broken_by_use: AtomicU64,
+    pub broken_by_claim: AtomicU64,
     /// Times that a stream handed what it was asked for to the log of its type.
     pub refused: AtomicU64,
     /// Summaries written because a checkpoint found a stream in the segment.
@@ -30,14 +33,16 @@ impl AllocStats {
     pub fn end(&self, begun: Instant) {
         self.ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
-    pub fn snapshot(&self) -> [(&'static str, u64); 7] {
+    pub fn snapshot(&self) -> [(&'static str, u64); 9] {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
         [
             ("alloc_calls", get(&self.calls)),
             ("alloc_ns", get(&self.ns)),
             ("stream_segments", get(&self.opened)),
-            ("stream_claims", get(&self.claims)),
+            ("stream_claims_first", get(&self.first)),
             ("stream_claims_adjacent", get(&self.adjacent)),
+            ("stream_claims_broken_by_use", get(&self.broken_by_use)),
+            ("stream_claims_broken_by_claim", get(&self.broken_by_claim)),
             ("stream_refusals", get(&self.refused)),
             ("park_blocks", get(&self.parked)),
         ]

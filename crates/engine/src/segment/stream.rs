@@ -154,10 +154,13 @@ impl Segments {
         let most = share.min(CLAIM_MAX / u64::from(self.geo.segs_per_sec) / SEG_BYTES).max(1) as u32;
         let want = if after.is_some() { tail.claimed.saturating_mul(2).clamp(1, most) } else { 1 };
         let mut claim = t.claim(after, want)?;
-        self.alloc.claims.fetch_add(1, Ordering::Relaxed);
-        if after == Some(claim.start) {
-            self.alloc.adjacent.fetch_add(1, Ordering::Relaxed);
-        }
+        let how = match after {
+            None => &self.alloc.first,
+            Some(after) if after == claim.start => &self.alloc.adjacent,
+            Some(after) if t.is_free_section(after) => &self.alloc.broken_by_claim,
+            Some(_) => &self.alloc.broken_by_use,
+        };
+        how.fetch_add(1, Ordering::Relaxed);
         tail.claimed = claim.end - claim.start;
         let seg = t.advance(&mut claim);
         tail.claim = Some(claim);

@@ -409,6 +409,10 @@ impl Table {
     pub fn claim(&mut self, after: Option<u32>, want: u32) -> Option<Range<u32>> {
         self.free_secs.claim(after, want)
     }
+    /// Whether nothing is in a section, claimed or not.
+    pub fn is_free_section(&self, sec: u32) -> bool {
+        self.free_secs.contains(sec)
+    }
     /// First segment of the next section of a claim.
     pub fn advance(&mut self, claim: &mut Range<u32>) -> Option<SegNo> {
         self.free_secs.advance(claim).map(|sec| SegNo(sec * self.segs_per_sec.max(1)))

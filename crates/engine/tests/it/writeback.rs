@@ -229,3 +229,51 @@ fn a_full_volume_is_as_full_with_many_contexts() {
     }
     assert!(filled[0].abs_diff(filled[1]) <= 2 << 20, "{filled:?}");
 }
+
+/// The context that has dirty pages.
+fn busy_context(v: &Volume) -> usize {
+    let loads = v.context_loads();
+    assert_eq!(loads.iter().filter(|&&n| n > 0).count(), 1, "one file is dirty: {loads:?}");
+    loads.iter().position(|&n| n > 0).unwrap()
+}
+
+#[test]
+fn a_file_stays_with_its_context_and_stream_through_full_regions() {
+    let dev = fresh(2048, &MkfsOptions::default());
+    let v = Volume::mount(dev.clone(), contexts(8)).unwrap();
+    // Holes of several sizes between files that stay.
+    let fillers: Vec<Ino> =
+        side_by_side(&v, 1, 4).into_iter().chain((0..90).map(|i| create(&v, &format!("fill{i}")))).collect();
+    let zeros = vec![0; 24 * MIB];
+    for (i, &ino) in fillers.iter().enumerate() {
+        let len = (2 + 2 * (i % 11)) * MIB;
+        assert_eq!(v.write(ino, 0, &zeros[..len]).unwrap(), len);
+        v.sync().unwrap();
+    }
+    for i in (0..90).step_by(2) {
+        v.unlink(Ino::ROOT, format!("fill{i}").as_bytes()).unwrap();
+    }
+    v.sync().unwrap();
+    let broken = |v: &Volume| {
+        (
+            figure(v, "stream_claims_broken_by_use"),
+            figure(v, "stream_claims_broken_by_claim"),
+            figure(v, "stream_refusals"),
+        )
+    };
+    let before = broken(&v);
+    let ino = create(&v, "long");
+    let mut home = None;
+    for step in 0..30 {
+        assert_eq!(v.write(ino, (step * 16 * MIB) as u64, &zeros[..16 * MIB]).unwrap(), 16 * MIB);
+        assert_eq!(*home.get_or_insert_with(|| busy_context(&v)), busy_context(&v), "step {step}");
+        v.fsync(ino, false).unwrap();
+    }
+    let after = broken(&v);
+    let detours = after.0 - before.0;
+    assert!(detours >= 3, "no full region was in the way: {detours}");
+    assert_eq!((after.1, after.2), (before.1, before.2), "nobody else's stream was met, none was refused");
+    assert!(extents(&v, ino) as u64 <= detours + 1, "an extent for a reason that is not counted");
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+}
