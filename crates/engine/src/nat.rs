@@ -1,8 +1,8 @@
 //! NAT: where each node lives, which nids are free, and writing the changes at a checkpoint.
 //!
-//! Three layers, newest first: changes since the last checkpoint, the journal of the last checkpoint, NAT blocks.
-//! A nid freed since the last checkpoint stays in the first layer as an empty entry, so it is not given out again
-//! before the next one.
+//! Four layers, newest first: changes that no checkpoint has taken, those that the checkpoint on its way writes, the
+//! journal of the last checkpoint, NAT blocks. A nid freed since the last checkpoint stays in one of the first two layers
+//! as an empty entry, so it is not given out again before the next one.
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
@@ -54,6 +54,10 @@ pub struct Nat {
 
 struct Inner {
     changed: HashMap<Nid, NatEntry>,
+    /// What the checkpoint on its way writes; only that checkpoint changes it.
+    frozen: Arc<HashMap<Nid, NatEntry>>,
+    /// What becomes true when it is durable.
+    pending: Option<Pending>,
     journal: BTreeMap<Nid, RawNatEntry>,
     blocks: HashMap<u32, Arc<Block>>,
     bitmap: Vec<u8>,
@@ -62,6 +66,20 @@ struct Inner {
     scan: u32,
     /// Moves when block copies are switched, so that a read that raced with it is not cached.
     flushes: u64,
+}
+
+struct Pending {
+    journal: BTreeMap<Nid, RawNatEntry>,
+    bitmap: Vec<u8>,
+    blocks: Vec<(u32, Arc<Block>)>,
+}
+
+/// What a node that got a place for the checkpoint on its way had before.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    pub before: BlockAddr,
+    /// Whether the node still is what the checkpoint writes; otherwise it was freed since.
+    pub live: bool,
 }
 
 /// What a checkpoint stores of the NAT besides its blocks.
@@ -96,6 +114,8 @@ impl Nat {
         }
         let inner = Inner {
             changed: HashMap::default(),
+            frozen: Arc::default(),
+            pending: None,
             journal: map,
             blocks: HashMap::default(),
             bitmap,
@@ -197,6 +217,28 @@ impl Nat {
         self.change(nid, |old| (old.addr != BlockAddr::NULL).then_some(NatEntry { addr, ..old }))
     }
 
+    /// The checkpoint on its way gave a node a place.
+    pub fn place(&self, nid: Nid, addr: BlockAddr) -> Result<Placed> {
+        loop {
+            let flushes = {
+                let mut inner = self.inner.lock();
+                if let Some(old) = inner.at_boundary(nid) {
+                    let live = !inner.changed.contains_key(&nid);
+                    Arc::make_mut(&mut inner.frozen).insert(nid, NatEntry { addr, ..old });
+                    return Ok(Placed { before: old.addr, live });
+                }
+                inner.flushes
+            };
+            self.load_block(nat_index(nid).0, flushes)?;
+        }
+    }
+
+    /// What was changed so far is what the next checkpoint writes. The gate is closed.
+    pub fn freeze(&self) {
+        let mut inner = self.inner.lock();
+        inner.frozen = Arc::new(std::mem::take(&mut inner.changed));
+    }
+
     /// Changes an entry, if `f` wants to, and returns its old address.
     fn change(&self, nid: Nid, f: impl Fn(NatEntry) -> Option<NatEntry>) -> Result<BlockAddr> {
         loop {
@@ -224,10 +266,14 @@ impl Nat {
         self.inner.lock().changed.len()
     }
 
-    /// Writes the changes: small sets to the journal, the others to the alternate copies of their blocks. The caller
-    /// has the gate closed. At unmount the journal is emptied too, as nat_bits require.
+    /// Writes what was frozen: small sets to the journal, the others to the alternate copies of their blocks. At unmount
+    /// the journal is emptied too, as nat_bits require.
     pub fn flush(&self, unmount: bool) -> Result<NatFlush> {
-        let (mut sets, journal) = self.inner.lock().sets();
+        let (frozen, journal, mut bitmap) = {
+            let inner = self.inner.lock();
+            (inner.frozen.clone(), inner.journal.clone(), inner.bitmap.clone())
+        };
+        let (mut sets, journal) = sets(&frozen, journal);
         let mut kept = journal;
         let room = if unmount { 0 } else { NAT_JOURNAL_MAX };
         if unmount || kept.len() + sets.values().map(Vec::len).sum::<usize>() > room {
@@ -250,58 +296,104 @@ impl Nat {
             }
         }
         to_blocks.sort_by_key(|&(b, _)| b);
-        self.write_blocks(&to_blocks)?;
+        let blocks = self.write_blocks(&to_blocks, &mut bitmap)?;
         let mut inner = self.inner.lock();
-        inner.journal = kept;
-        Ok(NatFlush {
-            journal: inner.raw_journal(),
-            bitmap: inner.bitmap.clone(),
+        let flush = NatFlush {
+            journal: raw_journal(&kept),
+            bitmap: bitmap.clone(),
             next_free_nid: inner.next_free(&self.geo),
-        })
+        };
+        inner.pending = Some(Pending { journal: kept, bitmap, blocks });
+        Ok(flush)
     }
 
-    fn write_blocks(&self, sets: &[(u32, Vec<(Nid, RawNatEntry)>)]) -> Result<()> {
+    /// Writes changed copies of blocks to where the bitmap does not point, and makes it point there.
+    fn write_blocks(
+        &self,
+        sets: &[(u32, Vec<(Nid, RawNatEntry)>)],
+        bitmap: &mut [u8],
+    ) -> Result<Vec<(u32, Arc<Block>)>> {
         let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(sets.len());
+        let mut new = Vec::with_capacity(sets.len());
         for (b, set) in sets {
-            let flushes = self.inner.lock().flushes;
-            while !self.inner.lock().blocks.contains_key(b) {
-                self.load_block(*b, flushes)?;
-            }
-            let mut inner = self.inner.lock();
-            let Some(cached) = inner.blocks.get_mut(b) else { continue };
-            let raw: &mut RawNatBlock = Arc::make_mut(cached).view_mut();
+            let cached = self.inner.lock().blocks.get(b).cloned();
+            let mut block = match cached {
+                Some(block) => block,
+                None => Arc::new(self.dev.read(self.geo.nat_addr(*b, msb::test(bitmap, *b as usize)))?),
+            };
+            let raw: &mut RawNatBlock = Arc::make_mut(&mut block).view_mut();
             for &(nid, entry) in set {
                 if let Some(e) = raw.entries.get_mut(nat_index(nid).1) {
                     *e = entry;
                 }
             }
-            let block = cached.clone();
-            let second = !msb::test(&inner.bitmap, *b as usize);
-            msb::put(&mut inner.bitmap, *b as usize, second);
+            let second = !msb::test(bitmap, *b as usize);
+            msb::put(bitmap, *b as usize, second);
+            new.push((*b, block.clone()));
             out.push((self.geo.nat_addr(*b, second), block));
         }
-        self.dev.write_scattered(&mut out)
+        self.dev.write_scattered(&mut out)?;
+        Ok(new)
     }
 
     /// The checkpoint that [`Nat::flush`] was for is durable.
     pub fn committed(&self) {
+        let frozen = self.inner.lock().frozen.clone();
+        let is_free = |e: &NatEntry| e.addr == BlockAddr::NULL;
+        let mut freed: Vec<Nid> = frozen.iter().filter(|(_, e)| is_free(e)).map(|(&n, _)| n).collect();
+        freed.sort_unstable();
         let mut inner = self.inner.lock();
         inner.flushes += 1;
-        let mut freed: Vec<Nid> = Vec::new();
-        freed.extend(inner.changed.iter().filter(|(_, e)| e.addr == BlockAddr::NULL).map(|(&n, _)| n));
-        freed.sort_unstable();
-        inner.changed.clear();
+        if let Some(pending) = inner.pending.take() {
+            inner.journal = pending.journal;
+            inner.bitmap = pending.bitmap;
+            inner.blocks.extend(pending.blocks);
+        }
+        for (nid, entry) in &mut inner.changed {
+            entry.in_checkpoint |= frozen.get(nid).is_some_and(|e| !is_free(e));
+        }
+        inner.frozen = Arc::default();
         if inner.free.len() < FREE_NIDS_WANTED {
-            inner.free.extend(freed.into_iter().take(FREE_NIDS_WANTED));
+            let unchanged: Vec<Nid> =
+                freed.into_iter().filter(|n| !inner.changed.contains_key(n)).take(FREE_NIDS_WANTED).collect();
+            inner.free.extend(unchanged);
         }
     }
 }
 
 type Sets = BTreeMap<u32, Vec<(Nid, RawNatEntry)>>;
 
+/// Changes grouped by NAT block, and the journal without the entries they replace.
+fn sets(
+    changed: &HashMap<Nid, NatEntry>,
+    mut journal: BTreeMap<Nid, RawNatEntry>,
+) -> (Sets, BTreeMap<Nid, RawNatEntry>) {
+    let mut sets = Sets::new();
+    for (&nid, e) in changed {
+        journal.remove(&nid);
+        sets.entry(nat_index(nid).0).or_default().push((nid, e.raw()));
+    }
+    (sets, journal)
+}
+
+fn raw_journal(journal: &BTreeMap<Nid, RawNatEntry>) -> RawNatJournal {
+    let mut raw = RawNatJournal::new_zeroed();
+    let lost = usize::from(planted(Bug::LostNatEntry));
+    raw.count = U16::new(journal.len().saturating_sub(lost) as u16);
+    for (slot, (&nid, &entry)) in raw.entries.iter_mut().zip(journal) {
+        *slot = RawNatJournalEntry { nid: U32::new(nid.0), entry };
+    }
+    raw
+}
+
 impl Inner {
     fn lookup(&self, nid: Nid) -> Option<NatEntry> {
-        if let Some(e) = self.changed.get(&nid) {
+        self.changed.get(&nid).copied().or_else(|| self.at_boundary(nid))
+    }
+
+    /// As of the checkpoint on its way; as of the last one if there is none.
+    fn at_boundary(&self, nid: Nid) -> Option<NatEntry> {
+        if let Some(e) = self.frozen.get(&nid) {
             return Some(*e);
         }
         if let Some(e) = self.journal.get(&nid) {
@@ -323,33 +415,13 @@ impl Inner {
             let nid = Nid(b * NAT_PER_BLOCK + i);
             let free = nid > Nid::ROOT
                 && !self.changed.contains_key(&nid)
+                && !self.frozen.contains_key(&nid)
                 && self.lookup(nid).is_some_and(|e| e.addr == BlockAddr::NULL);
             if free {
                 self.free.push_back(nid);
             }
         }
         None
-    }
-
-    /// Changes grouped by NAT block, and the journal without the entries they replace.
-    fn sets(&self) -> (Sets, BTreeMap<Nid, RawNatEntry>) {
-        let mut sets = Sets::new();
-        let mut journal = self.journal.clone();
-        for (&nid, e) in &self.changed {
-            journal.remove(&nid);
-            sets.entry(nat_index(nid).0).or_default().push((nid, e.raw()));
-        }
-        (sets, journal)
-    }
-
-    fn raw_journal(&self) -> RawNatJournal {
-        let mut raw = RawNatJournal::new_zeroed();
-        let lost = usize::from(planted(Bug::LostNatEntry));
-        raw.count = U16::new(self.journal.len().saturating_sub(lost) as u16);
-        for (slot, (&nid, &entry)) in raw.entries.iter_mut().zip(&self.journal) {
-            *slot = RawNatJournalEntry { nid: U32::new(nid.0), entry };
-        }
-        raw
     }
 
     fn next_free(&self, geo: &Geometry) -> Nid {

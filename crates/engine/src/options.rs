@@ -71,6 +71,16 @@ pub enum JournalMode {
     Beside(Area),
 }
 
+/// What goes on while a checkpoint is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum CheckpointMode {
+    /// Nothing that changes anything, as in F2FS.
+    #[default]
+    Blocking,
+    /// Everything but fsync, from the moment on that the checkpoint describes.
+    Concurrent,
+}
+
 /// What a mount may be told.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -82,6 +92,7 @@ pub struct MountOptions {
     pub fsync_mode: FsyncMode,
     pub journal: JournalMode,
     pub fsync_lookup: FsyncLookup,
+    pub checkpoint: CheckpointMode,
     pub mode: AllocMode,
     pub discard: bool,
     pub background_gc: bool,
@@ -116,6 +127,7 @@ impl Default for MountOptions {
             fsync_mode: FsyncMode::default(),
             journal: JournalMode::default(),
             fsync_lookup: FsyncLookup::default(),
+            checkpoint: CheckpointMode::default(),
             mode: AllocMode::default(),
             discard: true,
             background_gc: true,

@@ -2,7 +2,7 @@
 use crate::size;
 use anyhow::{Result, anyhow, ensure};
 use segno_engine::MountOptions;
-use segno_engine::options::{AllocMode, FsyncLookup, FsyncMode, JournalMode};
+use segno_engine::options::{AllocMode, CheckpointMode, FsyncLookup, FsyncMode, JournalMode};
 use segno_fuse::Choice;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -202,6 +202,13 @@ impl Settings {
                     "adaptive" => AllocMode::Adaptive,
                     "lfs" => AllocMode::Lfs,
                     _ => return Err("choose adaptive or lfs".into()),
+                }
+            }
+            "checkpoint" => {
+                e.checkpoint = match value {
+                    "blocking" => CheckpointMode::Blocking,
+                    "concurrent" => CheckpointMode::Concurrent,
+                    _ => return Err("choose blocking or concurrent".into()),
                 }
             }
             "background_gc" => {

@@ -42,7 +42,7 @@ impl Counts {
     pub fn values(&self) -> Values {
         *self.values.lock()
     }
-    /// A checkpoint made everything durable.
+    /// A checkpoint takes everything so far.
     pub fn committed(&self) {
         let mut v = self.values.lock();
         v.roll_forward = v.valid_blocks;

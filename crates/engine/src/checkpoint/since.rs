@@ -96,7 +96,7 @@ impl SinceCheckpoint {
     pub fn orphan_count(&self) -> usize {
         self.inner.lock().orphans.len()
     }
-    /// A checkpoint made everything durable.
+    /// A checkpoint takes everything so far.
     pub fn committed(&self) {
         let mut inner = self.inner.lock();
         inner.renamed.clear();

@@ -1,9 +1,10 @@
 //! Writing a checkpoint: directory blocks, nodes, NAT, SIT, summaries, then the pack, its last block last.
 use super::Pack;
+use super::freeze::Frozen;
 use crate::error::{Error, Result};
-use crate::gate::{Closed, Op};
 use crate::nat::NatFlush;
-use crate::node::{Marks, NodeWrite};
+use crate::node::FrozenNodes;
+use crate::options::CheckpointMode;
 use crate::planted::{Bug, planted};
 use crate::segment::{LogSnapshot, LogState, SitFlush};
 use crate::stat;
@@ -45,6 +46,15 @@ pub struct CpState {
     pub crc: u32,
 }
 
+/// What goes into a pack.
+struct Contents<'a> {
+    frozen: &'a Frozen,
+    reason: Reason,
+    logs: &'a LogSnapshot,
+    nat: &'a NatFlush,
+    sit: &'a SitFlush,
+}
+
 impl CpState {
     pub fn of(pack: &Pack) -> Self {
         Self {
@@ -76,28 +86,43 @@ impl Volume {
         if reason == Reason::Sync && !self.has_changes() {
             return Ok(());
         }
-        let mut commits = self.log.get().map(|log| log.commits.lock());
+        let concurrent = self.opts.checkpoint == CheckpointMode::Concurrent && reason == Reason::Sync;
         let begun = Instant::now();
-        let mut closed = self.gate.close();
-        let done = self.write_checkpoint(&mut state, &mut closed, reason);
-        let done = done.and_then(|freed| self.checkpoint_durable(commits.as_deref_mut()).map(|()| freed));
-        drop(closed);
-        let blocked = begun.elapsed().as_nanos() as u64;
-        self.stats.checkpoint_blocked.record(blocked);
-        stat::add(&self.stats.checkpoint_ns, blocked);
-        drop(commits);
-        match self.noted(done) {
-            Ok(freed) => {
-                stat::add(&self.stats.checkpoints, 1);
-                drop(state);
-                self.discard_segments(&freed);
-                Ok(())
-            }
-            Err(e) => {
-                self.stop(&e);
-                Err(e)
-            }
+        // What is noted from the boundary on is not committed to the journal before the checkpoint is durable.
+        let mut commits = self.log.get().map(|log| log.commits.lock());
+        if concurrent {
+            self.flush_directories_early();
         }
+        let closing = Instant::now();
+        let mut closed = self.gate.close();
+        let frozen = self.freeze(&mut closed, state.version().wrapping_add(1));
+        let open = |closed| {
+            drop(closed);
+            self.stats.checkpoint_blocked.record(closing.elapsed().as_nanos() as u64);
+        };
+        let closed = if concurrent {
+            open(closed);
+            None
+        } else {
+            Some(closed)
+        };
+        let done = self.noted(frozen.and_then(|frozen| {
+            let boundary = frozen.boundary();
+            let freed = self.write_checkpoint(&mut state, frozen, reason)?;
+            self.checkpoint_durable(commits.as_deref_mut(), boundary).map(|()| freed)
+        }));
+        if let Err(e) = &done {
+            self.stop(e);
+        }
+        self.under_way.end();
+        closed.map(open);
+        drop(commits);
+        stat::add(&self.stats.checkpoint_ns, begun.elapsed().as_nanos() as u64);
+        let freed = done?;
+        stat::add(&self.stats.checkpoints, 1);
+        drop(state);
+        self.discard_segments(&freed);
+        Ok(())
     }
 
     /// Whether a checkpoint would have anything to write.
@@ -109,60 +134,47 @@ impl Volume {
             || self.segs.with_table(|t| !t.changed().is_empty())
     }
 
+    /// Writes what was frozen and makes it the state of the volume. Returns the segments that this frees.
     fn write_checkpoint(
         &self,
         state: &mut CpState,
-        closed: &mut Closed<'_>,
+        mut frozen: Frozen,
         reason: Reason,
     ) -> Result<Vec<segno_format::SegNo>> {
         self.store_damage()?;
-        let op = closed.op();
-        self.write_quota(&op)?;
-        self.flush_directories(&op)?;
-        self.write_all_nodes(&op)?;
-        drop(op);
+        for batch in &frozen.blocks {
+            self.write_frozen(batch)?;
+        }
+        self.write_all_nodes(&mut frozen.nodes)?;
         // Before the SIT: a log that moves on meanwhile then leaves a segment that the SIT describes rightly.
         let logs = self.segs.log_snapshot(self.log().is_some());
         let nat = self.nat.flush(reason == Reason::Umount)?;
         let sit = self.segs.flush_sit()?;
         self.segs.write_summaries()?;
-        let next = self.build_header(state, reason, &logs, &nat, &sit)?;
-        let crc = self.write_pack(state, next, reason, &logs, &nat, &sit)?;
+        let contents = Contents { frozen: &frozen, reason, logs: &logs, nat: &nat, sit: &sit };
+        let next = self.build_header(state, &contents)?;
+        let crc = self.write_pack(state, next, &contents)?;
         self.nat.committed();
-        let freed = self.segs.committed(&sit.segs);
-        self.since.committed();
-        self.counts.committed();
+        let freed = self.segs.committed();
         self.stamp.store(stamp(state.header.view(), crc), Ordering::Release);
-        closed.advance(state.version());
         Ok(freed)
     }
 
     /// Writes every dirty node; inner nodes, then directories, then files.
-    fn write_all_nodes(&self, op: &Op<'_>) -> Result<()> {
-        let dirty = self.nodes.dirty.all();
+    fn write_all_nodes(&self, nodes: &mut FrozenNodes) -> Result<()> {
+        let dirty = nodes.take();
         for log in [LogType::ColdNode, LogType::HotNode, LogType::WarmNode] {
-            let mine: Vec<NodeWrite> = dirty
-                .iter()
-                .filter(|f| f.log() == log)
-                .map(|frame| NodeWrite { frame: frame.clone(), marks: Marks::default() })
-                .collect();
+            let mine: Vec<_> = dirty.iter().filter(|f| f.log() == log).cloned().collect();
             for batch in mine.chunks(NODE_BATCH) {
-                self.write_nodes(op, log, batch)?;
+                self.write_frozen_nodes(log, batch)?;
             }
         }
-        debug_assert!(self.nodes.dirty.is_empty(), "a checkpoint leaves no node dirty");
         Ok(())
     }
 
     /// The header of the next checkpoint, all but the block counts of the pack.
-    fn build_header(
-        &self,
-        state: &CpState,
-        reason: Reason,
-        logs: &LogSnapshot,
-        nat: &NatFlush,
-        sit: &SitFlush,
-    ) -> Result<Vec<Block>> {
+    fn build_header(&self, state: &CpState, contents: &Contents<'_>) -> Result<Vec<Block>> {
+        let &Contents { frozen: Frozen { counts, .. }, reason, logs, nat, sit } = contents;
         let mut blocks = vec![state.header.clone()];
         blocks.resize(1 + self.geo.cp_payload as usize, Block::zeroed());
         let mut flags = state.header.view::<RawCheckpoint>().flags();
@@ -185,7 +197,7 @@ impl Volume {
         if let Some(needs_check) = self.quota.needs_check() {
             flags.set(CpFlags::QUOTA_NEED_FSCK, needs_check);
         }
-        let counts = self.counts.values();
+        let open: Vec<_> = logs.iter().map(|(log, _)| log.segno).collect();
         if let Some(block) = blocks.first_mut() {
             let cp: &mut RawCheckpoint = block.view_mut();
             cp.checkpoint_ver = U64::new(state.version().wrapping_add(1));
@@ -193,7 +205,7 @@ impl Volume {
             cp.valid_node_count = U32::new(counts.valid_nodes);
             cp.valid_inode_count = U32::new(counts.valid_inodes);
             cp.next_free_nid = U32::new(nat.next_free_nid.0);
-            cp.free_segment_count = U32::new(self.segs.with_table(|t| t.empty_segments()) as u32);
+            cp.free_segment_count = U32::new(self.segs.with_table(|t| t.empty_at_boundary(&open)) as u32);
             cp.elapsed_time = U64::new(self.segs.now());
             cp.ckpt_flags = U32::new(flags.bits());
             cp.tail.fill(0);
@@ -208,19 +220,11 @@ impl Volume {
     }
 
     /// Writes the pack into the segment that is not in use, and makes it the one in force. Returns its crc.
-    fn write_pack(
-        &self,
-        state: &mut CpState,
-        mut head: Vec<Block>,
-        reason: Reason,
-        logs: &LogSnapshot,
-        nat: &NatFlush,
-        sit: &SitFlush,
-    ) -> Result<u32> {
+    fn write_pack(&self, state: &mut CpState, mut head: Vec<Block>, contents: &Contents<'_>) -> Result<u32> {
+        let &Contents { frozen, reason, logs, nat, sit } = contents;
         let index = 1 - state.index;
         let start = self.geo.pack_addr(index);
-        let orphans =
-            if planted(Bug::ForgottenOrphan) { Vec::new() } else { orphan_blocks(&self.since.orphans()) };
+        let orphans = if planted(Bug::ForgottenOrphan) { Vec::new() } else { orphan_blocks(&frozen.orphans) };
         let [hot, warm, cold, nodes @ ..] = logs;
         let (sums, compact) = data_summaries([hot, warm, cold], nat, sit);
         let node_sums =
@@ -246,7 +250,7 @@ impl Volume {
             self.dev.write_fua(last, &[&header])?;
         }
         self.dev.write(start, &body)?;
-        self.announce_checkpoint(&header, crc, logs)?;
+        self.announce_checkpoint(&header, crc, frozen.boundary(), logs)?;
         // Everything the pack refers to, and the pack itself but for its end, is durable before the end is written.
         if !planted(Bug::SkippedFlush) {
             self.dev.flush()?;

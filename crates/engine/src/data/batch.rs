@@ -42,7 +42,7 @@ struct Part {
 }
 
 /// Pages of some inodes that are written under one flush id.
-pub(super) struct Batch {
+pub(crate) struct Batch {
     id: u64,
     /// Only pages that became dirty in journal epochs up to this one.
     epoch: u64,
@@ -58,6 +58,9 @@ impl Batch {
     }
     pub fn len(&self) -> usize {
         self.parts.iter().map(|p| p.pages.len()).sum()
+    }
+    pub(super) fn addrs(&self) -> Vec<BlockAddr> {
+        self.pages().map(|p| p.addr).collect()
     }
     fn pages(&self) -> impl Iterator<Item = &Outgoing> {
         self.parts.iter().flat_map(|p| &p.pages)
@@ -178,8 +181,15 @@ impl Volume {
         }
     }
 
+    /// Writes blocks that a boundary found dirty and placed. They stay in memory until then, as the batch holds their inodes.
+    pub(crate) fn write_frozen(&self, batch: &Batch) -> Result<()> {
+        self.write_placed(batch)?;
+        self.segs.abandon(&batch.addrs());
+        Ok(())
+    }
+
     /// Gives pages their addresses: those of files that share a log together, each file in one piece.
-    fn place(&self, batch: &mut Batch) -> Result<()> {
+    pub(super) fn place(&self, batch: &mut Batch) -> Result<()> {
         let mut placed: Vec<BlockAddr> = Vec::with_capacity(batch.len());
         for part in batch.parts.iter_mut().filter(|p| !p.pages.is_empty()) {
             part.stream = self.stream_for(&part.inode, part.log, part.pages.iter().map(|p| p.index));

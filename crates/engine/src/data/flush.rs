@@ -117,24 +117,50 @@ impl Volume {
         }
     }
 
-    /// Writes all dirty blocks of directories. The gate is closed, so nothing changes meanwhile.
-    pub(crate) fn flush_directories(&self, op: &Op<'_>) -> Result<()> {
+    /// Writes dirty blocks of directories so that few are left for a checkpoint to place. What fails is left to it. Only
+    /// the one who is about to draw a boundary may do this: no block of a directory may be on its way then.
+    pub(crate) fn flush_directories_early(&self) {
         for dir in self.inodes.dirty_dirs() {
-            self.flush_closed(op, &dir)?;
+            let mut next = Some(0);
+            while let Some(at) = next {
+                let flushed = self.flush_batch(std::slice::from_ref(&dir), at..u64::MAX);
+                next = flushed.map_or(None, |(next, _)| next);
+            }
+        }
+    }
+
+    /// Gives all dirty blocks of directories places. The gate is closed.
+    pub(crate) fn place_directories(&self, op: &Op<'_>, placed: &mut Vec<Batch>) -> Result<()> {
+        for dir in self.inodes.dirty_dirs() {
+            self.place_closed(op, &dir, placed)?;
             self.inodes.settle(&dir);
         }
         Ok(())
     }
 
-    /// Writes all dirty blocks of an inode. The gate is closed.
-    pub(crate) fn flush_closed(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<()> {
+    /// Gives all dirty blocks of an inode places, and lets the index name them. The gate is closed. They have to be written
+    /// before anything that names them counts.
+    pub(crate) fn place_closed(
+        &self,
+        op: &Op<'_>,
+        inode: &Arc<Inode>,
+        placed: &mut Vec<Batch>,
+    ) -> Result<()> {
         let mut next = Some(0);
         while let Some(at) = next {
             let mut batch = Batch::new(self.next_serial());
             next = self.take_pages(inode, at..u64::MAX, &mut batch)?;
-            self.write_batch(&mut batch)?;
+            if self.dev.is_zoned() {
+                // What is placed is written before anybody else gets an address.
+                self.write_batch(&mut batch)?;
+                self.publish_batch(op, &batch)?;
+                self.write_late(&batch)?;
+                continue;
+            }
+            self.place(&mut batch)?;
+            self.segs.expect(&batch.addrs());
             self.publish_batch(op, &batch)?;
-            self.write_late(&batch)?;
+            placed.push(batch);
         }
         Ok(())
     }

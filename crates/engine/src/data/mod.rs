@@ -4,7 +4,8 @@
 //! * a dirty page has a reserved slot: the slot is reserved before the page is made, and the page is dropped before the
 //!   slot, or the node it is in, is freed;
 //! * a slot is given its new address only after the block was written, and only while its page is still the one that was
-//!   written; both are looked at under the lock of the pages;
+//!   written; both are looked at under the lock of the pages. With the gate closed a checkpoint places blocks of
+//!   directories the other way round, and holds them until they are written;
 //! * readers take no part: they read, then look again whether the slot still names the address they read.
 mod access;
 mod batch;
@@ -24,7 +25,7 @@ mod slots;
 mod truncate;
 mod write;
 
-pub(crate) use batch::{BATCH, file_log};
+pub(crate) use batch::{BATCH, Batch, file_log};
 
 #[cfg(test)]
 pub(crate) mod test_rig;

@@ -10,6 +10,7 @@ mod phases;
 use crate::checkpoint::Reason;
 use crate::data::file_log;
 use crate::error::{Error, Result};
+use crate::gate::Op;
 use crate::inode::Inode;
 use crate::node::{Marks, NodeWrite, State};
 use crate::options::{FsyncLookup, FsyncMode};
@@ -129,7 +130,7 @@ impl Volume {
     }
 
     fn log_part_in_gate(&self, inode: &Arc<Inode>, part: Part, phases: &mut Phases) -> Result<Step> {
-        let op = self.gate.enter();
+        let op = self.enter_for_chain();
         // Whoever logs nodes of this inode has written them when the lock is ours.
         let _chain = self.chain.lock();
         let second = match part {
@@ -168,6 +169,18 @@ impl Volume {
             self.since.entry_logged(inode.ino);
         }
         Ok(Step::Done)
+    }
+
+    /// Enters the gate while no checkpoint is on its way: what the chain then gets follows a checkpoint that stays.
+    fn enter_for_chain(&self) -> Op<'_> {
+        loop {
+            let op = self.gate.enter();
+            if !self.under_way.is_on() {
+                return op;
+            }
+            drop(op);
+            self.under_way.wait();
+        }
     }
 
     /// Whether anything of the inode is newer than what was written last. All that is clean was written by a checkpoint

@@ -197,7 +197,8 @@ impl Volume {
 
     /// Lets logs have the node sections that a checkpoint has emptied.
     fn release_emptied(&self, cleaner: &mut Cleaner) {
-        if !cleaner.waiting.is_empty() && self.gate.enter().epoch() != cleaner.since {
+        let written = self.gate.enter().epoch() != cleaner.since && !self.under_way.is_on();
+        if !cleaner.waiting.is_empty() && written {
             self.release_waiting(cleaner);
         }
     }

@@ -5,6 +5,7 @@
 //! next epoch go on meanwhile. Only writing data back waits, until the records are taken: what is dirty in the epoch
 //! must not get its place in a later one.
 use super::Log;
+use super::recorder::Forgotten;
 use super::state::Commits;
 use crate::checkpoint::Reason;
 use crate::error::{Error, Result};
@@ -17,6 +18,14 @@ use segno_journal::{Canary, CpIntent, Group, Kind, Section};
 
 /// Blocks that a group and its neighbours may take beyond the bytes noted.
 const SLACK: u64 = 64 << 10;
+
+/// What a checkpoint is to the journal.
+pub(crate) struct Drawn {
+    /// The last epoch that it covers.
+    pub boundary: u64,
+    /// What was noted for epochs that it covers; dropped with the gate open.
+    _covered: Forgotten,
+}
 
 /// How a commit ended.
 enum Ended {
@@ -126,11 +135,16 @@ impl Volume {
 
     /// Called with the pack written up to its last block: announces the checkpoint in the journal. Without that the
     /// journal merely has no effect after a crash.
-    pub(crate) fn announce_checkpoint(&self, header: &Block, crc: u32, logs: &LogSnapshot) -> Result<()> {
+    pub(crate) fn announce_checkpoint(
+        &self,
+        header: &Block,
+        crc: u32,
+        boundary: u64,
+        logs: &LogSnapshot,
+    ) -> Result<()> {
         let Some(log) = self.log() else { return Ok(()) };
         let version = header.view::<RawCheckpoint>().checkpoint_ver.get();
         let announced = self.canaries(logs).and_then(|canaries| {
-            let boundary = self.boundary(log);
             log.journal.intend(CpIntent { version, crc, boundary, canaries })?;
             Ok(log.journal.flush()?)
         });
@@ -143,6 +157,15 @@ impl Volume {
                 Ok(())
             }
         }
+    }
+
+    /// A checkpoint covers everything noted so far; the gate is closed. What is noted from here on is of the next epoch.
+    pub(crate) fn draw_boundary(&self) -> Option<Drawn> {
+        let log = self.log.get()?;
+        let boundary = self.boundary(log);
+        let _covered = self.notes.forget();
+        self.gate.set_log_epoch(if log.is_failed() { 0 } else { boundary + 1 });
+        Some(Drawn { boundary, _covered })
     }
 
     /// The epoch that a checkpoint with the gate closed covers, and all before.
@@ -164,20 +187,18 @@ impl Volume {
         logs.iter().map(place).map(one).collect()
     }
 
-    /// The checkpoint is durable and the gate still closed: what was noted is in it.
-    pub(crate) fn checkpoint_durable(&self, commits: Option<&mut Commits>) -> Result<()> {
+    /// The checkpoint with this boundary is durable.
+    pub(crate) fn checkpoint_durable(&self, commits: Option<&mut Commits>, boundary: u64) -> Result<()> {
         let (Some(log), Some(commits)) = (self.log.get(), commits) else { return Ok(()) };
-        let boundary = self.boundary(log);
-        for epoch in [boundary.saturating_sub(1), boundary] {
-            self.notes.take(epoch);
-        }
         *commits = Commits { newest: boundary, broken: false };
         let reclaimed = match log.reclaim() {
             Err(e) if !log.is_failed() => self.journal_failed(log, e),
             _ => Ok(()),
         };
         log.checkpointed();
-        self.gate.set_log_epoch(if log.is_failed() { 0 } else { boundary + 1 });
+        if log.is_failed() {
+            self.gate.set_log_epoch(0);
+        }
         reclaimed
     }
 }

@@ -8,6 +8,7 @@ mod recorder;
 mod replay;
 mod state;
 
+pub(crate) use commit::Drawn;
 pub(crate) use epochs::Epochs;
 pub(crate) use fields::unpack_rdev;
 pub(crate) use log::Target;

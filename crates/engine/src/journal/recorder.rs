@@ -27,6 +27,11 @@ pub struct Recorder {
     pub times: Sampled,
 }
 
+/// What was noted and is not needed.
+pub struct Forgotten {
+    _tables: Vec<HashMap<Ino, InodeLog>>,
+}
+
 #[derive(Debug)]
 struct Noted {
     shards: [Shard; SHARDS],
@@ -70,6 +75,15 @@ impl Recorder {
         noted.bytes.store(0, Ordering::Relaxed);
         sections.sort_unstable_by_key(|s| s.ino);
         sections
+    }
+
+    /// Gives up everything noted. The gate is closed; dropping what is returned may take long.
+    pub fn forget(&self) -> Forgotten {
+        let taken = |noted: &Noted| {
+            noted.bytes.store(0, Ordering::Relaxed);
+            noted.shards.iter().map(|s| std::mem::take(&mut *s.lock())).collect::<Vec<_>>()
+        };
+        Forgotten { _tables: self.epochs.iter().flat_map(taken).collect() }
     }
 
     /// The inode's fields before a change; give them to [`Recorder::fields_changed`].

@@ -236,19 +236,19 @@ impl NodeCache {
         let frame = Arc::new(NodeFrame::new(nid, ino, Arc::new(block)));
         self.shard(nid).lock().insert(nid, frame.clone());
         self.mem.nodes.add(1);
-        self.dirty.mark(&frame, &self.mem);
+        self.dirty.mark(&frame, &frame.write(), &self.mem);
         frame
     }
 
     /// Changes a node's bytes and marks it dirty.
     pub fn modify<R>(&self, op: &Op<'_>, frame: &Arc<NodeFrame>, f: impl FnOnce(&mut Block) -> R) -> R {
         let mut guard = frame.write();
+        self.dirty.mark(frame, &guard, &self.mem);
         let before = self.quota.holding(frame, &guard);
         let fields = self.notes.fields(op, frame, &guard);
         let r = f(Arc::make_mut(&mut guard));
         self.quota.changed(before, self.quota.holding(frame, &guard));
         self.notes.fields_changed(op, frame, fields, &guard);
-        self.dirty.mark(frame, &self.mem);
         r
     }
 
@@ -263,8 +263,7 @@ impl NodeCache {
 
     /// Marks a node dirty so that the next checkpoint gives it a new place (cleaning).
     pub fn mark_moved(&self, _op: &Op<'_>, frame: &Arc<NodeFrame>) {
-        let _guard = frame.write();
-        self.dirty.mark_moved(frame, &self.mem);
+        self.dirty.mark_moved(frame, &frame.write(), &self.mem);
     }
 
     /// Evicts clean frames that nobody holds, until at most `keep` frames are left or none can go.

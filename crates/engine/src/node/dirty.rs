@@ -2,24 +2,44 @@
 //!
 //! A reference costs 8 bytes in its owner's list, and a frame knows its place there, so that adding and removing take
 //! the same time whatever the list's length.
+//!
+//! They come in generations: a checkpoint ends one and takes all its lists at once. A frame of an ended generation that is
+//! changed before the checkpoint has written it keeps what it held for the checkpoint, and is dirty anew.
 use super::frame::{NodeFrame, Role, State};
 use super::global::GlobalIndex;
 use crate::lock::{Mutex, rank};
 use crate::memory::Memory;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use foldhash::HashMap;
-use segno_format::Ino;
+use segno_format::{Block, Ino};
 use std::sync::Arc;
 
 const SHARDS: usize = 16;
 type Shard = HashMap<Ino, Owned>;
 
-/// The registry. A frame is in one list exactly while it is not clean; its state and its place in the list change under
+/// The registry of the open generation. A frame is in one list exactly while it is not clean in it; its state and its place in the list change under
 /// the shard's lock.
 #[derive(Debug)]
 pub struct DirtyNodes {
     shards: [Mutex<Shard, { rank::DIRTY_NODES }>; SHARDS],
+    generation: AtomicU64,
     /// The same nodes in one order for all owners, while fsync is to search as the kernel does.
     pub global: GlobalIndex,
+}
+
+/// The dirty nodes of a generation that has ended.
+pub struct FrozenNodes {
+    shards: Vec<Shard>,
+}
+
+impl FrozenNodes {
+    /// All of them, in nid order.
+    pub fn take(&mut self) -> Vec<Arc<NodeFrame>> {
+        let owned = self.shards.drain(..).flat_map(HashMap::into_values);
+        let mut out: Vec<Arc<NodeFrame>> = owned.flat_map(|o| o.direct.into_iter().chain(o.rest)).collect();
+        out.sort_unstable_by_key(|f| f.nid);
+        out
+    }
 }
 
 /// Dirty nodes of one inode.
@@ -67,6 +87,7 @@ impl DirtyNodes {
     pub fn new() -> Self {
         Self {
             shards: std::array::from_fn(|_| Mutex::new(HashMap::default())),
+            generation: AtomicU64::new(1),
             global: GlobalIndex::default(),
         }
     }
@@ -76,25 +97,37 @@ impl DirtyNodes {
         &self.shards[ino.0 as usize & (SHARDS - 1)]
     }
 
-    /// An operation changed the node. The caller holds the frame's lock, so that whoever clears it meanwhile writes the
-    /// change.
-    pub fn mark(&self, frame: &Arc<NodeFrame>, mem: &Memory) {
-        self.raise(frame, State::Changed, mem);
+    fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
-    /// Cleaning wants the node elsewhere.
-    pub fn mark_moved(&self, frame: &Arc<NodeFrame>, mem: &Memory) {
-        self.raise(frame, State::Moved, mem);
+    /// What the frame is in the open generation.
+    fn state_of(&self, frame: &NodeFrame) -> State {
+        if frame.generation() == self.generation() { frame.state() } else { State::Clean }
     }
 
-    fn raise(&self, frame: &Arc<NodeFrame>, to: State, mem: &Memory) {
-        if frame.state() as u8 >= to as u8 {
+    /// An operation is about to change the node. The caller holds the frame's lock, so that whoever clears it meanwhile
+    /// writes the change, and is inside the gate.
+    pub fn mark(&self, frame: &Arc<NodeFrame>, block: &Arc<Block>, mem: &Memory) {
+        self.raise(frame, block, State::Changed, mem);
+    }
+
+    /// Cleaning wants the node elsewhere. The rest as above.
+    pub fn mark_moved(&self, frame: &Arc<NodeFrame>, block: &Arc<Block>, mem: &Memory) {
+        self.raise(frame, block, State::Moved, mem);
+    }
+
+    fn raise(&self, frame: &Arc<NodeFrame>, block: &Arc<Block>, to: State, mem: &Memory) {
+        if self.state_of(frame) as u8 >= to as u8 {
             return;
         }
         let mut shard = self.shard(frame.ino).lock();
-        let before = frame.state();
+        let before = self.state_of(frame);
         if before as u8 >= to as u8 {
             return;
+        }
+        if frame.generation() != self.generation() && frame.is_dirty() {
+            frame.freeze(block);
         }
         let owned = shard.entry(frame.ino).or_default();
         if before == State::Clean {
@@ -103,13 +136,14 @@ impl DirtyNodes {
         } else {
             owned.remove(frame);
         }
+        frame.set_generation(self.generation());
         owned.add(frame, to);
     }
 
-    /// The frame is being written, or was freed.
+    /// The frame is being written, or was freed. What an ended generation has of it stays.
     pub fn clear(&self, frame: &NodeFrame, mem: &Memory) {
         let mut shard = self.shard(frame.ino).lock();
-        if !frame.is_dirty() {
+        if self.state_of(frame) == State::Clean {
             return;
         }
         mem.dirty_nodes.add(-1);
@@ -121,6 +155,14 @@ impl DirtyNodes {
             }
         }
         frame.set_state(State::Clean);
+    }
+
+    /// Ends the generation. The gate is closed, and everything of the one before was written.
+    pub fn freeze(&self) -> FrozenNodes {
+        self.global.restart();
+        let shards = self.shards.iter().map(|s| std::mem::take(&mut *s.lock())).collect();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        FrozenNodes { shards }
     }
 
     /// The changed direct nodes of an inode, in nid order: what fsync writes besides the inode block.
@@ -151,6 +193,7 @@ impl DirtyNodes {
         out
     }
 
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|s| s.lock().is_empty())
     }
@@ -171,7 +214,11 @@ impl DirtyNodes {
                     for (slot, f) in list.iter().enumerate() {
                         let fits = (f.role == Role::Direct && f.state() == State::Changed) == direct;
                         assert!(
-                            f.is_dirty() && fits && f.ino == *ino && f.slot() == slot,
+                            f.is_dirty()
+                                && f.generation() == self.generation()
+                                && fits
+                                && f.ino == *ino
+                                && f.slot() == slot,
                             "{f:?} on a wrong list"
                         );
                     }
@@ -207,13 +254,13 @@ mod tests {
         let (inode, direct, indirect) = (frame(20, 0), frame(21, OFFSETS[0]), frame(22, OFFSETS[1]));
         assert_eq!([inode.role, direct.role, indirect.role], [Role::Inode, Role::Direct, Role::Indirect]);
         for f in [&inode, &direct, &indirect] {
-            dirty.mark_moved(f, &mem);
+            dirty.mark_moved(f, &f.snapshot(), &mem);
         }
         assert!(!dirty.has_direct(FILE) && !dirty.has_changed(FILE), "cleaning changes nothing");
-        dirty.mark(&indirect, &mem);
+        dirty.mark(&indirect, &indirect.snapshot(), &mem);
         assert!(!dirty.has_direct(FILE) && dirty.has_changed(FILE));
-        dirty.mark(&direct, &mem);
-        dirty.mark_moved(&direct, &mem);
+        dirty.mark(&direct, &direct.snapshot(), &mem);
+        dirty.mark_moved(&direct, &direct.snapshot(), &mem);
         assert_eq!((nids(&dirty.direct_of(FILE)), direct.state()), (vec![21], State::Changed));
         assert_eq!((nids(&dirty.all()), mem.dirty_nodes.get()), (vec![20, 21, 22], 3));
         for f in [&inode, &direct, &indirect] {
@@ -235,8 +282,8 @@ mod tests {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let f = &frames[(x >> 33) as usize % frames.len()];
             match (x >> 60) % 4 {
-                0 => dirty.mark(f, &mem),
-                1 => dirty.mark_moved(f, &mem),
+                0 => dirty.mark(f, &f.snapshot(), &mem),
+                1 => dirty.mark_moved(f, &f.snapshot(), &mem),
                 _ => dirty.clear(f, &mem),
             }
             dirty.verify();
@@ -271,8 +318,8 @@ mod models {
         /// What `NodeCache::modify` does.
         fn change(&self) {
             let mut guard = self.frame.write();
+            self.nodes.mark(&self.frame, &guard, &self.mem);
             Arc::make_mut(&mut guard).0[0] += 1;
-            self.nodes.mark(&self.frame, &self.mem);
         }
         /// What `Volume::write_nodes` does; returns what went to the device.
         fn write(&self) -> u8 {
@@ -321,6 +368,23 @@ mod models {
             other.join().unwrap();
             let written = writer.join().unwrap();
             rig.check(2, written);
+        });
+    }
+
+    #[test]
+    fn a_checkpoint_gets_what_was_there_at_its_boundary() {
+        loom::model(|| {
+            let rig = Rig::new();
+            rig.change();
+            let _taken = rig.nodes.freeze();
+            let writer = {
+                let rig = rig.clone();
+                thread::spawn(move || rig.frame.take_frozen().0[0])
+            };
+            rig.change();
+            assert_eq!(writer.join().unwrap(), 1);
+            assert_eq!((rig.members(), rig.frame.is_dirty()), (1, true));
+            assert_eq!(rig.frame.snapshot().0[0], 2);
         });
     }
 

@@ -1,6 +1,6 @@
 //! One cached node block.
-use crate::lock::{ReadGuard, RwLock, WriteGuard, rank};
-use crate::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use crate::lock::{Mutex, ReadGuard, RwLock, WriteGuard, rank};
+use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use segno_format::inode::RawInode;
 use segno_format::node::{NodeKind, RawNode, RawNodeFooter, kind_of_offset};
 use segno_format::sit::LogType;
@@ -38,6 +38,10 @@ pub struct NodeFrame {
     state: AtomicU8,
     /// Place in the list of dirty nodes that it is on.
     slot: AtomicU32,
+    /// The generation of the registry that it was put on a list in.
+    generation: AtomicU64,
+    /// What the checkpoint on its way is to write, if a change came before it did. Changes under the block's lock.
+    frozen: Mutex<Option<Arc<Block>>, { rank::LEAF }>,
 }
 
 impl NodeFrame {
@@ -49,7 +53,16 @@ impl NodeFrame {
             Some(_) => Role::Direct,
         };
         let state = AtomicU8::new(State::Clean as u8);
-        Self { nid, ino, role, block: RwLock::new(block), state, slot: AtomicU32::new(0) }
+        Self {
+            nid,
+            ino,
+            role,
+            block: RwLock::new(block),
+            state,
+            slot: AtomicU32::new(0),
+            generation: AtomicU64::new(0),
+            frozen: Mutex::default(),
+        }
     }
     /// The bytes, for reading.
     pub fn read(&self) -> ReadGuard<'_, Arc<Block>, { rank::FRAME }> {
@@ -101,5 +114,25 @@ impl NodeFrame {
     }
     pub(super) fn set_slot(&self, slot: usize) {
         self.slot.store(slot as u32, Ordering::Relaxed);
+    }
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+    pub(super) fn set_generation(&self, generation: u64) {
+        self.generation.store(generation, Ordering::Release);
+    }
+    /// The bytes as they are now are what the checkpoint on its way writes.
+    pub(super) fn freeze(&self, block: &Arc<Block>) {
+        *self.frozen.lock() = Some(block.clone());
+    }
+    /// The bytes of a generation that has ended, for its checkpoint. The frame is clean then, unless it was changed since.
+    pub(super) fn take_frozen(&self) -> Arc<Block> {
+        // Nobody puts the frame on a list of the open generation meanwhile.
+        let guard = self.block.write();
+        if let Some(frozen) = self.frozen.lock().take() {
+            return frozen;
+        }
+        self.set_state(State::Clean);
+        guard.clone()
     }
 }

@@ -28,6 +28,11 @@ impl GlobalIndex {
         *self.nodes.lock() = nodes.into_iter().flatten().map(|f| (f.nid, f)).collect();
     }
 
+    /// A checkpoint takes all nodes.
+    pub(super) fn restart(&self) {
+        self.nodes.lock().clear();
+    }
+
     pub(super) fn insert(&self, frame: &Arc<NodeFrame>) {
         if self.is_kept() {
             self.nodes.lock().insert(frame.nid, frame.clone());

@@ -7,6 +7,6 @@ mod global;
 mod write;
 
 pub use cache::{NodeCache, NodeTables};
-pub use dirty::DirtyNodes;
+pub use dirty::{DirtyNodes, FrozenNodes};
 pub use frame::{NodeFrame, State};
 pub use write::{Marks, NodeWrite};

@@ -41,7 +41,7 @@ impl Volume {
         for (n, &(addr, next)) in nodes.iter().zip(&places) {
             // Clean from here on: a change made after the copy marks the frame dirty again.
             self.nodes.dirty.clear(&n.frame, &self.mem);
-            out.push((addr, Arc::new(self.sealed_copy(n, next))));
+            out.push((addr, Arc::new(self.sealed(&n.frame, &n.frame.snapshot(), n.marks, next))));
         }
         self.dev.write_scattered(&mut out)?;
         // Valid before the NAT names them: whoever frees a node meanwhile finds its newest block valid.
@@ -63,14 +63,40 @@ impl Volume {
         Ok(())
     }
 
+    /// Writes nodes as they were when their generation ended, for the checkpoint on its way. What has happened to them
+    /// since is not touched: a node that was freed is valid for the checkpoint alone.
+    pub(crate) fn write_frozen_nodes(&self, log: LogType, frames: &[Arc<NodeFrame>]) -> Result<()> {
+        let owners: Vec<RawSummary> = frames.iter().map(|f| RawSummary::node(f.nid)).collect();
+        let places = self.segs.allocate_nodes(log, &owners)?;
+        let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(frames.len());
+        for (frame, &(addr, next)) in frames.iter().zip(&places) {
+            let block = frame.take_frozen();
+            out.push((addr, Arc::new(self.sealed(frame, &block, Marks::default(), next))));
+        }
+        self.mem.dirty_nodes.add(-(frames.len() as i64));
+        self.dev.write_scattered(&mut out)?;
+        let addrs: Vec<BlockAddr> = places.iter().map(|&(addr, _)| addr).collect();
+        self.segs.place_all(&addrs)?;
+        for (frame, &addr) in frames.iter().zip(&addrs) {
+            let placed = self.nat.place(frame.nid, addr)?;
+            if !placed.live {
+                // The checkpoint has a node that is gone: roll-forward would not free it.
+                self.since.node_freed(frame.ino);
+            }
+            self.segs.displace(addr, placed.before, placed.live)?;
+        }
+        self.stats.node_blocks.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// The node's bytes as they go to the device: footer and checksum filled in.
-    fn sealed_copy(&self, n: &NodeWrite, next: BlockAddr) -> Block {
-        let mut block = Block::clone(&n.frame.snapshot());
+    fn sealed(&self, frame: &NodeFrame, block: &Block, marks: Marks, next: BlockAddr) -> Block {
+        let mut block = block.clone();
         let footer = &mut block.view_mut::<RawNode>().footer;
         footer.cp_ver = U64::new(self.stamp.load(Ordering::Acquire));
         footer.next_blkaddr = U32::new(next.0);
-        footer.set_marks(n.marks.fsync, n.marks.dent);
-        if n.frame.nid == n.frame.ino {
+        footer.set_marks(marks.fsync, marks.dent);
+        if frame.nid == frame.ino {
             seal_checksum(&mut block, self.features, self.checksum_seed);
         }
         block

@@ -1,5 +1,6 @@
 //! Quota files: read as a whole at mount, brought up to date by each checkpoint.
 use super::QuotaFile;
+use crate::data::Batch;
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::sync::atomic::Ordering;
@@ -57,12 +58,12 @@ impl Volume {
         Ok(QuotaFile { ino, table, stored, stored_ids, changed: false, behind: false })
     }
 
-    /// Writes the quota files that changed. The gate is closed.
-    pub(crate) fn write_quota(&self, op: &Op<'_>) -> Result<()> {
+    /// Brings the quota files up to date and gives what changed in them places. The gate is closed.
+    pub(crate) fn write_quota(&self, op: &Op<'_>, placed: &mut Vec<Batch>) -> Result<()> {
         for kind in 0..self.quota.own.len() {
             let due = self.quota.ledger.lock().files.get_mut(kind).and_then(Option::take);
             let Some(mut file) = due else { continue };
-            let done = if file.changed { self.write_quota_file(op, kind, &mut file) } else { Ok(()) };
+            let done = if file.changed { self.write_quota_file(op, kind, &mut file, placed) } else { Ok(()) };
             if let Some(slot) = self.quota.ledger.lock().files.get_mut(kind) {
                 *slot = Some(file);
             }
@@ -71,7 +72,13 @@ impl Volume {
         Ok(())
     }
 
-    fn write_quota_file(&self, op: &Op<'_>, kind: usize, file: &mut QuotaFile) -> Result<()> {
+    fn write_quota_file(
+        &self,
+        op: &Op<'_>,
+        kind: usize,
+        file: &mut QuotaFile,
+        placed: &mut Vec<Batch>,
+    ) -> Result<()> {
         let inode = self.inode(file.ino)?;
         let mut new = file.table.to_bytes(kind);
         let len = new.len() as u64;
@@ -92,7 +99,7 @@ impl Volume {
         if inode.size() < len {
             self.nodes.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().i_size = U64::new(len));
         }
-        self.flush_closed(op, &inode)?;
+        self.place_closed(op, &inode, placed)?;
         (file.stored, file.stored_ids) = (new, file.table.entries.len());
         (file.changed, file.behind) = (false, false);
         Ok(())

@@ -5,6 +5,7 @@
 //! neither free nor victims.
 mod adopt;
 mod alloc;
+mod boundary;
 mod free;
 mod index;
 mod log;
@@ -57,7 +58,7 @@ pub struct Segments {
 }
 
 /// What the checkpoint stores of the SIT besides its blocks.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct SitState {
     bitmap: Vec<u8>,
     /// Segments whose newest entry is in the SIT journal.
@@ -103,6 +104,34 @@ impl Segments {
             t.flip(&new, true, now, &self.geo)?;
             t.flip(&old, false, now, &self.geo)
         })
+    }
+
+    /// The checkpoint on its way wrote these blocks.
+    pub fn place_all(&self, addrs: &[BlockAddr]) -> Result<()> {
+        let now = self.now();
+        self.with_table(|t| {
+            t.settle(addrs, &self.geo);
+            addrs.iter().try_for_each(|&a| t.place_frozen(a, true, true, now, &self.geo))
+        })
+    }
+
+    /// What one of them replaces is none of the checkpoint's. If the node is no longer `live`, the new block is only the
+    /// checkpoint's.
+    pub fn displace(&self, new: BlockAddr, old: BlockAddr, live: bool) -> Result<()> {
+        let now = self.now();
+        self.with_table(|t| {
+            if old.is_real() {
+                t.place_frozen(old, false, live, now, &self.geo)?;
+            }
+            if live { Ok(()) } else { t.invalidate(new, now, &self.geo) }
+        })
+    }
+
+    /// Blocks that the index names and that are written later: until [`Segments::abandon`] nobody moves them.
+    pub fn expect(&self, addrs: &[BlockAddr]) {
+        self.with_table(|t| {
+            addrs.iter().filter_map(|a| self.geo.seg_of(*a)).for_each(|(seg, _)| t.unsettle(seg, 1));
+        });
     }
 
     /// Allocated blocks that were not published after all.

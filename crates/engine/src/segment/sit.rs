@@ -23,8 +23,6 @@ const READ_AHEAD: u32 = 256;
 pub struct SitFlush {
     pub journal: RawSitJournal,
     pub bitmap: Vec<u8>,
-    /// Segments whose entries it stores; give them to [`Segments::committed`].
-    pub segs: Vec<SegNo>,
 }
 
 /// What the checkpoint pack says about space.
@@ -68,18 +66,19 @@ impl Segments {
         })
     }
 
-    /// Writes what changed since the last checkpoint: to the journal if all of it fits, else to the alternate copies
-    /// of the SIT blocks. The caller has the gate closed.
+    /// Writes what had changed at the boundary: to the journal if all of it fits, else to the alternate copies
+    /// of the SIT blocks.
     pub fn flush_sit(&self) -> Result<SitFlush> {
-        let changed: Vec<SegNo> = self.with_table(|t| t.changed().iter().copied().collect());
-        let mut state = self.sit.lock();
+        let changed: Vec<SegNo> = self.with_table(|t| t.frozen());
+        // Only a checkpoint changes it, and there is one at a time.
+        let mut state = self.sit.lock().clone();
         let mut all = state.journal.clone();
         all.extend(changed.iter().skip(usize::from(planted(Bug::StaleSit))));
         let mut journal = RawSitJournal::new_zeroed();
         if all.len() <= SIT_JOURNAL_MAX {
             journal.count = U16::new(all.len() as u16);
             for (slot, &seg) in journal.entries.iter_mut().zip(&all) {
-                let entry = self.with_table(|t| t.entry(seg));
+                let entry = self.with_table(|t| t.entry_at_boundary(seg));
                 *slot = RawSitJournalEntry { segno: U32::new(seg.0), entry };
             }
             state.journal = all;
@@ -95,7 +94,9 @@ impl Segments {
             self.dev.write_scattered(&mut out)?;
             state.journal.clear();
         }
-        Ok(SitFlush { journal, bitmap: state.bitmap.clone(), segs: changed })
+        let bitmap = state.bitmap.clone();
+        *self.sit.lock() = state;
+        Ok(SitFlush { journal, bitmap })
     }
 
     fn sit_block(&self, b: u32) -> Block {
@@ -104,7 +105,7 @@ impl Segments {
         let first = b * SIT_PER_BLOCK;
         self.with_table(|t| {
             for (seg, slot) in (first..self.geo.segment_count_main).zip(&mut raw.entries) {
-                *slot = t.entry(SegNo(seg));
+                *slot = t.entry_at_boundary(SegNo(seg));
             }
         });
         block
@@ -112,9 +113,9 @@ impl Segments {
 
     /// The checkpoint is durable: what it freed may be used again. Returns the segments that became free; no log gets
     /// them before [`Segments::unclaim`], so that they can be discarded first.
-    pub fn committed(&self, segs: &[SegNo]) -> Vec<SegNo> {
+    pub fn committed(&self) -> Vec<SegNo> {
         self.with_table(|t| {
-            let freed = t.committed(segs);
+            let freed = t.committed();
             freed.iter().for_each(|&s| t.unsettle(s, 1));
             freed
         })

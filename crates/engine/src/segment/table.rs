@@ -1,4 +1,5 @@
 //! Per-segment and per-section state.
+use super::boundary::Boundary;
 use super::free::BitSet;
 use super::index::{Holes, class_of};
 use super::runs::FreeSections;
@@ -14,18 +15,18 @@ use std::ops::Range;
 /// Which blocks are valid now, and which must not be reused because the last checkpoint, or a block logged by fsync
 /// since, may refer to them.
 #[derive(Debug, Clone)]
-struct Maps {
-    valid: [u8; SIT_MAP_BYTES],
-    held: [u8; SIT_MAP_BYTES],
+pub(super) struct Maps {
+    pub valid: [u8; SIT_MAP_BYTES],
+    pub held: [u8; SIT_MAP_BYTES],
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Seg {
-    valid: u16,
-    held: u16,
-    log: LogType,
+pub(super) struct Seg {
+    pub valid: u16,
+    pub held: u16,
+    pub log: LogType,
     current: bool,
-    mtime: u64,
+    pub mtime: u64,
 }
 
 impl Seg {
@@ -71,19 +72,23 @@ const PARKED_MAX: usize = 1024;
 /// See the module.
 #[derive(Debug)]
 pub struct Table {
-    segs: Vec<Seg>,
-    maps: Vec<Option<Box<Maps>>>,
+    pub(super) segs: Vec<Seg>,
+    pub(super) maps: Vec<Option<Box<Maps>>>,
     secs: Vec<Sec>,
     segs_per_sec: u32,
-    free: BitSet,
+    pub(super) free: BitSet,
     free_secs: FreeSections,
     /// Segments that a stream left before they were full, with the first block that it did not use.
     parked: VecDeque<(SegNo, u32)>,
     prefree: BTreeSet<SegNo>,
-    /// Segments whose SIT entry differs from the last checkpoint's.
-    changed: BTreeSet<SegNo>,
+    /// Segments whose SIT entry differs from what the last checkpoint stored, or the one on its way will.
+    pub(super) changed: BTreeSet<SegNo>,
+    /// Of the checkpoint on its way.
+    pub(super) boundary: Option<Boundary>,
+    /// Segments that logs are in.
+    pub(super) current: BTreeSet<SegNo>,
     /// Blocks that nobody writes although they are free, one per log.
-    spared: [Option<(SegNo, u32)>; 6],
+    pub(super) spared: [Option<(SegNo, u32)>; 6],
     unpublished: HashMap<SegNo, u32>,
     /// Sections that may be cleaned.
     index: Index,
@@ -113,6 +118,8 @@ impl Table {
             prefree: BTreeSet::new(),
             changed: BTreeSet::new(),
             spared: [None; 6],
+            boundary: None,
+            current: BTreeSet::new(),
             unpublished: HashMap::new(),
             index: Index::new(geo.section_count, geo.blocks_per_sec()),
             aside: BTreeSet::new(),
@@ -145,7 +152,7 @@ impl Table {
     pub fn free_segments(&self) -> u64 {
         self.free.len()
     }
-    /// What the checkpoint counts as free: segments without valid blocks that no log is in.
+    /// Segments without valid blocks that no log is in.
     pub fn empty_segments(&self) -> u64 {
         let idle_empty = |s: &&SegNo| self.segs.get(s.idx()).is_some_and(|s| s.valid == 0 && !s.current);
         let unpublished = self.unpublished.keys().filter(idle_empty).count();
@@ -270,22 +277,36 @@ impl Table {
     pub fn flip(&mut self, addrs: &[BlockAddr], on: bool, now: u64, geo: &Geometry) -> Result<()> {
         let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
         for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
-            self.flip_in_segment(run, on, now, geo)?;
+            let Some(&first) = run.first() else { continue };
+            let outside = || {
+                let why = "block outside the main area";
+                Corrupt::block(Structure::SitBlock, first.0.into(), why, (!on).into(), on.into())
+            };
+            let seg = seg_of(&first).ok_or_else(outside)?;
+            self.keep(seg);
+            self.changed.insert(seg);
+            self.turn(seg, run, on, now, geo)?;
+            if on {
+                self.note_since(seg, run, geo);
+            }
         }
         Ok(())
     }
 
     /// Blocks of one segment.
-    fn flip_in_segment(&mut self, addrs: &[BlockAddr], on: bool, now: u64, geo: &Geometry) -> Result<()> {
+    pub(super) fn turn(
+        &mut self,
+        seg: SegNo,
+        addrs: &[BlockAddr],
+        on: bool,
+        now: u64,
+        geo: &Geometry,
+    ) -> Result<()> {
         let bad =
             |a: BlockAddr, why| Corrupt::block(Structure::SitBlock, a.0.into(), why, (!on).into(), on.into());
-        let Some(&first) = addrs.first() else { return Ok(()) };
-        let (seg, _) = geo.seg_of(first).ok_or_else(|| bad(first, "block outside the main area"))?;
         let mut refused = None;
         self.update(seg, |s, maps| {
-            let maps = maps.get_or_insert_with(|| {
-                Box::new(Maps { valid: [0; SIT_MAP_BYTES], held: [0; SIT_MAP_BYTES] })
-            });
+            let maps = maps.get_or_insert_with(Maps::empty);
             for &addr in addrs {
                 let off = geo.seg_of(addr).map_or(0, |(_, off)| off) as usize;
                 if msb::test(&maps.valid, off) == on {
@@ -295,7 +316,6 @@ impl Table {
                 s.flip(maps, off, on, now);
             }
         });
-        self.changed.insert(seg);
         match refused {
             None => Ok(()),
             Some(a) => Err(bad(a, if on { "block is in use twice" } else { "block is freed twice" }).into()),
@@ -313,6 +333,7 @@ impl Table {
             s.current = true;
             s.log = log;
         });
+        self.current.insert(seg);
     }
     /// Changes the type of a segment without valid blocks.
     pub fn retype(&mut self, seg: SegNo, log: LogType) {
@@ -321,6 +342,7 @@ impl Table {
     /// A log leaves a segment.
     pub fn close(&mut self, seg: SegNo) {
         self.update(seg, |s, _| s.current = false);
+        self.current.remove(&seg);
     }
     /// Addresses of a segment were handed out and are not published yet.
     pub fn unsettle(&mut self, seg: SegNo, n: u32) {
@@ -346,9 +368,7 @@ impl Table {
     /// Keeps a segment from being used until the next checkpoint, because recovery found blocks in it.
     pub fn hold_all(&mut self, seg: SegNo) {
         self.update(seg, |s, maps| {
-            let maps = maps.get_or_insert_with(|| {
-                Box::new(Maps { valid: [0; SIT_MAP_BYTES], held: [0; SIT_MAP_BYTES] })
-            });
+            let maps = maps.get_or_insert_with(Maps::empty);
             maps.held = [0xff; SIT_MAP_BYTES];
             s.held = BLOCKS_PER_SEG as u16;
         });
@@ -361,35 +381,8 @@ impl Table {
         let Some(place) = self.spared.get_mut(log.idx()) else { return };
         let before = place.replace((seg, off));
         // A checkpoint gives it back.
-        self.changed.extend(before.map(|(seg, _)| seg));
-        self.update(seg, |s, maps| {
-            let empty = || Box::new(Maps { valid: [0; SIT_MAP_BYTES], held: [0; SIT_MAP_BYTES] });
-            s.hold(maps.get_or_insert_with(empty), off as usize);
-        });
-    }
-
-    /// The checkpoint that stored `segs` is durable: what it freed may be used again. Returns the segments freed.
-    pub fn committed(&mut self, segs: &[SegNo]) -> Vec<SegNo> {
-        let (mut freed, spared) = (Vec::new(), self.spared);
-        for &seg in segs {
-            let was_free = self.free.contains(seg.0);
-            self.update(seg, |s, maps| {
-                s.held = s.valid;
-                if let Some(m) = maps {
-                    m.held = m.valid;
-                    let here = spared.iter().flatten().filter(|(at, _)| *at == seg);
-                    here.for_each(|&(_, off)| s.hold(m, off as usize));
-                }
-                if s.held == 0 {
-                    *maps = None;
-                }
-            });
-            self.changed.remove(&seg);
-            if !was_free && self.free.contains(seg.0) {
-                freed.push(seg);
-            }
-        }
-        freed
+        self.give_back(before.map(|(seg, _)| seg));
+        self.update(seg, |s, maps| s.hold(maps.get_or_insert_with(Maps::empty), off as usize));
     }
 
     /// First segment of a free section at or after `hint`, of the first one else.
@@ -462,7 +455,7 @@ impl Table {
         self.holes.roomiest(log).map(SegNo)
     }
 
-    fn update(&mut self, seg: SegNo, f: impl FnOnce(&mut Seg, &mut Option<Box<Maps>>)) {
+    pub(super) fn update(&mut self, seg: SegNo, f: impl FnOnce(&mut Seg, &mut Option<Box<Maps>>)) {
         let before = self.before(seg);
         if let (Some(s), Some(m)) = (self.segs.get_mut(seg.idx()), self.maps.get_mut(seg.idx())) {
             f(s, m);

@@ -3,7 +3,7 @@ mod mount;
 mod records;
 mod room;
 
-use crate::checkpoint::{Counts, CpState, Reason, SinceCheckpoint};
+use crate::checkpoint::{Counts, CpState, Reason, SinceCheckpoint, UnderWay};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::gate::OpGate;
@@ -55,6 +55,7 @@ pub struct Volume {
     pub(crate) log: OnceLock<Log>,
     /// Shared while data is written back; exclusive while the data of an ended epoch is.
     pub(crate) flushing: RwLock<(), { rank::FLUSHING }>,
+    pub(crate) under_way: UnderWay,
     /// What node footers carry: version and crc of the checkpoint in force.
     pub(crate) stamp: AtomicU64,
     /// One checkpoint at a time; the state is that of the checkpoint in force.

@@ -1,7 +1,7 @@
 //! Mounting: superblock, checkpoint pack, tables, recovery.
 use super::Volume;
 use super::records::Records;
-use crate::checkpoint::{Counts, CpState, SinceCheckpoint, read_pack, stamp};
+use crate::checkpoint::{Counts, CpState, SinceCheckpoint, UnderWay, read_pack, stamp};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
 use crate::gate::OpGate;
@@ -149,6 +149,7 @@ impl Volume {
             notes,
             log: OnceLock::new(),
             flushing: RwLock::new(()),
+            under_way: UnderWay::default(),
             stamp: AtomicU64::new(footer_stamp),
             cp: Mutex::new(cp),
             cleaner: Mutex::new(cleaner),

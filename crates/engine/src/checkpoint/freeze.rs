@@ -1,0 +1,83 @@
+//! The boundary of a checkpoint: the moment that it describes.
+//!
+//! With the gate closed everything that is to be written changes hands: dirty nodes, NAT and SIT changes end a generation,
+//! which takes no longer for many than for few. What has still to be given a place first, dirty blocks of directories and
+//! of quota files, is placed here and written later; a concurrent checkpoint has written all but a few of them before.
+use super::counts::Values;
+use crate::data::Batch;
+use crate::error::Result;
+use crate::gate::Closed;
+use crate::journal::Drawn;
+use crate::node::FrozenNodes;
+use crate::sync::{Condvar, Mutex};
+use crate::volume::Volume;
+use segno_format::Ino;
+
+/// What a checkpoint is to write.
+pub(super) struct Frozen {
+    /// Placed, named by the index, not written.
+    pub blocks: Vec<Batch>,
+    pub nodes: FrozenNodes,
+    pub orphans: Vec<Ino>,
+    pub counts: Values,
+    pub journal: Option<Drawn>,
+}
+
+impl Frozen {
+    /// The last epoch of the journal that it covers; 0 without a journal.
+    pub fn boundary(&self) -> u64 {
+        self.journal.as_ref().map_or(0, |drawn| drawn.boundary)
+    }
+}
+
+impl Volume {
+    /// Draws the boundary. Operations from now on belong to the next checkpoint.
+    pub(super) fn freeze(&self, closed: &mut Closed<'_>, version: u64) -> Result<Frozen> {
+        let op = closed.op();
+        let mut blocks = Vec::new();
+        self.write_quota(&op, &mut blocks)?;
+        self.place_directories(&op, &mut blocks)?;
+        drop(op);
+        self.under_way.begin();
+        let nodes = self.nodes.dirty.freeze();
+        self.nat.freeze();
+        self.segs.with_table(crate::segment::Table::freeze);
+        let orphans = self.since.orphans();
+        // No fsync looks at these before the checkpoint is durable.
+        self.since.committed();
+        let counts = self.counts.values();
+        self.counts.committed();
+        closed.advance(version);
+        let journal = self.draw_boundary();
+        Ok(Frozen { blocks, nodes, orphans, counts, journal })
+    }
+}
+
+/// Whether a checkpoint is between its boundary and its end. What is appended to the roll-forward chain then would follow
+/// a checkpoint that is soon replaced by one that does not have it, so fsync waits.
+#[derive(Debug, Default)]
+pub struct UnderWay {
+    on: Mutex<bool>,
+    ended: Condvar,
+}
+
+impl UnderWay {
+    fn begin(&self) {
+        *self.on.lock() = true;
+    }
+    pub fn end(&self) {
+        *self.on.lock() = false;
+        self.ended.notify_all();
+    }
+    /// Inside the gate the answer "no" stays true.
+    pub fn is_on(&self) -> bool {
+        *self.on.lock()
+    }
+    /// Waits for the end. The gate is not held.
+    pub fn wait(&self) {
+        let mut on = self.on.lock();
+        while *on {
+            self.ended.wait(&mut on);
+        }
+    }
+}
