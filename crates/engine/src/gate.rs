@@ -60,7 +60,7 @@ impl OpGate {
     pub fn log_epoch(&self) -> u64 {
         self.epochs.open()
     }
-    /// Opens a journal epoch; 0 ends journaling. The gate is closed, or nobody uses the volume yet.
+    /// Opens a journal epoch: the gate is closed, or nobody uses the volume yet. 0 ends journaling at any time.
     pub fn set_log_epoch(&self, epoch: u64) {
         self.epochs.set(epoch);
     }

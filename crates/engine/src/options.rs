@@ -74,10 +74,12 @@ pub enum JournalMode {
 /// What goes on while a checkpoint is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CheckpointMode {
-    /// Nothing that changes anything, as in F2FS.
+    /// With a journal everything, else nothing.
     #[default]
+    Auto,
+    /// Nothing that changes anything, as in F2FS.
     Blocking,
-    /// Everything but fsync, from the moment on that the checkpoint describes.
+    /// Everything, from the moment on that the checkpoint describes; but without a journal fsync waits.
     Concurrent,
 }
 

@@ -32,7 +32,7 @@ Options of F2FS: ro, norecovery, fsync_mode=strict|posix|nobarrier, mode=adaptiv
 Own options: cache=256M (memory for cached blocks), commit=5 (seconds until changes are durable without fsync),
   journal=off|auto|on|FILE (journal metadata behind the volume, see mkfs --journal, or in a file of its own),
   fsync_lookup=list|global|shadow (how fsync finds nodes: its own list, or all as the kernel does, to compare),
-  checkpoint=blocking|concurrent (whether changes wait while a checkpoint is written, or fsync alone does),
+  checkpoint=auto|blocking|concurrent (whether changes wait while a checkpoint is written; auto: not with a journal),
   threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),
   log=FILE (what the server has to say later; otherwise the system's log),
   transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it),

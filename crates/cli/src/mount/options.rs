@@ -206,9 +206,10 @@ impl Settings {
             }
             "checkpoint" => {
                 e.checkpoint = match value {
+                    "auto" => CheckpointMode::Auto,
                     "blocking" => CheckpointMode::Blocking,
                     "concurrent" => CheckpointMode::Concurrent,
-                    _ => return Err("choose blocking or concurrent".into()),
+                    _ => return Err("choose auto, blocking or concurrent".into()),
                 }
             }
             "background_gc" => {

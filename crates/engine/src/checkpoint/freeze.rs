@@ -7,8 +7,9 @@ use super::counts::Values;
 use crate::data::Batch;
 use crate::error::Result;
 use crate::gate::Closed;
-use crate::journal::Drawn;
+use crate::journal::Commits;
 use crate::node::FrozenNodes;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 use crate::volume::Volume;
 use segno_format::Ino;
@@ -20,26 +21,26 @@ pub(super) struct Frozen {
     pub nodes: FrozenNodes,
     pub orphans: Vec<Ino>,
     pub counts: Values,
-    pub journal: Option<Drawn>,
-}
-
-impl Frozen {
     /// The last epoch of the journal that it covers; 0 without a journal.
-    pub fn boundary(&self) -> u64 {
-        self.journal.as_ref().map_or(0, |drawn| drawn.boundary)
-    }
+    pub boundary: u64,
 }
 
 impl Volume {
     /// Draws the boundary. Operations from now on belong to the next checkpoint.
-    pub(super) fn freeze(&self, closed: &mut Closed<'_>, version: u64) -> Result<Frozen> {
+    pub(super) fn freeze(
+        &self,
+        closed: &mut Closed<'_>,
+        version: u64,
+        commits: Option<&mut Commits>,
+    ) -> Result<Frozen> {
         let op = closed.op();
         let mut blocks = Vec::new();
         self.write_quota(&op, &mut blocks)?;
         self.place_directories(&op, &mut blocks)?;
         drop(op);
-        self.under_way.begin();
+        self.under_way.begin(version);
         let nodes = self.nodes.dirty.freeze();
+        debug_assert_eq!(nodes.len(), self.mem.dirty_nodes.get(), "a dirty node is on no list");
         self.nat.freeze();
         self.segs.with_table(crate::segment::Table::freeze);
         let orphans = self.since.orphans();
@@ -48,22 +49,33 @@ impl Volume {
         let counts = self.counts.values();
         self.counts.committed();
         closed.advance(version);
-        let journal = self.draw_boundary();
-        Ok(Frozen { blocks, nodes, orphans, counts, journal })
+        let boundary = commits.map_or(0, |commits| self.draw_boundary(commits));
+        Ok(Frozen { blocks, nodes, orphans, counts, boundary })
     }
 }
 
 /// Whether a checkpoint is between its boundary and its end. What is appended to the roll-forward chain then would follow
 /// a checkpoint that is soon replaced by one that does not have it, so fsync waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct UnderWay {
     on: Mutex<bool>,
     ended: Condvar,
+    /// The version that the newest boundary was drawn for.
+    drawn: AtomicU64,
 }
 
 impl UnderWay {
-    fn begin(&self) {
+    /// `version` is that of the checkpoint in force.
+    pub fn new(version: u64) -> Self {
+        Self { on: Mutex::new(false), ended: Condvar::default(), drawn: AtomicU64::new(version) }
+    }
+    fn begin(&self, version: u64) {
         *self.on.lock() = true;
+        self.drawn.store(version, Ordering::Release);
+    }
+    /// A checkpoint of a higher version has everything that was done before the call.
+    pub fn drawn(&self) -> u64 {
+        self.drawn.load(Ordering::Acquire)
     }
     pub fn end(&self) {
         *self.on.lock() = false;

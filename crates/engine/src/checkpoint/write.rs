@@ -16,7 +16,7 @@ use segno_format::sit::LogType;
 use segno_format::summary::{
     COMPACT_FIRST, COMPACT_NEXT, JOURNAL_BYTES, RawExtraInfo, RawSummaryBlock, compact_position,
 };
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Ino};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Ino, SegNo};
 use std::time::Instant;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
@@ -78,51 +78,94 @@ pub fn stamp(cp: &RawCheckpoint, crc: u32) -> u64 {
 impl Volume {
     /// Makes everything done so far durable, except data of regular files that was not flushed.
     pub(crate) fn checkpoint(&self, reason: Reason) -> Result<()> {
+        let drawn = self.under_way.drawn();
+        self.checkpoint_unless(reason, |state| {
+            reason == Reason::Sync && (state.version() > drawn || !self.has_changes())
+        })
+    }
+
+    /// A checkpoint to make room of some kind, if there is none when nobody else writes one any more.
+    pub(crate) fn checkpoint_while(&self, wanted: impl Fn() -> bool) -> Result<()> {
+        self.checkpoint_unless(Reason::Sync, |_| !(wanted() && self.has_changes()))
+    }
+
+    fn checkpoint_unless(&self, reason: Reason, done: impl FnOnce(&CpState) -> bool) -> Result<()> {
         if self.opts.read_only {
             return Ok(());
         }
         let mut state = self.cp.lock();
         self.check_running()?;
-        if reason == Reason::Sync && !self.has_changes() {
+        if done(&state) {
             return Ok(());
         }
-        let concurrent = self.opts.checkpoint == CheckpointMode::Concurrent && reason == Reason::Sync;
         let begun = Instant::now();
-        // What is noted from the boundary on is not committed to the journal before the checkpoint is durable.
-        let mut commits = self.log.get().map(|log| log.commits.lock());
-        if concurrent {
-            self.flush_directories_early();
-        }
-        let closing = Instant::now();
-        let mut closed = self.gate.close();
-        let frozen = self.freeze(&mut closed, state.version().wrapping_add(1));
-        let open = |closed| {
-            drop(closed);
-            self.stats.checkpoint_blocked.record(closing.elapsed().as_nanos() as u64);
-        };
-        let closed = if concurrent {
-            open(closed);
-            None
+        let written = if reason == Reason::Sync && self.goes_on() && !self.short_of_sections() {
+            // Else they might take the space that it needs.
+            self.checkpoint_concurrently(&mut state)
         } else {
-            Some(closed)
+            self.checkpoint_closed(&mut state, reason)
         };
-        let done = self.noted(frozen.and_then(|frozen| {
-            let boundary = frozen.boundary();
-            let freed = self.write_checkpoint(&mut state, frozen, reason)?;
-            self.checkpoint_durable(commits.as_deref_mut(), boundary).map(|()| freed)
-        }));
-        if let Err(e) = &done {
-            self.stop(e);
-        }
+        let freed = self.noted(written).inspect_err(|e| self.stop(e));
         self.under_way.end();
-        closed.map(open);
-        drop(commits);
         stat::add(&self.stats.checkpoint_ns, begun.elapsed().as_nanos() as u64);
-        let freed = done?;
+        let freed = freed?;
         stat::add(&self.stats.checkpoints, 1);
         drop(state);
         self.discard_segments(&freed);
         Ok(())
+    }
+
+    /// Whether operations are to go on while a checkpoint is written.
+    pub(crate) fn goes_on(&self) -> bool {
+        match self.opts.checkpoint {
+            CheckpointMode::Auto => self.log().is_some(),
+            CheckpointMode::Blocking => false,
+            CheckpointMode::Concurrent => true,
+        }
+    }
+
+    /// Operations wait until the checkpoint is durable.
+    fn checkpoint_closed(&self, state: &mut CpState, reason: Reason) -> Result<Vec<SegNo>> {
+        // A commit that has begun is not cut off.
+        let mut commits = self.log.get().map(|log| log.commits.lock());
+        let closing = Instant::now();
+        let mut closed = self.gate.close();
+        let freed = self.freeze(&mut closed, next_version(state), commits.as_deref_mut()).and_then(|frozen| {
+            let boundary = frozen.boundary;
+            let freed = self.write_checkpoint(state, frozen, reason)?;
+            debug_assert_eq!(self.mem.dirty_nodes.get(), 0, "a checkpoint leaves no node dirty");
+            let _covered = self.checkpoint_durable(commits.as_deref_mut(), boundary)?;
+            Ok(freed)
+        });
+        drop(closed);
+        self.note_blocked(closing);
+        freed
+    }
+
+    /// Operations wait while the boundary is drawn.
+    fn checkpoint_concurrently(&self, state: &mut CpState) -> Result<Vec<SegNo>> {
+        self.flush_directories_early();
+        let frozen = {
+            let mut commits = self.log.get().map(|log| log.commits.lock());
+            let closing = Instant::now();
+            let mut closed = self.gate.close();
+            let frozen = self.freeze(&mut closed, next_version(state), commits.as_deref_mut());
+            drop(closed);
+            self.note_blocked(closing);
+            frozen?
+        };
+        let boundary = frozen.boundary;
+        let freed = self.write_checkpoint(state, frozen, Reason::Sync)?;
+        let mut commits = self.log.get().map(|log| log.commits.lock());
+        let covered = self.checkpoint_durable(commits.as_deref_mut(), boundary)?;
+        drop(commits);
+        // May take long.
+        drop(covered);
+        Ok(freed)
+    }
+
+    fn note_blocked(&self, since: Instant) {
+        self.stats.checkpoint_blocked.record(since.elapsed().as_nanos() as u64);
     }
 
     /// Whether a checkpoint would have anything to write.
@@ -140,7 +183,7 @@ impl Volume {
         state: &mut CpState,
         mut frozen: Frozen,
         reason: Reason,
-    ) -> Result<Vec<segno_format::SegNo>> {
+    ) -> Result<Vec<SegNo>> {
         self.store_damage()?;
         for batch in &frozen.blocks {
             self.write_frozen(batch)?;
@@ -200,7 +243,7 @@ impl Volume {
         let open: Vec<_> = logs.iter().map(|(log, _)| log.segno).collect();
         if let Some(block) = blocks.first_mut() {
             let cp: &mut RawCheckpoint = block.view_mut();
-            cp.checkpoint_ver = U64::new(state.version().wrapping_add(1));
+            cp.checkpoint_ver = U64::new(next_version(state));
             cp.valid_block_count = U64::new(counts.valid_blocks);
             cp.valid_node_count = U32::new(counts.valid_nodes);
             cp.valid_inode_count = U32::new(counts.valid_inodes);
@@ -250,7 +293,7 @@ impl Volume {
             self.dev.write_fua(last, &[&header])?;
         }
         self.dev.write(start, &body)?;
-        self.announce_checkpoint(&header, crc, frozen.boundary(), logs)?;
+        self.announce_checkpoint(&header, crc, frozen.boundary, logs)?;
         // Everything the pack refers to, and the pack itself but for its end, is durable before the end is written.
         if !planted(Bug::SkippedFlush) {
             self.dev.flush()?;
@@ -260,6 +303,10 @@ impl Volume {
         (state.index, state.header, state.crc) = (index, header, crc);
         Ok(crc)
     }
+}
+
+fn next_version(state: &CpState) -> u64 {
+    state.version().wrapping_add(1)
 }
 
 type LoggedSummary = (LogState, Box<RawSummaryBlock>);

@@ -10,6 +10,9 @@ use std::sync::atomic::Ordering;
 
 /// Files in a batch.
 const GROUP: usize = 256;
+/// How often dirty blocks of directories are written before a boundary, unless this few are left.
+const EARLY_ROUNDS: u32 = 4;
+const FEW: u64 = 64;
 
 impl Volume {
     /// Writes the dirty pages of a range of a file's blocks. Returns how many there were. Nothing of the rank of the
@@ -117,14 +120,20 @@ impl Volume {
         }
     }
 
-    /// Writes dirty blocks of directories so that few are left for a checkpoint to place. What fails is left to it. Only
-    /// the one who is about to draw a boundary may do this: no block of a directory may be on its way then.
+    /// Writes dirty blocks of directories so that few are left for a checkpoint to place, as far as it is faster than those
+    /// who change them. What fails is left to the checkpoint. Only the one who is about to draw a boundary may do this: no
+    /// block of a directory may be on its way then.
     pub(crate) fn flush_directories_early(&self) {
-        for dir in self.inodes.dirty_dirs() {
-            let mut next = Some(0);
-            while let Some(at) = next {
-                let flushed = self.flush_batch(std::slice::from_ref(&dir), at..u64::MAX);
-                next = flushed.map_or(None, |(next, _)| next);
+        for _ in 0..EARLY_ROUNDS {
+            for dir in self.inodes.dirty_dirs() {
+                let mut next = Some(0);
+                while let Some(at) = next {
+                    let flushed = self.flush_batch(std::slice::from_ref(&dir), at..u64::MAX);
+                    next = flushed.map_or(None, |(next, _)| next);
+                }
+            }
+            if self.mem.dirty_dents.get() <= FEW {
+                return;
             }
         }
     }

@@ -130,7 +130,7 @@ impl Volume {
     }
 
     fn log_part_in_gate(&self, inode: &Arc<Inode>, part: Part, phases: &mut Phases) -> Result<Step> {
-        let op = self.enter_for_chain();
+        let op = self.enter_for_chain()?;
         // Whoever logs nodes of this inode has written them when the lock is ours.
         let _chain = self.chain.lock();
         let second = match part {
@@ -172,11 +172,12 @@ impl Volume {
     }
 
     /// Enters the gate while no checkpoint is on its way: what the chain then gets follows a checkpoint that stays.
-    fn enter_for_chain(&self) -> Op<'_> {
+    fn enter_for_chain(&self) -> Result<Op<'_>> {
         loop {
             let op = self.gate.enter();
             if !self.under_way.is_on() {
-                return op;
+                // It may have failed.
+                return self.check_running().map(|()| op);
             }
             drop(op);
             self.under_way.wait();

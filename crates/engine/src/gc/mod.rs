@@ -7,6 +7,7 @@ mod migrate;
 
 use crate::checkpoint::Reason;
 use crate::error::{Error, Result};
+use crate::segment::Table;
 use crate::stat;
 use crate::volume::Volume;
 use segno_clean::Class;
@@ -115,6 +116,8 @@ impl Volume {
 
     fn run_foreground(&self, cleaner: &mut Cleaner, run: &mut Run) -> Result<()> {
         loop {
+            // What the checkpoint on its way frees may do.
+            self.under_way.wait();
             self.check_running()?;
             self.release_emptied(cleaner);
             if !self.short_of_sections() {
@@ -165,7 +168,8 @@ impl Volume {
         }
         self.segs.with_table(|t| {
             let victim = cleaner.foreground.pick(t.index(), &situation)?;
-            (room.is_spent() || u64::from(t.valid_in_section(victim.sec)) <= most).then_some(victim)
+            let worth = room.is_spent() || u64::from(t.valid_in_section(victim.sec)) <= most;
+            worth.then(|| self.keep_out(t, victim))
         })
     }
 
@@ -179,14 +183,13 @@ impl Volume {
     fn clean_victim(&self, cleaner: &mut Cleaner, victim: &Victim, pinned_too: bool) -> Result<()> {
         // As of before the nodes are made dirty: a later checkpoint writes them.
         let since = self.gate.enter().epoch();
-        self.set_busy(victim.sec, true);
         let cleaned = self.clean_section(victim, pinned_too);
         if victim.class == Class::Node && cleaned.is_ok() {
             cleaner.waiting.push(victim.sec);
             cleaner.since = since;
             return Ok(());
         }
-        self.set_busy(victim.sec, false);
+        self.let_in(victim.sec);
         match cleaned {
             // Damage keeps its section as it is, and others may do; without space for the copies, those that were made
             // may do.
@@ -223,7 +226,7 @@ impl Volume {
             cleaner.chosen.iter().for_each(|&sec| t.set_aside(sec, true));
             let victim = cleaner.background.pick(t.index(), &situation);
             t.reconsider();
-            victim
+            victim.map(|victim| self.keep_out(t, victim))
         });
         let Some(victim) = victim else {
             cleaner.chosen.clear();
@@ -231,24 +234,21 @@ impl Volume {
         };
         cleaner.chosen.insert(victim.sec);
         stat::add(&self.stats.gc_background, 1);
-        self.set_busy(victim.sec, true);
         let cleaned = self.clean_section(&victim, false);
-        self.set_busy(victim.sec, false);
+        self.let_in(victim.sec);
         cleaned.map(|()| true)
     }
 
-    /// A section that is being cleaned counts as busy, so that no log fills the holes that moving makes.
-    fn set_busy(&self, sec: u32, busy: bool) {
+    /// A section that is being cleaned counts as busy, so that no log fills the holes that moving makes. It does so from
+    /// the moment on that it is chosen: what a checkpoint has placed there and not written would be moved as it is.
+    fn keep_out(&self, t: &mut Table, victim: Victim) -> Victim {
+        self.segments_of(victim.sec).for_each(|seg| t.unsettle(seg, 1));
+        victim
+    }
+
+    fn let_in(&self, sec: u32) {
         let segs = self.segments_of(sec);
-        self.segs.with_table(|t| {
-            for seg in segs {
-                if busy {
-                    t.unsettle(seg, 1);
-                } else {
-                    t.settle(&[self.geo.seg_start(seg)], &self.geo);
-                }
-            }
-        });
+        self.segs.with_table(|t| segs.for_each(|seg| t.settle(&[self.geo.seg_start(seg)], &self.geo)));
     }
 
     fn segments_of(&self, sec: u32) -> impl Iterator<Item = SegNo> + use<> {

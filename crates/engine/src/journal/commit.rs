@@ -5,7 +5,7 @@
 //! next epoch go on meanwhile. Only writing data back waits, until the records are taken: what is dirty in the epoch
 //! must not get its place in a later one.
 use super::Log;
-use super::recorder::Forgotten;
+use super::recorder::Covered;
 use super::state::Commits;
 use crate::checkpoint::Reason;
 use crate::error::{Error, Result};
@@ -18,14 +18,6 @@ use segno_journal::{Canary, CpIntent, Group, Kind, Section};
 
 /// Blocks that a group and its neighbours may take beyond the bytes noted.
 const SLACK: u64 = 64 << 10;
-
-/// What a checkpoint is to the journal.
-pub(crate) struct Drawn {
-    /// The last epoch that it covers.
-    pub boundary: u64,
-    /// What was noted for epochs that it covers; dropped with the gate open.
-    _covered: Forgotten,
-}
 
 /// How a commit ended.
 enum Ended {
@@ -48,7 +40,8 @@ impl Volume {
         let wanted = self.gate.log_epoch();
         let ended = {
             let mut commits = log.commits.lock();
-            if !commits.broken && commits.newest >= wanted {
+            self.check_running()?;
+            if commits.broken.is_none() && commits.newest >= wanted {
                 return Ok(());
             }
             stat::timed(&self.stats.journal.total, || self.end_epoch(log, &mut commits))?
@@ -61,20 +54,25 @@ impl Volume {
 
     fn end_epoch(&self, log: &Log, commits: &mut Commits) -> Result<Ended> {
         let room = log.journal.usage().free;
-        if commits.broken || log.is_failed() || self.notes.pending().saturating_add(SLACK) > room {
+        let covered = commits.covered.as_ref().map_or(0, Covered::bytes);
+        let wanted = self.notes.pending().saturating_add(covered).saturating_add(SLACK);
+        if commits.broken.is_some() || log.is_failed() || wanted > room {
             return Ok(Ended::NeedsCheckpoint);
         }
         let times = &self.stats.journal;
-        let (epoch, sections) = {
+        let (epoch, noted) = {
             let _no_other_flush = self.flushing.write();
             let epoch = stat::timed(&times.drain, || self.gate.end_log_epoch());
             stat::timed(&times.settle, || self.settle_epoch(epoch));
             (epoch, stat::timed(&times.take, || self.notes.take(epoch)))
         };
+        // While a checkpoint is on its way, the one before it may be what is replayed on.
+        let mut sections = commits.covered.take().map(Covered::into_sections).unwrap_or_default();
+        sections.extend(noted);
         // What the device lost is not known, so nothing may be built on it.
         stat::timed(&times.data_flush, || self.dev.flush()).inspect_err(|e| self.stop(e))?;
-        if let Err(e) = self.write_epoch(log, epoch, sections) {
-            commits.broken = true;
+        if let Err(e) = self.write_epoch(log, sections) {
+            commits.broken = Some(epoch);
             if !matches!(e, segno_journal::Error::Full { .. } | segno_journal::Error::TooLarge { .. }) {
                 self.journal_failed(log, e)?;
             }
@@ -96,10 +94,9 @@ impl Volume {
         Err(why)
     }
 
-    fn write_epoch(&self, log: &Log, epoch: u64, sections: Vec<Section>) -> segno_journal::Result<()> {
-        if sections.is_empty() {
-            return Ok(());
-        }
+    /// Sections of ascending epochs, which count together or not at all.
+    fn write_epoch(&self, log: &Log, sections: Vec<Section>) -> segno_journal::Result<()> {
+        let Some(epoch) = sections.first().map(|s| s.epoch) else { return Ok(()) };
         let (times, group) = (&self.stats.journal, Group { kind: Kind::Epoch, epoch, sections });
         let position = stat::timed(&times.append, || log.journal.append(&group))?;
         stat::add(&self.stats.journal_commits, 1);
@@ -112,7 +109,7 @@ impl Volume {
         let Some(log) = self.log() else { return Ok(()) };
         let background = self.opts.background;
         if log.is_full() || (log.is_half_full() && !background) {
-            return self.checkpoint(Reason::Sync);
+            return self.checkpoint_while(|| self.log().is_some_and(Log::is_half_full));
         }
         let (pending, due) = (self.notes.pending(), log.commit_bytes());
         if pending > due * 2 || (pending > due && !background) {
@@ -126,11 +123,12 @@ impl Volume {
 
     /// Commits what the background thread was asked to.
     pub(crate) fn relieve_journal(&self) -> Result<()> {
-        let Some(log) = self.log() else { return Ok(()) };
-        if log.is_half_full() {
-            return self.checkpoint(Reason::Sync);
+        let is_due = || self.is_metadata_due() || self.log().is_some_and(Log::is_half_full);
+        if is_due() {
+            return self.checkpoint_while(is_due);
         }
-        if self.notes.pending() > log.commit_bytes() { self.commit() } else { Ok(()) }
+        let pending = |log: &Log| self.notes.pending() > log.commit_bytes();
+        if self.log().is_some_and(pending) { self.commit() } else { Ok(()) }
     }
 
     /// Called with the pack written up to its last block: announces the checkpoint in the journal. Without that the
@@ -159,13 +157,16 @@ impl Volume {
         }
     }
 
-    /// A checkpoint covers everything noted so far; the gate is closed. What is noted from here on is of the next epoch.
-    pub(crate) fn draw_boundary(&self) -> Option<Drawn> {
-        let log = self.log.get()?;
+    /// A checkpoint covers everything noted so far; the gate is closed, and no epoch is being committed. What is noted from
+    /// here on is of the next epoch. Returns the last epoch that is covered.
+    pub(crate) fn draw_boundary(&self, commits: &mut Commits) -> u64 {
+        let Some(log) = self.log.get() else { return 0 };
         let boundary = self.boundary(log);
-        let _covered = self.notes.forget();
+        // Only a journal that failed has left anything of an epoch before.
+        drop(self.notes.cover(boundary.saturating_sub(1)));
+        commits.covered = Some(self.notes.cover(boundary));
         self.gate.set_log_epoch(if log.is_failed() { 0 } else { boundary + 1 });
-        Some(Drawn { boundary, _covered })
+        boundary
     }
 
     /// The epoch that a checkpoint with the gate closed covers, and all before.
@@ -187,10 +188,15 @@ impl Volume {
         logs.iter().map(place).map(one).collect()
     }
 
-    /// The checkpoint with this boundary is durable.
-    pub(crate) fn checkpoint_durable(&self, commits: Option<&mut Commits>, boundary: u64) -> Result<()> {
-        let (Some(log), Some(commits)) = (self.log.get(), commits) else { return Ok(()) };
-        *commits = Commits { newest: boundary, broken: false };
+    /// The checkpoint with this boundary is durable. Returns what need not be in the journal any more.
+    pub(crate) fn checkpoint_durable(
+        &self,
+        commits: Option<&mut Commits>,
+        boundary: u64,
+    ) -> Result<Option<Covered>> {
+        let (Some(log), Some(commits)) = (self.log.get(), commits) else { return Ok(None) };
+        commits.newest = commits.newest.max(boundary);
+        commits.broken = commits.broken.filter(|&epoch| epoch > boundary);
         let reclaimed = match log.reclaim() {
             Err(e) if !log.is_failed() => self.journal_failed(log, e),
             _ => Ok(()),
@@ -199,6 +205,6 @@ impl Volume {
         if log.is_failed() {
             self.gate.set_log_epoch(0);
         }
-        reclaimed
+        reclaimed.map(|()| commits.covered.take())
     }
 }

@@ -8,10 +8,9 @@ mod recorder;
 mod replay;
 mod state;
 
-pub(crate) use commit::Drawn;
 pub(crate) use epochs::Epochs;
 pub(crate) use fields::unpack_rdev;
 pub(crate) use log::Target;
 pub(crate) use open::Found;
 pub(crate) use recorder::Recorder;
-pub(crate) use state::Log;
+pub(crate) use state::{Commits, Log};

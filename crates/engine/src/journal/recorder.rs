@@ -27,9 +27,23 @@ pub struct Recorder {
     pub times: Sampled,
 }
 
-/// What was noted and is not needed.
-pub struct Forgotten {
-    _tables: Vec<HashMap<Ino, InodeLog>>,
+/// What was noted up to a boundary and is not in the journal. It is of no use once the checkpoint is durable; until then
+/// whatever is appended has to follow it.
+#[derive(Debug)]
+pub struct Covered {
+    epoch: u64,
+    bytes: u64,
+    logs: Vec<HashMap<Ino, InodeLog>>,
+}
+
+impl Covered {
+    /// About how many bytes it would take in the journal.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    pub fn into_sections(self) -> Vec<Section> {
+        sections(self.logs.into_iter().flatten(), self.epoch)
+    }
 }
 
 #[derive(Debug)]
@@ -68,22 +82,14 @@ impl Recorder {
 
     /// Takes everything noted in an epoch, by inode number. All operations in it are over.
     pub fn take(&self, epoch: u64) -> Vec<Section> {
-        let noted = self.of(epoch);
-        let logs = noted.shards.iter().flat_map(|shard| std::mem::take(&mut *shard.lock()));
-        let section = |(ino, log): (Ino, InodeLog)| Section { ino, epoch, records: log.into_records() };
-        let mut sections: Vec<Section> = logs.map(section).filter(|s| !s.records.is_empty()).collect();
-        noted.bytes.store(0, Ordering::Relaxed);
-        sections.sort_unstable_by_key(|s| s.ino);
-        sections
+        self.cover(epoch).into_sections()
     }
 
-    /// Gives up everything noted. The gate is closed; dropping what is returned may take long.
-    pub fn forget(&self) -> Forgotten {
-        let taken = |noted: &Noted| {
-            noted.bytes.store(0, Ordering::Relaxed);
-            noted.shards.iter().map(|s| std::mem::take(&mut *s.lock())).collect::<Vec<_>>()
-        };
-        Forgotten { _tables: self.epochs.iter().flat_map(taken).collect() }
+    /// The same at a boundary, as a whole: that takes no longer for much than for little.
+    pub fn cover(&self, epoch: u64) -> Covered {
+        let noted = self.of(epoch);
+        let logs = noted.shards.iter().map(|shard| std::mem::take(&mut *shard.lock())).collect();
+        Covered { epoch, bytes: noted.bytes.swap(0, Ordering::Relaxed), logs }
     }
 
     /// The inode's fields before a change; give them to [`Recorder::fields_changed`].
@@ -188,6 +194,13 @@ impl Recorder {
     pub fn truncated(&self, op: &Op<'_>, ino: Ino, from: u64) {
         self.note(op, ino, |log| log.truncated(from));
     }
+}
+
+fn sections(logs: impl Iterator<Item = (Ino, InodeLog)>, epoch: u64) -> Vec<Section> {
+    let section = |(ino, log): (Ino, InodeLog)| Section { ino, epoch, records: log.into_records() };
+    let mut sections: Vec<Section> = logs.map(section).filter(|s| !s.records.is_empty()).collect();
+    sections.sort_unstable_by_key(|s| s.ino);
+    sections
 }
 
 /// Whether an epoch's records create the inode.

@@ -1,4 +1,5 @@
 //! The journal that a mounted volume goes on with.
+use super::recorder::Covered;
 use crate::lock::{Mutex, rank};
 use crate::notice::{Notice, Observer};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -34,8 +35,10 @@ pub(crate) struct Log {
 pub(crate) struct Commits {
     /// Everything of epochs up to this one is durable.
     pub newest: u64,
-    /// An epoch was taken and not written: only a checkpoint makes it durable.
-    pub broken: bool,
+    /// The newest epoch that was taken and not written: only a checkpoint makes it durable.
+    pub broken: Option<u64>,
+    /// What the checkpoint on its way covers, if it is not in the journal.
+    pub covered: Option<Covered>,
 }
 
 impl Log {

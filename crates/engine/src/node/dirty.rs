@@ -33,6 +33,9 @@ pub struct FrozenNodes {
 }
 
 impl FrozenNodes {
+    pub fn len(&self) -> u64 {
+        self.shards.iter().flat_map(HashMap::values).map(|o| o.all().count() as u64).sum()
+    }
     /// All of them, in nid order.
     pub fn take(&mut self) -> Vec<Arc<NodeFrame>> {
         let owned = self.shards.drain(..).flat_map(HashMap::into_values);

@@ -149,7 +149,7 @@ impl Volume {
             notes,
             log: OnceLock::new(),
             flushing: RwLock::new(()),
-            under_way: UnderWay::default(),
+            under_way: UnderWay::new(cp.version()),
             stamp: AtomicU64::new(footer_stamp),
             cp: Mutex::new(cp),
             cleaner: Mutex::new(cleaner),

@@ -1,6 +1,5 @@
 //! Making room before an operation takes its first lock: memory, free sections, checkpoints that are due.
 use super::Volume;
-use crate::checkpoint::Reason;
 use crate::error::Result;
 use crate::options::AllocMode;
 use segno_format::BLOCK_SIZE;
@@ -9,6 +8,8 @@ use segno_format::BLOCK_SIZE;
 const NAT_DIRTY_PERCENT: u64 = 10;
 /// But never wait for more than this many (each is about 40 bytes of memory).
 const NAT_DIRTY_MAX: u64 = 400_000;
+/// Part of the cache above which changed metadata is written in the background.
+const METADATA_DUE: u64 = 6;
 
 impl Volume {
     /// Called by every change before it takes a lock. Afterwards there is room for the change, or none to be made.
@@ -50,14 +51,30 @@ impl Volume {
         nodes.div_ceil(per_sec) + dents.div_ceil(per_sec) + data.div_ceil(per_sec)
     }
 
+    /// Whether changed metadata must be written before anything else changes.
+    fn is_metadata_full(&self) -> bool {
+        let nat_max = (u64::from(self.geo.max_nid()) * NAT_DIRTY_PERCENT / 100).min(NAT_DIRTY_MAX);
+        self.dirty_metadata() > self.cache_blocks() / 2 || self.nat.changed() as u64 > nat_max
+    }
+
+    /// Whether it should be: early enough that nobody has to wait, where operations go on meanwhile.
+    pub(crate) fn is_metadata_due(&self) -> bool {
+        self.goes_on() && self.dirty_metadata() > self.cache_blocks() / METADATA_DUE && !self.under_way.is_on()
+    }
+
+    fn dirty_metadata(&self) -> u64 {
+        self.mem.dirty_nodes.get() + self.mem.dirty_dents.get()
+    }
+
     /// Keeps caches within the limit: evict what is clean, write out what is dirty.
     fn bound_memory(&self) -> Result<()> {
         let limit = self.cache_blocks();
         self.bound_dirty()?;
-        let nat_max = (u64::from(self.geo.max_nid()) * NAT_DIRTY_PERCENT / 100).min(NAT_DIRTY_MAX);
-        let dirty_meta = self.mem.dirty_nodes.get() + self.mem.dirty_dents.get();
-        if dirty_meta > limit / 2 || self.nat.changed() as u64 > nat_max {
-            self.checkpoint(Reason::Sync)?;
+        if self.opts.background && self.is_metadata_due() {
+            self.signal.wake();
+        }
+        if self.is_metadata_full() {
+            self.checkpoint_while(|| self.is_metadata_full())?;
         }
         if self.mem.nodes.get() + self.mem.pages.get() > limit {
             self.inodes.shrink(&self.mem);
