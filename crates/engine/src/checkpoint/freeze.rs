@@ -93,3 +93,49 @@ impl UnderWay {
         }
     }
 }
+
+/// Every schedule of an fsync and a checkpoint: `cargo test -p segno-engine --features loom models`.
+#[cfg(all(test, feature = "loom"))]
+mod models {
+    use super::*;
+    use crate::gate::OpGate;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicBool;
+    use loom::thread;
+
+    /// What `Volume::enter_for_chain` and the two halves of a concurrent checkpoint do.
+    #[test]
+    fn nothing_is_appended_to_the_chain_between_a_boundary_and_its_end() {
+        loom::model(|| {
+            let rig = Arc::new((OpGate::new(1), UnderWay::new(1), AtomicBool::new(false)));
+            let fsync = {
+                let rig = rig.clone();
+                thread::spawn(move || {
+                    let (gate, under_way, between) = &*rig;
+                    loop {
+                        let op = gate.enter();
+                        if !under_way.is_on() {
+                            assert!(
+                                !between.load(Ordering::Relaxed),
+                                "appended behind a checkpoint that goes"
+                            );
+                            return op.epoch();
+                        }
+                        drop(op);
+                        under_way.wait();
+                    }
+                })
+            };
+            let (gate, under_way, between) = &*rig;
+            let mut closed = gate.close();
+            under_way.begin(2);
+            closed.advance(2);
+            between.store(true, Ordering::Relaxed);
+            drop(closed);
+            assert_eq!(under_way.drawn(), 2);
+            between.store(false, Ordering::Relaxed);
+            under_way.end();
+            assert!((1..=2).contains(&fsync.join().unwrap()));
+        });
+    }
+}

@@ -130,13 +130,14 @@ impl Volume {
         let mut commits = self.log.get().map(|log| log.commits.lock());
         let closing = Instant::now();
         let mut closed = self.gate.close();
-        let freed = self.freeze(&mut closed, next_version(state), commits.as_deref_mut()).and_then(|frozen| {
-            let boundary = frozen.boundary;
-            let freed = self.write_checkpoint(state, frozen, reason)?;
-            debug_assert_eq!(self.mem.dirty_nodes.get(), 0, "a checkpoint leaves no node dirty");
-            let _covered = self.checkpoint_durable(commits.as_deref_mut(), boundary)?;
-            Ok(freed)
-        });
+        let freed =
+            self.freeze(&mut closed, next_version(state), commits.as_deref_mut()).and_then(|frozen| {
+                let boundary = frozen.boundary;
+                let freed = self.write_checkpoint(state, frozen, reason)?;
+                debug_assert_eq!(self.mem.dirty_nodes.get(), 0, "a checkpoint leaves no node dirty");
+                let _covered = self.checkpoint_durable(commits.as_deref_mut(), boundary)?;
+                Ok(freed)
+            });
         drop(closed);
         self.note_blocked(closing);
         freed

@@ -85,8 +85,9 @@ impl Table {
         if live { self.turn(seg, &[addr], on, now, geo) } else { Ok(()) }
     }
 
-    /// A segment has something that is given back when the checkpoint on its way is durable, or else the next one.
-    pub(super) fn give_back(&mut self, seg: Option<SegNo>) {
+    /// A segment has something for the checkpoint on its way, or else for the next one: its type, or what is given back
+    /// when it is durable.
+    pub(super) fn of_next_checkpoint(&mut self, seg: Option<SegNo>) {
         match &mut self.boundary {
             Some(boundary) => boundary.changed.extend(seg),
             None => self.changed.extend(seg),
@@ -146,5 +147,65 @@ impl Table {
 impl Maps {
     pub fn empty() -> Box<Self> {
         Box::new(Self { valid: [0; SIT_MAP_BYTES], held: [0; SIT_MAP_BYTES] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::test_rig::Rig;
+    use segno_format::Features;
+    use segno_format::sit::LogType;
+
+    const OLD: u32 = 3;
+    const NEW: u32 = 600;
+
+    /// The steps of a free of a node and of its being placed by a checkpoint, each in its order, in any mixture.
+    #[test]
+    fn a_node_that_is_freed_while_it_is_placed_is_the_checkpoints_alone() {
+        let geo = Rig::new(Features::empty()).volume.geo;
+        let addr = |n| geo.seg_start(SegNo(0)).offset(n);
+        // Bit i tells who takes step i.
+        for mixture in (0u32..16).filter(|m| m.count_ones() == 2) {
+            let mut t = Table::new(&geo);
+            t.open(SegNo(0), LogType::WarmNode);
+            t.open(SegNo(1), LogType::WarmNode);
+            t.validate(addr(OLD), 1, &geo).unwrap();
+            t.freeze();
+            t.place_frozen(addr(NEW), true, true, 1, &geo).unwrap();
+            // What the NAT says: where the node is, and whether it is there at all.
+            let (mut at, mut live) = (OLD, true);
+            let (mut placed_live, mut freed_at) = (None, None);
+            for step in 0..4 {
+                match (mixture >> step & 1, placed_live, freed_at) {
+                    (0, None, _) => {
+                        placed_live = Some(live);
+                        at = NEW;
+                    }
+                    (0, Some(live), _) => {
+                        t.place_frozen(addr(OLD), false, live, 1, &geo).unwrap();
+                        if !live {
+                            t.invalidate(addr(NEW), 1, &geo).unwrap();
+                        }
+                    }
+                    (_, _, None) => {
+                        (freed_at, live) = (Some(at), false);
+                    }
+                    (_, _, Some(at)) => t.invalidate(addr(at), 1, &geo).unwrap(),
+                }
+            }
+            for (n, in_checkpoint) in [(OLD, 0), (NEW, 1)] {
+                let (seg, off) = geo.seg_of(addr(n)).unwrap();
+                assert!(!t.is_valid(seg, off), "{mixture:04b}: {n}");
+                assert_eq!(t.entry_at_boundary(seg).valid(), in_checkpoint, "{mixture:04b}: {n}");
+            }
+            t.committed();
+            let (seg, off) = geo.seg_of(addr(NEW)).unwrap();
+            assert_ne!(
+                t.next_hole(seg, off),
+                Some(off),
+                "{mixture:04b}: it is kept until the next checkpoint"
+            );
+        }
     }
 }

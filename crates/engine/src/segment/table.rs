@@ -324,8 +324,13 @@ impl Table {
 
     /// A log opens a segment; its type becomes the log's.
     pub fn open(&mut self, seg: SegNo, log: LogType) {
+        let (valid, before) = self.segs.get(seg.idx()).map_or((0, log), |s| (s.valid, s.log));
         self.open_loaded(seg, log);
-        self.changed.insert(seg);
+        self.of_next_checkpoint(Some(seg));
+        // Of a segment without blocks the next of them tells.
+        if valid > 0 && before != log {
+            self.changed.insert(seg);
+        }
     }
     /// A log goes on in the segment where the checkpoint left it.
     pub fn open_loaded(&mut self, seg: SegNo, log: LogType) {
@@ -381,7 +386,7 @@ impl Table {
         let Some(place) = self.spared.get_mut(log.idx()) else { return };
         let before = place.replace((seg, off));
         // A checkpoint gives it back.
-        self.give_back(before.map(|(seg, _)| seg));
+        self.of_next_checkpoint(before.map(|(seg, _)| seg));
         self.update(seg, |s, maps| s.hold(maps.get_or_insert_with(Maps::empty), off as usize));
     }
 

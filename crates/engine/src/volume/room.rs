@@ -59,7 +59,9 @@ impl Volume {
 
     /// Whether it should be: early enough that nobody has to wait, where operations go on meanwhile.
     pub(crate) fn is_metadata_due(&self) -> bool {
-        self.goes_on() && self.dirty_metadata() > self.cache_blocks() / METADATA_DUE && !self.under_way.is_on()
+        self.goes_on()
+            && self.dirty_metadata() > self.cache_blocks() / METADATA_DUE
+            && !self.under_way.is_on()
     }
 
     fn dirty_metadata(&self) -> u64 {

@@ -58,6 +58,7 @@ fn what_any_thread_synced_survives() {
         s.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 rig.v.tick().unwrap();
+                rig.v.checkpoint_now().unwrap();
             }
         });
         while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {

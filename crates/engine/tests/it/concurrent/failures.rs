@@ -1,0 +1,72 @@
+//! A device that fails in the middle of a checkpoint.
+use super::{Journal, create, scene, tree};
+use segno_engine::Error;
+use segno_format::Ino;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+type Waiter = Arc<Mutex<Option<JoinHandle<Result<(), Error>>>>>;
+
+/// The volume stops, whoever waits learns of it, and the device has what the last checkpoint and the journal had.
+#[test]
+fn those_who_wait_for_a_checkpoint_that_fails_are_told() {
+    for journal in [Journal::Without, Journal::With] {
+        for write in 1..5 {
+            let scene = scene(journal);
+            let before = scene.read(&scene.image());
+            let (v, dev, waiter) = (scene.v.clone(), scene.dev.clone(), Waiter::default());
+            let told = waiter.clone();
+            scene.dev.arm(
+                write,
+                Box::new(move || {
+                    let ino = create(&v, Ino::ROOT, "waits");
+                    dev.broken.store(true, Ordering::Relaxed);
+                    v.write(ino, 0, b"something").unwrap();
+                    *told.lock().unwrap() = Some(thread::spawn(move || v.fsync(ino, false)));
+                }),
+            );
+            let failed = match journal {
+                Journal::Without => scene.v.sync(),
+                Journal::With => scene.v.checkpoint_now(),
+            };
+            let waited = waiter.lock().unwrap().take().unwrap().join().unwrap();
+            if journal == Journal::Without {
+                assert!(matches!(waited, Err(Error::Stopped)), "write {write}: {waited:?}");
+            }
+            assert!(matches!(failed, Err(Error::Io { .. })), "write {write}: {failed:?}");
+            assert!(scene.v.is_stopped());
+            scene.dev.broken.store(false, Ordering::Relaxed);
+            let after = scene.read(&scene.image());
+            // The journal has a place of its own, so what was committed meanwhile may be there.
+            let kept = before.iter().filter(|(name, _)| after.get(*name) != before.get(*name)).count();
+            match waited {
+                Ok(()) => assert!(after.contains_key("/waits"), "write {write}"),
+                Err(_) => assert_eq!(kept, 0, "write {write}"),
+            }
+            assert_eq!(tree(&scene.v).contains_key("/waits"), true);
+        }
+    }
+}
+
+#[test]
+fn a_journal_that_fails_during_a_checkpoint_leaves_the_rest_to_the_next() {
+    for write in [1, 4] {
+        let scene = scene(Journal::With);
+        let (v, dev, waiter) = (scene.v.clone(), scene.dev.clone(), Waiter::default());
+        let told = waiter.clone();
+        let before = scene.stat("checkpoints");
+        let hook = move || {
+            let ino = create(&v, Ino::ROOT, "waits");
+            v.write(ino, 0, b"something").unwrap();
+            dev.journal_broken.store(true, Ordering::Relaxed);
+            *told.lock().unwrap() = Some(thread::spawn(move || v.fsync(ino, false)));
+        };
+        assert!(scene.checkpoint_interrupted(write, Box::new(hook)));
+        waiter.lock().unwrap().take().unwrap().join().unwrap().unwrap();
+        assert_eq!(scene.stat("journal_failed"), 1);
+        assert_eq!(scene.stat("checkpoints"), before + 2, "write {write}");
+        scene.dev.journal_broken.store(false, Ordering::Relaxed);
+        assert_eq!(scene.read(&scene.image()), tree(&scene.v), "write {write}");
+    }
+}
