@@ -15,7 +15,7 @@ use crate::volume::Volume;
 use segno_format::Ino;
 
 /// What a checkpoint is to write.
-pub(super) struct Frozen {
+pub struct Frozen {
     /// Placed, named by the index, not written.
     pub blocks: Vec<Batch>,
     pub nodes: FrozenNodes,
@@ -23,6 +23,8 @@ pub(super) struct Frozen {
     pub counts: Values,
     /// The last epoch of the journal that it covers; 0 without a journal.
     pub boundary: u64,
+    /// Whether operations and commits go on while it is written.
+    pub concurrent: bool,
 }
 
 impl Volume {
@@ -50,7 +52,7 @@ impl Volume {
         self.counts.committed();
         closed.advance(version);
         let boundary = commits.map_or(0, |commits| self.draw_boundary(commits));
-        Ok(Frozen { blocks, nodes, orphans, counts, boundary })
+        Ok(Frozen { blocks, nodes, orphans, counts, boundary, concurrent: false })
     }
 }
 

@@ -6,7 +6,7 @@ mod since;
 mod write;
 
 pub use counts::Counts;
-pub use freeze::UnderWay;
+pub use freeze::{Frozen, UnderWay};
 pub use pack::{Pack, read_pack};
 pub use since::SinceCheckpoint;
 pub use write::{CpState, Reason, stamp};

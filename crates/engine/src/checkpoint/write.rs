@@ -156,6 +156,7 @@ impl Volume {
             frozen?
         };
         let boundary = frozen.boundary;
+        let frozen = Frozen { concurrent: true, ..frozen };
         let freed = self.write_checkpoint(state, frozen, Reason::Sync)?;
         let mut commits = self.log.get().map(|log| log.commits.lock());
         let covered = self.checkpoint_durable(commits.as_deref_mut(), boundary)?;
@@ -294,7 +295,7 @@ impl Volume {
             self.dev.write_fua(last, &[&header])?;
         }
         self.dev.write(start, &body)?;
-        self.announce_checkpoint(&header, crc, frozen.boundary, logs)?;
+        self.announce_checkpoint(&header, crc, frozen, logs)?;
         // Everything the pack refers to, and the pack itself but for its end, is durable before the end is written.
         if !planted(Bug::SkippedFlush) {
             self.dev.flush()?;

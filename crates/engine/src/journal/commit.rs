@@ -7,7 +7,7 @@
 use super::Log;
 use super::recorder::Covered;
 use super::state::Commits;
-use crate::checkpoint::Reason;
+use crate::checkpoint::{Frozen, Reason};
 use crate::error::{Error, Result};
 use crate::segment::LogSnapshot;
 use crate::stat;
@@ -41,7 +41,8 @@ impl Volume {
         let ended = {
             let mut commits = log.commits.lock();
             self.check_running()?;
-            if commits.broken.is_none() && commits.newest >= wanted {
+            // A journal that failed meanwhile may have no epoch open any more.
+            if !log.is_failed() && commits.broken.is_none() && commits.newest >= wanted {
                 return Ok(());
             }
             stat::timed(&self.stats.journal.total, || self.end_epoch(log, &mut commits))?
@@ -71,12 +72,15 @@ impl Volume {
         sections.extend(noted);
         // What the device lost is not known, so nothing may be built on it.
         stat::timed(&times.data_flush, || self.dev.flush()).inspect_err(|e| self.stop(e))?;
-        if let Err(e) = self.write_epoch(log, sections) {
-            commits.broken = Some(epoch);
-            if !matches!(e, segno_journal::Error::Full { .. } | segno_journal::Error::TooLarge { .. }) {
-                self.journal_failed(log, e)?;
+        match self.write_epoch(log, sections) {
+            Ok(written) => commits.since_boundary |= written,
+            Err(e) => {
+                commits.broken = Some(epoch);
+                if !matches!(e, segno_journal::Error::Full { .. } | segno_journal::Error::TooLarge { .. }) {
+                    self.journal_failed(log, e)?;
+                }
+                return Ok(Ended::NeedsCheckpoint);
             }
-            return Ok(Ended::NeedsCheckpoint);
         }
         commits.newest = epoch;
         log.note_usage();
@@ -85,7 +89,7 @@ impl Volume {
 
     /// Goes on without the journal, unless what failed is the volume's own device.
     fn journal_failed(&self, log: &Log, why: segno_journal::Error) -> Result<()> {
-        log.give_up(&why);
+        self.give_up_journal(log, &why);
         if !log.concerns_volume(&why) {
             return Ok(());
         }
@@ -94,14 +98,20 @@ impl Volume {
         Err(why)
     }
 
-    /// Sections of ascending epochs, which count together or not at all.
-    fn write_epoch(&self, log: &Log, sections: Vec<Section>) -> segno_journal::Result<()> {
-        let Some(epoch) = sections.first().map(|s| s.epoch) else { return Ok(()) };
+    /// What was committed is replayed as long as nobody logs an fsync behind the checkpoint in force.
+    fn give_up_journal(&self, log: &Log, why: &dyn std::fmt::Display) {
+        self.since.break_chain();
+        log.give_up(why);
+    }
+
+    /// Sections of ascending epochs, which count together or not at all. False if there are none.
+    fn write_epoch(&self, log: &Log, sections: Vec<Section>) -> segno_journal::Result<bool> {
+        let Some(epoch) = sections.first().map(|s| s.epoch) else { return Ok(false) };
         let (times, group) = (&self.stats.journal, Group { kind: Kind::Epoch, epoch, sections });
         let position = stat::timed(&times.append, || log.journal.append(&group))?;
         stat::add(&self.stats.journal_commits, 1);
         stat::add(&self.stats.journal_bytes, position.bytes);
-        stat::timed(&times.flush, || log.journal.flush())
+        stat::timed(&times.flush, || log.journal.flush()).map(|()| true)
     }
 
     /// Keeps pending records and the ring within their limits. Called before a change takes its first lock.
@@ -132,15 +142,25 @@ impl Volume {
     }
 
     /// Called with the pack written up to its last block: announces the checkpoint in the journal. Without that the
-    /// journal merely has no effect after a crash.
+    /// journal has no effect after a crash, so it must hold nothing that the checkpoint does not.
     pub(crate) fn announce_checkpoint(
         &self,
         header: &Block,
         crc: u32,
-        boundary: u64,
+        frozen: &Frozen,
         logs: &LogSnapshot,
     ) -> Result<()> {
-        let Some(log) = self.log() else { return Ok(()) };
+        let Some(log) = self.log.get() else { return Ok(()) };
+        if !log.is_failed() {
+            self.announce(log, header, crc, frozen.boundary, logs)?;
+        }
+        if log.is_failed() && frozen.concurrent && log.commits.lock().since_boundary {
+            return Err(segno_journal::Error::Failed.into());
+        }
+        Ok(())
+    }
+
+    fn announce(&self, log: &Log, header: &Block, crc: u32, boundary: u64, logs: &LogSnapshot) -> Result<()> {
         let version = header.view::<RawCheckpoint>().checkpoint_ver.get();
         let announced = self.canaries(logs).and_then(|canaries| {
             log.journal.intend(CpIntent { version, crc, boundary, canaries })?;
@@ -151,7 +171,7 @@ impl Volume {
             Err(Error::Journal(e)) => self.journal_failed(log, e),
             // The place of a log cannot be read: without its checksum nothing would tell that others wrote there.
             Err(e) => {
-                log.give_up(&e);
+                self.give_up_journal(log, &e);
                 Ok(())
             }
         }
@@ -165,6 +185,7 @@ impl Volume {
         // Only a journal that failed has left anything of an epoch before.
         drop(self.notes.cover(boundary.saturating_sub(1)));
         commits.covered = Some(self.notes.cover(boundary));
+        commits.since_boundary = false;
         self.gate.set_log_epoch(if log.is_failed() { 0 } else { boundary + 1 });
         boundary
     }

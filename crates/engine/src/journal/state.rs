@@ -37,6 +37,8 @@ pub(crate) struct Commits {
     pub newest: u64,
     /// The newest epoch that was taken and not written: only a checkpoint makes it durable.
     pub broken: Option<u64>,
+    /// Whether a group was written since the newest boundary was drawn.
+    pub since_boundary: bool,
     /// What the checkpoint on its way covers, if it is not in the journal.
     pub covered: Option<Covered>,
 }

@@ -1,6 +1,7 @@
 //! A device that fails in the middle of a checkpoint.
 use super::{Journal, create, scene, tree};
-use segno_engine::Error;
+use crate::common::assert_finds_only;
+use segno_engine::{Error, Volume};
 use segno_format::Ino;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -44,7 +45,7 @@ fn those_who_wait_for_a_checkpoint_that_fails_are_told() {
                 Ok(()) => assert!(after.contains_key("/waits"), "write {write}"),
                 Err(_) => assert_eq!(kept, 0, "write {write}"),
             }
-            assert_eq!(tree(&scene.v).contains_key("/waits"), true);
+            assert!(tree(&scene.v).contains_key("/waits"));
         }
     }
 }
@@ -69,4 +70,52 @@ fn a_journal_that_fails_during_a_checkpoint_leaves_the_rest_to_the_next() {
         scene.dev.journal_broken.store(false, Ordering::Relaxed);
         assert_eq!(scene.read(&scene.image()), tree(&scene.v), "write {write}");
     }
+}
+
+/// Without its announcement the checkpoint would make the journal stale, and with it what was committed meanwhile.
+#[test]
+fn a_journal_that_fails_behind_a_commit_stops_the_checkpoint() {
+    for write in [1, 4] {
+        let scene = scene(Journal::With);
+        let (v, dev) = (scene.v.clone(), scene.dev.clone());
+        let hook = move || {
+            let ino = create(&v, Ino::ROOT, "synced");
+            v.write(ino, 0, b"something").unwrap();
+            v.fsync(ino, false).unwrap();
+            dev.journal_broken.store(true, Ordering::Relaxed);
+        };
+        scene.dev.arm(write, Box::new(hook));
+        assert!(scene.v.checkpoint_now().is_err());
+        assert!(scene.v.is_stopped() && scene.dev.disarm());
+        scene.dev.journal_broken.store(false, Ordering::Relaxed);
+        let image = scene.image();
+        assert_finds_only(&*image, &[segno_check::Kind::ErrorRecord]);
+        let found = tree(&Volume::mount(image, scene.journal.options()).unwrap());
+        assert_eq!(found, tree(&scene.v), "write {write}");
+    }
+}
+
+/// What was committed is replayed on the checkpoint in force, unless the chain behind it says that others were there.
+#[test]
+fn an_fsync_after_the_journal_failed_is_not_logged_behind_what_it_holds() {
+    let scene = scene(Journal::With);
+    let synced = create(&scene.v, Ino::ROOT, "synced");
+    scene.v.fsync(synced, false).unwrap();
+    let (v, dev) = (scene.v.clone(), scene.dev.clone());
+    let before = (scene.stat("checkpoints"), scene.stat("fsync_nodes_written"));
+    // Given up by a commit, whose checkpoint has not begun.
+    scene.checkpoint_interrupted(
+        1,
+        Box::new(move || {
+            dev.journal_broken.store(true, Ordering::Relaxed);
+            let ino = create(&v, Ino::ROOT, "unsynced");
+            v.write(ino, 0, b"something").unwrap();
+        }),
+    );
+    assert_eq!(scene.stat("journal_failed"), 1);
+    scene.v.write(synced, 0, b"more").unwrap();
+    scene.v.fsync(synced, false).unwrap();
+    assert_eq!(scene.stat("fsync_nodes_written"), before.1, "a checkpoint instead");
+    assert_eq!(scene.stat("checkpoints"), before.0 + 2);
+    assert_eq!(scene.read(&scene.image()), tree(&scene.v));
 }
