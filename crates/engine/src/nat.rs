@@ -349,9 +349,6 @@ impl Nat {
             inner.bitmap = pending.bitmap;
             inner.blocks.extend(pending.blocks);
         }
-        for (nid, entry) in &mut inner.changed {
-            entry.in_checkpoint |= frozen.get(nid).is_some_and(|e| !is_free(e));
-        }
         inner.frozen = Arc::default();
         if inner.free.len() < FREE_NIDS_WANTED {
             let unchanged: Vec<Nid> =

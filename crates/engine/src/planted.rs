@@ -27,11 +27,13 @@ pub enum Bug {
     EarlyPublish,
     /// Checkpoints have the size of a file whose data is yet to be written.
     EagerSize,
+    /// A checkpoint takes a node as it is when its turn comes, and not as it was at the boundary.
+    BlurredBoundary,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::SkippedFlush,
         Self::HeaderFirst,
         Self::ForgottenOrphan,
@@ -43,6 +45,7 @@ impl Bug {
         Self::ForgottenDent,
         Self::EarlyPublish,
         Self::EagerSize,
+        Self::BlurredBoundary,
     ];
 }
 

@@ -98,6 +98,6 @@ pub trait Fs {
     fn sync(&mut self) -> Res<()>;
     /// Unmounts and mounts again; all handles are released before.
     fn remount(&mut self) -> Res<()>;
-    /// One step of background cleaning.
+    /// One step of background cleaning, and its checkpoint.
     fn clean(&mut self) -> Res<()>;
 }

@@ -231,6 +231,6 @@ impl Fs for Mounted {
         Ok(())
     }
     fn clean(&mut self) -> Res<()> {
-        done(self.volume.clean_once()).map(drop)
+        done(self.volume.clean_once().and_then(|_| self.volume.checkpoint_now()))
     }
 }

@@ -4,7 +4,7 @@ use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
 use crate::zones::ZoneLayer;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
-use segno_engine::options::{AllocMode, FsyncMode, JournalMode};
+use segno_engine::options::{AllocMode, CheckpointMode, FsyncMode, JournalMode};
 use segno_engine::{ContextSetting, Error, MountOptions, StatFs, planted};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
@@ -76,7 +76,7 @@ struct Recipe {
     mount: fn(&mut MountOptions),
 }
 
-const RECIPES: [Recipe; 10] = [
+const RECIPES: [Recipe; 11] = [
     Recipe { name: "default", blocks: COMMON, format: |_| {}, mount: |_| {} },
     Recipe {
         name: "features",
@@ -116,6 +116,7 @@ const RECIPES: [Recipe; 10] = [
         },
         mount: |m| m.journal = JournalMode::On,
     },
+    Recipe { name: "concurrent", blocks: COMMON, format: |_| {}, mount: concurrent },
     Recipe { name: "lfs", blocks: COMMON, format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
     Recipe { name: "smallcache", blocks: COMMON, format: |_| {}, mount: |m| m.cache_bytes = 128 << 10 },
     Recipe {
@@ -138,13 +139,18 @@ const RECIPES: [Recipe; 10] = [
 ];
 
 /// Small enough to be filled.
-const TINY_RECIPES: [Recipe; 5] = [
+const TINY_RECIPES: [Recipe; 6] = [
     Recipe { name: "tiny", blocks: TINY, format: |_| {}, mount: |_| {} },
     Recipe { name: "tinylfs", blocks: TINY, format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
+    Recipe { name: "tinyconcurrent", blocks: TINY, format: |_| {}, mount: concurrent },
     Recipe { name: "zonedgreedy", blocks: ZONED, format: zoned, mount: |m| policy(m, "greedy") },
     Recipe { name: "zonedatgc", blocks: ZONED, format: zoned, mount: |m| policy(m, "atgc") },
     Recipe { name: "zonedpredictive", blocks: ZONED, format: zoned, mount: |m| policy(m, "predictive") },
 ];
+
+fn concurrent(mount: &mut MountOptions) {
+    mount.checkpoint = CheckpointMode::Concurrent;
+}
 
 fn zoned(format: &mut MkfsOptions) {
     format.zoned = true;

@@ -18,6 +18,24 @@ struct Stood {
     since: [u8; SIT_MAP_BYTES],
 }
 
+impl Stood {
+    fn turn(&mut self, addrs: &[BlockAddr], on: bool, geo: &Geometry) -> Result<()> {
+        for &addr in addrs {
+            let off = geo.seg_of(addr).map_or(0, |(_, off)| off) as usize;
+            if msb::test(&self.map, off) == on {
+                return Err(misplaced(addr, "block of the checkpoint is given or taken twice", on).into());
+            }
+            msb::put(&mut self.map, off, on);
+            self.valid = if on { self.valid + 1 } else { self.valid - 1 };
+        }
+        Ok(())
+    }
+}
+
+fn misplaced(addr: BlockAddr, why: &'static str, on: bool) -> Corrupt {
+    Corrupt::block(Structure::SitBlock, addr.0.into(), why, (!on).into(), on.into())
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Boundary {
@@ -57,32 +75,35 @@ impl Table {
         }
     }
 
-    /// The checkpoint on its way makes a block valid, or no longer so; `live` says whether the present follows.
+    /// The checkpoint on its way makes blocks valid, or no longer so; `live` says whether the present follows.
     pub fn place_frozen(
         &mut self,
-        addr: BlockAddr,
+        addrs: &[BlockAddr],
         on: bool,
         live: bool,
         now: u64,
         geo: &Geometry,
     ) -> Result<()> {
-        let bad = |why| Corrupt::block(Structure::SitBlock, addr.0.into(), why, (!on).into(), on.into());
-        let (seg, off) = geo.seg_of(addr).ok_or_else(|| bad("block outside the main area"))?;
-        if !live {
-            self.keep(seg);
-            self.changed.insert(seg);
-        }
-        if let Some(boundary) = &mut self.boundary {
-            boundary.changed.insert(seg);
-            if let Some(stood) = boundary.stood.get_mut(&seg) {
-                if msb::test(&stood.map, off as usize) == on {
-                    return Err(bad("block of the checkpoint is given or taken twice").into());
+        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
+        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
+            let Some(&first) = run.first() else { continue };
+            let outside = || misplaced(first, "block outside the main area", on);
+            let seg = seg_of(&first).ok_or_else(outside)?;
+            if !live {
+                self.keep(seg);
+                self.changed.insert(seg);
+            }
+            if let Some(boundary) = &mut self.boundary {
+                boundary.changed.insert(seg);
+                if let Some(stood) = boundary.stood.get_mut(&seg) {
+                    stood.turn(run, on, geo)?;
                 }
-                msb::put(&mut stood.map, off as usize, on);
-                stood.valid = if on { stood.valid + 1 } else { stood.valid - 1 };
+            }
+            if live {
+                self.turn(seg, run, on, now, geo)?;
             }
         }
-        if live { self.turn(seg, &[addr], on, now, geo) } else { Ok(()) }
+        Ok(())
     }
 
     /// A segment has something for the checkpoint on its way, or else for the next one: its type, or what is given back
@@ -172,7 +193,7 @@ mod tests {
             t.open(SegNo(1), LogType::WarmNode);
             t.validate(addr(OLD), 1, &geo).unwrap();
             t.freeze();
-            t.place_frozen(addr(NEW), true, true, 1, &geo).unwrap();
+            t.place_frozen(&[addr(NEW)], true, true, 1, &geo).unwrap();
             // What the NAT says: where the node is, and whether it is there at all.
             let (mut at, mut live) = (OLD, true);
             let (mut placed_live, mut freed_at) = (None, None);
@@ -183,7 +204,7 @@ mod tests {
                         at = NEW;
                     }
                     (0, Some(live), _) => {
-                        t.place_frozen(addr(OLD), false, live, 1, &geo).unwrap();
+                        t.place_frozen(&[addr(OLD)], false, live, 1, &geo).unwrap();
                         if !live {
                             t.invalidate(addr(NEW), 1, &geo).unwrap();
                         }

@@ -111,7 +111,7 @@ impl Segments {
         let now = self.now();
         self.with_table(|t| {
             t.settle(addrs, &self.geo);
-            addrs.iter().try_for_each(|&a| t.place_frozen(a, true, true, now, &self.geo))
+            t.place_frozen(addrs, true, true, now, &self.geo)
         })
     }
 
@@ -121,7 +121,7 @@ impl Segments {
         let now = self.now();
         self.with_table(|t| {
             if old.is_real() {
-                t.place_frozen(old, false, live, now, &self.geo)?;
+                t.place_frozen(&[old], false, live, now, &self.geo)?;
             }
             if live { Ok(()) } else { t.invalidate(new, now, &self.geo) }
         })
