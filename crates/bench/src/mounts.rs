@@ -74,6 +74,8 @@ pub struct Site {
     pub root: PathBuf,
     /// Options of `segno mount -o`.
     pub options: String,
+    /// Options of `segno mkfs`.
+    pub mkfs: Vec<String>,
     pub bytes: u64,
 }
 
@@ -82,7 +84,7 @@ impl Site {
     pub fn new(image: Option<&Path>, bytes: u64, options: &str) -> Result<Self> {
         let root = crate::machine::scratch_root().join(format!("segno-bench-mount-{}", std::process::id()));
         let image = image.map_or_else(|| root.join("image"), Path::to_owned);
-        let site = Self { image, root, options: options.to_owned(), bytes };
+        let site = Self { image, root, options: options.to_owned(), mkfs: Vec::new(), bytes };
         fs::create_dir_all(site.dir()).with_context(|| format!("cannot make {}", site.dir().display()))?;
         Ok(site)
     }
@@ -103,6 +105,9 @@ impl Site {
             FileSystem::Xfs => Command::new("mkfs.xfs"),
             FileSystem::Btrfs => Command::new("mkfs.btrfs"),
         };
+        if system == FileSystem::Segno {
+            mkfs.args(&self.mkfs);
+        }
         match system {
             FileSystem::Segno | FileSystem::Xfs | FileSystem::Btrfs => mkfs.args(["-f", "-q"]),
             FileSystem::Fuse2fs | FileSystem::Ext4 => mkfs.args(["-q", "-F"]),

@@ -7,6 +7,7 @@ mod pace;
 mod page;
 mod recovery;
 mod row;
+mod sqlite;
 mod tree;
 mod watched;
 mod work;
@@ -32,6 +33,9 @@ const MIB: u64 = 1 << 20;
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
+    /// Also SQLite, through mounts (needs root)
+    #[arg(long)]
+    pub mount: bool,
     /// Only workloads whose name contains this: names, varmail, tree copy, fsync beside, recovery, kill
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub workload: String,
@@ -143,6 +147,9 @@ pub fn run(args: &Args) -> Result<Report> {
     }
     if wanted("kill") && scale.kills > 0 {
         loss::measure(&scale, common.seed, &mut report, &mut progress)?;
+    }
+    if args.mount {
+        sqlite::measure(scale.rounds, &mut report, &mut progress)?;
     }
     page::close(&mut report);
     Ok(report)
