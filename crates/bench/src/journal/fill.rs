@@ -7,6 +7,8 @@ use segno_engine::{Owner, RenameMode, SetAttr, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 use std::sync::Arc;
 
+/// Files in a directory.
+const WIDTH: usize = 100;
 /// Each so many-th change of a file is data too.
 const DATA: usize = 20;
 
@@ -45,28 +47,27 @@ fn name(n: usize, round: u32) -> String {
     format!("file{n:06}{}", if round.is_multiple_of(2) { "a" } else { "b" })
 }
 
-fn make(volume: &Volume, files: usize) -> Result<Vec<Ino>> {
+/// Each with its directory.
+fn make(volume: &Volume, files: usize) -> Result<Vec<(Ino, Ino)>> {
+    let mut dir = Ino::ROOT;
     (0..files)
         .map(|n| {
-            let made = volume.mknod(Ino::ROOT, name(n, 0).as_bytes(), 0o100_644, (0, 0), Owner::default())?;
+            if n.is_multiple_of(WIDTH) {
+                let name = format!("dir{n}");
+                dir = volume.mkdir(Ino::ROOT, name.as_bytes(), 0o755, Owner::default())?.ino;
+            }
+            let made = volume.mknod(dir, name(n, 0).as_bytes(), 0o100_644, (0, 0), Owner::default())?;
             volume.write(made.ino, 0, &[1; 2 * BLOCK_SIZE])?;
-            Ok(made.ino)
+            Ok((dir, made.ino))
         })
         .collect()
 }
 
-fn change(volume: &Volume, files: &[Ino], round: u32) -> Result<u64> {
+fn change(volume: &Volume, files: &[(Ino, Ino)], round: u32) -> Result<u64> {
     let mut changes = 0;
-    for (n, &ino) in files.iter().enumerate() {
+    for (n, &(dir, ino)) in files.iter().enumerate() {
         let (from, to) = (name(n, round), name(n, round + 1));
-        volume.rename(
-            Ino::ROOT,
-            from.as_bytes(),
-            Ino::ROOT,
-            to.as_bytes(),
-            RenameMode::default(),
-            Owner::default(),
-        )?;
+        volume.rename(dir, from.as_bytes(), dir, to.as_bytes(), RenameMode::default(), Owner::default())?;
         let mode = Some(if round.is_multiple_of(2) { 0o600 } else { 0o644 });
         volume.setattr(ino, &SetAttr { mode, ..SetAttr::default() })?;
         changes += 2;

@@ -143,6 +143,30 @@ impl InodeLog {
         16
     }
 
+    /// Adds what a later epoch recorded of the inode. Data keeps its order.
+    pub fn fold(&mut self, record: Record) {
+        match record {
+            Record::InodeNew(new) => self.new = Some(new),
+            Record::InodeFree => _ = self.freed(),
+            Record::Nlink(links) => self.links = self.links.saturating_add(links),
+            Record::Attr(attr) => self.attr.merge(&attr),
+            Record::DirTouch(time) => {
+                self.attr.merge(&Attr { mtime: Some(time), ctime: Some(time), ..Attr::default() });
+            }
+            Record::DentryAdd { ino, file_type, hash, name, .. } => {
+                self.name(&name, hash, None, Some(Target { ino, file_type }));
+            }
+            Record::DentryDel { ino, hash, name } => _ = self.name(&name, hash, Some(ino), None),
+            Record::DentrySet { old, new: ino, file_type, hash, name, .. } => {
+                self.name(&name, hash, Some(old), Some(Target { ino, file_type }));
+            }
+            Record::DotDot { parent } => self.parent = Some(parent),
+            Record::XattrSet { index, name, value } => _ = self.xattrs.insert((index, name), Some(value)),
+            Record::XattrDel { index, name } => _ = self.xattrs.insert((index, name), None),
+            data => self.data.push(data),
+        }
+    }
+
     /// The records, in the order in which they are to be replayed; none if the inode came and went within the epoch.
     pub fn into_records(self) -> Vec<Record> {
         if self.freed {

@@ -9,6 +9,7 @@ use crate::types::Time;
 use crate::volume::Volume;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::xattr::updated;
+use segno_journal::Record;
 use segno_journal::record::{Attr, Time as LoggedTime};
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -48,15 +49,19 @@ impl Volume {
         }
     }
 
-    pub(super) fn replay_xattr(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        (index, name): (u8, &[u8]),
-        value: Option<&[u8]>,
-    ) -> Result<()> {
-        let area = updated(&self.load_attrs(inode)?, index, name, value, inode.ino.0)?;
-        self.store_attrs(op, inode, &area)
+    /// All attributes of a section at once: in between they may not fit.
+    pub(super) fn replay_xattrs(&self, op: &Op<'_>, inode: &Inode, records: &[Record]) -> Result<()> {
+        let mut area: Option<Vec<u8>> = None;
+        for record in records {
+            let (index, name, value) = match record {
+                Record::XattrSet { index, name, value } => (*index, name, Some(&**value)),
+                Record::XattrDel { index, name } => (*index, name, None),
+                _ => continue,
+            };
+            let before = area.take().map_or_else(|| self.load_attrs(inode), Ok)?;
+            area = Some(updated(&before, index, name, value, inode.ino.0)?);
+        }
+        area.map_or(Ok(()), |area| self.store_attrs(op, inode, &area))
     }
 }
 

@@ -7,6 +7,7 @@ mod attr;
 mod data;
 mod names;
 
+use super::log::InodeLog;
 use super::recorder::creates;
 use crate::error::{Error, Result};
 use crate::gate::Op;
@@ -29,24 +30,25 @@ impl Volume {
         if replay.accepted().is_empty() {
             return Ok(false);
         }
-        self.claim_logged(replay)?;
+        let sections = self.read_logged(replay)?;
+        sections.iter().filter(|s| creates(s)).try_for_each(|s| self.claim_ino(s.ino))?;
         self.segs.renew_logs()?;
         // What is freed later in an epoch may have made room for what comes first here.
         self.counts.lift_limit(true);
-        let done = self.replay_groups(replay);
+        let done = self.replay_sections(&sections);
         self.counts.lift_limit(false);
         done.map(|()| true)
     }
 
-    /// Takes the numbers of new inodes and the segments of mapped blocks, so that replay uses neither for its own.
-    fn claim_logged(&self, replay: &Replay) -> Result<()> {
+    /// Reads all that counts, for each inode what it comes to: replay ends in one checkpoint, so that as within an epoch
+    /// only the end matters, and an inode that came and went leaves nothing. Takes the segments of mapped blocks, so that
+    /// replay does not use them for its own.
+    fn read_logged(&self, replay: &Replay) -> Result<Vec<Section>> {
+        let mut logs: BTreeMap<Ino, InodeLog> = BTreeMap::new();
         let mut named: HashSet<BlockAddr> = HashSet::new();
         let mut segs: BTreeSet<SegNo> = BTreeSet::new();
         for group in replay.groups() {
-            for section in &group?.sections {
-                if creates(section) {
-                    self.claim_ino(section.ino)?;
-                }
+            for section in group?.sections {
                 for record in &section.records {
                     let Record::Map(map) = record else { continue };
                     for addr in map.runs.iter().flat_map(|r| (0..r.count).map(|i| r.addr.offset(i))) {
@@ -59,10 +61,14 @@ impl Volume {
                         segs.insert(seg);
                     }
                 }
+                let log = logs.entry(section.ino).or_default();
+                section.records.into_iter().for_each(|record| log.fold(record));
             }
         }
         self.segs.with_table(|t| segs.into_iter().for_each(|seg| t.hold_all(seg)));
-        Ok(())
+        let epoch = replay.last_epoch();
+        let section = |(ino, log): (Ino, InodeLog)| Section { ino, epoch, records: log.into_records() };
+        Ok(logs.into_iter().map(section).filter(|s| !s.records.is_empty()).collect())
     }
 
     fn claim_ino(&self, ino: Ino) -> Result<()> {
@@ -73,31 +79,9 @@ impl Volume {
         Ok(())
     }
 
-    fn replay_groups(&self, replay: &Replay) -> Result<()> {
-        let mut epoch: BTreeMap<Ino, Section> = BTreeMap::new();
-        let mut number = 0;
-        for group in replay.groups() {
-            for section in group?.sections {
-                if section.epoch != number {
-                    self.replay_epoch(&epoch)?;
-                    epoch.clear();
-                    number = section.epoch;
-                }
-                match epoch.get_mut(&section.ino) {
-                    // Cut where a group was full.
-                    Some(first) => first.records.extend(section.records),
-                    None => {
-                        epoch.insert(section.ino, section);
-                    }
-                }
-            }
-        }
-        self.replay_epoch(&epoch)
-    }
-
     /// What comes into being first, what goes last; between them inodes do not depend on each other.
-    fn replay_epoch(&self, sections: &BTreeMap<Ino, Section>) -> Result<()> {
-        for section in sections.values() {
+    fn replay_sections(&self, sections: &[Section]) -> Result<()> {
+        for section in sections {
             for record in &section.records {
                 if let Record::InodeNew(new) = record {
                     let inode = self.make_logged(&self.gate.enter(), section.ino, new)?;
@@ -105,8 +89,8 @@ impl Volume {
                 }
             }
         }
-        sections.values().try_for_each(|s| self.replay_section(s))?;
-        for section in sections.values() {
+        sections.iter().try_for_each(|s| self.replay_section(s))?;
+        for section in sections {
             if section.records.contains(&Record::InodeFree) {
                 self.free_orphan(section.ino)?;
             }
@@ -127,12 +111,15 @@ impl Volume {
         };
         let _lock = inode.lock.write();
         let op = self.gate.enter();
-        section.records.iter().try_for_each(|record| self.replay_record(&op, &inode, record))
+        section.records.iter().try_for_each(|record| self.replay_record(&op, &inode, record))?;
+        self.replay_xattrs(&op, &inode, &section.records)
     }
 
     fn replay_record(&self, op: &Op<'_>, inode: &Arc<Inode>, record: &Record) -> Result<()> {
         match record {
-            Record::InodeNew(_) | Record::InodeFree => Ok(()),
+            Record::InodeNew(_) | Record::InodeFree | Record::XattrSet { .. } | Record::XattrDel { .. } => {
+                Ok(())
+            }
             Record::Attr(attr) => self.replay_attr(op, inode, attr),
             Record::DirTouch(time) => self.replay_touch(op, inode, *time),
             Record::Nlink(delta) => self.replay_links(op, inode, *delta),
@@ -152,10 +139,6 @@ impl Volume {
             Record::Truncate { size } => self.replay_truncate(op, inode, *size),
             Record::InlineData { offset, bytes } => self.replay_inline(op, inode, *offset, bytes),
             Record::InlineOff => self.replay_inline_off(op, inode),
-            Record::XattrSet { index, name, value } => {
-                self.replay_xattr(op, inode, (*index, name), Some(value))
-            }
-            Record::XattrDel { index, name } => self.replay_xattr(op, inode, (*index, name), None),
             Record::Collapse { .. } | Record::Insert { .. } => {
                 Err(misfit(inode.ino, "a kind of record that this version does not write", 0))
             }

@@ -209,3 +209,77 @@ fn a_full_ring_is_emptied_by_checkpoints() {
     assert_eq!(rig.content("n7"), [39; 3000]);
     rig.judge();
 }
+
+/// Whichever is replayed first: both together would not fit.
+#[test]
+fn attributes_that_take_each_others_room_are_replayed() {
+    for (old, new) in [(&b"user.z"[..], &b"user.a"[..]), (b"user.a", b"user.z")] {
+        let mut rig = Rig::new();
+        let f = rig.create("f");
+        rig.v.setxattr(f, old, &[1; 3500], XattrMode::Set).unwrap();
+        rig.v.checkpoint_now().unwrap();
+        rig.v.removexattr(f, old).unwrap();
+        rig.v.setxattr(f, new, &[2; 3500], XattrMode::Set).unwrap();
+        rig.v.sync().unwrap();
+        rig.crash();
+        assert_eq!(rig.v.listxattr(f).unwrap(), [new, b"\0"].concat());
+        assert_eq!(rig.v.getxattr(f, new).unwrap(), [2; 3500]);
+        rig.judge();
+    }
+}
+
+/// Each change takes back the one before it: what counts is the end.
+#[test]
+fn changes_of_many_epochs_come_to_their_sum() {
+    let mut rig = Rig::new();
+    let v = rig.v.clone();
+    let (owner, old) = (Owner::default(), rig.file("old", &[1; 20_000]));
+    let d = v.mkdir(Ino::ROOT, b"d", 0o755, owner).unwrap().ino;
+    v.checkpoint_now().unwrap();
+    let step = |f: &dyn Fn()| {
+        f();
+        v.sync().unwrap();
+    };
+    let rename = |a: (Ino, &[u8]), b: (Ino, &[u8])| {
+        v.rename(a.0, a.1, b.0, b.1, RenameMode::Replace, owner).unwrap();
+    };
+    step(&|| rename((Ino::ROOT, b"old"), (d, b"moved")));
+    step(&|| drop(v.link(old, Ino::ROOT, b"second").unwrap()));
+    step(&|| v.unlink(d, b"moved").unwrap());
+    step(&|| drop(v.setattr(old, &SetAttr { size: Some(6000), ..SetAttr::default() }).unwrap()));
+    step(&|| drop(v.write(old, 12_288, &[3; 5000]).unwrap()));
+    step(&|| v.fallocate(old, FallocMode::PunchHole, 0, 4096).unwrap());
+    // An inode that grows out of itself, and one that comes and goes.
+    let small = rig.create("small");
+    step(&|| drop(v.write(small, 0, &[4; 100]).unwrap()));
+    step(&|| drop(v.setattr(small, &SetAttr { size: Some(50), ..SetAttr::default() }).unwrap()));
+    step(&|| drop(v.write(small, 60, &[5; 9000]).unwrap()));
+    step(&|| drop(rig.file("gone", &[6; 9000])));
+    step(&|| rename((Ino::ROOT, b"gone"), (d, b"gone")));
+    step(&|| v.unlink(d, b"gone").unwrap());
+    let e = v.mkdir(d, b"e", 0o755, owner).unwrap().ino;
+    step(&|| drop(v.setattr(e, &SetAttr { mode: Some(0o700), ..SetAttr::default() }).unwrap()));
+    step(&|| rename((d, b"e"), (Ino::ROOT, b"e")));
+    step(&|| v.rmdir(Ino::ROOT, b"d").unwrap());
+    let state = |rig: &Rig| {
+        let v = &rig.v;
+        let attr = |name: &str| {
+            let a = v.lookup(Ino::ROOT, name.as_bytes()).unwrap();
+            (a.ino, a.mode, a.nlink, a.size, a.blocks, a.mtime)
+        };
+        let mut names = Vec::new();
+        v.readdir(Ino::ROOT, 0, &mut |e| {
+            names.push(e.name.to_vec());
+            true
+        })
+        .unwrap();
+        names.sort();
+        (["second", "small", "e"].map(attr), rig.content("second"), rig.content("small"), names)
+    };
+    let before = state(&rig);
+    drop(v);
+    rig.crash();
+    assert_eq!(state(&rig), before);
+    rig.judge();
+    assert_eq!(state(&rig), before);
+}
