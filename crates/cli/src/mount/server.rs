@@ -8,6 +8,7 @@ use segno_device::{FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, JournalArea, MountOptions, Volume};
 use segno_fuse::{FuseOptions, Transport};
+use segno_journal::About;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -79,7 +80,11 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Transport)) -> Result<()> {
     if let Some(path) = &settings.journal {
         let file = FileDevice::open(path, options)
             .with_context(|| format!("cannot open the journal {}", path.display()))?;
-        engine.journal = JournalMode::Beside(JournalArea::whole(Arc::new(file)));
+        let area = JournalArea::whole(Arc::new(file));
+        if let Err(segno_journal::Error::Absent { .. }) = About::read(&area) {
+            area.prepare().with_context(|| format!("cannot write the journal {}", path.display()))?;
+        }
+        engine.journal = JournalMode::Beside(area);
     }
     let volume = Volume::mount(device, engine).with_context(|| image::cannot_read(&plan.image))?;
     let served = serve(&volume, plan, ready).with_context(|| format!("cannot serve {}", plan.dir.display()));
