@@ -130,11 +130,13 @@ impl Site {
         } else if system.in_kernel() {
             mount.args(["-o", "loop"]);
         }
-        mount.arg(&self.image).arg(self.dir());
+        // It mounts block devices only.
+        let source = if system == FileSystem::ExfatFuse { self.attach()? } else { self.image.clone() };
+        mount.arg(source).arg(self.dir());
         if system == FileSystem::Fuse2fs {
             mount.args(["-o", "fakeroot"]);
         }
-        carry_out(&mut mount)
+        carry_out(&mut mount).inspect_err(|_| _ = self.detach(system))
     }
 
     /// Unmounts, and waits until the image is closed.
@@ -143,7 +145,29 @@ impl Site {
             return carry_out(segno("umount")?.arg(self.dir()));
         }
         carry_out(Command::new("umount").arg(self.dir()))?;
-        if system.in_kernel() { Ok(()) } else { self.wait_until_closed(system) }
+        if !system.in_kernel() {
+            self.wait_until_closed(system)?;
+        }
+        self.detach(system)
+    }
+
+    /// A loop device for the image.
+    fn attach(&self) -> Result<PathBuf> {
+        Ok(said(Command::new("losetup").args(["--find", "--show"]).arg(&self.image))?.into())
+    }
+
+    /// The loop device, if the image has one that [`Self::attach`] made.
+    fn device(&self) -> Result<Option<PathBuf>> {
+        let found =
+            said(Command::new("losetup").args(["--noheadings", "-O", "NAME", "-j"]).arg(&self.image))?;
+        Ok((!found.is_empty()).then(|| found.into()))
+    }
+
+    fn detach(&self, system: FileSystem) -> Result<()> {
+        if system != FileSystem::ExfatFuse {
+            return Ok(());
+        }
+        self.device()?.map_or(Ok(()), |device| carry_out(Command::new("losetup").arg("-d").arg(device)))
     }
 
     /// Mounted again, with nothing of it in the kernel's caches. Takes root.
@@ -157,23 +181,13 @@ impl Site {
     /// A server goes on writing after umount(8) returned.
     fn wait_until_closed(&self, system: FileSystem) -> Result<()> {
         let begun = Instant::now();
-        while self.is_open()? {
+        let device = if system == FileSystem::ExfatFuse { self.device()? } else { None };
+        let open = device.map_or_else(|| self.image.canonicalize(), Ok)?;
+        while is_open(&open)? {
             ensure!(begun.elapsed() < END, "{} does not end", system.name());
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
-    }
-
-    fn is_open(&self) -> Result<bool> {
-        let image = self.image.canonicalize()?;
-        for process in fs::read_dir("/proc")?.flatten() {
-            for fd in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
-                if fs::read_link(fd.path()).is_ok_and(|target| target == image) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
     }
 }
 
@@ -194,11 +208,28 @@ fn segno(command: &str) -> Result<Command> {
     Ok(c)
 }
 
+/// Whether a process has that file open.
+fn is_open(path: &Path) -> Result<bool> {
+    for process in fs::read_dir("/proc")?.flatten() {
+        for fd in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
+            if fs::read_link(fd.path()).is_ok_and(|target| target == path) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
 fn carry_out(command: &mut Command) -> Result<()> {
+    said(command).map(drop)
+}
+
+/// What it wrote.
+fn said(command: &mut Command) -> Result<String> {
     let out = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
     if !out.status.success() {
         let said = [out.stderr, out.stdout].concat();
         bail!("{command:?}: {}", String::from_utf8_lossy(&said).trim());
     }
-    Ok(())
+    Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }

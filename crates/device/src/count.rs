@@ -18,6 +18,8 @@ pub struct Counts {
     /// With or without FUA.
     pub blocks_written: u64,
     pub blocks_discarded: u64,
+    pub prefetches: u64,
+    pub blocks_prefetched: u64,
 }
 
 impl Sub for Counts {
@@ -33,6 +35,8 @@ impl Sub for Counts {
             blocks_read: self.blocks_read - earlier.blocks_read,
             blocks_written: self.blocks_written - earlier.blocks_written,
             blocks_discarded: self.blocks_discarded - earlier.blocks_discarded,
+            prefetches: self.prefetches - earlier.prefetches,
+            blocks_prefetched: self.blocks_prefetched - earlier.blocks_prefetched,
         }
     }
 }
@@ -49,6 +53,8 @@ pub struct CountDevice<D> {
     blocks_read: AtomicU64,
     blocks_written: AtomicU64,
     blocks_discarded: AtomicU64,
+    prefetches: AtomicU64,
+    blocks_prefetched: AtomicU64,
 }
 
 impl<D: BlockDevice> CountDevice<D> {
@@ -64,6 +70,8 @@ impl<D: BlockDevice> CountDevice<D> {
             blocks_read: zero(),
             blocks_written: zero(),
             blocks_discarded: zero(),
+            prefetches: zero(),
+            blocks_prefetched: zero(),
         }
     }
 
@@ -84,6 +92,8 @@ impl<D: BlockDevice> CountDevice<D> {
             blocks_read: of(&self.blocks_read),
             blocks_written: of(&self.blocks_written),
             blocks_discarded: of(&self.blocks_discarded),
+            prefetches: of(&self.prefetches),
+            blocks_prefetched: of(&self.blocks_prefetched),
         }
     }
 }
@@ -131,6 +141,12 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
         Ok(())
     }
 
+    fn prefetch(&self, addr: u64, count: u64) {
+        self.inner.prefetch(addr, count);
+        add(&self.prefetches, 1);
+        add(&self.blocks_prefetched, count);
+    }
+
     fn read_only(&self) -> bool {
         self.inner.read_only()
     }
@@ -155,6 +171,7 @@ mod tests {
         read(&device, 1, 0);
         device.flush().unwrap();
         device.discard(0, 11).unwrap();
+        device.prefetch(2, 6);
         gathered(&[1], |b| device.write(20, b)).unwrap_err();
         let expected = Counts {
             reads: 3,
@@ -165,6 +182,8 @@ mod tests {
             blocks_read: 7,
             blocks_written: 9,
             blocks_discarded: 11,
+            prefetches: 1,
+            blocks_prefetched: 6,
         };
         assert_eq!(device.counts() - before, expected);
     }

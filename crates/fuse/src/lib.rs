@@ -11,6 +11,7 @@ mod control;
 mod data;
 mod init;
 mod ioctl;
+mod lesson;
 mod list;
 mod mount;
 mod reply;
@@ -24,5 +25,6 @@ mod transport;
 mod wire;
 
 pub use control::{CONTEXTS_XATTR, EXTENTS_XATTR, LOOKUP_XATTR, STATS_XATTR};
+pub use lesson::teach_silence;
 pub use serve::{FuseOptions, serve};
 pub use session::{Choice, Transport};

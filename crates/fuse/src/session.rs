@@ -48,6 +48,8 @@ const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
 /// Threads of all queues together, and of one: as many requests can wait for the disk at the same time.
 const SEATS: usize = 64;
 const SEATS_OF_QUEUE: (usize, usize) = (2, 8);
+/// As many requests over /dev/fuse can wait for the disk at the same time, one less to serve others.
+const CLASSIC_THREADS: usize = 8;
 
 /// A wake-up of another CPU for each forgotten inode costs more than what is to be done.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
@@ -100,7 +102,7 @@ impl Session {
                 Transport::IoUring { queues, threads }
             }
             Err(why) => {
-                let threads = if threads == 0 { cpus().max(2) } else { threads };
+                let threads = if threads == 0 { cpus().max(CLASSIC_THREADS) } else { threads };
                 for i in 1..threads {
                     spawn_classic(i, Arc::new(clone_device(&dev)?), &server, &end, Duration::ZERO)?;
                 }

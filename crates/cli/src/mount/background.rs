@@ -84,6 +84,7 @@ pub fn spawn(args: &[OsString], dir: &Path) -> Result<ExitCode> {
     }
     if said == READY {
         table::ask(dir).with_context(|| format!("the mount at {} does not answer", dir.display()))?;
+        segno_fuse::teach_silence(dir);
         return Ok(ExitCode::SUCCESS);
     }
     let status = child.wait().context("waiting for the server")?;

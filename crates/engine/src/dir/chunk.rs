@@ -5,7 +5,7 @@ use crate::inode::Inode;
 use crate::volume::Volume;
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, RawInode};
-use segno_format::{BLOCK_SIZE, Block, Corrupt, Ino, Nid, Structure};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Nid, Structure};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -115,26 +115,28 @@ impl Volume {
         Ok(None)
     }
 
-    /// Caches blocks that a listing comes to next, as many as lie together on the device. What moves meanwhile, or cannot
-    /// be read, is left to who needs it.
+    /// Caches blocks that a listing comes to next, as many as lie together on the device, whatever holes of the file are
+    /// between them. What moves meanwhile, or cannot be read, is left to who needs it.
     fn read_ahead(&self, dir: &Arc<Inode>, blocks: Range<u64>) -> Result<()> {
         if dir.pages.lock().get(blocks.start).is_some() {
             return Ok(());
         }
         let addrs = self.map_blocks(dir, blocks.clone())?;
-        let Some(&first) = addrs.first().filter(|a| a.is_real()) else { return Ok(()) };
-        let together = addrs.iter().zip(first.0..).take_while(|(a, next)| a.0 == *next).count();
+        let mut places: Vec<(u64, BlockAddr)> =
+            (blocks.start..).zip(addrs.iter().copied()).filter(|(_, a)| *a != BlockAddr::NULL).collect();
+        let Some(&(_, first)) = places.first().filter(|(at, a)| *at == blocks.start && a.is_real()) else {
+            return Ok(());
+        };
+        let together = places.iter().zip(first.0..).take_while(|((_, a), next)| a.0 == *next).count();
         if together < 2 {
             return Ok(());
         }
+        places.truncate(together);
         let mut read = vec![Block::zeroed(); together];
-        let all = blocks.start..blocks.start + together as u64;
-        if self.dev.read_into(first, &mut read).is_err()
-            || self.map_blocks(dir, all.clone())? != addrs.get(..together).unwrap_or_default()
-        {
+        if self.dev.read_into(first, &mut read).is_err() || self.map_blocks(dir, blocks)? != addrs {
             return Ok(());
         }
-        for ((fblk, addr), block) in all.zip(addrs).zip(read) {
+        for ((fblk, addr), block) in places.into_iter().zip(read) {
             if self.segs.is_valid(addr) {
                 dir.pages.lock().insert_clean(fblk, Arc::new(block), &self.mem);
             }

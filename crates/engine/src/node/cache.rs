@@ -169,12 +169,12 @@ impl NodeCache {
         if !i.is_dir() || i.inline().contains(Inline::DENTRY) {
             return;
         }
-        let first = i.slot(&layout, 0);
-        let blocks = (i.i_size.get() / BLOCK_SIZE as u64).min(PREFETCH_DENTRIES.into()) as u32;
-        let together = (0..blocks).take_while(|&n| i.slot(&layout, n) == first.offset(n)).count();
-        if first.is_real() && together > 0 {
-            self.dev.prefetch(first, together as u32);
-        }
+        let blocks = (i.i_size.get() / BLOCK_SIZE as u64).min(layout.slots.into()) as u32;
+        // Between the buckets of the hash there are holes, on the device there are none.
+        let mut addrs = (0..blocks).map(|n| i.slot(&layout, n)).filter(|a| a.is_real());
+        let Some(first) = addrs.next() else { return };
+        let together = (1..PREFETCH_DENTRIES).zip(addrs).take_while(|(n, a)| *a == first.offset(*n)).count();
+        self.dev.prefetch(first, together as u32 + 1);
     }
 
     fn is_current(&self, nid: Nid, ino: Ino, addr: BlockAddr, epoch: u64) -> bool {

@@ -1,5 +1,6 @@
 //! How many requests a system call costs. A change that adds one is to be noticed.
 use super::{Mount, each_transport};
+use crate::lesson::teach_silence;
 use crate::wire::Opcode::{self, *};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -33,6 +34,24 @@ fn cost(mount: &Mount, call: impl FnOnce(&Path), expected: &[Opcode]) {
         std::thread::yield_now();
     }
     assert_eq!(counts(mount), wanted, "expected {expected:?} beside {before:?}");
+}
+
+#[test]
+fn a_kernel_that_was_taught_does_not_tell_of_closing() {
+    each_transport(
+        |mount| {
+            teach_silence(mount.path());
+            assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
+            let taught = counts(mount);
+            let of = |op| taught.iter().find(|(o, _)| *o == op).map_or(0, |(_, n)| *n);
+            assert_eq!((of(Lookup), of(Open), of(Flush), of(Release)), (1, 1, 1, 0));
+            cost(mount, |d| drop(File::create(d.join("a")).unwrap()), &[Lookup, Create]);
+            // Closing is told of late, if at all.
+            cost(mount, |d| drop(File::create(d.join("b")).unwrap()), &[Lookup, Create]);
+            cost(mount, |d| fs::remove_file(d.join("a")).unwrap(), &[Unlink]);
+        },
+        &[],
+    );
 }
 
 /// The costs of changes; `parent` is what checking the permissions of the changed directory adds.

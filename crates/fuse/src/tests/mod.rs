@@ -1,5 +1,6 @@
 //! The protocol without a kernel, and what the kernel asks for.
 mod counts;
+mod fsync;
 mod hang;
 mod protocol;
 
@@ -8,7 +9,7 @@ use crate::mount::{self, Request};
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
 use rustix::mount::{UnmountFlags, unmount};
-use segno_device::MemDevice;
+use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
 use std::path::Path;
@@ -16,7 +17,10 @@ use std::sync::Arc;
 
 /// A fresh volume in memory.
 fn volume() -> Arc<Volume> {
-    let device = Arc::new(MemDevice::new(128 * 256));
+    volume_on(Arc::new(MemDevice::new(128 * 256)))
+}
+
+fn volume_on(device: Arc<dyn BlockDevice>) -> Arc<Volume> {
     let member = Member { device: device.clone(), path: String::new(), zeroed: true };
     segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
     Volume::mount(device, MountOptions::default()).unwrap()
@@ -32,6 +36,10 @@ struct Mount {
 impl Mount {
     /// `None`, with a word about it, where the machine does not let this process mount.
     fn new(choice: Choice, options: &[&str]) -> Option<Self> {
+        Self::of(volume(), choice, options)
+    }
+
+    fn of(volume: Arc<Volume>, choice: Choice, options: &[&str]) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let options = options.iter().map(ToString::to_string).collect();
         let request = Request { dir: dir.path(), source: "test", options, auto_unmount: false };
@@ -42,7 +50,7 @@ impl Mount {
                 return None;
             }
         };
-        let server = Arc::new(Server::new(volume()));
+        let server = Arc::new(Server::new(volume));
         let acl = Acl { umask: false, kernel: false };
         match Session::start(mounted, server.clone(), choice, 0, acl) {
             Ok(session) => Some(Self { server, session, dir }),

@@ -30,7 +30,8 @@ const DEVICE: types::Fixed = types::Fixed(0);
 const SQE_LEN_WORD: usize = 6;
 /// Bodies other than data to read are built here, as names and data to write come in the buffer that the reply needs.
 const SMALL: usize = 256;
-/// A caller waits for a reply up to this size. Longer ones are read ahead, and their thread should be ready for the next.
+/// Somebody waits for a reply to a request that moved no more bytes than this. What is longer is read ahead or written
+/// back, and the thread should be ready for the next.
 const PROMPT: usize = 16 << 10;
 
 /// See the module.
@@ -87,9 +88,9 @@ impl Seat {
                 Turn::End => return Ok(()),
                 Turn::Again => {}
                 Turn::Request => {
-                    let (commit_id, len) = self.serve_one(server);
+                    let (commit_id, moved) = self.serve_one(server);
                     self.command = (COMMIT_AND_FETCH, commit_id);
-                    if len <= PROMPT {
+                    if moved <= PROMPT {
                         self.push()?;
                         // What is not taken now is taken with the wait.
                         let _taken = self.way.make(|| self.ring.submit());
@@ -132,7 +133,7 @@ impl Seat {
     }
 
     /// Carries out the request that the entry holds and leaves the reply in its place. Returns the commit
-    /// id and the length of the reply's body.
+    /// id and how many bytes were moved.
     fn serve_one(&mut self, server: &Server) -> (u64, usize) {
         let (head_page, payload) = self.memory.bytes().split_at_mut(PAGE);
         let (Ok((head, _)), Some(Ok((mut entry, _)))) = (
@@ -163,7 +164,7 @@ impl Seat {
         // The page is longer than both.
         let _fits = header.write_to_prefix(head_page);
         let _fits = head_page.get_mut(ENTRY_AT..).map(|place| entry.write_to_prefix(place));
-        (entry.commit_id, len)
+        (entry.commit_id, sent + len)
     }
 }
 

@@ -5,16 +5,14 @@
 //! of the hypervisor. A CPU that has only `SCHED_IDLE` threads to run counts as idle, however. So a thread takes this
 //! policy while it hands over, and the caller goes on where it is.
 //!
-//! Where the CPU has other work, a thread of this policy would wait for it. When that was noticed, all threads of the
-//! session do without for a while, twice as long each time until it stays calm.
+//! Where the CPU has other work, a thread of this policy waits for it. When that was noticed, all threads of the session
+//! do without for a while: hardly any for a short burst of some other thread, a minute where somebody computes.
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A hand-over takes some microseconds, unless somebody else wants the CPU.
 const SLOW: Duration = Duration::from_millis(1);
-/// At most this share of the time is lost before pauses get longer.
-const PAUSE_TIMES: u64 = 10;
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// See the module. Shared by the threads of a session, which may overwrite each other's notes: they are about the same
@@ -25,15 +23,13 @@ pub struct Way {
     begun: Instant,
     /// Microseconds from `begun`: when the pause ends.
     again: AtomicU64,
-    /// Length of that pause.
-    pause: AtomicU64,
 }
 
 impl Way {
     pub fn new() -> Self {
         // A thread that cannot return is of no use any more, so one is spent on the question.
         let allowed = std::thread::spawn(may_come_and_go).join().unwrap_or(false);
-        Self { allowed, begun: Instant::now(), again: AtomicU64::new(0), pause: AtomicU64::new(0) }
+        Self { allowed, begun: Instant::now(), again: AtomicU64::new(0) }
     }
 
     /// Hands over.
@@ -57,13 +53,14 @@ impl Way {
     }
 
     fn rest(&self, now: Duration, took: Duration) {
-        let (last, again) = (self.pause.load(Ordering::Relaxed), self.again.load(Ordering::Relaxed));
-        let calm = micros(now) > again.saturating_add(last);
-        let pause = (micros(took) * PAUSE_TIMES).max(if calm { 0 } else { last * 2 });
-        let pause = pause.min(micros(PAUSE_MAX));
-        self.pause.store(pause, Ordering::Relaxed);
-        self.again.store(micros(now) + pause, Ordering::Relaxed);
+        self.again.store(micros(now.saturating_add(pause(took))), Ordering::Relaxed);
     }
+}
+
+/// Four milliseconds for one that was lost, a minute for more than a tenth of a second.
+fn pause(took: Duration) -> Duration {
+    let lost = micros(took);
+    Duration::from_micros(lost.saturating_mul(lost) / 250).min(PAUSE_MAX)
 }
 
 fn micros(d: Duration) -> u64 {
@@ -108,19 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_until_it_is_calm() {
-        let way = Way::new();
+    fn pauses_grow_with_what_was_lost() {
         let ms = Duration::from_millis;
-        let pause = || way.pause.load(Ordering::Relaxed) / 1000;
-        way.rest(ms(100), ms(2));
-        assert_eq!((pause(), way.again.load(Ordering::Relaxed)), (20, 120_000));
-        way.rest(ms(121), ms(1));
-        assert_eq!(pause(), 40);
-        way.rest(ms(170), ms(50));
-        assert_eq!(pause(), 500);
-        way.rest(ms(2000), ms(3));
-        assert_eq!(pause(), 30);
-        way.rest(ms(2040), ms(100_000));
-        assert_eq!(pause(), 60_000);
+        for (lost, rest) in [(1, 4), (5, 100), (30, 3600), (256, 60_000), (u64::MAX / 2000, 60_000)] {
+            assert_eq!(pause(ms(lost)), ms(rest), "{lost} ms");
+        }
+        let way = Way::new();
+        way.rest(ms(100), ms(5));
+        assert_eq!(way.again.load(Ordering::Relaxed), 200_000);
     }
 }

@@ -1,9 +1,9 @@
 //! What a directory costs that nobody has looked at yet.
 use super::*;
-use segno_device::CountDevice;
+use segno_device::{CountDevice, Counts};
 
-/// Lists `names` names, all flushed by one checkpoint, and returns the reads it took and the blocks they read.
-fn reads_of_cold_listing(names: usize) -> (u64, u64) {
+/// Finds and lists a directory of `names` names, all flushed by one checkpoint; what finding and listing it cost.
+fn cost_of_cold_listing(names: usize) -> (Counts, Counts) {
     let dev = fresh(256, &MkfsOptions::default());
     let v = mount(&dev);
     let dir = v.mkdir(ROOT, b"d", 0o755, Owner::default()).unwrap().ino;
@@ -14,8 +14,9 @@ fn reads_of_cold_listing(names: usize) -> (u64, u64) {
     v.unmount().unwrap();
     let counted = Arc::new(CountDevice::new(MemDevice::from_snapshot(&dev.snapshot())));
     let v = Volume::mount(counted.clone(), quiet()).unwrap();
-    let dir = v.lookup(ROOT, b"d").unwrap().ino;
     let before = counted.counts();
+    let dir = v.lookup(ROOT, b"d").unwrap().ino;
+    let found = counted.counts();
     let mut seen = 0;
     v.readdir(dir, 0, &mut |_| {
         seen += 1;
@@ -23,13 +24,20 @@ fn reads_of_cold_listing(names: usize) -> (u64, u64) {
     })
     .unwrap();
     assert_eq!(seen, names + 2);
-    let cost = counted.counts() - before;
-    (cost.reads, cost.blocks_read)
+    (found - before, counted.counts() - found)
 }
 
 #[test]
 fn listing_reads_many_blocks_at_a_time() {
-    // Blocks of a directory lie together where a checkpoint wrote them; holes between the buckets end a run.
-    let (reads, blocks) = reads_of_cold_listing(4_000);
-    assert!(blocks > 70 && reads * 2 < blocks, "{reads} reads of {blocks} blocks");
+    // Blocks of a directory lie together where a checkpoint wrote them, whatever holes there are between its buckets.
+    let (_, listing) = cost_of_cold_listing(4_000);
+    assert!(listing.blocks_read > 70 && listing.reads * 16 < listing.blocks_read, "{listing:?}");
+}
+
+#[test]
+fn who_finds_a_directory_has_its_names_on_the_way() {
+    let (finding, listing) = cost_of_cold_listing(1_000);
+    // Of the root, which has one block, and of the directory.
+    assert_eq!(finding.blocks_prefetched, 1 + listing.blocks_read, "{finding:?} {listing:?}");
+    assert_eq!((finding.prefetches, listing.reads), (2, 1), "{finding:?} {listing:?}");
 }
