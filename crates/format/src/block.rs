@@ -42,7 +42,8 @@ impl Block {
     /// Whether every byte is zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
-        self.0.iter().all(|&b| b == 0)
+        // As a whole, which is a comparison of memory and not of bytes.
+        self.0 == [0; BLOCK_SIZE]
     }
 
     /// The little-endian u32 at a byte offset; 0 past the end.

@@ -12,6 +12,9 @@ pub const SLOT_LEN: usize = 8;
 /// Deepest hash level.
 pub const MAX_DEPTH: u32 = 63;
 const DENTRY_BYTES: usize = 11;
+/// Dentries looked at together in a search for a hash.
+const GROUP: usize = 8;
+const GROUP_BYTES: usize = GROUP * DENTRY_BYTES;
 
 /// `file_type` of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,14 +149,23 @@ impl DentryShape {
         at: u64,
     ) -> Result<Option<Entry<'a>>, Corrupt> {
         let hash = hash.to_le_bytes();
+        let has = |d: &[u8]| d.first_chunk() == Some(&hash);
+        let from = self.dentries + pos as usize * DENTRY_BYTES;
         let end = self.dentries + self.slots as usize * DENTRY_BYTES;
-        let dentries = area.get(self.dentries..end).unwrap_or_default();
-        for (slot, d) in (0..self.slots).zip(dentries.chunks_exact(DENTRY_BYTES)).skip(pos as usize) {
-            if d.first_chunk() == Some(&hash)
-                && self.in_use(area, slot)
-                && let Some(entry) = self.entry(area, slot, at)?
-            {
-                return Ok(Some(entry));
+        let (groups, rest) = area.get(from..end).unwrap_or_default().as_chunks::<GROUP_BYTES>();
+        let groups = groups.iter().map(<[u8; GROUP_BYTES]>::as_slice).chain([rest]);
+        for (first, group) in (pos..).step_by(GROUP).zip(groups) {
+            // Nearly always there is none, so nothing is decided one by one.
+            if !group.chunks_exact(DENTRY_BYTES).fold(false, |any, d| any | has(d)) {
+                continue;
+            }
+            for (slot, d) in (first..).zip(group.chunks_exact(DENTRY_BYTES)) {
+                if has(d)
+                    && self.in_use(area, slot)
+                    && let Some(entry) = self.entry(area, slot, at)?
+                {
+                    return Ok(Some(entry));
+                }
             }
         }
         Ok(None)
