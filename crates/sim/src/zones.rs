@@ -1,10 +1,11 @@
 //! A zoned device on top of another one, so that what records, cuts and fails devices works for it as well.
 //!
 //! The device underneath holds nothing but bytes. A block of a sequential zone is stored scrambled, so that none is all
-//! zeros once it was written, whatever it holds: a zone is written up to its first block of zeros. What a power cut
-//! leaves of a zone is what arrived before the first block that did not.
+//! zeros once it was written, whatever it holds: a zone is written up to its first block of zeros. A mark behind what is
+//! written tells that it was finished. What a power cut leaves of a zone is what arrived before the first block that did
+//! not.
 use segno_device::{BlockDevice, MemDevice, Zone, ZoneCondition, ZoneKind};
-use segno_format::Block;
+use segno_format::{BLOCK_SIZE, Block};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,55 +16,85 @@ const CONVENTIONAL: u64 = 9;
 /// What a drive writes at once.
 const SECTOR: usize = 512;
 const PAD: u8 = 0xA6;
+/// What no block becomes that anybody writes: the mark of a finished zone.
+const FINISHED: [u8; BLOCK_SIZE] = [0x39; BLOCK_SIZE];
 
 /// See the module.
 pub struct ZoneLayer {
     inner: Arc<dyn BlockDevice>,
-    /// Blocks of each sequential zone that are written.
-    written: Vec<Mutex<u64>>,
+    /// The sequential zones.
+    states: Vec<Mutex<State>>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    /// Blocks that are written.
+    written: u64,
+    finished: bool,
+}
+
+impl State {
+    /// Where the write pointer is.
+    fn pointer(self) -> u64 {
+        if self.finished { ZONE } else { self.written }
+    }
+
+    /// Blocks underneath that hold anything.
+    fn held(self) -> u64 {
+        self.written + u64::from(self.finished)
+    }
+
+    fn condition(self) -> ZoneCondition {
+        match self.pointer() {
+            0 => ZoneCondition::Empty,
+            ZONE.. => ZoneCondition::Full,
+            _ => ZoneCondition::Closed,
+        }
+    }
 }
 
 impl ZoneLayer {
     /// Takes a device as it is.
     pub fn open(inner: Arc<dyn BlockDevice>) -> io::Result<Self> {
         let starts = sequential(&*inner);
-        let written =
-            starts.map(|start| Ok(Mutex::new(written(&*inner, start, 0)?))).collect::<io::Result<_>>()?;
-        Ok(Self { inner, written })
+        let states =
+            starts.map(|start| Ok(Mutex::new(state(&*inner, start, 0)?))).collect::<io::Result<_>>()?;
+        Ok(Self { inner, states })
     }
 
     /// Of each zone only what is before the first block that is not there, or not whole.
     pub fn settle(device: &MemDevice) -> io::Result<()> {
         for start in sequential(device) {
-            let end = written(device, start, 0)?;
-            device.discard(start + end, ZONE - end)?;
+            let held = state(device, start, 0)?.held();
+            device.discard(start + held, ZONE - held)?;
         }
         Ok(())
     }
 
-    /// How far the zone is written that a block is in; `None` if it is in none of those that have a pointer.
-    fn zone_of(&self, addr: u64) -> Option<(u64, MutexGuard<'_, u64>)> {
+    /// Start and state of the zone that a block is in; `None` if it is none of those that have a pointer.
+    fn zone_of(&self, addr: u64) -> Option<(u64, MutexGuard<'_, State>)> {
         let zone = (addr / ZONE).checked_sub(CONVENTIONAL)?;
-        let written = self.written.get(zone as usize)?;
-        Some((addr / ZONE * ZONE, written.lock().unwrap_or_else(PoisonError::into_inner)))
+        let state = self.states.get(zone as usize)?;
+        Some((addr / ZONE * ZONE, state.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     fn append(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        let Some((start, mut written)) = self.zone_of(addr) else {
+        let Some((start, mut zone)) = self.zone_of(addr) else {
             return self.inner.write(addr, blocks);
         };
-        let count = blocks.len() as u64;
-        if addr != start + *written || *written + count > ZONE {
-            let pointer = start + *written;
+        let (count, pointer) = (blocks.len() as u64, start + zone.pointer());
+        if addr != pointer || pointer + count > start + ZONE {
             return Err(io::Error::other(format!(
                 "{count} blocks at {addr}, but the zone goes on at {pointer}"
             )));
         }
         let scrambled: Vec<Block> = blocks.iter().map(|b| scramble(b)).collect();
         let done = self.inner.write(addr, &scrambled.iter().collect::<Vec<_>>());
-        // A write that failed may have been done in part.
-        *written =
-            if done.is_ok() { *written + count } else { self::written(&*self.inner, start, *written)? };
+        match done {
+            Ok(()) => zone.written += count,
+            // It may have been done in part.
+            Err(_) => *zone = state(&*self.inner, start, zone.written)?,
+        }
         done
     }
 }
@@ -73,17 +104,18 @@ fn sequential(device: &dyn BlockDevice) -> impl Iterator<Item = u64> + use<> {
     (CONVENTIONAL..device.block_count() / ZONE).map(|zone| zone * ZONE)
 }
 
-/// How many blocks of a zone are written, of which so many are known to be.
-fn written(device: &dyn BlockDevice, start: u64, known: u64) -> io::Result<u64> {
+/// What is written of a zone, of which so many blocks are known to be.
+fn state(device: &dyn BlockDevice, start: u64, known: u64) -> io::Result<State> {
     let mut block = [Block::zeroed()];
-    for at in known..ZONE {
-        device.read(start + at, &mut block)?;
+    for written in known..ZONE {
+        device.read(start + written, &mut block)?;
         let [Block(bytes)] = &block;
-        if bytes.chunks(SECTOR).any(|sector| sector.iter().all(|&b| b == 0)) {
-            return Ok(at);
+        let finished = *bytes == FINISHED;
+        if finished || bytes.chunks(SECTOR).any(|sector| sector.iter().all(|&b| b == 0)) {
+            return Ok(State { written, finished });
         }
     }
-    Ok(ZONE)
+    Ok(State { written: ZONE, finished: false })
 }
 
 fn scramble(block: &Block) -> Block {
@@ -102,8 +134,8 @@ impl BlockDevice for ZoneLayer {
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         self.inner.read(addr, into)?;
         for (at, block) in (addr..).zip(into) {
-            if let Some((start, written)) = self.zone_of(at) {
-                *block = if at < start + *written { scramble(block) } else { Block::zeroed() };
+            if let Some((start, zone)) = self.zone_of(at) {
+                *block = if at < start + zone.written { scramble(block) } else { Block::zeroed() };
             }
         }
         Ok(())
@@ -141,48 +173,41 @@ impl BlockDevice for ZoneLayer {
             let start = number * ZONE;
             let (kind, condition, pointer) = match self.zone_of(start) {
                 None => (ZoneKind::Conventional, ZoneCondition::NoPointer, start),
-                Some((_, written)) => (ZoneKind::Sequential, condition(*written), start + *written),
+                Some((_, zone)) => (ZoneKind::Sequential, zone.condition(), start + zone.pointer()),
             };
             Zone { start, blocks: ZONE, capacity: ZONE, pointer, kind, condition }
         };
         Ok((0..self.block_count() / ZONE).map(zone).collect())
     }
 
-    /// A reset is durable at once, and whole.
+    /// A reset is durable at once.
     fn reset_zone(&self, start: u64) -> io::Result<()> {
-        let Some((_, mut written)) = self.zone_of(start) else {
+        let Some((_, mut zone)) = self.zone_of(start) else {
             return Err(io::Error::other(format!("no zone to reset at {start}")));
         };
         let zeros = Block::zeroed();
-        if *written > 0 {
-            self.inner.write_fua(start, &vec![&zeros; *written as usize])?;
+        if zone.held() > 0 {
+            self.inner.write_fua(start, &vec![&zeros; zone.held() as usize])?;
         }
-        *written = 0;
+        *zone = State { written: 0, finished: false };
         Ok(())
     }
 
     fn finish_zone(&self, start: u64) -> io::Result<()> {
-        let left = match self.zone_of(start) {
-            Some((_, written)) => ZONE - *written,
-            None => return Err(io::Error::other(format!("no zone to finish at {start}"))),
+        let Some((start, mut zone)) = self.zone_of(start) else {
+            return Err(io::Error::other(format!("no zone to finish at {start}")));
         };
-        let zeros = Block::zeroed();
-        if left > 0 { self.append(start + ZONE - left, &vec![&zeros; left as usize]) } else { Ok(()) }
-    }
-}
-
-fn condition(written: u64) -> ZoneCondition {
-    match written {
-        0 => ZoneCondition::Empty,
-        ZONE.. => ZoneCondition::Full,
-        _ => ZoneCondition::Closed,
+        if zone.pointer() < ZONE {
+            self.inner.write(start + zone.written, &[&Block(FINISHED)])?;
+            zone.finished = true;
+        }
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_format::BLOCK_SIZE;
 
     const START: u64 = CONVENTIONAL * ZONE;
 

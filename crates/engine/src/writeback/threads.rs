@@ -18,6 +18,12 @@ const QUANTUM: u32 = 16;
 /// Files looked at for one turn.
 const TURN: usize = 256;
 
+/// Asked for once: the answer takes several files of the system.
+fn processors() -> usize {
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    *FOUND.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
+}
+
 /// See the module.
 #[derive(Debug)]
 pub struct Threads {
@@ -33,7 +39,7 @@ pub struct Threads {
 
 impl Threads {
     pub fn new() -> Self {
-        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let cpus = processors();
         Self {
             pool: Arc::new(Pool::new((2 * cpus + 4).min(MOST))),
             volume: OnceLock::new(),

@@ -3,7 +3,7 @@ use super::expect::{Expected, same_but_size, same_fields};
 use super::history::{History, Moment, Promise, renumbered};
 use crate::capture::{Tree, xattr_difference};
 use crate::fs::Node;
-use crate::model::{BLOCK, Bytes, Inode, ROOT};
+use crate::model::{BLOCK, Bytes, Inode, ROOT, ZEROS};
 use crate::mounted::Identity;
 use segno_engine::options::FsyncMode;
 use std::collections::{BTreeMap, HashMap};
@@ -152,11 +152,11 @@ fn data_matches(
     indices.dedup();
     for index in indices {
         let end = found.size().saturating_sub(index.saturating_mul(BLOCK)).min(BLOCK) as usize;
-        let part = |bytes: &'_ Bytes| -> Vec<u8> { bytes.block(index).iter().take(end).copied().collect() };
-        let got = part(found);
         let reach = index.saturating_mul(BLOCK).saturating_add(end as u64);
-        if end > 0 && !versions.iter().flatten().any(|v| v.size() >= reach && part(v) == got) {
-            let zero = if got.iter().all(|&b| b == 0) { "zeros" } else { "bytes" };
+        let got = found.block(index);
+        let equal = |v: &&Bytes| v.size() >= reach && v.block(index).get(..end) == got.get(..end);
+        if end > 0 && !versions.iter().flatten().any(|v| equal(v)) {
+            let zero = if *got == ZEROS { "zeros" } else { "bytes" };
             return Err(format!(
                 "block {index} has {zero} that it had in none of the states {promised}..={state}"
             ));

@@ -40,6 +40,8 @@ pub struct Effort {
     pub subsets: usize,
     /// Recovery is cut too in one of so many states; and that recovery in one of so many again.
     pub recovery: u64,
+    /// Of the states inside a recovery so many at most, as above.
+    pub within: Option<usize>,
     /// One of so many recovered volumes is worked on and emptied.
     pub work: u64,
     /// After this no new state is begun.
@@ -110,9 +112,7 @@ impl<'a> Trial<'a> {
     fn run(&mut self) -> Result<(), Violation> {
         let recorded = self.recorded;
         let states = self.states(&recorded.log, self.effort.subsets, true);
-        let step = self.effort.states.map_or(1, |most| states.len().div_ceil(most.max(1)).max(1));
-        let skip = Rng::new(self.effort.seed).below(step as u64) as usize;
-        for state in states.skip(skip).step_by(step) {
+        for state in spread(states, self.effort.states, self.effort.seed) {
             if self.effort.is_over() {
                 break;
             }
@@ -145,7 +145,8 @@ impl<'a> Trial<'a> {
         let Some(log) = recovery.filter(|_| cut_too) else {
             return Ok(());
         };
-        for state in self.states(&log, if depth == 0 { 4 } else { 0 }, false) {
+        let states = self.states(&log, if depth == 0 { 4 } else { 0 }, false);
+        for state in spread(states, self.effort.within, key) {
             if depth == 1 && state.choice.torn.is_some() {
                 continue;
             }
@@ -172,6 +173,16 @@ impl<'a> Trial<'a> {
         }
         CrashLog::new(image.clone(), recovered.log).map(Some).map_err(|e| format!("log: {e}"))
     }
+}
+
+/// So many of some states at most, spread over all.
+fn spread(
+    states: CrashStates<'_>,
+    most: Option<usize>,
+    seed: u64,
+) -> impl Iterator<Item = CrashState> + use<'_> {
+    let step = most.map_or(1, |most| states.len().div_ceil(most.max(1)).max(1));
+    states.skip(Rng::new(seed).below(step as u64) as usize).step_by(step)
 }
 
 /// What became of a crashed volume.

@@ -9,7 +9,8 @@ const LEN: usize = 4096;
 /// One block's bytes.
 pub type Page = Arc<[u8; LEN]>;
 
-static ZEROS: [u8; LEN] = [0; LEN];
+/// A block of a hole.
+pub const ZEROS: [u8; LEN] = [0; LEN];
 
 /// Past the size everything is zero, so equal contents are equal values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl Bytes {
     /// The bytes of a block, zeros where there are none.
     #[must_use]
     pub fn block(&self, index: u64) -> &[u8; LEN] {
-        self.blocks.get(&index).map_or(&ZEROS, |p| &**p)
+        self.blocks.get(&index).map_or(&ZEROS, |p| p)
     }
 
     /// Numbers of the blocks that are not all zeros.
@@ -51,7 +52,13 @@ impl Bytes {
         let mut rest = data;
         for (index, part) in blocks_of(offset..end) {
             let (now, later) = rest.split_at(part.len());
-            self.edit(index, |block| block.get_mut(part).unwrap_or_default().copy_from_slice(now));
+            match now.first_chunk() {
+                Some(&ZEROS) => drop(self.blocks.remove(&index)),
+                Some(whole) => drop(self.blocks.insert(index, Arc::new(*whole))),
+                None => {
+                    self.edit(index, |block| block.get_mut(part).unwrap_or_default().copy_from_slice(now));
+                }
+            }
             rest = later;
         }
         if !data.is_empty() {

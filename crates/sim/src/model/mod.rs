@@ -4,7 +4,7 @@ mod data;
 mod names;
 mod xattr;
 
-pub use bytes::{BLOCK, Bytes};
+pub use bytes::{BLOCK, Bytes, ZEROS};
 
 use crate::fs::{Attr, Entry, Fs, Node, Res, Seek, errno};
 use segno_engine::{FallocMode, Owner, RenameMode, SetAttr, Time, XattrMode};

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 /// Longest hunt for one bug.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How much of a workload is tried.
-const DEPTH: Depth = Depth { states: Some(60), recovery: 50, work: 3, points: 20 };
+const DEPTH: Depth = Depth { states: Some(60), recovery: 50, within: Some(60), work: 3, points: 20 };
 /// The same of the scenes that show most. What is behind a hole in the chain shows only when the volume is worked on.
-const TELLING: Depth = Depth { states: Some(300), recovery: 50, work: 1, points: 0 };
+const TELLING: Depth = Depth { states: Some(300), recovery: 50, within: Some(60), work: 1, points: 0 };
 /// Races that come first.
 const RACES: u64 = 3;
 

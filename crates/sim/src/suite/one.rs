@@ -46,6 +46,7 @@ fn cuts(
         states: depth.states,
         subsets: 40,
         recovery: depth.recovery,
+        within: depth.within,
         work: depth.work,
         until,
     };

@@ -12,6 +12,8 @@ pub struct Depth {
     pub states: Option<usize>,
     /// In one of so many crash states recovery is cut too.
     pub recovery: u64,
+    /// Of the states inside a recovery so many at most.
+    pub within: Option<usize>,
     /// One in so many recovered volumes is worked on and emptied.
     pub work: u64,
     /// Faults of a workload.
@@ -20,7 +22,7 @@ pub struct Depth {
 
 impl Depth {
     /// For a case by itself: all that any run may have tried in it.
-    pub const ALL: Self = Self { states: None, recovery: 20, work: 20, points: u64::MAX };
+    pub const ALL: Self = Self { states: None, recovery: 20, within: None, work: 20, points: u64::MAX };
 }
 
 /// All cases of one kind.
@@ -53,7 +55,7 @@ impl Plan {
     /// As much as a minute holds, of everything something.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
-        let depth = Depth { states: Some(40), recovery: 400, work: 20, points: 20 };
+        let depth = Depth { states: Some(40), recovery: 400, within: Some(100), work: 20, points: 20 };
         let row = |kind, cases, share| RowPlan { kind, cases, depth, share };
         let rows = vec![
             row(Kind::Single, crash::singles(), 27),
@@ -74,17 +76,17 @@ impl Plan {
     #[must_use]
     pub fn full(seed: u64) -> Self {
         let row = |kind, cases, states| {
-            let depth = Depth { states, recovery: 100, work: 20, points: 60 };
+            let depth = Depth { states, recovery: 500, within: Some(150), work: 20, points: 60 };
             RowPlan { kind, cases, depth, share: 0 }
         };
         let rows = vec![
             row(Kind::Single, crash::singles(), None),
-            row(Kind::Scene, crash::scenes(), Some(400)),
-            row(Kind::Full, crash::fulls(), Some(200)),
+            row(Kind::Scene, crash::scenes(), Some(600)),
+            row(Kind::Full, crash::fulls(), Some(100)),
             row(Kind::Race, crash::races(), Some(200)),
-            row(Kind::Fault, 300, None),
+            row(Kind::Fault, 400, None),
             row(Kind::Model, 100_000, None),
-            row(Kind::Pair, 30_000, None),
+            row(Kind::Pair, 28_000, Some(120)),
             row(Kind::Drawn, 4000, Some(200)),
             row(Kind::Damage, 5000, None),
         ];

@@ -11,7 +11,7 @@ fn share(kind: Kind, cases: u64, depth: Depth) -> Totals {
     report.totals
 }
 
-const DEPTH: Depth = Depth { states: Some(20), recovery: 100, work: 20, points: 15 };
+const DEPTH: Depth = Depth { states: Some(20), recovery: 100, within: Some(100), work: 20, points: 15 };
 
 #[test]
 fn sequences_give_what_the_model_gives() {
