@@ -78,6 +78,14 @@ impl Mounted {
         self.volume.superblock().geo.main_blkaddr.into()
     }
 
+    /// Where there are many writeback contexts, another number of them.
+    pub fn draw_contexts(&self, moment: i64) {
+        if self.options.contexts == ContextSetting::Fixed(MANY_CONTEXTS) {
+            let count = 1 + mix(moment.unsigned_abs()) as u32 % MANY_CONTEXTS;
+            self.volume.set_contexts(ContextSetting::Fixed(count));
+        }
+    }
+
     pub fn identity(&self, node: Node) -> Res<Identity> {
         let attr = self.volume.getattr(Nid(node)).map_err(|e| e.errno())?;
         Ok(Identity { ino: node, generation: attr.generation })
@@ -98,10 +106,7 @@ impl Fs for Mounted {
     }
     fn set_time(&mut self, now: Time) {
         self.clock.0.store(now.secs, Ordering::Relaxed);
-        if self.options.contexts == ContextSetting::Fixed(MANY_CONTEXTS) {
-            let count = 1 + mix(now.secs.unsigned_abs()) as u32 % MANY_CONTEXTS;
-            self.volume.set_contexts(ContextSetting::Fixed(count));
-        }
+        self.draw_contexts(now.secs);
     }
     fn lookup(&mut self, dir: Node, name: &[u8]) -> Res<Node> {
         node(self.volume.lookup(Nid(dir), name), |a| a.ino)

@@ -68,7 +68,18 @@ impl World {
     }
 
     /// Each thread does its operations; returns how many there were.
-    pub fn run(mut self, threads: Vec<Vec<Op>>) -> Result<u64, String> {
+    pub fn run(self, threads: Vec<Vec<Op>>) -> Result<u64, String> {
+        self.run_beside(threads, |_| ())
+    }
+
+    /// The same, beside something that changes nothing anybody sees.
+    pub fn run_beside(
+        mut self,
+        threads: Vec<Vec<Op>>,
+        beside: impl FnOnce(Mounted) + Send + 'static,
+    ) -> Result<u64, String> {
+        let engine = self.engine.share();
+        let beside = shuttle::thread::spawn(move || beside(engine));
         let clock = Arc::new(AtomicU64::new(0));
         let running: Vec<_> = threads
             .into_iter()
@@ -90,6 +101,7 @@ impl World {
             .into_iter()
             .map(|t| t.join().map_err(|_| "a thread panicked".to_owned()))
             .collect::<Result<Vec<_>, _>>()?;
+        beside.join().map_err(|_| "a thread panicked".to_owned())?;
         self.judge(&history)?;
         self.finish()?;
         Ok(history.iter().map(|t| t.len() as u64).sum())

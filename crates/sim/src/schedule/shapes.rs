@@ -4,6 +4,7 @@ use crate::fs::Fs;
 use crate::mounted::Mounted;
 use crate::op::{Name, Op, Path};
 use crate::rng::Rng;
+use crate::setup;
 use segno_engine::{FallocMode, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ pub struct Shape {
     pub run: fn(&mut Rng) -> Result<u64, String>,
 }
 
-const SHAPES: [Shape; 7] = [
+const SHAPES: [Shape; 9] = [
     Shape { name: "write, truncate, checkpoint", run: write_truncate },
     Shape { name: "renames crosswise, rmdir", run: renames },
     Shape { name: "unlink of an open file, cleaning", run: unlink_clean },
@@ -23,6 +24,8 @@ const SHAPES: [Shape; 7] = [
     Shape { name: "readdir, create", run: readdir_create },
     Shape { name: "unmount, everything", run: unmount },
     Shape { name: "drawn history", run: drawn },
+    Shape { name: "contexts come and go", run: contexts },
+    Shape { name: "journal, checkpoint", run: journal },
 ];
 
 pub fn of(number: u64) -> &'static Shape {
@@ -154,6 +157,26 @@ fn drawn(rng: &mut Rng) -> Result<u64, String> {
     let threads = 2 + rng.below(3);
     let threads = (0..threads).map(|_| (0..12 / threads).map(|_| any(rng)).collect()).collect();
     World::new(rng.draw(), &before())?.run(threads)
+}
+
+/// Files are written and synced while the number of writeback contexts changes.
+fn contexts(rng: &mut Rng) -> Result<u64, String> {
+    let at = |slot, tag| Op::Write { of: Path::handle(slot), offset: 0, len: 9000, tag };
+    let threads = vec![vec![write(rng), fsync(0), write(rng)], vec![at(1, 8), fsync(1), Op::Sync, at(1, 9)]];
+    let moments: Vec<i64> = (0..4).map(|_| 1 + rng.below(1000) as i64).collect();
+    World::new(setup::named("contexts")?, &before())?.run_beside(threads, move |engine| {
+        moments.into_iter().for_each(|secs| engine.draw_contexts(secs));
+    })
+}
+
+/// Commits of the journal, checkpoints, and operations that are in an epoch of each.
+fn journal(rng: &mut Rng) -> Result<u64, String> {
+    let threads = vec![
+        vec![any(rng), fsync(0), any(rng)],
+        vec![any(rng), fsync(1), any(rng)],
+        vec![fsync(2), Op::Sync, fsync(3)],
+    ];
+    World::new(setup::named("journal")?, &before())?.run(threads)
 }
 
 type Told = Result<(), String>;
