@@ -155,7 +155,7 @@ fn data_matches(
         let reach = index.saturating_mul(BLOCK).saturating_add(end as u64);
         let got = found.block(index);
         let equal = |v: &&Bytes| v.size() >= reach && v.block(index).get(..end) == got.get(..end);
-        if end > 0 && !versions.iter().flatten().any(|v| equal(v)) {
+        if end > 0 && !versions.iter().flatten().any(equal) {
             let zero = if *got == ZEROS { "zeros" } else { "bytes" };
             return Err(format!(
                 "block {index} has {zero} that it had in none of the states {promised}..={state}"

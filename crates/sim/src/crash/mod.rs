@@ -9,7 +9,7 @@ mod workload;
 
 pub(crate) use history::{Moment, Promise, Recorder, identify, record, since};
 pub(crate) use judge::Judge;
-pub use race::{race, races};
+pub use race::{race, races, telling_race};
 pub use scene::{full, fulls, scene, scenes, telling};
 pub use workload::{Workload, drawn, pair, single, singles};
 

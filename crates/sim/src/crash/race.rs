@@ -45,6 +45,14 @@ pub fn races() -> u64 {
     first().len() as u64 * second().len() as u64 * CALLS
 }
 
+/// The race in which a checkpoint comes where it hurts most: in the first device call of an fsync of many blocks.
+#[must_use]
+pub fn telling_race() -> u64 {
+    // Their places among the first and the second sequences.
+    let (large, commit) = (1, 5);
+    large + commit * first().len() as u64
+}
+
 /// One of the races.
 pub fn race(number: u64) -> Result<Workload, String> {
     let (first, second) = (first(), second());

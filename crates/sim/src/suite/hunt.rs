@@ -16,8 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const DEPTH: Depth = Depth { states: Some(60), recovery: 50, within: Some(60), work: 3, points: 20 };
 /// The same of the scenes that show most. What is behind a hole in the chain shows only when the volume is worked on.
 const TELLING: Depth = Depth { states: Some(300), recovery: 50, within: Some(60), work: 1, points: 0 };
-/// Races that come first.
-const RACES: u64 = 3;
 
 /// Hunts every bug, as many at a time as there are threads. `watch` gets each result.
 pub(super) fn hunt_all(plan: &Plan, threads: usize, watch: &mut (dyn FnMut(&Hunt) + Send)) -> Vec<Hunt> {
@@ -75,11 +73,9 @@ fn first_finding(seed: u64, until: Instant, totals: &mut Totals) -> Option<Box<F
         (Kind::Fault, u64::MAX, 2),
     ];
     let scenes = crash::telling().unwrap_or_default();
-    // In the first of all races a checkpoint comes where it hurts most: in the first device call of an fsync.
-    let races = 0..RACES;
-    let first = scenes.into_iter().map(|number| Case { kind: Kind::Scene, number });
-    let first =
-        first.chain(races.map(|number| Case { kind: Kind::Race, number })).map(|case| (case, TELLING));
+    let scenes = scenes.into_iter().map(|number| Case { kind: Kind::Scene, number });
+    let race = [Case { kind: Kind::Race, number: crash::telling_race() }];
+    let first = race.into_iter().chain(scenes).map(|case| (case, TELLING));
     let rows = kinds.map(|(kind, cases, n)| (RowPlan { kind, cases, depth: DEPTH, share: 0 }, n));
     let drawn = (0..).flat_map(|turn| {
         rows.iter().flat_map(move |&(row, n)| {
