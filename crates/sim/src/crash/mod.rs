@@ -9,8 +9,8 @@ mod workload;
 
 pub(crate) use history::{Moment, Promise, Recorder, identify, record, since};
 pub(crate) use judge::Judge;
-pub use race::{race, races, telling_race};
-pub use scene::{full, fulls, scene, scenes, telling};
+pub use race::{race, races, telling_races};
+pub use scene::{full, fulls, scene, scenes, telling_scenes};
 pub use workload::{Workload, drawn, pair, single, singles};
 
 use crate::capture::Tree;

@@ -45,12 +45,26 @@ pub fn races() -> u64 {
     first().len() as u64 * second().len() as u64 * CALLS
 }
 
-/// The race in which a checkpoint comes where it hurts most: in the first device call of an fsync of many blocks.
-#[must_use]
-pub fn telling_race() -> u64 {
-    // Their places among the first and the second sequences.
-    let (large, commit) = (1, 5);
-    large + commit * first().len() as u64
+/// Races that show mistakes which hardly anything else shows: a checkpoint in the first device call of an fsync of many
+/// blocks; and in each call of a checkpoint that does not keep operations out, a new file or directory that is synced.
+pub fn telling_races() -> Result<Vec<u64>, String> {
+    // Places among the first and the second sequences.
+    let (large, sync, commit, file, dir) = (1, 4, 5, 2, 7);
+    let of = |first_at: u64, second_at: u64, call: u64| {
+        first_at + first().len() as u64 * (second_at + second().len() as u64 * call)
+    };
+    let mut all = vec![on("default", of(large, commit, 0))?];
+    for call in 0..CALLS {
+        all.extend([on("concurrent", of(sync, file, call))?, on("concurrent", of(sync, dir, call))?]);
+    }
+    Ok(all)
+}
+
+/// The number under which a race is on some setup.
+fn on(name: &str, number: u64) -> Result<u64, String> {
+    let setup = setup::named(name)?;
+    let mut numbers = (0..1000).map(|n| number + n * races());
+    numbers.find(|&n| mix(n) % setup::common() == setup).ok_or_else(|| format!("no race on {name}"))
 }
 
 /// One of the races.

@@ -36,11 +36,11 @@ pub fn full(number: u64) -> Result<Workload, String> {
     Ok(Workload { setup: setup::tiny_setup(setup)?, start: Start::Full, ops, race: None })
 }
 
-/// Scenes that between them show the mistakes which hardly any other case shows: the first ones, on some setup each.
-pub fn telling() -> Result<Vec<u64>, String> {
+/// Scenes that show mistakes which hardly any other case shows: the first ones, on some setup each.
+pub fn telling_scenes() -> Result<Vec<u64>, String> {
     let count = quiet_scenes().len() as u64;
     let at = |(scene, name)| Ok(setup::named(name)? * count + scene);
-    (0..).zip(["posix", "default", "default", "default"]).map(at).collect()
+    (0..).zip(["posix", "default", "default", "default", "default"]).map(at).collect()
 }
 
 /// An fsync of several nodes. Unless there is a flush between them, the last may arrive without those before it; what is
@@ -91,6 +91,8 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
         |dir: &Path, count| names(dir, count).into_iter().map(|at| Op::Unlink { at }).collect::<Vec<_>>();
     let mut all = vec![hole()];
     all.extend(reuse());
+    // Names are committed while a file has grown that nobody synced.
+    all.push(vec![Op::Append { of: b.clone(), len: 9000, tag: 20 }, create(e.clone()), fsync(&root)]);
     // Open files without a name, changed and synced after they lost it.
     for end in [Op::Sync, fsync(&root), fsync(&handle), Op::Clean] {
         all.push(vec![

@@ -72,10 +72,9 @@ fn first_finding(seed: u64, until: Instant, totals: &mut Totals) -> Option<Box<F
         (Kind::Pair, u64::MAX, 5),
         (Kind::Fault, u64::MAX, 2),
     ];
-    let scenes = crash::telling().unwrap_or_default();
-    let scenes = scenes.into_iter().map(|number| Case { kind: Kind::Scene, number });
-    let race = [Case { kind: Kind::Race, number: crash::telling_race() }];
-    let first = race.into_iter().chain(scenes).map(|case| (case, TELLING));
+    let of = |kind| move |number| (Case { kind, number }, TELLING);
+    let scenes = crash::telling_scenes().unwrap_or_default().into_iter().map(of(Kind::Scene));
+    let races = crash::telling_races().unwrap_or_default().into_iter().map(of(Kind::Race));
     let rows = kinds.map(|(kind, cases, n)| (RowPlan { kind, cases, depth: DEPTH, share: 0 }, n));
     let drawn = (0..).flat_map(|turn| {
         rows.iter().flat_map(move |&(row, n)| {
@@ -83,7 +82,7 @@ fn first_finding(seed: u64, until: Instant, totals: &mut Totals) -> Option<Box<F
             cases.map(move |i| (row.case(seed, i), row.depth))
         })
     });
-    for (case, depth) in first.chain(drawn) {
+    for (case, depth) in scenes.chain(races).chain(drawn) {
         if one::is_over(Some(until)) {
             return None;
         }

@@ -81,13 +81,13 @@ impl Plan {
         };
         let rows = vec![
             row(Kind::Single, crash::singles(), None),
-            row(Kind::Scene, crash::scenes(), Some(600)),
+            row(Kind::Scene, crash::scenes(), Some(300)),
             row(Kind::Full, crash::fulls(), Some(100)),
             row(Kind::Race, crash::races(), Some(200)),
             row(Kind::Fault, 400, None),
             row(Kind::Model, 100_000, None),
-            row(Kind::Pair, 28_000, Some(120)),
-            row(Kind::Drawn, 4000, Some(200)),
+            row(Kind::Pair, 24_000, Some(120)),
+            row(Kind::Drawn, 3000, Some(200)),
             row(Kind::Damage, 5000, None),
         ];
         Self { seed, quick: false, budget: None, rows }
@@ -142,6 +142,12 @@ mod tests {
             let all: BTreeSet<u64> = (0..count).map(|i| spread(i, count)).collect();
             assert_eq!(all.len() as u64, count);
         }
+    }
+
+    #[test]
+    fn what_planted_bugs_are_hunted_with_first_is_there() {
+        let (scenes, races) = (crash::telling_scenes().unwrap(), crash::telling_races().unwrap());
+        assert!(scenes.iter().all(|&n| n < crash::scenes()) && races.len() > 8);
     }
 
     #[test]
