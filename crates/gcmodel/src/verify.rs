@@ -30,6 +30,9 @@ impl Model {
                 "{valid} blocks in use; valid: {bits} by bitmap, {secs} by section, {segs} by segment"
             ));
         }
+        if ![&self.dirty, &self.dirty_nodes, &self.dirty_dents].iter().all(|set| set.is_sound()) {
+            return Err("what is dirty and how much of it differ".into());
+        }
         for log in &self.space.logs {
             let pointer = self.space.pointer[log.sec as usize];
             if pointer != log.next {

@@ -66,18 +66,27 @@ impl Bits {
     /// True if it was not there.
     pub fn add(&mut self, i: u32) -> bool {
         let (w, bit) = (&mut self.words[i as usize / 64], 1u64 << (i % 64));
-        let new = *w & bit == 0;
+        // Not `len += u64::from(new)`: rustc 1.95 loses that from opt-level 2 on, where a caller branches on the result.
+        if *w & bit != 0 {
+            return false;
+        }
         *w |= bit;
-        self.len += u64::from(new);
-        new
+        self.len += 1;
+        true
     }
     /// True if it was there.
     pub fn remove(&mut self, i: u32) -> bool {
         let (w, bit) = (&mut self.words[i as usize / 64], 1u64 << (i % 64));
-        let there = *w & bit != 0;
+        if *w & bit == 0 {
+            return false;
+        }
         *w &= !bit;
-        self.len -= u64::from(there);
-        there
+        self.len -= 1;
+        true
+    }
+    /// Whether the size is that of the set.
+    pub fn is_sound(&self) -> bool {
+        self.words.iter().map(|w| u64::from(w.count_ones())).sum::<u64>() == self.len
     }
     pub fn next(&self, from: u32) -> Option<u32> {
         let mut i = from as usize / 64;
