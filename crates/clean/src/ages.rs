@@ -1,32 +1,33 @@
 //! Candidates by age, for the policies whose cost grows with it.
+use crate::ranked::{Key, Ranked};
 use crate::{BLOCKS_PER_SEG, Candidate, Class};
 use std::collections::BTreeSet;
 
 /// Utilisation in percent, as Linux rounds it: 0 to 100.
-const FILLS: usize = 101;
+const PERCENTS: usize = 101;
 
-type Aged = BTreeSet<(u64, u32)>;
-
-/// Sections of a class by utilisation in whole percent, each with its oldest at hand.
+/// Sections of a class by valid blocks, the oldest of each number at hand, and the oldest of each whole percent.
 #[derive(Clone, Debug)]
 struct ByFill {
-    sets: Vec<Aged>,
-    oldest: Vec<Option<(u64, u32)>>,
+    sets: Vec<BTreeSet<Key>>,
+    oldest: Vec<Option<Key>>,
+    oldest_of_percent: Vec<Option<Key>>,
+    segs_per_sec: u32,
 }
 
 /// See the module. Older is smaller; of equally old sections the lower number comes first.
 #[derive(Clone, Debug)]
 pub struct Ages {
     now: Vec<Option<Candidate>>,
-    all: Aged,
+    all: Ranked,
     classes: [ByFill; 2],
     segs_per_sec: u32,
 }
 
 impl Ages {
-    pub(crate) fn new(sections: usize, segs_per_sec: u32) -> Self {
-        let empty = || ByFill { sets: vec![Aged::new(); FILLS], oldest: vec![None; FILLS] };
-        Self { now: vec![None; sections], all: Aged::new(), classes: [empty(), empty()], segs_per_sec }
+    pub(crate) fn new(sections: usize, per_sec: u32, segs_per_sec: u32) -> Self {
+        let classes = [ByFill::new(per_sec, segs_per_sec), ByFill::new(per_sec, segs_per_sec)];
+        Self { now: vec![None; sections], all: Ranked::default(), classes, segs_per_sec }
     }
 
     /// Utilisation in percent: of a mean segment, rounded down twice.
@@ -42,25 +43,25 @@ impl Ages {
     pub(crate) fn put(&mut self, c: Candidate) {
         let Some(slot) = self.now.get_mut(c.sec as usize) else { return };
         let old = slot.replace(c);
-        let percent = |c: &Candidate| Self::percent(c.valid, self.segs_per_sec) as usize;
-        let place = |c: &Candidate| (c.class, percent(c), c.mtime);
+        let place = |c: &Candidate| (c.class, c.valid, c.mtime);
         match old {
             Some(o) if place(&o) == place(&c) => return,
             Some(o) => {
-                self.all.remove(&(o.mtime, o.sec));
-                self.classes[o.class as usize].remove(percent(&o), (o.mtime, o.sec));
+                if o.mtime != c.mtime {
+                    self.all.remove((o.mtime, o.sec));
+                    self.all.insert((c.mtime, c.sec));
+                }
+                self.classes[o.class as usize].remove(o.valid, (o.mtime, o.sec));
             }
-            None => {}
+            None => self.all.insert((c.mtime, c.sec)),
         }
-        self.all.insert((c.mtime, c.sec));
-        self.classes[c.class as usize].insert(percent(&c), (c.mtime, c.sec));
+        self.classes[c.class as usize].insert(c.valid, (c.mtime, c.sec));
     }
 
     pub(crate) fn remove(&mut self, sec: u32) {
         let Some(old) = self.now.get_mut(sec as usize).and_then(Option::take) else { return };
-        let percent = Self::percent(old.valid, self.segs_per_sec) as usize;
-        self.all.remove(&(old.mtime, sec));
-        self.classes[old.class as usize].remove(percent, (old.mtime, sec));
+        self.all.remove((old.mtime, sec));
+        self.classes[old.class as usize].remove(old.valid, (old.mtime, sec));
     }
 
     #[must_use]
@@ -69,39 +70,75 @@ impl Ages {
     }
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.all.len() == 0
     }
     /// Mean age stamps of the oldest and the youngest.
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         Some((self.all.first()?.0, self.all.last()?.0))
     }
-    /// All candidates, oldest first.
-    pub fn oldest_first(&self) -> impl Iterator<Item = &Candidate> + '_ {
-        self.all.iter().filter_map(|&(_, sec)| self.now.get(sec as usize)?.as_ref())
+    /// How many have an age stamp of at most this.
+    #[must_use]
+    pub fn up_to(&self, mtime: u64) -> usize {
+        self.all.up_to(mtime)
+    }
+    /// Age stamp and section of the one that has so many before it, oldest first.
+    #[must_use]
+    pub fn at(&self, place: usize) -> Option<(u64, u32)> {
+        self.all.at(place)
+    }
+    /// The oldest for each number of valid blocks that occurs, emptiest first, as (valid, age stamp, section).
+    pub fn oldest_by_valid(&self, class: Class) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
+        heads(&self.classes[class as usize].oldest)
     }
     /// The oldest of each utilisation that occurs, as (percent, age stamp, section).
     pub fn oldest_by_fill(&self, class: Class) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
-        let heads = &self.classes[class as usize].oldest;
-        heads.iter().enumerate().filter_map(|(u, head)| head.map(|(mtime, sec)| (u as u32, mtime, sec)))
+        heads(&self.classes[class as usize].oldest_of_percent)
     }
 }
 
+fn heads(of: &[Option<Key>]) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
+    (0..).zip(of).filter_map(|(i, head)| head.map(|(mtime, sec)| (i, mtime, sec)))
+}
+
 impl ByFill {
-    fn insert(&mut self, percent: usize, key: (u64, u32)) {
-        let (Some(set), Some(oldest)) = (self.sets.get_mut(percent), self.oldest.get_mut(percent)) else {
-            return;
-        };
-        set.insert(key);
-        *oldest = Some(oldest.map_or(key, |o| o.min(key)));
+    fn new(per_sec: u32, segs_per_sec: u32) -> Self {
+        let n = per_sec as usize + 1;
+        let (sets, oldest) = (vec![BTreeSet::new(); n], vec![None; n]);
+        Self { sets, oldest, oldest_of_percent: vec![None; PERCENTS], segs_per_sec }
     }
-    fn remove(&mut self, percent: usize, key: (u64, u32)) {
-        let (Some(set), Some(oldest)) = (self.sets.get_mut(percent), self.oldest.get_mut(percent)) else {
-            return;
-        };
-        set.remove(&key);
-        if *oldest == Some(key) {
-            *oldest = set.first().copied();
+
+    fn insert(&mut self, valid: u32, key: Key) {
+        let percent = Ages::percent(valid, self.segs_per_sec) as usize;
+        let Some(set) = self.sets.get_mut(valid as usize) else { return };
+        set.insert(key);
+        for head in [self.oldest.get_mut(valid as usize), self.oldest_of_percent.get_mut(percent)] {
+            let Some(head) = head else { continue };
+            *head = Some(head.map_or(key, |o| o.min(key)));
         }
+    }
+
+    fn remove(&mut self, valid: u32, key: Key) {
+        let percent = Ages::percent(valid, self.segs_per_sec);
+        let Some(set) = self.sets.get_mut(valid as usize) else { return };
+        set.remove(&key);
+        let first = set.first().copied();
+        if let Some(head) = self.oldest.get_mut(valid as usize) {
+            *head = first;
+        }
+        if self.oldest_of_percent.get(percent as usize).is_some_and(|head| *head == Some(key)) {
+            let oldest = self.oldest_within(percent);
+            if let Some(head) = self.oldest_of_percent.get_mut(percent as usize) {
+                *head = oldest;
+            }
+        }
+    }
+
+    /// The oldest of all numbers of valid blocks that round to a percentage.
+    fn oldest_within(&self, percent: u32) -> Option<Key> {
+        let first = (percent * BLOCKS_PER_SEG).div_ceil(100) * self.segs_per_sec;
+        let same = |valid: &u32| Ages::percent(*valid, self.segs_per_sec) == percent;
+        let valid = (first..self.oldest.len() as u32).take_while(same);
+        valid.filter_map(|v| self.oldest.get(v as usize).copied().flatten()).min()
     }
 }

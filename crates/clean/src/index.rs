@@ -66,7 +66,7 @@ impl Index {
 
     /// Keeps sections ordered by age too, which costs more per update; from now on. Give every candidate again.
     pub fn keep_ages(&mut self, segs_per_sec: u32) {
-        self.ages = Some(Ages::new(self.links.len(), segs_per_sec));
+        self.ages = Some(Ages::new(self.links.len(), self.per_sec, segs_per_sec));
     }
     #[must_use]
     pub fn ages(&self) -> Option<&Ages> {

@@ -7,6 +7,7 @@
 mod ages;
 mod index;
 pub mod policy;
+mod ranked;
 pub mod rounds;
 
 pub use ages::Ages;

@@ -5,7 +5,7 @@ use segno_clean::policy::cost_benefit::section_cost;
 use segno_clean::policy::{self, Facts, Situation};
 use segno_clean::{Candidate, Class, Index, Tie};
 
-const SECTIONS: u32 = 40;
+const SECTIONS: u32 = 120;
 const PER_SEC: u32 = 1024;
 const SEGS: u32 = 2;
 
@@ -17,9 +17,9 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let class = prop_oneof![Just(Class::Data), Just(Class::Node)];
-    // Few different fills and ages, so that there are ties.
-    let put = (0..SECTIONS, class, 1..12u32, 0..20u64).prop_map(|(sec, class, fill, age)| {
-        Step::Put(Candidate { sec, class, valid: fill * 90, mtime: age * 10_000 })
+    // Few different fills and ages, so that there are ties; up to two weeks.
+    let put = (0..SECTIONS, class, 1..12u32, 0..40u64).prop_map(|(sec, class, fill, age)| {
+        Step::Put(Candidate { sec, class, valid: fill * 90, mtime: age * 30_000 })
     });
     prop_oneof![4 => put, 1 => (0..SECTIONS).prop_map(Step::Remove)]
 }
@@ -56,31 +56,47 @@ fn best<K: Ord>(all: &[Candidate], cost: impl Fn(&Candidate) -> K) -> Option<u32
 }
 
 fn pick(name: &str, index: &Index) -> Option<u32> {
-    policy::parse(name).unwrap().pick(index, &Situation::default()).map(|v| v.sec)
+    pick_at(name, index, 0)
 }
 
-/// Linux's pass over the tree of ages, with the threshold at zero: nothing here is seven days old.
-fn atgc_by_scan(all: &[Candidate]) -> Option<u32> {
+fn pick_at(name: &str, index: &Index, now: u64) -> Option<u32> {
+    let facts = Facts { now, ..Facts::default() };
+    let situation = Situation { facts, ..Situation::default() };
+    policy::parse(name).unwrap().pick(index, &situation).map(|v| v.sec)
+}
+
+const SEVEN_DAYS: u64 = 7 * 24 * 3600;
+
+/// Linux's pass over the tree of ages of what is older than the threshold, and its second one with the threshold at zero
+/// where the volume is younger than that itself. `node` is what a node block counts, in halves.
+fn atgc_by_scan(all: &[Candidate], now: u64, node: u64) -> Option<u32> {
+    let found = atgc_pass(all, SEVEN_DAYS, node);
+    if found.is_none() && now < SEVEN_DAYS { atgc_pass(all, 0, node) } else { found }
+}
+
+fn atgc_pass(all: &[Candidate], threshold: u64, node: u64) -> Option<u32> {
     let mut tree = all.to_vec();
     tree.sort_by_key(|c| (c.mtime, c.sec));
     let (min, max) = (tree.first()?.mtime, tree.last()?.mtime + 1);
+    tree.retain(|c| max - 1 - c.mtime >= threshold);
     let total = max - min;
     let accu = (u64::MAX / total / 100).min(10_000);
-    let mut best: Option<(u64, u64, u32)> = None;
+    let mut best: Option<(bool, u64, u64, u32)> = None;
     for c in tree.iter().take(10.max(tree.len() * 20 / 100)) {
+        let counted = if c.class == Class::Node { u64::from(c.valid) * node / 2 } else { c.valid.into() };
         let age = accu * (max - c.mtime) / total * 60;
-        let u = accu * u64::from(PER_SEC - c.valid) / u64::from(PER_SEC) * 40;
-        let cost = u64::from(u32::MAX) - (age + u);
-        if best.is_none_or(|(b, a, _)| cost < b || (cost == b && age > a)) {
-            best = Some((cost, age, c.sec));
+        let u = accu * u64::from(PER_SEC).saturating_sub(counted) / u64::from(PER_SEC) * 40;
+        let (cost, full) = (u64::from(u32::MAX) - (age + u), counted >= PER_SEC.into());
+        if best.is_none_or(|(f, b, a, _)| (full, cost) < (f, b) || ((full, cost) == (f, b) && age > a)) {
+            best = Some((full, cost, age, c.sec));
         }
     }
-    best.map(|b| b.2)
+    best.map(|b| b.3)
 }
 
 proptest! {
     #[test]
-    fn every_policy_finds_what_a_scan_finds(steps in prop::collection::vec(step(), 1..120)) {
+    fn every_policy_finds_what_a_scan_finds(steps in prop::collection::vec(step(), 1..400)) {
         let (lowest, all) = replay(&steps, Tie::Lowest);
         prop_assert_eq!(pick("greedy", &lowest), best(&all, |c| (c.valid, c.sec)));
         let (oldest, all) = replay(&steps, Tie::Oldest);
@@ -93,7 +109,10 @@ proptest! {
             let cost = |c: &Candidate| section_cost(c.valid, SEGS, c.mtime, min, max);
             prop_assert_eq!(pick("cost_benefit", &oldest), best(&all, |c| (cost(c), c.mtime, c.sec)));
         }
-        prop_assert_eq!(pick("atgc", &oldest), atgc_by_scan(&all));
+        for now in [0, SEVEN_DAYS] {
+            prop_assert_eq!(pick_at("atgc", &oldest, now), atgc_by_scan(&all, now, 2));
+            prop_assert_eq!(pick_at("factor:1,2.5:atgc", &oldest, now), atgc_by_scan(&all, now, 5));
+        }
     }
 
     #[test]

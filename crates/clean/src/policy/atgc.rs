@@ -1,6 +1,7 @@
 //! Age-threshold cleaning: of the sections older than a threshold, the oldest are weighed by age and fill.
 use super::{Factors, Situation, Victim, VictimPolicy, victim};
-use crate::{Candidate, Index};
+use crate::{Class, Index};
+use std::cmp::Reverse;
 
 /// Seconds below which a section is too young: seven days.
 const THRESHOLD: u64 = 7 * 24 * 3600;
@@ -45,33 +46,49 @@ impl Atgc {
         Self { factors }
     }
 
-    /// The best among the oldest of those that are old enough. The first met keeps its place among equals, but for a
-    /// greater age.
-    fn best(&self, index: &Index, threshold: u64) -> Option<Candidate> {
+    /// The best among the oldest of those that are old enough. Of equals the greater age wins, then the older, then the
+    /// lower number.
+    ///
+    /// Of sections equally full the oldest is the best, and if it is too young for a look then all of them are; so only
+    /// those are compared, emptiest first, until even the greatest age would not help.
+    fn best(&self, index: &Index, threshold: u64) -> Option<Victim> {
         let ages = index.ages()?;
         let (oldest, youngest) = ages.span()?;
-        let old_enough = |c: &&Candidate| youngest - c.mtime >= threshold;
         let scale = Scale::of(oldest, youngest, index.per_sec());
-        let full = |c: &Candidate| self.factors.scale(c.class, c.valid.into()) >= scale.per_sec;
-        let limit =
-            if threshold == 0 { ages.len() } else { ages.oldest_first().take_while(old_enough).count() };
-        let look_at = LOOK_AT.max(limit * LOOK_AT_PERCENT / 100);
-        // Nothing that is younger than where the best room could not make up for it can win.
-        let most_room = scale.room(0);
-        let mut best: Option<((bool, u64, u64), Candidate)> = None;
-        for c in ages.oldest_first().take_while(old_enough).take(look_at) {
-            let age = scale.age(c.mtime);
-            if best.is_some_and(|((room, sum, _), _)| room && age + most_room < sum) {
-                break;
-            }
-            let sum = age + scale.room(self.factors.scale(c.class, c.valid.into()));
-            let rank = (!full(c), sum, age);
-            if best.is_none_or(|(b, _)| rank > b) {
-                best = Some((rank, *c));
+        let old_enough = ages.up_to(youngest.checked_sub(threshold)?);
+        let look_at = LOOK_AT.max(old_enough * LOOK_AT_PERCENT / 100).min(old_enough);
+        let last = ages.at(look_at.checked_sub(1)?)?;
+        let greatest_age = scale.age(oldest);
+        let mut best: Option<(Rank, Victim)> = None;
+        for class in Class::ALL {
+            for (valid, mtime, sec) in ages.oldest_by_valid(class) {
+                let counted = self.factors.scale(class, valid.into());
+                let (room, full) = (scale.room(counted), counted >= scale.per_sec);
+                if best.is_some_and(|(b, _)| (b.gains, b.sum) > (!full, greatest_age + room)) {
+                    break;
+                }
+                if (mtime, sec) > last {
+                    continue;
+                }
+                let age = scale.age(mtime);
+                let rank = Rank { gains: !full, sum: age + room, age, first: Reverse((mtime, sec)) };
+                if best.is_none_or(|(b, _)| rank > b) {
+                    best = Some((rank, victim(sec, class)));
+                }
             }
         }
-        best.map(|(_, c)| c)
+        best.map(|(_, v)| v)
     }
+}
+
+/// What decides, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Whether anything is gained, as the factors count.
+    gains: bool,
+    sum: u64,
+    age: u64,
+    first: Reverse<(u64, u32)>,
 }
 
 impl VictimPolicy for Atgc {
@@ -82,14 +99,13 @@ impl VictimPolicy for Atgc {
         let young = situation.facts.now < THRESHOLD;
         let found = self.best(index, THRESHOLD);
         let found = if found.is_none() && young { self.best(index, 0) } else { found };
-        found.map(|c| victim(c.sec, c.class))
+        found
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Class;
     use crate::policy::Facts;
 
     fn index(all: &[(u32, u64)]) -> Index {
