@@ -142,23 +142,25 @@ fn goals(rows: &[JournalRow]) -> Vec<String> {
         of(Mode::Journal).filter_map(|j| Some((j, of(Mode::Checkpoint).find(|c| c.workload == j.workload)?)))
     };
     let mut out = Vec::new();
-    let p99 = worst(Mode::Journal, |r| r.blocked_us.p99);
-    out.push(format!(
-        "Applies keep operations out for {} µs at p99 in the worst workload, checkpoints for {} (aim: below 1000, and 10 \
-         times below).",
-        short(p99),
-        short(worst(Mode::Checkpoint, |r| r.blocked_us.p99)),
-    ));
-    let sum = |mode: Mode| of(mode).map(|r| r.blocked_us.total).sum::<f64>();
-    let shorter: Vec<f64> = pairs().map(|(j, c)| c.blocked_us.p50 / j.blocked_us.p50.max(1e-9)).collect();
-    out.push(format!(
-        "Operations were kept out for {} ms of all runs with a journal and {} ms without: {} times less. By workload, an \
-         apply is {} times shorter than a checkpoint (median; aim: 4.9).",
-        short(sum(Mode::Journal) / 1000.0),
-        short(sum(Mode::Checkpoint) / 1000.0),
-        short(sum(Mode::Checkpoint) / sum(Mode::Journal).max(1e-9)),
-        short(Sample::of(&shorter).median),
-    ));
+    if of(Mode::Journal).next().is_some() && of(Mode::Checkpoint).next().is_some() {
+        let p99 = worst(Mode::Journal, |r| r.blocked_us.p99);
+        out.push(format!(
+            "Applies keep operations out for {} µs at p99 in the worst workload, checkpoints for {} (aim: below 1000, and 10 \
+             times below).",
+            short(p99),
+            short(worst(Mode::Checkpoint, |r| r.blocked_us.p99)),
+        ));
+        let sum = |mode: Mode| of(mode).map(|r| r.blocked_us.total).sum::<f64>();
+        let shorter: Vec<f64> = pairs().map(|(j, c)| c.blocked_us.p50 / j.blocked_us.p50.max(1e-9)).collect();
+        out.push(format!(
+            "Operations were kept out for {} ms of all runs with a journal and {} ms without: {} times less. By workload, an \
+             apply is {} times shorter than a checkpoint (median; aim: 4.9).",
+            short(sum(Mode::Journal) / 1000.0),
+            short(sum(Mode::Checkpoint) / 1000.0),
+            short(sum(Mode::Checkpoint) / sum(Mode::Journal).max(1e-9)),
+            short(Sample::of(&shorter).median),
+        ));
+    }
     let tail = pairs()
         .filter_map(|(j, _)| Some((j, j.applying_us?.max / j.latency_us.p99.max(1e-9))))
         .max_by(|a, b| a.1.total_cmp(&b.1));

@@ -61,6 +61,9 @@ impl Volume {
                         segs.insert(seg);
                     }
                 }
+                if creates(&section) && logs.contains_key(&section.ino) {
+                    return Err(misfit(section.ino, "a new inode was there before", section.epoch));
+                }
                 let log = logs.entry(section.ino).or_default();
                 section.records.into_iter().for_each(|record| log.fold(record));
             }
