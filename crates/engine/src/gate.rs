@@ -43,11 +43,6 @@ impl OpGate {
         let (log_epoch, joined) = self.epochs.join();
         Op { epoch: *guard, log_epoch, joined, _guard: Some(guard), _gate: PhantomData }
     }
-    /// Enters to add to a journal epoch that has ended and is not written yet. Only the one who ended it may.
-    pub fn enter_late(&self, log_epoch: u64) -> Op<'_> {
-        let guard = self.checkpoint.read();
-        Op { epoch: *guard, log_epoch, joined: None, _guard: Some(guard), _gate: PhantomData }
-    }
     /// Closes; waits for the operations inside to leave.
     pub fn close(&self) -> Closed<'_> {
         Closed(self.checkpoint.write())

@@ -12,7 +12,6 @@ pub mod rank {
     pub const RENAME: u8 = 4;
     /// Several may be held, in ascending ino order.
     pub const INODE: u8 = 5;
-    pub const FLUSHING: u8 = 6;
     /// Several may be held, in ascending ino order.
     pub const FLUSH: u8 = 7;
     pub const GATE: u8 = 8;

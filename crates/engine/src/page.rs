@@ -15,8 +15,6 @@ pub struct Page {
     pub block: Arc<Block>,
     /// Newer than what the index points at.
     pub dirty: bool,
-    /// The journal epoch in which it became dirty.
-    pub epoch: u64,
     /// The flush that is writing it now, if any; a page that was dropped or replaced does not carry it.
     pub flush_id: Option<u64>,
 }
@@ -77,7 +75,7 @@ impl PageMap {
     pub fn insert_clean(&mut self, index: u64, block: Arc<Block>, mem: &Memory) -> Arc<Block> {
         let page = self.pages.entry(index).or_insert_with(|| {
             mem.pages.add(1);
-            Page { block, dirty: false, epoch: 0, flush_id: None }
+            Page { block, dirty: false, flush_id: None }
         });
         page.block.clone()
     }
@@ -85,19 +83,18 @@ impl PageMap {
     pub fn modify(
         &mut self,
         index: u64,
-        epoch: u64,
         mem: &Memory,
         fill: impl FnOnce() -> Arc<Block>,
         change: impl FnOnce(&mut Block),
     ) {
         let page = self.pages.entry(index).or_insert_with(|| {
             mem.pages.add(1);
-            Page { block: fill(), dirty: false, epoch: 0, flush_id: None }
+            Page { block: fill(), dirty: false, flush_id: None }
         });
         // A page under writeback shares its block with the I/O: make_mut then continues on a copy.
         change(Arc::make_mut(&mut page.block));
         if !page.dirty {
-            (page.dirty, page.epoch) = (true, epoch);
+            page.dirty = true;
             self.dirty += 1;
             self.count_dirty(mem, 1);
         }
@@ -110,12 +107,12 @@ impl PageMap {
         self.pages.range(range).map(|(&i, p)| (i, p.block.clone())).collect()
     }
     /// Replaces the content of a block as a whole.
-    pub fn put(&mut self, index: u64, content: &[u8; BLOCK_SIZE], epoch: u64, mem: &Memory) {
+    pub fn put(&mut self, index: u64, content: &[u8; BLOCK_SIZE], mem: &Memory) {
         let fill = || Arc::new(Block(*content));
         let page = match self.pages.entry(index) {
             Entry::Vacant(v) => {
                 mem.pages.add(1);
-                v.insert(Page { block: fill(), dirty: false, epoch: 0, flush_id: None })
+                v.insert(Page { block: fill(), dirty: false, flush_id: None })
             }
             Entry::Occupied(o) => {
                 let page = o.into_mut();
@@ -127,7 +124,7 @@ impl PageMap {
             }
         };
         if !page.dirty {
-            (page.dirty, page.epoch) = (true, epoch);
+            page.dirty = true;
             self.dirty += 1;
             self.count_dirty(mem, 1);
         }
@@ -136,17 +133,12 @@ impl PageMap {
     pub fn first_from(&self, index: u64, mut is: impl FnMut(&Page) -> bool) -> Option<u64> {
         self.pages.range(index..).find(|(_, p)| is(p)).map(|(&i, _)| i)
     }
-    /// Indices of pages in a range that became dirty in epochs up to `epoch`, ascending, at most `max`.
-    pub fn dirty_in(&self, range: std::ops::Range<u64>, epoch: u64, max: usize) -> Vec<u64> {
+    /// Indices of dirty pages in a range, ascending, at most `max`.
+    pub fn dirty_in(&self, range: std::ops::Range<u64>, max: usize) -> Vec<u64> {
         if self.dirty == 0 || range.start >= range.end {
             return Vec::new();
         }
-        self.pages
-            .range(range)
-            .filter(|(_, p)| p.dirty && p.epoch <= epoch)
-            .map(|(&i, _)| i)
-            .take(max)
-            .collect()
+        self.pages.range(range).filter(|(_, p)| p.dirty).map(|(&i, _)| i).take(max).collect()
     }
     /// Takes a dirty page into flush `id`: it counts as clean from here unless it is written again.
     pub fn begin_flush(&mut self, index: u64, id: u64, mem: &Memory) -> Option<Arc<Block>> {

@@ -56,12 +56,12 @@ pub struct Phases {
     /// Joining epochs; from samples.
     pub join: u64,
     pub drain: u64,
-    /// Of the commit: data written, records taken, data flushed, group written, group flushed.
-    pub commit: [u64; 5],
+    /// Of the commit: records taken, data flushed, group written, group flushed.
+    pub commit: [u64; 4],
     pub apply: u64,
 }
 
-pub const COMMIT_STEPS: [&str; 5] = ["settle", "take", "data_flush", "write", "flush"];
+pub const COMMIT_STEPS: [&str; 4] = ["take", "data_flush", "write", "flush"];
 
 /// A row of the report.
 #[derive(Clone, Debug, Serialize)]
@@ -116,7 +116,7 @@ impl Phases {
             append: note.sum() * SAMPLED,
             join: join.sum() * SAMPLED,
             drain: j.drain.recorded().sum(),
-            commit: [&j.settle, &j.take, &j.data_flush, &j.append, &j.flush].map(|h| h.recorded().sum()),
+            commit: [&j.take, &j.data_flush, &j.append, &j.flush].map(|h| h.recorded().sum()),
             apply: stats.checkpoint_ns.load(Ordering::Relaxed),
         }
     }

@@ -44,17 +44,12 @@ struct Part {
 /// Pages of some inodes that are written under one flush id.
 pub(crate) struct Batch {
     id: u64,
-    /// Only pages that became dirty in journal epochs up to this one.
-    epoch: u64,
     parts: Vec<Part>,
 }
 
 impl Batch {
     pub fn new(id: u64) -> Self {
-        Self::of_epoch(id, u64::MAX)
-    }
-    pub fn of_epoch(id: u64, epoch: u64) -> Self {
-        Self { id, epoch, parts: Vec::new() }
+        Self { id, parts: Vec::new() }
     }
     pub fn len(&self) -> usize {
         self.parts.iter().map(|p| p.pages.len()).sum()
@@ -79,8 +74,8 @@ impl Volume {
         let log = if self.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
         // Held until every page has its slot: no page's node is freed before the page is dropped.
         let mut pages = inode.pages.lock();
-        let range = self.flushed_range(inode, &pages, range, batch.epoch);
-        let indices = pages.dirty_in(range, batch.epoch, room.saturating_add(1));
+        let range = self.flushed_range(inode, range);
+        let indices = pages.dirty_in(range, room.saturating_add(1));
         let next = indices.get(room).copied();
         batch.parts.push(Part {
             inode: inode.clone(),

@@ -57,7 +57,7 @@ impl Volume {
         let (frame, slot) = self.dnode_for_write(op, inode, fblk)?;
         self.reserve_slot(op, inode, &frame, slot)?;
         let fill = || loaded.unwrap_or_else(|| Arc::new(Block::zeroed()));
-        inode.pages.lock().modify(fblk, op.log_epoch(), &self.mem, fill, f);
+        inode.pages.lock().modify(fblk, &self.mem, fill, f);
         self.mark_dirty(inode);
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Volume {
             self.reserve_slot(op, inode, &frame, slot)?;
         }
         let mut pages = inode.pages.lock();
-        blocks.iter().for_each(|&(fblk, content)| pages.put(fblk, content, op.log_epoch(), &self.mem));
+        blocks.iter().for_each(|&(fblk, content)| pages.put(fblk, content, &self.mem));
         drop(pages);
         self.mark_dirty(inode);
         Ok(())

@@ -176,38 +176,14 @@ impl Volume {
 
     /// Writes one batch, in ascending order. Returns where to go on, if there may be more, and the number of pages.
     fn flush_batch(&self, inodes: &[Arc<Inode>], range: Range<u64>) -> Result<(Option<u64>, u64)> {
-        let _no_commit = self.flushing.read();
-        let batch = Batch::new(self.next_serial());
-        self.flush_as(inodes, range, batch, || self.gate.enter())
-    }
-
-    /// Writes what was dirtied in a journal epoch that has ended, as part of that epoch. The caller keeps others from
-    /// flushing. What the device refuses stays dirty, as it would at a checkpoint.
-    pub(crate) fn settle_epoch(&self, epoch: u64) {
-        for inode in self.wb.all().into_iter().flat_map(|(_, files)| files) {
-            let (one, mut at) = (std::slice::from_ref(&inode), Some(0));
-            while let Some(from) = at {
-                let batch = Batch::of_epoch(self.next_serial(), epoch);
-                let late = || self.gate.enter_late(epoch);
-                at = self.flush_as(one, from..u64::MAX, batch, late).map_or(None, |(next, _)| next);
-            }
-        }
-    }
-
-    fn flush_as<'a>(
-        &'a self,
-        inodes: &[Arc<Inode>],
-        range: Range<u64>,
-        mut batch: Batch,
-        enter: impl FnOnce() -> Op<'a>,
-    ) -> Result<(Option<u64>, u64)> {
+        let mut batch = Batch::new(self.next_serial());
         // Ascending inode numbers, as several locks of one rank must be taken.
         let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
         let taken = self.take_all(inodes, range, &mut batch);
         let next = taken
             .and_then(|next| self.write_batch(&mut batch).map(|()| next))
             .inspect_err(|e| self.give_back(&batch, e))?;
-        self.publish_batch(&enter(), &batch)?;
+        self.publish_batch(&self.gate.enter(), &batch)?;
         self.write_late(&batch)?;
         inodes.iter().for_each(|i| self.settle(i));
         self.wb.waiters.notify(batch.len() as u64);

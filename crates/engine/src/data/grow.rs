@@ -43,17 +43,10 @@ impl Volume {
         }
     }
 
-    /// What a flush of a range takes: from the first uncovered block on all that is dirty, up to where epochs allow.
-    pub(super) fn flushed_range(
-        &self,
-        inode: &Inode,
-        pages: &PageMap,
-        range: Range<u64>,
-        epoch: u64,
-    ) -> Range<u64> {
-        let Some(first) = inode.uncovered().filter(|&first| first < range.end) else { return range };
-        let newer = pages.first_from(first, |p| p.dirty && p.epoch > epoch);
-        range.start.min(first)..range.end.min(newer.unwrap_or(u64::MAX))
+    /// What a flush of a range takes: from the first uncovered block on all that is dirty.
+    pub(super) fn flushed_range(&self, inode: &Inode, range: Range<u64>) -> Range<u64> {
+        let first = inode.uncovered().filter(|&first| first < range.end).unwrap_or(range.start);
+        range.start.min(first)..range.end
     }
 
     /// Notes how far flush `id`, which has just taken its pages, covers the file.

@@ -157,19 +157,13 @@ impl Volume {
         for block in blocks.start..got {
             let part = job.part(block);
             match part.bytes.first_chunk::<BLOCK_SIZE>() {
-                Some(whole) => pages.put(block, whole, op.log_epoch(), &self.mem),
+                Some(whole) => pages.put(block, whole, &self.mem),
                 None => {
                     if pages.page(block).is_some() {
                         // Shared with the page, it would make the change go on in a copy.
                         job.edges.retain(|&(b, _)| b != block);
                     }
-                    pages.modify(
-                        block,
-                        op.log_epoch(),
-                        &self.mem,
-                        || job.fill(block),
-                        |b| job.apply(block, b),
-                    );
+                    pages.modify(block, &self.mem, || job.fill(block), |b| job.apply(block, b));
                 }
             }
         }

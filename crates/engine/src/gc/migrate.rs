@@ -131,7 +131,7 @@ impl Volume {
     /// Copies blocks of one file as they are, whatever they mean to it: a dirty page stays the newer content.
     fn move_blocks(&self, inode: &Arc<Inode>, mut blocks: Vec<Moving>) -> Result<()> {
         // Against truncation and against a flush, which would take the slots between our looking and our writing.
-        let (_lock, _no_commit, _claim) = (inode.lock.read(), self.flushing.read(), inode.flush.lock());
+        let (_lock, _claim) = (inode.lock.read(), inode.flush.lock());
         if inode.is_gone() {
             return Ok(());
         }

@@ -1,9 +1,8 @@
 //! Ending epochs and making them durable, and what a checkpoint means to the journal.
 //!
-//! The order of a commit: end the epoch; wait for the operations in it; write the data that was dirtied in it, whose
-//! places become part of it; take its records; flush the data; append the group; flush the journal. Operations of the
-//! next epoch go on meanwhile. Only writing data back waits, until the records are taken: what is dirty in the epoch
-//! must not get its place in a later one.
+//! The order of a commit: end the epoch; wait for the operations in it; take its records; flush the data that they name;
+//! append the group; flush the journal. Operations of the next epoch go on meanwhile. Data that is dirty stays so: a file's
+//! size and its blocks are noted when they are published, which is when the data was written.
 use super::Log;
 use super::recorder::Covered;
 use super::state::Commits;
@@ -61,12 +60,8 @@ impl Volume {
             return Ok(Ended::NeedsCheckpoint);
         }
         let times = &self.stats.journal;
-        let (epoch, noted) = {
-            let _no_other_flush = self.flushing.write();
-            let epoch = stat::timed(&times.drain, || self.gate.end_log_epoch());
-            stat::timed(&times.settle, || self.settle_epoch(epoch));
-            (epoch, stat::timed(&times.take, || self.notes.take(epoch)))
-        };
+        let epoch = stat::timed(&times.drain, || self.gate.end_log_epoch());
+        let noted = stat::timed(&times.take, || self.notes.take(epoch));
         // While a checkpoint is on its way, the one before it may be what is replayed on.
         let mut sections = commits.covered.take().map(Covered::into_sections).unwrap_or_default();
         sections.extend(noted);

@@ -46,8 +46,6 @@ fn chosen() -> bool {
 pub struct JournalStats {
     /// Waiting for the operations of an ended epoch.
     pub drain: Histogram,
-    /// Writing the data that was dirtied in it.
-    pub settle: Histogram,
     /// Taking its records.
     pub take: Histogram,
     /// Flushing the data.
@@ -69,7 +67,6 @@ impl JournalStats {
             ("journal_commit_ns_p99", all.quantile(0.99)),
             ("journal_commit_ns_max", all.max()),
             ("journal_drain_ns", sum(&self.drain)),
-            ("journal_settle_ns", sum(&self.settle)),
             ("journal_take_ns", sum(&self.take)),
             ("journal_data_flush_ns", sum(&self.data_flush)),
             ("journal_append_ns", sum(&self.append)),

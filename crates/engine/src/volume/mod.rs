@@ -10,7 +10,7 @@ use crate::gate::OpGate;
 use crate::gc::Cleaner;
 use crate::inode::{Inode, InodeCache};
 use crate::journal::{Log, Recorder};
-use crate::lock::{Mutex, RwLock, rank};
+use crate::lock::{Mutex, rank};
 use crate::memory::Memory;
 use crate::meta::Device;
 use crate::namei::Holds;
@@ -53,8 +53,6 @@ pub struct Volume {
     pub(crate) notes: Arc<Recorder>,
     /// The journal, if the volume has one; set once, at mount.
     pub(crate) log: OnceLock<Log>,
-    /// Shared while data is written back; exclusive while the data of an ended epoch is.
-    pub(crate) flushing: RwLock<(), { rank::FLUSHING }>,
     pub(crate) under_way: UnderWay,
     /// What node footers carry: version and crc of the checkpoint in force.
     pub(crate) stamp: AtomicU64,

@@ -8,7 +8,7 @@ use crate::gate::OpGate;
 use crate::gc::Cleaner;
 use crate::inode::InodeCache;
 use crate::journal::Recorder;
-use crate::lock::{Mutex, RwLock};
+use crate::lock::Mutex;
 use crate::memory::Memory;
 use crate::meta::Device;
 use crate::namei::Holds;
@@ -148,7 +148,6 @@ impl Volume {
             gate: OpGate::new(version),
             notes,
             log: OnceLock::new(),
-            flushing: RwLock::new(()),
             under_way: UnderWay::new(cp.version()),
             stamp: AtomicU64::new(footer_stamp),
             cp: Mutex::new(cp),
