@@ -283,3 +283,23 @@ fn changes_of_many_epochs_come_to_their_sum() {
     rig.judge();
     assert_eq!(state(&rig), before);
 }
+
+#[test]
+fn an_fsync_writes_nobody_elses_data() {
+    let mut rig = Rig::new();
+    let other = rig.file("other", &[1; 100_000]);
+    rig.v.sync().unwrap();
+    assert_eq!(rig.v.write(other, 100_000, &[2; 400_000]).unwrap(), 400_000);
+    rig.v.write(other, 0, &[3; 4096]).unwrap();
+    rig.v.rename(Ino::ROOT, b"other", Ino::ROOT, b"renamed", RenameMode::Replace, Owner::default()).unwrap();
+    let (dirty, written) = (rig.stat("dirty_data_pages"), rig.stat("data_blocks"));
+    let mine = rig.file("mine", &[4; 5000]);
+    rig.v.fsync(mine, false).unwrap();
+    assert_eq!((rig.stat("dirty_data_pages"), rig.stat("data_blocks")), (dirty, written + 2));
+    rig.crash();
+    assert_eq!(rig.content("mine"), [4; 5000]);
+    // Its new name is there, and what had been written of it.
+    assert_eq!(rig.content("renamed"), [1; 100_000]);
+    rig.judge();
+    assert_eq!(rig.content("renamed"), [1; 100_000]);
+}
