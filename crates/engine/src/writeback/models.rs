@@ -28,7 +28,7 @@ impl Rig {
     }
     /// What a write does to a page; tags ascend.
     fn write(&self, tag: u8) {
-        self.inode.pages.lock().modify(0, 0, &self.mem, || Arc::new(Block::zeroed()), |b| b.0[0] = tag);
+        self.inode.pages.lock().modify(0, &self.mem, || Arc::new(Block::zeroed()), |b| b.0[0] = tag);
         self.wb.mark_dirty(&self.inode);
     }
     /// What a flush does; returns what went to the device.
