@@ -39,6 +39,7 @@ mod xattr;
 
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
+pub use gc::Mode as GcMode;
 pub use notice::{Notice, Observer};
 pub use options::MountOptions;
 pub use runtime::Background;

@@ -36,6 +36,8 @@ pub struct Stats {
     pub fsync_checkpoints: AtomicU64,
     pub gc_foreground: AtomicU64,
     pub gc_background: AtomicU64,
+    /// Blocks moved while an operation waited for room, its own cleaning or that of another.
+    pub gc_stall: Histogram,
     /// Sections that cleaning emptied.
     pub gc_sections: AtomicU64,
     pub discards: AtomicU64,
@@ -56,7 +58,7 @@ impl Stats {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
-        let blocked = self.checkpoint_blocked.recorded();
+        let (blocked, stall) = (self.checkpoint_blocked.recorded(), self.gc_stall.recorded());
         let mut out = vec![
             ("user_bytes", get(&self.user_bytes)),
             ("data_blocks", get(&self.data_blocks)),
@@ -75,6 +77,10 @@ impl Stats {
             ("gc_foreground", get(&self.gc_foreground)),
             ("gc_background", get(&self.gc_background)),
             ("gc_sections", get(&self.gc_sections)),
+            ("gc_stalls", stall.count()),
+            ("gc_stall_blocks_p50", stall.quantile(0.5)),
+            ("gc_stall_blocks_p99", stall.quantile(0.99)),
+            ("gc_stall_blocks_max", stall.max()),
             ("discards", get(&self.discards)),
             ("journal_commits", get(&self.journal_commits)),
             ("journal_bytes", get(&self.journal_bytes)),
@@ -83,6 +89,13 @@ impl Stats {
         self.journal.add_to(&mut out);
         self.fsync.add_to(&mut out);
         out
+    }
+}
+
+impl Stats {
+    /// Blocks that cleaning has moved so far.
+    pub(crate) fn moved(&self) -> u64 {
+        self.gc_data_blocks.load(Ordering::Relaxed) + self.gc_node_blocks.load(Ordering::Relaxed)
     }
 }
 

@@ -2,9 +2,10 @@
 //! privilege and no descriptor of the server's.
 use crate::server::Server;
 use segno_engine::options::FsyncLookup;
-use segno_engine::{Error, Extent, ExtentKind, Result, Volume};
+use segno_engine::{Error, Extent, ExtentKind, GcMode, Result, Volume};
 use segno_format::Ino;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 /// Counters of the mount as JSON; ask any inode for it.
 pub const STATS_XATTR: &str = "system.segno.stats";
@@ -15,6 +16,9 @@ pub const EXTENTS_XATTR: &str = "system.segno.extents";
 pub const CONTEXTS_XATTR: &str = "system.segno.writeback.contexts";
 /// How fsync finds dirty nodes: `list`, `global` or `shadow`; takes one of these from root.
 pub const LOOKUP_XATTR: &str = "system.segno.fsync.lookup";
+/// Background cleaning: `off`, `normal` or `urgent`, and how many sections were emptied since mount; takes one of these from
+/// root, or `now`, which empties a few sections that are worth it before it returns.
+pub const GC_XATTR: &str = "system.segno.gc";
 /// The kernel refuses longer values.
 const VALUE_MAX: usize = 65_536;
 
@@ -30,6 +34,9 @@ pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
         Some(Ok(format!("{setting} {number} {reason}").into_bytes()))
     } else if name == LOOKUP_XATTR.as_bytes() {
         Some(Ok(volume.fsync_lookup().name().into()))
+    } else if name == GC_XATTR.as_bytes() {
+        let emptied = volume.stats().gc_sections.load(Ordering::Relaxed);
+        Some(Ok(format!("{} {emptied}", volume.gc_mode().name()).into_bytes()))
     } else {
         None
     }
@@ -40,6 +47,7 @@ pub fn set(volume: &Volume, uid: u32, name: &[u8], value: &[u8]) -> Option<Resul
     let change = match name {
         n if n == CONTEXTS_XATTR.as_bytes() => set_contexts,
         n if n == LOOKUP_XATTR.as_bytes() => set_lookup,
+        n if n == GC_XATTR.as_bytes() => set_gc,
         _ => return None,
     };
     if uid != 0 && uid != rustix::process::geteuid().as_raw() {
@@ -57,6 +65,14 @@ fn set_contexts(volume: &Volume, value: &str) -> Result<()> {
 fn set_lookup(volume: &Volume, value: &str) -> Result<()> {
     let lookup = FsyncLookup::of_name(value).ok_or(Error::Invalid("choose list, global or shadow"))?;
     volume.set_fsync_lookup(lookup);
+    Ok(())
+}
+
+fn set_gc(volume: &Volume, value: &str) -> Result<()> {
+    if value == "now" {
+        return volume.clean_now().map(|_| ());
+    }
+    volume.set_gc_mode(GcMode::of_name(value).ok_or(Error::Invalid("choose off, normal, urgent or now"))?);
     Ok(())
 }
 

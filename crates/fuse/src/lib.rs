@@ -24,7 +24,7 @@ mod tests;
 mod transport;
 mod wire;
 
-pub use control::{CONTEXTS_XATTR, EXTENTS_XATTR, LOOKUP_XATTR, STATS_XATTR};
+pub use control::{CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, STATS_XATTR};
 pub use lesson::teach_silence;
 pub use serve::{FuseOptions, serve};
 pub use session::{Choice, Transport};

@@ -3,13 +3,14 @@ use crate::exit::Outcome;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
-use segno_fuse::{CONTEXTS_XATTR, LOOKUP_XATTR};
+use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Settings and the attributes that carry them.
-const SETTINGS: [(&str, &str); 2] = [("writeback.contexts", CONTEXTS_XATTR), ("fsync.lookup", LOOKUP_XATTR)];
+const SETTINGS: [(&str, &str); 3] =
+    [("writeback.contexts", CONTEXTS_XATTR), ("fsync.lookup", LOOKUP_XATTR), ("gc", GC_XATTR)];
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -17,7 +18,10 @@ Settings:
   writeback.contexts=auto|N  how many files are written back side by side; reads as the setting, the number in force and
                              what keeps it from being larger
   fsync.lookup=list|global|shadow  how fsync finds dirty nodes: in the file's list, among all as the kernel does, or in the
-                             list while counting what the other would look at")]
+                             list while counting what the other would look at
+  gc=normal|urgent|off|now   cleaning in the background: one section every few seconds while the mount is idle and its space
+                             scattered; whatever is worth it, idle or not; none. now: whatever is worth it, before the
+                             command ends. Reads as the mode and the sections emptied since mount")]
 pub struct Args {
     /// Any file or directory of the mount
     dir: PathBuf,
@@ -36,13 +40,26 @@ pub fn run(args: &Args) -> Outcome {
         let Some((_, attribute)) = SETTINGS.iter().find(|(n, _)| *n == name) else {
             bail!("there is no setting {name}; `segno ctl --help` lists them");
         };
-        if let Some(value) = value {
+        if (name, value) == ("gc", Some("now")) {
+            clean_all(&args.dir, attribute)?;
+        } else if let Some(value) = value {
             setxattr(&args.dir, *attribute, value.as_bytes(), XattrFlags::empty())
                 .map_err(|e| explain(e, &args.dir, word))?;
         }
         writeln!(out, "{name}={}", read(&args.dir, attribute)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A few sections at a time, so that the command can be stopped and no request takes long.
+fn clean_all(dir: &Path, attribute: &str) -> Result<()> {
+    loop {
+        let before = read(dir, attribute)?;
+        setxattr(dir, attribute, b"now", XattrFlags::empty()).map_err(|e| explain(e, dir, "gc=now"))?;
+        if read(dir, attribute)? == before {
+            return Ok(());
+        }
+    }
 }
 
 fn read(dir: &Path, attribute: &str) -> Result<String> {

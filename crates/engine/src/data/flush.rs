@@ -75,7 +75,7 @@ impl Volume {
 
     /// Writes all pages of files that are dirty now, and waits for those that others are writing. Threads of writeback
     /// help. A file that fails does not keep others from being written; the first error is returned.
-    pub(crate) fn flush_all_data(&self) -> Result<()> {
+    pub fn flush_all_data(&self) -> Result<()> {
         let mut failed = None;
         let _hurry = self.wb.threads.hurry();
         self.kick_all();

@@ -4,6 +4,7 @@
 //! section is free once a checkpoint has forgotten what was in it.
 mod discard;
 mod migrate;
+mod mode;
 
 use crate::checkpoint::Reason;
 use crate::error::{Error, Result};
@@ -14,6 +15,8 @@ use segno_clean::Class;
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 use segno_format::SegNo;
 use std::collections::BTreeSet;
+
+pub use mode::Mode;
 
 /// Free sections, beyond what dirty blocks may take, that are kept at any price: after a crash, recovery gives each log a
 /// new one.
@@ -103,6 +106,7 @@ impl Volume {
     /// Cleans until free sections cover what is dirty plus the reserve again, as far as that is worth its cost. The
     /// reserve is what runs live on, so only a volume that has used it up fails with `NoSpace`. Nothing may be held.
     pub(crate) fn clean_foreground(&self) -> Result<()> {
+        let before = self.stats.moved();
         let mut cleaner = self.cleaner.lock();
         let mut run = Run::default();
         let done = self.run_foreground(&mut cleaner, &mut run);
@@ -110,6 +114,10 @@ impl Volume {
         self.segs.with_table(|t| t.reconsider());
         if run.tried {
             stat::add(&self.stats.gc_foreground, 1);
+        }
+        match self.stats.moved() - before {
+            0 => {}
+            moved => self.stats.gc_stall.record(moved),
         }
         done
     }

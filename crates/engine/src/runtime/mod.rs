@@ -2,7 +2,7 @@
 //!
 //! Pacing is simpler than F2FS's: one step per `commit_interval` writes everything out and commits it, so nothing stays
 //! unwritten for longer than two intervals. If no operation came since the step before, and most of the unused space is
-//! scattered over used sections, one section is cleaned. What has to be written back earlier is up to `writeback`.
+//! scattered over used sections, one section is cleaned; `gc=urgent` cleans more, idle or not (`gc::mode`). What has to be written back earlier is up to `writeback`.
 mod background;
 mod signal;
 
@@ -11,6 +11,7 @@ pub(crate) use signal::Signal;
 
 use crate::checkpoint::Reason;
 use crate::error::Result;
+use crate::gc::Mode;
 use crate::journal::Log;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::volume::Volume;
@@ -52,8 +53,14 @@ impl Volume {
         if self.log().is_some_and(Log::is_checkpoint_due) {
             self.checkpoint(Reason::Sync)?;
         }
-        if idle && self.opts.background_gc && self.is_scattered() && self.clean_once()? {
-            self.checkpoint(Reason::Sync)?;
+        match self.gc_mode() {
+            Mode::Normal if idle && self.is_scattered() && self.clean_once()? => {
+                self.checkpoint(Reason::Sync)?;
+            }
+            Mode::Urgent => {
+                self.clean_now()?;
+            }
+            _ => {}
         }
         flushed
     }

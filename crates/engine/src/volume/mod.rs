@@ -72,6 +72,8 @@ pub struct Volume {
     pub(crate) records: Records,
     /// An [`crate::options::FsyncLookup`]; may change while mounted.
     pub(crate) fsync_lookup: AtomicU8,
+    /// A [`crate::gc::Mode`]; may change while mounted.
+    pub(crate) gc_mode: AtomicU8,
     pub(crate) wb: Writeback,
     stopped: AtomicBool,
 }

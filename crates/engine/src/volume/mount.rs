@@ -5,7 +5,7 @@ use crate::checkpoint::{Counts, CpState, SinceCheckpoint, UnderWay, read_pack, s
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
 use crate::gate::OpGate;
-use crate::gc::Cleaner;
+use crate::gc::{Cleaner, Mode};
 use crate::inode::InodeCache;
 use crate::journal::Recorder;
 use crate::lock::Mutex;
@@ -64,6 +64,9 @@ impl Volume {
         let lookup = opts.fsync_lookup;
         let volume = Arc::new(Self::assemble(dev, sb, opts, clock)?);
         volume.set_fsync_lookup(lookup);
+        if !volume.opts.background_gc {
+            volume.set_gc_mode(Mode::Off);
+        }
         volume.load_quota()?;
         volume.recover()?;
         volume.adjust_contexts();
@@ -159,6 +162,7 @@ impl Volume {
             activity: Activity::default(),
             records,
             fsync_lookup: AtomicU8::new(FsyncLookup::default() as u8),
+            gc_mode: AtomicU8::new(Mode::default() as u8),
             stopped: AtomicBool::new(false),
         })
     }

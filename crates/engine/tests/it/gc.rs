@@ -2,7 +2,7 @@
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::{CrashLog, CrashPlan, CrashStates, MemDevice, RecordDevice};
 use segno_engine::options::AllocMode;
-use segno_engine::{Error, MountOptions, Owner, Volume};
+use segno_engine::{Error, FallocMode, GcMode, MountOptions, Owner, Volume};
 use segno_format::Ino;
 use segno_mkfs::MkfsOptions;
 use std::sync::Arc;
@@ -342,4 +342,78 @@ fn an_unknown_policy_is_refused() {
     let dev = fresh(80, &MkfsOptions::default());
     let opts = MountOptions { gc_policy: Some("sparkle".into()), ..quiet() };
     assert!(matches!(Volume::mount(dev, opts), Err(Error::Invalid(_))));
+}
+
+/// Files of which most blocks go again, so that sections are worth cleaning.
+fn scattered(opts: MountOptions) -> Rig {
+    let mut rig = Rig::new(96, &MkfsOptions::default(), opts);
+    rig.fill(60);
+    rig.v.sync().unwrap();
+    for file in 0..rig.files.len() {
+        let (ino, len) = (rig.files[file], rig.versions[file].len());
+        for block in (0..len as u64).filter(|b| b % 4 != 0) {
+            rig.v.fallocate(ino, FallocMode::PunchHole, block * BLOCK, BLOCK).unwrap();
+        }
+    }
+    rig.v.sync().unwrap();
+    rig
+}
+
+fn verify_quarter(rig: &Rig) {
+    let mut bytes = vec![0; BLOCK as usize];
+    for (file, versions) in rig.versions.iter().enumerate() {
+        for (block, &version) in versions.iter().enumerate().filter(|(b, _)| b % 4 == 0) {
+            rig.v.read(rig.files[file], block as u64 * BLOCK, &mut bytes).unwrap();
+            assert!(bytes == content(file, block as u64, version), "file {file} block {block}");
+        }
+    }
+}
+
+#[test]
+fn cleaning_by_command_ends_and_frees_what_is_worth_it() {
+    let mut rig = scattered(small_cache());
+    let free = |v: &Volume| v.report().into_iter().find(|(n, _)| *n == "free_sections").unwrap().1;
+    let (before, mut rounds) = (free(&rig.v), 0);
+    while rig.v.clean_now().unwrap() > 0 {
+        rounds += 1;
+        assert!(rounds < 48, "a volume of 48 segments is never done");
+    }
+    // Three quarters of what was written are holes; more than half of it must become free sections.
+    let written: u64 = rig.versions.iter().map(|v| v.len() as u64).sum();
+    assert!(free(&rig.v) >= before + written / 1024, "{before} free sections became {}", free(&rig.v));
+    assert_eq!(rig.v.stats().gc_stall.recorded().count(), 0, "no writer waited");
+    verify_quarter(&rig);
+    rig.remount();
+    verify_quarter(&rig);
+}
+
+#[test]
+fn modes_say_what_a_step_cleans() {
+    let rig = scattered(MountOptions { background_gc: false, ..small_cache() });
+    let cleaned = || rig.v.stats().gc_background.load(Ordering::Relaxed);
+    assert_eq!(rig.v.gc_mode(), GcMode::Off);
+    (0..3).for_each(|_| rig.v.tick().unwrap());
+    assert_eq!(cleaned(), 0);
+    rig.v.set_gc_mode(GcMode::Urgent);
+    rig.v.write(rig.files[0], 0, &content(0, 0, 0)).unwrap();
+    rig.v.tick().unwrap();
+    let once = cleaned();
+    assert!((2..=16).contains(&once), "{once} sections although the volume was used");
+    (0..48).for_each(|_| rig.v.tick().unwrap());
+    let all = cleaned();
+    rig.v.tick().unwrap();
+    assert!(cleaned() == all && all > once, "it ends when nothing is worth it: {once}, {all}, {}", cleaned());
+}
+
+#[test]
+fn blocks_moved_while_a_writer_waits_are_counted() {
+    let mut rig =
+        Rig::new(80, &MkfsOptions::default(), MountOptions { mode: AllocMode::Lfs, ..small_cache() });
+    rig.fill(90);
+    rig.overwrite(&mut Rng(7), 60_000);
+    let stats = rig.v.stats();
+    let (stalls, moved) = (stats.gc_stall.recorded(), stats.gc_data_blocks.load(Ordering::Relaxed));
+    let nodes = stats.gc_node_blocks.load(Ordering::Relaxed);
+    assert!(stalls.count() > 0 && moved > 0);
+    assert_eq!(stalls.sum(), moved + nodes, "nobody else cleans here");
 }
