@@ -22,6 +22,12 @@ impl Volume {
         if self.short_of_sections() {
             // What is left of their segments is for everybody now.
             self.segs.close_streams();
+            // As long as there is room for them: written pages leave holes, which cleaning can gather.
+            if self.opts.mode == AllocMode::Lfs
+                && self.mem.dirty_data.get() >= self.geo.blocks_per_sec().into()
+            {
+                self.flush_all_data()?;
+            }
             self.clean_foreground()?;
         }
         Ok(())

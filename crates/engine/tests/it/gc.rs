@@ -417,3 +417,14 @@ fn blocks_moved_while_a_writer_waits_are_counted() {
     assert!(stalls.count() > 0 && moved > 0);
     assert_eq!(stalls.sum(), moved + nodes, "nobody else cleans here");
 }
+
+/// What is dirty counts as needed space where holes are not filled; a cache larger than the free space must not use it up.
+#[test]
+fn overwrites_with_a_cache_larger_than_the_free_space() {
+    let mut rig = Rig::new(80, &MkfsOptions::default(), MountOptions { mode: AllocMode::Lfs, ..quiet() });
+    rig.fill(90);
+    rig.overwrite(&mut Rng(9), 30_000);
+    rig.verify();
+    rig.remount();
+    rig.verify();
+}
