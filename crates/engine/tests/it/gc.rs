@@ -421,8 +421,9 @@ fn blocks_moved_while_a_writer_waits_are_counted() {
 /// What is dirty counts as needed space where holes are not filled; a cache larger than the free space must not use it up.
 #[test]
 fn overwrites_with_a_cache_larger_than_the_free_space() {
-    let mut rig = Rig::new(80, &MkfsOptions::default(), MountOptions { mode: AllocMode::Lfs, ..quiet() });
-    rig.fill(90);
+    let mut rig = Rig::new(192, &MkfsOptions::default(), MountOptions { mode: AllocMode::Lfs, ..quiet() });
+    rig.fill(92);
+    rig.v.sync().unwrap();
     rig.overwrite(&mut Rng(9), 30_000);
     rig.verify();
     rig.remount();
