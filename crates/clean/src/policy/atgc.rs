@@ -98,8 +98,7 @@ impl VictimPolicy for Atgc {
     fn pick(&mut self, index: &Index, situation: &Situation) -> Option<Victim> {
         let young = situation.facts.now < THRESHOLD;
         let found = self.best(index, THRESHOLD);
-        let found = if found.is_none() && young { self.best(index, 0) } else { found };
-        found
+        if found.is_none() && young { self.best(index, 0) } else { found }
     }
 }
 

@@ -46,16 +46,19 @@ pub fn races() -> u64 {
 }
 
 /// Races that show mistakes which hardly anything else shows: a checkpoint in the first device call of an fsync of many
-/// blocks; and in each call of a checkpoint that does not keep operations out, a new file or directory that is synced.
+/// blocks; and in each call of a checkpoint that does not keep operations out, a new file or directory that is synced, or a
+/// new one and a change of a file that the checkpoint is about to write.
 pub fn telling_races() -> Result<Vec<u64>, String> {
     // Places among the first and the second sequences.
-    let (large, sync, commit, file, dir) = (1, 4, 5, 2, 7);
+    let (large, sync, commit, changed, file, dir, made_and_changed) = (1, 4, 5, 10, 2, 7, 8);
     let of = |first_at: u64, second_at: u64, call: u64| {
         first_at + first().len() as u64 * (second_at + second().len() as u64 * call)
     };
     let mut all = vec![on("default", of(large, commit, 0))?];
     for call in 0..CALLS {
-        all.extend([on("concurrent", of(sync, file, call))?, on("concurrent", of(sync, dir, call))?]);
+        for (first, second) in [(changed, made_and_changed), (sync, file), (sync, dir)] {
+            all.push(on("concurrent", of(first, second, call))?);
+        }
     }
     Ok(all)
 }
@@ -99,10 +102,12 @@ fn first() -> Vec<Vec<Op>> {
         vec![small, Op::Clean],
         // In direct nodes of its own.
         vec![write(&a, 5_000_000, 9000, 63), fsync(&a)],
+        // A file that what breaks in changes too.
+        vec![write(&Path::of(&[B]), 0, 9000, 64), Op::Sync],
     ]
 }
 
-/// What breaks in, on other inodes.
+/// What breaks in, on other inodes than the first thread's last operation.
 fn second() -> Vec<Vec<Op>> {
     let (a, b, c, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[E]));
     let ca = c.join(Name(A));
@@ -115,7 +120,13 @@ fn second() -> Vec<Vec<Op>> {
         vec![Op::Clean, Op::Sync],
         vec![write(&b, 0, 9000, 72), over, fsync(&Path::root())],
         vec![fsync(&a)],
-        vec![Op::Mkdir { at: e, mode: 0o755, who: 0 }, fsync(&ca), write(&ca, 0, 5000, 73), fsync(&ca)],
+        vec![
+            Op::Mkdir { at: e.clone(), mode: 0o755, who: 0 },
+            fsync(&ca),
+            write(&ca, 0, 5000, 73),
+            fsync(&ca),
+        ],
+        vec![create(e), Op::Chmod { of: b, mode: 0o600 }],
     ]
 }
 
