@@ -102,8 +102,8 @@ fn first() -> Vec<Vec<Op>> {
         vec![small, Op::Clean],
         // In direct nodes of its own.
         vec![write(&a, 5_000_000, 9000, 63), fsync(&a)],
-        // A file that what breaks in changes too.
-        vec![write(&Path::of(&[B]), 0, 9000, 64), Op::Sync],
+        // A file that what breaks in changes too; directories are written before files.
+        vec![create(Path::of(&[D]).join(Name(E))), write(&Path::of(&[B]), 0, 9000, 64), Op::Sync],
     ]
 }
 
