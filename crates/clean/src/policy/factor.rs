@@ -50,7 +50,7 @@ impl VictimPolicy for Factor {
 pub(super) fn parse(how: &str) -> Result<Box<dyn VictimPolicy>, String> {
     let (numbers, base) = how.split_once(':').unwrap_or((how, "greedy"));
     let bad = || format!("factor:{how}: two factors from 0 to 65535 are needed, as factor:1,3");
-    let (data, node) = numbers.split_once(',').ok_or_else(bad)?;
+    let (data, node) = numbers.split_once([',', '/']).ok_or_else(bad)?;
     let one = |text: &str| {
         let n: f64 = text.parse().map_err(|_| bad())?;
         if (0.0..65536.0).contains(&n) { Ok((n * ONE as f64) as u64) } else { Err(bad()) }

@@ -76,7 +76,7 @@ pub trait VictimPolicy: fmt::Debug + Send {
 pub const DEFAULT: &str = "predictive";
 
 /// A policy by name: `greedy`, `cost_benefit`, `atgc`, `prefer_data`, `weighted`, `predictive`, `factor:D,N` (data and
-/// node factor on greedy) or `factor:D,N:BASE` with a base of `greedy`, `cost_benefit` or `atgc`.
+/// node factor on greedy; `D/N` where a comma would end a mount option) or `factor:D,N:BASE` with a base of `greedy`, `cost_benefit` or `atgc`.
 pub fn parse(name: &str) -> Result<Box<dyn VictimPolicy>, String> {
     Ok(match name.split_once(':').map_or((name, ""), |(n, rest)| (n, rest)) {
         ("greedy", "") => Box::new(Greedy),

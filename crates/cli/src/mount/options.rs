@@ -307,6 +307,13 @@ mod tests {
     }
 
     #[test]
+    fn factors_fit_into_a_list_of_options() {
+        let settings = Settings::parse(&["gc_policy=factor:1/2,ro".to_owned()], true).unwrap();
+        assert_eq!(settings.engine.gc_policy.as_deref(), Some("factor:1/2"));
+        assert!(settings.engine.read_only);
+    }
+
+    #[test]
     fn refusals_name_the_option() {
         for (words, message) in [
             ("ro,sparkle", "unknown mount option sparkle"),
