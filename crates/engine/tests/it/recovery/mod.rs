@@ -3,6 +3,7 @@ mod cuts;
 mod faults;
 mod hostile;
 mod links;
+mod refused;
 mod scenarios;
 
 use crate::common::{assert_clean, fresh, quiet};
