@@ -111,7 +111,7 @@ pub fn table(rows: &[Row]) -> Table {
 pub fn markdown(table: &Table, machine: &Machine) -> String {
     let mut out = format!(
         "# Writeback: requirements and what a run showed\n\nWritten by `segno bench writeback --table`; command: `{}`. \
-         {} processors ({}), Linux {}, load {} when it began.\n\n| {} |\n|---|---|---|---|\n",
+         {} processors ({}), {}, load {} when it began.\n\n| {} |\n|---|---|---|---|\n",
         machine.command.iter().skip(1).cloned().collect::<Vec<_>>().join(" "),
         machine.cpus,
         machine.cpu,
