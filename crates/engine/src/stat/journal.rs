@@ -12,13 +12,7 @@ pub struct Sampled(Histogram);
 
 impl Sampled {
     pub(crate) fn time<T>(&self, step: impl FnOnce() -> T) -> T {
-        if !chosen() {
-            return step();
-        }
-        let begun = Instant::now();
-        let done = step();
-        self.0.record(begun.elapsed().as_nanos() as u64);
-        done
+        if chosen() { timed(&self.0, step) } else { step() }
     }
 
     /// About one in [`SAMPLED`] of all calls.

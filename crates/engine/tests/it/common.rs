@@ -33,3 +33,15 @@ pub fn assert_finds_only(dev: &dyn BlockDevice, kinds: &[segno_check::Kind]) {
     let found: Vec<String> = others.map(ToString::to_string).collect();
     assert!(found.is_empty(), "the checker found:\n{}", found.join("\n"));
 }
+
+/// Small, repeatable random numbers.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}

@@ -1,5 +1,5 @@
 //! Quota files say what the checker counts, whatever was done and wherever a crash fell.
-use crate::common::{assert_clean, fresh, mount};
+use crate::common::{Rng, assert_clean, fresh, mount};
 use segno_device::MemDevice;
 use segno_engine::{Error, FallocMode, Owner, RenameMode, SetAttr, Volume, XattrMode};
 use segno_format::{Features, Ino};
@@ -7,17 +7,6 @@ use segno_mkfs::MkfsOptions;
 use std::sync::Arc;
 
 const BLOCK: u64 = 4096;
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
 
 fn formatted(mib: u64) -> Arc<MemDevice> {
     let features = Features::EXTRA_ATTR | Features::PRJQUOTA | Features::QUOTA_INO | Features::LOST_FOUND;

@@ -1,21 +1,11 @@
 //! Cleaning, quota and a volume that is nearly full, with a journal.
 use super::{FILE, Rig, format_with};
+use crate::common::Rng;
 use segno_engine::{Owner, SetAttr};
 use segno_format::{Features, Ino};
 use segno_mkfs::MkfsOptions;
 
 const BLOCK: usize = 4096;
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
 
 /// Files whose content is known block by block.
 struct Files {

@@ -17,7 +17,7 @@ mod storm;
 mod times;
 mod xattr;
 
-use crate::common::{assert_clean, fresh, mount, quiet};
+use crate::common::{Rng, assert_clean, fresh, mount, quiet};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{Attr, Clock, MountOptions, Owner, RenameMode, Result, Time, Volume};
 use segno_format::superblock::RawSuperblock;
@@ -136,17 +136,5 @@ fn errno<T>(r: Result<T>) -> i32 {
     match r {
         Ok(_) => panic!("succeeded"),
         Err(e) => e.errno(),
-    }
-}
-
-/// Small, repeatable random numbers.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
     }
 }
