@@ -2,6 +2,7 @@
 //!
 //! Regular files keep only what is dirty or being written: the kernel above, or the caller, caches clean data better.
 //! Directories keep clean pages too; they go when the inode leaves the cache.
+use crate::dir::Tags;
 use crate::memory::Memory;
 use crate::writeback::Context;
 use segno_format::{BLOCK_SIZE, Block};
@@ -17,6 +18,18 @@ pub struct Page {
     pub dirty: bool,
     /// The flush that is writing it now, if any; a page that was dropped or replaced does not carry it.
     pub flush_id: Option<u64>,
+    /// What a search for a name looks at first, once one has come by.
+    tags: Option<Box<Tags>>,
+}
+
+impl Page {
+    fn clean(block: Arc<Block>) -> Self {
+        Self { block, dirty: false, flush_id: None, tags: None }
+    }
+    /// The content changes.
+    fn make_stale(&mut self) {
+        self.tags.iter_mut().for_each(|t| t.make_stale());
+    }
 }
 
 /// The pages of one inode, by file block.
@@ -63,6 +76,13 @@ impl PageMap {
     pub fn page(&self, index: u64) -> Option<&Page> {
         self.pages.get(&index)
     }
+    /// A cached block of names, with what a search looks at first.
+    pub(crate) fn names(&mut self, index: u64) -> Option<(&Block, &Tags)> {
+        let page = self.pages.get_mut(&index)?;
+        let tags = page.tags.get_or_insert_default();
+        tags.refresh(&page.block);
+        Some((&page.block, tags))
+    }
     /// Number of dirty pages.
     pub fn dirty(&self) -> usize {
         self.dirty
@@ -75,7 +95,7 @@ impl PageMap {
     pub fn insert_clean(&mut self, index: u64, block: Arc<Block>, mem: &Memory) -> Arc<Block> {
         let page = self.pages.entry(index).or_insert_with(|| {
             mem.pages.add(1);
-            Page { block, dirty: false, flush_id: None }
+            Page::clean(block)
         });
         page.block.clone()
     }
@@ -89,8 +109,9 @@ impl PageMap {
     ) {
         let page = self.pages.entry(index).or_insert_with(|| {
             mem.pages.add(1);
-            Page { block: fill(), dirty: false, flush_id: None }
+            Page::clean(fill())
         });
+        page.make_stale();
         // A page under writeback shares its block with the I/O: make_mut then continues on a copy.
         change(Arc::make_mut(&mut page.block));
         if !page.dirty {
@@ -112,10 +133,11 @@ impl PageMap {
         let page = match self.pages.entry(index) {
             Entry::Vacant(v) => {
                 mem.pages.add(1);
-                v.insert(Page { block: fill(), dirty: false, flush_id: None })
+                v.insert(Page::clean(fill()))
             }
             Entry::Occupied(o) => {
                 let page = o.into_mut();
+                page.make_stale();
                 match Arc::get_mut(&mut page.block) {
                     Some(block) => block.0.copy_from_slice(content),
                     None => page.block = fill(),

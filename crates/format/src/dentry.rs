@@ -1,7 +1,8 @@
 //! Directory entries: dentry blocks and inline directories share one shape with different sizes.
-use crate::bits::{lsb, popcount};
+use crate::bits::lsb;
 use crate::inode::InodeLayout;
 use crate::{BLOCK_SIZE, Corrupt, Ino, NAME_MAX, Nid, Structure};
+use std::ops::Range;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -161,14 +162,25 @@ impl DentryShape {
             }
             for (slot, d) in (first..).zip(group.chunks_exact(DENTRY_BYTES)) {
                 if has(d)
-                    && self.in_use(area, slot)
-                    && let Some(entry) = self.entry(area, slot, at)?
+                    && let Some(entry) = self.entry_at(area, slot, at)?
                 {
                     return Ok(Some(entry));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// The entry that starts at a slot, if one does.
+    pub fn entry_at<'a>(&self, area: &'a [u8], slot: u32, at: u64) -> Result<Option<Entry<'a>>, Corrupt> {
+        if self.in_use(area, slot) { self.entry(area, slot, at) } else { Ok(None) }
+    }
+
+    /// The hashes in all slots, whether in use or not.
+    pub fn hashes<'a>(&self, area: &'a [u8]) -> impl Iterator<Item = [u8; 4]> + use<'a> {
+        let end = self.dentries + self.slots as usize * DENTRY_BYTES;
+        let (dentries, _) = area.get(self.dentries..end).unwrap_or_default().as_chunks::<DENTRY_BYTES>();
+        dentries.iter().map(|&[a, b, c, d, ..]| [a, b, c, d])
     }
 
     /// The entry that starts at a used slot; `None` where an entry goes on that started earlier.
@@ -202,19 +214,17 @@ impl DentryShape {
     /// First of `n` consecutive free slots.
     #[must_use]
     pub fn find_room(&self, area: &[u8], n: u32) -> Option<u32> {
-        // Most blocks of a big directory are full: counting is faster than looking for a gap.
-        let map = area.get(..(self.slots as usize).div_ceil(8)).unwrap_or_default();
-        if n > self.slots.saturating_sub(popcount(map)) {
-            return None;
-        }
-        let mut run = 0;
-        for i in 0..self.slots {
-            run = if self.in_use(area, i) { 0 } else { run + 1 };
-            if run == n {
-                return Some(i + 1 - n);
-            }
-        }
-        None
+        self.used(area).free(self.slots).first_run(n)
+    }
+
+    /// Number of free slots.
+    #[must_use]
+    pub fn free_slots(&self, area: &[u8]) -> u32 {
+        self.used(area).free(self.slots).count()
+    }
+
+    fn used(&self, area: &[u8]) -> SlotSet {
+        SlotSet::of_map(area.get(..(self.slots as usize).div_ceil(8)).unwrap_or_default())
     }
 
     /// Writes an entry into slots that [`DentryShape::find_room`] gave.
@@ -258,10 +268,72 @@ impl DentryShape {
         }
     }
 
-    /// Whether no slot at or after `from` is in use.
+    /// Whether no slot outside a range is in use.
     #[must_use]
-    pub fn is_empty_from(&self, area: &[u8], from: u32) -> bool {
-        (from..self.slots).all(|i| !self.in_use(area, i))
+    pub fn is_empty_but(&self, area: &[u8], range: Range<u32>) -> bool {
+        let kept = SlotSet::first(range.end).and(&SlotSet::first(range.start).not());
+        self.used(area).and(&SlotSet::first(self.slots)).and(&kept.not()).count() == 0
+    }
+}
+
+/// Slots of an area; there are never more than fit.
+struct SlotSet([u64; 4]);
+
+impl SlotSet {
+    fn of_map(map: &[u8]) -> Self {
+        let mut bytes = [0; 32];
+        bytes.iter_mut().zip(map).for_each(|(to, from)| *to = *from);
+        let (words, _) = bytes.as_chunks::<8>();
+        let mut out = [0; 4];
+        out.iter_mut().zip(words).for_each(|(to, from)| *to = u64::from_le_bytes(*from));
+        Self(out)
+    }
+
+    /// The first `n`.
+    fn first(n: u32) -> Self {
+        Self([0, 64, 128, 192].map(|start| match n.saturating_sub(start) {
+            n @ 0..64 => (1 << n) - 1,
+            _ => u64::MAX,
+        }))
+    }
+
+    fn not(&self) -> Self {
+        Self(self.0.map(|w| !w))
+    }
+
+    fn and(&self, other: &Self) -> Self {
+        let mut out = self.0;
+        out.iter_mut().zip(other.0).for_each(|(w, o)| *w &= o);
+        Self(out)
+    }
+
+    /// Those of `slots` that are not in it.
+    fn free(&self, slots: u32) -> Self {
+        self.not().and(&Self::first(slots))
+    }
+
+    fn count(&self) -> u32 {
+        self.0.iter().map(|w| w.count_ones()).sum()
+    }
+
+    /// Moves all down by 1 to 63.
+    fn down(&self, by: u32) -> Self {
+        let [a, b, c, d] = self.0;
+        let join = |low: u64, high: u64| low >> by | high << (64 - by);
+        Self([join(a, b), join(b, c), join(c, d), d >> by])
+    }
+
+    /// The first slot that begins a run of `n`.
+    fn first_run(self, n: u32) -> Option<u32> {
+        // A run of `length` begins where one of `step` begins here and one of `length - step` behind it.
+        let (mut starts, mut length) = (self, 1);
+        while length < n {
+            let step = length.min(n - length).min(63);
+            starts = starts.and(&starts.down(step));
+            length += step;
+        }
+        let at = starts.0.iter().position(|&w| w != 0)?;
+        Some(at as u32 * 64 + starts.0.get(at)?.trailing_zeros())
     }
 }
 
@@ -339,6 +411,29 @@ mod tests {
         assert_eq!(s.find_room(&area, 213), None);
         s.remove(&mut area, 0, 9);
         assert!(s.next(&area, 0, 0).unwrap().is_none());
-        assert!(s.is_empty_from(&area, 0));
+        assert!(s.is_empty_but(&area, 0..0));
+    }
+
+    #[test]
+    fn sets_of_slots_are_as_looking_at_each() {
+        let (s, mut x) = (DentryShape::BLOCK, 12345_u64);
+        for round in 0..400_u32 {
+            let mut area = vec![0; BLOCK_SIZE];
+            for slot in 0..256 {
+                x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                lsb::put(&mut area, slot, (x >> 33) % 400 < round.into());
+            }
+            let used = |i: u32| s.in_use(&area, i);
+            let run = |i: u32, n: u32| i + n <= s.slots && (i..i + n).all(|i| !used(i));
+            for n in 1..=32 {
+                assert_eq!(s.find_room(&area, n), (0..s.slots).find(|&i| run(i, n)), "{n} slots");
+            }
+            assert_eq!(s.free_slots(&area), (0..s.slots).filter(|&i| !used(i)).count() as u32);
+            let first = (x >> 40) as u32 % s.slots;
+            for but in [first..first + 3, 0..first, first..s.slots] {
+                let empty = (0..s.slots).all(|i| but.contains(&i) || !used(i));
+                assert_eq!(s.is_empty_but(&area, but), empty);
+            }
+        }
     }
 }

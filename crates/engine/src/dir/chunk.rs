@@ -27,7 +27,7 @@ pub(super) struct Chunk {
     pub(super) shape: DentryShape,
     block: Arc<Block>,
     range: Range<usize>,
-    dir: Ino,
+    pub(super) dir: Ino,
 }
 
 impl Chunk {
@@ -43,28 +43,31 @@ impl Chunk {
     }
     /// The next entry at or after a slot.
     pub(super) fn next(&self, slot: u32) -> Result<Option<Entry<'_>>> {
-        self.shape.next(self.area(), slot, 0).map_err(|c| self.at_home(c))
+        self.shape.next(self.area(), slot, 0).map_err(|c| damaged(self.dir, self.home, c))
     }
     /// The next entry with a hash at or after a slot.
     pub(super) fn next_with_hash(&self, hash: u32, slot: u32) -> Result<Option<Entry<'_>>> {
-        self.shape.next_with_hash(self.area(), hash, slot, 0).map_err(|c| self.at_home(c))
+        self.shape.next_with_hash(self.area(), hash, slot, 0).map_err(|c| damaged(self.dir, self.home, c))
     }
-    /// The inode an entry names, which must be possible.
-    pub(super) fn target(&self, entry: &Entry<'_>, max: u32) -> Result<Ino> {
-        if (Nid::ROOT.0..max).contains(&entry.ino.0) {
-            return Ok(entry.ino);
-        }
-        let (found, max) = (entry.ino.0.into(), max.into());
-        Err(self.at_home(Corrupt::block(Structure::DentryBlock, 0, "inode number of an entry", found, max)))
+}
+
+/// The inode an entry of a directory names, which must be possible.
+pub(super) fn target(dir: Ino, home: Home, entry: &Entry<'_>, max: u32) -> Result<Ino> {
+    if (Nid::ROOT.0..max).contains(&entry.ino.0) {
+        return Ok(entry.ino);
     }
-    /// Damage here, told by the directory's inode number.
-    fn at_home(&self, c: Corrupt) -> Error {
-        let what = match self.home {
-            Home::Inline => Structure::InlineDentry,
-            Home::Block(_) => Structure::DentryBlock,
-        };
-        Corrupt { what, unit: "inode", at: self.dir.0.into(), ..c }.into()
-    }
+    let (found, max) = (entry.ino.0.into(), max.into());
+    let why = "inode number of an entry";
+    Err(damaged(dir, home, Corrupt::block(Structure::DentryBlock, 0, why, found, max)))
+}
+
+/// Damage in a home, told by the directory's inode number.
+pub(super) fn damaged(dir: Ino, home: Home, c: Corrupt) -> Error {
+    let what = match home {
+        Home::Inline => Structure::InlineDentry,
+        Home::Block(_) => Structure::DentryBlock,
+    };
+    Corrupt { what, unit: "inode", at: dir.0.into(), ..c }.into()
 }
 
 /// Whether the directory's names are in its inode.

@@ -1,13 +1,14 @@
 //! Finding a name, and where there is room for it.
-use super::chunk::{Chunk, Home, block_count, is_inline};
+use super::chunk::{Home, block_count, damaged, is_inline, target};
 use super::name::{DirName, ENCODING_NO_LINEAR_LOOKUP};
+use super::tags::Tags;
 use crate::error::{Error, Result};
 use crate::inode::Inode;
 use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use segno_codec::casefolded_name_hash;
-use segno_format::Ino;
-use segno_format::dentry::{Entry, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
+use segno_format::dentry::{DentryShape, Entry, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
+use segno_format::{Block, Ino};
 use std::sync::Arc;
 
 /// A name that is there. True as long as the directory's lock is held.
@@ -51,10 +52,18 @@ struct RoomSearch {
 }
 
 impl RoomSearch {
-    fn look(&mut self, chunk: &Chunk, depth: u32) {
-        if self.gap.is_none() {
-            let slot = chunk.shape.find_room(chunk.area(), self.slots);
-            self.gap = slot.map(|slot| Room::Gap { home: chunk.home, slot, depth });
+    fn new(name: &DirName<'_>) -> Self {
+        Self { slots: slots_for(name.raw().len()), gap: None }
+    }
+    /// For a search that only asks for the name.
+    fn content() -> Self {
+        Self { slots: 0, gap: Some(Room::None) }
+    }
+    /// `free` slots are in the block.
+    fn look(&mut self, block: &Block, free: u32, fblk: u64, depth: u32) {
+        if self.gap.is_none() && self.slots <= free {
+            let slot = DentryShape::BLOCK.find_room(&block.0, self.slots);
+            self.gap = slot.map(|slot| Room::Gap { home: Home::Block(fblk), slot, depth });
         }
     }
     fn hole(&mut self, fblk: u64, depth: u32) {
@@ -65,7 +74,7 @@ impl RoomSearch {
 impl Volume {
     /// The entry of a name.
     pub(crate) fn dir_find(&self, dir: &Arc<Inode>, name: &DirName<'_>) -> Result<Option<Found>> {
-        Ok(match self.dir_probe(dir, name)? {
+        Ok(match self.search(dir, name, RoomSearch::content())? {
             Probe::Found(found) => Some(found),
             Probe::Missing(_) => None,
         })
@@ -73,7 +82,15 @@ impl Volume {
 
     /// The entry of a name, or where it could go.
     pub(crate) fn dir_probe(&self, dir: &Arc<Inode>, name: &DirName<'_>) -> Result<Probe> {
-        let probe = if is_inline(dir) { self.probe_inline(dir, name) } else { self.probe_levels(dir, name) };
+        self.search(dir, name, RoomSearch::new(name))
+    }
+
+    fn search(&self, dir: &Arc<Inode>, name: &DirName<'_>, room: RoomSearch) -> Result<Probe> {
+        let probe = if is_inline(dir) {
+            self.search_inline(dir, name, room)
+        } else {
+            self.search_levels(dir, name, room)
+        };
         let probe = self.noted(probe)?;
         if matches!(probe, Probe::Missing(_))
             && name.is_folded()
@@ -84,58 +101,70 @@ impl Volume {
         Ok(probe)
     }
 
-    fn probe_inline(&self, dir: &Arc<Inode>, name: &DirName<'_>) -> Result<Probe> {
+    fn search_inline(&self, dir: &Arc<Inode>, name: &DirName<'_>, room: RoomSearch) -> Result<Probe> {
         let chunk = self.inline_chunk(dir)?;
-        if let Some(found) = self.find_in(&chunk, name)? {
-            return Ok(Probe::Found(found));
+        let mut slot = 0;
+        while let Some(entry) = chunk.next_with_hash(name.hash, slot)? {
+            if name.is(&entry) {
+                return self.found(dir, chunk.home, &entry).map(Probe::Found);
+            }
+            slot = entry.slot + 1;
         }
-        let mut room = RoomSearch { slots: slots_for(name.raw().len()), gap: None };
-        room.look(&chunk, 0);
-        Ok(Probe::Missing(room.gap.unwrap_or(Room::Convert)))
+        let gap = |slot| Room::Gap { home: Home::Inline, slot, depth: 0 };
+        let find = || chunk.shape.find_room(chunk.area(), room.slots).map(gap);
+        Ok(Probe::Missing(room.gap.or_else(find).unwrap_or(Room::Convert)))
     }
 
-    fn probe_levels(&self, dir: &Arc<Inode>, name: &DirName<'_>) -> Result<Probe> {
-        let mut room = RoomSearch { slots: slots_for(name.raw().len()), gap: None };
+    fn search_levels(&self, dir: &Arc<Inode>, name: &DirName<'_>, mut room: RoomSearch) -> Result<Probe> {
         let (depth, dir_level) = dir.get(|i| (i.i_current_depth.get().min(MAX_DEPTH), i.i_dir_level));
         let blocks = block_count(dir);
+        let mut pages = dir.pages.lock();
         for level in 0..depth {
             let start = bucket_start(level, dir_level, name.hash);
             for fblk in start..start.saturating_add(bucket_blocks(level)) {
-                let chunk = if fblk < blocks { self.block_chunk(dir, fblk)? } else { None };
-                let Some(chunk) = chunk else {
+                if fblk < blocks && pages.page(fblk).is_none() {
+                    drop(pages);
+                    self.read_block(dir, fblk)?;
+                    pages = dir.pages.lock();
+                }
+                let Some((block, tags)) = (if fblk < blocks { pages.names(fblk) } else { None }) else {
                     room.hole(fblk, depth);
                     continue;
                 };
-                if let Some(found) = self.find_in(&chunk, name)? {
+                if let Some(found) = self.find_in(dir, fblk, block, tags, name)? {
                     return Ok(Probe::Found(found));
                 }
-                room.look(&chunk, depth);
+                room.look(block, tags.free(), fblk, depth);
             }
         }
-        if room.gap.is_none() && depth < MAX_DEPTH {
+        if depth < MAX_DEPTH {
             room.hole(bucket_start(depth, dir_level, name.hash), depth + 1);
         }
         Ok(Probe::Missing(room.gap.unwrap_or(Room::None)))
     }
 
-    fn find_in(&self, chunk: &Chunk, name: &DirName<'_>) -> Result<Option<Found>> {
-        let mut slot = 0;
-        while let Some(entry) = chunk.next_with_hash(name.hash, slot)? {
-            if name.is(&entry) {
-                return self.found(chunk, &entry).map(Some);
+    fn find_in(
+        &self,
+        dir: &Inode,
+        fblk: u64,
+        block: &Block,
+        tags: &Tags,
+        name: &DirName<'_>,
+    ) -> Result<Option<Found>> {
+        let home = Home::Block(fblk);
+        for slot in tags.slots(name.hash) {
+            let entry =
+                DentryShape::BLOCK.entry_at(&block.0, slot, 0).map_err(|c| damaged(dir.ino, home, c))?;
+            if let Some(entry) = entry.filter(|e| e.hash == name.hash && name.is(e)) {
+                return self.found(dir, home, &entry).map(Some);
             }
-            slot = entry.slot + 1;
         }
         Ok(None)
     }
 
-    fn found(&self, chunk: &Chunk, entry: &Entry<'_>) -> Result<Found> {
-        Ok(Found {
-            ino: chunk.target(entry, self.geo.max_nid())?,
-            home: chunk.home,
-            slot: entry.slot,
-            name_len: entry.name.len(),
-        })
+    fn found(&self, dir: &Inode, home: Home, entry: &Entry<'_>) -> Result<Found> {
+        let ino = target(dir.ino, home, entry, self.geo.max_nid())?;
+        Ok(Found { ino, home, slot: entry.slot, name_len: entry.name.len() })
     }
 
     /// Searches all of a casefolded directory for a name that is not where its hash says: some kernels fold a few
@@ -151,7 +180,7 @@ impl Volume {
             let mut slot = 0;
             while let Some(entry) = chunk.next(slot)? {
                 if name.is(&entry) {
-                    return self.found(&chunk, &entry).map(Some);
+                    return self.found(dir, chunk.home, &entry).map(Some);
                 }
                 in_place &= entry.hash == casefolded_name_hash(entry.name);
                 slot = entry.next();
@@ -187,7 +216,7 @@ impl Volume {
         while let Some(chunk) = self.chunk_from(dir, from)? {
             from = chunk.next_block();
             let first = if matches!(chunk.home, Home::Inline | Home::Block(0)) { 2 } else { 0 };
-            if !chunk.shape.is_empty_from(chunk.area(), first) {
+            if !chunk.shape.is_empty_but(chunk.area(), 0..first) {
                 return Ok(false);
             }
         }

@@ -13,7 +13,9 @@ mod name;
 mod nokey;
 mod readdir;
 mod remove;
+mod tags;
 
 pub(crate) use find::{Found, Probe, Room};
 pub(crate) use name::{DirName, is_dots};
 pub(crate) use nokey::encode as encode_nokey;
+pub(crate) use tags::Tags;

@@ -1,5 +1,5 @@
 //! Listing.
-use super::chunk::{Chunk, Home};
+use super::chunk::{Chunk, Home, target};
 use super::name::is_dots;
 use super::nokey;
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ impl Volume {
         };
         let mut slot = (*pos - first) as u32;
         while let Some(entry) = chunk.next(slot)? {
-            let ino = chunk.target(&entry, self.geo.max_nid())?;
+            let ino = target(chunk.dir, chunk.home, &entry, self.geo.max_nid())?;
             let kind = FileType::from_disk(entry.file_type).unwrap_or(FileType::Unknown);
             let next = first + u64::from(entry.next());
             let seen = if encrypted && !is_dots(entry.name) {

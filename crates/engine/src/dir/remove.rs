@@ -52,7 +52,7 @@ impl Volume {
     fn is_alone(&self, dir: &Arc<Inode>, fblk: u64, found: &Found) -> Result<bool> {
         let Some(chunk) = self.block_chunk(dir, fblk)? else { return Ok(false) };
         let own = found.slot..found.slot + slots_for(found.name_len);
-        Ok((0..chunk.shape.slots).all(|i| own.contains(&i) || !chunk.shape.in_use(chunk.area(), i)))
+        Ok(chunk.shape.is_empty_but(chunk.area(), own))
     }
 
     /// Points an entry that a search found at another inode.

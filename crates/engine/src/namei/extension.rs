@@ -7,9 +7,10 @@ use segno_format::superblock::RawSuperblock;
 pub(super) fn temperature(sb: &RawSuperblock, name: &[u8]) -> Advise {
     let cold = sb.extension_count.get() as usize;
     let all = cold.saturating_add(sb.hot_ext_count.into());
+    let dotted = dotted(name);
     let found = sb.extension_list.iter().take(all).position(|e| {
         let len = e.iter().position(|&b| b == 0).unwrap_or(e.len());
-        matches(name, e.get(..len).unwrap_or_default())
+        matches(dotted, e.get(..len).unwrap_or_default())
     });
     match found {
         None => Advise::empty(),
@@ -18,14 +19,19 @@ pub(super) fn temperature(sb: &RawSuperblock, name: &[u8]) -> Advise {
     }
 }
 
+/// A name from its first dot on that is not the leading one.
+fn dotted(name: &[u8]) -> &[u8] {
+    name.iter().skip(1).position(|&b| b == b'.').and_then(|i| name.get(i + 1..)).unwrap_or_default()
+}
+
 /// As in F2FS: after any dot but a leading one, whatever follows. So `a.mp3.part` is an `mp3` too.
-fn matches(name: &[u8], extension: &[u8]) -> bool {
+fn matches(dotted: &[u8], extension: &[u8]) -> bool {
     if extension == b"*" {
         return true;
     }
     let n = extension.len();
     n > 0
-        && name.windows(n + 1).skip(1).any(|w| match w {
+        && dotted.windows(n + 1).any(|w| match w {
             [b'.', rest @ ..] => rest.eq_ignore_ascii_case(extension),
             _ => false,
         })
@@ -38,11 +44,11 @@ mod tests {
     #[test]
     fn match_rules() {
         for name in ["a.mp3", "a.MP3", "a.mp3.tmp", "a.mp3x", "x.y.mp3"] {
-            assert!(matches(name.as_bytes(), b"mp3"), "{name}");
+            assert!(matches(dotted(name.as_bytes()), b"mp3"), "{name}");
         }
-        for name in [".mp3", "mp3", "a.mp", "amp3", "", "a."] {
-            assert!(!matches(name.as_bytes(), b"mp3"), "{name}");
+        for name in [".mp3", "mp3", "a.mp", "amp3", "", "a.", ".", "..mp"] {
+            assert!(!matches(dotted(name.as_bytes()), b"mp3"), "{name}");
         }
-        assert!(matches(b"anything", b"*"));
+        assert!(matches(dotted(b"anything"), b"*"));
     }
 }
