@@ -1,8 +1,7 @@
 //! Groups: what is appended at once and accepted as a whole.
-use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::record::Record;
-use segno_format::{Ino, Nid};
+use segno_format::Ino;
 
 /// Bytes of a section's header: ino, length of the records, epoch counted from the group's.
 const SECTION_HEADER: usize = 12;
@@ -68,23 +67,6 @@ impl Group {
             }
         }
         Ok(out)
-    }
-
-    /// The sections of a payload.
-    pub(crate) fn parse(kind: Kind, epoch: u64, payload: &[u8]) -> std::result::Result<Self, &'static str> {
-        let mut bytes = Bytes(payload);
-        let mut sections = Vec::new();
-        while !bytes.0.is_empty() {
-            let (ino, len, erel) = (Nid(bytes.u32()?), bytes.u32()?, bytes.u32()?);
-            let mut body = bytes.take(len as usize)?;
-            let mut records = Vec::new();
-            while !body.is_empty() {
-                records.push(Record::decode(&mut body)?);
-            }
-            let epoch = epoch.checked_add(erel.into()).ok_or("epoch of a section")?;
-            sections.push(Section { ino, epoch, records });
-        }
-        Ok(Self { kind, epoch, sections })
     }
 }
 

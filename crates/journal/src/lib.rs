@@ -33,6 +33,7 @@ mod group;
 mod header;
 mod journal;
 mod open;
+mod payload;
 pub mod record;
 mod ring;
 mod superblock;
@@ -43,6 +44,7 @@ pub use error::{Error, Result};
 pub use group::{Group, Kind, Section};
 pub use journal::{Journal, Position, Usage};
 pub use open::{Accepted, Opened, Replay, Stale};
+pub use payload::{Part, Payload};
 pub use record::Record;
 pub use superblock::{Canary, Checkpoint, CpIntent};
 

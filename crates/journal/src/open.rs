@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::group::{Group, Kind};
 use crate::header::PayloadKind;
 use crate::journal::{Journal, Live, read_superblock};
-use crate::record::Record;
+use crate::payload::Payload;
+use crate::record::{Map, Record};
 use crate::ring::{Ring, Window};
 use crate::superblock::{Anchor, Canary, Checkpoint, JournalSuperblock, Tail};
 use segno_device::BlockDevice;
@@ -52,6 +53,13 @@ pub struct Accepted {
     /// Bytes in the log.
     pub bytes: u64,
     index: u64,
+}
+
+impl Accepted {
+    /// Its checksums are right, its content is not.
+    pub(crate) fn corrupt(&self, why: &'static str) -> Error {
+        Error::Corrupt { seq: self.seq, at: self.index, why }
+    }
 }
 
 /// A journal that belongs to the volume's checkpoint. Reading it changes nothing.
@@ -171,15 +179,15 @@ impl Replay {
         (self.ring.blocks * bytes, used * bytes)
     }
 
-    /// The content of a group, without the sections that the checkpoint has.
-    pub fn group(&self, which: &Accepted) -> Result<Group> {
-        self.read(&mut Window::default(), which)
+    /// All groups in replay order, without the sections that the checkpoint has.
+    pub fn groups(&self) -> impl Iterator<Item = Result<Group>> + '_ {
+        self.payloads().map(|payload| payload?.group())
     }
 
-    /// All groups in replay order.
-    pub fn groups(&self) -> impl Iterator<Item = Result<Group>> + '_ {
+    /// The same, to be read in place.
+    pub fn payloads(&self) -> impl Iterator<Item = Result<Payload>> + '_ {
         let mut window = Window::default();
-        self.accepted.iter().map(move |a| self.read(&mut window, a))
+        self.accepted.iter().map(move |a| payload(&self.ring, &mut window, a, self.boundary()))
     }
 
     /// The journal, to go on with. It stays as it is until a checkpoint was announced, durable, and
@@ -189,12 +197,6 @@ impl Replay {
         superblock.last_epoch =
             self.accepted.iter().map(|a| a.last_epoch).fold(superblock.last_epoch, u64::max);
         Journal::start(self.ring.area, superblock, self.head, self.live)
-    }
-
-    fn read(&self, window: &mut Window, which: &Accepted) -> Result<Group> {
-        let mut group = parse(&self.ring, window, which)?;
-        group.sections.retain(|s| s.epoch > self.boundary());
-        Ok(group)
     }
 }
 
@@ -223,7 +225,7 @@ fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
         left -= blocks;
         if h.kind == PayloadKind::CpIntent {
             let why = |why| Error::Corrupt { seq: h.seq, at: at.index, why };
-            out.intents.push(Anchor::decode(&mut Bytes(&loaded.payload)).map_err(why)?);
+            out.intents.push(Anchor::decode(&mut Bytes(loaded.payload())).map_err(why)?);
         }
         let last_epoch = (h.kind != PayloadKind::CpIntent).then_some(h.last_epoch);
         let live = Live { seq: h.seq, index: at.index, blocks, prev_crc: h.prev_crc, last_epoch };
@@ -272,10 +274,7 @@ fn check_data(ring: &Ring, scan: &mut Scan, anchor: &Anchor, data: &dyn BlockDev
     let mut window = Window::default();
     let mut cut = None;
     for a in accepted(scan, anchor).iter().filter(|a| a.seq > durable) {
-        let group = parse(ring, &mut window, a)?;
-        let mut maps =
-            group.sections.iter().filter(|s| s.epoch > anchor.cp.boundary).flat_map(|s| &s.records);
-        if !maps.try_fold(true, |fine, record| Ok::<_, Error>(fine && arrived(record, data)?))? {
+        if !have_arrived(&payload(ring, &mut window, a, anchor.cp.boundary)?, data)? {
             cut = Some(a.seq);
             break;
         }
@@ -288,8 +287,20 @@ fn check_data(ring: &Ring, scan: &mut Scan, anchor: &Anchor, data: &dyn BlockDev
     Ok(())
 }
 
-fn arrived(record: &Record, data: &dyn BlockDevice) -> Result<bool> {
-    let Record::Map(map) = record else { return Ok(true) };
+fn have_arrived(payload: &Payload, data: &dyn BlockDevice) -> Result<bool> {
+    for part in payload.sections() {
+        for record in part?.records::<&[u8]>() {
+            if let Record::Map(map) = record?
+                && !has_arrived(&map, data)?
+            {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn has_arrived(map: &Map, data: &dyn BlockDevice) -> Result<bool> {
     let mut crcs = map.crcs.iter();
     let mut one = [Block::zeroed()];
     for run in &map.runs {
@@ -320,11 +331,7 @@ fn accepted(scan: &Scan, anchor: &Anchor) -> Vec<Accepted> {
     scan.chain.iter().filter(counts).filter_map(one).collect()
 }
 
-fn parse(ring: &Ring, window: &mut Window, which: &Accepted) -> Result<Group> {
-    let corrupt = |why| Error::Corrupt { seq: which.seq, at: which.index, why };
-    let loaded = ring.load(window, which.index)?.map_err(corrupt)?;
-    if loaded.header.seq != which.seq {
-        return Err(corrupt("it changed while it was read"));
-    }
-    Group::parse(which.kind, which.epoch, &loaded.payload).map_err(corrupt)
+fn payload(ring: &Ring, window: &mut Window, which: &Accepted, boundary: u64) -> Result<Payload> {
+    let loaded = ring.load(window, which.index)?.map_err(|why| which.corrupt(why))?;
+    Payload::new(which, boundary, loaded)
 }

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::header::{HEADER, Header};
 use segno_codec::crc;
 use segno_format::{BLOCK_SIZE, Block};
+use zerocopy::IntoBytes;
 
 /// Blocks in front of the ring.
 pub(crate) const SUPERBLOCKS: u64 = 2;
@@ -49,28 +50,27 @@ impl Ring {
 
     /// Reads consecutive blocks, around the end if need be.
     pub fn read(&self, window: &mut Window, index: u64, count: u64) -> Result<Vec<Block>> {
-        let mut out = Vec::new();
-        for i in 0..count {
-            out.push(self.read_one(window, self.after(index, i))?);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let mut out = Vec::with_capacity(count.min(MAX_GROUP_BLOCKS as usize));
+        while out.len() < count {
+            let ahead = self.ahead(window, self.after(index, out.len() as u64))?;
+            out.extend_from_slice(ahead.get(..count - out.len()).unwrap_or(ahead));
         }
         Ok(out)
     }
 
-    fn read_one(&self, window: &mut Window, index: u64) -> Result<Block> {
-        let cached = |w: &Window| {
-            let at = index.checked_sub(w.start).and_then(|i| usize::try_from(i).ok())?;
-            w.blocks.get(at).cloned()
-        };
-        if let Some(block) = cached(window) {
-            return Ok(block);
+    /// Blocks from an index on, one at least: what the window has of them, or what it has now.
+    fn ahead<'a>(&self, window: &'a mut Window, index: u64) -> Result<&'a [Block]> {
+        let has = |w: &Window| index.checked_sub(w.start).is_some_and(|at| at < w.blocks.len() as u64);
+        if !has(window) {
+            window.start = index;
+            window.blocks.resize((self.blocks - index).min(WINDOW) as usize, Block::zeroed());
+            if let Err(e) = self.area.read(SUPERBLOCKS + index, &mut window.blocks) {
+                window.blocks.clear();
+                return Err(e);
+            }
         }
-        window.start = index;
-        window.blocks.resize((self.blocks - index).min(WINDOW) as usize, Block::zeroed());
-        if let Err(e) = self.area.read(SUPERBLOCKS + index, &mut window.blocks) {
-            window.blocks.clear();
-            return Err(e);
-        }
-        Ok(cached(window).unwrap_or_else(Block::zeroed))
+        Ok(window.blocks.get((index - window.start) as usize..).unwrap_or_default())
     }
 
     /// The blocks of a group, and the checksum of its header. `header` gets its lengths and its payload's checksum.
@@ -81,7 +81,7 @@ impl Ring {
             let from = if i == 0 { HEADER } else { 0 };
             let (now, later) = rest.split_at(rest.len().min(BLOCK_SIZE - from));
             rest = later;
-            block.0.iter_mut().skip(from).zip(now).for_each(|(to, &byte)| *to = byte);
+            block.0.get_mut(from..from + now.len()).unwrap_or_default().copy_from_slice(now);
         }
         header.blocks = blocks.len() as u32;
         header.payload_len = payload.len() as u32;
@@ -110,24 +110,26 @@ impl Ring {
         if payload_crc(self.seed, &blocks) != header.payload_crc {
             return Ok(Err("checksum of the payload"));
         }
-        let payload =
-            blocks.iter().flat_map(|b| b.0).skip(HEADER).take(header.payload_len as usize).collect();
-        Ok(Ok(Loaded { header, sum, payload }))
+        Ok(Ok(Loaded { header, sum, blocks }))
     }
 }
 
 /// A group that is whole.
+#[derive(Debug)]
 pub(crate) struct Loaded {
     pub header: Header,
     pub sum: u32,
-    pub payload: Vec<u8>,
+    blocks: Vec<Block>,
+}
+
+impl Loaded {
+    pub fn payload(&self) -> &[u8] {
+        let end = HEADER + self.header.payload_len as usize;
+        self.blocks.as_bytes().get(HEADER..end).unwrap_or_default()
+    }
 }
 
 /// Over everything behind the header, padding included, so that no bit of the group is free to change.
 fn payload_crc(seed: u32, blocks: &[Block]) -> u32 {
-    let mut sum = seed;
-    for (i, block) in blocks.iter().enumerate() {
-        sum = crc(sum, block.0.get(if i == 0 { HEADER } else { 0 }..).unwrap_or_default());
-    }
-    sum
+    crc(seed, blocks.as_bytes().get(HEADER..).unwrap_or_default())
 }

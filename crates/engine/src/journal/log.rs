@@ -1,10 +1,10 @@
 //! What one inode's changes in one epoch come to. An epoch is accepted whole or not at all, so only its end counts:
 //! newest values, net changes of names, sums of links. Only what happens to blocks keeps its order.
+use foldhash::HashMap;
 use segno_format::Ino;
 use segno_journal::Record;
 use segno_journal::record::{Attr, InodeNew, Map, Name, Run};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 const BLOCK: u64 = segno_format::BLOCK_SIZE as u64;
 
@@ -15,7 +15,7 @@ pub struct InodeLog {
     freed: bool,
     links: i32,
     attr: Attr,
-    names: BTreeMap<Name, NameChange>,
+    names: HashMap<Name, NameChange>,
     parent: Option<Ino>,
     inline: Inline,
     data: Vec<Record>,
@@ -69,17 +69,10 @@ impl InodeLog {
         before: Option<Ino>,
         after: Option<Target>,
     ) -> usize {
-        match self.names.entry(name.into()) {
-            Entry::Vacant(v) => {
-                v.insert(NameChange { hash, before, after });
-            }
-            Entry::Occupied(mut o) => {
-                let change = o.get_mut();
-                change.after = after;
-                if change.before.is_none() && after.is_none() {
-                    o.remove();
-                }
-            }
+        match self.names.get_mut(name) {
+            None => _ = self.names.insert(name.into(), NameChange { hash, before, after }),
+            Some(change) if change.before.is_none() && after.is_none() => _ = self.names.remove(name),
+            Some(change) => change.after = after,
         }
         24 + name.len()
     }
@@ -144,7 +137,7 @@ impl InodeLog {
     }
 
     /// Adds what a later epoch recorded of the inode. Data keeps its order.
-    pub fn fold(&mut self, record: Record) {
+    pub fn fold(&mut self, record: Record<&[u8]>) {
         match record {
             Record::InodeNew(new) => self.new = Some(new),
             Record::InodeFree => _ = self.freed(),
@@ -154,16 +147,25 @@ impl InodeLog {
                 self.attr.merge(&Attr { mtime: Some(time), ctime: Some(time), ..Attr::default() });
             }
             Record::DentryAdd { ino, file_type, hash, name, .. } => {
-                self.name(&name, hash, None, Some(Target { ino, file_type }));
+                self.name(name, hash, None, Some(Target { ino, file_type }));
             }
-            Record::DentryDel { ino, hash, name } => _ = self.name(&name, hash, Some(ino), None),
+            Record::DentryDel { ino, hash, name } => _ = self.name(name, hash, Some(ino), None),
             Record::DentrySet { old, new: ino, file_type, hash, name, .. } => {
-                self.name(&name, hash, Some(old), Some(Target { ino, file_type }));
+                self.name(name, hash, Some(old), Some(Target { ino, file_type }));
             }
             Record::DotDot { parent } => self.parent = Some(parent),
-            Record::XattrSet { index, name, value } => _ = self.xattrs.insert((index, name), Some(value)),
-            Record::XattrDel { index, name } => _ = self.xattrs.insert((index, name), None),
-            data => self.data.push(data),
+            Record::XattrSet { index, name, value } => _ = self.xattr(index, name, Some(value)),
+            Record::XattrDel { index, name } => _ = self.xattr(index, name, None),
+            Record::InlineData { offset, bytes } => {
+                self.data.push(Record::InlineData { offset, bytes: bytes.into() });
+            }
+            Record::InlineOff => self.data.push(Record::InlineOff),
+            Record::Map(map) => self.data.push(Record::Map(map)),
+            Record::Reserve { page, count } => self.data.push(Record::Reserve { page, count }),
+            Record::Unmap { page, count } => self.data.push(Record::Unmap { page, count }),
+            Record::Truncate { size } => self.data.push(Record::Truncate { size }),
+            Record::Collapse { page, count } => self.data.push(Record::Collapse { page, count }),
+            Record::Insert { page, count } => self.data.push(Record::Insert { page, count }),
         }
     }
 
@@ -198,7 +200,9 @@ fn follows(map: &Map, run: &Run) -> bool {
 }
 
 /// Names that go come first: what comes may need their room.
-fn put_names(names: BTreeMap<Name, NameChange>, out: &mut Vec<Record>) {
+fn put_names(names: HashMap<Name, NameChange>, out: &mut Vec<Record>) {
+    let mut names: Vec<(Name, NameChange)> = names.into_iter().collect();
+    names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     let mut later = Vec::new();
     for (name, NameChange { hash, before, after }) in names {
         match (before, after) {

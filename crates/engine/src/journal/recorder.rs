@@ -196,7 +196,8 @@ impl Recorder {
     }
 }
 
-fn sections(logs: impl Iterator<Item = (Ino, InodeLog)>, epoch: u64) -> Vec<Section> {
+/// What they come to, by inode number; nothing of an inode that came and went.
+pub fn sections(logs: impl Iterator<Item = (Ino, InodeLog)>, epoch: u64) -> Vec<Section> {
     let section = |(ino, log): (Ino, InodeLog)| Section { ino, epoch, records: log.into_records() };
     let mut sections: Vec<Section> = logs.map(section).filter(|s| !s.records.is_empty()).collect();
     sections.sort_unstable_by_key(|s| s.ino);

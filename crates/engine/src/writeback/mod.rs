@@ -16,7 +16,7 @@ pub use context::Context;
 pub use number::Setting;
 use sequence::Choice;
 pub use sequence::{IDLE, Sequence};
-pub(crate) use threads::Threads;
+pub(crate) use threads::{Threads, processors};
 
 use crate::inode::Inode;
 use crate::lock::{Mutex, RwLock, rank};

@@ -19,7 +19,7 @@ const QUANTUM: u32 = 16;
 const TURN: usize = 256;
 
 /// Asked for once: the answer takes several files of the system.
-fn processors() -> usize {
+pub fn processors() -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     *FOUND.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }

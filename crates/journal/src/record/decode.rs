@@ -1,15 +1,15 @@
 //! Bytes to records. Total: any bytes give records or a reason, and no more memory than a few times their length.
 use super::encode::{MAX_CRCS, MAX_RUNS, code, flag};
-use super::{Attr, InodeNew, Map, Name, Record, Run, Time};
+use super::{Attr, InodeNew, Map, Record, Run, Time};
 use crate::bytes::Bytes;
 use segno_format::{BlockAddr, Ino, NAME_MAX};
 
 /// Why bytes are no record.
 pub type Bad = &'static str;
 
-impl Record {
+impl<'a, B: From<&'a [u8]>> Record<B> {
     /// Takes one record off the front of `bytes`.
-    pub fn decode(bytes: &mut &[u8]) -> Result<Self, Bad> {
+    pub fn decode(bytes: &mut &'a [u8]) -> Result<Self, Bad> {
         let header = bytes.first_chunk::<4>().ok_or("record header is cut off")?;
         let [code, flags, low, high] = *header;
         let len = usize::from(u16::from_le_bytes([low, high])) * 4;
@@ -27,7 +27,7 @@ impl Record {
     }
 }
 
-fn parse(kind: u8, flags: u8, b: &mut Bytes<'_>) -> Result<Record, Bad> {
+fn parse<'a, B: From<&'a [u8]>>(kind: u8, flags: u8, b: &mut Bytes<'a>) -> Result<Record<B>, Bad> {
     let known = match kind {
         code::INODE_NEW => flag::TMPFILE | flag::PROJID | flag::RDEV,
         code::DENTRY_ADD | code::DENTRY_SET => flag::HASH | flag::PRIMARY,
@@ -71,7 +71,7 @@ fn parse(kind: u8, flags: u8, b: &mut Bytes<'_>) -> Result<Record, Bad> {
     })
 }
 
-fn range(kind: u8, b: &mut Bytes<'_>) -> Result<Record, Bad> {
+fn range<B>(kind: u8, b: &mut Bytes<'_>) -> Result<Record<B>, Bad> {
     let (page, count) = (b.varint()?, b.varint()?);
     page.checked_add(count).ok_or("range of pages does not end")?;
     Ok(match kind {
@@ -156,12 +156,12 @@ fn map(flags: u8, b: &mut Bytes<'_>) -> Result<Map, Bad> {
     Ok(out)
 }
 
-fn dentry(flags: u8, b: &mut Bytes<'_>) -> Result<(Option<u32>, Name), Bad> {
+fn dentry<'a, B: From<&'a [u8]>>(flags: u8, b: &mut Bytes<'a>) -> Result<(Option<u32>, B), Bad> {
     let hash = (flags & flag::HASH != 0).then(|| b.u32()).transpose()?;
     Ok((hash, name(b)?))
 }
 
-fn name(b: &mut Bytes<'_>) -> Result<Name, Bad> {
+fn name<'a, B: From<&'a [u8]>>(b: &mut Bytes<'a>) -> Result<B, Bad> {
     let bytes = counted(b)?;
     if bytes.is_empty() || bytes.len() > NAME_MAX { Err("length of a name") } else { Ok(bytes.into()) }
 }

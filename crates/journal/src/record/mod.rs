@@ -22,9 +22,9 @@ pub struct Time {
 /// A name as stored in directories: 1 to 255 bytes, encrypted if the directory is.
 pub type Name = Box<[u8]>;
 
-/// One change of one inode.
+/// One change of one inode. `B` are its names and values: its own, or borrowed from the bytes that it was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
+pub enum Record<B = Box<[u8]>> {
     /// The inode comes into being. Its name comes from the [`Record::DentryAdd`] in the directory.
     InodeNew(InodeNew),
     /// Fields get these values; later ones win.
@@ -41,10 +41,10 @@ pub enum Record {
         hash: Option<u32>,
         /// The child's `i_pino` and `i_name` follow.
         primary: bool,
-        name: Name,
+        name: B,
     },
     /// A name of this directory goes; it must name `ino`.
-    DentryDel { ino: Ino, hash: Option<u32>, name: Name },
+    DentryDel { ino: Ino, hash: Option<u32>, name: B },
     /// A name of this directory, which must name `old`, names `new`.
     DentrySet {
         old: Ino,
@@ -53,7 +53,7 @@ pub enum Record {
         hash: Option<u32>,
         /// The child's `i_pino` and `i_name` follow.
         primary: bool,
-        name: Name,
+        name: B,
     },
     /// This directory's `..` names another parent.
     DotDot { parent: Ino },
@@ -72,13 +72,13 @@ pub enum Record {
     /// What lies at and behind `page` moves up by `count` pages.
     Insert { page: u64, count: u64 },
     /// Bytes of inline data, or of an inline symbolic link.
-    InlineData { offset: u16, bytes: Box<[u8]> },
+    InlineData { offset: u16, bytes: B },
     /// The data is in blocks from here on; the first page comes as a [`Record::Map`], or is zero.
     InlineOff,
     /// An extended attribute gets a value, empty ones included.
-    XattrSet { index: u8, name: Name, value: Box<[u8]> },
+    XattrSet { index: u8, name: B, value: B },
     /// An extended attribute goes.
-    XattrDel { index: u8, name: Name },
+    XattrDel { index: u8, name: B },
 }
 
 /// A new inode. All its times are `time`; `nlink` is 2 for a directory, 0 for `O_TMPFILE`, else 1.

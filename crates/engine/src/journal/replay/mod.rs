@@ -6,17 +6,16 @@
 mod attr;
 mod data;
 mod names;
+mod read;
 
-use super::log::InodeLog;
 use super::recorder::creates;
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
 use crate::stat;
 use crate::volume::Volume;
-use segno_format::{BlockAddr, Corrupt, Ino, SegNo, Structure};
+use segno_format::{BlockAddr, Corrupt, Ino, Structure};
 use segno_journal::{Record, Replay, Section};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// A record that does not fit the state it is replayed on.
@@ -38,40 +37,6 @@ impl Volume {
         let done = self.replay_sections(&sections);
         self.counts.lift_limit(false);
         done.map(|()| true)
-    }
-
-    /// Reads all that counts, for each inode what it comes to: replay ends in one checkpoint, so that as within an epoch
-    /// only the end matters, and an inode that came and went leaves nothing. Takes the segments of mapped blocks, so that
-    /// replay does not use them for its own.
-    fn read_logged(&self, replay: &Replay) -> Result<Vec<Section>> {
-        let mut logs: BTreeMap<Ino, InodeLog> = BTreeMap::new();
-        let mut named: HashSet<BlockAddr> = HashSet::new();
-        let mut segs: BTreeSet<SegNo> = BTreeSet::new();
-        for group in replay.groups() {
-            for section in group?.sections {
-                for record in &section.records {
-                    let Record::Map(map) = record else { continue };
-                    for addr in map.runs.iter().flat_map(|r| (0..r.count).map(|i| r.addr.offset(i))) {
-                        let (seg, _) = self.geo.seg_of(addr).ok_or_else(|| {
-                            misfit(section.ino, "block outside the main area", addr.0.into())
-                        })?;
-                        if self.segs.is_valid(addr) || !named.insert(addr) {
-                            return Err(misfit(section.ino, "block is in use already", addr.0.into()));
-                        }
-                        segs.insert(seg);
-                    }
-                }
-                if creates(&section) && logs.contains_key(&section.ino) {
-                    return Err(misfit(section.ino, "a new inode was there before", section.epoch));
-                }
-                let log = logs.entry(section.ino).or_default();
-                section.records.into_iter().for_each(|record| log.fold(record));
-            }
-        }
-        self.segs.with_table(|t| segs.into_iter().for_each(|seg| t.hold_all(seg)));
-        let epoch = replay.last_epoch();
-        let section = |(ino, log): (Ino, InodeLog)| Section { ino, epoch, records: log.into_records() };
-        Ok(logs.into_iter().map(section).filter(|s| !s.records.is_empty()).collect())
     }
 
     fn claim_ino(&self, ino: Ino) -> Result<()> {
