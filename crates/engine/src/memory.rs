@@ -14,6 +14,18 @@ pub struct Memory {
     pub dirty_data: Counter,
     /// Dirty pages of directories.
     pub dirty_dents: Counter,
+    /// Pages that writes under way will make dirty.
+    pub coming: Counter,
+}
+
+/// Blocks that count until this is dropped.
+#[derive(Debug)]
+pub struct Counted<'a>(&'a Counter, i64);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.add(-self.1);
+    }
 }
 
 /// A counter that several threads move.
@@ -23,6 +35,10 @@ pub struct Counter(AtomicI64);
 impl Counter {
     pub fn add(&self, n: i64) {
         self.0.fetch_add(n, Ordering::Relaxed);
+    }
+    pub fn hold(&self, n: usize) -> Counted<'_> {
+        self.add(n as i64);
+        Counted(self, n as i64)
     }
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed).max(0).unsigned_abs()

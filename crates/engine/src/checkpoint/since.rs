@@ -1,12 +1,15 @@
 //! What happened since the last checkpoint that decides how an fsync may be done, and which inodes have no name.
 use crate::lock::{Mutex, rank};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use foldhash::HashSet;
 use segno_format::Ino;
 use std::collections::BTreeSet;
 
-/// See the module. Everything but the orphans is forgotten at each checkpoint.
+/// See the module. Everything but the orphans is forgotten at each checkpoint: at its boundary, the chain at its end.
 #[derive(Debug, Default)]
 pub struct SinceCheckpoint {
+    /// Nodes that fsyncs wrote to the chain behind the checkpoint in force.
+    logged: AtomicU64,
     inner: Mutex<Inner, { rank::LEAF }>,
 }
 
@@ -62,6 +65,17 @@ impl SinceCheckpoint {
     }
     pub fn is_entry_logged(&self, ino: Ino) -> bool {
         self.inner.lock().entry_logged.contains(&ino)
+    }
+    /// An fsync wrote nodes to the chain.
+    pub fn add_logged(&self, nodes: usize) {
+        self.logged.fetch_add(nodes as u64, Ordering::Relaxed);
+    }
+    pub fn logged(&self) -> u64 {
+        self.logged.load(Ordering::Relaxed)
+    }
+    /// The checkpoint that they were logged behind is in force no more, and no fsync logs anything yet.
+    pub fn chain_ended(&self) {
+        self.logged.store(0, Ordering::Relaxed);
     }
     /// No fsync can be logged before the next checkpoint.
     pub fn break_chain(&self) {

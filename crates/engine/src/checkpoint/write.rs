@@ -106,6 +106,7 @@ impl Volume {
             self.checkpoint_closed(&mut state, reason)
         };
         let freed = self.noted(written).inspect_err(|e| self.stop(e));
+        self.since.chain_ended();
         self.under_way.end();
         stat::add(&self.stats.checkpoint_ns, begun.elapsed().as_nanos() as u64);
         let freed = freed?;

@@ -23,6 +23,7 @@ impl Volume {
         loop {
             let part = data.get(done..).unwrap_or_default();
             let part = part.get(..PART).unwrap_or(part);
+            let _coming = self.mem.coming.hold(part.len().div_ceil(BLOCK_SIZE) + 1);
             match self
                 .make_room()
                 .and_then(|()| self.bound_share(&self.inode(ino)?))

@@ -162,6 +162,7 @@ impl Volume {
             other => other.inspect_err(|e| self.stop(e))?,
         }
         stat::add(&self.stats.fsync.written, nodes.len() as u64);
+        self.since.add_logged(nodes.len());
         if part == Part::Unmarked {
             return Ok(Step::Logged { epoch: op.epoch() });
         }

@@ -1,5 +1,4 @@
 //! Telling the device which segments hold nothing of value any more.
-use super::MARGIN;
 use crate::stat;
 use crate::volume::Volume;
 use segno_format::{BLOCKS_PER_SEG, SegNo};
@@ -19,7 +18,8 @@ impl Volume {
             return self.segs.unclaim(freed);
         }
         for part in freed.chunks(AT_A_TIME) {
-            let spent = self.segs.free_sections() <= self.sections_for_dirty() + MARGIN;
+            let need = self.need();
+            let spent = self.segs.free_sections() <= need.dirty + need.kept;
             if self.opts.discard && !spent {
                 part.chunk_by(|a, b| a.0.checked_add(1) == Some(b.0)).for_each(|run| self.discard_run(run));
             }

@@ -5,6 +5,7 @@
 mod discard;
 mod migrate;
 mod mode;
+mod need;
 
 use crate::checkpoint::Reason;
 use crate::error::{Error, Result};
@@ -18,11 +19,8 @@ use std::collections::BTreeSet;
 
 pub use mode::Mode;
 
-/// Free sections, beyond what dirty blocks may take, that are kept at any price: after a crash, recovery gives each log a
-/// new one.
-const MARGIN: u64 = 6;
-/// A checkpoint only to free sections is due when they are this part of what lies between the margin and the reserve.
-const COMMIT_PART: u64 = 8;
+/// A checkpoint only to free sections is due when they are this part of what lies between the floor and the goal.
+const COMMIT_PART: u64 = 2;
 
 /// How much room there is, in sections.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +28,7 @@ struct Room {
     free: u64,
     /// Free after the next checkpoint.
     pending: u64,
-    /// What cleaning keeps at any price: dirty blocks and the margin.
+    /// What cleaning keeps at any price.
     floor: u64,
     /// What it would like to keep: dirty blocks and the reserve.
     goal: u64,
@@ -156,11 +154,12 @@ impl Volume {
     }
 
     fn room(&self, cleaner: &Cleaner) -> Room {
+        let need = self.need();
         Room {
             free: self.segs.free_sections(),
             pending: self.segs.with_table(|t| t.prefree_sections()) + cleaner.waiting.len() as u64,
-            floor: self.sections_for_dirty() + MARGIN,
-            goal: self.sections_wanted(),
+            floor: need.dirty + need.kept,
+            goal: need.dirty + u64::from(self.segs.reserved_sections),
         }
     }
 

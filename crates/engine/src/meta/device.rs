@@ -34,12 +34,17 @@ impl Device {
         self.zones.is_some()
     }
 
-    /// Whether the next write cannot go to this place.
-    pub fn is_misplaced(&self, at: BlockAddr) -> bool {
+    /// Where the next write to a section must go; `None` if it may go anywhere.
+    pub fn pointer(&self, sec: u32) -> Option<u32> {
+        self.zones.as_ref()?.pointer(sec)
+    }
+
+    /// Whether a block lies behind the write pointer of its zone.
+    pub fn is_unwritten(&self, at: BlockAddr) -> bool {
         let Some((zones, sec)) = self.zones.as_ref().and_then(|z| Some((z, z.section_of(at.0)?))) else {
             return false;
         };
-        zones.pointer(sec).is_some_and(|p| zones.start_of(sec) + u64::from(p) != u64::from(at.0))
+        zones.pointer(sec).is_some_and(|p| u64::from(at.0) >= zones.start_of(sec) + u64::from(p))
     }
 
     /// Sections with a write pointer, and where it is.

@@ -1,7 +1,8 @@
 //! What a mount does after a crash: replaying the roll-forward chain, freeing orphans, mending a superblock copy.
 //!
 //! Nothing of the crashed state is overwritten before the closing checkpoint: the segments of the chain and of the data
-//! it names are held, and every log has moved to another segment. So a cut during recovery only makes it start over.
+//! it names are held, and every log has moved to another segment, or, where sections are written in order, goes on behind
+//! what was written. So a cut during recovery only makes it start over.
 //!
 //! Every writable mount begins a checkpoint version of its own, also where nothing is to be replayed. A crash may have
 //! left blocks of the version in force behind a gap in its chain; a mount that went on with that version could fill the
@@ -19,12 +20,13 @@ use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
 use crate::journal::Found;
+use crate::segment::LeftBehind;
 use crate::volume::Volume;
 use chain::{Link, broken};
 use plan::{Target, plan};
 use segno_format::inode::RawInode;
 use segno_format::node::{NodeKind, kind_of_offset};
-use segno_format::{Block, BlockAddr, Features, Ino, SegNo};
+use segno_format::{Block, BlockAddr, Features, Ino};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -51,14 +53,12 @@ impl Volume {
             return Err(Error::Invalid(NO_RECOVERY));
         }
         self.mend_superblock()?;
-        if targets.is_empty() {
-            self.segs.renew_misplaced()?;
-        } else {
-            self.replay(&chain, &targets)?;
-        }
+        let left =
+            if targets.is_empty() { LeftBehind::default() } else { self.segments_in_use(&chain, &targets)? };
+        self.settle_logs(&left)?;
+        self.replay(&chain, &targets)?;
         self.start_journal(found)?;
         self.checkpoint(Reason::Recovery)?;
-        self.segs.tidy_zones()?;
         self.free_orphans()
     }
 
@@ -80,10 +80,20 @@ impl Volume {
         self.free_orphans()
     }
 
+    /// Keeps what was found as it is, and puts the logs where they write nothing over it.
+    fn settle_logs(&self, left: &LeftBehind) -> Result<()> {
+        self.segs.with_table(|t| left.nodes.union(&left.data).for_each(|&seg| t.hold_all(seg)));
+        if self.dev.is_zoned() {
+            self.segs.go_on(left)?;
+            self.segs.tidy_zones()
+        } else if left.replay {
+            self.segs.renew_logs()
+        } else {
+            Ok(())
+        }
+    }
+
     fn replay(&self, chain: &[Link], targets: &[Target]) -> Result<()> {
-        let held = self.segments_in_use(chain, targets)?;
-        self.segs.with_table(|t| held.into_iter().for_each(|seg| t.hold_all(seg)));
-        self.segs.renew_logs()?;
         for target in targets {
             if let Some(at) = target.create_from {
                 self.create_logged(target.ino, at)?;
@@ -101,14 +111,15 @@ impl Volume {
     }
 
     /// Segments of the chain and of all blocks that its nodes name.
-    fn segments_in_use(&self, chain: &[Link], targets: &[Target]) -> Result<BTreeSet<SegNo>> {
+    fn segments_in_use(&self, chain: &[Link], targets: &[Target]) -> Result<LeftBehind> {
         let seg_of = |addr| self.geo.seg_of(addr).map(|(seg, _)| seg);
-        let mut segs: BTreeSet<SegNo> = chain.iter().filter_map(|l| seg_of(l.addr)).collect();
+        let nodes = chain.iter().filter_map(|l| seg_of(l.addr)).collect();
+        let mut data = BTreeSet::new();
         for link in targets.iter().flat_map(|t| &t.nodes) {
             let block = self.dev.read(link.addr)?;
-            segs.extend(self.logged_slots(link, &block)?.into_iter().filter_map(seg_of));
+            data.extend(self.logged_slots(link, &block)?.into_iter().filter_map(seg_of));
         }
-        Ok(segs)
+        Ok(LeftBehind { replay: true, nodes, data })
     }
 
     fn replay_inode(&self, target: &Target) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Taking blocks into the volume that no log of this mount has handed out.
 use super::Segments;
 use crate::error::Result;
+use crate::lock::Mutex;
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BlockAddr, Corrupt, Structure};
@@ -8,10 +9,21 @@ use std::sync::Arc;
 
 impl Segments {
     /// Makes a data block valid that was written before a crash, and stores its owner. A segment in which nothing was
-    /// valid becomes one of warm data. The logs must have left the segment.
+    /// valid becomes one of warm data. A log that is in the segment must be behind the block.
     pub fn adopt(&self, addr: BlockAddr, owner: RawSummary) -> Result<()> {
         let bad = |why| Corrupt::block(Structure::RollForward, addr.0.into(), why, addr.0.into(), 0);
         let (seg, off) = self.geo.seg_of(addr).ok_or_else(|| bad("data block outside the main area"))?;
+        if self.dev.is_unwritten(addr) {
+            return Err(bad("data block behind the write pointer of its zone").into());
+        }
+        let now = self.now();
+        if let Some(kind) = self.own_in_log(addr, owner) {
+            return if kind.is_node() {
+                Err(bad("data block in a segment of nodes").into())
+            } else {
+                self.with_table(|t| t.validate(addr, now, &self.geo))
+            };
+        }
         let (empty, log) = self.with_table(|t| (t.valid_in_segment(seg) == 0, t.log_of(seg)));
         let mut summary = if empty {
             self.with_table(|t| t.retype(seg, LogType::WarmData));
@@ -25,7 +37,16 @@ impl Segments {
             *entry = owner;
         }
         self.ssa.lock().insert(seg, Arc::new(summary));
-        let now = self.now();
         self.with_table(|t| t.validate(addr, now, &self.geo))
+    }
+
+    /// Stores the owner of a block with the log that is in its segment, if one is.
+    fn own_in_log(&self, addr: BlockAddr, owner: RawSummary) -> Option<LogType> {
+        let (seg, off) = self.geo.seg_of(addr)?;
+        let mut log = self.logs.iter().map(Mutex::lock).find(|log| log.segno == seg)?;
+        if let Some(entry) = log.summary.entries.get_mut(off as usize) {
+            *entry = owner;
+        }
+        Some(log.kind)
     }
 }

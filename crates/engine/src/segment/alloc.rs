@@ -88,7 +88,7 @@ impl Segments {
         for log in &self.logs {
             let mut log = log.lock();
             match self.switch(&mut log, true) {
-                Err(Error::NoSpace) if !self.dev.is_zoned() => self.switch(&mut log, false)?,
+                Err(Error::NoSpace) => self.switch(&mut log, false)?,
                 other => other?,
             }
         }
@@ -137,7 +137,6 @@ impl Segments {
 
     /// Leaves the log's segment and opens another: a free one, or one with holes when free ones are scarce.
     pub(super) fn switch(&self, log: &mut Log, only_free: bool) -> Result<()> {
-        let old = log.segno;
         let next = self.with_table(|t| {
             let next = self.choose(t, log, only_free)?;
             // Taken at once, so that nobody else chooses it too.
@@ -155,21 +154,25 @@ impl Segments {
                 s
             }
         };
-        let finished = Arc::new(*log.summary);
-        self.ssa.lock().insert(old, finished);
-        let position = self.with_table(|t| {
-            t.close(old);
-            t.open(segno, log.kind);
-            match next {
-                Next::Free(_) => 0,
-                Next::Hole(_) => t.next_hole(segno, 0).unwrap_or(BLOCKS_PER_SEG),
-                Next::Parked(_, next) => next,
-            }
-        });
-        *log.summary = summary;
-        log.fsyncs = 0;
-        (log.segno, log.next, log.ssr) = (segno, position, matches!(next, Next::Hole(_)));
+        self.leave_for(log, segno, summary);
+        log.next = match next {
+            Next::Free(_) => 0,
+            Next::Hole(_) => self.with_table(|t| t.next_hole(segno, 0)).unwrap_or(BLOCKS_PER_SEG),
+            Next::Parked(_, next) => next,
+        };
+        log.ssr = matches!(next, Next::Hole(_));
         self.enter_section(log)
+    }
+
+    /// Puts a log into another segment.
+    pub(super) fn leave_for(&self, log: &mut Log, segno: SegNo, summary: RawSummaryBlock) {
+        let finished = std::mem::replace(&mut *log.summary, summary);
+        self.ssa.lock().insert(log.segno, Arc::new(finished));
+        self.with_table(|t| {
+            t.close(log.segno);
+            t.open(segno, log.kind);
+        });
+        (log.segno, log.fsyncs) = (segno, 0);
     }
 
     /// Chooses the next segment: of the same section, one that a stream left, a free one, or one with holes.

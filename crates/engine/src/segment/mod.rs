@@ -20,6 +20,7 @@ pub use log::{Log, LogSnapshot, LogState};
 pub use sit::{Loaded, SitFlush};
 pub use stream::Stream;
 pub use table::Table;
+pub(crate) use zone::LeftBehind;
 
 use crate::error::Result;
 use crate::lock::{Mutex, rank};

@@ -240,6 +240,10 @@ impl Table {
     pub fn is_section_free(&self, sec: u32) -> bool {
         self.free_secs.contains(sec)
     }
+    /// Whether a section holds nothing but what recovery found there.
+    pub fn is_left_over(&self, sec: u32) -> bool {
+        self.secs.get(sec as usize).is_some_and(|s| s.valid == 0 && s.busy == 0)
+    }
     /// What a section holds, by its first segment.
     pub fn class_of_section(&self, sec: u32) -> Class {
         self.segs.get((sec * self.segs_per_sec) as usize).map_or(Class::Data, |s| class_of(s.log))

@@ -1,9 +1,29 @@
 //! Sections that must be written in order.
 use super::{Log, Segments};
 use crate::error::Result;
-use segno_format::{Block, BlockAddr, Corrupt, SegNo, Structure};
+use segno_format::summary::RawSummaryBlock;
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, SegNo, Structure};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// What a crash left behind the checkpoint that recovery needs.
+#[derive(Debug, Default)]
+pub(crate) struct LeftBehind {
+    /// Whether anything is to be replayed.
+    pub replay: bool,
+    /// Segments of nodes that were logged, and of the data that they name.
+    pub nodes: BTreeSet<SegNo>,
+    pub data: BTreeSet<SegNo>,
+}
+
+/// Blocks that logs can still write to the sections they are in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Left {
+    pub data: [u64; 3],
+    pub nodes: [u64; 3],
+    /// Logs that are where no write pointer tells recovery how to go on.
+    pub stuck: u64,
+}
 
 impl Segments {
     /// A valid block that the device does not have is damage.
@@ -29,15 +49,64 @@ impl Segments {
         Ok(())
     }
 
-    /// Moves the logs whose zones a crash left elsewhere to new sections.
-    pub(crate) fn renew_misplaced(&self) -> Result<()> {
+    /// After a crash: each log goes on behind what its zone holds, so nothing there is overwritten and no other section
+    /// is needed. A log whose zone is full had moved on: to a section of `found`, which nothing but the crashed mount's
+    /// fsyncs name, or to one that is free again. What has no write pointer is left if it must not be overwritten.
+    pub(crate) fn go_on(&self, found: &LeftBehind) -> Result<()> {
+        let mut moved = Vec::new();
         for log in &self.logs {
+            let mut guard = log.lock();
+            let sec = self.geo.sec_of(guard.segno);
+            match self.dev.pointer(sec) {
+                None if !found.replay => {}
+                Some(p) if p < self.geo.blocks_per_sec() => self.go_on_at(&mut guard, sec, p)?,
+                _ => moved.push(log),
+            }
+        }
+        for log in moved {
             let mut log = log.lock();
-            if self.dev.is_misplaced(log.position(&self.geo)) {
-                self.switch(&mut log, true)?;
+            let of_kind = if log.kind.is_node() { &found.nodes } else { &found.data };
+            let open = of_kind.iter().find_map(|&seg| {
+                let sec = self.geo.sec_of(seg);
+                let p = self.dev.pointer(sec).filter(|&p| p > 0 && p < self.geo.blocks_per_sec())?;
+                self.with_table(|t| t.is_left_over(sec)).then_some((sec, p))
+            });
+            match open {
+                Some((sec, p)) => self.go_on_at(&mut log, sec, p)?,
+                None => self.switch(&mut log, true)?,
             }
         }
         Ok(())
+    }
+
+    fn go_on_at(&self, log: &mut Log, sec: u32, pointer: u32) -> Result<()> {
+        let segno = SegNo(self.geo.sec_start(sec).0 + pointer / BLOCKS_PER_SEG);
+        if segno != log.segno {
+            let summary = if self.with_table(|t| t.valid_in_segment(segno)) > 0 {
+                *self.summary_of_closed(segno)?
+            } else {
+                RawSummaryBlock::empty(Log::summary_type(log.kind))
+            };
+            self.leave_for(log, segno, summary);
+        }
+        (log.next, log.ssr) = (pointer % BLOCKS_PER_SEG, false);
+        Ok(())
+    }
+
+    pub(crate) fn left(&self) -> Left {
+        let per_sec = self.geo.blocks_per_sec();
+        let mut left = Left::default();
+        for log in &self.logs {
+            let log = log.lock();
+            let sec = self.geo.sec_of(log.segno);
+            let used = (log.segno.0 - self.geo.sec_start(sec).0) * BLOCKS_PER_SEG + log.next;
+            let of_class = if log.kind.is_node() { &mut left.nodes } else { &mut left.data };
+            if let Some(blocks) = of_class.get_mut(log.kind.idx() % 3) {
+                *blocks = per_sec.saturating_sub(used).into();
+            }
+            left.stuck += u64::from(self.dev.pointer(sec).is_none());
+        }
+        left
     }
 
     /// Gives up blocks that were handed out and will not be written. Where sections are written in order, zeros are.
@@ -70,8 +139,7 @@ impl Segments {
         Ok(resets)
     }
 
-    /// After a mount: sections in the middle of which nobody will go on are emptied or finished, as only so many may be
-    /// active.
+    /// Sections in the middle of which nobody will go on are emptied or finished, as only so many may be active.
     pub(crate) fn tidy_zones(&self) -> Result<()> {
         let current: BTreeSet<u32> = self.log_states().iter().map(|l| self.geo.sec_of(l.segno)).collect();
         let left: Vec<(u32, u32)> = self.dev.pointers().filter(|(sec, _)| !current.contains(sec)).collect();

@@ -38,25 +38,6 @@ impl Volume {
         (self.opts.cache_bytes / BLOCK_SIZE) as u64
     }
 
-    /// Whether free sections no longer cover what is dirty plus the reserve.
-    pub(crate) fn short_of_sections(&self) -> bool {
-        self.segs.free_sections() <= self.sections_wanted()
-    }
-
-    /// Sections that should stay free: for what is dirty, and the reserve.
-    pub(crate) fn sections_wanted(&self) -> u64 {
-        self.sections_for_dirty() + u64::from(self.segs.reserved_sections)
-    }
-
-    /// Sections that writing what is dirty may take.
-    pub(crate) fn sections_for_dirty(&self) -> u64 {
-        let per_sec = u64::from(self.geo.blocks_per_sec()).max(1);
-        let dents = self.mem.dirty_dents.get() + self.quota.blocks_due();
-        let nodes = self.mem.dirty_nodes.get() + dents;
-        let data = if self.opts.mode == AllocMode::Lfs { self.mem.dirty_data.get() } else { 0 };
-        nodes.div_ceil(per_sec) + dents.div_ceil(per_sec) + data.div_ceil(per_sec)
-    }
-
     /// Whether changed metadata must be written before anything else changes.
     fn is_metadata_full(&self) -> bool {
         let nat_max = (u64::from(self.geo.max_nid()) * NAT_DIRTY_PERCENT / 100).min(NAT_DIRTY_MAX);

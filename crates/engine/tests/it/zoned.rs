@@ -67,9 +67,16 @@ fn create(v: &Volume) -> Ino {
 }
 
 /// Fills a file to nine tenths of the space and overwrites it twice at random, with an fsync now and then.
-fn wear(v: &Volume, mut synced: impl FnMut(&[u64])) -> (Ino, Vec<u64>) {
+fn wear(v: &Volume, synced: impl FnMut(&[u64])) -> (Ino, Vec<u64>) {
+    wear_to(v, 90, 97, synced)
+}
+
+/// The same for so many percent, with an fsync after so many writes.
+fn wear_to(v: &Volume, percent: u64, every: u64, mut synced: impl FnMut(&[u64])) -> (Ino, Vec<u64>) {
     let ino = create(v);
-    let blocks = v.statfs().bfree * 9 / 10;
+    let room = v.statfs().bfree;
+    // Some are for nodes.
+    let blocks = (room * percent / 100).min(room - room / 1018 - 8);
     let mut versions: Vec<u64> = Vec::new();
     for block in 0..blocks {
         versions.push(block + 1);
@@ -82,7 +89,7 @@ fn wear(v: &Volume, mut synced: impl FnMut(&[u64])) -> (Ino, Vec<u64>) {
         let block = rng.below(blocks);
         versions[block as usize] = 1_000_000 + n;
         v.write(ino, block * BLOCK, &content(block, 1_000_000 + n)).unwrap();
-        if n % 97 == 0 {
+        if n % every == 0 {
             v.fsync(ino, false).unwrap();
             synced(&versions);
         }
@@ -238,18 +245,18 @@ impl BlockDevice for Tap {
     }
 }
 
-/// Conventional zones keep every write that was made, in order; sequential zones what was flushed and a prefix of the rest.
-#[test]
-fn a_cut_keeps_everything_that_was_synced() {
-    let inner = ZonedDevice::new(SHAPE);
+/// Wears a volume and mounts what power cuts would leave of it. Conventional zones keep every write that was made, in order;
+/// sequential zones what was flushed and a prefix of the rest.
+fn cuts(shape: ZoneShape, how: &MkfsOptions, every: u64, wear: impl Fn(&Volume, &Tap) -> Ino) -> usize {
+    let inner = ZonedDevice::new(shape);
     let (commands, synced, taken) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
-    let tap = Arc::new(Tap { inner, every: 41, commands, synced, taken });
-    format(&[member(tap.clone())], &zoned()).unwrap();
+    let tap = Arc::new(Tap { inner, every, commands, synced, taken });
+    format(&[member(tap.clone())], how).unwrap();
     let v = Volume::mount(tap.clone(), small()).unwrap();
-    let (ino, _) = wear(&v, |versions| versions.clone_into(&mut tap.synced.lock()));
+    let ino = wear(&v, &tap);
     assert_eq!(tap.inner.counts().violations, 0);
     let taken = std::mem::take(&mut *tap.taken.lock());
-    assert!(taken.len() > 40, "{} cuts", taken.len());
+    let found = taken.len();
     for (i, (dev, synced)) in taken.into_iter().enumerate() {
         let dev = Arc::new(dev);
         let v = Volume::mount(dev.clone(), small()).unwrap_or_else(|e| panic!("cut {i}: {e}"));
@@ -263,5 +270,36 @@ fn a_cut_keeps_everything_that_was_synced() {
         v.unmount().unwrap();
         assert_clean(&*dev);
         assert_eq!(dev.counts().violations, 0, "cut {i}");
+    }
+    found
+}
+
+#[test]
+fn a_cut_keeps_everything_that_was_synced() {
+    let found =
+        cuts(SHAPE, &zoned(), 31, |v, tap| wear(v, |versions| versions.clone_into(&mut tap.synced.lock())).0);
+    assert!(found > 40, "{found} cuts");
+}
+
+/// With hardly a free section recovery has to do with the sections that logs are in; and as few zones may be in use as there
+/// are logs.
+#[test]
+fn a_cut_of_a_full_volume_with_a_small_reserve_is_recovered() {
+    for (segments, every) in [(1, 3), (2, 40)] {
+        let blocks = 512 * segments;
+        let limits = ZoneLimits { open: 6, active: 6 };
+        let shape = ZoneShape { zones: 42, conventional: 9, blocks, capacity: blocks, limits };
+        let how = MkfsOptions { overprovision_percent: Some(25.0), reserved_sections: Some(3), ..zoned() };
+        let least = AtomicU64::new(u64::MAX);
+        let found = cuts(shape, &how, 173, |v, tap| {
+            let synced = |versions: &[u64]| {
+                versions.clone_into(&mut tap.synced.lock());
+                let free = v.report().into_iter().find(|(name, _)| *name == "free_sections").unwrap().1;
+                least.fetch_min(free, Ordering::Relaxed);
+            };
+            wear_to(v, 100, every, synced).0
+        });
+        let least = least.load(Ordering::Relaxed);
+        assert!(found > 40 && least < 6, "{found} cuts, at least {least} free sections");
     }
 }
