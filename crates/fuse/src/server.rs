@@ -35,6 +35,8 @@ pub struct Server {
     pub(crate) volume: Arc<Volume>,
     /// Opening asks nothing of the server and is answered once for all.
     silent_open: bool,
+    /// Inodes know when they were born.
+    births: bool,
     lesson: Lesson,
     requests: [AtomicU64; OPCODES],
 }
@@ -42,10 +44,12 @@ pub struct Server {
 impl Server {
     pub fn new(volume: Arc<Volume>) -> Self {
         // What is encrypted cannot be opened without its key.
-        let silent_open = !volume.superblock().features.contains(Features::ENCRYPT);
+        let features = volume.superblock().features;
+        let silent_open = !features.contains(Features::ENCRYPT);
         Self {
             volume,
             silent_open,
+            births: features.contains(Features::INODE_CRTIME),
             lesson: Lesson::new(silent_open),
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -83,6 +87,8 @@ impl Server {
         match r.opcode {
             Opcode::Lookup => self.lookup(r, reply),
             Opcode::GetAttr => self.attr(reply, self.volume.getattr(node(r))),
+            // It is asked for the time of birth beside attributes that the kernel may have, and otherwise asks for again.
+            Opcode::Statx if !self.births => Err(Errno::NOSYS),
             Opcode::Statx => reply.put(&statx_out(&self.volume.getattr(node(r)).map_err(errno)?)),
             Opcode::SetAttr => self.setattr(r, reply),
             Opcode::ReadLink => reply.put(self.volume.readlink(node(r)).map_err(errno)?.as_slice()),

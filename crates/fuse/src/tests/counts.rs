@@ -1,7 +1,10 @@
 //! How many requests a system call costs. A change that adds one is to be noticed.
-use super::{Mount, each_transport};
+use super::{Mount, each_transport, volume_with};
 use crate::lesson::teach_silence;
+use crate::session::Choice;
 use crate::wire::Opcode::{self, *};
+use segno_format::Features;
+use segno_mkfs::MkfsOptions;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -109,11 +112,32 @@ fn what_is_cached_costs_nothing() {
             // The first write through a cached inode asks whether it has capabilities that a write takes away.
             cost(mount, append, &[GetXattr, Write]);
             cost(mount, append, &[Write]);
-            cost(mount, |d| assert_eq!(fs::metadata(d.join("f")).unwrap().len(), 4102), &[Statx]);
+            cost(mount, |d| assert_eq!(fs::metadata(d.join("f")).unwrap().len(), 4102), &[GetAttr]);
             cost(mount, |d| assert_eq!(fs::metadata(d.join("f")).unwrap().len(), 4102), &[]);
         },
         &[],
     );
+}
+
+#[test]
+fn the_time_of_birth_costs_a_request_only_where_inodes_have_one() {
+    let births =
+        MkfsOptions { features: Features::EXTRA_ATTR | Features::INODE_CRTIME, ..MkfsOptions::default() };
+    for (options, asked) in [(MkfsOptions::default(), &[][..]), (births, &[Statx][..])] {
+        for choice in [Choice::Classic, Choice::IoUring] {
+            let Some(mount) = Mount::of(volume_with(&options), choice, &[]) else { continue };
+            let born = |name: &'static str| {
+                move |d: &Path| {
+                    assert_eq!(fs::metadata(d.join(name)).unwrap().created().is_ok(), !asked.is_empty());
+                }
+            };
+            teach_silence(mount.path());
+            born("")(mount.path());
+            cost(&mount, |d| drop(File::create(d.join("f")).unwrap()), &[Lookup, Create]);
+            cost(&mount, born("f"), asked);
+            cost(&mount, born("f"), &[]);
+        }
+    }
 }
 
 #[test]

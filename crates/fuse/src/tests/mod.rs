@@ -17,12 +17,20 @@ use std::sync::Arc;
 
 /// A fresh volume in memory.
 fn volume() -> Arc<Volume> {
-    volume_on(Arc::new(MemDevice::new(128 * 256)))
+    volume_with(&MkfsOptions::default())
 }
 
 fn volume_on(device: Arc<dyn BlockDevice>) -> Arc<Volume> {
+    format_and_mount(device, &MkfsOptions::default())
+}
+
+fn volume_with(options: &MkfsOptions) -> Arc<Volume> {
+    format_and_mount(Arc::new(MemDevice::new(128 * 256)), options)
+}
+
+fn format_and_mount(device: Arc<dyn BlockDevice>, options: &MkfsOptions) -> Arc<Volume> {
     let member = Member { device: device.clone(), path: String::new(), zeroed: true };
-    segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
+    segno_mkfs::format(&[member], options).unwrap();
     Volume::mount(device, MountOptions::default()).unwrap()
 }
 
