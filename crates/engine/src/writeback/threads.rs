@@ -5,7 +5,7 @@ use crate::inode::Inode;
 use crate::sync::Mutex;
 use crate::volume::Volume;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,12 +29,28 @@ pub fn processors() -> usize {
 pub struct Threads {
     pool: Arc<Pool>,
     volume: OnceLock<Weak<Volume>>,
-    started: Mutex<Vec<JoinHandle<()>>>,
+    starter: Mutex<Option<Starter>>,
     /// Who waits for everything that is dirty.
     hurried: AtomicUsize,
     /// One change of the number of contexts at a time.
     pub change: Mutex<()>,
     pub cpus: u64,
+}
+
+/// Starts threads when asked. They have policy and processors of who starts them, so callers do not.
+#[derive(Debug)]
+struct Starter {
+    ask: mpsc::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Starter {
+    fn new(pool: Arc<Pool>, volume: Weak<Volume>) -> Option<Self> {
+        let (ask, asked) = mpsc::channel();
+        let work = move || start_each(&asked, &pool, &volume);
+        let thread = thread::Builder::new().name("segno-starter".into()).spawn(work).ok()?;
+        Some(Self { ask, thread })
+    }
 }
 
 impl Threads {
@@ -43,7 +59,7 @@ impl Threads {
         Self {
             pool: Arc::new(Pool::new((2 * cpus + 4).min(MOST))),
             volume: OnceLock::new(),
-            started: Mutex::new(Vec::new()),
+            starter: Mutex::new(None),
             hurried: AtomicUsize::new(0),
             change: Mutex::new(()),
             cpus: cpus as u64,
@@ -52,7 +68,11 @@ impl Threads {
 
     /// From now on contexts are served by threads.
     pub fn allow(&self, volume: &Arc<Volume>) {
-        self.volume.get_or_init(|| Arc::downgrade(volume));
+        let volume = self.volume.get_or_init(|| Arc::downgrade(volume));
+        let mut starter = self.starter.lock();
+        if starter.is_none() {
+            *starter = Starter::new(self.pool.clone(), volume.clone());
+        }
     }
     pub fn are_used(&self) -> bool {
         self.volume.get().is_some()
@@ -69,31 +89,43 @@ impl Threads {
 
     /// A context has work.
     pub fn kick(&self, id: u32) {
-        let Some(volume) = self.volume.get() else { return };
-        if !self.pool.kick(id) {
+        if !self.are_used() || !self.pool.kick(id) {
             return;
         }
-        let (pool, volume) = (self.pool.clone(), volume.clone());
-        let spawned =
-            thread::Builder::new().name("segno-writeback".into()).spawn(move || run(&pool, &volume));
-        match spawned {
-            Ok(handle) => {
-                let mut started = self.started.lock();
-                started.retain(|h| !h.is_finished());
-                started.push(handle);
-            }
-            // The threads that run serve it; without any, whoever waits for room tries himself.
-            Err(_) => self.pool.not_started(),
+        if self.starter.lock().as_ref().is_none_or(|s| s.ask.send(()).is_err()) {
+            self.pool.not_started();
         }
     }
 
     /// Ends all threads and waits for them.
     pub fn stop(&self) {
         self.pool.stop();
-        for handle in std::mem::take(&mut *self.started.lock()) {
+        let starter = self.starter.lock().take();
+        if let Some(Starter { ask, thread }) = starter {
+            drop(ask);
             // A panic there was reported there.
-            let _ended = handle.join();
+            let _ended = thread.join();
         }
+    }
+}
+
+/// Starts a thread each time, and waits for all of them in the end.
+fn start_each(asked: &mpsc::Receiver<()>, pool: &Arc<Pool>, volume: &Weak<Volume>) {
+    let mut started: Vec<JoinHandle<()>> = Vec::new();
+    for () in asked {
+        let (pool_of_it, volume) = (pool.clone(), volume.clone());
+        let work = move || run(&pool_of_it, &volume);
+        match thread::Builder::new().name("segno-writeback".into()).spawn(work) {
+            Ok(handle) => {
+                started.retain(|h| !h.is_finished());
+                started.push(handle);
+            }
+            // The threads that run serve it; without any, whoever waits for room tries himself.
+            Err(_) => pool.not_started(),
+        }
+    }
+    for handle in started {
+        let _ended = handle.join();
     }
 }
 

@@ -2,6 +2,7 @@
 mod counts;
 mod fsync;
 mod hang;
+mod policy;
 mod protocol;
 
 use crate::init::Acl;

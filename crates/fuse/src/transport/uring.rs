@@ -3,7 +3,7 @@
 //! available exactly while its thread is idle, so a thread that waits for the disk holds nobody up, and as the kernel
 //! prefers the entry that was given back last, one client keeps one thread hot.
 use super::memory::{Buffer, PAGE};
-use super::way::Way;
+use super::way::{Place, Way};
 use crate::request::{Malformed, Request};
 use crate::server::{Answer, Server};
 use crate::wire::{InHeader, Opcode, OutHeader, RingEntry};
@@ -44,7 +44,7 @@ pub struct Seat {
     names: Vec<u8>,
     /// The command that the kernel has: operation and commit id.
     command: (u32, u64),
-    way: Arc<Way>,
+    place: Place,
 }
 
 /// What a completion means.
@@ -67,7 +67,7 @@ impl Seat {
         let buffers = [at, HEADER_LEN, at + PAGE, payload];
         let place = memory.bytes().get_mut(BUFFERS_AT..BUFFERS_AT + size_of_val(&buffers));
         place.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(buffers.as_bytes());
-        Ok(Self { queue, ring, memory, names: Vec::new(), command: (REGISTER, 0), way })
+        Ok(Self { queue, ring, memory, names: Vec::new(), command: (REGISTER, 0), place: Place::new(way) })
     }
 
     /// Makes the place known to the kernel. What completes at once is a refusal: requests come only to who waits.
@@ -93,9 +93,10 @@ impl Seat {
                     if moved <= PROMPT {
                         self.push()?;
                         // What is not taken now is taken with the wait.
-                        let _taken = self.way.make(|| self.ring.submit());
+                        let _taken = self.place.make(|| self.ring.submit());
                         continue;
                     }
+                    self.place.stand();
                 }
             }
             self.push()?;
@@ -146,13 +147,14 @@ impl Seat {
         let sent = entry.payload_sz as usize;
         let answer = if head.opcode == Opcode::Write as u32 {
             let mut small = [0; SMALL];
-            let answer = answer(server, head, arg, payload.get(..sent).unwrap_or_default(), &mut small);
+            let data = payload.get(..sent).unwrap_or_default();
+            let answer = self.place.serve(|| answer(server, head, arg, data, &mut small));
             payload.iter_mut().zip(small).for_each(|(to, from)| *to = from);
             answer
         } else {
             self.names.clear();
             self.names.extend_from_slice(payload.get(..sent).unwrap_or_default());
-            answer(server, head, arg, &self.names, payload)
+            self.place.serve(|| answer(server, head, arg, &self.names, payload))
         };
         let (len, error) = match answer {
             Answer::Nothing => (0, 0),
