@@ -37,6 +37,7 @@ impl Volume {
         self.check_running()?;
         let Some(log) = self.log() else { return self.checkpoint(Reason::Sync) };
         let wanted = self.gate.log_epoch();
+        let Some(turn) = log.turns.wait(wanted) else { return Ok(()) };
         let ended = {
             let mut commits = log.commits.lock();
             self.check_running()?;
@@ -44,8 +45,12 @@ impl Volume {
             if !log.is_failed() && commits.broken.is_none() && commits.newest >= wanted {
                 return Ok(());
             }
-            stat::timed(&self.stats.journal.total, || self.end_epoch(log, &mut commits))?
+            let ended = stat::timed(&self.stats.journal.total, || self.end_epoch(log, &mut commits));
+            let certain = !log.is_failed() && commits.broken.is_none();
+            turn.reached(if certain { commits.newest } else { 0 });
+            ended?
         };
+        drop(turn);
         match ended {
             Ended::Durable => Ok(()),
             Ended::NeedsCheckpoint => self.checkpoint(Reason::Sync),

@@ -7,6 +7,7 @@ mod open;
 mod recorder;
 mod replay;
 mod state;
+mod turns;
 
 pub(crate) use epochs::Epochs;
 pub(crate) use fields::unpack_rdev;

@@ -1,5 +1,6 @@
 //! The journal that a mounted volume goes on with.
 use super::recorder::Covered;
+use super::turns::Turns;
 use crate::lock::{Mutex, rank};
 use crate::notice::{Notice, Observer};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,6 +21,8 @@ pub(crate) struct Log {
     shared: bool,
     observer: Observer,
     /// One commit at a time.
+    pub turns: Turns,
+    /// Held by a commit, and while a boundary is drawn.
     pub commits: Mutex<Commits, { rank::COMMIT }>,
     /// Nothing is appended any more: its device failed, or it is not wanted.
     failed: AtomicBool,
@@ -50,6 +53,7 @@ impl Log {
             journal,
             shared,
             observer,
+            turns: Turns::default(),
             commits: Mutex::default(),
             failed: AtomicBool::new(false),
             used: AtomicU64::new(usage.used),
