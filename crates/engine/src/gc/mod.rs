@@ -17,6 +17,7 @@ use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 use segno_format::SegNo;
 use std::collections::BTreeSet;
 
+pub(crate) use discard::Undiscarded;
 pub use mode::Mode;
 
 /// A checkpoint only to free sections is due when they are this part of what lies between the floor and the goal.

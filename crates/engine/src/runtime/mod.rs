@@ -33,6 +33,10 @@ impl Activity {
     pub fn note(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }
+    /// Whether none began since the last step.
+    pub fn is_idle(&self) -> bool {
+        self.changes.load(Ordering::Relaxed) == self.at_last_step.load(Ordering::Relaxed)
+    }
     /// Whether none began since this was asked last.
     fn was_idle(&self) -> bool {
         let now = self.changes.load(Ordering::Relaxed);
@@ -62,6 +66,7 @@ impl Volume {
             }
             _ => {}
         }
+        self.discard_in_step(idle);
         flushed
     }
 

@@ -121,6 +121,17 @@ impl Segments {
         })
     }
 
+    /// Those of the segments that are free and in no section that somebody is filling; no log gets them before
+    /// [`Segments::unclaim`].
+    pub fn claim_free(&self, segs: &[SegNo]) -> Vec<SegNo> {
+        self.with_table(|t| {
+            let free: Vec<SegNo> =
+                segs.iter().copied().filter(|&s| t.is_free(s) && !t.is_section_busy(s)).collect();
+            free.iter().for_each(|&s| t.unsettle(s, 1));
+            free
+        })
+    }
+
     /// Logs may use these segments now.
     pub fn unclaim(&self, segs: &[SegNo]) {
         let first: Vec<_> = segs.iter().map(|&s| self.geo.seg_start(s)).collect();

@@ -515,6 +515,12 @@ impl Table {
     fn is_busy(&self, seg: SegNo) -> bool {
         self.segs.get(seg.idx()).is_some_and(|s| s.current) || self.unpublished.contains_key(&seg)
     }
+    /// Whether the segment's section is open, or has blocks on their way.
+    pub fn is_section_busy(&self, seg: SegNo) -> bool {
+        let per = self.segs_per_sec.max(1);
+        let first = seg.0 - seg.0 % per;
+        (first..first.saturating_add(per)).any(|s| self.is_busy(SegNo(s)))
+    }
     /// Whether a log may open the segment (sections apart).
     pub fn is_free(&self, seg: SegNo) -> bool {
         self.segs.get(seg.idx()).is_some_and(|s| s.held == 0) && !self.is_busy(seg)

@@ -7,7 +7,7 @@ use crate::checkpoint::{Counts, CpState, Reason, SinceCheckpoint, UnderWay};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::gate::OpGate;
-use crate::gc::Cleaner;
+use crate::gc::{Cleaner, Undiscarded};
 use crate::inode::{Inode, InodeCache};
 use crate::journal::{Log, Recorder};
 use crate::lock::{Mutex, rank};
@@ -75,6 +75,7 @@ pub struct Volume {
     /// A [`crate::gc::Mode`]; may change while mounted.
     pub(crate) gc_mode: AtomicU8,
     pub(crate) wb: Writeback,
+    pub(crate) undiscarded: Undiscarded,
     stopped: AtomicBool,
 }
 
@@ -127,6 +128,7 @@ impl Volume {
             ("journal_failed", self.log.get().is_some_and(Log::is_failed).into()),
             ("stopped", self.is_stopped().into()),
             ("parked_blocks", parked),
+            ("undiscarded_segments", self.undiscarded.count()),
             ("streams_shared", shared),
             ("streams_exclusive", exclusive),
         ]);
@@ -199,6 +201,7 @@ impl Volume {
         self.segs.close_streams();
         self.checkpoint(Reason::Umount)?;
         self.close_journal()?;
+        self.discard_while(|| true);
         self.stopped.store(true, Ordering::Release);
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::checkpoint::{Counts, CpState, SinceCheckpoint, UnderWay, read_pack, s
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
 use crate::gate::OpGate;
-use crate::gc::{Cleaner, Mode};
+use crate::gc::{Cleaner, Mode, Undiscarded};
 use crate::inode::InodeCache;
 use crate::journal::Recorder;
 use crate::lock::Mutex;
@@ -131,6 +131,7 @@ impl Volume {
         let wb = Writeback::new(opts.contexts, opts.exclusive_streams);
         Ok(Self {
             wb,
+            undiscarded: Undiscarded::default(),
             geo,
             features,
             checksum_seed,

@@ -2,7 +2,7 @@
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::{CrashLog, CrashPlan, CrashStates, MemDevice, RecordDevice};
 use segno_engine::options::AllocMode;
-use segno_engine::{Error, FallocMode, GcMode, MountOptions, Owner, Volume};
+use segno_engine::{Background, Error, FallocMode, GcMode, MountOptions, Owner, Volume};
 use segno_format::Ino;
 use segno_mkfs::MkfsOptions;
 use std::sync::Arc;
@@ -230,6 +230,38 @@ fn freed_segments_are_discarded_and_others_are_not() {
     let segments = rig.v.stats().discards.load(Ordering::Relaxed);
     assert!(segments >= 10, "{segments} segments");
     rig.verify();
+    rig.remount();
+    rig.verify();
+}
+
+/// With a background thread nobody waits for discards: a step takes a few, an idle one all, and what is used again none.
+#[test]
+fn discards_wait_for_idle_steps() {
+    let opts = MountOptions { background: true, commit_interval: 1 << 20, ..small_cache() };
+    let mut rig = Rig::new(128, &MkfsOptions::default(), opts);
+    let background = Background::start(&rig.v).unwrap();
+    let count = |rig: &Rig, name| rig.v.report().into_iter().find(|(n, _)| *n == name).unwrap().1;
+    rig.fill(90);
+    rig.v.checkpoint_now().unwrap();
+    rig.delete_all();
+    rig.v.checkpoint_now().unwrap();
+    let freed = count(&rig, "undiscarded_segments");
+    assert!(freed >= 20, "{freed} segments");
+    assert_eq!(count(&rig, "discards"), 0);
+    rig.v.tick().unwrap();
+    let busy = count(&rig, "discards");
+    assert!((1..=8).contains(&busy), "{busy} segments in a busy step");
+    rig.fill(60);
+    rig.v.tick().unwrap();
+    rig.v.tick().unwrap();
+    let discards = count(&rig, "discards");
+    assert_eq!(count(&rig, "undiscarded_segments"), 0);
+    assert!(
+        discards > busy && discards + 8 < freed,
+        "{discards} of {freed} segments, and the rest is in use"
+    );
+    rig.verify();
+    drop(background);
     rig.remount();
     rig.verify();
 }
