@@ -67,8 +67,7 @@ impl Volume {
         let op = self.gate.enter();
         for (frame, addr) in &frames {
             // A checkpoint, or the end of its file, may have been faster.
-            if self.is_at(frame.nid, *addr)? {
-                self.nodes.mark_moved(&op, frame);
+            if self.nodes.mark_moved(&op, frame, || self.is_at(frame.nid, *addr))? {
                 stat::add(&self.stats.gc_node_blocks, 1);
             }
         }

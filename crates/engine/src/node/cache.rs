@@ -252,18 +252,31 @@ impl NodeCache {
         r
     }
 
-    /// Forgets a node that is being freed.
+    /// Forgets a node that was freed.
     pub fn forget(&self, _op: &Op<'_>, frame: &NodeFrame) {
-        self.quota.changed(self.quota.holding(frame, &frame.read()), None);
+        // Under the lock: cleaning sees that the node is gone, or has marked it before.
+        let block = frame.write();
+        self.quota.changed(self.quota.holding(frame, &block), None);
         self.dirty.clear(frame, &self.mem);
+        drop(block);
         if self.shard(frame.nid).lock().remove(&frame.nid).is_some() {
             self.mem.nodes.add(-1);
         }
     }
 
-    /// Marks a node dirty so that the next checkpoint gives it a new place (cleaning).
-    pub fn mark_moved(&self, _op: &Op<'_>, frame: &Arc<NodeFrame>) {
-        self.dirty.mark_moved(frame, &frame.write(), &self.mem);
+    /// Marks a node dirty so that the next checkpoint gives it a new place (cleaning), if it then `still` exists.
+    pub fn mark_moved(
+        &self,
+        _op: &Op<'_>,
+        frame: &Arc<NodeFrame>,
+        still: impl FnOnce() -> Result<bool>,
+    ) -> Result<bool> {
+        let block = frame.write();
+        let there = still()?;
+        if there {
+            self.dirty.mark_moved(frame, &block, &self.mem);
+        }
+        Ok(there)
     }
 
     /// Evicts clean frames that nobody holds, until at most `keep` frames are left or none can go.

@@ -7,10 +7,10 @@ use segno_format::{Ino, Nid};
 impl Volume {
     /// Frees a node that nothing points at any more: its block, its nid, its share of the counters.
     pub(crate) fn free_node(&self, op: &Op<'_>, nid: Nid, ino: Ino) -> Result<()> {
+        let addr = self.nat.free(nid)?;
         if let Some(frame) = self.nodes.cached(nid) {
             self.nodes.forget(op, &frame);
         }
-        let addr = self.nat.free(nid)?;
         if addr.is_real() {
             if nid != ino {
                 self.since.node_freed(ino);

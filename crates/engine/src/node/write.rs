@@ -109,9 +109,10 @@ mod tests {
     use crate::{MountOptions, Owner};
     use segno_device::MemDevice;
     use segno_format::Ino;
+    use segno_format::inode::RawInode;
 
-    #[test]
-    fn a_node_that_was_freed_meanwhile_stays_freed() {
+    /// A volume with one file, which a checkpoint has.
+    fn with_file() -> (Arc<MemDevice>, Arc<Volume>, Ino) {
         let dev = Arc::new(MemDevice::new(96 * 256));
         let member = segno_mkfs::Member { device: dev.clone(), path: String::new(), zeroed: true };
         segno_mkfs::format(&[member], &segno_mkfs::MkfsOptions::default()).unwrap();
@@ -119,6 +120,19 @@ mod tests {
         let v = Volume::mount(dev.clone(), opts).unwrap();
         let ino = v.mknod(Ino::ROOT, b"a", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
         v.sync().unwrap();
+        (dev, v, ino)
+    }
+
+    fn assert_gone(dev: &MemDevice, v: &Volume, ino: Ino) {
+        assert!(!v.exists(ino).unwrap());
+        v.unmount().unwrap();
+        let report = segno_check::check(dev, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
+        assert!(report.problems.is_empty(), "{:?}", report.problems);
+    }
+
+    #[test]
+    fn a_node_that_was_freed_meanwhile_stays_freed() {
+        let (dev, v, ino) = with_file();
         let stale = NodeWrite { frame: v.nodes.get(ino).unwrap(), marks: Marks::default() };
         v.unlink(Ino::ROOT, b"a").unwrap();
         {
@@ -126,9 +140,31 @@ mod tests {
             let _chain = v.chain.lock();
             v.write_nodes(&op, LogType::WarmNode, &[stale]).unwrap();
         }
-        assert!(!v.exists(ino).unwrap());
-        v.unmount().unwrap();
-        let report = segno_check::check(&*dev, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
-        assert!(report.problems.is_empty(), "{:?}", report.problems);
+        assert_gone(&dev, &v, ino);
+    }
+
+    #[test]
+    fn a_node_that_is_freed_while_cleaning_looks_at_it_stays_freed() {
+        let (dev, v, ino) = with_file();
+        let inode = v.inode(ino).unwrap();
+        let frame = v.make_xattr_node(&v.gate.enter(), &inode).unwrap();
+        v.sync().unwrap();
+        std::thread::scope(|s| {
+            let op = v.gate.enter();
+            let there = || {
+                // Cleaning has found the node where it was; now it goes, as far as that waits for nobody.
+                s.spawn(|| v.free_node(&v.gate.enter(), frame.nid, ino).unwrap());
+                while v.nat.get(frame.nid)?.addr.is_real() {
+                    std::thread::yield_now();
+                }
+                Ok(true)
+            };
+            assert!(v.nodes.mark_moved(&op, &frame, there).unwrap());
+        });
+        v.nodes.modify(&v.gate.enter(), &inode.frame, |block| {
+            let i: &mut RawInode = block.view_mut();
+            (i.i_xattr_nid, i.i_blocks) = (U32::new(0), U64::new(1));
+        });
+        assert_gone(&dev, &v, frame.nid);
     }
 }
