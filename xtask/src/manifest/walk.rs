@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, StatxTimestamp, lgetxattr, llistxattr, statx};
 use rustix::io::Errno;
@@ -40,10 +40,12 @@ pub fn tree(root: &Path, detail: Detail, out: &mut dyn Write) -> Result<usize> {
     Ok(walk.unreadable)
 }
 
-/// The line of one file, as the manifest of the whole tree would have it; other names of the file are not known.
+/// The line of one file, as the manifest of the whole tree would have it; other names of the file are not known. An error
+/// if a part of it cannot be read.
 pub fn line_of(root: &Path, path: &Path, detail: Detail) -> Result<String> {
     let mut walk = Walk { root, detail, links: HashMap::new(), unreadable: 0 };
     let (line, _) = walk.line(path)?;
+    ensure!(walk.unreadable == 0, "not all can be read: {line}");
     Ok(line)
 }
 
@@ -203,4 +205,17 @@ fn add_xattrs(line: &mut Line, full: &Path) -> Result<(), Errno> {
         line.field(&format!("xattr:{}", escape(name.to_bytes())), shown);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_something_unreadable_is_none() {
+        // Opened by root, but without anything to read; for others closed.
+        let (root, path) = (Path::new("/sys/bus/platform"), Path::new("drivers_probe"));
+        let why = line_of(root, path, Detail::default()).unwrap_err().to_string();
+        assert!(why.starts_with("not all can be read: drivers_probe type=file"), "{why}");
+    }
 }
