@@ -56,6 +56,8 @@ impl FileDevice {
             StorageKind::Regular => lock(path, &file, options.read_only)?,
             StorageKind::BlockDevice => check_protection(path, &file, options.read_only)?,
         }
+        // Who reads ahead is the file system, which knows what belongs together: neighbours on the device often do not.
+        let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
         Ok(Self::new(file, probe, options))
     }
 

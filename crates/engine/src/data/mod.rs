@@ -22,10 +22,12 @@ mod seek;
 mod shift;
 mod size;
 mod slots;
+mod together;
 mod truncate;
 mod write;
 
 pub(crate) use batch::{BATCH, Batch, file_log};
+pub(crate) use together::Together;
 
 #[cfg(test)]
 pub(crate) mod test_rig;

@@ -13,6 +13,8 @@ use zerocopy::FromBytes;
 
 /// Blocks looked up and read at a time.
 const CHUNK: u64 = 1024;
+/// Bytes of a file that is read for what lies around it, too.
+const SMALL: u64 = 64 << 10;
 const SIZE: u64 = BLOCK_SIZE as u64;
 
 /// Where a block's bytes come from.
@@ -97,6 +99,9 @@ impl Volume {
             let pages = inode.pages.lock().cached_in(blocks.clone());
             let addrs = self.map_blocks(inode, blocks.clone())?;
             let sources = sources_of(inode, pages, &addrs, blocks.start)?;
+            if inode.size() <= SMALL {
+                self.bring_neighbours(&sources);
+            }
             let done = self.read_sources(&sources, blocks.start, window);
             // What moved meanwhile may have been read from a place that holds something else by now.
             if self.map_blocks(inode, blocks.clone())? == addrs {
@@ -134,6 +139,14 @@ impl Volume {
             // Moved and freed between the two looks.
             Some(_) if self.map_blocks(inode, blocks.clone())? != addrs => Ok(()),
             Some(addr) => Err(unused_block(addr).into()),
+        }
+    }
+
+    fn bring_neighbours(&self, sources: &[Source]) {
+        if let Some(Source::Device(addr)) = sources.first()
+            && let Some((first, count)) = self.together.wanted(*addr)
+        {
+            self.dev.prefetch(first, count);
         }
     }
 

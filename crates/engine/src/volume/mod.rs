@@ -5,6 +5,7 @@ mod room;
 
 use crate::checkpoint::{Counts, CpState, Reason, SinceCheckpoint, UnderWay};
 use crate::clock::Clock;
+use crate::data::Together;
 use crate::error::{Error, Result};
 use crate::gate::OpGate;
 use crate::gc::{Cleaner, Undiscarded};
@@ -48,6 +49,7 @@ pub struct Volume {
     pub(crate) counts: Counts,
     pub(crate) since: SinceCheckpoint,
     pub(crate) stats: Stats,
+    pub(crate) together: Together,
     pub(crate) gate: OpGate,
     /// Notes for the journal what operations change.
     pub(crate) notes: Arc<Recorder>,

@@ -3,6 +3,7 @@ use super::Volume;
 use super::records::Records;
 use crate::checkpoint::{Counts, CpState, SinceCheckpoint, UnderWay, read_pack, stamp};
 use crate::clock::{Clock, SystemClock};
+use crate::data::Together;
 use crate::error::{Error, Result};
 use crate::gate::OpGate;
 use crate::gc::{Cleaner, Mode, Undiscarded};
@@ -69,6 +70,8 @@ impl Volume {
         }
         volume.load_quota()?;
         volume.recover()?;
+        // Whoever comes looks here first; and without a root there is nothing to mount.
+        volume.getattr(volume.root())?;
         volume.adjust_contexts();
         Ok(volume)
     }
@@ -149,6 +152,7 @@ impl Volume {
             counts,
             since,
             stats: Stats::default(),
+            together: Together::default(),
             gate: OpGate::new(version),
             notes,
             log: OnceLock::new(),
