@@ -1,11 +1,11 @@
 //! Image files and block devices, through the page cache or past it.
 use crate::probe::{Probe, StorageKind, kind, probe_file};
-use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl};
+use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, wait};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom, fadvise, fallocate, flock, seek};
-use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use segno_format::{BLOCK_SIZE, Block};
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -106,6 +106,21 @@ impl FileDevice {
         bounds::check_writable(self.read_only)
     }
 
+    fn read_buffered(&self, mut into: &mut [u8], mut offset: u64) -> io::Result<()> {
+        if wait::matters() {
+            // Starts what has to be read, and takes only what is there.
+            let had = preadv2(&self.file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT);
+            let had = had.unwrap_or(0);
+            into = into.get_mut(had..).unwrap_or_default();
+            if into.is_empty() {
+                return Ok(());
+            }
+            offset = offset.saturating_add(had as u64);
+            wait::begins();
+        }
+        self.file.read_exact_at(into, offset)
+    }
+
     fn write_gathered(&self, addr: u64, blocks: &[&Block], flags: ReadWriteFlags) -> io::Result<()> {
         let mut offset = byte_offset(addr);
         if self.direct {
@@ -147,8 +162,9 @@ impl BlockDevice for FileDevice {
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         bounds::check(self.block_count(), addr, into.len() as u64)?;
         if !self.direct {
-            return self.file.read_exact_at(into.as_mut_bytes(), byte_offset(addr));
+            return self.read_buffered(into.as_mut_bytes(), byte_offset(addr));
         }
+        wait::begins();
         let mut offset = byte_offset(addr);
         for part in into.chunks_mut(IOV_MAX) {
             let mut copy = aligned::zeroed(part.len());
@@ -166,6 +182,7 @@ impl BlockDevice for FileDevice {
 
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.check_write(addr, blocks.len() as u64)?;
+        wait::begins();
         if !self.dsync_refused.load(Ordering::Relaxed) {
             match self.write_gathered(addr, blocks, ReadWriteFlags::DSYNC) {
                 Err(e) if unsupported(&e) => self.dsync_refused.store(true, Ordering::Relaxed),
@@ -177,7 +194,11 @@ impl BlockDevice for FileDevice {
     }
 
     fn flush(&self) -> io::Result<()> {
-        if self.read_only { Ok(()) } else { self.file.sync_data() }
+        if self.read_only {
+            return Ok(());
+        }
+        wait::begins();
+        self.file.sync_data()
     }
 
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
@@ -289,6 +310,7 @@ fn create_error(path: &Path, e: io::Error) -> DeviceError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     #[test]
     fn a_refused_open_says_what_to_do() {
@@ -316,5 +338,25 @@ mod tests {
         let mut back = [Block::zeroed()];
         device.read(1, &mut back).unwrap();
         assert_eq!(back[0].0, block.0);
+    }
+
+    #[test]
+    fn a_thread_is_told_of_waits() {
+        thread_local! { static WAITS: Cell<u32> = const { Cell::new(0) }; }
+        let dir = tempfile::tempdir().unwrap();
+        let device = FileDevice::create(dir.path().join("image"), 4 * BLOCK_SIZE as u64, false).unwrap();
+        let (block, mut back) = (Block([3; BLOCK_SIZE]), [Block::zeroed(), Block::zeroed()]);
+        device.write(1, &[&block]).unwrap();
+        wait::before_waits(Some(|| WAITS.set(WAITS.get() + 1)));
+        device.read(1, &mut back).unwrap();
+        let cached = WAITS.get();
+        device.flush().unwrap();
+        device.write_fua(2, &[&block]).unwrap();
+        assert_eq!(WAITS.get(), cached + 2);
+        assert!(device.read(3, &mut back).is_err());
+        wait::before_waits(None);
+        device.flush().unwrap();
+        assert_eq!(WAITS.get(), cached + 2);
+        assert_eq!((back[0].0, back[1].0), (block.0, [0; BLOCK_SIZE]));
     }
 }

@@ -21,6 +21,7 @@ mod rng;
 #[cfg(test)]
 mod test_blocks;
 mod volume;
+mod wait;
 mod zone;
 mod zoned;
 
@@ -35,6 +36,7 @@ pub use multi::MultiDevice;
 pub use probe::{Probe, StorageKind, probe};
 pub use record::{Event, RecordDevice};
 pub use volume::open_volume;
+pub use wait::before_waits;
 pub use zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
 pub use zoned::{ZoneCounts, ZoneShape, ZonedDevice};
 

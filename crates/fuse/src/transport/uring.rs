@@ -2,6 +2,7 @@
 //! caller; a seat is a place in a queue: one thread, pinned to that CPU, with a ring and one entry. An entry is
 //! available exactly while its thread is idle, so a thread that waits for the disk holds nobody up, and as the kernel
 //! prefers the entry that was given back last, one client keeps one thread hot.
+use super::home::Home;
 use super::memory::{Buffer, PAGE};
 use super::way::{Place, Way};
 use crate::request::{Malformed, Request};
@@ -11,7 +12,6 @@ use io_uring::squeue::Entry128;
 use io_uring::{IoUring, cqueue, opcode, types};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
@@ -45,6 +45,7 @@ pub struct Seat {
     /// The command that the kernel has: operation and commit id.
     command: (u32, u64),
     place: Place,
+    home: Home,
 }
 
 /// What a completion means.
@@ -57,17 +58,15 @@ enum Turn {
 impl Seat {
     /// A place in the queue of a CPU. Called by the thread that serves it.
     pub fn new(queue: u16, payload: usize, way: Arc<Way>) -> io::Result<Self> {
-        let mut cpus = CpuSet::new();
-        cpus.set(queue.into());
-        // A CPU that is offline has no callers; its queue is served from anywhere.
-        let _unpinned = sched_setaffinity(None, &cpus);
+        let home = Home::on(queue);
         let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(2)?;
         let mut memory = Buffer::new(PAGE + payload)?;
         let at = memory.address().expose_provenance();
         let buffers = [at, HEADER_LEN, at + PAGE, payload];
         let place = memory.bytes().get_mut(BUFFERS_AT..BUFFERS_AT + size_of_val(&buffers));
         place.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(buffers.as_bytes());
-        Ok(Self { queue, ring, memory, names: Vec::new(), command: (REGISTER, 0), place: Place::new(way) })
+        let place = Place::new(way);
+        Ok(Self { queue, ring, memory, names: Vec::new(), command: (REGISTER, 0), place, home })
     }
 
     /// Makes the place known to the kernel. What completes at once is a refusal: requests come only to who waits.
@@ -105,6 +104,13 @@ impl Seat {
 
     /// Hands over what was pushed and waits for a completion.
     fn wait(&mut self) -> io::Result<i32> {
+        if self.home.is_left() {
+            // The caller need not wait until the thread is back.
+            let _taken = self.ring.submit();
+            self.home.enter();
+        } else {
+            self.home.stayed();
+        }
         loop {
             match self.ring.submit_and_wait(1) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
