@@ -41,8 +41,6 @@ struct Lists {
 #[derive(Clone, Debug)]
 pub struct Index {
     links: Vec<Link>,
-    /// Distinct nodes that the data blocks of a section belonged to when it was closed; 0 if not known.
-    owners: Vec<u32>,
     lists: [Lists; 2],
     per_sec: u32,
     pub tie: Tie,
@@ -56,7 +54,6 @@ impl Index {
         let n = sections as usize;
         Self {
             links: vec![Link { prev: NONE, next: NONE, key: OUT }; n],
-            owners: vec![0; n],
             lists: [Lists::new(per_sec), Lists::new(per_sec)],
             per_sec,
             tie: Tie::default(),
@@ -103,17 +100,6 @@ impl Index {
         }
     }
 
-    /// How many distinct nodes the blocks of a data section belong to.
-    pub fn set_owners(&mut self, sec: u32, nodes: u32) {
-        if let Some(o) = self.owners.get_mut(sec as usize) {
-            *o = nodes;
-        }
-    }
-    #[must_use]
-    pub fn owners(&self, sec: u32) -> u32 {
-        self.owners.get(sec as usize).copied().unwrap_or(0)
-    }
-
     /// The emptiest section of a class and its valid blocks.
     #[must_use]
     pub fn emptiest(&self, class: Class) -> Option<(u32, u32)> {
@@ -125,15 +111,6 @@ impl Index {
             Tie::Lowest => self.walk(first).min()?,
         };
         Some((sec, valid))
-    }
-
-    /// Sections of a class as (section, valid blocks), emptiest first, the longest so full first.
-    pub fn by_fill(&self, class: Class) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let lists = &self.lists[class as usize];
-        let fills = std::iter::successors(lists.next_used(0), |&v| lists.next_used(v + 1));
-        fills.flat_map(move |v| {
-            self.walk(lists.head.get(v as usize).copied().unwrap_or(NONE)).map(move |sec| (sec, v))
-        })
     }
 
     fn walk(&self, first: u32) -> impl Iterator<Item = u32> + '_ {

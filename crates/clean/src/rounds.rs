@@ -82,7 +82,7 @@ pub trait Host {
     /// Empties several sections, data sorted by owner; returns how many are empty.
     fn migrate_batch(&mut self, victims: &[Victim]) -> Result<u64, Self::Error>;
     fn section_blocks(&self) -> u64;
-    /// Blocks that emptying a section makes the volume write before the next checkpoint is durable, at most.
+    /// Free blocks that emptying a section takes until the next checkpoint.
     fn cost(&self, victim: Victim) -> u64;
     /// A section that was chosen is no candidate until the round ends.
     fn set_aside(&mut self, victim: Victim);

@@ -32,8 +32,6 @@ pub struct Space {
     pub violations: u64,
     pub resets: u64,
     pub filled: u64,
-    /// Sections that were closed since this was looked at last.
-    pub closed: Vec<u32>,
     pub valid_total: u64,
     pub now: u64,
 }
@@ -69,7 +67,6 @@ impl Space {
             violations: 0,
             resets: 0,
             filled: 0,
-            closed: Vec::new(),
             valid_total: 0,
             now: 0,
         };
@@ -207,7 +204,6 @@ impl Space {
 
     fn close(&mut self, sec: u32) {
         self.open[sec as usize] = false;
-        self.closed.push(sec);
         self.place(sec);
     }
 

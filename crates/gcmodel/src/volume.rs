@@ -45,8 +45,6 @@ pub struct Model {
     pub lazy_nodes: bool,
     pub aside: Vec<u32>,
     node_moved: Bits,
-    stamp: Vec<u32>,
-    stamp_now: u32,
 }
 
 /// A set of numbers that knows its size.
@@ -124,8 +122,6 @@ impl Model {
             lazy_nodes: how == Loop::Batch,
             aside: Vec::new(),
             node_moved: Bits::new(nodes),
-            stamp: vec![0; nodes],
-            stamp_now: 0,
         }
     }
 
@@ -225,28 +221,7 @@ impl Model {
         self.counts.wrote(Kind::Ssa, filled);
         self.counts.checkpoints += 1;
         self.space.committed();
-        self.count_owners();
         Ok(())
-    }
-
-    /// Notes how many nodes the blocks of closed data sections belong to.
-    fn count_owners(&mut self) {
-        for sec in std::mem::take(&mut self.space.closed) {
-            if self.space.class_of(sec) != segno_clean::Class::Data {
-                continue;
-            }
-            self.stamp_now += 1;
-            let (first, mut n) = (sec as usize * self.e.blocks_per_zone as usize, 0);
-            for addr in first..first + self.e.blocks_per_zone as usize {
-                let page = self.owner[addr];
-                if page & DENT == 0 {
-                    let node = self.node_of(page) as usize;
-                    n +=
-                        u32::from(std::mem::replace(&mut self.stamp[node], self.stamp_now) != self.stamp_now);
-                }
-            }
-            self.space.index.set_owners(sec, n);
-        }
     }
 
     /// What follows each block written back and each change of metadata.
@@ -316,12 +291,7 @@ impl Host for Model {
     fn facts(&self) -> Facts {
         let all = self.node_place.len() as u64;
         let blocks = u64::from(self.e.zones) * u64::from(self.e.blocks_per_zone);
-        Facts {
-            now: self.space.now,
-            dirty_nodes: ((self.dirty_nodes.len << 16) / all.max(1)) as u32,
-            nodes: all,
-            spare: blocks.saturating_sub(self.space.valid_total),
-        }
+        Facts { now: self.space.now, nodes: all, spare: blocks.saturating_sub(self.space.valid_total) }
     }
     fn policy(&mut self) -> &mut dyn VictimPolicy {
         &mut *self.policy
@@ -341,12 +311,7 @@ impl Host for Model {
         self.e.blocks_per_zone.into()
     }
     fn cost(&self, victim: Victim) -> u64 {
-        let valid = self.space.sec_valid[victim.sec as usize];
-        let nodes = match victim.class {
-            segno_clean::Class::Data => self.space.index.owners(victim.sec).min(valid),
-            segno_clean::Class::Node => 0,
-        };
-        (valid + nodes).into()
+        self.space.sec_valid[victim.sec as usize].into()
     }
     fn set_aside(&mut self, victim: Victim) {
         self.aside.push(victim.sec);

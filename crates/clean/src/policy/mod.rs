@@ -34,8 +34,6 @@ pub struct Situation {
 pub struct Facts {
     /// Seconds on the SIT clock.
     pub now: u64,
-    /// Share of all nodes that are dirty, in 1/65536: rewriting those costs nothing more.
-    pub dirty_nodes: u32,
     /// Valid node blocks.
     pub nodes: u64,
     /// Blocks of the main area in which nothing is valid.

@@ -183,9 +183,8 @@ impl Volume {
 
     fn gc_facts(&self) -> Facts {
         let nodes = u64::from(self.counts.values().valid_nodes).max(1);
-        let dirty = self.mem.dirty_nodes.get().min(nodes);
         let spare = self.geo.main_blocks().saturating_sub(self.segs.with_table(|t| t.totals().0));
-        Facts { now: self.segs.now(), dirty_nodes: ((dirty << 16) / nodes) as u32, nodes, spare }
+        Facts { now: self.segs.now(), nodes, spare }
     }
 
     fn clean_victim(&self, cleaner: &mut Cleaner, victim: &Victim, pinned_too: bool) -> Result<()> {
