@@ -1,5 +1,5 @@
 //! Cleaning: a nearly full volume goes on taking writes, and gives everything back in the end.
-use crate::common::{assert_clean, fresh, quiet};
+use crate::common::{assert_clean, assert_clean_to_f2fs_tools, fresh, quiet};
 use segno_device::{CrashLog, CrashPlan, CrashStates, MemDevice, RecordDevice};
 use segno_engine::options::AllocMode;
 use segno_engine::{Background, Error, FallocMode, GcMode, MountOptions, Owner, Volume};
@@ -351,21 +351,39 @@ fn files_come_and_go_side_by_side() {
     }
 }
 
+const POLICIES: [&str; 9] = [
+    "greedy",
+    "cost_benefit",
+    "atgc",
+    "prefer_data",
+    "weighted",
+    "predictive",
+    "factor:1,2",
+    "factor:1,3",
+    "factor:1,2:atgc",
+];
+
 #[test]
 fn every_policy_keeps_a_nearly_full_volume_going() {
-    for name in [
-        "greedy",
-        "cost_benefit",
-        "atgc",
-        "prefer_data",
-        "weighted",
-        "predictive",
-        "factor:1,3",
-        "factor:1,2:atgc",
-    ] {
+    for name in POLICIES {
         let opts = MountOptions { gc_policy: Some(name.to_owned()), mode: AllocMode::Lfs, ..small_cache() };
         let worst = wear(80, 90, 1, &MkfsOptions::default(), opts);
         assert!(worst < 4.0, "{name}: {worst} blocks written for each block");
+    }
+}
+
+#[test]
+fn f2fs_tools_accept_what_every_policy_leaves() {
+    for (i, name) in POLICIES.into_iter().enumerate() {
+        let mode = if i % 2 == 0 { AllocMode::Lfs } else { AllocMode::Adaptive };
+        let opts = MountOptions { gc_policy: Some(name.to_owned()), mode, ..small_cache() };
+        let mut rig = Rig::new(80, &MkfsOptions::default(), opts);
+        rig.fill(90);
+        rig.overwrite(&mut Rng(0x5E60_00C7), 20_000);
+        let cleaned = rig.v.stats().gc_sections.load(Ordering::Relaxed);
+        assert!(cleaned > 5, "{name}: {cleaned} sections were cleaned");
+        rig.remount();
+        assert_clean_to_f2fs_tools(&*rig.dev, name);
     }
 }
 

@@ -107,6 +107,7 @@ fn sections_are_written_in_order_by_every_policy() {
         let (ino, versions) = wear(&v, |_| {});
         v.unmount().unwrap();
         assert_clean(&*dev);
+        crate::common::assert_clean_to_f2fs_tools(&*dev, name);
         let counts = dev.counts();
         assert!(counts.violations == 0 && counts.resets > 20, "{name}: {counts:?}");
         let v = Volume::mount(dev.clone(), opts).unwrap();
