@@ -137,7 +137,9 @@ impl Progress {
             }
             *seen += 1;
         }
-        self.failed += u64::from(error.is_some());
+        if error.is_some() {
+            self.failed += 1;
+        }
         error
     }
 }

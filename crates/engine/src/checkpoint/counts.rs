@@ -95,7 +95,9 @@ impl Counts {
         v.roll_forward = v.roll_forward.saturating_add(1);
         v.valid_nodes += 1;
         // Nothing at mount says how many inodes there are, so the number on disk may be any.
-        v.valid_inodes = v.valid_inodes.saturating_add(u32::from(is_inode));
+        if is_inode {
+            v.valid_inodes = v.valid_inodes.saturating_add(1);
+        }
         Ok(())
     }
     /// Gives a node block back.
@@ -103,7 +105,9 @@ impl Counts {
         let mut v = self.values.lock();
         v.valid_blocks = v.valid_blocks.saturating_sub(1);
         v.valid_nodes = v.valid_nodes.saturating_sub(1);
-        v.valid_inodes = v.valid_inodes.saturating_sub(u32::from(is_inode));
+        if is_inode {
+            v.valid_inodes = v.valid_inodes.saturating_sub(1);
+        }
     }
 }
 

@@ -112,7 +112,9 @@ impl Durable {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         if state.flushed >= wanted {
-            state.coming += u32::from(who == Caller::First);
+            if who == Caller::First {
+                state.coming += 1;
+            }
             return Ok(());
         }
         let covered_by = state.enter(who);

@@ -105,7 +105,9 @@ impl Volume {
         inode.opens.store(u32::from(request.opened), Ordering::Release);
         self.nodes.modify(&op, &dir.frame, |block| {
             let i: &mut RawInode = block.view_mut();
-            i.i_links = U32::new(i.i_links.get() + u32::from(is_dir));
+            if is_dir {
+                i.i_links = U32::new(i.i_links.get() + 1);
+            }
             touch(i, self.now());
         });
         Ok(inode)

@@ -45,7 +45,9 @@ impl Pool {
             return false;
         }
         let start = s.threads < self.most;
-        s.threads += usize::from(start);
+        if start {
+            s.threads += 1;
+        }
         start
     }
 
