@@ -33,6 +33,8 @@ struct Room {
     floor: u64,
     /// What it would like to keep: dirty blocks and the reserve.
     goal: u64,
+    /// Most valid blocks of a section that there is room to copy.
+    fits: u64,
 }
 
 impl Room {
@@ -155,9 +157,13 @@ impl Volume {
     }
 
     fn room(&self, cleaner: &Cleaner) -> Room {
-        let need = self.need();
+        let full = u64::from(self.geo.blocks_per_sec());
+        let least = self.segs.with_table(|t| t.index().emptiest(Class::Data)).map_or(full, |(_, v)| v.into());
+        let (need, most) = (self.need(least), self.need(full));
+        let free = self.segs.free_sections();
         Room {
-            free: self.segs.free_sections(),
+            free,
+            fits: if free >= most.dirty + most.kept || most.kept == need.kept { full } else { least },
             pending: self.segs.with_table(|t| t.prefree_sections()) + cleaner.waiting.len() as u64,
             floor: need.dirty + need.kept,
             goal: need.dirty + u64::from(self.segs.reserved_sections),
@@ -176,6 +182,12 @@ impl Volume {
         }
         self.segs.with_table(|t| {
             let victim = cleaner.foreground.pick(t.index(), &situation)?;
+            let victim = if u64::from(t.valid_in_section(victim.sec)) <= room.fits {
+                victim
+            } else {
+                let (sec, _) = t.index().emptiest(Class::Data)?;
+                Victim { sec, class: Class::Data }
+            };
             let worth = room.is_spent() || u64::from(t.valid_in_section(victim.sec)) <= most;
             worth.then(|| self.keep_out(t, victim))
         })

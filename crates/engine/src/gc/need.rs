@@ -16,12 +16,13 @@ const UNCOUNTED: u64 = 128;
 pub(crate) struct Need {
     /// What writing everything that is dirty may take.
     pub dirty: u64,
-    /// What is kept at any price beyond that: for recovery, and for copying one section.
+    /// What is kept at any price beyond that: for recovery, and for emptying one section.
     pub kept: u64,
 }
 
 impl Volume {
-    pub(crate) fn need(&self) -> Need {
+    /// If a section with so many valid blocks is to be emptied next.
+    pub(super) fn need(&self, valid_in_victim: u64) -> Need {
         if !self.dev.is_zoned() {
             return Need { dirty: self.sections_for_dirty(), kept: MARGIN };
         }
@@ -33,11 +34,12 @@ impl Volume {
         let data = data + dents + self.mem.coming.get() + UNCOUNTED;
         let left = self.segs.left();
         let nodes_now = sections(nodes, left.nodes, per_sec);
-        let dirty = sections(data, left.data, per_sec) + nodes_now;
-        // The copies of a section take no more than one. They make no more nodes dirty than there are of either.
-        let more = valid.saturating_sub(self.mem.dirty_nodes.get()).min(per_sec);
+        let data_now = sections(data, left.data, per_sec);
+        // Copies make no more nodes dirty than there are of either.
+        let more = valid.saturating_sub(self.mem.dirty_nodes.get()).min(valid_in_victim);
         let nodes_then = sections(nodes + more, left.nodes, per_sec);
-        Need { dirty, kept: 1 + nodes_then - nodes_now + left.stuck }
+        let data_then = sections(data + valid_in_victim, left.data, per_sec).min(data_now + 1);
+        Need { dirty: data_now + nodes_now, kept: data_then - data_now + nodes_then - nodes_now + left.stuck }
     }
 
     /// Nodes, blocks of directories and data that wait for a place outside used segments.
@@ -56,7 +58,7 @@ impl Volume {
 
     /// Sections that should stay free: for what is dirty, and the reserve.
     pub(crate) fn sections_wanted(&self) -> u64 {
-        self.need().dirty + u64::from(self.segs.reserved_sections)
+        self.need(0).dirty + u64::from(self.segs.reserved_sections)
     }
 
     /// Whether free sections no longer cover what is dirty plus the reserve.

@@ -144,6 +144,39 @@ fn writers_side_by_side_keep_the_order() {
     assert_eq!(dev.counts().violations, 0);
 }
 
+/// What writers are about to make dirty counts before it is, so together they do not take more than there is.
+#[test]
+fn large_writes_side_by_side_on_a_nearly_full_volume_find_space() {
+    let dev = Arc::new(ZonedDevice::new(SHAPE));
+    format(&[member(dev.clone())], &zoned()).unwrap();
+    let v = Volume::mount(dev.clone(), MountOptions { cache_bytes: 64 << 20, ..quiet() }).unwrap();
+    let blocks = v.statfs().bfree * 9 / 10 / 6;
+    std::thread::scope(|s| {
+        for thread in 0..6u64 {
+            let v = &v;
+            s.spawn(move || {
+                let name = format!("of {thread}");
+                let ino =
+                    v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+                let piece = blocks.min(512);
+                let bytes = vec![thread as u8 + 1; (piece * BLOCK) as usize];
+                let mut rng = Rng(thread + 1);
+                for n in 0..100 {
+                    let last = blocks - piece;
+                    let at = if n < 2 { n * last } else { rng.below(last + 1) };
+                    assert_eq!(v.write(ino, at * BLOCK, &bytes).unwrap(), bytes.len());
+                    if n % 10 == 0 {
+                        v.fsync(ino, false).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+    assert_eq!(dev.counts().violations, 0);
+}
+
 #[test]
 fn metadata_on_a_device_of_its_own() {
     let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
