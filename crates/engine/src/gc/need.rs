@@ -49,10 +49,14 @@ impl Volume {
         (self.mem.dirty_nodes.get() + dents, dents, data)
     }
 
-    /// Sections that they fill by themselves.
+    /// Sections that they take: without so many free ones there is no space.
     pub(super) fn sections_for_dirty(&self) -> u64 {
         let per_sec = u64::from(self.geo.blocks_per_sec()).max(1);
         let (nodes, dents, data) = self.dirty_blocks();
+        if self.dev.is_zoned() {
+            let left = self.segs.left();
+            return sections(nodes, left.nodes, per_sec) + sections(data + dents, left.data, per_sec);
+        }
         nodes.div_ceil(per_sec) + dents.div_ceil(per_sec) + data.div_ceil(per_sec)
     }
 
