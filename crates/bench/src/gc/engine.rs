@@ -166,11 +166,13 @@ impl Rig {
         c.wrote(Kind::Nodes, get("node_blocks").saturating_sub(get("gc_node_blocks")));
         c.wrote(Kind::MovedNodes, get("gc_node_blocks"));
         c.wrote(Kind::Dents, get("dent_blocks"));
-        c.wrote(Kind::Pack, get("meta_blocks"));
+        // What else the device was given: packs, SIT, NAT and summaries.
+        let zones = self.dev.counts();
+        c.wrote(Kind::Pack, zones.blocks_written.saturating_sub(c.total()));
         c.checkpoints = get("checkpoints");
         c.rounds = get("gc_foreground");
         c.sections = [get("gc_sections"), 0];
-        c.zone_resets = self.dev.counts().resets;
+        c.zone_resets = zones.resets;
         c
     }
 
