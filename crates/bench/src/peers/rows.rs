@@ -55,6 +55,7 @@ pub const ROWS: &[Row] = &[
     row("stat cold", "files/s", true, true, files::stat_all),
     row("stat warm", "files/s", false, true, files::stat_all),
     row("list cold", "names/s", true, true, files::list_all),
+    row("list warm", "names/s", false, true, files::list_all),
     row("unlink empty", "files/s", false, true, files::unlink_empty),
     row("create 4 KiB", "files/s", false, true, files::create_small),
     row("read 4 KiB files cold", "files/s", true, false, files::read_small),
