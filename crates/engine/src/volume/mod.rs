@@ -204,6 +204,10 @@ impl Volume {
         self.checkpoint(Reason::Umount)?;
         self.close_journal()?;
         self.discard_while(|| true);
+        if self.dev.is_zoned() {
+            // Linux's checker wants them as a mount would leave them; what fails here is tried again by the next one.
+            let _tried = self.segs.tidy_zones();
+        }
         self.stopped.store(true, Ordering::Release);
         Ok(())
     }

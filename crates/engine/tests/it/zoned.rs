@@ -111,6 +111,8 @@ fn sections_are_written_in_order_by_every_policy() {
         let counts = dev.counts();
         assert!(counts.violations == 0 && counts.resets > 20, "{name}: {counts:?}");
         let v = Volume::mount(dev.clone(), opts).unwrap();
+        let (was, is) = (counts, dev.counts());
+        assert_eq!((was.resets, was.finishes), (is.resets, is.finishes), "{name}: zones were left to tidy");
         for (block, &version) in (0..).zip(&versions) {
             assert_eq!(version_of(&v, ino, block), version, "{name}");
         }
