@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Pages in sequence after which a file may have a stream of its own (4 MiB).
-const PROMOTE: u64 = 1024;
+pub const PROMOTE: u64 = 1024;
 /// A flush of fewer pages (1 MiB) does not earn one: a file that syncs that often would leave sections empty.
 const LARGE_FLUSH: u64 = 256;
 /// A clean file that was not written for so long gives its stream back.
@@ -59,6 +59,10 @@ impl Sequence {
             return Choice::Own(stream.clone());
         }
         if s.streak >= PROMOTE && count >= LARGE_FLUSH { Choice::Worth } else { Choice::Shared }
+    }
+    /// Whether nothing was written back yet.
+    pub fn is_new(&self) -> bool {
+        self.state.lock().streak == 0
     }
     pub fn promote(&self, stream: Arc<Stream>) {
         self.state.lock().stream = Some((stream, Instant::now()));

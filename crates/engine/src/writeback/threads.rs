@@ -1,9 +1,11 @@
 //! The threads that write back.
 use super::pool::Pool;
+use super::sequence::PROMOTE;
 use crate::error::Result;
 use crate::inode::Inode;
 use crate::sync::Mutex;
 use crate::volume::Volume;
+use segno_format::BLOCK_SIZE;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::thread::{self, JoinHandle};
@@ -151,6 +153,20 @@ fn run(pool: &Pool, volume: &Weak<Volume>) {
     }
 }
 
+/// Files that may yet earn a stream of their own wait while there are others: their beginnings would lie apart.
+fn young_last(files: Vec<Arc<Inode>>) -> Vec<Arc<Inode>> {
+    let (young, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|f| f.is_young());
+    if others.is_empty() { young } else { others }
+}
+
+impl Inode {
+    /// New, growing, and not yet worth a stream.
+    fn is_young(&self) -> bool {
+        let dirty = self.pages.lock().dirty() as u64;
+        dirty < PROMOTE && self.sequence.is_new() && dirty * BLOCK_SIZE as u64 >= self.size()
+    }
+}
+
 impl Volume {
     /// One turn of a context; whether it is to have another.
     fn serve(&self, id: u32) -> bool {
@@ -159,7 +175,7 @@ impl Volume {
         if !hurried && self.mem.dirty_data.get() <= self.background_limit() / 2 {
             return false;
         }
-        let files = context.turn(TURN);
+        let files = young_last(context.turn(TURN));
         let begun = Instant::now();
         let Ok((pages, last)) = self.flush_turn(&files) else {
             // Its pages are dirty again; the file's fsync tells of it, and the next kick tries again.
@@ -196,5 +212,39 @@ impl Volume {
             }
         };
         Ok((written, last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::data::test_rig::{BLOCK, Rig};
+    use segno_format::Features;
+
+    /// Most pages that a file of no stream can have (4 MiB less one).
+    const YOUNG: u64 = 1023;
+
+    #[test]
+    fn a_file_that_grows_is_written_back_behind_others() {
+        let rig = Rig::new(Features::default());
+        let (young, large, old) = (rig.create(b"young"), rig.create(b"large"), rig.create(b"old"));
+        let v = &rig.volume;
+        let write = |ino, pages: u64| {
+            v.write(ino, 0, &vec![7; (pages * BLOCK) as usize]).unwrap();
+        };
+        write(old.ino, 8);
+        v.sync().unwrap();
+        write(young.ino, YOUNG);
+        write(large.ino, 3000);
+        write(old.ino, 1);
+        let dirty = |i: &crate::inode::Inode| i.pages.lock().dirty() as u64;
+        let _all = v.wb.threads.hurry();
+        let mut turns = 0;
+        while dirty(&large) + dirty(&old) > 0 {
+            assert_eq!(dirty(&young), YOUNG, "after {turns} turns");
+            assert!(v.serve(0), "there is more");
+            turns += 1;
+        }
+        assert!(!v.serve(0), "nothing is left");
+        assert_eq!(dirty(&young), 0);
     }
 }
