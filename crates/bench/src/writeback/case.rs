@@ -57,6 +57,13 @@ pub struct Outcome {
     pub threads: u64,
 }
 
+impl Outcome {
+    /// MiB/s.
+    pub fn speed(&self) -> f64 {
+        self.mib / self.seconds
+    }
+}
+
 impl Case {
     pub fn title(&self, target: &Target<'_>) -> String {
         format!(

@@ -12,7 +12,7 @@ use crate::options::Common;
 use crate::page::{Figure, Lines, Series};
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::sample::{Sample, alternate};
+use crate::sample::{Sample, alternate, ratio};
 use anyhow::{Context, Result};
 use case::{Case, Outcome};
 use serde::Serialize;
@@ -46,6 +46,8 @@ struct Row {
     max: f64,
     n: usize,
     raw_mib_per_s: f64,
+    /// Median of the ratios within each round.
+    of_raw: f64,
     extents: u64,
     best_extents: u64,
     mean_extent_mib: f64,
@@ -63,7 +65,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let place = common.place(scale.real_volume)?;
     let groups = plan::groups(&scale, &place);
     let budget = common.budget();
-    let mut progress = Progress::new(groups.iter().map(|g| g.cases.len()).sum());
+    let mut progress = Progress::new(groups.iter().map(|g| g.cases.len() + 1).sum());
     let config = json!({
         "scale": scale,
         "rounds_at_most": common.rounds(),
@@ -74,15 +76,20 @@ pub fn run(args: &Args) -> Result<Report> {
     let mut report = Report::new("writeback", common.seed, &config, Machine::here(Some(storage)))?;
     let mut rows = Vec::new();
     for group in &groups {
-        let raw =
-            group.target.raw(scale.raw_volume, group.raw_blocks, group.raw_threads, common.raw_time() / 4)?;
         let part = budget.part(group.share);
-        let arms: Vec<&Case> = group.cases.iter().collect();
+        let arms: Vec<Option<&Case>> = std::iter::once(None).chain(group.cases.iter().map(Some)).collect();
         let found = alternate(&arms, common.rounds(), &part, |case, round| {
+            let Some(case) = case else {
+                progress.step(&format!("raw writes, {}", group.target.name()));
+                return group.raw(scale.raw_volume);
+            };
             progress.step(&case.title(&group.target));
             case.run(&group.target, common.seed.wrapping_add(round as u64), &mut report.mkfs)
         })?;
-        rows.extend(found.iter().map(|(case, outcomes)| row(case, group.target.name(), raw, outcomes)));
+        let raw: Vec<f64> =
+            found.iter().filter(|f| f.0.is_none()).flat_map(|f| &f.1).map(Outcome::speed).collect();
+        let cases = found.iter().filter_map(|(case, outcomes)| Some(((*case)?, outcomes)));
+        rows.extend(cases.map(|(case, outcomes)| row(case, group.target.name(), &raw, outcomes)));
     }
     drop(progress);
     rows.iter().try_for_each(|r| report.push(r))?;
@@ -97,9 +104,9 @@ pub fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-fn row(case: &Case, device: &'static str, raw: f64, outcomes: &[Outcome]) -> Row {
+fn row(case: &Case, device: &'static str, raw: &[f64], outcomes: &[Outcome]) -> Row {
     let of = |f: fn(&Outcome) -> f64| Sample::of(&outcomes.iter().map(f).collect::<Vec<_>>());
-    let speed = of(|o| o.mib / o.seconds);
+    let speed = of(Outcome::speed);
     let gib = |o: &Outcome| o.mib / 1024.0;
     let first = outcomes.first().copied().unwrap_or_default();
     Row {
@@ -115,7 +122,8 @@ fn row(case: &Case, device: &'static str, raw: f64, outcomes: &[Outcome]) -> Row
         min: speed.min,
         max: speed.max,
         n: speed.n,
-        raw_mib_per_s: raw,
+        raw_mib_per_s: Sample::of(raw).median,
+        of_raw: ratio(&outcomes.iter().map(Outcome::speed).collect::<Vec<_>>(), raw).median,
         extents: of(|o| o.layout.extents as f64).median as u64,
         best_extents: first.best,
         mean_extent_mib: of(|o| o.layout.bytes as f64 / (1 << 20) as f64 / o.layout.extents.max(1) as f64)
@@ -142,6 +150,8 @@ fn notes(scale: &plan::Scale) -> Vec<String> {
              stored and volumes may be larger than the machine.",
             plan::WRITERS, scale.real_mib, scale.large_mib
         ),
+        "Raw writes as many bytes as the workload, in a row, with one flush at the end, and takes its turn in each round."
+            .into(),
         "Everything runs within one process, without FUSE. The time includes making everything durable.".into(),
         "Figures of `real` are of the disk named below through the page cache of the machine; those of `memory` and of the \
          model say nothing about a disk."

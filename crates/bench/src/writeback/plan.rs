@@ -1,8 +1,9 @@
 //! What is run, and at which scale.
-use super::case::{Case, State};
+use super::case::{Case, Outcome, State};
 use super::target::{MODEL, Target};
 use super::work::{MIB, Work};
 use crate::place::Place;
+use anyhow::Result;
 use serde::Serialize;
 
 pub const WRITERS: u64 = 12;
@@ -51,6 +52,14 @@ pub struct Group<'a> {
     /// Size of a write, and how many at once, of what the target is compared with.
     pub raw_blocks: usize,
     pub raw_threads: u64,
+}
+
+impl Group<'_> {
+    /// What the device does with as many bytes as a case writes.
+    pub fn raw(&self, volume: u64) -> Result<Outcome> {
+        let bytes = self.cases.first().map_or(MIB, |c| c.writers * c.bytes);
+        self.target.raw(volume.max(bytes), bytes, self.raw_blocks, self.raw_threads)
+    }
 }
 
 /// Contexts and exclusive streams.

@@ -1,4 +1,5 @@
 //! What the volumes of this experiment are on: a real disk, memory, or a model in memory.
+use super::case::Outcome;
 use crate::place::Place;
 use anyhow::Result;
 use segno_device::{BlockDevice, CountDevice, MemDevice, ModelDevice, Speed};
@@ -62,34 +63,27 @@ impl Target<'_> {
         Ok((device, format!("{options:#?}\n{report:#?}")))
     }
 
-    /// Writes of `blocks` blocks, side by side by so many threads, one flush at the end: MiB/s.
-    pub fn raw(&self, bytes: u64, blocks: usize, threads: u64, time: Duration) -> Result<f64> {
-        let device = self.device(bytes)?;
+    /// Writes so many bytes in a row, `blocks` blocks at a time, in equal parts by so many threads, and flushes once.
+    pub fn raw(&self, volume: u64, bytes: u64, blocks: usize, threads: u64) -> Result<Outcome> {
+        let device = self.device(volume)?;
         let block = Block([self.pattern(); BLOCK_SIZE]);
-        let part = device.block_count() / threads;
+        let part = (bytes / BLOCK_SIZE as u64 / threads).next_multiple_of(blocks as u64);
         let begun = Instant::now();
-        let written: Vec<io::Result<u64>> = thread::scope(|s| {
+        thread::scope(|s| {
             let run = |t: u64| {
-                let (device, block) = (&device, &block);
+                let (device, refs) = (&device, vec![&block; blocks]);
                 s.spawn(move || {
-                    let refs = vec![block; blocks];
-                    let mut at = 0;
-                    while begun.elapsed() < time {
-                        device.write(t * part + at % (part - blocks as u64), &refs)?;
-                        at += blocks as u64;
-                    }
-                    Ok(at)
+                    (t * part..(t + 1) * part).step_by(blocks).try_for_each(|at| device.write(at, &refs))
                 })
             };
             let threads: Vec<_> = (0..threads).map(run).collect();
-            threads
-                .into_iter()
-                .map(|t| t.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
-                .collect()
-        });
+            let mut each =
+                threads.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())));
+            each.try_for_each(|r| r)
+        })?;
         device.flush()?;
-        let blocks = written.into_iter().sum::<io::Result<u64>>()?;
-        Ok(blocks as f64 * BLOCK_SIZE as f64 / MIB / begun.elapsed().as_secs_f64())
+        let mib = (part * threads * BLOCK_SIZE as u64) as f64 / MIB;
+        Ok(Outcome { mib, seconds: begun.elapsed().as_secs_f64(), ..Outcome::default() })
     }
 }
 
