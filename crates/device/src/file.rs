@@ -1,6 +1,6 @@
 //! Image files and block devices, through the page cache or past it.
 use crate::probe::{Probe, StorageKind, kind, probe_file};
-use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, wait};
+use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, wait};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom, fadvise, fallocate, flock, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use segno_format::{BLOCK_SIZE, Block};
@@ -14,6 +14,9 @@ use zerocopy::IntoBytes;
 
 /// Most buffers the kernel takes in one call.
 const IOV_MAX: usize = 1024;
+
+/// Blocks of a write that is sent on to the device at once (256 KiB): else it would rest until a flush waits for all of it.
+const LARGE: usize = 64;
 
 static ZEROS: Block = Block([0; BLOCK_SIZE]);
 
@@ -177,7 +180,11 @@ impl BlockDevice for FileDevice {
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.check_write(addr, blocks.len() as u64)?;
-        self.write_gathered(addr, blocks, ReadWriteFlags::empty())
+        self.write_gathered(addr, blocks, ReadWriteFlags::empty())?;
+        if blocks.len() >= LARGE && !self.direct {
+            start::writing(&self.file, byte_offset(addr), byte_offset(blocks.len() as u64));
+        }
+        Ok(())
     }
 
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {

@@ -18,6 +18,7 @@ mod multi;
 mod probe;
 mod record;
 mod rng;
+mod start;
 #[cfg(test)]
 mod test_blocks;
 mod volume;
