@@ -18,6 +18,10 @@ use crate::paths::{target_dir, tool};
 /// Disks sit in slots 8 to 31 of the PCI bus, eight functions each.
 const DISKS_MAX: usize = 24 * 8;
 
+/// A panic must end qemu (-no-reboot) and not wait. On a busy host the guest's processor may stand still for long, which is
+/// nobody's fault here: watchdogs of the processor are off, that of hung tasks is not. The rest saves boot time under emulation.
+const APPEND: &str = "console=ttyS0 quiet panic=-1 nosoftlockup rcupdate.rcu_cpu_stall_suppress=1 mitigations=off nokaslr no_timer_check";
+
 /// Status of a guest that ended without running the script to its end.
 pub const STATUS_DIED: u8 = 125;
 
@@ -109,8 +113,7 @@ impl Boot {
             .arg(&kernel.image)
             .arg("-initrd")
             .arg(room.file("initrd"))
-            // A panic must end qemu (-no-reboot) and not wait; the rest saves boot time under emulation.
-            .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr no_timer_check"])
+            .args(["-append", APPEND])
             .arg("-serial")
             .arg(format!("file:{}", comma_free(&room.file("console"))?))
             .args(["-device", "virtio-serial-pci", "-chardev", "stdio,id=out,signal=off"])
