@@ -9,6 +9,8 @@ use serde::Serialize;
 pub const WRITERS: u64 = 12;
 /// Contexts that one is compared with.
 pub const MANY: u32 = 8;
+/// More than helps any device here.
+pub const MOST: u32 = 64;
 
 /// Sizes in MiB of what each writer writes, and of volumes in bytes.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -105,12 +107,12 @@ pub fn groups<'a>(s: &Scale, place: &'a Place) -> Vec<Group<'a>> {
         ..base.clone()
     };
     let small = Case { work: Work::Small, bytes: 2 * MIB, volume: 4 << 30, ..base.clone() };
-    let mut knee = cases(&model, &[1, 2, 4, 8, 16, 32, 64].map(|n| (n, true)));
+    let mut knee = cases(&model, &[1, 2, 4, 8, 16, 32, MOST].map(|n| (n, true)));
     knee.push(Case { split: true, ..model.clone() });
     let mut sequential = cases(&base, &FOUR);
     sequential.push(Case { work: Work::Change, contexts: MANY, ..base.clone() });
     let mut on_real = cases(&random, &TWO);
-    on_real.push(Case { contexts: 64, ..random.clone() });
+    on_real.push(Case { contexts: MOST, ..random.clone() });
     let mut out = vec![
         group(real(), sequential, 0.25, 256, 1),
         group(real(), on_real, 0.15, 256, 1),

@@ -141,6 +141,7 @@ fn find<'r>(
 }
 
 const MANY: u32 = super::plan::MANY;
+const MOST: u32 = super::plan::MOST;
 
 fn threads(rows: &[Row]) -> Option<String> {
     let most = rows.iter().max_by_key(|r| r.threads)?;
@@ -258,9 +259,21 @@ fn no_gain(rows: &[Row]) -> Option<String> {
         Some(find(rows, w, "fresh", d, MANY, true)?.mib_per_s / find(rows, w, "fresh", d, 1, true)?.mib_per_s)
     };
     Some(format!(
-        "{MANY} contexts against one: sequential on the disk {:.2}, random on the disk {:.2}, sequential in memory {:.2}",
+        "{MANY} contexts against one: sequential on the disk {:.2}, random on the disk {:.2}, sequential in memory {:.2}; {MOST} \
+         against the best number, random: on the disk {:.2}, on the model {:.2}",
         of("sequential", "real")?,
         of("random", "real")?,
-        of("sequential", "memory")?
+        of("sequential", "memory")?,
+        of_the_best(rows, "real")?,
+        of_the_best(rows, "model")?
     ))
+}
+/// Random writes with the most contexts there can be, as a part of what the best other number gives.
+fn of_the_best(rows: &[Row], device: &str) -> Option<f64> {
+    let most = find(rows, "random", "fresh", device, MOST, true)?;
+    let others = rows.iter().filter(|r| {
+        r.workload == "random" && r.depth == "plain" && r.device == most.device && r.contexts < MOST
+    });
+    let best = others.map(|r| r.mib_per_s).max_by(f64::total_cmp)?;
+    Some(most.mib_per_s / best)
 }
