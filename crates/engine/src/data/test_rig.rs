@@ -17,7 +17,7 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(features: Features) -> Self {
-        let dev = Arc::new(MemDevice::new(128 * 256));
+        let dev = Arc::new(MemDevice::new(256 * 256));
         let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
         segno_mkfs::format(&[member], &MkfsOptions { features, ..MkfsOptions::default() }).unwrap();
         let volume = mount(&dev);

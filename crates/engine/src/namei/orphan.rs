@@ -90,6 +90,7 @@ impl Volume {
         self.free_xattr_node(op, inode)?;
         inode.gone.store(true, Ordering::Release);
         inode.forget_growth();
+        self.end_stream(inode);
         self.notes.inode_freed(op, inode.ino);
         self.free_node(op, inode.ino, inode.ino)?;
         self.inodes.remove(inode.ino);

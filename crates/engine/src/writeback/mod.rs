@@ -323,6 +323,11 @@ impl Volume {
         }
     }
 
+    /// The file is gone.
+    pub(crate) fn end_stream(&self, inode: &Inode) {
+        inode.sequence.idle(Duration::ZERO).iter().for_each(|s| self.demote(s));
+    }
+
     fn demote(&self, stream: &Arc<Stream>) {
         self.segs.end_stream(stream);
         self.wb.exclusive.lock().retain(|(_, s)| !Arc::ptr_eq(s, stream));

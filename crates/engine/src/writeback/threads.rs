@@ -153,10 +153,11 @@ fn run(pool: &Pool, volume: &Weak<Volume>) {
     }
 }
 
-/// Files that may yet earn a stream of their own wait while there are others: their beginnings would lie apart.
-fn young_last(files: Vec<Arc<Inode>>) -> Vec<Arc<Inode>> {
+/// Who writes back now. Files that may yet earn a stream of their own wait while there are others, or while there is little to
+/// write: their beginnings would lie apart.
+fn without_young(files: Vec<Arc<Inode>>, little: bool) -> Vec<Arc<Inode>> {
     let (young, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|f| f.is_young());
-    if others.is_empty() { young } else { others }
+    if others.is_empty() && !little { young } else { others }
 }
 
 impl Inode {
@@ -172,10 +173,12 @@ impl Volume {
     fn serve(&self, id: u32) -> bool {
         let Some(context) = self.wb.context(id).filter(|_| !self.is_stopped()) else { return false };
         let hurried = self.wb.threads.hurried.load(Ordering::Relaxed) > 0;
-        if !hurried && self.mem.dirty_data.get() <= self.background_limit() / 2 {
+        let (dirty, limit) = (self.mem.dirty_data.get(), self.background_limit());
+        if !hurried && dirty <= limit / 2 {
             return false;
         }
-        let files = young_last(context.turn(TURN));
+        let little = dirty <= limit || context.dirty.get() < self.background_part(self.wb.contexts().len());
+        let files = without_young(context.turn(TURN), little && !hurried);
         let begun = Instant::now();
         let Ok((pages, last)) = self.flush_turn(&files) else {
             // Its pages are dirty again; the file's fsync tells of it, and the next kick tries again.
@@ -185,7 +188,7 @@ impl Volume {
             context.served(last.ino);
             context.note_rate(pages, begun.elapsed());
         }
-        context.dirty.get() > 0
+        last.is_some() && context.dirty.get() > 0
     }
 
     /// One large file, or as many small ones as fit in a batch. Returns the pages, and the last file.
@@ -218,25 +221,30 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use crate::data::test_rig::{BLOCK, Rig};
+    use crate::inode::Inode;
     use segno_format::Features;
+    use std::sync::Arc;
 
     /// Most pages that a file of no stream can have (4 MiB less one).
     const YOUNG: u64 = 1023;
+
+    fn write(rig: &Rig, file: &Inode, pages: u64) {
+        rig.volume.write(file.ino, 0, &vec![7; (pages * BLOCK) as usize]).unwrap();
+    }
+    fn dirty(file: &Inode) -> u64 {
+        file.pages.lock().dirty() as u64
+    }
 
     #[test]
     fn a_file_that_grows_is_written_back_behind_others() {
         let rig = Rig::new(Features::default());
         let (young, large, old) = (rig.create(b"young"), rig.create(b"large"), rig.create(b"old"));
         let v = &rig.volume;
-        let write = |ino, pages: u64| {
-            v.write(ino, 0, &vec![7; (pages * BLOCK) as usize]).unwrap();
-        };
-        write(old.ino, 8);
+        write(&rig, &old, 8);
         v.sync().unwrap();
-        write(young.ino, YOUNG);
-        write(large.ino, 3000);
-        write(old.ino, 1);
-        let dirty = |i: &crate::inode::Inode| i.pages.lock().dirty() as u64;
+        write(&rig, &young, YOUNG);
+        write(&rig, &large, 3000);
+        write(&rig, &old, 1);
         let _all = v.wb.threads.hurry();
         let mut turns = 0;
         while dirty(&large) + dirty(&old) > 0 {
@@ -246,5 +254,27 @@ mod tests {
         }
         assert!(!v.serve(0), "nothing is left");
         assert_eq!(dirty(&young), 0);
+    }
+
+    #[test]
+    fn files_that_grow_wait_until_there_is_much() {
+        let rig = Rig::new(Features::default());
+        let v = &rig.volume;
+        let limit = v.background_limit();
+        let all = || v.wb.contexts()[0].dirty.get();
+        let files = |n: u64| -> Vec<Arc<Inode>> {
+            (0..n)
+                .map(|i| rig.create(format!("{n}-{i}").as_bytes()))
+                .inspect(|f| write(&rig, f, YOUNG))
+                .collect()
+        };
+        let _some = files(limit / 2 / YOUNG + 1);
+        let before = all();
+        assert!(before > limit / 2 && !v.serve(0));
+        assert_eq!(all(), before, "little is dirty, and all of it grows");
+        let _more = files((limit - before) / YOUNG + 1);
+        let before = all();
+        assert!(before > limit && v.serve(0));
+        assert!(all() < before);
     }
 }

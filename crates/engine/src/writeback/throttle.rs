@@ -72,19 +72,30 @@ impl Volume {
         self.cache_blocks() / BACKGROUND_PART
     }
 
-    /// Has every context with something dirty write it back, once there is much of it.
+    /// What each context may have dirty before it is written back: above the limit of all there is one with as much.
+    pub(crate) fn background_part(&self, contexts: usize) -> u64 {
+        self.background_limit() / contexts.max(1) as u64
+    }
+
+    /// Has contexts write back, once much is dirty.
     pub(crate) fn hint_writeback(&self) {
         if self.mem.dirty_data.get() > self.background_limit() {
-            self.kick_all();
+            self.kick_full();
         }
     }
 
+    /// Those that have their part dirty. The others wait for more: what they have may be the beginnings of large files.
+    fn kick_full(&self) {
+        let contexts = self.wb.contexts();
+        self.kick(&contexts, self.background_part(contexts.len()));
+    }
+
     pub(crate) fn kick_all(&self) {
-        for context in self.wb.contexts() {
-            if context.dirty.get() > 0 {
-                self.wb.threads.kick(context.id);
-            }
-        }
+        self.kick(&self.wb.contexts(), 1);
+    }
+
+    fn kick(&self, contexts: &[Arc<Context>], least: u64) {
+        contexts.iter().filter(|c| c.dirty.get() >= least).for_each(|c| self.wb.threads.kick(c.id));
     }
 
     /// Keeps dirty data within the limit. Nothing may be held.
@@ -118,7 +129,7 @@ impl Volume {
         let mut progress = (written(), Instant::now());
         while over() {
             self.check_running()?;
-            self.kick_all();
+            self.kick_full();
             self.wb.waiters.wait();
             if written() != progress.0 {
                 progress = (written(), Instant::now());

@@ -186,6 +186,18 @@ fn the_number_changes_under_load() {
     assert_clean(&*dev);
 }
 
+#[test]
+fn a_removed_file_leaves_its_stream() {
+    let dev = fresh(512, &MkfsOptions::default());
+    let v = Volume::mount(dev, contexts(2)).unwrap();
+    let ino = create(&v, "f");
+    v.write(ino, 0, &vec![0; 8 * MIB]).unwrap();
+    v.sync().unwrap();
+    assert_eq!(figure(&v, "streams_exclusive"), 1);
+    v.unlink(Ino::ROOT, b"f").unwrap();
+    assert_eq!(figure(&v, "streams_exclusive"), 0);
+}
+
 /// Fills the volume file by file; bytes that fitted.
 fn fill(v: &Volume) -> u64 {
     let mut total = 0;
