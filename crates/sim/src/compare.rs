@@ -27,9 +27,10 @@ pub struct Case {
 }
 
 impl Case {
-    pub fn draw(seed: u64) -> Result<Self, String> {
+    /// On the setup of this name, if there is one.
+    pub fn draw(seed: u64, on: Option<&str>) -> Result<Self, String> {
         let mut rng = Rng::new(seed);
-        let setup = setup::setup(rng.draw())?;
+        let setup = setup::chosen(on, rng.draw())?;
         let lengths = [10, 40, 100, 200];
         let profile =
             Profile { ops: rng.pick(&lengths), far: rng.one_in(2), many: rng.one_in(4), durable: false };

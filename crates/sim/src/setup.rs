@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex};
 const MIB_BLOCKS: u64 = 256;
 /// Behind a volume that does not fill its device.
 const GAP_BLOCKS: u64 = 8 * MIB_BLOCKS;
+/// Of a journal that just takes a commit: what one may need, two superblocks, two announcements and some.
+const SMALL_RING_BLOCKS: u64 = 22;
 /// Size of the common volumes, and of those that are filled up.
 const COMMON: u64 = 128 * MIB_BLOCKS;
 const TINY: u64 = 56 * MIB_BLOCKS;
@@ -138,6 +140,15 @@ const RECIPES: [Recipe; 11] = [
     Recipe { name: "zoned", blocks: ZONED, format: zoned, mount: |_| {} },
 ];
 
+/// Chosen by name alone, so that cases keep their numbers. Here the journal is full after a few commits, and soon wraps
+/// around; the gap behind the volume is smaller by what the device lacks.
+const NAMED_RECIPES: [Recipe; 1] = [Recipe {
+    name: "smallring",
+    blocks: COMMON - GAP_BLOCKS + SMALL_RING_BLOCKS,
+    format: |f| f.blocks = Some(COMMON),
+    mount: |m| m.journal = JournalMode::On,
+}];
+
 /// Small enough to be filled.
 const TINY_RECIPES: [Recipe; 6] = [
     Recipe { name: "tiny", blocks: TINY, format: |_| {}, mount: |_| {} },
@@ -177,6 +188,22 @@ pub fn tiny() -> u64 {
 /// The common setup that a number chooses.
 pub fn setup(number: u64) -> Result<Setup, String> {
     made(&RECIPES, number)
+}
+
+/// The setup of a name, or else the common setup that a number chooses.
+pub fn chosen(name: Option<&str>, number: u64) -> Result<Setup, String> {
+    let Some(name) = name else { return setup(number) };
+    match NAMED_RECIPES.iter().position(|r| r.name == name) {
+        Some(at) => made(&NAMED_RECIPES, at as u64),
+        None => setup(named(name)?),
+    }
+}
+
+/// The name of a setup that [`chosen`] knows.
+pub fn name(text: &str) -> Result<&'static str, String> {
+    let all = || RECIPES.iter().chain(&NAMED_RECIPES).map(|r| r.name);
+    let names = || all().collect::<Vec<_>>().join(", ");
+    all().find(|&name| name == text).ok_or_else(|| format!("'{text}' is none of {}", names()))
 }
 
 /// Number of the common setup of a name.

@@ -25,14 +25,21 @@ pub struct Args {
     /// Only one row of the table
     #[arg(long, value_name = "KIND")]
     only: Option<Kind>,
+    /// All on one of the setups, such as journal
+    #[arg(long, value_name = "NAME")]
+    setup: Option<String>,
     /// Only this case, in all its states; as findings name it, such as single:17
-    #[arg(long, value_name = "CASE", conflicts_with_all = ["quick", "only"])]
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["quick", "only", "setup"])]
     case: Vec<Case>,
 }
 
 pub fn run(args: &Args) -> Outcome {
     let plan = if args.quick { Plan::quick(args.seed) } else { Plan::full(args.seed) };
     let plan = args.only.map_or(plan.clone(), |kind| plan.only(kind));
+    let plan = match &args.setup {
+        Some(name) => plan.on(name).map_err(anyhow::Error::msg)?,
+        None => plan,
+    };
     let report =
         if args.case.is_empty() { try_all(args, &plan) } else { suite::run_cases(&plan, &args.case) };
     let mut out = stdout().lock();
@@ -59,7 +66,7 @@ fn try_all(args: &Args, plan: &Plan) -> Report {
             )
         });
     });
-    if args.only.is_none() {
+    if args.only.is_none() && args.setup.is_none() {
         suite::hunt_planted(plan, &mut report, &mut |hunt| {
             progress.show(|| format!("planted bugs: {}", hunt.bug))
         });

@@ -10,7 +10,7 @@ mod workload;
 pub(crate) use history::{Moment, Promise, Recorder, identify, record, since};
 pub(crate) use judge::Judge;
 pub use race::{race, races, telling_races};
-pub use scene::{full, fulls, scene, scenes, telling_scenes};
+pub use scene::{full, fulls, scene, scenes, scenes_each, telling_scenes};
 pub use workload::{Workload, drawn, pair, single, singles};
 
 use crate::capture::Tree;

@@ -71,13 +71,13 @@ fn on(name: &str, number: u64) -> Result<u64, String> {
 }
 
 /// One of the races.
-pub fn race(number: u64) -> Result<Workload, String> {
+pub fn race(number: u64, on: Option<&str>) -> Result<Workload, String> {
     let (first, second) = (first(), second());
     let (n, m) = (first.len() as u64, second.len() as u64);
     let pick = |all: &[Vec<Op>], n: u64| all.get(n as usize).cloned().ok_or("no such race");
     let ops = pick(&first, number % n)?;
     let race = Race { call: number / n / m % CALLS, ops: pick(&second, number / n % m)? };
-    Ok(Workload { race: Some(race), ..few(setup::setup(mix(number))?, ops) })
+    Ok(Workload { race: Some(race), ..few(setup::chosen(on, mix(number))?, ops) })
 }
 
 fn fsync(of: &Path) -> Op {

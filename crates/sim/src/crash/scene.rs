@@ -12,16 +12,22 @@ const LARGE: u64 = 1 << 20;
 /// Free blocks that filling leaves.
 const LEFT: u64 = 300;
 
-/// Number of scenes, each on each of its setups.
+/// Number of scenes, each on each of the common setups.
 #[must_use]
 pub fn scenes() -> u64 {
-    quiet_scenes().len() as u64 * setup::common()
+    scenes_each() * setup::common()
+}
+
+/// Number of scenes on one setup.
+#[must_use]
+pub fn scenes_each() -> u64 {
+    quiet_scenes().len() as u64
 }
 
 /// One of the scenes.
-pub fn scene(number: u64) -> Result<Workload, String> {
+pub fn scene(number: u64, on: Option<&str>) -> Result<Workload, String> {
     let (ops, setup) = pick(quiet_scenes(), number)?;
-    Ok(few(setup::setup(setup)?, ops))
+    Ok(few(setup::chosen(on, setup)?, ops))
 }
 
 /// Number of scenes on a full volume.

@@ -186,22 +186,22 @@ pub fn singles() -> u64 {
 }
 
 /// One of the workloads of one operation.
-pub fn single(number: u64) -> Result<Workload, String> {
-    Ok(few(setup::setup(number / singles())?, with_persistence(number)))
+pub fn single(number: u64, on: Option<&str>) -> Result<Workload, String> {
+    Ok(few(setup::chosen(on, number / singles())?, with_persistence(number)))
 }
 
 /// A workload of two, each perhaps followed by a persistence point.
-pub fn pair(seed: u64) -> Result<Workload, String> {
+pub fn pair(seed: u64, on: Option<&str>) -> Result<Workload, String> {
     let mut rng = Rng::new(seed);
     let mut ops = with_persistence(rng.draw());
     ops.extend(with_persistence(rng.draw()));
-    Ok(few(setup::setup(rng.draw())?, ops))
+    Ok(few(setup::chosen(on, rng.draw())?, ops))
 }
 
 /// A workload of many operations, drawn.
-pub fn drawn(seed: u64) -> Result<Workload, String> {
+pub fn drawn(seed: u64, on: Option<&str>) -> Result<Workload, String> {
     let mut rng = Rng::new(seed);
-    let setup = setup::setup(rng.draw())?;
+    let setup = setup::chosen(on, rng.draw())?;
     let profile = Profile { ops: 20, far: rng.one_in(8), many: false, durable: true };
     let mut model = setup.model.clone();
     for op in prologue() {

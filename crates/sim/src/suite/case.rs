@@ -1,4 +1,5 @@
 //! What there is to try, and the names under which it is tried again.
+use crate::setup;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -56,6 +57,12 @@ impl Kind {
         }
     }
 
+    /// Whether its cases are on any of the common setups.
+    #[must_use]
+    pub fn chooses_setup(self) -> bool {
+        !matches!(self, Self::Full | Self::Damage)
+    }
+
     /// For a table.
     #[must_use]
     pub fn title(self) -> &'static str {
@@ -88,19 +95,28 @@ impl FromStr for Kind {
 pub struct Case {
     pub kind: Kind,
     pub number: u64,
+    /// On this setup; else on the one that the number chooses.
+    pub setup: Option<&'static str>,
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.kind.name(), self.number)
+        write!(f, "{}:{}", self.kind.name(), self.number)?;
+        self.setup.map_or(Ok(()), |name| write!(f, "@{name}"))
     }
 }
 
 impl FromStr for Case {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        let (kind, number) = s.split_once(':').ok_or("a case is KIND:NUMBER")?;
-        Ok(Self { kind: kind.parse()?, number: number.parse().map_err(|e| format!("{e}"))? })
+        let (case, setup) = s.split_once('@').map_or((s, None), |(case, name)| (case, Some(name)));
+        let (kind, number) = case.split_once(':').ok_or("a case is KIND:NUMBER or KIND:NUMBER@SETUP")?;
+        let (kind, number) = (kind.parse::<Kind>()?, number.parse().map_err(|e| format!("{e}"))?);
+        let setup = setup.map(setup::name).transpose()?;
+        if setup.is_some() && !kind.chooses_setup() {
+            return Err(format!("{} has setups of its own", kind.name()));
+        }
+        Ok(Self { kind, number, setup })
     }
 }
 
@@ -111,10 +127,14 @@ mod tests {
     #[test]
     fn a_case_is_found_by_its_text() {
         for kind in Kind::ALL {
-            let case = Case { kind, number: u64::MAX };
-            assert_eq!(case.to_string().parse(), Ok(case));
+            for setup in [None, Some("smallring").filter(|_| kind.chooses_setup())] {
+                let case = Case { kind, number: u64::MAX, setup };
+                assert_eq!(case.to_string().parse(), Ok(case));
+            }
         }
-        for wrong in ["", "model", "model:", "model:-1", "other:1"] {
+        for wrong in
+            ["", "model", "model:", "model:-1", "other:1", "pair:1@", "pair:1@none", "full:1@journal"]
+        {
             assert!(wrong.parse::<Case>().is_err(), "{wrong}");
         }
     }

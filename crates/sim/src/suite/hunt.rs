@@ -84,7 +84,7 @@ fn first_finding(bug: Bug, seed: u64, until: Instant, totals: &mut Totals) -> Op
         (Kind::Pair, u64::MAX, 5),
         (Kind::Fault, u64::MAX, 2),
     ];
-    let of = |kind| move |number| (Case { kind, number }, TELLING);
+    let of = |kind| move |number| (Case { kind, number, setup: None }, TELLING);
     let scenes = crash::telling_scenes().unwrap_or_default().into_iter().map(of(Kind::Scene));
     let races = crash::telling_races().unwrap_or_default().into_iter().map(of(Kind::Race));
     let mut telling: Vec<_> = scenes.chain(races).collect();

@@ -20,12 +20,12 @@ pub fn run(
 ) -> Result<(), Box<Finding>> {
     let result = match case.kind {
         Kind::Model => model(case, until, totals),
-        Kind::Single => cuts(case, crash::single(case.number), depth, until, totals),
-        Kind::Scene => cuts(case, crash::scene(case.number), depth, until, totals),
+        Kind::Single => cuts(case, crash::single(case.number, case.setup), depth, until, totals),
+        Kind::Scene => cuts(case, crash::scene(case.number, case.setup), depth, until, totals),
         Kind::Full => cuts(case, crash::full(case.number), depth, until, totals),
-        Kind::Race => cuts(case, crash::race(case.number), depth, until, totals),
-        Kind::Pair => cuts(case, crash::pair(case.number), depth, until, totals),
-        Kind::Drawn => cuts(case, crash::drawn(case.number), depth, until, totals),
+        Kind::Race => cuts(case, crash::race(case.number, case.setup), depth, until, totals),
+        Kind::Pair => cuts(case, crash::pair(case.number, case.setup), depth, until, totals),
+        Kind::Drawn => cuts(case, crash::drawn(case.number, case.setup), depth, until, totals),
         Kind::Fault => faults(case, depth, until, totals),
         Kind::Damage => damage(case, totals),
     };
@@ -60,7 +60,8 @@ fn cuts(
 }
 
 fn faults(case: Case, depth: Depth, until: Option<Instant>, totals: &mut Totals) -> Result<(), Box<Finding>> {
-    let workload = crash::drawn(case.number).map_err(|what| finding(case, "", outside(what), &[]))?;
+    let workload =
+        crash::drawn(case.number, case.setup).map_err(|what| finding(case, "", outside(what), &[]))?;
     let effort = fault::Effort { seed: case.number, points: depth.points, until };
     let mut counts = fault::Counts::default();
     let result = fault::run_and_shrink(&workload, effort, &mut counts);
@@ -69,7 +70,8 @@ fn faults(case: Case, depth: Depth, until: Option<Instant>, totals: &mut Totals)
 }
 
 fn model(case: Case, until: Option<Instant>, totals: &mut Totals) -> Result<(), Box<Finding>> {
-    let drawn = compare::Case::draw(case.number).map_err(|what| finding(case, "", outside(what), &[]))?;
+    let drawn =
+        compare::Case::draw(case.number, case.setup).map_err(|what| finding(case, "", outside(what), &[]))?;
     totals.model_sequences += 1;
     totals.model_ops += drawn.ops.len() as u64;
     let Err(first) = compare::run(&drawn.setup, &drawn.ops) else { return Ok(()) };

@@ -2,6 +2,7 @@
 use super::case::{Case, Kind};
 use crate::crash;
 use crate::rng::mix;
+use crate::setup;
 use segno_engine::planted;
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ pub struct Plan {
     /// Decides everything that is drawn.
     pub seed: u64,
     pub quick: bool,
+    /// All cases are on this setup.
+    pub setup: Option<&'static str>,
     /// When it is over no new state is begun.
     pub budget: Option<Duration>,
     pub rows: Vec<RowPlan>,
@@ -69,7 +72,7 @@ impl Plan {
             row(Kind::Damage, 500, 10),
         ];
         let budget = if planted::possible() { QUICK - QUICK_HUNT } else { QUICK };
-        Self { seed, quick: true, budget: Some(budget), rows }
+        Self { seed, quick: true, setup: None, budget: Some(budget), rows }
     }
 
     /// Every single operation with every persistence point, and of everything else enough to be believed.
@@ -90,7 +93,7 @@ impl Plan {
             row(Kind::Drawn, 3000, Some(200)),
             row(Kind::Damage, 5000, None),
         ];
-        Self { seed, quick: false, budget: None, rows }
+        Self { seed, quick: false, setup: None, budget: None, rows }
     }
 
     /// How long all planted bugs together may be hunted.
@@ -106,10 +109,26 @@ impl Plan {
         self.rows.iter_mut().for_each(|r| r.share = 100);
         self
     }
+
+    /// All on one setup, but for what has setups of its own.
+    pub fn on(mut self, name: &str) -> Result<Self, String> {
+        self.setup = Some(setup::name(name)?);
+        self.rows.retain(|r| r.kind.chooses_setup());
+        for row in self.rows.iter_mut().filter(|r| r.kind == Kind::Scene) {
+            row.cases = crash::scenes_each();
+        }
+        Ok(self)
+    }
+
+    /// The case of this number in a row.
+    #[must_use]
+    pub fn case(&self, row: &RowPlan, index: u64) -> Case {
+        Case { setup: self.setup, ..row.case(self.seed, index) }
+    }
 }
 
 impl RowPlan {
-    /// A case of the row.
+    /// A case of the row, on any setup.
     #[must_use]
     pub fn case(&self, seed: u64, index: u64) -> Case {
         let number = match self.kind {
@@ -120,7 +139,7 @@ impl RowPlan {
             Kind::Race => spread(index, crash::races()),
             _ => mix(mix(seed).wrapping_add(index)) >> 16,
         };
-        Case { kind: self.kind, number }
+        Case { kind: self.kind, number, setup: None }
     }
 }
 
@@ -148,6 +167,16 @@ mod tests {
     fn what_planted_bugs_are_hunted_with_first_is_there() {
         let (scenes, races) = (crash::telling_scenes().unwrap(), crash::telling_races().unwrap());
         assert!(scenes.iter().all(|&n| n < crash::scenes()) && races.len() > 8);
+    }
+
+    #[test]
+    fn a_plan_for_one_setup_has_each_case_once_on_it() {
+        let plan = Plan::full(3).on("smallring").unwrap();
+        let scenes = plan.rows.iter().find(|r| r.kind == Kind::Scene).unwrap();
+        let cases: BTreeSet<String> = (0..scenes.cases).map(|i| plan.case(scenes, i).to_string()).collect();
+        assert_eq!(cases.len() as u64, crash::scenes_each());
+        assert!(cases.iter().all(|c| c.ends_with("@smallring")), "{cases:?}");
+        assert!(Plan::full(1).on("none").is_err());
     }
 
     #[test]

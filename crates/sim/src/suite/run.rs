@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
         let until = self.plan.budget.map(|b| self.begun + b * self.shares / 100);
         let shared = Shared { next: AtomicU64::new(0), done: Mutex::default() };
         thread::scope(|scope| {
-            let work = || shared.work(row, self.plan.seed, until);
+            let work = || shared.work(row, self.plan, until);
             let threads: Vec<_> = (0..self.threads).map(|_| scope.spawn(work)).collect();
             while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::park_timeout(TICK);
@@ -104,15 +104,17 @@ impl<'a> Run<'a> {
         self.totals += totals;
         self.findings.extend(findings);
         let quick = if self.plan.quick { " --quick" } else { "" };
+        let setup = self.plan.setup.map_or_else(String::new, |name| format!(" --setup {name}"));
+        let (seed, kind) = (self.plan.seed, row.kind.name());
         Row {
             kind: row.kind,
             title: row.kind.title(),
-            seed: self.plan.seed,
+            seed,
             planned: row.cases,
             cases,
             totals,
             seconds: begun.elapsed().as_secs_f64(),
-            again: format!("segno crashtest{quick} --seed {} --only {}", self.plan.seed, row.kind.name()),
+            again: format!("segno crashtest{quick} --seed {seed}{setup} --only {kind}"),
         }
     }
 
@@ -153,14 +155,14 @@ impl<'a> Run<'a> {
 }
 
 impl Shared {
-    fn work(&self, row: &RowPlan, seed: u64, until: Option<Instant>) {
+    fn work(&self, row: &RowPlan, plan: &Plan, until: Option<Instant>) {
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             if index >= row.cases || is_over(until) {
                 return;
             }
             let mut totals = Totals::default();
-            let result = one::run(row.case(seed, index), row.depth, until, &mut totals);
+            let result = one::run(plan.case(row, index), row.depth, until, &mut totals);
             let Ok(mut done) = self.done.lock() else { return };
             done.0 += 1;
             done.1 += totals;

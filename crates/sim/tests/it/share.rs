@@ -4,7 +4,8 @@ use segno_sim::suite::{self, Depth, Kind, Plan, RowPlan, Totals};
 /// Tries some cases of a kind, and fails with what `segno crashtest` would print.
 fn share(kind: Kind, cases: u64, depth: Depth) -> Totals {
     let rows = vec![RowPlan { kind, cases, depth, share: 100 }];
-    let report = suite::run(&Plan { seed: 1, quick: false, budget: None, rows }, &mut |_| {});
+    let plan = Plan { seed: 1, quick: false, setup: None, budget: None, rows };
+    let report = suite::run(&plan, &mut |_| {});
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{}", findings.join("\n"));
     assert_eq!((report.totals.violations, report.rows[0].cases), (0, cases));
