@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
-/// Pages in a batch.
+/// Pages in a batch at most.
 pub(crate) const BATCH: usize = 1024;
 
 /// A page on its way out.
@@ -44,12 +44,14 @@ struct Part {
 /// Pages of some inodes that are written under one flush id.
 pub(crate) struct Batch {
     id: u64,
+    /// Pages that it takes.
+    most: usize,
     parts: Vec<Part>,
 }
 
 impl Batch {
-    pub fn new(id: u64) -> Self {
-        Self { id, parts: Vec::new() }
+    pub fn new(id: u64, most: usize) -> Self {
+        Self { id, most, parts: Vec::new() }
     }
     pub fn len(&self) -> usize {
         self.parts.iter().map(|p| p.pages.len()).sum()
@@ -70,7 +72,7 @@ impl Volume {
         range: Range<u64>,
         batch: &mut Batch,
     ) -> Result<Option<u64>> {
-        let room = BATCH.saturating_sub(batch.len());
+        let room = batch.most.saturating_sub(batch.len());
         let log = if self.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
         // Held until every page has its slot: no page's node is freed before the page is dropped.
         let mut pages = inode.pages.lock();

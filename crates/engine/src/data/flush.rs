@@ -7,12 +7,35 @@ use crate::volume::Volume;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Files in a batch.
 const GROUP: usize = 256;
 /// How often dirty blocks of directories are written before a boundary, unless this few are left.
 const EARLY_ROUNDS: u32 = 4;
 const FEW: u64 = 64;
+/// Pages that are written at once because they are old, and how long each such piece lets fsyncs go first: so 50 MiB a
+/// second are written whatever happens.
+const PIECE: usize = 128;
+const COURTESY: Duration = Duration::from_millis(10);
+
+/// Why pages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// Somebody waits for it, or for memory.
+    Wanted,
+    /// They are old. Nobody waits, and those who wait for an fsync go first.
+    Aged,
+}
+
+impl Reason {
+    fn most(self) -> usize {
+        match self {
+            Self::Wanted => BATCH,
+            Self::Aged => PIECE,
+        }
+    }
+}
 
 impl Volume {
     /// Writes the dirty pages of a range of a file's blocks. Returns how many there were. Nothing of the rank of the
@@ -20,6 +43,10 @@ impl Volume {
     ///
     /// Only checkpoints write directories: to one that comes in between, blocks under way here would be missing.
     pub(crate) fn flush_inode(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<u64> {
+        self.flush_one(inode, range, Reason::Wanted)
+    }
+
+    fn flush_one(&self, inode: &Arc<Inode>, range: Range<u64>, why: Reason) -> Result<u64> {
         if inode.is_dir() {
             return Ok(0);
         }
@@ -27,7 +54,7 @@ impl Volume {
         let (mut at, mut total) = (range.start, 0);
         // One pass over the range: pages made dirty again behind it wait for the next flush.
         loop {
-            let (next, written) = self.flush_batch_or_clean(inodes, at..range.end)?;
+            let (next, written) = self.flush_batch_or_clean(inodes, at..range.end, why)?;
             total += written;
             match next {
                 Some(next) => at = next,
@@ -41,7 +68,7 @@ impl Volume {
         let inodes = std::slice::from_ref(inode);
         let (mut at, mut total) = (inode.cursor.load(Ordering::Relaxed), 0);
         for _ in 0..batches {
-            let (next, written) = self.flush_batch_or_clean(inodes, at..u64::MAX)?;
+            let (next, written) = self.flush_batch_or_clean(inodes, at..u64::MAX, Reason::Wanted)?;
             total += written;
             at = next.unwrap_or(0);
             if next.is_none() {
@@ -53,12 +80,18 @@ impl Volume {
     }
 
     /// Without room for the pages, streams give back what they hold and sections are cleaned.
-    fn flush_batch_or_clean(&self, inodes: &[Arc<Inode>], range: Range<u64>) -> Result<(Option<u64>, u64)> {
-        match self.flush_batch(inodes, range.clone()) {
+    fn flush_batch_or_clean(
+        &self,
+        inodes: &[Arc<Inode>],
+        range: Range<u64>,
+        why: Reason,
+    ) -> Result<(Option<u64>, u64)> {
+        self.let_fsyncs_pass(why);
+        match self.flush_batch(inodes, range.clone(), why) {
             Err(Error::NoSpace) => {
                 self.segs.close_streams();
                 self.clean_foreground()?;
-                self.flush_batch(inodes, range)
+                self.flush_batch(inodes, range, why)
             }
             other => other,
         }
@@ -67,7 +100,8 @@ impl Volume {
     /// The same with the inode's lock held: makes no room.
     pub(super) fn flush_locked(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<()> {
         let mut at = range.start;
-        while let Some(next) = self.flush_batch(std::slice::from_ref(inode), at..range.end)?.0 {
+        while let Some(next) = self.flush_batch(std::slice::from_ref(inode), at..range.end, Reason::Wanted)?.0
+        {
             at = next;
         }
         Ok(())
@@ -80,43 +114,65 @@ impl Volume {
         let _hurry = self.wb.threads.hurry();
         self.kick_all();
         for (_, files) in self.wb.all() {
-            failed = failed.or(self.flush_files(files).err());
+            failed = failed.or(self.flush_files(files, Reason::Wanted).err());
         }
         failed.map_or(Ok(()), Err)
     }
 
-    fn flush_files(&self, files: Vec<Arc<Inode>>) -> Result<()> {
+    /// The same because it is time, which nobody waits for: in small pieces, by the calling thread alone.
+    pub(crate) fn flush_aged_data(&self) -> Result<()> {
+        let mut failed = None;
+        for (_, files) in self.wb.all() {
+            failed = failed.or(self.flush_files(files, Reason::Aged).err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// While memory is not short, those who wait for an fsync go before pages that are only old. Nothing may be held.
+    fn let_fsyncs_pass(&self, why: Reason) {
+        if why == Reason::Aged && self.mem.dirty_data.get() <= self.background_limit() {
+            self.fsyncs.give_way(COURTESY);
+        }
+    }
+
+    fn flush_files(&self, files: Vec<Arc<Inode>>, why: Reason) -> Result<()> {
         let mut failed = None;
         let mut group: Vec<Arc<Inode>> = Vec::new();
         let mut pages = 0;
         for inode in files {
             let own = inode.pages.lock().dirty();
-            if pages + own > BATCH || group.len() == GROUP {
-                failed = failed.or(self.flush_group(&group).err());
+            if pages + own > why.most() || group.len() == GROUP {
+                failed = failed.or(self.flush_together(&group, why).err());
                 group.clear();
                 pages = 0;
             }
             group.push(inode);
             pages += own;
         }
-        failed.or(self.flush_group(&group).err()).map_or(Ok(()), Err)
+        failed.or(self.flush_together(&group, why).err()).map_or(Ok(()), Err)
     }
 
     /// Small files go out together, so that they share writes.
     pub(crate) fn flush_group(&self, group: &[Arc<Inode>]) -> Result<()> {
+        self.flush_together(group, Reason::Wanted)
+    }
+
+    fn flush_together(&self, group: &[Arc<Inode>], why: Reason) -> Result<()> {
         let one_by_one = || {
-            let failed =
-                group.iter().fold(None, |failed, i| failed.or(self.flush_inode(i, 0..u64::MAX).err()));
-            failed.map_or(Ok(()), Err)
+            let one = |i| self.flush_one(i, 0..u64::MAX, why).err();
+            group.iter().fold(None, |failed, i| failed.or(one(i))).map_or(Ok(()), Err)
         };
         match group {
             [] => Ok(()),
             [_] => one_by_one(),
-            many => match self.flush_batch(many, 0..u64::MAX) {
-                Ok((None, _)) => Ok(()),
-                // Grown since they were counted, or one of them in trouble.
-                Ok((Some(_), _)) | Err(_) => one_by_one(),
-            },
+            many => {
+                self.let_fsyncs_pass(why);
+                match self.flush_batch(many, 0..u64::MAX, why) {
+                    Ok((None, _)) => Ok(()),
+                    // Grown since they were counted, or one of them in trouble.
+                    Ok((Some(_), _)) | Err(_) => one_by_one(),
+                }
+            }
         }
     }
 
@@ -128,7 +184,7 @@ impl Volume {
             for dir in self.inodes.dirty_dirs() {
                 let mut next = Some(0);
                 while let Some(at) = next {
-                    let flushed = self.flush_batch(std::slice::from_ref(&dir), at..u64::MAX);
+                    let flushed = self.flush_batch(std::slice::from_ref(&dir), at..u64::MAX, Reason::Wanted);
                     next = flushed.map_or(None, |(next, _)| next);
                 }
             }
@@ -157,7 +213,7 @@ impl Volume {
     ) -> Result<()> {
         let mut next = Some(0);
         while let Some(at) = next {
-            let mut batch = Batch::new(self.next_serial());
+            let mut batch = Batch::new(self.next_serial(), BATCH);
             next = self.take_pages(inode, at..u64::MAX, &mut batch)?;
             if self.dev.is_zoned() {
                 // What is placed is written before anybody else gets an address.
@@ -175,8 +231,13 @@ impl Volume {
     }
 
     /// Writes one batch, in ascending order. Returns where to go on, if there may be more, and the number of pages.
-    fn flush_batch(&self, inodes: &[Arc<Inode>], range: Range<u64>) -> Result<(Option<u64>, u64)> {
-        let mut batch = Batch::new(self.next_serial());
+    fn flush_batch(
+        &self,
+        inodes: &[Arc<Inode>],
+        range: Range<u64>,
+        why: Reason,
+    ) -> Result<(Option<u64>, u64)> {
+        let mut batch = Batch::new(self.next_serial(), why.most());
         // Ascending inode numbers, as several locks of one rank must be taken.
         let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
         let taken = self.take_all(inodes, range, &mut batch);

@@ -55,6 +55,7 @@ impl Volume {
         if self.opts.read_only {
             return Ok(());
         }
+        let _ahead = self.fsyncs.take();
         let mut phases = Phases::begin();
         let done = self.fsync_in_phases(ino, &mut phases);
         phases.record(&self.stats.fsync);

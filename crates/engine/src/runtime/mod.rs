@@ -1,12 +1,15 @@
 //! Work that nobody waits for: writing back, committing, cleaning while idle. A plain step, and a thread that takes it.
 //!
 //! Pacing is simpler than F2FS's: one step per `commit_interval` writes everything out and commits it, so nothing stays
-//! unwritten for longer than two intervals. If no operation came since the step before, and most of the unused space is
+//! unwritten for longer than two intervals. With a journal the steps come every second and commit what there is; data is
+//! written every `commit_interval` by a thread of its own, so that no commit waits for it. If no operation came since the step before, and most of the unused space is
 //! scattered over used sections, one section is cleaned; `gc=urgent` cleans more, idle or not (`gc::mode`). What has to be written back earlier is up to `writeback`.
 mod background;
+mod precedence;
 mod signal;
 
 pub use background::Background;
+pub(crate) use precedence::Precedence;
 pub(crate) use signal::Signal;
 
 use crate::checkpoint::Reason;
@@ -45,12 +48,12 @@ impl Activity {
 }
 
 impl Volume {
-    /// One background step: dirty data and metadata are committed, and while idle a section may be cleaned.
+    /// One background step: metadata and, without a journal, dirty data are committed; while idle a section may be cleaned.
     pub fn tick(&self) -> Result<()> {
         self.check_writable()?;
         let idle = self.activity.was_idle();
         // A file that cannot be written does not keep the others from being committed.
-        let flushed = self.flush_all_data();
+        let flushed = if self.log().is_some() { Ok(()) } else { self.flush_all_data() };
         self.end_idle_streams(IDLE);
         self.adjust_contexts();
         self.commit()?;
@@ -68,6 +71,12 @@ impl Volume {
         }
         self.discard_in_step(idle);
         flushed
+    }
+
+    /// The other half of a step with a journal: data that is dirty is written. The next step commits it.
+    pub fn write_aged(&self) -> Result<()> {
+        self.check_writable()?;
+        if self.log().is_some() { self.flush_aged_data() } else { Ok(()) }
     }
 
     /// Whether most of what users could still write to is holes in used sections.

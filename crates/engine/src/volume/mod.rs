@@ -19,7 +19,7 @@ use crate::nat::Nat;
 use crate::node::NodeCache;
 use crate::options::MountOptions;
 use crate::quota::Quota;
-use crate::runtime::{Activity, Signal};
+use crate::runtime::{Activity, Precedence, Signal};
 use crate::segment::Segments;
 use crate::stat::{Recorded, Stats};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -71,6 +71,8 @@ pub struct Volume {
     /// What the background thread sleeps on.
     pub(crate) signal: Arc<Signal>,
     pub(crate) activity: Activity,
+    /// Who writes because it is time lets them go first.
+    pub(crate) fsyncs: Precedence,
     pub(crate) records: Records,
     /// An [`crate::options::FsyncLookup`]; may change while mounted.
     pub(crate) fsync_lookup: AtomicU8,

@@ -17,7 +17,7 @@ use crate::nat::Nat;
 use crate::node::{NodeCache, NodeTables};
 use crate::options::{AllocMode, FsyncLookup, JournalMode, MountOptions};
 use crate::quota::Quota;
-use crate::runtime::{Activity, Signal};
+use crate::runtime::{Activity, Precedence, Signal};
 use crate::segment::{Loaded, Segments};
 use crate::stat::Stats;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
@@ -164,6 +164,7 @@ impl Volume {
             chain: Mutex::new(()),
             serial: AtomicU64::new(now.secs.unsigned_abs() << 30 ^ u64::from(now.nsec)),
             signal: Arc::new(Signal::default()),
+            fsyncs: Precedence::default(),
             activity: Activity::default(),
             records,
             fsync_lookup: AtomicU8::new(FsyncLookup::default() as u8),

@@ -2,6 +2,7 @@
 mod failures;
 mod full;
 mod scenarios;
+mod steps;
 mod threads;
 
 use crate::common::{assert_clean, quiet};
