@@ -1,7 +1,7 @@
 //! The cases, each with what was there before, what the other one does, and what is to be there afterwards.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,7 +37,7 @@ pub struct Case {
 
 const HAS_BASE: &str = "[ \"$(cat $DIR/work/base)\" = base ]; [ ! -e $DIR/work/logged ]";
 
-pub const CASES: [Case; 8] = [
+pub const CASES: [Case; 10] = [
     Case {
         name: "clean",
         what: "cleanly unmounted; Linux writes to it",
@@ -126,7 +126,32 @@ pub const CASES: [Case; 8] = [
         script: "",
         judge: |v| v.is_usable().and_then(|found| v.has(true, false).map(|()| found)),
     },
+    Case {
+        name: "apply",
+        what: "crashed while an apply was written; nobody else has it",
+        prepare: |v| v.cut_in_apply(),
+        visit: Visit::Never,
+        mount: "",
+        script: "",
+        judge: |v| v.is_usable().and_then(|found| v.has(true, false).map(|()| found)),
+    },
+    Case {
+        name: "apply-linux",
+        what: "the same; Linux finds the checkpoint before, and writes to it",
+        prepare: |v| v.cut_in_apply(),
+        visit: Visit::Unmounts,
+        mount: "rw",
+        script: "[ \"$(ls $DIR/work)\" = base ]; [ \"$(cat $DIR/work/base)\" = base ]; echo linux > $DIR/linux",
+        judge: |v| v.is_stale("checkpointed without it").and_then(|found| v.has(false, true).map(|()| found)),
+    },
 ];
+
+/// Names that more than fill a small ring by half, at which an apply begins.
+const NAMES: u64 = 60_000;
+/// What an apply has written of nodes when it is cut.
+const WRITTEN: u64 = 1 << 20;
+/// An apply may end before the commit beside it does.
+const TRIES: u32 = 10;
 
 /// A journaled volume.
 pub struct Prepared {
@@ -187,6 +212,37 @@ impl Prepared {
         let groups = self.info()?["to_replay"]["groups"].as_u64();
         ensure!(groups > Some(0), "the crash left nothing in the journal: {:#}", self.info()?);
         Ok(())
+    }
+
+    /// New names until their journal is half full, which begins an apply; a commit beside it; and the end, before the apply's.
+    fn cut_in_apply(&mut self) -> Result<()> {
+        for _ in 0..TRIES {
+            let mount = ["-o", "journal=on,nodiscard"];
+            self.volume = Volume::make(&self.segno, &self.work, MIB, &["--journal", "1M"], &mount)?;
+            self.base()?;
+            let mut server = self.volume.mount()?;
+            let before = self.allocated()?;
+            let mut made = 0;
+            // Commits go to space that was written before, so what is new is an apply's.
+            while self.allocated()? < before + WRITTEN {
+                ensure!(made < NAMES, "no apply has begun");
+                fs::File::create(self.volume.dir().join(format!("n{made}")))?;
+                made += 1;
+            }
+            put(&self.volume.dir().join("logged"), "logged")?;
+            server.kill()?;
+            self.volume.unmount_dead()?;
+            // An apply that had ended would have taken them over.
+            if self.info()?["to_replay"]["inodes"].as_u64() > Some(made) {
+                return Ok(());
+            }
+        }
+        bail!("each apply had ended before the commit beside it")
+    }
+
+    /// Bytes of the image that were ever written.
+    fn allocated(&self) -> Result<u64> {
+        Ok(fs::metadata(self.image())?.blocks() * 512)
     }
 
     fn info(&self) -> Result<Value> {
