@@ -62,7 +62,8 @@ impl FileSystem {
     }
 }
 
-fn is_installed(program: &str) -> bool {
+/// Whether a program is there.
+pub fn is_installed(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|p| std::env::split_paths(&p).any(|d| d.join(program).exists()))
 }
 

@@ -1,58 +1,79 @@
-//! Does an fsync get slower when other files have much dirty data?
+//! Does an fsync get slower when other files have much dirty data, while that rests and while it is written back?
 use super::Scale;
 use super::arm::{Mode, format};
 use super::row::{BlockedUs, JournalRow, LatencyUs};
 use crate::Histogram;
 use crate::place::Place;
 use crate::progress::Progress;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use segno_engine::{Background, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Instant;
 
 const MIB: usize = 1 << 20;
-/// fsyncs after which the data of others is dirty again.
-const EACH: usize = 4;
+/// Cache for each byte that is to be dirty: with less it would be written because memory is short.
+const CACHE: usize = 8;
 
-/// One row for each mode and amount.
+/// What the data of others does meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Rest,
+    AreWritten,
+}
+
+/// One row for each mode, amount, and what becomes of it.
 pub fn measure(place: &Place, scale: &Scale, progress: &mut Progress) -> Result<Vec<JournalRow>> {
     let mut rows = Vec::new();
     for &mib in &scale.beside_mib {
-        for mode in Mode::BOTH {
-            progress.step(&format!("fsync beside {mib} MiB of dirty data: {}", mode.name()));
-            rows.push(one(place, scale, mode, mib)?);
+        let cases: &[Others] = if mib == 0 { &[Others::Rest] } else { &[Others::Rest, Others::AreWritten] };
+        for &others in cases {
+            for mode in Mode::BOTH {
+                let name = name(mib, others);
+                progress.step(&format!("{name}: {}", mode.name()));
+                rows.push(one(place, scale, mode, mib, others)?);
+            }
         }
     }
     Ok(rows)
 }
 
-fn one(place: &Place, scale: &Scale, mode: Mode, mib: u64) -> Result<JournalRow> {
+fn name(mib: u64, others: Others) -> String {
+    let written = if others == Others::AreWritten { " that is being written back" } else { "" };
+    format!("fsync beside {mib} MiB of dirty data{written}")
+}
+
+fn one(place: &Place, scale: &Scale, mode: Mode, mib: u64, others: Others) -> Result<JournalRow> {
     let (device, _) = format(place, scale)?;
-    let volume = Volume::mount(device.clone(), mode.options(scale.cache_bytes))?;
+    let cache_bytes = scale.cache_bytes.max(CACHE * MIB * mib as usize);
+    let volume = Volume::mount(device.clone(), mode.options(cache_bytes))?;
     let background = Background::start(&volume)?;
     let make = |name: &[u8]| volume.mknod(Ino::ROOT, name, 0o100_644, (0, 0), Owner::default());
     let (mine, other) = (make(b"mine")?.ino, make(b"other")?.ino);
     volume.write(mine, 0, &vec![1; MIB])?;
     volume.checkpoint_now()?;
     let (counts, stats) = (device.counts(), volume.stats());
-    let (logged, begun, times) =
-        (stats.journal_bytes.load(Ordering::Relaxed), Instant::now(), Histogram::default());
+    let (logged, begun) = (stats.journal_bytes.load(Ordering::Relaxed), Instant::now());
     let piece = vec![7; MIB];
-    for n in 0..scale.beside_fsyncs {
-        if n % EACH == 0 {
-            (0..mib).try_for_each(|at| volume.write(other, at * MIB as u64, &piece).map(drop))?;
+    let dirty = || (0..mib).try_for_each(|at| volume.write(other, at * MIB as u64, &piece).map(drop));
+    let mut caller = Caller { volume: &volume, file: mine, times: Histogram::default(), calls: 0 };
+    dirty()?;
+    match others {
+        Others::Rest => caller.fsync_while(scale.beside_fsyncs, || true)?,
+        Others::AreWritten => {
+            while caller.calls < scale.beside_fsyncs {
+                caller.fsync_beside(scale.beside_fsyncs, mode)?;
+                dirty()?;
+            }
         }
-        volume.write(mine, (n % 256 * BLOCK_SIZE) as u64, &[n as u8; BLOCK_SIZE])?;
-        let call = Instant::now();
-        volume.fsync(mine, false)?;
-        times.record(call.elapsed().as_nanos() as u64);
     }
     let (seconds, io) = (begun.elapsed().as_secs_f64(), device.counts() - counts);
-    let ops = scale.beside_fsyncs as f64;
+    let (ops, times) = (caller.calls as f64, caller.times);
     let log_bytes = (stats.journal_bytes.load(Ordering::Relaxed) - logged) as f64;
     let row = JournalRow {
-        workload: format!("fsync beside {mib} MiB of dirty data"),
+        workload: name(mib, others),
         mode,
         threads: 1,
         rounds: 1,
@@ -73,4 +94,40 @@ fn one(place: &Place, scale: &Scale, mode: Mode, mib: u64) -> Result<JournalRow>
     drop(background);
     volume.unmount()?;
     Ok(row)
+}
+
+/// Who syncs a file of its own, again and again.
+struct Caller<'v> {
+    volume: &'v Arc<Volume>,
+    file: Ino,
+    times: Histogram,
+    calls: usize,
+}
+
+impl Caller<'_> {
+    /// So many calls in all, or as many as there are meanwhile.
+    fn fsync_while(&mut self, most: usize, goes_on: impl Fn() -> bool) -> Result<()> {
+        while self.calls < most && goes_on() {
+            let (at, byte) = ((self.calls % 256 * BLOCK_SIZE) as u64, self.calls as u8);
+            self.volume.write(self.file, at, &[byte; BLOCK_SIZE])?;
+            let call = Instant::now();
+            self.volume.fsync(self.file, false)?;
+            self.times.record(call.elapsed().as_nanos() as u64);
+            self.calls += 1;
+        }
+        Ok(())
+    }
+
+    /// The same while the background writes what is dirty, as it does of itself when it is old.
+    fn fsync_beside(&mut self, most: usize, mode: Mode) -> Result<()> {
+        let volume = self.volume.clone();
+        thread::scope(|s| {
+            let writes = s.spawn(move || match mode {
+                Mode::Checkpoint => volume.tick(),
+                Mode::Journal => volume.write_aged(),
+            });
+            self.fsync_while(most, || !writes.is_finished())?;
+            writes.join().map_err(|_| anyhow!("the background panicked"))?.map_err(Into::into)
+        })
+    }
 }

@@ -37,15 +37,19 @@ pub fn measure(scale: &Scale, seed: u64, report: &mut Report, progress: &mut Pro
     for mode in Mode::BOTH {
         progress.step(&format!("{} times killed in {} mode", scale.kills, mode.name()));
         let (kills, done) = live(scale, mode, seed)?;
-        let (mut ms, mut files) = (Vec::new(), Vec::new());
+        let (mut ms, mut data_ms, mut files) = (Vec::new(), Vec::new(), Vec::new());
         for kill in &kills {
-            let kept = survivors(kill, mode)?;
+            let (kept, filled) = survivors(kill, mode)?;
             files.push((kill.done - kept) as f64);
-            // The oldest change that is lost.
-            let oldest = done.get(kept).filter(|_| kept < kill.done);
-            ms.push(oldest.map_or(0.0, |&made| kill.at.duration_since(made).as_secs_f64() * 1000.0));
+            // Since when the oldest that is lost had been there.
+            let lost = |from: usize| {
+                let oldest = done.get(from).filter(|_| from < kill.done);
+                oldest.map_or(0.0, |&made| kill.at.duration_since(made).as_secs_f64() * 1000.0)
+            };
+            ms.push(lost(kept));
+            data_ms.push(lost(filled));
         }
-        let (ms, files) = (Sample::of(&ms), Sample::of(&files));
+        let (ms, data_ms, files) = (Sample::of(&ms), Sample::of(&data_ms), Sample::of(&files));
         rows.push(vec![
             mode.name().to_owned(),
             kills.len().to_string(),
@@ -53,17 +57,27 @@ pub fn measure(scale: &Scale, seed: u64, report: &mut Report, progress: &mut Pro
             short(files.max),
             short(ms.median),
             short(ms.max),
+            short(data_ms.median),
+            short(data_ms.max),
         ]);
-        let extra =
-            [("lost_ms_median", ms.median), ("lost_ms_max", ms.max), ("lost_files_median", files.median)];
+        let extra = [
+            ("lost_ms_median", ms.median),
+            ("lost_ms_max", ms.max),
+            ("lost_data_ms_median", data_ms.median),
+            ("lost_data_ms_max", data_ms.max),
+            ("lost_files_median", files.median),
+        ];
         report.push(&Extra::new("lost at a kill".into(), mode, 0.0, &extra))?;
     }
     report.figures.push(Figure::Table(Table {
         title: "What a killed server loses".into(),
-        head: ["mode", "kills", "files, median", "most", "ms of changes, median", "most"].map(str::to_owned).into(),
+        head: ["mode", "kills", "files, median", "most", "ms of changes, median", "most", "ms of data", "most"]
+            .map(str::to_owned)
+            .into(),
         rows,
         note: "Files of 4 KiB come one after the other, unsynced, with the intervals of the product: a checkpoint every 5 \
-               seconds, an epoch every second. What is there is always all up to some file."
+               seconds; an epoch every second and data every 5. What is there is always all up to some file; of data, up to \
+               the first file that is not as long as it was."
             .into(),
     }));
     Ok(())
@@ -120,17 +134,19 @@ fn write(volume: &Volume, done: &Done, stop: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// How many files there are after a kill; the names must be those of one moment.
-fn survivors(kill: &Kill, mode: Mode) -> Result<usize> {
+/// How many files there are after a kill, and how many up to the first whose data is not; the names must be those of one
+/// moment.
+fn survivors(kill: &Kill, mode: Mode) -> Result<(usize, usize)> {
     let device = Arc::new(MemDevice::from_snapshot(&kill.left));
     let volume = Volume::mount(device, mode.options(64 << 20)).context("mounting after a kill")?;
-    let there = |n: usize| {
+    let size = |n: usize| {
         let (parent, file) = name(n);
-        let dir = volume.lookup(Ino::ROOT, parent.as_bytes());
-        dir.is_ok_and(|d| volume.lookup(d.ino, file.as_bytes()).is_ok())
+        let dir = volume.lookup(Ino::ROOT, parent.as_bytes()).ok()?;
+        Some(volume.lookup(dir.ino, file.as_bytes()).ok()?.size)
     };
-    let kept = (0..kill.done).take_while(|&n| there(n)).count();
-    ensure!((kept..kill.done).all(|n| !there(n)), "file {kept} is lost and a later one is not");
+    let kept = (0..kill.done).take_while(|&n| size(n).is_some()).count();
+    ensure!((kept..kill.done).all(|n| size(n).is_none()), "file {kept} is lost and a later one is not");
+    let filled = (0..kept).take_while(|&n| size(n) == Some(BLOCK_SIZE as u64)).count();
     volume.unmount()?;
-    Ok(kept)
+    Ok((kept, filled))
 }

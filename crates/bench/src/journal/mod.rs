@@ -5,6 +5,7 @@ mod fill;
 mod loss;
 mod pace;
 mod page;
+mod programs;
 mod recovery;
 mod row;
 mod sqlite;
@@ -33,7 +34,7 @@ const MIB: u64 = 1 << 20;
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// Also SQLite, through mounts (needs root)
+    /// Also SQLite, `git clone` and a build, through mounts (needs root)
     #[arg(long)]
     pub mount: bool,
     /// Only workloads whose name contains this: names, varmail, tree copy, fsync beside, recovery, kill
@@ -60,6 +61,8 @@ struct Scale {
     server_files: u32,
     data_bytes: u64,
     tree_files: u32,
+    /// Crates of a build.
+    build_crates: u32,
     /// Dirty data of others beside an fsync.
     beside_mib: Vec<u64>,
     beside_fsyncs: usize,
@@ -89,6 +92,7 @@ impl Scale {
                 server_files: 500,
                 data_bytes: 32 * MIB,
                 tree_files: 1000,
+                build_crates: 4,
                 beside_mib: Vec::new(),
                 beside_fsyncs: 0,
                 recovery_mib: Vec::new(),
@@ -111,8 +115,9 @@ impl Scale {
             server_files: 5000,
             data_bytes: 256 * MIB,
             tree_files: 20_000,
+            build_crates: 16,
             beside_mib: vec![0, 1024],
-            beside_fsyncs: 20,
+            beside_fsyncs: 1000,
             recovery_mib: vec![16, 64, 128, 225],
             recovery_files: 10_000,
             kills: 20,
@@ -150,6 +155,7 @@ pub fn run(args: &Args) -> Result<Report> {
     }
     if args.mount {
         sqlite::measure(scale.rounds, &mut report, &mut progress)?;
+        programs::measure(&scale, common.seed, &mut report, &mut progress)?;
     }
     page::close(&mut report);
     Ok(report)
@@ -191,7 +197,7 @@ fn compare(
 mod tests {
     use super::*;
 
-    fn scale() -> Scale {
+    pub fn scale() -> Scale {
         Scale {
             bytes: 512 * MIB,
             ring_bytes: 16 * MIB,
@@ -206,6 +212,7 @@ mod tests {
             server_files: 40,
             data_bytes: MIB,
             tree_files: 50,
+            build_crates: 1,
             beside_mib: vec![0, 1],
             beside_fsyncs: 3,
             recovery_mib: vec![1],

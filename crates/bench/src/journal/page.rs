@@ -179,7 +179,8 @@ fn goals(rows: &[JournalRow]) -> Vec<String> {
     for mode in Mode::BOTH {
         let beside: Vec<&JournalRow> =
             rows.iter().filter(|r| r.mode == mode && r.workload.starts_with("fsync beside")).collect();
-        if let [without, .., with] = beside.as_slice() {
+        let [without, with @ ..] = beside.as_slice() else { continue };
+        for with in with {
             out.push(format!(
                 "In {} mode an fsync takes {} µs at p99, and {} in \"{}\" (aim: 20 % more at most).",
                 mode.name(),
