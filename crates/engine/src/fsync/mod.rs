@@ -70,6 +70,9 @@ impl Volume {
         let Some(why) = self.log_inode(&inode, phases)? else { return Ok(()) };
         stat::add(&self.stats.fsync_checkpoints, 1);
         self.stats.fsync.checkpointed(why);
+        // Directories and their names go there.
+        self.segs.note_fsync(LogType::HotData);
+        self.segs.note_fsync(LogType::HotNode);
         phases.time(Phase::Checkpoint, |_| self.checkpoint(Reason::Sync))
     }
 

@@ -8,7 +8,7 @@ use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const FILE: u16 = 0o100_644;
@@ -149,8 +149,8 @@ fn reasons_for_a_checkpoint_are_counted() {
     assert_eq!(all, v.stats().fsync_checkpoints.load(Ordering::Relaxed));
 }
 
-/// Cannot prepare blocks, and takes its time to flush.
-struct Slow(MemDevice, Duration);
+/// Cannot prepare blocks, but counts how often it is asked, and takes its time to flush.
+struct Slow(MemDevice, Duration, AtomicU64);
 
 impl BlockDevice for Slow {
     fn block_count(&self) -> u64 {
@@ -173,6 +173,7 @@ impl BlockDevice for Slow {
         self.0.discard(addr, count)
     }
     fn prepare(&self, _addr: u64, _count: u64) -> io::Result<()> {
+        self.2.fetch_add(1, Ordering::Relaxed);
         Err(io::Error::other("no room for an allocation"))
     }
     fn read_only(&self) -> bool {
@@ -181,7 +182,7 @@ impl BlockDevice for Slow {
 }
 
 fn slow(time: Duration) -> Slow {
-    Slow(MemDevice::from_snapshot(&fresh(96, &MkfsOptions::default()).snapshot()), time)
+    Slow(MemDevice::from_snapshot(&fresh(96, &MkfsOptions::default()).snapshot()), time, AtomicU64::new(0))
 }
 
 #[test]
@@ -193,6 +194,20 @@ fn a_device_that_cannot_prepare_blocks_does_not_fail_an_fsync() {
         v.fsync(file, false).unwrap();
     }
     assert!(!v.is_stopped());
+}
+
+#[test]
+fn logs_that_fsyncs_fill_are_prepared_also_where_each_is_a_checkpoint() {
+    let dev = Arc::new(slow(Duration::ZERO));
+    let v = Volume::mount(dev.clone(), quiet()).unwrap();
+    let replace = |name: &str| {
+        let file = create(&v, name);
+        v.fsync(file, false).unwrap();
+        v.unlink(Ino::ROOT, name.as_bytes()).unwrap();
+    };
+    (0..20).for_each(|_| replace("a"));
+    assert_eq!(v.stats().fsync_checkpoints.load(Ordering::Relaxed), 19);
+    assert_eq!(dev.2.load(Ordering::Relaxed), 4, "data and nodes, of files and of directories");
 }
 
 #[test]
