@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Two of the largest requests.
-const READ_AHEAD_KIB: &str = "2048";
+/// Four of the largest requests.
+const READ_AHEAD_KIB: &str = "4096";
 const FUSERMOUNT: &str = "fusermount3";
 /// Flags of mount(2) by name; what is not here is for the file system.
 const FLAGS: [(&str, MountFlags, bool); 12] = [
