@@ -48,7 +48,7 @@ fn read(path: &Path) -> Result<Map<String, Value>> {
         Errno::OPNOTSUPP | Errno::NODATA => {
             anyhow!("{} is not on a mount of segno ({FSTYPE} in /proc/mounts)", path.display())
         }
-        Errno::NOTCONN | Errno::CONNABORTED => {
+        Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {
             anyhow!("the server of {0} has died: `segno umount {0}`", path.display())
         }
         e => anyhow!(e).context(format!("cannot read the counters of {}", path.display())),

@@ -27,8 +27,9 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let mount = find(&args.dir)?;
-    // The first to ask after its death may hear that the connection was aborted.
-    let dead = matches!(table::ask(&mount.dir), Err(Errno::NOTCONN | Errno::CONNABORTED));
+    // The first to ask after its death may hear that the connection was aborted, or its ring taken down.
+    let gone = [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED];
+    let dead = table::ask(&mount.dir).is_err_and(|e| gone.contains(&e));
     unmount(&mount)?;
     wait_until_closed(&mount)?;
     if dead {
