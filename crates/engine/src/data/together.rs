@@ -34,29 +34,29 @@ impl Together {
     /// A read of a small file at this address: blocks to ask for, their first and their number.
     pub fn wanted(&self, addr: BlockAddr) -> Option<(BlockAddr, u32)> {
         let region = addr.0 / REGION;
-        if self.has(region, Note::asked(region)) {
+        if self.has(Note::asked(region)) {
             return None;
         }
-        if !self.has(region, Note::once(region)) {
-            self.note(region, Note::once(region));
+        if !self.has(Note::once(region)) {
+            self.note(Note::once(region));
             return None;
         }
-        let follows = region.checked_sub(1).is_some_and(|before| self.has(before, Note::asked(before)));
+        let follows = region.checked_sub(1).is_some_and(|before| self.has(Note::asked(before)));
         let regions = if follows { AHEAD } else { 1 };
-        (region..region + regions).for_each(|r| self.note(r, Note::asked(r)));
+        (region..region + regions).for_each(|r| self.note(Note::asked(r)));
         Some((BlockAddr(region * REGION), regions * REGION))
     }
 
-    fn slot(&self, region: u32) -> Option<&AtomicU32> {
-        self.0.get(region as usize % SLOTS)
+    fn slot(&self, note: Note) -> Option<&AtomicU32> {
+        self.0.get((note.0 >> 1) as usize % SLOTS)
     }
 
-    fn has(&self, region: u32, note: Note) -> bool {
-        self.slot(region).is_some_and(|s| s.load(Ordering::Relaxed) == note.0)
+    fn has(&self, note: Note) -> bool {
+        self.slot(note).is_some_and(|s| s.load(Ordering::Relaxed) == note.0)
     }
 
-    fn note(&self, region: u32, note: Note) {
-        if let Some(slot) = self.slot(region) {
+    fn note(&self, note: Note) {
+        if let Some(slot) = self.slot(note) {
             slot.store(note.0, Ordering::Relaxed);
         }
     }
