@@ -37,7 +37,8 @@ pub struct Args {
     /// Also SQLite, `git clone` and a build, through mounts (needs root)
     #[arg(long)]
     pub mount: bool,
-    /// Only workloads whose name contains this: names, varmail, tree copy, fsync beside, recovery, kill
+    /// Only workloads whose name contains this: names, varmail, tree copy, fsync beside, recovery, kill,
+    /// sqlite, git clone, cargo build
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub workload: String,
 }
@@ -154,8 +155,10 @@ pub fn run(args: &Args) -> Result<Report> {
         loss::measure(&scale, common.seed, &mut report, &mut progress)?;
     }
     if args.mount {
-        sqlite::measure(scale.rounds, &mut report, &mut progress)?;
-        programs::measure(&scale, common.seed, &mut report, &mut progress)?;
+        if wanted("sqlite") {
+            sqlite::measure(scale.rounds, &mut report, &mut progress)?;
+        }
+        programs::measure(&scale, common.seed, &wanted, &mut report, &mut progress)?;
     }
     page::close(&mut report);
     Ok(report)

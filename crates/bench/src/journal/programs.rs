@@ -65,10 +65,16 @@ impl Work {
     }
 }
 
-/// Rows and a table of both; a program that is not there is left out by name.
-pub fn measure(scale: &Scale, seed: u64, report: &mut Report, progress: &mut Progress) -> Result<()> {
+/// Rows and a table of those wanted; a program that is not there is left out by name.
+pub fn measure(
+    scale: &Scale,
+    seed: u64,
+    wanted: &dyn Fn(&str) -> bool,
+    report: &mut Report,
+    progress: &mut Progress,
+) -> Result<()> {
     let mut rows = Vec::new();
-    for work in [Work::Clone, Work::Build] {
+    for work in [Work::Clone, Work::Build].into_iter().filter(|w| wanted(w.name())) {
         if !is_installed(work.program()) {
             report.notes.push(format!("{} is left out: {} is not installed.", work.name(), work.program()));
             continue;
@@ -86,6 +92,9 @@ pub fn measure(scale: &Scale, seed: u64, report: &mut Report, progress: &mut Pro
                 [ended, durable].map(|s| format!("{} ± {} %", short(s.median), short(s.spread_percent())));
             rows.push([vec![work.name().to_owned(), mode.name().to_owned()], cells.into()].concat());
         }
+    }
+    if rows.is_empty() {
+        return Ok(());
     }
     report.figures.push(Figure::Table(Table {
         title: "Programs through a mount, seconds".into(),

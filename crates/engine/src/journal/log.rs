@@ -8,11 +8,25 @@ use std::collections::BTreeMap;
 
 const BLOCK: u64 = segno_format::BLOCK_SIZE as u64;
 
-/// See the module. What adds to it returns about how many bytes of the journal that takes.
+/// See the module. What adds to it returns about how many bytes of the journal that takes. Small, so that tables of many are:
+/// of an inode that is gone nothing else is left.
 #[derive(Debug, Default)]
 pub struct InodeLog {
+    changes: Option<Box<Changes>>,
+    gone: Option<Gone>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gone {
+    /// It was there before.
+    Freed,
+    /// It came within the epoch.
+    Passed,
+}
+
+#[derive(Debug, Default)]
+struct Changes {
     new: Option<InodeNew>,
-    freed: bool,
     links: i32,
     attr: Attr,
     names: HashMap<Name, NameChange>,
@@ -45,20 +59,26 @@ struct Inline {
 }
 
 impl InodeLog {
+    fn changes(&mut self) -> &mut Changes {
+        self.changes.get_or_insert_default()
+    }
+
     pub fn made(&mut self, new: InodeNew) -> usize {
-        self.new = Some(new);
+        self.changes().new = Some(new);
         60
     }
 
     /// Nothing that happened to the inode before matters any more, but that it came into being.
     pub fn freed(&mut self) -> usize {
-        *self = Self { new: self.new, freed: true, ..Self::default() };
+        let passed = self.changes.take().is_some_and(|c| c.new.is_some()) || self.gone == Some(Gone::Passed);
+        self.gone = Some(if passed { Gone::Passed } else { Gone::Freed });
         16
     }
 
     pub fn changed(&mut self, attr: &Attr, links: i32) -> usize {
-        self.attr.merge(attr);
-        self.links += links;
+        let changes = self.changes();
+        changes.attr.merge(attr);
+        changes.links = changes.links.saturating_add(links);
         16
     }
 
@@ -69,48 +89,50 @@ impl InodeLog {
         before: Option<Ino>,
         after: Option<Target>,
     ) -> usize {
-        match self.names.get_mut(name) {
-            None => _ = self.names.insert(name.into(), NameChange { hash, before, after }),
-            Some(change) if change.before.is_none() && after.is_none() => _ = self.names.remove(name),
+        let names = &mut self.changes().names;
+        match names.get_mut(name) {
+            None => _ = names.insert(name.into(), NameChange { hash, before, after }),
+            Some(change) if change.before.is_none() && after.is_none() => _ = names.remove(name),
             Some(change) => change.after = after,
         }
         24 + name.len()
     }
 
     pub fn parent(&mut self, parent: Ino) -> usize {
-        self.parent = Some(parent);
+        self.changes().parent = Some(parent);
         8
     }
 
     pub fn xattr(&mut self, index: u8, name: &[u8], value: Option<&[u8]>) -> usize {
-        self.xattrs.insert((index, name.into()), value.map(Into::into));
+        self.changes().xattrs.insert((index, name.into()), value.map(Into::into));
         16 + name.len() + value.map_or(0, <[u8]>::len)
     }
 
     pub fn inline_written(&mut self, offset: u16, bytes: &[u8]) -> usize {
-        self.inline.write(offset, bytes);
+        self.changes().inline.write(offset, bytes);
         12 + bytes.len()
     }
 
     pub fn inline_cut(&mut self, size: u64) -> usize {
-        self.inline.cut(size);
+        self.changes().inline.cut(size);
         12
     }
 
     /// The data is in blocks from here on.
     pub fn inline_off(&mut self) -> usize {
-        self.inline = Inline::default();
-        self.data.push(Record::InlineOff);
+        let changes = self.changes();
+        changes.inline = Inline::default();
+        changes.data.push(Record::InlineOff);
         4
     }
 
     /// Pages were mapped, in ascending order.
     pub fn mapped(&mut self, runs: impl Iterator<Item = Run>, moved: bool) -> usize {
-        let mut bytes = 0;
+        let (mut bytes, data) = (0, &mut self.changes().data);
         for run in runs {
-            match self.data.last_mut() {
+            match data.last_mut() {
                 Some(Record::Map(map)) if map.moved == moved && follows(map, &run) => map.push(run),
-                _ => self.data.push(Record::Map(Map { runs: vec![run], crcs: Vec::new(), moved })),
+                _ => data.push(Record::Map(Map { runs: vec![run], crcs: Vec::new(), moved })),
             }
             bytes += 12;
         }
@@ -118,33 +140,34 @@ impl InodeLog {
     }
 
     pub fn reserved(&mut self, page: u64, count: u64) -> usize {
-        self.data.push(Record::Reserve { page, count });
+        self.changes().data.push(Record::Reserve { page, count });
         16
     }
 
     pub fn unmapped(&mut self, page: u64, count: u64) -> usize {
-        self.data.push(Record::Unmap { page, count });
+        self.changes().data.push(Record::Unmap { page, count });
         16
     }
 
     /// Everything from a page on went.
     pub fn truncated(&mut self, from: u64) -> usize {
+        let data = &mut self.changes().data;
         if from == 0 {
-            self.data.retain(|r| *r == Record::InlineOff);
+            data.retain(|r| *r == Record::InlineOff);
         }
-        self.data.push(Record::Truncate { size: from.saturating_mul(BLOCK) });
+        data.push(Record::Truncate { size: from.saturating_mul(BLOCK) });
         16
     }
 
     /// Adds what a later epoch recorded of the inode. Data keeps its order.
     pub fn fold(&mut self, record: Record<&[u8]>) {
         match record {
-            Record::InodeNew(new) => self.new = Some(new),
+            Record::InodeNew(new) => self.changes().new = Some(new),
             Record::InodeFree => _ = self.freed(),
-            Record::Nlink(links) => self.links = self.links.saturating_add(links),
-            Record::Attr(attr) => self.attr.merge(&attr),
+            Record::Nlink(links) => _ = self.changed(&Attr::default(), links),
+            Record::Attr(attr) => self.changes().attr.merge(&attr),
             Record::DirTouch(time) => {
-                self.attr.merge(&Attr { mtime: Some(time), ctime: Some(time), ..Attr::default() });
+                self.changes().attr.merge(&Attr { mtime: Some(time), ctime: Some(time), ..Attr::default() });
             }
             Record::DentryAdd { ino, file_type, hash, name, .. } => {
                 self.name(name, hash, None, Some(Target { ino, file_type }));
@@ -153,27 +176,34 @@ impl InodeLog {
             Record::DentrySet { old, new: ino, file_type, hash, name, .. } => {
                 self.name(name, hash, Some(old), Some(Target { ino, file_type }));
             }
-            Record::DotDot { parent } => self.parent = Some(parent),
+            Record::DotDot { parent } => self.changes().parent = Some(parent),
             Record::XattrSet { index, name, value } => _ = self.xattr(index, name, Some(value)),
             Record::XattrDel { index, name } => _ = self.xattr(index, name, None),
             Record::InlineData { offset, bytes } => {
-                self.data.push(Record::InlineData { offset, bytes: bytes.into() });
+                self.changes().data.push(Record::InlineData { offset, bytes: bytes.into() });
             }
-            Record::InlineOff => self.data.push(Record::InlineOff),
-            Record::Map(map) => self.data.push(Record::Map(map)),
-            Record::Reserve { page, count } => self.data.push(Record::Reserve { page, count }),
-            Record::Unmap { page, count } => self.data.push(Record::Unmap { page, count }),
-            Record::Truncate { size } => self.data.push(Record::Truncate { size }),
-            Record::Collapse { page, count } => self.data.push(Record::Collapse { page, count }),
-            Record::Insert { page, count } => self.data.push(Record::Insert { page, count }),
+            Record::InlineOff => self.changes().data.push(Record::InlineOff),
+            Record::Map(map) => self.changes().data.push(Record::Map(map)),
+            Record::Reserve { page, count } => self.changes().data.push(Record::Reserve { page, count }),
+            Record::Unmap { page, count } => self.changes().data.push(Record::Unmap { page, count }),
+            Record::Truncate { size } => self.changes().data.push(Record::Truncate { size }),
+            Record::Collapse { page, count } => self.changes().data.push(Record::Collapse { page, count }),
+            Record::Insert { page, count } => self.changes().data.push(Record::Insert { page, count }),
         }
     }
 
     /// The records, in the order in which they are to be replayed; none if the inode came and went within the epoch.
     pub fn into_records(self) -> Vec<Record> {
-        if self.freed {
-            return if self.new.is_some() { Vec::new() } else { vec![Record::InodeFree] };
+        match (self.gone, self.changes) {
+            (Some(Gone::Freed), _) => vec![Record::InodeFree],
+            (Some(Gone::Passed), _) | (None, None) => Vec::new(),
+            (None, Some(changes)) => changes.into_records(),
         }
+    }
+}
+
+impl Changes {
+    fn into_records(self) -> Vec<Record> {
         let mut out: Vec<Record> = self.new.map(Record::InodeNew).into_iter().collect();
         if self.links != 0 {
             out.push(Record::Nlink(self.links));

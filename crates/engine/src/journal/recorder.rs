@@ -8,12 +8,12 @@ use crate::gate::Op;
 use crate::lock::{Mutex, rank};
 use crate::node::NodeFrame;
 use crate::stat::Sampled;
+use foldhash::HashMap;
 use segno_format::inode::RawInode;
 use segno_format::xattr;
 use segno_format::{Block, BlockAddr, Features, Ino, rdev};
 use segno_journal::record::Run;
 use segno_journal::{Record, Section};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SHARDS: usize = 32;
