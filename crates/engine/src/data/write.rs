@@ -24,11 +24,7 @@ impl Volume {
             let part = data.get(done..).unwrap_or_default();
             let part = part.get(..PART).unwrap_or(part);
             let _coming = self.mem.coming.hold(part.len().div_ceil(BLOCK_SIZE) + 1);
-            match self
-                .make_room()
-                .and_then(|()| self.bound_share(&self.inode(ino)?))
-                .and_then(|()| self.write_part(ino, offset.saturating_add(done as u64), part))
-            {
+            match self.write_with_room(ino, offset.saturating_add(done as u64), part) {
                 Ok(n) => {
                     done += n;
                     if n < part.len() || done >= data.len() {
@@ -43,23 +39,30 @@ impl Volume {
         Ok(done)
     }
 
-    fn write_part(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
+    fn write_with_room(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize> {
+        self.make_room()?;
         let inode = self.inode(ino)?;
+        self.hint_large(&inode);
+        self.bound_share(&inode)?;
+        self.write_part(&inode, offset, data)
+    }
+
+    fn write_part(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<usize> {
         let _exclusive = inode.lock.write();
-        let data = self.check_write(&inode, offset, data)?;
+        let data = self.check_write(inode, offset, data)?;
         if data.is_empty() {
             return Ok(0);
         }
         if inode.is_inline() {
-            if let Some(end) = self.inline_end(&inode, offset, data.len())? {
+            if let Some(end) = self.inline_end(inode, offset, data.len())? {
                 let op = self.gate.enter();
-                self.write_inline(&op, &inode, offset as usize, data)?;
-                self.wrote(&op, &inode, Some(end));
+                self.write_inline(&op, inode, offset as usize, data)?;
+                self.wrote(&op, inode, Some(end));
                 return Ok(data.len());
             }
-            self.convert_inline(&self.gate.enter(), &inode)?;
+            self.convert_inline(&self.gate.enter(), inode)?;
         }
-        self.write_blocks(&inode, offset, data)
+        self.write_blocks(inode, offset, data)
     }
 
     /// What of the data may be written.

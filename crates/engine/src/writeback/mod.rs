@@ -4,6 +4,7 @@
 //! inode numbers nor addresses decide. Lists change while the table is held shared, and files move from context to
 //! context while it is held exclusively: whoever goes through all lists under one hold of it misses no file.
 mod context;
+mod large;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod number;

@@ -170,15 +170,15 @@ impl Inode {
 
 impl Volume {
     /// One turn of a context; whether it is to have another.
-    fn serve(&self, id: u32) -> bool {
+    pub(super) fn serve(&self, id: u32) -> bool {
         let Some(context) = self.wb.context(id).filter(|_| !self.is_stopped()) else { return false };
         let hurried = self.wb.threads.hurried.load(Ordering::Relaxed) > 0;
         let (dirty, limit) = (self.mem.dirty_data.get(), self.background_limit());
-        if !hurried && dirty <= limit / 2 {
-            return false;
-        }
         let little = dirty <= limit || context.dirty.get() < self.background_part(self.wb.contexts().len());
-        let files = without_young(context.turn(TURN), little && !hurried);
+        let files = match context.turn(TURN) {
+            files if !hurried && dirty <= limit / 2 => self.large_among(files),
+            files => without_young(files, little && !hurried),
+        };
         let begun = Instant::now();
         let Ok((pages, last)) = self.flush_turn(&files) else {
             // Its pages are dirty again; the file's fsync tells of it, and the next kick tries again.

@@ -187,6 +187,28 @@ fn the_number_changes_under_load() {
 }
 
 #[test]
+fn a_large_file_is_written_back_before_much_is_dirty() {
+    let opts = MountOptions { background: true, commit_interval: 3600, cache_bytes: 64 << 20, ..contexts(1) };
+    let v = Volume::mount(fresh(512, &MkfsOptions::default()), opts).unwrap();
+    let background = Background::start(&v).unwrap();
+    let (small, large) = (create(&v, "small"), create(&v, "large"));
+    v.write(small, 0, &vec![1; MIB]).unwrap();
+    // A sixteenth of the cache is 4 MiB, and all of it is less than a quarter.
+    for at in 0..8 {
+        v.write(large, at * MIB as u64, &vec![2; MIB]).unwrap();
+    }
+    let left = || figure(&v, "dirty_data_pages") / 256;
+    let mut looks = 0;
+    while left() > 1 + 4 {
+        looks += 1;
+        assert!(looks < 2000, "{} MiB stay dirty", left());
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(left() >= 1, "the small file waits");
+    drop(background);
+}
+
+#[test]
 fn a_removed_file_leaves_its_stream() {
     let dev = fresh(512, &MkfsOptions::default());
     let v = Volume::mount(dev, contexts(2)).unwrap();
