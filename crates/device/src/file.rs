@@ -59,8 +59,6 @@ impl FileDevice {
             StorageKind::Regular => lock(path, &file, options.read_only)?,
             StorageKind::BlockDevice => check_protection(path, &file, options.read_only)?,
         }
-        // Who reads ahead is the file system, which knows what belongs together: neighbours on the device often do not.
-        let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
         Ok(Self::new(file, probe, options))
     }
 
@@ -93,6 +91,8 @@ impl FileDevice {
     }
 
     fn new(file: File, probe: Probe, options: OpenOptions) -> Self {
+        // Who reads ahead is the file system, which knows what belongs together: neighbours on the device often do not.
+        let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
         let (discard_refused, dsync_refused) = (AtomicBool::new(false), AtomicBool::new(false));
         let OpenOptions { read_only, direct } = options;
         Self { file, probe, read_only, direct, discard_refused, dsync_refused }
