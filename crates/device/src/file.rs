@@ -1,7 +1,10 @@
 //! Image files and block devices, through the page cache or past it.
+use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
+use crate::zone::{self, Zone, ZoneLimits};
 use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, wait};
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom, fadvise, fallocate, flock, seek};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
+use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, flock, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use segno_format::{BLOCK_SIZE, Block};
 use std::fs::File;
@@ -36,6 +39,8 @@ pub struct FileDevice {
     probe: Probe,
     read_only: bool,
     direct: bool,
+    /// Of a zoned block device.
+    zones: Option<HostZones>,
     discard_refused: AtomicBool,
     dsync_refused: AtomicBool,
 }
@@ -55,11 +60,19 @@ impl FileDevice {
             .open(path)
             .map_err(|e| open_error(path, options, e))?;
         let probe = probe_file(path, &file)?;
-        match probe.kind {
-            StorageKind::Regular => lock(path, &file, options.read_only)?,
-            StorageKind::BlockDevice => check_protection(path, &file, options.read_only)?,
-        }
-        Ok(Self::new(file, probe, options))
+        let zones = match probe.kind {
+            StorageKind::Regular => {
+                lock(path, &file, options.read_only)?;
+                None
+            }
+            StorageKind::BlockDevice => {
+                check_protection(path, &file, options.read_only)?;
+                zones_of(&file, probe.bytes / BLOCK_SIZE as u64)
+                    .map_err(|e| DeviceError::io("use the zones of", path, e))?
+            }
+        };
+        let options = OpenOptions { direct: options.direct || zones.is_some(), ..options };
+        Ok(Self { zones, ..Self::new(file, probe, options) })
     }
 
     /// Makes a sparse image file of `bytes`; with `force` an existing one loses its contents unless it is in use.
@@ -95,7 +108,7 @@ impl FileDevice {
         let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
         let (discard_refused, dsync_refused) = (AtomicBool::new(false), AtomicBool::new(false));
         let OpenOptions { read_only, direct } = options;
-        Self { file, probe, read_only, direct, discard_refused, dsync_refused }
+        Self { file, probe, read_only, direct, zones: None, discard_refused, dsync_refused }
     }
 
     /// What this device is.
@@ -208,8 +221,12 @@ impl BlockDevice for FileDevice {
         self.file.sync_data()
     }
 
+    /// Of a zoned device: resets the sequential zones that lie wholly in the range.
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
         self.check_write(addr, count)?;
+        if let Some(zones) = &self.zones {
+            return zones.reset_within(&self.file, addr, count);
+        }
         if count == 0 || self.discard_refused.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -242,6 +259,25 @@ impl BlockDevice for FileDevice {
 
     fn read_only(&self) -> bool {
         self.read_only
+    }
+
+    fn zones(&self) -> io::Result<Vec<Zone>> {
+        let all = |zones: &HostZones| zones.all(&self.file);
+        self.zones.as_ref().map_or_else(|| Ok(Vec::new()), all)
+    }
+
+    fn zone_limits(&self) -> ZoneLimits {
+        self.zones.as_ref().map(HostZones::limits).unwrap_or_default()
+    }
+
+    fn reset_zone(&self, start: u64) -> io::Result<()> {
+        self.check_write(start, 1)?;
+        self.zones.as_ref().ok_or_else(zone::none)?.reset(&self.file, start)
+    }
+
+    fn finish_zone(&self, start: u64) -> io::Result<()> {
+        self.check_write(start, 1)?;
+        self.zones.as_ref().ok_or_else(zone::none)?.finish(&self.file, start)
     }
 }
 
@@ -284,6 +320,15 @@ fn lock(path: &Path, file: &File, shared: bool) -> Result<(), DeviceError> {
         Err(Errno::WOULDBLOCK) => Err(DeviceError::InUse { path: path.display().to_string() }),
         Err(e) => Err(DeviceError::io("lock", path, e.into())),
     }
+}
+
+/// Zones of a block device, from now on used past the page cache, which would write their blocks in any order.
+fn zones_of(file: &File, blocks: u64) -> io::Result<Option<HostZones>> {
+    let zones = HostZones::of(file, blocks)?;
+    if zones.is_some() {
+        fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT)?;
+    }
+    Ok(zones)
 }
 
 fn check_protection(path: &Path, file: &File, read_only: bool) -> Result<(), DeviceError> {

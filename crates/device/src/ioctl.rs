@@ -1,11 +1,43 @@
 //! The ioctls of block devices that have no safe wrapper.
 #![allow(unsafe_code)]
 use rustix::fd::AsFd;
-use rustix::ioctl::{Getter, Opcode, Setter, ioctl, opcode};
+use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, Setter, Updater, ioctl, opcode};
 use std::io;
 
 const BLKROGET: Opcode = opcode::none(0x12, 94);
 const BLKDISCARD: Opcode = opcode::none(0x12, 119);
+/// The size in the number is that of the report's head.
+const BLKREPORTZONE: Opcode = opcode::read_write::<[u64; 2]>(0x12, 130);
+const BLKRESETZONE: Opcode = opcode::write::<[u64; 2]>(0x12, 131);
+const BLKGETZONESZ: Opcode = opcode::read::<u32>(0x12, 132);
+const BLKFINISHZONE: Opcode = opcode::write::<[u64; 2]>(0x12, 136);
+
+/// Zones asked for in one call.
+const REPORT_ZONES: usize = 256;
+
+/// `struct blk_zone`: a zone in sectors of 512 bytes.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct RawZone {
+    pub start: u64,
+    pub len: u64,
+    pub pointer: u64,
+    pub kind: u8,
+    pub condition: u8,
+    pub flags: [u8; 6],
+    pub capacity: u64,
+    pub reserved: [u8; 24],
+}
+
+/// `struct blk_zone_report` with room for zones.
+#[repr(C)]
+struct Report {
+    sector: u64,
+    count: u32,
+    flags: u32,
+    zones: [RawZone; REPORT_ZONES],
+}
 
 /// Discards bytes of a block device.
 pub(crate) fn blkdiscard(fd: impl AsFd, offset: u64, len: u64) -> io::Result<()> {
@@ -18,3 +50,36 @@ pub(crate) fn blkroget(fd: impl AsFd) -> io::Result<bool> {
     // SAFETY: BLKROGET writes one C int to its argument.
     Ok(unsafe { ioctl(fd, Getter::<BLKROGET, i32>::new()) }? != 0)
 }
+
+/// Sectors of each zone of a block device; 0 if it has no zones.
+pub(crate) fn zone_sectors(fd: impl AsFd) -> io::Result<u32> {
+    // SAFETY: BLKGETZONESZ writes one u32 to its argument.
+    match unsafe { ioctl(fd, Getter::<BLKGETZONESZ, u32>::new()) } {
+        // A kernel without support for zones.
+        Err(Errno::NOTTY) => Ok(0),
+        other => Ok(other?),
+    }
+}
+
+/// Zones from the one that holds a sector on, not necessarily all, and the flags of the report.
+pub(crate) fn report_zones(fd: impl AsFd, sector: u64) -> io::Result<(Vec<RawZone>, u32)> {
+    let count = REPORT_ZONES as u32;
+    let mut report = Report { sector, count, flags: 0, zones: [RawZone::default(); REPORT_ZONES] };
+    // SAFETY: BLKREPORTZONE writes the head and at most `count` zones behind it, which `Report` has room for.
+    unsafe { ioctl(fd, Updater::<BLKREPORTZONE, Report>::new(&mut report)) }?;
+    Ok((report.zones.into_iter().take(report.count as usize).collect(), report.flags))
+}
+
+/// Empties whole zones, given as first sector and number of sectors.
+pub(crate) fn reset_zones(fd: impl AsFd, range: [u64; 2]) -> io::Result<()> {
+    // SAFETY: BLKRESETZONE reads two u64 from its argument and keeps no pointer to them.
+    Ok(unsafe { ioctl(fd, Setter::<BLKRESETZONE, [u64; 2]>::new(range)) }?)
+}
+
+/// Fills whole zones, given as first sector and number of sectors.
+pub(crate) fn finish_zones(fd: impl AsFd, range: [u64; 2]) -> io::Result<()> {
+    // SAFETY: BLKFINISHZONE reads two u64 from its argument and keeps no pointer to them.
+    Ok(unsafe { ioctl(fd, Setter::<BLKFINISHZONE, [u64; 2]>::new(range)) }?)
+}
+
+const _: () = assert!(size_of::<RawZone>() == 64 && size_of::<Report>() == 16 + 64 * REPORT_ZONES);

@@ -11,6 +11,7 @@ mod crash;
 mod error;
 mod fault;
 mod file;
+mod host_zones;
 mod ioctl;
 mod memory;
 mod model;
