@@ -68,7 +68,7 @@ impl Volume {
 
     /// Whether the logs may soon need every free section.
     fn is_spent(&self) -> bool {
-        let need = self.need(self.geo.blocks_per_sec().into());
+        let need = self.demand().need(self.geo.blocks_per_sec().into());
         self.segs.free_sections() <= need.dirty + need.kept
     }
 

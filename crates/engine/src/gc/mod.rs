@@ -153,13 +153,14 @@ impl Volume {
                 None => break,
             }
         }
-        if self.segs.free_sections() < self.sections_for_dirty() { Err(Error::NoSpace) } else { Ok(()) }
+        if self.segs.free_sections() < self.demand().sections() { Err(Error::NoSpace) } else { Ok(()) }
     }
 
     fn room(&self, cleaner: &Cleaner) -> Room {
         let full = u64::from(self.geo.blocks_per_sec());
         let least = self.segs.with_table(|t| t.index().emptiest(Class::Data)).map_or(full, |(_, v)| v.into());
-        let (need, most) = (self.need(least), self.need(full));
+        let demand = self.demand();
+        let (need, most) = (demand.need(least), demand.need(full));
         let free = self.segs.free_sections();
         Room {
             free,
@@ -182,13 +183,14 @@ impl Volume {
         }
         self.segs.with_table(|t| {
             let victim = cleaner.foreground.pick(t.index(), &situation)?;
-            let victim = if u64::from(t.valid_in_section(victim.sec)) <= room.fits {
-                victim
-            } else {
-                let (sec, _) = t.index().emptiest(Class::Data)?;
-                Victim { sec, class: Class::Data }
+            let (victim, valid) = match u64::from(t.valid_in_section(victim.sec)) {
+                valid if valid <= room.fits => (victim, valid),
+                _ => {
+                    let (sec, valid) = t.index().emptiest(Class::Data)?;
+                    (Victim { sec, class: Class::Data }, valid.into())
+                }
             };
-            let worth = room.is_spent() || u64::from(t.valid_in_section(victim.sec)) <= most;
+            let worth = room.is_spent() || valid <= most;
             worth.then(|| self.keep_out(t, victim))
         })
     }

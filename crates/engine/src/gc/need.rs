@@ -4,6 +4,7 @@
 //! section that is free and not needed is missing as spare space, and recovery goes on in the sections that logs are in.
 //! Elsewhere recovery gives each log a section of its own.
 use crate::options::AllocMode;
+use crate::segment::Left;
 use crate::volume::Volume;
 
 /// Free sections for recovery where logs cannot go on in theirs: one for each.
@@ -20,49 +21,76 @@ pub(crate) struct Need {
     pub kept: u64,
 }
 
-impl Volume {
+/// What is dirty, and where it can go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Demand {
+    /// Nodes, and the blocks of nodes that directories will need.
+    nodes: u64,
+    dents: u64,
+    /// Data that waits for a place outside used segments.
+    data: u64,
+    per_sec: u64,
+    in_order: Option<InOrder>,
+}
+
+/// The same where sections are written in order.
+#[derive(Clone, Copy, Debug)]
+struct InOrder {
+    left: Left,
+    /// What nobody has counted yet: nodes and data.
+    more: (u64, u64),
+    /// Nodes that copies can make dirty.
+    clean_nodes: u64,
+}
+
+impl Demand {
     /// If a section with so many valid blocks is to be emptied next.
-    pub(super) fn need(&self, valid_in_victim: u64) -> Need {
-        if !self.dev.is_zoned() {
-            return Need { dirty: self.sections_for_dirty(), kept: MARGIN };
-        }
-        let per_sec = u64::from(self.geo.blocks_per_sec()).max(1);
-        let valid = u64::from(self.counts.values().valid_nodes);
-        let (nodes, dents, data) = self.dirty_blocks();
-        // What fsync logged, recovery writes once more.
-        let nodes = nodes + self.since.logged().min(valid) + UNCOUNTED;
-        let data = data + dents + self.mem.coming.get() + UNCOUNTED;
-        let left = self.segs.left();
-        let nodes_now = sections(nodes, left.nodes, per_sec);
-        let data_now = sections(data, left.data, per_sec);
+    pub fn need(&self, valid_in_victim: u64) -> Need {
+        let Some(InOrder { left, more: (nodes, data), clean_nodes }) = self.in_order else {
+            return Need { dirty: self.sections(), kept: MARGIN };
+        };
+        let (nodes_now, data_now) = self.sections_in_order(left, nodes, data);
         // Copies make no more nodes dirty than there are of either.
-        let more = valid.saturating_sub(self.mem.dirty_nodes.get()).min(valid_in_victim);
-        let nodes_then = sections(nodes + more, left.nodes, per_sec);
-        let data_then = sections(data + valid_in_victim, left.data, per_sec).min(data_now + 1);
+        let copied = clean_nodes.min(valid_in_victim);
+        let (nodes_then, data_then) = self.sections_in_order(left, nodes + copied, data + valid_in_victim);
+        let data_then = data_then.min(data_now + 1);
         Need { dirty: data_now + nodes_now, kept: data_then - data_now + nodes_then - nodes_now + left.stuck }
     }
 
-    /// Nodes, blocks of directories and data that wait for a place outside used segments.
-    fn dirty_blocks(&self) -> (u64, u64, u64) {
-        let dents = self.mem.dirty_dents.get() + self.quota.blocks_due();
-        let data = if self.opts.mode == AllocMode::Lfs { self.mem.dirty_data.get() } else { 0 };
-        (self.mem.dirty_nodes.get() + dents, dents, data)
+    /// Sections that what is dirty takes: without so many free ones there is no space.
+    pub fn sections(&self) -> u64 {
+        if let Some(InOrder { left, .. }) = self.in_order {
+            let (nodes, data) = self.sections_in_order(left, 0, 0);
+            return nodes + data;
+        }
+        [self.nodes, self.dents, self.data].map(|n| n.div_ceil(self.per_sec)).iter().sum()
     }
 
-    /// Sections that they take: without so many free ones there is no space.
-    pub(super) fn sections_for_dirty(&self) -> u64 {
+    /// Those of nodes and those of data, with so many blocks more.
+    fn sections_in_order(&self, left: Left, nodes: u64, data: u64) -> (u64, u64) {
+        let nodes = sections(self.nodes + nodes, left.nodes, self.per_sec);
+        (nodes, sections(self.data + self.dents + data, left.data, self.per_sec))
+    }
+}
+
+impl Volume {
+    pub(super) fn demand(&self) -> Demand {
+        let dents = self.mem.dirty_dents.get() + self.quota.blocks_due();
+        let data = if self.opts.mode == AllocMode::Lfs { self.mem.dirty_data.get() } else { 0 };
+        let dirty_nodes = self.mem.dirty_nodes.get();
+        let in_order = self.dev.is_zoned().then(|| {
+            let valid = u64::from(self.counts.values().valid_nodes);
+            // What fsync logged, recovery writes once more.
+            let more = (self.since.logged().min(valid) + UNCOUNTED, self.mem.coming.get() + UNCOUNTED);
+            InOrder { left: self.segs.left(), more, clean_nodes: valid.saturating_sub(dirty_nodes) }
+        });
         let per_sec = u64::from(self.geo.blocks_per_sec()).max(1);
-        let (nodes, dents, data) = self.dirty_blocks();
-        if self.dev.is_zoned() {
-            let left = self.segs.left();
-            return sections(nodes, left.nodes, per_sec) + sections(data + dents, left.data, per_sec);
-        }
-        nodes.div_ceil(per_sec) + dents.div_ceil(per_sec) + data.div_ceil(per_sec)
+        Demand { nodes: dirty_nodes + dents, dents, data, per_sec, in_order }
     }
 
     /// Sections that should stay free: for what is dirty, and the reserve.
     pub(crate) fn sections_wanted(&self) -> u64 {
-        self.need(0).dirty + u64::from(self.segs.reserved_sections)
+        self.demand().need(0).dirty + u64::from(self.segs.reserved_sections)
     }
 
     /// Whether free sections no longer cover what is dirty plus the reserve.

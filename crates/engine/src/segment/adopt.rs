@@ -1,7 +1,7 @@
 //! Taking blocks into the volume that no log of this mount has handed out.
 use super::Segments;
+use super::log::LogCell;
 use crate::error::Result;
-use crate::lock::Mutex;
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BlockAddr, Corrupt, Structure};
@@ -43,7 +43,7 @@ impl Segments {
     /// Stores the owner of a block with the log that is in its segment, if one is.
     fn own_in_log(&self, addr: BlockAddr, owner: RawSummary) -> Option<LogType> {
         let (seg, off) = self.geo.seg_of(addr)?;
-        let mut log = self.logs.iter().map(Mutex::lock).find(|log| log.segno == seg)?;
+        let mut log = self.logs.iter().map(LogCell::lock).find(|log| log.segno == seg)?;
         if let Some(entry) = log.summary.entries.get_mut(off as usize) {
             *entry = owner;
         }

@@ -1,7 +1,10 @@
 //! An active log: the segment it writes, the next block, and the summary it fills.
+use crate::lock::{Mutex, MutexGuard, rank};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, Geometry, SegNo};
+use std::ops::{Deref, DerefMut};
 
 /// See the module. One owner at a time: whoever holds its lock.
 pub struct Log {
@@ -14,6 +17,59 @@ pub struct Log {
     pub summary: Box<RawSummaryBlock>,
     /// fsyncs that wrote to it since it opened the segment.
     pub fsyncs: u32,
+}
+
+/// A log behind its lock, and where it is, which can be read without.
+pub struct LogCell {
+    log: Mutex<Log, { rank::LOG }>,
+    segs_per_sec: u32,
+    /// Section, and blocks of it that are not used, in one word.
+    place: AtomicU64,
+}
+
+/// A log in somebody's hands. Where it is then is told when they let go.
+pub struct HeldLog<'a> {
+    log: MutexGuard<'a, Log, { rank::LOG }>,
+    cell: &'a LogCell,
+}
+
+impl LogCell {
+    pub fn new(log: Log, segs_per_sec: u32) -> Self {
+        let cell = Self { log: Mutex::new(log), segs_per_sec, place: AtomicU64::new(0) };
+        drop(cell.lock());
+        cell
+    }
+    pub fn lock(&self) -> HeldLog<'_> {
+        HeldLog { log: self.log.lock(), cell: self }
+    }
+    /// The section that the log is in, and how many blocks of it nobody has been given.
+    pub fn place(&self) -> (u32, u32) {
+        let place = self.place.load(Ordering::Acquire);
+        ((place >> 32) as u32, place as u32)
+    }
+}
+
+impl Drop for HeldLog<'_> {
+    fn drop(&mut self) {
+        let per_sec = self.cell.segs_per_sec.max(1);
+        let used = self.log.segno.0 % per_sec * BLOCKS_PER_SEG + self.log.next;
+        let left = per_sec.saturating_mul(BLOCKS_PER_SEG).saturating_sub(used);
+        let place = u64::from(self.log.segno.0 / per_sec) << 32 | u64::from(left);
+        self.cell.place.store(place, Ordering::Release);
+    }
+}
+
+impl Deref for HeldLog<'_> {
+    type Target = Log;
+    fn deref(&self) -> &Log {
+        &self.log
+    }
+}
+
+impl DerefMut for HeldLog<'_> {
+    fn deref_mut(&mut self) -> &mut Log {
+        &mut self.log
+    }
 }
 
 /// What a checkpoint and a report say of a log.
@@ -47,5 +103,23 @@ impl Log {
         if let Some(e) = self.summary.entries.get_mut(self.next as usize) {
             *e = owner;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lets_go_of_a_log_tells_where_it_is() {
+        let kind = LogType::WarmData;
+        let summary = Box::new(RawSummaryBlock::empty(Log::summary_type(kind)));
+        let log = Log { kind, segno: SegNo(7), next: 500, ssr: false, summary, fsyncs: 0 };
+        let cell = LogCell::new(log, 3);
+        assert_eq!(cell.place(), (2, 512 + 12));
+        let mut held = cell.lock();
+        (held.segno, held.next) = (SegNo(11), 512);
+        drop(held);
+        assert_eq!(cell.place(), (3, 0));
     }
 }

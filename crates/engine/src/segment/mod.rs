@@ -16,11 +16,12 @@ mod stream;
 mod table;
 mod zone;
 
+use log::LogCell;
 pub use log::{Log, LogSnapshot, LogState};
 pub use sit::{Loaded, SitFlush};
 pub use stream::Stream;
 pub use table::Table;
-pub(crate) use zone::LeftBehind;
+pub(crate) use zone::{Left, LeftBehind};
 
 use crate::error::Result;
 use crate::lock::{Mutex, rank};
@@ -45,7 +46,7 @@ pub struct Segments {
     /// Sections set aside at format time in all.
     pub overprov_sections: u32,
     table: Mutex<Table, { rank::SEGMENT }>,
-    logs: [Mutex<Log, { rank::LOG }>; 6],
+    logs: [LogCell; 6],
     streams: Mutex<Vec<Arc<Stream>>, { rank::META }>,
     pub alloc: AllocStats,
     /// Summaries of finished segments that are not on the device yet.

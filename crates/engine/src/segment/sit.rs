@@ -1,4 +1,5 @@
 //! SIT at mount and at a checkpoint.
+use super::log::LogCell;
 use super::{Log, Segments, SitState, Table};
 use crate::error::Result;
 use crate::lock::Mutex;
@@ -55,7 +56,7 @@ impl Segments {
             reserved_sections: cp.reserved_segments / geo.segs_per_sec.max(1),
             overprov_sections: cp.overprov_segments / geo.segs_per_sec.max(1),
             table: Mutex::new(table),
-            logs: cp.logs.map(Mutex::new),
+            logs: cp.logs.map(|log| LogCell::new(log, geo.segs_per_sec)),
             streams: Mutex::default(),
             alloc: Default::default(),
             ssa: Mutex::new(BTreeMap::new()),

@@ -1,6 +1,7 @@
 //! Sections that must be written in order.
 use super::{Log, Segments};
 use crate::error::Result;
+use segno_format::sit::LogType;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, SegNo, Structure};
 use std::collections::BTreeSet;
@@ -93,16 +94,14 @@ impl Segments {
         Ok(())
     }
 
+    /// Takes no lock: every change asks.
     pub(crate) fn left(&self) -> Left {
-        let per_sec = self.geo.blocks_per_sec();
         let mut left = Left::default();
-        for log in &self.logs {
-            let log = log.lock();
-            let sec = self.geo.sec_of(log.segno);
-            let used = (log.segno.0 - self.geo.sec_start(sec).0) * BLOCKS_PER_SEG + log.next;
-            let of_class = if log.kind.is_node() { &mut left.nodes } else { &mut left.data };
-            if let Some(blocks) = of_class.get_mut(log.kind.idx() % 3) {
-                *blocks = per_sec.saturating_sub(used).into();
+        for kind in LogType::ALL {
+            let (sec, blocks) = self.logs[kind.idx()].place();
+            let of_class = if kind.is_node() { &mut left.nodes } else { &mut left.data };
+            if let Some(of_log) = of_class.get_mut(kind.idx() % 3) {
+                *of_log = blocks.into();
             }
             left.stuck += u64::from(self.dev.pointer(sec).is_none());
         }
