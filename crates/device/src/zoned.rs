@@ -2,8 +2,11 @@
 use crate::zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
 use crate::{BlockDevice, MemDevice, Snapshot, bounds};
 use parking_lot::Mutex;
-use segno_format::Block;
+use segno_format::{BLOCK_SIZE, Block};
 use std::io;
+
+/// What is read where nothing was written; Linux's null_blk has the same.
+const UNWRITTEN: Block = Block([0xFF; BLOCK_SIZE]);
 
 /// The shape of a [`ZonedDevice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,7 +235,7 @@ impl BlockDevice for ZonedDevice {
         self.inner.block_count()
     }
 
-    /// Behind a write pointer there are zeros.
+    /// Behind a write pointer a device may have anything.
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         self.inner.read(addr, into)?;
         let state = self.state.lock();
@@ -241,7 +244,7 @@ impl BlockDevice for ZonedDevice {
                 Some(z) if z.condition == ZoneCondition::Offline => {
                     return Err(refused("the zone is offline".into()));
                 }
-                Some(z) if z.kind == ZoneKind::Sequential && at >= z.pointer => *block = Block::zeroed(),
+                Some(z) if z.kind == ZoneKind::Sequential && at >= z.pointer => *block = UNWRITTEN,
                 _ => {}
             }
         }
@@ -377,7 +380,7 @@ mod tests {
         assert_eq!(d.zones().unwrap()[1].condition, ZoneCondition::Full);
         refused(&d, 14, &[7]);
         d.reset_zone(8).unwrap();
-        assert_eq!(read(&d, 8, 2), [0, 0]);
+        assert_eq!(read(&d, 8, 2), [0xFF; 2]);
         write(&d, 8, &[9]);
         assert!(d.reset_zone(9).is_err() && d.reset_zone(0).is_err());
         d.finish_zone(8).unwrap();
@@ -416,9 +419,9 @@ mod tests {
         write(&d, 8, &[1, 2]);
         d.flush().unwrap();
         write(&d, 10, &[3, 4]);
-        assert_eq!(read(&d.after_cut(|_| 0), 8, 4), [1, 2, 0, 0]);
+        assert_eq!(read(&d.after_cut(|_| 0), 8, 4), [1, 2, 0xFF, 0xFF]);
         let torn = d.after_cut(|n| n / 2);
-        assert_eq!(read(&torn, 8, 4), [1, 2, 3, 0]);
+        assert_eq!(read(&torn, 8, 4), [1, 2, 3, 0xFF]);
         write(&torn, 11, &[5]);
         d.cut_after(1);
         write(&d, 12, &[5]);

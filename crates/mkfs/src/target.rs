@@ -1,6 +1,6 @@
 //! The devices as one range of blocks, and the clearing of old contents.
 use crate::{Layout, MkfsError};
-use segno_device::{BlockDevice, MultiDevice};
+use segno_device::{BlockDevice, MultiDevice, ZoneKind};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr};
 use std::io;
 use std::ops::Range;
@@ -30,6 +30,8 @@ pub(crate) struct Target<'a> {
     volume: MultiDevice,
     /// First block of each member in the volume.
     starts: Vec<u64>,
+    /// Zones that must be written in order, ascending: emptied as wholes, and read as anything then.
+    sequential: Vec<Range<u64>>,
 }
 
 impl<'a> Target<'a> {
@@ -47,7 +49,10 @@ impl<'a> Target<'a> {
             shares.push((Arc::clone(&member.device), share));
         }
         let volume = MultiDevice::new(shares).map_err(|e| io_error(members, "joining the devices", e))?;
-        Ok(Self { members, sizes, volume, starts })
+        let zones = volume.zones().map_err(|e| io_error(members, "asking for zones", e))?;
+        let sequential = zones.iter().filter(|z| z.kind == ZoneKind::Sequential);
+        let sequential = sequential.map(|z| z.start..z.start + z.blocks).collect();
+        Ok(Self { members, sizes, volume, starts, sequential })
     }
 
     /// Makes what was there before unmountable.
@@ -92,6 +97,8 @@ impl<'a> Target<'a> {
             let count = BATCH.min(range.end - at);
             let into = buffer.get_mut(..count as usize).unwrap_or_default();
             self.on("reading old contents", self.volume.read(at, into))?;
+            let emptied = (at..).zip(into.iter_mut()).filter(|(at, _)| self.is_sequential(*at));
+            emptied.for_each(|(_, block)| block.clone_from(&ZERO));
             self.clear_dirty(at, into)?;
             at += count;
         }
@@ -122,6 +129,11 @@ impl<'a> Target<'a> {
 
     pub(crate) fn flush(&self, doing: &'static str) -> Result<(), MkfsError> {
         self.on(doing, self.volume.flush())
+    }
+
+    fn is_sequential(&self, at: u64) -> bool {
+        let next = self.sequential.partition_point(|z| z.end <= at);
+        self.sequential.get(next).is_some_and(|z| z.contains(&at))
     }
 
     fn zeroed(&self) -> bool {

@@ -4,6 +4,7 @@ use crate::common::{assert_clean, quiet};
 use parking_lot::Mutex;
 use segno_device::{BlockDevice, MemDevice, MultiDevice, Zone, ZoneLimits, ZoneShape, ZonedDevice};
 use segno_engine::{Error, MountOptions, Owner, Volume};
+use segno_format::sit::LogType;
 use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsError, MkfsOptions, format};
 use std::io;
@@ -216,6 +217,22 @@ fn metadata_on_a_device_of_its_own() {
     wear(&v, |_| {});
     v.unmount().unwrap();
     assert_clean(&*joined);
+    assert_eq!(zones.counts().violations, 0);
+}
+
+/// What is read of an empty zone looks like something, and is nothing to clear.
+#[test]
+fn formatting_again_empties_zones_and_clears_nothing_there() {
+    let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
+    let used = |device: Arc<dyn BlockDevice>| Member { zeroed: false, ..member(device) };
+    let members = [used(Arc::new(MemDevice::new(8 * 512))), used(zones.clone())];
+    for _ in 0..2 {
+        let logs = format(&members, &zoned()).unwrap().layout;
+        let start = |log| u64::from(logs.curseg_start(log).0) - 8 * 512;
+        let expected = [(start(LogType::HotNode), 1), (start(LogType::HotData), 1)];
+        let written = zones.zones().unwrap().into_iter().filter(|z| z.pointer > z.start);
+        assert_eq!(written.map(|z| (z.start, z.pointer - z.start)).collect::<Vec<_>>(), expected);
+    }
     assert_eq!(zones.counts().violations, 0);
 }
 
