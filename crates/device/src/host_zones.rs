@@ -39,22 +39,22 @@ impl HostZones {
     }
 
     pub fn all(&self, file: &File) -> io::Result<Vec<Zone>> {
-        self.from(file, 0)
+        self.between(file, 0, self.device_blocks)
     }
 
-    /// All zones from a block on, by as many reports as it takes.
-    fn from(&self, file: &File, start: u64) -> io::Result<Vec<Zone>> {
+    /// The zones from one block to another, by as many reports as it takes; perhaps some behind them.
+    fn between(&self, file: &File, start: u64, end: u64) -> io::Result<Vec<Zone>> {
         let (mut zones, mut at) = (Vec::new(), start);
-        while at < self.device_blocks {
+        while at < end.min(self.device_blocks) {
             let (raw, flags) = ioctl::report_zones(file, at.saturating_mul(SECTORS_PER_BLOCK))?;
             for raw in &raw {
                 zones.push(zone_of(raw, flags & HAS_CAPACITY != 0)?);
             }
-            let end = zones.last().map_or(0, |z: &Zone| z.start.saturating_add(z.blocks));
-            if end <= at {
+            let next = zones.last().map_or(0, |z: &Zone| z.start.saturating_add(z.blocks));
+            if next <= at {
                 return Err(invalid(format!("its report of zones ends at block {at}")));
             }
-            at = end;
+            at = next;
         }
         Ok(zones)
     }
@@ -71,7 +71,7 @@ impl HostZones {
     pub fn reset_within(&self, file: &File, addr: u64, count: u64) -> io::Result<()> {
         let first = addr.next_multiple_of(self.zone_blocks);
         let end = addr.saturating_add(count);
-        let zones = self.from(file, first)?;
+        let zones = self.between(file, first, end)?;
         let written = |z: &&Zone| z.kind == ZoneKind::Sequential && z.condition != ZoneCondition::Empty;
         let inside = |z: &&Zone| z.start.saturating_add(z.blocks) <= end;
         zones.iter().filter(written).filter(inside).try_for_each(|z| self.reset(file, z.start))
