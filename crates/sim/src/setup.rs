@@ -16,10 +16,12 @@ use std::sync::{Arc, Mutex};
 const MIB_BLOCKS: u64 = 256;
 /// Behind a volume that does not fill its device.
 const GAP_BLOCKS: u64 = 8 * MIB_BLOCKS;
-/// Of a journal that just takes a commit: what one may need, two superblocks, two announcements and some.
-const SMALL_RING_BLOCKS: u64 = 22;
+/// Of a journal that takes six commits or so: two superblocks, two announcements, and what a commit wants to be free.
+const SMALL_RING_BLOCKS: u64 = 28;
+/// Commits after which the end of that journal is near.
+const COMMITS_TO_THE_END: u32 = 21;
 /// Size of the common volumes, and of those that are filled up.
-const COMMON: u64 = 128 * MIB_BLOCKS;
+pub(crate) const COMMON: u64 = 128 * MIB_BLOCKS;
 const TINY: u64 = 56 * MIB_BLOCKS;
 /// With room for several writeback contexts; and as many zones as a zoned volume of six logs needs.
 const LARGE: u64 = 256 * MIB_BLOCKS;
@@ -41,6 +43,8 @@ pub struct Setup {
     pub empty: StatFs,
     /// It is on a zoned device.
     pub zoned: bool,
+    /// Workloads begin with so many changes, each committed: what follows wraps a small journal around.
+    pub commits_first: u32,
 }
 
 impl Setup {
@@ -194,7 +198,7 @@ pub fn setup(number: u64) -> Result<Setup, String> {
 pub fn chosen(name: Option<&str>, number: u64) -> Result<Setup, String> {
     let Some(name) = name else { return setup(number) };
     match NAMED_RECIPES.iter().position(|r| r.name == name) {
-        Some(at) => made(&NAMED_RECIPES, at as u64),
+        Some(at) => Ok(Setup { commits_first: COMMITS_TO_THE_END, ..made(&NAMED_RECIPES, at as u64)? }),
         None => setup(named(name)?),
     }
 }
@@ -254,6 +258,7 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
         model: Model::from_inodes(limits, BTreeMap::new()),
         empty: StatFs::default(),
         zoned: format.zoned,
+        commits_first: 0,
     };
     let device = setup.over(memory.clone()).map_err(|e| e.to_string())?;
     let member = Member { device, path: "device".into(), zeroed: true };
