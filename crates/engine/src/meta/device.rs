@@ -142,11 +142,19 @@ impl Device {
         self.dev.write_fua(addr.0.into(), blocks).map_err(Self::error("write", addr))
     }
 
-    /// Blocks for various places, sorted and gathered into as few writes as possible.
+    /// Blocks for various places, sorted and gathered into as few writes as possible. Zones that are in use come first, then
+    /// those that are filled: as only so many may be in use, a log must have filled one before it begins the next.
     pub fn write_scattered(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
         blocks.sort_by_key(|(a, _)| *a);
-        let section = |a: BlockAddr| self.zones.as_ref().map(|z| z.section_of(a.0));
-        for run in blocks.chunk_by(|(a, _), (b, _)| b.0 == a.0 + 1 && section(*a) == section(*b)) {
+        let Some(zones) = &self.zones else { return self.write_sorted(blocks) };
+        let of_zones = blocks.chunk_by(|(a, _), (b, _)| zones.section_of(a.0) == zones.section_of(b.0));
+        let mut of_zones: Vec<_> = of_zones.collect();
+        of_zones.sort_by_key(|run| run.first().map(|(a, _)| zones.turn(a.0, run.len())));
+        of_zones.into_iter().try_for_each(|run| self.write_sorted(run))
+    }
+
+    fn write_sorted(&self, blocks: &[(BlockAddr, Arc<Block>)]) -> Result<()> {
+        for run in blocks.chunk_by(|(a, _), (b, _)| b.0 == a.0 + 1) {
             for part in run.chunks(GATHER_MAX) {
                 let Some((start, _)) = part.first() else { continue };
                 let refs: Vec<&Block> = part.iter().map(|(_, b)| &**b).collect();

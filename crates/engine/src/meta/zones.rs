@@ -60,6 +60,14 @@ impl Zones {
     pub fn start_of(&self, sec: u32) -> u64 {
         u64::from(self.first) + u64::from(sec) * u64::from(self.per_sec)
     }
+    /// When so many blocks of a section are written, of several: what is in use, what will be full, what will be in use.
+    pub fn turn(&self, addr: u32, blocks: usize) -> u8 {
+        match self.section_of(addr).and_then(|sec| self.pointer(sec)) {
+            Some(0) if blocks < self.per_sec as usize => 2,
+            Some(0) => 1,
+            _ => 0,
+        }
+    }
     /// Blocks were written.
     pub fn wrote(&self, addr: u32, blocks: u32) {
         let Some(sec) = self.section_of(addr) else { return };

@@ -204,6 +204,33 @@ fn large_writes_side_by_side_on_a_nearly_full_volume_find_space() {
     });
 }
 
+/// A log that goes on in another zone fills its last one first, wherever the two lie.
+#[test]
+fn large_writes_use_no_more_zones_than_there_are_logs() {
+    let limits = ZoneLimits { open: 6, active: 6 };
+    let dev = Arc::new(ZonedDevice::new(ZoneShape { limits, conventional: 8, ..SHAPE }));
+    format(&[member(dev.clone())], &zoned()).unwrap();
+    let v = Volume::mount(dev.clone(), small()).unwrap();
+    for n in 0..300 {
+        let name = format!("a name that takes some room, number {n}");
+        v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap();
+    }
+    let piece = vec![1; 100 * BLOCK as usize];
+    let cold = v.mknod(Ino::ROOT, b"film.mp4", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+    v.write(cold, 0, &piece).unwrap();
+    v.sync().unwrap();
+    let ino = create(&v);
+    let blocks = v.statfs().bfree * 2 / 3;
+    let mut rng = Rng(1);
+    for n in 0..blocks / 100 * 4 {
+        let at = if n < blocks / 100 { n * 100 } else { rng.below(blocks - 100) };
+        assert_eq!(v.write(ino, at * BLOCK, &piece).unwrap(), piece.len());
+    }
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+    assert_eq!(dev.counts().violations, 0);
+}
+
 #[test]
 fn metadata_on_a_device_of_its_own() {
     let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
