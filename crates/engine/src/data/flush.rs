@@ -110,20 +110,20 @@ impl Volume {
     /// Writes all pages of files that are dirty now, and waits for those that others are writing. Threads of writeback
     /// help. A file that fails does not keep others from being written; the first error is returned.
     pub fn flush_all_data(&self) -> Result<()> {
-        let mut failed = None;
         let _hurry = self.wb.threads.hurry();
         self.kick_all();
-        for (_, files) in self.wb.all() {
-            failed = failed.or(self.flush_files(files, Reason::Wanted).err());
-        }
-        failed.map_or(Ok(()), Err)
+        self.flush_contexts(Reason::Wanted)
     }
 
     /// The same because it is time, which nobody waits for: in small pieces, by the calling thread alone.
     pub(crate) fn flush_aged_data(&self) -> Result<()> {
+        self.flush_contexts(Reason::Aged)
+    }
+
+    fn flush_contexts(&self, why: Reason) -> Result<()> {
         let mut failed = None;
         for (_, files) in self.wb.all() {
-            failed = failed.or(self.flush_files(files, Reason::Aged).err());
+            failed = failed.or(self.flush_files(files, why).err());
         }
         failed.map_or(Ok(()), Err)
     }
