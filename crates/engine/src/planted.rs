@@ -29,11 +29,13 @@ pub enum Bug {
     EagerSize,
     /// A checkpoint takes a node as it is when its turn comes, and not as it was at the boundary.
     BlurredBoundary,
+    /// A commit names data that is neither flushed nor checked by replay.
+    UncheckedData,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::SkippedFlush,
         Self::HeaderFirst,
         Self::ForgottenOrphan,
@@ -46,6 +48,7 @@ impl Bug {
         Self::EarlyPublish,
         Self::EagerSize,
         Self::BlurredBoundary,
+        Self::UncheckedData,
     ];
 }
 

@@ -5,7 +5,7 @@ use crate::mounted::Mounted;
 use crate::zones::ZoneLayer;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::options::{AllocMode, CheckpointMode, FsyncMode, JournalMode};
-use segno_engine::{ContextSetting, Error, MountOptions, StatFs, planted};
+use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, StatFs, planted};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
 use segno_mkfs::{Member, MkfsOptions};
@@ -45,13 +45,20 @@ pub struct Setup {
     pub zoned: bool,
     /// Workloads begin with so many changes, each committed: what follows wraps a small journal around.
     pub commits_first: u32,
+    /// The journal behind the volume is mounted as one on a device of its own, whose flush is none of the volume's.
+    pub beside: bool,
 }
 
 impl Setup {
     /// Mounts a volume of this setup; time starts at `now`.
     pub fn mount(&self, device: Arc<dyn BlockDevice>, now: i64) -> Result<Mounted, Error> {
         let device = self.over(device).map_err(|source| Error::Io { op: "open", at: 0, source })?;
-        Mounted::mount(device, self.options.clone(), now)
+        let mut options = self.options.clone();
+        if self.beside {
+            let area = JournalArea::tail(device.clone(), COMMON).ok_or(Error::Invalid("no gap"))?;
+            options.journal = JournalMode::Beside(area);
+        }
+        Mounted::mount(device, options, now)
     }
 
     /// The checker's findings, if there are any.
@@ -144,14 +151,18 @@ const RECIPES: [Recipe; 11] = [
     Recipe { name: "zoned", blocks: ZONED, format: zoned, mount: |_| {} },
 ];
 
-/// Chosen by name alone, so that cases keep their numbers. Here the journal is full after a few commits, and soon wraps
-/// around; the gap behind the volume is smaller by what the device lacks.
-const NAMED_RECIPES: [Recipe; 1] = [Recipe {
-    name: "smallring",
-    blocks: COMMON - GAP_BLOCKS + SMALL_RING_BLOCKS,
-    format: |f| f.blocks = Some(COMMON),
-    mount: |m| m.journal = JournalMode::On,
-}];
+/// Chosen by name alone, so that cases keep their numbers. In the first the journal is full after a few commits, and soon
+/// wraps around; the gap behind the volume is smaller by what the device lacks. In the other data is flushed before the
+/// journal names it.
+const NAMED_RECIPES: [Recipe; 2] = [
+    Recipe {
+        name: "smallring",
+        blocks: COMMON - GAP_BLOCKS + SMALL_RING_BLOCKS,
+        format: |f| f.blocks = Some(COMMON),
+        mount: |m| m.journal = JournalMode::On,
+    },
+    Recipe { name: "beside", blocks: COMMON, format: |f| f.blocks = Some(COMMON), mount: |_| {} },
+];
 
 /// Small enough to be filled.
 const TINY_RECIPES: [Recipe; 6] = [
@@ -198,7 +209,7 @@ pub fn setup(number: u64) -> Result<Setup, String> {
 pub fn chosen(name: Option<&str>, number: u64) -> Result<Setup, String> {
     let Some(name) = name else { return setup(number) };
     match NAMED_RECIPES.iter().position(|r| r.name == name) {
-        Some(at) => Ok(Setup { commits_first: COMMITS_TO_THE_END, ..made(&NAMED_RECIPES, at as u64)? }),
+        Some(at) => made(&NAMED_RECIPES, at as u64),
         None => setup(named(name)?),
     }
 }
@@ -258,7 +269,8 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
         model: Model::from_inodes(limits, BTreeMap::new()),
         empty: StatFs::default(),
         zoned: format.zoned,
-        commits_first: 0,
+        commits_first: if recipe.name == "smallring" { COMMITS_TO_THE_END } else { 0 },
+        beside: recipe.name == "beside",
     };
     let device = setup.over(memory.clone()).map_err(|e| e.to_string())?;
     let member = Member { device, path: "device".into(), zeroed: true };

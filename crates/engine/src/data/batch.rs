@@ -3,6 +3,7 @@ use super::index::{Place, Span};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::journal::Mapped;
 use crate::lock::{MutexGuard, rank};
 use crate::node::NodeFrame;
 use crate::planted::{Bug, planted};
@@ -14,12 +15,15 @@ use segno_format::inode::{Advise, Inline};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
 use segno_format::{Block, BlockAddr, Corrupt, Structure};
+use segno_journal::data_crc;
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
 /// Pages in a batch at most.
 pub(crate) const BATCH: usize = 1024;
+/// Pages in a batch that has checksums at most.
+const CHECKED: usize = 256;
 
 /// A page on its way out.
 struct Outgoing {
@@ -30,6 +34,8 @@ struct Outgoing {
     slot: u32,
     owner: RawSummary,
     addr: BlockAddr,
+    /// For the journal.
+    crc: Option<u32>,
 }
 
 /// The pages of one inode.
@@ -96,12 +102,24 @@ impl Volume {
             let owner = RawSummary::data(span.frame.nid, version, slot as u16);
             let frame = span.frame.clone();
             if let Some(block) = pages.begin_flush(index, batch.id, &self.mem) {
-                part.pages.push(Outgoing { index, block, frame, slot, owner, addr: BlockAddr::NULL });
+                let addr = BlockAddr::NULL;
+                part.pages.push(Outgoing { index, block, frame, slot, owner, addr, crc: None });
             }
             last = Some((span, version));
         }
         self.cover(inode, &mut pages, batch.id);
         Ok(next)
+    }
+
+    /// Takes the checksums of what is written, for the journal. Of much at once it is not worth it: a flush more does not
+    /// matter then.
+    pub(super) fn checksum_batch(&self, batch: &mut Batch) {
+        if batch.len() > CHECKED {
+            return;
+        }
+        for part in batch.parts.iter_mut().filter(|p| self.wants_checksums(&p.inode)) {
+            part.pages.iter_mut().for_each(|page| page.crc = Some(data_crc(&page.block)));
+        }
     }
 
     /// Blocks of pinned files are overwritten where they are: a swap file's or a boot loader's reader knows the place. It
@@ -263,7 +281,8 @@ impl Volume {
             self.forget_extent(op, &part.inode);
         }
         if !part.inode.is_dir() {
-            self.notes.mapped(op, part.inode.ino, alive.iter().map(|p| (p.index, p.addr)), false);
+            let mapped = |p: &&Outgoing| Mapped { page: p.index, addr: p.addr, crc: p.crc };
+            self.notes.mapped(op, part.inode.ino, alive.iter().map(mapped), false);
         }
         part.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.mem));
         self.publish_size(op, &part.inode, &pages, pages.covered);

@@ -244,6 +244,7 @@ impl Volume {
         let next = taken
             .and_then(|next| self.write_batch(&mut batch).map(|()| next))
             .inspect_err(|e| self.give_back(&batch, e))?;
+        self.checksum_batch(&mut batch);
         self.publish_batch(&self.gate.enter(), &batch)?;
         self.write_late(&batch)?;
         inodes.iter().for_each(|i| self.settle(i));

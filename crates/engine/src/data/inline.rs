@@ -3,10 +3,12 @@ use super::batch::file_log;
 use crate::error::Result;
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::journal::Mapped;
 use crate::volume::Volume;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::summary::RawSummary;
 use segno_format::{Block, BlockAddr};
+use segno_journal::data_crc;
 use std::sync::Arc;
 use zerocopy::little_endian::U64;
 
@@ -82,6 +84,7 @@ impl Volume {
             let data = data.get(..size.min(data.len())).unwrap_or_default();
             content.0.get_mut(..data.len()).unwrap_or_default().copy_from_slice(data);
         }
+        let crc = self.wants_checksums(inode).then(|| data_crc(&content));
         let place = if content.is_zero() { None } else { Some(self.place_inline(inode, content)?) };
         self.nodes.modify(op, &inode.frame, |block| {
             block.0.get_mut(layout.inline_range()).unwrap_or_default().fill(0);
@@ -90,7 +93,7 @@ impl Volume {
             raw.set_slot(&layout, 0, place.unwrap_or(BlockAddr::NULL));
             raw.i_blocks = U64::new(raw.i_blocks.get().saturating_add(place.is_some().into()));
         });
-        self.notes.inline_off(op, inode.ino, place);
+        self.notes.inline_off(op, inode.ino, place.map(|addr| Mapped { page: 0, addr, crc }));
         match place {
             Some(addr) => self.segs.publish(addr, BlockAddr::NULL),
             None => Ok(()),

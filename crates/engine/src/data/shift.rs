@@ -11,6 +11,7 @@ use super::write::set_changed;
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::journal::Mapped;
 use crate::volume::Volume;
 use segno_format::inode::RawInode;
 use segno_format::summary::RawSummary;
@@ -288,7 +289,9 @@ impl Volume {
     fn note_shifted(&self, op: &Op<'_>, inode: &Inode, targets: Range<u64>, new: &[BlockAddr]) {
         self.notes.unmapped(op, inode.ino, targets.clone());
         let filled = || targets.clone().zip(new.iter().copied());
-        self.notes.mapped(op, inode.ino, filled().filter(|(_, a)| a.is_real()), false);
+        let copied = filled().filter(|(_, a)| a.is_real());
+        let mapped = copied.map(|(page, addr)| Mapped { page, addr, crc: None });
+        self.notes.mapped(op, inode.ino, mapped, false);
         for (block, _) in filled().filter(|&(_, a)| a == BlockAddr::NEW) {
             self.notes.reserved(op, inode.ino, block..block + 1);
         }

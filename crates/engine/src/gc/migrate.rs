@@ -2,6 +2,7 @@
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::journal::Mapped;
 use crate::node::NodeFrame;
 use crate::stat;
 use crate::volume::Volume;
@@ -12,6 +13,7 @@ use segno_format::node::{NodeKind, first_block, kind_of_offset};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Ino, Nid, SegNo, Structure};
+use segno_journal::data_crc;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -146,6 +148,8 @@ impl Volume {
         let owners = blocks.iter().map(|m| self.owner_of(m)).collect::<Result<Vec<RawSummary>>>()?;
         let order = self.in_order();
         let places = self.segs.allocate(LogType::ColdData, &owners)?;
+        let checked = self.wants_checksums(inode);
+        let crcs: Vec<Option<u32>> = content.iter().map(|b| checked.then(|| data_crc(b))).collect();
         let mut out: Vec<(BlockAddr, Arc<Block>)> = places.iter().copied().zip(content).collect();
         self.dev.write_scattered(&mut out).inspect_err(|e| {
             self.segs.abandon(&places);
@@ -153,12 +157,12 @@ impl Volume {
         })?;
         drop(order);
         let op = self.gate.enter();
-        for (m, &place) in blocks.iter().zip(&places) {
+        for ((m, &place), crc) in blocks.iter().zip(&places).zip(crcs) {
             // A checkpoint moves blocks of directories too.
             if self.still_names(m)? {
                 self.set_slot(&op, inode, &m.frame, m.slot.into(), place)?;
                 self.segs.publish(place, m.addr)?;
-                self.note_moved(&op, inode, m, place)?;
+                self.note_moved(&op, inode, m, (place, crc))?;
             } else {
                 self.segs.abandon(&[place]);
             }
@@ -168,13 +172,20 @@ impl Volume {
     }
 
     /// Where blocks of directories are, replay finds by their names.
-    fn note_moved(&self, op: &Op<'_>, inode: &Inode, m: &Moving, place: BlockAddr) -> Result<()> {
+    fn note_moved(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        m: &Moving,
+        (addr, crc): (BlockAddr, Option<u32>),
+    ) -> Result<()> {
         if op.log_epoch() == 0 || inode.is_dir() {
             return Ok(());
         }
         let (offset, layout) = (m.frame.footer().node_offset(), inode.layout(self.features)?);
         if let Some(first) = first_block(offset, layout.slots, layout.per_node) {
-            self.notes.mapped(op, inode.ino, [(first + u64::from(m.slot), place)].into_iter(), true);
+            let mapped = Mapped { page: first + u64::from(m.slot), addr, crc };
+            self.notes.mapped(op, inode.ino, std::iter::once(mapped), true);
         }
         Ok(())
     }

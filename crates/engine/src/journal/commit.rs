@@ -1,17 +1,22 @@
 //! Ending epochs and making them durable, and what a checkpoint means to the journal.
 //!
-//! The order of a commit: end the epoch; wait for the operations in it; take its records; flush the data that they name;
-//! append the group; flush the journal. Operations of the next epoch go on meanwhile. Data that is dirty stays so: a file's
-//! size and its blocks are noted when they are published, which is when the data was written.
+//! The order of a commit: end the epoch; wait for the operations in it; take its records; append the group; flush. The
+//! records have checksums of the data that they name, so that it need not be durable before them. Where they have not, or a
+//! flush of the journal is none of the data, the data is flushed before the group is appended. Operations of the next epoch
+//! go on meanwhile. Data that is dirty stays so: a file's size and its blocks are noted when they are published, which is
+//! when the data was written.
 use super::Log;
-use super::recorder::Covered;
+use super::recorder::Taken;
 use super::state::Commits;
 use crate::checkpoint::{Frozen, Reason};
 use crate::error::{Error, Result};
+use crate::inode::Inode;
+use crate::planted::{Bug, planted};
 use crate::segment::LogSnapshot;
 use crate::stat;
 use crate::volume::Volume;
 use segno_format::checkpoint::RawCheckpoint;
+use segno_format::inode::Inline;
 use segno_format::{Block, BlockAddr};
 use segno_journal::{Canary, CpIntent, Group, Kind, Section};
 
@@ -29,6 +34,13 @@ impl Volume {
     /// The journal, if there is one and it works.
     pub(crate) fn log(&self) -> Option<&Log> {
         self.log.get().filter(|log| !log.is_failed())
+    }
+
+    /// Whether the journal takes checksums of a file's data. Of what may be overwritten in place there are none: they would not
+    /// hold. Where directories have their blocks, nobody notes.
+    pub(crate) fn wants_checksums(&self, inode: &Inode) -> bool {
+        let pinned = || inode.get(|i| i.inline().contains(Inline::PIN_FILE));
+        self.log().is_some_and(Log::is_shared) && !inode.is_dir() && !pinned()
     }
 
     /// Makes everything that was done before the call durable, except data that was not flushed if its device refuses
@@ -59,19 +71,18 @@ impl Volume {
 
     fn end_epoch(&self, log: &Log, commits: &mut Commits) -> Result<Ended> {
         let room = log.journal.usage().free;
-        let covered = commits.covered.as_ref().map_or(0, Covered::bytes);
+        let covered = commits.covered.as_ref().map_or(0, Taken::bytes);
         let wanted = self.notes.pending().saturating_add(covered).saturating_add(SLACK);
         if commits.broken.is_some() || log.is_failed() || wanted > room {
             return Ok(Ended::NeedsCheckpoint);
         }
         let times = &self.stats.journal;
         let epoch = stat::timed(&times.drain, || self.gate.end_log_epoch());
-        let noted = stat::timed(&times.take, || self.notes.take(epoch));
-        // While a checkpoint is on its way, the one before it may be what is replayed on.
-        let mut sections = commits.covered.take().map(Covered::into_sections).unwrap_or_default();
-        sections.extend(noted);
-        // What the device lost is not known, so nothing may be built on it.
-        stat::timed(&times.data_flush, || self.dev.flush()).inspect_err(|e| self.stop(e))?;
+        let (sections, checked) = stat::timed(&times.take, || self.take_epoch(log, commits, epoch));
+        if !checked {
+            // What the device lost is not known, so nothing may be built on it.
+            stat::timed(&times.data_flush, || self.dev.flush()).inspect_err(|e| self.stop(e))?;
+        }
         match self.write_epoch(log, sections) {
             Ok(written) => commits.since_boundary |= written,
             Err(e) => {
@@ -85,6 +96,18 @@ impl Volume {
         commits.newest = epoch;
         log.note_usage();
         Ok(Ended::Durable)
+    }
+
+    /// The records of an epoch, and whether the flush that follows them is enough. Where there are none no flush follows.
+    fn take_epoch(&self, log: &Log, commits: &mut Commits, epoch: u64) -> (Vec<Section>, bool) {
+        // While a checkpoint is on its way, the one before it may be what is replayed on.
+        let parts = [commits.covered.take(), Some(self.notes.take(epoch))];
+        let checked = log.is_shared() && parts.iter().flatten().all(Taken::is_checked);
+        let unchecked = planted(Bug::UncheckedData);
+        let sections: Vec<Section> =
+            parts.into_iter().flatten().flat_map(|part| part.into_sections(checked && !unchecked)).collect();
+        let follows = !sections.is_empty();
+        (sections, (checked || unchecked) && follows)
     }
 
     /// Goes on without the journal, unless what failed is the volume's own device.
@@ -183,8 +206,8 @@ impl Volume {
         let Some(log) = self.log.get() else { return 0 };
         let boundary = self.boundary(log);
         // Only a journal that failed has left anything of an epoch before.
-        drop(self.notes.cover(boundary.saturating_sub(1)));
-        commits.covered = Some(self.notes.cover(boundary));
+        drop(self.notes.take(boundary.saturating_sub(1)));
+        commits.covered = Some(self.notes.take(boundary));
         commits.since_boundary = false;
         self.gate.set_log_epoch(if log.is_failed() { 0 } else { boundary + 1 });
         boundary
@@ -214,7 +237,7 @@ impl Volume {
         &self,
         commits: Option<&mut Commits>,
         boundary: u64,
-    ) -> Result<Option<Covered>> {
+    ) -> Result<Option<Taken>> {
         let (Some(log), Some(commits)) = (self.log.get(), commits) else { return Ok(None) };
         commits.newest = commits.newest.max(boundary);
         commits.broken = commits.broken.filter(|&epoch| epoch > boundary);

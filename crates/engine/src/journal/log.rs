@@ -1,12 +1,21 @@
 //! What one inode's changes in one epoch come to. An epoch is accepted whole or not at all, so only its end counts:
 //! newest values, net changes of names, sums of links. Only what happens to blocks keeps its order.
 use foldhash::HashMap;
-use segno_format::Ino;
+use segno_format::{BlockAddr, Ino};
 use segno_journal::Record;
 use segno_journal::record::{Attr, InodeNew, Map, Name, Run};
 use std::collections::BTreeMap;
 
 const BLOCK: u64 = segno_format::BLOCK_SIZE as u64;
+
+/// A page that is somewhere else now.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapped {
+    pub page: u64,
+    pub addr: BlockAddr,
+    /// Of its content, by which replay sees whether it arrived.
+    pub crc: Option<u32>,
+}
 
 /// See the module. What adds to it returns about how many bytes of the journal that takes. Small, so that tables of many are:
 /// of an inode that is gone nothing else is left.
@@ -127,14 +136,18 @@ impl InodeLog {
     }
 
     /// Pages were mapped, in ascending order.
-    pub fn mapped(&mut self, runs: impl Iterator<Item = Run>, moved: bool) -> usize {
+    pub fn mapped(&mut self, pages: impl Iterator<Item = Mapped>, moved: bool) -> usize {
         let (mut bytes, data) = (0, &mut self.changes().data);
-        for run in runs {
+        for Mapped { page, addr, crc } in pages {
+            let run = Run { page, addr, count: 1 };
             match data.last_mut() {
-                Some(Record::Map(map)) if map.moved == moved && follows(map, &run) => map.push(run),
-                _ => data.push(Record::Map(Map { runs: vec![run], crcs: Vec::new(), moved })),
+                Some(Record::Map(map)) if map.moved == moved && follows(map, &run) => {
+                    map.push(run);
+                    map.crcs.extend(crc);
+                }
+                _ => data.push(Record::Map(Map { runs: vec![run], crcs: crc.into_iter().collect(), moved })),
             }
-            bytes += 12;
+            bytes += 16;
         }
         bytes
     }
@@ -193,17 +206,21 @@ impl InodeLog {
     }
 
     /// The records, in the order in which they are to be replayed; none if the inode came and went within the epoch.
-    pub fn into_records(self) -> Vec<Record> {
+    /// `checked` if replay is to look whether data arrived, for which every page that was mapped has its checksum.
+    pub fn into_records(self, checked: bool) -> Vec<Record> {
         match (self.gone, self.changes) {
             (Some(Gone::Freed), _) => vec![Record::InodeFree],
             (Some(Gone::Passed), _) | (None, None) => Vec::new(),
-            (None, Some(changes)) => changes.into_records(),
+            (None, Some(changes)) => changes.into_records(checked),
         }
     }
 }
 
 impl Changes {
-    fn into_records(self) -> Vec<Record> {
+    fn into_records(mut self, checked: bool) -> Vec<Record> {
+        if !checked {
+            self.data.iter_mut().for_each(forget_checksums);
+        }
         let mut out: Vec<Record> = self.new.map(Record::InodeNew).into_iter().collect();
         if self.links != 0 {
             out.push(Record::Nlink(self.links));
@@ -221,6 +238,12 @@ impl Changes {
         }));
         out.extend(attr_record(self.attr));
         out
+    }
+}
+
+fn forget_checksums(record: &mut Record) {
+    if let Record::Map(map) = record {
+        map.crcs = Vec::new();
     }
 }
 

@@ -11,7 +11,7 @@ mod turns;
 
 pub(crate) use epochs::Epochs;
 pub(crate) use fields::unpack_rdev;
-pub(crate) use log::Target;
+pub(crate) use log::{Mapped, Target};
 pub(crate) use open::Found;
 pub(crate) use recorder::Recorder;
 pub(crate) use state::{Commits, Log};

@@ -3,7 +3,7 @@
 //! An inode's log is in this table and not in the inode, so it outlives the cached inode, and the end of an epoch takes
 //! whole tables. Whoever changes an inode holds its lock; the lock here is held for the time of a note.
 use super::fields::{Fields, inode_new, pack_rdev};
-use super::log::{InodeLog, Target};
+use super::log::{InodeLog, Mapped, Target};
 use crate::gate::Op;
 use crate::lock::{Mutex, rank};
 use crate::node::NodeFrame;
@@ -11,12 +11,13 @@ use crate::stat::Sampled;
 use foldhash::HashMap;
 use segno_format::inode::RawInode;
 use segno_format::xattr;
-use segno_format::{Block, BlockAddr, Features, Ino, rdev};
-use segno_journal::record::Run;
+use segno_format::{Block, Features, Ino, rdev};
 use segno_journal::{Record, Section};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SHARDS: usize = 32;
+/// Checksums of data in an epoch at most: recovery reads all those blocks.
+const CHECKED: u64 = 4096;
 type Shard = Mutex<HashMap<Ino, InodeLog>, { rank::LEAF }>;
 
 /// See the module. Every note is a no-op outside an epoch.
@@ -27,22 +28,27 @@ pub struct Recorder {
     pub times: Sampled,
 }
 
-/// What was noted up to a boundary and is not in the journal. It is of no use once the checkpoint is durable; until then
-/// whatever is appended has to follow it.
+/// What was noted in an epoch and is not in the journal.
 #[derive(Debug)]
-pub struct Covered {
+pub struct Taken {
     epoch: u64,
     bytes: u64,
+    checksums: u64,
     logs: Vec<HashMap<Ino, InodeLog>>,
 }
 
-impl Covered {
+impl Taken {
     /// About how many bytes it would take in the journal.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
-    pub fn into_sections(self) -> Vec<Section> {
-        sections(self.logs.into_iter().flatten(), self.epoch)
+    /// Whether replay can see by checksums, not too many, if the data that it maps arrived.
+    pub fn is_checked(&self) -> bool {
+        self.checksums <= CHECKED
+    }
+    /// By inode number; see [`InodeLog::into_records`].
+    pub fn into_sections(self, checked: bool) -> Vec<Section> {
+        sections(self.logs.into_iter().flatten(), self.epoch, checked)
     }
 }
 
@@ -51,11 +57,17 @@ struct Noted {
     shards: [Shard; SHARDS],
     /// About what the records will take in the journal.
     bytes: AtomicU64,
+    /// Of pages that were mapped; more than [`CHECKED`] if one has none.
+    checksums: AtomicU64,
 }
 
 impl Default for Noted {
     fn default() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::default()), bytes: AtomicU64::new(0) }
+        Self {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            bytes: AtomicU64::new(0),
+            checksums: AtomicU64::new(0),
+        }
     }
 }
 
@@ -80,16 +92,13 @@ impl Recorder {
         self.epochs.iter().map(|e| e.bytes.load(Ordering::Relaxed)).sum()
     }
 
-    /// Takes everything noted in an epoch, by inode number. All operations in it are over.
-    pub fn take(&self, epoch: u64) -> Vec<Section> {
-        self.cover(epoch).into_sections()
-    }
-
-    /// The same at a boundary, as a whole: that takes no longer for much than for little.
-    pub fn cover(&self, epoch: u64) -> Covered {
+    /// Takes everything noted in an epoch, as a whole: that takes no longer for much than for little. All operations in it
+    /// are over.
+    pub fn take(&self, epoch: u64) -> Taken {
         let noted = self.of(epoch);
         let logs = noted.shards.iter().map(|shard| std::mem::take(&mut *shard.lock())).collect();
-        Covered { epoch, bytes: noted.bytes.swap(0, Ordering::Relaxed), logs }
+        let zero = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
+        Taken { epoch, bytes: zero(&noted.bytes), checksums: zero(&noted.checksums), logs }
     }
 
     /// The inode's fields before a change; give them to [`Recorder::fields_changed`].
@@ -172,14 +181,16 @@ impl Recorder {
         self.note(op, ino, |log| log.inline_cut(size));
     }
     /// Inline data moved to block 0, or nowhere if it was all zeros.
-    pub fn inline_off(&self, op: &Op<'_>, ino: Ino, to: Option<BlockAddr>) {
+    pub fn inline_off(&self, op: &Op<'_>, ino: Ino, to: Option<Mapped>) {
         self.note(op, ino, InodeLog::inline_off);
-        self.mapped(op, ino, to.map(|addr| (0, addr)).into_iter(), false);
+        self.mapped(op, ino, to.into_iter(), false);
     }
     /// File blocks have their content at these addresses; `moved` if it is the same as before.
-    pub fn mapped(&self, op: &Op<'_>, ino: Ino, blocks: impl Iterator<Item = (u64, BlockAddr)>, moved: bool) {
-        let run = |(page, addr)| Run { page, addr, count: 1 };
-        self.note(op, ino, |log| log.mapped(blocks.map(run), moved));
+    pub fn mapped(&self, op: &Op<'_>, ino: Ino, pages: impl Iterator<Item = Mapped>, moved: bool) {
+        let mut checksums = 0;
+        let counted = pages.inspect(|p| checksums += if p.crc.is_some() { 1 } else { CHECKED + 1 });
+        self.note(op, ino, |log| log.mapped(counted, moved));
+        self.of(op.log_epoch()).checksums.fetch_add(checksums, Ordering::Relaxed);
     }
     pub fn reserved(&self, op: &Op<'_>, ino: Ino, blocks: std::ops::Range<u64>) {
         self.note(op, ino, |log| log.reserved(blocks.start, blocks.end.saturating_sub(blocks.start)));
@@ -197,8 +208,8 @@ impl Recorder {
 }
 
 /// What they come to, by inode number; nothing of an inode that came and went.
-pub fn sections(logs: impl Iterator<Item = (Ino, InodeLog)>, epoch: u64) -> Vec<Section> {
-    let section = |(ino, log): (Ino, InodeLog)| Section { ino, epoch, records: log.into_records() };
+pub fn sections(logs: impl Iterator<Item = (Ino, InodeLog)>, epoch: u64, checked: bool) -> Vec<Section> {
+    let section = |(ino, log): (Ino, InodeLog)| Section { ino, epoch, records: log.into_records(checked) };
     let mut sections: Vec<Section> = logs.map(section).filter(|s| !s.records.is_empty()).collect();
     sections.sort_unstable_by_key(|s| s.ino);
     sections

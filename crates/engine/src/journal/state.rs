@@ -1,5 +1,5 @@
 //! The journal that a mounted volume goes on with.
-use super::recorder::Covered;
+use super::recorder::Taken;
 use super::turns::Turns;
 use crate::lock::{Mutex, rank};
 use crate::notice::{Notice, Observer};
@@ -43,7 +43,7 @@ pub(crate) struct Commits {
     /// Whether a group was written since the newest boundary was drawn.
     pub since_boundary: bool,
     /// What the checkpoint on its way covers, if it is not in the journal.
-    pub covered: Option<Covered>,
+    pub covered: Option<Taken>,
 }
 
 impl Log {
@@ -64,6 +64,11 @@ impl Log {
 
     pub fn is_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
+    }
+
+    /// Whether a flush of the journal is one of the volume.
+    pub fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// Whether the failure is one of the volume's device too: a flush that failed may have lost what is not the journal's.

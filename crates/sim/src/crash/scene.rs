@@ -42,11 +42,14 @@ pub fn full(number: u64) -> Result<Workload, String> {
     Ok(Workload { setup: setup::tiny_setup(setup)?, start: Start::Full, ops, race: None })
 }
 
-/// Scenes that show mistakes which hardly any other case shows: the first ones, on some setup each.
+/// Scenes that show mistakes which hardly any other case shows: the first ones, and that of a file of two blocks which
+/// replaces another, on some setup each.
 pub fn telling_scenes() -> Result<Vec<u64>, String> {
     let count = quiet_scenes().len() as u64;
     let at = |(scene, name)| Ok(setup::named(name)? * count + scene);
-    (0..).zip(["posix", "default", "default", "default", "default"]).map(at).collect()
+    let scenes =
+        [(0, "posix"), (1, "default"), (2, "default"), (3, "default"), (4, "default"), (18, "journal")];
+    scenes.into_iter().map(at).collect()
 }
 
 /// An fsync of several nodes. Unless there is a flush between them, the last may arrive without those before it; what is

@@ -68,8 +68,9 @@ const fn first_of(bug: Bug) -> usize {
         Bug::ReusedBlock | Bug::SkippedDataFlush => 1,
         Bug::EagerSize => 3,
         Bug::ForgottenOrphan => 4,
-        Bug::EarlyPublish => 5,
-        Bug::BlurredBoundary => 6,
+        Bug::UncheckedData => 5,
+        Bug::EarlyPublish => 6,
+        Bug::BlurredBoundary => 7,
         _ => 0,
     }
 }

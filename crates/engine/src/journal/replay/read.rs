@@ -153,7 +153,7 @@ impl<'a> Share<'a> {
     }
 
     fn end(&mut self, epoch: u64) -> Vec<Section> {
-        sections(std::mem::take(&mut self.logs).into_iter(), epoch)
+        sections(std::mem::take(&mut self.logs).into_iter(), epoch, false)
     }
 }
 

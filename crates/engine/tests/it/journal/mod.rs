@@ -1,4 +1,5 @@
 //! The journal: what was committed is there after a crash, without a checkpoint.
+mod checksums;
 mod failures;
 mod full;
 mod scenarios;
