@@ -80,8 +80,8 @@ impl Volume {
         self.make_room()?;
         stat::add(&self.stats.fsyncs, 1);
         let inode = self.inode(ino)?;
+        self.segs.note_fsync(file_log(&inode));
         if self.log().is_none() {
-            self.segs.note_fsync(file_log(&inode));
             self.segs.note_fsync(LogType::WarmNode);
         }
         let flushed = self.flush_inode(&inode, 0..u64::MAX);

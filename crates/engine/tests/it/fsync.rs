@@ -1,9 +1,9 @@
 //! fsync: which nodes it looks at and writes, how many flushes it takes, and why it falls back to a checkpoint.
 use crate::common::{assert_clean, fresh, mount, quiet};
 use segno_device::{BlockDevice, CountDevice, MemDevice};
-use segno_engine::options::{FsyncLookup, FsyncMode};
+use segno_engine::options::{FsyncLookup, FsyncMode, JournalMode};
 use segno_engine::stat::CpReason;
-use segno_engine::{Clock, MountOptions, Owner, Time, Volume};
+use segno_engine::{Clock, JournalArea, MountOptions, Owner, Time, Volume};
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
 use std::io;
@@ -267,4 +267,17 @@ fn the_way_to_look_may_change_under_load() {
     });
     v.unmount().unwrap();
     assert_clean(&*dev);
+}
+
+#[test]
+fn with_a_journal_an_fsync_fills_the_log_of_its_data_alone() {
+    let dev = Arc::new(slow(Duration::ZERO));
+    let journal = JournalMode::Beside(JournalArea::whole(Arc::new(MemDevice::new(2048))));
+    let v = Volume::mount(dev.clone(), MountOptions { journal, ..quiet() }).unwrap();
+    let file = create(&v, "a");
+    for i in 0..20 {
+        v.write(file, i * 4096, &[1; 4096]).unwrap();
+        v.fsync(file, false).unwrap();
+    }
+    assert_eq!(dev.2.load(Ordering::Relaxed), 1);
 }
