@@ -51,6 +51,7 @@ impl Window<'_> {
 impl Volume {
     /// Reads from a regular file; short only at its end. Bytes of `into` past the count returned may change.
     pub fn read(&self, ino: Ino, offset: u64, into: &mut [u8]) -> Result<usize> {
+        self.bound_clean();
         let inode = self.inode(ino)?;
         let _shared = inode.lock.read();
         if inode.is_gone() {

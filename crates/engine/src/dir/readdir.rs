@@ -18,6 +18,7 @@ impl Volume {
     /// Lists a directory from a position on, `.` and `..` included, until `each` returns false; that entry then counts
     /// as not seen. A position is file block × 214 + slot, as in Linux: names that come and go do not move others.
     pub fn readdir(&self, dir: Ino, pos: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        self.bound_clean();
         let dir = self.inode(dir)?;
         if !dir.is_dir() {
             return Err(Error::NotDir);

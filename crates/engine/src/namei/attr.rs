@@ -19,6 +19,7 @@ const S_IXGRP: u16 = 0o010;
 impl Volume {
     /// The inode that a name leads to.
     pub fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Attr> {
+        self.bound_clean();
         let dir = self.inode(dir)?;
         if !dir.is_dir() {
             return Err(Error::NotDir);
@@ -30,6 +31,7 @@ impl Volume {
 
     /// Attributes of an inode.
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
+        self.bound_clean();
         self.attr_of(&*self.inode(ino)?)
     }
 

@@ -66,9 +66,22 @@ impl Volume {
             self.checkpoint_while(|| self.is_metadata_full())?;
         }
         if self.mem.nodes.get() + self.mem.pages.get() > limit {
-            self.inodes.shrink(&self.mem);
-            self.nodes.shrink(limit / 2);
+            self.evict(limit);
         }
         Ok(())
+    }
+
+    /// The same for who only looks: evicts what is clean once it is more than half of what there is.
+    pub(crate) fn bound_clean(&self) {
+        let (limit, cached) = (self.cache_blocks(), self.mem.nodes.get() + self.mem.pages.get());
+        let dirty = self.dirty_metadata() + self.mem.dirty_data.get();
+        if cached > limit && dirty < cached / 2 {
+            self.evict(limit);
+        }
+    }
+
+    fn evict(&self, limit: u64) {
+        self.inodes.shrink(&self.mem);
+        self.nodes.shrink(limit / 2);
     }
 }

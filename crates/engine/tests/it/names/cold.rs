@@ -1,6 +1,7 @@
 //! What a directory costs that nobody has looked at yet.
 use super::*;
 use segno_device::{CountDevice, Counts};
+use segno_format::BLOCK_SIZE;
 
 /// Mounts, finds and lists a directory of `names` names, all flushed by one checkpoint; what prefetching until it was
 /// found, and finding and listing it cost.
@@ -41,4 +42,30 @@ fn who_finds_a_directory_has_its_names_on_the_way() {
     // Of the root, which has one block, when it is mounted, and of the directory beside it.
     assert_eq!(prefetched, 1 + listing.blocks_read, "{finding:?} {listing:?}");
     assert_eq!((finding.reads, listing.reads), (1, 1), "{finding:?} {listing:?}");
+}
+
+/// A volume with a directory of empty files, and their inodes in the order they were made.
+fn many_files(count: usize) -> (Arc<MemDevice>, Vec<Attr>) {
+    let dev = fresh(256, &MkfsOptions::default());
+    let v = mount(&dev);
+    let dir = v.mkdir(ROOT, b"d", 0o755, Owner::default()).unwrap().ino;
+    let make = |i: usize| v.mknod(dir, format!("{i}").as_bytes(), REG, (0, 0), Owner::default()).unwrap();
+    let files = (0..count).map(make).collect();
+    v.unmount().unwrap();
+    (dev, files)
+}
+
+#[test]
+fn looking_at_many_inodes_keeps_to_the_limit_of_the_cache() {
+    let (dev, files) = many_files(3_000);
+    let limit = 512;
+    let v = Volume::mount(dev, MountOptions { cache_bytes: limit * BLOCK_SIZE, ..quiet() }).unwrap();
+    let dir = v.lookup(ROOT, b"d").unwrap().ino;
+    for (i, f) in files.iter().enumerate() {
+        assert_eq!(v.lookup(dir, format!("{i}").as_bytes()).unwrap().ino, f.ino);
+        let cached = v.report().into_iter().find(|(name, _)| *name == "cached_nodes").unwrap().1;
+        // What is read at once may come on top.
+        assert!(cached <= limit as u64 + 256, "{cached} after {i}");
+    }
+    v.unmount().unwrap();
 }
