@@ -121,6 +121,13 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
         Ok(())
     }
 
+    fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.inner.write_behind(addr, blocks)?;
+        add(&self.writes, 1);
+        add(&self.blocks_written, blocks.len() as u64);
+        Ok(())
+    }
+
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.inner.write_fua(addr, blocks)?;
         add(&self.fua_writes, 1);
@@ -139,6 +146,10 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
         add(&self.discards, 1);
         add(&self.blocks_discarded, count);
         Ok(())
+    }
+
+    fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
+        self.inner.prepare(addr, count)
     }
 
     fn prefetch(&self, addr: u64, count: u64) {

@@ -10,6 +10,7 @@ use segno_format::{BLOCK_SIZE, Block};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,10 +40,13 @@ pub struct FileDevice {
     probe: Probe,
     read_only: bool,
     direct: bool,
+    /// The same storage past the page cache, for what is written behind.
+    past: Option<File>,
     /// Of a zoned block device.
     zones: Option<HostZones>,
     discard_refused: AtomicBool,
     dsync_refused: AtomicBool,
+    past_refused: AtomicBool,
 }
 
 impl FileDevice {
@@ -106,9 +110,20 @@ impl FileDevice {
     fn new(file: File, probe: Probe, options: OpenOptions) -> Self {
         // Who reads ahead is the file system, which knows what belongs together: neighbours on the device often do not.
         let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
-        let (discard_refused, dsync_refused) = (AtomicBool::new(false), AtomicBool::new(false));
+        let [discard_refused, dsync_refused, past_refused] = [(); 3].map(|()| AtomicBool::new(false));
         let OpenOptions { read_only, direct } = options;
-        Self { file, probe, read_only, direct, zones: None, discard_refused, dsync_refused }
+        let past = if read_only || direct { None } else { past_cache(&file) };
+        Self {
+            file,
+            probe,
+            read_only,
+            direct,
+            past,
+            zones: None,
+            discard_refused,
+            dsync_refused,
+            past_refused,
+        }
     }
 
     /// What this device is.
@@ -140,11 +155,7 @@ impl FileDevice {
     fn write_gathered(&self, addr: u64, blocks: &[&Block], flags: ReadWriteFlags) -> io::Result<()> {
         let mut offset = byte_offset(addr);
         if self.direct {
-            for batch in blocks.chunks(IOV_MAX) {
-                let copy = aligned::copy_of(batch);
-                offset = write_slices(&self.file, &mut [IoSlice::new(copy.as_bytes())], offset, flags)?;
-            }
-            return Ok(());
+            return write_aligned(&self.file, addr, blocks, flags);
         }
         for batch in blocks.chunks(IOV_MAX) {
             let mut slices: Vec<IoSlice<'_>> = batch.iter().map(|b| IoSlice::new(&b.0)).collect();
@@ -198,6 +209,20 @@ impl BlockDevice for FileDevice {
             start::writing(&self.file, byte_offset(addr), byte_offset(blocks.len() as u64));
         }
         Ok(())
+    }
+
+    /// An image file has its page cache go along: the kernel drops what it has of the range.
+    fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.check_write(addr, blocks.len() as u64)?;
+        if let Some(past) = self.past.as_ref().filter(|_| !self.past_refused.load(Ordering::Relaxed)) {
+            match write_aligned(past, addr, blocks, ReadWriteFlags::empty()) {
+                Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                    self.past_refused.store(true, Ordering::Relaxed);
+                }
+                done => return done,
+            }
+        }
+        self.write(addr, blocks)
     }
 
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
@@ -284,6 +309,22 @@ impl BlockDevice for FileDevice {
 /// Bytes of so many blocks; callers have checked the blocks against a size that was counted in bytes.
 fn byte_offset(blocks: u64) -> u64 {
     blocks.saturating_mul(BLOCK_SIZE as u64)
+}
+
+/// The file opened once more, past the page cache. A file system may have no such thing.
+fn past_cache(file: &File) -> Option<File> {
+    let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+    File::options().write(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(again).ok()
+}
+
+/// Writes a copy that direct I/O can reach.
+fn write_aligned(file: &File, addr: u64, blocks: &[&Block], flags: ReadWriteFlags) -> io::Result<()> {
+    let mut offset = byte_offset(addr);
+    for batch in blocks.chunks(IOV_MAX) {
+        let copy = aligned::copy_of(batch);
+        offset = write_slices(file, &mut [IoSlice::new(copy.as_bytes())], offset, flags)?;
+    }
+    Ok(())
 }
 
 /// Writes all slices and returns the offset after them.

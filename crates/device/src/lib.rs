@@ -61,6 +61,12 @@ pub trait BlockDevice: Send + Sync {
     /// Writes consecutive blocks, gathered from wherever they are.
     fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()>;
 
+    /// Like [`BlockDevice::write`], for what nobody waits for: it reaches the device before this returns, if that can be had, so
+    /// that the next flush, which somebody waits for, has nothing of it left to write. Durable it is no sooner.
+    fn write_behind(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
+        self.write(addr, blocks)
+    }
+
     /// Like [`BlockDevice::write`], durable on return; it does not cover earlier writes.
     fn write_fua(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()>;
 
@@ -116,6 +122,9 @@ macro_rules! forward_to_pointee {
             }
             fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
                 (**self).write(addr, blocks)
+            }
+            fn write_behind(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
+                (**self).write_behind(addr, blocks)
             }
             fn write_fua(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
                 (**self).write_fua(addr, blocks)

@@ -91,8 +91,20 @@ impl MultiDevice {
 
 impl Member {
     /// Writes and marks dirty even on failure: a part may have arrived.
+    fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        let done = self.device.write_behind(addr, blocks);
+        self.dirty.store(true, Ordering::SeqCst);
+        done
+    }
+
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         let done = self.device.write(addr, blocks);
+        self.dirty.store(true, Ordering::SeqCst);
+        done
+    }
+
+    fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
+        let done = self.device.prepare(addr, count);
         self.dirty.store(true, Ordering::SeqCst);
         done
     }
@@ -132,6 +144,10 @@ impl BlockDevice for MultiDevice {
         self.write_parts(addr, blocks, Member::write)
     }
 
+    fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.write_parts(addr, blocks, Member::write_behind)
+    }
+
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.write_parts(addr, blocks, |member, addr, blocks| member.device.write_fua(addr, blocks))
     }
@@ -145,6 +161,12 @@ impl BlockDevice for MultiDevice {
         bounds::check(self.block_count, addr, count)?;
         bounds::check_writable(self.read_only())?;
         self.parts(addr, count).try_for_each(|part| part.member.discard(part.addr, part.blocks.len() as u64))
+    }
+
+    fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
+        bounds::check(self.block_count, addr, count)?;
+        bounds::check_writable(self.read_only())?;
+        self.parts(addr, count).try_for_each(|part| part.member.prepare(part.addr, part.blocks.len() as u64))
     }
 
     fn prefetch(&self, addr: u64, count: u64) {
@@ -196,9 +218,10 @@ fn invalid(what: String) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemDevice;
     use crate::test_blocks::{compare_with_array, gathered, read, write, write_fua};
+    use crate::{FileDevice, MemDevice};
     use proptest::prelude::*;
+    use std::os::unix::fs::MetadataExt;
     use std::sync::atomic::AtomicUsize;
 
     /// Counts flushes, fails them while told to, and does something during the next one.
@@ -266,6 +289,21 @@ mod tests {
         assert_eq!(read(&device, 2, 6), [0, 1, 2, 3, 4, 0]);
         device.discard(4, 3).unwrap();
         assert_eq!(read(&device, 2, 6), [0, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn each_device_prepares_its_share_and_is_written_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = |n: usize| FileDevice::create(dir.path().join(n.to_string()), 1 << 20, false).unwrap();
+        let members = (0..2).map(|n| (Arc::new(open(n)) as Arc<dyn BlockDevice>, 256)).collect();
+        let device = crate::CountDevice::new(MultiDevice::new(members).unwrap());
+        device.prepare(200, 100).unwrap();
+        gathered(&[7; 4], |b| device.write_behind(254, b)).unwrap();
+        device.flush().unwrap();
+        assert_eq!(read(&device, 253, 6), [0, 7, 7, 7, 7, 0]);
+        let stored = |n: usize| std::fs::metadata(dir.path().join(n.to_string())).unwrap().blocks() * 512;
+        assert!(stored(0) >= 56 * 4096 && stored(1) >= 44 * 4096, "{} and {}", stored(0), stored(1));
+        assert!(device.prepare(500, 13).is_err(), "past the end");
     }
 
     #[test]

@@ -148,6 +148,32 @@ fn probe_tells_what_a_path_is() {
     assert!(missing.to_string().contains("cannot open"), "{missing}");
 }
 
+/// Two ways lead to the storage, and both see the same.
+#[test]
+fn what_is_written_behind_is_read_back_whatever_the_page_cache_held() {
+    let (_dir, path) = image(2500);
+    let device = FileDevice::open(&path, READ_WRITE).unwrap();
+    let (old, new) = (vec![Block([9; BLOCK_SIZE]); 2500], numbered(1500));
+    // Dirty in the cache, and read into it.
+    device.write(0, &old.iter().collect::<Vec<_>>()).unwrap();
+    device.read(0, &mut vec![Block::zeroed(); 2500]).unwrap();
+    device.write_behind(500, &new.iter().collect::<Vec<_>>()).unwrap();
+    let expected = |back: &[Block]| {
+        let inner = back[500..2000].iter().zip(&new).all(|(a, b)| a.0 == b.0);
+        inner && back[..500].iter().chain(&back[2000..]).all(|b| b.0 == old[0].0)
+    };
+    let mut back = vec![Block::zeroed(); 2500];
+    device.read(0, &mut back).unwrap();
+    assert!(expected(&back));
+    device.flush().unwrap();
+    drop(device);
+    FileDevice::open(&path, DIRECT).unwrap().read(0, &mut back).unwrap();
+    assert!(expected(&back));
+    let refused =
+        |options, at| FileDevice::open(&path, options).unwrap().write_behind(at, &[&old[0]]).is_err();
+    assert!(refused(READ_WRITE, 2500) && refused(READ_ONLY, 0) && !refused(DIRECT, 0));
+}
+
 /// Destroys what is on the device; a loop device on a scratch file will do.
 #[test]
 #[ignore = "needs a scratch block device named by SEGNO_TEST_BLOCK_DEVICE"]

@@ -1,6 +1,7 @@
 //! Does an fsync get slower when other files have much dirty data, while that rests and while it is written back?
 use super::Scale;
 use super::arm::{Mode, format};
+use super::floor;
 use super::row::{BlockedUs, JournalRow, LatencyUs};
 use crate::Histogram;
 use crate::place::Place;
@@ -17,18 +18,37 @@ const MIB: usize = 1 << 20;
 /// Cache for each byte that is to be dirty: with less it would be written because memory is short.
 const CACHE: usize = 8;
 
+/// Files that it is in, so that none is written early for being large.
+const FILES: u64 = 8;
+
 /// What the data of others does meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Others {
     Rest,
+    /// It is in one file, which is written early for being large.
+    AreLarge,
     AreWritten,
+}
+
+impl Others {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Rest => "",
+            Self::AreLarge => " of one file",
+            Self::AreWritten => " that is being written back",
+        }
+    }
+    fn files(self) -> u64 {
+        if self == Self::AreLarge { 1 } else { FILES }
+    }
 }
 
 /// One row for each mode, amount, and what becomes of it.
 pub fn measure(place: &Place, scale: &Scale, progress: &mut Progress) -> Result<Vec<JournalRow>> {
     let mut rows = Vec::new();
     for &mib in &scale.beside_mib {
-        let cases: &[Others] = if mib == 0 { &[Others::Rest] } else { &[Others::Rest, Others::AreWritten] };
+        let cases: &[Others] =
+            if mib == 0 { &[Others::Rest] } else { &[Others::Rest, Others::AreLarge, Others::AreWritten] };
         for &others in cases {
             for mode in Mode::BOTH {
                 let name = name(mib, others);
@@ -41,8 +61,22 @@ pub fn measure(place: &Place, scale: &Scale, progress: &mut Progress) -> Result<
 }
 
 fn name(mib: u64, others: Others) -> String {
-    let written = if others == Others::AreWritten { " that is being written back" } else { "" };
-    format!("fsync beside {mib} MiB of dirty data{written}")
+    format!("fsync beside {mib} MiB of dirty data{}", others.suffix())
+}
+
+/// What the device alone takes for as many writes and flushes as an fsync makes.
+pub fn note_floor(place: &Place, scale: &Scale, rows: &[JournalRow]) -> Result<Option<String>> {
+    let beside = |r: &&JournalRow| r.mode == Mode::Journal && r.workload.starts_with("fsync beside");
+    let Some(row) = rows.iter().find(beside) else { return Ok(None) };
+    let flushes = (row.flushes / row.ops).round() as usize;
+    let [alone, others] =
+        [false, true].map(|others| floor::measure(place, scale.beside_fsyncs, flushes, others));
+    let (alone, others) = (alone?, others?);
+    Ok(Some(format!(
+        "The device alone takes {:.0} µs (p99 {:.0}) for {flushes} writes of 4 KiB with a flush each, as an fsync makes them, \
+         and {:.0} µs (p99 {:.0}) while another thread writes 250 MB/s.",
+        alone.p50, alone.p99, others.p50, others.p99
+    )))
 }
 
 fn one(place: &Place, scale: &Scale, mode: Mode, mib: u64, others: Others) -> Result<JournalRow> {
@@ -51,17 +85,22 @@ fn one(place: &Place, scale: &Scale, mode: Mode, mib: u64, others: Others) -> Re
     let volume = Volume::mount(device.clone(), mode.options(cache_bytes))?;
     let background = Background::start(&volume)?;
     let make = |name: &[u8]| volume.mknod(Ino::ROOT, name, 0o100_644, (0, 0), Owner::default());
-    let (mine, other) = (make(b"mine")?.ino, make(b"other")?.ino);
+    let mine = make(b"mine")?.ino;
+    let files = (0..others.files()).map(|n| Ok(make(format!("other{n}").as_bytes())?.ino));
+    let files: Vec<Ino> = files.collect::<Result<_>>()?;
     volume.write(mine, 0, &vec![1; MIB])?;
     volume.checkpoint_now()?;
     let (counts, stats) = (device.counts(), volume.stats());
     let (logged, begun) = (stats.journal_bytes.load(Ordering::Relaxed), Instant::now());
     let piece = vec![7; MIB];
-    let dirty = || (0..mib).try_for_each(|at| volume.write(other, at * MIB as u64, &piece).map(drop));
+    let share = mib.div_ceil(others.files());
+    let fill =
+        |file: &Ino| (0..share).try_for_each(|at| volume.write(*file, at * MIB as u64, &piece).map(drop));
+    let dirty = || files.iter().try_for_each(fill);
     let mut caller = Caller { volume: &volume, file: mine, times: Histogram::default(), calls: 0 };
     dirty()?;
     match others {
-        Others::Rest => caller.fsync_while(scale.beside_fsyncs, || true)?,
+        Others::Rest | Others::AreLarge => caller.fsync_while(scale.beside_fsyncs, || true)?,
         Others::AreWritten => {
             while caller.calls < scale.beside_fsyncs {
                 caller.fsync_beside(scale.beside_fsyncs, mode)?;

@@ -2,6 +2,7 @@
 mod arm;
 mod beside;
 mod fill;
+mod floor;
 mod loss;
 mod pace;
 mod page;
@@ -118,7 +119,7 @@ impl Scale {
             tree_files: 20_000,
             build_crates: 16,
             beside_mib: vec![0, 1024],
-            beside_fsyncs: 1000,
+            beside_fsyncs: 3000,
             recovery_mib: vec![16, 64, 128, 225],
             recovery_files: 10_000,
             kills: 20,
@@ -145,6 +146,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let mut rows = compare(&works, &place, &scale, &budget, common.seed, &mut report, &mut progress)?;
     if wanted("fsync beside unrelated dirty data") {
         rows.extend(beside::measure(&place, &scale, &mut progress)?);
+        report.notes.extend(beside::note_floor(&place, &scale, &rows)?);
     }
     rows.iter().try_for_each(|row| report.push(row))?;
     page::fill(&mut report, &rows);
@@ -239,6 +241,7 @@ mod tests {
         let mut rows = compare(&works, &place, &scale, &budget, 1, &mut report, &mut progress).unwrap();
         assert_eq!(rows.len(), 2 * (7 + 4 + 3 + 1));
         rows.extend(beside::measure(&place, &scale, &mut progress).unwrap());
+        assert!(beside::note_floor(&place, &scale, &rows).unwrap().is_some());
         for r in &rows {
             assert!(r.ops > 0.0 && r.latency_us.max > 0.0, "{r:?}");
             assert_eq!(r.log_bytes_per_op.is_some(), r.mode == Mode::Journal, "{r:?}");

@@ -21,9 +21,32 @@ use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
 /// Pages in a batch at most.
-pub(crate) const BATCH: usize = 1024;
+const BATCH: usize = 1024;
 /// Pages in a batch that has checksums at most.
 const CHECKED: usize = 256;
+
+/// Pages that are written at once because they are old. While such a piece is on its way an fsync is slower.
+const PIECE: usize = 64;
+
+/// Why pages are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Somebody waits for it, or for memory.
+    Wanted,
+    /// Somebody waits for a device flush behind it.
+    Synced,
+    /// They are old. Nobody waits, and those who wait for an fsync go first.
+    Aged,
+}
+
+impl Reason {
+    pub fn most(self) -> usize {
+        match self {
+            Self::Wanted | Self::Synced => BATCH,
+            Self::Aged => PIECE,
+        }
+    }
+}
 
 /// A page on its way out.
 struct Outgoing {
@@ -50,14 +73,13 @@ struct Part {
 /// Pages of some inodes that are written under one flush id.
 pub(crate) struct Batch {
     id: u64,
-    /// Pages that it takes.
-    most: usize,
+    why: Reason,
     parts: Vec<Part>,
 }
 
 impl Batch {
-    pub fn new(id: u64, most: usize) -> Self {
-        Self { id, most, parts: Vec::new() }
+    pub fn new(id: u64, why: Reason) -> Self {
+        Self { id, why, parts: Vec::new() }
     }
     pub fn len(&self) -> usize {
         self.parts.iter().map(|p| p.pages.len()).sum()
@@ -78,7 +100,7 @@ impl Volume {
         range: Range<u64>,
         batch: &mut Batch,
     ) -> Result<Option<u64>> {
-        let room = batch.most.saturating_sub(batch.len());
+        let room = batch.why.most().saturating_sub(batch.len());
         let log = if self.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
         // Held until every page has its slot: no page's node is freed before the page is dropped.
         let mut pages = inode.pages.lock();
@@ -177,7 +199,11 @@ impl Volume {
     fn write_placed(&self, batch: &Batch) -> Result<()> {
         let mut out: Vec<(BlockAddr, Arc<Block>)> =
             batch.pages().map(|p| (p.addr, p.block.clone())).collect();
-        self.dev.write_scattered(&mut out).inspect_err(|e| {
+        let written = match batch.why {
+            Reason::Aged => self.dev.write_scattered_behind(&mut out),
+            Reason::Wanted | Reason::Synced => self.dev.write_scattered(&mut out),
+        };
+        written.inspect_err(|e| {
             let addrs: Vec<BlockAddr> = out.iter().map(|(addr, _)| *addr).collect();
             self.segs.abandon(&addrs);
             self.stop_if_zoned(e);
@@ -206,8 +232,10 @@ impl Volume {
     /// Gives pages their addresses: those of files that share a log together, each file in one piece.
     pub(super) fn place(&self, batch: &mut Batch) -> Result<()> {
         let mut placed: Vec<BlockAddr> = Vec::with_capacity(batch.len());
+        let synced = batch.why == Reason::Synced;
         for part in batch.parts.iter_mut().filter(|p| !p.pages.is_empty()) {
-            part.stream = self.stream_for(&part.inode, part.log, part.pages.iter().map(|p| p.index));
+            let indices = part.pages.iter().map(|p| p.index);
+            part.stream = self.stream_for(&part.inode, part.log, indices, synced);
         }
         let mut waiting: Vec<&mut Part> = batch.parts.iter_mut().filter(|p| !p.pages.is_empty()).collect();
         while let Some(first) = waiting.first() {
@@ -299,7 +327,7 @@ fn same(a: &Option<Arc<Stream>>, b: &Option<Arc<Stream>>) -> bool {
 }
 
 /// The log for a file's data.
-pub(crate) fn file_log(inode: &Inode) -> LogType {
+pub(super) fn file_log(inode: &Inode) -> LogType {
     inode.get(|i| match i.advise() {
         _ if i.is_dir() => LogType::HotData,
         a if a.contains(Advise::COLD) => LogType::ColdData,

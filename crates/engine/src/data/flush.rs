@@ -1,5 +1,5 @@
 //! Writing dirty pages out: of one file, of all files, of directories.
-use super::batch::{BATCH, Batch};
+use super::batch::{Batch, Reason};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
@@ -14,28 +14,8 @@ const GROUP: usize = 256;
 /// How often dirty blocks of directories are written before a boundary, unless this few are left.
 const EARLY_ROUNDS: u32 = 4;
 const FEW: u64 = 64;
-/// Pages that are written at once because they are old, and how long each such piece lets fsyncs go first: so 50 MiB a
-/// second are written whatever happens.
-const PIECE: usize = 128;
-const COURTESY: Duration = Duration::from_millis(10);
-
-/// Why pages are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    /// Somebody waits for it, or for memory.
-    Wanted,
-    /// They are old. Nobody waits, and those who wait for an fsync go first.
-    Aged,
-}
-
-impl Reason {
-    fn most(self) -> usize {
-        match self {
-            Self::Wanted => BATCH,
-            Self::Aged => PIECE,
-        }
-    }
-}
+/// How long a piece of what is only old lets fsyncs go first: so 50 MiB a second are written whatever happens.
+const COURTESY: Duration = Duration::from_millis(5);
 
 impl Volume {
     /// Writes the dirty pages of a range of a file's blocks. Returns how many there were. Nothing of the rank of the
@@ -44,6 +24,11 @@ impl Volume {
     /// Only checkpoints write directories: to one that comes in between, blocks under way here would be missing.
     pub(crate) fn flush_inode(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<u64> {
         self.flush_one(inode, range, Reason::Wanted)
+    }
+
+    /// The same before a device flush.
+    pub(crate) fn flush_for_sync(&self, inode: &Arc<Inode>) -> Result<u64> {
+        self.flush_one(inode, 0..u64::MAX, Reason::Synced)
     }
 
     fn flush_one(&self, inode: &Arc<Inode>, range: Range<u64>, why: Reason) -> Result<u64> {
@@ -64,11 +49,11 @@ impl Volume {
     }
 
     /// Writes so many batches of a file's dirty pages at most, going on where the last such turn ended.
-    pub(crate) fn flush_quantum(&self, inode: &Arc<Inode>, batches: u32) -> Result<u64> {
+    pub(crate) fn flush_quantum(&self, inode: &Arc<Inode>, batches: u32, why: Reason) -> Result<u64> {
         let inodes = std::slice::from_ref(inode);
         let (mut at, mut total) = (inode.cursor.load(Ordering::Relaxed), 0);
         for _ in 0..batches {
-            let (next, written) = self.flush_batch_or_clean(inodes, at..u64::MAX, Reason::Wanted)?;
+            let (next, written) = self.flush_batch_or_clean(inodes, at..u64::MAX, why)?;
             total += written;
             at = next.unwrap_or(0);
             if next.is_none() {
@@ -142,22 +127,18 @@ impl Volume {
         for inode in files {
             let own = inode.pages.lock().dirty();
             if pages + own > why.most() || group.len() == GROUP {
-                failed = failed.or(self.flush_together(&group, why).err());
+                failed = failed.or(self.flush_group(&group, why).err());
                 group.clear();
                 pages = 0;
             }
             group.push(inode);
             pages += own;
         }
-        failed.or(self.flush_together(&group, why).err()).map_or(Ok(()), Err)
+        failed.or(self.flush_group(&group, why).err()).map_or(Ok(()), Err)
     }
 
     /// Small files go out together, so that they share writes.
-    pub(crate) fn flush_group(&self, group: &[Arc<Inode>]) -> Result<()> {
-        self.flush_together(group, Reason::Wanted)
-    }
-
-    fn flush_together(&self, group: &[Arc<Inode>], why: Reason) -> Result<()> {
+    pub(crate) fn flush_group(&self, group: &[Arc<Inode>], why: Reason) -> Result<()> {
         let one_by_one = || {
             let one = |i| self.flush_one(i, 0..u64::MAX, why).err();
             group.iter().fold(None, |failed, i| failed.or(one(i))).map_or(Ok(()), Err)
@@ -213,7 +194,7 @@ impl Volume {
     ) -> Result<()> {
         let mut next = Some(0);
         while let Some(at) = next {
-            let mut batch = Batch::new(self.next_serial(), BATCH);
+            let mut batch = Batch::new(self.next_serial(), Reason::Wanted);
             next = self.take_pages(inode, at..u64::MAX, &mut batch)?;
             if self.dev.is_zoned() {
                 // What is placed is written before anybody else gets an address.
@@ -237,7 +218,7 @@ impl Volume {
         range: Range<u64>,
         why: Reason,
     ) -> Result<(Option<u64>, u64)> {
-        let mut batch = Batch::new(self.next_serial(), why.most());
+        let mut batch = Batch::new(self.next_serial(), why);
         // Ascending inode numbers, as several locks of one rank must be taken.
         let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
         let taken = self.take_all(inodes, range, &mut batch);

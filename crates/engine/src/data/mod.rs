@@ -26,7 +26,7 @@ mod together;
 mod truncate;
 mod write;
 
-pub(crate) use batch::{BATCH, Batch, file_log};
+pub(crate) use batch::{Batch, Reason};
 pub(crate) use together::Together;
 
 #[cfg(test)]

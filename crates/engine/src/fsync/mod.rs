@@ -8,7 +8,6 @@ mod lookup;
 mod phases;
 
 use crate::checkpoint::Reason;
-use crate::data::file_log;
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
@@ -80,11 +79,10 @@ impl Volume {
         self.make_room()?;
         stat::add(&self.stats.fsyncs, 1);
         let inode = self.inode(ino)?;
-        self.segs.note_fsync(file_log(&inode));
         if self.log().is_none() {
             self.segs.note_fsync(LogType::WarmNode);
         }
-        let flushed = self.flush_inode(&inode, 0..u64::MAX);
+        let flushed = self.flush_for_sync(&inode);
         let failed_before = inode.write_error.swap(false, Ordering::AcqRel);
         flushed?;
         if failed_before {

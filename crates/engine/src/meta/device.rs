@@ -137,13 +137,21 @@ impl Device {
 
     /// Consecutive blocks.
     pub fn write(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
-        // Noted even if it failed: part of it may have reached the device.
-        let written = self.dev.write(addr.0.into(), blocks).map_err(Self::error("write", addr));
+        self.note_written(addr, blocks.len(), self.dev.write(addr.0.into(), blocks))
+    }
+
+    /// The same for what nobody waits for: no flush of others should have to write it.
+    fn write_behind(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
+        self.note_written(addr, blocks.len(), self.dev.write_behind(addr.0.into(), blocks))
+    }
+
+    /// Noted even if it failed: part of it may have reached the device.
+    fn note_written(&self, addr: BlockAddr, blocks: usize, done: std::io::Result<()>) -> Result<()> {
         self.durable.note_write();
-        if let (Ok(()), Some(zones)) = (&written, &self.zones) {
-            zones.wrote(addr.0, blocks.len() as u32);
+        if let (Ok(()), Some(zones)) = (&done, &self.zones) {
+            zones.wrote(addr.0, blocks as u32);
         }
-        written
+        done.map_err(Self::error("write", addr))
     }
 
     /// Consecutive blocks, durable on return.
@@ -155,19 +163,32 @@ impl Device {
     /// those that are filled: as only so many may be in use, a log must have filled one before it begins the next.
     pub fn write_scattered(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
         blocks.sort_by_key(|(a, _)| *a);
-        let Some(zones) = &self.zones else { return self.write_sorted(blocks) };
+        let Some(zones) = &self.zones else { return self.write_sorted(blocks, Self::write) };
         let of_zones = blocks.chunk_by(|(a, _), (b, _)| zones.section_of(a.0) == zones.section_of(b.0));
         let mut of_zones: Vec<_> = of_zones.collect();
         of_zones.sort_by_key(|run| run.first().map(|(a, _)| zones.turn(a.0, run.len())));
-        of_zones.into_iter().try_for_each(|run| self.write_sorted(run))
+        of_zones.into_iter().try_for_each(|run| self.write_sorted(run, Self::write))
     }
 
-    fn write_sorted(&self, blocks: &[(BlockAddr, Arc<Block>)]) -> Result<()> {
+    /// The same for what nobody waits for. Of zones, only who fills them in order writes.
+    pub fn write_scattered_behind(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
+        if self.is_zoned() {
+            return self.write_scattered(blocks);
+        }
+        blocks.sort_by_key(|(a, _)| *a);
+        self.write_sorted(blocks, Self::write_behind)
+    }
+
+    fn write_sorted(
+        &self,
+        blocks: &[(BlockAddr, Arc<Block>)],
+        write: fn(&Self, BlockAddr, &[&Block]) -> Result<()>,
+    ) -> Result<()> {
         for run in blocks.chunk_by(|(a, _), (b, _)| b.0 == a.0 + 1) {
             for part in run.chunks(GATHER_MAX) {
                 let Some((start, _)) = part.first() else { continue };
                 let refs: Vec<&Block> = part.iter().map(|(_, b)| &**b).collect();
-                self.write(*start, &refs)?;
+                write(self, *start, &refs)?;
             }
         }
         Ok(())

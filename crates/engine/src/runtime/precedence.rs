@@ -1,12 +1,18 @@
 //! Whoever waits for an fsync goes before data that is written only because it is old.
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+/// After so long without an fsync none is expected.
+const RECENT: Duration = Duration::from_secs(1);
+
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Precedence {
     inside: AtomicU32,
+    begun: Instant,
+    /// When the last one left, in milliseconds since then; 0 if there was none.
+    left_at: AtomicU64,
     /// Those who give way. A leaf lock.
     waiting: Mutex<u32>,
     left: Condvar,
@@ -16,11 +22,34 @@ pub(crate) struct Precedence {
 #[derive(Debug)]
 pub(crate) struct Ahead<'a>(&'a Precedence);
 
+impl Default for Precedence {
+    fn default() -> Self {
+        Self {
+            inside: AtomicU32::new(0),
+            begun: Instant::now(),
+            left_at: AtomicU64::new(0),
+            waiting: Mutex::default(),
+            left: Condvar::new(),
+        }
+    }
+}
+
 impl Precedence {
     /// Until the result is dropped, others give way.
     pub fn take(&self) -> Ahead<'_> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         Ahead(self)
+    }
+
+    fn millis(&self) -> u64 {
+        (self.begun.elapsed().as_millis() as u64).max(1)
+    }
+
+    /// Whether an fsync is under way, or was a moment ago, so that more are to be expected.
+    pub fn is_wanted(&self) -> bool {
+        let left_at = self.left_at.load(Ordering::Relaxed);
+        self.inside.load(Ordering::SeqCst) > 0
+            || (left_at > 0 && self.millis().saturating_sub(left_at) < RECENT.as_millis() as u64)
     }
 
     /// Returns when nobody is ahead, or after so long. Nothing may be held.
@@ -42,6 +71,7 @@ impl Precedence {
 
 impl Drop for Ahead<'_> {
     fn drop(&mut self) {
+        self.0.left_at.store(self.0.millis(), Ordering::Relaxed);
         if self.0.inside.fetch_sub(1, Ordering::SeqCst) == 1 {
             // Taken without need if nobody waits; who is about to wait looks again with the lock held.
             let waiting = self.0.waiting.lock();
@@ -64,6 +94,7 @@ mod tests {
         let fsyncs = Precedence::default();
         fsyncs.give_way(FOREVER);
         let (first, second) = (fsyncs.take(), fsyncs.take());
+        assert!(!Precedence::default().is_wanted() && fsyncs.is_wanted());
         thread::scope(|s| {
             let waits = s.spawn(|| fsyncs.give_way(FOREVER));
             while *fsyncs.waiting.lock() == 0 {
@@ -75,6 +106,7 @@ mod tests {
             waits.join().unwrap();
         });
         assert_eq!(*fsyncs.waiting.lock(), 0);
+        assert!(fsyncs.is_wanted(), "there may be more");
     }
 
     #[test]

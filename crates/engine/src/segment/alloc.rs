@@ -73,7 +73,10 @@ impl Segments {
 
     /// An fsync is about to write to this log. Once it is clear that fsyncs fill the segment, the rest of it is prepared.
     pub fn note_fsync(&self, kind: LogType) {
-        let mut log = self.logs[kind.idx()].lock();
+        self.prepare_for_fsyncs(&mut self.logs[kind.idx()].lock());
+    }
+
+    pub(super) fn prepare_for_fsyncs(&self, log: &mut Log) {
         log.fsyncs = log.fsyncs.saturating_add(1);
         if log.fsyncs != FSYNCS_TO_PREPARE || log.ssr || log.is_full() {
             return;

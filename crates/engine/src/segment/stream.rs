@@ -94,6 +94,13 @@ impl Segments {
         Ok(out)
     }
 
+    /// An fsync is about to write to this stream; see [`Segments::note_fsync`].
+    pub fn note_fsync_in(&self, stream: &Stream) {
+        if let Some(log) = stream.tail.lock().log.as_mut() {
+            self.prepare_for_fsyncs(log);
+        }
+    }
+
     /// Moves the stream to its next segment; false if it must not have one or there is none.
     fn advance(&self, stream: &Stream, tail: &mut Tail, may_open: bool) -> bool {
         let old = tail.log.as_ref().map(|log| log.segno);

@@ -24,8 +24,9 @@ use crate::lock::{Mutex, RwLock, rank};
 use crate::segment::{Segments, Stream};
 use crate::volume::Volume;
 use number::{Facts, MOST, number};
+use segno_format::sit::LogType;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use throttle::Waiters;
 
@@ -36,6 +37,8 @@ const EXCLUSIVE_MOST: u64 = 256;
 const SPARE_TO_PROMOTE: u64 = 8;
 const SPARE_TO_GO_ON: u64 = 4;
 const SPARE_TO_SHARE: u64 = 12;
+/// Pages of a file that are written together to be synced, and lie beside those of others (256 KiB).
+const SYNCED_MOST: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub struct Writeback {
     /// Exclusive streams and their files.
     exclusive: Mutex<Vec<(Weak<Inode>, Arc<Stream>)>, { rank::LEAF }>,
     exclusive_most: u64,
+    /// Where small writes before a device flush go.
+    synced: OnceLock<Arc<Stream>>,
     /// Where the search for the least loaded context begins.
     rotation: AtomicU32,
     pub threads: Threads,
@@ -75,6 +80,7 @@ impl Writeback {
                 next_id: 1,
             }),
             exclusive: Mutex::default(),
+            synced: OnceLock::new(),
             exclusive_most: exclusive_most.map_or(EXCLUSIVE_MOST, u64::from).min(EXCLUSIVE_MOST),
             rotation: AtomicU32::new(0),
             threads: Threads::new(),
@@ -278,21 +284,44 @@ impl Volume {
     pub(crate) fn stream_for(
         &self,
         inode: &Arc<Inode>,
-        kind: segno_format::sit::LogType,
-        pages: impl Iterator<Item = u64>,
+        kind: LogType,
+        pages: impl ExactSizeIterator<Item = u64>,
+        synced: bool,
     ) -> Option<Arc<Stream>> {
         // Zones are written in order, and few may be open.
         if inode.is_dir() || self.quota.owns(inode.ino) || self.dev.is_zoned() {
             return None;
         }
+        let few = pages.len() <= SYNCED_MOST;
         match inode.sequence.next(pages) {
             Choice::Own(stream) => return Some(stream),
             Choice::Over(stream) => self.demote(&stream),
             Choice::Worth if self.may_promote() => return Some(self.promote(inode, kind)),
             Choice::Worth | Choice::Shared => {}
         }
+        if synced
+            && few
+            && let Some(stream) = self.synced_stream(kind)
+        {
+            return Some(stream);
+        }
         let home = self.wb.context(inode.last_context.load(Ordering::Relaxed))?;
         home.stream(kind, &self.segs)
+    }
+
+    /// The stream that small writes of fsyncs share. Its segments are prepared, which pays only where nobody else writes.
+    fn synced_stream(&self, kind: LogType) -> Option<Arc<Stream>> {
+        if kind != LogType::WarmData {
+            self.segs.note_fsync(kind);
+            return None;
+        }
+        let stream = self.wb.synced.get_or_init(|| self.segs.new_stream(kind, false));
+        if !self.may_open(stream) {
+            self.segs.note_fsync(kind);
+            return None;
+        }
+        self.segs.note_fsync_in(stream);
+        Some(stream.clone())
     }
 
     fn may_promote(&self) -> bool {
@@ -304,7 +333,7 @@ impl Volume {
             && self.spare_sections() >= SPARE_TO_PROMOTE * (3 * n + own)
     }
 
-    fn promote(&self, inode: &Arc<Inode>, kind: segno_format::sit::LogType) -> Arc<Stream> {
+    fn promote(&self, inode: &Arc<Inode>, kind: LogType) -> Arc<Stream> {
         let stream = self.segs.new_stream(kind, true);
         inode.sequence.promote(stream.clone());
         self.wb.exclusive.lock().push((Arc::downgrade(inode), stream.clone()));

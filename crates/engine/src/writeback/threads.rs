@@ -1,6 +1,7 @@
 //! The threads that write back.
 use super::pool::Pool;
 use super::sequence::PROMOTE;
+use crate::data::Reason;
 use crate::error::Result;
 use crate::inode::Inode;
 use crate::sync::Mutex;
@@ -179,8 +180,11 @@ impl Volume {
             files if !hurried && dirty <= limit / 2 => self.large_among(files),
             files => without_young(files, little && !hurried),
         };
+        // Nobody waits for it yet, so fsyncs go first.
+        let early = !hurried && dirty <= limit && self.fsyncs.is_wanted();
+        let why = if early { Reason::Aged } else { Reason::Wanted };
         let begun = Instant::now();
-        let Ok((pages, last)) = self.flush_turn(&files) else {
+        let Ok((pages, last)) = self.flush_turn(&files, why) else {
             // Its pages are dirty again; the file's fsync tells of it, and the next kick tries again.
             return false;
         };
@@ -192,12 +196,12 @@ impl Volume {
     }
 
     /// One large file, or as many small ones as fit in a batch. Returns the pages, and the last file.
-    fn flush_turn<'f>(&self, files: &'f [Arc<Inode>]) -> Result<(u64, Option<&'f Arc<Inode>>)> {
+    fn flush_turn<'f>(&self, files: &'f [Arc<Inode>], why: Reason) -> Result<(u64, Option<&'f Arc<Inode>>)> {
         let mut group: Vec<Arc<Inode>> = Vec::new();
         let mut pages = 0;
         for file in files {
             let own = file.pages.lock().dirty();
-            if !group.is_empty() && pages + own > crate::data::BATCH {
+            if !group.is_empty() && pages + own > why.most() {
                 break;
             }
             group.push(file.clone());
@@ -206,11 +210,11 @@ impl Volume {
         let last = files.get(group.len().wrapping_sub(1));
         let written = match group.as_mut_slice() {
             [] => 0,
-            [one] => self.flush_quantum(one, QUANTUM)?,
+            [one] => self.flush_quantum(one, QUANTUM, why)?,
             many => {
                 // Several claims are taken in the order of the numbers.
                 many.sort_unstable_by_key(|i| i.ino);
-                self.flush_group(many)?;
+                self.flush_group(many, why)?;
                 pages as u64
             }
         };

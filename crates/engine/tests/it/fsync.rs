@@ -202,6 +202,7 @@ fn logs_that_fsyncs_fill_are_prepared_also_where_each_is_a_checkpoint() {
     let v = Volume::mount(dev.clone(), quiet()).unwrap();
     let replace = |name: &str| {
         let file = create(&v, name);
+        v.write(file, 0, &[1; 5000]).unwrap();
         v.fsync(file, false).unwrap();
         v.unlink(Ino::ROOT, name.as_bytes()).unwrap();
     };

@@ -1,8 +1,13 @@
 //! What the background does with a journal: names every second, data in its own time.
-use super::{Rig, format};
+use super::{FILE, Rig, format};
 use crate::common::quiet;
+use segno_device::{BlockDevice, MemDevice};
 use segno_engine::options::JournalMode;
-use segno_engine::{Background, MountOptions, Volume};
+use segno_engine::{Background, MountOptions, Owner, Volume};
+use segno_format::{Block, Ino};
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn a_step_commits_names_and_leaves_data_to_its_time() {
@@ -53,5 +58,81 @@ fn the_threads_write_and_commit_and_stop() {
     }
     drop((background, rig));
     assert_eq!(std::sync::Arc::strong_count(&v), 1);
+    v.unmount().unwrap();
+}
+
+/// Notes in which way blocks come.
+struct Ways {
+    dev: Arc<MemDevice>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Blocks written behind.
+    behind: usize,
+    /// Where single blocks were written.
+    single: Vec<u64>,
+    prepared: Vec<Range<u64>>,
+}
+
+impl BlockDevice for Ways {
+    fn block_count(&self) -> u64 {
+        self.dev.block_count()
+    }
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        self.dev.read(addr, into)
+    }
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        if blocks.len() == 1 {
+            self.seen.lock().unwrap().single.push(addr);
+        }
+        self.dev.write(addr, blocks)
+    }
+    fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.seen.lock().unwrap().behind += blocks.len();
+        self.dev.write_behind(addr, blocks)
+    }
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.dev.write_fua(addr, blocks)
+    }
+    fn flush(&self) -> io::Result<()> {
+        self.dev.flush()
+    }
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        self.dev.discard(addr, count)
+    }
+    fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
+        self.seen.lock().unwrap().prepared.push(addr..addr + count);
+        Ok(())
+    }
+    fn read_only(&self) -> bool {
+        false
+    }
+}
+
+/// Of others' data nothing is left for the flush of an fsync, which has its own blocks in one segment of their own.
+#[test]
+fn data_that_is_old_keeps_out_of_the_way_of_fsyncs() {
+    const PAGES: usize = 100;
+    let dev = Arc::new(Ways { dev: format(), seen: Mutex::default() });
+    let opts = MountOptions { journal: JournalMode::On, ..quiet() };
+    let v = Volume::mount(dev.clone(), opts).unwrap();
+    let create = |name: &[u8]| v.mknod(Ino::ROOT, name, FILE, (0, 0), Owner::default()).unwrap().ino;
+    let (mine, others) = (create(b"mine"), create(b"others"));
+    for round in 1..=12 {
+        v.write(others, 0, &vec![round; PAGES * 4096]).unwrap();
+        v.write_aged().unwrap();
+        assert_eq!(dev.seen.lock().unwrap().behind, usize::from(round) * PAGES);
+        dev.seen.lock().unwrap().single.clear();
+        v.write(mine, u64::from(round) * 4096, &[round; 4096]).unwrap();
+        v.fsync(mine, false).unwrap();
+        let seen = dev.seen.lock().unwrap();
+        assert_eq!(seen.behind, usize::from(round) * PAGES, "what somebody waits for is not");
+        // Nobody can know at the first.
+        assert_eq!(seen.prepared.len(), usize::from(round > 4), "round {round}");
+        let inside = |p: &Range<u64>| seen.single.iter().any(|at| p.contains(at));
+        assert!(seen.prepared.iter().all(inside), "round {round}: {:?}", seen.single);
+    }
     v.unmount().unwrap();
 }
