@@ -93,6 +93,9 @@ pub struct MountOptions {
     pub norecovery: bool,
     pub fsync_mode: FsyncMode,
     pub journal: JournalMode,
+    /// While it is mounted with a journal, the volume is marked read-only for those who do not know the journal. After a
+    /// crash only a mount with the journal takes the mark away.
+    pub guard: bool,
     pub fsync_lookup: FsyncLookup,
     pub checkpoint: CheckpointMode,
     pub mode: AllocMode,
@@ -128,6 +131,7 @@ impl Default for MountOptions {
             norecovery: false,
             fsync_mode: FsyncMode::default(),
             journal: JournalMode::default(),
+            guard: false,
             fsync_lookup: FsyncLookup::default(),
             checkpoint: CheckpointMode::default(),
             mode: AllocMode::default(),

@@ -104,8 +104,10 @@ pub struct Superblock {
     pub raw: RawSuperblock,
     /// Addresses and sizes derived from it.
     pub geo: Geometry,
-    /// Feature bits.
+    /// Feature bits, without that of a guard.
     pub features: Features,
+    /// A writable volume that is marked as a read-only one, so that whoever does not know its journal leaves it alone.
+    pub guarded: bool,
     /// Members of a multi-device volume; empty for a single device.
     pub devices: Vec<Device>,
 }
@@ -198,7 +200,26 @@ impl RawSuperblock {
             same("sum of the devices' segments", sum, segs)?;
         }
         self.check_areas(copy)?;
-        Ok(Superblock { raw: *self, geo: Geometry::of(self, features), features, devices })
+        let guarded = self.is_guarded();
+        let features = if guarded { features.difference(Features::RO) } else { features };
+        Ok(Superblock { raw: *self, geo: Geometry::of(self, features), features, guarded, devices })
+    }
+
+    /// Whether it is marked read-only and has what a writable volume has: room for summaries.
+    #[must_use]
+    pub fn is_guarded(&self) -> bool {
+        Features::from_bits_retain(self.feature.get()).contains(Features::RO) && self.has_summaries()
+    }
+
+    /// Marks a writable volume as a read-only one, or takes that back; [seal](Self::seal) it afterwards.
+    pub fn set_guard(&mut self, on: bool) {
+        let mut features = Features::from_bits_retain(self.feature.get());
+        features.set(Features::RO, on);
+        self.feature = U32::new(features.bits());
+    }
+
+    fn has_summaries(&self) -> bool {
+        u64::from(self.segment_count_ssa.get()) * 512 >= u64::from(self.segment_count_main.get())
     }
 
     fn check_areas(&self, copy: u64) -> Result<(), Corrupt> {
@@ -241,10 +262,7 @@ impl RawSuperblock {
         }
         let ro = Features::from_bits_retain(self.feature.get()).contains(Features::RO);
         let packed = Features::from_bits_retain(self.feature.get()).contains(Features::PACKED_SSA);
-        if !ro
-            && !packed
-            && u64::from(self.segment_count_ssa.get()) * 512 < u64::from(self.segment_count_main.get())
-        {
+        if !ro && !packed && !self.has_summaries() {
             return same(
                 "SSA area too small",
                 self.segment_count_ssa.get(),

@@ -42,6 +42,14 @@ pub enum Stale {
     ForeignWrite(BlockAddr),
 }
 
+impl Stale {
+    /// Whether it was in use when the volume was left, so that what it held is lost.
+    #[must_use]
+    pub fn was_in_use(&self) -> bool {
+        !matches!(self, Self::OtherVolume | Self::Truncated | Self::Unused)
+    }
+}
+
 /// A group that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {

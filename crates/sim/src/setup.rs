@@ -152,14 +152,17 @@ const RECIPES: [Recipe; 11] = [
 ];
 
 /// Chosen by name alone, so that cases keep their numbers. In the first the journal is full after a few commits, and soon
-/// wraps around; the gap behind the volume is smaller by what the device lacks. In the other data is flushed before the
+/// wraps around, and the volume is guarded; the gap behind it is smaller by what the device lacks. In the other data is flushed before the
 /// journal names it.
 const NAMED_RECIPES: [Recipe; 2] = [
     Recipe {
         name: "smallring",
         blocks: COMMON - GAP_BLOCKS + SMALL_RING_BLOCKS,
         format: |f| f.blocks = Some(COMMON),
-        mount: |m| m.journal = JournalMode::On,
+        mount: |m| {
+            m.journal = JournalMode::On;
+            m.guard = true;
+        },
     },
     Recipe { name: "beside", blocks: COMMON, format: |f| f.blocks = Some(COMMON), mount: |_| {} },
 ];

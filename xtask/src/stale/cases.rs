@@ -37,7 +37,7 @@ pub struct Case {
 
 const HAS_BASE: &str = "[ \"$(cat $DIR/work/base)\" = base ]; [ ! -e $DIR/work/logged ]";
 
-pub const CASES: [Case; 10] = [
+pub const CASES: [Case; 12] = [
     Case {
         name: "clean",
         what: "cleanly unmounted; Linux writes to it",
@@ -55,6 +55,28 @@ pub const CASES: [Case; 10] = [
         mount: "ro",
         script: HAS_BASE,
         judge: |v| v.is_usable().and_then(|found| v.has(true, false).map(|()| found)),
+    },
+    Case {
+        name: "guard",
+        what: "crashed with option guard; Linux may read it and not write to it",
+        prepare: |v| v.guarded().and_then(|()| v.base()).and_then(|()| v.session(true)),
+        visit: Visit::Unmounts,
+        mount: "rw",
+        script: concat!(
+            "[ \"$(cat $DIR/work/base)\" = base ]; [ ! -e $DIR/work/logged ]; ",
+            "if echo linux > $DIR/linux; then exit 1; fi; grep -q \" $DIR f2fs ro\" /proc/mounts; ",
+            "dmesg -c | grep -q 'readonly mode only'"
+        ),
+        judge: |v| v.is_usable().and_then(|found| v.has(true, false).map(|()| found)),
+    },
+    Case {
+        name: "guard-clean",
+        what: "the same, unmounted; Linux writes to it",
+        prepare: |v| v.guarded().and_then(|()| v.base()).and_then(|()| v.session(false)),
+        visit: Visit::Unmounts,
+        mount: "rw",
+        script: "[ \"$(cat $DIR/work/logged)\" = logged ]; echo linux > $DIR/linux",
+        judge: |v| v.is_stale("empty").and_then(|found| v.has(true, true).map(|()| found)),
     },
     Case {
         name: "S2",
@@ -177,6 +199,13 @@ impl Prepared {
 
     pub fn check(&self) -> Result<()> {
         self.volume.check()
+    }
+
+    /// The same, marked read-only while it is mounted.
+    fn guarded(&mut self) -> Result<()> {
+        let options = ["-o", "journal=on,nodiscard,guard"];
+        self.volume = Volume::make(&self.segno, &self.work, MIB, &["--journal", "8M"], &options)?;
+        Ok(())
     }
 
     /// The same with a journal in a file.

@@ -31,6 +31,7 @@ Options of F2FS: ro, norecovery, fsync_mode=strict|posix|nobarrier, mode=adaptiv
   disable_ext_identify
 Own options: cache=256M (memory for cached blocks), commit=5 (seconds until changes are durable without fsync),
   journal=off|auto|on|FILE (journal metadata behind the volume, see mkfs --journal, or in a file of its own),
+  guard (until it is unmounted, and after a crash, Linux mounts a volume with a journal read-only),
   fsync_lookup=list|global|shadow (how fsync finds nodes: its own list, or all as the kernel does, to compare),
   checkpoint=auto|blocking|concurrent (whether changes wait while a checkpoint is written; auto: not with a journal),
   threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),

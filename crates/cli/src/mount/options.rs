@@ -148,6 +148,7 @@ impl Settings {
         let (field, value) = match word {
             "ro" => (&mut e.read_only, true),
             "norecovery" | "disable_roll_forward" => (&mut e.norecovery, true),
+            "guard" => (&mut e.guard, true),
             "discard" => (&mut e.discard, true),
             "nodiscard" => (&mut e.discard, false),
             "inline_data" => (&mut e.inline_data, true),

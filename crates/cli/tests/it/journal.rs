@@ -28,8 +28,11 @@ impl Journaled {
     }
     /// Commits files, and stops without an unmount.
     fn crash(&self, mode: JournalMode, names: &[&str]) {
+        self.crash_with(MountOptions { journal: mode, ..MountOptions::default() }, names);
+    }
+    fn crash_with(&self, opts: MountOptions, names: &[&str]) {
         let dev: Arc<dyn BlockDevice> = open(self.image().as_ref());
-        let opts = MountOptions { journal: mode, background: false, ..MountOptions::default() };
+        let opts = MountOptions { background: false, ..opts };
         let v = Volume::mount(dev, opts).unwrap();
         for name in names {
             let ino = v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap().ino;
@@ -154,4 +157,47 @@ fn one_in_a_file_of_its_own() {
     let other = j.dir.path().join("other").to_str().unwrap().to_owned();
     assert_eq!(refusal(&["journal", "replay", &j.image(), "--journal", &other]).0, 1);
     assert!(std::fs::read(&other).unwrap().iter().all(|&b| b == 7));
+}
+
+#[test]
+fn what_a_guard_marked_is_written_again_with_the_journal_or_by_force() {
+    for beside in [false, true] {
+        let j = Journaled::new();
+        if beside {
+            output(&["mkfs", "-q", "-f", "--size", "64M", &j.image()]);
+        }
+        let side = || {
+            std::fs::File::create(j.side()).unwrap().set_len(8 * MIB).unwrap();
+            JournalMode::Beside(JournalArea::whole(open(j.side().as_ref())))
+        };
+        let crash = |name| {
+            let journal = if beside { side() } else { JournalMode::On };
+            j.crash_with(MountOptions { journal, guard: true, ..MountOptions::default() }, &[name]);
+        };
+        let with = |args: &[&str]| -> Vec<String> {
+            let place = if beside { vec!["--journal".into(), j.side()] } else { Vec::new() };
+            args.iter().map(|a| (*a).to_owned()).chain([j.image()]).chain(place).collect()
+        };
+        let run = |args: &[&str]| output(&with(args).iter().map(String::as_str).collect::<Vec<_>>());
+        crash("a");
+        assert!(run(&["journal", "info"]).starts_with("guard "));
+        assert_eq!(j.names(), "", "it can be looked at");
+        if beside {
+            let (code, said) = refusal(&["put", &j.image(), "/dev/null", "other"]);
+            assert!(code == 1 && said.contains("marked read-only"), "{code} {said}");
+            assert_eq!(refusal(&["journal", "discard", &j.image()]).0, 1, "not without force");
+        }
+        run(&["journal", "replay"]);
+        output(&["put", &j.image(), "/dev/null", "other"]);
+        assert_eq!(j.names(), "a\nother\n");
+        crash("b");
+        if beside {
+            output(&["journal", "discard", "--force", &j.image()]);
+        } else {
+            run(&["journal", "discard", "--force"]);
+        }
+        output(&["put", &j.image(), "/dev/null", "more"]);
+        assert_eq!(j.names(), "a\nmore\nother\n");
+        assert!(output(&["check", &j.image()]).ends_with("clean\n"));
+    }
 }

@@ -7,6 +7,9 @@ use crate::volume::Volume;
 use segno_format::checkpoint::RawCheckpoint;
 use segno_journal::{Area, Checkpoint, Journal, Opened, Replay, Stale};
 
+const ELSEWHERE: &str = "the volume is marked read-only because a crash left more in its journal than it has itself, and that is not \
+                         here: name it (-o journal=FILE), or give it up with segno journal discard";
+
 /// What a mount finds.
 pub(crate) enum Found {
     /// No journal, and none is to be made.
@@ -27,7 +30,7 @@ impl Volume {
                     "journal=on, and there is no gap behind the volume: make one with mkfs --journal SIZE, or name a file",
                 ));
             }
-            (_, None) => return Ok(Found::None),
+            (_, None) => return self.check_unguarded().map(|()| Found::None),
             (mode, Some(area)) => (area, matches!(mode, JournalMode::On)),
         };
         let found = match Journal::open(area.clone(), &self.journal_anchor(), self.dev.raw()) {
@@ -40,16 +43,25 @@ impl Volume {
                 return Ok(if unused { Found::None } else { Found::Usable(replay) });
             }
             Ok(Opened::Stale(why)) => {
+                if !why.was_in_use() {
+                    self.check_unguarded()?;
+                }
                 if why != Stale::Unused {
                     self.opts.observer.tell(&Notice::JournalStale(why));
                 }
                 make || matches!(self.opts.journal, JournalMode::Auto)
             }
-            Err(segno_journal::Error::Absent { .. }) => make,
-            Err(segno_journal::Error::TooSmall { .. }) if !make => false,
+            Err(segno_journal::Error::Absent { .. }) => self.check_unguarded().map(|()| make)?,
+            Err(segno_journal::Error::TooSmall { .. }) if !make => self.check_unguarded().map(|()| false)?,
             Err(e) => return Err(e.into()),
         };
         Ok(if found { Found::Make(area) } else { Found::None })
+    }
+
+    /// Without the journal that a guard speaks of, nothing is written.
+    fn check_unguarded(&self) -> Result<()> {
+        let refused = self.sb.guarded && !self.opts.read_only;
+        if refused { Err(Error::Invalid(ELSEWHERE)) } else { Ok(()) }
     }
 
     /// The gap between the volume's end and the device's.
@@ -74,6 +86,11 @@ impl Volume {
         let shared = !matches!(self.opts.journal, JournalMode::Beside(_));
         let _first = self.log.set(Log::new(journal, shared, self.opts.observer.clone()));
         Ok(())
+    }
+
+    /// After recovery the volume has everything, until the journal has more.
+    pub(crate) fn guard_journal(&self) -> Result<()> {
+        self.guard(self.opts.guard && self.log().is_some())
     }
 
     /// After recovery: a journal that was found and not asked for is empty now, and left alone.

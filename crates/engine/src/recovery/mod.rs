@@ -59,6 +59,7 @@ impl Volume {
         self.replay(&chain, &targets)?;
         self.start_journal(found)?;
         self.checkpoint(Reason::Recovery)?;
+        self.guard_journal()?;
         self.free_orphans()
     }
 
@@ -77,6 +78,7 @@ impl Volume {
         self.start_journal(found)?;
         self.checkpoint(Reason::Recovery)?;
         self.leave_unwanted_journal()?;
+        self.guard_journal()?;
         self.free_orphans()
     }
 

@@ -205,6 +205,7 @@ impl Volume {
         self.segs.close_streams();
         self.checkpoint(Reason::Umount)?;
         self.close_journal()?;
+        self.guard(false)?;
         self.discard_while(|| true);
         if self.dev.is_zoned() {
             // Linux's checker wants them as a mount would leave them; what fails here is tried again by the next one.

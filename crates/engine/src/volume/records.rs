@@ -1,4 +1,5 @@
-//! What F2FS notes in the superblock for whoever repairs the volume: why it stopped, and which kinds of damage were seen.
+//! What F2FS notes in the superblock for whoever repairs the volume: why it stopped, and which kinds of damage were seen;
+//! and the mark that it is not to be written without its journal.
 //!
 //! Damage is noted in memory where it is found, under whatever locks, and stored by the next checkpoint, which also asks
 //! for a check. A volume that stops writes no checkpoint any more, so the reason is stored at once, and tried only once.
@@ -58,12 +59,28 @@ impl Volume {
 
     fn store_records(&self, reason: Option<StopReason>) -> Result<()> {
         let seen = self.records.seen.load(Ordering::Acquire);
-        let raw = {
-            let mut raw = self.records.raw.lock();
+        self.store_superblock(|raw| {
             raw.note_damage(seen);
             if let Some(reason) = reason {
                 raw.note_stop(reason);
             }
+        })?;
+        self.records.stored.store(seen, Ordering::Release);
+        Ok(())
+    }
+
+    /// Marks the volume as one to be written only by whoever knows its journal, or takes the mark away.
+    pub(crate) fn guard(&self, on: bool) -> Result<()> {
+        if self.records.raw.lock().is_guarded() == on {
+            return Ok(());
+        }
+        self.store_superblock(|raw| raw.set_guard(on))
+    }
+
+    fn store_superblock(&self, change: impl FnOnce(&mut RawSuperblock)) -> Result<()> {
+        let raw = {
+            let mut raw = self.records.raw.lock();
+            change(&mut raw);
             raw.seal();
             *raw
         };
@@ -74,7 +91,6 @@ impl Volume {
             raw.store(&mut block.0);
             self.dev.write_fua(copy, &[&block])?;
         }
-        self.records.stored.store(seen, Ordering::Release);
         Ok(())
     }
 }

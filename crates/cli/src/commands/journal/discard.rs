@@ -1,8 +1,10 @@
 //! `segno journal discard`.
 use super::DiscardArgs;
-use super::found::Found;
+use super::found::{self, Found};
 use crate::exit::Outcome;
-use anyhow::{Context, bail};
+use crate::{image, inspect};
+use anyhow::{Context, Error, bail};
+use segno_device::OpenOptions;
 use segno_journal::{Journal, Opened};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -10,9 +12,18 @@ use std::process::ExitCode;
 
 pub fn run(args: &DiscardArgs) -> Outcome {
     let of = &args.of;
-    let found = Found::open(&of.image, of.journal.as_deref(), false)?;
+    let found = match Found::open(&of.image, of.journal.as_deref(), false) {
+        Ok(found) => found,
+        Err(e) if args.force && of.journal.is_none() => return give_up(args, e),
+        Err(e) => return Err(e),
+    };
     let lost = match found.state() {
-        Ok(None) => bail!("there is no journal {}", found.describe()),
+        Ok(None) if !found.guarded => bail!("there is no journal {}", found.describe()),
+        Ok(state) if found.guarded && !args.force && !is_guarding(state.as_ref()) => bail!(
+            "the volume is marked read-only for a journal that is not {}: --journal FILE names it, --force gives it up",
+            found.describe()
+        ),
+        Ok(None) => 0,
         Ok(Some(Opened::Usable(replay))) => replay.accepted().len(),
         Ok(Some(Opened::Stale(_))) => 0,
         Err(e) if !args.force => {
@@ -28,11 +39,37 @@ pub fn run(args: &DiscardArgs) -> Outcome {
         );
     }
     Journal::discard(&found.area).context("cannot erase the journal")?;
+    found::unguard(&found.device)?;
     if of.json {
         writeln!(stdout(), "{}", json!({ "discarded": true, "groups_lost": lost }))?;
     } else {
         let what = if lost > 0 { format!(", and {lost} groups of changes with it") } else { String::new() };
         writeln!(stdout(), "the journal {} is erased{what}", found.describe())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the mark on the volume may be for the sake of this journal.
+fn is_guarding(state: Option<&Opened>) -> bool {
+    match state {
+        None => false,
+        Some(Opened::Stale(why)) => why.was_in_use(),
+        Some(Opened::Usable(_)) => true,
+    }
+}
+
+/// A journal in a file that is lost may have left its mark on the volume.
+fn give_up(args: &DiscardArgs, why: Error) -> Outcome {
+    let options = OpenOptions { read_only: false, direct: false };
+    let device = image::open(std::slice::from_ref(&args.of.image), options)?;
+    if !inspect::superblock(&*device)?.guarded {
+        return Err(why);
+    }
+    found::unguard(&device)?;
+    if args.of.json {
+        writeln!(stdout(), "{}", json!({ "discarded": false, "unmarked": true }))?;
+    } else {
+        writeln!(stdout(), "the volume is no longer marked read-only; what its journal held is given up")?;
     }
     Ok(ExitCode::SUCCESS)
 }

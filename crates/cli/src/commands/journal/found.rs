@@ -2,7 +2,8 @@
 use crate::{image, inspect, size};
 use anyhow::{Context, Result, anyhow};
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
-use segno_format::{BLOCK_SIZE, Features};
+use segno_format::superblock::SUPERBLOCK_COPIES;
+use segno_format::{BLOCK_SIZE, Block, Features};
 use segno_journal::{About, Area, Checkpoint, Error, Journal, Opened};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 pub struct Found {
     pub device: Arc<dyn BlockDevice>,
     pub checkpoint: Checkpoint,
+    /// Linux mounts it read-only for the sake of its journal.
+    pub guarded: bool,
     pub area: Area,
     pub place: Place,
 }
@@ -34,8 +37,9 @@ impl Found {
             }
             None => (gap(&device)?, Place::Gap),
         };
-        let checkpoint = inspect::journaled_checkpoint(&*device, &inspect::superblock(&*device)?)?;
-        Ok(Self { device, checkpoint, area, place })
+        let sb = inspect::superblock(&*device)?;
+        let checkpoint = inspect::journaled_checkpoint(&*device, &sb)?;
+        Ok(Self { device, checkpoint, guarded: sb.guarded, area, place })
     }
 
     /// What the place holds, by itself; `None` without a journal.
@@ -74,6 +78,25 @@ fn gap(device: &Arc<dyn BlockDevice>) -> Result<Area> {
     gap.ok_or_else(|| {
         anyhow!("there is no gap for a journal behind the volume; name the journal's file with --journal, if it has one")
     })
+}
+
+/// Takes away the mark that the volume is not to be written without its journal.
+pub fn unguard(device: &Arc<dyn BlockDevice>) -> Result<()> {
+    let mut sb = inspect::superblock(&**device)?;
+    if !sb.guarded {
+        return Ok(());
+    }
+    sb.raw.set_guard(false);
+    sb.raw.seal();
+    let [first, spare] = SUPERBLOCK_COPIES;
+    for copy in [spare, first] {
+        let mut one = [Block::zeroed()];
+        device.read(copy.0.into(), &mut one).context("cannot read the superblock")?;
+        let [block] = &mut one;
+        sb.raw.store(&mut block.0);
+        device.write_fua(copy.0.into(), &[block]).context("cannot write the superblock")?;
+    }
+    Ok(())
 }
 
 /// Makes an empty journal behind a volume that was just formatted.

@@ -83,6 +83,7 @@ fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: 
         "state": state_name,
         "stale_because": why,
         "volume_checkpoint": found.checkpoint.version,
+        "guarded": found.guarded,
         "journal": about.map(|a| json!({
             "volume": show::uuid(&a.volume),
             "ring_bytes": a.bytes,
@@ -106,6 +107,12 @@ fn print(
     state: Option<&Opened>,
     waiting: Option<&Waiting>,
 ) -> Result<()> {
+    if found.guarded {
+        writeln!(
+            out,
+            "guard         Linux mounts the volume read-only until its journal was replayed or discarded"
+        )?;
+    }
     let room = size::human(found.area.blocks() * BLOCK_SIZE as u64);
     let (Some(about), Some(state)) = (about, state) else {
         writeln!(out, "no journal; there is room for one of {room} {}", found.describe())?;

@@ -2,6 +2,7 @@
 mod checksums;
 mod failures;
 mod full;
+mod guard;
 mod scenarios;
 mod steps;
 mod threads;
