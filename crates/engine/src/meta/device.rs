@@ -115,18 +115,9 @@ impl Device {
 
     /// Up to `max` consecutive blocks of one segment, starting with one that must lie in the main area.
     pub fn read_main_run(&self, addr: BlockAddr, max: u32) -> Result<Vec<Block>> {
-        let mut run = vec![Block::zeroed(); max as usize];
-        let count = self.read_main_run_into(addr, &mut run)?.len();
-        run.truncate(count);
-        Ok(run)
-    }
-
-    /// The same, into the beginning of `space`, as many as fit.
-    pub fn read_main_run_into<'a>(&self, addr: BlockAddr, space: &'a mut [Block]) -> Result<&'a [Block]> {
         let (_, off) = self.geo.seg_of(addr).ok_or_else(|| self.outside(addr))?;
-        let count = space.len().min((BLOCKS_PER_SEG - off) as usize);
-        let run = space.get_mut(..count).unwrap_or_default();
-        self.read_into(addr, run)?;
+        let mut run = vec![Block::zeroed(); max.min(BLOCKS_PER_SEG - off) as usize];
+        self.read_into(addr, &mut run)?;
         Ok(run)
     }
 

@@ -1,5 +1,4 @@
 //! The node cache: frames by nid, loaded through the NAT, evicted when clean and unused.
-use super::ahead::{Ahead, Miss, Run};
 use super::{DirtyNodes, NodeFrame};
 use crate::error::Result;
 use crate::gate::Op;
@@ -9,6 +8,7 @@ use crate::memory::Memory;
 use crate::meta::Device;
 use crate::nat::{Nat, NatEntry};
 use crate::quota::Quota;
+use crate::sync::atomic::{AtomicU32, Ordering};
 use foldhash::HashMap;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::{RawNode, RawNodeFooter};
@@ -18,13 +18,37 @@ use std::sync::Arc;
 const SHARDS: usize = 16;
 /// Dentry blocks read ahead for a directory.
 const PREFETCH_DENTRIES: u32 = 64;
+/// Blocks read at a time when an inode is looked for: doubled, up to the larger number, while one read after the other
+/// goes on where the last ended.
+const READ_AROUND: (u32, u32) = (8, 128);
+
+/// Where the last read of inodes ended, and how much it read.
+#[derive(Debug, Default)]
+struct ReadAhead {
+    next: AtomicU32,
+    window: AtomicU32,
+}
+
+impl ReadAhead {
+    /// Blocks to read at an address. Racing callers may spoil the guess, and nothing else.
+    fn window(&self, addr: BlockAddr) -> u32 {
+        let (least, most) = READ_AROUND;
+        // A few blocks that are no longer inodes may lie between.
+        let goes_on = addr.0.wrapping_sub(self.next.load(Ordering::Relaxed)) < least;
+        let window =
+            if goes_on { (self.window.load(Ordering::Relaxed) * 2).clamp(least, most) } else { least };
+        self.window.store(window, Ordering::Relaxed);
+        self.next.store(addr.offset(window).0, Ordering::Relaxed);
+        window
+    }
+}
 type Shard = HashMap<Nid, Arc<NodeFrame>>;
 
 /// See the module.
 pub struct NodeCache {
     shards: [Mutex<Shard, { rank::NODE_CACHE }>; SHARDS],
     pub dirty: DirtyNodes,
-    pub ahead: Arc<Ahead>,
+    ahead: ReadAhead,
     nat: Arc<Nat>,
     dev: Arc<Device>,
     mem: Arc<Memory>,
@@ -53,7 +77,7 @@ impl NodeCache {
         Self {
             shards: std::array::from_fn(|_| Mutex::new(HashMap::default())),
             dirty: DirtyNodes::new(),
-            ahead: Arc::default(),
+            ahead: ReadAhead::default(),
             nat,
             dev,
             mem,
@@ -77,7 +101,6 @@ impl NodeCache {
     pub fn get(&self, nid: Nid) -> Result<Arc<NodeFrame>> {
         loop {
             if let Some(f) = self.cached(nid) {
-                self.ahead.passed(nid);
                 return Ok(f);
             }
             let epoch = self.nat.epoch();
@@ -86,46 +109,25 @@ impl NodeCache {
                 let (why, found) = ("node has no address", entry.addr.0.into());
                 return Err(Corrupt::nid(Structure::NatBlock, nid.0, why, found, 0).into());
             }
-            let blocks = if nid == entry.ino {
-                self.read_around(entry.addr, self.ahead.missed(entry.addr))?
-            } else {
-                vec![self.dev.read_main(entry.addr)?]
-            };
+            let blocks = self.read_around(nid, &entry)?;
             if let Some(frame) = self.insert_read(nid, &entry, epoch, blocks)? {
                 return Ok(frame);
             }
         }
     }
 
-    /// Reads an inode and the blocks behind it.
-    fn read_around(&self, addr: BlockAddr, miss: Miss) -> Result<Vec<Block>> {
-        let Ok(run) = self.dev.read_main_run(addr, miss.count) else {
-            return Ok(vec![self.dev.read_main(addr)?]);
-        };
-        if miss.announce {
-            self.dev.prefetch(addr.offset(run.len() as u32), miss.count);
-        }
-        Ok(run)
-    }
-
-    /// Reads a run ahead, by way of `space`: its inodes are in memory then. Returns how many blocks were read, and the first inode
-    /// among them. What cannot be read, or is damaged, is left to whoever asks for it.
-    pub fn bring(&self, run: Run, space: &mut [Block]) -> (u32, Option<Nid>) {
-        let epoch = self.nat.epoch();
-        let space = space.get_mut(..run.count as usize).unwrap_or_default();
-        let Ok(blocks) = self.dev.read_main_run_into(run.start, space) else { return (0, None) };
-        self.dev.prefetch(run.start.offset(blocks.len() as u32), run.count);
-        let mut first = None;
-        for (addr, block) in (0..).map(|i| run.start.offset(i)).zip(blocks) {
-            let nid = Nid(block.view::<RawNode>().footer.nid.get());
-            // Asking the NAT brings the entry into memory.
-            if self.cached(nid).is_some()
-                || self.nat.get(nid).is_ok() && self.insert_found(addr, epoch, block)
-            {
-                first = first.or(Some(nid));
+    /// Reads a node. Inodes made together lie together, so for an inode the blocks behind it come along.
+    fn read_around(&self, nid: Nid, entry: &NatEntry) -> Result<Vec<Block>> {
+        if nid == entry.ino {
+            let window = self.ahead.window(entry.addr);
+            if let Ok(run) = self.dev.read_main_run(entry.addr, window) {
+                if window > READ_AROUND.0 {
+                    self.dev.prefetch(entry.addr.offset(run.len() as u32), window);
+                }
+                return Ok(run);
             }
         }
-        (blocks.len() as u32, first)
+        Ok(vec![self.dev.read_main(entry.addr)?])
     }
 
     /// Takes blocks that were read into the cache; `None` if the node may have moved meanwhile. Within one epoch no
@@ -138,32 +140,26 @@ impl NodeCache {
         blocks: Vec<Block>,
     ) -> Result<Option<Arc<NodeFrame>>> {
         let mut wanted = None;
-        for (addr, block) in (0..).map(|i| entry.addr.offset(i)).zip(&blocks) {
+        for (addr, block) in (0..).map(|i| entry.addr.offset(i)).zip(blocks) {
             if addr == entry.addr {
-                if let Err(e) = self.check(nid, entry.ino, block) {
+                if let Err(e) = self.check(nid, entry.ino, &block) {
                     // Damage, unless the block is simply no longer this node's.
                     return if self.is_current(nid, entry.ino, addr, epoch) { Err(e) } else { Ok(None) };
                 }
                 if nid == entry.ino {
-                    self.prefetch_dentries(block);
+                    self.prefetch_dentries(&block);
                 }
                 wanted = self.insert_if_current(nid, entry.ino, addr, epoch, block);
             } else {
-                self.insert_found(addr, epoch, block);
+                let found = block.view::<RawNode>().footer;
+                let (nid, ino) = (Nid(found.nid.get()), Nid(found.ino.get()));
+                if nid == ino && self.check(nid, ino, &block).is_ok() {
+                    self.prefetch_dentries(&block);
+                    self.insert_if_current(nid, ino, addr, epoch, block);
+                }
             }
         }
         Ok(wanted)
-    }
-
-    /// Takes a block into the cache if it is an inode's.
-    fn insert_found(&self, addr: BlockAddr, epoch: u64, block: &Block) -> bool {
-        let found = block.view::<RawNode>().footer;
-        let (nid, ino) = (Nid(found.nid.get()), Nid(found.ino.get()));
-        if nid != ino || self.check(nid, ino, block).is_err() {
-            return false;
-        }
-        self.prefetch_dentries(block);
-        self.insert_if_current(nid, ino, addr, epoch, block).is_some()
     }
 
     /// Who reads the inode of a directory looks at its names next, and often at its neighbours.
@@ -193,7 +189,7 @@ impl NodeCache {
         ino: Ino,
         addr: BlockAddr,
         epoch: u64,
-        block: &Block,
+        block: Block,
     ) -> Option<Arc<NodeFrame>> {
         let mut shard = self.shard(nid).lock();
         if let Some(f) = shard.get(&nid) {
@@ -202,7 +198,7 @@ impl NodeCache {
         if !self.is_current(nid, ino, addr, epoch) {
             return None;
         }
-        let frame = Arc::new(NodeFrame::new(nid, ino, Arc::new(block.clone())));
+        let frame = Arc::new(NodeFrame::new(nid, ino, Arc::new(block)));
         shard.insert(nid, frame.clone());
         self.mem.nodes.add(1);
         Some(frame)

@@ -1,5 +1,4 @@
 //! Node blocks: cached frames, their dirty registry by owner, and writing them.
-mod ahead;
 mod cache;
 mod dirty;
 mod frame;
@@ -7,7 +6,6 @@ mod free;
 mod global;
 mod write;
 
-pub use ahead::{Ahead, MOST as AHEAD_MOST};
 pub use cache::{NodeCache, NodeTables};
 pub use dirty::{DirtyNodes, FrozenNodes};
 pub use frame::{NodeFrame, State};

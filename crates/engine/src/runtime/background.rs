@@ -1,9 +1,6 @@
 //! The threads that take background steps.
 use super::signal::{Signal, Wake};
-use crate::node::{AHEAD_MOST, Ahead};
 use crate::volume::Volume;
-use segno_device::Aside;
-use segno_format::Block;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -17,14 +14,6 @@ const JOURNAL_INTERVAL: u32 = 1;
 pub struct Background {
     volume: Weak<Volume>,
     threads: Vec<Stepper>,
-    reader: Option<Reader>,
-}
-
-/// The thread that reads inodes ahead.
-#[derive(Debug)]
-struct Reader {
-    ahead: Arc<Ahead>,
-    thread: JoinHandle<()>,
 }
 
 /// A thread, and what it sleeps on.
@@ -35,15 +24,10 @@ struct Stepper {
 }
 
 impl Background {
-    /// Starts the threads, unless the mount options do without; where the volume is mounted read-only, the one that reads only. Once
-    /// per volume.
+    /// Starts the threads, unless the mount options do without or the volume is mounted read-only. Once per volume.
     pub fn start(volume: &Arc<Volume>) -> std::io::Result<Self> {
-        let mut background = Self { volume: Arc::downgrade(volume), threads: Vec::new(), reader: None };
-        if !volume.opts.background {
-            return Ok(background);
-        }
-        background.read_ahead(volume)?;
-        if volume.opts.read_only {
+        let mut background = Self { volume: Arc::downgrade(volume), threads: Vec::new() };
+        if !volume.opts.background || volume.opts.read_only {
             return Ok(background);
         }
         volume.wb.threads.allow(volume);
@@ -56,23 +40,6 @@ impl Background {
             background.spawn("segno-data", Arc::default(), interval, |v| _ = v.write_aged())?;
         }
         Ok(background)
-    }
-
-    fn read_ahead(&mut self, volume: &Arc<Volume>) -> std::io::Result<()> {
-        let (ahead, waiting, weak) =
-            (volume.nodes.ahead.clone(), volume.nodes.ahead.clone(), self.volume.clone());
-        ahead.begin();
-        let thread = thread::Builder::new().name("segno-ahead".into()).spawn(move || {
-            let (mut space, mut aside) = (vec![Block::zeroed(); AHEAD_MOST as usize], Aside::new());
-            while let Some(order) = waiting.next() {
-                let Some(volume) = weak.upgrade() else { return };
-                aside.keep_off(order.cpu);
-                let (count, first) = volume.nodes.bring(order.run, &mut space);
-                waiting.brought(count, first);
-            }
-        })?;
-        self.reader = Some(Reader { ahead, thread });
-        Ok(())
     }
 
     /// Takes a step every so many seconds. An error keeps the pages dirty; the file's fsync tells of it, and the next step
@@ -96,10 +63,6 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         self.threads.iter().for_each(|s| s.signal.stop());
-        if let Some(reader) = self.reader.take() {
-            reader.ahead.stop();
-            let _ended = reader.thread.join();
-        }
         for stepper in self.threads.drain(..) {
             // A panic there was reported there.
             let _ended = stepper.thread.join();

@@ -1,10 +1,7 @@
 //! What a directory costs that nobody has looked at yet.
-use super::edit::edit_inode;
 use super::*;
 use segno_device::{CountDevice, Counts};
-use segno_engine::Background;
 use segno_format::BLOCK_SIZE;
-use std::time::Duration;
 
 /// Mounts, finds and lists a directory of `names` names, all flushed by one checkpoint; what prefetching until it was
 /// found, and finding and listing it cost.
@@ -56,46 +53,6 @@ fn many_files(count: usize) -> (Arc<MemDevice>, Vec<Attr>) {
     let files = (0..count).map(make).collect();
     v.unmount().unwrap();
     (dev, files)
-}
-
-fn wait_for(v: &Volume, file: &Attr) {
-    while !v.is_cached(file.ino) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-#[test]
-fn a_thread_brings_inodes_before_they_are_asked_for() {
-    let (dev, files) = many_files(1_000);
-    let v = Volume::mount(dev, MountOptions { background: true, ..quiet() }).unwrap();
-    let background = Background::start(&v).unwrap();
-    // Three that go on, whatever came along with the directory.
-    let mut asked = files.iter().filter(|f| !v.is_cached(f.ino)).step_by(8).take(3);
-    assert!(asked.by_ref().all(|f| v.getattr(f.ino).is_ok()));
-    wait_for(&v, &files[40]);
-    assert!(!v.is_cached(files[900].ino));
-    // Whoever goes on finds that all are there in the end, each as it was.
-    for f in &files {
-        assert_eq!(v.getattr(f.ino).unwrap(), *f);
-    }
-    drop(background);
-    v.unmount().unwrap();
-}
-
-#[test]
-fn damage_in_what_was_brought_is_told_to_who_asks_for_it_and_to_nobody_else() {
-    let (dev, files) = many_files(300);
-    edit_inode(&dev, files[100].ino, |raw| raw.footer.ino = U32::new(raw.footer.ino.get() + 1));
-    let v = Volume::mount(dev, MountOptions { background: true, ..quiet() }).unwrap();
-    let background = Background::start(&v).unwrap();
-    for (i, f) in files.iter().enumerate() {
-        match v.getattr(f.ino) {
-            Ok(found) => assert_eq!(found, *f),
-            Err(e) => assert!(i == 100 && e.to_string().contains("node footer"), "{i}: {e}"),
-        }
-    }
-    assert!(v.getattr(files[100].ino).is_err());
-    drop(background);
 }
 
 #[test]
