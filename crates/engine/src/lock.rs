@@ -126,6 +126,11 @@ impl<T, const R: u8> RwLock<T, R> {
         enter(R);
         Ranked(self.0.write())
     }
+    pub fn try_write(&self) -> Option<WriteGuard<'_, T, R>> {
+        let g = self.0.try_write()?;
+        enter(R);
+        Some(Ranked(g))
+    }
 }
 
 #[cfg(test)]

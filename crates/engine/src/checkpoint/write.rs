@@ -2,6 +2,9 @@
 use super::Pack;
 use super::freeze::Frozen;
 use crate::error::{Error, Result};
+use crate::gate::Closed;
+use crate::journal::Commits;
+use crate::lock::{MutexGuard, rank};
 use crate::nat::NatFlush;
 use crate::node::FrozenNodes;
 use crate::options::CheckpointMode;
@@ -17,12 +20,18 @@ use segno_format::summary::{
     COMPACT_FIRST, COMPACT_NEXT, JOURNAL_BYTES, RawExtraInfo, RawSummaryBlock, compact_position,
 };
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Ino, SegNo};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Nodes written per batch, which bounds the copies in memory.
 const NODE_BATCH: usize = 1024;
+
+/// How often a boundary looks for a moment without operations before it makes them wait, and how long it sleeps in between.
+const GAP_TRIES: u32 = 50;
+const GAP_PAUSE: Duration = Duration::from_micros(50);
+
+type CommitsGuard<'a> = MutexGuard<'a, Commits, { rank::COMMIT }>;
 
 /// Why a checkpoint is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,9 +157,7 @@ impl Volume {
     fn checkpoint_concurrently(&self, state: &mut CpState) -> Result<Vec<SegNo>> {
         self.flush_directories_early();
         let frozen = {
-            let mut commits = self.log.get().map(|log| log.commits.lock());
-            let closing = Instant::now();
-            let mut closed = self.gate.close();
+            let (mut commits, closing, mut closed) = self.close_in_a_gap();
             let frozen = self.freeze(&mut closed, next_version(state), commits.as_deref_mut());
             drop(closed);
             self.note_blocked(closing);
@@ -165,6 +172,24 @@ impl Volume {
         // May take long.
         drop(covered);
         Ok(freed)
+    }
+
+    /// Lets no commit be under way and no operation inside. An operation inside may have lost its processor: until it leaves a
+    /// closing gate keeps all others out, so for a while one is awaited with the gate open.
+    fn close_in_a_gap(&self) -> (Option<CommitsGuard<'_>>, Instant, Closed<'_>) {
+        let lock = || self.log.get().map(|log| log.commits.lock());
+        // Without a journal whoever syncs waits for the checkpoint.
+        let tries = if self.log().is_some() { GAP_TRIES } else { 0 };
+        for _ in 0..tries {
+            let (commits, closing) = (lock(), Instant::now());
+            if let Some(closed) = self.gate.try_close() {
+                return (commits, closing, closed);
+            }
+            drop(commits);
+            std::thread::sleep(GAP_PAUSE);
+        }
+        let (commits, closing) = (lock(), Instant::now());
+        (commits, closing, self.gate.close())
     }
 
     fn note_blocked(&self, since: Instant) {
