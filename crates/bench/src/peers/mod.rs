@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 /// Schema of a row.
 pub const ROWS: &str = include_str!("../../schema/peers.json");
 const BYTES: u64 = 6 << 30;
+const JOURNAL: &str = "64M";
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -31,7 +32,7 @@ pub struct Args {
     /// Only these beside segno [default: all that can be mounted here]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub peers: Vec<FileSystem>,
-    /// Options of segno's mount
+    /// Options of segno's mount; for journal=on the volume gets room for one
     #[arg(long, value_name = "OPTIONS", default_value = "noallow_other")]
     pub options: String,
 }
@@ -59,7 +60,10 @@ pub fn run(args: &Args) -> Result<Report> {
     let storage = place.storage(Some(common.raw_time()))?;
     ensure!(storage.kind == "image", "{} is no image file", storage.name);
     ensure_room(image, BYTES)?;
-    let site = Site::new(Some(image), BYTES, &args.options)?;
+    let mut site = Site::new(Some(image), BYTES, &args.options)?;
+    if args.options.split(',').any(|o| o == "journal=on") {
+        site.mkfs = ["--journal", JOURNAL].map(String::from).to_vec();
+    }
     let (peers, mut notes) = chosen(&args.peers);
     let scale = if common.quick { Scale::QUICK } else { Scale::FULL };
     let mut progress = Progress::new(peers.len() * common.rounds());

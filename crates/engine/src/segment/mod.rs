@@ -19,7 +19,7 @@ mod zone;
 use log::LogCell;
 pub use log::{Log, LogSnapshot, LogState};
 pub use sit::{Loaded, SitFlush};
-pub use stream::Stream;
+pub use stream::{SharedStream, Stream};
 pub use table::Table;
 pub(crate) use zone::{Left, LeftBehind};
 

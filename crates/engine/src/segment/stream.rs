@@ -29,6 +29,19 @@ pub struct Stream {
     tail: Mutex<Tail, { rank::LOG }>,
 }
 
+/// A stream of several files, which is made when one first needs it.
+#[derive(Debug, Default)]
+pub struct SharedStream(Mutex<Option<Arc<Stream>>, { rank::LOG }>);
+
+impl SharedStream {
+    pub fn get(&self, kind: LogType, segs: &Segments) -> Arc<Stream> {
+        self.0.lock().get_or_insert_with(|| segs.new_stream(kind, false)).clone()
+    }
+    pub fn made(&self) -> Option<Arc<Stream>> {
+        self.0.lock().clone()
+    }
+}
+
 /// Where a stream writes.
 #[derive(Default)]
 struct Tail {

@@ -2,13 +2,13 @@
 use crate::inode::Inode;
 use crate::lock::{Mutex, rank};
 use crate::memory::Counter;
-use crate::segment::{Segments, Stream};
+use crate::segment::{Segments, SharedStream, Stream};
 use segno_format::sit::LogType;
 use segno_format::{Ino, Nid};
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A file with as many dirty pages loads a context as much as another file.
@@ -28,7 +28,7 @@ pub struct Context {
     count: AtomicU64,
     /// The file it served last.
     last: AtomicU32,
-    streams: [OnceLock<Arc<Stream>>; 3],
+    streams: [SharedStream; 3],
     /// Pages written back in a second, averaged.
     rate: AtomicU64,
 }
@@ -95,11 +95,10 @@ impl Context {
         if self.core {
             return None;
         }
-        let slot = self.streams.get(kind.idx())?;
-        Some(slot.get_or_init(|| segs.new_stream(kind, false)).clone())
+        Some(self.streams.get(kind.idx())?.get(kind, segs))
     }
     pub fn end_streams(&self, segs: &Segments) {
-        self.streams.iter().filter_map(OnceLock::get).for_each(|s| segs.end_stream(s));
+        self.streams.iter().filter_map(SharedStream::made).for_each(|s| segs.end_stream(&s));
     }
 
     /// So many pages were written back in that time.

@@ -21,12 +21,12 @@ pub(crate) use threads::{Threads, processors};
 
 use crate::inode::Inode;
 use crate::lock::{Mutex, RwLock, rank};
-use crate::segment::{Segments, Stream};
+use crate::segment::{Segments, SharedStream, Stream};
 use crate::volume::Volume;
 use number::{Facts, MOST, number};
 use segno_format::sit::LogType;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use throttle::Waiters;
 
@@ -48,7 +48,7 @@ pub struct Writeback {
     exclusive: Mutex<Vec<(Weak<Inode>, Arc<Stream>)>, { rank::LEAF }>,
     exclusive_most: u64,
     /// Where small writes before a device flush go.
-    synced: OnceLock<Arc<Stream>>,
+    synced: SharedStream,
     /// Where the search for the least loaded context begins.
     rotation: AtomicU32,
     pub threads: Threads,
@@ -80,7 +80,7 @@ impl Writeback {
                 next_id: 1,
             }),
             exclusive: Mutex::default(),
-            synced: OnceLock::new(),
+            synced: SharedStream::default(),
             exclusive_most: exclusive_most.map_or(EXCLUSIVE_MOST, u64::from).min(EXCLUSIVE_MOST),
             rotation: AtomicU32::new(0),
             threads: Threads::new(),
@@ -315,13 +315,13 @@ impl Volume {
             self.segs.note_fsync(kind);
             return None;
         }
-        let stream = self.wb.synced.get_or_init(|| self.segs.new_stream(kind, false));
-        if !self.may_open(stream) {
+        let stream = self.wb.synced.get(kind, &self.segs);
+        if !self.may_open(&stream) {
             self.segs.note_fsync(kind);
             return None;
         }
-        self.segs.note_fsync_in(stream);
-        Some(stream.clone())
+        self.segs.note_fsync_in(&stream);
+        Some(stream)
     }
 
     fn may_promote(&self) -> bool {
