@@ -69,11 +69,7 @@ impl MultiDevice {
     /// A command for the zone at an address.
     fn on_member(&self, addr: u64, command: impl Fn(&Member, u64) -> io::Result<()>) -> io::Result<()> {
         bounds::check(self.block_count, addr, 1)?;
-        self.parts(addr, 1).try_for_each(|part| {
-            let done = command(part.member, part.addr);
-            part.member.dirty.store(true, Ordering::SeqCst);
-            done
-        })
+        self.parts(addr, 1).try_for_each(|part| part.member.changed(command(part.member, part.addr)))
     }
 
     fn write_parts(
@@ -90,29 +86,26 @@ impl MultiDevice {
 }
 
 impl Member {
-    /// Writes and marks dirty even on failure: a part may have arrived.
-    fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        let done = self.device.write_behind(addr, blocks);
+    /// Marks it dirty even on failure: a part may have arrived.
+    fn changed(&self, done: io::Result<()>) -> io::Result<()> {
         self.dirty.store(true, Ordering::SeqCst);
         done
     }
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        let done = self.device.write(addr, blocks);
-        self.dirty.store(true, Ordering::SeqCst);
-        done
+        self.changed(self.device.write(addr, blocks))
+    }
+
+    fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.changed(self.device.write_behind(addr, blocks))
     }
 
     fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
-        let done = self.device.prepare(addr, count);
-        self.dirty.store(true, Ordering::SeqCst);
-        done
+        self.changed(self.device.prepare(addr, count))
     }
 
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        let done = self.device.discard(addr, count);
-        self.dirty.store(true, Ordering::SeqCst);
-        done
+        self.changed(self.device.discard(addr, count))
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -47,5 +47,5 @@ pub use segno_journal::{Area as JournalArea, Stale};
 pub use types::{
     Attr, DirEntry, Extent, ExtentKind, FallocMode, Owner, RenameMode, SetAttr, StatFs, Time, XattrMode,
 };
-pub use volume::Volume;
+pub use volume::{Volume, unguard};
 pub use writeback::Setting as ContextSetting;

@@ -190,7 +190,9 @@ impl Recorder {
         let mut checksums = 0;
         let counted = pages.inspect(|p| checksums += if p.crc.is_some() { 1 } else { CHECKED + 1 });
         self.note(op, ino, |log| log.mapped(counted, moved));
-        self.of(op.log_epoch()).checksums.fetch_add(checksums, Ordering::Relaxed);
+        if checksums > 0 {
+            self.of(op.log_epoch()).checksums.fetch_add(checksums, Ordering::Relaxed);
+        }
     }
     pub fn reserved(&self, op: &Op<'_>, ino: Ino, blocks: std::ops::Range<u64>) {
         self.note(op, ino, |log| log.reserved(blocks.start, blocks.end.saturating_sub(blocks.start)));

@@ -26,6 +26,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::types::{StatFs, Time};
 use crate::writeback::Writeback;
 use records::Records;
+pub use records::unguard;
 use segno_format::superblock::Superblock;
 use segno_format::{Features, Geometry, Ino};
 use std::sync::{Arc, OnceLock};

@@ -175,7 +175,7 @@ impl Volume {
 }
 
 /// The first valid copy of the superblock; the error of the first copy if neither is.
-fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
+pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
     let mut first_error = None;
     for copy in SUPERBLOCK_COPIES {
         let mut one = [Block::zeroed()];

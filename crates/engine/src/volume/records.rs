@@ -4,12 +4,16 @@
 //! Damage is noted in memory where it is found, under whatever locks, and stored by the next checkpoint, which also asks
 //! for a check. A volume that stops writes no checkpoint any more, so the reason is stored at once, and tried only once.
 use super::Volume;
+use super::mount::read_superblock;
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
+use crate::meta::Device;
 use crate::sync::atomic::{AtomicU32, Ordering};
+use segno_device::BlockDevice;
 use segno_format::record::{DamageKind, StopReason};
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
 use segno_format::{Corrupt, Structure};
+use std::sync::Arc;
 
 /// See the module.
 pub(crate) struct Records {
@@ -84,15 +88,31 @@ impl Volume {
             raw.seal();
             *raw
         };
-        // The spare copy first: one good copy is there at any time.
-        let [first, spare] = SUPERBLOCK_COPIES;
-        for copy in [spare, first] {
-            let mut block = self.dev.read(copy)?;
-            raw.store(&mut block.0);
-            self.dev.write_fua(copy, &[&block])?;
-        }
-        Ok(())
+        store_copies(&self.dev, &raw)
     }
+}
+
+/// Takes the mark of [`MountOptions::guard`](crate::MountOptions::guard) from a volume that is not mounted, and so gives up
+/// what its journal holds. False if there is none.
+pub fn unguard(dev: Arc<dyn BlockDevice>) -> Result<bool> {
+    let mut sb = read_superblock(&*dev)?;
+    if !sb.guarded {
+        return Ok(false);
+    }
+    sb.raw.set_guard(false);
+    sb.raw.seal();
+    store_copies(&Device::new(dev, sb.geo), &sb.raw).map(|()| true)
+}
+
+/// The spare copy first: one good copy is there at any time.
+fn store_copies(dev: &Device, raw: &RawSuperblock) -> Result<()> {
+    let [first, spare] = SUPERBLOCK_COPIES;
+    for copy in [spare, first] {
+        let mut block = dev.read(copy)?;
+        raw.store(&mut block.0);
+        dev.write_fua(copy, &[&block])?;
+    }
+    Ok(())
 }
 
 /// The kind under which F2FS files a damaged structure.

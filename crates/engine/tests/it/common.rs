@@ -1,7 +1,8 @@
 //! Formatting, mounting and judging volumes.
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Volume};
-use segno_format::Block;
+use segno_format::inode::{Inline, RawInode};
+use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::Arc;
@@ -28,6 +29,21 @@ pub fn mount(dev: &Arc<MemDevice>) -> Arc<Volume> {
 }
 
 /// Panics with the checker's findings, if any.
+/// Sets the flag in every copy of the inode on the device, as Linux's ioctl does in the newest.
+pub fn unmount_and_pin(v: &Volume, dev: &dyn BlockDevice, ino: Ino) {
+    let geo = v.superblock().geo;
+    v.unmount().unwrap();
+    for at in geo.main_blkaddr..geo.main_end() {
+        let mut one = [Block::zeroed()];
+        dev.read(at.into(), &mut one).unwrap();
+        let raw: &mut RawInode = one[0].view_mut();
+        if raw.footer.nid.get() == ino.0 && raw.footer.ino.get() == ino.0 {
+            raw.i_inline |= Inline::PIN_FILE.bits();
+            dev.write(at.into(), &[&one[0]]).unwrap();
+        }
+    }
+}
+
 pub fn assert_clean(dev: &dyn BlockDevice) {
     assert_finds_only(dev, &[]);
 }

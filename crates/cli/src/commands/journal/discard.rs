@@ -1,8 +1,8 @@
 //! `segno journal discard`.
 use super::DiscardArgs;
-use super::found::{self, Found};
+use super::found::Found;
 use crate::exit::Outcome;
-use crate::{image, inspect};
+use crate::image;
 use anyhow::{Context, Error, bail};
 use segno_device::OpenOptions;
 use segno_journal::{Journal, Opened};
@@ -23,9 +23,8 @@ pub fn run(args: &DiscardArgs) -> Outcome {
             "the volume is marked read-only for a journal that is not {}: --journal FILE names it, --force gives it up",
             found.describe()
         ),
-        Ok(None) => 0,
+        Ok(None | Some(Opened::Stale(_))) => 0,
         Ok(Some(Opened::Usable(replay))) => replay.accepted().len(),
-        Ok(Some(Opened::Stale(_))) => 0,
         Err(e) if !args.force => {
             return Err(e.context("what the journal holds cannot be told; --force erases it all the same"));
         }
@@ -39,7 +38,7 @@ pub fn run(args: &DiscardArgs) -> Outcome {
         );
     }
     Journal::discard(&found.area).context("cannot erase the journal")?;
-    found::unguard(&found.device)?;
+    segno_engine::unguard(found.device.clone())?;
     if of.json {
         writeln!(stdout(), "{}", json!({ "discarded": true, "groups_lost": lost }))?;
     } else {
@@ -62,10 +61,9 @@ fn is_guarding(state: Option<&Opened>) -> bool {
 fn give_up(args: &DiscardArgs, why: Error) -> Outcome {
     let options = OpenOptions { read_only: false, direct: false };
     let device = image::open(std::slice::from_ref(&args.of.image), options)?;
-    if !inspect::superblock(&*device)?.guarded {
+    if !segno_engine::unguard(device)? {
         return Err(why);
     }
-    found::unguard(&device)?;
     if args.of.json {
         writeln!(stdout(), "{}", json!({ "discarded": false, "unmarked": true }))?;
     } else {

@@ -2,8 +2,7 @@
 use crate::{image, inspect, size};
 use anyhow::{Context, Result, anyhow};
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
-use segno_format::superblock::SUPERBLOCK_COPIES;
-use segno_format::{BLOCK_SIZE, Block, Features};
+use segno_format::{BLOCK_SIZE, Features};
 use segno_journal::{About, Area, Checkpoint, Error, Journal, Opened};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,25 +77,6 @@ fn gap(device: &Arc<dyn BlockDevice>) -> Result<Area> {
     gap.ok_or_else(|| {
         anyhow!("there is no gap for a journal behind the volume; name the journal's file with --journal, if it has one")
     })
-}
-
-/// Takes away the mark that the volume is not to be written without its journal.
-pub fn unguard(device: &Arc<dyn BlockDevice>) -> Result<()> {
-    let mut sb = inspect::superblock(&**device)?;
-    if !sb.guarded {
-        return Ok(());
-    }
-    sb.raw.set_guard(false);
-    sb.raw.seal();
-    let [first, spare] = SUPERBLOCK_COPIES;
-    for copy in [spare, first] {
-        let mut one = [Block::zeroed()];
-        device.read(copy.0.into(), &mut one).context("cannot read the superblock")?;
-        let [block] = &mut one;
-        sb.raw.store(&mut block.0);
-        device.write_fua(copy.0.into(), &[block]).context("cannot write the superblock")?;
-    }
-    Ok(())
 }
 
 /// Makes an empty journal behind a volume that was just formatted.

@@ -1,10 +1,9 @@
 //! Checksums of data in the journal: a commit takes one flush, and counts only if what it names arrived.
 use super::{FILE, MIB, Rig, format};
-use crate::common::{fresh, quiet};
+use crate::common::{fresh, quiet, unmount_and_pin};
 use segno_device::{BlockDevice, CountDevice, MemDevice};
 use segno_engine::options::JournalMode;
 use segno_engine::{FallocMode, JournalArea, MountOptions, Owner, Volume};
-use segno_format::inode::{Inline, RawInode};
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
 use std::sync::Arc;
@@ -108,28 +107,13 @@ fn what_is_known_to_be_durable_is_not_read_again() {
     assert_eq!(rig.content("g"), [3; 10]);
 }
 
-/// Sets the flag in the inode, as Linux's ioctl does.
-fn pin(rig: &mut Rig, ino: Ino) {
-    let geo = rig.v.superblock().geo;
-    rig.v.unmount().unwrap();
-    for at in geo.main_blkaddr..geo.main_end() {
-        let mut one = [Block::zeroed()];
-        rig.dev.read(at.into(), &mut one).unwrap();
-        let raw: &mut RawInode = one[0].view_mut();
-        if raw.footer.nid.get() == ino.0 && raw.footer.ino.get() == ino.0 {
-            raw.i_inline |= Inline::PIN_FILE.bits();
-            rig.dev.write(at.into(), &[&one[0]]).unwrap();
-        }
-    }
-    rig.v = Volume::mount(rig.dev.clone(), rig.opts.clone()).unwrap();
-}
-
 /// A checksum would not hold any more.
 #[test]
 fn what_is_overwritten_in_place_has_no_checksum() {
     let mut rig = Rig::new();
     let f = rig.file("f", &[1; 10 * BLOCK]);
-    pin(&mut rig, f);
+    unmount_and_pin(&rig.v, &*rig.dev, f);
+    rig.v = Volume::mount(rig.dev.clone(), rig.opts.clone()).unwrap();
     // These get their places now, and the last commit before the crash names them.
     rig.v.write(f, 10 * BLOCK as u64, &[2; 4 * BLOCK]).unwrap();
     rig.v.fsync(f, false).unwrap();
