@@ -1,5 +1,5 @@
 //! Counts calls and blocks, so that performance has a test that noise does not move.
-use crate::BlockDevice;
+use crate::{BlockDevice, Buffer, Reading};
 use segno_format::Block;
 use std::io;
 use std::ops::Sub;
@@ -112,6 +112,12 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
         add(&self.reads, 1);
         add(&self.blocks_read, into.len() as u64);
         Ok(())
+    }
+
+    fn start_read(&self, addr: u64, into: Buffer) -> Reading {
+        add(&self.reads, 1);
+        add(&self.blocks_read, into.blocks().len() as u64);
+        self.inner.start_read(addr, into)
     }
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {

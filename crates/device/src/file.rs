@@ -1,7 +1,10 @@
 //! Image files and block devices, through the page cache or past it.
+use crate::aio::{Pool, Request};
+use crate::around::{Around, SPAN};
 use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
 use crate::zone::{self, Zone, ZoneLimits};
+use crate::reading::{Buffer, Reading};
 use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, wait};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
 use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, flock, seek};
@@ -13,6 +16,7 @@ use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::IntoBytes;
 
@@ -40,8 +44,10 @@ pub struct FileDevice {
     probe: Probe,
     read_only: bool,
     direct: bool,
-    /// The same storage past the page cache, for what is written behind.
+    /// The same storage past the page cache, for what is read ahead and written behind.
     past: Option<File>,
+    reads: Arc<Pool>,
+    around: Around,
     /// Of a zoned block device.
     zones: Option<HostZones>,
     discard_refused: AtomicBool,
@@ -112,13 +118,15 @@ impl FileDevice {
         let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
         let [discard_refused, dsync_refused, past_refused] = [(); 3].map(|()| AtomicBool::new(false));
         let OpenOptions { read_only, direct } = options;
-        let past = if read_only || direct { None } else { past_cache(&file) };
+        let past = if direct { None } else { past_cache(&file, read_only) };
         Self {
             file,
             probe,
             read_only,
             direct,
             past,
+            reads: Arc::default(),
+            around: Around::default(),
             zones: None,
             discard_refused,
             dsync_refused,
@@ -138,17 +146,23 @@ impl FileDevice {
     }
 
     fn read_buffered(&self, mut into: &mut [u8], mut offset: u64) -> io::Result<()> {
-        if wait::matters() {
-            // Starts what has to be read, and takes only what is there.
-            let had = preadv2(&self.file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT);
-            let had = had.unwrap_or(0);
-            into = into.get_mut(had..).unwrap_or_default();
-            if into.is_empty() {
-                return Ok(());
-            }
-            offset = offset.saturating_add(had as u64);
-            wait::begins();
+        let small = (into.len() as u64) < SPAN;
+        if small && self.around.wanted() {
+            let start = offset & !(SPAN - 1);
+            let _only_a_hint = fadvise(&self.file, start, NonZeroU64::new(SPAN), Advice::WillNeed);
         }
+        // Starts what has to be read, and takes only what is there.
+        let had = preadv2(&self.file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT).unwrap_or(0);
+        into = into.get_mut(had..).unwrap_or_default();
+        if into.is_empty() {
+            self.around.found();
+            return Ok(());
+        }
+        if small {
+            self.around.waited();
+        }
+        offset = offset.saturating_add(had as u64);
+        wait::begins();
         self.file.read_exact_at(into, offset)
     }
 
@@ -200,6 +214,20 @@ impl BlockDevice for FileDevice {
             offset = offset.saturating_add(copy.as_bytes().len() as u64);
         }
         Ok(())
+    }
+
+    fn start_read(&self, addr: u64, into: Buffer) -> Reading {
+        let count = into.blocks().len() as u64;
+        let past = if self.direct { Some(&self.file) } else { self.past.as_ref() };
+        let inside = bounds::check(self.block_count(), addr, count).is_ok();
+        let started = match past.filter(|_| inside && count > 0) {
+            Some(past) => Request::start(&self.reads, past, byte_offset(addr), into),
+            None => Err(into),
+        };
+        match started {
+            Ok(request) => Reading::under_way(request),
+            Err(into) => Reading::at_once(into, |blocks| self.read(addr, blocks)),
+        }
     }
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
@@ -312,9 +340,10 @@ fn byte_offset(blocks: u64) -> u64 {
 }
 
 /// The file opened once more, past the page cache. A file system may have no such thing.
-fn past_cache(file: &File) -> Option<File> {
+fn past_cache(file: &File, read_only: bool) -> Option<File> {
     let again = format!("/proc/self/fd/{}", file.as_raw_fd());
-    File::options().write(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(again).ok()
+    let flags = OFlags::DIRECT.bits().cast_signed();
+    File::options().read(true).write(!read_only).custom_flags(flags).open(again).ok()
 }
 
 /// Writes a copy that direct I/O can reach.

@@ -4,7 +4,9 @@
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+mod aio;
 mod aligned;
+mod around;
 mod bounds;
 mod count;
 mod crash;
@@ -17,6 +19,7 @@ mod memory;
 mod model;
 mod multi;
 mod probe;
+mod reading;
 mod record;
 mod rng;
 mod start;
@@ -36,6 +39,7 @@ pub use memory::{MemDevice, Snapshot};
 pub use model::{ModelDevice, Speed};
 pub use multi::MultiDevice;
 pub use probe::{Probe, StorageKind, probe};
+pub use reading::{Buffer, Reading};
 pub use record::{Event, RecordDevice};
 pub use volume::open_volume;
 pub use wait::before_waits;
@@ -55,6 +59,12 @@ pub trait BlockDevice: Send + Sync {
 
     /// Reads consecutive blocks.
     fn read(&self, addr: u64, into: &mut [segno_format::Block]) -> std::io::Result<()>;
+
+    /// Begins to read as many consecutive blocks as there is room for, past any cache. Where that cannot be had they are read
+    /// before this returns.
+    fn start_read(&self, addr: u64, into: Buffer) -> Reading {
+        Reading::at_once(into, |blocks| self.read(addr, blocks))
+    }
 
     /// Writes consecutive blocks, gathered from wherever they are.
     fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()>;
@@ -117,6 +127,9 @@ macro_rules! forward_to_pointee {
             }
             fn read(&self, addr: u64, into: &mut [segno_format::Block]) -> std::io::Result<()> {
                 (**self).read(addr, into)
+            }
+            fn start_read(&self, addr: u64, into: Buffer) -> Reading {
+                (**self).start_read(addr, into)
             }
             fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
                 (**self).write(addr, blocks)

@@ -1,6 +1,6 @@
 //! Several devices that make up one volume, one after the other.
 use crate::zone::{Zone, ZoneLimits};
-use crate::{BlockDevice, bounds};
+use crate::{BlockDevice, Buffer, Reading, bounds};
 use parking_lot::Mutex;
 use segno_format::Block;
 use std::io;
@@ -131,6 +131,16 @@ impl BlockDevice for MultiDevice {
         self.parts(addr, into.len() as u64).try_for_each(|part| {
             part.member.device.read(part.addr, into.get_mut(part.blocks).unwrap_or_default())
         })
+    }
+
+    /// One at a device's boundary is made at once.
+    fn start_read(&self, addr: u64, into: Buffer) -> Reading {
+        let count = into.blocks().len() as u64;
+        let member = self.members.iter().find(|m| m.blocks.contains(&addr));
+        match member.filter(|m| m.blocks.end.saturating_sub(addr) >= count) {
+            Some(m) => m.device.start_read(addr.saturating_sub(m.blocks.start), into),
+            None => Reading::at_once(into, |blocks| self.read(addr, blocks)),
+        }
     }
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {

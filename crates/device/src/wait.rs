@@ -10,11 +10,6 @@ pub fn before_waits(f: Option<fn()>) {
     BEFORE.set(f);
 }
 
-/// Whether there is something to call, so that it is worth finding out if a wait is coming.
-pub(crate) fn matters() -> bool {
-    BEFORE.get().is_some()
-}
-
 pub(crate) fn begins() {
     if let Some(f) = BEFORE.get() {
         f();

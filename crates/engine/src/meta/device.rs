@@ -1,5 +1,6 @@
 //! The device as the engine sees it: block addresses instead of numbers, the engine's errors, bounds of the main area.
 use super::Zones;
+use super::ahead::Ahead;
 use super::durable::{Durable, More};
 use crate::error::{Error, Result};
 use segno_device::BlockDevice;
@@ -14,19 +15,20 @@ pub struct Device {
     dev: Arc<dyn BlockDevice>,
     geo: Geometry,
     durable: Durable,
+    ahead: Ahead,
     /// Of a zoned volume.
     zones: Option<Zones>,
 }
 
 impl Device {
     pub fn new(dev: Arc<dyn BlockDevice>, geo: Geometry) -> Self {
-        Self { dev, geo, durable: Durable::default(), zones: None }
+        Self { dev, geo, durable: Durable::default(), ahead: Ahead::default(), zones: None }
     }
 
     /// The same for a zoned volume.
     pub fn zoned(dev: Arc<dyn BlockDevice>, geo: Geometry) -> Result<Self> {
         let zones = Some(Zones::load(&*dev, &geo)?);
-        Ok(Self { dev, geo, durable: Durable::default(), zones })
+        Ok(Self { zones, ..Self::new(dev, geo) })
     }
 
     /// Whether sections must be written in order.
@@ -113,12 +115,19 @@ impl Device {
         Corrupt::block(Structure::Volume, at, "address outside the main area", at, end).into()
     }
 
-    /// Up to `max` consecutive blocks of one segment, starting with one that must lie in the main area.
+    /// Up to `max` consecutive blocks of one segment, starting with one that must lie in the main area. Where runs follow each
+    /// other, what comes next is read ahead.
     pub fn read_main_run(&self, addr: BlockAddr, max: u32) -> Result<Vec<Block>> {
         let (_, off) = self.geo.seg_of(addr).ok_or_else(|| self.outside(addr))?;
         let mut run = vec![Block::zeroed(); max.min(BLOCKS_PER_SEG - off) as usize];
         self.read_into(addr, &mut run)?;
+        self.ahead.missed(&*self.dev, addr, run.len() as u32, self.geo.main_end());
         Ok(run)
+    }
+
+    /// Looks at a block that such runs led to, if it was read ahead. Nobody else sees it meanwhile.
+    pub fn look_ahead<R>(&self, addr: BlockAddr, look: impl FnOnce(&Block) -> R) -> Option<R> {
+        self.ahead.look(&*self.dev, addr, self.geo.main_end(), look)
     }
 
     /// Announces a read of consecutive blocks.
@@ -139,6 +148,7 @@ impl Device {
     /// Noted even if it failed: part of it may have reached the device.
     fn note_written(&self, addr: BlockAddr, blocks: usize, done: std::io::Result<()>) -> Result<()> {
         self.durable.note_write();
+        self.ahead.wrote(addr, blocks);
         if let (Ok(()), Some(zones)) = (&done, &self.zones) {
             zones.wrote(addr.0, blocks as u32);
         }

@@ -2,7 +2,7 @@
 use super::perm::{check_mutable, check_not_immutable};
 use super::times::{set_atime, set_ctime, set_mtime, time};
 use crate::error::{Error, Result};
-use crate::inode::Inode;
+use crate::inode::{Inode, sanity};
 use crate::types::{Attr, SetAttr, Time};
 use crate::volume::Volume;
 use segno_format::dentry::FileType;
@@ -25,40 +25,39 @@ impl Volume {
             return Err(Error::NotDir);
         }
         let name = self.dir_name(&dir, name)?;
-        let (_, inode) = self.find_child(&dir, &name)?.ok_or(Error::NotFound)?;
-        self.attr_of(&inode)
+        let _lock = dir.lock.read();
+        self.check_dir_alive(&dir)?;
+        let found = self.dir_find(&dir, &name)?.ok_or(Error::NotFound)?;
+        self.attr_of_any(found.ino, || self.named_inode(&dir, found.ino))
     }
 
     /// Attributes of an inode.
     pub fn getattr(&self, ino: Ino) -> Result<Attr> {
         self.bound_clean();
-        self.attr_of(&*self.inode(ino)?)
+        self.attr_of_any(ino, || self.inode(ino))
+    }
+
+    /// Of an inode that need not come into memory for it.
+    fn attr_of_any(&self, ino: Ino, load: impl FnOnce() -> Result<Arc<Inode>>) -> Result<Attr> {
+        let in_memory = self.inodes.cached(ino);
+        if in_memory.is_none()
+            && let Some(attr) = self.nodes.glance(ino, |i| self.attr_at_a_glance(ino, i))
+        {
+            return Ok(attr);
+        }
+        self.attr_of(&*in_memory.filter(|i| !i.is_gone()).map_or_else(load, Ok)?)
+    }
+
+    /// `None` for what has to be looked at more closely, or is a directory, whose names are wanted next.
+    fn attr_at_a_glance(&self, ino: Ino, i: &RawInode) -> Option<Attr> {
+        if i.is_dir() || i.i_links.get() == 0 || sanity(i, self.features).is_err() {
+            return None;
+        }
+        attr(ino, i, i.i_size.get(), self.features).ok()
     }
 
     pub(super) fn attr_of(&self, inode: &Inode) -> Result<Attr> {
-        let features = self.features;
-        inode.get(|i| {
-            let kind = FileType::of_mode(i.i_mode.get());
-            let is_device = matches!(kind, FileType::CharDevice | FileType::BlockDevice);
-            Ok(Attr {
-                ino: inode.ino,
-                generation: i.i_generation.get(),
-                kind,
-                mode: i.i_mode.get(),
-                nlink: i.i_links.get(),
-                uid: i.i_uid.get(),
-                gid: i.i_gid.get(),
-                rdev: if is_device { device(i, features)? } else { (0, 0) },
-                size: inode.size_beside(i),
-                blocks: sectors(i),
-                atime: time(i.i_atime, i.i_atime_nsec),
-                mtime: time(i.i_mtime, i.i_mtime_nsec),
-                ctime: time(i.i_ctime, i.i_ctime_nsec),
-                crtime: crtime(i, features),
-                flags: i.flags(),
-                projid: if i.has_extra(8) { i.extra().i_projid.get() } else { 0 },
-            })
-        })
+        inode.get(|i| attr(inode.ino, i, inode.size_beside(i), self.features))
     }
 
     /// Changes attributes; all of them or none.
@@ -138,6 +137,29 @@ fn apply(i: &mut RawInode, set: &SetAttr, mode: Option<u16>, now: Time) {
 }
 
 /// `st_blocks`: the inode's own block does not count, what is inline does.
+fn attr(ino: Ino, i: &RawInode, size: u64, features: Features) -> Result<Attr> {
+    let kind = FileType::of_mode(i.i_mode.get());
+    let is_device = matches!(kind, FileType::CharDevice | FileType::BlockDevice);
+    Ok(Attr {
+        ino,
+        generation: i.i_generation.get(),
+        kind,
+        mode: i.i_mode.get(),
+        nlink: i.i_links.get(),
+        uid: i.i_uid.get(),
+        gid: i.i_gid.get(),
+        rdev: if is_device { device(i, features)? } else { (0, 0) },
+        size,
+        blocks: sectors(i),
+        atime: time(i.i_atime, i.i_atime_nsec),
+        mtime: time(i.i_mtime, i.i_mtime_nsec),
+        ctime: time(i.i_ctime, i.i_ctime_nsec),
+        crtime: crtime(i, features),
+        flags: i.flags(),
+        projid: if i.has_extra(8) { i.extra().i_projid.get() } else { 0 },
+    })
+}
+
 fn sectors(i: &RawInode) -> u64 {
     let inline = i.inline();
     let counts = inline.contains(Inline::DENTRY) || (i.is_reg() && inline.contains(Inline::DATA));

@@ -8,7 +8,6 @@ use crate::memory::Memory;
 use crate::meta::Device;
 use crate::nat::{Nat, NatEntry};
 use crate::quota::Quota;
-use crate::sync::atomic::{AtomicU32, Ordering};
 use foldhash::HashMap;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::{RawNode, RawNodeFooter};
@@ -18,37 +17,15 @@ use std::sync::Arc;
 const SHARDS: usize = 16;
 /// Dentry blocks read ahead for a directory.
 const PREFETCH_DENTRIES: u32 = 64;
-/// Blocks read at a time when an inode is looked for: doubled, up to the larger number, while one read after the other
-/// goes on where the last ended.
-const READ_AROUND: (u32, u32) = (8, 128);
+/// Blocks read at a time when an inode is looked for.
+const READ_AROUND: u32 = 8;
 
-/// Where the last read of inodes ended, and how much it read.
-#[derive(Debug, Default)]
-struct ReadAhead {
-    next: AtomicU32,
-    window: AtomicU32,
-}
-
-impl ReadAhead {
-    /// Blocks to read at an address. Racing callers may spoil the guess, and nothing else.
-    fn window(&self, addr: BlockAddr) -> u32 {
-        let (least, most) = READ_AROUND;
-        // A few blocks that are no longer inodes may lie between.
-        let goes_on = addr.0.wrapping_sub(self.next.load(Ordering::Relaxed)) < least;
-        let window =
-            if goes_on { (self.window.load(Ordering::Relaxed) * 2).clamp(least, most) } else { least };
-        self.window.store(window, Ordering::Relaxed);
-        self.next.store(addr.offset(window).0, Ordering::Relaxed);
-        window
-    }
-}
 type Shard = HashMap<Nid, Arc<NodeFrame>>;
 
 /// See the module.
 pub struct NodeCache {
     shards: [Mutex<Shard, { rank::NODE_CACHE }>; SHARDS],
     pub dirty: DirtyNodes,
-    ahead: ReadAhead,
     nat: Arc<Nat>,
     dev: Arc<Device>,
     mem: Arc<Memory>,
@@ -77,7 +54,6 @@ impl NodeCache {
         Self {
             shards: std::array::from_fn(|_| Mutex::new(HashMap::default())),
             dirty: DirtyNodes::new(),
-            ahead: ReadAhead::default(),
             nat,
             dev,
             mem,
@@ -117,17 +93,30 @@ impl NodeCache {
     }
 
     /// Reads a node. Inodes made together lie together, so for an inode the blocks behind it come along.
-    fn read_around(&self, nid: Nid, entry: &NatEntry) -> Result<Vec<Block>> {
+    fn read_around(&self, nid: Nid, entry: &NatEntry) -> Result<Vec<Arc<Block>>> {
         if nid == entry.ino {
-            let window = self.ahead.window(entry.addr);
-            if let Ok(run) = self.dev.read_main_run(entry.addr, window) {
-                if window > READ_AROUND.0 {
-                    self.dev.prefetch(entry.addr.offset(run.len() as u32), window);
-                }
-                return Ok(run);
+            if let Some(block) = self.dev.look_ahead(entry.addr, |b| Arc::new(b.clone())) {
+                return Ok(vec![block]);
+            }
+            if let Ok(run) = self.dev.read_main_run(entry.addr, READ_AROUND) {
+                return Ok(run.into_iter().map(Arc::new).collect());
             }
         }
-        Ok(vec![self.dev.read_main(entry.addr)?])
+        Ok(vec![Arc::new(self.dev.read_main(entry.addr)?)])
+    }
+
+    /// Looks at an inode that is not in memory but was read ahead, if all is well with it. It does not stay: what is only looked
+    /// at, the front end keeps if it likes.
+    pub fn glance<R>(&self, ino: Ino, look: impl FnOnce(&RawInode) -> Option<R>) -> Option<R> {
+        let epoch = self.nat.epoch();
+        let entry = self.nat.get_cached(ino).filter(|e| e.addr.is_real() && e.ino == ino)?;
+        let seen = self.dev.look_ahead(entry.addr, |block| {
+            self.check(ino, ino, block).ok()?;
+            look(block.view())
+        })??;
+        // It may have come into memory meanwhile, and have been changed there.
+        let shard = self.shard(ino).lock();
+        (!shard.contains_key(&ino) && self.is_current(ino, ino, entry.addr, epoch)).then_some(seen)
     }
 
     /// Takes blocks that were read into the cache; `None` if the node may have moved meanwhile. Within one epoch no
@@ -137,7 +126,7 @@ impl NodeCache {
         nid: Nid,
         entry: &NatEntry,
         epoch: u64,
-        blocks: Vec<Block>,
+        blocks: Vec<Arc<Block>>,
     ) -> Result<Option<Arc<NodeFrame>>> {
         let mut wanted = None;
         for (addr, block) in (0..).map(|i| entry.addr.offset(i)).zip(blocks) {
@@ -189,7 +178,7 @@ impl NodeCache {
         ino: Ino,
         addr: BlockAddr,
         epoch: u64,
-        block: Block,
+        block: Arc<Block>,
     ) -> Option<Arc<NodeFrame>> {
         let mut shard = self.shard(nid).lock();
         if let Some(f) = shard.get(&nid) {
@@ -198,7 +187,7 @@ impl NodeCache {
         if !self.is_current(nid, ino, addr, epoch) {
             return None;
         }
-        let frame = Arc::new(NodeFrame::new(nid, ino, Arc::new(block)));
+        let frame = Arc::new(NodeFrame::new(nid, ino, block));
         shard.insert(nid, frame.clone());
         self.mem.nodes.add(1);
         Some(frame)
