@@ -98,7 +98,12 @@ pub(crate) struct Request {
 
 impl Request {
     /// Reads the whole buffer from a file opened for direct I/O; gives the buffer back if the kernel does not take it.
-    pub(crate) fn start(pool: &Arc<Pool>, file: &File, offset: u64, mut buffer: Buffer) -> Result<Self, Buffer> {
+    pub(crate) fn start(
+        pool: &Arc<Pool>,
+        file: &File,
+        offset: u64,
+        mut buffer: Buffer,
+    ) -> Result<Self, Buffer> {
         let spare = pool.0.lock().pop();
         let context = match spare.map_or_else(Context::new, Ok) {
             Ok(context) => context,
@@ -115,7 +120,8 @@ impl Request {
         };
         let mut list = [&raw mut command];
         // SAFETY: the kernel reads the command now, and writes to the buffer until the read is over; `Request` keeps it until then.
-        let taken = checked(unsafe { libc::syscall(libc::SYS_io_submit, context.0, 1_i64, list.as_mut_ptr()) });
+        let taken =
+            checked(unsafe { libc::syscall(libc::SYS_io_submit, context.0, 1_i64, list.as_mut_ptr()) });
         if !matches!(taken, Ok(1)) {
             pool.0.lock().push(context);
             return Err(buffer);

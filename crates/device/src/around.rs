@@ -61,7 +61,11 @@ mod tests {
         let around = Around::default();
         let read = |n: u32| {
             let wanted = around.wanted();
-            if n % every == 0 { around.found() } else { around.waited() }
+            if n.is_multiple_of(every) {
+                around.found()
+            } else {
+                around.waited()
+            }
             wanted
         };
         (1..=reads).filter(|&n| read(n)).count()

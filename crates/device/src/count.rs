@@ -186,17 +186,18 @@ mod tests {
         read(&device, 0, 2);
         read(&device, 0, 5);
         read(&device, 1, 0);
+        drop(device.start_read(1, Buffer::new(6)));
         device.flush().unwrap();
         device.discard(0, 11).unwrap();
         device.prefetch(2, 6);
         gathered(&[1], |b| device.write(20, b)).unwrap_err();
         let expected = Counts {
-            reads: 3,
+            reads: 4,
             writes: 1,
             fua_writes: 1,
             flushes: 1,
             discards: 1,
-            blocks_read: 7,
+            blocks_read: 13,
             blocks_written: 9,
             blocks_discarded: 11,
             prefetches: 1,

@@ -3,8 +3,8 @@ use crate::aio::{Pool, Request};
 use crate::around::{Around, SPAN};
 use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
-use crate::zone::{self, Zone, ZoneLimits};
 use crate::reading::{Buffer, Reading};
+use crate::zone::{self, Zone, ZoneLimits};
 use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, wait};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
 use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, flock, seek};
@@ -152,7 +152,8 @@ impl FileDevice {
             let _only_a_hint = fadvise(&self.file, start, NonZeroU64::new(SPAN), Advice::WillNeed);
         }
         // Starts what has to be read, and takes only what is there.
-        let had = preadv2(&self.file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT).unwrap_or(0);
+        let had =
+            preadv2(&self.file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT).unwrap_or(0);
         into = into.get_mut(had..).unwrap_or_default();
         if into.is_empty() {
             self.around.found();

@@ -295,6 +295,18 @@ mod tests {
     }
 
     #[test]
+    fn a_read_goes_on_in_one_device_or_is_made_at_once_in_several() {
+        let (_members, device) = joined([4, 2, 3]);
+        write(&device, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        for (addr, count) in [(0, 4), (4, 2), (6, 3), (1, 3), (3, 2), (2, 7)] {
+            let buffer = device.start_read(addr, Buffer::new(count)).wait().unwrap();
+            let fills: Vec<u8> = buffer.blocks().iter().map(|b| b.0[5]).collect();
+            assert_eq!(fills, (addr as u8 + 1..).take(count).collect::<Vec<_>>());
+        }
+        assert!(device.start_read(8, Buffer::new(2)).wait().is_err());
+    }
+
+    #[test]
     fn each_device_prepares_its_share_and_is_written_behind() {
         let dir = tempfile::tempdir().unwrap();
         let open = |n: usize| FileDevice::create(dir.path().join(n.to_string()), 1 << 20, false).unwrap();

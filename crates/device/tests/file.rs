@@ -1,6 +1,6 @@
 //! Image files on a real file system, buffered and direct.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
-use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, StorageKind, probe};
+use segno_device::{BlockDevice, Buffer, DeviceError, FileDevice, OpenOptions, StorageKind, probe};
 use segno_format::{BLOCK_SIZE, Block};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -221,4 +221,36 @@ fn prepared_blocks_have_storage_and_keep_their_neighbours() {
     dev.read(9, &mut back).unwrap();
     assert_eq!(back[0].0, [7; 4096]);
     assert!(dev.prepare(255, 2).is_err(), "past the end");
+}
+
+#[test]
+fn reads_go_on_meanwhile_and_see_what_was_written_before() {
+    for options in [READ_WRITE, DIRECT] {
+        let (_dir, path) = image(300);
+        let device = FileDevice::open(&path, options).unwrap();
+        let blocks = numbered(200);
+        device.write(50, &blocks.iter().collect::<Vec<_>>()).unwrap();
+        let readings: Vec<_> = (0..5).map(|n| device.start_read(n * 60, Buffer::new(60))).collect();
+        // One that nobody waits for.
+        drop(device.start_read(7, Buffer::new(30)));
+        let read = readings.into_iter().flat_map(|r| r.wait().unwrap().blocks().to_vec());
+        for (addr, block) in read.enumerate() {
+            let expected = if (50..250).contains(&addr) { (addr - 50) as u8 } else { 0 };
+            assert!(block.0 == [expected; BLOCK_SIZE], "block {addr}, {options:?}");
+        }
+        let refused = device.start_read(299, Buffer::new(2)).wait().err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn who_may_only_read_reads_ahead_too() {
+    let (_dir, path) = image(10);
+    let block = Block([9; BLOCK_SIZE]);
+    FileDevice::open(&path, READ_WRITE).unwrap().write(3, &[&block]).unwrap();
+    let device = FileDevice::open(&path, READ_ONLY).unwrap();
+    let buffer = device.start_read(2, Buffer::new(2)).wait().unwrap();
+    // The buffer is used again.
+    let buffer = device.start_read(3, buffer).wait().unwrap();
+    assert_eq!(buffer.blocks().iter().map(|b| b.0[77]).collect::<Vec<_>>(), [9, 0]);
 }

@@ -1,6 +1,7 @@
 //! What a directory costs that nobody has looked at yet.
 use super::*;
 use segno_device::{CountDevice, Counts};
+use segno_engine::SetAttr;
 use segno_format::BLOCK_SIZE;
 
 /// Mounts, finds and lists a directory of `names` names, all flushed by one checkpoint; what prefetching until it was
@@ -56,16 +57,65 @@ fn many_files(count: usize) -> (Arc<MemDevice>, Vec<Attr>) {
 }
 
 #[test]
-fn looking_at_many_inodes_keeps_to_the_limit_of_the_cache() {
+fn looking_into_many_files_keeps_to_the_limit_of_the_cache() {
     let (dev, files) = many_files(3_000);
     let limit = 512;
     let v = Volume::mount(dev, MountOptions { cache_bytes: limit * BLOCK_SIZE, ..quiet() }).unwrap();
-    let dir = v.lookup(ROOT, b"d").unwrap().ino;
     for (i, f) in files.iter().enumerate() {
-        assert_eq!(v.lookup(dir, format!("{i}").as_bytes()).unwrap().ino, f.ino);
-        let cached = v.report().into_iter().find(|(name, _)| *name == "cached_nodes").unwrap().1;
+        assert_eq!(v.read(f.ino, 0, &mut [0]).unwrap(), 0);
+        let cached = report(&v, "cached_nodes");
         // What is read at once may come on top.
         assert!(cached <= limit as u64 + 256, "{cached} after {i}");
+    }
+    assert!(report(&v, "cached_nodes") >= 200);
+    v.unmount().unwrap();
+}
+
+fn report(v: &Volume, what: &str) -> u64 {
+    v.report().into_iter().find(|(name, _)| *name == what).unwrap().1
+}
+
+#[test]
+fn attributes_of_one_file_after_the_other_cost_few_reads_and_no_memory() {
+    let (dev, files) = many_files(2_000);
+    let counted = Arc::new(CountDevice::new(MemDevice::from_snapshot(&dev.snapshot())));
+    let v = Volume::mount(counted.clone(), quiet()).unwrap();
+    let dir = v.lookup(ROOT, b"d").unwrap().ino;
+    let (before, in_memory) = (counted.counts(), report(&v, "cached_nodes"));
+    for (i, f) in files.iter().enumerate() {
+        assert_eq!(v.lookup(dir, format!("{i}").as_bytes()).unwrap(), *f);
+    }
+    let done = counted.counts() - before;
+    // The last batch goes beyond the last file, and the names are read too.
+    assert!(done.reads < 2_000 / 32 && done.blocks_read < 2_000 + 200, "{done:?}");
+    // What was read before it was clear that one follows the other, and where the NAT was not yet in memory.
+    let came = report(&v, "cached_nodes") - in_memory;
+    assert!(came < 64, "{came}");
+    v.unmount().unwrap();
+}
+
+#[test]
+fn what_was_read_ahead_is_not_used_once_it_has_changed() {
+    let (dev, files) = many_files(1_000);
+    // So small that what is clean leaves at once.
+    let v = Volume::mount(dev, MountOptions { cache_bytes: 64 * BLOCK_SIZE, ..quiet() }).unwrap();
+    let mut rng = Rng(7);
+    let mut known: Vec<Attr> = files;
+    for turn in 0..200 {
+        let first = rng.below(known.len() as u64 - 100) as usize;
+        for f in &known[first..first + 100] {
+            assert_eq!(v.getattr(f.ino).unwrap(), *f, "turn {turn}");
+        }
+        for _ in 0..20 {
+            let f = &mut known[first + rng.below(100) as usize];
+            *f = v.setattr(f.ino, &SetAttr { mode: Some(turn), ..SetAttr::default() }).unwrap();
+            if turn % 3 == 0 {
+                v.fsync(f.ino, false).unwrap();
+            }
+        }
+        if turn % 7 == 0 {
+            v.sync().unwrap();
+        }
     }
     v.unmount().unwrap();
 }
