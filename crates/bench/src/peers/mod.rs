@@ -114,10 +114,11 @@ fn one_round(peer: FileSystem, site: &Site, scale: Scale, notes: &mut Vec<String
 fn all_rows(peer: FileSystem, site: &Site, scale: Scale, notes: &mut Vec<String>) -> Result<Rates> {
     let mut rates = Rates::new();
     for row in WORK {
+        let prepared = row.prepare(&site.dir(), scale);
         if row.cold {
             site.cool(peer)?;
         }
-        match row.rate(&site.dir(), scale) {
+        match prepared.and_then(|()| row.rate(&site.dir(), scale)) {
             Ok(rate) => drop(rates.insert(row.name, rate)),
             Err(e) if peer == FileSystem::Segno => return Err(e),
             Err(e) => notes.push(format!("{}: {e:#}.", peer.name())),
@@ -170,7 +171,7 @@ mod tests {
         std::fs::create_dir(&mnt).unwrap();
         tree::prepare(dir.path(), Scale::TINY).unwrap();
         for row in WORK {
-            let rate = row.rate(&mnt, Scale::TINY);
+            let rate = row.prepare(&mnt, Scale::TINY).and_then(|()| row.rate(&mnt, Scale::TINY));
             match rate {
                 Ok(rate) => assert!(rate > 0.0, "{}", row.name),
                 // A file system in memory may have no direct I/O, and sqlite3 may not be installed.

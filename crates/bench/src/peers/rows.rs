@@ -33,10 +33,18 @@ pub struct Row {
     pub cold: bool,
     /// Names and attributes rather than contents.
     pub metadata: bool,
+    /// What it needs that no row before it leaves.
+    before: Option<Work>,
     work: Work,
 }
 
 impl Row {
+    /// Makes what it needs.
+    pub fn prepare(&self, dir: &Path, scale: Scale) -> Result<()> {
+        let made = self.before.map(|make| make(dir, scale)).transpose();
+        made.map(drop).with_context(|| format!("what row '{}' needs", self.name))
+    }
+
     /// Does the work; units a second.
     pub fn rate(&self, dir: &Path, scale: Scale) -> Result<f64> {
         let begun = Instant::now();
@@ -46,17 +54,22 @@ impl Row {
 }
 
 const fn row(name: &'static str, unit: &'static str, cold: bool, metadata: bool, work: Work) -> Row {
-    Row { name, unit, cold, metadata, work }
+    Row { name, unit, cold, metadata, before: None, work }
+}
+
+const fn after(before: Work, row: Row) -> Row {
+    Row { before: Some(before), ..row }
 }
 
 /// In the order they run: later ones use what earlier ones made.
 pub const ROWS: &[Row] = &[
     row("create empty", "files/s", false, true, files::create_empty),
-    row("stat cold", "files/s", true, true, files::stat_all),
-    row("stat warm", "files/s", false, true, files::stat_all),
     row("list cold", "names/s", true, true, files::list_all),
     row("list warm", "names/s", false, true, files::list_all),
+    row("stat cold", "files/s", true, true, files::stat_all),
+    row("stat warm", "files/s", false, true, files::stat_all),
     row("unlink empty", "files/s", false, true, files::unlink_empty),
+    after(files::create_empty, row("unlink cold", "files/s", true, true, files::unlink_empty)),
     row("create 4 KiB", "files/s", false, true, files::create_small),
     row("read 4 KiB files cold", "files/s", true, false, files::read_small),
     row("copy 4 KiB", "files/s", false, false, files::copy_small),
