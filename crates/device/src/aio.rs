@@ -123,7 +123,7 @@ impl Request {
         let taken =
             checked(unsafe { libc::syscall(libc::SYS_io_submit, context.0, 1_i64, list.as_mut_ptr()) });
         if !matches!(taken, Ok(1)) {
-            pool.0.lock().push(context);
+            // Not used again: one that was made before a fork is none of this process.
             return Err(buffer);
         }
         Ok(Self { pool: pool.clone(), context: Some(context), buffer: Some(buffer) })
