@@ -3,6 +3,7 @@ use super::*;
 use segno_device::{CountDevice, Counts};
 use segno_engine::SetAttr;
 use segno_format::BLOCK_SIZE;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Mounts, finds and lists a directory of `names` names, all flushed by one checkpoint; what prefetching until it was
 /// found, and finding and listing it cost.
@@ -117,5 +118,43 @@ fn what_was_read_ahead_is_not_used_once_it_has_changed() {
             v.sync().unwrap();
         }
     }
+    v.unmount().unwrap();
+}
+
+#[test]
+fn who_looks_while_others_change_sees_no_older_attributes() {
+    let (dev, files) = many_files(600);
+    let v = Volume::mount(dev, MountOptions { cache_bytes: 64 * BLOCK_SIZE, ..quiet() }).unwrap();
+    // Owners only grow; what each file had when a change returned.
+    let changed: Vec<AtomicU32> = files.iter().map(|_| AtomicU32::new(0)).collect();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for own in [0, 1] {
+            let (v, files, changed, over) = (&v, &files, &changed, &over);
+            s.spawn(move || {
+                let mut rng = Rng(own as u64 + 3);
+                for turn in 1..1_500 {
+                    // Each thread has files of its own.
+                    let at = rng.below(files.len() as u64 / 2) as usize * 2 + own;
+                    let set = SetAttr { uid: Some(turn), ..SetAttr::default() };
+                    v.setattr(files[at].ino, &set).unwrap();
+                    changed[at].store(turn, Ordering::SeqCst);
+                    match turn % 50 {
+                        0 => v.sync().unwrap(),
+                        n if n % 5 == 0 => v.fsync(files[at].ino, false).unwrap(),
+                        _ => {}
+                    }
+                }
+                over.store(true, Ordering::SeqCst);
+            });
+        }
+        while !over.load(Ordering::SeqCst) {
+            for (f, changed) in files.iter().zip(&changed) {
+                let least = changed.load(Ordering::SeqCst);
+                let uid = v.getattr(f.ino).unwrap().uid;
+                assert!(uid >= least, "file {}: {uid} after {least}", f.ino.0);
+            }
+        }
+    });
     v.unmount().unwrap();
 }
