@@ -39,13 +39,12 @@ impl Volume {
 
     /// Of an inode that need not come into memory for it.
     fn attr_of_any(&self, ino: Ino, load: impl FnOnce() -> Result<Arc<Inode>>) -> Result<Attr> {
-        let in_memory = self.inodes.cached(ino);
-        if in_memory.is_none()
-            && let Some(attr) = self.nodes.glance(ino, |i| self.attr_at_a_glance(ino, i))
-        {
-            return Ok(attr);
-        }
-        self.attr_of(&*in_memory.filter(|i| !i.is_gone()).map_or_else(load, Ok)?)
+        let seen = match self.inodes.cached(ino).filter(|i| !i.is_gone()) {
+            Some(inode) => Some(self.attr_of(&inode)?),
+            None => self.nodes.glance(ino, |i| self.attr_at_a_glance(ino, i)),
+        };
+        // One without a name may be gone, or be damage.
+        seen.filter(|attr| attr.nlink > 0).map_or_else(|| self.attr_of(&*load()?), Ok)
     }
 
     /// `None` for what has to be looked at more closely, or is a directory, whose names are wanted next.

@@ -48,6 +48,22 @@ fn an_entry_that_names_nothing_is_reported() {
 }
 
 #[test]
+fn an_entry_that_names_an_inode_without_links_is_reported_whether_it_is_in_memory_or_not() {
+    for in_memory in [false, true] {
+        let rig = Rig::with(128, Features::empty(), quiet());
+        let f = rig.file(ROOT, "f");
+        let dev = rig.dev.clone();
+        rig.finish();
+        edit_inode(&dev, f, |i| i.i_links = U32::new(0));
+        let v = Volume::mount(dev, quiet()).unwrap();
+        if in_memory {
+            v.open(f).unwrap();
+        }
+        assert_eq!(errno(v.lookup(ROOT, b"f")), 117, "{in_memory}");
+    }
+}
+
+#[test]
 fn parents_that_form_a_loop_are_reported() {
     let opts = MountOptions { inline_dentry: false, ..quiet() };
     let rig = Rig::with(128, Features::empty(), opts.clone());
