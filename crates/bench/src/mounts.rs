@@ -67,6 +67,9 @@ pub fn is_installed(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|p| std::env::split_paths(&p).any(|d| d.join(program).exists()))
 }
 
+/// Room for a metadata journal.
+const JOURNAL: &str = "64M";
+
 /// An image and where it is mounted.
 #[derive(Debug)]
 pub struct Site {
@@ -75,8 +78,8 @@ pub struct Site {
     pub root: PathBuf,
     /// Options of `segno mount -o`.
     pub options: String,
-    /// Options of `segno mkfs`.
-    pub mkfs: Vec<String>,
+    /// Segno's volume gets room for a metadata journal.
+    pub journal: bool,
     pub bytes: u64,
 }
 
@@ -85,7 +88,7 @@ impl Site {
     pub fn new(image: Option<&Path>, bytes: u64, options: &str) -> Result<Self> {
         let root = crate::machine::scratch_root().join(format!("segno-bench-mount-{}", std::process::id()));
         let image = image.map_or_else(|| root.join("image"), Path::to_owned);
-        let site = Self { image, root, options: options.to_owned(), mkfs: Vec::new(), bytes };
+        let site = Self { image, root, options: options.to_owned(), journal: false, bytes };
         fs::create_dir_all(site.dir()).with_context(|| format!("cannot make {}", site.dir().display()))?;
         Ok(site)
     }
@@ -106,8 +109,8 @@ impl Site {
             FileSystem::Xfs => Command::new("mkfs.xfs"),
             FileSystem::Btrfs => Command::new("mkfs.btrfs"),
         };
-        if system == FileSystem::Segno {
-            mkfs.args(&self.mkfs);
+        if system == FileSystem::Segno && self.journal {
+            mkfs.args(["--journal", JOURNAL]);
         }
         match system {
             FileSystem::Segno | FileSystem::Xfs | FileSystem::Btrfs => mkfs.args(["-f", "-q"]),

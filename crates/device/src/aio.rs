@@ -40,6 +40,7 @@ struct Event {
 }
 
 /// Room for one read in the kernel. Giving it back takes the kernel long, so it is used again.
+#[derive(Debug)]
 struct Context(libc::c_ulong);
 
 impl Context {
@@ -79,14 +80,8 @@ impl Drop for Context {
 }
 
 /// Contexts that no read uses now.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Pool(Mutex<Vec<Context>>);
-
-impl std::fmt::Debug for Pool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Pool").field(&self.0.lock().len()).finish()
-    }
-}
 
 /// A read under way. The buffer stays where it is until the kernel is done with it.
 pub(crate) struct Request {

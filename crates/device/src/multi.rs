@@ -135,10 +135,9 @@ impl BlockDevice for MultiDevice {
 
     /// One at a device's boundary is made at once.
     fn start_read(&self, addr: u64, into: Buffer) -> Reading {
-        let count = into.blocks().len() as u64;
-        let member = self.members.iter().find(|m| m.blocks.contains(&addr));
-        match member.filter(|m| m.blocks.end.saturating_sub(addr) >= count) {
-            Some(m) => m.device.start_read(addr.saturating_sub(m.blocks.start), into),
+        let count = into.blocks().len();
+        match self.parts(addr, count as u64).next().filter(|part| part.blocks.len() == count) {
+            Some(part) => part.member.device.start_read(part.addr, into),
             None => Reading::at_once(into, |blocks| self.read(addr, blocks)),
         }
     }

@@ -112,7 +112,7 @@ pub fn measure(
 fn once(work: Work, mode: Mode, scale: &Scale, seed: u64) -> Result<Took> {
     let journal = mode == Mode::Journal;
     let mut site = Site::new(None, BYTES, if journal { "journal=on" } else { "journal=off" })?;
-    site.mkfs = vec!["--journal=64M".to_owned()];
+    site.journal = true;
     site.format(FileSystem::Segno)?;
     let host = site.root.join("host");
     fs::create_dir_all(&host)?;

@@ -21,7 +21,7 @@ pub fn measure(rounds: usize, report: &mut Report, progress: &mut Progress) -> R
         progress.step(&format!("SQLite through a mount: {}, round {}", mode.name(), round + 1));
         let journal = mode == Mode::Journal;
         let mut site = Site::new(None, BYTES, if journal { "journal=on" } else { "journal=off" })?;
-        site.mkfs = vec!["--journal=64M".to_owned()];
+        site.journal = true;
         site.format(FileSystem::Segno)?;
         site.mount(FileSystem::Segno)?;
         let done = sqlite::run(&site.dir(), &job);

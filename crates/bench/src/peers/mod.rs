@@ -23,7 +23,6 @@ use std::collections::BTreeMap;
 /// Schema of a row.
 pub const ROWS: &str = include_str!("../../schema/peers.json");
 const BYTES: u64 = 6 << 30;
-const JOURNAL: &str = "64M";
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -61,9 +60,7 @@ pub fn run(args: &Args) -> Result<Report> {
     ensure!(storage.kind == "image", "{} is no image file", storage.name);
     ensure_room(image, BYTES)?;
     let mut site = Site::new(Some(image), BYTES, &args.options)?;
-    if args.options.split(',').any(|o| o == "journal=on") {
-        site.mkfs = ["--journal", JOURNAL].map(String::from).to_vec();
-    }
+    site.journal = args.options.split(',').any(|o| o == "journal=on");
     let (peers, mut notes) = chosen(&args.peers);
     let scale = if common.quick { Scale::QUICK } else { Scale::FULL };
     let mut progress = Progress::new(peers.len() * common.rounds());

@@ -49,7 +49,7 @@ impl Volume {
 
     /// `None` for what has to be looked at more closely, or is a directory, whose names are wanted next.
     fn attr_at_a_glance(&self, ino: Ino, i: &RawInode) -> Option<Attr> {
-        if i.is_dir() || i.i_links.get() == 0 || sanity(i, self.features).is_err() {
+        if i.is_dir() || sanity(i, self.features).is_err() {
             return None;
         }
         attr(ino, i, i.i_size.get(), self.features).ok()

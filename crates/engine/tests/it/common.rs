@@ -28,7 +28,6 @@ pub fn mount(dev: &Arc<MemDevice>) -> Arc<Volume> {
     Volume::mount(dev.clone(), quiet()).unwrap()
 }
 
-/// Panics with the checker's findings, if any.
 /// Sets the flag in every copy of the inode on the device, as Linux's ioctl does in the newest.
 pub fn unmount_and_pin(v: &Volume, dev: &dyn BlockDevice, ino: Ino) {
     let geo = v.superblock().geo;
@@ -44,6 +43,7 @@ pub fn unmount_and_pin(v: &Volume, dev: &dyn BlockDevice, ino: Ino) {
     }
 }
 
+/// Panics with the checker's findings, if any.
 pub fn assert_clean(dev: &dyn BlockDevice) {
     assert_finds_only(dev, &[]);
 }
