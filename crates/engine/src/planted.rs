@@ -31,11 +31,23 @@ pub enum Bug {
     BlurredBoundary,
     /// A commit names data that is neither flushed nor checked by replay.
     UncheckedData,
+    /// Recovery leaves the time of modification as the checkpoint has it.
+    LostMtime,
+    /// An fsync does not know that a directory above the file was renamed.
+    UnrecordedRename,
+    /// An fsync does not know that the file's name was that of a directory.
+    UnrecordedRmdir,
+    /// The journal misses a value of an attribute that is as long as the one before.
+    SameLengthXattr,
+    /// The journal misses that a directory has another parent.
+    UnjournaledParent,
+    /// A flush counts writes that were issued while it ran.
+    LateWritesFlushed,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 19] = [
         Self::SkippedFlush,
         Self::HeaderFirst,
         Self::ForgottenOrphan,
@@ -49,6 +61,12 @@ impl Bug {
         Self::EagerSize,
         Self::BlurredBoundary,
         Self::UncheckedData,
+        Self::LostMtime,
+        Self::UnrecordedRename,
+        Self::UnrecordedRmdir,
+        Self::SameLengthXattr,
+        Self::UnjournaledParent,
+        Self::LateWritesFlushed,
     ];
 }
 

@@ -19,8 +19,14 @@ struct Inner {
     renamed: HashSet<Ino>,
     /// Directories from which names went, or whose own attributes changed.
     changed_dirs: HashSet<Ino>,
-    /// Directories from which directories went: what is logged cannot take their names, as they may be full again.
-    lost_dirs: HashSet<Ino>,
+    /// Directory and name hash of names that an inode lost which lives on, and of removed directories. Roll-forward undoes
+    /// neither, so a new file that is logged under such a name would take it from an inode that has no other, or from a
+    /// directory that is full again.
+    vacated: HashSet<(Ino, u32)>,
+    /// A directory was renamed: paths below it are not those of the checkpoint.
+    dir_renamed: bool,
+    /// Inodes that lost one of their names.
+    unlinked: HashSet<Ino>,
     /// Inodes that lost a node which the checkpoint or the chain has: roll-forward does not free nodes.
     nodes_freed: HashSet<Ino>,
     /// Inodes whose directory entry an fsync logged already.
@@ -45,12 +51,26 @@ impl SinceCheckpoint {
     pub fn is_dir_changed(&self, dir: Ino) -> bool {
         self.inner.lock().changed_dirs.contains(&dir)
     }
-    /// A directory was removed from, or replaced in, this directory: a new file with its name cannot be logged.
-    pub fn dir_lost_dir(&self, dir: Ino) {
-        self.inner.lock().lost_dirs.insert(dir);
+    /// The name was moved, or was one of several, or a directory's: a new file with this name cannot be logged.
+    pub fn name_vacated(&self, dir: Ino, hash: u32) {
+        self.inner.lock().vacated.insert((dir, hash));
     }
-    pub fn has_lost_dir(&self, dir: Ino) -> bool {
-        self.inner.lock().lost_dirs.contains(&dir)
+    pub fn is_name_vacated(&self, dir: Ino, hash: u32) -> bool {
+        self.inner.lock().vacated.contains(&(dir, hash))
+    }
+    /// A directory was renamed: no new file can be logged, as any may be below it.
+    pub fn dir_renamed(&self) {
+        self.inner.lock().dir_renamed = true;
+    }
+    pub fn has_dir_renamed(&self) -> bool {
+        self.inner.lock().dir_renamed
+    }
+    /// The inode lost a name.
+    pub fn unlinked(&self, ino: Ino) {
+        self.inner.lock().unlinked.insert(ino);
+    }
+    pub fn is_unlinked(&self, ino: Ino) -> bool {
+        self.inner.lock().unlinked.contains(&ino)
     }
     /// A node of the inode that is on the device was freed: the next fsync of this inode must be a checkpoint.
     pub fn node_freed(&self, ino: Ino) {
@@ -115,7 +135,9 @@ impl SinceCheckpoint {
         let mut inner = self.inner.lock();
         inner.renamed.clear();
         inner.changed_dirs.clear();
-        inner.lost_dirs.clear();
+        inner.vacated.clear();
+        inner.dir_renamed = false;
+        inner.unlinked.clear();
         inner.nodes_freed.clear();
         inner.entry_logged.clear();
         inner.chain_broken = false;

@@ -83,6 +83,11 @@ impl<'a> DirName<'a> {
         self.raw
     }
 
+    /// The hash that the directory finds the name by.
+    pub(crate) fn hash(&self) -> u32 {
+        self.hash
+    }
+
     /// Whether spelling differs between equal names.
     pub(super) fn is_folded(&self) -> bool {
         matches!(self.equality, Equality::Folded(_))

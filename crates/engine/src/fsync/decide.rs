@@ -21,9 +21,13 @@ pub struct Facts {
     pub parent_in_checkpoint: bool,
     /// Names went from the parent directory since the last checkpoint.
     pub parent_changed: bool,
-    /// Directories went from the parent directory since then. In a log their names could not be taken over: after a
-    /// crash they are back, with all that is in them.
-    pub parent_lost_dir: bool,
+    /// The inode's name belonged to an inode that lives on, or to a directory, when the last checkpoint was written. Replay
+    /// would take the name from an inode that gets no other.
+    pub name_vacated: bool,
+    /// A directory was renamed since the last checkpoint, so the path of the inode may not be what replay would give it.
+    pub dir_renamed: bool,
+    /// It lost a name since the last checkpoint.
+    pub unlinked: bool,
     /// Order of names matters too (`fsync_mode=strict`).
     pub strict: bool,
     /// Replaying everything since the last checkpoint would not exceed the volume.
@@ -47,7 +51,7 @@ pub enum Route {
 /// Chooses the route. A checkpoint is always right; the chain only where replaying it gives this very state.
 ///
 /// The kernel also writes a checkpoint for every inode with other than one link. The chain neither changes link counts
-/// nor, without a DENT mark, looks at names, so for an inode that the checkpoint has it is as good.
+/// nor, without a DENT mark, looks at names, so it does for an inode that the checkpoint has, unless it lost a name since.
 pub fn route(f: &Facts) -> Route {
     let never = [
         (!f.regular, CpReason::NotRegular),
@@ -61,7 +65,7 @@ pub fn route(f: &Facts) -> Route {
         return Route::Checkpoint(why);
     }
     if f.in_checkpoint || f.entry_logged {
-        return Route::Chain { dent: false };
+        return if f.unlinked { Route::Checkpoint(CpReason::Unlinked) } else { Route::Chain { dent: false } };
     }
     if f.links == 0 {
         return Route::Nothing;
@@ -70,7 +74,9 @@ pub fn route(f: &Facts) -> Route {
         (f.links != 1, CpReason::Links),
         (f.lost_pino, CpReason::LostParent),
         (!f.parent_in_checkpoint, CpReason::NewParent),
-        (f.parent_lost_dir || (f.strict && f.parent_changed), CpReason::ParentChanged),
+        (f.dir_renamed, CpReason::DirRenamed),
+        (f.name_vacated, CpReason::NameVacated),
+        (f.strict && f.parent_changed, CpReason::ParentChanged),
     ];
     first(&not_new).map_or(Route::Chain { dent: true }, Route::Checkpoint)
 }
@@ -94,7 +100,9 @@ mod tests {
         lost_pino: false,
         parent_in_checkpoint: true,
         parent_changed: false,
-        parent_lost_dir: false,
+        name_vacated: false,
+        dir_renamed: false,
+        unlinked: false,
         strict: true,
         room: true,
         chain_whole: true,
@@ -131,7 +139,8 @@ mod tests {
             (CpReason::LostParent, Facts { lost_pino: true, ..NEW }),
             (CpReason::NewParent, Facts { parent_in_checkpoint: false, ..NEW }),
             (CpReason::ParentChanged, Facts { parent_changed: true, ..NEW }),
-            (CpReason::ParentChanged, Facts { parent_lost_dir: true, strict: false, ..NEW }),
+            (CpReason::DirRenamed, Facts { dir_renamed: true, strict: false, ..NEW }),
+            (CpReason::NameVacated, Facts { name_vacated: true, strict: false, ..NEW }),
         ] {
             assert_eq!(route(&facts), Route::Checkpoint(why));
             let old = Facts { in_checkpoint: true, ..facts };
@@ -144,8 +153,16 @@ mod tests {
     #[test]
     fn an_inode_without_a_name_to_come_back_to_costs_nothing() {
         assert_eq!(route(&Facts { links: 0, ..NEW }), Route::Nothing);
-        assert_eq!(route(&Facts { links: 0, ..OLD }), Route::Chain { dent: false });
-        let logged = Facts { links: 0, entry_logged: true, ..NEW };
-        assert_eq!(route(&logged), Route::Chain { dent: false });
+        assert_eq!(route(&Facts { links: 0, unlinked: true, ..NEW }), Route::Nothing);
+    }
+
+    #[test]
+    fn a_lost_name_of_a_durable_inode_needs_a_checkpoint() {
+        for durable in [OLD, Facts { entry_logged: true, ..NEW }] {
+            for (links, strict) in [(0, true), (1, true), (2, true), (0, false), (1, false)] {
+                let facts = Facts { links, strict, unlinked: true, ..durable };
+                assert_eq!(route(&facts), Route::Checkpoint(CpReason::Unlinked));
+            }
+        }
     }
 }

@@ -19,9 +19,10 @@ use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
 use decide::{Facts, Route, route};
 use phases::{Phase, Phases};
+use segno_codec::{casefolded_name_hash, name_hash};
 use segno_format::inode::{Advise, RawInode};
 use segno_format::sit::LogType;
-use segno_format::{Ino, Nid};
+use segno_format::{Features, Ino, Nid};
 use std::sync::Arc;
 
 /// What a step of an fsync came to.
@@ -212,10 +213,22 @@ impl Volume {
             lost_pino: advise.contains(Advise::LOST_PINO),
             parent_in_checkpoint: self.geo.nid_ok(parent) && self.nat.get(parent)?.in_checkpoint,
             parent_changed: since.is_dir_changed(parent),
-            parent_lost_dir: since.has_lost_dir(parent),
+            name_vacated: self.is_name_vacated(inode, parent),
+            dir_renamed: since.has_dir_renamed(),
+            unlinked: since.is_unlinked(inode.ino),
             strict: self.opts.fsync_mode == FsyncMode::Strict,
             room: self.counts.room_to_roll_forward(),
             chain_whole: !since.is_chain_broken(),
+        })
+    }
+
+    /// Whether the inode's name had another owner since the last checkpoint. Whether the directory folds case is not asked:
+    /// a hash too many costs a checkpoint at most.
+    fn is_name_vacated(&self, inode: &Inode, parent: Ino) -> bool {
+        let vacated = |hash| self.since.is_name_vacated(parent, hash);
+        inode.get(|i| {
+            let folds = self.features.contains(Features::CASEFOLD);
+            vacated(name_hash(i.name())) || (folds && vacated(casefolded_name_hash(i.name())))
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Which writes a device flush has covered, so that no flush is issued twice for the same writes.
 use crate::error::Result;
+use crate::planted::{Bug, planted};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -157,6 +158,8 @@ impl Durable {
         drop(state);
         self.issued.fetch_add(1, Ordering::Relaxed);
         let done = flush();
+        let late = planted(Bug::LateWritesFlushed);
+        let covered = if late { self.written.load(Ordering::Acquire) } else { covered };
         let mut state = self.state.lock();
         state.ended(done.is_ok().then_some(covered), served);
         self.ended.notify_all();

@@ -6,6 +6,7 @@ use crate::dir::{DirName, Probe};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::planted::{Bug, planted};
 use crate::types::{RenameMode, Time};
 use crate::volume::Volume;
 use segno_format::dentry::FileType;
@@ -46,7 +47,7 @@ impl Volume {
         };
         self.settle_parents(&op, r, locked, now)?;
         self.note_place(&op, locked.child, &r.new_dir, r.new_name.raw(), now);
-        self.note_dirs(r, locked);
+        self.note_dirs(r);
         Ok(target)
     }
 
@@ -116,19 +117,16 @@ impl Volume {
             set_ctime(i, now);
         });
         self.since.renamed(inode.ino);
-        if inode.is_dir() {
-            // What is in it has another path now, which the fsync of a file in it is to make durable.
-            self.since.dir_changed(inode.ino);
+        if inode.is_dir() && !planted(Bug::UnrecordedRename) {
+            self.since.dir_renamed();
         }
     }
 
-    fn note_dirs(&self, r: &Rename<'_>, locked: &Locked<'_>) {
-        let lost_dir = locked.child.is_dir() || matches!(locked.new, New::Target(t, _) if t.is_dir());
-        for dir in [r.old_dir.ino, r.new_dir.ino] {
-            self.since.dir_changed(dir);
-            if lost_dir {
-                self.since.dir_lost_dir(dir);
-            }
+    /// Both names have lost an inode, if the new one had any.
+    fn note_dirs(&self, r: &Rename<'_>) {
+        for (dir, name) in [(&r.old_dir, &r.old_name), (&r.new_dir, &r.new_name)] {
+            self.since.dir_changed(dir.ino);
+            self.since.name_vacated(dir.ino, name.hash());
         }
     }
 
@@ -155,7 +153,7 @@ impl Volume {
             }
             self.note_place(&op, inode, dir, name, now);
         }
-        self.note_dirs(r, locked);
+        self.note_dirs(r);
         Ok(())
     }
 
@@ -173,7 +171,7 @@ impl Volume {
         let now = self.now();
         self.settle_parent(&op, &r.old_dir, 0, now);
         self.note_place(&op, child, &r.new_dir, r.new_name.raw(), now);
-        self.note_dirs(r, locked);
+        self.note_dirs(r);
         Ok(())
     }
 }

@@ -1,10 +1,11 @@
 //! unlink(2) and rmdir(2).
 use super::perm::check_may_remove;
 use super::times::{set_ctime, touch};
-use crate::dir::Found;
+use crate::dir::{DirName, Found};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::inode::Inode;
+use crate::planted::{Bug, planted};
 use crate::types::Time;
 use crate::volume::Volume;
 use segno_format::Ino;
@@ -45,7 +46,7 @@ impl Volume {
             }
             check_may_remove(&dir, child)?;
             let op = self.gate.enter();
-            self.remove_entry(&op, &dir, child, found)?;
+            self.remove_entry(&op, &dir, &name, child, found)?;
             Ok(child.clone())
         })?;
         self.sync_dirs(&[&dir])?;
@@ -57,6 +58,7 @@ impl Volume {
         &self,
         op: &Op<'_>,
         dir: &Arc<Inode>,
+        name: &DirName<'_>,
         child: &Arc<Inode>,
         found: &Found,
     ) -> Result<()> {
@@ -77,8 +79,8 @@ impl Volume {
             touch(i, now);
         });
         self.since.dir_changed(dir.ino);
-        if child.is_dir() {
-            self.since.dir_lost_dir(dir.ino);
+        if !last || (child.is_dir() && !planted(Bug::UnrecordedRmdir)) {
+            self.since.name_vacated(dir.ino, name.hash());
         }
         Ok(())
     }
@@ -96,6 +98,7 @@ impl Volume {
             i.i_links = U32::new(links);
             set_ctime(i, now);
         });
+        self.since.unlinked(inode.ino);
     }
 
     /// Frees an inode that has lost its last name, unless it is open. Nothing may be held.

@@ -29,7 +29,7 @@ impl Volume {
                     if other.is_dir() && !self.dir_is_empty(&other)? {
                         return self.name_by_number(&dir, ino, kind);
                     }
-                    self.remove_entry(&self.gate.enter(), &dir, &other, &found)?;
+                    self.remove_entry(&self.gate.enter(), &dir, &name, &other, &found)?;
                 }
                 Probe::Missing(room) => {
                     return self.dir_insert_at(&self.gate.enter(), &dir, &name, room, ino, kind);

@@ -3,6 +3,7 @@ use super::chain::{Link, broken};
 use crate::error::Result;
 use crate::gate::Op;
 use crate::inode::{Inode, sanity};
+use crate::planted::{Bug, planted};
 use crate::volume::Volume;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::xattr::XATTR_NODE_BYTES;
@@ -89,7 +90,9 @@ fn take_attributes(i: &mut RawInode, logged: &RawInode, features: Features) {
     i.i_size = logged.i_size;
     (i.i_atime, i.i_atime_nsec) = (logged.i_atime, logged.i_atime_nsec);
     (i.i_ctime, i.i_ctime_nsec) = (logged.i_ctime, logged.i_ctime_nsec);
-    (i.i_mtime, i.i_mtime_nsec) = (logged.i_mtime, logged.i_mtime_nsec);
+    if !planted(Bug::LostMtime) {
+        (i.i_mtime, i.i_mtime_nsec) = (logged.i_mtime, logged.i_mtime_nsec);
+    }
     i.i_advise = logged.i_advise;
     i.i_flags = logged.i_flags;
     // Of a regular file this is i_gc_failures.

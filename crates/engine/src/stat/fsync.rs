@@ -22,11 +22,17 @@ pub enum CpReason {
     LostParent,
     /// A new file in a directory that the last checkpoint lacks.
     NewParent,
-    /// A new file in a directory that lost a name (`fsync_mode=strict`), or a directory.
+    /// A new file in a directory that lost a name (`fsync_mode=strict`).
     ParentChanged,
+    /// A new file after a directory was renamed.
+    DirRenamed,
+    /// A new file under a name that was moved away, or was a directory's.
+    NameVacated,
+    /// It lost one of its names.
+    Unlinked,
 }
 
-const REASONS: [(CpReason, &str); 10] = [
+const REASONS: [(CpReason, &str); 13] = [
     (CpReason::NotRegular, "fsync_cp_not_regular"),
     (CpReason::Compressed, "fsync_cp_compressed"),
     (CpReason::Renamed, "fsync_cp_renamed"),
@@ -37,6 +43,9 @@ const REASONS: [(CpReason, &str); 10] = [
     (CpReason::LostParent, "fsync_cp_lost_parent"),
     (CpReason::NewParent, "fsync_cp_new_parent"),
     (CpReason::ParentChanged, "fsync_cp_parent_changed"),
+    (CpReason::DirRenamed, "fsync_cp_dir_renamed"),
+    (CpReason::NameVacated, "fsync_cp_name_vacated"),
+    (CpReason::Unlinked, "fsync_cp_unlinked"),
 ];
 
 /// Counters and histograms since mount. Times are in nanoseconds.

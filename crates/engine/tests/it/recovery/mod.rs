@@ -3,6 +3,7 @@ mod cuts;
 mod faults;
 mod hostile;
 mod links;
+mod names;
 mod refused;
 mod scenarios;
 
