@@ -46,6 +46,10 @@ impl Tree {
             };
             let attr = fs.getattr(node).map_err(failed("stat"))?;
             let content = read_content(fs, node, parent, &attr).map_err(failed("reading"))?;
+            if attr.kind == FileType::Directory && fs.lookup(node, b"..").map_err(failed("lookup"))? != parent
+            {
+                return Err(format!("'..' of {path}/ does not lead to the directory it is in"));
+            }
             let xattrs = read_xattrs(fs, node).map_err(failed("listxattr"))?;
             if let Content::Dir { names, .. } = &content {
                 let child = |(name, n): (&Vec<u8>, &Node)| {

@@ -1,4 +1,5 @@
 //! Volumes to work on: formats and mount options that behave differently.
+use crate::crash::Contract;
 use crate::fs::Fs;
 use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
@@ -59,6 +60,17 @@ impl Setup {
             options.journal = JournalMode::Beside(area);
         }
         Mounted::mount(device, options, now)
+    }
+
+    /// What the volume promises.
+    #[must_use]
+    pub fn contract(&self) -> Contract {
+        let journal = self.beside || !matches!(self.options.journal, JournalMode::Off);
+        match self.options.fsync_mode {
+            _ if journal => Contract::Journal,
+            FsyncMode::Strict => Contract::Strict,
+            FsyncMode::Posix | FsyncMode::Nobarrier => Contract::Posix,
+        }
     }
 
     /// The checker's findings, if there are any.

@@ -1,8 +1,8 @@
-//! What may be found after a power cut.
+//! What may be found after a power cut: docs/durability.md, and nothing else, decides.
 //!
-//! A volume comes back as one checkpoint left it, with the files that were synced later put on top: each operation is in
-//! the checkpoint or not, never half, so the names are those of some one moment. Which moment is not promised, only
-//! that it is none before the last sync.
+//! A volume comes back as of one commit, with the files that were synced later put on top. An outcome is possible if it
+//! keeps every promise made before the cut. Which commit it was is never promised, only that it is none before the last
+//! call that committed everything.
 use super::history::{History, Moment, Promise, is_regular};
 use crate::fs::Node;
 use crate::model::{Content, Inode, Model, ROOT};
@@ -10,38 +10,57 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Names = BTreeMap<Vec<u8>, Node>;
 
+/// The column of docs/durability.md that a volume is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Contract {
+    /// `fsync_mode=strict`.
+    Strict,
+    /// `fsync_mode=posix`.
+    Posix,
+    /// With the metadata journal, whatever the mode.
+    Journal,
+}
+
 /// One possible outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// The state that the checkpoint has.
-    pub checkpoint: usize,
+    /// The state that was committed.
+    pub committed: usize,
     /// Names of the directories, also of those that cannot be reached.
     dirs: BTreeMap<Node, Names>,
-    /// For the inodes that were synced after the checkpoint: the state they are in.
+    /// For the inodes that were synced after the commit: the state they are in.
     synced: BTreeMap<Node, usize>,
     /// The inodes whose sync did not return well, but is taken to have got there.
     pub under_way: BTreeSet<Node>,
+    /// Directories that recovery gives a name, and inodes that it takes one from: their times are those of the recovery.
+    renamed: BTreeSet<Node>,
 }
 
 impl Expected {
     /// All that may be found after a cut, the newest first.
     #[must_use]
-    pub fn all(history: &History, moment: Moment, strict: bool) -> Vec<Self> {
+    pub fn all(history: &History, moment: Moment, contract: Contract) -> Vec<Self> {
+        let commits = |p: Promise| match contract {
+            Contract::Journal => matches!(p, Promise::All | Promise::Node(_)),
+            Contract::Strict | Contract::Posix => p == Promise::All,
+        };
         let promises = history.promises_to(moment.returned);
-        let floor = promises.filter(|p| p.promise == Promise::All).map(|p| p.state).max().unwrap_or(0);
+        let floor = promises.filter(|p| commits(p.promise)).map(|p| p.state).max().unwrap_or(0);
         let mut all = Vec::new();
-        for checkpoint in (floor..=moment.begun).rev() {
-            let Some(one) = Self::after(history, checkpoint, moment.returned, strict) else { continue };
-            all.extend(one.with_attempts(history, moment, strict));
+        for committed in (floor..=moment.begun).rev() {
+            let Some(one) = Self::after(history, committed, moment.returned, contract) else { continue };
+            if contract != Contract::Journal {
+                all.extend(one.with_attempts(history, moment, contract));
+            }
             all.push(one);
         }
         all
     }
 
     /// A sync that failed may have got there, and of two threads that are syncing either or both.
-    fn with_attempts(&self, history: &History, moment: Moment, strict: bool) -> Vec<Self> {
+    fn with_attempts(&self, history: &History, moment: Moment, contract: Contract) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
-        for p in history.promises_to(moment.begun).filter(|p| p.state > self.checkpoint) {
+        for p in history.promises_to(moment.begun).filter(|p| p.state > self.committed) {
             let (node, unreturned) = match p.promise {
                 Promise::Attempt(node) => (node, false),
                 Promise::Node(node) if p.step > moment.returned => (node, true),
@@ -49,7 +68,7 @@ impl Expected {
             };
             let others = if unreturned { all.clone() } else { Vec::new() };
             for mut with in others.into_iter().chain([self.clone()]) {
-                if with.sync(history, node, p.state, strict) {
+                if with.sync(history, node, p.state, contract) {
                     with.under_way.insert(node);
                     all.push(with);
                 }
@@ -58,14 +77,16 @@ impl Expected {
         all
     }
 
-    /// A checkpoint and the syncs that returned later; `None` if they cannot have been without a newer checkpoint.
-    fn after(history: &History, checkpoint: usize, returned: usize, strict: bool) -> Option<Self> {
-        let model = history.states.get(checkpoint)?;
+    /// A commit and the syncs that returned later; `None` if that breaks a promise, so that there must have been a newer
+    /// commit.
+    fn after(history: &History, committed: usize, returned: usize, contract: Contract) -> Option<Self> {
+        let model = history.states.get(committed)?;
         let dirs = model.inodes().iter().filter_map(|(&n, i)| Some((n, i.names().ok()?.clone()))).collect();
-        let mut one = Self { checkpoint, dirs, synced: BTreeMap::new(), under_way: BTreeSet::new() };
-        for p in history.promises_to(returned).filter(|p| p.state > checkpoint) {
+        let (synced, under_way, renamed) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        let mut one = Self { committed, dirs, synced, under_way, renamed };
+        for p in history.promises_to(returned).filter(|p| p.state > committed) {
             if let Promise::Node(node) = p.promise
-                && !one.sync(history, node, p.state, strict)
+                && !one.sync(history, node, p.state, contract)
             {
                 return None;
             }
@@ -73,56 +94,89 @@ impl Expected {
         Some(one)
     }
 
-    /// Adds what the sync of an inode in some step made durable; false if it took a checkpoint to do that.
-    fn sync(&mut self, history: &History, node: Node, step: usize, strict: bool) -> bool {
-        let (Some(old), Some(new)) = (history.states.get(self.checkpoint), history.states.get(step)) else {
+    /// Puts what the sync of an inode in some step made durable on top; false if no promise is kept that way.
+    fn sync(&mut self, history: &History, node: Node, step: usize, contract: Contract) -> bool {
+        let (Some(old), Some(new)) = (history.states.get(self.committed), history.states.get(step)) else {
             return false;
         };
         let Some(inode) = new.inodes().get(&node) else { return true };
         let names = new.names_of(node);
         let known = old.inodes().contains_key(&node) || self.synced.contains_key(&node);
         if !is_regular(inode) {
-            // Logs are for files. Nothing need be done only if nothing has changed.
-            return names.is_empty() || (known && self.has_same(old, new, node));
+            // Only a commit makes a directory durable. None is needed if nothing has changed.
+            return names.is_empty() || (known && has_same(old, new, node));
         }
         if known {
-            // Names that went may come back, but none may be missing.
-            let missing = |(dir, name): &(Node, Vec<u8>)| self.lookup(*dir, name) != Some(node);
-            if names.iter().any(missing) {
-                return false;
-            }
             self.synced.insert(node, step);
-            return true;
+            // The link count is that of the call, so no name is missing and none comes back.
+            return self.names_of(node) == names;
         }
         let mut names = names.into_iter();
         match (names.next(), names.next()) {
             (None, _) => true,
-            (Some((dir, name)), None) => self.add(new, dir, name, node, step, strict),
+            (Some((dir, name)), None) => self.add(new, dir, name, node, step, contract),
             _ => false,
         }
     }
 
-    /// Adds a new file in a directory.
-    fn add(&mut self, new: &Model, dir: Node, name: Vec<u8>, node: Node, step: usize, strict: bool) -> bool {
-        if !self.reachable().contains(&dir) {
+    /// Adds a new file under the path that it was synced with.
+    fn add(
+        &mut self,
+        new: &Model,
+        dir: Node,
+        name: Vec<u8>,
+        node: Node,
+        step: usize,
+        contract: Contract,
+    ) -> bool {
+        if !self.has_path(new, dir) {
             return false;
         }
         let now = new.inodes().get(&dir).and_then(|i| i.names().ok());
         let Some(names) = self.dirs.get_mut(&dir) else { return false };
-        names.insert(name, node);
-        self.synced.insert(node, step);
+        let before = names.insert(name, node);
         // In strict mode names that went before do not come back.
-        !strict || names.iter().all(|(name, n)| now.and_then(|now| now.get(name)) == Some(n))
+        let no_old_names = names.iter().all(|(name, n)| now.and_then(|now| now.get(name)) == Some(n));
+        self.synced.insert(node, step);
+        self.renamed.insert(dir);
+        let nothing_lost = before.is_none_or(|before| self.may_lose_name(new, before));
+        nothing_lost && (contract != Contract::Strict || no_old_names)
     }
 
-    fn has_same(&self, old: &Model, new: &Model, node: Node) -> bool {
-        let (Some(a), Some(b)) = (old.inodes().get(&node), new.inodes().get(&node)) else { return false };
-        let same = same_fields(a, b) && a.xattrs == b.xattrs && old.names_of(node) == new.names_of(node);
-        same && a.names().ok() == b.names().ok()
+    /// Whether the path of a directory is the one it had in a state.
+    fn has_path(&self, new: &Model, dir: Node) -> bool {
+        let mut at = dir;
+        while at != ROOT {
+            let Some((parent, name)) = new.names_of(at).pop_first() else { return false };
+            if self.lookup(parent, &name) != Some(at) {
+                return false;
+            }
+            at = parent;
+        }
+        true
+    }
+
+    /// A name of the inode went to another: none of its own must be left while it has one in the state of the sync, and
+    /// a directory must not take others along. A rename is never half done.
+    fn may_lose_name(&mut self, new: &Model, node: Node) -> bool {
+        self.renamed.insert(node);
+        let is_full = self.dirs.get(&node).is_some_and(|names| !names.is_empty());
+        let lives_on = !new.names_of(node).is_empty();
+        !is_full && (!lives_on || !self.names_of(node).is_empty())
     }
 
     fn lookup(&self, dir: Node, name: &[u8]) -> Option<Node> {
         self.dirs.get(&dir)?.get(name).copied()
+    }
+
+    /// The names of an inode in directories that can be reached.
+    fn names_of(&self, node: Node) -> BTreeSet<(Node, Vec<u8>)> {
+        let reachable = self.reachable();
+        let dirs = self.dirs.iter().filter(|(d, _)| reachable.contains(d));
+        dirs.flat_map(|(&dir, names)| {
+            names.iter().filter(|&(_, &n)| n == node).map(move |(name, _)| (dir, name.clone()))
+        })
+        .collect()
     }
 
     /// Everything that a path leads to.
@@ -147,23 +201,30 @@ impl Expected {
     /// The state that the fields of an inode are from.
     #[must_use]
     pub fn state_of(&self, node: Node) -> usize {
-        self.synced.get(&node).copied().unwrap_or(self.checkpoint)
+        self.synced.get(&node).copied().unwrap_or(self.committed)
+    }
+
+    /// Whether recovery changes the names of a directory, or takes a name from an inode.
+    #[must_use]
+    pub fn is_renamed(&self, node: Node) -> bool {
+        self.renamed.contains(&node)
     }
 
     /// How many names lead to an inode; for a directory as stat(2) counts them.
     #[must_use]
     pub fn links(&self, node: Node, is_dir: impl Fn(Node) -> bool) -> u32 {
-        let count =
-            |names: &Names, f: &dyn Fn(Node) -> bool| names.values().filter(|&&n| f(n)).count() as u32;
         match self.dirs.get(&node) {
-            Some(names) => 2 + count(names, &is_dir),
-            None => {
-                let reachable = self.reachable();
-                let dirs = self.dirs.iter().filter(|(d, _)| reachable.contains(d));
-                dirs.map(|(_, names)| count(names, &|n| n == node)).sum()
-            }
+            Some(names) => 2 + names.values().filter(|&&n| is_dir(n)).count() as u32,
+            None => self.names_of(node).len() as u32,
         }
     }
+}
+
+/// Whether a directory or special file is the same in two states.
+fn has_same(old: &Model, new: &Model, node: Node) -> bool {
+    let (Some(a), Some(b)) = (old.inodes().get(&node), new.inodes().get(&node)) else { return false };
+    let same = same_fields(a, b) && a.times == b.times && a.xattrs == b.xattrs;
+    same && old.names_of(node) == new.names_of(node) && a.names().ok() == b.names().ok()
 }
 
 /// Whether two inodes agree in everything but times, links, attributes and data.
@@ -172,7 +233,7 @@ pub fn same_fields(a: &Inode, b: &Inode) -> bool {
     same_but_size(a, b) && a.attr().size == b.attr().size
 }
 
-/// The same for files of which not all may be written.
+/// Whether files of which not all may be written agree in that.
 #[must_use]
 pub fn same_but_size(a: &Inode, b: &Inode) -> bool {
     let target = |i: &Inode| match &i.content {

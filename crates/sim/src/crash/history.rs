@@ -7,7 +7,7 @@ use crate::model::{Content, Inode, Limits, Model, ROOT};
 use crate::mounted::{Identity, Mounted};
 use crate::op::{Handles, Op, Outcome, apply, resolve};
 use segno_device::{CrashLog, Event, MemDevice, RecordDevice, Snapshot};
-use segno_engine::RenameMode;
+use segno_engine::{RenameMode, Time};
 use segno_format::dentry::FileType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -174,6 +174,7 @@ pub struct Recorder {
     pub history: History,
     handles: Handles,
     model_handles: Handles,
+    now: Time,
 }
 
 impl Recorder {
@@ -190,16 +191,19 @@ impl Recorder {
             replaced: Vec::new(),
             doubtful: BTreeSet::new(),
         };
-        Ok(Self { engine, history, handles: [None; 4], model_handles: [None; 4] })
+        let now = time_of(0);
+        engine.set_time(now);
+        Ok(Self { engine, history, handles: [None; 4], model_handles: [None; 4], now })
     }
 
     /// Carries the next step out on the engine.
     pub fn apply(&mut self, op: &Op) -> Outcome {
-        self.engine.set_time(time_of(self.history.promises.len()));
+        self.now = time_of(self.history.promises.len());
+        self.engine.set_time(self.now);
         apply(&mut self.engine, &mut self.handles, op)
     }
 
-    /// Lets somebody else carry the next step out.
+    /// Lets somebody else carry the next steps out; for them time stands still.
     pub fn with_handles<T>(&mut self, f: impl FnOnce(&mut Mounted, &mut Handles) -> T) -> T {
         f(&mut self.engine, &mut self.handles)
     }
@@ -210,7 +214,7 @@ impl Recorder {
         let before = self.history.states.last().cloned().ok_or("no state")?;
         let handles = self.model_handles;
         let mut model = before.clone();
-        model.set_time(time_of(self.history.promises.len()));
+        model.set_time(self.now);
         let synced = match op {
             Op::Fsync { of, .. } => resolve(&mut model, &self.model_handles, of).ok(),
             _ => None,

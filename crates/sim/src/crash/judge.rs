@@ -1,24 +1,25 @@
 //! Holds what was found after a power cut against what may be found.
-use super::expect::{Expected, same_but_size, same_fields};
+use super::RECOVERY_TIME;
+use super::expect::{Contract, Expected, same_but_size, same_fields};
 use super::history::{History, Moment, Promise, renumbered};
 use crate::capture::{Tree, xattr_difference};
 use crate::fs::Node;
-use crate::model::{BLOCK, Bytes, Inode, ROOT, ZEROS};
+use crate::model::{BLOCK, Bytes, Inode, ROOT, Times, ZEROS};
 use crate::mounted::Identity;
-use segno_engine::options::FsyncMode;
+use segno_engine::Time;
 use std::collections::{BTreeMap, HashMap};
 
 /// Judges the states of one history.
 pub struct Judge<'a> {
     history: &'a History,
-    mode: FsyncMode,
+    contract: Contract,
     expected: HashMap<Moment, Vec<Expected>>,
 }
 
 impl<'a> Judge<'a> {
     #[must_use]
-    pub fn new(history: &'a History, mode: FsyncMode) -> Self {
-        Self { history, mode, expected: HashMap::new() }
+    pub fn new(history: &'a History, contract: Contract) -> Self {
+        Self { history, contract, expected: HashMap::new() }
     }
 
     /// The error tells how the tree differs from what comes closest.
@@ -29,14 +30,15 @@ impl<'a> Judge<'a> {
         moment: Moment,
     ) -> Result<(), String> {
         let found = self.known_inodes(tree, ids)?;
-        let (history, strict) = (self.history, self.mode == FsyncMode::Strict);
-        let all = self.expected.entry(moment).or_insert_with(|| Expected::all(history, moment, strict));
+        let (history, contract) = (self.history, self.contract);
+        let all = self.expected.entry(moment).or_insert_with(|| Expected::all(history, moment, contract));
         let mut closest: Option<(usize, String)> = None;
         for expected in all.iter() {
-            let Err((depth, why)) = matches(history, moment, strict, &found, expected) else { return Ok(()) };
+            let Err((depth, why)) = matches(history, moment, contract, &found, expected) else {
+                return Ok(());
+            };
             if closest.as_ref().is_none_or(|(best, _)| depth > *best) {
-                closest =
-                    Some((depth, format!("{why} (as of checkpoint after step {})", expected.checkpoint)));
+                closest = Some((depth, format!("{why} (as committed after step {})", expected.committed)));
             }
         }
         Err(closest.map_or_else(|| "nothing could be expected".into(), |(_, why)| why))
@@ -66,7 +68,7 @@ type Difference = (usize, String);
 fn matches(
     history: &History,
     moment: Moment,
-    strict: bool,
+    contract: Contract,
     found: &BTreeMap<Node, Inode>,
     expected: &Expected,
 ) -> Result<(), Difference> {
@@ -92,7 +94,7 @@ fn matches(
     }
     let is_dir = |n: Node| found.get(&n).is_some_and(Inode::is_dir);
     // Without a flush before the mark a sync that was cut off may show anything of its file.
-    let unclear = |n: Node| !strict && expected.under_way.contains(&n);
+    let unclear = |n: Node| contract == Contract::Posix && expected.under_way.contains(&n);
     let clear = |n: Node| !unclear(n) && !history.doubtful.contains(&n);
     for (&node, inode) in found.iter().filter(|&(n, _)| clear(*n)) {
         let fail = |what: String| (2, format!("{}: {what}", describe(history, node)));
@@ -103,6 +105,9 @@ fn matches(
         let same = if inode.bytes().is_ok() { same_but_size } else { same_fields };
         if !same(inode, wanted) {
             return Err(fail(format!("{:?}, expected {:?}", inode.attr(), wanted.attr())));
+        }
+        if !same_times(inode.times, wanted.times, inode.is_dir(), expected.is_renamed(node)) {
+            return Err(fail(format!("{:?}, expected {:?}", inode.times, wanted.times)));
         }
         if inode.xattrs != wanted.xattrs {
             return Err(fail(xattr_difference(inode, wanted)));
@@ -116,6 +121,16 @@ fn matches(
         }
     }
     Ok(())
+}
+
+/// Times as of a state; those that recovery sets when it changes names may also be its own.
+fn same_times(found: Times, wanted: Times, is_dir: bool, renamed: bool) -> bool {
+    let same = |found: Time, wanted: Time, by_recovery: bool| {
+        found == wanted || (by_recovery && found.secs == RECOVERY_TIME)
+    };
+    same(found.access, wanted.access, false)
+        && same(found.modify, wanted.modify, renamed && is_dir)
+        && same(found.change, wanted.change, renamed)
 }
 
 /// Each block must be as it was in some state between the last that was promised and the one the inode is in: data is

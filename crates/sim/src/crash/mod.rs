@@ -5,13 +5,16 @@ mod judge;
 mod pause;
 mod race;
 mod scene;
+mod set;
 mod workload;
 
+pub use expect::Contract;
 pub(crate) use history::{Moment, Promise, Recorder, identify, record, since};
 pub(crate) use judge::Judge;
 pub use race::{race, races, telling_races};
 pub use scene::{full, fulls, scene, scenes, scenes_each, telling_scenes};
-pub use workload::{Workload, drawn, pair, single, singles};
+pub use set::singles;
+pub use workload::{Workload, drawn, pair, single};
 
 use crate::capture::Tree;
 use crate::compare::delete_everything;
@@ -29,6 +32,9 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
 use workload::Start;
+
+/// The clock while a crashed volume is recovered.
+pub(crate) const RECOVERY_TIME: i64 = 9000;
 
 /// How much to try.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +111,7 @@ struct Trial<'a> {
 impl<'a> Trial<'a> {
     fn new(workload: &'a Workload, recorded: &'a Recorded, effort: Effort, counts: &'a mut Counts) -> Self {
         let setup = &workload.setup;
-        let judge = Judge::new(&recorded.history, setup.options.fsync_mode);
+        let judge = Judge::new(&recorded.history, setup.contract());
         Self { setup, start: workload.start, recorded, effort, counts, judge }
     }
 
@@ -201,7 +207,8 @@ pub(crate) fn recover(
 ) -> Result<Recovered, String> {
     setup.check(Arc::new(MemDevice::from_snapshot(image))).map_err(|e| format!("before recovery: {e}"))?;
     let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(image)));
-    let mut engine = setup.mount(device.clone(), 9000).map_err(|e| format!("it does not mount: {e}"))?;
+    let mut engine =
+        setup.mount(device.clone(), RECOVERY_TIME).map_err(|e| format!("it does not mount: {e}"))?;
     let log = device.log();
     let tree = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
     judge.judge(&tree, &identify(&engine, &tree)?, moment)?;

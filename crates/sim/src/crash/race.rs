@@ -13,12 +13,14 @@ use segno_device::{CrashLog, MemDevice, RecordDevice, Snapshot};
 use segno_engine::{RenameMode, planted};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long the first thread waits for the second at most.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// The first thread waits for the second until that has ended, or has slept for so long: it waits for the first.
+const ASLEEP: Duration = Duration::from_millis(3);
 /// Nothing takes so long unless it never ends.
 const FOREVER: Duration = Duration::from_secs(30);
 /// Device calls of the first operation at which the second thread starts.
@@ -193,7 +195,7 @@ impl Race {
         let order = Arc::new(Order { device: device.clone(), ended });
         let second = Arc::new(Second::new(recorder.engine.share(), order.clone(), self.ops.clone()));
         let breaks_in = second.clone();
-        device.inner().set_hook(self.call, move || breaks_in.start_and_wait(PATIENCE));
+        device.inner().set_hook(self.call, move || breaks_in.start_and_wait(ASLEEP));
         let first = recorder.with_handles(|engine, handles| order.run(engine, handles, "first".into(), last));
         // It may have made fewer calls; those of the second thread are not to be broken into.
         device.inner().clear_hook();
@@ -211,30 +213,50 @@ type Job = Box<dyn FnOnce() -> Vec<Done> + Send>;
 struct Second {
     job: Mutex<Option<Job>>,
     running: Mutex<Option<JoinHandle<Vec<Done>>>>,
+    /// The thread's status file.
+    status: Arc<OnceLock<PathBuf>>,
 }
 
 impl Second {
     fn new(mut engine: Mounted, order: Arc<Order>, ops: Vec<Op>) -> Self {
         let planted = planted::current();
+        let status = Arc::new(OnceLock::new());
+        let own = status.clone();
         let job = move || {
+            if let Ok(task) = fs::read_link("/proc/thread-self") {
+                own.get_or_init(|| PathBuf::from("/proc").join(task).join("stat"));
+            }
             planted::plant(planted);
             let mut handles = Handles::default();
             let run = |(n, op): (usize, &Op)| order.run(&mut engine, &mut handles, format!("second {n}"), op);
             ops.iter().enumerate().map(run).collect()
         };
-        Self { job: Mutex::new(Some(Box::new(job))), running: Mutex::new(None) }
+        Self { job: Mutex::new(Some(Box::new(job))), running: Mutex::new(None), status }
     }
 
-    /// Starts it, unless it was started, and waits for its end, but not for ever.
-    fn start_and_wait(&self, patience: Duration) {
+    /// Starts it, unless it was started, and waits until it has ended or has been asleep for some time. Time during which
+    /// it could run does not count, however busy the machine is.
+    fn start_and_wait(&self, asleep: Duration) {
         let mut running = locked(&self.running);
         if let Some(job) = locked(&self.job).take() {
             *running = Some(thread::spawn(job));
         }
         let begun = Instant::now();
-        while running.as_ref().is_some_and(|t| !t.is_finished()) && begun.elapsed() < patience {
+        let mut awake = begun;
+        while running.as_ref().is_some_and(|t| !t.is_finished()) && begun.elapsed() < FOREVER {
+            if !self.is_asleep() {
+                awake = Instant::now();
+            } else if awake.elapsed() > asleep {
+                return;
+            }
             thread::sleep(Duration::from_micros(20));
         }
+    }
+
+    /// Whether the thread waits for something, as its status says behind the name in parentheses.
+    fn is_asleep(&self) -> bool {
+        let status = self.status.get().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('R'))
     }
 
     fn result(&self) -> Result<Vec<Done>, String> {

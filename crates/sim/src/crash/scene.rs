@@ -4,7 +4,7 @@ use crate::fs::{Fs, Res, errno};
 use crate::mounted::Mounted;
 use crate::op::{Name, Op, Path, pattern};
 use crate::setup;
-use segno_engine::{FallocMode, Owner, RenameMode, SetAttr};
+use segno_engine::{FallocMode, Owner, RenameMode, SetAttr, XattrMode};
 
 const BLOCK: u64 = 4096;
 /// Bytes of the files that fill a volume.
@@ -43,12 +43,22 @@ pub fn full(number: u64) -> Result<Workload, String> {
 }
 
 /// Scenes that show mistakes which hardly any other case shows: the first ones, and that of a file of two blocks which
-/// replaces another, on some setup each.
+/// replaces another, on some setup each; see [`quiet_scenes`].
 pub fn telling_scenes() -> Result<Vec<u64>, String> {
     let count = quiet_scenes().len() as u64;
     let at = |(scene, name)| Ok(setup::named(name)? * count + scene);
-    let scenes =
-        [(0, "posix"), (1, "default"), (2, "default"), (3, "default"), (4, "default"), (18, "journal")];
+    let scenes = [
+        (0, "posix"),
+        (1, "default"),
+        (2, "default"),
+        (3, "default"),
+        (8, "default"),
+        (22, "journal"),
+        (4, "journal"),
+        (5, "journal"),
+        (6, "posix"),
+        (7, "default"),
+    ];
     scenes.into_iter().map(at).collect()
 }
 
@@ -86,6 +96,21 @@ fn replace(from: &Path, to: &Path) -> Op {
     Op::Rename { from: from.clone(), to: to.clone(), mode: RenameMode::Replace }
 }
 
+/// A directory that moves, an attribute that gets another value of the same length, a file in place of a directory, a file
+/// below a directory that was renamed.
+fn names_and_attributes() -> [Vec<Op>; 4] {
+    let (root, a, c) = (Path::root(), Path::of(&[A]), Path::of(&[C]));
+    let (cc, ece) = (c.join(Name(C)), Path::of(&[E, C, E]));
+    let unlink = Op::Unlink { at: cc.join(Name(A)) };
+    let other = Op::SetXattr { of: a.clone(), name: 0, len: 8, tag: 60, mode: XattrMode::Replace };
+    [
+        vec![replace(&cc, &Path::of(&[D, E])), fsync(&root)],
+        vec![other, fsync(&a)],
+        vec![unlink, Op::Rmdir { at: cc.clone() }, create(cc.clone()), fsync(&cc)],
+        vec![replace(&c, &Path::of(&[E])), create(ece.clone()), fsync(&ece)],
+    ]
+}
+
 /// With the few files that all workloads start from.
 fn quiet_scenes() -> Vec<Vec<Op>> {
     let (root, handle) = (Path::root(), Path::handle(0));
@@ -102,6 +127,7 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
     all.extend(reuse());
     // Names are committed while a file has grown that nobody synced.
     all.push(vec![Op::Append { of: b.clone(), len: 9000, tag: 20 }, create(e.clone()), fsync(&root)]);
+    all.extend(names_and_attributes());
     // Open files without a name, changed and synced after they lost it.
     for end in [Op::Sync, fsync(&root), fsync(&handle), Op::Clean] {
         all.push(vec![

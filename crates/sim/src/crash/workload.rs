@@ -1,12 +1,13 @@
 //! What is done before the power goes.
 use super::race::Race;
 use super::scene::fill;
+use super::set::{exhaustive, singles};
 use crate::fs::errno;
 use crate::op::{Name, Op, Outcome, Path, Profile, apply, generate};
 use crate::rng::Rng;
 use crate::setup::{self, Setup};
 use segno_device::{MemDevice, Snapshot};
-use segno_engine::{FallocMode, RenameMode, XattrMode, planted};
+use segno_engine::{XattrMode, planted};
 use segno_format::dentry::FileType;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -87,10 +88,12 @@ pub(super) fn write(of: &Path, offset: u64, len: u32, tag: u32) -> Op {
     Op::Write { of: of.clone(), offset, len, tag }
 }
 
-/// Four files, one small, one of several blocks, one below a directory, one empty; two directories, one empty.
+/// Five files, one small, one of several blocks, two below directories, one empty; three directories, one below another, one
+/// empty.
 fn prologue() -> Vec<Op> {
     let (a, b, c, d) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[D]));
-    let ca = c.join(Name(A));
+    let (ca, cc) = (c.join(Name(A)), c.join(Name(C)));
+    let cca = cc.join(Name(A));
     vec![
         create(a.clone()),
         write(&a, 0, 100, 1),
@@ -102,99 +105,23 @@ fn prologue() -> Vec<Op> {
         create(ca.clone()),
         write(&ca, 0, 9000, 4),
         create(c.join(Name(B))),
+        Op::SetXattr { of: c, name: 0, len: 8, tag: 5, mode: XattrMode::Set },
+        Op::Mkdir { at: cc, mode: 0o755, who: 0 },
+        create(cca.clone()),
+        write(&cca, 0, 5000, 6),
     ]
 }
 
-/// One operation of each kind, in the places that matter.
-#[must_use]
-pub fn small_set() -> Vec<Op> {
-    let (a, b, c, d, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[D]), Path::of(&[E]));
-    let (ca, ce, de) = (c.join(Name(A)), c.join(Name(E)), d.join(Name(E)));
-    let mut ops =
-        vec![create(e.clone()), create(ce.clone()), Op::Mkdir { at: e.clone(), mode: 0o755, who: 0 }];
-    ops.push(Op::Mknod { at: e.clone(), kind: FileType::CharDevice, mode: 0o600, who: 1 });
-    ops.extend([30, 3600].map(|len| Op::Symlink { at: e.clone(), len }));
-    for of in [&a, &b, &ca] {
-        ops.extend([
-            write(of, 10, 50, 20),
-            write(of, 4096, 4096, 21),
-            write(of, 30_000, 5000, 22),
-            Op::Append { of: of.clone(), len: 6000, tag: 23 },
-        ]);
-        ops.extend([0, 50, 4096, 70_000].map(|size| Op::Truncate { of: of.clone(), size }));
-        ops.push(Op::Unlink { at: of.clone() });
-        ops.extend([8, 2000].map(|len| Op::SetXattr {
-            of: of.clone(),
-            name: 1,
-            len,
-            tag: 24,
-            mode: XattrMode::Set,
-        }));
-        ops.push(Op::Chmod { of: of.clone(), mode: 0o600 });
-        ops.push(Op::Link { of: of.clone(), at: e.clone() });
-        ops.push(Op::Link { of: of.clone(), at: ce.clone() });
-        ops.push(Op::Rename { from: of.clone(), to: e.clone(), mode: RenameMode::Replace });
-    }
-    ops.push(Op::RemoveXattr { of: a.clone(), name: 0 });
-    for mode in [
-        FallocMode::Allocate,
-        FallocMode::AllocateKeepSize,
-        FallocMode::PunchHole,
-        FallocMode::ZeroRange,
-        FallocMode::ZeroRangeKeepSize,
-        FallocMode::CollapseRange,
-        FallocMode::InsertRange,
-    ] {
-        ops.extend([(0, 4096), (4096, 8192), (16_384, 8192)].map(|(offset, len)| Op::Fallocate {
-            of: b.clone(),
-            mode,
-            offset,
-            len,
-        }));
-    }
-    let rename = |from: &Path, to: &Path, mode| Op::Rename { from: from.clone(), to: to.clone(), mode };
-    for (from, to) in [(&a, &b), (&a, &de), (&a, &ca), (&ca, &a), (&c, &d), (&d, &e), (&c, &de), (&d, &ce)] {
-        ops.push(rename(from, to, RenameMode::Replace));
-    }
-    ops.extend([rename(&a, &ca, RenameMode::Exchange), rename(&c, &b, RenameMode::Exchange)]);
-    ops.extend([rename(&a, &e, RenameMode::Whiteout), rename(&a, &ca, RenameMode::Whiteout)]);
-    ops.push(Op::Rmdir { at: d.clone() });
-    ops.push(Op::Chmod { of: c.clone(), mode: 0o700 });
-    ops.push(Op::SetXattr { of: c, name: 1, len: 100, tag: 25, mode: XattrMode::Set });
-    ops.push(Op::Tmpfile { dir: d, slot: 1 });
-    ops.push(Op::Open { of: a, slot: 0 });
-    ops.push(Op::Clean);
-    ops
-}
-
-/// What makes things durable: of everything, of files, of directories.
-fn persistence() -> Vec<Option<Op>> {
-    let paths: [&[u16]; 9] = [&[A], &[B], &[C, A], &[E], &[C, E], &[D, E], &[], &[C], &[D]];
-    let files = paths.iter().take(4);
-    let fsync = |names: &&[u16], datasync| Some(Op::Fsync { of: Path::of(names), datasync });
-    let mut all = vec![None, Some(Op::Sync), Some(Op::Remount)];
-    all.extend(paths.iter().map(|p| fsync(p, false)));
-    all.extend(files.map(|p| fsync(p, true)));
-    all.push(Some(Op::Fsync { of: Path::handle(0), datasync: false }));
-    all
-}
-
-/// Number of workloads of one operation and one persistence point.
-#[must_use]
-pub fn singles() -> u64 {
-    (small_set().len() * persistence().len()) as u64
-}
-
-/// One of the workloads of one operation.
+/// One of the workloads of [`singles`].
 pub fn single(number: u64, on: Option<&str>) -> Result<Workload, String> {
-    Ok(few(setup::chosen(on, number / singles())?, with_persistence(number)))
+    Ok(few(setup::chosen(on, number / singles())?, exhaustive(number % singles())))
 }
 
 /// A workload of two, each perhaps followed by a persistence point.
 pub fn pair(seed: u64, on: Option<&str>) -> Result<Workload, String> {
     let mut rng = Rng::new(seed);
-    let mut ops = with_persistence(rng.draw());
-    ops.extend(with_persistence(rng.draw()));
+    let mut ops = exhaustive(rng.draw() % singles());
+    ops.extend(exhaustive(rng.draw() % singles()));
     Ok(few(setup::chosen(on, rng.draw())?, ops))
 }
 
@@ -218,13 +145,6 @@ pub(super) fn few(setup: Setup, mut ops: Vec<Op>) -> Workload {
     let committed = |n: u32| [Op::Chmod { of: Path::of(&[B]), mode: 0o600 + (n % 2) as u16 }, Op::Sync];
     ops.splice(0..0, (0..setup.commits_first).flat_map(committed));
     Workload { setup, start: Start::Few, ops, race: None }
-}
-
-fn with_persistence(number: u64) -> Vec<Op> {
-    let (ops, points) = (small_set(), persistence());
-    let op = ops.get((number % ops.len() as u64) as usize).cloned();
-    let point = points.get((number / ops.len() as u64 % points.len() as u64) as usize).cloned().flatten();
-    op.into_iter().chain(point).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! left on the device must come back like after a power cut.
 mod mount;
 
-use crate::crash::{Judge, Moment, Promise, Recorder, Violation, Workload, recover, since};
+use crate::crash::{Contract, Judge, Moment, Promise, Recorder, Violation, Workload, recover, since};
 use crate::fs::errno;
 use crate::op::{Op, shrink};
 use crate::quiet::caught;
@@ -201,7 +201,12 @@ impl<'a> Trial<'a> {
         let history = &self.recorder.history;
         let setup = &self.workload.setup;
         let moment = Moment { returned: history.promises.len(), begun: history.promises.len() };
-        let mut judge = Judge::new(history, setup.options.fsync_mode);
+        // Without its journal, which may have failed, a volume goes on with what holds in strict mode.
+        let contract = match setup.contract() {
+            Contract::Journal => Contract::Strict,
+            other => other,
+        };
+        let mut judge = Judge::new(history, contract);
         recover(&image, setup, &mut judge, moment).map(drop)
     }
 }

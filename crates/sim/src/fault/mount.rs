@@ -1,7 +1,7 @@
 //! Faults while a crashed volume is mounted: what was promised survives those too.
 use super::{Counts, Effort, calls_of, cuts, sample};
 use crate::capture::Tree;
-use crate::crash::{Judge, Moment, Violation, Workload, identify, record, recover};
+use crate::crash::{Judge, Moment, RECOVERY_TIME, Violation, Workload, identify, record, recover};
 use crate::quiet::caught;
 use segno_device::{
     CountDevice, CrashChoice, Event, Fault, FaultDevice, Kept, MemDevice, RecordDevice, Snapshot,
@@ -22,9 +22,10 @@ pub fn run(
     let image = recorded.log.image(&CrashChoice { cut, kept: Kept::All, torn: None });
     let image = setup.settle(image).map_err(outside)?;
     let moment = recorded.moment(cut);
-    let mut judge = Judge::new(&recorded.history, setup.options.fsync_mode);
+    let mut judge = Judge::new(&recorded.history, setup.contract());
     let device = Arc::new(CountDevice::new(MemDevice::from_snapshot(&image)));
-    caught(|| setup.mount(device.clone(), 9000).map(drop).map_err(|e| e.to_string())).map_err(outside)?;
+    caught(|| setup.mount(device.clone(), RECOVERY_TIME).map(drop).map_err(|e| e.to_string()))
+        .map_err(outside)?;
     for fault in sample(calls_of(device.counts()), effort).take_while(|_| !effort.is_over()) {
         counts.fault_points += 1;
         let state = format!("{fault:?} while mounting");
@@ -45,7 +46,7 @@ fn mount(
 ) -> Result<(), String> {
     let setup = &workload.setup;
     let device = Arc::new(FaultDevice::new(RecordDevice::new(MemDevice::from_snapshot(image)), vec![fault]));
-    if let Ok(mut engine) = setup.mount(device.clone(), 9000) {
+    if let Ok(mut engine) = setup.mount(device.clone(), RECOVERY_TIME) {
         // It could do without the call that failed.
         device.set_plan(Vec::new());
         let tree = Tree::capture(&mut engine)?;

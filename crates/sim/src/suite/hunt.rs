@@ -69,8 +69,13 @@ const fn first_of(bug: Bug) -> usize {
         Bug::EagerSize => 3,
         Bug::ForgottenOrphan => 4,
         Bug::UncheckedData => 5,
-        Bug::EarlyPublish => 6,
-        Bug::BlurredBoundary => 7,
+        Bug::UnjournaledParent => 6,
+        Bug::SameLengthXattr => 7,
+        Bug::UnrecordedRmdir => 8,
+        Bug::UnrecordedRename => 9,
+        Bug::EarlyPublish => 10,
+        Bug::BlurredBoundary => 11,
+        Bug::LateWritesFlushed => 24,
         _ => 0,
     }
 }
