@@ -3,7 +3,7 @@ use crate::common::{assert_clean, fresh, mount, quiet};
 use segno_device::{BlockDevice, CountDevice, MemDevice};
 use segno_engine::options::{FsyncLookup, FsyncMode, JournalMode};
 use segno_engine::stat::CpReason;
-use segno_engine::{Clock, JournalArea, MountOptions, Owner, Time, Volume};
+use segno_engine::{Clock, JournalArea, MountOptions, Owner, RenameMode, Time, Volume};
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
 use std::io;
@@ -144,7 +144,16 @@ fn reasons_for_a_checkpoint_are_counted() {
     v.write(old, 0, b"more").unwrap();
     v.unlink(Ino::ROOT, b"e").unwrap();
     v.fsync(old, false).unwrap();
-    assert_eq!(count(CpReason::ParentChanged), 1, "of no concern to a file that the checkpoint has");
+    assert_eq!(count(CpReason::ParentChanged), 2, "and also next to a file that the checkpoint has");
+    v.link(old, dir, b"second").unwrap();
+    v.sync().unwrap();
+    v.unlink(dir, b"second").unwrap();
+    v.fsync(old, false).unwrap();
+    assert_eq!(count(CpReason::Unlinked), 1);
+    v.rename(Ino::ROOT, b"dir", Ino::ROOT, b"moved", RenameMode::Replace, Owner::default()).unwrap();
+    let below = v.mknod(dir, b"f", FILE, (0, 0), Owner::default()).unwrap().ino;
+    v.fsync(below, false).unwrap();
+    assert_eq!(count(CpReason::DirRenamed), 1);
     let all: u64 = v.report().iter().filter(|(name, _)| name.starts_with("fsync_cp_")).map(|(_, n)| n).sum();
     assert_eq!(all, v.stats().fsync_checkpoints.load(Ordering::Relaxed));
 }

@@ -59,6 +59,18 @@ fn a_removal_before_the_fsync_of_another_file_is_ordered_in_strict_mode_only() {
     scenario(FsyncMode::Strict, before, actions, |r| assert_eq!(r.names(), ["b"]));
 }
 
+#[test]
+fn a_removal_before_the_fsync_of_an_old_file_is_ordered_in_strict_mode_only() {
+    let before = |r: &Rig| [r.create("a"), r.create("b")];
+    let actions = |r: &Rig| {
+        r.v.unlink(Ino::ROOT, b"a").unwrap();
+        r.v.write(r.ino("b"), 0, b"appended").unwrap();
+        r.fsync(r.ino("b"));
+    };
+    scenario(FsyncMode::Posix, before, actions, |r| assert_eq!(r.names(), ["a", "b"]));
+    scenario(FsyncMode::Strict, before, actions, |r| assert_eq!(r.names(), ["b"]));
+}
+
 fn rename(r: &Rig, from: &str, to: &str) {
     let owner = Owner::default();
     r.v.rename(Ino::ROOT, from.as_bytes(), Ino::ROOT, to.as_bytes(), RenameMode::Replace, owner).unwrap();
