@@ -33,7 +33,9 @@ impl Server {
             return Ok(());
         }
         let set = SetAttr { kill_suidgid: true, ..SetAttr::default() };
-        self.volume.setattr(ino, &set).map(|_| ()).map_err(errno)
+        self.volume.setattr(ino, &set).map_err(errno)?;
+        // The reply to WRITE carries no mode.
+        self.notifier.attributes_changed(ino)
     }
 
     pub(crate) fn fsync(&self, r: &Request<'_>) -> Done {

@@ -14,6 +14,7 @@ mod ioctl;
 mod lesson;
 mod list;
 mod mount;
+mod notify;
 mod reply;
 mod request;
 mod serve;

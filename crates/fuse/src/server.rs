@@ -1,6 +1,7 @@
 //! The volume behind the protocol: every request ends in one of these methods, whatever transport brought it.
 use crate::attr::{attr_out, entry_out, errno, ino_of, no_entry, now, rdev_of, statx_out};
 use crate::lesson::Lesson;
+use crate::notify::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
@@ -33,6 +34,7 @@ const OPCODES: usize = 64;
 /// See the module.
 pub struct Server {
     pub(crate) volume: Arc<Volume>,
+    pub(crate) notifier: Notifier,
     /// Opening asks nothing of the server and is answered once for all.
     silent_open: bool,
     /// Inodes know when they were born.
@@ -48,6 +50,7 @@ impl Server {
         let silent_open = !features.contains(Features::ENCRYPT);
         Self {
             volume,
+            notifier: Notifier::default(),
             silent_open,
             births: features.contains(Features::INODE_CRTIME),
             lesson: Lesson::new(silent_open),

@@ -2,8 +2,10 @@
 mod counts;
 mod fsync;
 mod hang;
+mod notify;
 mod policy;
 mod protocol;
+mod suid;
 
 use crate::init::Acl;
 use crate::mount::{self, Request};

@@ -1,0 +1,47 @@
+//! Notifications from server to kernel, which no request asked for. They are written to /dev/fuse with both transports:
+//! io_uring carries requests and replies only.
+use crate::attr::node_of;
+use crate::wire::{NotifyCode, NotifyInvalInodeOut, OutHeader};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, write};
+use segno_format::Ino;
+use std::sync::{Arc, OnceLock};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Sends notifications once a session has started. Without a session there is no kernel to notify.
+#[derive(Debug, Default)]
+pub struct Notifier {
+    dev: OnceLock<Arc<OwnedFd>>,
+}
+
+impl Notifier {
+    /// Sends over this connection from now on; a server has one session only.
+    pub fn connect(&self, dev: Arc<OwnedFd>) {
+        let _first_stays = self.dev.set(dev);
+    }
+
+    /// Makes the kernel fetch the attributes and ACLs of an inode again before it uses them.
+    ///
+    /// May be called while a request on the inode is served: with a negative offset `fuse_reverse_inval_inode`
+    /// (fs/fuse/inode.c) only marks attributes and ACLs as stale and takes no page, inode or directory lock. It also
+    /// discards attributes that replies to earlier requests have not delivered yet.
+    pub fn attributes_changed(&self, ino: Ino) -> Result<(), Errno> {
+        self.send(NotifyCode::InvalInode, &NotifyInvalInodeOut { ino: node_of(ino), off: -1, len: 0 })
+    }
+
+    /// An inode or name that the kernel does not cache (ENOENT) needs no notification.
+    fn send(&self, code: NotifyCode, body: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
+        let Some(dev) = self.dev.get() else { return Ok(()) };
+        let len = (size_of::<OutHeader>() + size_of_val(body)) as u32;
+        // A notification carries its code in place of the error and answers request 0.
+        let header = OutHeader { len, error: code as i32, unique: 0 };
+        let message = [header.as_bytes(), body.as_bytes()].concat();
+        loop {
+            return match write(dev, &message) {
+                Err(Errno::INTR) => continue,
+                Ok(_) | Err(Errno::NOENT) => Ok(()),
+                Err(e) => Err(e),
+            };
+        }
+    }
+}
