@@ -3,11 +3,10 @@ use crate::attr::{errno, ino_of};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::server::{Done, Server, node};
-use crate::wire::{self, FSYNC_FDATASYNC, Opcode, WRITE_KILL_SUIDGID};
+use crate::wire::{self, FSYNC_FDATASYNC, Opcode};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use segno_engine::{FallocMode, SetAttr};
-use segno_format::Ino;
+use segno_engine::FallocMode;
 
 impl Server {
     pub(crate) fn read(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
@@ -17,25 +16,13 @@ impl Server {
 
     pub(crate) fn write(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::WriteIn = r.arg()?;
-        if a.write_flags & WRITE_KILL_SUIDGID != 0 {
-            self.drop_suid(node(r))?;
-        }
+        self.before_write(node(r), a.write_flags)?;
         let n = self.volume.write(node(r), a.offset, r.data(a.size)?).map_err(errno)?;
         // Newer kernels send an fsync as well, which then finds nothing to do; older ones leave O_SYNC to us.
         if OFlags::from_bits_retain(a.flags).contains(OFlags::DSYNC) {
             self.volume.fsync(node(r), true).map_err(errno)?;
         }
         reply.put(&wire::WriteOut { size: n as u32, padding: 0 })
-    }
-
-    fn drop_suid(&self, ino: Ino) -> Done {
-        if self.volume.getattr(ino).map_err(errno)?.mode & 0o6000 == 0 {
-            return Ok(());
-        }
-        let set = SetAttr { kill_suidgid: true, ..SetAttr::default() };
-        self.volume.setattr(ino, &set).map_err(errno)?;
-        // The reply to WRITE carries no mode.
-        self.notifier.attributes_changed(ino)
     }
 
     pub(crate) fn fsync(&self, r: &Request<'_>) -> Done {
@@ -55,6 +42,7 @@ impl Server {
             0x20 => FallocMode::InsertRange,
             _ => return Err(Errno::OPNOTSUPP),
         };
+        self.before_change(node(r), r.head.uid)?;
         self.volume.fallocate(node(r), mode, a.offset, a.length).map_err(errno)
     }
 
@@ -77,6 +65,7 @@ impl Server {
         let wide = r.opcode == Opcode::CopyFileRange64;
         let len = if wide { a.len } else { a.len.min(u64::from(u32::MAX) & !0xfff) };
         let to = ino_of(a.nodeid_out);
+        self.before_change(to, r.head.uid)?;
         let n = self.volume.copy_range(node(r), a.off_in, to, a.off_out, len).map_err(errno)?;
         if wide {
             reply.put(&wire::CopyFileRangeOut { bytes_copied: n })

@@ -11,6 +11,7 @@ mod control;
 mod data;
 mod init;
 mod ioctl;
+mod killpriv;
 mod lesson;
 mod list;
 mod mount;

@@ -1,4 +1,5 @@
 //! The protocol without a kernel, and what the kernel asks for.
+mod attributes;
 mod counts;
 mod fsync;
 mod hang;

@@ -4,7 +4,8 @@ mod messages;
 mod opcode;
 
 pub use flags::{
-    FSYNC_FDATASYNC, FattrValid, InitFlags, OpenedFlags, SETXATTR_ACL_KILL_SGID, WRITE_KILL_SUIDGID,
+    FSYNC_FDATASYNC, FattrValid, InitFlags, OpenedFlags, SETXATTR_ACL_KILL_SGID, WRITE_CACHE,
+    WRITE_KILL_SUIDGID,
 };
 pub use messages::*;
 pub use opcode::{NotifyCode, Opcode};
