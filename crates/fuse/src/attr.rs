@@ -6,7 +6,8 @@ use segno_format::dentry::FileType;
 use segno_format::{Ino, Nid};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nobody but this mount changes the volume, so what the kernel caches stays true until the kernel itself changes it.
+/// Only this mount changes the volume, so what the kernel caches stays true until it sends a request that changes it.
+/// Where it does not expect the change, the server notifies it (`notify`).
 const FOREVER: u64 = 1 << 31;
 const BLOCK: u32 = 4096;
 /// All that stat(2) has, and the birth time.

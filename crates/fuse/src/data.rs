@@ -3,7 +3,7 @@ use crate::attr::{errno, ino_of};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::server::{Done, Server, node};
-use crate::wire::{self, FSYNC_FDATASYNC, Opcode};
+use crate::wire::{self, FSYNC_FDATASYNC, Opcode, WRITE_CACHE};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use segno_engine::FallocMode;
@@ -16,8 +16,16 @@ impl Server {
 
     pub(crate) fn write(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::WriteIn = r.arg()?;
-        self.before_write(node(r), a.write_flags)?;
-        let n = self.volume.write(node(r), a.offset, r.data(a.size)?).map_err(errno)?;
+        let (ino, data) = (node(r), r.data(a.size)?);
+        let written = self.before_write(ino, a.write_flags).and_then(|()| {
+            let written = self.volume.write(ino, a.offset, data);
+            written.map_err(errno)
+        });
+        if written == Err(Errno::PERM) && a.write_flags & WRITE_CACHE != 0 {
+            // Nobody shall read what an immutable file does not contain.
+            self.notifier.content_refused(ino, a.offset, a.size.into());
+        }
+        let n = written?;
         // Newer kernels send an fsync as well, which then finds nothing to do; older ones leave O_SYNC to us.
         if OFlags::from_bits_retain(a.flags).contains(OFlags::DSYNC) {
             self.volume.fsync(node(r), true).map_err(errno)?;

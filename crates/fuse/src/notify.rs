@@ -6,6 +6,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::{Errno, write};
 use segno_format::Ino;
 use std::sync::{Arc, OnceLock};
+use std::thread;
 use zerocopy::{Immutable, IntoBytes};
 
 /// Sends notifications once a session has started. Without a session there is no kernel to notify.
@@ -29,19 +30,34 @@ impl Notifier {
         self.send(NotifyCode::InvalInode, &NotifyInvalInodeOut { ino: node_of(ino), off: -1, len: 0 })
     }
 
-    /// An inode or name that the kernel does not cache (ENOENT) needs no notification.
+    /// Makes the kernel drop pages of a shared mapping that could not be written. It waits until the request that brought
+    /// them is answered, so a thread of its own does; if there is none, the pages stay until the kernel drops them.
+    pub fn content_refused(&self, ino: Ino, offset: u64, len: u64) {
+        let Some(dev) = self.dev.get().cloned() else { return };
+        let (off, len) = (offset.cast_signed(), len.cast_signed());
+        let body = NotifyInvalInodeOut { ino: node_of(ino), off, len };
+        let invalidate = move || {
+            let _gone_already = send(&dev, NotifyCode::InvalInode, &body);
+        };
+        let _pages_stay = thread::Builder::new().name("invalidate".into()).spawn(invalidate);
+    }
+
     fn send(&self, code: NotifyCode, body: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
-        let Some(dev) = self.dev.get() else { return Ok(()) };
-        let len = (size_of::<OutHeader>() + size_of_val(body)) as u32;
-        // A notification carries its code in place of the error and answers request 0.
-        let header = OutHeader { len, error: code as i32, unique: 0 };
-        let message = [header.as_bytes(), body.as_bytes()].concat();
-        loop {
-            return match write(dev, &message) {
-                Err(Errno::INTR) => continue,
-                Ok(_) | Err(Errno::NOENT) => Ok(()),
-                Err(e) => Err(e),
-            };
-        }
+        self.dev.get().map_or(Ok(()), |dev| send(dev, code, body))
+    }
+}
+
+/// An inode or name that the kernel does not cache (ENOENT) needs no notification.
+fn send(dev: &OwnedFd, code: NotifyCode, body: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
+    let len = (size_of::<OutHeader>() + size_of_val(body)) as u32;
+    // A notification carries its code in place of the error and answers request 0.
+    let header = OutHeader { len, error: code as i32, unique: 0 };
+    let message = [header.as_bytes(), body.as_bytes()].concat();
+    loop {
+        return match write(dev, &message) {
+            Err(Errno::INTR) => continue,
+            Ok(_) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(e),
+        };
     }
 }

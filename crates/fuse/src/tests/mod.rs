@@ -1,6 +1,7 @@
 //! The protocol without a kernel, and what the kernel asks for.
 mod attributes;
 mod counts;
+mod flags;
 mod fsync;
 mod hang;
 mod notify;
