@@ -80,6 +80,13 @@ pub fn entry_out(a: &Attr) -> EntryOut {
     }
 }
 
+/// The new name of an inode that the kernel may know. Unlike other replies this one also replaces attributes that were
+/// invalidated while the request was served, so set-user-ID that a write has cleared meanwhile must not stay.
+pub fn link_out(a: &Attr) -> EntryOut {
+    let attr_valid = if a.mode & 0o6000 == 0 { FOREVER } else { 0 };
+    EntryOut { attr_valid, ..entry_out(a) }
+}
+
 /// "There is no such name", worth remembering.
 pub fn no_entry() -> EntryOut {
     EntryOut { entry_valid: FOREVER, ..EntryOut::default() }

@@ -1,5 +1,5 @@
 //! The volume behind the protocol: every request ends in one of these methods, whatever transport brought it.
-use crate::attr::{attr_out, entry_out, errno, ino_of, no_entry, now, rdev_of, statx_out};
+use crate::attr::{attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out};
 use crate::lesson::Lesson;
 use crate::notify::Notifier;
 use crate::reply::Reply;
@@ -226,7 +226,10 @@ impl Server {
 
     fn link(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let old = ino_of(r.arg::<wire::LinkIn>()?.oldnodeid);
-        self.entry(reply, self.volume.link(old, node(r), r.name()?))
+        let attr = self.volume.link(old, node(r), r.name()?).map_err(errno)?;
+        reply.put(&link_out(&attr))?;
+        self.volume.hold(attr.ino);
+        Ok(())
     }
 
     fn rename(&self, r: &Request<'_>, newdir: u64, flags: u32) -> Done {

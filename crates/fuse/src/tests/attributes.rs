@@ -2,7 +2,10 @@
 use super::{Mount, each_transport};
 use crate::attr::ino_of;
 use crate::wire::Opcode;
-use rustix::fs::{FallocateFlags, XattrFlags, copy_file_range, fallocate, ftruncate, removexattr, setxattr};
+use rustix::fs::{
+    CWD, FallocateFlags, RenameFlags, XattrFlags, copy_file_range, fallocate, ftruncate, removexattr,
+    renameat_with, setxattr,
+};
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::fs::{self, File, Permissions};
 use std::io::Write;
@@ -22,7 +25,7 @@ struct Files<'a> {
 
 type Change = fn(&Files<'_>);
 
-const CHANGES: [(&str, Change); 19] = [
+const CHANGES: [(&str, Change); 25] = [
     ("write", |f| f.file.write_all_at(&[1; 50_000], 0).unwrap()),
     ("xattr", |f| f.set("user.a", b"small")),
     ("xattr node", |f| f.set("user.b", &[7; 3000])),
@@ -43,6 +46,14 @@ const CHANGES: [(&str, Change); 19] = [
     ("fsxattr", |f| set_xflags(&f.file, 0)),
     ("link", |f| fs::hard_link(f.path("f"), f.path("h")).unwrap()),
     ("unlink", |f| fs::remove_file(f.path("h")).unwrap()),
+    ("mkdir", |f| fs::create_dir(f.path("d")).unwrap()),
+    ("rmdir", |f| fs::remove_dir(f.path("d")).unwrap()),
+    ("link of another", |f| fs::hard_link(f.path("other"), f.path("h")).unwrap()),
+    ("rename over a link", |f| {
+        File::create(f.path("g")).and_then(|_| fs::rename(f.path("g"), f.path("h"))).unwrap();
+    }),
+    ("exchange", |f| f.exchange()),
+    ("exchange back", |f| f.exchange()),
     ("rename", |f| {
         fs::rename(f.path("f"), f.path("g")).and_then(|()| fs::rename(f.path("g"), f.path("f"))).unwrap()
     }),
@@ -55,6 +66,11 @@ impl Files<'_> {
 
     fn set(&self, name: &str, value: &[u8]) {
         setxattr(self.path("f"), name, value, XattrFlags::empty()).unwrap();
+    }
+
+    fn exchange(&self) {
+        let (f, other) = (self.path("f"), self.path("other"));
+        renameat_with(CWD, f, CWD, other, RenameFlags::EXCHANGE).unwrap();
     }
 
     fn fallocate(&self, mode: FallocateFlags) {
