@@ -22,7 +22,7 @@ impl Server {
             written.map_err(errno)
         });
         if written == Err(Errno::PERM) && a.write_flags & WRITE_CACHE != 0 {
-            // Nobody shall read what an immutable file does not contain.
+            // Otherwise readers see bytes that the file does not have until the pages are evicted.
             self.notifier.content_refused(ino, a.offset, a.size.into());
         }
         let n = written?;

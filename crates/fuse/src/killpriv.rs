@@ -1,5 +1,5 @@
-//! Set-user-ID, set-group-ID and capabilities of a file end when its content changes. The kernel leaves the first two to
-//! the server (HANDLE_KILLPRIV_V2) and keeps the mode it knows, so it is notified.
+//! A file loses set-user-ID, set-group-ID and capabilities when its content changes. The kernel leaves the mode to the
+//! server (HANDLE_KILLPRIV_V2) and keeps the cached one, so it is notified.
 use crate::attr::errno;
 use crate::server::{Done, Server};
 use crate::wire::{WRITE_CACHE, WRITE_KILL_SUIDGID};
@@ -9,18 +9,18 @@ use segno_format::Ino;
 const CAPABILITIES: &[u8] = b"security.capability";
 
 impl Server {
-    /// To be called before WRITE changes a file.
+    /// Clears privileges before a WRITE.
     pub(crate) fn before_write(&self, ino: Ino, flags: u32) -> Done {
         if flags & WRITE_CACHE != 0 {
-            // Pages of a shared mapping do not tell whose they are, and no system call has removed anything before.
+            // Pages of a shared mapping carry no user, and no system call preceded that would have removed capabilities.
             self.drop_suid(ino)?;
             return self.drop_capabilities(ino);
         }
         if flags & WRITE_KILL_SUIDGID != 0 { self.drop_suid(ino) } else { Ok(()) }
     }
 
-    /// To be called before a request without a flag for it changes a file. CAP_FSETID is not visible here, so only root
-    /// counts as having it. The kernel has removed capabilities.
+    /// Clears privileges before a change of content whose request has no flag for it. CAP_FSETID is not visible here, so
+    /// only root counts as having it. The kernel has removed capabilities already.
     pub(crate) fn before_change(&self, ino: Ino, uid: u32) -> Done {
         if uid == 0 { Ok(()) } else { self.drop_suid(ino) }
     }

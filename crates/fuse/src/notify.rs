@@ -1,10 +1,12 @@
-//! Notifications from server to kernel, which no request asked for. They are written to /dev/fuse with both transports:
-//! io_uring carries requests and replies only.
+//! Notifications from server to kernel. They are written to /dev/fuse with both transports, as io_uring carries requests
+//! and replies only.
 use crate::attr::node_of;
 use crate::wire::{NotifyCode, NotifyInvalInodeOut, OutHeader};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, write};
 use segno_format::Ino;
+use std::io;
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use zerocopy::{Immutable, IntoBytes};
@@ -12,13 +14,29 @@ use zerocopy::{Immutable, IntoBytes};
 /// Sends notifications once a session has started. Without a session there is no kernel to notify.
 #[derive(Debug, Default)]
 pub struct Notifier {
-    dev: OnceLock<Arc<OwnedFd>>,
+    connection: OnceLock<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    dev: Arc<OwnedFd>,
+    /// To the thread that sends what waits for replies.
+    pages: Sender<NotifyInvalInodeOut>,
 }
 
 impl Notifier {
     /// Sends over this connection from now on; a server has one session only.
-    pub fn connect(&self, dev: Arc<OwnedFd>) {
-        let _first_stays = self.dev.set(dev);
+    pub fn connect(&self, dev: Arc<OwnedFd>) -> io::Result<()> {
+        let (pages, refused) = mpsc::channel();
+        let to = dev.clone();
+        thread::Builder::new().name("fuse-invalidate".into()).spawn(move || {
+            for body in refused {
+                // After an unmount there are no pages.
+                let _unmounted = send(&to, NotifyCode::InvalInode, &body);
+            }
+        })?;
+        let _first_stays = self.connection.set(Connection { dev, pages });
+        Ok(())
     }
 
     /// Makes the kernel fetch the attributes and ACLs of an inode again before it uses them.
@@ -30,20 +48,18 @@ impl Notifier {
         self.send(NotifyCode::InvalInode, &NotifyInvalInodeOut { ino: node_of(ino), off: -1, len: 0 })
     }
 
-    /// Makes the kernel drop pages of a shared mapping that could not be written. It waits until the request that brought
-    /// them is answered, so a thread of its own does; if there is none, the pages stay until the kernel drops them.
+    /// Makes the kernel drop pages of a shared mapping that could not be written. The kernel waits for the reply to the
+    /// WRITE first, so another thread sends this.
     pub fn content_refused(&self, ino: Ino, offset: u64, len: u64) {
-        let Some(dev) = self.dev.get().cloned() else { return };
         let (off, len) = (offset.cast_signed(), len.cast_signed());
-        let body = NotifyInvalInodeOut { ino: node_of(ino), off, len };
-        let invalidate = move || {
-            let _gone_already = send(&dev, NotifyCode::InvalInode, &body);
-        };
-        let _pages_stay = thread::Builder::new().name("invalidate".into()).spawn(invalidate);
+        if let Some(connection) = self.connection.get() {
+            // The thread ends after all senders.
+            let _sent = connection.pages.send(NotifyInvalInodeOut { ino: node_of(ino), off, len });
+        }
     }
 
     fn send(&self, code: NotifyCode, body: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
-        self.dev.get().map_or(Ok(()), |dev| send(dev, code, body))
+        self.connection.get().map_or(Ok(()), |connection| send(&connection.dev, code, body))
     }
 }
 

@@ -93,7 +93,7 @@ impl Session {
         }
         let reply = offer.accept(acl, seats.is_ok());
         // Before the first request that may need it.
-        server.notifier.connect(dev.clone());
+        server.notifier.connect(dev.clone())?;
         rustix::io::write(&dev, &reply)?;
         let transport = match seats {
             Ok((queues, seats)) => {

@@ -89,7 +89,7 @@ fn flagged_inodes_on_a_mount() {
     );
 }
 
-/// FUSE cannot refuse the mapping, but its pages are refused, the caller is told, and nobody reads them any more.
+/// FUSE cannot refuse the mapping, but its pages are refused, msync fails, and readers see the old content.
 #[test]
 fn an_immutable_file_does_not_change_through_a_mapping() {
     each_transport(
@@ -130,7 +130,7 @@ fn child() {
 }
 
 #[test]
-fn mounts_say_that_access_times_are_not_kept() {
+fn mounts_are_noatime() {
     let options = options(&FuseOptions::default());
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     each_transport(

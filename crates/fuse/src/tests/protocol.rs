@@ -13,8 +13,12 @@ const ENOSYS: i32 = -38;
 const UNIQUE: u64 = 0x1122;
 
 fn message(opcode: u32, nodeid: u64, parts: &[&[u8]]) -> Vec<u8> {
+    message_of(0, opcode, nodeid, parts)
+}
+
+fn message_of(uid: u32, opcode: u32, nodeid: u64, parts: &[&[u8]]) -> Vec<u8> {
     let len = size_of::<InHeader>() + parts.iter().map(|p| p.len()).sum::<usize>();
-    let head = InHeader { len: len as u32, opcode, unique: UNIQUE, nodeid, ..InHeader::default() };
+    let head = InHeader { len: len as u32, opcode, unique: UNIQUE, nodeid, uid, ..InHeader::default() };
     [&[head.as_bytes()], parts].concat().concat()
 }
 
@@ -100,7 +104,6 @@ fn a_new_name_does_not_make_set_user_id_valid_for_ever() {
 /// Also those forms of fallocate that Linux does not pass on so far.
 #[test]
 fn fallocate_clears_privileges_unless_root_calls() {
-    const UID_AT: usize = std::mem::offset_of!(InHeader, uid);
     let server = Server::new(volume());
     let create = CreateIn { mode: 0o106_775, ..CreateIn::default() };
     let (_, body) = call(&server, Opcode::Create, ROOT, &create, b"f\0");
@@ -116,8 +119,7 @@ fn fallocate_clears_privileges_unless_root_calls() {
             let set = SetAttrIn { valid: FattrValid::MODE.bits(), mode: 0o6775, ..SetAttrIn::default() };
             assert_eq!(call(&server, Opcode::SetAttr, node, &set, b"").0, 0);
             let arg = FallocateIn { length: 4096, mode: how, ..FallocateIn::default() };
-            let mut request = message(Opcode::Fallocate as u32, node, &[arg.as_bytes()]);
-            request[UID_AT..UID_AT + 4].copy_from_slice(&uid.to_ne_bytes());
+            let request = message_of(uid, Opcode::Fallocate as u32, node, &[arg.as_bytes()]);
             assert_eq!((ask(&server, &request).unwrap().0, mode()), (0, left), "{how:#x} by {uid}");
         }
     }
