@@ -112,6 +112,8 @@ pub struct SetAttr {
     pub ctime: Option<Time>,
     /// Drop suid and sgid as a write or chown by an unprivileged caller does.
     pub kill_suidgid: bool,
+    /// The times are the present one (`utimensat` without times), which append-only inodes allow.
+    pub touch: bool,
 }
 
 /// What statfs(2) tells, in blocks of 4096 bytes.

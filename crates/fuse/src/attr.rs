@@ -6,7 +6,8 @@ use segno_format::dentry::FileType;
 use segno_format::{Ino, Nid};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nobody but this mount changes the volume, so what the kernel caches stays true until the kernel itself changes it.
+/// Only this mount changes the volume, so what the kernel caches stays true until it sends a request that changes it.
+/// Where it does not expect the change, the server notifies it (`notify`).
 const FOREVER: u64 = 1 << 31;
 const BLOCK: u32 = 4096;
 /// All that stat(2) has, and the birth time.
@@ -77,6 +78,13 @@ pub fn entry_out(a: &Attr) -> EntryOut {
         attr: wire_attr(a),
         ..EntryOut::default()
     }
+}
+
+/// The new name of an inode that the kernel may know. Unlike other replies this one also replaces attributes that were
+/// invalidated while the request was served, so set-user-ID that a write has cleared meanwhile must not stay.
+pub fn link_out(a: &Attr) -> EntryOut {
+    let attr_valid = if a.mode & 0o6000 == 0 { FOREVER } else { 0 };
+    EntryOut { attr_valid, ..entry_out(a) }
 }
 
 /// "There is no such name", worth remembering.

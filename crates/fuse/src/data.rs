@@ -3,11 +3,10 @@ use crate::attr::{errno, ino_of};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::server::{Done, Server, node};
-use crate::wire::{self, FSYNC_FDATASYNC, Opcode, WRITE_KILL_SUIDGID};
+use crate::wire::{self, FSYNC_FDATASYNC, Opcode, WRITE_CACHE};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use segno_engine::{FallocMode, SetAttr};
-use segno_format::Ino;
+use segno_engine::FallocMode;
 
 impl Server {
     pub(crate) fn read(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
@@ -17,23 +16,21 @@ impl Server {
 
     pub(crate) fn write(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::WriteIn = r.arg()?;
-        if a.write_flags & WRITE_KILL_SUIDGID != 0 {
-            self.drop_suid(node(r))?;
+        let (ino, data) = (node(r), r.data(a.size)?);
+        let written = self.before_write(ino, a.write_flags).and_then(|()| {
+            let written = self.volume.write(ino, a.offset, data);
+            written.map_err(errno)
+        });
+        if written == Err(Errno::PERM) && a.write_flags & WRITE_CACHE != 0 {
+            // Otherwise readers see bytes that the file does not have until the pages are evicted.
+            self.notifier.content_refused(ino, a.offset, a.size.into());
         }
-        let n = self.volume.write(node(r), a.offset, r.data(a.size)?).map_err(errno)?;
+        let n = written?;
         // Newer kernels send an fsync as well, which then finds nothing to do; older ones leave O_SYNC to us.
         if OFlags::from_bits_retain(a.flags).contains(OFlags::DSYNC) {
             self.volume.fsync(node(r), true).map_err(errno)?;
         }
         reply.put(&wire::WriteOut { size: n as u32, padding: 0 })
-    }
-
-    fn drop_suid(&self, ino: Ino) -> Done {
-        if self.volume.getattr(ino).map_err(errno)?.mode & 0o6000 == 0 {
-            return Ok(());
-        }
-        let set = SetAttr { kill_suidgid: true, ..SetAttr::default() };
-        self.volume.setattr(ino, &set).map(|_| ()).map_err(errno)
     }
 
     pub(crate) fn fsync(&self, r: &Request<'_>) -> Done {
@@ -53,6 +50,7 @@ impl Server {
             0x20 => FallocMode::InsertRange,
             _ => return Err(Errno::OPNOTSUPP),
         };
+        self.before_change(node(r), r.head.uid)?;
         self.volume.fallocate(node(r), mode, a.offset, a.length).map_err(errno)
     }
 
@@ -75,6 +73,7 @@ impl Server {
         let wide = r.opcode == Opcode::CopyFileRange64;
         let len = if wide { a.len } else { a.len.min(u64::from(u32::MAX) & !0xfff) };
         let to = ino_of(a.nodeid_out);
+        self.before_change(to, r.head.uid)?;
         let n = self.volume.copy_range(node(r), a.off_in, to, a.off_out, len).map_err(errno)?;
         if wide {
             reply.put(&wire::CopyFileRangeOut { bytes_copied: n })

@@ -19,6 +19,14 @@ const XFLAGS: [(u32, InodeFlags); 6] = [
     (0x200, InodeFlags::PROJINHERIT),
 ];
 
+/// Shown for inodes that have extended attributes; callers may hand it back.
+const XFLAG_HASATTR: u32 = 0x8000_0000;
+
+/// Whether an ioctl changes attributes: the kernel does not expect that of any.
+pub fn changes_attributes(cmd: u32) -> bool {
+    matches!(cmd, SETFLAGS | FSSETXATTR)
+}
+
 /// Carries out an ioctl; `None` if it is unknown (ENOTTY).
 pub fn run(volume: &Volume, ino: Ino, cmd: u32, input: &[u8]) -> Option<Result<Vec<u8>>> {
     Some(match cmd {
@@ -53,12 +61,14 @@ fn fsxattr(flags: InodeFlags, projid: u32) -> Vec<u8> {
 
 fn set_fsxattr(volume: &Volume, ino: Ino, input: &[u8]) -> Result<()> {
     let (x, projid) = (word(input, 0)?, word(input, 12)?);
+    let known = XFLAGS.iter().fold(XFLAG_HASATTR, |all, (bit, _)| all | bit);
+    if x & !known != 0 {
+        return Err(Error::NotSupported("an inode flag that F2FS does not have"));
+    }
     let mut flags = volume.get_flags(ino)?;
     for (bit, flag) in XFLAGS {
         flags.set(flag, x & bit != 0);
     }
-    if volume.getattr(ino)?.projid != projid {
-        volume.set_projid(ino, projid)?;
-    }
-    volume.set_flags(ino, flags)
+    volume.set_flags(ino, flags)?;
+    if volume.getattr(ino)?.projid == projid { Ok(()) } else { volume.set_projid(ino, projid) }
 }

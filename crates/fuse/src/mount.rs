@@ -16,14 +16,13 @@ use std::process::{Command, Stdio};
 const READ_AHEAD_KIB: &str = "4096";
 const FUSERMOUNT: &str = "fusermount3";
 /// Flags of mount(2) by name; what is not here is for the file system.
-const FLAGS: [(&str, MountFlags, bool); 12] = [
+const FLAGS: [(&str, MountFlags, bool); 11] = [
     ("dev", MountFlags::NODEV, false),
     ("nodev", MountFlags::NODEV, true),
     ("suid", MountFlags::NOSUID, false),
     ("nosuid", MountFlags::NOSUID, true),
     ("exec", MountFlags::NOEXEC, false),
     ("noexec", MountFlags::NOEXEC, true),
-    ("atime", MountFlags::NOATIME, false),
     ("noatime", MountFlags::NOATIME, true),
     ("sync", MountFlags::SYNCHRONOUS, true),
     ("async", MountFlags::SYNCHRONOUS, false),

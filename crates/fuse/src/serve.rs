@@ -21,7 +21,7 @@ pub struct FuseOptions {
     /// Let other users in; they need `user_allow_other` in /etc/fuse.conf unless root mounts.
     pub allow_other: bool,
     pub acl: bool,
-    /// Flags and options for the kernel, as given (`noatime`, `dev`, `suid`, `noexec` …).
+    /// Flags and options for the kernel, as given (`dev`, `suid`, `noexec` …).
     pub extra: Vec<String>,
     /// A helper unmounts when this process ends.
     pub auto_unmount: bool,
@@ -104,9 +104,10 @@ fn kernel_checks(opts: &FuseOptions) -> bool {
     opts.allow_other || !rustix::process::geteuid().is_root()
 }
 
-fn options(opts: &FuseOptions) -> Vec<String> {
-    // As a plain option it reaches the kernel also without fusermount3.
-    let mut list = vec!["subtype=segno".to_owned()];
+pub(crate) fn options(opts: &FuseOptions) -> Vec<String> {
+    // As a plain option the subtype reaches the kernel also without fusermount3. The kernel does not report most reads,
+    // so access times cannot be kept.
+    let mut list = vec!["subtype=segno".to_owned(), "noatime".to_owned()];
     if kernel_checks(opts) {
         list.push("default_permissions".into());
     }

@@ -1,6 +1,7 @@
 //! The volume behind the protocol: every request ends in one of these methods, whatever transport brought it.
-use crate::attr::{attr_out, entry_out, errno, ino_of, no_entry, now, rdev_of, statx_out};
+use crate::attr::{attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out};
 use crate::lesson::Lesson;
+use crate::notify::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
@@ -33,6 +34,7 @@ const OPCODES: usize = 64;
 /// See the module.
 pub struct Server {
     pub(crate) volume: Arc<Volume>,
+    pub(crate) notifier: Notifier,
     /// Opening asks nothing of the server and is answered once for all.
     silent_open: bool,
     /// Inodes know when they were born.
@@ -48,6 +50,7 @@ impl Server {
         let silent_open = !features.contains(Features::ENCRYPT);
         Self {
             volume,
+            notifier: Notifier::default(),
             silent_open,
             births: features.contains(Features::INODE_CRTIME),
             lesson: Lesson::new(silent_open),
@@ -120,7 +123,7 @@ impl Server {
             Opcode::SetXattr => self.setxattr(r),
             Opcode::GetXattr => self.getxattr(r, reply),
             Opcode::ListXattr => self.listxattr(r, reply),
-            Opcode::RemoveXattr => self.volume.removexattr(node(r), r.name()?).map_err(errno),
+            Opcode::RemoveXattr => self.removexattr(r),
             Opcode::Ioctl => self.ioctl(r, reply),
             Opcode::Interrupt | Opcode::Destroy => Ok(()),
             // Opening a directory and closing a file do nothing, and the kernel checks permissions: this answer keeps it from asking again.
@@ -174,8 +177,6 @@ impl Server {
             let asked = has(given) || has(at_once);
             asked.then(|| if has(at_once) { now() } else { Time { secs: secs.cast_signed(), nsec } })
         };
-        // With HANDLE_KILLPRIV_V2 a change of owner always drops suid and sgid, a truncation unless root makes it.
-        let truncates = has(FattrValid::SIZE) && r.head.uid != 0;
         let set = SetAttr {
             mode: has(FattrValid::MODE).then_some(a.mode as u16 & 0o7777),
             uid: has(FattrValid::UID).then_some(a.uid),
@@ -184,7 +185,8 @@ impl Server {
             atime: time(FattrValid::ATIME, FattrValid::ATIME_NOW, a.atime, a.atimensec),
             mtime: time(FattrValid::MTIME, FattrValid::MTIME_NOW, a.mtime, a.mtimensec),
             ctime: has(FattrValid::CTIME).then_some(Time { secs: a.ctime.cast_signed(), nsec: a.ctimensec }),
-            kill_suidgid: truncates || has(FattrValid::UID) || has(FattrValid::GID),
+            kill_suidgid: has(FattrValid::KILL_SUIDGID),
+            touch: has(FattrValid::ATIME_NOW | FattrValid::MTIME_NOW),
         };
         self.attr(reply, self.volume.setattr(node(r), &set))
     }
@@ -224,7 +226,10 @@ impl Server {
 
     fn link(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let old = ino_of(r.arg::<wire::LinkIn>()?.oldnodeid);
-        self.entry(reply, self.volume.link(old, node(r), r.name()?))
+        let attr = self.volume.link(old, node(r), r.name()?).map_err(errno)?;
+        reply.put(&link_out(&attr))?;
+        self.volume.hold(attr.ino);
+        Ok(())
     }
 
     fn rename(&self, r: &Request<'_>, newdir: u64, flags: u32) -> Done {
@@ -278,7 +283,16 @@ impl Server {
             _ => XattrMode::Set,
         };
         self.volume.setxattr(node(r), name, value, mode).map_err(errno)?;
-        if a.setxattr_flags & SETXATTR_ACL_KILL_SGID != 0 { self.drop_sgid(node(r)) } else { Ok(()) }
+        if a.setxattr_flags & SETXATTR_ACL_KILL_SGID != 0 {
+            self.drop_sgid(node(r))?;
+        }
+        // The kernel expects another ctime, but not the mode of an ACL nor the block that attributes may need.
+        self.notifier.attributes_changed(node(r))
+    }
+
+    fn removexattr(&self, r: &Request<'_>) -> Done {
+        self.volume.removexattr(node(r), r.name()?).map_err(errno)?;
+        self.notifier.attributes_changed(node(r))
     }
 
     /// The group that the file belongs to is not one of the caller's.
@@ -309,6 +323,9 @@ impl Server {
     fn ioctl(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::IoctlIn = r.arg()?;
         let out = ioctl::run(&self.volume, node(r), a.cmd, r.data(a.in_size)?).ok_or(Errno::NOTTY)?;
+        if ioctl::changes_attributes(a.cmd) {
+            self.notifier.attributes_changed(node(r))?;
+        }
         reply.put(&wire::IoctlOut::default())?;
         reply.put(out.map_err(errno)?.as_slice())
     }

@@ -92,6 +92,8 @@ impl Session {
             return Err(io::Error::other(format!("transport=io_uring: {why}")));
         }
         let reply = offer.accept(acl, seats.is_ok());
+        // Before the first request that may need it.
+        server.notifier.connect(dev.clone())?;
         rustix::io::write(&dev, &reply)?;
         let transport = match seats {
             Ok((queues, seats)) => {

@@ -39,8 +39,9 @@ Own options: cache=256M (memory for cached blocks), commit=5 (seconds until chan
   transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it),
   writeback_contexts=auto|N, exclusive_streams=auto|N (how many files are written back side by side, and how many of
   them have a log of their own)
-For the kernel: [no]dev, [no]suid, [no]exec, [no]atime, [a]sync, dirsync, [no]allow_other, auto_unmount
-Root's mounts have dev, suid and allow_other set. What fstab may hold besides is accepted and ignored.";
+For the kernel: [no]dev, [no]suid, [no]exec, [a]sync, dirsync, [no]allow_other, auto_unmount
+Root's mounts have dev, suid and allow_other set. What fstab may hold besides is accepted and ignored.
+Access times are not kept: every mount is noatime, and atime, relatime and strictatime have no effect.";
 
 pub fn run(args: &Args) -> Outcome {
     let root = rustix::process::geteuid().is_root();

@@ -8,14 +8,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Flags of mount(2) with their opposites; the later one of a pair wins.
-const FLAGS: [(&str, &str); 6] = [
-    ("dev", "nodev"),
-    ("suid", "nosuid"),
-    ("exec", "noexec"),
-    ("atime", "noatime"),
-    ("sync", "async"),
-    ("dirsync", "nodirsync"),
-];
+const FLAGS: [(&str, &str); 5] =
+    [("dev", "nodev"), ("suid", "nosuid"), ("exec", "noexec"), ("sync", "async"), ("dirsync", "nodirsync")];
 
 /// What fstab and mount(8) pass on, and tuning of the kernel's F2FS that has no counterpart here.
 const IGNORED: &[&str] = &[
@@ -32,6 +26,9 @@ const IGNORED: &[&str] = &[
     "_netdev",
     "silent",
     "loud",
+    // Access times are not kept, whatever is asked for.
+    "atime",
+    "noatime",
     "relatime",
     "norelatime",
     "strictatime",
@@ -300,7 +297,7 @@ mod tests {
 
     #[test]
     fn of_opposite_flags_the_later_wins() {
-        assert_eq!(parse("nodev,noatime,dev").unwrap().flags, ["noatime", "dev"]);
+        assert_eq!(parse("nodev,noexec,strictatime,dev").unwrap().flags, ["noexec", "dev"]);
         let root = Settings::parse(&["nosuid".into(), "threads=3".into()], true).unwrap();
         assert_eq!(parse("transport=classic").unwrap().transport, Choice::Classic);
         assert_eq!((root.flags, root.threads), (vec!["dev".to_owned(), "nosuid".to_owned()], 3));

@@ -4,13 +4,12 @@ use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount_remount};
 use std::path::Path;
 
-/// Flags of mount(2) by name; their opposites clear them.
-const FLAGS: [(&str, &str, MountFlags); 6] = [
+/// Flags of mount(2) by name; their opposites clear them. None is about access times, so the kernel leaves `noatime`.
+const FLAGS: [(&str, &str, MountFlags); 5] = [
     ("ro", "rw", MountFlags::RDONLY),
     ("nodev", "dev", MountFlags::NODEV),
     ("nosuid", "suid", MountFlags::NOSUID),
     ("noexec", "exec", MountFlags::NOEXEC),
-    ("noatime", "atime", MountFlags::NOATIME),
     ("sync", "async", MountFlags::SYNCHRONOUS),
 ];
 

@@ -89,11 +89,11 @@ impl Volume {
 /// What of a request an inode refuses.
 fn check_settable(inode: &Arc<Inode>, set: &SetAttr) -> Result<()> {
     let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
-    if owner || set.size.is_some() {
-        check_mutable(inode)?;
-    }
     // With a ctime they are times of writes that were made when the inode could still be changed.
-    if (set.atime.is_some() || set.mtime.is_some()) && set.ctime.is_none() {
+    let times = (set.atime.is_some() || set.mtime.is_some()) && set.ctime.is_none();
+    if owner || set.size.is_some() || (times && !set.touch) {
+        check_mutable(inode)?;
+    } else if times || set.kill_suidgid {
         check_not_immutable(inode)?;
     }
     if set.size.is_none() || inode.get(RawInode::is_reg) {

@@ -1,5 +1,4 @@
 //! Inode flags, as chattr(1) sets them, and project ids.
-use super::perm::check_not_immutable;
 use super::times::set_ctime;
 use crate::error::{Error, Result};
 use crate::inode::Inode;
@@ -24,11 +23,16 @@ const SETTABLE: InodeFlags = InodeFlags::COMPR
 const DIR_ONLY: InodeFlags = InodeFlags::DIRSYNC.union(InodeFlags::PROJINHERIT).union(InodeFlags::CASEFOLD);
 /// What every kind of inode has.
 const ANY: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
+/// Stored flags that FS_IOC_GETFLAGS shows.
+const STORED: InodeFlags = SETTABLE.union(InodeFlags::INDEX);
 // Shown by the ioctl, but stored elsewhere.
 const SHOWN_ENCRYPT: u32 = 0x800;
 const SHOWN_VERITY: u32 = 0x10_0000;
 const SHOWN_PINNED: u32 = 0x80_0000;
 const SHOWN_INLINE_DATA: u32 = 0x1000_0000;
+/// All that FS_IOC_GETFLAGS may show. Callers hand it back with their changes, so it is no error in FS_IOC_SETFLAGS.
+const GETTABLE: InodeFlags = STORED
+    .union(InodeFlags::from_bits_retain(SHOWN_ENCRYPT | SHOWN_VERITY | SHOWN_PINNED | SHOWN_INLINE_DATA));
 /// Compression that a directory passes on when it is told to: LZ4 in clusters of four blocks.
 const COMPRESS_ALGORITHM: u8 = 1;
 const COMPRESS_LOG_SIZE: u8 = 2;
@@ -40,14 +44,15 @@ impl Volume {
         Ok(inode.get(shown))
     }
 
-    /// Sets the flags that users may set; FS_IOC_SETFLAGS. Others keep their values.
+    /// Sets the flags that users may set; FS_IOC_SETFLAGS. Others that FS_IOC_GETFLAGS shows keep their values, and
+    /// unknown ones are refused.
     pub fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {
         self.make_room()?;
         let inode = self.inode(ino)?;
         let _lock = inode.lock.write();
         let now = self.now();
         let old = inode.get(|i| i.flags());
-        let new = (old - SETTABLE) | allowed(&inode, flags);
+        let new = (old - SETTABLE) | settable(&inode, flags)?;
         self.check_flags(&inode, old, new)?;
         let op = self.gate.enter();
         self.nodes.modify(&op, &inode.frame, |block| {
@@ -111,7 +116,6 @@ impl Volume {
                 Err(Error::NotSupported("the volume was made without projects"))
             };
         }
-        check_not_immutable(&inode)?;
         let now = self.now();
         let op = self.gate.enter();
         self.nodes.modify(&op, &inode.frame, |block| {
@@ -136,7 +140,7 @@ pub(crate) fn enable_compression(i: &mut RawInode) {
 
 fn shown(i: &RawInode) -> InodeFlags {
     let (advise, inline) = (i.advise(), i.inline());
-    let mut bits = i.flags().bits();
+    let mut bits = (i.flags() & STORED).bits();
     for (on, bit) in [
         (advise.contains(Advise::ENCRYPT), SHOWN_ENCRYPT),
         (advise.contains(Advise::VERITY), SHOWN_VERITY),
@@ -150,12 +154,15 @@ fn shown(i: &RawInode) -> InodeFlags {
     InodeFlags::from_bits_retain(bits)
 }
 
-/// The settable flags among those given that this kind of inode has.
-fn allowed(inode: &Inode, flags: InodeFlags) -> InodeFlags {
+/// The settable flags among those given; an error if F2FS or this kind of inode has no such flag.
+fn settable(inode: &Inode, flags: InodeFlags) -> Result<InodeFlags> {
     let mine = inode.get(|i| match (i.is_dir(), i.is_reg()) {
         (true, _) => SETTABLE,
         (_, true) => SETTABLE - DIR_ONLY,
         _ => ANY,
     });
-    flags & mine
+    if !GETTABLE.contains(flags) || !mine.contains(flags & SETTABLE) {
+        return Err(Error::NotSupported("an inode flag that F2FS does not have here"));
+    }
+    Ok(flags & SETTABLE)
 }

@@ -1,6 +1,6 @@
 //! rename(2): who takes part, what refuses it. The changes themselves are in `rename_steps`.
 use super::locks::lock_all;
-use super::perm::{check_key, check_may_remove, check_mutable, check_not_immutable, check_same_project};
+use super::perm::{check_key, check_may_remove, check_not_immutable, check_same_project};
 use crate::dir::{DirName, Found, Probe, Room, is_dots};
 use crate::error::{Error, Result};
 use crate::inode::Inode;
@@ -212,12 +212,13 @@ impl Parties {
 /// What flags, projects and link counts refuse.
 fn check_rename(r: &Rename<'_>, locked: &Locked<'_>) -> Result<()> {
     check_may_remove(&r.old_dir, locked.child)?;
-    check_not_immutable(&r.new_dir)?;
+    match &locked.new {
+        New::Target(target, _) => check_may_remove(&r.new_dir, target)?,
+        New::Room(_) => check_not_immutable(&r.new_dir)?,
+    }
     check_same_project(&r.new_dir, locked.child)?;
     let mut gains = r.crosses() && locked.child.is_dir();
     if let New::Target(target, _) = &locked.new {
-        check_mutable(&r.new_dir)?;
-        check_mutable(target)?;
         gains &= !target.is_dir();
         if r.mode == RenameMode::Exchange {
             check_same_project(&r.old_dir, target)?;

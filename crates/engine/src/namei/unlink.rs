@@ -36,6 +36,8 @@ impl Volume {
         }
         let name = self.dir_name(&dir, name)?;
         let child = self.with_child(&dir, &name, |child, found| {
+            // Before the kind and the content of the child, as in Linux.
+            check_may_remove(&dir, child)?;
             match (child.is_dir(), is_dir) {
                 (true, false) => return Err(Error::IsDir),
                 (false, true) => return Err(Error::NotDir),
@@ -44,7 +46,6 @@ impl Volume {
             if is_dir && !self.dir_is_empty(child)? {
                 return Err(Error::NotEmpty);
             }
-            check_may_remove(&dir, child)?;
             let op = self.gate.enter();
             self.remove_entry(&op, &dir, &name, child, found)?;
             Ok(child.clone())

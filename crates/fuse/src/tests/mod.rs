@@ -1,9 +1,13 @@
 //! The protocol without a kernel, and what the kernel asks for.
+mod attributes;
 mod counts;
+mod flags;
 mod fsync;
 mod hang;
+mod notify;
 mod policy;
 mod protocol;
+mod suid;
 
 use crate::init::Acl;
 use crate::mount::{self, Request};

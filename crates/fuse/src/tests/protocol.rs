@@ -13,8 +13,12 @@ const ENOSYS: i32 = -38;
 const UNIQUE: u64 = 0x1122;
 
 fn message(opcode: u32, nodeid: u64, parts: &[&[u8]]) -> Vec<u8> {
+    message_of(0, opcode, nodeid, parts)
+}
+
+fn message_of(uid: u32, opcode: u32, nodeid: u64, parts: &[&[u8]]) -> Vec<u8> {
     let len = size_of::<InHeader>() + parts.iter().map(|p| p.len()).sum::<usize>();
-    let head = InHeader { len: len as u32, opcode, unique: UNIQUE, nodeid, ..InHeader::default() };
+    let head = InHeader { len: len as u32, opcode, unique: UNIQUE, nodeid, uid, ..InHeader::default() };
     [&[head.as_bytes()], parts].concat().concat()
 }
 
@@ -81,6 +85,44 @@ fn a_file_from_create_to_forget() {
     let forget = message(Opcode::BatchForget as u32, 0, &[batch.as_bytes(), one.as_bytes()]);
     assert_eq!(ask(&server, &forget), None);
     assert_eq!(call(&server, Opcode::GetAttr, node, &GetAttrIn::default(), b"").0, ENOENT);
+}
+
+#[test]
+fn a_new_name_does_not_make_set_user_id_valid_for_ever() {
+    let server = Server::new(volume());
+    for (mode, name, valid) in [(0o100_755, "plain", true), (0o104_755, "suid", false)] {
+        let create = CreateIn { mode, ..CreateIn::default() };
+        let (_, body) = call(&server, Opcode::Create, ROOT, &create, format!("{name}\0").as_bytes());
+        let oldnodeid = EntryOut::read_from_prefix(&body).unwrap().0.nodeid;
+        let link = LinkIn { oldnodeid };
+        let (error, body) = call(&server, Opcode::Link, ROOT, &link, format!("{name}2\0").as_bytes());
+        let entry = EntryOut::read_from_bytes(&body).unwrap();
+        assert_eq!((error, entry.attr.nlink, entry.attr_valid > 0), (0, 2, valid), "{name}");
+    }
+}
+
+/// Also those forms of fallocate that Linux does not pass on so far.
+#[test]
+fn fallocate_clears_privileges_unless_root_calls() {
+    let server = Server::new(volume());
+    let create = CreateIn { mode: 0o106_775, ..CreateIn::default() };
+    let (_, body) = call(&server, Opcode::Create, ROOT, &create, b"f\0");
+    let node = EntryOut::read_from_prefix(&body).unwrap().0.nodeid;
+    let write = WriteIn { size: 65_536, ..WriteIn::default() };
+    assert_eq!(call(&server, Opcode::Write, node, &write, &[1; 65_536]).0, 0);
+    let mode = || {
+        let (_, body) = call(&server, Opcode::GetAttr, node, &GetAttrIn::default(), b"");
+        AttrOut::read_from_bytes(&body).unwrap().attr.mode
+    };
+    for how in [0, 1, 3, 0x10, 0x11, 8, 0x20] {
+        for (uid, left) in [(0u32, 0o106_775), (1000, 0o100_775)] {
+            let set = SetAttrIn { valid: FattrValid::MODE.bits(), mode: 0o6775, ..SetAttrIn::default() };
+            assert_eq!(call(&server, Opcode::SetAttr, node, &set, b"").0, 0);
+            let arg = FallocateIn { length: 4096, mode: how, ..FallocateIn::default() };
+            let request = message_of(uid, Opcode::Fallocate as u32, node, &[arg.as_bytes()]);
+            assert_eq!((ask(&server, &request).unwrap().0, mode()), (0, left), "{how:#x} by {uid}");
+        }
+    }
 }
 
 #[test]

@@ -55,6 +55,8 @@ bitflags! {
 
 /// FSYNC: data only.
 pub const FSYNC_FDATASYNC: u32 = 1;
+/// WRITE: of pages changed through a shared mapping.
+pub const WRITE_CACHE: u32 = 1;
 /// WRITE: drop suid and sgid.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// SETXATTR: the ACL takes the group's sgid away.

@@ -51,6 +51,8 @@ messages! {
     LseekOut { offset: u64 }
     CopyFileRangeIn { fh_in: u64, off_in: u64, nodeid_out: u64, fh_out: u64, off_out: u64, len: u64, flags: u64 }
     SyncFsIn { padding: u64 }
+    /// Attributes and, unless `off` is negative, cached pages from `off` are stale.
+    NotifyInvalInodeOut { ino: u64, off: i64, len: i64 }
     SxTime { sec: i64, nsec: u32, reserved: i32 }
     StatxIn { getattr_flags: u32, reserved: u32, fh: u64, sx_flags: u32, sx_mask: u32 }
     Statx {

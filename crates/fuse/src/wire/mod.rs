@@ -4,10 +4,11 @@ mod messages;
 mod opcode;
 
 pub use flags::{
-    FSYNC_FDATASYNC, FattrValid, InitFlags, OpenedFlags, SETXATTR_ACL_KILL_SGID, WRITE_KILL_SUIDGID,
+    FSYNC_FDATASYNC, FattrValid, InitFlags, OpenedFlags, SETXATTR_ACL_KILL_SGID, WRITE_CACHE,
+    WRITE_KILL_SUIDGID,
 };
 pub use messages::*;
-pub use opcode::Opcode;
+pub use opcode::{NotifyCode, Opcode};
 
 /// The protocol version spoken: 7.45 is Linux 6.18.
 pub const MAJOR: u32 = 7;

@@ -26,6 +26,13 @@ opcodes! {
     TmpFile = 51, Statx = 52, CopyFileRange64 = 53,
 }
 
+/// What a notification tells the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum NotifyCode {
+    InvalInode = 2,
+}
+
 impl Opcode {
     /// Bytes of the structure that stands between the header and names or data.
     pub fn struct_len(self) -> usize {

@@ -142,3 +142,26 @@ fn an_inherited_acl_that_does_not_fit_inline_gets_a_node() {
     assert_eq!(rig.v.getxattr(s, DEFAULT).unwrap(), acl(&entries));
     rig.finish();
 }
+
+/// An ACL of so many entries.
+fn long(entries: u32) -> Vec<u8> {
+    let named = (0..entries - 4).map(|id| (USER, 7, id));
+    let rest = [(GROUP_OBJ, 7, NO_ID), (MASK, 7, NO_ID), (OTHER, 7, NO_ID)];
+    acl(&[(USER_OBJ, 7, NO_ID)].into_iter().chain(named).chain(rest).collect::<Vec<_>>())
+}
+
+#[test]
+fn the_longest_acl_is_that_of_linux() {
+    // 4072 bytes in a node, with the default options 200 more in the inode; 28 for header and entry.
+    for (inline_xattr, most) in [(false, 507), (true, 532)] {
+        let rig = Rig::with(128, ALL, MountOptions { inline_xattr, ..quiet() });
+        let d = rig.dir(ROOT, "d");
+        for name in [ACCESS, DEFAULT] {
+            assert_eq!(errno(rig.v.setxattr(d, name, &long(most + 1), Set)), 7);
+            rig.v.setxattr(d, name, &long(most), Set).unwrap();
+            assert_eq!(rig.v.getxattr(d, name).unwrap(), long(most));
+            rig.v.removexattr(d, name).unwrap();
+        }
+        rig.finish();
+    }
+}

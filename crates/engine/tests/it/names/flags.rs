@@ -6,17 +6,21 @@ use segno_format::inode::InodeFlags;
 const SHOWN_INLINE: u32 = 0x1000_0000;
 
 #[test]
-fn settable_flags_are_set_by_kind() {
+fn flags_are_set_by_kind_and_unknown_ones_refused() {
     let mut rig = Rig::with_projects();
     let (f, d) = (rig.file(ROOT, "f"), rig.dir(ROOT, "d"));
     let p = rig.v.mknod(ROOT, b"p", 0o010_600, (0, 0), Owner::default()).unwrap().ino;
-    let all = InodeFlags::from_bits_retain(u32::MAX)
-        - InodeFlags::COMPR
-        - InodeFlags::IMMUTABLE
-        - InodeFlags::APPEND;
-    for i in [f, d, p] {
-        rig.v.set_flags(i, all).unwrap();
+    // Beside +c, +i and +a; then what FS_IOC_GETFLAGS shows and nobody sets: index, encrypted, verity, pinned, inline data.
+    let settable = [(f, 0x4C8), (d, 0x6001_04C8), (p, 0xC0)];
+    let (others, shown) = (0x34, 0x1090_1800);
+    for (i, mine) in settable {
+        rig.v.set_flags(i, InodeFlags::from_bits_retain(mine | shown)).unwrap();
+        for bit in (0..32).map(|n| 1 << n).filter(|bit| (mine | shown | others) & bit == 0) {
+            let flags = InodeFlags::from_bits_retain(mine | bit);
+            assert_eq!(errno(rig.v.set_flags(i, flags)), 95, "{bit:#x}");
+        }
     }
+    assert_eq!(errno(rig.v.set_flags(p, InodeFlags::IMMUTABLE)), 95);
     rig.remount();
     let get = |i| rig.v.get_flags(i).unwrap().bits() & !SHOWN_INLINE;
     assert_eq!((get(f), get(d), get(p)), (0x4C8, 0x6001_14C8, 0xC0));
@@ -72,6 +76,8 @@ fn immutable_and_append_only_inodes_stay_as_they_are() {
         let mut rig = Rig::new(Features::empty());
         let d = rig.dir(ROOT, "d");
         let (f, sub) = (rig.file(d, "f"), rig.dir(d, "sub"));
+        let full = rig.dir(d, "full");
+        rig.file(full, "x");
         rig.v.set_flags(d, flag).unwrap();
         rig.remount();
         let o = Owner::default();
@@ -83,9 +89,14 @@ fn immutable_and_append_only_inodes_stay_as_they_are() {
         assert_eq!(code(rig.v.tmpfile(d, 0, o).and_then(|a| rig.v.release(a.ino))), may_add);
         assert_eq!(errno(rig.v.unlink(d, b"f")), 1);
         assert_eq!(errno(rig.v.rmdir(d, b"sub")), 1);
+        assert_eq!(errno(rig.v.rmdir(d, b"full")), 1);
+        assert_eq!(errno(rig.v.rmdir(d, b"none")), 2);
         assert_eq!(errno(rig.mv((d, "f"), (ROOT, "f"), RenameMode::Replace)), 1);
         assert_eq!(errno(rig.mv((ROOT, "d"), (ROOT, "e"), RenameMode::Replace)), 1);
-        assert_eq!(errno(rig.v.rmdir(ROOT, b"d")), 39);
+        assert_eq!(errno(rig.v.rmdir(ROOT, b"d")), 1);
+        rig.dir(ROOT, "other");
+        assert_eq!(errno(rig.mv((ROOT, "other"), (d, "full"), RenameMode::Replace)), 1);
+        assert_eq!(errno(rig.mv((ROOT, "other"), (d, "f"), RenameMode::Replace)), 1);
         rig.file(ROOT, "g");
         assert_eq!(errno(rig.mv((ROOT, "g"), (d, "f"), RenameMode::Replace)), 1);
         assert_eq!(errno(rig.mv((ROOT, "g"), (d, "f"), RenameMode::Exchange)), 1);
@@ -108,6 +119,29 @@ fn immutable_and_append_only_inodes_stay_as_they_are() {
         rig.v.unlink(d, b"f").unwrap();
         rig.finish();
     }
+}
+
+#[test]
+fn times_and_privileges_of_flagged_inodes() {
+    let rig = Rig::new(Features::empty());
+    let f = rig.file(ROOT, "f");
+    rig.v.setattr(f, &SetAttr { mode: Some(0o4755), ..SetAttr::default() }).unwrap();
+    let t = Time { secs: 7, nsec: 0 };
+    let explicit = SetAttr { atime: Some(t), mtime: Some(t), ..SetAttr::default() };
+    let one = SetAttr { mtime: Some(t), ..SetAttr::default() };
+    let touch = SetAttr { touch: true, ..explicit };
+    let kill = SetAttr { kill_suidgid: true, ..SetAttr::default() };
+    rig.v.set_flags(f, InodeFlags::IMMUTABLE).unwrap();
+    for set in [&explicit, &one, &touch, &kill] {
+        assert_eq!(errno(rig.v.setattr(f, set)), 1, "{set:?}");
+    }
+    assert_eq!(rig.attr(f).mode, 0o104_755);
+    rig.v.set_flags(f, InodeFlags::APPEND).unwrap();
+    assert_eq!(errno(rig.v.setattr(f, &explicit)), 1);
+    assert_eq!(errno(rig.v.setattr(f, &one)), 1);
+    assert_eq!(rig.v.setattr(f, &touch).unwrap().mtime, t);
+    assert_eq!(rig.v.setattr(f, &kill).unwrap().mode, 0o100_755);
+    rig.finish();
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! Notifications from server to kernel. They are written to /dev/fuse with both transports, as io_uring carries requests
+//! and replies only.
+use crate::attr::node_of;
+use crate::wire::{NotifyCode, NotifyInvalInodeOut, OutHeader};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, write};
+use segno_format::Ino;
+use std::io;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use zerocopy::{Immutable, IntoBytes};
+
+/// Sends notifications once a session has started. Without a session there is no kernel to notify.
+#[derive(Debug, Default)]
+pub struct Notifier {
+    connection: OnceLock<Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    dev: Arc<OwnedFd>,
+    /// To the thread that sends what waits for replies.
+    pages: Sender<NotifyInvalInodeOut>,
+}
+
+impl Notifier {
+    /// Sends over this connection from now on; a server has one session only.
+    pub fn connect(&self, dev: Arc<OwnedFd>) -> io::Result<()> {
+        let (pages, refused) = mpsc::channel();
+        let to = dev.clone();
+        thread::Builder::new().name("fuse-invalidate".into()).spawn(move || {
+            for body in refused {
+                // After an unmount there are no pages.
+                let _unmounted = send(&to, NotifyCode::InvalInode, &body);
+            }
+        })?;
+        let _first_stays = self.connection.set(Connection { dev, pages });
+        Ok(())
+    }
+
+    /// Makes the kernel fetch the attributes and ACLs of an inode again before it uses them.
+    ///
+    /// May be called while a request on the inode is served: with a negative offset `fuse_reverse_inval_inode`
+    /// (fs/fuse/inode.c) only marks attributes and ACLs as stale and takes no page, inode or directory lock. It also
+    /// discards attributes that replies to earlier requests have not delivered yet.
+    pub fn attributes_changed(&self, ino: Ino) -> Result<(), Errno> {
+        self.send(NotifyCode::InvalInode, &NotifyInvalInodeOut { ino: node_of(ino), off: -1, len: 0 })
+    }
+
+    /// Makes the kernel drop pages of a shared mapping that could not be written. The kernel waits for the reply to the
+    /// WRITE first, so another thread sends this.
+    pub fn content_refused(&self, ino: Ino, offset: u64, len: u64) {
+        let (off, len) = (offset.cast_signed(), len.cast_signed());
+        if let Some(connection) = self.connection.get() {
+            // The thread ends after all senders.
+            let _sent = connection.pages.send(NotifyInvalInodeOut { ino: node_of(ino), off, len });
+        }
+    }
+
+    fn send(&self, code: NotifyCode, body: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
+        self.connection.get().map_or(Ok(()), |connection| send(&connection.dev, code, body))
+    }
+}
+
+/// An inode or name that the kernel does not cache (ENOENT) needs no notification.
+fn send(dev: &OwnedFd, code: NotifyCode, body: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
+    let len = (size_of::<OutHeader>() + size_of_val(body)) as u32;
+    // A notification carries its code in place of the error and answers request 0.
+    let header = OutHeader { len, error: code as i32, unique: 0 };
+    let message = [header.as_bytes(), body.as_bytes()].concat();
+    loop {
+        return match write(dev, &message) {
+            Err(Errno::INTR) => continue,
+            Ok(_) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(e),
+        };
+    }
+}
