@@ -1,5 +1,7 @@
 //! The protocol without a kernel, and what the kernel asks for.
+mod aio;
 mod counts;
+mod direct;
 mod fsync;
 mod hang;
 mod policy;
