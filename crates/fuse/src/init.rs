@@ -88,6 +88,7 @@ impl Offer {
 
     fn chosen(&self, acl: Acl, uring: bool) -> InitFlags {
         let mut wanted = InitFlags::ASYNC_READ
+            | InitFlags::EXPORT_SUPPORT
             | InitFlags::BIG_WRITES
             | InitFlags::MAX_PAGES
             | InitFlags::EXPLICIT_INVAL_DATA

@@ -3,6 +3,7 @@ mod aio;
 mod counts;
 mod direct;
 mod fsync;
+mod handles;
 mod hang;
 mod policy;
 mod protocol;
