@@ -7,6 +7,7 @@ mod handles;
 mod hang;
 mod policy;
 mod protocol;
+mod unmount;
 
 use crate::init::Acl;
 use crate::mount::{self, Request};
