@@ -17,9 +17,9 @@ const STATX_MASK: u32 = 0xfff;
 pub fn ino_of(node: u64) -> Ino {
     match u32::try_from(node) {
         Ok(1) => Nid::ROOT,
-        Ok(n) => Nid(n),
-        // No such inode exists, so the engine answers ENOENT.
-        Err(_) => Nid::NONE,
+        Ok(n) if Nid(n) != Nid::ROOT => Nid(n),
+        // No such inode exists, so the engine answers ENOENT. File handles may hold any number.
+        Ok(_) | Err(_) => Nid::NONE,
     }
 }
 
@@ -72,7 +72,8 @@ pub fn attr_out(a: &Attr) -> AttrOut {
 pub fn entry_out(a: &Attr) -> EntryOut {
     EntryOut {
         nodeid: node_of(a.ino),
-        generation: a.generation.into(),
+        // The kernel expects 0 for the root.
+        generation: if a.ino == Nid::ROOT { 0 } else { a.generation.into() },
         entry_valid: FOREVER,
         attr_valid: FOREVER,
         attr: wire_attr(a),
@@ -144,5 +145,6 @@ mod tests {
         }
         assert_eq!((ino_of(1), node_of(Nid::ROOT)), (Nid::ROOT, 1));
         assert_eq!((ino_of(77), ino_of(1 << 40)), (Nid(77), Nid::NONE));
+        assert_eq!(ino_of(Nid::ROOT.0.into()), Nid::NONE);
     }
 }

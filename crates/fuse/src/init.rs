@@ -2,6 +2,7 @@
 use crate::wire::{InHeader, InitFlags, InitIn, InitOut, MAJOR, MINOR, MINOR_MIN, Opcode, OutHeader};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read};
+use rustix::system::uname;
 use std::io;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -10,6 +11,9 @@ pub const MAX_WRITE: u32 = 1 << 20;
 const PAGE: u32 = 4096;
 /// Requests that nobody waits for (read-ahead, direct I/O in pieces) in flight.
 const MAX_BACKGROUND: u16 = 64;
+/// With ASYNC_DIO, older kernels do not invalidate the page cache when an asynchronous direct write completes. Pages that
+/// a buffered read brought in during the write then keep the old content.
+const INVALIDATES_AFTER_ASYNC_WRITE: (u32, u32) = (7, 1);
 
 /// What the kernel offers.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +88,7 @@ impl Offer {
 
     fn chosen(&self, acl: Acl, uring: bool) -> InitFlags {
         let mut wanted = InitFlags::ASYNC_READ
-            | InitFlags::ASYNC_DIO
+            | InitFlags::EXPORT_SUPPORT
             | InitFlags::BIG_WRITES
             | InitFlags::MAX_PAGES
             | InitFlags::EXPLICIT_INVAL_DATA
@@ -102,6 +106,30 @@ impl Offer {
         wanted.set(InitFlags::DONT_MASK, acl.umask);
         wanted.set(InitFlags::POSIX_ACL, acl.kernel);
         wanted.set(InitFlags::OVER_IO_URING, uring);
+        wanted.set(InitFlags::ASYNC_DIO, release() >= INVALIDATES_AFTER_ASYNC_WRITE);
         wanted & self.flags
+    }
+}
+
+/// Major and minor version of the running kernel.
+fn release() -> (u32, u32) {
+    parse_release(&uname().release().to_string_lossy()).unwrap_or_default()
+}
+
+fn parse_release(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_releases_are_compared_as_numbers() {
+        assert_eq!(parse_release("6.18.44-fc-v669"), Some((6, 18)));
+        assert_eq!(parse_release("7.1-rc3"), Some((7, 1)));
+        assert_eq!(parse_release("7.10.0"), Some((7, 10)));
+        assert_eq!(parse_release("unknown"), None);
     }
 }

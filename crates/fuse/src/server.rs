@@ -163,10 +163,30 @@ impl Server {
         if let Some(entry) = self.lesson.entry(r.head.nodeid, name) {
             return reply.put(&entry);
         }
+        if matches!(name, b"." | b"..") {
+            return self.lookup_handle(node(r), name, reply);
+        }
         match self.volume.lookup(node(r), name) {
             Err(Error::NotFound) => reply.put(&no_entry()),
             found => self.entry(reply, found),
         }
+    }
+
+    /// The kernel resolves a file handle: "." is the inode itself, which need not be known here, ".." the parent of a
+    /// directory. The reference is taken first, so that an inode that is found is not freed before the reply.
+    fn lookup_handle(&self, ino: Ino, name: &[u8], reply: &mut Reply<'_>) -> Done {
+        let found =
+            if name == b"." { Ok(ino) } else { self.volume.lookup(ino, name).map(|parent| parent.ino) };
+        let ino = found.map_err(errno)?;
+        self.volume.hold(ino);
+        let attr = match self.volume.find(ino) {
+            Ok(attr) => attr,
+            Err(e) => {
+                self.forget(ino, 1)?;
+                return Err(errno(e));
+            }
+        };
+        reply.put(&entry_out(&attr))
     }
 
     fn setattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {

@@ -37,6 +37,16 @@ impl Volume {
         self.attr_of_any(ino, || self.inode(ino))
     }
 
+    /// Attributes of the inode that a file handle names. The number comes from a user: it may be free, a node that is no
+    /// inode, out of range, or a hidden system file. All of these are [`Error::NotFound`], not damage.
+    pub fn find(&self, ino: Ino) -> Result<Attr> {
+        if self.quota.owns(ino) || !self.exists(ino)? {
+            return Err(Error::NotFound);
+        }
+        let attr = self.getattr(ino)?;
+        if attr.nlink == 0 { Err(Error::NotFound) } else { Ok(attr) }
+    }
+
     /// Of an inode that need not come into memory for it.
     fn attr_of_any(&self, ino: Ino, load: impl FnOnce() -> Result<Arc<Inode>>) -> Result<Attr> {
         let seen = match self.inodes.cached(ino).filter(|i| !i.is_gone()) {

@@ -210,7 +210,8 @@ impl NodeCache {
         }
     }
 
-    fn check(&self, nid: Nid, ino: Ino, block: &Block) -> Result<()> {
+    /// Whether a block is the node it should be.
+    pub fn check(&self, nid: Nid, ino: Ino, block: &Block) -> Result<()> {
         block.view::<RawNode>().footer.check(nid, ino)?;
         if nid == ino {
             verify_checksum(block, self.features, self.checksum_seed)?;

@@ -13,14 +13,15 @@ use std::sync::Arc;
 use zerocopy::little_endian::U64;
 
 impl Volume {
-    /// Reads the quota files, before anything changes. A damaged one is left as it is, for a check to rebuild.
+    /// Reads the quota files, before anything changes, and counts usage again if they may be wrong. A damaged one is left as
+    /// it is, for a check to rebuild.
     pub(crate) fn load_quota(&self) -> Result<()> {
         let own = self.quota.own;
         if self.opts.read_only || own == [None; 3] {
             return Ok(());
         }
         let flags = self.cp.lock().header.view::<RawCheckpoint>().flags();
-        let mut doubtful = flags.contains(CpFlags::QUOTA_NEED_FSCK);
+        let mut damaged = false;
         for (kind, ino) in own.into_iter().enumerate() {
             let Some(ino) = ino else { continue };
             match self.read_quota_file(kind, ino) {
@@ -29,12 +30,15 @@ impl Volume {
                         *slot = Some(file);
                     }
                 }
-                Err(Error::Corrupt(_) | Error::NotFound) => doubtful = true,
+                Err(Error::Corrupt(_) | Error::NotFound) => damaged = true,
                 Err(e) => return Err(e),
             }
         }
-        self.quota.ledger.lock().doubtful = doubtful;
         self.quota.on.store(true, Ordering::Release);
+        let flagged = flags.contains(CpFlags::QUOTA_NEED_FSCK);
+        // Where counting fails the flag stays.
+        let doubtful = damaged || flagged && self.noted(self.recount_usage()).is_err();
+        self.quota.ledger.lock().doubtful = doubtful;
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! [`crate::node::NodeCache::modify`], which tells the difference here. Limits are kept in the files and not enforced, as
 //! Linux does without a quota mount option.
 mod file;
+mod recount;
 
 use crate::lock::{Mutex, rank};
 use crate::node::NodeFrame;
@@ -73,7 +74,11 @@ impl Quota {
 
     /// What a node counts for; only an inode does, and only once it is filled in.
     pub fn holding(&self, frame: &NodeFrame, block: &Block) -> Option<Holding> {
-        if !self.is_on() || frame.nid != frame.ino || self.owns(frame.ino) {
+        if frame.nid == frame.ino { self.holding_of(frame.ino, block) } else { None }
+    }
+
+    fn holding_of(&self, ino: Ino, block: &Block) -> Option<Holding> {
+        if !self.is_on() || self.owns(ino) {
             return None;
         }
         let raw: &RawInode = block.view();
@@ -83,6 +88,15 @@ impl Quota {
             ids: [raw.i_uid.get(), raw.i_gid.get(), project],
             bytes: others.saturating_mul(BLOCK_SIZE as u64),
         })
+    }
+
+    /// Sets all usage to 0, to be counted again.
+    fn forget_usage(&self) {
+        for file in self.ledger.lock().files.iter_mut().flatten() {
+            file.table.entries.values_mut().for_each(|e| (e.inodes, e.bytes) = (0, 0));
+            file.table.entries.retain(|_, e| !e.is_empty());
+            file.changed = true;
+        }
     }
 
     /// An inode counts differently from now on.

@@ -1,8 +1,10 @@
 //! Quota files say what the checker counts, whatever was done and wherever a crash fell.
 use crate::common::{Rng, assert_clean, fresh, mount};
-use segno_device::MemDevice;
+use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{Error, FallocMode, Owner, RenameMode, SetAttr, Volume, XattrMode};
-use segno_format::{Features, Ino};
+use segno_format::checkpoint::{CpFlags, RawCheckpoint};
+use segno_format::inode::RawInode;
+use segno_format::{Block, Features, Ino};
 use segno_mkfs::MkfsOptions;
 use std::sync::Arc;
 
@@ -212,4 +214,92 @@ fn a_full_volume_catches_up() {
     }
     v.sync().unwrap();
     judge(&v, &dev);
+}
+
+/// Sets the flag that Linux, or a mount that ran out of space, leaves when usage may be wrong.
+fn flag(dev: &MemDevice, v: &Volume) {
+    let geo = v.superblock().geo;
+    for index in 0..2 {
+        let start = geo.pack_addr(index);
+        let mut head = [Block::zeroed()];
+        dev.read(start.0.into(), &mut head).unwrap();
+        let blocks = head[0].view::<RawCheckpoint>().cp_pack_total_block_count.get();
+        for at in [start, start.offset(blocks.saturating_sub(1))] {
+            let mut one = [Block::zeroed()];
+            dev.read(at.0.into(), &mut one).unwrap();
+            let [block] = &mut one;
+            let cp: &mut RawCheckpoint = block.view_mut();
+            cp.ckpt_flags.set((cp.flags() | CpFlags::QUOTA_NEED_FSCK).bits());
+            RawCheckpoint::seal(block);
+            dev.write(at.0.into(), &[block]).unwrap();
+        }
+    }
+}
+
+/// Changes the block of an inode in place, which the quota files do not learn.
+fn edit_inode(dev: &MemDevice, v: &Volume, ino: Ino, edit: impl Fn(&mut RawInode)) {
+    let geo = v.superblock().geo;
+    for at in geo.main_blkaddr..geo.main_end() {
+        let mut one = [Block::zeroed()];
+        dev.read(at.into(), &mut one).unwrap();
+        let raw: &mut RawInode = one[0].view_mut();
+        if (raw.footer.nid.get(), raw.footer.ino.get()) == (ino.0, ino.0) {
+            edit(raw);
+            dev.write(at.into(), &[&one[0]]).unwrap();
+        }
+    }
+}
+
+/// A closed volume with files of several owners, among them one whose inode was changed behind the quota files.
+fn miscounted(edit: impl Fn(&mut RawInode)) -> Arc<MemDevice> {
+    let dev = formatted(96);
+    let v = mount(&dev);
+    let changed = create(&v, "changed", owner(1000, 100));
+    v.write(changed, 0, &vec![3; 1_000_000]).unwrap();
+    for i in 0..700 {
+        create(&v, &format!("f{i}"), owner(i % 5, i));
+    }
+    v.unmount().unwrap();
+    edit_inode(&dev, &v, changed, edit);
+    flag(&dev, &v);
+    dev
+}
+
+#[test]
+fn a_mount_counts_again_where_usage_is_in_doubt() {
+    let dev = miscounted(|raw| raw.i_uid.set(4242));
+    let v = mount(&dev);
+    // Mounting ended with a checkpoint: the flag is gone, and what the checker counts is in the files.
+    judge(&v, &dev);
+    create(&v, "new", owner(4242, 7));
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+}
+
+#[test]
+fn a_recount_covers_what_recovery_replays_and_frees() {
+    let dev = miscounted(|raw| raw.i_gid.set(4242));
+    let v = mount(&dev);
+    let orphan = create(&v, "orphan", owner(11, 12));
+    v.write(orphan, 0, &vec![1; 500_000]).unwrap();
+    v.open(orphan).unwrap();
+    v.unlink(Ino::ROOT, b"orphan").unwrap();
+    v.sync().unwrap();
+    let synced = create(&v, "synced", owner(21, 22));
+    v.write(synced, 0, &vec![2; 500_000]).unwrap();
+    v.fsync(synced, false).unwrap();
+    flag(&dev, &v);
+    let (dev, v) = crash(&dev);
+    judge(&v, &dev);
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+}
+
+#[test]
+fn usage_stays_in_doubt_where_an_inode_cannot_be_read() {
+    let dev = miscounted(|raw| raw.i_blocks.set(0));
+    let v = mount(&dev);
+    assert!(in_doubt(&v));
+    v.unmount().unwrap();
+    assert!(in_doubt(&mount(&dev)));
 }

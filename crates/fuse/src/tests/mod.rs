@@ -1,13 +1,17 @@
 //! The protocol without a kernel, and what the kernel asks for.
+mod aio;
 mod attributes;
 mod counts;
+mod direct;
 mod flags;
 mod fsync;
+mod handles;
 mod hang;
 mod notify;
 mod policy;
 mod protocol;
 mod suid;
+mod unmount;
 
 use crate::init::Acl;
 use crate::mount::{self, Request};

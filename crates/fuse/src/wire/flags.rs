@@ -6,6 +6,7 @@ bitflags! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct InitFlags: u64 {
         const ASYNC_READ = 1;
+        const EXPORT_SUPPORT = 1 << 4;
         const BIG_WRITES = 1 << 5;
         const DONT_MASK = 1 << 6;
         const HAS_IOCTL_DIR = 1 << 11;

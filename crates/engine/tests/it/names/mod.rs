@@ -9,6 +9,7 @@ mod edit;
 mod encrypted;
 mod flags;
 mod full;
+mod handles;
 mod levels;
 mod model;
 mod orphans;
