@@ -19,6 +19,8 @@ pub const LOOKUP_XATTR: &str = "system.segno.fsync.lookup";
 /// Background cleaning: `off`, `normal` or `urgent`, and how many sections were emptied since mount; takes one of these from
 /// root, or `now`, which empties a few sections that are worth it before it returns.
 pub const GC_XATTR: &str = "system.segno.gc";
+/// Writing it, by anybody as sync(2), makes everything durable that was done to the volume before.
+pub const SYNC_XATTR: &str = "system.segno.sync";
 /// The kernel refuses longer values.
 const VALUE_MAX: usize = 65_536;
 
@@ -44,6 +46,9 @@ pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
 
 /// Changes a setting of the mount; `None` if the name is not one of ours. A value that is refused changes nothing.
 pub fn set(volume: &Volume, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
+    if name == SYNC_XATTR.as_bytes() {
+        return Some(volume.sync());
+    }
     let change = match name {
         n if n == CONTEXTS_XATTR.as_bytes() => set_contexts,
         n if n == LOOKUP_XATTR.as_bytes() => set_lookup,

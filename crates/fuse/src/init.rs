@@ -98,10 +98,41 @@ impl Offer {
             | InitFlags::CACHE_SYMLINKS
             | InitFlags::HAS_IOCTL_DIR
             | InitFlags::INIT_EXT
+            | InitFlags::HAS_SYNCFS
             | InitFlags::DIRECT_IO_ALLOW_MMAP;
         wanted.set(InitFlags::DONT_MASK, acl.umask);
         wanted.set(InitFlags::POSIX_ACL, acl.kernel);
         wanted.set(InitFlags::OVER_IO_URING, uring);
         wanted & self.flags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The flags of the reply to an INIT that offers these.
+    fn agreed(offered: InitFlags) -> InitFlags {
+        let bits = offered.bits();
+        let init = InitIn {
+            major: MAJOR,
+            minor: 46,
+            flags: bits as u32,
+            flags2: (bits >> 32) as u32,
+            ..InitIn::default()
+        };
+        let head = InHeader { opcode: Opcode::Init as u32, ..InHeader::default() };
+        let message = [head.as_bytes(), init.as_bytes()].concat();
+        let reply = parse(&message).unwrap().accept(Acl { umask: false, kernel: false }, false);
+        let out = InitOut::read_from_bytes(&reply[size_of::<OutHeader>()..]).unwrap();
+        InitFlags::from_bits_retain(u64::from(out.flags) | u64::from(out.flags2) << 32)
+    }
+
+    #[test]
+    fn a_kernel_that_offers_to_report_sync_is_asked_to() {
+        let with = InitFlags::INIT_EXT | InitFlags::HAS_SYNCFS;
+        assert_eq!(with.bits() >> 32, 1 << 11);
+        assert_eq!(agreed(with), with);
+        assert_eq!(agreed(InitFlags::INIT_EXT), InitFlags::INIT_EXT);
     }
 }

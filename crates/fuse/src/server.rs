@@ -39,6 +39,8 @@ pub struct Server {
     births: bool,
     lesson: Lesson,
     requests: [AtomicU64; OPCODES],
+    /// Closes the volume when the kernel waits for it.
+    on_destroy: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Server {
@@ -52,7 +54,13 @@ impl Server {
             births: features.contains(Features::INODE_CRTIME),
             lesson: Lesson::new(silent_open),
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
+            on_destroy: None,
         }
+    }
+
+    /// Has `close` called before umount(2) returns, where the kernel waits for it.
+    pub fn on_destroy(self, close: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { on_destroy: Some(Box::new(close)), ..self }
     }
 
     /// How many requests of each kind came.
@@ -122,7 +130,11 @@ impl Server {
             Opcode::ListXattr => self.listxattr(r, reply),
             Opcode::RemoveXattr => self.volume.removexattr(node(r), r.name()?).map_err(errno),
             Opcode::Ioctl => self.ioctl(r, reply),
-            Opcode::Interrupt | Opcode::Destroy => Ok(()),
+            Opcode::Interrupt => Ok(()),
+            Opcode::Destroy => {
+                self.on_destroy.iter().for_each(|close| close());
+                Ok(())
+            }
             // Opening a directory and closing a file do nothing, and the kernel checks permissions: this answer keeps it from asking again.
             Opcode::Flush | Opcode::Access | Opcode::OpenDir => Err(Errno::NOSYS),
             // Answered before there is a server.

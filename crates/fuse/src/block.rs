@@ -1,0 +1,142 @@
+//! Mounts of type `fuseblk`. Up to Linux 7.3 the kernel reports sync(2) and syncfs(2) to a server only if the mount has a
+//! block device as its source, and of those with a `/dev/fuse` server since 6.18; later kernels do it for every mount
+//! whose server asks. So root's mounts are of type `fuseblk` where that is what makes sync(2) work.
+use crate::init;
+use crate::loop_device::LoopDevice;
+use crate::mount::{self, Mounted, Request};
+use crate::wire::InitFlags;
+use rustix::fd::AsRawFd;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_string, fsopen};
+use segno_device::Claim;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The first kernel that sends SYNCFS to the server of a `fuseblk` mount.
+const SINCE: (u32, u32) = (6, 18);
+
+/// Where a mount gets a block device from.
+#[derive(Clone, Debug)]
+pub enum Backing {
+    /// None: the mount is of type `fuse`, for this reason.
+    Nothing(String),
+    /// The volume is on one block device. The claim is handed over to the mount.
+    Device(Arc<Claim>),
+    /// The volume is in an image file of so many bytes.
+    Image { path: PathBuf, bytes: u64 },
+}
+
+/// The type of a mount, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountType {
+    Block { device: PathBuf },
+    Plain { why: String },
+}
+
+impl fmt::Display for MountType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block { device } => {
+                write!(f, "mounted as fuseblk on {}: the kernel reports sync(2)", device.display())
+            }
+            Self::Plain { why } => write!(f, "mounted as fuse: {why}"),
+        }
+    }
+}
+
+/// Mounts as `fuseblk` where that is of use and can be had, else as `fuse`.
+pub fn connect(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounted, MountType)> {
+    let why = match wanted(backing) {
+        Ok(()) => match connect_block(request, backing) {
+            Ok(done) => return Ok(done),
+            Err(e) => format!("no mount of type fuseblk: {e}"),
+        },
+        Err(why) => why,
+    };
+    Ok((mount::connect(request)?, MountType::Plain { why }))
+}
+
+fn wanted(backing: &Backing) -> Result<(), String> {
+    if let Backing::Nothing(why) = backing {
+        return Err(why.clone());
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if version(&release) < Some(SINCE) {
+        return Err(format!(
+            "Linux {} reports sync(2) to no server; {}.{} does",
+            release.trim(),
+            SINCE.0,
+            SINCE.1
+        ));
+    }
+    match offers_syncfs() {
+        Ok(true) => Err("the kernel reports sync(2) on every mount".into()),
+        // What keeps the question from being asked may keep the mount from being made, which then says so.
+        Ok(false) | Err(_) => Ok(()),
+    }
+}
+
+fn connect_block(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounted, MountType)> {
+    match backing {
+        Backing::Nothing(why) => Err(io::Error::other(why.clone())),
+        Backing::Image { path, bytes } => {
+            let device = LoopDevice::stand_for(path, *bytes)?;
+            by_device(request, &device.path)
+        }
+        Backing::Device(claim) => {
+            claim.release();
+            by_device(request, claim.path()).or_else(|e| {
+                claim.retake().map_err(io::Error::other)?;
+                Err(e)
+            })
+        }
+    }
+}
+
+fn by_device(request: &Request<'_>, device: &Path) -> io::Result<(Mounted, MountType)> {
+    let mounted = mount::by_syscall(request, mount::Kind::Block(device))?;
+    Ok((mounted, MountType::Block { device: device.to_owned() }))
+}
+
+/// Whether the kernel offers to send SYNCFS on mounts of type `fuse`. A connection that is not mounted anywhere tells.
+fn offers_syncfs() -> io::Result<bool> {
+    let dev = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let unmounted = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let fd = dev.as_raw_fd().to_string();
+    for (name, value) in [("fd", fd.as_str()), ("rootmode", "40000"), ("user_id", "0"), ("group_id", "0")] {
+        fsconfig_set_string(&unmounted, name, value)?;
+    }
+    fsconfig_create(&unmounted)?;
+    Ok(init::receive(&dev)?.flags.contains(InitFlags::HAS_SYNCFS))
+}
+
+/// Major and minor number of a release such as "6.18.44-abc".
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_compare_as_numbers() {
+        assert_eq!(version("6.18.44-fc-v669\n"), Some((6, 18)));
+        assert!(version("6.6.1") < Some(SINCE) && version("7.0-rc1") > Some(SINCE));
+        assert!(version("what") < Some(SINCE));
+    }
+
+    #[test]
+    fn the_offer_is_read_from_a_connection_that_is_mounted_nowhere() {
+        let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let before = mounts();
+        match offers_syncfs() {
+            Ok(_) => assert_eq!(mounts(), before),
+            Err(e) => eprintln!("NOT TESTED: no FUSE connection possible here: {e}"),
+        }
+    }
+}

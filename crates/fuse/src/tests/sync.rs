@@ -1,0 +1,179 @@
+//! sync(2), syncfs(2) and `segno sync`: after them everything is durable, also what nobody synced by itself.
+use super::Mount;
+use crate::SYNC_XATTR;
+use crate::block::{Backing, MountType};
+use crate::loop_device::image_behind;
+use crate::mount::read_ahead_setting;
+use crate::server::Server;
+use crate::session::Choice;
+use crate::wire::Opcode;
+use rustix::fs::{XattrFlags, setxattr, sync, syncfs};
+use rustix::mount::{UnmountFlags, unmount};
+use segno_device::{CrashChoice, CrashLog, Kept, MemDevice, RecordDevice, Snapshot};
+use segno_engine::options::JournalMode;
+use segno_engine::{MountOptions, Volume};
+use segno_mkfs::{Member, MkfsOptions};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const BLOCKS: u64 = 128 * 256;
+const IMAGE: &str = "/somewhere/an image";
+
+/// A mounted volume, and what its device was given.
+struct Recorded {
+    base: Snapshot,
+    device: Arc<RecordDevice<MemDevice>>,
+    journal: JournalMode,
+    mount: Mount,
+}
+
+impl Recorded {
+    fn new(choice: Choice, journal: JournalMode, backing: &Backing) -> Option<Self> {
+        let memory = Arc::new(MemDevice::new(BLOCKS));
+        let member = Member { device: memory.clone(), path: String::new(), zeroed: true };
+        let gap_blocks = if matches!(journal, JournalMode::On) { 1024 } else { 0 };
+        segno_mkfs::format(&[member], &MkfsOptions { gap_blocks, ..MkfsOptions::default() }).unwrap();
+        let base = memory.snapshot();
+        let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));
+        let options = MountOptions { journal: journal.clone(), ..MountOptions::default() };
+        let volume = Volume::mount(device.clone(), options).unwrap();
+        let closed = volume.clone();
+        let server = Server::new(volume).on_destroy(move || closed.unmount().unwrap());
+        let mount = Mount::served(server, choice, &[], backing)?;
+        Some(Self { base, device, journal, mount })
+    }
+
+    /// The volume as a power cut leaves it now: what is not durable is lost.
+    fn after_a_cut(&self) -> Arc<Volume> {
+        // Behind the last write, which has returned.
+        self.device.mark("cut");
+        let log = CrashLog::new(self.base.clone(), self.device.log()).unwrap();
+        let cut = CrashChoice { cut: log.events().len(), kept: Kept::Nothing, torn: None };
+        let options = MountOptions { journal: self.journal.clone(), ..MountOptions::default() };
+        Volume::mount(Arc::new(log.image(&cut)), options).unwrap()
+    }
+}
+
+fn image() -> Backing {
+    Backing::Image { path: PathBuf::from(IMAGE), bytes: BLOCKS * 4096 }
+}
+
+fn is_block(mount: &Mount) -> bool {
+    match &mount.mount_type {
+        MountType::Block { .. } => true,
+        MountType::Plain { why } => {
+            eprintln!("NOT TESTED: {why}");
+            false
+        }
+    }
+}
+
+/// Each transport, without and with a journal.
+fn each(backing: &Backing, test: impl Fn(&Recorded)) {
+    for choice in [Choice::Classic, Choice::IoUring] {
+        for journal in [JournalMode::Off, JournalMode::On] {
+            if let Some(recorded) = Recorded::new(choice, journal, backing) {
+                test(&recorded);
+            }
+        }
+    }
+}
+
+/// Makes files that nobody syncs, and has `sync` make everything durable.
+fn keeps_everything(r: &Recorded, sync: impl Fn(&Path)) {
+    let dir = r.mount.path();
+    fs::create_dir(dir.join("d")).unwrap();
+    fs::write(dir.join("d/large"), vec![7; 300_000]).unwrap();
+    fs::write(dir.join("small"), "small").unwrap();
+    fs::rename(dir.join("small"), dir.join("d/renamed")).unwrap();
+    sync(dir);
+    fs::write(dir.join("later"), "later").unwrap();
+    let volume = r.after_a_cut();
+    let d = volume.lookup(volume.root(), b"d").unwrap().ino;
+    let content = |name: &[u8]| {
+        let attr = volume.lookup(d, name).unwrap();
+        let mut bytes = vec![0; attr.size as usize];
+        volume.read(attr.ino, 0, &mut bytes).unwrap();
+        bytes
+    };
+    assert_eq!(content(b"large"), vec![7; 300_000]);
+    assert_eq!(content(b"renamed"), b"small");
+    assert!(volume.lookup(volume.root(), b"small").is_err());
+    assert!(volume.lookup(volume.root(), b"later").is_err(), "the cut lost nothing at all");
+}
+
+#[test]
+fn what_syncfs_returned_for_survives_a_cut() {
+    each(&image(), |r| {
+        if is_block(&r.mount) {
+            keeps_everything(r, |dir| syncfs(File::open(dir).unwrap()).unwrap());
+        }
+    });
+}
+
+#[test]
+fn what_the_attribute_was_written_for_survives_a_cut_on_every_mount() {
+    each(&Backing::Nothing("a test".into()), |r| {
+        keeps_everything(r, |dir| setxattr(dir, SYNC_XATTR, b"", XattrFlags::empty()).unwrap());
+        assert_eq!(r.mount.requests(Opcode::SyncFs), 0);
+    });
+}
+
+#[test]
+fn sync_and_syncfs_are_reported_on_a_block_mount() {
+    each(&image(), |r| {
+        if !is_block(&r.mount) {
+            return;
+        }
+        // Others of the machine may sync as well, so there may be more.
+        let count = || r.mount.requests(Opcode::SyncFs);
+        let before = count();
+        syncfs(File::open(r.mount.path()).unwrap()).unwrap();
+        let one = count();
+        assert!(one > before);
+        sync();
+        assert!(count() > one);
+    });
+}
+
+#[test]
+fn a_block_mount_names_its_image_and_reads_far_ahead() {
+    each(&image(), |r| {
+        let MountType::Block { device } = &r.mount.mount_type else { return };
+        assert_eq!(image_behind(device).as_deref(), Some(Path::new(IMAGE)));
+        let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let dir = r.mount.path().to_str().unwrap();
+        let line = table.lines().find(|l| l.contains(dir)).unwrap();
+        assert!(line.contains(&format!("- fuseblk {} ", device.display())), "{line}");
+        // Not that of the loop device.
+        let setting = read_ahead_setting(r.mount.path(), &r.mount.mount_type).unwrap();
+        assert!(setting.to_str().unwrap().contains("-fuseblk") && setting.exists(), "{}", setting.display());
+    });
+}
+
+#[test]
+fn a_block_mount_is_closed_when_umount_returns_and_its_loop_device_is_gone() {
+    each(&image(), |r| {
+        let MountType::Block { device } = &r.mount.mount_type else { return };
+        fs::write(r.mount.path().join("f"), "x").unwrap();
+        unmount(r.mount.path(), UnmountFlags::empty()).unwrap();
+        assert_eq!(r.mount.requests(Opcode::Destroy), 1);
+        assert!(r.mount.server.volume.is_stopped());
+        assert_ne!(image_behind(device).as_deref(), Some(Path::new(IMAGE)));
+        r.mount.session.wait().unwrap();
+        let volume = r.after_a_cut();
+        assert!(volume.lookup(volume.root(), b"f").is_ok());
+    });
+}
+
+#[test]
+fn a_path_too_long_for_a_loop_device_is_mounted_without() {
+    let path = PathBuf::from(format!("/{}", "d".repeat(300)));
+    let long = Backing::Image { path, bytes: 4096 };
+    each(&long, |r| {
+        let MountType::Plain { why } = &r.mount.mount_type else { panic!("mounted as fuseblk") };
+        assert!(!why.is_empty());
+        fs::write(r.mount.path().join("f"), "x").unwrap();
+    });
+}
