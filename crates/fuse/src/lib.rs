@@ -24,10 +24,13 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod volume_ioctl;
 mod wire;
 
 pub use block::{Backing, MountType};
-pub use control::{CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, STATS_XATTR, SYNC_XATTR};
+pub use control::{
+    CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, STATS_XATTR, SYNC_XATTR,
+};
 pub use lesson::teach_silence;
 pub use loop_device::image_behind;
 pub use serve::{FuseOptions, Started, serve};

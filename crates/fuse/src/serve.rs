@@ -31,6 +31,8 @@ pub struct FuseOptions {
     /// Server threads; 0 lets the session choose.
     pub threads: usize,
     pub transport: Choice,
+    /// Let the ioctl of crash tests shut the volume down.
+    pub shutdown: bool,
 }
 
 /// What came of it.
@@ -61,7 +63,7 @@ pub fn serve(
 ) -> io::Result<()> {
     let (ended, end) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let server = Server::new(volume).on_destroy(close);
+    let server = Server::new(volume).on_destroy(close).take_shutdown(opts.shutdown);
     let (session, mount_type) = start(server, dir, opts)?;
     let started = Started { transport: session.transport.clone(), mount_type };
     let signalled = ended.clone();

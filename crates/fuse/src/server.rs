@@ -4,14 +4,14 @@ use crate::lesson::Lesson;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
-use crate::{control, ioctl};
+use crate::{control, ioctl, volume_ioctl};
 use rustix::io::Errno;
-use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
+use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Shutdown, Time, Volume, XattrMode};
 use segno_format::{Features, Ino};
 use std::io::{Write, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zerocopy::FromBytes;
 
 /// The result of a request; the body of a reply is in the buffer.
@@ -41,6 +41,9 @@ pub struct Server {
     requests: [AtomicU64; OPCODES],
     /// Closes the volume when the kernel waits for it.
     on_destroy: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Whether the ioctl may shut the volume down.
+    pub(crate) takes_shutdown: bool,
+    is_shut_down: AtomicBool,
 }
 
 impl Server {
@@ -55,7 +58,25 @@ impl Server {
             lesson: Lesson::new(silent_open),
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
             on_destroy: None,
+            takes_shutdown: false,
+            is_shut_down: AtomicBool::new(false),
         }
+    }
+
+    /// Lets the ioctl of crash tests shut the volume down.
+    pub fn take_shutdown(self, takes_shutdown: bool) -> Self {
+        Self { takes_shutdown, ..self }
+    }
+
+    /// Stops the volume; from now on requests for files and names fail.
+    pub fn shut_down(&self, how: Shutdown) -> Result<(), Error> {
+        let done = self.volume.shut_down(how);
+        self.is_shut_down.store(true, Ordering::Release);
+        done
+    }
+
+    pub fn is_shut_down(&self) -> bool {
+        self.is_shut_down.load(Ordering::Acquire)
     }
 
     /// Has `close` called before umount(2) returns, where the kernel waits for it.
@@ -92,6 +113,9 @@ impl Server {
     }
 
     fn dispatch(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        if self.is_shut_down() && !r.opcode.works_shut_down() {
+            return Err(Errno::IO);
+        }
         match r.opcode {
             Opcode::Lookup => self.lookup(r, reply),
             Opcode::GetAttr => self.attr(reply, self.volume.getattr(node(r))),
@@ -281,7 +305,7 @@ impl Server {
     fn setxattr(&self, r: &Request<'_>) -> Done {
         let a: wire::SetXattrIn = r.arg()?;
         let (name, value) = r.name_and_data(a.size)?;
-        if let Some(set) = control::set(&self.volume, r.head.uid, name, value) {
+        if let Some(set) = control::set(self, r.head.uid, name, value) {
             return set.map_err(errno);
         }
         let mode = match a.flags {
@@ -320,7 +344,10 @@ impl Server {
 
     fn ioctl(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::IoctlIn = r.arg()?;
-        let out = ioctl::run(&self.volume, node(r), a.cmd, r.data(a.in_size)?).ok_or(Errno::NOTTY)?;
+        let input = r.data(a.in_size)?;
+        let out = volume_ioctl::run(self, r.head.uid, a.cmd, input)
+            .or_else(|| ioctl::run(&self.volume, node(r), a.cmd, input))
+            .ok_or(Errno::NOTTY)?;
         reply.put(&wire::IoctlOut::default())?;
         reply.put(out.map_err(errno)?.as_slice())
     }

@@ -5,6 +5,7 @@ mod hang;
 mod policy;
 mod protocol;
 mod sync;
+mod volume_ioctl;
 
 use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
