@@ -25,8 +25,8 @@ pub enum Backing {
     Nothing(String),
     /// The volume is on one block device. The claim is handed over to the mount.
     Device(Arc<Claim>),
-    /// The volume is in an image file of so many bytes.
-    Image { path: PathBuf, bytes: u64 },
+    /// The volume is in this image file.
+    Image(PathBuf),
 }
 
 /// The type of a mount, and why.
@@ -82,8 +82,8 @@ fn wanted(backing: &Backing) -> Result<(), String> {
 fn connect_block(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounted, MountType)> {
     match backing {
         Backing::Nothing(why) => Err(io::Error::other(why.clone())),
-        Backing::Image { path, bytes } => {
-            let device = LoopDevice::stand_for(path, *bytes)?;
+        Backing::Image(path) => {
+            let device = LoopDevice::stand_for(path)?;
             by_device(request, &device.path)
         }
         Backing::Device(claim) => {

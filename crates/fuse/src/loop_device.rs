@@ -1,8 +1,8 @@
-//! A loop device that stands for an image file where the kernel wants a block device as the source of a mount. It is
-//! backed by an empty file in memory whose name is the path of the image: the server alone reads and writes the image,
-//! and a write to the loop device by mistake changes nothing.
+//! A loop device that stands for an image file where the kernel wants a block device as the source of a mount. The server
+//! alone reads and writes the image: the device begins far behind the end of the image and so has no blocks, but tools
+//! find the image by it.
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{MemfdFlags, Mode, OFlags, ftruncate, memfd_create, open};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs;
@@ -17,12 +17,8 @@ const CONFIGURE: u64 = 0x4c0a;
 const AUTOCLEAR: u32 = 4;
 /// Somebody else may take the device that was free; so often another one is asked for.
 const TRIES: usize = 16;
-const NAME_PREFIX: &str = "segno:";
-/// What memfd_create(2) takes.
-const NAME_MAX: usize = 249;
-/// How sysfs spells the backing file.
-const SHOWN_PREFIX: &[u8] = b"/memfd:segno:";
-const SHOWN_SUFFIX: &[u8] = b" (deleted)\n";
+/// Where the device begins in the image.
+const FAR: u64 = 1 << 62;
 
 /// `struct loop_config` with the `struct loop_info64` in it.
 #[repr(C)]
@@ -51,22 +47,14 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Takes a free device to stand for an image of so many bytes.
-    pub fn stand_for(image: &Path, bytes: u64) -> io::Result<Self> {
-        let mut name = OsString::from(NAME_PREFIX);
-        name.push(image);
-        if name.len() > NAME_MAX {
-            return Err(io::Error::other("the path of the image is too long for a loop device to show"));
-        }
-        let backing = memfd_create(name.as_os_str(), MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)?;
-        ftruncate(&backing, bytes)?;
-        let named = |e: Errno| io::Error::new(io::Error::from(e).kind(), format!("{CONTROL}: {e}"));
-        let control = open(CONTROL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(named)?;
+    /// Takes a free device to stand for an image.
+    pub fn stand_for(image: &Path) -> io::Result<Self> {
+        // A device that cannot be written could only be mounted read-only.
+        let backing = open_named(image)?;
+        let control = open_named(Path::new(CONTROL))?;
         for _ in 0..TRIES {
             let path = PathBuf::from(format!("/dev/loop{}", free_number(&control)?));
-            let shown =
-                |e: Errno| io::Error::new(io::Error::from(e).kind(), format!("{}: {e}", path.display()));
-            let device = open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(shown)?;
+            let device = open_named(&path)?;
             match configure(&device, &backing) {
                 Ok(()) => return Ok(Self { path, _open: device }),
                 Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
@@ -75,6 +63,11 @@ impl LoopDevice {
         }
         Err(io::Error::other("every loop device that is free is taken by others at once"))
     }
+}
+
+fn open_named(path: &Path) -> io::Result<OwnedFd> {
+    open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| io::Error::new(io::Error::from(e).kind(), format!("{}: {e}", path.display())))
 }
 
 fn free_number(control: &OwnedFd) -> io::Result<u32> {
@@ -90,7 +83,7 @@ fn configure(device: &OwnedFd, backing: &OwnedFd) -> io::Result<()> {
         device: 0,
         inode: 0,
         rdevice: 0,
-        offset: 0,
+        offset: FAR,
         size_limit: 0,
         number: 0,
         encrypt: [0; 2],
@@ -109,44 +102,52 @@ fn configure(device: &OwnedFd, backing: &OwnedFd) -> io::Result<()> {
 /// The image that a loop device stands for, if it is one of ours.
 pub fn image_behind(device: &Path) -> Option<PathBuf> {
     let name = device.file_name()?.to_str().filter(|n| n.starts_with("loop"))?;
-    image_in(&fs::read(format!("/sys/block/{name}/loop/backing_file")).ok()?)
+    let about = |what| fs::read(format!("/sys/block/{name}/loop/{what}")).ok();
+    image_in(&about("offset")?, about("backing_file")?)
 }
 
-fn image_in(shown: &[u8]) -> Option<PathBuf> {
-    let path = shown.strip_prefix(SHOWN_PREFIX)?.strip_suffix(SHOWN_SUFFIX)?;
-    Some(PathBuf::from(OsString::from_vec(path.to_vec())))
+fn image_in(offset: &[u8], mut path: Vec<u8>) -> Option<PathBuf> {
+    let is_ours = offset.trim_ascii_end() == FAR.to_string().as_bytes();
+    // The line of sysfs ends.
+    (is_ours && path.pop() == Some(b'\n')).then(|| PathBuf::from(OsString::from_vec(path)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
-    fn only_our_backing_files_name_an_image() {
-        assert_eq!(
-            image_in(b"/memfd:segno:/srv/a b (deleted) (deleted)\n"),
-            Some("/srv/a b (deleted)".into())
-        );
-        assert_eq!(image_in(b"/srv/image\n"), None);
-        assert_eq!(image_in(b"/memfd:segno:/srv/a\n"), None);
+    fn only_devices_without_blocks_stand_for_an_image() {
+        let far = format!("{FAR}\n").into_bytes();
+        assert_eq!(image_in(&far, b"/srv/a b\n".to_vec()), Some("/srv/a b".into()));
+        assert_eq!(image_in(b"0\n", b"/srv/a\n".to_vec()), None);
     }
 
     #[test]
-    fn a_loop_device_shows_the_image_and_goes_away_when_it_is_closed() {
-        let image = Path::new("/somewhere/an image");
-        let device = match LoopDevice::stand_for(image, 1 << 20) {
+    fn a_loop_device_shows_the_image_but_cannot_change_it_and_goes_away() {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(1 << 20).unwrap();
+        let device = match LoopDevice::stand_for(image.path()) {
             Ok(device) => device,
             Err(e) => return eprintln!("NOT TESTED: no loop device to be had here: {e}"),
         };
-        assert_eq!(image_behind(&device.path).as_deref(), Some(image));
+        assert_eq!(image_behind(&device.path).as_deref(), Some(image.path()));
+        let mut writer = fs::File::options().write(true).open(&device.path).unwrap();
+        assert_eq!(writer.write(b"x").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        drop(writer);
         let path = device.path.clone();
         drop(device);
-        assert_ne!(image_behind(&path).as_deref(), Some(image));
+        assert_ne!(image_behind(&path).as_deref(), Some(image.path()));
     }
 
     #[test]
-    fn a_path_that_does_not_fit_is_refused() {
-        let long = PathBuf::from(format!("/{}", "d".repeat(NAME_MAX)));
-        assert!(LoopDevice::stand_for(&long, 4096).unwrap_err().to_string().contains("too long"));
+    fn an_image_that_is_not_there_is_refused() {
+        assert!(
+            LoopDevice::stand_for(Path::new("/nowhere/image"))
+                .unwrap_err()
+                .to_string()
+                .contains("/nowhere/image")
+        );
     }
 }

@@ -68,7 +68,7 @@ impl Plan {
         }
         let storage = probe(&self.image)?;
         Ok(match (storage.kind, device.claim()) {
-            (StorageKind::Regular, _) => Backing::Image { path: self.image.clone(), bytes: storage.bytes },
+            (StorageKind::Regular, _) => Backing::Image(self.image.clone()),
             (StorageKind::BlockDevice, Some(claim)) if storage.bytes.is_multiple_of(BLOCK_SIZE as u64) => {
                 Backing::Device(claim)
             }
