@@ -9,12 +9,16 @@ use crate::session::Choice;
 use crate::wire::Opcode;
 use rustix::fs::{XattrFlags, setxattr, sync, syncfs};
 use rustix::mount::{UnmountFlags, unmount};
-use segno_device::{CrashChoice, CrashLog, Kept, MemDevice, RecordDevice, Snapshot};
+use segno_device::{
+    BlockDevice, CrashChoice, CrashLog, DeviceError, FileDevice, Kept, MemDevice, OpenOptions, RecordDevice,
+    Snapshot,
+};
 use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 const BLOCKS: u64 = 128 * 256;
@@ -180,4 +184,58 @@ fn without_a_loop_device_the_mount_is_of_type_fuse() {
         assert!(!why.is_empty());
         fs::write(r.mount.path().join("f"), "x").unwrap();
     });
+}
+
+/// A block device of the machine, gone with the value.
+struct Disk {
+    path: PathBuf,
+    _file: tempfile::NamedTempFile,
+}
+
+impl Disk {
+    fn new() -> Option<Self> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(BLOCKS * 4096).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output();
+        let made = made.ok().filter(|m| m.status.success()).map(|m| String::from_utf8(m.stdout).unwrap());
+        let Some(path) = made.map(|p| PathBuf::from(p.trim())) else {
+            eprintln!("NOT TESTED: losetup makes no block device here");
+            return None;
+        };
+        Some(Self { path, _file: file })
+    }
+
+    fn open(&self) -> Result<FileDevice, DeviceError> {
+        FileDevice::open(&self.path, OpenOptions::default())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        Command::new("losetup").arg("--detach").arg(&self.path).status().unwrap();
+    }
+}
+
+/// From opening the device to the end of the mount nobody else can claim it, whether the server or the kernel does.
+#[test]
+fn a_block_device_is_claimed_all_the_time() {
+    for choice in [Choice::Classic, Choice::IoUring] {
+        let Some(disk) = Disk::new() else { return };
+        let in_use = || matches!(disk.open(), Err(DeviceError::InUse { .. }));
+        let device = Arc::new(disk.open().unwrap());
+        assert!(in_use());
+        let member = Member { device: device.clone(), path: String::new(), zeroed: true };
+        segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
+        let backing = Backing::Device(device.claim().unwrap());
+        let volume = Volume::mount(device, MountOptions::default()).unwrap();
+        let closed = volume.clone();
+        let server = Server::new(volume).on_destroy(move || closed.unmount().unwrap());
+        let Some(mount) = Mount::served(server, choice, &[], &backing) else { continue };
+        assert!(in_use());
+        fs::write(mount.path().join("f"), "x").unwrap();
+        if is_block(&mount) {
+            unmount(mount.path(), UnmountFlags::empty()).unwrap();
+            assert!(mount.server.volume.is_stopped() && !in_use());
+        }
+    }
 }

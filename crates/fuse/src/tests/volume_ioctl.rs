@@ -118,14 +118,14 @@ fn only_root_changes_the_volume() {
 }
 
 fn range(start: u64, len: u64, min_len: u64) -> [u8; 24] {
-    let words = [start, len, min_len].map(u64::to_ne_bytes).concat();
+    let words = [start, len, min_len].map(u64::to_le_bytes).concat();
     words.try_into().unwrap()
 }
 
 /// How many bytes were trimmed.
 fn trim(path: &Path, argument: [u8; 24]) -> io::Result<u64> {
     let out = ioctl(path, FITRIM, argument)?;
-    Ok(u64::from_ne_bytes(out[8..16].try_into().unwrap()))
+    Ok(u64::from_le_bytes(out[8..16].try_into().unwrap()))
 }
 
 #[test]
