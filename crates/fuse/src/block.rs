@@ -49,7 +49,11 @@ impl fmt::Display for MountType {
 
 /// Mounts as `fuseblk` where that is of use and can be had, else as `fuse`.
 pub fn connect(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounted, MountType)> {
-    let why = match wanted(backing) {
+    let possible = match backing {
+        Backing::Nothing(why) => Err(why.clone()),
+        _ => is_of_use(),
+    };
+    let why = match possible {
         Ok(()) => match connect_block(request, backing) {
             Ok(done) => return Ok(done),
             Err(e) => format!("no mount of type fuseblk: {e}"),
@@ -59,10 +63,8 @@ pub fn connect(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounted,
     Ok((mount::connect(request)?, MountType::Plain { why }))
 }
 
-fn wanted(backing: &Backing) -> Result<(), String> {
-    if let Backing::Nothing(why) = backing {
-        return Err(why.clone());
-    }
+/// Whether `fuseblk` is what makes sync(2) work on this kernel, or why it is not.
+pub fn is_of_use() -> Result<(), String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     if version(&release) < Some(SINCE) {
         return Err(format!(
