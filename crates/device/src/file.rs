@@ -1,6 +1,7 @@
 //! Image files and block devices, through the page cache or past it.
 use crate::aio::{Pool, Request};
 use crate::around::{Around, SPAN};
+use crate::claim::Claim;
 use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
 use crate::reading::{Buffer, Reading};
@@ -48,6 +49,8 @@ pub struct FileDevice {
     past: Option<File>,
     reads: Arc<Pool>,
     around: Around,
+    /// Of a block device.
+    claim: Option<Arc<Claim>>,
     /// Of a zoned block device.
     zones: Option<HostZones>,
     discard_refused: AtomicBool,
@@ -61,8 +64,8 @@ impl FileDevice {
         let path = path.as_ref();
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, options.direct);
-        // On a block device O_EXCL without O_CREAT means: fail when it is mounted or otherwise claimed.
-        flags.set(OFlags::EXCL, kind(path)? == StorageKind::BlockDevice);
+        let is_block_device = kind(path)? == StorageKind::BlockDevice;
+        let claim = is_block_device.then(|| Claim::take(path)).transpose()?.map(Arc::new);
         let file = File::options()
             .read(true)
             .write(!options.read_only)
@@ -82,7 +85,7 @@ impl FileDevice {
             }
         };
         let options = OpenOptions { direct: options.direct || zones.is_some(), ..options };
-        Ok(Self { zones, ..Self::new(file, probe, options) })
+        Ok(Self { zones, claim, ..Self::new(file, probe, options) })
     }
 
     /// Makes a sparse image file of `bytes`; with `force` an existing one loses its contents unless it is in use.
@@ -127,6 +130,7 @@ impl FileDevice {
             past,
             reads: Arc::default(),
             around: Around::default(),
+            claim: None,
             zones: None,
             discard_refused,
             dsync_refused,
@@ -315,6 +319,10 @@ impl BlockDevice for FileDevice {
         self.read_only
     }
 
+    fn claim(&self) -> Option<Arc<Claim>> {
+        self.claim.clone()
+    }
+
     fn zones(&self) -> io::Result<Vec<Zone>> {
         let all = |zones: &HostZones| zones.all(&self.file);
         self.zones.as_ref().map_or_else(|| Ok(Vec::new()), all)
@@ -411,7 +419,7 @@ fn check_protection(path: &Path, file: &File, read_only: bool) -> Result<(), Dev
     Ok(())
 }
 
-fn open_error(path: &Path, options: OpenOptions, e: io::Error) -> DeviceError {
+pub(crate) fn open_error(path: &Path, options: OpenOptions, e: io::Error) -> DeviceError {
     let name = || path.display().to_string();
     match Errno::from_io_error(&e) {
         Some(Errno::BUSY) => DeviceError::InUse { path: name() },

@@ -8,6 +8,7 @@ mod aio;
 mod aligned;
 mod around;
 mod bounds;
+mod claim;
 mod count;
 mod crash;
 mod error;
@@ -30,6 +31,7 @@ mod wait;
 mod zone;
 mod zoned;
 
+pub use claim::Claim;
 pub use count::{CountDevice, Counts};
 pub use crash::{CrashChoice, CrashLog, CrashPlan, CrashState, CrashStates, Kept};
 pub use error::DeviceError;
@@ -45,6 +47,8 @@ pub use volume::open_volume;
 pub use wait::before_waits;
 pub use zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
 pub use zoned::{ZoneCounts, ZoneShape, ZonedDevice};
+
+use std::sync::Arc;
 
 /// A device of 4 KiB blocks, shared by threads. Addresses count blocks from its start.
 ///
@@ -97,6 +101,11 @@ pub trait BlockDevice: Send + Sync {
 
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
+
+    /// The claim that keeps others off, if this is one block device.
+    fn claim(&self) -> Option<Arc<Claim>> {
+        None
+    }
 
     /// The zones of a zoned device, ascending and without gaps; none of any other device.
     fn zones(&self) -> std::io::Result<Vec<Zone>> {
@@ -155,6 +164,9 @@ macro_rules! forward_to_pointee {
             fn read_only(&self) -> bool {
                 (**self).read_only()
             }
+            fn claim(&self) -> Option<Arc<Claim>> {
+                (**self).claim()
+            }
             fn zones(&self) -> std::io::Result<Vec<Zone>> {
                 (**self).zones()
             }
@@ -170,5 +182,4 @@ macro_rules! forward_to_pointee {
         }
     )*};
 }
-use std::sync::Arc;
 forward_to_pointee!(Arc, Box);

@@ -39,7 +39,7 @@ mod xattr;
 
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
-pub use gc::Mode as GcMode;
+pub use gc::{Mode as GcMode, TrimRange};
 pub use notice::{Notice, Observer};
 pub use options::MountOptions;
 pub use runtime::Background;
@@ -47,5 +47,5 @@ pub use segno_journal::{Area as JournalArea, Stale};
 pub use types::{
     Attr, DirEntry, Extent, ExtentKind, FallocMode, Owner, RenameMode, SetAttr, StatFs, Time, XattrMode,
 };
-pub use volume::{Volume, unguard};
+pub use volume::{Shutdown, Volume, unguard};
 pub use writeback::Setting as ContextSetting;

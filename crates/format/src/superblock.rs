@@ -218,6 +218,24 @@ impl RawSuperblock {
         self.feature = U32::new(features.bits());
     }
 
+    /// The volume label.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let units = self.volume_name.iter().map(|u| u.get()).take_while(|&u| u != 0);
+        char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+    }
+
+    /// Sets the volume label, if it fits; [seal](Self::seal) it afterwards.
+    #[must_use]
+    pub fn set_label(&mut self, label: &str) -> bool {
+        if label.encode_utf16().count() > self.volume_name.len() {
+            return false;
+        }
+        let units = label.encode_utf16().chain(std::iter::repeat(0));
+        self.volume_name.iter_mut().zip(units).for_each(|(place, unit)| place.set(unit));
+        true
+    }
+
     fn has_summaries(&self) -> bool {
         u64::from(self.segment_count_ssa.get()) * 512 >= u64::from(self.segment_count_main.get())
     }
@@ -289,8 +307,7 @@ impl Superblock {
     /// The volume label.
     #[must_use]
     pub fn label(&self) -> String {
-        let units = self.raw.volume_name.iter().map(|u| u.get()).take_while(|&u| u != 0);
-        char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+        self.raw.label()
     }
 
     /// Seed of inode checksums.

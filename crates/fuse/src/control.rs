@@ -2,7 +2,7 @@
 //! privilege and no descriptor of the server's.
 use crate::server::Server;
 use segno_engine::options::FsyncLookup;
-use segno_engine::{Error, Extent, ExtentKind, GcMode, Result, Volume};
+use segno_engine::{Error, Extent, ExtentKind, GcMode, Result, Shutdown};
 use segno_format::Ino;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -19,6 +19,11 @@ pub const LOOKUP_XATTR: &str = "system.segno.fsync.lookup";
 /// Background cleaning: `off`, `normal` or `urgent`, and how many sections were emptied since mount; takes one of these from
 /// root, or `now`, which empties a few sections that are worth it before it returns.
 pub const GC_XATTR: &str = "system.segno.gc";
+/// Shuts the volume down for tests, as if the power failed: takes 0 (everything is written first), 1 (names and attributes
+/// are) or 2 (nothing is) from root; reads as `running` or `shut down`.
+pub const SHUTDOWN_XATTR: &str = "system.segno.shutdown";
+/// Writing it, by anybody as sync(2), makes everything durable that was done to the volume before.
+pub const SYNC_XATTR: &str = "system.segno.sync";
 /// The kernel refuses longer values.
 const VALUE_MAX: usize = 65_536;
 
@@ -37,38 +42,55 @@ pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
     } else if name == GC_XATTR.as_bytes() {
         let emptied = volume.stats().gc_sections.load(Ordering::Relaxed);
         Some(Ok(format!("{} {emptied}", volume.gc_mode().name()).into_bytes()))
+    } else if name == SHUTDOWN_XATTR.as_bytes() {
+        Some(Ok(if server.is_shut_down() { "shut down" } else { "running" }.into()))
     } else {
         None
     }
 }
 
 /// Changes a setting of the mount; `None` if the name is not one of ours. A value that is refused changes nothing.
-pub fn set(volume: &Volume, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
+pub fn set(server: &Server, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
+    let volume = &server.volume;
+    if name == SYNC_XATTR.as_bytes() {
+        return Some(volume.sync());
+    }
     let change = match name {
         n if n == CONTEXTS_XATTR.as_bytes() => set_contexts,
         n if n == LOOKUP_XATTR.as_bytes() => set_lookup,
         n if n == GC_XATTR.as_bytes() => set_gc,
+        n if n == SHUTDOWN_XATTR.as_bytes() => shut_down,
         _ => return None,
     };
-    if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+    if !may_change(uid) {
         return Some(Err(Error::NotPermitted("only root and the server's user change settings")));
     }
-    Some(change(volume, std::str::from_utf8(value).unwrap_or_default()))
+    Some(change(server, std::str::from_utf8(value).unwrap_or_default()))
 }
 
-fn set_contexts(volume: &Volume, value: &str) -> Result<()> {
+/// Whether a user may change the mount as a whole: root and the one who mounted.
+pub fn may_change(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+fn shut_down(server: &Server, value: &str) -> Result<()> {
+    let how = value.parse().ok().and_then(Shutdown::of_number);
+    server.shut_down(how.ok_or(Error::Invalid("choose 0, 1 or 2"))?)
+}
+
+fn set_contexts(Server { volume, .. }: &Server, value: &str) -> Result<()> {
     let setting = value.parse().map_err(|_| Error::Invalid("choose auto or a number from 1 to 64"))?;
     volume.set_contexts(setting);
     Ok(())
 }
 
-fn set_lookup(volume: &Volume, value: &str) -> Result<()> {
+fn set_lookup(Server { volume, .. }: &Server, value: &str) -> Result<()> {
     let lookup = FsyncLookup::of_name(value).ok_or(Error::Invalid("choose list, global or shadow"))?;
     volume.set_fsync_lookup(lookup);
     Ok(())
 }
 
-fn set_gc(volume: &Volume, value: &str) -> Result<()> {
+fn set_gc(Server { volume, .. }: &Server, value: &str) -> Result<()> {
     if value == "now" {
         return volume.clean_now().map(|_| ());
     }

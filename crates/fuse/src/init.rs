@@ -1,8 +1,8 @@
 //! The first exchange on a connection: what kernel and server agree on.
+use crate::kernel;
 use crate::wire::{InHeader, InitFlags, InitIn, InitOut, MAJOR, MINOR, MINOR_MIN, Opcode, OutHeader};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read};
-use rustix::system::uname;
 use std::io;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
@@ -102,34 +102,42 @@ impl Offer {
             | InitFlags::CACHE_SYMLINKS
             | InitFlags::HAS_IOCTL_DIR
             | InitFlags::INIT_EXT
+            | InitFlags::HAS_SYNCFS
             | InitFlags::DIRECT_IO_ALLOW_MMAP;
         wanted.set(InitFlags::DONT_MASK, acl.umask);
         wanted.set(InitFlags::POSIX_ACL, acl.kernel);
         wanted.set(InitFlags::OVER_IO_URING, uring);
-        wanted.set(InitFlags::ASYNC_DIO, release() >= INVALIDATES_AFTER_ASYNC_WRITE);
+        wanted.set(InitFlags::ASYNC_DIO, kernel::version() >= Some(INVALIDATES_AFTER_ASYNC_WRITE));
         wanted & self.flags
     }
-}
-
-/// Major and minor version of the running kernel.
-fn release() -> (u32, u32) {
-    parse_release(&uname().release().to_string_lossy()).unwrap_or_default()
-}
-
-fn parse_release(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The flags of the reply to an INIT that offers these.
+    fn agreed(offered: InitFlags) -> InitFlags {
+        let bits = offered.bits();
+        let init = InitIn {
+            major: MAJOR,
+            minor: 46,
+            flags: bits as u32,
+            flags2: (bits >> 32) as u32,
+            ..InitIn::default()
+        };
+        let head = InHeader { opcode: Opcode::Init as u32, ..InHeader::default() };
+        let message = [head.as_bytes(), init.as_bytes()].concat();
+        let reply = parse(&message).unwrap().accept(Acl { umask: false, kernel: false }, false);
+        let out = InitOut::read_from_bytes(&reply[size_of::<OutHeader>()..]).unwrap();
+        InitFlags::from_bits_retain(u64::from(out.flags) | u64::from(out.flags2) << 32)
+    }
+
     #[test]
-    fn kernel_releases_are_compared_as_numbers() {
-        assert_eq!(parse_release("6.18.44-fc-v669"), Some((6, 18)));
-        assert_eq!(parse_release("7.1-rc3"), Some((7, 1)));
-        assert_eq!(parse_release("7.10.0"), Some((7, 10)));
-        assert_eq!(parse_release("unknown"), None);
+    fn a_kernel_that_offers_to_report_sync_is_asked_to() {
+        let with = InitFlags::INIT_EXT | InitFlags::HAS_SYNCFS;
+        assert_eq!(with.bits() >> 32, 1 << 11);
+        assert_eq!(agreed(with), with);
+        assert_eq!(agreed(InitFlags::INIT_EXT), InitFlags::INIT_EXT);
     }
 }

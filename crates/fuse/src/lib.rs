@@ -7,13 +7,16 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod attr;
+mod block;
 mod control;
 mod data;
 mod init;
 mod ioctl;
+mod kernel;
 mod killpriv;
 mod lesson;
 mod list;
+mod loop_device;
 mod mount;
 mod notify;
 mod reply;
@@ -24,9 +27,14 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod volume_ioctl;
 mod wire;
 
-pub use control::{CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, STATS_XATTR};
+pub use block::{Backing, MountType};
+pub use control::{
+    CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, STATS_XATTR, SYNC_XATTR,
+};
 pub use lesson::teach_silence;
-pub use serve::{FuseOptions, serve};
+pub use loop_device::image_behind;
+pub use serve::{FuseOptions, Started, serve};
 pub use session::{Choice, Transport};

@@ -1,4 +1,5 @@
 //! Getting a connection to the kernel: mount(2) for root, fusermount3 for everybody else.
+use crate::block::MountType;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -9,12 +10,13 @@ use rustix::net::{
 };
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Four of the largest requests.
 const READ_AHEAD_KIB: &str = "4096";
 const FUSERMOUNT: &str = "fusermount3";
+const UMOUNT: &str = "umount";
 /// Flags of mount(2) by name; what is not here is for the file system.
 const FLAGS: [(&str, MountFlags, bool); 11] = [
     ("dev", MountFlags::NODEV, false),
@@ -51,7 +53,7 @@ pub struct Request<'a> {
 /// Mounts. The kernel's first request waits on the connection then.
 pub fn connect(r: &Request<'_>) -> io::Result<Mounted> {
     if !r.auto_unmount && rustix::process::geteuid().is_root() {
-        match by_syscall(r) {
+        match by_syscall(r, Kind::Plain) {
             // A container's root may have to ask the helper too.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
             done => return done,
@@ -61,7 +63,14 @@ pub fn connect(r: &Request<'_>) -> io::Result<Mounted> {
 }
 
 /// Takes the mount away even if it is in use: who still has files open gets errors from now on.
-pub fn detach(dir: &Path) -> io::Result<()> {
+pub fn detach(dir: &Path, mount_type: &MountType) -> io::Result<()> {
+    // The kernel waits for the answer to DESTROY, and a server that waits for itself can never be killed: another process
+    // does it.
+    if let MountType::Block { .. } = mount_type
+        && Command::new(UMOUNT).args(["-l", "--"]).arg(dir).status().is_ok_and(|s| s.success())
+    {
+        return Ok(());
+    }
     if rustix::mount::unmount(dir, UnmountFlags::DETACH).is_ok() {
         return Ok(());
     }
@@ -71,14 +80,32 @@ pub fn detach(dir: &Path) -> io::Result<()> {
 }
 
 /// Lets the kernel read far ahead: what comes in large requests costs least. Takes root; otherwise its default stays.
-pub fn read_ahead(dir: &Path) {
-    // Without a request: a server that waits for itself can never be killed.
-    let Ok(stat) = statx(CWD, dir, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()) else { return };
-    let setting = format!("/sys/class/bdi/{}:{}/read_ahead_kb", stat.stx_dev_major, stat.stx_dev_minor);
-    let _default_stays = std::fs::write(setting, READ_AHEAD_KIB);
+pub fn read_ahead(dir: &Path, mount_type: &MountType) {
+    if let Some(setting) = read_ahead_setting(dir, mount_type) {
+        let _default_stays = std::fs::write(setting, READ_AHEAD_KIB);
+    }
 }
 
-fn by_syscall(r: &Request<'_>) -> io::Result<Mounted> {
+/// The file that has it.
+pub fn read_ahead_setting(dir: &Path, mount_type: &MountType) -> Option<PathBuf> {
+    // Without a request: a server that waits for itself can never be killed.
+    let stat = statx(CWD, dir, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
+    // The number without suffix is that of the block device itself.
+    let suffix = if let MountType::Block { .. } = mount_type { "-fuseblk" } else { "" };
+    let (major, minor) = (stat.stx_dev_major, stat.stx_dev_minor);
+    Some(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}{suffix}/read_ahead_kb")))
+}
+
+/// The type of a mount as mount(2) takes it.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind<'a> {
+    Plain,
+    /// With this block device as source.
+    Block(&'a Path),
+}
+
+/// Mounts without the helper.
+pub fn by_syscall(r: &Request<'_>, kind: Kind<'_>) -> io::Result<Mounted> {
     let dev = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -89,8 +116,15 @@ fn by_syscall(r: &Request<'_>) -> io::Result<Mounted> {
             None => data.extend([",", option]),
         }
     }
+    if let Kind::Block(_) = kind {
+        // Another size than the device is used with would drop its page cache.
+        data.push_str(",blksize=4096");
+    }
     let data = std::ffi::CString::new(data)?;
-    mount(r.source, r.dir, "fuse", flags, data.as_c_str())?;
+    match kind {
+        Kind::Plain => mount(r.source, r.dir, "fuse", flags, data.as_c_str())?,
+        Kind::Block(device) => mount(device, r.dir, "fuseblk", flags, data.as_c_str())?,
+    }
     Ok(Mounted { dev, auto_unmount: None })
 }
 

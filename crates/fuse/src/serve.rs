@@ -1,4 +1,5 @@
 //! Mounting, serving, and leaving in order: signals and umount(8) both end with a clean checkpoint.
+use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
 use crate::mount::{self, Request};
 use crate::server::Server;
@@ -17,6 +18,8 @@ use std::time::Duration;
 pub struct FuseOptions {
     /// Source shown in /proc/mounts: the image.
     pub source: String,
+    /// What a mount of type `fuseblk` has as its source instead.
+    pub backing: Backing,
     pub read_only: bool,
     /// Let other users in; they need `user_allow_other` in /etc/fuse.conf unless root mounts.
     pub allow_other: bool,
@@ -28,6 +31,15 @@ pub struct FuseOptions {
     /// Server threads; 0 lets the session choose.
     pub threads: usize,
     pub transport: Choice,
+    /// Let the ioctl of crash tests shut the volume down.
+    pub shutdown: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Started {
+    pub transport: Transport,
+    pub mount_type: MountType,
 }
 
 /// How long requests in flight may take after a signal before the server leaves without their callers.
@@ -39,18 +51,21 @@ enum End {
     Signal,
 }
 
-/// Mounts, calls `ready` once the mount answers, and serves until it is unmounted or a signal asks to leave. The volume
-/// is still mounted in the engine's sense when this returns; unmount it and leave the process.
+/// Mounts, calls `ready` once the mount answers, and serves until it is unmounted or a signal asks to leave. Where
+/// umount(2) waits for the server, `close` is called before it returns. Otherwise the volume is still mounted in the engine's
+/// sense when this returns; close it and leave the process.
 pub fn serve(
     volume: Arc<Volume>,
     dir: &Path,
     opts: &FuseOptions,
-    ready: impl FnOnce(&Transport),
+    close: impl Fn() + Send + Sync + 'static,
+    ready: impl FnOnce(&Started),
 ) -> io::Result<()> {
     let (ended, end) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let session = start(volume, dir, opts)?;
-    let transport = session.transport.clone();
+    let server = Server::new(volume).on_destroy(close).take_shutdown(opts.shutdown);
+    let (session, mount_type) = start(server, dir, opts)?;
+    let started = Started { transport: session.transport.clone(), mount_type };
     let signalled = ended.clone();
     thread::Builder::new().name("signals".into()).spawn(move || {
         if signals.forever().next().is_some() {
@@ -61,15 +76,16 @@ pub fn serve(
     thread::Builder::new().name("session".into()).spawn(move || {
         let _ = ended.send(End::Served(session.wait()));
     })?;
-    ready(&transport);
+    ready(&started);
+    let leave = || leave(dir, &started.mount_type);
     match end.recv() {
         Ok(End::Served(Err(e))) => {
-            leave(dir);
+            leave();
             Err(e)
         }
         Ok(End::Served(Ok(()))) => Ok(()),
         Ok(End::Signal) => {
-            leave(dir);
+            leave();
             match end.recv_timeout(GRACE) {
                 Ok(End::Served(result)) => result,
                 Ok(End::Signal) | Err(_) => Ok(()),
@@ -80,20 +96,19 @@ pub fn serve(
 }
 
 /// Mounts and takes up the connection; no mount is left on failure.
-fn start(volume: Arc<Volume>, dir: &Path, opts: &FuseOptions) -> io::Result<Session> {
+fn start(server: Server, dir: &Path, opts: &FuseOptions) -> io::Result<(Session, MountType)> {
     let request =
         Request { dir, source: &opts.source, options: options(opts), auto_unmount: opts.auto_unmount };
-    let mounted = mount::connect(&request)?;
-    let server = Arc::new(Server::new(volume));
+    let (mounted, mount_type) = block::connect(&request, &opts.backing)?;
     let acl = Acl { umask: opts.acl, kernel: opts.acl && kernel_checks(opts) };
-    let session = Session::start(mounted, server, opts.transport, opts.threads, acl);
-    let session = session.inspect_err(|_| leave(dir))?;
-    mount::read_ahead(dir);
-    Ok(session)
+    let session = Session::start(mounted, Arc::new(server), opts.transport, opts.threads, acl);
+    let session = session.inspect_err(|_| leave(dir, &mount_type))?;
+    mount::read_ahead(dir, &mount_type);
+    Ok((session, mount_type))
 }
 
-fn leave(dir: &Path) {
-    if let Err(e) = mount::detach(dir) {
+fn leave(dir: &Path, mount_type: &MountType) {
+    if let Err(e) = mount::detach(dir, mount_type) {
         eprintln!("segno: {} stays mounted: {e}", dir.display());
     }
 }

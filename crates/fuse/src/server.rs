@@ -5,14 +5,14 @@ use crate::notify::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
-use crate::{control, ioctl};
+use crate::{control, ioctl, volume_ioctl};
 use rustix::io::Errno;
-use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
+use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Shutdown, Time, Volume, XattrMode};
 use segno_format::{Features, Ino};
 use std::io::{Write, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zerocopy::FromBytes;
 
 /// The result of a request; the body of a reply is in the buffer.
@@ -41,6 +41,11 @@ pub struct Server {
     births: bool,
     lesson: Lesson,
     requests: [AtomicU64; OPCODES],
+    /// Closes the volume when the kernel waits for it.
+    on_destroy: Option<Box<dyn Fn() + Send + Sync>>,
+    /// Whether the ioctl may shut the volume down.
+    pub(crate) takes_shutdown: bool,
+    is_shut_down: AtomicBool,
 }
 
 impl Server {
@@ -55,7 +60,31 @@ impl Server {
             births: features.contains(Features::INODE_CRTIME),
             lesson: Lesson::new(silent_open),
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
+            on_destroy: None,
+            takes_shutdown: false,
+            is_shut_down: AtomicBool::new(false),
         }
+    }
+
+    /// Lets the ioctl of crash tests shut the volume down.
+    pub fn take_shutdown(self, takes_shutdown: bool) -> Self {
+        Self { takes_shutdown, ..self }
+    }
+
+    /// Stops the volume; from now on requests for files and names fail.
+    pub fn shut_down(&self, how: Shutdown) -> Result<(), Error> {
+        let done = self.volume.shut_down(how);
+        self.is_shut_down.store(true, Ordering::Release);
+        done
+    }
+
+    pub fn is_shut_down(&self) -> bool {
+        self.is_shut_down.load(Ordering::Acquire)
+    }
+
+    /// Has `close` called before umount(2) returns, where the kernel waits for it.
+    pub fn on_destroy(self, close: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { on_destroy: Some(Box::new(close)), ..self }
     }
 
     /// How many requests of each kind came.
@@ -87,6 +116,9 @@ impl Server {
     }
 
     fn dispatch(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        if self.is_shut_down() && !r.opcode.works_shut_down() {
+            return Err(Errno::IO);
+        }
         match r.opcode {
             Opcode::Lookup => self.lookup(r, reply),
             Opcode::GetAttr => self.attr(reply, self.volume.getattr(node(r))),
@@ -125,7 +157,11 @@ impl Server {
             Opcode::ListXattr => self.listxattr(r, reply),
             Opcode::RemoveXattr => self.removexattr(r),
             Opcode::Ioctl => self.ioctl(r, reply),
-            Opcode::Interrupt | Opcode::Destroy => Ok(()),
+            Opcode::Interrupt => Ok(()),
+            Opcode::Destroy => {
+                self.on_destroy.iter().for_each(|close| close());
+                Ok(())
+            }
             // Opening a directory and closing a file do nothing, and the kernel checks permissions: this answer keeps it from asking again.
             Opcode::Flush | Opcode::Access | Opcode::OpenDir => Err(Errno::NOSYS),
             // Answered before there is a server.
@@ -294,7 +330,7 @@ impl Server {
     fn setxattr(&self, r: &Request<'_>) -> Done {
         let a: wire::SetXattrIn = r.arg()?;
         let (name, value) = r.name_and_data(a.size)?;
-        if let Some(set) = control::set(&self.volume, r.head.uid, name, value) {
+        if let Some(set) = control::set(self, r.head.uid, name, value) {
             return set.map_err(errno);
         }
         let mode = match a.flags {
@@ -342,7 +378,10 @@ impl Server {
 
     fn ioctl(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::IoctlIn = r.arg()?;
-        let out = ioctl::run(&self.volume, node(r), a.cmd, r.data(a.in_size)?).ok_or(Errno::NOTTY)?;
+        let input = r.data(a.in_size)?;
+        let out = volume_ioctl::run(self, r.head.uid, a.cmd, input)
+            .or_else(|| ioctl::run(&self.volume, node(r), a.cmd, input))
+            .ok_or(Errno::NOTTY)?;
         if ioctl::changes_attributes(a.cmd) {
             self.notifier.attributes_changed(node(r))?;
         }

@@ -3,14 +3,18 @@ use crate::exit::Outcome;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
-use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR};
+use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Settings and the attributes that carry them.
-const SETTINGS: [(&str, &str); 3] =
-    [("writeback.contexts", CONTEXTS_XATTR), ("fsync.lookup", LOOKUP_XATTR), ("gc", GC_XATTR)];
+const SETTINGS: [(&str, &str); 4] = [
+    ("writeback.contexts", CONTEXTS_XATTR),
+    ("fsync.lookup", LOOKUP_XATTR),
+    ("gc", GC_XATTR),
+    ("shutdown", SHUTDOWN_XATTR),
+];
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -21,7 +25,9 @@ Settings:
                              list while counting what the other would look at
   gc=normal|urgent|off|now   cleaning in the background: one section every few seconds while the mount is idle and its space
                              scattered; whatever is worth it, idle or not; none. now: whatever is worth it, before the
-                             command ends. Reads as the mode and the sections emptied since mount")]
+                             command ends. Reads as the mode and the sections emptied since mount
+  shutdown=0|1|2             for crash tests: stops the volume until it is mounted again. 0: everything is written first,
+                             1: names and attributes are, 2: nothing is, as if the power failed")]
 pub struct Args {
     /// Any file or directory of the mount
     dir: PathBuf,

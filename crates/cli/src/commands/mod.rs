@@ -14,6 +14,7 @@ pub mod mount;
 mod put;
 mod stat;
 mod stats;
+mod sync;
 mod umount;
 
 use crate::exit::Outcome;
@@ -49,6 +50,8 @@ pub enum Command {
     Extents(extents::Args),
     /// Show the counters of a mount
     Stats(stats::Args),
+    /// Make everything durable that was done to a mount before; any user may
+    Sync(sync::Args),
     /// Show or change settings of a mount
     Ctl(ctl::Args),
     /// Run an experiment and report its figures
@@ -72,6 +75,7 @@ impl Command {
             Self::Put(args) => put::run(&args),
             Self::Extents(args) => extents::run(&args),
             Self::Stats(args) => stats::run(&args),
+            Self::Sync(args) => sync::run(&args),
             Self::Ctl(args) => ctl::run(&args),
             Self::Bench(args) => bench::run(&args),
         }

@@ -16,6 +16,9 @@ pub struct Args {
     /// Stay in front instead of returning when the mount answers
     #[arg(short = 'f', long = "foreground")]
     pub front: bool,
+    /// Say how it is mounted
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Tell the starting command on standard output when the mount answers, then leave the terminal
     #[arg(long, hide = true)]
     pub behind: bool,
@@ -35,6 +38,8 @@ Own options: cache=256M (memory for cached blocks), commit=5 (seconds until chan
   fsync_lookup=list|global|shadow (how fsync finds nodes: its own list, or all as the kernel does, to compare),
   checkpoint=auto|blocking|concurrent (whether changes wait while a checkpoint is written; auto: not with a journal),
   threads=N, direct (past the page cache), device=PATH (other devices of the volume, in order),
+  shutdown (for crash tests: the ioctl FS_IOC_SHUTDOWN stops the volume as if the power failed),
+  blk=auto|off (auto: root's mounts are of type fuseblk on kernels that report sync(2) only there),
   log=FILE (what the server has to say later; otherwise the system's log),
   transport=auto|classic|io_uring (how requests come from the kernel; auto takes io_uring where the kernel has it),
   writeback_contexts=auto|N, exclusive_streams=auto|N (how many files are written back side by side, and how many of
@@ -49,11 +54,11 @@ pub fn run(args: &Args) -> Outcome {
     let plan = Plan::new(&args.image, &args.dir, settings)?;
     if args.front || args.behind {
         let readiness = if args.behind { Readiness::Behind } else { Readiness::InFront };
-        serve(&plan, |transport| readiness.announce(transport, plan.settings.log.as_deref()))?;
+        serve(&plan, |started| readiness.announce(started, args.verbose, plan.settings.log.as_deref()))?;
         return Ok(ExitCode::SUCCESS);
     }
     warn_if_not_empty(&plan)?;
-    spawn(&server_args(&plan, &args.options), &plan.dir)
+    spawn(&server_args(&plan, args), &plan.dir)
 }
 
 /// Files below the directory are hidden while something is mounted there; that is legal and seldom meant.
@@ -64,9 +69,12 @@ fn warn_if_not_empty(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-fn server_args(plan: &Plan, options: &[String]) -> Vec<OsString> {
+fn server_args(plan: &Plan, given: &Args) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["mount".into(), "--behind".into()];
-    for option in options {
+    if given.verbose {
+        args.push("--verbose".into());
+    }
+    for option in &given.options {
         args.extend(["-o".into(), option.into()]);
     }
     args.extend(["--".into(), plan.image.clone().into(), plan.dir.clone().into()]);

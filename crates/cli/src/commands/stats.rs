@@ -1,6 +1,6 @@
 //! `segno stats`: the counters of a live mount.
 use crate::exit::Outcome;
-use crate::mount::table::FSTYPE;
+use crate::mount::table::FSTYPES;
 use anyhow::{Context, Result, anyhow};
 use rustix::fs::getxattr;
 use rustix::io::Errno;
@@ -46,7 +46,8 @@ fn read(path: &Path) -> Result<Map<String, Value>> {
     let mut buffer = vec![0; 65_536];
     let n = getxattr(path, STATS_XATTR, &mut buffer).map_err(|e| match e {
         Errno::OPNOTSUPP | Errno::NODATA => {
-            anyhow!("{} is not on a mount of segno ({FSTYPE} in /proc/mounts)", path.display())
+            let types = FSTYPES.join(" or ");
+            anyhow!("{} is not on a mount of segno ({types} in /proc/mounts)", path.display())
         }
         Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {
             anyhow!("the server of {0} has died: `segno umount {0}`", path.display())

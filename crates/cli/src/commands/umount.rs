@@ -1,7 +1,7 @@
 //! `segno umount`: returns when the server has let go of the image.
 use crate::exit::Outcome;
 use crate::inspect;
-use crate::mount::table::{self, FSTYPE, Mount};
+use crate::mount::table::{self, Mount};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -60,7 +60,7 @@ fn find(dir: &Path) -> Result<Mount> {
     let Some(mount) = table::read()?.into_iter().rev().find(|m| m.dir == at) else {
         bail!("nothing is mounted at {}", dir.display());
     };
-    if mount.fstype != FSTYPE {
+    if !mount.is_ours() {
         bail!("{} holds a {}, not a volume of segno: use umount(8)", dir.display(), mount.fstype);
     }
     Ok(mount)

@@ -3,7 +3,7 @@
 use super::table;
 use anyhow::{Context, Result};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
-use segno_fuse::Transport;
+use segno_fuse::Started;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -26,8 +26,11 @@ pub enum Readiness {
 
 impl Readiness {
     /// Announces the mount, says how requests come, and, behind, leaves the terminal, the session and the working directory.
-    pub fn announce(self, transport: &Transport, log: Option<&Path>) {
-        eprintln!("segno: {transport}");
+    pub fn announce(self, started: &Started, verbose: bool, log: Option<&Path>) {
+        eprintln!("segno: {}", started.transport);
+        if verbose {
+            eprintln!("segno: {}", started.mount_type);
+        }
         if let Self::Behind = self
             && let Err(e) = detach(log)
         {

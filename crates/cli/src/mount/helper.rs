@@ -69,6 +69,7 @@ pub fn run(args: &[OsString]) -> Outcome {
     if helper.verbose {
         println!("segno: mounting {} at {}", helper.source.display(), helper.dir.display());
     }
-    let args = Args { options, image: helper.source, dir: helper.dir, front: helper.front, behind: false };
+    let (image, dir) = (helper.source, helper.dir);
+    let args = Args { options, image, dir, front: helper.front, verbose: helper.verbose, behind: false };
     mount::run(&args)
 }

@@ -77,6 +77,10 @@ pub struct Settings {
     pub flags: Vec<String>,
     pub allow_other: bool,
     pub auto_unmount: bool,
+    /// Mount as `fuseblk` where sync(2) takes that.
+    pub blk: bool,
+    /// Let the ioctl of crash tests shut the volume down.
+    pub shutdown: bool,
     /// Go past the page cache of the machine.
     pub direct: bool,
     /// Server threads; 0 lets the server choose.
@@ -100,6 +104,8 @@ impl Settings {
             flags,
             allow_other: root,
             auto_unmount: false,
+            blk: true,
+            shutdown: false,
             direct: false,
             threads: 0,
             transport: Choice::Auto,
@@ -162,6 +168,7 @@ impl Settings {
             "allow_other" => (&mut self.allow_other, true),
             "noallow_other" => (&mut self.allow_other, false),
             "auto_unmount" => (&mut self.auto_unmount, true),
+            "shutdown" => (&mut self.shutdown, true),
             "direct" => (&mut self.direct, true),
             "nobarrier" => {
                 e.fsync_mode = FsyncMode::Nobarrier;
@@ -249,6 +256,13 @@ impl Settings {
             "exclusive_streams" => {
                 e.exclusive_streams = Some(value.parse().map_err(|_| "choose auto or a number")?);
             }
+            "blk" => {
+                self.blk = match value {
+                    "auto" => true,
+                    "off" => false,
+                    _ => return Err("choose auto or off".into()),
+                }
+            }
             "threads" => self.threads = from_one(value)?,
             "log" => self.log = Some(std::path::absolute(value).map_err(|e| e.to_string())?),
             "device" => self.devices.push(PathBuf::from(value)),
@@ -296,6 +310,15 @@ mod tests {
     }
 
     #[test]
+    fn a_mount_is_of_type_fuse_if_asked_for() {
+        assert!(
+            parse("").unwrap().blk
+                && parse("blk=off,blk=auto").unwrap().blk
+                && !parse("blk=off").unwrap().blk
+        );
+    }
+
+    #[test]
     fn of_opposite_flags_the_later_wins() {
         assert_eq!(parse("nodev,noexec,strictatime,dev").unwrap().flags, ["noexec", "dev"]);
         let root = Settings::parse(&["nosuid".into(), "threads=3".into()], true).unwrap();
@@ -318,6 +341,7 @@ mod tests {
             ("sparkle=1", "unknown mount option sparkle=1"),
             ("mode=fast", "mount option mode=fast: choose adaptive or lfs"),
             ("transport=x", "mount option transport=x: choose auto, classic or io_uring"),
+            ("blk=on", "mount option blk=on: choose auto or off"),
             ("commit=0", "mount option commit=0: a number from 1 is needed"),
             ("norecovery", "norecovery needs a read-only mount: add ro"),
             ("auto_unmount", "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"),

@@ -2,12 +2,14 @@
 use super::options::Settings;
 use crate::image;
 use anyhow::{Context, Result, bail, ensure};
+use parking_lot::Mutex;
 use rustix::fs::Access;
 use rustix::io::Errno;
-use segno_device::{FileDevice, OpenOptions};
+use segno_device::{BlockDevice, FileDevice, OpenOptions, StorageKind, probe};
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, JournalArea, MountOptions, Volume};
-use segno_fuse::{FuseOptions, Transport};
+use segno_format::{BLOCK_SIZE, Features};
+use segno_fuse::{Backing, FuseOptions, Started};
 use segno_journal::About;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,10 +36,11 @@ impl Plan {
         Ok(Self { image, dir, settings })
     }
 
-    fn fuse_options(&self) -> FuseOptions {
+    fn fuse_options(&self, backing: Backing) -> FuseOptions {
         let s = &self.settings;
         FuseOptions {
             source: self.image.display().to_string(),
+            backing,
             read_only: s.engine.read_only,
             allow_other: s.allow_other,
             acl: s.engine.acl,
@@ -45,7 +48,33 @@ impl Plan {
             auto_unmount: s.auto_unmount,
             threads: s.threads,
             transport: s.transport,
+            shutdown: s.shutdown,
         }
+    }
+
+    /// What a mount of type `fuseblk` has as its source. It is for one device that is written, the usual case.
+    fn backing(&self, volume: &Volume, device: &dyn BlockDevice) -> Result<Backing> {
+        let superblock = volume.superblock();
+        let why_not = [
+            (!self.settings.blk, "blk=off"),
+            (!rustix::process::geteuid().is_root(), "only root mounts block devices"),
+            (self.settings.auto_unmount, "auto_unmount takes fusermount3"),
+            (self.settings.engine.read_only, "a read-only mount has nothing to sync"),
+            (superblock.devices.len() > 1, "the volume is on several devices"),
+            (superblock.features.contains(Features::BLKZONED), "the volume is zoned"),
+        ];
+        if let Some((_, why)) = why_not.into_iter().find(|(applies, _)| *applies) {
+            return Ok(Backing::Nothing(why.into()));
+        }
+        let storage = probe(&self.image)?;
+        Ok(match (storage.kind, device.claim()) {
+            (StorageKind::Regular, _) => Backing::Image(self.image.clone()),
+            (StorageKind::BlockDevice, Some(claim)) if storage.bytes.is_multiple_of(BLOCK_SIZE as u64) => {
+                Backing::Device(claim)
+            }
+            // Its page cache has smaller blocks, and mounting would drop it.
+            _ => Backing::Nothing("the device is no multiple of 4 KiB".into()),
+        })
     }
 }
 
@@ -69,7 +98,7 @@ fn protect() {
 }
 
 /// Mounts and serves until somebody unmounts. `ready` is called when the mount answers.
-pub fn run(plan: &Plan, ready: impl FnOnce(&Transport)) -> Result<()> {
+pub fn run(plan: &Plan, ready: impl FnOnce(&Started)) -> Result<()> {
     protect();
     let settings = &plan.settings;
     let mut paths = vec![plan.image.clone()];
@@ -86,15 +115,45 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Transport)) -> Result<()> {
         }
         engine.journal = JournalMode::Beside(area);
     }
-    let volume = Volume::mount(device, engine).with_context(|| image::cannot_read(&plan.image))?;
-    let served = serve(&volume, plan, ready).with_context(|| format!("cannot serve {}", plan.dir.display()));
+    let volume = Volume::mount(device.clone(), engine).with_context(|| image::cannot_read(&plan.image))?;
+    let fuse = plan.fuse_options(plan.backing(&volume, &*device)?);
+    let closing = Arc::new(Closing::new(volume.clone())?);
+    let close = {
+        let closing = closing.clone();
+        move || closing.run()
+    };
+    let served = segno_fuse::serve(volume, &plan.dir, &fuse, close, ready)
+        .with_context(|| format!("cannot serve {}", plan.dir.display()));
+    closing.run();
     let closed =
-        volume.unmount().with_context(|| format!("the last checkpoint of {} failed", plan.image.display()));
+        closing.result().with_context(|| format!("the last checkpoint of {} failed", plan.image.display()));
     served.and(closed)
 }
 
-/// The background thread ends before the volume does.
-fn serve(volume: &Arc<Volume>, plan: &Plan, ready: impl FnOnce(&Transport)) -> std::io::Result<()> {
-    let _background = Background::start(volume)?;
-    segno_fuse::serve(volume.clone(), &plan.dir, &plan.fuse_options(), ready)
+/// Closes a volume, once: when the kernel waits for it in umount(2), or else when the mount has ended.
+struct Closing {
+    volume: Arc<Volume>,
+    /// The background thread ends before the volume does.
+    background: Mutex<Option<Background>>,
+    error: Mutex<Option<segno_engine::Error>>,
+}
+
+impl Closing {
+    fn new(volume: Arc<Volume>) -> std::io::Result<Self> {
+        let background = Mutex::new(Some(Background::start(&volume)?));
+        Ok(Self { volume, background, error: Mutex::new(None) })
+    }
+
+    /// Returns when the volume is closed.
+    fn run(&self) {
+        let mut background = self.background.lock();
+        if let Some(running) = background.take() {
+            drop(running);
+            *self.error.lock() = self.volume.unmount().err();
+        }
+    }
+
+    fn result(&self) -> Result<(), segno_engine::Error> {
+        self.error.lock().take().map_or(Ok(()), Err)
+    }
 }

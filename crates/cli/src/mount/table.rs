@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The file system type our mounts show.
-pub const FSTYPE: &str = "fuse.segno";
+/// The file system types our mounts show.
+pub const FSTYPES: [&str; 2] = ["fuse.segno", BLOCK];
+/// Of mounts whose source is a block device, which may stand for an image.
+const BLOCK: &str = "fuseblk.segno";
 
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,13 +23,26 @@ pub struct Mount {
 pub fn read() -> Result<Vec<Mount>> {
     let table =
         std::fs::read("/proc/self/mountinfo").context("cannot read the mount table /proc/self/mountinfo")?;
-    Ok(parse(&table))
+    let mut mounts = parse(&table);
+    for mount in mounts.iter_mut().filter(|m| m.fstype == BLOCK) {
+        if let Some(image) = segno_fuse::image_behind(&mount.source) {
+            mount.source = image;
+        }
+    }
+    Ok(mounts)
+}
+
+impl Mount {
+    /// Whether it is one of segno's.
+    pub fn is_ours(&self) -> bool {
+        FSTYPES.contains(&self.fstype.as_str())
+    }
 }
 
 /// Where an image is mounted by us, if it is.
 pub fn mounted_from(image: &Path) -> Option<PathBuf> {
     let image = image.canonicalize().ok()?;
-    read().ok()?.into_iter().rev().find(|m| m.fstype == FSTYPE && m.source == image).map(|m| m.dir)
+    read().ok()?.into_iter().rev().find(|m| m.is_ours() && m.source == image).map(|m| m.dir)
 }
 
 /// Asks the server behind a mount for a sign of life. What stat(2) tells may come from the kernel's cache.
@@ -91,7 +106,7 @@ mod tests {
             found[1],
             Mount {
                 dir: "/mnt/my disk".into(),
-                fstype: FSTYPE.into(),
+                fstype: FSTYPES[0].into(),
                 source: "/srv/a\\b.img".into(),
                 read_only: true
             }

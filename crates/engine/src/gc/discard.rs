@@ -6,7 +6,7 @@ use segno_format::{BLOCKS_PER_SEG, SegNo};
 use std::collections::BTreeSet;
 
 /// Segments discarded at a time: the logs have to wait for no more than these.
-const AT_A_TIME: usize = 8;
+pub(super) const AT_A_TIME: usize = 8;
 
 /// Free segments of which the device has not been told. While it discards it may do nothing else (nobody can write to an
 /// image file while a hole is made in it), so with a background thread that waits until the volume is idle; while it
@@ -60,23 +60,33 @@ impl Volume {
             if part.is_empty() {
                 return;
             }
-            let free = self.segs.claim_free(&part);
-            free.chunk_by(|a, b| a.0.checked_add(1) == Some(b.0)).for_each(|run| self.discard_run(run));
-            self.segs.unclaim(&free);
+            self.discard_free(&part);
         }
     }
 
+    /// Discards what is still free of some segments, and returns how many the device was told of.
+    pub(super) fn discard_free(&self, segs: &[SegNo]) -> u64 {
+        let free = self.segs.claim_free(segs);
+        let runs = free.chunk_by(|a, b| a.0.checked_add(1) == Some(b.0));
+        let told = runs.filter(|run| self.discard_run(run)).map(|run| run.len() as u64).sum();
+        self.segs.unclaim(&free);
+        told
+    }
+
     /// Whether the logs may soon need every free section.
-    fn is_spent(&self) -> bool {
+    pub(super) fn is_spent(&self) -> bool {
         let need = self.demand().need(self.geo.blocks_per_sec().into());
         self.segs.free_sections() <= need.dirty + need.kept
     }
 
-    fn discard_run(&self, run: &[SegNo]) {
-        let Some(&first) = run.first() else { return };
+    /// Whether the device took it.
+    fn discard_run(&self, run: &[SegNo]) -> bool {
+        let Some(&first) = run.first() else { return false };
         let blocks = (run.len() as u32).saturating_mul(BLOCKS_PER_SEG);
-        if self.dev.discard(self.geo.seg_start(first), blocks).is_ok() {
+        let taken = self.dev.discard(self.geo.seg_start(first), blocks).is_ok();
+        if taken {
             stat::add(&self.stats.discards, run.len() as u64);
         }
+        taken
     }
 }

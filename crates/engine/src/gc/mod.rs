@@ -6,6 +6,7 @@ mod discard;
 mod migrate;
 mod mode;
 mod need;
+mod trim;
 
 use crate::checkpoint::Reason;
 use crate::error::{Error, Result};
@@ -19,6 +20,7 @@ use std::collections::BTreeSet;
 
 pub(crate) use discard::Undiscarded;
 pub use mode::Mode;
+pub use trim::TrimRange;
 
 /// A checkpoint only to free sections is due when they are this part of what lies between the floor and the goal.
 const COMMIT_PART: u64 = 2;

@@ -2,6 +2,7 @@
 mod mount;
 mod records;
 mod room;
+mod shutdown;
 
 use crate::checkpoint::{Counts, CpState, Reason, SinceCheckpoint, UnderWay};
 use crate::clock::Clock;
@@ -29,6 +30,7 @@ use records::Records;
 pub use records::unguard;
 use segno_format::superblock::Superblock;
 use segno_format::{Features, Geometry, Ino};
+pub use shutdown::Shutdown;
 use std::sync::{Arc, OnceLock};
 
 /// A mounted volume. Every method may be called from any thread.
@@ -185,6 +187,7 @@ impl Volume {
         if self.opts.read_only {
             return Ok(());
         }
+        self.check_running()?;
         self.flush_all_data()?;
         self.commit()
     }

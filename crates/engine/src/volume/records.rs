@@ -8,6 +8,7 @@ use super::mount::read_superblock;
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
+use crate::sync::Mutex as Unranked;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use segno_device::BlockDevice;
 use segno_format::record::{DamageKind, StopReason};
@@ -22,11 +23,18 @@ pub(crate) struct Records {
     stored: AtomicU32,
     /// The superblock as it was stored last.
     raw: Mutex<RawSuperblock, { rank::LEAF }>,
+    /// Held while copies are stored: the later ones must not be overwritten with earlier ones.
+    storing: Unranked<()>,
 }
 
 impl Records {
     pub fn new(raw: RawSuperblock) -> Self {
-        Self { seen: AtomicU32::new(0), stored: AtomicU32::new(0), raw: Mutex::new(raw) }
+        Self {
+            seen: AtomicU32::new(0),
+            stored: AtomicU32::new(0),
+            raw: Mutex::new(raw),
+            storing: Unranked::new(()),
+        }
     }
     /// Whether damage was seen in this mount.
     pub fn any_damage(&self) -> bool {
@@ -81,7 +89,24 @@ impl Volume {
         self.store_superblock(|raw| raw.set_guard(on))
     }
 
+    /// The volume label.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.records.raw.lock().label()
+    }
+
+    /// Changes the label. It is durable when this returns; a power cut meanwhile leaves the old one or the new one.
+    pub fn set_label(&self, label: &str) -> Result<()> {
+        self.check_writable()?;
+        let mut fits = *self.records.raw.lock();
+        if !fits.set_label(label) {
+            return Err(Error::Invalid("the label is longer than 512 UTF-16 units"));
+        }
+        self.store_superblock(|raw| _ = raw.set_label(label)).inspect_err(|e| self.stop(e))
+    }
+
     fn store_superblock(&self, change: impl FnOnce(&mut RawSuperblock)) -> Result<()> {
+        let _storing = self.records.storing.lock();
         let raw = {
             let mut raw = self.records.raw.lock();
             change(&mut raw);

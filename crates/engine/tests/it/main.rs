@@ -13,5 +13,6 @@ mod quota;
 mod records;
 mod recovery;
 mod runtime;
+mod shutdown;
 mod writeback;
 mod zoned;

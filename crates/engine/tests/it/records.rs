@@ -1,7 +1,10 @@
 //! What a volume leaves in its superblocks when it stops or finds damage.
 use crate::common::{assert_clean, assert_finds_only, fresh, quiet};
 use segno_check::Kind;
-use segno_device::{BlockDevice, Fault, FaultCall, FaultDevice, FaultError, MemDevice};
+use segno_device::{
+    BlockDevice, CrashLog, CrashPlan, CrashStates, Fault, FaultCall, FaultDevice, FaultError, MemDevice,
+    RecordDevice,
+};
 use segno_engine::{Error, Owner, Volume};
 use segno_format::inode::RawInode;
 use segno_format::superblock::RawSuperblock;
@@ -88,4 +91,31 @@ fn damage_is_recorded_by_the_next_checkpoint() {
     let report = segno_check::check(&*mem, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
     let asks = |p: &segno_check::Problem| p.kind == Kind::CheckpointFlag && p.why.contains("full check");
     assert!(report.problems.iter().any(asks), "{:?}", report.problems);
+}
+
+/// A cut while a label is stored leaves the old one or the new one, and a volume that mounts.
+#[test]
+fn a_label_survives_cuts_and_other_records() {
+    let mem = fresh(96, &MkfsOptions { label: "old".into(), ..MkfsOptions::default() });
+    let base = mem.snapshot();
+    let dev = Arc::new(RecordDevice::new(mem.clone()));
+    let v = Volume::mount(dev.clone(), quiet()).unwrap();
+    v.set_label("new").unwrap();
+    assert!(matches!(v.set_label(&"x".repeat(513)), Err(Error::Invalid(_))));
+    assert_eq!(v.label(), "new");
+    let log = CrashLog::new(base, dev.log()).unwrap();
+    let states = CrashStates::new(&log, CrashPlan::new(1), |_, _| true);
+    let mut seen = [0, 0];
+    for state in states {
+        let again = Volume::mount(Arc::new(state.device), quiet()).unwrap();
+        match again.label().as_str() {
+            "old" => seen[0] += 1,
+            "new" => seen[1] += 1,
+            other => panic!("{other} after {:?}", state.choice),
+        }
+    }
+    assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+    v.unmount().unwrap();
+    assert_eq!(superblocks(&mem).map(|sb| sb.label()), ["new", "new"]);
+    assert_clean(&*mem);
 }

@@ -11,12 +11,16 @@ mod notify;
 mod policy;
 mod protocol;
 mod suid;
+mod sync;
 mod unmount;
+mod volume_ioctl;
 
+use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
 use crate::mount::{self, Request};
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
+use crate::wire::Opcode;
 use rustix::mount::{UnmountFlags, unmount};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Volume};
@@ -47,6 +51,7 @@ fn format_and_mount(device: Arc<dyn BlockDevice>, options: &MkfsOptions) -> Arc<
 struct Mount {
     server: Arc<Server>,
     session: Session,
+    mount_type: MountType,
     dir: tempfile::TempDir,
 }
 
@@ -57,26 +62,35 @@ impl Mount {
     }
 
     fn of(volume: Arc<Volume>, choice: Choice, options: &[&str]) -> Option<Self> {
+        Self::served(Server::new(volume), choice, options, &Backing::Nothing("a test".into()))
+    }
+
+    fn served(server: Server, choice: Choice, options: &[&str], backing: &Backing) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let options = options.iter().map(ToString::to_string).collect();
         let request = Request { dir: dir.path(), source: "test", options, auto_unmount: false };
-        let mounted = match mount::connect(&request) {
-            Ok(mounted) => mounted,
+        let (mounted, mount_type) = match block::connect(&request, backing) {
+            Ok(done) => done,
             Err(e) => {
                 eprintln!("NOT TESTED: no FUSE mount possible here: {e}");
                 return None;
             }
         };
-        let server = Arc::new(Server::new(volume));
+        let server = Arc::new(server);
         let acl = Acl { umask: false, kernel: false };
         match Session::start(mounted, server.clone(), choice, 0, acl) {
-            Ok(session) => Some(Self { server, session, dir }),
+            Ok(session) => Some(Self { server, session, mount_type, dir }),
             Err(e) => {
-                mount::detach(dir.path()).unwrap();
+                mount::detach(dir.path(), &mount_type).unwrap();
                 eprintln!("NOT TESTED: {e}");
                 None
             }
         }
+    }
+
+    /// How many requests of a kind came.
+    fn requests(&self, kind: Opcode) -> u64 {
+        self.server.requests().find(|(op, _)| *op == kind).map_or(0, |(_, n)| n)
     }
 
     fn path(&self) -> &Path {

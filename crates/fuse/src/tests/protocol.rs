@@ -41,6 +41,17 @@ fn call(
     ask(server, &message(op as u32, node, &[arg.as_bytes(), rest])).unwrap()
 }
 
+/// An ioctl on the root by a user: error and bytes that come back.
+pub fn ask_ioctl(server: &Server, uid: u32, cmd: u32, input: &[u8]) -> (i32, Vec<u8>) {
+    let (opcode, nodeid) = (Opcode::Ioctl as u32, ROOT);
+    let len = (size_of::<InHeader>() + size_of::<IoctlIn>() + input.len()) as u32;
+    let head = InHeader { len, opcode, unique: UNIQUE, nodeid, uid, ..InHeader::default() };
+    let arg = IoctlIn { cmd, in_size: input.len() as u32, ..IoctlIn::default() };
+    let message = [head.as_bytes(), arg.as_bytes(), input].concat();
+    let (error, body) = ask(server, &message).unwrap();
+    (error, body.get(size_of::<IoctlOut>()..).unwrap_or_default().to_vec())
+}
+
 /// LOOKUP of "dir" in the root, as Linux 6.18 sends it for uid 1000, and the reply to it.
 #[test]
 fn recorded_lookup() {

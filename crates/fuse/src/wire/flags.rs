@@ -27,6 +27,8 @@ bitflags! {
         const INIT_EXT = 1 << 30;
         const DIRECT_IO_ALLOW_MMAP = 1 << 36;
         const OVER_IO_URING = 1 << 41;
+        /// SYNCFS is sent on mounts of type `fuse` too (protocol 7.46).
+        const HAS_SYNCFS = 1 << 43;
     }
 
     /// How the kernel treats an opened file.

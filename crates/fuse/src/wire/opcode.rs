@@ -34,6 +34,31 @@ pub enum NotifyCode {
 }
 
 impl Opcode {
+    /// Whether a volume that was shut down still answers: what it takes to look at the mount and to unmount it.
+    pub fn works_shut_down(self) -> bool {
+        use Opcode::{
+            Access, BatchForget, Destroy, Flush, Forget, GetAttr, GetXattr, Interrupt, Open, OpenDir,
+            Release, ReleaseDir, StatFs, Statx,
+        };
+        matches!(
+            self,
+            Access
+                | BatchForget
+                | Destroy
+                | Flush
+                | Forget
+                | GetAttr
+                | GetXattr
+                | Interrupt
+                | Open
+                | OpenDir
+                | Release
+                | ReleaseDir
+                | StatFs
+                | Statx
+        )
+    }
+
     /// Bytes of the structure that stands between the header and names or data.
     pub fn struct_len(self) -> usize {
         match self {

@@ -1,0 +1,28 @@
+//! `segno sync`: commits everything, also where the kernel does not report sync(2) to the server.
+use crate::exit::Outcome;
+use anyhow::{Context, anyhow};
+use rustix::fs::{XattrFlags, setxattr, syncfs};
+use rustix::io::Errno;
+use segno_fuse::SYNC_XATTR;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Any file or directory of the mount
+    dir: PathBuf,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let dir = args.dir.display();
+    // What was changed through mappings is not with the server yet.
+    let file = File::open(&args.dir).with_context(|| format!("cannot open {dir}"))?;
+    syncfs(&file).with_context(|| format!("cannot sync {dir}"))?;
+    match setxattr(&args.dir, SYNC_XATTR, b"", XattrFlags::empty()) {
+        // On a read-only mount there is nothing to sync.
+        Ok(()) | Err(Errno::ROFS) => Ok(ExitCode::SUCCESS),
+        Err(Errno::OPNOTSUPP | Errno::NODATA) => Err(anyhow!("{dir} is not on a mount of segno")),
+        Err(e) => Err(anyhow!(e).context(format!("cannot sync {dir}"))),
+    }
+}
