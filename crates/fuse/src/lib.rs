@@ -9,6 +9,7 @@
 mod attr;
 mod control;
 mod data;
+mod heap;
 mod init;
 mod ioctl;
 mod lesson;
@@ -25,6 +26,7 @@ mod transport;
 mod wire;
 
 pub use control::{CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, STATS_XATTR};
+pub use heap::share as share_heap;
 pub use lesson::teach_silence;
 pub use serve::{FuseOptions, serve};
 pub use session::{Choice, Transport};
