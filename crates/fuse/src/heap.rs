@@ -1,11 +1,11 @@
 //! The allocator of a serving process.
 
-/// Heaps that glibc divides threads among, unless the environment asks for another number.
-const ARENAS: libc::c_int = 2;
+/// Arenas that glibc divides threads among, unless the environment asks for another number. Each keeps what was ever in
+/// use in it: two held 430 MB with 280 MB in use.
+const ARENAS: libc::c_int = 1;
 
-/// Keeps blocks that one thread frees usable for all others. By default glibc has eight heaps for each CPU, and what is
-/// freed in one is not used by threads of another, so that together they grow to several times what is in use.
-/// Called before threads start.
+/// Lets every thread use the memory that others free. By default glibc has eight arenas for each CPU, and memory freed
+/// in one is not used by threads of another. Called before threads start.
 pub fn share() {
     #[cfg(target_env = "gnu")]
     if std::env::var_os("MALLOC_ARENA_MAX").is_none() {

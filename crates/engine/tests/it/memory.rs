@@ -32,7 +32,7 @@ fn make(v: &Volume, first: usize, count: usize, each: usize) -> Vec<(Ino, String
     let mut dir = Ino::ROOT;
     let mut files = Vec::new();
     for i in first..first + count {
-        if (i - first) % each == 0 {
+        if (i - first).is_multiple_of(each) {
             dir = v.mkdir(Ino::ROOT, format!("d{i}").as_bytes(), 0o755, Owner::default()).unwrap().ino;
             v.hold(dir);
         }
