@@ -22,6 +22,7 @@ test: setup
 	cargo build -p segno-cli
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" TRANSPORT=classic scripts/smoke
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" scripts/smoke
+	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" cargo run -p xtask -- memory --quick
 
 # Other locks, so other builds; `schedules 0 N` tries N schedules.
 models:

@@ -7,6 +7,7 @@ mod fsck;
 mod handover;
 mod kills;
 mod manifest;
+mod memory;
 mod paths;
 mod populate;
 mod stale;
@@ -36,6 +37,7 @@ enum Command {
     Fsx(suites::Fsx),
     Handover(handover::Handover),
     Kills(kills::Kills),
+    Memory(memory::Memory),
     Stale(stale::Stale),
 }
 
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Fsx(fsx) => fsx.run(),
         Command::Handover(handover) => handover.run(),
         Command::Kills(kills) => kills.run(),
+        Command::Memory(memory) => memory.run(),
         Command::Stale(stale) => stale.run(),
     };
     result.unwrap_or_else(|error| {

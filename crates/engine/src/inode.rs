@@ -1,4 +1,5 @@
 //! Inodes in memory. The inode's node block is the only copy of its fields; this adds locks and dirty pages.
+use crate::clock_cache::{ClockCache, Step};
 use crate::error::Result;
 use crate::lock::{Mutex, RwLock, rank};
 use crate::memory::Memory;
@@ -6,11 +7,11 @@ use crate::node::{NodeCache, NodeFrame};
 use crate::page::PageMap;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::writeback::Sequence;
-use foldhash::HashMap;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::{Corrupt, Features, Ino, Structure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// An inode in use.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub struct Inode {
     pub ino: Ino,
     /// Its node block, pinned.
     pub frame: Arc<NodeFrame>,
+    /// Whether it was a directory when it was loaded, known without the frame's lock.
+    dir: bool,
     /// Orders operations on the inode: shared for reads, exclusive for changes.
     pub lock: RwLock<(), { rank::INODE }>,
     /// Held by whoever writes its data out; only the holder gives its pages addresses.
@@ -49,6 +52,7 @@ impl Inode {
         Self {
             ino: frame.ino,
             frame,
+            dir: is_dir,
             lock: RwLock::new(()),
             flush: Mutex::new(()),
             pages: Mutex::new(PageMap::new(is_dir)),
@@ -92,24 +96,32 @@ impl Inode {
 }
 
 const SHARDS: usize = 16;
-type Shard = HashMap<Ino, Arc<Inode>>;
+type Shard = ClockCache<Ino, Inode>;
 
 /// Inodes by number, and the directories among them that have dirty pages.
 #[derive(Debug)]
 pub struct InodeCache {
     shards: [Mutex<Shard, { rank::INODE_CACHE }>; SHARDS],
     dirty_dirs: Mutex<BTreeMap<Ino, Arc<Inode>>, { rank::LEAF }>,
+    /// The shard that eviction turns to next.
+    turn: AtomicUsize,
+    mem: Arc<Memory>,
 }
 
 impl InodeCache {
-    pub fn new() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::new(HashMap::default())), dirty_dirs: Mutex::default() }
+    pub fn new(mem: Arc<Memory>) -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            dirty_dirs: Mutex::default(),
+            turn: AtomicUsize::new(0),
+            mem,
+        }
     }
     fn shard(&self, ino: Ino) -> &Mutex<Shard, { rank::INODE_CACHE }> {
         &self.shards[ino.0 as usize & (SHARDS - 1)]
     }
     pub fn cached(&self, ino: Ino) -> Option<Arc<Inode>> {
-        self.shard(ino).lock().get(&ino).cloned()
+        self.shard(ino).lock().get(ino).cloned()
     }
     /// The inode, loading and checking its block if need be.
     pub fn get(&self, ino: Ino, nodes: &NodeCache, features: Features) -> Result<Arc<Inode>> {
@@ -123,18 +135,28 @@ impl InodeCache {
             let mut shard = self.shard(ino).lock();
             // Freeing forgets the node first and the inode then: one freed since it was loaded must not come back.
             if nodes.cached(ino).is_some_and(|f| Arc::ptr_eq(&f, &inode.frame)) {
-                return Ok(shard.entry(ino).or_insert(inode).clone());
+                return Ok(self.add(&mut shard, inode));
             }
         }
     }
     /// Adds an inode whose block is in memory; returns the one that is there if another thread was faster.
     pub fn insert(&self, frame: Arc<NodeFrame>) -> Arc<Inode> {
         let inode = Arc::new(Inode::new(frame));
-        self.shard(inode.ino).lock().entry(inode.ino).or_insert(inode).clone()
+        self.add(&mut self.shard(inode.ino).lock(), inode)
+    }
+    fn add(&self, shard: &mut Shard, inode: Arc<Inode>) -> Arc<Inode> {
+        if let Some(other) = shard.get(inode.ino) {
+            return other.clone();
+        }
+        self.mem.inodes.add(1);
+        shard.insert(inode.ino, inode.clone());
+        inode
     }
     /// Forgets a freed inode.
     pub fn remove(&self, ino: Ino) {
-        self.shard(ino).lock().remove(&ino);
+        if self.shard(ino).lock().remove(ino).is_some() {
+            self.mem.inodes.add(-1);
+        }
     }
     /// Registers a directory whose pages became dirty. Call it after the page is dirty, so that no flush misses it.
     pub fn mark_dirty(&self, dir: &Arc<Inode>) {
@@ -165,22 +187,51 @@ impl InodeCache {
             self.mark_dirty(dir);
         }
     }
-    /// Evicts inodes that nobody holds; their clean pages go with them. Dirty ones are held by the registry.
-    pub fn shrink(&self, mem: &Memory) {
-        for shard in &self.shards {
-            let mut gone = Vec::new();
-            shard.lock().retain(|_, i| {
-                let idle = Arc::strong_count(i) == 1 && i.opens.load(Ordering::Acquire) == 0;
-                if idle {
-                    gone.push(i.clone());
-                }
-                !idle
-            });
-            for inode in gone {
-                inode.pages.lock().drop_range(0..u64::MAX, mem);
+    /// Evicts up to `max` inodes and directory pages that were not used recently, and looks at a few times as many. Stays:
+    /// what is referred to, as an inode with dirty pages is by its list, what is open, and what has an error to report.
+    /// Returns the inodes.
+    pub fn evict(&self, max: usize) -> Vec<Ino> {
+        let each = max.div_ceil(SHARDS).max(4);
+        let (mut evicted, mut pages) = (Vec::new(), 0);
+        for _ in 0..SHARDS {
+            let left = max.saturating_sub(evicted.len() + pages);
+            if left == 0 {
+                break;
             }
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            // SHARDS is a power of two, so the mask is always a valid index.
+            let shard = &self.shards[turn & (SHARDS - 1)];
+            let (mut gone, mut dirs) = (Vec::new(), Vec::new());
+            let step = Step { looks: each * 4, removals: each };
+            shard.lock().evict(
+                step,
+                |i| {
+                    let is_idle = is_idle(i);
+                    dirs.extend(i.dir.then(|| i.clone()));
+                    is_idle
+                },
+                |i| gone.push(i),
+            );
+            self.mem.inodes.add(-(gone.len() as i64));
+            gone.iter().for_each(|i| i.pages.lock().drop_range(0..u64::MAX, &self.mem));
+            evicted.extend(gone.iter().map(|i| i.ino));
+            pages += dirs.iter().map(|dir| self.evict_pages(dir, left)).sum::<usize>();
         }
+        evicted
     }
+
+    /// Evicts clean pages of a directory, unless an operation is in it.
+    fn evict_pages(&self, dir: &Inode, max: usize) -> usize {
+        let Some(_unused) = dir.lock.try_write() else { return 0 };
+        dir.pages.lock().evict(max, &self.mem)
+    }
+}
+
+/// Whether only the cache refers to an inode. The caller holds the shard's lock, so that stays true.
+fn is_idle(inode: &Arc<Inode>) -> bool {
+    Arc::strong_count(inode) == 1
+        && inode.opens.load(Ordering::Acquire) == 0
+        && !inode.write_error.load(Ordering::Acquire)
 }
 
 /// What the kernel refuses in an inode, so that nothing later trips over it.

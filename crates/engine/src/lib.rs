@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 pub mod clock;
+mod clock_cache;
 pub mod error;
 pub mod options;
 pub mod planted;

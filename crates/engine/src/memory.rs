@@ -1,11 +1,27 @@
-//! How many cached blocks there are, by kind and state; the figures that balancing and `stats` look at.
+//! What the caches hold, by kind and state; the figures that `cache=` bounds and `stats` shows.
+use crate::inode::Inode;
+use crate::node::NodeFrame;
+use segno_format::Block;
 use std::sync::atomic::{AtomicI64, Ordering};
+
+/// A block in an `Arc` of its own, as the allocator sees it.
+const BLOCK: u64 = size_of::<Block>() as u64 + 32;
+/// Bytes of a map entry with its part of the table, and of the `Arc` behind it.
+const ENTRY: u64 = 80;
+const NODE: u64 = BLOCK + size_of::<NodeFrame>() as u64 + ENTRY;
+const INODE: u64 = size_of::<Inode>() as u64 + ENTRY;
+/// With its place in the map of pages, and the hash tags of a directory block.
+const PAGE: u64 = BLOCK + 96 + 240;
 
 /// Counts of cached 4 KiB blocks. They steer policy only, so relaxed ordering is enough.
 #[derive(Debug, Default)]
 pub struct Memory {
     /// Node frames in the cache.
     pub nodes: Counter,
+    /// Blocks that a checkpoint under way writes in place of newer ones in their frames.
+    pub frozen: Counter,
+    /// Inodes in the cache.
+    pub inodes: Counter,
     /// Node frames that the next checkpoint must write.
     pub dirty_nodes: Counter,
     /// Pages of files and directories in the cache.
@@ -16,6 +32,16 @@ pub struct Memory {
     pub dirty_dents: Counter,
     /// Pages that writes under way will make dirty.
     pub coming: Counter,
+}
+
+impl Memory {
+    /// Bytes of heap memory that cached nodes, pages and inodes take.
+    pub fn bytes(&self) -> u64 {
+        self.nodes.get() * NODE
+            + self.frozen.get() * BLOCK
+            + self.inodes.get() * INODE
+            + self.pages.get() * PAGE
+    }
 }
 
 /// Blocks that count until this is dropped.

@@ -3,6 +3,7 @@
 //! Four layers, newest first: changes that no checkpoint has taken, those that the checkpoint on its way writes, the
 //! journal of the last checkpoint, NAT blocks. A nid freed since the last checkpoint stays in one of the first two layers
 //! as an empty entry, so it is not given out again before the next one.
+use crate::clock_cache::{ClockCache, Step};
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
@@ -20,7 +21,7 @@ use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32};
 
 /// Cached NAT blocks at most (4 KiB each); beyond that the cache starts anew.
-const BLOCKS_CACHED_MAX: usize = 2048;
+const BLOCKS_CACHED_MAX: usize = if cfg!(test) { 8 } else { 2048 };
 /// Free nids looked for at a time.
 const FREE_NIDS_WANTED: usize = 455;
 
@@ -59,7 +60,7 @@ struct Inner {
     /// What becomes true when it is durable.
     pending: Option<Pending>,
     journal: BTreeMap<Nid, RawNatEntry>,
-    blocks: HashMap<u32, Arc<Block>>,
+    blocks: ClockCache<u32, Block>,
     bitmap: Vec<u8>,
     free: VecDeque<Nid>,
     /// NAT block to look for free nids next.
@@ -71,7 +72,8 @@ struct Inner {
 struct Pending {
     journal: BTreeMap<Nid, RawNatEntry>,
     bitmap: Vec<u8>,
-    blocks: Vec<(u32, Arc<Block>)>,
+    /// Blocks that were written; those beyond what the cache holds without their content.
+    blocks: Vec<(u32, Option<Arc<Block>>)>,
 }
 
 /// What a node that got a place for the checkpoint on its way had before.
@@ -117,7 +119,7 @@ impl Nat {
             frozen: Arc::default(),
             pending: None,
             journal: map,
-            blocks: HashMap::default(),
+            blocks: ClockCache::default(),
             bitmap,
             free: VecDeque::new(),
             scan: (next_free_nid.0 / NAT_PER_BLOCK).min(geo.nat_blocks().saturating_sub(1)),
@@ -170,10 +172,7 @@ impl Nat {
         let block = self.dev.read(addr)?;
         let mut inner = self.inner.lock();
         if inner.flushes == flushes {
-            if inner.blocks.len() >= BLOCKS_CACHED_MAX {
-                inner.blocks.clear();
-            }
-            inner.blocks.entry(b).or_insert_with(|| Arc::new(block));
+            inner.cache(b, Arc::new(block));
         }
         Ok(())
     }
@@ -312,11 +311,26 @@ impl Nat {
         &self,
         sets: &[(u32, Vec<(Nid, RawNatEntry)>)],
         bitmap: &mut [u8],
+    ) -> Result<Vec<(u32, Option<Arc<Block>>)>> {
+        let mut new = Vec::with_capacity(sets.len());
+        for part in sets.chunks(BLOCKS_CACHED_MAX / 2) {
+            let written = self.write_some_blocks(part, bitmap)?;
+            let keep = new.is_empty();
+            new.extend(written.into_iter().map(|(b, block)| (b, keep.then_some(block))));
+        }
+        Ok(new)
+    }
+
+    /// As many as may be in memory at a time.
+    fn write_some_blocks(
+        &self,
+        sets: &[(u32, Vec<(Nid, RawNatEntry)>)],
+        bitmap: &mut [u8],
     ) -> Result<Vec<(u32, Arc<Block>)>> {
         let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(sets.len());
         let mut new = Vec::with_capacity(sets.len());
         for (b, set) in sets {
-            let cached = self.inner.lock().blocks.get(b).cloned();
+            let cached = self.inner.lock().blocks.get(*b).cloned();
             let mut block = match cached {
                 Some(block) => block,
                 None => Arc::new(self.dev.read(self.geo.nat_addr(*b, msb::test(bitmap, *b as usize)))?),
@@ -347,7 +361,12 @@ impl Nat {
         if let Some(pending) = inner.pending.take() {
             inner.journal = pending.journal;
             inner.bitmap = pending.bitmap;
-            inner.blocks.extend(pending.blocks);
+            for (b, block) in pending.blocks {
+                match block {
+                    Some(block) => inner.cache(b, block),
+                    None => drop(inner.blocks.remove(b)),
+                }
+            }
         }
         inner.frozen = Arc::default();
         if inner.free.len() < FREE_NIDS_WANTED {
@@ -397,14 +416,23 @@ impl Inner {
             return Some(NatEntry::committed(e));
         }
         let (b, i) = nat_index(nid);
-        let raw: &RawNatBlock = self.blocks.get(&b)?.view();
+        let raw: &RawNatBlock = self.blocks.get(b)?.view();
         raw.entries.get(i).map(NatEntry::committed)
+    }
+
+    /// Caches a NAT block as of the last checkpoint, in place of others if there are too many.
+    fn cache(&mut self, b: u32, block: Arc<Block>) {
+        let over = (self.blocks.len() + 1).saturating_sub(BLOCKS_CACHED_MAX);
+        // Two rounds, as the first may find every block used.
+        let step = Step { looks: if over > 0 { usize::MAX } else { 0 }, removals: over };
+        self.blocks.evict(step, |_| true, drop);
+        self.blocks.insert(b, block);
     }
 
     /// Looks for free nids in the next NAT block, or returns the number of the block that must be read first.
     fn refill(&mut self, geo: &Geometry) -> Option<u32> {
         let b = self.scan;
-        if !self.blocks.contains_key(&b) {
+        if !self.blocks.contains(b) {
             return Some(b);
         }
         self.scan = if b + 1 >= geo.nat_blocks() { 0 } else { b + 1 };
@@ -423,5 +451,26 @@ impl Inner {
 
     fn next_free(&self, geo: &Geometry) -> Nid {
         self.free.front().copied().unwrap_or(Nid((self.scan * NAT_PER_BLOCK).clamp(4, geo.max_nid() - 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCKS_CACHED_MAX, NAT_PER_BLOCK};
+    use crate::data::test_rig::Rig;
+    use segno_format::Features;
+
+    #[test]
+    fn blocks_that_a_checkpoint_writes_do_not_outgrow_the_cache() {
+        let mut rig = Rig::new(Features::empty());
+        let count = (BLOCKS_CACHED_MAX as u32 + 4) * NAT_PER_BLOCK;
+        let cached = |rig: &Rig| rig.volume.nat.inner.lock().blocks.len();
+        let inos: Vec<_> = (0..count).map(|i| rig.create(format!("{i}").as_bytes()).ino).collect();
+        rig.volume.sync().unwrap();
+        assert!(cached(&rig) <= BLOCKS_CACHED_MAX, "{}", cached(&rig));
+        // Entries of blocks that left the cache are read again.
+        assert!(inos.iter().all(|&ino| rig.volume.exists(ino).unwrap()));
+        assert!(cached(&rig) <= BLOCKS_CACHED_MAX, "{}", cached(&rig));
+        rig.remount();
     }
 }

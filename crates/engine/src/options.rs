@@ -110,7 +110,7 @@ pub struct MountOptions {
     pub user_xattr: bool,
     /// Use the extension lists of the superblock to find hot and cold files.
     pub ext_identify: bool,
-    /// Bytes of cached nodes and pages, dirty ones included.
+    /// Bytes that cached nodes, pages and inodes, and the references of a front end, may take; dirty ones included.
     pub cache_bytes: usize,
     /// Seconds after which dirty data and metadata are committed without being asked.
     pub commit_interval: u32,

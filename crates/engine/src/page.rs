@@ -1,11 +1,12 @@
 //! Cached blocks of one file or directory.
 //!
 //! Regular files keep only what is dirty or being written: the kernel above, or the caller, caches clean data better.
-//! Directories keep clean pages too; they go when the inode leaves the cache.
+//! Directories keep clean pages too, until they are evicted.
 use crate::dir::Tags;
 use crate::memory::Memory;
 use crate::writeback::Context;
 use segno_format::{BLOCK_SIZE, Block};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -20,11 +21,18 @@ pub struct Page {
     pub flush_id: Option<u64>,
     /// What a search for a name looks at first, once one has come by.
     tags: Option<Box<Tags>>,
+    /// Looked at since the eviction hand last passed.
+    used: Cell<bool>,
 }
 
 impl Page {
     fn clean(block: Arc<Block>) -> Self {
-        Self { block, dirty: false, flush_id: None, tags: None }
+        Self { block, dirty: false, flush_id: None, tags: None, used: Cell::new(true) }
+    }
+    /// Whether the device has the content and no one else refers to it. A batch that is placed but not yet written
+    /// refers to the block.
+    fn is_evictable(&self) -> bool {
+        !self.dirty && self.flush_id.is_none() && Arc::strong_count(&self.block) == 1
     }
     /// The content changes.
     fn make_stale(&mut self) {
@@ -42,11 +50,13 @@ pub struct PageMap {
     pub covered: u64,
     /// The writeback context of the file while it is on its list.
     home: Option<Arc<Context>>,
+    /// Where eviction goes on.
+    hand: u64,
 }
 
 impl PageMap {
     pub fn new(is_dir: bool) -> Self {
-        Self { pages: BTreeMap::new(), dirty: 0, is_dir, covered: 0, home: None }
+        Self { pages: BTreeMap::new(), dirty: 0, is_dir, covered: 0, home: None, hand: 0 }
     }
 
     fn count_dirty(&self, mem: &Memory, n: i64) {
@@ -70,7 +80,9 @@ impl PageMap {
 
     /// The content of a cached block.
     pub fn get(&self, index: u64) -> Option<Arc<Block>> {
-        self.pages.get(&index).map(|p| p.block.clone())
+        let page = self.pages.get(&index)?;
+        page.used.set(true);
+        Some(page.block.clone())
     }
     /// The page itself.
     pub fn page(&self, index: u64) -> Option<&Page> {
@@ -79,6 +91,7 @@ impl PageMap {
     /// A cached block of names, with what a search looks at first.
     pub(crate) fn names(&mut self, index: u64) -> Option<(&Block, &Tags)> {
         let page = self.pages.get_mut(&index)?;
+        page.used.set(true);
         let tags = page.tags.get_or_insert_default();
         tags.refresh(&page.block);
         Some((&page.block, tags))
@@ -188,6 +201,30 @@ impl PageMap {
             self.pages.remove(&index);
             mem.pages.add(-1);
         }
+    }
+    /// Evicts up to `max` clean pages of a directory that were not used since the hand last passed, and returns their
+    /// number. The caller holds the directory's lock: an operation that has found a page finds it again.
+    pub fn evict(&mut self, max: usize, mem: &Memory) -> usize {
+        if !self.is_dir || self.pages.len() == self.dirty {
+            return 0;
+        }
+        let looks = max.saturating_mul(2);
+        let mut gone = Vec::new();
+        let mut next = 0;
+        for (&i, page) in self.pages.range(self.hand..).take(looks) {
+            next = i + 1;
+            if page.is_evictable() && !page.used.replace(false) {
+                gone.push(i);
+                if gone.len() == max {
+                    break;
+                }
+            }
+        }
+        let is_round = self.pages.range(next..).next().is_none();
+        self.hand = if is_round { 0 } else { next };
+        gone.iter().for_each(|i| drop(self.pages.remove(i)));
+        mem.pages.add(-(gone.len() as i64));
+        gone.len()
     }
     /// Drops pages, dirty or not.
     pub fn drop_range(&mut self, range: std::ops::Range<u64>, mem: &Memory) {

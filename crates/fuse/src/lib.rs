@@ -10,6 +10,7 @@ mod attr;
 mod block;
 mod control;
 mod data;
+mod heap;
 mod init;
 mod ioctl;
 mod kernel;
@@ -34,6 +35,7 @@ pub use block::{Backing, MountType};
 pub use control::{
     CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, STATS_XATTR, SYNC_XATTR,
 };
+pub use heap::share as share_heap;
 pub use lesson::teach_silence;
 pub use loop_device::image_behind;
 pub use serve::{FuseOptions, Started, serve};

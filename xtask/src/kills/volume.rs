@@ -26,6 +26,10 @@ pub struct Volume {
 pub struct Server(Child);
 
 impl Server {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub fn kill(&mut self) -> Result<()> {
         self.0.kill().context("killing the server")?;
         self.0.wait().context("waiting for the server")?;

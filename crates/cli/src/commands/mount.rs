@@ -32,7 +32,7 @@ const OPTIONS: &str = "\
 Options of F2FS: ro, norecovery, fsync_mode=strict|posix|nobarrier, mode=adaptive|lfs, [no]discard,
   background_gc=on|off, [no]inline_data, [no]inline_dentry, [no]inline_xattr, [no]acl, [no]user_xattr,
   disable_ext_identify
-Own options: cache=256M (memory for cached blocks), commit=5 (seconds until changes are durable without fsync),
+Own options: cache=256M (memory for all that is cached; a server takes up to 128M besides), commit=5 (seconds until changes are durable without fsync),
   journal=off|auto|on|FILE (journal metadata behind the volume, see mkfs --journal, or in a file of its own),
   guard (until it is unmounted, and after a crash, Linux mounts a volume with a journal read-only),
   fsync_lookup=list|global|shadow (how fsync finds nodes: its own list, or all as the kernel does, to compare),

@@ -100,6 +100,7 @@ fn protect() {
 /// Mounts and serves until somebody unmounts. `ready` is called when the mount answers.
 pub fn run(plan: &Plan, ready: impl FnOnce(&Started)) -> Result<()> {
     protect();
+    segno_fuse::share_heap();
     let settings = &plan.settings;
     let mut paths = vec![plan.image.clone()];
     paths.extend_from_slice(&settings.devices);

@@ -32,6 +32,7 @@ impl Volume {
     }
 
     fn seek(&self, ino: Ino, offset: u64, wanted: Sort) -> Result<u64> {
+        self.bound_clean();
         let inode = self.inode(ino)?;
         let _shared = inode.lock.read();
         if inode.is_gone() {
@@ -113,6 +114,7 @@ impl Volume {
 
     /// Where the file's blocks are, in file order. Dirty data is given its place first.
     pub fn extents(&self, ino: Ino) -> Result<Vec<Extent>> {
+        self.bound_clean();
         let inode = self.inode(ino)?;
         if inode.get(RawInode::is_reg) && !self.opts.read_only {
             self.flush_inode(&inode, 0..u64::MAX)?;

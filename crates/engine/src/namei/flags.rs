@@ -40,6 +40,7 @@ const COMPRESS_LOG_SIZE: u8 = 2;
 impl Volume {
     /// The flags that FS_IOC_GETFLAGS shows.
     pub fn get_flags(&self, ino: Ino) -> Result<InodeFlags> {
+        self.bound_clean();
         let inode = self.inode(ino)?;
         Ok(inode.get(shown))
     }

@@ -9,6 +9,7 @@ use segno_format::inode::{Advise, RawInode};
 impl Volume {
     /// Counts a handle.
     pub fn open(&self, ino: Ino) -> Result<()> {
+        self.bound_clean();
         let inode = self.inode(ino)?;
         let _lock = inode.lock.read();
         if inode.is_gone() {
@@ -32,6 +33,7 @@ impl Volume {
 
     /// The target of a symbolic link; of an encrypted one a text that stands for it.
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        self.bound_clean();
         let inode = self.inode(ino)?;
         if !inode.get(RawInode::is_symlink) {
             return Err(Error::Invalid("not a symbolic link"));

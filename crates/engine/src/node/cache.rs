@@ -1,5 +1,6 @@
 //! The node cache: frames by nid, loaded through the NAT, evicted when clean and unused.
 use super::{DirtyNodes, NodeFrame};
+use crate::clock_cache::{ClockCache, Step};
 use crate::error::Result;
 use crate::gate::Op;
 use crate::journal::Recorder;
@@ -8,11 +9,11 @@ use crate::memory::Memory;
 use crate::meta::Device;
 use crate::nat::{Nat, NatEntry};
 use crate::quota::Quota;
-use foldhash::HashMap;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::{RawNode, RawNodeFooter};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Features, Ino, Nid, Structure};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const SHARDS: usize = 16;
 /// Dentry blocks read ahead for a directory.
@@ -20,11 +21,13 @@ const PREFETCH_DENTRIES: u32 = 64;
 /// Blocks read at a time when an inode is looked for.
 const READ_AROUND: u32 = 8;
 
-type Shard = HashMap<Nid, Arc<NodeFrame>>;
+type Shard = ClockCache<Nid, NodeFrame>;
 
 /// See the module.
 pub struct NodeCache {
     shards: [Mutex<Shard, { rank::NODE_CACHE }>; SHARDS],
+    /// The shard that eviction turns to next.
+    turn: AtomicUsize,
     pub dirty: DirtyNodes,
     nat: Arc<Nat>,
     dev: Arc<Device>,
@@ -52,7 +55,8 @@ impl NodeCache {
     ) -> Self {
         let NodeTables { nat, quota, notes } = tables;
         Self {
-            shards: std::array::from_fn(|_| Mutex::new(HashMap::default())),
+            shards: std::array::from_fn(|_| Mutex::default()),
+            turn: AtomicUsize::new(0),
             dirty: DirtyNodes::new(),
             nat,
             dev,
@@ -70,7 +74,7 @@ impl NodeCache {
 
     /// The frame if it is in memory.
     pub fn cached(&self, nid: Nid) -> Option<Arc<NodeFrame>> {
-        self.shard(nid).lock().get(&nid).cloned()
+        self.shard(nid).lock().get(nid).cloned()
     }
 
     /// The node `nid`, from memory or from the device; errors if the NAT or the footer says it is another's.
@@ -116,7 +120,7 @@ impl NodeCache {
         })??;
         // It may have come into memory meanwhile, and have been changed there.
         let shard = self.shard(ino).lock();
-        (!shard.contains_key(&ino) && self.is_current(ino, ino, entry.addr, epoch)).then_some(seen)
+        (!shard.contains(ino) && self.is_current(ino, ino, entry.addr, epoch)).then_some(seen)
     }
 
     /// Takes blocks that were read into the cache; `None` if the node may have moved meanwhile. Within one epoch no
@@ -181,7 +185,7 @@ impl NodeCache {
         block: Arc<Block>,
     ) -> Option<Arc<NodeFrame>> {
         let mut shard = self.shard(nid).lock();
-        if let Some(f) = shard.get(&nid) {
+        if let Some(f) = shard.get(nid) {
             return Some(f.clone());
         }
         if !self.is_current(nid, ino, addr, epoch) {
@@ -224,8 +228,9 @@ impl NodeCache {
         let mut block = Block::zeroed();
         block.view_mut::<RawNode>().footer = RawNodeFooter::new(nid, ino, node_offset, cold);
         let frame = Arc::new(NodeFrame::new(nid, ino, Arc::new(block)));
-        self.shard(nid).lock().insert(nid, frame.clone());
-        self.mem.nodes.add(1);
+        if self.shard(nid).lock().insert(nid, frame.clone()).is_none() {
+            self.mem.nodes.add(1);
+        }
         self.dirty.mark(&frame, &frame.write(), &self.mem);
         frame
     }
@@ -249,7 +254,7 @@ impl NodeCache {
         self.quota.changed(self.quota.holding(frame, &block), None);
         self.dirty.clear(frame, &self.mem);
         drop(block);
-        if self.shard(frame.nid).lock().remove(&frame.nid).is_some() {
+        if self.shard(frame.nid).lock().remove(frame.nid).is_some() {
             self.mem.nodes.add(-1);
         }
     }
@@ -269,19 +274,37 @@ impl NodeCache {
         Ok(there)
     }
 
-    /// Evicts clean frames that nobody holds, until at most `keep` frames are left or none can go.
-    pub fn shrink(&self, keep: u64) {
-        for shard in &self.shards {
-            if self.mem.nodes.get() <= keep {
+    /// Evicts up to `max` clean frames that nothing refers to and that were not used recently, and looks at a few times as
+    /// many.
+    pub fn evict(&self, max: usize) {
+        let each = max.div_ceil(SHARDS).max(4);
+        let mut left = max;
+        for _ in 0..SHARDS {
+            if left == 0 {
                 return;
             }
-            shard.lock().retain(|_, f| {
-                let stay = Arc::strong_count(f) > 1 || f.is_dirty();
-                if !stay {
-                    self.mem.nodes.add(-1);
-                }
-                stay
-            });
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            // SHARDS is a power of two, so the mask is always a valid index.
+            let shard = &self.shards[turn & (SHARDS - 1)];
+            let mut gone = Vec::new();
+            let step = Step { looks: each * 4, removals: each.min(left) };
+            let count = shard.lock().evict(step, is_evictable, |f| gone.push(f));
+            self.mem.nodes.add(-(count as i64));
+            left -= count;
         }
     }
+
+    /// Evicts a frame if it is clean and nothing refers to it.
+    pub fn evict_one(&self, nid: Nid) {
+        let mut shard = self.shard(nid).lock();
+        if shard.get(nid).is_some_and(is_evictable) {
+            shard.remove(nid);
+            self.mem.nodes.add(-1);
+        }
+    }
+}
+
+/// The caller holds the shard's lock. A dirty frame is on a list, so a clean one that only the cache refers to stays so.
+fn is_evictable(frame: &Arc<NodeFrame>) -> bool {
+    Arc::strong_count(frame) == 1 && !frame.is_dirty()
 }

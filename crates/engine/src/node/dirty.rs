@@ -131,6 +131,7 @@ impl DirtyNodes {
         }
         if frame.generation() != self.generation() && frame.is_dirty() {
             frame.freeze(block);
+            mem.frozen.add(1);
         }
         let owned = shard.entry(frame.ino).or_default();
         if before == State::Clean {
@@ -382,7 +383,7 @@ mod models {
             let _taken = rig.nodes.freeze();
             let writer = {
                 let rig = rig.clone();
-                thread::spawn(move || rig.frame.take_frozen().0[0])
+                thread::spawn(move || rig.frame.take_frozen(&rig.mem).0[0])
             };
             rig.change();
             assert_eq!(writer.join().unwrap(), 1);

@@ -1,5 +1,6 @@
 //! One cached node block.
 use crate::lock::{Mutex, ReadGuard, RwLock, WriteGuard, rank};
+use crate::memory::Memory;
 use crate::planted::{Bug, planted};
 use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use segno_format::inode::RawInode;
@@ -127,10 +128,11 @@ impl NodeFrame {
         *self.frozen.lock() = Some(block.clone());
     }
     /// The bytes of a generation that has ended, for its checkpoint. The frame is clean then, unless it was changed since.
-    pub(super) fn take_frozen(&self) -> Arc<Block> {
+    pub(super) fn take_frozen(&self, mem: &Memory) -> Arc<Block> {
         // Nobody puts the frame on a list of the open generation meanwhile.
         let guard = self.block.write();
         if let Some(frozen) = self.frozen.lock().take() {
+            mem.frozen.add(-1);
             return if planted(Bug::BlurredBoundary) { guard.clone() } else { frozen };
         }
         self.set_state(State::Clean);

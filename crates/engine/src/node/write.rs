@@ -70,7 +70,7 @@ impl Volume {
         let places = self.segs.allocate_nodes(log, &owners)?;
         let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(frames.len());
         for (frame, &(addr, next)) in frames.iter().zip(&places) {
-            let block = frame.take_frozen();
+            let block = frame.take_frozen(&self.mem);
             out.push((addr, Arc::new(self.sealed(frame, &block, Marks::default(), next))));
         }
         self.mem.dirty_nodes.add(-(frames.len() as i64));

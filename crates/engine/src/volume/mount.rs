@@ -127,6 +127,7 @@ impl Volume {
         let notes = Arc::new(Recorder::default());
         let tables = NodeTables { nat: nat.clone(), quota: quota.clone(), notes: notes.clone() };
         let nodes = NodeCache::new(tables, dev.clone(), mem.clone(), features, checksum_seed);
+        let inodes = InodeCache::new(mem.clone());
         let since = SinceCheckpoint::default();
         pack.orphans.iter().for_each(|&ino| since.add_orphan(ino));
         let now = clock.now();
@@ -146,7 +147,7 @@ impl Volume {
             nat,
             nodes,
             quota,
-            inodes: InodeCache::new(),
+            inodes,
             holds: Holds::default(),
             segs,
             counts,

@@ -6,8 +6,14 @@ use segno_format::BLOCK_SIZE;
 
 /// Changed NAT entries above this part of all nids make a checkpoint due, as in F2FS.
 const NAT_DIRTY_PERCENT: u64 = 10;
-/// But never wait for more than this many (each is about 40 bytes of memory).
+/// But never wait for more than this many, nor for more than there is room for: while a checkpoint takes them, each has
+/// about 100 bytes of memory.
 const NAT_DIRTY_MAX: u64 = 400_000;
+const NAT_DIRTY_MIN: u64 = 1000;
+const CACHE_PER_NAT: u64 = 256;
+/// Entries evicted at a time: a few for each that an operation adds.
+const EVICT_MIN: u64 = 32;
+const EVICT_MAX: u64 = 1024;
 /// Part of the cache above which changed metadata is written in the background.
 const METADATA_DUE: u64 = 6;
 
@@ -40,7 +46,8 @@ impl Volume {
 
     /// Whether changed metadata must be written before anything else changes.
     fn is_metadata_full(&self) -> bool {
-        let nat_max = (u64::from(self.geo.max_nid()) * NAT_DIRTY_PERCENT / 100).min(NAT_DIRTY_MAX);
+        let room = (self.opts.cache_bytes as u64 / CACHE_PER_NAT).clamp(NAT_DIRTY_MIN, NAT_DIRTY_MAX);
+        let nat_max = (u64::from(self.geo.max_nid()) * NAT_DIRTY_PERCENT / 100).min(room);
         self.dirty_metadata() > self.cache_blocks() / 2 || self.nat.changed() as u64 > nat_max
     }
 
@@ -57,7 +64,6 @@ impl Volume {
 
     /// Keeps caches within the limit: evict what is clean, write out what is dirty.
     fn bound_memory(&self) -> Result<()> {
-        let limit = self.cache_blocks();
         self.bound_dirty()?;
         if self.opts.background && self.is_metadata_due() {
             self.signal.wake();
@@ -65,23 +71,43 @@ impl Volume {
         if self.is_metadata_full() {
             self.checkpoint_while(|| self.is_metadata_full())?;
         }
-        if self.mem.nodes.get() + self.mem.pages.get() > limit {
-            self.evict(limit);
-        }
+        self.evict();
         Ok(())
     }
 
-    /// The same for who only looks: evicts what is clean once it is more than half of what there is.
+    /// Called by every operation that changes nothing and may load an inode, before it takes a lock. Evicts, unless so much is
+    /// dirty that there is little to find.
     pub(crate) fn bound_clean(&self) {
-        let (limit, cached) = (self.cache_blocks(), self.mem.nodes.get() + self.mem.pages.get());
         let dirty = self.dirty_metadata() + self.mem.dirty_data.get();
-        if cached > limit && dirty < cached / 2 {
-            self.evict(limit);
+        if dirty < self.cache_blocks() / 2 {
+            self.evict();
         }
     }
 
-    fn evict(&self, limit: u64) {
-        self.inodes.shrink(&self.mem);
-        self.nodes.shrink(limit / 2);
+    /// Bytes that may be taken by what eviction can give back: the cache without the kernel's references, but never less
+    /// than a quarter of it.
+    fn evictable_limit(&self) -> u64 {
+        let cache = self.opts.cache_bytes as u64;
+        cache.saturating_sub(self.holds.bytes()).max(cache / 4)
+    }
+
+    /// What counts against the limit.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.mem.bytes() + self.holds.bytes()
+    }
+
+    /// Above the limit, takes a step towards it: clean nodes first, then inodes with their node blocks, and pages of
+    /// directories.
+    fn evict(&self) {
+        let limit = self.evictable_limit();
+        let over = self.mem.bytes().saturating_sub(limit);
+        if over == 0 {
+            return;
+        }
+        let max = (over / BLOCK_SIZE as u64).clamp(EVICT_MIN, EVICT_MAX) as usize;
+        self.nodes.evict(max);
+        if self.mem.bytes() > limit {
+            self.inodes.evict(max).into_iter().for_each(|ino| self.nodes.evict_one(ino));
+        }
     }
 }

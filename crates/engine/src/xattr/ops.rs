@@ -18,6 +18,7 @@ const ADVISE_SETTABLE: Advise = Advise::COLD.union(Advise::HOT);
 impl Volume {
     /// The value of an attribute.
     pub fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.bound_clean();
         let (index, rest) = name::parse(name, &self.opts)?;
         let inode = self.inode(ino)?;
         let _lock = inode.lock.read();
@@ -36,6 +37,7 @@ impl Volume {
 
     /// The names of all attributes, each followed by a NUL.
     pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+        self.bound_clean();
         let inode = self.inode(ino)?;
         let _lock = inode.lock.read();
         let mut out = Vec::new();

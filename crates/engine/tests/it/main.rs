@@ -7,6 +7,7 @@ mod data;
 mod fsync;
 mod gc;
 mod journal;
+mod memory;
 mod mount;
 mod names;
 mod quota;

@@ -1,5 +1,5 @@
 //! Immutable and append-only files on a mount, flags that F2FS does not have, and access times, which are not kept.
-use super::{Mount, each_transport};
+use super::{Mount, each_transport, run};
 use crate::attr::ino_of;
 use crate::serve::{FuseOptions, options};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
@@ -102,7 +102,7 @@ fn an_immutable_file_does_not_change_through_a_mapping() {
                 flag(mount, &file, kind);
                 let mut child = Command::new(current_exe().unwrap());
                 child.args(["--exact", "tests::flags::child", "--ignored"]).current_dir(mount.path());
-                let out = child.output().unwrap();
+                let out = run(&mut child).unwrap();
                 assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
                 let begun = Instant::now();
                 while fs::read(&file).unwrap() != old {

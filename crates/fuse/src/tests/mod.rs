@@ -25,8 +25,10 @@ use rustix::mount::{UnmountFlags, unmount};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::process::{Command, Output};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 /// A fresh volume in memory.
 fn volume() -> Arc<Volume> {
@@ -102,6 +104,20 @@ impl Drop for Mount {
     fn drop(&mut self) {
         let _gone_already = unmount(self.dir.path(), UnmountFlags::DETACH);
     }
+}
+
+/// Until its program starts, a child has copies of all descriptors of this process, those of other tests too.
+static CHILDREN: RwLock<()> = RwLock::new(());
+
+/// Runs a program.
+fn run(command: &mut Command) -> io::Result<Output> {
+    let _others_wait = CHILDREN.read();
+    command.output()
+}
+
+/// For a test of what closing a descriptor does: no other test starts a child until the guard is gone.
+fn without_children() -> RwLockWriteGuard<'static, ()> {
+    CHILDREN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Every transport that this machine has.

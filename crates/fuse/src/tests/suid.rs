@@ -1,5 +1,5 @@
 //! A program that an unprivileged user changed does not run with privileges: neither its owner's nor its own.
-use super::{Mount, each_transport};
+use super::{Mount, each_transport, run};
 use rustix::fs::{FallocateFlags, OFlags, copy_file_range, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use segno_engine::{Error, Owner, SetAttr, XattrMode};
@@ -40,7 +40,7 @@ fn program(mount: &Mount, name: &str, mode: u16, content: &[u8]) -> Ino {
 }
 
 fn as_user(mount: &Mount, command: &mut Command) -> Output {
-    command.current_dir(mount.path()).uid(USER).gid(USER).output().unwrap()
+    run(command.current_dir(mount.path()).uid(USER).gid(USER)).unwrap()
 }
 
 /// The effective user of a program that prints it.
@@ -61,7 +61,8 @@ fn change(mount: &Mount, tests: &Path, how: &str) {
 fn reachable_tests(dir: &Path) -> std::path::PathBuf {
     fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
     let copy = dir.join("tests");
-    assert!(Command::new("cp").arg(current_exe().unwrap()).arg(&copy).status().unwrap().success());
+    let copied = run(Command::new("cp").arg(current_exe().unwrap()).arg(&copy)).unwrap();
+    assert!(copied.status.success());
     copy
 }
 

@@ -1,5 +1,6 @@
 //! sync(2), syncfs(2) and `segno sync`: after them everything is durable, also what nobody synced by itself.
 use super::Mount;
+use super::{run, without_children};
 use crate::SYNC_XATTR;
 use crate::block::{Backing, MountType, is_of_use};
 use crate::loop_device::{LoopDevice, image_behind};
@@ -148,6 +149,7 @@ fn sync_and_syncfs_are_reported_on_a_block_mount() {
 #[test]
 fn a_block_mount_names_its_image_and_reads_far_ahead() {
     let (image, backing) = image();
+    let _alone = without_children();
     each(&backing, |r| {
         if !is_block(&r.mount) {
             return;
@@ -167,6 +169,7 @@ fn a_block_mount_names_its_image_and_reads_far_ahead() {
 #[test]
 fn a_block_mount_is_closed_when_umount_returns_and_its_loop_device_is_gone() {
     let (image, backing) = image();
+    let _alone = without_children();
     each(&backing, |r| {
         if !is_block(&r.mount) {
             return;
@@ -202,7 +205,7 @@ impl Disk {
     fn new() -> Option<Self> {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(BLOCKS * 4096).unwrap();
-        let made = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output();
+        let made = run(Command::new("losetup").args(["--find", "--show"]).arg(file.path()));
         let made = made.ok().filter(|m| m.status.success()).map(|m| String::from_utf8(m.stdout).unwrap());
         let Some(path) = made.map(|p| PathBuf::from(p.trim())) else {
             eprintln!("NOT TESTED: losetup makes no block device here");
@@ -218,7 +221,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        Command::new("losetup").arg("--detach").arg(&self.path).status().unwrap();
+        run(Command::new("losetup").arg("--detach").arg(&self.path)).unwrap();
     }
 }
 
@@ -227,6 +230,7 @@ impl Drop for Disk {
 fn a_block_device_is_claimed_all_the_time() {
     for choice in [Choice::Classic, Choice::IoUring] {
         let Some(disk) = Disk::new() else { return };
+        let _alone = without_children();
         let in_use = || matches!(disk.open(), Err(DeviceError::InUse { .. }));
         let device = Arc::new(disk.open().unwrap());
         assert!(in_use());
