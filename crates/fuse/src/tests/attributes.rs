@@ -1,12 +1,12 @@
 //! What stat(2) shows is what the server has, after every kind of change.
 use super::{Mount, each_transport};
-use crate::attr::ino_of;
 use crate::wire::Opcode;
 use rustix::fs::{
     CWD, FallocateFlags, RenameFlags, XattrFlags, copy_file_range, fallocate, ftruncate, removexattr,
     renameat_with, setxattr,
 };
 use rustix::ioctl::{Setter, ioctl, opcode};
+use segno_format::Nid;
 use std::fs::{self, File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
@@ -92,7 +92,7 @@ fn acl() -> Vec<u8> {
 /// Compares all attributes of one name.
 fn same(mount: &Mount, path: &Path, after: &str) {
     let seen = fs::symlink_metadata(path).unwrap();
-    let is = mount.server.volume.getattr(ino_of(seen.ino())).unwrap();
+    let is = mount.server.volume.getattr(Nid(seen.ino() as u32)).unwrap();
     let time = |t: segno_engine::Time| (t.secs, i64::from(t.nsec));
     assert_eq!(seen.mode(), u32::from(is.mode), "mode after {after}");
     assert_eq!((seen.uid(), seen.gid()), (is.uid, is.gid), "owner after {after}");
