@@ -51,9 +51,6 @@ impl SinceCheckpoint {
     pub fn is_dir_changed(&self, dir: Ino) -> bool {
         self.inner.lock().changed_dirs.contains(&dir)
     }
-    pub fn has_dir_changed(&self) -> bool {
-        !self.inner.lock().changed_dirs.is_empty()
-    }
     /// The name was moved, or was one of several, or a directory's: a new file with this name cannot be logged.
     pub fn name_vacated(&self, dir: Ino, hash: u32) {
         self.inner.lock().vacated.insert((dir, hash));

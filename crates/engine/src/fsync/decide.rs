@@ -19,7 +19,7 @@ pub struct Facts {
     pub lost_pino: bool,
     /// The last checkpoint has the parent directory.
     pub parent_in_checkpoint: bool,
-    /// Names were removed from the directory of one of its names since the last checkpoint.
+    /// Names went from the parent directory since the last checkpoint.
     pub parent_changed: bool,
     /// The inode's name belonged to an inode that lives on, or to a directory, when the last checkpoint was written. Replay
     /// would take the name from an inode that gets no other.
@@ -64,19 +64,11 @@ pub fn route(f: &Facts) -> Route {
     if let Some(why) = first(&never) {
         return Route::Checkpoint(why);
     }
-    let durable = f.in_checkpoint || f.entry_logged;
-    if f.links == 0 && !durable {
+    if f.in_checkpoint || f.entry_logged {
+        return if f.unlinked { Route::Checkpoint(CpReason::Unlinked) } else { Route::Chain { dent: false } };
+    }
+    if f.links == 0 {
         return Route::Nothing;
-    }
-    let names = [
-        (durable && f.unlinked, CpReason::Unlinked),
-        (f.strict && f.parent_changed, CpReason::ParentChanged),
-    ];
-    if let Some(why) = first(&names) {
-        return Route::Checkpoint(why);
-    }
-    if durable {
-        return Route::Chain { dent: false };
     }
     let not_new = [
         (f.links != 1, CpReason::Links),
@@ -84,6 +76,7 @@ pub fn route(f: &Facts) -> Route {
         (!f.parent_in_checkpoint, CpReason::NewParent),
         (f.dir_renamed, CpReason::DirRenamed),
         (f.name_vacated, CpReason::NameVacated),
+        (f.strict && f.parent_changed, CpReason::ParentChanged),
     ];
     first(&not_new).map_or(Route::Chain { dent: true }, Route::Checkpoint)
 }
@@ -145,6 +138,7 @@ mod tests {
             (CpReason::Links, Facts { links: 2, ..NEW }),
             (CpReason::LostParent, Facts { lost_pino: true, ..NEW }),
             (CpReason::NewParent, Facts { parent_in_checkpoint: false, ..NEW }),
+            (CpReason::ParentChanged, Facts { parent_changed: true, ..NEW }),
             (CpReason::DirRenamed, Facts { dir_renamed: true, strict: false, ..NEW }),
             (CpReason::NameVacated, Facts { name_vacated: true, strict: false, ..NEW }),
         ] {
@@ -152,15 +146,8 @@ mod tests {
             let old = Facts { in_checkpoint: true, ..facts };
             assert_eq!(route(&old), Route::Chain { dent: false }, "{why:?}, but in the checkpoint");
         }
-    }
-
-    #[test]
-    fn names_that_the_directory_lost_matter_in_strict_mode() {
-        for (f, dent) in [(OLD, false), (NEW, true)] {
-            let lost = Facts { parent_changed: true, ..f };
-            assert_eq!(route(&lost), Route::Checkpoint(CpReason::ParentChanged));
-            assert_eq!(route(&Facts { strict: false, ..lost }), Route::Chain { dent });
-        }
+        let posix = Facts { strict: false, parent_changed: true, ..NEW };
+        assert_eq!(route(&posix), Route::Chain { dent: true }, "posix mode does not order names");
     }
 
     #[test]

@@ -202,8 +202,6 @@ impl Volume {
         let (regular, compressed, links, advise, parent) =
             inode.get(|i| (i.is_reg(), i.is_compressed(), i.i_links.get(), i.advise(), Nid(i.i_pino.get())));
         let since = &self.since;
-        let lost_pino = advise.contains(Advise::LOST_PINO);
-        let other_parents = (links > 1 || lost_pino) && since.has_dir_changed();
         Ok(Facts {
             regular,
             compressed,
@@ -212,9 +210,9 @@ impl Volume {
             entry_logged: since.is_entry_logged(inode.ino),
             renamed: since.is_renamed(inode.ino),
             node_freed: since.is_node_freed(inode.ino),
-            lost_pino,
+            lost_pino: advise.contains(Advise::LOST_PINO),
             parent_in_checkpoint: self.geo.nid_ok(parent) && self.nat.get(parent)?.in_checkpoint,
-            parent_changed: other_parents || since.is_dir_changed(parent),
+            parent_changed: since.is_dir_changed(parent),
             name_vacated: self.is_name_vacated(inode, parent),
             dir_renamed: since.has_dir_renamed(),
             unlinked: since.is_unlinked(inode.ino),

@@ -22,7 +22,7 @@ pub enum CpReason {
     LostParent,
     /// A new file in a directory that the last checkpoint lacks.
     NewParent,
-    /// A file in a directory that lost a name (`fsync_mode=strict`).
+    /// A new file in a directory that lost a name (`fsync_mode=strict`).
     ParentChanged,
     /// A new file after a directory was renamed.
     DirRenamed,

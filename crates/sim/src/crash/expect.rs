@@ -107,12 +107,9 @@ impl Expected {
             return names.is_empty() || (known && has_same(old, new, node));
         }
         if known {
-            let durable = self.synced.insert(node, step).and_then(|s| history.states.get(s)).unwrap_or(old);
+            self.synced.insert(node, step);
             // The link count is that of the call, so no name is missing and none comes back.
-            let own_names = self.names_of(node) == names;
-            let unchanged = durable.inodes().get(&node).is_some_and(|i| i.times == inode.times);
-            let in_order = || names.iter().all(|(dir, _)| self.keeps_removed(new, *dir, contract));
-            return own_names && (unchanged || in_order());
+            return self.names_of(node) == names;
         }
         let mut names = names.into_iter();
         match (names.next(), names.next()) {
@@ -135,20 +132,15 @@ impl Expected {
         if !self.has_path(new, dir) {
             return false;
         }
+        let now = new.inodes().get(&dir).and_then(|i| i.names().ok());
         let Some(names) = self.dirs.get_mut(&dir) else { return false };
         let before = names.insert(name, node);
+        // In strict mode names that went before do not come back.
+        let no_old_names = names.iter().all(|(name, n)| now.and_then(|now| now.get(name)) == Some(n));
         self.synced.insert(node, step);
         self.renamed.insert(dir);
         let nothing_lost = before.is_none_or(|before| self.may_lose_name(new, before));
-        nothing_lost && self.keeps_removed(new, dir, contract)
-    }
-
-    /// Whether no name comes back that a directory had lost before a sync of a file in it: strict mode promises that.
-    fn keeps_removed(&self, new: &Model, dir: Node, contract: Contract) -> bool {
-        let now = new.inodes().get(&dir).and_then(|i| i.names().ok());
-        let found = self.dirs.get(&dir).into_iter().flatten();
-        contract != Contract::Strict
-            || found.into_iter().all(|(name, n)| now.and_then(|now| now.get(name)) == Some(n))
+        nothing_lost && (contract != Contract::Strict || no_old_names)
     }
 
     /// Whether the path of a directory is the one it had in a state.
