@@ -25,8 +25,10 @@ pub(super) fn exhaustive(mut number: u64) -> Vec<Op> {
     Vec::new()
 }
 
-/// Sequences, and what each of them is followed by.
-fn groups() -> [(Vec<Vec<Op>>, Vec<Option<Op>>); 2] {
+/// Sequences, and the calls that each of them is followed by.
+type Group = (Vec<Vec<Op>>, Vec<Option<Op>>);
+
+fn groups() -> [Group; 2] {
     [(small_set().into_iter().map(|op| vec![op]).collect(), persistence()), (together(), deep_persistence())]
 }
 
