@@ -21,7 +21,7 @@ fn sequences_give_what_the_model_gives() {
 
 #[test]
 fn power_cuts_after_one_operation() {
-    let totals = share(Kind::Single, 150, DEPTH);
+    let totals = share(Kind::Single, 200, DEPTH);
     assert!(totals.crash_states > 700 && totals.worked_on > 20, "{totals:?}");
 }
 
