@@ -189,8 +189,9 @@ impl InodeCache {
     }
     /// Evicts up to `max` inodes and directory pages that were not used recently, and looks at a few times as many. Stays:
     /// what is referred to, as an inode with dirty pages is by its list, what is open, and what has an error to report.
-    /// Returns the inodes.
-    pub fn evict(&self, max: usize) -> Vec<Ino> {
+    /// A directory that operations are in is skipped, or, if `urgent`, waited for: the caller holds no lock. Returns the
+    /// inodes.
+    pub fn evict(&self, max: usize, urgent: bool) -> Vec<Ino> {
         let each = max.div_ceil(SHARDS).max(4);
         let (mut evicted, mut pages) = (Vec::new(), 0);
         for _ in 0..SHARDS {
@@ -215,15 +216,18 @@ impl InodeCache {
             self.mem.inodes.add(-(gone.len() as i64));
             gone.iter().for_each(|i| i.pages.lock().drop_range(0..u64::MAX, &self.mem));
             evicted.extend(gone.iter().map(|i| i.ino));
-            pages += dirs.iter().map(|dir| self.evict_pages(dir, left)).sum::<usize>();
+            pages += dirs.iter().map(|dir| self.evict_pages(dir, left, urgent)).sum::<usize>();
         }
         evicted
     }
 
-    /// Evicts clean pages of a directory, unless an operation is in it.
-    fn evict_pages(&self, dir: &Inode, max: usize) -> usize {
-        let Some(_unused) = dir.lock.try_write() else { return 0 };
-        dir.pages.lock().evict(max, &self.mem)
+    /// Evicts clean pages of a directory.
+    fn evict_pages(&self, dir: &Inode, max: usize, urgent: bool) -> usize {
+        if !dir.pages.lock().has_clean() {
+            return 0;
+        }
+        let unused = if urgent { Some(dir.lock.write()) } else { dir.lock.try_write() };
+        unused.map_or(0, |_unused| dir.pages.lock().evict(max, &self.mem))
     }
 }
 

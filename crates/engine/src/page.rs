@@ -202,10 +202,13 @@ impl PageMap {
             mem.pages.add(-1);
         }
     }
+    pub fn has_clean(&self) -> bool {
+        self.pages.len() > self.dirty
+    }
     /// Evicts up to `max` clean pages of a directory that were not used since the hand last passed, and returns their
     /// number. The caller holds the directory's lock: an operation that has found a page finds it again.
     pub fn evict(&mut self, max: usize, mem: &Memory) -> usize {
-        if !self.is_dir || self.pages.len() == self.dirty {
+        if !self.is_dir || !self.has_clean() {
             return 0;
         }
         let looks = max.saturating_mul(2);

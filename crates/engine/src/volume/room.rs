@@ -14,6 +14,9 @@ const CACHE_PER_NAT: u64 = 256;
 /// Entries evicted at a time: a few for each that an operation adds.
 const EVICT_MIN: u64 = 32;
 const EVICT_MAX: u64 = 1024;
+/// So far above the limit, as a part of the cache, eviction waits for directories that are in use: one that threads
+/// use without a pause would grow for ever.
+const URGENT: u64 = 8;
 /// Part of the cache above which changed metadata is written in the background.
 const METADATA_DUE: u64 = 6;
 
@@ -107,7 +110,8 @@ impl Volume {
         let max = (over / BLOCK_SIZE as u64).clamp(EVICT_MIN, EVICT_MAX) as usize;
         self.nodes.evict(max);
         if self.mem.bytes() > limit {
-            self.inodes.evict(max).into_iter().for_each(|ino| self.nodes.evict_one(ino));
+            let urgent = over > self.opts.cache_bytes as u64 / URGENT;
+            self.inodes.evict(max, urgent).into_iter().for_each(|ino| self.nodes.evict_one(ino));
         }
     }
 }
