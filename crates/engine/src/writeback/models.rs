@@ -23,7 +23,7 @@ impl Rig {
             (1..contexts).for_each(|id| table.contexts.push(Arc::new(Context::new(id, false))));
         }
         let frame = Arc::new(NodeFrame::new(Ino::ROOT, Ino::ROOT, Arc::new(Block::zeroed())));
-        let inode = crate::inode::InodeCache::new().insert(frame);
+        let inode = crate::inode::InodeCache::new(Arc::default()).insert(frame);
         LoomArc::new(Self { wb, inode, mem: Memory::default() })
     }
     /// What a write does to a page; tags ascend.
