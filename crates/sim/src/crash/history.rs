@@ -226,6 +226,7 @@ impl Recorder {
         if refused {
             let after = std::mem::replace(&mut model, before.clone());
             self.adopt_half_done(op, &mut model, &after)?;
+            self.adopt_times(&mut model, &before);
             self.model_handles = handles;
             // A handle is given back even if that reports an error.
             for (ours, theirs) in self.model_handles.iter_mut().zip(&self.handles) {
@@ -276,6 +277,15 @@ impl Recorder {
             return Ok(());
         };
         model.adopt(node, after, found).map_err(|e| format!("{op} failed halfway: {e}"))
+    }
+
+    /// An operation that failed may have changed times, or left those of what it changed.
+    fn adopt_times(&mut self, model: &mut Model, before: &Model) {
+        for (id, &node) in &self.history.identities {
+            if let Ok(attr) = self.engine.getattr(id.ino) {
+                model.adopt_times(node, before, &attr, self.now);
+            }
+        }
     }
 
     /// Learns who the inodes are that the last step made.

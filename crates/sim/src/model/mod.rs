@@ -129,6 +129,19 @@ impl Model {
         Ok(inode)
     }
 
+    /// Takes over the times that were found, if each is the one before or `now`.
+    pub fn adopt_times(&mut self, node: Node, before: &Self, found: &Attr, now: Time) {
+        let Some(old) = before.inodes.get(&node).map(|i| i.times) else { return };
+        let known = |time, old| time == old || time == now;
+        if let Some(inode) = self.inodes.get_mut(&node)
+            && known(found.mtime, old.modify)
+            && known(found.ctime, old.change)
+        {
+            inode.times.modify = found.mtime;
+            inode.times.change = found.ctime;
+        }
+    }
+
     /// Frees an inode without names and handles.
     fn free_if_unused(&mut self, node: Node) {
         if self.inodes.get(&node).is_some_and(|i| i.nlink == 0 && i.opens == 0) {
