@@ -1,4 +1,5 @@
-//! The exclusive claim of a block device. While it is held nobody else can mount the device or open it with `O_EXCL`.
+//! The exclusive claim of a block device. While it is held, the device can be neither mounted nor opened with `O_EXCL`
+//! by others.
 use crate::DeviceError;
 use crate::OpenOptions;
 use crate::file::open_error;
@@ -8,8 +9,8 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A claim that can be handed over: a mount of type `fuseblk` claims the device for the kernel, which takes that nobody else
-/// holds it.
+/// A claim that can be handed over: a mount of type `fuseblk` claims the device for the kernel and fails while it is held
+/// elsewhere.
 #[derive(Debug)]
 pub struct Claim {
     path: PathBuf,

@@ -202,18 +202,22 @@ impl Volume {
         let (regular, compressed, links, advise, parent) =
             inode.get(|i| (i.is_reg(), i.is_compressed(), i.i_links.get(), i.advise(), Nid(i.i_pino.get())));
         let since = &self.since;
+        let in_checkpoint = self.nat.get(inode.ino)?.in_checkpoint;
+        let entry_logged = since.is_entry_logged(inode.ino);
+        // Names are looked at only for inodes that replay would have to name.
+        let is_new = !in_checkpoint && !entry_logged;
         Ok(Facts {
             regular,
             compressed,
             links,
-            in_checkpoint: self.nat.get(inode.ino)?.in_checkpoint,
-            entry_logged: since.is_entry_logged(inode.ino),
+            in_checkpoint,
+            entry_logged,
             renamed: since.is_renamed(inode.ino),
             node_freed: since.is_node_freed(inode.ino),
             lost_pino: advise.contains(Advise::LOST_PINO),
             parent_in_checkpoint: self.geo.nid_ok(parent) && self.nat.get(parent)?.in_checkpoint,
             parent_changed: since.is_dir_changed(parent),
-            name_vacated: self.is_name_vacated(inode, parent),
+            name_vacated: is_new && self.is_name_vacated(inode, parent),
             dir_renamed: since.has_dir_renamed(),
             unlinked: since.is_unlinked(inode.ino),
             strict: self.opts.fsync_mode == FsyncMode::Strict,

@@ -64,7 +64,7 @@ impl Volume {
         }
     }
 
-    /// Discards what is still free of some segments, and returns how many the device was told of.
+    /// Discards the segments that are still free, and returns how many the device accepted.
     pub(super) fn discard_free(&self, segs: &[SegNo]) -> u64 {
         let free = self.segs.claim_free(segs);
         let runs = free.chunk_by(|a, b| a.0.checked_add(1) == Some(b.0));

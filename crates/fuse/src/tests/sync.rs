@@ -1,4 +1,4 @@
-//! sync(2), syncfs(2) and `segno sync`: after them everything is durable, also what nobody synced by itself.
+//! sync(2), syncfs(2) and `segno sync`: each makes everything durable, including files that were never fsynced.
 use super::Mount;
 use super::{run, without_children};
 use crate::SYNC_XATTR;
@@ -225,7 +225,7 @@ impl Drop for Disk {
     }
 }
 
-/// From opening the device to the end of the mount nobody else can claim it, whether the server or the kernel does.
+/// The device stays claimed from its opening to the end of the mount, first by the server, then by the kernel.
 #[test]
 fn a_block_device_is_claimed_all_the_time() {
     for choice in [Choice::Classic, Choice::IoUring] {

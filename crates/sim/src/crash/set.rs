@@ -146,7 +146,7 @@ fn persistence() -> Vec<Option<Op>> {
     all
 }
 
-/// The same for what is further down.
+/// What makes files and directories further down durable.
 fn deep_persistence() -> Vec<Option<Op>> {
     let paths: [&[u16]; 12] = [
         &[A],
