@@ -1,4 +1,4 @@
-//! The result folder: what a reviewer needs to judge a run and to repeat it.
+//! The result folder: everything needed to review and repeat a run.
 use crate::page;
 use crate::report::Report;
 use anyhow::{Context, Result};
@@ -8,8 +8,8 @@ use std::path::Path;
 
 /// Writes the folder; files of an earlier run in it are replaced.
 ///
-/// `report.json` and `report.html` hold everything; `command.txt`, `job.json`, `machine.json` and `mkfs.txt` are parts of
-/// it for people who look with a pager.
+/// `report.json` and `report.html` contain everything; `command.txt`, `job.json`, `machine.json` and `mkfs.txt` are parts of
+/// it as plain text.
 pub fn write(dir: &Path, report: &Report, document: &Value) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let put = |name: &str, text: String| {
@@ -27,7 +27,7 @@ pub fn write(dir: &Path, report: &Report, document: &Value) -> Result<()> {
     put("mkfs.txt", report.mkfs.clone() + "\n")
 }
 
-/// A word as a shell takes it.
+/// A word quoted for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

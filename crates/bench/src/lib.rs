@@ -1,16 +1,15 @@
-//! `segno bench`: experiments whose figures can be repeated.
+//! `segno bench`: repeatable experiments.
 //!
 //! An experiment is a module with `Args` (which hold [`options::Common`]), `ROWS` (the JSON schema of its rows) and `run`,
-//! which returns a [`report::Report`]; [`Experiment`] lists them. This crate does the rest:
+//! which returns a [`report::Report`]; `Experiment` lists them. This crate does the rest:
 //!
-//! * [`place`]: fresh volumes on a named image or device, on a scratch image, or in memory; [`raw`]: what the device does
-//!   by itself
-//! * [`sample`]: medians with spread, and contestants that take turns; [`Histogram`]: latencies; [`budget`]: `--quick`
-//! * [`progress`]: what a run is doing, on standard error
-//! * [`schema`]: no report leaves that breaks the schema of its envelope or of its rows
-//! * [`mounts`]: other file systems beside segno, each on the same image in turn
+//! * [`place`]: fresh volumes on a named image or device, on a scratch image, or in memory; [`raw`]: raw performance of the device
+//! * [`sample`]: medians with spread, alternating rounds; [`Histogram`]: latencies; [`budget`]: `--quick`
+//! * [`progress`]: progress on standard error
+//! * [`schema`]: checks every report against the schemas of its envelope and rows
+//! * [`mounts`]: segno and other file systems, each on the same image in turn
 //! * [`work`]: workloads described in files, on a volume in this process or on any mount
-//! * [`page`], [`folder`]: the HTML page, and the folder with everything that a reviewer needs
+//! * [`page`], [`folder`]: the HTML page and the result folder
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
@@ -50,15 +49,15 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Experiment {
-    /// What the device does without any file system
+    /// Raw performance of the device
     Device(device::Args),
-    /// Per-inode lists of dirty nodes beside the kernel's search through all of them
+    /// Lookup of dirty nodes by fsync: per-inode lists and the kernel's global search
     Fsync(fsync::Args),
     /// Write amplification of cleaning, by policy
     Gc(gc::Args),
-    /// The mount beside other file systems: the same work on each, in turns
+    /// The mount compared with other file systems: the same work on each, in alternating rounds
     Peers(peers::Args),
-    /// The metadata journal beside plain checkpoints
+    /// The metadata journal compared with plain checkpoints
     Journal(journal::Args),
     /// A workload from a description
     Run(run::Args),
@@ -67,7 +66,7 @@ enum Experiment {
 }
 
 impl Experiment {
-    /// Runs; gives the report, the schema of its rows, and where it is to go.
+    /// Runs; returns the report, the schema of its rows, and the output options.
     fn run(&self) -> Result<(Report, &'static str, &Common)> {
         Ok(match self {
             Self::Device(args) => (device::run(args)?, device::ROWS, &args.common),

@@ -1,4 +1,4 @@
-//! Where a run took place, so that its figures can be judged.
+//! The machine of a run, which figures depend on.
 use crate::raw::Raw;
 use serde::Serialize;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// Of this program.
+    /// Version of this program.
     pub version: String,
     /// The command line.
     pub command: Vec<String>,
@@ -15,13 +15,13 @@ pub struct Machine {
     pub cpus: usize,
     pub ram_bytes: u64,
     pub kernel: String,
-    /// Load average of the last minute when the run began: what else the machine did.
+    /// Load average of the last minute when the run started.
     pub load: f64,
-    /// What the volume was on; `None` if the experiment used several.
+    /// Storage of the volume; `None` if the experiment used several.
     pub device: Option<Storage>,
 }
 
-/// A device, and what it can do without a file system of ours.
+/// A device and its raw performance.
 #[derive(Clone, Debug, Serialize)]
 pub struct Storage {
     pub name: String,
@@ -63,7 +63,7 @@ fn kib(field: &str) -> u64 {
     field.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0).saturating_mul(1024)
 }
 
-/// Bytes of memory that programs can still have.
+/// Available memory in bytes.
 pub fn available_memory() -> u64 {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     field(&meminfo, "MemAvailable").map_or(0, |f| kib(&f))

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server may go on after it was unmounted.
+/// Time limit for a server to exit after the unmount.
 const END: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -62,29 +62,29 @@ impl FileSystem {
     }
 }
 
-/// Whether a program is there.
+/// Whether a program is installed.
 pub fn is_installed(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|p| std::env::split_paths(&p).any(|d| d.join(program).exists()))
 }
 
-/// Room for a metadata journal.
+/// Space for a metadata journal.
 const JOURNAL: &str = "64M";
 
-/// An image and where it is mounted.
+/// An image and its mount point.
 #[derive(Debug)]
 pub struct Site {
     pub image: PathBuf,
-    /// Has the mount point, and room for more; it is removed in the end.
+    /// Directory of the mount point and scratch files; removed at the end.
     pub root: PathBuf,
     /// Options of `segno mount -o`.
     pub options: String,
-    /// Segno's volume gets room for a metadata journal.
+    /// Whether Segno's volume has space for a metadata journal.
     pub journal: bool,
     pub bytes: u64,
 }
 
 impl Site {
-    /// With an image of its own below the scratch folder, or the one that is named.
+    /// Uses the named image, or a new one below the scratch folder.
     pub fn new(image: Option<&Path>, bytes: u64, options: &str) -> Result<Self> {
         let root = crate::machine::scratch_root().join(format!("segno-bench-mount-{}", std::process::id()));
         let image = image.map_or_else(|| root.join("image"), Path::to_owned);
@@ -134,7 +134,7 @@ impl Site {
         } else if system.in_kernel() {
             mount.args(["-o", "loop"]);
         }
-        // It mounts block devices only.
+        // It only mounts block devices.
         let source = if system == FileSystem::ExfatFuse { self.attach()? } else { self.image.clone() };
         mount.arg(source).arg(self.dir());
         if system == FileSystem::Fuse2fs {
@@ -174,7 +174,7 @@ impl Site {
         self.device()?.map_or(Ok(()), |device| carry_out(Command::new("losetup").arg("-d").arg(device)))
     }
 
-    /// Mounted again, with nothing of it in the kernel's caches. Takes root.
+    /// Remounts with empty kernel caches; needs root.
     pub fn cool(&self, system: FileSystem) -> Result<()> {
         self.unmount(system)?;
         rustix::fs::sync();
@@ -182,7 +182,7 @@ impl Site {
         self.mount(system)
     }
 
-    /// A server goes on writing after umount(8) returned.
+    /// The server continues to write after umount(8) returned.
     fn wait_until_closed(&self, system: FileSystem) -> Result<()> {
         let begun = Instant::now();
         let device = if system == FileSystem::ExfatFuse { self.device()? } else { None };
@@ -197,7 +197,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // Not below a mount that could not be taken away.
+        // Not below a mount that could not be unmounted.
         let removed = fs::remove_dir(self.dir()).and_then(|()| fs::remove_dir_all(&self.root));
         if let Err(e) = removed {
             eprintln!("segno: note: {} is left behind: {e}", self.root.display());
@@ -205,9 +205,11 @@ impl Drop for Site {
     }
 }
 
-/// This program, for another of its commands.
+/// `segno` next to this program, or else the one in PATH.
 fn segno(command: &str) -> Result<Command> {
-    let mut c = Command::new(std::env::current_exe().context("cannot find this program")?);
+    let sibling = std::env::current_exe().context("cannot find this program")?.with_file_name("segno");
+    let program = if sibling.is_file() { sibling.as_path() } else { Path::new("segno") };
+    let mut c = Command::new(program);
     c.arg(command);
     Ok(c)
 }
@@ -228,7 +230,7 @@ fn carry_out(command: &mut Command) -> Result<()> {
     said(command).map(drop)
 }
 
-/// What it wrote.
+/// Runs a command and returns its output.
 fn said(command: &mut Command) -> Result<String> {
     let out = command.stdin(Stdio::null()).output().with_context(|| format!("{command:?}"))?;
     if !out.status.success() {

@@ -1,14 +1,14 @@
-//! What all experiments can be told.
+//! Options of all experiments.
 use crate::budget::Budget;
 use crate::place::Place;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `--quick` allows, with a reserve for a machine that is busy with other things.
+/// Time limit of `--quick`, with a margin for a busy machine.
 const QUICK: Duration = Duration::from_secs(40);
 
-/// See the module.
+/// Options of all experiments.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Common {
     /// Smaller sizes, and done within a minute
@@ -43,12 +43,12 @@ impl Common {
         self.rounds.into()
     }
 
-    /// Where to work, with an image of that size unless a device is named.
+    /// The place of volumes, with an image of this size unless a device is named.
     pub fn place(&self, bytes: u64) -> Result<Place> {
         Place::new(self.image.as_deref(), self.force, bytes)
     }
 
-    /// How long to measure what the device does by itself.
+    /// Duration of the raw device measurement.
     pub fn raw_time(&self) -> Duration {
         Duration::from_secs(if self.quick { 2 } else { 8 })
     }

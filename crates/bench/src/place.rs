@@ -1,4 +1,4 @@
-//! Where an experiment keeps its volumes: a named image or device, an image in a scratch folder, or memory.
+//! The place of an experiment's volumes: a named image or device, an image in a scratch folder, or memory.
 use crate::machine::{Storage, host_of, scratch_root};
 use crate::raw;
 use anyhow::{Context, Result, bail, ensure};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// See the module.
+/// The place of volumes.
 #[derive(Debug)]
 pub struct Place {
     kind: Kind,
@@ -35,7 +35,7 @@ impl Place {
         }
     }
 
-    /// In memory: the device costs nothing, and what is measured is the program alone.
+    /// In memory: the device takes no time, so only the program is measured.
     pub fn memory(bytes: u64) -> Self {
         Self { kind: Kind::Memory, bytes, scratch: false }
     }
@@ -73,7 +73,7 @@ impl Place {
         }
     }
 
-    /// An image is emptied first: it has no storage yet.
+    /// An image is emptied first, so that it has no storage allocated.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>> {
         Ok(match &self.kind {
             Kind::Image(path) => Arc::new(FileDevice::create(path, self.bytes, true)?),
@@ -82,7 +82,7 @@ impl Place {
         })
     }
 
-    /// A fresh volume, and how it was formatted.
+    /// A fresh volume and its format.
     pub fn format(&self, options: &MkfsOptions) -> Result<(Arc<dyn BlockDevice>, String)> {
         let device = self.device()?;
         let zeroed = !matches!(self.kind, Kind::Device(_));
@@ -91,7 +91,7 @@ impl Place {
         Ok((device, format!("{options:#?}\n{report:#?}")))
     }
 
-    /// What it is and, if there is time to measure, what it can do by itself. Overwrites what it holds.
+    /// Describes the storage and, if there is time, measures its raw performance. Overwrites its contents.
     pub fn storage(&self, time: Option<Duration>) -> Result<Storage> {
         let device = self.device()?;
         let raw = time.map(|t| raw::measure(&*device, t)).transpose()?;
@@ -120,7 +120,7 @@ impl Drop for Place {
     }
 }
 
-/// Fails unless so many bytes are free where the path is or will be.
+/// Fails unless this many bytes are free in the file system of the path.
 pub fn ensure_room(path: &Path, bytes: u64) -> Result<()> {
     let dir = path.ancestors().find(|p| p.is_dir()).unwrap_or(Path::new("."));
     let fs = rustix::fs::statvfs(dir).with_context(|| format!("cannot look at {}", dir.display()))?;

@@ -1,11 +1,11 @@
-//! Tells on standard error what a run is doing: one line that changes on a terminal, a line now and then elsewhere.
+//! Progress on standard error: a line that is updated in place on a terminal, otherwise a line every few seconds.
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 const ON_TERMINAL: Duration = Duration::from_millis(100);
 const ELSEWHERE: Duration = Duration::from_secs(10);
 
-/// See the module.
+/// Progress of a run.
 pub struct Progress {
     terminal: bool,
     begun: Instant,
@@ -15,19 +15,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A run of so many steps of about the same length; 0 if that is not known.
+    /// A run with a number of steps of about equal length; 0 if unknown.
     pub fn new(steps: usize) -> Self {
         Self { terminal: io::stderr().is_terminal(), begun: Instant::now(), shown: None, steps, done: 0 }
     }
 
-    /// The next step begins.
+    /// Starts the next step.
     pub fn step(&mut self, what: &str) {
         let line = self.line(what);
         self.done += 1;
         self.put(&line);
     }
 
-    /// More about the running step. May be called often.
+    /// Details of the current step; rate-limited.
     pub fn detail(&mut self, what: impl FnOnce() -> String) {
         let pause = if self.terminal { ON_TERMINAL } else { ELSEWHERE };
         if self.shown.is_none_or(|at| at.elapsed() >= pause) {
@@ -54,7 +54,7 @@ impl Progress {
     fn put(&mut self, line: &str) {
         self.shown = Some(Instant::now());
         let mut err = io::stderr().lock();
-        // Somebody who no longer looks is no reason to stop measuring.
+        // A closed standard error does not stop the run.
         let _unseen = if self.terminal { write!(err, "\r\x1b[K{line}") } else { writeln!(err, "{line}") };
         let _unseen = err.flush();
     }

@@ -1,4 +1,4 @@
-//! What the device can do by itself: the figures that those of a file system are to be compared with.
+//! Raw performance of the device, for comparison with that of the file system.
 use anyhow::Result;
 use segno_device::BlockDevice;
 use segno_engine::stat::Histogram;
@@ -13,21 +13,21 @@ const MIB: f64 = 1048576.0;
 /// Bandwidths and latencies of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Raw {
-    /// 1 MiB writes in a row and one flush.
+    /// Sequential 1 MiB writes and one flush.
     pub seq_write_mib_per_s: f64,
-    /// 4 KiB writes at random places, one after the other, and one flush.
+    /// Random 4 KiB writes, one at a time, and one flush.
     pub rand_write_4k_mib_per_s: f64,
-    /// Median of a 4 KiB write to blocks that were written before, with a flush.
+    /// Median of a 4 KiB overwrite with a flush.
     pub write_flush_us: f64,
-    /// Copying 1 MiB within memory: the ceiling of anything buffered.
+    /// Copying 1 MiB in memory: the upper bound of buffered I/O.
     pub memcpy_mib_per_s: f64,
 }
 
-/// Measures for about `time`, and overwrites whatever the device holds.
+/// Measures for about `time`. Overwrites the device.
 pub fn measure(device: &dyn BlockDevice, time: Duration) -> Result<Raw> {
     let part = time / 4;
     let large = device.block_count().min(LARGE);
-    // Not all zero: a device may treat zeros in a way of its own.
+    // Not all zero, as a device may treat zeros specially.
     let block = Block([0xa5; BLOCK_SIZE]);
     let refs = vec![&block; large as usize];
     let places = (device.block_count() / large.max(1)).max(1);
@@ -41,7 +41,7 @@ pub fn measure(device: &dyn BlockDevice, time: Duration) -> Result<Raw> {
     device.flush()?;
     let seq_write_mib_per_s = mib(written * large) / begun.elapsed().as_secs_f64();
 
-    // Random places among those written above: on an image file the others would first have to be allocated.
+    // Within the range written above, as an image file would have to allocate other blocks first.
     let reach = (written.min(places) * large).max(1);
     let (begun, mut n, mut x) = (Instant::now(), 0, 0x9e37_79b9_7f4a_7c15_u64);
     while begun.elapsed() < part {
@@ -67,7 +67,7 @@ pub fn measure(device: &dyn BlockDevice, time: Duration) -> Result<Raw> {
 
 fn memcpy(time: Duration) -> f64 {
     let from = vec![0x5a_u8; 1 << 20];
-    // More than a cache holds, as a page cache is.
+    // Larger than processor caches, like a page cache.
     let mut to = vec![0_u8; 64 << 20];
     let (begun, mut copied) = (Instant::now(), 0);
     while begun.elapsed() < time.min(Duration::from_millis(300)) {
@@ -87,7 +87,8 @@ fn mib(blocks: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_device::{CountDevice, MemDevice};
+    use segno_device::MemDevice;
+    use segno_testkit::CountDevice;
 
     #[test]
     fn every_figure_stands_for_work_that_was_done() {

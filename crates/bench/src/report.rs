@@ -1,4 +1,4 @@
-//! What an experiment found, in the form that scripts read.
+//! The results of an experiment as JSON.
 use crate::machine::Machine;
 use crate::page::Figure;
 use anyhow::{Result, ensure};
@@ -20,27 +20,27 @@ impl Row {
     }
 }
 
-/// Everything that one run of an experiment found.
+/// The results of one run of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub experiment: String,
     pub seed: u64,
-    /// What was run: sizes, counts, times, options.
+    /// Parameters of the run: sizes, counts, times, options.
     pub config: Map<String, Value>,
     pub machine: Machine,
     pub results: Vec<Row>,
-    /// What a reader must know to judge the figures.
+    /// Notes needed to interpret the figures.
     pub notes: Vec<String>,
     /// Plots and tables of the page.
     #[serde(skip)]
     pub figures: Vec<Figure>,
-    /// What formatting reported, and the layout of the volume.
+    /// Output of the formatter and layout of the volume.
     #[serde(skip)]
     pub mkfs: String,
 }
 
 impl Report {
-    /// A report without results yet.
+    /// An empty report.
     pub fn new(experiment: &str, seed: u64, config: &impl Serialize, machine: Machine) -> Result<Self> {
         Ok(Self {
             experiment: experiment.to_owned(),
@@ -59,7 +59,7 @@ impl Report {
         Ok(())
     }
 
-    /// The JSON document, after it passed the schema of the envelope and that of the experiment's rows.
+    /// The JSON document, checked against the schemas of the envelope and of the rows.
     pub fn to_json(&self, rows: &str) -> Result<Value> {
         let document = serde_json::to_value(self)?;
         crate::schema::check(crate::schema::ENVELOPE, &document)?;

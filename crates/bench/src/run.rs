@@ -43,7 +43,7 @@ struct Row {
     rounds: usize,
 }
 
-/// What one round gave for one step.
+/// Result of one step in one round.
 #[derive(Clone, Debug)]
 struct Found {
     step: String,
@@ -82,12 +82,12 @@ pub fn run(args: &Args) -> Result<Report> {
     report.mkfs = mkfs;
     for i in 0..rounds.first().map_or(0, Vec::len) {
         let all: Vec<&Found> = rounds.iter().filter_map(|r| r.get(i)).collect();
-        report.push(&together(&job.name, &all))?;
+        report.push(&combine(&job.name, &all))?;
     }
     Ok(report)
 }
 
-fn together(workload: &str, all: &[&Found]) -> Row {
+fn combine(workload: &str, all: &[&Found]) -> Row {
     let median = |f: &dyn Fn(&Found) -> Option<f64>| {
         let values: Vec<f64> = all.iter().filter_map(|x| f(x)).collect();
         (!values.is_empty()).then(|| Sample::of(&values).median)

@@ -1,4 +1,4 @@
-//! Repeated measurements: median and spread, and the order in which contestants take turns.
+//! Repeated measurements: median, spread, and alternating rounds.
 use crate::budget::Budget;
 use anyhow::Result;
 use serde::Serialize;
@@ -30,9 +30,9 @@ impl Sample {
     }
 }
 
-/// Runs each arm once a round, in turns, every other round in the opposite order, so that a machine that gets slower or
-/// faster meanwhile treats all alike. Stops early when the budget is used up, but never within the first round.
-/// Gives what each arm returned, round by round; all arms have the same number of rounds.
+/// Runs each arm once in each round, every other round in reverse order, so that drift of the machine affects all arms equally.
+/// Stops early when the budget is used up, but never within the first round. Returns the results of each arm by round; all
+/// arms have the same number of rounds.
 pub fn alternate<A: Copy, T>(
     arms: &[A],
     rounds: usize,
@@ -55,7 +55,7 @@ pub fn alternate<A: Copy, T>(
     Ok(all)
 }
 
-/// Median of the ratios within each round: what a change of the machine between rounds does not touch.
+/// Median of the ratios within each round, which is insensitive to drift between rounds.
 pub fn ratio(ours: &[f64], theirs: &[f64]) -> Sample {
     let ratios: Vec<f64> = ours.iter().zip(theirs).filter(|(_, b)| **b != 0.0).map(|(a, b)| a / b).collect();
     Sample::of(&ratios)

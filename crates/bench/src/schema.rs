@@ -1,12 +1,12 @@
-//! Checks documents against the JSON schemas in `schema/`, which use a small part of that language. A schema with any
-//! other word is refused, so none can promise more than is checked.
+//! Checks documents against the JSON schemas in `schema/`, which use a small subset of JSON Schema. Schemas with other keywords
+//! are refused, so that none declares more than is checked.
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde_json::{Map, Value};
 
-/// What all reports have in common.
+/// Schema of the envelope of all reports.
 pub const ENVELOPE: &str = include_str!("../schema/report.json");
 
-/// Fails with the place and the reason if the document breaks the schema.
+/// Fails with path and reason if the document violates the schema.
 pub fn check(schema: &str, document: &Value) -> Result<()> {
     let schema: Value = serde_json::from_str(schema).context("the schema is no JSON")?;
     node(&schema, document).map_err(|e| anyhow!("the report breaks its schema: {e:#}"))

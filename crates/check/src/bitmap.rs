@@ -6,13 +6,13 @@ pub(crate) struct Bitmap {
 
 impl Bitmap {
     /// A set for numbers below `len`.
-    pub fn new(len: u64) -> Self {
+    pub(crate) fn new(len: u64) -> Self {
         let words = usize::try_from(len.div_ceil(64)).unwrap_or(usize::MAX);
         Self { words: vec![0; words] }
     }
 
     /// Adds a number; whether it was new. A number past the limit is never new.
-    pub fn insert(&mut self, i: u64) -> bool {
+    pub(crate) fn insert(&mut self, i: u64) -> bool {
         let Some(word) = self.words.get_mut((i / 64) as usize) else { return false };
         let mask = 1 << (i % 64);
         let new = *word & mask == 0;
@@ -21,7 +21,7 @@ impl Bitmap {
     }
 
     /// Whether the set has the number.
-    pub fn contains(&self, i: u64) -> bool {
+    pub(crate) fn contains(&self, i: u64) -> bool {
         self.words.get((i / 64) as usize).is_some_and(|w| w & (1 << (i % 64)) != 0)
     }
 }

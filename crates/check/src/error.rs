@@ -5,7 +5,14 @@
 pub enum CheckError {
     /// The device did not deliver a block.
     #[error("cannot read {count} block(s) at block {addr}: {source}")]
-    Io { addr: u64, count: usize, source: std::io::Error },
+    Io {
+        /// First block of the failed read.
+        addr: u64,
+        /// Number of blocks asked for.
+        count: usize,
+        /// The device's reason.
+        source: std::io::Error,
+    },
     /// There is no F2FS volume on the device.
     #[error("not an F2FS volume: neither block 0 nor block 1 carries the magic number")]
     NotF2fs,

@@ -6,6 +6,7 @@
 //!
 //! Not judged: contents of files (compressed bytes, verity trees) and write pointers of zoned devices.
 #![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 

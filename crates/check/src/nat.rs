@@ -24,7 +24,7 @@ pub(crate) struct Nat {
 }
 
 impl Nat {
-    pub fn load(
+    pub(crate) fn load(
         reader: &Reader<'_>,
         geo: &Geometry,
         pack: &Pack,
@@ -93,14 +93,14 @@ impl Nat {
     }
 
     /// Entry of a nid whose block has an address; `None` when it is free or out of range.
-    pub fn get(&self, nid: Nid) -> Option<RawNatEntry> {
+    pub(crate) fn get(&self, nid: Nid) -> Option<RawNatEntry> {
         let (b, i) = nat_index(nid);
         let entry = *self.blocks.get(b as usize)?.as_ref()?.entries.get(i)?;
         (nid.0 >= Nid::ROOT.0 && entry.addr() != BlockAddr::NULL).then_some(entry)
     }
 
     /// All nids in use from the root on, with their entries.
-    pub fn in_use(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
         self.all().filter(|(nid, e)| nid.0 >= Nid::ROOT.0 && e.addr() != BlockAddr::NULL)
     }
 
@@ -111,7 +111,7 @@ impl Nat {
     }
 
     /// Entries in use in a NAT block as stored.
-    pub fn stored_in_use(&self, b: u32) -> u16 {
+    pub(crate) fn stored_in_use(&self, b: u32) -> u16 {
         self.stored_in_use.get(b as usize).copied().unwrap_or_default()
     }
 }

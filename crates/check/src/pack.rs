@@ -34,7 +34,11 @@ pub(crate) struct Position {
 
 impl Pack {
     /// Picks the newer valid pack. The other one may be half written: that is what a power cut leaves.
-    pub fn load(reader: &Reader<'_>, geo: &Geometry, sink: &mut Sink) -> Result<Option<Self>, CheckError> {
+    pub(crate) fn load(
+        reader: &Reader<'_>,
+        geo: &Geometry,
+        sink: &mut Sink,
+    ) -> Result<Option<Self>, CheckError> {
         let mut found = [None, None];
         let mut damage = Vec::new();
         for (index, slot) in found.iter_mut().enumerate() {
@@ -99,24 +103,24 @@ impl Pack {
     }
 
     /// The checkpoint block.
-    pub fn cp(&self) -> &RawCheckpoint {
+    pub(crate) fn cp(&self) -> &RawCheckpoint {
         // A pack has at least three blocks: `total_blocks` has checked it.
         static NONE: Block = Block([0; segno_format::BLOCK_SIZE]);
         self.blocks.first().unwrap_or(&NONE).view()
     }
 
     /// Address of block `i` of the pack, for reports.
-    pub fn addr(&self, i: u32) -> u64 {
+    pub(crate) fn addr(&self, i: u32) -> u64 {
         u64::from(self.start.0).saturating_add(i.into())
     }
 
     /// Whether SIT block `b` is in the second copy.
-    pub fn sit_copy(&self, b: u32) -> bool {
+    pub(crate) fn sit_copy(&self, b: u32) -> bool {
         self.bit(self.place.sit, b)
     }
 
     /// Whether NAT block `b` is in the second copy.
-    pub fn nat_copy(&self, b: u32) -> bool {
+    pub(crate) fn nat_copy(&self, b: u32) -> bool {
         self.bit(self.place.nat, b)
     }
 
@@ -125,12 +129,12 @@ impl Pack {
     }
 
     /// Whether the summaries of the node logs are in the pack.
-    pub fn has_node_summaries(&self) -> bool {
+    pub(crate) fn has_node_summaries(&self) -> bool {
         self.flags.intersects(CpFlags::UMOUNT | CpFlags::FASTBOOT)
     }
 
     /// Where a log writes next; segment and offset are as stored.
-    pub fn position(&self, log: LogType) -> Position {
+    pub(crate) fn position(&self, log: LogType) -> Position {
         let cp = self.cp();
         let (segs, offs, i) = match log.is_node() {
             true => (&cp.cur_node_segno, &cp.cur_node_blkoff, log.idx() - LogType::HotNode.idx()),
@@ -145,7 +149,7 @@ impl Pack {
     }
 
     /// The logs in use: all six, or two on a read-only image.
-    pub fn logs(geo: &Geometry) -> &'static [LogType] {
+    pub(crate) fn logs(geo: &Geometry) -> &'static [LogType] {
         if geo.has_ssa { &LogType::ALL } else { &[LogType::HotData, LogType::HotNode] }
     }
 }

@@ -5,20 +5,30 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pass {
+    /// Both copies of the superblock.
     Superblock,
+    /// Both packs, and the structures of the newer one.
     Checkpoint,
+    /// Segment information table.
     Sit,
+    /// Node address table.
     Nat,
+    /// Footers and places of all nodes.
     Nodes,
+    /// The tree of directories, with the nodes and blocks of each file.
     Walk,
+    /// Counters, and what nothing refers to.
     Totals,
 }
 
 /// How far a pass has come; `total` is 0 where it is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Progress {
+    /// The pass that is running.
     pub pass: Pass,
+    /// Units done so far; what a unit is depends on the pass.
     pub done: u64,
+    /// Units in all.
     pub total: u64,
 }
 

@@ -12,17 +12,17 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(device: &'a dyn BlockDevice) -> Self {
+    pub(crate) fn new(device: &'a dyn BlockDevice) -> Self {
         Self { device }
     }
 
     /// Blocks the device has.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.device.block_count()
     }
 
     /// One block.
-    pub fn block(&self, addr: BlockAddr) -> Result<Block, CheckError> {
+    pub(crate) fn block(&self, addr: BlockAddr) -> Result<Block, CheckError> {
         let mut one = [Block::zeroed()];
         self.fill(addr, &mut one)?;
         let [block] = one;
@@ -30,14 +30,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Consecutive blocks.
-    pub fn blocks(&self, addr: BlockAddr, count: u32) -> Result<Vec<Block>, CheckError> {
+    pub(crate) fn blocks(&self, addr: BlockAddr, count: u32) -> Result<Vec<Block>, CheckError> {
         let mut blocks = vec![Block::zeroed(); count as usize];
         self.fill(addr, &mut blocks)?;
         Ok(blocks)
     }
 
     /// Reads blocks `0..count` of a table whose block `b` is at `addr(b)`, and calls `each` for those not all zero.
-    pub fn scan(
+    pub(crate) fn scan(
         &self,
         count: u32,
         addr: impl Fn(u32) -> BlockAddr,

@@ -159,7 +159,9 @@ impl Kind {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
+    /// The broken rule, for programs.
     pub kind: Kind,
+    /// How bad it is.
     pub severity: Severity,
     /// The damaged structure.
     #[serde(serialize_with = "by_name")]
@@ -172,7 +174,9 @@ pub struct Problem {
     pub ino: Option<u32>,
     /// The rule that does not hold.
     pub why: &'static str,
+    /// The value on the volume.
     pub found: u64,
+    /// The value that the rule asks for, or its limit.
     pub expected: u64,
 }
 
@@ -208,19 +212,29 @@ pub struct Summary {
     pub pack: u8,
     /// Whether it was written by a clean unmount.
     pub clean_unmount: bool,
+    /// Inodes of all types, orphans included.
     pub inodes: u64,
+    /// Directories.
     pub dirs: u64,
+    /// Regular files.
     pub files: u64,
+    /// Symbolic links.
     pub symlinks: u64,
+    /// Device nodes, pipes and sockets.
     pub special_files: u64,
+    /// Inodes without a name that the next mount frees.
     pub orphans: u64,
+    /// Node blocks, those of inodes included.
     pub nodes: u64,
     /// Data blocks with a place.
     pub data_blocks: u64,
     /// Slots that are counted without a place (`NEW_ADDR`, `COMPRESS_ADDR`).
     pub reserved_blocks: u64,
+    /// Segments without a valid block.
     pub free_segments: u64,
+    /// Segments of the main area.
     pub main_segments: u64,
+    /// What the next mount recovers.
     pub roll_forward: RollForward,
 }
 
@@ -235,6 +249,7 @@ pub struct Report {
     pub warnings: u64,
     /// False when the superblock or checkpoint was too damaged to look further.
     pub complete: bool,
+    /// Counts of what was found.
     pub summary: Summary,
 }
 
@@ -261,17 +276,17 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    pub fn new(opts: &CheckOptions) -> Self {
+    pub(crate) fn new(opts: &CheckOptions) -> Self {
         Self { max: opts.max_problems, problems: Vec::new(), errors: 0, warnings: 0 }
     }
 
     /// A problem that belongs to no inode in particular.
-    pub fn add(&mut self, kind: Kind, what: Corrupt) {
+    pub(crate) fn add(&mut self, kind: Kind, what: Corrupt) {
         self.push(kind, what, None);
     }
 
     /// A problem of an inode.
-    pub fn add_for(&mut self, ino: u32, kind: Kind, what: Corrupt) {
+    pub(crate) fn add_for(&mut self, ino: u32, kind: Kind, what: Corrupt) {
         self.push(kind, what, Some(ino));
     }
 
@@ -288,11 +303,11 @@ impl Sink {
     }
 
     /// Whether no error has been found so far.
-    pub fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.errors == 0
     }
 
-    pub fn into_report(self, summary: Summary, complete: bool) -> Report {
+    pub(crate) fn into_report(self, summary: Summary, complete: bool) -> Report {
         let Self { problems, errors, warnings, .. } = self;
         Report { problems, errors, warnings, complete, summary }
     }

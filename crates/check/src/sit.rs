@@ -19,7 +19,7 @@ pub(crate) struct Sit {
 }
 
 impl Sit {
-    pub fn load(
+    pub(crate) fn load(
         reader: &Reader<'_>,
         geo: &Geometry,
         pack: &Pack,
@@ -91,23 +91,23 @@ impl Sit {
     }
 
     /// Type of a segment; `None` when it is invalid or the segment does not exist.
-    pub fn log_type(&self, seg: SegNo) -> Option<LogType> {
+    pub(crate) fn log_type(&self, seg: SegNo) -> Option<LogType> {
         self.types.get(seg.idx()).copied().and_then(LogType::from_disk)
     }
 
     /// Valid blocks of a segment.
-    pub fn count(&self, seg: SegNo) -> u16 {
+    pub(crate) fn count(&self, seg: SegNo) -> u16 {
         self.counts.get(seg.idx()).copied().unwrap_or_default()
     }
 
     /// Whether a block is valid.
-    pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
+    pub(crate) fn is_valid(&self, seg: SegNo, off: u32) -> bool {
         let at = seg.idx() * SIT_MAP_BYTES;
         msb::test(self.maps.get(at..at + SIT_MAP_BYTES).unwrap_or_default(), off as usize)
     }
 
     /// Segments with valid blocks.
-    pub fn used(&self) -> impl Iterator<Item = (SegNo, u16)> + '_ {
+    pub(crate) fn used(&self) -> impl Iterator<Item = (SegNo, u16)> + '_ {
         (0..).map(SegNo).zip(self.counts.iter().copied()).filter(|&(_, n)| n != 0)
     }
 }

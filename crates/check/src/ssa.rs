@@ -31,7 +31,7 @@ pub(crate) struct Expected {
 }
 
 impl<'v> Ssa<'v> {
-    pub fn new(volume: &'v Volume<'v>) -> Self {
+    pub(crate) fn new(volume: &'v Volume<'v>) -> Self {
         let mut cache = Vec::new();
         cache.resize_with(CACHE_SLOTS, || None);
         let logs = Pack::logs(&volume.geo).iter().map(|&log| (volume.pack.position(log).seg, log)).collect();
@@ -39,7 +39,7 @@ impl<'v> Ssa<'v> {
     }
 
     /// Compares a valid block's summary with its owner.
-    pub fn compare(&mut self, want: Expected, sink: &mut Sink) -> Result<(), CheckError> {
+    pub(crate) fn compare(&mut self, want: Expected, sink: &mut Sink) -> Result<(), CheckError> {
         let Some((seg, off)) = self.volume.geo.seg_of(want.addr) else { return Ok(()) };
         if !self.volume.geo.has_ssa {
             return Ok(());

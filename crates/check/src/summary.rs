@@ -16,7 +16,7 @@ pub(crate) struct PackSummaries {
 }
 
 impl PackSummaries {
-    pub fn load(pack: &Pack, geo: &Geometry, sink: &mut Sink) -> Self {
+    pub(crate) fn load(pack: &Pack, geo: &Geometry, sink: &mut Sink) -> Self {
         let mut out = if pack.flags.contains(CpFlags::COMPACT_SUM) {
             Self::compact(pack, sink)
         } else {
@@ -32,7 +32,7 @@ impl PackSummaries {
     }
 
     /// Summary of a log's segment.
-    pub fn of(&self, log: LogType) -> Option<&RawSummaryBlock> {
+    pub(crate) fn of(&self, log: LogType) -> Option<&RawSummaryBlock> {
         self.logs.get(log.idx())?.as_deref()
     }
 

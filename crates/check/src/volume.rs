@@ -25,7 +25,7 @@ pub(crate) struct Volume<'a> {
 
 impl<'a> Volume<'a> {
     /// Loads and checks the tables; `None` when too little is left to go on with.
-    pub fn load(
+    pub(crate) fn load(
         device: &'a dyn BlockDevice,
         sink: &mut Sink,
         progress: &mut dyn FnMut(Progress),

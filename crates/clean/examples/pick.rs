@@ -1,5 +1,5 @@
 //! What a pick and an update cost: `cargo run --release -p segno-clean --example pick [SECTIONS]`.
-use segno_clean::policy::{self, Situation};
+use segno_clean::policy::{self, POLICIES, Situation};
 use segno_clean::{Class, Index, Tie};
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ const ROUNDS: u32 = 20_000;
 fn main() -> Result<(), String> {
     let sections: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(1 << 20);
     println!("{sections} sections of {PER_SEC} blocks; nanoseconds per operation");
-    for name in ["greedy", "factor:1,3", "prefer_data", "weighted", "predictive", "cost_benefit", "atgc"] {
+    for name in POLICIES.map(|p| p.example) {
         let mut policy = policy::parse(name)?;
         let mut index = Index::new(sections, PER_SEC);
         index.tie = Tie::Oldest;

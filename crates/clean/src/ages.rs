@@ -1,4 +1,4 @@
-//! Candidates by age, for the policies whose cost grows with it.
+//! Candidates by age, for policies that weigh it.
 use crate::ranked::{Key, Ranked};
 use crate::{BLOCKS_PER_SEG, Candidate, Class};
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// Utilisation in percent, as Linux rounds it: 0 to 100.
 const PERCENTS: usize = 101;
 
-/// Sections of a class by valid blocks, the oldest of each number at hand, and the oldest of each whole percent.
+/// Sections of a class by valid blocks, with the oldest of each number and of each whole percent.
 #[derive(Clone, Debug)]
 struct ByFill {
     sets: Vec<BTreeSet<Key>>,
@@ -15,7 +15,7 @@ struct ByFill {
     segs_per_sec: u32,
 }
 
-/// See the module. Older is smaller; of equally old sections the lower number comes first.
+/// Candidates ordered by age stamp, oldest first; ties by section number.
 #[derive(Clone, Debug)]
 pub struct Ages {
     now: Vec<Option<Candidate>>,
@@ -35,6 +35,7 @@ impl Ages {
     pub fn percent(valid: u32, segs_per_sec: u32) -> u32 {
         (valid / segs_per_sec.max(1) * 100 / BLOCKS_PER_SEG).min(100)
     }
+    /// Segments in a section.
     #[must_use]
     pub fn segs_per_sec(&self) -> u32 {
         self.segs_per_sec
@@ -64,10 +65,12 @@ impl Ages {
         self.classes[old.class as usize].remove(old.valid, (old.mtime, sec));
     }
 
+    /// Number of sections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all.len()
     }
+    /// Whether it holds no section.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.len() == 0
@@ -77,21 +80,21 @@ impl Ages {
     pub fn span(&self) -> Option<(u64, u64)> {
         Some((self.all.first()?.0, self.all.last()?.0))
     }
-    /// How many have an age stamp of at most this.
+    /// Number of candidates with this age stamp or an older one.
     #[must_use]
     pub fn up_to(&self, mtime: u64) -> usize {
         self.all.up_to(mtime)
     }
-    /// Age stamp and section of the one that has so many before it, oldest first.
+    /// Age stamp and section at a rank, oldest first.
     #[must_use]
     pub fn at(&self, place: usize) -> Option<(u64, u32)> {
         self.all.at(place)
     }
-    /// The oldest for each number of valid blocks that occurs, emptiest first, as (valid, age stamp, section).
+    /// The oldest section for each number of valid blocks, emptiest first, as (valid, age stamp, section).
     pub fn oldest_by_valid(&self, class: Class) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
         heads(&self.classes[class as usize].oldest)
     }
-    /// The oldest of each utilisation that occurs, as (percent, age stamp, section).
+    /// The oldest section of each utilisation, as (percent, age stamp, section).
     pub fn oldest_by_fill(&self, class: Class) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
         heads(&self.classes[class as usize].oldest_of_percent)
     }
@@ -134,7 +137,7 @@ impl ByFill {
         }
     }
 
-    /// The oldest of all numbers of valid blocks that round to a percentage.
+    /// The oldest section among those whose valid blocks round to a percentage.
     fn oldest_within(&self, percent: u32) -> Option<Key> {
         let first = (percent * BLOCKS_PER_SEG).div_ceil(100) * self.segs_per_sec;
         let same = |valid: &u32| Ages::percent(*valid, self.segs_per_sec) == percent;

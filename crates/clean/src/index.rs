@@ -1,5 +1,5 @@
-//! Candidates by class and fill: a list of sections for each number of valid blocks, and a bitmap of the lists that are
-//! not empty. An update takes constant time; so does finding the emptiest section.
+//! Candidates by class and valid blocks: a list of sections for each number of valid blocks, and a bitmap of the non-empty
+//! lists. Updates and finding the emptiest section take constant time.
 use crate::ages::Ages;
 use crate::{Candidate, Class};
 
@@ -8,13 +8,13 @@ const NONE: u32 = u32::MAX;
 const OUT: u32 = u32::MAX;
 const NODE: u32 = 1 << 31;
 
-/// Which of equally full sections is taken.
+/// Which of several equally full sections is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tie {
-    /// The one that has been so full for the longest time.
+    /// The one that has had this many valid blocks longest.
     #[default]
     Oldest,
-    /// The lowest section number, as Linux scans.
+    /// The one with the lowest number, as Linux does.
     Lowest,
 }
 
@@ -31,18 +31,19 @@ struct Link {
 struct Lists {
     head: Vec<u32>,
     tail: Vec<u32>,
-    /// Which lists are not empty, and which words of that are not zero.
+    /// Bitmap of the non-empty lists, and of its non-zero words.
     used: Vec<u64>,
     summary: Vec<u64>,
     len: u64,
 }
 
-/// See the module.
+/// The candidates.
 #[derive(Clone, Debug)]
 pub struct Index {
     links: Vec<Link>,
     lists: [Lists; 2],
     per_sec: u32,
+    /// Which of equally full sections comes first.
     pub tie: Tie,
     ages: Option<Ages>,
 }
@@ -61,14 +62,16 @@ impl Index {
         }
     }
 
-    /// Keeps sections ordered by age too, which costs more per update; from now on. Give every candidate again.
+    /// Also orders candidates by age from now on, at a higher cost for updates. The caller must put every candidate again.
     pub fn keep_ages(&mut self, segs_per_sec: u32) {
         self.ages = Some(Ages::new(self.links.len(), self.per_sec, segs_per_sec));
     }
+    /// Sections by age, if they are kept.
     #[must_use]
     pub fn ages(&self) -> Option<&Ages> {
         self.ages.as_ref()
     }
+    /// Blocks in a section.
     #[must_use]
     pub fn per_sec(&self) -> u32 {
         self.per_sec
@@ -79,7 +82,7 @@ impl Index {
         self.lists[class as usize].len
     }
 
-    /// A section is a candidate with so many valid blocks. `mtime` matters only with [`Index::keep_ages`].
+    /// Adds or updates a candidate. `mtime` matters only with [`Index::keep_ages`].
     pub fn put(&mut self, sec: u32, class: Class, valid: u32, mtime: u64) {
         let key = valid | if class == Class::Node { NODE } else { 0 };
         let old = self.links.get(sec as usize).map_or(OUT, |l| l.key);
@@ -92,7 +95,7 @@ impl Index {
         }
     }
 
-    /// A section is no candidate (any more).
+    /// Removes a section, if it is a candidate.
     pub fn remove(&mut self, sec: u32) {
         self.unlink(sec);
         if let Some(ages) = &mut self.ages {
@@ -180,7 +183,7 @@ impl Lists {
             *h = sec;
         }
     }
-    /// The last of a list, which is empty now if there is none.
+    /// Sets the last element of a list; without one the list is empty.
     fn set_tail(&mut self, valid: u32, sec: u32) {
         if let Some(t) = self.tail.get_mut(valid as usize) {
             *t = sec;
@@ -196,7 +199,7 @@ impl Lists {
             }
         }
     }
-    /// The first fill at or after `from` that any section has.
+    /// The lowest number of valid blocks from `from` on that any section has.
     fn next_used(&self, from: u32) -> Option<u32> {
         let word = from as usize / 64;
         let here = self.used.get(word)? & (u64::MAX << (from % 64));

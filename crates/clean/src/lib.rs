@@ -1,14 +1,14 @@
-//! Cleaning without storage: which section to empty ([`policy`]), in what order steps follow each other ([`rounds`]), and
-//! the index from which a victim is found without a scan ([`Index`]). The mounted volume and the block-count model of
-//! `segno bench gc` run this same code.
+//! Cleaning without storage: which section to empty ([`policy`]), and the index that finds it without a scan ([`Index`]).
+//! The mounted volume and the block-count model of `segno bench gc` share this code. They decide when cleaning starts and
+//! stops.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod ages;
 mod index;
 pub mod policy;
 mod ranked;
-pub mod rounds;
 
 pub use ages::Ages;
 pub use index::{Index, Tie};
@@ -16,23 +16,28 @@ pub use index::{Index, Tie};
 /// Blocks in a segment.
 pub const BLOCKS_PER_SEG: u32 = 512;
 
-/// What a section holds.
+/// Contents of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
+    /// Data blocks.
     Data,
+    /// Node blocks.
     Node,
 }
 
 impl Class {
+    /// Both.
     pub const ALL: [Self; 2] = [Self::Data, Self::Node];
 }
 
-/// A section that cleaning may choose.
+/// A section that can be cleaned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
+    /// Section number.
     pub sec: u32,
+    /// Class of its blocks.
     pub class: Class,
-    /// Valid blocks in it.
+    /// Number of valid blocks.
     pub valid: u32,
     /// Mean age stamp of its segments, on the SIT clock.
     pub mtime: u64,

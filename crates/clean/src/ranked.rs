@@ -1,13 +1,13 @@
-//! An ordered set that knows the place of each key: chunks of sorted keys, so that finding the key at a place is a walk
-//! over the lengths of a few hundred chunks.
+//! An ordered set with access by rank: chunks of sorted keys, so that finding a rank walks over the lengths of a few hundred
+//! chunks.
 
 /// Age stamp and section.
 pub type Key = (u64, u32);
 
-/// Most keys in a chunk; it is split in two then.
+/// A chunk with more keys is split in two.
 const CHUNK: usize = 1024;
 
-/// See the module.
+/// The set.
 #[derive(Clone, Debug, Default)]
 pub struct Ranked {
     /// None is empty.
@@ -58,7 +58,7 @@ impl Ranked {
         }
     }
 
-    /// The key with so many before it.
+    /// The key at a rank.
     pub fn at(&self, mut place: usize) -> Option<Key> {
         for chunk in &self.chunks {
             if let Some(key) = chunk.get(place) {
@@ -69,7 +69,7 @@ impl Ranked {
         None
     }
 
-    /// Keys whose age stamp is at most this.
+    /// Number of keys with this age stamp or an older one.
     pub fn up_to(&self, mtime: u64) -> usize {
         let end = (mtime, u32::MAX);
         let i = self.chunk_of(end);

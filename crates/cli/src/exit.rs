@@ -2,7 +2,7 @@
 use std::io;
 use std::process::ExitCode;
 
-/// What a command ends with when it could be carried out.
+/// Exit code of a command, or its error.
 pub type Outcome = anyhow::Result<ExitCode>;
 
 /// Codes of fsck(8).
@@ -13,10 +13,10 @@ pub mod fsck {
     pub const USAGE: u8 = 16;
 }
 
-/// 128 + SIGPIPE, what a shell shows when a reader went away.
+/// 128 + SIGPIPE, as a shell reports a closed pipe.
 const READER_GONE: u8 = 141;
 
-/// An error that is to end the program with a code of its own.
+/// An error with an exit code of its own.
 #[derive(Debug)]
 pub struct WithCode(pub u8, pub anyhow::Error);
 
@@ -28,7 +28,7 @@ impl std::fmt::Display for WithCode {
 
 impl std::error::Error for WithCode {}
 
-/// Prints the error, if there is one, and gives the code.
+/// Prints the error, if there is one, and returns the exit code.
 pub fn report(outcome: Outcome) -> ExitCode {
     let e = match outcome {
         Ok(code) => return code,
@@ -42,7 +42,7 @@ pub fn report(outcome: Outcome) -> ExitCode {
     e.downcast_ref::<WithCode>().map_or(ExitCode::FAILURE, |w| ExitCode::from(w.0))
 }
 
-/// The error and its causes on one line, each once: many errors tell their cause themselves.
+/// The error and its causes on one line, each once: many errors include the text of their cause.
 fn describe(e: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in e.chain().map(|c| c.to_string().trim().to_owned()) {
@@ -55,9 +55,9 @@ fn describe(e: &anyhow::Error) -> String {
     text
 }
 
-/// Prints what is wrong with the command line, or the help that was asked for.
+/// Prints a usage error, or the help that was requested.
 pub fn usage(e: &clap::Error) -> ExitCode {
-    // Nobody is left to tell when printing fails.
+    // The exit code is all that is left to report a failure to print.
     let _unprinted = e.print();
     let check = std::env::args_os().nth(1).is_some_and(|a| a == "check");
     match e.use_stderr() {

@@ -1,8 +1,10 @@
-//! Opening images, and saying in plain words why one cannot be opened.
+//! Opening images, with errors that name the remedy.
 use crate::mount::table;
+use crate::path::reason;
 use anyhow::{Context, anyhow};
+use segno::{Device, MountOptions, Volume};
 use segno_device::{BlockDevice, DeviceError, OpenOptions, open_volume};
-use segno_engine::{Error, MountOptions, Observer, Volume};
+use segno_engine::Observer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,42 +32,44 @@ pub fn patiently<T>(open: impl Fn() -> Result<T, DeviceError>) -> Result<T, Devi
     }
 }
 
-/// Prints what the engine has to say.
-pub fn teller() -> Observer {
+/// Prints notices of the engine.
+pub fn observer() -> Observer {
     Observer::new(|notice| eprintln!("segno: {notice}"))
 }
 
-/// The volume for looking at, without a mount. What a crash left to recover is not seen, and the user is told so.
-pub fn volume_read_only(path: &Path) -> anyhow::Result<Arc<Volume>> {
-    let device = open(&[path.to_owned()], OpenOptions { read_only: true, direct: false })?;
-    let options =
-        MountOptions { read_only: true, background: false, observer: teller(), ..MountOptions::default() };
-    let volume = match Volume::mount(device.clone(), options.clone()) {
-        Err(Error::NeedsRecovery) => {
+/// Opens the volume for reading, without a mount. Data that a crash left to recover is not visible; a note says so.
+pub fn volume_read_only(path: &Path) -> anyhow::Result<Volume> {
+    let device = Device::from(open(&[path.to_owned()], OpenOptions { read_only: true, direct: false })?);
+    let options = options().read_only(true);
+    let volume = match Volume::open_with(&device, &options) {
+        Err(e) if e.needs_recovery() => {
             eprintln!(
                 "segno: note: a crash left fsynced data in {}; the next mount recovers it",
                 path.display()
             );
-            Volume::mount(device, MountOptions { norecovery: true, ..options })
+            Volume::open_with(&device, &options.skip_recovery(true))
         }
         other => other,
     };
-    volume.with_context(|| cannot_read(path))
+    reason(volume).with_context(|| cannot_read(path))
 }
 
-/// The volume for changing, without a mount. The caller unmounts it.
-pub fn volume_read_write(path: &Path) -> anyhow::Result<Arc<Volume>> {
-    let device = open(&[path.to_owned()], OpenOptions::default())?;
-    let options = MountOptions { background: false, observer: teller(), ..MountOptions::default() };
-    Volume::mount(device, options).with_context(|| cannot_read(path))
+/// Opens the volume for changes, without a mount. The caller closes it.
+pub fn volume_read_write(path: &Path) -> anyhow::Result<Volume> {
+    let device = Device::from(open(&[path.to_owned()], OpenOptions::default())?);
+    reason(Volume::open_with(&device, &options())).with_context(|| cannot_read(path))
+}
+
+fn options() -> MountOptions {
+    MountOptions::new().background(false).on_notice(|notice| eprintln!("segno: {notice}"))
 }
 
 /// Context of an error while a volume is being mounted.
 pub fn cannot_read(path: &Path) -> String {
-    format!("cannot use the volume on {0} (`segno check {0}` tells more)", path.display())
+    format!("cannot use the volume on {0} (`segno check {0}` reports details)", path.display())
 }
 
-/// Adds what the program knows beyond the device: who uses it, what to try.
+/// Adds what the device does not know: the mount that uses the image, and the remedy.
 pub fn explain(e: DeviceError) -> anyhow::Error {
     match &e {
         DeviceError::InUse { path } => match table::mounted_from(Path::new(path)) {
@@ -78,11 +82,11 @@ pub fn explain(e: DeviceError) -> anyhow::Error {
         DeviceError::NoSuperblock { path, copy0, copy1 } if copy0.why == MAGIC && copy1.why == MAGIC => {
             anyhow!("{path} is not an F2FS volume; `segno mkfs {path}` makes one and erases what is there")
         }
-        DeviceError::NoSuperblock { path, .. } => anyhow!("{e} (`segno check {path}` tells more)"),
+        DeviceError::NoSuperblock { path, .. } => anyhow!("{e} (`segno check {path}` reports details)"),
         DeviceError::NoDirect { .. } => anyhow!("{e}: leave out -o direct"),
         _ => e.into(),
     }
 }
 
-/// What a superblock without F2FS's magic is refused for.
+/// Reason for refusing a superblock without F2FS's magic.
 const MAGIC: &str = "magic number";

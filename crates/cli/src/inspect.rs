@@ -25,7 +25,7 @@ pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<(RawCheck
     Ok((pack.cp, number))
 }
 
-/// The same as a journal names it.
+/// The checkpoint in force, as a journal identifies it.
 pub fn journaled_checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Checkpoint> {
     let (pack, _) = newest(device, sb)?;
     Ok(Checkpoint { volume: sb.raw.uuid, version: pack.cp.checkpoint_ver.get(), crc: pack.crc })

@@ -1,4 +1,4 @@
-//! The `segno` command: formats, mounts, checks and looks into F2FS volumes.
+//! The `segno` command: formats, mounts, checks and inspects F2FS volumes.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
@@ -31,11 +31,27 @@ struct Cli {
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
-    if mount::helper::is_meant(&args) {
+    if mount::helper::is_mount_helper(&args) {
         return exit::report(mount::helper::run(&args));
     }
     match Cli::try_parse_from(args) {
         Ok(cli) => exit::report(cli.command.run()),
         Err(e) => exit::usage(&e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn every_subcommand_is_described() {
+        let mut cli = Cli::command();
+        // Finds conflicts of names that a user would meet as a panic of debug builds.
+        cli.build();
+        cli.clone().debug_assert();
+        let silent = cli.get_subcommands().find(|c| c.get_about().is_none());
+        assert_eq!(silent.map(|c| c.get_name()), None);
     }
 }

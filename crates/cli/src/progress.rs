@@ -1,4 +1,4 @@
-//! One line on standard error that tells how far long work has come, where somebody is watching.
+//! A progress line on standard error, if that is a terminal.
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ impl Progress {
 }
 
 impl Drop for Progress {
-    /// Leaves a clean line behind.
+    /// Clears the line.
     fn drop(&mut self) {
         if self.watched && self.last.is_some() {
             self.put("\r\x1b[K");

@@ -1,7 +1,5 @@
-//! How attributes look: modes, times, device numbers, names.
-use segno_engine::{Attr, Time};
-use segno_format::dentry::FileType;
-use segno_format::inode::InodeFlags;
+//! Formatting of attributes: modes, times, device numbers, names.
+use segno::{FileType, InodeFlags, Metadata, Time};
 use serde_json::{Value, json};
 
 /// One word for a file type.
@@ -19,7 +17,7 @@ pub fn kind(kind: FileType) -> &'static str {
 }
 
 /// A mode as ls(1) shows it.
-pub fn mode(mode: u16, kind: FileType) -> String {
+pub fn mode(mode: u32, kind: FileType) -> String {
     let letter = match kind {
         FileType::Regular => '-',
         FileType::Directory => 'd',
@@ -73,7 +71,7 @@ pub fn flags(flags: InodeFlags) -> Vec<String> {
     flags.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect()
 }
 
-/// A name for people and for JSON; bytes that are not UTF-8 are replaced.
+/// A name for output; bytes that are not UTF-8 are replaced.
 pub fn name(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -92,26 +90,27 @@ pub fn uuid(bytes: &[u8; 16]) -> String {
     )
 }
 
-/// Everything in an `Attr`, with the names of stat(2).
-pub fn attr_json(a: &Attr) -> Value {
+/// All attributes, with the names of stat(2).
+pub fn attr_json(m: &Metadata) -> Value {
     let time = |t: Time| json!({ "sec": t.secs, "nsec": t.nsec });
+    let (major, minor) = m.device_number();
     json!({
-        "ino": a.ino.0,
-        "generation": a.generation,
-        "type": kind(a.kind),
-        "mode": format!("{:o}", a.mode),
-        "nlink": a.nlink,
-        "uid": a.uid,
-        "gid": a.gid,
-        "rdev": [a.rdev.0, a.rdev.1],
-        "size": a.size,
-        "blocks": a.blocks,
-        "atime": time(a.atime),
-        "mtime": time(a.mtime),
-        "ctime": time(a.ctime),
-        "crtime": a.crtime.map(time),
-        "flags": flags(a.flags),
-        "projid": a.projid,
+        "ino": m.ino(),
+        "generation": m.generation(),
+        "type": kind(m.file_type()),
+        "mode": format!("{:o}", m.mode()),
+        "nlink": m.nlink(),
+        "uid": m.uid(),
+        "gid": m.gid(),
+        "rdev": [major, minor],
+        "size": m.len(),
+        "blocks": m.blocks(),
+        "atime": time(m.accessed()),
+        "mtime": time(m.modified()),
+        "ctime": time(m.changed()),
+        "crtime": m.created().map(time),
+        "flags": flags(m.flags()),
+        "projid": m.project(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Sizes as people write them: 4G, 256M, 65536.
+//! Human-readable sizes: 4G, 256M, 65536.
 
 /// Reads a number with an optional K, M, G or T (powers of 1024, as in f2fs-tools and dd).
 pub fn parse(text: &str) -> Result<u64, String> {
@@ -13,10 +13,10 @@ pub fn parse(text: &str) -> Result<u64, String> {
     digits
         .and_then(|d| d.parse::<u64>().ok())
         .and_then(|n| n.checked_mul(1 << shift))
-        .ok_or_else(|| format!("{text:?} is no size; write for example 4G, 256M or 65536"))
+        .ok_or_else(|| format!("{text:?} is not a size; examples: 4G, 256M, 65536"))
 }
 
-/// A size for people.
+/// Formats a size with a binary unit.
 pub fn human(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {

@@ -1,4 +1,4 @@
-//! How much was copied: shown while it goes on, reported at the end.
+//! Counts of copied files and bytes: shown as progress, reported at the end.
 use crate::exit::Outcome;
 use crate::progress::Progress;
 use crate::size;
@@ -46,7 +46,7 @@ impl Tally {
         } else {
             writeln!(stdout(), "{files} files, {} of data", size::human(bytes))?;
             if skipped_xattrs > 0 {
-                eprintln!("segno: note: {skipped_xattrs} extended attributes could not be kept");
+                eprintln!("segno: note: {skipped_xattrs} extended attributes could not be copied");
             }
         }
         Ok(ExitCode::SUCCESS)

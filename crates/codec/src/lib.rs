@@ -3,6 +3,7 @@
 //! Everything here is a pure function of its arguments: no I/O, no state, and a defined result for every input.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod casefold;

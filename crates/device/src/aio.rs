@@ -1,5 +1,5 @@
-//! Direct reads that the kernel carries out meanwhile (`io_submit(2)`, which completes them without the help of the thread
-//! that asked, and is there where io_uring is forbidden).
+//! Asynchronous direct reads through `io_submit(2)`, which completes them without help from the submitting thread and is
+//! available where io_uring is forbidden.
 #![allow(unsafe_code)]
 use crate::reading::Buffer;
 use crate::wait;
@@ -39,7 +39,7 @@ struct Event {
     more: i64,
 }
 
-/// Room for one read in the kernel. Giving it back takes the kernel long, so it is used again.
+/// A kernel context for one read. Destroying one is slow, so contexts are reused.
 #[derive(Debug)]
 struct Context(libc::c_ulong);
 
@@ -51,13 +51,13 @@ impl Context {
         Ok(Self(id))
     }
 
-    /// The result of the read, if it is over or `wait` says to wait for it.
+    /// The result of the read if it has completed, or after waiting for it with `wait`.
     fn result(&self, wait: bool) -> io::Result<Option<i64>> {
         let mut event = Event::default();
         let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let timeout = if wait { ptr::null() } else { &raw const at_once };
         loop {
-            // SAFETY: there is room for the one event asked for, and the time to wait is read only.
+            // SAFETY: there is room for the one event requested, and the timeout is only read.
             let got = checked(unsafe {
                 libc::syscall(libc::SYS_io_getevents, self.0, i64::from(wait), 1_i64, &raw mut event, timeout)
             });
@@ -74,25 +74,25 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the context was made by `new`, and nothing is read into memory that is gone: `Request` has waited.
+        // SAFETY: the context was made by `new`, and no read is in flight: `Request` has waited for it.
         let _gone = unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
     }
 }
 
-/// Contexts that no read uses now.
+/// Contexts without a read in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Mutex<Vec<Context>>);
 
-/// A read under way. The buffer stays where it is until the kernel is done with it.
+/// A read in flight. The buffer does not move until the kernel has finished with it.
 pub(crate) struct Request {
     pool: Arc<Pool>,
-    /// `None` once the read is over.
+    /// `None` once the read has completed.
     context: Option<Context>,
     buffer: Option<Buffer>,
 }
 
 impl Request {
-    /// Reads the whole buffer from a file opened for direct I/O; gives the buffer back if the kernel does not take it.
+    /// Fills the buffer from a file opened for direct I/O; returns the buffer if the kernel refuses the request.
     pub(crate) fn start(
         pool: &Arc<Pool>,
         file: &File,
@@ -114,11 +114,11 @@ impl Request {
             ..Command::default()
         };
         let mut list = [&raw mut command];
-        // SAFETY: the kernel reads the command now, and writes to the buffer until the read is over; `Request` keeps it until then.
+        // SAFETY: the kernel reads the command now, and writes to the buffer until the read completes; `Request` owns it until then.
         let taken =
             checked(unsafe { libc::syscall(libc::SYS_io_submit, context.0, 1_i64, list.as_mut_ptr()) });
         if !matches!(taken, Ok(1)) {
-            // Not used again: one that was made before a fork is none of this process.
+            // Not reused: a context created before a fork does not belong to this process.
             return Err(buffer);
         }
         Ok(Self { pool: pool.clone(), context: Some(context), buffer: Some(buffer) })
@@ -134,7 +134,7 @@ impl Request {
         }
     }
 
-    /// Waits for the end, and tells it.
+    /// Waits for the read and returns its result.
     fn finish(&mut self) -> io::Result<i64> {
         let Some(context) = &self.context else { return Ok(0) };
         let result = match context.result(false)? {
@@ -152,7 +152,7 @@ impl Request {
 impl Drop for Request {
     fn drop(&mut self) {
         if self.finish().is_err() {
-            // The kernel may still write to it: better lost than used for something else.
+            // The kernel may still write to it, so it is leaked rather than reused.
             std::mem::forget(self.buffer.take());
         }
     }

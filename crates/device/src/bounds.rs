@@ -1,8 +1,8 @@
-//! The one rule every device shares: an access lies wholly inside the device.
+//! The rule that all devices share: an access lies entirely inside the device.
 use std::io;
 
 /// Refuses `count` blocks at `addr` unless they lie within a device of `device_blocks`.
-pub(crate) fn check(device_blocks: u64, addr: u64, count: u64) -> io::Result<()> {
+pub fn check(device_blocks: u64, addr: u64, count: u64) -> io::Result<()> {
     if addr.checked_add(count).is_some_and(|end| end <= device_blocks) {
         return Ok(());
     }
@@ -12,7 +12,7 @@ pub(crate) fn check(device_blocks: u64, addr: u64, count: u64) -> io::Result<()>
     ))
 }
 
-/// What a write, flush-through or discard on a read-only device gets.
+/// Refuses a write, FUA write or discard on a read-only device.
 pub(crate) fn check_writable(read_only: bool) -> io::Result<()> {
     if read_only { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(()) }
 }

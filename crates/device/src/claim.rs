@@ -29,7 +29,7 @@ impl Claim {
         &self.path
     }
 
-    /// Lets somebody else claim the device. It stays open.
+    /// Releases the claim; the device stays open.
     pub fn release(&self) {
         *self.held.lock() = None;
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// A failure to open, create or join devices.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message states its case")]
 pub enum DeviceError {
     #[error("{path} is in use by another process (mounted?)")]
     InUse { path: String },

@@ -1,9 +1,9 @@
-//! Image files and block devices, through the page cache or past it.
+//! Image files and block devices, through the page cache or with direct I/O.
 use crate::aio::{Pool, Request};
-use crate::around::{Around, SPAN};
 use crate::claim::Claim;
 use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
+use crate::read_around::{ReadAround, WINDOW};
 use crate::reading::{Buffer, Reading};
 use crate::zone::{self, Zone, ZoneLimits};
 use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, wait};
@@ -14,7 +14,8 @@ use segno_format::{BLOCK_SIZE, Block};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
-use std::os::fd::AsRawFd;
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use zerocopy::IntoBytes;
 /// Most buffers the kernel takes in one call.
 const IOV_MAX: usize = 1024;
 
-/// Blocks of a write that is sent on to the device at once (256 KiB): else it would rest until a flush waits for all of it.
+/// Writes of this many blocks (256 KiB) start writeback at once, so that a later flush does not have to wait for all of it.
 const LARGE: usize = 64;
 
 static ZEROS: Block = Block([0; BLOCK_SIZE]);
@@ -34,21 +35,20 @@ static ZEROS: Block = Block([0; BLOCK_SIZE]);
 pub struct OpenOptions {
     /// Refuse writes; several readers may share an image file.
     pub read_only: bool,
-    /// Go past the page cache (`O_DIRECT`).
+    /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
 }
 
 /// An image file or block device, held exclusively until dropped.
 #[derive(Debug)]
 pub struct FileDevice {
-    file: File,
     probe: Probe,
     read_only: bool,
     direct: bool,
-    /// The same storage past the page cache, for what is read ahead and written behind.
+    /// A second descriptor of the file, opened with `O_DIRECT`, for readahead and write-behind.
     past: Option<File>,
     reads: Arc<Pool>,
-    around: Around,
+    read_around: ReadAround,
     /// Of a block device.
     claim: Option<Arc<Claim>>,
     /// Of a zoned block device.
@@ -56,10 +56,37 @@ pub struct FileDevice {
     discard_refused: AtomicBool,
     dsync_refused: AtomicBool,
     past_refused: AtomicBool,
+    /// The last field, as fields are dropped in order: the lock is released after all requests.
+    file: LockedFile,
+}
+
+/// A file that is unlocked when dropped. Closing alone would not do: a process being started by another thread shares
+/// the descriptor, and with it the lock, until it executes its program.
+#[derive(Debug)]
+struct LockedFile(File);
+
+impl Deref for LockedFile {
+    type Target = File;
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl AsFd for LockedFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Fails on devices that were never locked.
+        let _unlocked = flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 impl FileDevice {
-    /// Opens and locks what is there; the size is fixed from now on.
+    /// Opens and locks an existing file or device; its size is fixed from then on.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let mut flags = OFlags::empty();
@@ -88,7 +115,7 @@ impl FileDevice {
         Ok(Self { zones, claim, ..Self::new(file, probe, options) })
     }
 
-    /// Makes a sparse image file of `bytes`; with `force` an existing one loses its contents unless it is in use.
+    /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use.
     pub fn create(path: impl AsRef<Path>, bytes: u64, force: bool) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let existed = path.exists();
@@ -103,7 +130,7 @@ impl FileDevice {
             .truncate(false)
             .open(path)
             .map_err(|e| create_error(path, e))?;
-        // Emptied only under the lock: somebody may have it mounted.
+        // Emptied only under the lock: it may be mounted.
         lock(path, &file, false)?;
         if let Err(e) = file.set_len(0).and_then(|()| file.set_len(bytes)) {
             if !existed {
@@ -117,19 +144,19 @@ impl FileDevice {
     }
 
     fn new(file: File, probe: Probe, options: OpenOptions) -> Self {
-        // Who reads ahead is the file system, which knows what belongs together: neighbours on the device often do not.
+        // Readahead is up to the file system: adjacent blocks on the device are often unrelated.
         let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
         let [discard_refused, dsync_refused, past_refused] = [(); 3].map(|()| AtomicBool::new(false));
         let OpenOptions { read_only, direct } = options;
         let past = if direct { None } else { past_cache(&file, read_only) };
         Self {
-            file,
+            file: LockedFile(file),
             probe,
             read_only,
             direct,
             past,
             reads: Arc::default(),
-            around: Around::default(),
+            read_around: ReadAround::default(),
             claim: None,
             zones: None,
             discard_refused,
@@ -150,21 +177,21 @@ impl FileDevice {
     }
 
     fn read_buffered(&self, mut into: &mut [u8], mut offset: u64) -> io::Result<()> {
-        let small = (into.len() as u64) < SPAN;
-        if small && self.around.wanted() {
-            let start = offset & !(SPAN - 1);
-            let _only_a_hint = fadvise(&self.file, start, NonZeroU64::new(SPAN), Advice::WillNeed);
+        let small = (into.len() as u64) < WINDOW;
+        if small && self.read_around.wanted() {
+            let start = offset & !(WINDOW - 1);
+            let _only_a_hint = fadvise(&self.file, start, NonZeroU64::new(WINDOW), Advice::WillNeed);
         }
-        // Starts what has to be read, and takes only what is there.
+        // Starts the missing reads, and takes only what is cached.
         let had =
             preadv2(&self.file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT).unwrap_or(0);
         into = into.get_mut(had..).unwrap_or_default();
         if into.is_empty() {
-            self.around.found();
+            self.read_around.found();
             return Ok(());
         }
         if small {
-            self.around.waited();
+            self.read_around.waited();
         }
         offset = offset.saturating_add(had as u64);
         wait::begins();
@@ -183,7 +210,7 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Whether a part of an image file has no storage yet.
+    /// Whether part of a range of an image file is a hole.
     fn has_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
         let hole = seek(&self.file, SeekFrom::Hole(offset))?;
         Ok(hole < offset.saturating_add(len))
@@ -223,7 +250,7 @@ impl BlockDevice for FileDevice {
 
     fn start_read(&self, addr: u64, into: Buffer) -> Reading {
         let count = into.blocks().len() as u64;
-        let past = if self.direct { Some(&self.file) } else { self.past.as_ref() };
+        let past = if self.direct { Some(&*self.file) } else { self.past.as_ref() };
         let inside = bounds::check(self.block_count(), addr, count).is_ok();
         let started = match past.filter(|_| inside && count > 0) {
             Some(past) => Request::start(&self.reads, past, byte_offset(addr), into),
@@ -244,7 +271,7 @@ impl BlockDevice for FileDevice {
         Ok(())
     }
 
-    /// An image file has its page cache go along: the kernel drops what it has of the range.
+    /// On an image file this also drops the page cache of the range.
     fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.check_write(addr, blocks.len() as u64)?;
         if let Some(past) = self.past.as_ref().filter(|_| !self.past_refused.load(Ordering::Relaxed)) {
@@ -279,7 +306,7 @@ impl BlockDevice for FileDevice {
         self.file.sync_data()
     }
 
-    /// Of a zoned device: resets the sequential zones that lie wholly in the range.
+    /// On a zoned device: resets the sequential zones inside the range.
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
         self.check_write(addr, count)?;
         if let Some(zones) = &self.zones {
@@ -306,7 +333,7 @@ impl BlockDevice for FileDevice {
         self.write_gathered(addr, &zeros, ReadWriteFlags::empty())
     }
 
-    /// Past the page cache there is nowhere to read to.
+    /// With direct I/O there is no cache to read into.
     fn prefetch(&self, addr: u64, count: u64) {
         if self.direct || bounds::check(self.block_count(), addr, count).is_err() {
             return;
@@ -348,14 +375,14 @@ fn byte_offset(blocks: u64) -> u64 {
     blocks.saturating_mul(BLOCK_SIZE as u64)
 }
 
-/// The file opened once more, past the page cache. A file system may have no such thing.
+/// The file opened once more with `O_DIRECT`, if its file system supports that.
 fn past_cache(file: &File, read_only: bool) -> Option<File> {
     let again = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = OFlags::DIRECT.bits().cast_signed();
     File::options().read(true).write(!read_only).custom_flags(flags).open(again).ok()
 }
 
-/// Writes a copy that direct I/O can reach.
+/// Writes an aligned copy with direct I/O.
 fn write_aligned(file: &File, addr: u64, blocks: &[&Block], flags: ReadWriteFlags) -> io::Result<()> {
     let mut offset = byte_offset(addr);
     for batch in blocks.chunks(IOV_MAX) {
@@ -401,7 +428,7 @@ fn lock(path: &Path, file: &File, shared: bool) -> Result<(), DeviceError> {
     }
 }
 
-/// Zones of a block device, from now on used past the page cache, which would write their blocks in any order.
+/// Zones of a block device. It is used with direct I/O from then on, as the page cache writes blocks in any order.
 fn zones_of(file: &File, blocks: u64) -> io::Result<Option<HostZones>> {
     let zones = HostZones::of(file, blocks)?;
     if zones.is_some() {
@@ -442,6 +469,18 @@ fn create_error(path: &Path, e: io::Error) -> DeviceError {
 mod tests {
     use super::*;
     use std::cell::Cell;
+
+    /// What a process that another thread is starting has until it executes its program.
+    #[test]
+    fn a_descriptor_left_elsewhere_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let device = FileDevice::create(&path, 1 << 20, false).unwrap();
+        let elsewhere = device.file.try_clone().unwrap();
+        drop(device);
+        FileDevice::open(&path, OpenOptions::default()).unwrap();
+        drop(elsewhere);
+    }
 
     #[test]
     fn a_refused_open_says_what_to_do() {

@@ -1,4 +1,4 @@
-//! The zones of a block device, through the kernel.
+//! The zones of a host block device.
 use crate::ioctl::{self, RawZone};
 use crate::zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
 use segno_format::BLOCK_SIZE;
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 
 /// The kernel counts in sectors of 512 bytes.
 const SECTORS_PER_BLOCK: u64 = BLOCK_SIZE as u64 / 512;
-/// Flag of a report that tells the capacity of its zones.
+/// Flag of a zone report that includes capacities.
 const HAS_CAPACITY: u32 = 1;
 
 /// What does not change while the device is open.
@@ -21,7 +21,7 @@ pub(crate) struct HostZones {
 
 impl HostZones {
     /// `None` if the block device has no zones.
-    pub fn of(file: &File, device_blocks: u64) -> io::Result<Option<Self>> {
+    pub(crate) fn of(file: &File, device_blocks: u64) -> io::Result<Option<Self>> {
         let sectors = u64::from(ioctl::zone_sectors(file)?);
         if sectors == 0 {
             return Ok(None);
@@ -34,15 +34,15 @@ impl HostZones {
         Ok(Some(Self { device_blocks, zone_blocks: sectors / SECTORS_PER_BLOCK, limits }))
     }
 
-    pub fn limits(&self) -> ZoneLimits {
+    pub(crate) fn limits(&self) -> ZoneLimits {
         self.limits
     }
 
-    pub fn all(&self, file: &File) -> io::Result<Vec<Zone>> {
+    pub(crate) fn all(&self, file: &File) -> io::Result<Vec<Zone>> {
         self.between(file, 0, self.device_blocks)
     }
 
-    /// The zones from one block to another, by as many reports as it takes; perhaps some behind them.
+    /// The zones of a range of blocks, by as many reports as needed; may include some behind it.
     fn between(&self, file: &File, start: u64, end: u64) -> io::Result<Vec<Zone>> {
         let (mut zones, mut at) = (Vec::new(), start);
         while at < end.min(self.device_blocks) {
@@ -59,16 +59,16 @@ impl HostZones {
         Ok(zones)
     }
 
-    pub fn reset(&self, file: &File, start: u64) -> io::Result<()> {
+    pub(crate) fn reset(&self, file: &File, start: u64) -> io::Result<()> {
         ioctl::reset_zones(file, self.sectors_of(start))
     }
 
-    pub fn finish(&self, file: &File, start: u64) -> io::Result<()> {
+    pub(crate) fn finish(&self, file: &File, start: u64) -> io::Result<()> {
         ioctl::finish_zones(file, self.sectors_of(start))
     }
 
-    /// Empties the sequential zones that lie wholly in a range, one command each; conventional ones need nothing.
-    pub fn reset_within(&self, file: &File, addr: u64, count: u64) -> io::Result<()> {
+    /// Resets the sequential zones inside a range, one command each; conventional zones are skipped.
+    pub(crate) fn reset_within(&self, file: &File, addr: u64, count: u64) -> io::Result<()> {
         let first = addr.next_multiple_of(self.zone_blocks);
         let end = addr.saturating_add(count);
         let zones = self.between(file, first, end)?;
@@ -84,7 +84,7 @@ impl HostZones {
     }
 }
 
-/// The numbers are those of `linux/blkzoned.h`. A zone that need not be written in order is as good as conventional.
+/// Constants from `linux/blkzoned.h`. A zone that need not be written in order counts as conventional.
 fn zone_of(raw: &RawZone, has_capacity: bool) -> io::Result<Zone> {
     let kind = if raw.kind == 2 { ZoneKind::Sequential } else { ZoneKind::Conventional };
     let condition = match raw.condition {
@@ -102,7 +102,7 @@ fn zone_of(raw: &RawZone, has_capacity: bool) -> io::Result<Zone> {
     let capacity = (if has_capacity { raw.capacity } else { raw.len }) / SECTORS_PER_BLOCK;
     let pointer = match condition {
         _ if kind == ZoneKind::Conventional => start,
-        // These have no valid pointer; nothing can be written behind what is there.
+        // These have no valid write pointer and accept no writes.
         ZoneCondition::Full | ZoneCondition::ReadOnly | ZoneCondition::Offline => {
             start.saturating_add(capacity)
         }
@@ -111,7 +111,7 @@ fn zone_of(raw: &RawZone, has_capacity: bool) -> io::Result<Zone> {
     Ok(Zone { start, blocks: raw.len / SECTORS_PER_BLOCK, capacity, pointer, kind, condition })
 }
 
-/// A limit that the kernel tells in sysfs only; kernels that do not tell it know none.
+/// A limit from sysfs; 0 if the kernel does not report one.
 fn limit(file: &File, name: &str) -> io::Result<u32> {
     let device = file.metadata()?.rdev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(zone(1, 0, u64::MAX).pointer, 1024);
         assert_eq!(zone(3, 4, 8192 + 80).kind, ZoneKind::Conventional);
         assert_eq!(zone_of(&raw(2, 1, 8192), false).unwrap().capacity, 1024);
-        // Somebody else wrote less than a block: what follows would go where nothing can be written.
+        // Another program wrote less than a block, so no block-aligned write can follow.
         assert_eq!(zone(2, 4, 8192 + 81).pointer, 1035);
         assert!(zone_of(&raw(2, 5, 8192), true).is_err());
     }

@@ -7,13 +7,13 @@ use std::io;
 
 const BLKROGET: Opcode = opcode::none(0x12, 94);
 const BLKDISCARD: Opcode = opcode::none(0x12, 119);
-/// The size in the number is that of the report's head.
+/// The size encoded in the number is that of the report's header.
 const BLKREPORTZONE: Opcode = opcode::read_write::<[u64; 2]>(0x12, 130);
 const BLKRESETZONE: Opcode = opcode::write::<[u64; 2]>(0x12, 131);
 const BLKGETZONESZ: Opcode = opcode::read::<u32>(0x12, 132);
 const BLKFINISHZONE: Opcode = opcode::write::<[u64; 2]>(0x12, 136);
 
-/// Zones asked for in one call.
+/// Zones requested in one call.
 const REPORT_ZONES: usize = 256;
 
 /// `struct blk_zone`: a zone in sectors of 512 bytes.
@@ -61,22 +61,22 @@ pub(crate) fn zone_sectors(fd: impl AsFd) -> io::Result<u32> {
     }
 }
 
-/// Zones from the one that holds a sector on, not necessarily all, and the flags of the report.
+/// Zones starting with the one that contains a sector, not necessarily all, and the flags of the report.
 pub(crate) fn report_zones(fd: impl AsFd, sector: u64) -> io::Result<(Vec<RawZone>, u32)> {
     let count = REPORT_ZONES as u32;
     let mut report = Report { sector, count, flags: 0, zones: [RawZone::default(); REPORT_ZONES] };
-    // SAFETY: BLKREPORTZONE writes the head and at most `count` zones behind it, which `Report` has room for.
+    // SAFETY: BLKREPORTZONE writes the header and at most `count` zones behind it, which `Report` has room for.
     unsafe { ioctl(fd, Updater::<BLKREPORTZONE, Report>::new(&mut report)) }?;
     Ok((report.zones.into_iter().take(report.count as usize).collect(), report.flags))
 }
 
-/// Empties whole zones, given as first sector and number of sectors.
+/// Resets whole zones, given as first sector and number of sectors.
 pub(crate) fn reset_zones(fd: impl AsFd, range: [u64; 2]) -> io::Result<()> {
     // SAFETY: BLKRESETZONE reads two u64 from its argument and keeps no pointer to them.
     Ok(unsafe { ioctl(fd, Setter::<BLKRESETZONE, [u64; 2]>::new(range)) }?)
 }
 
-/// Fills whole zones, given as first sector and number of sectors.
+/// Finishes whole zones, given as first sector and number of sectors.
 pub(crate) fn finish_zones(fd: impl AsFd, range: [u64; 2]) -> io::Result<()> {
     // SAFETY: BLKFINISHZONE reads two u64 from its argument and keeps no pointer to them.
     Ok(unsafe { ioctl(fd, Setter::<BLKFINISHZONE, [u64; 2]>::new(range)) }?)

@@ -1,52 +1,38 @@
-//! Everything reaches storage through [`BlockDevice`]: image files, block devices, memory, several of them joined, and
-//! the wrappers that record, cut, fail and count.
+//! Everything reaches storage through [`BlockDevice`]: image files, block devices, memory, and several of them joined.
 #![deny(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
+#![warn(missing_docs, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod aio;
 mod aligned;
-mod around;
 mod bounds;
 mod claim;
-mod count;
-mod crash;
 mod error;
-mod fault;
 mod file;
 mod host_zones;
 mod ioctl;
 mod memory;
-mod model;
 mod multi;
 mod probe;
+mod read_around;
 mod reading;
-mod record;
-mod rng;
 mod start;
-#[cfg(test)]
-mod test_blocks;
 mod volume;
 mod wait;
 mod zone;
-mod zoned;
 
+pub use bounds::check as check_bounds;
 pub use claim::Claim;
-pub use count::{CountDevice, Counts};
-pub use crash::{CrashChoice, CrashLog, CrashPlan, CrashState, CrashStates, Kept};
 pub use error::DeviceError;
-pub use fault::{Fault, FaultCall, FaultDevice, FaultError};
 pub use file::{FileDevice, OpenOptions};
 pub use memory::{MemDevice, Snapshot};
-pub use model::{ModelDevice, Speed};
 pub use multi::MultiDevice;
 pub use probe::{Probe, StorageKind, probe};
 pub use reading::{Buffer, Reading};
-pub use record::{Event, RecordDevice};
 pub use volume::open_volume;
 pub use wait::before_waits;
 pub use zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
-pub use zoned::{ZoneCounts, ZoneShape, ZonedDevice};
 
 use std::sync::Arc;
 
@@ -64,17 +50,17 @@ pub trait BlockDevice: Send + Sync {
     /// Reads consecutive blocks.
     fn read(&self, addr: u64, into: &mut [segno_format::Block]) -> std::io::Result<()>;
 
-    /// Begins to read as many consecutive blocks as there is room for, past any cache. Where that cannot be had they are read
-    /// before this returns.
+    /// Starts to read as many consecutive blocks as fit into the buffer, bypassing any cache. Devices that cannot read
+    /// asynchronously read before this returns.
     fn start_read(&self, addr: u64, into: Buffer) -> Reading {
         Reading::at_once(into, |blocks| self.read(addr, blocks))
     }
 
-    /// Writes consecutive blocks, gathered from wherever they are.
+    /// Writes consecutive blocks, gathered from the slices.
     fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()>;
 
-    /// Like [`BlockDevice::write`], for what nobody waits for: it reaches the device before this returns, if that can be had, so
-    /// that the next flush, which somebody waits for, has nothing of it left to write. Durable it is no sooner.
+    /// Like [`BlockDevice::write`], for data that no caller waits for. If possible the data reaches the device before this
+    /// returns, so that the next flush does not have to write it. It is not durable any earlier.
     fn write_behind(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
         self.write(addr, blocks)
     }
@@ -87,27 +73,27 @@ pub trait BlockDevice: Send + Sync {
     /// After an error those writes may be lost for good, even if a later flush succeeds.
     fn flush(&self) -> std::io::Result<()>;
 
-    /// Tells the device that blocks hold nothing of value; they may read as anything afterwards.
+    /// Discards blocks whose contents are no longer needed; reads of them may return anything afterwards.
     fn discard(&self, addr: u64, count: u64) -> std::io::Result<()>;
 
-    /// Announces durable writes to blocks that hold nothing of value; they may read as zeros afterwards. An image file
-    /// gets its storage now and not at each flush, which then need not commit the allocation as well.
+    /// Announces durable writes to unused blocks; they may read as zeros afterwards. An image file allocates storage for
+    /// them now, so that later flushes do not have to commit allocations as well.
     fn prepare(&self, _addr: u64, _count: u64) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// Announces a read of these blocks, which may start now. Only a hint: it cannot fail.
+    /// Announces a read of these blocks, which may start now. A hint that cannot fail.
     fn prefetch(&self, _addr: u64, _count: u64) {}
 
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
 
-    /// The claim that keeps others off, if this is one block device.
+    /// The exclusive claim, if this is a single block device.
     fn claim(&self) -> Option<Arc<Claim>> {
         None
     }
 
-    /// The zones of a zoned device, ascending and without gaps; none of any other device.
+    /// The zones of a zoned device, ascending and without gaps; empty for any other device.
     fn zones(&self) -> std::io::Result<Vec<Zone>> {
         Ok(Vec::new())
     }
@@ -122,7 +108,7 @@ pub trait BlockDevice: Send + Sync {
         Err(zone::none())
     }
 
-    /// Takes no more writes to the sequential zone that starts here.
+    /// Finishes the sequential zone that starts here: it accepts no more writes.
     fn finish_zone(&self, _start: u64) -> std::io::Result<()> {
         Err(zone::none())
     }

@@ -1,5 +1,5 @@
-//! A sparse device in memory, with snapshots that share their blocks. A block that repeats one word costs no more than the
-//! word, so experiments whose file data do so fit in memory at full scale.
+//! A sparse device in memory, with copy-on-write snapshots. A block that repeats one word is stored as that word, so that
+//! experiments with such file data fit in memory at full scale.
 use crate::{BlockDevice, bounds};
 use parking_lot::RwLock;
 use segno_format::{BLOCK_SIZE, Block};
@@ -8,19 +8,19 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The bytes of one block, shared between devices, snapshots and logs until somebody writes.
+/// The bytes of one block, shared between devices, snapshots and logs until written.
 // Not an `Arc<Block>`: the alignment of `Block` would make each one 8 KiB.
-pub(crate) type SharedBlock = Arc<[u8; BLOCK_SIZE]>;
+type SharedBlock = Arc<[u8; BLOCK_SIZE]>;
 
-/// Blocks in a chunk, the unit that a snapshot's first write copies the pointers of.
+/// Blocks in a chunk: the first write to a chunk after a snapshot copies its pointers.
 const CHUNK: u64 = 64;
-/// Locks; consecutive chunks go to different ones.
+/// Number of locks; consecutive chunks use different ones.
 const SHARDS: u64 = 16;
 
 /// What a block holds.
 #[derive(Clone, Debug)]
-pub(crate) enum Slot {
-    /// The same eight bytes all over; at first zeros.
+enum Slot {
+    /// Eight bytes repeated; initially zeros.
     Word([u8; WORD]),
     Bytes(SharedBlock),
 }
@@ -52,10 +52,10 @@ impl Slot {
 
 /// A run of blocks.
 type Chunk = [Slot; CHUNK as usize];
-/// The chunks of one shard that hold anything.
+/// The non-empty chunks of one shard.
 type Chunks = HashMap<u64, Arc<Chunk>>;
 
-/// A device in memory. Costs what was written to it and is not zero, whatever its size.
+/// A device in memory. It uses memory for non-zero blocks only, whatever its size.
 #[derive(Debug)]
 pub struct MemDevice {
     block_count: u64,
@@ -84,14 +84,14 @@ impl MemDevice {
         Self { block_count, shards: (0..SHARDS).map(|_| RwLock::default()).collect() }
     }
 
-    /// The contents now. Writes that run at the same time may be in it in part.
+    /// The current contents. Concurrent writes may be included in part.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let shards = self.shards.iter().map(|s| Arc::clone(&s.read())).collect();
         Snapshot { block_count: self.block_count, shards }
     }
 
-    /// A device that starts with the snapshot's contents and goes its own way.
+    /// A new device with the snapshot's contents.
     #[must_use]
     pub fn from_snapshot(snapshot: &Snapshot) -> Self {
         let shards = snapshot.shards.iter().map(|s| RwLock::new(Arc::clone(s))).collect();
@@ -114,22 +114,14 @@ impl MemDevice {
         }
     }
 
-    /// Stores a block without copying it. The address is inside the device.
-    pub(crate) fn store_shared(&self, addr: u64, block: &SharedBlock) {
+    /// Writes a block without copying it: the device shares it until the block is written again.
+    pub fn write_shared(&self, addr: u64, block: &Arc<[u8; BLOCK_SIZE]>) -> io::Result<()> {
+        bounds::check(self.block_count, addr, 1)?;
         self.update(addr, 1, |slots, _| slots.fill(Slot::Bytes(Arc::clone(block))));
+        Ok(())
     }
 
-    /// The bytes of one block; zeros beyond the end.
-    pub(crate) fn load(&self, addr: u64) -> [u8; BLOCK_SIZE] {
-        let chunk = self.shard(addr / CHUNK).and_then(|s| s.read().get(&(addr / CHUNK)).cloned());
-        let mut bytes = [0; BLOCK_SIZE];
-        if let Some(slot) = chunk.as_ref().and_then(|c| c.get((addr % CHUNK) as usize)) {
-            slot.read(&mut bytes);
-        }
-        bytes
-    }
-
-    /// Removes chunks that are discarded whole; a huge range costs no more than what the device holds.
+    /// Removes entire chunks; the cost is bounded by the number of chunks stored, not by the range.
     fn remove_chunks(&self, chunks: Range<u64>) {
         let held: u64 = self.shards.iter().map(|s| s.read().len() as u64).sum();
         if chunks.end.saturating_sub(chunks.start) <= held {
@@ -238,21 +230,28 @@ fn runs(addr: u64, count: u64) -> impl Iterator<Item = Run> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_blocks::{block, read, write};
-    use proptest::prelude::*;
+
+    fn block(fill: u8) -> Block {
+        Block([fill; BLOCK_SIZE])
+    }
+
+    fn first_byte(device: &MemDevice, addr: u64) -> u8 {
+        let mut back = [Block::zeroed()];
+        device.read(addr, &mut back).unwrap();
+        back[0].0[0]
+    }
 
     #[test]
     fn a_huge_sparse_device_costs_what_is_written() {
         let blocks = 1 << 30;
         let device = MemDevice::new(blocks);
         for addr in [0, 63, 64, blocks - 1] {
-            write(&device, addr, &[7]);
-            assert_eq!(read(&device, addr, 1), [7]);
+            device.write(addr, &[&block(7)]).unwrap();
+            assert_eq!(first_byte(&device, addr), 7);
         }
-        assert_eq!(read(&device, blocks - 2, 2), [0, 7]);
+        assert_eq!(first_byte(&device, blocks - 2), 0);
         device.discard(1, blocks - 2).unwrap();
-        assert_eq!((read(&device, 0, 1), read(&device, 63, 2)), (vec![7], vec![0, 0]));
-        assert_eq!(read(&device, blocks - 1, 1), [7]);
+        assert_eq!([0, 63, 64, blocks - 1].map(|addr| first_byte(&device, addr)), [7, 0, 0, 7]);
         let held: usize = device.shards.iter().map(|s| s.read().len()).sum();
         assert!(held <= 2, "{held} chunks are left");
     }
@@ -272,39 +271,6 @@ mod tests {
             device.read(3, &mut back).unwrap();
             assert_eq!(back[0].0, content.0);
             assert_eq!(held(&device), usize::from(content.0[4095] != content.0[0]));
-        }
-    }
-
-    #[test]
-    fn a_snapshot_and_its_copies_go_their_own_ways() {
-        let device = MemDevice::new(100);
-        write(&device, 10, &[1, 2]);
-        let snapshot = device.snapshot();
-        write(&device, 10, &[3]);
-        device.discard(11, 1).unwrap();
-        let (a, b) = (MemDevice::from_snapshot(&snapshot), MemDevice::from_snapshot(&snapshot));
-        write(&a, 11, &[9]);
-        assert_eq!(read(&device, 10, 2), [3, 0]);
-        assert_eq!(read(&a, 10, 2), [1, 9]);
-        assert_eq!(read(&b, 10, 2), [1, 2]);
-    }
-
-    #[test]
-    fn a_shared_block_is_not_copied_until_written() {
-        let device = MemDevice::new(8);
-        let shared: SharedBlock = Arc::new(block(5).0);
-        device.store_shared(2, &shared);
-        assert_eq!(read(&device, 1, 2), [0, 5]);
-        assert_eq!(Arc::strong_count(&shared), 2);
-        write(&device, 2, &[6]);
-        assert_eq!((shared[0], read(&device, 2, 1)), (5, vec![6]));
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn behaves_like_an_array(ops in prop::collection::vec((0u8..4, 0u64..400, 0u64..200, 0u8..4), 1..40)) {
-            crate::test_blocks::compare_with_array(&MemDevice::new(400), &ops);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a path is: an image file or a block device, and how large.
+//! Type and size of the storage at a path.
 use crate::DeviceError;
 use rustix::fs::ioctl_blksszget;
 use std::fs::File;
@@ -9,13 +9,16 @@ use std::path::Path;
 /// The two kinds of storage a path may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageKind {
+    /// A regular file.
     Regular,
+    /// A block device.
     BlockDevice,
 }
 
 /// What [`probe`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
+    /// Kind of storage.
     pub kind: StorageKind,
     /// Size in bytes.
     pub bytes: u64,
@@ -23,7 +26,7 @@ pub struct Probe {
     pub sector_size: u32,
 }
 
-/// Finds out what a path is without claiming or changing it.
+/// Reads type and size without claiming or changing the storage.
 pub fn probe(path: &Path) -> Result<Probe, DeviceError> {
     // The kind is looked at first because opening a FIFO would block.
     kind(path)?;

@@ -1,21 +1,21 @@
-//! Reads that go on while their caller does something else.
+//! Asynchronous reads.
 use crate::aio::Request;
 use crate::aligned::{self, Aligned};
 use segno_format::Block;
 use std::io;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Memory for consecutive blocks, where a device can write to without the page cache. Made once and used for one read after
-/// the other.
+/// Aligned memory for consecutive blocks that a device can write to directly. Allocated once and reused.
 pub struct Buffer(Vec<Aligned>);
 
 impl Buffer {
-    /// Room for so many blocks.
+    /// Allocates memory for a number of blocks.
     #[must_use]
     pub fn new(blocks: usize) -> Self {
         Self(aligned::zeroed(blocks))
     }
 
+    /// The blocks.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         <[Block]>::ref_from_bytes(self.0.as_slice().as_bytes()).unwrap_or_default()
@@ -30,7 +30,7 @@ impl Buffer {
     }
 }
 
-/// Blocks on their way from a device. Dropping it waits for them, as the device writes to memory that belongs to it.
+/// A read in flight. Dropping it waits for the read, as the device writes to its memory.
 pub struct Reading(State);
 
 enum State {
@@ -39,7 +39,7 @@ enum State {
 }
 
 impl Reading {
-    /// A read that was made at once.
+    /// Reads synchronously.
     pub fn at_once(mut into: Buffer, read: impl FnOnce(&mut [Block]) -> io::Result<()>) -> Self {
         Self(State::Over(read(into.blocks_mut()).map(|()| into)))
     }
@@ -48,7 +48,7 @@ impl Reading {
         Self(State::UnderWay(request))
     }
 
-    /// The buffer with the blocks in it.
+    /// Waits for the read and returns the buffer.
     pub fn wait(self) -> io::Result<Buffer> {
         match self.0 {
             State::Over(done) => done,

@@ -1,4 +1,4 @@
-//! Opens all devices of a volume, knowing the path of the first.
+//! Opens all devices of a volume, given the path of the first.
 use crate::{BlockDevice, DeviceError, FileDevice, MultiDevice, OpenOptions};
 use segno_format::superblock::{RawSuperblock, Superblock};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block};
@@ -76,7 +76,7 @@ fn check_size(path: &Path, device: &FileDevice, needed: u64) -> Result<(), Devic
     Ok(())
 }
 
-/// The first copy that passes its checks.
+/// The first valid superblock copy.
 fn read_superblock(path: &Path, device: &FileDevice) -> Result<Superblock, DeviceError> {
     let mut copies = [const { Block([0; BLOCK_SIZE]) }; 2];
     check_size(path, device, copies.len() as u64)?;

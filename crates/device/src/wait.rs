@@ -1,11 +1,11 @@
-//! What a thread does before it waits for a device.
+//! A hook that runs before a thread blocks on a device.
 use std::cell::Cell;
 
 thread_local! {
     static BEFORE: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// From now on this thread calls `f` each time before a file or block device makes it wait, or nothing.
+/// Sets the function that this thread calls each time before it blocks on a file or block device; `None` removes it.
 pub fn before_waits(f: Option<fn()>) {
     BEFORE.set(f);
 }

@@ -1,9 +1,10 @@
 //! A zoned volume that a policy has cleaned, for Linux to mount: `zoned_image POLICY DIR` writes `image`, `zones` (first block and
 //! blocks written of each sequential zone) and `file`, what the volume's only file must hold.
-use segno_device::{BlockDevice, ZoneKind, ZoneLimits, ZoneShape, ZonedDevice};
+use segno_device::{BlockDevice, ZoneKind, ZoneLimits};
 use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Block, Ino};
 use segno_mkfs::{Member, MkfsOptions, format};
+use segno_testkit::{ZoneShape, ZonedDevice};
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};

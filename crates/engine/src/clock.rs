@@ -1,13 +1,13 @@
-//! Time comes in from outside, so that a run is a function of its seed.
+//! The clock is supplied by the caller, so a run is a function of its seed.
 use crate::types::Time;
 
 /// The engine's only source of time.
 pub trait Clock: Send + Sync {
-    /// Wall-clock time for file times.
+    /// Wall-clock time for file timestamps.
     fn now(&self) -> Time;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -1,14 +1,14 @@
-//! A map with CLOCK (second-chance) eviction: each step looks at a bounded number of entries.
+//! A map with CLOCK (second-chance) eviction. Each step examines a bounded number of entries.
 use foldhash::HashMap;
 use std::cell::Cell;
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// Values by key. The hand passes over all keys in turn; an entry that was used since its last visit stays.
+/// Values by key. The hand visits all keys in turn; an entry used since the last visit stays.
 #[derive(Debug)]
 pub struct ClockCache<K, V> {
     entries: HashMap<K, Entry<V>>,
-    /// Every key once, each at the slot that its entry names.
+    /// All keys; each entry stores its index.
     ring: Vec<K>,
     hand: usize,
 }
@@ -20,10 +20,10 @@ struct Entry<V> {
     used: Cell<bool>,
 }
 
-/// How far one eviction step goes.
+/// Limits of an eviction step.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Entries looked at.
+    /// Entries examined.
     pub looks: usize,
     /// Entries removed.
     pub removals: usize,
@@ -36,7 +36,7 @@ impl<K, V> Default for ClockCache<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> ClockCache<K, V> {
-    /// Looks a value up and protects it from the hand's next visit.
+    /// Looks up a value and protects it until the hand's next visit.
     pub fn get(&self, key: K) -> Option<&Arc<V>> {
         let entry = self.entries.get(&key)?;
         entry.used.set(true);
@@ -51,7 +51,7 @@ impl<K: Copy + Eq + Hash, V> ClockCache<K, V> {
         self.ring.len()
     }
 
-    /// Adds or replaces a value; returns the one that was there.
+    /// Inserts or replaces a value; returns the previous one.
     pub fn insert(&mut self, key: K, value: Arc<V>) -> Option<Arc<V>> {
         if let Some(entry) = self.entries.get_mut(&key) {
             return Some(std::mem::replace(&mut entry.value, value));
@@ -72,8 +72,8 @@ impl<K: Copy + Eq + Hash, V> ClockCache<K, V> {
         Some(entry.value)
     }
 
-    /// Moves the hand. An entry that was not used since its last visit and `may_go` is removed and passed to `gone`.
-    /// Returns the number of removals.
+    /// Advances the hand. An entry not used since the last visit for which `may_go` is true is removed and passed to
+    /// `gone`. Returns the number of removals.
     pub fn evict(
         &mut self,
         step: Step,
@@ -94,7 +94,7 @@ impl<K: Copy + Eq + Hash, V> ClockCache<K, V> {
                 removed += 1;
                 gone(value);
             }
-            // The newest entry takes the place of a removed one; its turn comes with the next revolution.
+            // The last entry took the place of a removed one; it is visited in the next revolution.
             self.hand += 1;
         }
         removed
@@ -128,7 +128,7 @@ mod tests {
         let mut gone = Vec::new();
         let step = Step { looks: 8, removals: 3 };
         cache.evict(step, |_| true, |v| gone.push(*v));
-        // 7 and 6 took the places of 1 and 2 and wait for the next revolution.
+        // 7 and 6 took the places of 1 and 2 and are visited in the next revolution.
         assert_eq!(gone, [1, 2, 3]);
         verify(&cache);
         while cache.evict(ALL, |_| true, |_| {}) > 0 {}
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_bounded_and_leaves_what_may_not_go() {
+    fn a_step_is_bounded_and_keeps_entries_in_use() {
         let mut cache = filled(1000);
         let mut looks = 0;
         let step = Step { looks: 64, removals: 10 };
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_of_operations_keeps_ring_and_map_equal() {
+    fn any_order_of_operations_keeps_ring_and_map_consistent() {
         let (mut cache, mut x) = (filled(0), 7_u64);
         for _ in 0..20_000 {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

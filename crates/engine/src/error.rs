@@ -1,12 +1,13 @@
-//! What an operation can fail with, and the errno that stands for it.
+//! Errors of operations, and their errno values.
 use segno_format::Corrupt;
 
 /// The result of an engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Three families: what the caller did, what the volume is, what the device did.
+/// An error of the caller, of the volume or of the device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "each message states its case")]
 pub enum Error {
     #[error("no such file or directory")]
     NotFound,
@@ -57,7 +58,7 @@ pub enum Error {
     /// Damage found on the volume.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
-    /// A feature this program does not support in the way asked for.
+    /// The volume uses a feature this version does not support in this way.
     #[error("the volume uses {0}, which this version cannot {1}")]
     Incompatible(String, &'static str),
     #[error(transparent)]
@@ -65,19 +66,22 @@ pub enum Error {
     /// The device failed.
     #[error("{op} of block {at} failed: {source}")]
     Io { op: &'static str, at: u64, source: std::io::Error },
-    /// A metadata write failed earlier; nothing is written any more.
+    /// An invariant was violated, regardless of what is on the device. The volume has stopped.
+    #[error("internal error: {0}; the volume stopped, unmount it and run a check")]
+    Invariant(&'static str),
+    /// A metadata write failed earlier; nothing is written since.
     #[error("the volume stopped after an earlier write error; unmount it and run a check")]
     Stopped,
 }
 
 impl Error {
-    /// The errno a caller of a system call expects.
+    /// The errno for a caller of a system call.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {
             Self::NotFound => 2,
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 28,
-            Self::Io { .. } | Self::Journal(_) | Self::Stopped => 5,
+            Self::Io { .. } | Self::Journal(_) | Self::Invariant(_) | Self::Stopped => 5,
             Self::XattrTooBig => 7,
             Self::NotPermitted(_) => 1,
             Self::NoSuchOffset => 6,

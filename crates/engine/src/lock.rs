@@ -1,7 +1,7 @@
-//! Locks that know their rank. In debug builds taking a lock of a lower rank than one already held panics, so an order
-//! that could deadlock is found by the first test that walks it, not by the one run in a million.
+//! Locks with ranks. In debug builds taking a lock of a lower rank than one already held panics, so the first test
+//! that takes a wrong order finds it, without the need for an actual deadlock.
 //!
-//! The table of ranks, and what each lock guards, is in ARCHITECTURE.md.
+//! ARCHITECTURE.md lists the ranks and what each lock guards.
 use std::ops::{Deref, DerefMut};
 
 /// Ranks, outermost first.
@@ -30,7 +30,7 @@ pub mod rank {
     pub const LEAF: u8 = 20;
 }
 
-/// Ranks of which one thread may hold several.
+/// Ranks of which a thread may hold several locks.
 #[cfg(all(debug_assertions, not(any(feature = "loom", feature = "shuttle"))))]
 const SHARED: [u8; 3] = [rank::INODE, rank::FLUSH, rank::FRAME];
 
@@ -64,7 +64,7 @@ fn enter(_rank: u8) {}
 #[cfg(any(not(debug_assertions), feature = "loom", feature = "shuttle"))]
 fn leave(_rank: u8) {}
 
-/// A guard that gives its rank back when dropped.
+/// A guard that releases its rank on drop.
 #[derive(Debug)]
 pub struct Ranked<G, const R: u8>(G);
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_given_back() {
+    fn ranks_are_released() {
         let (inode, gate) = (Mutex::<(), 4>::new(()), Mutex::<(), 6>::new(()));
         drop(gate.lock());
         let _i = inode.lock();

@@ -1,25 +1,26 @@
-//! What the caches hold, by kind and state; the figures that `cache=` bounds and `stats` shows.
-use crate::inode::Inode;
-use crate::node::NodeFrame;
+//! Memory used by the caches, by kind and state; bounded by `cache=` and shown by `stats`.
 use segno_format::Block;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// A block in an `Arc` of its own, as the allocator sees it.
+/// Bytes of a block in its own `Arc`, including allocator overhead.
 const BLOCK: u64 = size_of::<Block>() as u64 + 32;
-/// Bytes of a map entry with its part of the table, and of the `Arc` behind it.
+/// Bytes of a map entry with its share of the table, and of the `Arc` it holds.
 const ENTRY: u64 = 80;
-const NODE: u64 = BLOCK + size_of::<NodeFrame>() as u64 + ENTRY;
-const INODE: u64 = size_of::<Inode>() as u64 + ENTRY;
-/// With its place in the map of pages, and the hash tags of a directory block.
+/// Bytes of a page with its entry in the page map and the tags of a directory block.
 const PAGE: u64 = BLOCK + 96 + 240;
 
-/// Counts of cached 4 KiB blocks. They steer policy only, so relaxed ordering is enough.
+/// Counts of cached 4 KiB blocks. They only guide policy, so relaxed ordering is enough.
 #[derive(Debug, Default)]
 pub struct Memory {
+    /// Bytes of a cached node and of a cached inode.
+    node: u64,
+    inode: u64,
     /// Node frames in the cache.
     pub nodes: Counter,
-    /// Blocks that a checkpoint under way writes in place of newer ones in their frames.
+    /// Old blocks kept for a checkpoint in progress, where the frame has a newer one.
     pub frozen: Counter,
+    /// Bytes of the counters of lookup references held by a front end.
+    pub references: Counter,
     /// Inodes in the cache.
     pub inodes: Counter,
     /// Node frames that the next checkpoint must write.
@@ -30,21 +31,25 @@ pub struct Memory {
     pub dirty_data: Counter,
     /// Dirty pages of directories.
     pub dirty_dents: Counter,
-    /// Pages that writes under way will make dirty.
-    pub coming: Counter,
+    /// Pages that writes in progress will make dirty.
+    pub in_flight: Counter,
 }
 
 impl Memory {
-    /// Bytes of heap memory that cached nodes, pages and inodes take.
+    /// Creates counters for caches with these entry sizes, excluding blocks and allocation overhead.
+    pub fn new(node: usize, inode: usize) -> Self {
+        Self { node: BLOCK + node as u64 + ENTRY, inode: inode as u64 + ENTRY, ..Self::default() }
+    }
+    /// Heap bytes of cached nodes, pages and inodes.
     pub fn bytes(&self) -> u64 {
-        self.nodes.get() * NODE
+        self.nodes.get() * self.node
             + self.frozen.get() * BLOCK
-            + self.inodes.get() * INODE
+            + self.inodes.get() * self.inode
             + self.pages.get() * PAGE
     }
 }
 
-/// Blocks that count until this is dropped.
+/// Adds to a counter until dropped.
 #[derive(Debug)]
 pub struct Counted<'a>(&'a Counter, i64);
 
@@ -54,7 +59,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A counter that several threads move.
+/// A counter shared by threads.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicI64);
 

@@ -1,17 +1,20 @@
 //! Mount options, with F2FS's names and defaults.
 use crate::notice::Observer;
-use crate::writeback::Setting as ContextSetting;
 use segno_journal::Area;
+use std::fmt;
+
+/// Upper limit for the number of writeback contexts.
+pub const MOST_CONTEXTS: u32 = 64;
 
 /// Order of data, node and flush in fsync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FsyncMode {
-    /// Data is flushed before the mark that makes recovery use it.
+    /// Data is flushed before the `FSYNC` mark is written.
     #[default]
     Strict,
-    /// One flush at the end; a cut during the call may show blocks that were never written.
+    /// One flush at the end. A power cut during the call may expose blocks that were never written.
     Posix,
-    /// No flush at all: for tests and throw-away volumes.
+    /// No flush, for tests and disposable volumes.
     Nobarrier,
 }
 
@@ -19,18 +22,20 @@ pub enum FsyncMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum FsyncLookup {
-    /// In the file's own list.
+    /// Search the file's own list.
     #[default]
     List,
-    /// Among the dirty nodes of all files, as F2FS in the kernel does: for comparisons.
+    /// Search the dirty nodes of all files, as F2FS in the kernel does, for comparisons.
     Global,
-    /// In the list, counting what the other way would have looked at.
+    /// Search the list, and count what the global search would have examined.
     Shadow,
 }
 
 impl FsyncLookup {
+    /// All of them.
     pub const ALL: [Self; 3] = [Self::List, Self::Global, Self::Shadow];
 
+    /// The name of the mount option's value.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,10 +45,40 @@ impl FsyncLookup {
         }
     }
 
-    /// The one of that name.
+    /// The variant with that name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|l| l.name() == name)
+    }
+}
+
+/// Setting for the number of writeback contexts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContextSetting {
+    /// As many as processors, memory and space suggest.
+    #[default]
+    Auto,
+    /// This number, as far as space permits.
+    Fixed(u32),
+}
+
+impl std::str::FromStr for ContextSetting {
+    type Err = String;
+    fn from_str(s: &str) -> Result<Self, String> {
+        let fixed = || s.parse().ok().filter(|n| (1..=MOST_CONTEXTS).contains(n)).map(Self::Fixed);
+        if s == "auto" {
+            return Ok(Self::Auto);
+        }
+        fixed().ok_or_else(|| format!("choose auto or a number from 1 to {MOST_CONTEXTS}"))
+    }
+}
+
+impl fmt::Display for ContextSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Fixed(n) => n.fmt(f),
+        }
     }
 }
 
@@ -57,70 +92,82 @@ pub enum AllocMode {
     Lfs,
 }
 
-/// Whether, and where, metadata is journaled between checkpoints.
+/// Whether and where metadata is journaled between checkpoints.
 #[derive(Clone, Debug, Default)]
 pub enum JournalMode {
-    /// None is used. What one behind the volume holds after a crash is replayed all the same.
+    /// Do not journal. A journal left behind the volume by a crash is still replayed.
     #[default]
     Off,
-    /// The one behind the volume is used if there is one.
+    /// Use the journal behind the volume if it exists.
     Auto,
-    /// The gap behind the volume holds the journal; made if it is not there.
+    /// Keep the journal in the gap behind the volume; create it if missing.
     On,
-    /// A device or file of its own holds it; made if it is not there.
-    Beside(Area),
+    /// Keep the journal in its own device or file; create it if missing.
+    External(Area),
 }
 
-/// What goes on while a checkpoint is written.
+/// Which operations continue while a checkpoint is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CheckpointMode {
-    /// With a journal everything, else nothing.
+    /// Concurrent with a journal, else blocking.
     #[default]
     Auto,
-    /// Nothing that changes anything, as in F2FS.
+    /// No changes, as in F2FS.
     Blocking,
-    /// Everything, from the moment on that the checkpoint describes; but without a journal fsync waits.
+    /// All changes from the boundary on; without a journal fsync waits.
     Concurrent,
 }
 
-/// What a mount may be told.
+/// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// Nothing is written. A volume on which a crash has left fsynced data to recover is refused, unless `norecovery`
-    /// says to do without that data: mount it writable once.
+    /// Write nothing. A volume with fsynced data to recover after a crash is refused, unless `norecovery` gives up
+    /// that data: mount it writable once.
     pub read_only: bool,
-    /// Skip roll-forward recovery. A writable mount is refused then if there is anything to recover, as in F2FS.
+    /// Skip roll-forward recovery. A writable mount then fails if there is anything to recover, as in F2FS.
     pub norecovery: bool,
+    /// What fsync orders and flushes.
     pub fsync_mode: FsyncMode,
+    /// Where metadata is journaled.
     pub journal: JournalMode,
-    /// While it is mounted with a journal, the volume is marked read-only for those who do not know the journal. After a
-    /// crash only a mount with the journal takes the mark away.
+    /// While mounted with a journal, mark the volume read-only for implementations that do not know the journal.
+    /// After a crash only a mount with the journal clears the mark.
     pub guard: bool,
+    /// How fsync finds dirty nodes.
     pub fsync_lookup: FsyncLookup,
+    /// Whether operations wait for checkpoints.
     pub checkpoint: CheckpointMode,
+    /// How logs choose blocks.
     pub mode: AllocMode,
+    /// Discard freed segments.
     pub discard: bool,
+    /// Clean while the volume is idle.
     pub background_gc: bool,
-    /// Which sections are cleaned, by the names of `segno_clean::policy`; by default what was measured to be best.
+    /// Victim policy, a name of `segno_clean::policy`; the default is the best one measured.
     pub gc_policy: Option<String>,
+    /// Keep small files in their inodes.
     pub inline_data: bool,
+    /// Keep small directories in their inodes.
     pub inline_dentry: bool,
+    /// Keep extended attributes in inodes.
     pub inline_xattr: bool,
+    /// Support POSIX ACLs.
     pub acl: bool,
+    /// Support attributes of the user namespace.
     pub user_xattr: bool,
-    /// Use the extension lists of the superblock to find hot and cold files.
+    /// Use the extension lists of the superblock to identify hot and cold files.
     pub ext_identify: bool,
-    /// Bytes that cached nodes, pages and inodes, and the references of a front end, may take; dirty ones included.
+    /// Limit in bytes for cached nodes, pages and inodes, clean and dirty, and for lookup references of a front end.
     pub cache_bytes: usize,
-    /// Seconds after which dirty data and metadata are committed without being asked.
+    /// Seconds after which dirty data and metadata are committed without a request.
     pub commit_interval: u32,
-    /// Run the background thread (writeback, commit interval, cleaning). Tests step by hand instead.
+    /// Run the background thread (writeback, commit interval, cleaning). Tests run its steps themselves.
     pub background: bool,
-    /// Writeback contexts: how many files are written back side by side.
+    /// Number of writeback contexts, that is, of files written back concurrently.
     pub contexts: ContextSetting,
-    /// Files with a log of their own at most; the volume decides without it.
+    /// Maximum number of files with an exclusive stream; by default the volume decides.
     pub exclusive_streams: Option<u32>,
-    /// Who is told what no call returns.
+    /// Receives events that no call returns.
     pub observer: Observer,
 }
 

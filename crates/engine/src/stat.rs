@@ -1,4 +1,4 @@
-//! Counters: what was written, how often, at whose cost. The inputs of write amplification.
+//! Counters of writes and other events, the basis of write amplification.
 mod fsync;
 mod histogram;
 mod journal;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Monotonic counters since mount, in blocks or events.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Bytes that callers wrote.
+    /// Bytes written by callers.
     pub user_bytes: AtomicU64,
     /// Data blocks written for callers.
     pub data_blocks: AtomicU64,
@@ -26,35 +26,43 @@ pub struct Stats {
     pub gc_node_blocks: AtomicU64,
     /// NAT, SIT, SSA and checkpoint pack blocks.
     pub meta_blocks: AtomicU64,
+    /// Checkpoints written.
     pub checkpoints: AtomicU64,
-    /// Nanoseconds that checkpoints took.
+    /// Nanoseconds spent in checkpoints.
     pub checkpoint_ns: AtomicU64,
-    /// Nanoseconds for which each kept operations out, the wait for those inside included.
+    /// Nanoseconds each checkpoint blocked operations, including the wait to quiesce.
     pub checkpoint_blocked: Histogram,
+    /// Calls of fsync.
     pub fsyncs: AtomicU64,
     /// fsyncs that needed a checkpoint.
     pub fsync_checkpoints: AtomicU64,
+    /// Runs of foreground cleaning.
     pub gc_foreground: AtomicU64,
+    /// Sections that background cleaning tried.
     pub gc_background: AtomicU64,
-    /// Blocks moved while an operation waited for room, its own cleaning or that of another.
+    /// Blocks moved while an operation waited for space, by its own cleaning or another's.
     pub gc_stall: Histogram,
     /// Sections that cleaning emptied.
     pub gc_sections: AtomicU64,
+    /// Segments discarded, or reset with their zone.
     pub discards: AtomicU64,
-    /// Epochs written to the journal, and bytes of it.
+    /// Epochs written to the journal, and their bytes.
     pub journal_commits: AtomicU64,
+    /// Bytes written to the journal.
     pub journal_bytes: AtomicU64,
     /// Inodes and epochs replayed at mount.
     pub journal_replayed: AtomicU64,
+    /// Times of commits.
     pub journal: JournalStats,
+    /// Times and nodes of fsyncs.
     pub fsync: FsyncStats,
 }
 
-/// The counters at one moment, with names for `--json`.
+/// Values of the counters at one moment, with their names for `--json`.
 pub type Snapshot = Vec<(&'static str, u64)>;
 
 impl Stats {
-    /// The counters at this moment.
+    /// The current values.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
@@ -93,7 +101,7 @@ impl Stats {
 }
 
 impl Stats {
-    /// Blocks that cleaning has moved so far.
+    /// Number of blocks moved by cleaning so far.
     pub(crate) fn moved(&self) -> u64 {
         self.gc_data_blocks.load(Ordering::Relaxed) + self.gc_node_blocks.load(Ordering::Relaxed)
     }

@@ -1,29 +1,36 @@
-//! The values that cross the engine's surface.
+//! Plain types of the engine's interface.
 use segno_format::inode::InodeFlags;
 use segno_format::{Ino, dentry::FileType};
 
-/// A point in time as the format stores it.
+/// A timestamp as stored on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
+    /// Seconds since 1970.
     pub secs: i64,
+    /// Nanoseconds within the second.
     pub nsec: u32,
 }
 
-/// Who creates a file.
+/// Identity of a file's creator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
+    /// User.
     pub uid: u32,
+    /// Group.
     pub gid: u32,
-    /// Permission bits to withhold, unless the directory has a default ACL.
+    /// Permission bits to clear, unless the directory has a default ACL.
     pub umask: u16,
 }
 
 /// Variants of rename(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameMode {
+    /// Replace an existing target.
     #[default]
     Replace,
+    /// Fail if the target exists.
     NoReplace,
+    /// Exchange both names.
     Exchange,
     /// Leave a whiteout (character device 0:0) at the old name.
     Whiteout,
@@ -32,107 +39,146 @@ pub enum RenameMode {
 /// Variants of setxattr(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XattrMode {
+    /// Create or replace.
     #[default]
     Set,
+    /// Fail if it exists.
     Create,
+    /// Fail if it does not exist.
     Replace,
 }
 
 /// Variants of fallocate(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallocMode {
+    /// Reserve; the file grows to the end of the range.
     Allocate,
+    /// Reserve; the size stays.
     AllocateKeepSize,
+    /// Free the range.
     PunchHole,
+    /// Reserve and zero; the file grows.
     ZeroRange,
+    /// Reserve and zero; the size stays.
     ZeroRangeKeepSize,
+    /// Remove the range; later bytes move down.
     CollapseRange,
+    /// Insert a hole; later bytes move up.
     InsertRange,
 }
 
-/// Where a part of a file is.
+/// A contiguous part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First file block.
     pub file_block: u64,
-    /// Block on the volume; meaningless for `Unwritten` and `Inline`.
+    /// Block on the volume; undefined for `Unwritten` and `Inline`.
     pub addr: u32,
-    /// Blocks.
+    /// Length in blocks.
     pub len: u64,
+    /// State of its blocks.
     pub kind: ExtentKind,
 }
 
-/// What an extent is made of.
+/// Kind of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentKind {
+    /// Holds data.
     Written,
-    /// Reserved, reads as zeros.
+    /// Reserved; reads as zeros.
     Unwritten,
     /// A cluster of compressed blocks.
     Compressed,
-    /// Kept in the inode block.
+    /// In the inode block.
     Inline,
 }
 
-/// What stat(2) and statx(2) tell.
+/// Result of stat(2) and statx(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
+    /// Inode number.
     pub ino: Ino,
+    /// Changes when the number is reused.
     pub generation: u32,
+    /// Type of the file.
     pub kind: FileType,
     /// Format and permission bits.
     pub mode: u16,
+    /// Number of names.
     pub nlink: u32,
+    /// User.
     pub uid: u32,
+    /// Group.
     pub gid: u32,
     /// Major and minor of a device inode, else zeros.
     pub rdev: (u32, u32),
+    /// Size in bytes.
     pub size: u64,
     /// In 512-byte units.
     pub blocks: u64,
+    /// Time of the last access.
     pub atime: Time,
+    /// Time of the last change of content.
     pub mtime: Time,
+    /// Time of the last change of attributes.
     pub ctime: Time,
-    /// Creation time, where the volume keeps it.
+    /// Creation time, if the volume stores it.
     pub crtime: Option<Time>,
+    /// Flags, as FS_IOC_GETFLAGS has them.
     pub flags: InodeFlags,
+    /// Project.
     pub projid: u32,
 }
 
-/// What to change of an inode; `None` leaves a field alone.
+/// Changes to an inode; `None` leaves a field unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetAttr {
     /// Permission bits (format bits are ignored).
     pub mode: Option<u16>,
+    /// New user.
     pub uid: Option<u32>,
+    /// New group.
     pub gid: Option<u32>,
+    /// New size.
     pub size: Option<u64>,
+    /// New time of access.
     pub atime: Option<Time>,
+    /// New time of modification.
     pub mtime: Option<Time>,
+    /// New time of attribute change.
     pub ctime: Option<Time>,
-    /// Drop suid and sgid as a write or chown by an unprivileged caller does.
+    /// Clear suid and sgid, as for a write or chown by an unprivileged caller.
     pub kill_suidgid: bool,
-    /// The times are the present one (`utimensat` without times), which append-only inodes allow.
+    /// The times are set to the current time (`utimensat` without times), which append-only inodes allow.
     pub touch: bool,
 }
 
-/// What statfs(2) tells, in blocks of 4096 bytes.
+/// Result of statfs(2), in blocks of 4096 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatFs {
+    /// Blocks of the volume.
     pub blocks: u64,
+    /// Free blocks.
     pub bfree: u64,
+    /// Free blocks that users may take.
     pub bavail: u64,
+    /// Inodes there can be.
     pub files: u64,
+    /// Inodes that can still be created.
     pub ffree: u64,
+    /// Number of the volume, from its UUID.
     pub fsid: u64,
 }
 
 /// One name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirEntry<'a> {
+    /// Inode number.
     pub ino: Ino,
+    /// Type of the file.
     pub kind: FileType,
+    /// Name, in bytes.
     pub name: &'a [u8],
-    /// Position to continue after this entry; stable while other names come and go.
+    /// Position after this entry; stable while other names are added and removed.
     pub next: u64,
 }

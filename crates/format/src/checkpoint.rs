@@ -13,20 +13,35 @@ bitflags! {
     /// `ckpt_flags`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct CpFlags: u32 {
+        /// Written by a clean unmount.
         const UMOUNT = 0x1;
+        /// The pack has orphan blocks.
         const ORPHAN_PRESENT = 0x2;
+        /// Data summaries are stored compactly.
         const COMPACT_SUM = 0x4;
+        /// The file system stopped after an error.
         const ERROR = 0x8;
+        /// A check is needed.
         const FSCK = 0x10;
+        /// Node summaries are stored, though it is no unmount.
         const FASTBOOT = 0x20;
+        /// Nodes of the roll-forward chain carry the checksum of the checkpoint.
         const CRC_RECOVERY = 0x40;
+        /// The end of the pack's segment tells which NAT blocks are full and which are empty.
         const NAT_BITS = 0x80;
+        /// All free blocks were discarded.
         const TRIMMED = 0x100;
+        /// Set by fsck.f2fs: recovery ignores the checksums in nodes.
         const NOCRC_RECOVERY = 0x200;
+        /// The NAT version bitmap comes first, behind a checksum at its minimal offset.
         const LARGE_NAT_BITMAP = 0x400;
+        /// Quota files may not agree with the volume.
         const QUOTA_NEED_FSCK = 0x800;
+        /// Mounted with checkpoints disabled.
         const DISABLED = 0x1000;
+        /// Checkpoints were disabled without cleaning first.
         const DISABLED_QUICK = 0x2000;
+        /// A resize was interrupted.
         const RESIZEFS = 0x4000;
         const _ = !0;
     }
@@ -36,31 +51,52 @@ bitflags! {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawCheckpoint {
+    /// Version of the pack; the higher one of two valid packs counts.
     pub checkpoint_ver: U64,
+    /// Blocks that users may fill.
     pub user_block_count: U64,
 
+    /// Blocks in use, reserved ones included.
     pub valid_block_count: U64,
+    /// Segments that only cleaning may use.
     pub rsvd_segment_count: U32,
+    /// Segments kept from users.
     pub overprov_segment_count: U32,
 
+    /// Segments without a valid block.
     pub free_segment_count: U32,
+    /// Segments of the node logs: hot, warm, cold.
     pub cur_node_segno: [U32; 8],
+    /// Next block of each node log within its segment.
     pub cur_node_blkoff: [U16; 8],
+    /// Segments of the data logs: hot, warm, cold.
     pub cur_data_segno: [U32; 8],
+    /// Next block of each data log within its segment.
     pub cur_data_blkoff: [U16; 8],
 
+    /// See [`CpFlags`].
     pub ckpt_flags: U32,
+    /// Blocks of the pack, both ends included.
     pub cp_pack_total_block_count: U32,
+    /// Block of the pack at which the summaries start.
     pub cp_pack_start_sum: U32,
+    /// Node blocks in use.
     pub valid_node_count: U32,
 
+    /// Inodes in use.
     pub valid_inode_count: U32,
+    /// Where the search for free nids goes on.
     pub next_free_nid: U32,
+    /// Bytes of the bitmap that chooses between the copies of each SIT block.
     pub sit_ver_bitmap_bytesize: U32,
+    /// Bytes of the bitmap that chooses between the copies of each NAT block.
     pub nat_ver_bitmap_bytesize: U32,
 
+    /// Byte of this block that the checksum is at.
     pub checksum_offset: U32,
+    /// Seconds that the volume has been mounted, all mounts together.
     pub elapsed_time: U64,
+    /// How each log chooses its next block: 0 in order (LFS), 1 in holes (SSR).
     pub alloc_type: [u8; 16],
     /// Start of the bitmaps; 3900 bytes and the crc in the usual form.
     pub tail: [u8; BLOCK_SIZE - 192],
@@ -129,7 +165,9 @@ fn checksum(block: &Block, off: usize) -> u32 {
 /// Where the version bitmaps are, as byte ranges of the checkpoint block followed by its payload blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitmapPlace {
+    /// First byte of the SIT version bitmap.
     pub sit: usize,
+    /// First byte of the NAT version bitmap.
     pub nat: usize,
 }
 

@@ -21,13 +21,21 @@ const GROUP_BYTES: usize = GROUP * DENTRY_BYTES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FileType {
+    /// Not stored; the inode has to be asked.
     Unknown = 0,
+    /// A regular file.
     Regular = 1,
+    /// A directory.
     Directory = 2,
+    /// A character device.
     CharDevice = 3,
+    /// A block device.
     BlockDevice = 4,
+    /// A named pipe.
     Fifo = 5,
+    /// A socket.
     Socket = 6,
+    /// A symbolic link.
     Symlink = 7,
 }
 
@@ -67,9 +75,13 @@ impl FileType {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawDentry {
+    /// Hash of the name, which the place in the directory follows from.
     pub hash: U32,
+    /// Inode that the name leads to.
     pub ino: U32,
+    /// Bytes of the name.
     pub name_len: U16,
+    /// See [`FileType`].
     pub file_type: u8,
 }
 const _: () = assert!(size_of::<RawDentry>() == DENTRY_BYTES);
@@ -89,8 +101,11 @@ pub struct DentryShape {
 pub struct Entry<'a> {
     /// First slot.
     pub slot: u32,
+    /// Stored hash of the name.
     pub hash: u32,
+    /// Inode that the name leads to.
     pub ino: Ino,
+    /// The name, as stored.
     pub name: &'a [u8],
     /// Raw file type; see [`FileType::from_disk`].
     pub file_type: u8,

@@ -4,27 +4,49 @@ use std::fmt;
 /// The on-disk structures, by the names users know from f2fs-tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Structure {
+    /// A copy of the superblock.
     Superblock,
+    /// A checkpoint pack.
     Checkpoint,
+    /// A block of the node address table.
     NatBlock,
+    /// NAT entries kept in a summary block.
     NatJournal,
+    /// A block of the segment information table.
     SitBlock,
+    /// SIT entries kept in a summary block.
     SitJournal,
+    /// A summary block: which node each block of a segment belongs to.
     Summary,
+    /// The list of inodes to free at the next mount.
     OrphanBlock,
+    /// The end of a node block, which says whose node it is.
     NodeFooter,
+    /// An inode block.
     Inode,
+    /// A node of data block addresses.
     DirectNode,
+    /// A node of node ids.
     IndirectNode,
+    /// A block of directory entries.
     DentryBlock,
+    /// Directory entries in the inode.
     InlineDentry,
+    /// Extended attributes.
     Xattr,
+    /// A POSIX ACL.
     Acl,
+    /// A cluster of compressed blocks.
     Cluster,
+    /// The target of a symbolic link.
     Symlink,
+    /// The chain of nodes that fsync wrote after the checkpoint.
     RollForward,
+    /// The metadata journal.
     Journal,
+    /// A quota file.
     Quota,
+    /// The volume as a whole, such as its size.
     Volume,
 }
 

@@ -5,22 +5,39 @@ bitflags! {
     /// `f2fs_super_block.feature`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct Features: u32 {
+        /// Files can be encrypted.
         const ENCRYPT = 0x1;
+        /// A device is zoned.
         const BLKZONED = 0x2;
+        /// Files can be written atomically.
         const ATOMIC_WRITE = 0x4;
+        /// Inodes have extra attributes.
         const EXTRA_ATTR = 0x8;
+        /// Inodes have a project, with quota.
         const PRJQUOTA = 0x10;
+        /// Inodes have a checksum.
         const INODE_CHKSUM = 0x20;
+        /// Each inode says how much room it has for extended attributes.
         const FLEXIBLE_INLINE_XATTR = 0x40;
+        /// Quota files are hidden inodes.
         const QUOTA_INO = 0x80;
+        /// Inodes have a time of creation.
         const INODE_CRTIME = 0x100;
+        /// There is a directory `lost+found`.
         const LOST_FOUND = 0x200;
+        /// Files can carry a verity tree.
         const VERITY = 0x400;
+        /// The superblock has a checksum.
         const SB_CHKSUM = 0x800;
+        /// Directories can ignore case.
         const CASEFOLD = 0x1000;
+        /// Files can be compressed.
         const COMPRESSION = 0x2000;
+        /// The volume is never written; it has no room for that.
         const RO = 0x4000;
+        /// A file stands for each further device.
         const DEVICE_ALIAS = 0x8000;
+        /// Summary blocks of several segments share a block.
         const PACKED_SSA = 0x1_0000;
         const _ = !0;
     }

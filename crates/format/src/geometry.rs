@@ -10,21 +10,37 @@ pub const SIT_PER_BLOCK: u32 = 55;
 /// Where everything is. Built from a checked superblock, so no sum overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
+    /// Segments in a section.
     pub segs_per_sec: u32,
+    /// Sections in a zone.
     pub secs_per_zone: u32,
+    /// Sections of the main area.
     pub section_count: u32,
+    /// Segments of all areas.
     pub segment_count: u32,
+    /// Segments of the SIT area, both copies.
     pub segment_count_sit: u32,
+    /// Segments of the NAT area, both copies.
     pub segment_count_nat: u32,
+    /// Segments of the summary area.
     pub segment_count_ssa: u32,
+    /// Segments of the main area.
     pub segment_count_main: u32,
+    /// First block of segment 0.
     pub segment0_blkaddr: u32,
+    /// First block of the checkpoint area.
     pub cp_blkaddr: u32,
+    /// First block of the SIT area.
     pub sit_blkaddr: u32,
+    /// First block of the NAT area.
     pub nat_blkaddr: u32,
+    /// First block of the summary area.
     pub ssa_blkaddr: u32,
+    /// First block of the main area.
     pub main_blkaddr: u32,
+    /// Blocks of a pack that hold the part of the SIT bitmap that does not fit into its first block.
     pub cp_payload: u32,
+    /// Blocks of the volume.
     pub block_count: u64,
     /// Whether summaries exist (not on `ro` images).
     pub has_ssa: bool,

@@ -19,43 +19,71 @@ bitflags! {
     /// `i_inline`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct Inline: u8 {
+        /// Extended attributes are at the end of the inode's body.
         const XATTR = 0x01;
+        /// Data may be in the inode's body.
         const DATA = 0x02;
+        /// Directory entries are in the inode's body.
         const DENTRY = 0x04;
+        /// The inline data are not all zeros.
         const DATA_EXIST = 0x08;
+        /// `.` and `..` are missing and must be added, in directories that tools made.
         const DOTS = 0x10;
+        /// The inode has extra attributes.
         const EXTRA_ATTR = 0x20;
+        /// Cleaning must not move the file.
         const PIN_FILE = 0x40;
+        /// The space that compression saves was given back, so the file cannot be written.
         const COMPRESS_RELEASED = 0x80;
     }
 
     /// `i_advise`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct Advise: u8 {
+        /// The data is seldom rewritten.
         const COLD = 0x01;
+        /// `i_pino` may not name a parent.
         const LOST_PINO = 0x02;
+        /// Content, and names in it, are encrypted.
         const ENCRYPT = 0x04;
+        /// The name of the inode is encrypted.
         const ENC_NAME = 0x08;
+        /// Blocks may be reserved behind the end.
         const KEEP_SIZE = 0x10;
+        /// The data is often rewritten.
         const HOT = 0x20;
+        /// The content is protected by a verity tree.
         const VERITY = 0x40;
+        /// A truncation of the file has to be finished.
         const TRUNC = 0x80;
     }
 
     /// `i_flags`, the values of the FS_IOC_GETFLAGS ioctl.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
     pub struct InodeFlags: u32 {
+        /// Compressed; files created in the directory are.
         const COMPR = 0x4;
+        /// Writes are synchronous.
         const SYNC = 0x8;
+        /// Nothing can be changed.
         const IMMUTABLE = 0x10;
+        /// Writes can only append.
         const APPEND = 0x20;
+        /// Left out by dump(8).
         const NODUMP = 0x40;
+        /// The time of access is not changed.
         const NOATIME = 0x80;
+        /// Not to be compressed.
         const NOCOMP = 0x400;
+        /// A directory with hashed names.
         const INDEX = 0x1000;
+        /// Changes of the directory are synchronous.
         const DIRSYNC = 0x1_0000;
+        /// What is created in the directory gets its project.
         const PROJINHERIT = 0x2000_0000;
+        /// Names of the directory ignore case.
         const CASEFOLD = 0x4000_0000;
+        /// The file stands for a device.
         const DEVICE_ALIAS = 0x8000_0000;
         const _ = !0;
     }
@@ -65,8 +93,11 @@ bitflags! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawExtent {
+    /// First file block.
     pub fofs: U32,
+    /// First block on the volume.
     pub blk: U32,
+    /// Blocks.
     pub len: U32,
 }
 
@@ -74,36 +105,62 @@ pub struct RawExtent {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawInode {
+    /// Type and permission bits.
     pub i_mode: U16,
+    /// See [`Advise`].
     pub i_advise: u8,
+    /// See [`Inline`].
     pub i_inline: u8,
+    /// User that owns it.
     pub i_uid: U32,
+    /// Group that owns it.
     pub i_gid: U32,
+    /// Number of names.
     pub i_links: U32,
 
+    /// Bytes.
     pub i_size: U64,
+    /// Blocks in use: data, nodes, and the inode itself.
     pub i_blocks: U64,
 
+    /// Seconds of the last access.
     pub i_atime: U64,
+    /// Seconds of the last change of content or attributes.
     pub i_ctime: U64,
 
+    /// Seconds of the last change of content.
     pub i_mtime: U64,
+    /// Nanoseconds within `i_atime`.
     pub i_atime_nsec: U32,
+    /// Nanoseconds within `i_ctime`.
     pub i_ctime_nsec: U32,
 
+    /// Nanoseconds within `i_mtime`.
     pub i_mtime_nsec: U32,
+    /// Tells apart inodes that had the same number, for NFS.
     pub i_generation: U32,
+    /// Of a directory the levels of its hash table; of a pinned file the failures to clean it.
     pub i_current_depth: U32,
+    /// Node with the extended attributes that do not fit into the inode; 0 if there is none.
     pub i_xattr_nid: U32,
 
+    /// See [`InodeFlags`].
     pub i_flags: U32,
+    /// Directory of the name in `i_name`.
     pub i_pino: U32,
+    /// Bytes of `i_name`.
     pub i_namelen: U32,
+    /// A name of the inode, by which recovery finds its place in `i_pino`.
     pub i_name: [u8; 255],
+    /// Buckets of a directory's first level, as a power of two.
     pub i_dir_level: u8,
+    /// The largest extent, a hint for readers.
     pub i_ext: RawExtent,
+    /// Extra attributes, then block addresses or inline data, then inline extended attributes.
     pub body: [u8; BODY_WORDS as usize * 4],
+    /// Two direct, two indirect and one double indirect node.
     pub i_nid: [U32; 5],
+    /// What every node block ends with.
     pub footer: RawNodeFooter,
 }
 const _: () = assert!(size_of::<RawInode>() == BLOCK_SIZE);
@@ -114,15 +171,25 @@ const _: () = assert!(std::mem::offset_of!(RawInode, i_nid) == 4052);
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawExtraAttr {
+    /// Bytes of the extra attributes.
     pub i_extra_isize: U16,
+    /// Words at the end of the body that hold extended attributes.
     pub i_inline_xattr_size: U16,
+    /// Project that the space is accounted to.
     pub i_projid: U32,
+    /// Checksum of the inode, on volumes with that feature.
     pub i_inode_checksum: U32,
+    /// Seconds of the creation.
     pub i_crtime: U64,
+    /// Nanoseconds within `i_crtime`.
     pub i_crtime_nsec: U32,
+    /// Blocks saved by compression.
     pub i_compr_blocks: U64,
+    /// LZO 0, LZ4 1, ZSTD 2, LZO-RLE 3.
     pub i_compress_algorithm: u8,
+    /// Blocks of a cluster, as a power of two.
     pub i_log_cluster_size: u8,
+    /// Bit 0: clusters carry a checksum; the upper byte is the level.
     pub i_compress_flag: U16,
 }
 const _: () = assert!(size_of::<RawExtraAttr>() == 36);

@@ -3,6 +3,7 @@
 //! Nothing here does I/O. Raw structures mirror the bytes; a `parse` or `check` step turns them into values that the
 //! rest of the program may trust. Every function is total: any bytes give a value or a [`Corrupt`], never a panic.
 #![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 

@@ -13,8 +13,11 @@ pub const NAT_JOURNAL_MAX: usize = 38;
 )]
 #[repr(C)]
 pub struct RawNatEntry {
+    /// Counts up each time the nid is freed.
     pub version: u8,
+    /// Inode that the node belongs to; the nid itself for an inode.
     pub ino: U32,
+    /// Where the node is; 0 if the nid is free.
     pub block_addr: U32,
 }
 const _: () = assert!(size_of::<RawNatEntry>() == 9);
@@ -36,7 +39,9 @@ impl RawNatEntry {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawNatBlock {
+    /// Entries of consecutive nids.
     pub entries: [RawNatEntry; NAT_PER_BLOCK as usize],
+    /// Unused.
     pub pad: u8,
 }
 const _: () = assert!(size_of::<RawNatBlock>() == 4096);
@@ -45,7 +50,9 @@ const _: () = assert!(size_of::<RawNatBlock>() == 4096);
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawNatJournalEntry {
+    /// The nid whose entry is newer than the NAT block.
     pub nid: U32,
+    /// The entry.
     pub entry: RawNatEntry,
 }
 
@@ -53,8 +60,11 @@ pub struct RawNatJournalEntry {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawNatJournal {
+    /// Entries in use.
     pub count: U16,
+    /// The entries; those from `count` on mean nothing.
     pub entries: [RawNatJournalEntry; NAT_JOURNAL_MAX],
+    /// Unused.
     pub reserved: [u8; 11],
 }
 const _: () = assert!(size_of::<RawNatJournal>() == crate::summary::JOURNAL_BYTES);

@@ -17,10 +17,15 @@ const OFFSET_SHIFT: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawNodeFooter {
+    /// Number of the node.
     pub nid: U32,
+    /// Inode that the node belongs to.
     pub ino: U32,
+    /// Mark bits, and from bit 3 on the place of the node in the inode's tree.
     pub flag: U32,
+    /// Version of the checkpoint that the node follows, with its checksum in the upper half where the checkpoint says so.
     pub cp_ver: U64,
+    /// Next block of the log, which links the roll-forward chain.
     pub next_blkaddr: U32,
 }
 const _: () = assert!(size_of::<RawNodeFooter>() == 24);
@@ -84,7 +89,9 @@ impl RawNodeFooter {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawNode {
+    /// Block addresses of a direct node, nids of an indirect one.
     pub words: [U32; ADDRS_PER_BLOCK as usize],
+    /// Whose node it is.
     pub footer: RawNodeFooter,
 }
 const _: () = assert!(size_of::<RawNode>() == 4096);
@@ -166,12 +173,16 @@ pub fn path(a: u32, p: u32, b: u64) -> Option<NodePath> {
 /// What a node offset says about a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
+    /// The inode block, the root of the tree.
     Inode,
     /// A direct node; its first file block is `A + before·P`.
     Direct {
+        /// Direct nodes before it in the tree.
         before: u64,
     },
+    /// An indirect or double indirect node, which holds nids.
     Indirect,
+    /// The node with extended attributes.
     Xattr,
 }
 

@@ -10,11 +10,17 @@ pub const ORPHANS_PER_BLOCK: usize = 1020;
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawOrphanBlock {
+    /// Inodes without a name that were still open.
     pub ino: [U32; ORPHANS_PER_BLOCK],
+    /// Unused.
     pub reserved: U32,
+    /// Place of this block among the orphan blocks, from 1 on.
     pub blk_addr: U16,
+    /// Number of orphan blocks.
     pub blk_count: U16,
+    /// Entries in use.
     pub entry_count: U32,
+    /// Checksum of the block.
     pub check_sum: U32,
 }
 const _: () = assert!(size_of::<RawOrphanBlock>() == 4096);

@@ -61,8 +61,11 @@ const _: () = assert!(LEAF_HEADER == 16 && size_of::<RawRecord>() == 72);
 /// What one id owns, and may own. Limits are hard, then soft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaEntry {
+    /// Inodes in use.
     pub inodes: u64,
+    /// Space in use.
     pub bytes: u64,
+    /// Hard and soft limit on inodes; 0 is none.
     pub inode_limits: [u64; 2],
     /// In KiB.
     pub space_limits: [u64; 2],
@@ -105,7 +108,9 @@ impl QuotaEntry {
 pub struct QuotaTable {
     /// Seconds that a soft limit on space, on inodes may be exceeded.
     pub grace: [u32; 2],
+    /// `dqi_flags`.
     pub flags: u32,
+    /// Usage and limits by user, group or project id.
     pub entries: BTreeMap<u32, QuotaEntry>,
 }
 

@@ -6,18 +6,31 @@ use crate::superblock::RawSuperblock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum StopReason {
+    /// An ioctl asked for it.
     Shutdown = 0,
+    /// Fault injection.
     FaultInject = 1,
+    /// A metadata block could not be read or written.
     MetaPage = 2,
+    /// A write failed.
     WriteFail = 3,
+    /// A summary block contradicts its segment.
     CorruptedSummary = 4,
+    /// An inode could not be updated.
     UpdateInode = 5,
+    /// A device flush failed.
     FlushFail = 6,
+    /// There was no free segment left for a log.
     NoSegment = 7,
+    /// The map of free segments contradicts itself.
     CorruptedFreeBitmap = 8,
+    /// A node id is out of range.
     CorruptedNid = 9,
+    /// A metadata block could not be read.
     ReadMeta = 10,
+    /// A node block could not be read.
     ReadNode = 11,
+    /// A data block could not be read.
     ReadData = 12,
 }
 
@@ -25,23 +38,41 @@ pub enum StopReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DamageKind {
+    /// A compressed cluster has an impossible shape.
     Cluster = 0,
+    /// A cluster cannot be decompressed.
     Decompression = 1,
+    /// A block address is out of range.
     BlockAddress = 2,
+    /// A directory entry is damaged.
     Dirent = 3,
+    /// An inode contradicts itself.
     Inode = 4,
+    /// A summary block is damaged.
     Summary = 5,
+    /// A node footer does not fit its node.
     Footer = 6,
+    /// A summary block is of the wrong type.
     SummaryType = 7,
+    /// A journal in a summary block is damaged.
     Journal = 8,
+    /// Node counters disagree.
     NodeCount = 9,
+    /// Block counters disagree.
     BlockCount = 10,
+    /// The position of a log is impossible.
     Curseg = 11,
+    /// A SIT entry is damaged.
     Sit = 12,
+    /// The attribute that locates a verity tree is damaged.
     VerityXattr = 13,
+    /// Extended attributes are damaged.
     Xattr = 14,
+    /// A node refers to an impossible node.
     NodeReference = 15,
+    /// A NAT entry is damaged.
     Nat = 16,
+    /// The orphan list names an impossible inode.
     Orphan = 17,
 }
 

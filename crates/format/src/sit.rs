@@ -12,11 +12,17 @@ pub const SIT_MAP_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LogType {
+    /// Directory entries.
     HotData = 0,
+    /// Data of files.
     WarmData = 1,
+    /// Data that is seldom rewritten, and data that cleaning moved.
     ColdData = 2,
+    /// Direct nodes of directories.
     HotNode = 3,
+    /// Direct nodes of files.
     WarmNode = 4,
+    /// Indirect nodes.
     ColdNode = 5,
 }
 
@@ -46,8 +52,11 @@ impl LogType {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawSitEntry {
+    /// Number of valid blocks, and the log type in the upper six bits.
     pub vblocks: U16,
+    /// A bit for each block, the highest bit of a byte first.
     pub valid_map: [u8; SIT_MAP_BYTES],
+    /// Mean time of modification, in seconds of `elapsed_time`.
     pub mtime: U64,
 }
 const _: () = assert!(size_of::<RawSitEntry>() == 74);
@@ -91,7 +100,9 @@ impl RawSitEntry {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawSitBlock {
+    /// Entries of consecutive segments.
     pub entries: [RawSitEntry; 55],
+    /// Unused.
     pub pad: [u8; 26],
 }
 const _: () = assert!(size_of::<RawSitBlock>() == 4096);
@@ -100,7 +111,9 @@ const _: () = assert!(size_of::<RawSitBlock>() == 4096);
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawSitJournalEntry {
+    /// The segment whose entry is newer than the SIT block.
     pub segno: U32,
+    /// The entry.
     pub entry: RawSitEntry,
 }
 
@@ -108,8 +121,11 @@ pub struct RawSitJournalEntry {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawSitJournal {
+    /// Entries in use.
     pub count: U16,
+    /// The entries; those from `count` on mean nothing.
     pub entries: [RawSitJournalEntry; SIT_JOURNAL_MAX],
+    /// Unused.
     pub reserved: [u8; 37],
 }
 const _: () = assert!(size_of::<RawSitJournal>() == crate::summary::JOURNAL_BYTES);

@@ -21,8 +21,11 @@ const _: () = assert!(COMPACT_FIRST == 439 && COMPACT_NEXT == 584);
 )]
 #[repr(C)]
 pub struct RawSummary {
+    /// Node that refers to the block; of a node block its own nid.
     pub nid: U32,
+    /// Version of that node's NAT entry when the block was written.
     pub version: u8,
+    /// Slot of the block in the node.
     pub ofs_in_node: U16,
 }
 
@@ -47,7 +50,9 @@ impl RawSummary {
 /// What a segment's blocks are, by its summary footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SummaryType {
+    /// The segment holds data blocks.
     Data = 0,
+    /// The segment holds node blocks.
     Node = 1,
 }
 
@@ -55,9 +60,13 @@ pub enum SummaryType {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawSummaryBlock {
+    /// An entry for each block of the segment.
     pub entries: [RawSummary; 512],
+    /// NAT or SIT entries, in the summaries of a checkpoint pack.
     pub journal: [u8; JOURNAL_BYTES],
+    /// See [`SummaryType`].
     pub entry_type: u8,
+    /// Checksum of the block, where it is stored.
     pub check_sum: U32,
 }
 const _: () = assert!(size_of::<RawSummaryBlock>() == 4096);
@@ -84,8 +93,11 @@ impl RawSummaryBlock {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawExtraInfo {
+    /// Unused.
     pub unused: U16,
+    /// KiB written since the volume was formatted.
     pub kbytes_written: U64,
+    /// Unused.
     pub reserved: [u8; 497],
 }
 const _: () = assert!(size_of::<RawExtraInfo>() == JOURNAL_BYTES);

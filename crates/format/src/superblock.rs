@@ -18,7 +18,9 @@ pub const SB_CRC_OFFSET: u32 = 3068;
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawDevice {
+    /// Path of the device, ended by a zero byte.
     pub path: [u8; 64],
+    /// Segments on the device.
     pub total_segments: U32,
 }
 
@@ -26,59 +28,105 @@ pub struct RawDevice {
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawSuperblock {
+    /// 0xF2F52010.
     pub magic: U32,
+    /// Major version of the format.
     pub major_ver: U16,
+    /// Minor version of the format.
     pub minor_ver: U16,
+    /// Bytes of a sector, as a power of two.
     pub log_sectorsize: U32,
+    /// Sectors of a block, as a power of two.
     pub log_sectors_per_block: U32,
 
+    /// Bytes of a block, as a power of two.
     pub log_blocksize: U32,
+    /// Blocks of a segment, as a power of two.
     pub log_blocks_per_seg: U32,
+    /// Segments in a section.
     pub segs_per_sec: U32,
+    /// Sections in a zone.
     pub secs_per_zone: U32,
 
+    /// Byte of this structure that `crc` is at.
     pub checksum_offset: U32,
+    /// Blocks of the volume.
     pub block_count: U64,
+    /// Sections of the main area.
     pub section_count: U32,
 
+    /// Segments of all areas.
     pub segment_count: U32,
+    /// Segments of the checkpoint area.
     pub segment_count_ckpt: U32,
+    /// Segments of the SIT area, both copies.
     pub segment_count_sit: U32,
+    /// Segments of the NAT area, both copies.
     pub segment_count_nat: U32,
 
+    /// Segments of the summary area.
     pub segment_count_ssa: U32,
+    /// Segments of the main area.
     pub segment_count_main: U32,
+    /// First block of segment 0.
     pub segment0_blkaddr: U32,
+    /// First block of the checkpoint area.
     pub cp_blkaddr: U32,
 
+    /// First block of the SIT area.
     pub sit_blkaddr: U32,
+    /// First block of the NAT area.
     pub nat_blkaddr: U32,
+    /// First block of the summary area.
     pub ssa_blkaddr: U32,
+    /// First block of the main area.
     pub main_blkaddr: U32,
 
+    /// Inode of the root directory: 3.
     pub root_ino: U32,
+    /// Virtual inode of the node blocks in the kernel: 1.
     pub node_ino: U32,
+    /// Virtual inode of the metadata blocks in the kernel: 2.
     pub meta_ino: U32,
+    /// Volume id.
     pub uuid: [u8; 16],
+    /// Label in UTF-16, ended by a zero.
     pub volume_name: [U16; 512],
 
+    /// Cold extensions in `extension_list`.
     pub extension_count: U32,
+    /// Extensions of cold files, then of hot files, each ended by a zero byte.
     pub extension_list: [[u8; 8]; 64],
+    /// Blocks of a pack that hold the part of the SIT bitmap that does not fit into its first block.
     pub cp_payload: U32,
+    /// Kernel that mounted the volume last.
     pub version: [u8; 256],
+    /// Kernel that ran when the volume was formatted.
     pub init_version: [u8; 256],
 
+    /// See [`Features`].
     pub feature: U32,
+    /// Unused.
     pub encryption_level: u8,
+    /// Salt that user space derives encryption keys with.
     pub encrypt_pw_salt: [u8; 16],
+    /// The devices of a volume of several; the path of the first unused entry is empty.
     pub devs: [RawDevice; MAX_DEVICES],
+    /// Quota files of users, groups and projects; 0 if there is none.
     pub qf_ino: [U32; 3],
+    /// Hot extensions in `extension_list`.
     pub hot_ext_count: u8,
+    /// Encoding of casefolded names: 1 is UTF-8 12.1.
     pub s_encoding: U16,
+    /// Bit 0: names that are not valid in the encoding are refused. Bit 1: lookups rely on the hash.
     pub s_encoding_flags: U16,
+    /// How often each [`StopReason`](crate::record::StopReason) occurred.
     pub s_stop_reason: [u8; 32],
+    /// A bit for each [`DamageKind`](crate::record::DamageKind) that was seen.
     pub s_errors: [u8; 16],
+    /// Unused by Linux.
     pub reserved: [u8; 258],
+    /// Checksum, on volumes with that feature.
     pub crc: U32,
 }
 const _: () = assert!(size_of::<RawSuperblock>() == 3072);

@@ -10,21 +10,32 @@ pub const XATTR_NODE_BYTES: usize = 4072;
 
 /// Name index of an attribute.
 pub mod index {
+    /// `user.`
     pub const USER: u8 = 1;
+    /// `system.posix_acl_access`, without a name of its own.
     pub const ACL_ACCESS: u8 = 2;
+    /// `system.posix_acl_default`, without a name of its own.
     pub const ACL_DEFAULT: u8 = 3;
+    /// `trusted.`
     pub const TRUSTED: u8 = 4;
+    /// `security.`
     pub const SECURITY: u8 = 6;
+    /// `system.advise`, which is kept in `i_advise`.
     pub const ADVISE: u8 = 7;
+    /// The encryption context of fscrypt, not shown to users.
     pub const ENCRYPTION: u8 = 9;
+    /// The place of the fs-verity descriptor, not shown to users.
     pub const VERITY: u8 = 11;
 }
 
 /// One attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XattrEntry<'a> {
+    /// Name index, see [`index`].
     pub index: u8,
+    /// Name without its prefix.
     pub name: &'a [u8],
+    /// The value.
     pub value: &'a [u8],
 }
 

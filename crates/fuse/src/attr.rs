@@ -1,4 +1,4 @@
-//! Attributes, inode numbers, times and errors in both vocabularies.
+//! Conversion of attributes, inode numbers, times and errors between the engine and the protocol.
 use crate::wire::{AttrOut, EntryOut, ROOT, Statx, StatxOut, SxTime};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Time};
@@ -6,30 +6,30 @@ use segno_format::dentry::FileType;
 use segno_format::{Ino, Nid};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Only this mount changes the volume, so what the kernel caches stays true until it sends a request that changes it.
-/// Where it does not expect the change, the server notifies it (`notify`).
+/// Only this mount changes the volume, so cached names and attributes are valid until a request changes them. If the
+/// kernel does not expect a change, the server sends an invalidation (`notify`).
 const FOREVER: u64 = 1 << 31;
 const BLOCK: u32 = 4096;
-/// All that stat(2) has, and the birth time.
+/// All fields of stat(2), and the birth time.
 const STATX_MASK: u32 = 0xfff;
 
-/// FUSE calls the root 1; on the volume 1 is reserved and the root has a number of its own.
-pub fn ino_of(node: u64) -> Ino {
+/// The inode number of a FUSE node. The root is node 1 in FUSE; on the volume, 1 is reserved for another inode.
+pub(crate) fn ino_of(node: u64) -> Ino {
     match u32::try_from(node) {
         Ok(1) => Nid::ROOT,
         Ok(n) if Nid(n) != Nid::ROOT => Nid(n),
-        // No such inode exists, so the engine answers ENOENT. File handles may hold any number.
+        // File handles may hold any number. This inode does not exist, so the engine returns ENOENT.
         Ok(_) | Err(_) => Nid::NONE,
     }
 }
 
-/// The number FUSE knows an inode by.
-pub fn node_of(ino: Ino) -> u64 {
+/// The FUSE node of an inode number.
+pub(crate) fn node_of(ino: Ino) -> u64 {
     if ino == Nid::ROOT { ROOT } else { ino.0.into() }
 }
 
-/// The type bits of a mode, as directory entries carry them.
-pub fn dirent_kind(kind: FileType) -> u32 {
+/// The type of a directory entry: the type bits of a mode.
+pub(crate) fn dirent_kind(kind: FileType) -> u32 {
     match kind {
         FileType::Fifo => 1,
         FileType::CharDevice => 2,
@@ -64,12 +64,12 @@ fn wire_attr(a: &Attr) -> crate::wire::Attr {
     }
 }
 
-pub fn attr_out(a: &Attr) -> AttrOut {
+pub(crate) fn attr_out(a: &Attr) -> AttrOut {
     AttrOut { attr_valid: FOREVER, attr_valid_nsec: 0, dummy: 0, attr: wire_attr(a) }
 }
 
-/// What a name leads to.
-pub fn entry_out(a: &Attr) -> EntryOut {
+/// Reply to a successful lookup.
+pub(crate) fn entry_out(a: &Attr) -> EntryOut {
     EntryOut {
         nodeid: node_of(a.ino),
         // The kernel expects 0 for the root.
@@ -81,19 +81,20 @@ pub fn entry_out(a: &Attr) -> EntryOut {
     }
 }
 
-/// The new name of an inode that the kernel may know. Unlike other replies this one also replaces attributes that were
-/// invalidated while the request was served, so set-user-ID that a write has cleared meanwhile must not stay.
-pub fn link_out(a: &Attr) -> EntryOut {
+/// Reply to LINK, whose inode the kernel may have cached. Unlike other replies it also replaces attributes that were
+/// invalidated while the request was served. So attributes with set-user-ID or set-group-ID, which a write may have
+/// cleared meanwhile, expire at once.
+pub(crate) fn link_out(a: &Attr) -> EntryOut {
     let attr_valid = if a.mode & 0o6000 == 0 { FOREVER } else { 0 };
     EntryOut { attr_valid, ..entry_out(a) }
 }
 
-/// "There is no such name", worth remembering.
-pub fn no_entry() -> EntryOut {
+/// A negative entry, which the kernel caches.
+pub(crate) fn no_entry() -> EntryOut {
     EntryOut { entry_valid: FOREVER, ..EntryOut::default() }
 }
 
-pub fn statx_out(a: &Attr) -> StatxOut {
+pub(crate) fn statx_out(a: &Attr) -> StatxOut {
     let time = |t: Time| SxTime { sec: t.secs, nsec: t.nsec, reserved: 0 };
     let no_birth = if a.crtime.is_some() { 0 } else { 0x800 };
     let stat = Statx {
@@ -117,19 +118,19 @@ pub fn statx_out(a: &Attr) -> StatxOut {
     StatxOut { attr_valid: FOREVER, stat, ..StatxOut::default() }
 }
 
-/// Major and minor of a device number as FUSE carries it.
-pub fn rdev_of(raw: u32) -> (u32, u32) {
+/// Major and minor number of a device number in FUSE's encoding.
+pub(crate) fn rdev_of(raw: u32) -> (u32, u32) {
     (raw >> 8 & 0xfff, (raw & 0xff) | (raw >> 12 & 0xf_ff00))
 }
 
-/// The machine's time.
-pub fn now() -> Time {
+/// The system time.
+pub(crate) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time { secs: since.as_secs().cast_signed(), nsec: since.subsec_nanos() }
 }
 
 /// The errno of an engine error.
-pub fn errno(e: Error) -> Errno {
+pub(crate) fn errno(e: Error) -> Errno {
     Errno::from_raw_os_error(e.errno())
 }
 

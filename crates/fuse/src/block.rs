@@ -1,6 +1,6 @@
 //! Mounts of type `fuseblk`. Up to Linux 7.3 the kernel reports sync(2) and syncfs(2) to a server only if the mount has a
-//! block device as its source, and of those with a `/dev/fuse` server since 6.18; later kernels do it for every mount
-//! whose server asks. So root's mounts are of type `fuseblk` where that is what makes sync(2) work.
+//! block device as its source, since 6.18 also for servers on `/dev/fuse`. Later kernels do so for every mount whose
+//! server requests it. Mounts by root are therefore of type `fuseblk` where sync(2) needs it.
 use crate::init;
 use crate::kernel;
 use crate::loop_device::LoopDevice;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 /// The first kernel that sends SYNCFS to the server of a `fuseblk` mount.
 const SINCE: (u32, u32) = (6, 18);
 
-/// Where a mount gets a block device from.
+/// The block device behind a mount.
 #[derive(Clone, Debug)]
 pub enum Backing {
-    /// None: the mount is of type `fuse`, for this reason.
+    /// None, for this reason: the mount is of type `fuse`.
     Nothing(String),
-    /// The volume is on one block device. The claim is handed over to the mount.
+    /// The volume is on one block device. The claim passes to the mount.
     Device(Arc<Claim>),
     /// The volume is in this image file.
     Image(PathBuf),
@@ -35,11 +35,19 @@ impl Default for Backing {
     }
 }
 
-/// The type of a mount, and why.
+/// The type of a mount and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MountType {
-    Block { device: PathBuf },
-    Plain { why: String },
+    /// Type `fuseblk`: the kernel sends sync(2) and syncfs(2) to the server.
+    Block {
+        /// The block device that is the source of the mount.
+        device: PathBuf,
+    },
+    /// Type `fuse`.
+    Plain {
+        /// Why the type is not `fuseblk`.
+        why: String,
+    },
 }
 
 impl fmt::Display for MountType {
@@ -53,34 +61,34 @@ impl fmt::Display for MountType {
     }
 }
 
-/// Mounts as `fuseblk` where that is of use and can be had, else as `fuse`.
-pub fn connect(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounted, MountType)> {
+/// Mounts as `fuseblk` where that is useful and possible, otherwise as `fuse`.
+pub(crate) fn connect(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounted, MountType)> {
     let possible = match backing {
         Backing::Nothing(why) => Err(why.clone()),
-        _ => is_of_use(),
+        _ => is_useful(),
     };
     let why = match possible {
         Ok(()) => match connect_block(request, backing) {
             Ok(done) => return Ok(done),
-            Err(e) => format!("no mount of type fuseblk: {e}"),
+            Err(e) => format!("mounting as fuseblk failed: {e}"),
         },
         Err(why) => why,
     };
     Ok((mount::connect(request)?, MountType::Plain { why }))
 }
 
-/// Whether `fuseblk` is what makes sync(2) work on this kernel, or why it is not.
-pub fn is_of_use() -> Result<(), String> {
+/// Whether sync(2) needs `fuseblk` on this kernel; otherwise the reason why not.
+pub(crate) fn is_useful() -> Result<(), String> {
     if kernel::version() < Some(SINCE) {
         let (major, minor) = SINCE;
         return Err(format!(
-            "Linux {} reports sync(2) to no server; {major}.{minor} does",
+            "Linux {} does not report sync(2) to servers; {major}.{minor} does",
             kernel::release()
         ));
     }
     match offers_syncfs() {
         Ok(true) => Err("the kernel reports sync(2) on every mount".into()),
-        // What keeps the question from being asked may keep the mount from being made, which then says so.
+        // If the test fails, the mount itself will fail or report why.
         Ok(false) | Err(_) => Ok(()),
     }
 }
@@ -89,7 +97,7 @@ fn connect_block(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounte
     match backing {
         Backing::Nothing(why) => Err(io::Error::other(why.clone())),
         Backing::Image(path) => {
-            let device = LoopDevice::stand_for(path)?;
+            let device = LoopDevice::attach(path)?;
             by_device(request, &device.path)
         }
         Backing::Device(claim) => {
@@ -107,7 +115,7 @@ fn by_device(request: &Request<'_>, device: &Path) -> io::Result<(Mounted, Mount
     Ok((mounted, MountType::Block { device: device.to_owned() }))
 }
 
-/// Whether the kernel offers to send SYNCFS on mounts of type `fuse`. A connection that is not mounted anywhere tells.
+/// Whether the kernel offers SYNCFS on mounts of type `fuse`, as found on a connection that is not attached to a directory.
 fn offers_syncfs() -> io::Result<bool> {
     let dev = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let unmounted = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -124,9 +132,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_offer_is_read_from_a_connection_that_is_mounted_nowhere() {
+    fn the_offer_is_read_from_a_detached_connection() {
         match offers_syncfs() {
-            // No kernel before made it.
+            // Older kernels do not offer it.
             Ok(offered) => assert!(!offered || kernel::version() >= Some((7, 0))),
             Err(e) => eprintln!("NOT TESTED: no FUSE connection possible here: {e}"),
         }

@@ -1,5 +1,5 @@
-//! What a program can ask a live mount beyond POSIX: attributes of the `system.segno` name space, which need no
-//! privilege and no descriptor of the server's.
+//! Control interface of a live mount: extended attributes in the name space `system.segno`. They need no access to the
+//! server process, and reading them needs no privilege.
 use crate::server::Server;
 use segno_engine::options::FsyncLookup;
 use segno_engine::{Error, Extent, ExtentKind, GcMode, Result, Shutdown};
@@ -7,28 +7,27 @@ use segno_format::Ino;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-/// Counters of the mount as JSON; ask any inode for it.
+/// Counters of the mount as JSON; any inode has them.
 pub const STATS_XATTR: &str = "system.segno.stats";
 /// Extents of a file, one a line: file block, address, length, kind.
 pub const EXTENTS_XATTR: &str = "system.segno.extents";
-/// Number of writeback contexts: reads as setting, number in force and what keeps it from being larger; takes `auto` or a
-/// number from root.
+/// Number of writeback contexts: reads as setting, current number and the limiting factor; root sets `auto` or a number.
 pub const CONTEXTS_XATTR: &str = "system.segno.writeback.contexts";
-/// How fsync finds dirty nodes: `list`, `global` or `shadow`; takes one of these from root.
+/// How fsync finds dirty nodes: `list`, `global` or `shadow`; set by root.
 pub const LOOKUP_XATTR: &str = "system.segno.fsync.lookup";
-/// Background cleaning: `off`, `normal` or `urgent`, and how many sections were emptied since mount; takes one of these from
-/// root, or `now`, which empties a few sections that are worth it before it returns.
+/// Background cleaning: reads as `off`, `normal` or `urgent` and the number of sections emptied since mount; set by root.
+/// `now` empties a few worthwhile sections before it returns.
 pub const GC_XATTR: &str = "system.segno.gc";
-/// Shuts the volume down for tests, as if the power failed: takes 0 (everything is written first), 1 (names and attributes
-/// are) or 2 (nothing is) from root; reads as `running` or `shut down`.
+/// Shuts the volume down for tests, like a power failure. Root sets 0 (write everything first), 1 (write names and
+/// attributes first) or 2 (write nothing); reads as `running` or `shut down`.
 pub const SHUTDOWN_XATTR: &str = "system.segno.shutdown";
-/// Writing it, by anybody as sync(2), makes everything durable that was done to the volume before.
+/// A write by any user makes all earlier changes of the volume durable, like sync(2).
 pub const SYNC_XATTR: &str = "system.segno.sync";
-/// The kernel refuses longer values.
+/// Longest value that the kernel accepts.
 const VALUE_MAX: usize = 65_536;
 
-/// Answers a `system.segno` attribute; `None` if the name is not one of ours.
-pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
+/// Value of a `system.segno` attribute; `None` if there is no attribute of this name.
+pub(crate) fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
     let volume = &server.volume;
     if name == STATS_XATTR.as_bytes() {
         Some(Ok(stats(server).into_bytes()))
@@ -49,8 +48,8 @@ pub fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
     }
 }
 
-/// Changes a setting of the mount; `None` if the name is not one of ours. A value that is refused changes nothing.
-pub fn set(server: &Server, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
+/// Changes a setting of the mount; `None` if there is no attribute of this name. An invalid value changes nothing.
+pub(crate) fn set(server: &Server, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
     let volume = &server.volume;
     if name == SYNC_XATTR.as_bytes() {
         return Some(volume.sync());
@@ -63,13 +62,13 @@ pub fn set(server: &Server, uid: u32, name: &[u8], value: &[u8]) -> Option<Resul
         _ => return None,
     };
     if !may_change(uid) {
-        return Some(Err(Error::NotPermitted("only root and the server's user change settings")));
+        return Some(Err(Error::NotPermitted("only root and the user of the server may change settings")));
     }
     Some(change(server, std::str::from_utf8(value).unwrap_or_default()))
 }
 
-/// Whether a user may change the mount as a whole: root and the one who mounted.
-pub fn may_change(uid: u32) -> bool {
+/// Whether a user may change the mount as a whole: root and the user of the server process.
+pub(crate) fn may_change(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 

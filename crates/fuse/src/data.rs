@@ -1,4 +1,4 @@
-//! Requests on the contents of files.
+//! Requests on file contents.
 use crate::attr::{errno, ino_of};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -22,11 +22,11 @@ impl Server {
             written.map_err(errno)
         });
         if written == Err(Errno::PERM) && a.write_flags & WRITE_CACHE != 0 {
-            // Otherwise readers see bytes that the file does not have until the pages are evicted.
+            // Otherwise readers see the refused bytes until the pages are evicted.
             self.notifier.content_refused(ino, a.offset, a.size.into());
         }
         let n = written?;
-        // Newer kernels send an fsync as well, which then finds nothing to do; older ones leave O_SYNC to us.
+        // Older kernels leave O_SYNC to the server; newer ones send an FSYNC, which then finds nothing to write.
         if OFlags::from_bits_retain(a.flags).contains(OFlags::DSYNC) {
             self.volume.fsync(node(r), true).map_err(errno)?;
         }
@@ -67,7 +67,7 @@ impl Server {
         reply.put(&wire::LseekOut { offset: found.map_err(errno)? })
     }
 
-    /// The older form of the request counts in 32 bits.
+    /// The older form of the request returns a 32-bit count.
     pub(crate) fn copy_file_range(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::CopyFileRangeIn = r.arg()?;
         let wide = r.opcode == Opcode::CopyFileRange64;

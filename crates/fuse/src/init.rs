@@ -1,4 +1,4 @@
-//! The first exchange on a connection: what kernel and server agree on.
+//! FUSE_INIT: negotiation of protocol version and features.
 use crate::kernel;
 use crate::wire::{InHeader, InitFlags, InitIn, InitOut, MAJOR, MINOR, MINOR_MIN, Opcode, OutHeader};
 use rustix::fd::OwnedFd;
@@ -6,35 +6,35 @@ use rustix::io::{Errno, read};
 use std::io;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// Most bytes of data in one request.
-pub const MAX_WRITE: u32 = 1 << 20;
+/// Maximum size of the data in one request.
+pub(crate) const MAX_WRITE: u32 = 1 << 20;
 const PAGE: u32 = 4096;
-/// Requests that nobody waits for (read-ahead, direct I/O in pieces) in flight.
+/// Maximum number of background requests (readahead, asynchronous direct I/O) in flight.
 const MAX_BACKGROUND: u16 = 64;
-/// With ASYNC_DIO, older kernels do not invalidate the page cache when an asynchronous direct write completes. Pages that
-/// a buffered read brought in during the write then keep the old content.
+/// First kernel that, with ASYNC_DIO, invalidates the page cache when an asynchronous direct write completes. On older
+/// ones, pages that a buffered read brings in during the write keep the old content.
 const INVALIDATES_AFTER_ASYNC_WRITE: (u32, u32) = (7, 1);
 
-/// What the kernel offers.
+/// Version and features that the kernel offers.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
+pub(crate) struct Offer {
     unique: u64,
     minor: u32,
     max_readahead: u32,
     pub flags: InitFlags,
 }
 
-/// Who sees to access control lists.
+/// Where access control lists are handled.
 #[derive(Clone, Copy, Debug)]
-pub struct Acl {
-    /// The server applies the umask, as a default ACL takes its place.
+pub(crate) struct Acl {
+    /// The server applies the umask, which a default ACL overrides.
     pub umask: bool,
-    /// The kernel grants and refuses by them; that implies checking permissions.
+    /// The kernel checks permissions by ACLs.
     pub kernel: bool,
 }
 
-/// Reads the offer; the kernel sends it first.
-pub fn receive(dev: &OwnedFd) -> io::Result<Offer> {
+/// Reads the offer, the kernel's first request.
+pub(crate) fn receive(dev: &OwnedFd) -> io::Result<Offer> {
     let mut message = vec![0; (MAX_WRITE + PAGE) as usize];
     loop {
         match read(dev, &mut message) {
@@ -46,12 +46,12 @@ pub fn receive(dev: &OwnedFd) -> io::Result<Offer> {
 }
 
 fn parse(message: &[u8]) -> io::Result<Offer> {
-    let strange = || io::Error::other("the kernel did not begin with FUSE_INIT");
-    let (head, rest) = InHeader::read_from_prefix(message).map_err(|_| strange())?;
+    let unexpected = || io::Error::other("the kernel did not begin with FUSE_INIT");
+    let (head, rest) = InHeader::read_from_prefix(message).map_err(|_| unexpected())?;
     if head.opcode != Opcode::Init as u32 {
-        return Err(strange());
+        return Err(unexpected());
     }
-    // Older kernels send less of it.
+    // Older kernels send a shorter structure.
     let mut init = InitIn::new_zeroed();
     init.as_mut_bytes().iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
     if init.major != MAJOR || init.minor < MINOR_MIN {
@@ -65,9 +65,9 @@ fn parse(message: &[u8]) -> io::Result<Offer> {
 }
 
 impl Offer {
-    /// The reply that accepts it.
-    pub fn accept(&self, acl: Acl, uring: bool) -> Vec<u8> {
-        let flags = self.chosen(acl, uring).bits();
+    /// The reply that accepts the offer.
+    pub(crate) fn accept(&self, acl: Acl, uring: bool) -> Vec<u8> {
+        let flags = self.agreed(acl, uring).bits();
         let body = InitOut {
             major: MAJOR,
             minor: MINOR.min(self.minor),
@@ -86,8 +86,8 @@ impl Offer {
         [header.as_bytes(), body.as_bytes()].concat()
     }
 
-    fn chosen(&self, acl: Acl, uring: bool) -> InitFlags {
-        let mut wanted = InitFlags::ASYNC_READ
+    fn agreed(&self, acl: Acl, uring: bool) -> InitFlags {
+        let mut supported = InitFlags::ASYNC_READ
             | InitFlags::EXPORT_SUPPORT
             | InitFlags::BIG_WRITES
             | InitFlags::MAX_PAGES
@@ -104,11 +104,11 @@ impl Offer {
             | InitFlags::INIT_EXT
             | InitFlags::HAS_SYNCFS
             | InitFlags::DIRECT_IO_ALLOW_MMAP;
-        wanted.set(InitFlags::DONT_MASK, acl.umask);
-        wanted.set(InitFlags::POSIX_ACL, acl.kernel);
-        wanted.set(InitFlags::OVER_IO_URING, uring);
-        wanted.set(InitFlags::ASYNC_DIO, kernel::version() >= Some(INVALIDATES_AFTER_ASYNC_WRITE));
-        wanted & self.flags
+        supported.set(InitFlags::DONT_MASK, acl.umask);
+        supported.set(InitFlags::POSIX_ACL, acl.kernel);
+        supported.set(InitFlags::OVER_IO_URING, uring);
+        supported.set(InitFlags::ASYNC_DIO, kernel::version() >= Some(INVALIDATES_AFTER_ASYNC_WRITE));
+        supported & self.flags
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     /// The flags of the reply to an INIT that offers these.
-    fn agreed(offered: InitFlags) -> InitFlags {
+    fn negotiate(offered: InitFlags) -> InitFlags {
         let bits = offered.bits();
         let init = InitIn {
             major: MAJOR,
@@ -134,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_offers_to_report_sync_is_asked_to() {
+    fn syncfs_is_enabled_if_the_kernel_offers_it() {
         let with = InitFlags::INIT_EXT | InitFlags::HAS_SYNCFS;
         assert_eq!(with.bits() >> 32, 1 << 11);
-        assert_eq!(agreed(with), with);
-        assert_eq!(agreed(InitFlags::INIT_EXT), InitFlags::INIT_EXT);
+        assert_eq!(negotiate(with), with);
+        assert_eq!(negotiate(InitFlags::INIT_EXT), InitFlags::INIT_EXT);
     }
 }

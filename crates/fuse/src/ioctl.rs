@@ -1,4 +1,4 @@
-//! The ioctls that pass through FUSE: file flags and the generation.
+//! Ioctls on an inode that pass through FUSE: file flags and generation.
 use segno_engine::{Error, Result, Volume};
 use segno_format::Ino;
 use segno_format::inode::InodeFlags;
@@ -9,7 +9,7 @@ const GETVERSION: u32 = 0x8008_7601;
 const FSGETXATTR: u32 = 0x801c_581f;
 const FSSETXATTR: u32 = 0x401c_5820;
 
-/// File flags as FS_IOC_FSGETXATTR spells them, beside ours.
+/// File flags of FS_IOC_FSGETXATTR and the inode flags they correspond to.
 const XFLAGS: [(u32, InodeFlags); 6] = [
     (0x08, InodeFlags::IMMUTABLE),
     (0x10, InodeFlags::APPEND),
@@ -19,16 +19,16 @@ const XFLAGS: [(u32, InodeFlags); 6] = [
     (0x200, InodeFlags::PROJINHERIT),
 ];
 
-/// Shown for inodes that have extended attributes; callers may hand it back.
+/// Reported for inodes with extended attributes; accepted and ignored when set.
 const XFLAG_HASATTR: u32 = 0x8000_0000;
 
-/// Whether an ioctl changes attributes: the kernel does not expect that of any.
-pub fn changes_attributes(cmd: u32) -> bool {
+/// Whether an ioctl changes attributes, which the kernel does not expect of any.
+pub(crate) fn changes_attributes(cmd: u32) -> bool {
     matches!(cmd, SETFLAGS | FSSETXATTR)
 }
 
-/// Carries out an ioctl; `None` if it is unknown (ENOTTY).
-pub fn run(volume: &Volume, ino: Ino, cmd: u32, input: &[u8]) -> Option<Result<Vec<u8>>> {
+/// Executes an ioctl; `None` if it is unknown (ENOTTY).
+pub(crate) fn run(volume: &Volume, ino: Ino, cmd: u32, input: &[u8]) -> Option<Result<Vec<u8>>> {
     Some(match cmd {
         GETFLAGS => volume.get_flags(ino).map(|f| f.bits().to_le_bytes().to_vec()),
         SETFLAGS => word(input, 0)

@@ -1,13 +1,13 @@
-//! The version of the running kernel, where nothing else tells how it behaves.
+//! Version of the running kernel, for behaviour that the protocol does not negotiate.
 use rustix::system::uname;
 
-/// As `uname -r` prints it.
-pub fn release() -> String {
+/// Release as `uname -r` prints it.
+pub(crate) fn release() -> String {
     uname().release().to_string_lossy().into_owned()
 }
 
 /// Major and minor number.
-pub fn version() -> Option<(u32, u32)> {
+pub(crate) fn version() -> Option<(u32, u32)> {
     parse(&release())
 }
 

@@ -1,5 +1,5 @@
-//! A file loses set-user-ID, set-group-ID and capabilities when its content changes. The kernel leaves the mode to the
-//! server (HANDLE_KILLPRIV_V2) and keeps the cached one, so it is notified.
+//! Clearing of set-user-ID, set-group-ID and capabilities when file content changes. With HANDLE_KILLPRIV_V2 the server
+//! changes the mode; the kernel keeps the cached one, so the server invalidates it.
 use crate::attr::errno;
 use crate::server::{Done, Server};
 use crate::wire::{WRITE_CACHE, WRITE_KILL_SUIDGID};
@@ -12,7 +12,7 @@ impl Server {
     /// Clears privileges before a WRITE.
     pub(crate) fn before_write(&self, ino: Ino, flags: u32) -> Done {
         if flags & WRITE_CACHE != 0 {
-            // Pages of a shared mapping carry no user, and no system call preceded that would have removed capabilities.
+            // Writeback of a shared mapping has no user, and no system call has removed the capabilities before.
             self.drop_suid(ino)?;
             return self.drop_capabilities(ino);
         }
@@ -20,7 +20,7 @@ impl Server {
     }
 
     /// Clears privileges before a change of content whose request has no flag for it. CAP_FSETID is not visible here, so
-    /// only root counts as having it. The kernel has removed capabilities already.
+    /// only root is taken to have it. The kernel has removed capabilities already.
     pub(crate) fn before_change(&self, ino: Ino, uid: u32) -> Done {
         if uid == 0 { Ok(()) } else { self.drop_suid(ino) }
     }

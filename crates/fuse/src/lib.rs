@@ -1,9 +1,10 @@
-//! FUSE front end: the only crate that knows FUSE. It translates requests into calls of the engine and back, and decides
-//! nothing that the engine could decide.
+//! FUSE front end, the only crate that depends on the FUSE protocol. It translates between requests and calls of the
+//! engine, and leaves every decision that the engine can make to the engine.
 //!
-//! The protocol layer (`wire`, `request`, `reply`, `server`) does not know how a request came; the transports
-//! (`/dev/fuse`, io_uring) do not know what it asks.
+//! The protocol layer (`wire`, `request`, `reply`, `server`) does not depend on the transport; the transports (`/dev/fuse`,
+//! io_uring) do not interpret requests.
 
+#![warn(missing_docs, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod attr;
@@ -15,11 +16,11 @@ mod init;
 mod ioctl;
 mod kernel;
 mod killpriv;
-mod lesson;
 mod list;
 mod loop_device;
 mod mount;
 mod notify;
+mod probe;
 mod reply;
 mod request;
 mod serve;
@@ -36,7 +37,7 @@ pub use control::{
     CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, STATS_XATTR, SYNC_XATTR,
 };
 pub use heap::share as share_heap;
-pub use lesson::teach_silence;
 pub use loop_device::image_behind;
+pub use probe::probe_no_open;
 pub use serve::{FuseOptions, Started, serve};
 pub use session::{Choice, Transport};

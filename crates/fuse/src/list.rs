@@ -1,4 +1,4 @@
-//! Directory listings.
+//! READDIR and READDIRPLUS.
 use crate::attr::{dirent_kind, entry_out, errno};
 use crate::reply::Reply;
 use crate::request::Request;
@@ -20,8 +20,8 @@ impl Server {
         let mut page = Page { reply, left };
         let mut failed = None;
         let mut each = |e: DirEntry<'_>| {
-            // The kernel asks this way for the start of every directory. Where an inode would have to be read for it, it
-            // gets the name alone, and goes on asking for names unless somebody looks at the entries.
+            // The kernel starts every listing with READDIRPLUS. Entries whose inode is not cached are returned without
+            // attributes; the kernel then continues with READDIR unless the caller looks entries up.
             if a.offset == 0 && !self.volume.is_cached(e.ino) {
                 return page.put(Some(&EntryOut::default()), &e);
             }
@@ -29,7 +29,7 @@ impl Server {
                 Ok(attr) => {
                     let fits = page.put(Some(&entry_out(&attr)), &e);
                     if fits && !matches!(e.name, b"." | b"..") {
-                        self.volume.hold(e.ino);
+                        self.volume.add_reference(e.ino);
                     }
                     fits
                 }
@@ -46,14 +46,14 @@ impl Server {
     }
 }
 
-/// Entries, as many as the caller has room for.
+/// One reply of directory entries, up to the size the caller has room for.
 struct Page<'a, 'b> {
     reply: &'a mut Reply<'b>,
     left: usize,
 }
 
 impl Page<'_, '_> {
-    /// Adds an entry; false if it does not fit.
+    /// Appends an entry; false if it does not fit.
     fn put(&mut self, plus: Option<&EntryOut>, e: &DirEntry<'_>) -> bool {
         let name_room = e.name.len().next_multiple_of(8);
         let size = plus.map_or(0, |_| size_of::<EntryOut>()) + size_of::<Dirent>() + name_room;

@@ -1,6 +1,6 @@
-//! A loop device that stands for an image file where the kernel wants a block device as the source of a mount. The server
-//! alone reads and writes the image: the device begins far behind the end of the image and so has no blocks, but tools
-//! find the image by it.
+//! A loop device as the source of a mount that needs a block device but whose volume is in an image file. Only the server
+//! reads and writes the image: the device has an offset far behind the end of the image and so has no blocks. Tools find
+//! the image through its backing file.
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 const CONTROL: &str = "/dev/loop-control";
 const CTL_GET_FREE: u64 = 0x4c82;
 const CONFIGURE: u64 = 0x4c0a;
-/// The device goes away when nobody has it open any more.
+/// The device is removed with its last close.
 const AUTOCLEAR: u32 = 4;
-/// Somebody else may take the device that was free; so often another one is asked for.
+/// Attempts to take a free device, as another process may take it first.
 const TRIES: usize = 16;
-/// Where the device begins in the image.
-const FAR: u64 = 1 << 62;
+/// Offset of the device in the image.
+const OFFSET: u64 = 1 << 62;
 
 /// `struct loop_config` with the `struct loop_info64` in it.
 #[repr(C)]
@@ -41,15 +41,15 @@ const _: () = assert!(size_of::<Config>() == 304);
 
 /// A loop device, held until it is mounted.
 #[derive(Debug)]
-pub struct LoopDevice {
+pub(crate) struct LoopDevice {
     pub path: PathBuf,
     _open: OwnedFd,
 }
 
 impl LoopDevice {
     /// Takes a free device to stand for an image.
-    pub fn stand_for(image: &Path) -> io::Result<Self> {
-        // A device that cannot be written could only be mounted read-only.
+    pub(crate) fn attach(image: &Path) -> io::Result<Self> {
+        // A read-only device could only be mounted read-only.
         let backing = open_named(image)?;
         let control = open_named(Path::new(CONTROL))?;
         for _ in 0..TRIES {
@@ -61,7 +61,7 @@ impl LoopDevice {
                 Err(e) => return Err(e),
             }
         }
-        Err(io::Error::other("every loop device that is free is taken by others at once"))
+        Err(io::Error::other("no free loop device: other processes took each one first"))
     }
 }
 
@@ -83,7 +83,7 @@ fn configure(device: &OwnedFd, backing: &OwnedFd) -> io::Result<()> {
         device: 0,
         inode: 0,
         rdevice: 0,
-        offset: FAR,
+        offset: OFFSET,
         size_limit: 0,
         number: 0,
         encrypt: [0; 2],
@@ -99,16 +99,16 @@ fn configure(device: &OwnedFd, backing: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// The image that a loop device stands for, if it is one of ours.
+/// The image behind a loop device that a mount of this crate attached; otherwise `None`.
 pub fn image_behind(device: &Path) -> Option<PathBuf> {
     let name = device.file_name()?.to_str().filter(|n| n.starts_with("loop"))?;
-    let about = |what| fs::read(format!("/sys/block/{name}/loop/{what}")).ok();
-    image_in(&about("offset")?, about("backing_file")?)
+    let field = |what| fs::read(format!("/sys/block/{name}/loop/{what}")).ok();
+    image_in(&field("offset")?, field("backing_file")?)
 }
 
 fn image_in(offset: &[u8], mut path: Vec<u8>) -> Option<PathBuf> {
-    let is_ours = offset.trim_ascii_end() == FAR.to_string().as_bytes();
-    // The line of sysfs ends.
+    let is_ours = offset.trim_ascii_end() == OFFSET.to_string().as_bytes();
+    // The sysfs file ends with a newline.
     (is_ours && path.pop() == Some(b'\n')).then(|| PathBuf::from(OsString::from_vec(path)))
 }
 
@@ -118,19 +118,19 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn only_devices_without_blocks_stand_for_an_image() {
-        let far = format!("{FAR}\n").into_bytes();
-        assert_eq!(image_in(&far, b"/srv/a b\n".to_vec()), Some("/srv/a b".into()));
+    fn only_devices_without_blocks_belong_to_an_image() {
+        let offset = format!("{OFFSET}\n").into_bytes();
+        assert_eq!(image_in(&offset, b"/srv/a b\n".to_vec()), Some("/srv/a b".into()));
         assert_eq!(image_in(b"0\n", b"/srv/a\n".to_vec()), None);
     }
 
     #[test]
-    fn a_loop_device_shows_the_image_but_cannot_change_it_and_goes_away() {
+    fn a_loop_device_names_the_image_cannot_change_it_and_is_removed() {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(1 << 20).unwrap();
-        let device = match LoopDevice::stand_for(image.path()) {
+        let device = match LoopDevice::attach(image.path()) {
             Ok(device) => device,
-            Err(e) => return eprintln!("NOT TESTED: no loop device to be had here: {e}"),
+            Err(e) => return eprintln!("NOT TESTED: no loop device available: {e}"),
         };
         assert_eq!(image_behind(&device.path).as_deref(), Some(image.path()));
         let mut writer = fs::File::options().write(true).open(&device.path).unwrap();
@@ -142,9 +142,9 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_is_not_there_is_refused() {
+    fn a_missing_image_is_refused() {
         assert!(
-            LoopDevice::stand_for(Path::new("/nowhere/image"))
+            LoopDevice::attach(Path::new("/nowhere/image"))
                 .unwrap_err()
                 .to_string()
                 .contains("/nowhere/image")

@@ -1,4 +1,4 @@
-//! Getting a connection to the kernel: mount(2) for root, fusermount3 for everybody else.
+//! Mounting and unmounting: mount(2) for root, fusermount3 for other users.
 use crate::block::MountType;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
@@ -13,11 +13,11 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Four of the largest requests.
-const READ_AHEAD_KIB: &str = "4096";
+/// Readahead window: four requests of the maximum size.
+const READAHEAD_KIB: &str = "4096";
 const FUSERMOUNT: &str = "fusermount3";
 const UMOUNT: &str = "umount";
-/// Flags of mount(2) by name; what is not here is for the file system.
+/// Flags of mount(2) by name; other options are passed to the file system.
 const FLAGS: [(&str, MountFlags, bool); 11] = [
     ("dev", MountFlags::NODEV, false),
     ("nodev", MountFlags::NODEV, true),
@@ -34,15 +34,15 @@ const FLAGS: [(&str, MountFlags, bool); 11] = [
 
 /// A mount and its connection.
 #[derive(Debug)]
-pub struct Mounted {
+pub(crate) struct Mounted {
     pub dev: OwnedFd,
-    /// Open as long as the helper is to unmount when this process ends.
+    /// While this is open, the helper unmounts when the process ends.
     pub auto_unmount: Option<OwnedFd>,
 }
 
-/// What is mounted where, and how.
+/// Parameters of a mount.
 #[derive(Clone, Debug)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     pub dir: &'a Path,
     pub source: &'a str,
     /// Flags and options by name.
@@ -50,11 +50,11 @@ pub struct Request<'a> {
     pub auto_unmount: bool,
 }
 
-/// Mounts. The kernel's first request waits on the connection then.
-pub fn connect(r: &Request<'_>) -> io::Result<Mounted> {
+/// Mounts. The kernel's first request is then pending on the connection.
+pub(crate) fn connect(r: &Request<'_>) -> io::Result<Mounted> {
     if !r.auto_unmount && rustix::process::geteuid().is_root() {
         match by_syscall(r, Kind::Plain) {
-            // A container's root may have to ask the helper too.
+            // In a container root may need the helper too.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
             done => return done,
         }
@@ -62,10 +62,10 @@ pub fn connect(r: &Request<'_>) -> io::Result<Mounted> {
     by_helper(r)
 }
 
-/// Takes the mount away even if it is in use: who still has files open gets errors from now on.
-pub fn detach(dir: &Path, mount_type: &MountType) -> io::Result<()> {
-    // The kernel waits for the answer to DESTROY, and a server that waits for itself can never be killed: another process
-    // does it.
+/// Unmounts even while the mount is in use. Operations on files that are still open fail from then on.
+pub(crate) fn detach(dir: &Path, mount_type: &MountType) -> io::Result<()> {
+    // The kernel waits for the reply to DESTROY. A server that waits for its own reply cannot be killed, so another
+    // process unmounts.
     if let MountType::Block { .. } = mount_type
         && Command::new(UMOUNT).args(["-l", "--"]).arg(dir).status().is_ok_and(|s| s.success())
     {
@@ -79,33 +79,34 @@ pub fn detach(dir: &Path, mount_type: &MountType) -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(failed()) }
 }
 
-/// Lets the kernel read far ahead: what comes in large requests costs least. Takes root; otherwise its default stays.
-pub fn read_ahead(dir: &Path, mount_type: &MountType) {
-    if let Some(setting) = read_ahead_setting(dir, mount_type) {
-        let _default_stays = std::fs::write(setting, READ_AHEAD_KIB);
+/// Enlarges the readahead window of the kernel, as large requests cost least per byte. Needs root; otherwise the default
+/// stays in force.
+pub(crate) fn set_readahead(dir: &Path, mount_type: &MountType) {
+    if let Some(setting) = readahead_setting(dir, mount_type) {
+        let _default_stays = std::fs::write(setting, READAHEAD_KIB);
     }
 }
 
-/// The file that has it.
-pub fn read_ahead_setting(dir: &Path, mount_type: &MountType) -> Option<PathBuf> {
-    // Without a request: a server that waits for itself can never be killed.
+/// The sysfs file with the readahead window of a mount.
+pub(crate) fn readahead_setting(dir: &Path, mount_type: &MountType) -> Option<PathBuf> {
+    // Must not send a request: a server that waits for its own reply cannot be killed.
     let stat = statx(CWD, dir, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
-    // The number without suffix is that of the block device itself.
+    // The name without suffix belongs to the block device.
     let suffix = if let MountType::Block { .. } = mount_type { "-fuseblk" } else { "" };
     let (major, minor) = (stat.stx_dev_major, stat.stx_dev_minor);
     Some(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}{suffix}/read_ahead_kb")))
 }
 
-/// The type of a mount as mount(2) takes it.
+/// The file system type for mount(2).
 #[derive(Clone, Copy, Debug)]
-pub enum Kind<'a> {
+pub(crate) enum Kind<'a> {
     Plain,
     /// With this block device as source.
     Block(&'a Path),
 }
 
 /// Mounts without the helper.
-pub fn by_syscall(r: &Request<'_>, kind: Kind<'_>) -> io::Result<Mounted> {
+pub(crate) fn by_syscall(r: &Request<'_>, kind: Kind<'_>) -> io::Result<Mounted> {
     let dev = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -117,7 +118,7 @@ pub fn by_syscall(r: &Request<'_>, kind: Kind<'_>) -> io::Result<Mounted> {
         }
     }
     if let Kind::Block(_) = kind {
-        // Another size than the device is used with would drop its page cache.
+        // A block size other than the current one would drop the device's page cache.
         data.push_str(",blksize=4096");
     }
     let data = std::ffi::CString::new(data)?;
@@ -128,7 +129,7 @@ pub fn by_syscall(r: &Request<'_>, kind: Kind<'_>) -> io::Result<Mounted> {
     Ok(Mounted { dev, auto_unmount: None })
 }
 
-/// The helper mounts and sends the connection over a socket.
+/// Mounts with the helper, which sends the connection over a socket.
 fn by_helper(r: &Request<'_>) -> io::Result<Mounted> {
     let (theirs, ours) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
     fcntl_setfd(&ours, FdFlags::CLOEXEC)?;
@@ -144,11 +145,13 @@ fn by_helper(r: &Request<'_>) -> io::Result<Mounted> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|e| io::Error::new(e.kind(), format!("{FUSERMOUNT} (package fuse3) does not start: {e}")))?;
+        .map_err(|e| {
+            io::Error::new(e.kind(), format!("{FUSERMOUNT} (package fuse3) cannot be started: {e}"))
+        })?;
     drop(theirs);
     let Some(dev) = receive_descriptor(&ours)? else {
-        let said = child.wait_with_output()?.stderr;
-        return Err(io::Error::other(String::from_utf8_lossy(&said).trim().to_owned()));
+        let message = child.wait_with_output()?.stderr;
+        return Err(io::Error::other(String::from_utf8_lossy(&message).trim().to_owned()));
     };
     fcntl_setfd(&dev, FdFlags::CLOEXEC)?;
     if r.auto_unmount {
@@ -158,7 +161,7 @@ fn by_helper(r: &Request<'_>) -> io::Result<Mounted> {
     Ok(Mounted { dev, auto_unmount: None })
 }
 
-/// The descriptor that the helper sends; `None` if it ends without.
+/// The descriptor that the helper sends; `None` if it exits without sending one.
 fn receive_descriptor(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -177,7 +180,7 @@ fn receive_descriptor(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     Ok(sent)
 }
 
-/// The helper takes its options apart at commas.
+/// Escapes commas, at which the helper splits its options.
 fn escape(option: &str) -> String {
     option.replace('\\', "\\\\").replace(',', "\\,")
 }

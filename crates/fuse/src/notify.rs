@@ -1,5 +1,5 @@
-//! Notifications from server to kernel. They are written to /dev/fuse with both transports, as io_uring carries requests
-//! and replies only.
+//! Notifications from the server to the kernel. Both transports write them to /dev/fuse, as io_uring carries only requests
+//! and replies.
 use crate::attr::node_of;
 use crate::wire::{NotifyCode, NotifyInvalInodeOut, OutHeader};
 use rustix::fd::OwnedFd;
@@ -11,31 +11,31 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use zerocopy::{Immutable, IntoBytes};
 
-/// Sends notifications once a session has started. Without a session there is no kernel to notify.
+/// Sends notifications once a session has started; before that they are dropped.
 #[derive(Debug, Default)]
-pub struct Notifier {
+pub(crate) struct Notifier {
     connection: OnceLock<Connection>,
 }
 
 #[derive(Debug)]
 struct Connection {
     dev: Arc<OwnedFd>,
-    /// To the thread that sends what waits for replies.
+    /// To the thread that sends notifications that wait for replies.
     pages: Sender<NotifyInvalInodeOut>,
 }
 
 impl Notifier {
-    /// Sends over this connection from now on; a server has one session only.
-    pub fn connect(&self, dev: Arc<OwnedFd>) -> io::Result<()> {
+    /// Uses this connection for notifications. A server has only one session.
+    pub(crate) fn connect(&self, dev: Arc<OwnedFd>) -> io::Result<()> {
         let (pages, refused) = mpsc::channel();
         let to = dev.clone();
         thread::Builder::new().name("fuse-invalidate".into()).spawn(move || {
             for body in refused {
-                // After an unmount there are no pages.
+                // Fails only after an unmount, when no pages are left.
                 let _unmounted = send(&to, NotifyCode::InvalInode, &body);
             }
         })?;
-        let _first_stays = self.connection.set(Connection { dev, pages });
+        let _already_set = self.connection.set(Connection { dev, pages });
         Ok(())
     }
 
@@ -44,16 +44,16 @@ impl Notifier {
     /// May be called while a request on the inode is served: with a negative offset `fuse_reverse_inval_inode`
     /// (fs/fuse/inode.c) only marks attributes and ACLs as stale and takes no page, inode or directory lock. It also
     /// discards attributes that replies to earlier requests have not delivered yet.
-    pub fn attributes_changed(&self, ino: Ino) -> Result<(), Errno> {
+    pub(crate) fn attributes_changed(&self, ino: Ino) -> Result<(), Errno> {
         self.send(NotifyCode::InvalInode, &NotifyInvalInodeOut { ino: node_of(ino), off: -1, len: 0 })
     }
 
     /// Makes the kernel drop pages of a shared mapping that could not be written. The kernel waits for the reply to the
     /// WRITE first, so another thread sends this.
-    pub fn content_refused(&self, ino: Ino, offset: u64, len: u64) {
+    pub(crate) fn content_refused(&self, ino: Ino, offset: u64, len: u64) {
         let (off, len) = (offset.cast_signed(), len.cast_signed());
         if let Some(connection) = self.connection.get() {
-            // The thread ends after all senders.
+            // The thread outlives all senders.
             let _sent = connection.pages.send(NotifyInvalInodeOut { ino: node_of(ino), off, len });
         }
     }

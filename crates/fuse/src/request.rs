@@ -1,77 +1,77 @@
-//! A request: header, the operation's own structure, then names or data. Reading one is total on any bytes.
+//! A request: header, the structure of the operation, then names or data. Parsing accepts any bytes and never panics.
 use crate::wire::{InHeader, Opcode};
 use rustix::io::Errno;
 use zerocopy::FromBytes;
 
-/// A request as it came; its parts are read on demand.
+/// A request as received; its parts are parsed on demand.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     pub head: InHeader,
     pub opcode: Opcode,
     arg: &'a [u8],
     payload: &'a [u8],
 }
 
-/// A message that cannot be carried out, and who waits for an answer.
+/// A message that cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Malformed {
-    /// Too short to say what it is.
+pub(crate) enum Malformed {
+    /// Shorter than a header: there is no request to reply to.
     Unreadable,
-    /// To be refused with an error.
+    /// To be answered with an error.
     Refused { unique: u64, errno: Errno },
 }
 
 impl<'a> Request<'a> {
-    /// A request whose parts came apart.
-    pub fn new(head: InHeader, arg: &'a [u8], payload: &'a [u8]) -> Result<Self, Malformed> {
+    /// A request from its parts.
+    pub(crate) fn new(head: InHeader, arg: &'a [u8], payload: &'a [u8]) -> Result<Self, Malformed> {
         match Opcode::from_wire(head.opcode) {
             Some(opcode) => Ok(Self { head, opcode, arg, payload }),
             None => Err(Malformed::Refused { unique: head.unique, errno: Errno::NOSYS }),
         }
     }
 
-    /// A request in one piece.
-    pub fn from_message(message: &'a [u8]) -> Result<Self, Malformed> {
+    /// A request from one contiguous message.
+    pub(crate) fn from_message(message: &'a [u8]) -> Result<Self, Malformed> {
         let Ok((head, rest)) = InHeader::read_from_prefix(message) else { return Err(Malformed::Unreadable) };
         let whole = Self::new(head, rest, &[])?;
         let (arg, payload) = rest.split_at(whole.opcode.struct_len().min(rest.len()));
         Ok(Self { arg, payload, ..whole })
     }
 
-    /// The operation's own structure.
-    pub fn arg<T: FromBytes>(&self) -> Result<T, Errno> {
+    /// The structure of the operation.
+    pub(crate) fn arg<T: FromBytes>(&self) -> Result<T, Errno> {
         T::read_from_prefix(self.arg).map(|(t, _)| t).map_err(|_| Errno::INVAL)
     }
 
-    /// The one name after the structure.
-    pub fn name(&self) -> Result<&'a [u8], Errno> {
+    /// The name after the structure.
+    pub(crate) fn name(&self) -> Result<&'a [u8], Errno> {
         split_name(self.payload).map(|(name, _)| name)
     }
 
-    /// Two names, one after the other.
-    pub fn names(&self) -> Result<(&'a [u8], &'a [u8]), Errno> {
+    /// The two names after the structure.
+    pub(crate) fn names(&self) -> Result<(&'a [u8], &'a [u8]), Errno> {
         let (first, rest) = split_name(self.payload)?;
         Ok((first, split_name(rest)?.0))
     }
 
-    /// A name and the bytes behind it.
-    pub fn name_and_data(&self, len: u32) -> Result<(&'a [u8], &'a [u8]), Errno> {
+    /// A name and the data after it.
+    pub(crate) fn name_and_data(&self, len: u32) -> Result<(&'a [u8], &'a [u8]), Errno> {
         let (name, rest) = split_name(self.payload)?;
         Ok((name, rest.get(..len as usize).ok_or(Errno::INVAL)?))
     }
 
     /// The first bytes after the structure.
-    pub fn data(&self, len: u32) -> Result<&'a [u8], Errno> {
+    pub(crate) fn data(&self, len: u32) -> Result<&'a [u8], Errno> {
         self.payload.get(..len as usize).ok_or(Errno::INVAL)
     }
 
     /// All bytes after the structure.
-    pub fn payload(&self) -> &'a [u8] {
+    pub(crate) fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }
 
-/// Names end with a NUL byte.
+/// Splits off a NUL-terminated name.
 fn split_name(bytes: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
     let end = bytes.iter().position(|&b| b == 0).ok_or(Errno::INVAL)?;
     let (name, rest) = bytes.split_at(end);

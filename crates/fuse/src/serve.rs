@@ -1,4 +1,4 @@
-//! Mounting, serving, and leaving in order: signals and umount(8) both end with a clean checkpoint.
+//! The life of a mount: mount, serve, shut down. Signals and umount(8) both end with a clean checkpoint.
 use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
 use crate::mount::{self, Request};
@@ -13,47 +13,54 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// How to mount.
+/// Options of a mount.
 #[derive(Clone, Debug, Default)]
 pub struct FuseOptions {
     /// Source shown in /proc/mounts: the image.
     pub source: String,
-    /// What a mount of type `fuseblk` has as its source instead.
+    /// Source of a mount of type `fuseblk`.
     pub backing: Backing,
+    /// Mount read-only.
     pub read_only: bool,
-    /// Let other users in; they need `user_allow_other` in /etc/fuse.conf unless root mounts.
+    /// Permit access by other users; needs `user_allow_other` in /etc/fuse.conf unless root mounts.
     pub allow_other: bool,
+    /// Let the kernel check POSIX ACLs.
     pub acl: bool,
     /// Flags and options for the kernel, as given (`dev`, `suid`, `noexec` …).
     pub extra: Vec<String>,
     /// A helper unmounts when this process ends.
     pub auto_unmount: bool,
-    /// Server threads; 0 lets the session choose.
+    /// Number of server threads; 0 is automatic.
     pub threads: usize,
+    /// How requests reach the server.
     pub transport: Choice,
-    /// Let the ioctl of crash tests shut the volume down.
+    /// Deliver replies at the threads' normal scheduling policy.
+    pub no_sched_idle: bool,
+    /// Permit the shutdown ioctl of crash tests.
     pub shutdown: bool,
 }
 
-/// What came of it.
+/// A mount that has started.
 #[derive(Clone, Debug)]
 pub struct Started {
+    /// The transport in use.
     pub transport: Transport,
+    /// The type of the mount.
     pub mount_type: MountType,
 }
 
-/// How long requests in flight may take after a signal before the server leaves without their callers.
+/// Time that requests in flight have after a signal before the server exits without serving them.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What ends a mount.
+/// Why a mount ends.
 enum End {
     Served(io::Result<()>),
     Signal,
 }
 
-/// Mounts, calls `ready` once the mount answers, and serves until it is unmounted or a signal asks to leave. Where
-/// umount(2) waits for the server, `close` is called before it returns. Otherwise the volume is still mounted in the engine's
-/// sense when this returns; close it and leave the process.
+/// Mounts, calls `ready` once requests are served, and serves until an unmount or a signal. If umount(2) waits for the
+/// server, `close` is called before it returns. Otherwise the volume is still open when this returns: the caller closes
+/// it and exits.
 pub fn serve(
     volume: Arc<Volume>,
     dir: &Path,
@@ -63,7 +70,7 @@ pub fn serve(
 ) -> io::Result<()> {
     let (ended, end) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let server = Server::new(volume).on_destroy(close).take_shutdown(opts.shutdown);
+    let server = Server::new(volume).on_destroy(close).permit_shutdown(opts.shutdown);
     let (session, mount_type) = start(server, dir, opts)?;
     let started = Started { transport: session.transport.clone(), mount_type };
     let signalled = ended.clone();
@@ -91,37 +98,37 @@ pub fn serve(
                 Ok(End::Signal) | Err(_) => Ok(()),
             }
         }
-        Err(_) => Err(io::Error::other("the session thread ended without a word")),
+        Err(_) => Err(io::Error::other("the session thread ended unexpectedly")),
     }
 }
 
-/// Mounts and takes up the connection; no mount is left on failure.
+/// Mounts and starts the session; unmounts again on failure.
 fn start(server: Server, dir: &Path, opts: &FuseOptions) -> io::Result<(Session, MountType)> {
     let request =
         Request { dir, source: &opts.source, options: options(opts), auto_unmount: opts.auto_unmount };
     let (mounted, mount_type) = block::connect(&request, &opts.backing)?;
     let acl = Acl { umask: opts.acl, kernel: opts.acl && kernel_checks(opts) };
-    let session = Session::start(mounted, Arc::new(server), opts.transport, opts.threads, acl);
+    let session = Session::start(mounted, Arc::new(server), opts, acl);
     let session = session.inspect_err(|_| leave(dir, &mount_type))?;
-    mount::read_ahead(dir, &mount_type);
+    mount::set_readahead(dir, &mount_type);
     Ok((session, mount_type))
 }
 
 fn leave(dir: &Path, mount_type: &MountType) {
     if let Err(e) = mount::detach(dir, mount_type) {
-        eprintln!("segno: {} stays mounted: {e}", dir.display());
+        eprintln!("segno: cannot unmount {}: {e}", dir.display());
     }
 }
 
-/// Whether the kernel is to check permissions. It asks for the attributes of a directory again after each change of it,
-/// which is for nothing where nobody but root may enter, who may do everything.
+/// Whether the kernel checks permissions. It then fetches the attributes of a directory after each change of it, which is
+/// of no use if only root has access.
 fn kernel_checks(opts: &FuseOptions) -> bool {
     opts.allow_other || !rustix::process::geteuid().is_root()
 }
 
 pub(crate) fn options(opts: &FuseOptions) -> Vec<String> {
-    // As a plain option the subtype reaches the kernel also without fusermount3. The kernel does not report most reads,
-    // so access times cannot be kept.
+    // As a plain option the subtype also reaches the kernel without fusermount3. Most reads are served from the kernel's
+    // cache, so access times cannot be maintained.
     let mut list = vec!["subtype=segno".to_owned(), "noatime".to_owned()];
     if kernel_checks(opts) {
         list.push("default_permissions".into());

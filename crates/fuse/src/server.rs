@@ -1,7 +1,7 @@
-//! The volume behind the protocol: every request ends in one of these methods, whatever transport brought it.
+//! Request handlers: each request of either transport is served by one of these methods on the volume.
 use crate::attr::{attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out};
-use crate::lesson::Lesson;
 use crate::notify::Notifier;
+use crate::probe::NoOpenProbe;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
@@ -15,97 +15,99 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use zerocopy::FromBytes;
 
-/// The result of a request; the body of a reply is in the buffer.
-pub type Done = Result<(), Errno>;
+/// The result of a request; the reply's body is in the buffer.
+pub(crate) type Done = Result<(), Errno>;
 
-/// What to send back.
+/// The reply to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Some requests are not answered.
+pub(crate) enum Answer {
+    /// No reply: the request has none.
     Nothing,
-    /// So many bytes of the buffer.
+    /// The first bytes of the buffer.
     Body(usize),
     Refusal(Errno),
 }
 
-/// One more than the highest operation code counted.
+/// Operation codes below this are counted.
 const OPCODES: usize = 64;
 
-/// See the module.
-pub struct Server {
+/// Serves the requests of one mount.
+pub(crate) struct Server {
     pub(crate) volume: Arc<Volume>,
     pub(crate) notifier: Notifier,
-    /// Opening asks nothing of the server and is answered once for all.
-    silent_open: bool,
-    /// Inodes know when they were born.
-    births: bool,
-    lesson: Lesson,
+    /// OPEN is answered with ENOSYS, after which the kernel does not send it again.
+    no_open: bool,
+    /// Inodes have a birth time.
+    has_birth_time: bool,
+    no_open_probe: NoOpenProbe,
     requests: [AtomicU64; OPCODES],
-    /// Closes the volume when the kernel waits for it.
+    /// Closes the volume on DESTROY, for which umount(2) waits.
     on_destroy: Option<Box<dyn Fn() + Send + Sync>>,
     /// Whether the ioctl may shut the volume down.
-    pub(crate) takes_shutdown: bool,
+    pub(crate) permits_shutdown: bool,
     is_shut_down: AtomicBool,
 }
 
 impl Server {
-    pub fn new(volume: Arc<Volume>) -> Self {
-        // What is encrypted cannot be opened without its key.
+    pub(crate) fn new(volume: Arc<Volume>) -> Self {
+        // Opening an encrypted file may fail, so OPEN must be served.
         let features = volume.superblock().features;
-        let silent_open = !features.contains(Features::ENCRYPT);
+        let no_open = !features.contains(Features::ENCRYPT);
         Self {
             volume,
             notifier: Notifier::default(),
-            silent_open,
-            births: features.contains(Features::INODE_CRTIME),
-            lesson: Lesson::new(silent_open),
+            no_open,
+            has_birth_time: features.contains(Features::INODE_CRTIME),
+            no_open_probe: NoOpenProbe::new(no_open),
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
             on_destroy: None,
-            takes_shutdown: false,
+            permits_shutdown: false,
             is_shut_down: AtomicBool::new(false),
         }
     }
 
-    /// Lets the ioctl of crash tests shut the volume down.
-    pub fn take_shutdown(self, takes_shutdown: bool) -> Self {
-        Self { takes_shutdown, ..self }
+    /// Permits the shutdown ioctl of crash tests.
+    pub(crate) fn permit_shutdown(self, permits_shutdown: bool) -> Self {
+        Self { permits_shutdown, ..self }
     }
 
-    /// Stops the volume; from now on requests for files and names fail.
-    pub fn shut_down(&self, how: Shutdown) -> Result<(), Error> {
+    /// Stops the volume. From then on requests on files and names fail.
+    pub(crate) fn shut_down(&self, how: Shutdown) -> Result<(), Error> {
         let done = self.volume.shut_down(how);
         self.is_shut_down.store(true, Ordering::Release);
         done
     }
 
-    pub fn is_shut_down(&self) -> bool {
+    pub(crate) fn is_shut_down(&self) -> bool {
         self.is_shut_down.load(Ordering::Acquire)
     }
 
-    /// Has `close` called before umount(2) returns, where the kernel waits for it.
-    pub fn on_destroy(self, close: impl Fn() + Send + Sync + 'static) -> Self {
+    /// Sets the function that closes the volume before umount(2) returns, if the kernel waits for it.
+    pub(crate) fn on_destroy(self, close: impl Fn() + Send + Sync + 'static) -> Self {
         Self { on_destroy: Some(Box::new(close)), ..self }
     }
 
-    /// How many requests of each kind came.
-    pub fn requests(&self) -> impl Iterator<Item = (Opcode, u64)> {
+    /// Number of requests received, by operation.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (Opcode, u64)> {
         let counts = self.requests.iter().map(|n| n.load(Ordering::Relaxed));
         (0..).zip(counts).filter(|(_, n)| *n > 0).filter_map(|(code, n)| Some((Opcode::from_wire(code)?, n)))
     }
 
-    /// Carries a request out and builds the body of the reply in `out`.
-    pub fn answer(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
+    /// Serves a request and builds the body of the reply in `out`.
+    pub(crate) fn answer(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
         if let Some(n) = self.requests.get(request.opcode as usize) {
             n.fetch_add(1, Ordering::Relaxed);
         }
         let mut reply = Reply::new(out);
-        // A bug in one request must not take the mount with it, nor go on writing.
+        // A panic in one request must not end the mount, nor may the volume be written after it.
         let done =
             catch_unwind(AssertUnwindSafe(|| self.dispatch(request, &mut reply))).unwrap_or_else(|_| {
                 self.volume.stop(&Error::Stopped);
-                // Whether anybody reads it or not.
-                let _unread =
-                    writeln!(stderr(), "segno: a request ended in a bug; the volume takes no more changes");
+                // stderr may be closed.
+                let _unread = writeln!(
+                    stderr(),
+                    "segno: a request handler panicked; the volume accepts no more changes"
+                );
                 Err(Errno::IO)
             });
         match (request.opcode, done) {
@@ -122,8 +124,8 @@ impl Server {
         match r.opcode {
             Opcode::Lookup => self.lookup(r, reply),
             Opcode::GetAttr => self.attr(reply, self.volume.getattr(node(r))),
-            // It is asked for the time of birth beside attributes that the kernel may have, and otherwise asks for again.
-            Opcode::Statx if !self.births => Err(Errno::NOSYS),
+            // Sent only for the birth time; the kernel uses GETATTR after ENOSYS.
+            Opcode::Statx if !self.has_birth_time => Err(Errno::NOSYS),
             Opcode::Statx => reply.put(&statx_out(&self.volume.getattr(node(r)).map_err(errno)?)),
             Opcode::SetAttr => self.setattr(r, reply),
             Opcode::ReadLink => reply.put(self.volume.readlink(node(r)).map_err(errno)?.as_slice()),
@@ -138,7 +140,7 @@ impl Server {
             Opcode::Rename => self.rename(r, r.arg::<wire::RenameIn>()?.newdir, 0),
             Opcode::Rename2 => r.arg().and_then(|a: wire::Rename2In| self.rename(r, a.newdir, a.flags)),
             Opcode::Open => self.open(r, reply),
-            // The kernel refers to what it has open, so handles need not be counted.
+            // The kernel holds a reference to an open inode, so opens are not counted.
             Opcode::Release | Opcode::ReleaseDir => Ok(()),
             Opcode::Forget => self.forget(node(r), r.arg::<wire::ForgetIn>()?.nlookup),
             Opcode::BatchForget => self.forget_all(r),
@@ -162,9 +164,9 @@ impl Server {
                 self.on_destroy.iter().for_each(|close| close());
                 Ok(())
             }
-            // Opening a directory and closing a file do nothing, and the kernel checks permissions: this answer keeps it from asking again.
+            // There is nothing to do for these; after ENOSYS the kernel does not send them again.
             Opcode::Flush | Opcode::Access | Opcode::OpenDir => Err(Errno::NOSYS),
-            // Answered before there is a server.
+            // INIT is served before the server starts.
             Opcode::Init => Err(Errno::INVAL),
         }
     }
@@ -172,19 +174,19 @@ impl Server {
     fn entry(&self, reply: &mut Reply<'_>, made: Result<Attr, Error>) -> Done {
         let attr = made.map_err(errno)?;
         reply.put(&entry_out(&attr))?;
-        self.volume.hold(attr.ino);
+        self.volume.add_reference(attr.ino);
         Ok(())
     }
 
     fn forget(&self, ino: Ino, count: u64) -> Done {
-        self.volume.unhold(ino, count).map_err(errno)
+        self.volume.drop_references(ino, count).map_err(errno)
     }
 
     fn forget_all(&self, r: &Request<'_>) -> Done {
         let one = size_of::<wire::ForgetOne>();
         for bytes in r.payload().chunks_exact(one).take(r.arg::<wire::BatchForgetIn>()?.count as usize) {
             let Ok(f) = wire::ForgetOne::read_from_bytes(bytes) else { continue };
-            // An inode that cannot be freed stays on the list of orphans; the others must not stay with it.
+            // An inode that cannot be freed stays an orphan; the others are still forgotten.
             let _kept = self.forget(ino_of(f.nodeid), f.nlookup);
         }
         Ok(())
@@ -196,7 +198,7 @@ impl Server {
 
     fn lookup(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let name = r.name()?;
-        if let Some(entry) = self.lesson.entry(r.head.nodeid, name) {
+        if let Some(entry) = self.no_open_probe.entry(r.head.nodeid, name) {
             return reply.put(&entry);
         }
         if matches!(name, b"." | b"..") {
@@ -208,13 +210,13 @@ impl Server {
         }
     }
 
-    /// The kernel resolves a file handle: "." is the inode itself, which need not be known here, ".." the parent of a
-    /// directory. The reference is taken first, so that an inode that is found is not freed before the reply.
+    /// Resolves a file handle: "." is the inode itself, which need not be cached, ".." the parent of a directory. Takes the
+    /// reference first, so that the inode is not freed before the reply.
     fn lookup_handle(&self, ino: Ino, name: &[u8], reply: &mut Reply<'_>) -> Done {
         let found =
             if name == b"." { Ok(ino) } else { self.volume.lookup(ino, name).map(|parent| parent.ino) };
         let ino = found.map_err(errno)?;
-        self.volume.hold(ino);
+        self.volume.add_reference(ino);
         let attr = match self.volume.find(ino) {
             Ok(attr) => attr,
             Err(e) => {
@@ -230,8 +232,8 @@ impl Server {
         let valid = FattrValid::from_bits_retain(a.valid);
         let has = |f| valid.contains(f);
         let time = |given: FattrValid, at_once: FattrValid, secs: u64, nsec: u32| {
-            let asked = has(given) || has(at_once);
-            asked.then(|| if has(at_once) { now() } else { Time { secs: secs.cast_signed(), nsec } })
+            let is_set = has(given) || has(at_once);
+            is_set.then(|| if has(at_once) { now() } else { Time { secs: secs.cast_signed(), nsec } })
         };
         let set = SetAttr {
             mode: has(FattrValid::MODE).then_some(a.mode as u16 & 0o7777),
@@ -254,8 +256,8 @@ impl Server {
 
     fn mknod(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::MknodIn = r.arg()?;
-        let (who, rdev) = (owner(r, a.umask), rdev_of(a.rdev));
-        self.entry(reply, self.volume.mknod(node(r), r.name()?, a.mode as u16, rdev, who))
+        let (owner, rdev) = (owner(r, a.umask), rdev_of(a.rdev));
+        self.entry(reply, self.volume.mknod(node(r), r.name()?, a.mode as u16, rdev, owner))
     }
 
     fn mkdir(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
@@ -275,7 +277,7 @@ impl Server {
         let mode = a.mode as u16 & 0o7777;
         let made = self.volume.tmpfile(node(r), mode, owner(r, a.umask)).map_err(errno)?;
         self.entry(reply, Ok(made))?;
-        // It counts as referred to now, and need not count as opened.
+        // The reply holds a reference, so the open is not counted.
         self.volume.release(made.ino).map_err(errno)?;
         reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
     }
@@ -284,7 +286,7 @@ impl Server {
         let old = ino_of(r.arg::<wire::LinkIn>()?.oldnodeid);
         let attr = self.volume.link(old, node(r), r.name()?).map_err(errno)?;
         reply.put(&link_out(&attr))?;
-        self.volume.hold(attr.ino);
+        self.volume.add_reference(attr.ino);
         Ok(())
     }
 
@@ -301,7 +303,7 @@ impl Server {
     }
 
     fn open(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
-        if self.silent_open {
+        if self.no_open {
             return Err(Errno::NOSYS);
         }
         self.volume.open(node(r)).and_then(|()| self.volume.release(node(r))).map_err(errno)?;
@@ -342,7 +344,7 @@ impl Server {
         if a.setxattr_flags & SETXATTR_ACL_KILL_SGID != 0 {
             self.drop_sgid(node(r))?;
         }
-        // The kernel expects another ctime, but not the mode of an ACL nor the block that attributes may need.
+        // The kernel expects a new ctime, but neither the mode set by an ACL nor the block that attributes may need.
         self.notifier.attributes_changed(node(r))
     }
 
@@ -351,7 +353,7 @@ impl Server {
         self.notifier.attributes_changed(node(r))
     }
 
-    /// The group that the file belongs to is not one of the caller's.
+    /// Clears set-group-ID: the caller is not a member of the file's group.
     fn drop_sgid(&self, ino: Ino) -> Done {
         let mode = self.volume.getattr(ino).map_err(errno)?.mode;
         if mode & 0o2000 == 0 {
@@ -370,7 +372,7 @@ impl Server {
     fn listxattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let mut names = self.volume.listxattr(node(r)).map_err(errno)?;
         if r.head.uid != 0 {
-            // Only the privileged see `trusted` attributes; the kernel filters reading them, but not their names.
+            // Only privileged users see `trusted` attributes; the kernel checks reading them but not listing their names.
             names = without_trusted(&names);
         }
         xattr(reply, r, &names)
@@ -390,8 +392,8 @@ impl Server {
     }
 }
 
-/// The inode a request is about.
-pub fn node(r: &Request<'_>) -> Ino {
+/// The inode of a request.
+pub(crate) fn node(r: &Request<'_>) -> Ino {
     ino_of(r.head.nodeid)
 }
 
@@ -403,7 +405,7 @@ fn opened(flags: OpenedFlags) -> OpenOut {
     OpenOut { fh: 0, open_flags: flags.bits(), padding: 0 }
 }
 
-/// A value, or its length if that is all that is asked.
+/// A value, or its length if the caller passes a size of zero.
 fn xattr(reply: &mut Reply<'_>, r: &Request<'_>, value: &[u8]) -> Done {
     match r.arg::<wire::GetXattrIn>()?.size {
         0 => reply.put(&wire::GetXattrOut { size: value.len() as u32, padding: 0 }),
@@ -412,7 +414,7 @@ fn xattr(reply: &mut Reply<'_>, r: &Request<'_>, value: &[u8]) -> Done {
     }
 }
 
-/// NUL-terminated names, less those of the `trusted` name space.
+/// NUL-terminated names without those of the `trusted` name space.
 fn without_trusted(names: &[u8]) -> Vec<u8> {
     names.split_inclusive(|&b| b == 0).filter(|n| !n.starts_with(b"trusted.")).flatten().copied().collect()
 }

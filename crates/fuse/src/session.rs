@@ -1,10 +1,11 @@
-//! A connection from the first exchange to its end.
+//! A session: the threads that serve one connection.
 use crate::init::{self, Acl, MAX_WRITE, Offer};
 use crate::mount::Mounted;
+use crate::serve::FuseOptions;
 use crate::server::Server;
 use crate::transport::classic::{self, clone_device};
-use crate::transport::uring::Seat;
-use crate::transport::way::Way;
+use crate::transport::sched_idle::IdlePolicy;
+use crate::transport::uring::Worker;
 use crate::wire::InitFlags;
 use rustix::fd::OwnedFd;
 use std::fmt;
@@ -15,21 +16,35 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// Which transport is wanted.
+/// Requested transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
-    /// io_uring where the kernel has it.
+    /// io_uring if the kernel supports it, otherwise /dev/fuse.
     #[default]
     Auto,
+    /// Read and write on /dev/fuse.
     Classic,
+    /// io_uring; an error if the kernel does not offer it.
     IoUring,
 }
 
-/// Which transport a session uses, and why.
+/// Transport of a session and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
-    IoUring { queues: usize, threads: usize },
-    Classic { threads: usize, why: String },
+    /// Requests come through io_uring.
+    IoUring {
+        /// Number of queues, one per CPU.
+        queues: usize,
+        /// Number of threads per queue.
+        threads: usize,
+    },
+    /// Requests are read from /dev/fuse.
+    Classic {
+        /// Number of server threads.
+        threads: usize,
+        /// Why io_uring is not used.
+        why: String,
+    },
 }
 
 impl fmt::Display for Transport {
@@ -45,61 +60,61 @@ impl fmt::Display for Transport {
 
 const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 const POSSIBLE_CPUS: &str = "/sys/devices/system/cpu/possible";
-/// Threads of all queues together, and of one: as many requests can wait for the disk at the same time.
-const SEATS: usize = 64;
-const SEATS_OF_QUEUE: (usize, usize) = (2, 8);
-/// As many requests over /dev/fuse can wait for the disk at the same time, one less to serve others.
+/// Number of threads in all queues: as many requests can wait for the disk at the same time.
+const WORKERS: usize = 64;
+/// Minimum and maximum number of threads per queue.
+const WORKERS_PER_QUEUE: (usize, usize) = (2, 8);
+/// Threads on /dev/fuse: all but one can wait for the disk while the last serves other requests.
 const CLASSIC_THREADS: usize = 8;
-
-/// A wake-up of another CPU for each forgotten inode costs more than what is to be done.
+/// FORGET requests are served in batches: waking another CPU for each costs more than the request.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
-/// A seat's thread, waiting for the connection to use.
-struct Waiting {
+/// A worker thread that waits for the connection.
+struct PendingWorker {
     start: mpsc::Sender<Arc<OwnedFd>>,
     registered: mpsc::Receiver<io::Result<()>>,
 }
 
 /// A running session.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     pub transport: Transport,
     ended: mpsc::Receiver<io::Result<()>>,
-    /// Open as long as the helper is to unmount when this process ends.
+    /// While this is open, the helper unmounts when the process ends.
     _auto_unmount: Option<OwnedFd>,
 }
 
 impl Session {
-    /// Takes up the connection: requests are served when this returns.
-    pub fn start(
+    /// Starts the threads. Requests are served when this returns.
+    pub(crate) fn start(
         mounted: Mounted,
         server: Arc<Server>,
-        choice: Choice,
-        threads: usize,
+        opts: &FuseOptions,
         acl: Acl,
     ) -> io::Result<Self> {
+        let (choice, threads) = (opts.transport, opts.threads);
         let Mounted { dev, auto_unmount } = mounted;
         let offer = init::receive(&dev)?;
         let dev = Arc::new(dev);
         let (end, ended) = mpsc::channel();
-        let seats = match choice {
-            Choice::Classic => Err("asked for".to_owned()),
-            _ => prepare(&offer, &server, threads, &end),
+        let workers = match choice {
+            Choice::Classic => Err("requested".to_owned()),
+            _ => prepare(&offer, &server, opts, &end),
         };
         if choice == Choice::IoUring
-            && let Err(why) = &seats
+            && let Err(why) = &workers
         {
             return Err(io::Error::other(format!("transport=io_uring: {why}")));
         }
-        let reply = offer.accept(acl, seats.is_ok());
-        // Before the first request that may need it.
+        let reply = offer.accept(acl, workers.is_ok());
+        // Connected before the first request that may send a notification.
         server.notifier.connect(dev.clone())?;
         rustix::io::write(&dev, &reply)?;
-        let transport = match seats {
-            Ok((queues, seats)) => {
-                let threads = seats.len() / queues.max(1);
-                seats.iter().try_for_each(|seat| seat.start(&dev))?;
-                // Forgotten inodes and interrupts still come this way, and have time.
+        let transport = match workers {
+            Ok((queues, workers)) => {
+                let threads = workers.len() / queues.max(1);
+                workers.iter().try_for_each(|worker| worker.start(&dev))?;
+                // FORGET and INTERRUPT still arrive on /dev/fuse and are not urgent.
                 spawn_classic(0, dev, &server, &end, FORGET_PAUSE)?;
                 Transport::IoUring { queues, threads }
             }
@@ -115,14 +130,14 @@ impl Session {
         Ok(Self { transport, ended, _auto_unmount: auto_unmount })
     }
 
-    /// Waits until the mount ends, or a thread fails: then what still waits in its queue is served by nobody, and the
-    /// process should leave.
-    pub fn wait(&self) -> io::Result<()> {
+    /// Waits until the mount ends or a thread fails. After a failure the requests of its queue are not served any more, so
+    /// the process should exit.
+    pub(crate) fn wait(&self) -> io::Result<()> {
         self.ended.recv().unwrap_or(Ok(()))
     }
 }
 
-impl Waiting {
+impl PendingWorker {
     fn start(&self, dev: &Arc<OwnedFd>) -> io::Result<()> {
         let gone = |_| io::Error::other("a queue thread ended early");
         self.start.send(dev.clone()).map_err(|_| io::Error::other("a queue thread ended early"))?;
@@ -141,82 +156,88 @@ fn spawn_classic(
 ) -> io::Result<()> {
     let (server, end) = (server.clone(), end.clone());
     thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
-        // The receiver is gone only when the session has ended anyway.
+        // Fails only if the session has ended already.
         let _ = end.send(guarded(|| classic::serve(&dev, &server, MAX_WRITE as usize, pause)));
     })?;
     Ok(())
 }
 
-/// A thread that dies of a bug ends the session: others cannot answer what it had in hand.
+/// Turns a panic into an error. It ends the session, as other threads cannot reply to the request that was being served.
 fn guarded(serve: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    let bug = |_| Err(io::Error::other("a server thread ended in a bug"));
-    catch_unwind(AssertUnwindSafe(serve)).unwrap_or_else(bug)
+    let panicked = |_| Err(io::Error::other("a server thread panicked"));
+    catch_unwind(AssertUnwindSafe(serve)).unwrap_or_else(panicked)
 }
 
-/// Makes the rings of all queues before the kernel is told, so that a refusal costs nothing; or says why not.
+/// Sets up the rings of all queues before io_uring is negotiated, so that the session can fall back on failure. Returns
+/// the reason if io_uring cannot be used.
 fn prepare(
     offer: &Offer,
     server: &Arc<Server>,
-    threads: usize,
+    opts: &FuseOptions,
     end: &End,
-) -> Result<(usize, Vec<Waiting>), String> {
+) -> Result<(usize, Vec<PendingWorker>), String> {
     if !offer.flags.contains(InitFlags::OVER_IO_URING) {
         return Err(match fs::read_to_string(PARAMETER) {
-            Ok(_) => format!("io_uring is off; root turns it on before mounting: echo Y > {PARAMETER}"),
-            Err(_) => "this kernel has no FUSE over io_uring (Linux 6.14 brought it)".to_owned(),
+            Ok(_) => format!("io_uring is off; root can enable it before mounting: echo Y > {PARAMETER}"),
+            Err(_) => "this kernel does not support FUSE over io_uring (needs Linux 6.14)".to_owned(),
         });
     }
     let queues = cpus();
-    let each = if threads == 0 {
-        (SEATS / queues).clamp(SEATS_OF_QUEUE.0, SEATS_OF_QUEUE.1)
+    let each = if opts.threads == 0 {
+        (WORKERS / queues).clamp(WORKERS_PER_QUEUE.0, WORKERS_PER_QUEUE.1)
     } else {
-        threads.div_ceil(queues)
+        opts.threads.div_ceil(queues)
     };
-    let way = Arc::new(Way::new());
-    let mut seats = Vec::new();
+    let policy = Arc::new(IdlePolicy::new(!opts.no_sched_idle));
+    let mut workers = Vec::new();
     for queue in 0..queues {
         for _ in 0..each {
-            seats.push(
-                spawn_seat(queue as u16, server, end, way.clone())
+            workers.push(
+                spawn_worker(queue as u16, server, end, policy.clone())
                     .map_err(|e| format!("io_uring cannot be set up: {e}"))?,
             );
         }
     }
-    Ok((queues, seats))
+    Ok((queues, workers))
 }
 
-fn spawn_seat(queue: u16, server: &Arc<Server>, end: &End, way: Arc<Way>) -> io::Result<Waiting> {
+fn spawn_worker(
+    queue: u16,
+    server: &Arc<Server>,
+    end: &End,
+    policy: Arc<IdlePolicy>,
+) -> io::Result<PendingWorker> {
     let (server, end) = (server.clone(), end.clone());
     let (made, is_made) = mpsc::channel();
     let (start, started) = mpsc::channel::<Arc<OwnedFd>>();
     let (register, registered) = mpsc::channel();
     thread::Builder::new().name(format!("fuse-cpu{queue}")).spawn(move || {
-        let mut seat = match Seat::new(queue, MAX_WRITE as usize, way) {
-            Ok(seat) => seat,
+        let mut worker = match Worker::new(queue, MAX_WRITE as usize, policy) {
+            Ok(worker) => worker,
             Err(e) => return drop(made.send(Err(e))),
         };
         drop(made.send(Ok(())));
-        // Nothing comes if another thread failed.
+        // The sender is dropped if another thread failed.
         let Ok(dev) = started.recv() else { return };
-        let done = seat.register(&dev);
+        let done = worker.register(&dev);
         drop(dev);
         let failed = done.is_err();
         drop(register.send(done));
         if !failed {
-            drop(end.send(guarded(|| seat.serve(&server))));
+            drop(end.send(guarded(|| worker.serve(&server))));
         }
     })?;
     is_made.recv().map_err(|_| io::Error::other("a queue thread ended early"))??;
-    Ok(Waiting { start, registered })
+    Ok(PendingWorker { start, registered })
 }
 
-/// CPUs that there may be: the kernel has a queue for each.
+/// Number of possible CPUs; the kernel has a queue for each.
 fn cpus() -> usize {
     let text = fs::read_to_string(POSSIBLE_CPUS).unwrap_or_default();
     count_cpus(&text).unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Ranges as in "0-3,8".
+/// Counts the CPUs in a list of ranges such as "0-3,8".
 fn count_cpus(text: &str) -> Option<usize> {
     text.trim().split(',').try_fold(0, |n: usize, range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,6 +1,6 @@
-//! What was written, by class.
+//! Block writes by class.
 
-/// Why a block was written.
+/// Cause of a block write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     UserData,
@@ -42,7 +42,7 @@ impl Kind {
             Self::Pack => "cp_pack",
         }
     }
-    /// Whether it goes to the sequential zones; the rest is conventional.
+    /// Whether it is written to sequential zones; the rest goes to conventional ones.
     #[must_use]
     pub fn is_main(self) -> bool {
         matches!(self, Self::UserData | Self::MovedData | Self::Nodes | Self::MovedNodes | Self::Dents)
@@ -53,11 +53,11 @@ impl Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     pub writes: [u64; 9],
-    /// What the workload issued.
+    /// Writes issued by the workload.
     pub app_writes: u64,
-    /// Application writes that met a dirty page.
+    /// Application writes to a page that was dirty already.
     pub coalesced: u64,
-    /// Dirty pages that cleaning wrote with what it moved.
+    /// Dirty pages that cleaning wrote because it moved their block.
     pub written_by_cleaning: u64,
     pub rounds: u64,
     /// Sections cleaned: data, node.
@@ -67,7 +67,7 @@ pub struct Counters {
     pub checkpoints: u64,
     pub zone_resets: u64,
     pub zone_violations: u64,
-    /// Foreground rounds by the power of two of the blocks moved while the writer waited.
+    /// Histogram of foreground rounds by the blocks moved while a writer waited, in powers of two.
     pub stalls: [u64; 32],
     pub longest_stall: u64,
 }
@@ -93,7 +93,7 @@ impl Counters {
         let class = (64 - blocks.leading_zeros() as usize).min(self.stalls.len() - 1);
         self.stalls[class] += 1;
     }
-    /// Blocks moved in the round at a quantile of all rounds, as the upper bound of its power of two.
+    /// Quantile of the blocks moved by a round, as the upper bound of its power of two.
     #[must_use]
     pub fn stall_quantile(&self, q: f64) -> u64 {
         let rounds: u64 = self.stalls.iter().sum();

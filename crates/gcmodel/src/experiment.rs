@@ -1,16 +1,16 @@
 //! The experiments: geometry, file and workload.
 use segno_clean::BLOCKS_PER_SEG;
 
-/// How blocks hang on nodes.
+/// How data blocks are mapped by nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One file of which every n-th block exists.
+    /// One file with one block in every `stride`.
     File { stride: u64 },
-    /// Files of up to so many blocks, each block below its inode.
+    /// Files of up to this many blocks, mapped by their inodes.
     Small { blocks: u64 },
 }
 
-/// What is done to it.
+/// Access pattern.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Workload {
     Uniform,
@@ -23,7 +23,7 @@ pub enum Workload {
     Hot(f64),
 }
 
-/// See the module.
+/// One experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Experiment {
     pub name: &'static str,
@@ -32,16 +32,16 @@ pub struct Experiment {
     pub reserved: u32,
     pub overprovision: f64,
     pub shape: Shape,
-    /// Blocks of the file; else as many as fit.
+    /// Blocks of the file; by default as many as fit.
     pub file_blocks: Option<u64>,
     pub workload: Workload,
     /// Application writes, as a multiple of the file's blocks.
     pub times: f64,
-    /// Or as a number.
+    /// Application writes, absolute.
     pub writes: Option<u64>,
-    /// Dirty pages from which they are written back, as a share of the file; none are kept back with fsync.
+    /// Dirty pages at which writeback starts, as a share of the file; unused with fsync.
     pub dirty: f64,
-    /// fdatasync after so many writes.
+    /// Interval of fdatasync in writes.
     pub fsync_every: Option<u64>,
 }
 
@@ -126,7 +126,7 @@ impl Experiment {
     pub fn segs_per_sec(&self) -> u32 {
         self.blocks_per_zone / BLOCKS_PER_SEG
     }
-    /// Blocks that users may have: all but the over-provision, as mkfs.f2fs counts it for zoned volumes.
+    /// Blocks available to users: all but the overprovision as mkfs.f2fs computes it for zoned volumes.
     #[must_use]
     pub fn user_blocks(&self) -> u64 {
         let main = u64::from(self.zones) * u64::from(self.segs_per_sec());

@@ -1,6 +1,6 @@
-//! NAT and SIT blocks that a checkpoint writes: entries that fit into the journals of its summaries cost nothing.
+//! NAT and SIT blocks that a checkpoint writes: entries that fit into the summary journals need no block write.
 
-/// Changed entries by the block they are in, and what the journal still holds from before.
+/// Changed entries by block, and the entries that the summary journal holds.
 #[derive(Clone, Debug)]
 pub struct Journal {
     per_block: u32,
@@ -14,8 +14,8 @@ impl Journal {
         Self { per_block, room, held: Vec::new() }
     }
 
-    /// Blocks written for these changed entries. If all do not fit, what the journal holds is written too, and then the
-    /// blocks with the fewest changes go to the journal.
+    /// Blocks written for these changed entries. If they do not all fit, the entries in the journal are written as well, and
+    /// the blocks with the fewest changes go to the journal.
     pub fn flush(&mut self, changed: &mut [u32]) -> u64 {
         changed.sort_unstable();
         let mut all = std::mem::take(&mut self.held);

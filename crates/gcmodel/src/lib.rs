@@ -1,6 +1,7 @@
-//! A zoned volume reduced to counts: which block belongs to what, how many are valid where, what is dirty. No bytes, no
-//! time. Policies, the order of a round and the victim index are the engine's own (`segno-clean`), so a policy can be
-//! measured at full scale in minutes. What it leaves out is said in `docs/design/cleaning.md`.
+//! A model of a zoned volume in block counts: owner and validity of each block, and what is dirty, without contents or
+//! time. Policies and the victim index are those of the engine (`segno-clean`), so a policy can be measured at full scale in
+//! minutes. The foreground rounds are replicas of Linux's, or batches ([`rounds`]). `docs/design/cleaning.md`
+//! lists what the model leaves out.
 #![forbid(unsafe_code)]
 
 mod counters;
@@ -8,7 +9,7 @@ mod experiment;
 mod journal;
 mod log;
 mod migrate;
-mod rng;
+pub mod rounds;
 mod run;
 mod space;
 mod verify;

@@ -1,6 +1,6 @@
 //! The six open sections.
 
-/// As in the format: hot, warm, cold data, then nodes.
+/// In the order of the format: hot, warm, cold data, then nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     HotData,

@@ -1,14 +1,13 @@
 //! Emptying sections.
 use crate::counters::Kind;
 use crate::log::LogKind;
+use crate::rounds::Loop;
 use crate::volume::{DENT, Full, Model, NODE};
 use segno_clean::policy::Victim;
-use segno_clean::rounds::Loop;
 use segno_clean::{BLOCKS_PER_SEG, Class};
 
 impl Model {
-    /// Moves all that is valid out of sections. Alone, a section is read in address order, as Linux does; several
-    /// together are sorted by owner first.
+    /// Moves all valid blocks out of sections: in address order as in Linux, or in a batch sorted by owner.
     pub(crate) fn clean(&mut self, victims: &[Victim]) -> Result<(), Full> {
         let mut pages = Vec::new();
         for v in victims {

@@ -1,22 +1,21 @@
 //! One run: layout, writes, counts by quarter, verification.
 use crate::counters::Counters;
 use crate::experiment::Experiment;
+use crate::rounds::Loop;
 use crate::volume::{Full, Model};
 use crate::workload::Driver;
 use segno_clean::Tie;
-use segno_clean::policy;
-use segno_clean::rounds::Loop;
 
-/// What to run.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub experiment: Experiment,
     pub policy: String,
     pub how: Loop,
     pub seed: u64,
-    /// Whether dirty pages count when room is reckoned; by default as the round's kernel does.
+    /// Whether dirty pages count towards the need; by default as in the kernel of the round.
     pub count_dirty_data: Option<bool>,
-    /// Stop after so many application writes.
+    /// Maximum number of application writes.
     pub limit: Option<u64>,
 }
 
@@ -27,20 +26,19 @@ impl Setting {
     }
 }
 
-/// What came out.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub layout: Counters,
-    /// Since the layout, at the end of each quarter of the run.
+    /// Counts since the layout, at the end of each quarter.
     pub quarters: Vec<Counters>,
     pub file_blocks: u64,
     pub nodes: u64,
 }
 
-/// Runs and verifies; `progress` hears of each hundredth.
+/// Runs and verifies; calls `progress` at each percent.
 pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Result<Outcome, String> {
-    let policy = policy::parse(&setting.policy)?;
-    let mut model = Model::new(setting.experiment, policy, setting.how);
+    let mut model = Model::new(setting.experiment, &setting.policy, setting.how)?;
     model.count_data = setting.counts_dirty_data();
     if setting.how != Loop::Batch {
         model.space.index.tie = Tie::Lowest;
@@ -54,13 +52,13 @@ pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Resul
     let wanted = setting.experiment.writes.unwrap_or((pages as f64 * setting.experiment.times) as u64);
     let wanted = setting.limit.map_or(wanted, |l| l.min(wanted));
     let mut quarters = Vec::new();
-    let mut told = 0;
+    let mut percent = 0;
     while quarters.len() < 4 {
         driver.step(&mut model).map_err(|Full| full(&model))?;
         let done = model.counts.app_writes;
-        if done * 100 / wanted > told {
-            told = done * 100 / wanted;
-            progress(told, &model.counts);
+        if done * 100 / wanted > percent {
+            percent = done * 100 / wanted;
+            progress(percent, &model.counts);
         }
         if done >= wanted * (quarters.len() as u64 + 1) / 4 {
             quarters.push(snapshot(&model));

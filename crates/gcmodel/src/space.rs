@@ -1,4 +1,4 @@
-//! Sections and segments: what is valid, what is free, what the next checkpoint frees; and the zones below them.
+//! Sections and segments (valid, free, prefree), and the zones below them.
 use crate::log::{Log, LogKind};
 use segno_clean::{BLOCKS_PER_SEG, Class, Index};
 use std::collections::VecDeque;
@@ -100,7 +100,7 @@ impl Space {
         self.class[sec as usize]
     }
 
-    /// The next block of a log, valid from now on. False in the second place if the log could not go on.
+    /// Allocates the next block of a log and makes it valid.
     pub fn append(&mut self, kind: LogKind) -> Option<u32> {
         let log = self.logs[kind as usize];
         if log.next >= self.per_sec && !self.open_section(kind) {
@@ -136,7 +136,7 @@ impl Space {
         Some(addr)
     }
 
-    /// A block is not valid any more.
+    /// Invalidates a block.
     pub fn invalidate(&mut self, addr: u32) {
         let (seg, sec) = (addr / BLOCKS_PER_SEG, addr / self.per_sec);
         debug_assert!(self.is_valid(addr));
@@ -194,7 +194,7 @@ impl Space {
         }
     }
 
-    /// A section is no candidate while it is set aside.
+    /// Excludes a section from the candidates, or includes it again.
     pub fn set_aside(&mut self, sec: u32, aside: bool) {
         self.aside[sec as usize] = aside;
         if !self.open[sec as usize] {
@@ -215,7 +215,7 @@ impl Space {
         true
     }
 
-    /// A checkpoint is durable: emptied segments are free, and sections of only such are reset.
+    /// Completes a checkpoint: prefree segments become free, and sections that contain no others are reset.
     pub fn committed(&mut self) {
         for seg in std::mem::take(&mut self.prefree) {
             self.is_prefree[seg as usize] = false;
@@ -247,11 +247,11 @@ impl Space {
         }
     }
 
-    /// The least that an open section has left, by kind: nodes, data, hot data.
-    pub fn left(&self) -> segno_clean::rounds::Left {
+    /// The minimum free space of the open sections, by kind.
+    pub fn left(&self) -> crate::rounds::Left {
         let left = |k: LogKind| u64::from(self.per_sec - self.logs[k as usize].held.min(self.per_sec));
         let least =
             |node| LogKind::ALL.into_iter().filter(|k| k.is_node() == node).map(left).min().unwrap_or(0);
-        segno_clean::rounds::Left { data: least(false), nodes: least(true), hot_data: left(LogKind::HotData) }
+        crate::rounds::Left { data: least(false), nodes: least(true), hot_data: left(LogKind::HotData) }
     }
 }

@@ -1,9 +1,9 @@
-//! Whether everything agrees at the end of a run.
+//! Consistency check at the end of a run.
 use crate::space::NONE;
 use crate::volume::{DENT, Model, NODE};
 
 impl Model {
-    /// Every block is where its owner says, and nothing else is valid.
+    /// Checks that each block is at the address recorded for its owner, and that no other block is valid.
     pub fn verify(&self) -> Result<(), String> {
         let mut valid = 0u64;
         let tables = [(&self.place, 0), (&self.node_place, NODE), (&self.dent_place, DENT)];

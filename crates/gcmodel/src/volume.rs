@@ -1,36 +1,37 @@
-//! The volume: where each block of the file and each node is, what is dirty, and what writing it out entails.
+//! The volume: addresses of file blocks and nodes, dirty state, checkpoints.
 use crate::counters::{Counters, Kind};
 use crate::experiment::{Experiment, Shape};
 use crate::journal::Journal;
 use crate::log::LogKind;
+use crate::rounds::{self, Dirty, Host, Loop, Need};
 use crate::space::{NONE, Space};
-use segno_clean::policy::{Facts, Situation, Victim, VictimPolicy};
-use segno_clean::rounds::{self, Dirty, Host, Loop, Need};
+use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 
-/// Data blocks that an inode, and any other node, maps.
+/// Data blocks mapped by an inode and by a direct node.
 const IN_INODE: u64 = 923;
 const IN_NODE: u64 = 1018;
-/// Marks an owner that is a node, and one that is a directory block.
+/// Flags of an owner: a node, a directory block.
 pub const NODE: u32 = 1 << 31;
 pub const DENT: u32 = 1 << 30;
 const DENTS_PER_BLOCK: u64 = 214;
-/// Room of the compact summaries in the first and second block.
+/// Compact summary entries that fit into the first and second block.
 const COMPACT: [u32; 2] = [439, 584];
 
-/// No section is left to write to.
+/// No section is left for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// See the module.
+/// The model.
 #[derive(Debug)]
 pub struct Model {
     pub e: Experiment,
     pub how: Loop,
     pub count_data: bool,
     pub policy: Box<dyn VictimPolicy>,
+    policy_name: String,
     pub space: Space,
     pub counts: Counters,
-    /// Address of each data block, node and directory block; what lies at each address.
+    /// Address of each data block, node and directory block; owner of each address.
     pub place: Vec<u32>,
     pub node_place: Vec<u32>,
     pub dent_place: Vec<u32>,
@@ -41,13 +42,13 @@ pub struct Model {
     changed_nids: Vec<u32>,
     nat: Journal,
     sit: Journal,
-    /// Moved nodes are only made dirty, as in the engine, and written by the next checkpoint.
+    /// Moved nodes are only made dirty, as in the engine; the next checkpoint writes them.
     pub lazy_nodes: bool,
     pub aside: Vec<u32>,
     node_moved: Bits,
 }
 
-/// A set of numbers that knows its size.
+/// A bitmap with its population count.
 #[derive(Clone, Debug, Default)]
 pub struct Bits {
     words: Vec<u64>,
@@ -61,7 +62,7 @@ impl Bits {
     pub fn has(&self, i: u32) -> bool {
         self.words[i as usize / 64] >> (i % 64) & 1 == 1
     }
-    /// True if it was not there.
+    /// Inserts; true if it was absent.
     pub fn add(&mut self, i: u32) -> bool {
         let (w, bit) = (&mut self.words[i as usize / 64], 1u64 << (i % 64));
         // Not `len += u64::from(new)`: rustc 1.95 loses that from opt-level 2 on, where a caller branches on the result.
@@ -72,7 +73,7 @@ impl Bits {
         self.len += 1;
         true
     }
-    /// True if it was there.
+    /// Removes; true if it was present.
     pub fn remove(&mut self, i: u32) -> bool {
         let (w, bit) = (&mut self.words[i as usize / 64], 1u64 << (i % 64));
         if *w & bit == 0 {
@@ -82,7 +83,7 @@ impl Bits {
         self.len -= 1;
         true
     }
-    /// Whether the size is that of the set.
+    /// Whether the count agrees with the bitmap.
     pub fn is_sound(&self) -> bool {
         self.words.iter().map(|w| u64::from(w.count_ones())).sum::<u64>() == self.len
     }
@@ -98,15 +99,18 @@ impl Bits {
 }
 
 impl Model {
-    pub fn new(e: Experiment, policy: Box<dyn VictimPolicy>, how: Loop) -> Self {
+    /// The policy is one of `segno_clean::policy`.
+    pub fn new(e: Experiment, policy_name: &str, how: Loop) -> Result<Self, String> {
+        let policy = policy::parse(policy_name)?;
         let (data, nodes, dents) = sizes(&e);
         let space = Space::new(e.zones, e.blocks_per_zone, policy.needs_ages());
         let blocks = e.zones as usize * e.blocks_per_zone as usize;
-        Self {
+        Ok(Self {
             e,
             how,
             count_data: false,
             policy,
+            policy_name: policy_name.to_owned(),
             space,
             counts: Counters::default(),
             place: vec![NONE; data],
@@ -122,7 +126,7 @@ impl Model {
             lazy_nodes: how == Loop::Batch,
             aside: Vec::new(),
             node_moved: Bits::new(nodes),
-        }
+        })
     }
 
     /// The node that maps a data block.
@@ -168,7 +172,7 @@ impl Model {
         Ok(())
     }
 
-    /// A node that cleaning moves is written by the next checkpoint.
+    /// Has the next checkpoint write a node that cleaning moves.
     pub fn defer_node(&mut self, node: u32) {
         if self.dirty_nodes.add(node) {
             self.node_moved.add(node);
@@ -224,7 +228,7 @@ impl Model {
         Ok(())
     }
 
-    /// What follows each block written back and each change of metadata.
+    /// Cleans if needed; called after each block written back and each change of metadata.
     pub fn balance(&mut self) -> Result<(), Full> {
         if !rounds::must_clean(self, self.how) {
             return Ok(());
@@ -242,14 +246,14 @@ impl Model {
     }
 }
 
-/// Data blocks, nodes and directory blocks that fill what users may have.
+/// Numbers of data blocks, nodes and directory blocks that fill the user space.
 fn sizes(e: &Experiment) -> (usize, usize, usize) {
     let user = e.user_blocks();
-    // Root directory, and the nodes that name nodes.
+    // Root directory and indirect nodes.
     let spare = 8 + user / IN_NODE / IN_NODE;
     match e.shape {
         Shape::File { stride } => {
-            // A node for every 1018 positions of the file, of which one in `stride` is a block.
+            // One node for 1018 positions of the file, of which one in `stride` holds a block.
             let most = (user - spare) * IN_NODE / (IN_NODE + stride) - 2;
             let data = e.file_blocks.unwrap_or(most).min(most);
             let nodes = 2 + (data * stride).saturating_sub(IN_INODE) / IN_NODE;
@@ -270,7 +274,7 @@ impl Host for Model {
 
     fn need(&self) -> Need {
         let dents = self.dirty_dents.len;
-        // The file's times change with each write, so its inode is always dirty once more.
+        // Each write changes the file's times, so its inode is always dirty.
         let nodes = self.dirty_nodes.len + dents + 1;
         let data = if self.count_data { self.dirty.len } else { 0 };
         let dirty = Dirty { nodes, dents, data };
@@ -295,6 +299,9 @@ impl Host for Model {
     }
     fn policy(&mut self) -> &mut dyn VictimPolicy {
         &mut *self.policy
+    }
+    fn policy_name(&self) -> &str {
+        &self.policy_name
     }
     fn pick(&mut self, situation: Situation) -> Option<Victim> {
         self.policy.pick(&self.space.index, &situation)

@@ -1,27 +1,27 @@
-//! Application writes, and the cache between them and the volume.
+//! Application writes and the page cache.
 use crate::counters::Kind;
 use crate::experiment::{Shape, Workload};
 use crate::log::LogKind;
-use crate::rng::Rng;
 use crate::space::NONE;
 use crate::volume::{Full, Model};
+use segno_testkit::Rng;
 
-/// Writes in a second of the volume's clock, which ages are counted on.
+/// Application writes for each second of the SIT clock.
 const PER_SECOND: u64 = 20_000;
 
-/// Who writes, and how far writeback has come.
+/// Issues application writes and writes back dirty pages.
 #[derive(Debug)]
 pub struct Driver {
     rng: Rng,
     zipf: Option<Zipf>,
     issued: u64,
     cursor: u32,
-    /// Dirty pages from which, and down to which, pages are written back.
+    /// Dirty pages at which writeback starts and stops.
     high: u64,
     low: u64,
 }
 
-/// fio's zipf: ranks by the usual approximation, spread over the file by a hash.
+/// fio's zipf distribution: approximated ranks, scattered over the file by a hash.
 #[derive(Debug)]
 struct Zipf {
     n: f64,
@@ -63,13 +63,13 @@ impl Driver {
     fn choose(&mut self, model: &Model) -> u32 {
         let n = model.place.len() as u64;
         let page = match model.e.workload {
-            Workload::Uniform | Workload::Mix => self.rng.below(n),
+            Workload::Uniform | Workload::Mix => self.rng.scaled(n),
             Workload::Zipf(_) => {
                 let rank = self.zipf.as_ref().map_or(0, |z| z.rank(self.rng.unit()));
                 rank.wrapping_mul(0x9E37_79B9_7F4A_7C15) % n
             }
             Workload::Sequential => self.issued % n,
-            Workload::Hot(share) => self.rng.below((n as f64 * share) as u64),
+            Workload::Hot(share) => self.rng.scaled((n as f64 * share) as u64),
         };
         page as u32
     }
@@ -98,15 +98,15 @@ impl Driver {
         Ok(())
     }
 
-    /// Of three operations one replaces a file by a new one of another size and two overwrite blocks.
+    /// One of three operations replaces a file by a new one of another size, two overwrite blocks.
     fn mix(&mut self, model: &mut Model, page: u32, per_file: u32) -> Result<(), Full> {
         let file = page / per_file;
-        if self.rng.below(3) == 0 {
+        if self.rng.scaled(3) == 0 {
             delete(model, file, per_file);
             self.create(model, file, per_file)
         } else {
             let len = (0..per_file).take_while(|i| exists(model, file * per_file + i)).count() as u64;
-            let at = file * per_file + self.rng.below(len.max(1)) as u32;
+            let at = file * per_file + self.rng.scaled(len.max(1)) as u32;
             self.write(model, at)
         }
     }
@@ -122,12 +122,12 @@ impl Driver {
 
     fn length(&mut self, per_file: u32) -> u32 {
         match per_file {
-            4 => 1 + self.rng.below(4) as u32,
-            n => 1 + self.rng.below(u64::from(n) - 1) as u32,
+            4 => 1 + self.rng.scaled(4) as u32,
+            n => 1 + self.rng.scaled(u64::from(n) - 1) as u32,
         }
     }
 
-    /// Once `high` pages are dirty, writes pages in ascending order, round and round, until `low` are.
+    /// Once more than `high` pages are dirty, writes pages back in ascending cyclic order until `low` are left.
     fn write_back(&mut self, model: &mut Model, high: u64, low: u64) -> Result<(), Full> {
         if model.dirty.len <= high {
             return Ok(());

@@ -1,10 +1,10 @@
 //! Reading numbers off the front of bytes.
 
 /// Bytes not yet read.
-pub struct Bytes<'a>(pub &'a [u8]);
+pub(crate) struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    pub fn take(&mut self, n: usize) -> Result<&'a [u8], &'static str> {
+    pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8], &'static str> {
         let (head, tail) = self.0.split_at_checked(n).ok_or("bytes are cut off")?;
         self.0 = tail;
         Ok(head)
@@ -14,20 +14,20 @@ impl<'a> Bytes<'a> {
         self.0 = tail;
         Ok(*head)
     }
-    pub fn u8(&mut self) -> Result<u8, &'static str> {
+    pub(crate) fn u8(&mut self) -> Result<u8, &'static str> {
         self.array::<1>().map(u8::from_le_bytes)
     }
-    pub fn u16(&mut self) -> Result<u16, &'static str> {
+    pub(crate) fn u16(&mut self) -> Result<u16, &'static str> {
         self.array().map(u16::from_le_bytes)
     }
-    pub fn u32(&mut self) -> Result<u32, &'static str> {
+    pub(crate) fn u32(&mut self) -> Result<u32, &'static str> {
         self.array().map(u32::from_le_bytes)
     }
-    pub fn u64(&mut self) -> Result<u64, &'static str> {
+    pub(crate) fn u64(&mut self) -> Result<u64, &'static str> {
         self.array().map(u64::from_le_bytes)
     }
     /// Unsigned LEB128; only the shortest form, so that a value has one encoding.
-    pub fn varint(&mut self) -> Result<u64, &'static str> {
+    pub(crate) fn varint(&mut self) -> Result<u64, &'static str> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;

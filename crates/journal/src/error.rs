@@ -6,29 +6,77 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure of the journal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The device failed.
     #[error("{op} of journal block {at} failed: {source}")]
-    Io { op: &'static str, at: u64, source: std::io::Error },
+    Io {
+        /// What was tried: "read", "write", "flush".
+        op: &'static str,
+        /// Block of the device.
+        at: u64,
+        /// The device's reason.
+        source: std::io::Error,
+    },
+    /// The area holds no journal.
     #[error("no journal: neither copy of its superblock is valid ({why})")]
-    Absent { why: &'static str },
+    Absent {
+        /// What is wrong with the superblock.
+        why: &'static str,
+    },
+    /// The journal was made by a later version of the program.
     #[error(
         "journal format {found} is newer than this program ({known}); use the newer one, or discard the journal"
     )]
-    Version { found: u32, known: u32 },
+    Version {
+        /// Format version of the journal.
+        found: u32,
+        /// Newest version that this program reads.
+        known: u32,
+    },
+    /// The area is too small for a journal.
     #[error("a journal needs at least {least} blocks, not {blocks}")]
-    TooSmall { blocks: u64, least: u64 },
+    TooSmall {
+        /// Size of the area.
+        blocks: u64,
+        /// Smallest size.
+        least: u64,
+    },
     /// Reclaim first: a checkpoint frees what it covers.
     #[error("the journal is full: {needed} blocks needed, {free} free; a checkpoint makes room")]
-    Full { needed: u64, free: u64 },
+    Full {
+        /// Blocks that the group takes.
+        needed: u64,
+        /// Blocks that groups may still take.
+        free: u64,
+    },
     /// Not even an empty journal would take it.
     #[error("a group of {blocks} blocks does not fit in a journal of {ring}")]
-    TooLarge { blocks: u64, ring: u64 },
+    TooLarge {
+        /// Blocks that the group takes.
+        blocks: u64,
+        /// Blocks of the ring.
+        ring: u64,
+    },
+    /// A section was given that its group cannot hold.
     #[error("a section's epoch {section} does not lie in the group's ({group}) or up to 2^32 behind it")]
-    Epoch { section: u64, group: u64 },
+    Epoch {
+        /// Epoch of the section.
+        section: u64,
+        /// Lowest epoch of the group.
+        group: u64,
+    },
     /// The checksum is right but the content is not: a defect of whoever wrote it.
     #[error(
         "corrupt journal group {seq} at block {at}: {why}; `segno journal discard` gives up what it holds"
     )]
-    Corrupt { seq: u64, at: u64, why: &'static str },
+    Corrupt {
+        /// Sequence number of the group.
+        seq: u64,
+        /// Block of the device.
+        at: u64,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An earlier write or flush failed.
     #[error("the journal failed before and takes nothing more")]
     Failed,
 }

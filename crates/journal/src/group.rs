@@ -18,15 +18,18 @@ pub enum Kind {
 /// The records of one inode and epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
+    /// The inode that the records change.
     pub ino: Ino,
     /// At least the group's.
     pub epoch: u64,
+    /// In the order in which they were made.
     pub records: Vec<Record>,
 }
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
+    /// Whether the group closes epochs.
     pub kind: Kind,
     /// The lowest epoch of the sections.
     pub epoch: u64,

@@ -51,7 +51,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// The bytes, and the checksum that the next header carries.
-    pub fn encode(&self, seed: u32) -> ([u8; HEADER], u32) {
+    pub(crate) fn encode(&self, seed: u32) -> ([u8; HEADER], u32) {
         let mut out = Vec::with_capacity(HEADER);
         out.extend(MAGIC.to_le_bytes());
         out.extend([VERSION, self.kind.code(), u8::from(self.more), 0]);
@@ -69,7 +69,7 @@ impl Header {
     }
 
     /// The header and its checksum, if the bytes are one.
-    pub fn decode(bytes: &[u8], seed: u32) -> Result<(Self, u32), &'static str> {
+    pub(crate) fn decode(bytes: &[u8], seed: u32) -> Result<(Self, u32), &'static str> {
         let covered = bytes.get(..HEADER - 4).ok_or("header is cut off")?;
         let mut b = Bytes(bytes);
         if b.u32()? != MAGIC {

@@ -24,7 +24,9 @@ pub struct Position {
 /// How full the journal is, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
+    /// Bytes of the ring.
     pub size: u64,
+    /// Bytes that replay would still need.
     pub used: u64,
     /// What groups may still take; less than `size - used`, since a checkpoint must find room.
     pub free: u64,

@@ -22,6 +22,7 @@
 //! * A group that recovery did not accept is never accepted later: what is appended from then on is of another mount.
 //! * If anybody else checkpointed the volume, or wrote to it, since the last group, the journal has no effect at all.
 #![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 

@@ -25,19 +25,29 @@ pub enum Opened {
 /// Why a journal has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stale {
+    /// The journal names the id of another volume.
     #[error("it belongs to another volume")]
     OtherVolume,
+    /// The superblock records a larger area.
     #[error("its area is smaller than it was")]
     Truncated,
     /// Normal: somebody else mounted the volume after a clean unmount.
     #[error("it was empty, and the volume has been used without it since")]
     Unused,
+    /// The chain of groups does not begin at the checkpoint in force.
     #[error("the volume was checkpointed without it (its checkpoint {journal}, the volume's {volume})")]
-    OtherCheckpoint { journal: u64, volume: u64 },
+    OtherCheckpoint {
+        /// Version that the journal follows.
+        journal: u64,
+        /// Version in force.
+        volume: u64,
+    },
+    /// The volume fell back to its older pack, whose groups were already overwritten.
     #[error(
         "the volume's newest checkpoint is unreadable, and what followed the one before is no longer in the journal"
     )]
     Reclaimed,
+    /// A block that only this journal's mounts leave alone has changed.
     #[error("block {0} was written without it: the volume was mounted elsewhere since the crash")]
     ForeignWrite(BlockAddr),
 }
@@ -53,8 +63,11 @@ impl Stale {
 /// A group that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
+    /// Sequence number.
     pub seq: u64,
+    /// Whether it closes epochs.
     pub kind: Kind,
+    /// Lowest epoch of a section.
     pub epoch: u64,
     /// Highest epoch of a section.
     pub last_epoch: u64,

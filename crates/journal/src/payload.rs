@@ -19,7 +19,9 @@ pub struct Payload {
 /// A section of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
+    /// The inode that the records change.
     pub ino: Ino,
+    /// Epoch of the records.
     pub epoch: u64,
     which: &'a Accepted,
     body: &'a [u8],

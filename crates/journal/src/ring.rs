@@ -35,12 +35,12 @@ pub(crate) struct Window {
 
 impl Ring {
     /// The index `n` blocks behind another.
-    pub fn after(&self, index: u64, n: u64) -> u64 {
+    pub(crate) fn after(&self, index: u64, n: u64) -> u64 {
         (index + n) % self.blocks
     }
 
     /// Writes consecutive blocks, around the end if need be.
-    pub fn write(&self, index: u64, blocks: &[Block]) -> Result<()> {
+    pub(crate) fn write(&self, index: u64, blocks: &[Block]) -> Result<()> {
         let refs: Vec<&Block> = blocks.iter().collect();
         let before_end = usize::try_from(self.blocks - index).unwrap_or(usize::MAX).min(refs.len());
         let (first, second) = refs.split_at(before_end);
@@ -49,7 +49,7 @@ impl Ring {
     }
 
     /// Reads consecutive blocks, around the end if need be.
-    pub fn read(&self, window: &mut Window, index: u64, count: u64) -> Result<Vec<Block>> {
+    pub(crate) fn read(&self, window: &mut Window, index: u64, count: u64) -> Result<Vec<Block>> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let mut out = Vec::with_capacity(count.min(MAX_GROUP_BLOCKS as usize));
         while out.len() < count {
@@ -74,7 +74,7 @@ impl Ring {
     }
 
     /// The blocks of a group, and the checksum of its header. `header` gets its lengths and its payload's checksum.
-    pub fn compose(&self, header: &mut Header, payload: &[u8]) -> (Vec<Block>, u32) {
+    pub(crate) fn compose(&self, header: &mut Header, payload: &[u8]) -> (Vec<Block>, u32) {
         let mut blocks = vec![Block::zeroed(); (HEADER + payload.len()).div_ceil(BLOCK_SIZE)];
         let mut rest = payload;
         for (i, block) in blocks.iter_mut().enumerate() {
@@ -94,7 +94,11 @@ impl Ring {
     }
 
     /// The group at an index, if a whole one is there: header, its checksum, payload.
-    pub fn load(&self, window: &mut Window, index: u64) -> Result<std::result::Result<Loaded, &'static str>> {
+    pub(crate) fn load(
+        &self,
+        window: &mut Window,
+        index: u64,
+    ) -> Result<std::result::Result<Loaded, &'static str>> {
         let first = self.read(window, index, 1)?;
         let Some(bytes) = first.first() else { return Ok(Err("no group")) };
         let (header, sum) = match Header::decode(&bytes.0, self.seed) {
@@ -123,7 +127,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    pub fn payload(&self) -> &[u8] {
+    pub(crate) fn payload(&self) -> &[u8] {
         let end = HEADER + self.header.payload_len as usize;
         self.blocks.as_bytes().get(HEADER..end).unwrap_or_default()
     }

@@ -26,15 +26,20 @@ pub struct Checkpoint {
 /// volume begins to write there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Canary {
+    /// The block.
     pub addr: BlockAddr,
+    /// Checksum of its bytes.
     pub crc: u32,
 }
 
 /// A checkpoint to come, or the one in force: everything of epochs up to `boundary` is in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpIntent {
+    /// Version of the checkpoint.
     pub version: u64,
+    /// Checksum of the first block of its pack.
     pub crc: u32,
+    /// Highest epoch that it contains.
     pub boundary: u64,
     /// At most six.
     pub canaries: Vec<Canary>,
@@ -49,11 +54,11 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    pub fn is(&self, cp: &Checkpoint) -> bool {
+    pub(crate) fn is(&self, cp: &Checkpoint) -> bool {
         self.cp.version == cp.version && self.cp.crc == cp.crc
     }
 
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         for v in [self.cp.version, self.cp.boundary, self.first_seq] {
             out.extend(v.to_le_bytes());
         }
@@ -66,7 +71,7 @@ impl Anchor {
         }
     }
 
-    pub fn decode(b: &mut Bytes<'_>) -> std::result::Result<Self, &'static str> {
+    pub(crate) fn decode(b: &mut Bytes<'_>) -> std::result::Result<Self, &'static str> {
         let (version, boundary, first_seq) = (b.u64()?, b.u64()?, b.u64()?);
         let (crc, count) = (b.u32()?, b.u32()?);
         if count as usize > CANARIES {
@@ -119,7 +124,7 @@ pub(crate) struct JournalSuperblock {
 }
 
 impl JournalSuperblock {
-    pub fn encode(&self) -> Block {
+    pub(crate) fn encode(&self) -> Block {
         let mut out = Vec::with_capacity(256);
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
@@ -142,7 +147,7 @@ impl JournalSuperblock {
         block
     }
 
-    pub fn decode(block: &Block) -> Result<Self> {
+    pub(crate) fn decode(block: &Block) -> Result<Self> {
         let absent = |why| Error::Absent { why };
         let mut b = Bytes(block.0.get(..CRC_AT).unwrap_or_default());
         if b.take(8).map_err(absent)? != MAGIC {
@@ -178,7 +183,7 @@ impl JournalSuperblock {
     }
 
     /// What the checksums of groups start from.
-    pub fn seed(&self) -> u32 {
+    pub(crate) fn seed(&self) -> u32 {
         crc(u32::MAX, &self.journal)
     }
 }

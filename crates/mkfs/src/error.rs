@@ -5,11 +5,18 @@ use segno_format::{Corrupt, Features};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MkfsError {
+    /// The device or the options do not suit a zoned volume.
     #[error("zoned volume: {why}")]
-    Zoned { why: &'static str },
+    Zoned {
+        /// The rule that is broken.
+        why: &'static str,
+    },
     /// No gap behind the volume is possible.
     #[error("a journal behind the volume: {why}")]
-    Gap { why: &'static str },
+    Gap {
+        /// The rule that is broken.
+        why: &'static str,
+    },
     /// Features that are not ours to switch on.
     #[error("cannot format with feature {}: not supported here; leave it out", list(*features))]
     Unsupported {

@@ -24,21 +24,37 @@ pub struct Layout {
     pub block_count: u64,
     /// Segments on each device.
     pub device_segments: Vec<u32>,
+    /// Segments in a section.
     pub segs_per_sec: u32,
+    /// Sections in a zone.
     pub secs_per_zone: u32,
+    /// Sections of the main area.
     pub section_count: u32,
+    /// Segments of all areas.
     pub segment_count: u32,
+    /// Segments of the checkpoint area, one for each pack.
     pub segment_count_ckpt: u32,
+    /// Segments of the SIT area, both copies.
     pub segment_count_sit: u32,
+    /// Segments of the NAT area, both copies.
     pub segment_count_nat: u32,
+    /// Segments of the summary area.
     pub segment_count_ssa: u32,
+    /// Segments of the main area.
     pub segment_count_main: u32,
+    /// First block of segment 0, behind the superblocks.
     pub segment0_blkaddr: u32,
+    /// First block of the checkpoint area.
     pub cp_blkaddr: u32,
+    /// First block of the SIT area.
     pub sit_blkaddr: u32,
+    /// First block of the NAT area.
     pub nat_blkaddr: u32,
+    /// First block of the summary area.
     pub ssa_blkaddr: u32,
+    /// First block of the main area.
     pub main_blkaddr: u32,
+    /// Blocks between checkpoint and orphan blocks in a pack, which hold the part of the SIT bitmap that does not fit.
     pub cp_payload: u32,
     /// Room kept for cleaning.
     pub reserve: Reserve,

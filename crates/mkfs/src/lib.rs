@@ -9,6 +9,7 @@
 //! encoding, project quota gets its quota files, quota files find owners other than 0, and the NAT block does not repeat
 //! what the NAT journal says. Zoned devices, device aliases and packed summaries are refused.
 #![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod checkpoint;

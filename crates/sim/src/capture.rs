@@ -1,15 +1,15 @@
-//! Reads a whole tree, and compares two of them.
+//! Reads a file tree into memory and compares two of them.
 use crate::fs::{Attr, Fs, Node, Res, Seek, errno};
 use crate::model::{BLOCK, Bytes, Content, Inode, Model, ROOT, Times};
 use segno_format::dentry::FileType;
 use std::collections::BTreeMap;
 
-/// Bytes read at once, whatever holes there are in them.
+/// Bytes of each read, holes included.
 const STEP: u64 = 1 << 20;
-/// Names listed at once: small, so that listing goes on from a position often.
+/// Names fetched by each readdir: few, so that listing often continues from a position.
 const CHUNK: usize = 13;
 
-/// What can be reached from the root.
+/// The inodes reachable from the root.
 #[derive(Clone, Debug)]
 pub struct Tree {
     pub root: Node,
@@ -17,7 +17,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// What of a model can be reached.
+    /// The reachable part of a model.
     #[must_use]
     pub fn of_model(model: &Model) -> Self {
         let mut tree = Self { root: ROOT, inodes: BTreeMap::new() };
@@ -112,7 +112,7 @@ fn odd_name(a: &BTreeMap<Vec<u8>, Node>, b: &BTreeMap<Vec<u8>, Node>) -> Option<
     a.keys().chain(b.keys()).find(one_side).map(|n| String::from_utf8_lossy(n).into_owned())
 }
 
-/// The first difference of two inodes, names aside.
+/// The first difference of two inodes, except for names.
 fn inode_difference(a: &Inode, b: &Inode) -> Option<String> {
     if a.attr() != b.attr() {
         return Some(format!("{:?} against {:?}", a.attr(), b.attr()));

@@ -1,18 +1,18 @@
-//! The engine against the model: the same operations, the same results.
+//! Compares the engine with the model: equal operations must have equal results.
 use crate::capture::Tree;
+use crate::catch_panic::caught;
 use crate::fs::{Fs, Node, Res, Seek, errno};
 use crate::model::{BLOCK, Model};
 use crate::mounted::Mounted;
 use crate::op::{Handles, Op, Outcome, Profile, apply, generate, resolve};
-use crate::quiet::caught;
-use crate::rng::Rng;
 use crate::setup::{self, Setup};
 use segno_device::MemDevice;
 use segno_engine::Time;
 use segno_format::dentry::FileType;
+use segno_testkit::Rng;
 use std::sync::Arc;
 
-/// Where and how the engine went wrong.
+/// A difference between engine and model.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Number of the operation, from 0; `None` if the sequence had ended.
@@ -20,7 +20,7 @@ pub struct Failure {
     pub what: String,
 }
 
-/// A sequence and what it runs on, drawn from a seed.
+/// A random sequence and its setup.
 pub struct Case {
     pub setup: Setup,
     pub ops: Vec<Op>,
@@ -96,7 +96,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Any place is right that skips no data and calls no data a hole.
+    /// A result is correct if it skips no data and reports no data as a hole.
     fn judge_place(
         &mut self,
         of: &crate::op::Path,
@@ -127,7 +127,7 @@ impl Pair {
         bytes.is_some_and(|b| b.block(at / BLOCK).iter().all(|&b| b == 0))
     }
 
-    /// The tree as it is, after a remount, and the space when all is gone.
+    /// Compares the tree now and after a remount, and the free space after deleting everything.
     fn finish(mut self, setup: &Setup) -> Result<(), String> {
         self.same_trees("in memory")?;
         let remount = apply(&mut self.engine, &mut self.engine_handles, &Op::Remount);

@@ -1,4 +1,4 @@
-//! What the model and the engine have in common: POSIX operations by inode number, with errnos.
+//! The interface of the model and the engine: POSIX operations by inode number, with errnos.
 use segno_engine::{FallocMode, Owner, RenameMode, SetAttr, Time, XattrMode};
 use segno_format::dentry::FileType;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub mod errno {
     pub const TWICE: i32 = -1;
 }
 
-/// What stat(2) tells and the model can know.
+/// The fields of stat(2) that the model predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {
     pub kind: FileType,
@@ -40,7 +40,7 @@ pub struct Attr {
     pub uid: u32,
     pub gid: u32,
     pub rdev: (u32, u32),
-    /// Of files and symbolic links; a directory's size is the format's affair.
+    /// Of files and symbolic links; the size of a directory depends on the format.
     pub size: u64,
     pub atime: Time,
     pub mtime: Time,
@@ -66,7 +66,7 @@ pub enum Seek {
 /// A file system.
 pub trait Fs {
     fn root(&self) -> Node;
-    /// The time of all that follows.
+    /// Sets the time of later operations.
     fn set_time(&mut self, now: Time);
     fn lookup(&mut self, dir: Node, name: &[u8]) -> Res<Node>;
     fn getattr(&mut self, node: Node) -> Res<Attr>;
@@ -74,7 +74,7 @@ pub trait Fs {
     fn mknod(&mut self, dir: Node, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Res<Node>;
     fn mkdir(&mut self, dir: Node, name: &[u8], mode: u16, owner: Owner) -> Res<Node>;
     fn symlink(&mut self, dir: Node, name: &[u8], target: &[u8], owner: Owner) -> Res<Node>;
-    /// A file without a name, opened once.
+    /// Creates an unnamed file with one handle.
     fn tmpfile(&mut self, dir: Node, mode: u16, owner: Owner) -> Res<Node>;
     fn link(&mut self, node: Node, dir: Node, name: &[u8]) -> Res<()>;
     fn unlink(&mut self, dir: Node, name: &[u8]) -> Res<()>;
@@ -83,7 +83,7 @@ pub trait Fs {
     fn open(&mut self, node: Node) -> Res<()>;
     fn release(&mut self, node: Node) -> Res<()>;
     fn readlink(&mut self, node: Node) -> Res<Vec<u8>>;
-    /// All names but `.` and `..`, fetched `chunk` at a time.
+    /// All names except `.` and `..`, fetched `chunk` at a time.
     fn readdir(&mut self, dir: Node, chunk: usize) -> Res<BTreeSet<Entry>>;
     fn getxattr(&mut self, node: Node, name: &[u8]) -> Res<Vec<u8>>;
     fn setxattr(&mut self, node: Node, name: &[u8], value: &[u8], mode: XattrMode) -> Res<()>;
@@ -96,7 +96,7 @@ pub trait Fs {
     fn copy_range(&mut self, from: (Node, u64), to: (Node, u64), len: u64) -> Res<u64>;
     fn fsync(&mut self, node: Node, datasync: bool) -> Res<()>;
     fn sync(&mut self) -> Res<()>;
-    /// Unmounts and mounts again; all handles are released before.
+    /// Unmounts and mounts again; all handles must be released.
     fn remount(&mut self) -> Res<()>;
     /// One step of background cleaning, and its checkpoint.
     fn clean(&mut self) -> Res<()>;

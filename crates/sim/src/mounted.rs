@@ -1,6 +1,5 @@
 //! The engine as a file system of this crate.
 use crate::fs::{Attr, Entry, Fs, Node, Res, Seek, errno};
-use crate::rng::mix;
 use crate::setup::MANY_CONTEXTS;
 use segno_device::BlockDevice;
 use segno_engine::{
@@ -9,11 +8,12 @@ use segno_engine::{
 };
 use segno_format::dentry::FileType;
 use segno_format::{Ino, Nid};
+use segno_testkit::rng::mix;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// A clock that stands still until it is set.
+/// A clock that changes only when set.
 #[derive(Debug, Default)]
 pub struct StillClock(AtomicI64);
 
@@ -31,7 +31,7 @@ pub struct Mounted {
     volume: Arc<Volume>,
 }
 
-/// Tells the inodes of a volume's whole life apart.
+/// Identifies inodes over the lifetime of a volume, as numbers are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     pub ino: u32,
@@ -47,7 +47,7 @@ impl Mounted {
         Ok(Self { device, options, clock, volume })
     }
 
-    /// The same mount, for another thread.
+    /// A handle of this mount for another thread.
     #[must_use]
     pub fn share(&self) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Mounted {
         self.volume.superblock().geo.main_blkaddr.into()
     }
 
-    /// Where there are many writeback contexts, another number of them.
+    /// On setups with several writeback contexts, changes their number.
     pub fn draw_contexts(&self, moment: i64) {
         if self.options.contexts == ContextSetting::Fixed(MANY_CONTEXTS) {
             let count = 1 + mix(moment.unsigned_abs()) as u32 % MANY_CONTEXTS;

@@ -1,4 +1,4 @@
-//! Volumes to work on: formats and mount options that behave differently.
+//! Test volumes: combinations of format and mount options.
 use crate::crash::Contract;
 use crate::fs::Fs;
 use crate::model::{Limits, Model};
@@ -6,7 +6,7 @@ use crate::mounted::Mounted;
 use crate::zones::ZoneLayer;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::options::{AllocMode, CheckpointMode, FsyncMode, JournalMode};
-use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, StatFs, planted};
+use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, StatFs};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
 use segno_mkfs::{Member, MkfsOptions};
@@ -15,7 +15,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 const MIB_BLOCKS: u64 = 256;
-/// Behind a volume that does not fill its device.
+/// Gap between a volume and the end of its device, for a journal.
 const GAP_BLOCKS: u64 = 8 * MIB_BLOCKS;
 /// Of a journal that takes six commits or so: two superblocks, two announcements, and what a commit wants to be free.
 const SMALL_RING_BLOCKS: u64 = 28;
@@ -42,12 +42,12 @@ pub struct Setup {
     pub model: Model,
     /// Free space of the volume while it is empty.
     pub empty: StatFs,
-    /// It is on a zoned device.
+    /// Whether it is on a zoned device.
     pub zoned: bool,
     /// Workloads begin with so many changes, each committed: what follows wraps a small journal around.
     pub commits_first: u32,
     /// The journal behind the volume is mounted as one on a device of its own, whose flush is none of the volume's.
-    pub beside: bool,
+    pub external_journal: bool,
 }
 
 impl Setup {
@@ -55,17 +55,17 @@ impl Setup {
     pub fn mount(&self, device: Arc<dyn BlockDevice>, now: i64) -> Result<Mounted, Error> {
         let device = self.over(device).map_err(|source| Error::Io { op: "open", at: 0, source })?;
         let mut options = self.options.clone();
-        if self.beside {
+        if self.external_journal {
             let area = JournalArea::tail(device.clone(), COMMON).ok_or(Error::Invalid("no gap"))?;
-            options.journal = JournalMode::Beside(area);
+            options.journal = JournalMode::External(area);
         }
         Mounted::mount(device, options, now)
     }
 
-    /// What the volume promises.
+    /// The durability guarantees of the volume.
     #[must_use]
     pub fn contract(&self) -> Contract {
-        let journal = self.beside || !matches!(self.options.journal, JournalMode::Off);
+        let journal = self.external_journal || !matches!(self.options.journal, JournalMode::Off);
         match self.options.fsync_mode {
             _ if journal => Contract::Journal,
             FsyncMode::Strict => Contract::Strict,
@@ -92,7 +92,7 @@ impl Setup {
     }
 }
 
-/// How setups differ.
+/// Definition of a setup.
 #[derive(Clone, Copy)]
 struct Recipe {
     name: &'static str,
@@ -113,7 +113,9 @@ const RECIPES: [Recipe; 11] = [
                 | Features::INODE_CRTIME
                 | Features::SB_CHKSUM
                 | Features::COMPRESSION
-                | Features::CASEFOLD;
+                | Features::CASEFOLD
+                | Features::PRJQUOTA
+                | Features::QUOTA_INO;
         },
         mount: |_| {},
     },
@@ -256,7 +258,7 @@ fn made(recipes: &[Recipe], number: u64) -> Result<Setup, String> {
     if let Some(setup) = made.iter().find(|s| s.name == recipe.name) {
         return Ok(setup.clone());
     }
-    let setup = planted::without(|| make(recipe)).map_err(|e| format!("setup {}: {e}", recipe.name))?;
+    let setup = make(recipe).map_err(|e| format!("setup {}: {e}", recipe.name))?;
     made.push(setup.clone());
     Ok(setup)
 }
@@ -285,7 +287,7 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
         empty: StatFs::default(),
         zoned: format.zoned,
         commits_first: if recipe.name == "smallring" { COMMITS_TO_THE_END } else { 0 },
-        beside: recipe.name == "beside",
+        external_journal: recipe.name == "beside",
     };
     let device = setup.over(memory.clone()).map_err(|e| e.to_string())?;
     let member = Member { device, path: "device".into(), zeroed: true };
@@ -305,11 +307,11 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
 pub fn check(device: &dyn BlockDevice) -> Result<(), String> {
     let options = segno_check::CheckOptions { max_problems: 5 };
     let report = segno_check::check(device, &options, &mut |_| {}).map_err(|e| format!("checker: {e}"))?;
-    // A volume that stopped says so in its superblocks, one after the other.
-    let told = |p: &&segno_check::Problem| {
+    // A stopped volume records the reason in its superblocks, one after the other.
+    let unexpected = |p: &&segno_check::Problem| {
         !matches!(p.kind, segno_check::Kind::ErrorRecord | segno_check::Kind::SuperblockStale)
     };
-    let found: Vec<String> = report.problems.iter().filter(told).map(ToString::to_string).collect();
+    let found: Vec<String> = report.problems.iter().filter(unexpected).map(ToString::to_string).collect();
     if found.is_empty() {
         return Ok(());
     }

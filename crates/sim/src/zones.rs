@@ -1,4 +1,4 @@
-//! A zoned device on top of another one, so that what records, cuts and fails devices works for it as well.
+//! A zoned device on top of another one, so that recording, cutting and failing devices work for it as well.
 //!
 //! The device underneath holds nothing but bytes. A block of a sequential zone is stored scrambled, so that none is all
 //! zeros once it was written, whatever it holds: a zone is written up to its first block of zeros. A mark behind what is
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const ZONE: u64 = 512;
 /// Zones that have no write pointer: the superblocks and all metadata are there.
 const CONVENTIONAL: u64 = 9;
-/// What a drive writes at once.
+/// Atomic write unit of a drive.
 const SECTOR: usize = 512;
 const PAD: u8 = 0xA6;
-/// What no block becomes that anybody writes: the mark of a finished zone.
+/// The mark of a finished zone, which no scrambled block equals.
 const FINISHED: [u8; BLOCK_SIZE] = [0x39; BLOCK_SIZE];
 
-/// See the module.
+/// The device.
 pub struct ZoneLayer {
     inner: Arc<dyn BlockDevice>,
     /// The sequential zones.
@@ -54,7 +54,7 @@ impl State {
 }
 
 impl ZoneLayer {
-    /// Takes a device as it is.
+    /// Opens an existing device.
     pub fn open(inner: Arc<dyn BlockDevice>) -> io::Result<Self> {
         let starts = sequential(&*inner);
         let states =
@@ -149,7 +149,7 @@ impl BlockDevice for ZoneLayer {
         if self.zone_of(addr).is_none() {
             return self.inner.write_fua(addr, blocks);
         }
-        // Durable with all that is before it in its zone.
+        // Durable together with all preceding blocks of its zone.
         self.append(addr, blocks)?;
         self.inner.flush()
     }
@@ -158,7 +158,7 @@ impl BlockDevice for ZoneLayer {
         self.inner.flush()
     }
 
-    /// Resets the zones that lie wholly in the range.
+    /// Resets the zones inside the range.
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
         let inside = |&start: &u64| start >= addr && start + ZONE <= addr + count;
         sequential(&*self.inner).filter(inside).try_for_each(|start| self.reset_zone(start))

@@ -22,7 +22,7 @@ use self::segno::Segno;
 use self::side::{Promises, Side, Turn};
 use crate::manifest::{Comparison, compare};
 use crate::paths::target_dir;
-use crate::populate::Rng;
+use segno_testkit::Rng;
 
 /// A script says so where it could change nothing.
 const READ_ONLY: &str = "handover: read-only";

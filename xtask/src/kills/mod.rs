@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use segno_testkit::Rng;
 
 use volume::Volume;
 use worker::Worker;
@@ -82,7 +83,7 @@ impl Kills {
         programs.retain(|p| p.name().contains(&self.only));
         let mut tallies: Vec<Tally> =
             programs.iter().map(|p| Tally { name: p.name(), ..Tally::default() }).collect();
-        let mut rng = Rng(self.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut rng = Rng::new(self.seed);
         let mut left = self.kills;
         while left > 0 && !programs.is_empty() {
             for (program, tally) in programs.iter_mut().zip(&mut tallies) {
@@ -144,16 +145,4 @@ fn series(
     }
     volume.unmount(server)?;
     volume.check().context("after the last unmount")
-}
-
-/// xorshift.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
 }

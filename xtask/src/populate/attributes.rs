@@ -11,7 +11,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{Rng, Worker};
+use segno_testkit::Rng;
+
+use super::Worker;
+use super::contents::random_bytes;
 use crate::errno;
 
 /// Seconds that overflow something: 32 bits signed, unsigned, the epoch.
@@ -40,7 +43,7 @@ impl Worker {
         // Small ones go into the inode, large ones need a node of their own.
         let length = if self.rng.chance(20) { self.rng.between(300, 3000) } else { self.rng.below(60) };
         let name = format!("{space}.{}{}", "n".repeat(self.rng.index(30)), self.rng.below(10));
-        let value = self.rng.bytes(length);
+        let value = random_bytes(&mut self.rng, length);
         let set = lsetxattr(self.full(&path), &*name, &value, XattrFlags::empty());
         // All attributes of a file together fit into one block.
         let full = [Errno::NOSPC, Errno::TOOBIG, Errno::PERM];
@@ -59,7 +62,7 @@ impl Worker {
         let names =
             list.get(..length).unwrap_or_default().split(|&byte| byte == 0).filter(|name| !name.is_empty());
         let names: Vec<_> = names.map(<[u8]>::to_vec).collect();
-        if let Some(name) = self.rng.pick(&names) {
+        if let Some(name) = self.rng.choose(&names) {
             let removed = lremovexattr(&full, &**name);
             self.attempt("removing an xattr", removed).with_context(|| path.display().to_string())?;
         }
@@ -109,8 +112,8 @@ impl Worker {
         let Some(path) = self.any_file_or_dir() else { return Ok(()) };
         // Up to the largest that is not "leave as it is".
         let ids = [0, 1, 1000, 65_534, 65_536, u32::MAX - 1];
-        let user = self.rng.pick(&ids).copied();
-        let group = self.rng.pick(&ids).copied();
+        let user = self.rng.choose(&ids).copied();
+        let group = self.rng.choose(&ids).copied();
         let set = lchown(self.full(&path), user, group).map_err(|error| errno::of(&error));
         self.attempt("chown", set).with_context(|| path.display().to_string())?;
         Ok(())
@@ -128,13 +131,13 @@ impl Worker {
     }
 
     fn any_file_or_dir(&mut self) -> Option<PathBuf> {
-        if self.rng.chance(70) { self.any_file() } else { self.rng.pick(&self.tree.dirs).cloned() }
+        if self.rng.chance(70) { self.any_file() } else { self.rng.choose(&self.tree.dirs).cloned() }
     }
 }
 
 fn time(rng: &mut Rng) -> Timespec {
     let tv_sec = if rng.chance(40) {
-        rng.pick(&EDGE_SECONDS).copied().unwrap_or(0)
+        rng.choose(&EDGE_SECONDS).copied().unwrap_or(0)
     } else {
         rng.below(2_000_000_000) as i64
     };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rustix::fs::{FallocateFlags, IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::io::Errno;
+use segno_testkit::Rng;
 
 use super::Worker;
 use crate::errno;
@@ -22,7 +23,7 @@ const EDGE_SIZES: [u64; 16] =
 impl Worker {
     pub(super) fn create_file(&mut self) -> Result<()> {
         let size = match self.rng.below(10) {
-            0..=4 => self.rng.pick(&EDGE_SIZES).copied().unwrap_or(0),
+            0..=4 => self.rng.choose(&EDGE_SIZES).copied().unwrap_or(0),
             5..=7 => self.rng.below(40_000),
             8 => self.rng.below(400_000),
             // From the last address in the inode into the first direct node.
@@ -30,7 +31,7 @@ impl Worker {
         };
         let size = if self.spend(size) { size } else { self.rng.below(100) };
         let (path, file) = self.new_file()?;
-        let bytes = self.rng.bytes(size);
+        let bytes = random_bytes(&mut self.rng, size);
         write_at(&file, &bytes, 0, &path)?;
         if self.rng.chance(10) {
             file.sync_all().with_context(|| format!("fsync of {}", path.display()))?;
@@ -47,7 +48,7 @@ impl Worker {
         let (path, file) = self.new_file()?;
         for start in [1, 0] {
             for block in (start..blocks).step_by(2) {
-                let bytes = self.rng.bytes(BLOCK);
+                let bytes = random_bytes(&mut self.rng, BLOCK);
                 write_at(&file, &bytes, block * BLOCK, &path)?;
             }
             file.sync_data().with_context(|| format!("fdatasync of {}", path.display()))?;
@@ -78,7 +79,7 @@ impl Worker {
                 let block = (level + self.rng.below(3)).saturating_sub(self.rng.below(62));
                 let length = self.rng.between(1, 2 * BLOCK);
                 let offset = block * BLOCK + self.rng.below(BLOCK);
-                let bytes = self.rng.bytes(length);
+                let bytes = random_bytes(&mut self.rng, length);
                 write_at(&file, &bytes, offset, &path)?;
             }
         }
@@ -98,7 +99,7 @@ impl Worker {
         let (path, file) = self.new_file()?;
         let set = ioctl_getflags(&file).and_then(|flags| ioctl_setflags(&file, flags | IFlags::COMPRESSED));
         self.skips.attempt("compression flag", set, &[Errno::INVAL])?;
-        let bytes = self.rng.bytes(size);
+        let bytes = random_bytes(&mut self.rng, size);
         write_at(&file, &bytes, 0, &path)?;
         Ok(())
     }
@@ -126,7 +127,7 @@ impl Worker {
         path: &Path,
     ) -> Result<()> {
         if self.spend(length) {
-            let written = file.write_all_at(&self.rng.bytes(length), offset);
+            let written = file.write_all_at(&random_bytes(&mut self.rng, length), offset);
             let written = self.attempt(what, written.map_err(|error| errno::of(&error)));
             written.with_context(|| format!("{length} bytes at {offset} of {}", path.display()))?;
         }
@@ -195,4 +196,21 @@ impl Worker {
 fn write_at(file: &File, bytes: &[u8], offset: u64, path: &Path) -> Result<()> {
     file.write_all_at(bytes, offset)
         .with_context(|| format!("writing {} bytes at {offset} of {}", bytes.len(), path.display()))
+}
+
+/// Bytes to fill a file with: noise, text that compresses, or a mixture with zeros.
+pub fn random_bytes(rng: &mut Rng, length: u64) -> Vec<u8> {
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let style = rng.below(3);
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        let word = rng.draw();
+        match style {
+            0 => bytes.extend_from_slice(&word.to_le_bytes()),
+            1 => bytes.extend_from_slice(format!("line {} ", word % 100).as_bytes()),
+            _ => bytes.resize(bytes.len() + 1 + (word % 512) as usize, (word >> 32) as u8 & 1),
+        }
+    }
+    bytes.truncate(length);
+    bytes
 }

@@ -12,6 +12,7 @@ use clap::Args;
 use rustix::fs::{XattrFlags, lsetxattr};
 
 use super::Worker;
+use super::contents::random_bytes;
 use crate::manifest::{Detail, escape, line_of};
 
 /// Change files and fsync them one by one, writing down what has to survive a power cut
@@ -85,7 +86,7 @@ impl Promises {
         let path = self.worker.tree.fresh(&self.worker.root, &mut self.worker.rng)?;
         let file = self.written_file(&path)?;
         let length = self.worker.rng.below(500);
-        let value = self.worker.rng.bytes(length);
+        let value = random_bytes(&mut self.worker.rng, length);
         let set = lsetxattr(self.worker.full(&path), "user.promised", &value, XattrFlags::empty());
         self.worker.attempt("user xattr", set)?;
         file.set_permissions(Permissions::from_mode(0o640)).context("chmod")?;
@@ -132,7 +133,7 @@ impl Promises {
         let size = file.metadata().context("fstat")?.len();
         let offset = self.worker.rng.below(size + 1);
         let length = self.worker.rng.between(1, 9000);
-        let bytes = self.worker.rng.bytes(length);
+        let bytes = random_bytes(&mut self.worker.rng, length);
         file.write_all_at(&bytes, offset).with_context(|| format!("writing {}", path.display()))?;
         if !datasync {
             return self.promise(&path, &file);
@@ -157,7 +158,7 @@ impl Promises {
                 .with_context(|| format!("unlinking {}", path.display()));
         }
         let Some(path) = self.noise.get(index).cloned() else { return Ok(()) };
-        let bytes = self.worker.rng.bytes(3000);
+        let bytes = random_bytes(&mut self.worker.rng, 3000);
         let offset = self.worker.rng.below(50_000);
         self.open(&path)?.write_all_at(&bytes, offset).with_context(|| format!("writing {}", path.display()))
     }
@@ -181,7 +182,7 @@ impl Promises {
         let file = File::create_new(self.worker.full(path))
             .with_context(|| format!("creating {}", path.display()))?;
         let length = self.worker.rng.below(16_000);
-        let bytes = self.worker.rng.bytes(length);
+        let bytes = random_bytes(&mut self.worker.rng, length);
         file.write_all_at(&bytes, 0).with_context(|| format!("writing {}", path.display()))?;
         Ok(file)
     }

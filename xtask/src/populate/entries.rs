@@ -13,6 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::Worker;
+use super::contents::random_bytes;
 use super::tree::{CASEFOLD, fresh_in, may_nest};
 use crate::errno;
 
@@ -47,7 +48,7 @@ impl Worker {
         self.make_dir_at(dir.clone())?;
         let mut original = None;
         for number in 0..count {
-            let path = dir.join(format!("entry-{number:04}-{:x}", self.rng.next()));
+            let path = dir.join(format!("entry-{number:04}-{:x}", self.rng.draw()));
             let full = self.full(&path);
             match &original {
                 Some(original) if number % 10 != 0 => {
@@ -155,7 +156,8 @@ impl Worker {
         let file = self.skips.attempt("O_TMPFILE", made, &[Errno::ISDIR, Errno::INVAL])?;
         let Some(file) = file else { return Ok(()) };
         let size = self.rng.below(5000);
-        file.write_all_at(&self.rng.bytes(size), 0).context("writing to a file without a name")?;
+        file.write_all_at(&random_bytes(&mut self.rng, size), 0)
+            .context("writing to a file without a name")?;
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         linkat(CWD, name, CWD, &full, AtFlags::SYMLINK_FOLLOW)
             .with_context(|| format!("naming {}", full.display()))?;

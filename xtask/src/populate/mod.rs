@@ -5,7 +5,6 @@ mod contents;
 mod durable;
 mod entries;
 mod names;
-mod rng;
 mod skips;
 mod tree;
 
@@ -16,9 +15,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use rustix::io::Errno;
 use rustix::process::geteuid;
+use segno_testkit::Rng;
 
 pub use durable::Durable;
-pub use rng::Rng;
 use skips::Skips;
 use tree::Tree;
 
@@ -179,12 +178,12 @@ impl Worker {
     }
 
     fn any_file(&mut self) -> Option<PathBuf> {
-        self.rng.pick(&self.tree.files).cloned()
+        self.rng.choose(&self.tree.files).cloned()
     }
 
     /// A directory other than the root.
     fn any_subdir(&mut self) -> Option<PathBuf> {
-        let dir = self.rng.pick(&self.tree.dirs).cloned();
+        let dir = self.rng.choose(&self.tree.dirs).cloned();
         dir.filter(|dir| !dir.as_os_str().is_empty())
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::rng::Rng;
+use segno_testkit::Rng;
 
 pub const NAME_MAX: usize = 255;
 
@@ -20,14 +20,14 @@ const GROWING_MAX: usize = 160;
 /// A name of 1 to 255 bytes without a slash or a zero byte.
 pub fn name(rng: &mut Rng) -> OsString {
     let length =
-        if rng.chance(40) { rng.pick(&EDGE_LENGTHS).copied().unwrap_or(1) } else { rng.index(20) + 3 };
+        if rng.chance(40) { rng.choose(&EDGE_LENGTHS).copied().unwrap_or(1) } else { rng.index(20) + 3 };
     let mut name = match rng.below(10) {
         0 => any_bytes(rng, length),
         1 | 2 => letters(rng, length),
         _ => plain(rng, length),
     };
     if rng.chance(20) {
-        let extension = rng.pick(&EXTENSIONS).copied().unwrap_or_default();
+        let extension = rng.choose(&EXTENSIONS).copied().unwrap_or_default();
         name.truncate(NAME_MAX - extension.len());
         name.extend_from_slice(extension.as_bytes());
     }
@@ -39,7 +39,7 @@ pub fn name(rng: &mut Rng) -> OsString {
 
 fn plain(rng: &mut Rng, length: usize) -> Vec<u8> {
     const SIGNS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-    (0..length).map(|_| rng.pick(SIGNS).copied().unwrap_or(b'x')).collect()
+    (0..length).map(|_| rng.choose(SIGNS).copied().unwrap_or(b'x')).collect()
 }
 
 fn any_bytes(rng: &mut Rng, length: usize) -> Vec<u8> {
@@ -56,7 +56,7 @@ fn letters(rng: &mut Rng, length: usize) -> Vec<u8> {
     while name.len() < length {
         let grows = length <= GROWING_MAX && rng.chance(50);
         let letter =
-            rng.pick(if grows { &GROWING_LETTERS[..] } else { &LETTERS[..] }).copied().unwrap_or("x");
+            rng.choose(if grows { &GROWING_LETTERS[..] } else { &LETTERS[..] }).copied().unwrap_or("x");
         name.push_str(if name.len() + letter.len() <= length { letter } else { "x" });
     }
     name.into_bytes()

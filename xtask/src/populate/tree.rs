@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use rustix::fs::{IFlags, ioctl_getflags};
 
 use super::names::{NAME_MAX, name};
-use super::rng::Rng;
 use crate::errno;
+use segno_testkit::Rng;
 
 /// `FS_CASEFOLD_FL`
 pub const CASEFOLD: IFlags = IFlags::from_bits_retain(0x4000_0000);
@@ -58,7 +58,7 @@ impl Tree {
 
     /// A path that does not exist yet, in one of the directories.
     pub fn fresh(&self, root: &Path, rng: &mut Rng) -> Result<PathBuf> {
-        let parent = rng.pick(&self.dirs).cloned().unwrap_or_default();
+        let parent = rng.choose(&self.dirs).cloned().unwrap_or_default();
         fresh_in(root, &parent, rng)
     }
 

@@ -1,5 +1,5 @@
-//! `segno bench device`: what the device does without any file system of ours. Every other experiment measures the same
-//! beside its own figures.
+//! `segno bench device`: raw performance of the device, without Segno. Every other experiment measures it as well, for
+//! comparison.
 use crate::machine::Machine;
 use crate::options::Common;
 use crate::page::{Bar, Bars, Figure, Group};
@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Result<Report> {
     add("write_flush_us", |r| r.write_flush_us)?;
     add("memcpy_mib_per_s", |r| r.memcpy_mib_per_s)?;
     report.figures.push(Figure::Bars(Bars {
-        title: "The device by itself".into(),
+        title: "Raw device".into(),
         unit: "MiB/s, or µs".into(),
         log: true,
         series: vec![String::new()],

@@ -10,10 +10,10 @@ use segno_engine::{Background, MountOptions, Volume};
 use segno_mkfs::MkfsOptions;
 use std::time::Duration;
 
-/// Enough that no run writes data or a checkpoint for want of memory.
+/// Large enough that no run writes data or a checkpoint because memory is short.
 const CACHE: usize = 6 << 30;
 
-/// What a run does, apart from how nodes are found.
+/// Parameters of a run, except for the node lookup.
 #[derive(Clone, Copy, Debug)]
 pub struct Arm<'a> {
     pub place: &'a Place,
@@ -23,7 +23,7 @@ pub struct Arm<'a> {
     pub seed: u64,
 }
 
-/// Mount options of all runs: a checkpoint a minute, as F2FS has it.
+/// Mount options of all runs: a checkpoint each minute, as in F2FS.
 pub fn options(fsync_mode: FsyncMode, lookup: FsyncLookup) -> MountOptions {
     MountOptions {
         fsync_mode,
@@ -36,7 +36,7 @@ pub fn options(fsync_mode: FsyncMode, lookup: FsyncLookup) -> MountOptions {
 }
 
 impl Arm<'_> {
-    /// Formats, prepares, runs, and gives the figures of the timed part with how the volume was formatted.
+    /// Formats, prepares and runs; returns the figures of the timed part and the format of the volume.
     pub fn run(&self, lookup: FsyncLookup) -> Result<(Once, String)> {
         let (device, mkfs) = self.place.format(&MkfsOptions::default())?;
         let volume = Volume::mount(device, options(self.fsync_mode, lookup))?;

@@ -1,6 +1,6 @@
-//! `segno bench fsync`: what per-inode lists of dirty nodes are worth, beside the kernel's search through all of them.
+//! `segno bench fsync`: per-inode lists of dirty nodes compared with the kernel's search through all dirty nodes.
 mod arm;
-mod foreign;
+mod other_inodes;
 mod page;
 mod peers;
 mod row;
@@ -16,7 +16,7 @@ use crate::work::job::Job;
 use anyhow::Result;
 use arm::Arm;
 use peers::Peer;
-use row::{FsyncRow, Once, together};
+use row::{FsyncRow, Once, combine};
 use segno_engine::options::{FsyncLookup, FsyncMode};
 use serde::Serialize;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub const ROWS: &str = include_str!("../../schema/fsync.json");
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// Also run through mounts, beside ext4, XFS and fuse2fs (needs root)
+    /// Also run through mounts, compared with ext4, XFS and fuse2fs (needs root)
     #[arg(long)]
     pub mount: bool,
     /// Only workloads whose name contains this: varmail 10000, 4 KiB, strict, foreign, mount
@@ -36,7 +36,7 @@ pub struct Args {
     pub workload: String,
 }
 
-/// How much of everything.
+/// Amounts of work.
 #[derive(Clone, Debug, Serialize)]
 struct Scale {
     bytes: u64,
@@ -48,7 +48,7 @@ struct Scale {
     write_bytes_each: u64,
     foreign: Vec<usize>,
     foreign_fsyncs: usize,
-    /// Seconds until everything is committed without being asked.
+    /// Interval of commits in seconds.
     commit: u32,
 }
 
@@ -77,7 +77,7 @@ impl Scale {
             varmail_threads: 16,
             write_threads: 4,
             write_bytes_each: 512 << 20,
-            foreign: vec![1000, 100_000, foreign::affordable(1_000_000)],
+            foreign: vec![1000, 100_000, other_inodes::affordable(1_000_000)],
             foreign_fsyncs: 300,
             commit: 60,
         }
@@ -143,7 +143,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let storage = place.storage(Some(common.raw_time()))?;
     let mut report = Report::new("fsync", common.seed, &scale, Machine::here(Some(storage)))?;
     let mut rows = Vec::new();
-    // The rest of a quick run's time is for the foreign nodes.
+    // The rest of a quick run's time is used for dirty nodes of other files.
     let share = 0.75 / cases.len().max(1) as f64;
     for case in &cases {
         rows.extend(compare(
@@ -169,7 +169,7 @@ pub fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-/// List against global search, in turns.
+/// List and global search in alternating rounds.
 fn compare(
     case: &Case,
     place: &Place,
@@ -193,12 +193,12 @@ fn compare(
     }
     let row = |(lookup, runs): &(FsyncLookup, Vec<Once>)| {
         let mode = mode_name(case.fsync_mode);
-        together(&case.name, "in-process", Some(lookup.name()), mode, case.job.threads, runs)
+        combine(&case.name, "in-process", Some(lookup.name()), mode, case.job.threads, runs)
     };
     Ok(found.iter().map(row).collect())
 }
 
-/// What the list gains, as ratios within each round.
+/// Gain of the list, as ratios within each round.
 fn gain(name: &str, list: &[Once], global: &[Once]) -> String {
     let of = |runs: &[Once], f: fn(&Once) -> f64| runs.iter().map(f).collect::<Vec<_>>();
     let ops = ratio(&of(list, |o| o.ops_per_s), &of(global, |o| o.ops_per_s));
@@ -227,14 +227,14 @@ fn foreign_rows(
     if !common.quick && most < 1_000_000 {
         report.notes.push(format!("Memory allows {most} foreign dirty nodes, not 1 000 000."));
     }
-    let place = common.place(foreign::volume_bytes(most))?;
+    let place = common.place(other_inodes::volume_bytes(most))?;
     let turns = if common.quick { 2 } else { scale.rounds.min(3) };
-    let found = foreign::measure(&place, &scale.foreign, turns, scale.foreign_fsyncs, progress)?;
+    let found = other_inodes::measure(&place, &scale.foreign, turns, scale.foreign_fsyncs, progress)?;
     let rows: Vec<FsyncRow> = found
         .iter()
         .map(|f| {
             let name = format!("foreign dirty nodes {}", f.nodes);
-            together(&name, "in-process", Some(f.lookup.name()), "posix", 1, &f.runs)
+            combine(&name, "in-process", Some(f.lookup.name()), "posix", 1, &f.runs)
         })
         .collect();
     let lists: Vec<&FsyncRow> = rows.iter().filter(|r| r.mode == Some("list")).collect();
@@ -251,7 +251,7 @@ fn foreign_rows(
     Ok(rows)
 }
 
-/// The workloads through mounts, in turns.
+/// The workloads through mounts, in alternating rounds.
 fn mounted(
     scale: &Scale,
     common: &Common,
@@ -278,7 +278,7 @@ fn mounted(
         })?;
         let row = |(peer, runs): &(Peer, Vec<Once>)| {
             let mode = peer.is_segno().then_some("list");
-            together(name, peer.name, mode, peer.fsync_mode, job.threads, runs)
+            combine(name, peer.name, mode, peer.fsync_mode, job.threads, runs)
         };
         rows.extend(found.iter().map(row));
     }
@@ -316,10 +316,11 @@ mod tests {
         for case in cases(&scale, [Job::named("varmail").unwrap(), Job::named("fsync32").unwrap()]) {
             rows.extend(compare(&case, &place, &scale, &budget, 1, &mut report, &mut progress).unwrap());
         }
-        let found = foreign::measure(&place, &scale.foreign, 1, scale.foreign_fsyncs, &mut progress).unwrap();
+        let found =
+            other_inodes::measure(&place, &scale.foreign, 1, scale.foreign_fsyncs, &mut progress).unwrap();
         for f in &found {
             let name = format!("foreign dirty nodes {}", f.nodes);
-            rows.push(together(&name, "in-process", Some(f.lookup.name()), "posix", 1, &f.runs));
+            rows.push(combine(&name, "in-process", Some(f.lookup.name()), "posix", 1, &f.runs));
         }
         for r in &rows {
             let (searched, written) = (r.searched_per_fsync.unwrap(), r.written_per_fsync.unwrap());

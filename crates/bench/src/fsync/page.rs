@@ -3,14 +3,14 @@ use super::row::FsyncRow;
 use crate::page::{Bar, Bars, Figure, Group, Lines, Series, Table, short};
 use crate::report::Report;
 
-/// What the paper reports for its machine, to be held beside.
+/// Published figures for comparison.
 const PAPER: [&str; 4] = [
     "Gwak, Jung, Shin (2021), F2FS of Linux 4.15 on a quad core with a Samsung 970: varmail searched 12 100 nodes an fsync \
      to write about 1.2, the node phase was 63 % of an fsync, and lists gave +37 % throughput and -33 % fsync latency.",
     "4 KiB writes by 4 threads with an fsync every 32: 520 nodes searched to write 1; lists gave +170 % throughput and -31 % \
      latency. In a closed loop -31 % latency alone gives at most +45 %.",
     "A gain here depends on how long the other phases take: a flush that takes longer hides the search, a search that is \
-     cheaper than the kernel's leaves less to gain. The table of phases tells.",
+     cheaper than the kernel's leaves less to gain. See the table of phases.",
     "The global search takes nodes in batches of 15 in order of their numbers, looks at owner and kind, and locks and looks \
      again at those that fit, as F2FS does. It runs under the lock of the roll-forward chain, which F2FS does not hold, so \
      that searches of different files wait for each other: gains are upper bounds. Both modes write the same bytes.",
@@ -18,7 +18,7 @@ const PAPER: [&str; 4] = [
 
 pub fn fill(report: &mut Report, rows: &[FsyncRow]) {
     let inside: Vec<&FsyncRow> = rows.iter().filter(|r| r.phase_us.is_some()).collect();
-    let foreign: Vec<&FsyncRow> =
+    let other_inodes: Vec<&FsyncRow> =
         inside.iter().copied().filter(|r| r.workload.starts_with("foreign")).collect();
     let work: Vec<&FsyncRow> =
         inside.iter().copied().filter(|r| !r.workload.starts_with("foreign")).collect();
@@ -28,7 +28,7 @@ pub fn fill(report: &mut Report, rows: &[FsyncRow]) {
         bars("Operations a second", "operations/s", &work, |r| r.ops_per_s, Some(|r| r.ops_spread_percent)),
         phases(&work),
         Figure::Table(phase_table(&inside)),
-        lookups(&foreign),
+        lookups(&other_inodes),
     ];
     if !mounted.is_empty() {
         out.push(Figure::Table(mount_table(&mounted)));
@@ -124,7 +124,7 @@ fn phase_table(rows: &[&FsyncRow]) -> Table {
 
 type Of = fn(&FsyncRow) -> f64;
 
-/// Workloads in groups, list beside global.
+/// List and global search side by side for each workload.
 fn bars(title: &str, unit: &str, rows: &[&FsyncRow], of: Of, spread: Option<Of>) -> Figure {
     let series = ["list", "global"];
     let mut groups: Vec<Group> = Vec::new();

@@ -1,5 +1,5 @@
-//! The same workload through mounts: segno beside the kernel's ext4 and XFS on a loop device and fuse2fs, each on an
-//! image in the same place.
+//! The same workload through mounts: segno, fuse2fs, and the kernel's ext4 and XFS on a loop device, each on an image at the
+//! same place.
 use super::row::{Once, Spread};
 use crate::mounts::{FileSystem, Site};
 use crate::work::Prepared;
@@ -14,13 +14,13 @@ pub struct Peer {
     pub name: &'static str,
     pub fsync_mode: &'static str,
     system: FileSystem,
-    /// Of `segno mount -o`.
+    /// Options of `segno mount -o`.
     options: &'static str,
 }
 
 const ALL: [Peer; 5] = [
     Peer { name: "segno mount", fsync_mode: "strict", system: FileSystem::Segno, options: "commit=60" },
-    // As F2FS in the kernel has it.
+    // As in the kernel's F2FS.
     Peer {
         name: "segno mount, posix",
         fsync_mode: "posix",
@@ -61,7 +61,7 @@ fn work(site: &Site, job: &Job, time: Duration, seed: u64) -> Result<Once> {
     })
 }
 
-/// Those that can be compared, and why the others cannot.
+/// The available peers, and why the others are not.
 pub fn available() -> (Vec<Peer>, Vec<String>) {
     let why = |p: &Peer| p.system.missing().map(|why| format!("{} is left out: {why}", p.name));
     (ALL.into_iter().filter(|p| p.system.missing().is_none()).collect(), ALL.iter().filter_map(why).collect())

@@ -18,15 +18,15 @@ pub struct Spread {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PhaseUs {
     pub data: f64,
-    /// With the lookup.
+    /// Including the lookup.
     pub node: f64,
     pub lookup: f64,
     pub flush: f64,
-    /// Checkpoints in place of nodes, spread over all fsyncs.
+    /// Checkpoints written instead of nodes, averaged over all fsyncs.
     pub checkpoint: f64,
 }
 
-/// What only a volume in this process tells.
+/// Figures that only a volume in this process reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inside {
     pub dirty_nodes: f64,
@@ -75,7 +75,7 @@ impl Spread {
     }
 }
 
-/// The counters of a volume at one moment.
+/// A snapshot of a volume's counters.
 pub struct Counters {
     searched: u64,
     written: u64,
@@ -102,7 +102,7 @@ impl Counters {
         }
     }
 
-    /// What happened since `before`, for each fsync.
+    /// The difference to `before`, for each fsync.
     pub fn since(&self, before: &Self) -> Inside {
         let n = self.fsyncs.saturating_sub(before.fsyncs).max(1) as f64;
         let each = |now: u64, then: u64| now.saturating_sub(then) as f64 / n;
@@ -124,7 +124,7 @@ impl Counters {
 }
 
 /// The medians of several runs.
-pub fn together(
+pub fn combine(
     workload: &str,
     target: &str,
     mode: Option<&'static str>,

@@ -1,14 +1,15 @@
-//! The same experiment on the engine: a volume on an emulated zoned device in memory, which holds of file data a word a block.
+//! The same experiment on the engine: a volume on an emulated zoned device in memory, which stores one word for each data block.
 use super::{Args, Part, Row};
 use crate::progress::Progress;
-use crate::work::rng::Rng;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use segno_device::{BlockDevice, ZoneLimits, ZoneShape, ZonedDevice};
+use segno_device::{BlockDevice, ZoneLimits};
 use segno_engine::stat::Recorded;
 use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 use segno_gcmodel::{Counters, Experiment, Kind, Shape, Workload};
 use segno_mkfs::{Member, MkfsOptions, format};
+use segno_testkit::Rng;
+use segno_testkit::{ZoneShape, ZonedDevice};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ struct Rig {
     versions: Vec<u32>,
     /// Pages written since the last writeback.
     dirty: HashMap<u64, ()>,
-    /// Pages at which writeback begins; it writes all, so that on average half of them are dirty.
+    /// Dirty pages at which writeback starts; it writes all, so that on average half of them are dirty.
     high: usize,
     rng: Rng,
     issued: u64,
@@ -104,7 +105,7 @@ impl Rig {
             versions: vec![0; blocks as usize],
             dirty: HashMap::new(),
             high,
-            rng: Rng::new(seed, 0),
+            rng: Rng::for_thread(seed, 0),
             issued: 0,
         })
     }
@@ -166,7 +167,7 @@ impl Rig {
         c.wrote(Kind::Nodes, get("node_blocks").saturating_sub(get("gc_node_blocks")));
         c.wrote(Kind::MovedNodes, get("gc_node_blocks"));
         c.wrote(Kind::Dents, get("dent_blocks"));
-        // What else the device was given: packs, SIT, NAT and summaries.
+        // All other writes: packs, SIT, NAT and summaries.
         let zones = self.dev.counts();
         c.wrote(Kind::Pack, zones.blocks_written.saturating_sub(c.total()));
         c.checkpoints = get("checkpoints");
@@ -199,7 +200,7 @@ impl Rig {
         part
     }
 
-    /// Unmounts, checks the volume, and reads everything back. Returns the zone rules that were broken.
+    /// Unmounts, checks the volume, and verifies all data. Returns the number of violated zone rules.
     fn verify(self) -> Result<u64> {
         self.v.unmount()?;
         let report = segno_check::check(&*self.dev, &segno_check::CheckOptions::default(), &mut |_| {})
@@ -225,7 +226,7 @@ fn content(block: u64, version: u32) -> Vec<u8> {
     word.to_le_bytes().repeat(BLOCK_SIZE / 8)
 }
 
-/// A formatted device with as many zones behind the metadata as the experiment wants.
+/// A formatted device with the experiment's number of zones after the metadata.
 fn device(e: &Experiment) -> Result<Arc<ZonedDevice>> {
     let opts = MkfsOptions {
         zoned: true,

@@ -1,6 +1,6 @@
 //! `segno bench gc`: write amplification of cleaning, by policy and order of a round, in blocks.
 //!
-//! The figures come from the block-count model (`segno-gcmodel`) around the engine's own policies, rounds and index.
+//! The figures come from the block-count model (`segno-gcmodel`), which uses the engine's policies and index.
 mod engine;
 mod page;
 
@@ -9,8 +9,8 @@ use crate::options::Common;
 use crate::progress::Progress;
 use crate::report::Report;
 use anyhow::{Context, Result, anyhow};
-use segno_clean::policy;
-use segno_clean::rounds::Loop;
+use segno_clean::policy::{self, POLICIES};
+use segno_gcmodel::rounds::Loop;
 use segno_gcmodel::{Counters, Experiment, Kind, Outcome, Setting, run as run_model};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -19,10 +19,8 @@ use std::time::Instant;
 /// Schema of a row.
 pub const ROWS: &str = include_str!("../../schema/gc.json");
 
-/// What runs without `--experiment`: those that take seconds.
+/// The default of `--experiment`: those that take seconds.
 const SMALL: [&str; 10] = ["E1", "E2", "E3", "E4", "E5", "E6", "E8", "database", "archive", "refill"];
-const POLICIES: [&str; 7] =
-    ["greedy", "cost_benefit", "atgc", "prefer_data", "weighted", "factor:1,2", policy::DEFAULT];
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -31,8 +29,7 @@ pub struct Args {
     /// E0 to E8, database, archive or refill [default: all but the large ones E0 and E7]
     #[arg(long, value_delimiter = ' ', num_args = 1..)]
     experiment: Vec<String>,
-    /// greedy, cost_benefit, atgc, prefer_data, weighted, predictive or factor:D,N [default: all]
-    #[arg(long, num_args = 1..)]
+    #[arg(long, num_args = 1.., help = format!("{} [default: all]", policy::names()))]
     policy: Vec<String>,
     /// seed: a checkpoint on every pass, as Linux 6.6; current: as Linux 6.1; batch: ours
     #[arg(long = "loop", value_parser = order, default_value = "batch")]
@@ -88,7 +85,7 @@ pub struct Row {
     pub wall_s: f64,
 }
 
-/// What was counted from the layout to a moment.
+/// Counts since the layout.
 #[derive(Clone, Debug, Serialize)]
 pub struct Part {
     pub app_writes: u64,
@@ -135,7 +132,7 @@ pub fn run(args: &Args) -> Result<Report> {
     };
     let experiments: Vec<String> =
         names(&args.experiment, if args.engine { &engine::EXPERIMENTS } else { &SMALL });
-    let policies: Vec<String> = names(&args.policy, &POLICIES);
+    let policies: Vec<String> = names(&args.policy, &POLICIES.map(|p| p.example));
     let config = json!({
         "experiments": experiments, "policies": policies, "loop": order_name(args.order), "writes": args.writes,
     });
@@ -160,7 +157,7 @@ pub fn run(args: &Args) -> Result<Report> {
     drop(progress);
     rows.iter().try_for_each(|r| report.push(r))?;
     report.notes.push(
-        "Blocks counted by the model around the engine's own cleaning code; layout not included; every run was verified \
+        "Blocks counted by the model around the engine's own policies and index; layout not included; every run was verified \
          at its end."
             .into(),
     );
@@ -263,7 +260,7 @@ mod tests {
 
     #[test]
     fn rows_pass_their_schema_and_the_classes_sum_up() {
-        for policy in POLICIES {
+        for policy in POLICIES.map(|p| p.example) {
             let r = row_of("E4", policy, Loop::Batch, 30_000);
             crate::schema::check(ROWS, &serde_json::to_value(&r).unwrap()).unwrap();
             let sum: f64 = r.whole.waf_by_class.values().filter_map(Value::as_f64).sum();

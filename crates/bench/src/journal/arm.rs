@@ -2,21 +2,22 @@
 use super::Scale;
 use super::pace::Pacer;
 use super::row::{Once, Phases};
-use super::watched::Watched;
+use super::timed::Timed;
 use super::work::{Did, Work};
 use crate::place::Place;
 use anyhow::{Context, Result};
-use segno_device::{BlockDevice, CountDevice};
+use segno_device::BlockDevice;
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, JournalArea, MountOptions, Volume};
 use segno_format::BLOCK_SIZE;
 use segno_mkfs::MkfsOptions;
+use segno_testkit::CountDevice;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What makes changes durable.
+/// How changes are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -63,7 +64,7 @@ pub fn format(place: &Place, scale: &Scale) -> Result<(Arc<Device>, String)> {
     Ok((Arc::new(CountDevice::new(device)), how))
 }
 
-/// What runs are made of.
+/// Parameters of a run.
 #[derive(Clone, Copy)]
 pub struct Arm<'a> {
     pub place: &'a Place,
@@ -75,16 +76,16 @@ pub struct Arm<'a> {
 pub type Device = CountDevice<Arc<dyn BlockDevice>>;
 
 impl Arm<'_> {
-    /// Formats, prepares, runs; gives the figures of each part, and how the volume was formatted.
+    /// Formats, prepares and runs; returns the figures of each part and the format of the volume.
     pub fn run(&self, mode: Mode) -> Result<(Vec<Once>, String)> {
         let scale = self.scale;
         let (device, how) = format(self.place, scale)?;
         let volume = Volume::mount(device.clone(), mode.options(scale.cache_bytes))?;
         let background = Background::start(&volume)?;
         let mut found = Vec::new();
-        let mut fs = Watched::new(volume.clone());
+        let mut fs = Timed::new(volume.clone());
         let time = Duration::from_secs_f64(scale.seconds);
-        let mut timer = |name: &str, fs: &mut Watched, part: &dyn Fn(&Watched) -> Result<Did>| {
+        let mut timer = |name: &str, fs: &mut Timed, part: &dyn Fn(&Timed) -> Result<Did>| {
             let _before = fs.times();
             let counted = Counted::of(&volume, &device);
             let pacer = Pacer::start(&volume, Duration::from_millis(scale.commit_ms), scale.apply_every);
@@ -100,9 +101,9 @@ impl Arm<'_> {
     }
 }
 
-/// Counters when the clock began to run.
+/// Counters at the start of the timed part.
 struct Counted {
-    device: segno_device::Counts,
+    device: segno_testkit::Counts,
     blocked: crate::Recorded,
     phases: Phases,
     log_bytes: u64,
@@ -130,7 +131,7 @@ impl Counted {
         volume: &Volume,
         device: &Device,
         did: Did,
-        fs: &mut Watched,
+        fs: &mut Timed,
         mode: Mode,
     ) -> Once {
         let (now, times) = (Self::of(volume, device), fs.times());

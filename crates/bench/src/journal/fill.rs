@@ -1,4 +1,4 @@
-//! A volume in memory whose journal is filled to some extent, and then loses its process.
+//! A volume in memory that crashes with a partly filled journal.
 use super::Scale;
 use super::arm::{Mode, mkfs};
 use anyhow::Result;
@@ -9,22 +9,22 @@ use std::sync::Arc;
 
 /// Files in a directory.
 const WIDTH: usize = 100;
-/// Each so many-th change of a file is data too.
+/// One in this many changes of a file writes data as well.
 const DATA: usize = 20;
 
-/// The device after the crash, and how much of the log is to be replayed.
+/// The device after the crash, and the size of the journal to be replayed.
 pub struct Crashed {
     pub device: Arc<MemDevice>,
     pub log_bytes: u64,
     pub changes: u64,
 }
 
-/// Renames, changes of modes and overwritten blocks until the log holds that much. Nothing is checkpointed on the way.
+/// Renames, mode changes and overwrites until the journal has this size, without a checkpoint.
 pub fn fill(scale: &Scale, log_bytes: u64) -> Result<Crashed> {
     let device = Arc::new(MemDevice::new(scale.bytes / BLOCK_SIZE as u64));
     let member = segno_mkfs::Member { device: device.clone(), path: String::new(), zeroed: true };
     segno_mkfs::format(&[member], &mkfs(scale))?;
-    // Without its thread the volume makes no checkpoint before the ring is nearly full.
+    // Without a background thread the volume writes no checkpoint before the ring is nearly full.
     let volume = Volume::mount(device.clone(), Mode::Journal.options(1 << 30))?;
     let files = make(&volume, scale.recovery_files)?;
     volume.checkpoint_now()?;

@@ -1,4 +1,4 @@
-//! What an fsync would take if the file system cost nothing: one small write and a flush, or several, on the bare device.
+//! Lower bound of an fsync: small writes with flushes on the bare device.
 use super::row::LatencyUs;
 use crate::Histogram;
 use crate::place::Place;
@@ -9,19 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Blocks that others write at a time, as the engine does what is old, and how much of that in a second.
+/// Size and rate of concurrent writes, as in the engine's writeback of old data.
 const PIECE: u64 = 64;
 const OTHERS_PER_S: f64 = 250e6;
-/// Blocks that were written before and are written again and again.
+/// Blocks that are overwritten repeatedly.
 const REACH: u64 = 256;
 
-/// So many calls of so many writes with a flush each. Overwrites what is there.
-pub fn measure(place: &Place, calls: usize, flushes: usize, beside: bool) -> Result<LatencyUs> {
+/// A number of calls with a number of writes and flushes each. Overwrites the device.
+pub fn measure(place: &Place, calls: usize, flushes: usize, under_load: bool) -> Result<LatencyUs> {
     let device = place.device()?;
     let block = Block([0xa5; BLOCK_SIZE]);
     device.write(0, &[&block; REACH as usize])?;
     device.flush()?;
-    let (times, done) = (Histogram::default(), AtomicBool::new(!beside));
+    let (times, done) = (Histogram::default(), AtomicBool::new(!under_load));
     thread::scope(|s| {
         let others = s.spawn(|| write_until(&*device, &done));
         for call in 0..calls as u64 {

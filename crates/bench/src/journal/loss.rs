@@ -1,5 +1,5 @@
-//! What is lost when the process is killed: a volume in memory, with the times that the product has, is copied at random
-//! moments of its life, and every copy is mounted.
+//! Data loss when the process is killed: a volume in memory with the product's commit intervals is copied at random times, and
+//! every copy is mounted.
 use super::Scale;
 use super::arm::{Mode, mkfs};
 use super::row::Extra;
@@ -7,26 +7,26 @@ use crate::page::{Figure, Table, short};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::sample::Sample;
-use crate::work::rng::Rng;
 use anyhow::{Context, Result, anyhow, ensure};
 use segno_device::{MemDevice, Snapshot};
 use segno_engine::{Background, MountOptions, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
+use segno_testkit::Rng;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A file comes every so often.
+/// Interval between new files.
 const PACE: Duration = Duration::from_micros(500);
 /// Files in one directory.
 const WIDTH: usize = 2000;
 
-/// A kill, as the survivors see it.
+/// Result of one kill.
 struct Kill {
     left: Snapshot,
     at: Instant,
-    /// Files that were there for whoever asked.
+    /// Files that were visible before the kill.
     done: usize,
 }
 
@@ -41,7 +41,7 @@ pub fn measure(scale: &Scale, seed: u64, report: &mut Report, progress: &mut Pro
         for kill in &kills {
             let (kept, filled) = survivors(kill, mode)?;
             files.push((kill.done - kept) as f64);
-            // Since when the oldest that is lost had been there.
+            // Age of the oldest lost file.
             let lost = |from: usize| {
                 let oldest = done.get(from).filter(|_| from < kill.done);
                 oldest.map_or(0.0, |&made| kill.at.duration_since(made).as_secs_f64() * 1000.0)
@@ -83,7 +83,7 @@ pub fn measure(scale: &Scale, seed: u64, report: &mut Report, progress: &mut Pro
     Ok(())
 }
 
-/// A life with all its kills, and when each file was there.
+/// A run with all its kills, and the creation time of each file.
 fn live(scale: &Scale, mode: Mode, seed: u64) -> Result<(Vec<Kill>, Vec<Instant>)> {
     let device = Arc::new(MemDevice::new((1 << 30) / BLOCK_SIZE as u64));
     let member = segno_mkfs::Member { device: device.clone(), path: String::new(), zeroed: true };
@@ -93,7 +93,7 @@ fn live(scale: &Scale, mode: Mode, seed: u64) -> Result<(Vec<Kill>, Vec<Instant>
     let volume = Volume::mount(device.clone(), options)?;
     let background = Background::start(&volume)?;
     let (done, stop) = (Done::default(), AtomicBool::new(false));
-    let mut rng = Rng::new(seed, 1);
+    let mut rng = Rng::for_thread(seed, 1);
     let kills = thread::scope(|s| {
         let writer = s.spawn(|| write(&volume, &done, &stop));
         let kills: Vec<Kill> = (0..scale.kills)

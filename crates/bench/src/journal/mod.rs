@@ -1,6 +1,6 @@
-//! `segno bench journal`: the metadata journal beside plain checkpoints, on the same volume and the same commits.
+//! `segno bench journal`: the metadata journal compared with plain checkpoints, on equal volumes with equal commits.
 mod arm;
-mod beside;
+mod concurrent_writes;
 mod fill;
 mod floor;
 mod loss;
@@ -10,8 +10,8 @@ mod programs;
 mod recovery;
 mod row;
 mod sqlite;
+mod timed;
 mod tree;
-mod watched;
 mod work;
 
 use crate::budget::Budget;
@@ -23,7 +23,7 @@ use crate::report::Report;
 use crate::sample::alternate;
 use anyhow::Result;
 use arm::{Arm, Mode};
-use row::{JournalRow, Once, together};
+use row::{JournalRow, Once, combine};
 use serde::Serialize;
 use work::Work;
 
@@ -44,18 +44,18 @@ pub struct Args {
     pub workload: String,
 }
 
-/// How much of everything.
+/// Amounts of work.
 #[derive(Clone, Debug, Serialize)]
 struct Scale {
     bytes: u64,
     ring_bytes: u64,
     cache_bytes: usize,
     rounds: usize,
-    /// Of workloads that run for a time.
+    /// Duration of timed workloads.
     seconds: f64,
-    /// Everything is committed so often, in both modes.
+    /// Commit interval in both modes.
     commit_ms: u64,
-    /// Each so many-th commit to the journal is a checkpoint, which applies it.
+    /// One in this many commits to the journal is a checkpoint, which applies it.
     apply_every: u32,
     names_each: u32,
     threads: usize,
@@ -65,10 +65,10 @@ struct Scale {
     tree_files: u32,
     /// Crates of a build.
     build_crates: u32,
-    /// Dirty data of others beside an fsync.
+    /// Dirty data of other files during an fsync.
     beside_mib: Vec<u64>,
     beside_fsyncs: usize,
-    /// Bytes in the log when the power goes.
+    /// Bytes in the journal at the power cut.
     recovery_mib: Vec<u64>,
     /// Files whose changes fill it.
     recovery_files: usize,
@@ -145,8 +145,8 @@ pub fn run(args: &Args) -> Result<Report> {
     let budget = common.budget();
     let mut rows = compare(&works, &place, &scale, &budget, common.seed, &mut report, &mut progress)?;
     if wanted("fsync beside unrelated dirty data") {
-        rows.extend(beside::measure(&place, &scale, &mut progress)?);
-        report.notes.extend(beside::note_floor(&place, &scale, &rows)?);
+        rows.extend(concurrent_writes::measure(&place, &scale, &mut progress)?);
+        report.notes.extend(concurrent_writes::note_floor(&place, &scale, &rows)?);
     }
     rows.iter().try_for_each(|row| report.push(row))?;
     page::fill(&mut report, &rows);
@@ -166,7 +166,7 @@ pub fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-/// All workloads in both modes, in turns.
+/// All workloads in both modes, in alternating rounds.
 fn compare(
     works: &[Work],
     place: &Place,
@@ -177,7 +177,7 @@ fn compare(
     progress: &mut Progress,
 ) -> Result<Vec<JournalRow>> {
     let mut rows = Vec::new();
-    // Rounds go over everything, so that a quick run has one of each before it has two of any.
+    // Each round covers everything, so that a quick run has one of each before two of any.
     let arms: Vec<(&Work, Mode)> = works.iter().flat_map(|w| Mode::BOTH.map(|m| (w, m))).collect();
     let found = alternate(&arms, scale.rounds, budget, |(work, mode), round| {
         progress.step(&format!("{}: {}, round {} of {}", work.name(), mode.name(), round + 1, scale.rounds));
@@ -188,10 +188,10 @@ fn compare(
     for ((work, mode), rounds) in &found {
         for part in 0..rounds.first().map_or(0, Vec::len) {
             let runs: Vec<&Once> = rounds.iter().filter_map(|parts| parts.get(part)).collect();
-            rows.push(together(*mode, work.threads(), &runs));
+            rows.push(combine(*mode, work.threads(), &runs));
         }
     }
-    // Both modes of a workload stand together.
+    // Both modes of a workload are adjacent.
     let order: Vec<String> = rows.iter().map(|r| r.workload.clone()).collect();
     let at = |r: &JournalRow| order.iter().position(|w| *w == r.workload);
     rows.sort_by_key(|r| (at(r), r.mode != Mode::Checkpoint));
@@ -240,14 +240,14 @@ mod tests {
         let works = work::all(&scale).unwrap();
         let mut rows = compare(&works, &place, &scale, &budget, 1, &mut report, &mut progress).unwrap();
         assert_eq!(rows.len(), 2 * (7 + 4 + 3 + 1));
-        rows.extend(beside::measure(&place, &scale, &mut progress).unwrap());
-        assert!(beside::note_floor(&place, &scale, &rows).unwrap().is_some());
+        rows.extend(concurrent_writes::measure(&place, &scale, &mut progress).unwrap());
+        assert!(concurrent_writes::note_floor(&place, &scale, &rows).unwrap().is_some());
         for r in &rows {
             assert!(r.ops > 0.0 && r.latency_us.max > 0.0, "{r:?}");
             assert_eq!(r.log_bytes_per_op.is_some(), r.mode == Mode::Journal, "{r:?}");
             report.push(r).unwrap();
         }
-        // The same operations, durable at the end: without a journal that takes a checkpoint.
+        // The same operations, durable at the end, which takes a checkpoint without a journal.
         let (cp, journal) =
             (find(&rows, "create empty", Mode::Checkpoint), find(&rows, "create empty", Mode::Journal));
         assert!(cp.checkpoints >= 1.0 && cp.blocked_us.count >= 1 && cp.commits == 0.0, "{cp:?}");

@@ -1,4 +1,4 @@
-//! Commits and checkpoints at fixed times, in place of the engine's, whose seconds are too long for short runs.
+//! Commits and checkpoints at fixed intervals, as those of the engine are too long for short runs.
 use anyhow::{Result, anyhow};
 use segno_engine::Volume;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// See the module. It must be ended.
+/// The thread that commits; it must be ended explicitly.
 pub struct Pacer {
     stop: Sender<()>,
     thread: JoinHandle<Result<()>>,
@@ -29,7 +29,7 @@ impl Pacer {
         Self { stop, thread }
     }
 
-    /// Returns when it does nothing more, with its first error.
+    /// Stops the thread and returns its first error.
     pub fn end(self) -> Result<()> {
         drop(self.stop);
         self.thread.join().map_err(|_| anyhow!("the pacer panicked"))?

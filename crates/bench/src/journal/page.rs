@@ -1,4 +1,4 @@
-//! Tables of the page, and the figures beside what was aimed at.
+//! Tables of the page, and figures compared with their targets.
 use super::arm::Mode;
 use super::row::{COMMIT_STEPS, JournalRow};
 use crate::page::{Bar, Bars, Figure, Group, Table, short};
@@ -10,7 +10,7 @@ const COMPARE: [&str; 3] = [
      with a log area of 256 MB.",
     "It gives the costs of journaling in the style of JBD2 on F2FS as: applying journaled pages 47.6 % of all journaling \
      time, contention for tickets and lists 24.7 to 29.3 %, waiting where periods change 7.5 to 16.2 %. Here these are \
-     apply, append with join, and drain. An apply and a commit run beside operations; only append, join and what is in \
+     apply, append with join, and drain. An apply and a commit run concurrently with operations; only append, join and what is in \
      \"blocked\" are time that an operation spends.",
     "Both modes make everything durable equally often. Without a journal each commit is a checkpoint; with it each so \
      many-th (apply_every in the configuration). The product itself commits to the journal every second, and applies it \
@@ -29,7 +29,7 @@ pub fn fill(report: &mut Report, rows: &[JournalRow]) {
     ]);
 }
 
-/// What is to be read last.
+/// Closing sections of the page.
 pub fn close(report: &mut Report) {
     let paragraphs = COMPARE.iter().map(|p| (*p).to_owned()).collect();
     report.figures.push(Figure::Text { title: "What to compare with".into(), paragraphs });
@@ -67,7 +67,7 @@ fn blocked(rows: &[JournalRow]) -> Table {
     };
     Table {
         title: "How long checkpoints and applies kept operations out".into(),
-        head: head(&["workload", "mode", "how many", "p50 µs", "p99", "max", "together ms"]),
+        head: head(&["workload", "mode", "how many", "p50 µs", "p99", "max", "total ms"]),
         rows: rows.iter().filter(|r| r.blocked_us.count > 0).map(row).collect(),
         note: "From closing the gate, with the wait for operations inside, until it is open again.".into(),
     }
@@ -134,7 +134,7 @@ fn throughput(rows: &[JournalRow]) -> Figure {
     Figure::Bars(Bars { title: "Operations a second".into(), groups, series, ..Bars::default() })
 }
 
-/// The figures that were aimed at, as this run has them.
+/// The target figures with the results of this run.
 fn goals(rows: &[JournalRow]) -> Vec<String> {
     let of = |mode: Mode| rows.iter().filter(move |r| r.mode == mode && r.blocked_us.count > 0);
     let worst = |mode: Mode, f: fn(&JournalRow) -> f64| of(mode).map(f).fold(0.0, f64::max);
@@ -177,9 +177,9 @@ fn goals(rows: &[JournalRow]) -> Vec<String> {
         out.push(format!("A create costs {} bytes of log (aim: 90).", short(bytes)));
     }
     for mode in Mode::BOTH {
-        let beside: Vec<&JournalRow> =
+        let under_load: Vec<&JournalRow> =
             rows.iter().filter(|r| r.mode == mode && r.workload.starts_with("fsync beside")).collect();
-        let [without, with @ ..] = beside.as_slice() else { continue };
+        let [without, with @ ..] = under_load.as_slice() else { continue };
         for with in with {
             out.push(format!(
                 "In {} mode an fsync takes {} µs at p99, and {} in \"{}\" (aim: 20 % more at most).",

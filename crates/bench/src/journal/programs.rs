@@ -27,7 +27,7 @@ enum Work {
     Build,
 }
 
-/// Seconds until the program had ended, and until all was durable.
+/// Seconds until the program ended, and until everything was durable.
 type Took = (f64, f64);
 
 impl Work {
@@ -45,7 +45,7 @@ impl Work {
         }
     }
 
-    /// What it starts from, outside the mount.
+    /// The source data, outside the mount.
     fn prepare(self, host: &Path, scale: &Scale, seed: u64) -> Result<()> {
         match self {
             Self::Clone => repository(&host.join("repository"), scale, seed),
@@ -55,7 +55,7 @@ impl Work {
 
     fn run(self, host: &Path, dir: &Path) -> Result<()> {
         match self {
-            // Not hard links: everything is written.
+            // No hard links, so that everything is written.
             Self::Clone => {
                 let from = format!("file://{}", host.join("repository").display());
                 carry_out("git", &["clone", "-q", &from, "clone"], dir)
@@ -65,7 +65,7 @@ impl Work {
     }
 }
 
-/// Rows and a table of those wanted; a program that is not there is left out by name.
+/// Rows and a table of the selected programs; a note names those that are not installed.
 pub fn measure(
     scale: &Scale,
     seed: u64,
@@ -143,7 +143,7 @@ fn repository(at: &Path, scale: &Scale, seed: u64) -> Result<()> {
     carry_out("git", &[&who[..], &["commit", "-q", "-m", "tree"]].concat(), at)
 }
 
-/// A program of some crates that need nothing from outside.
+/// A program of several crates without external dependencies.
 fn project(at: &Path, scale: &Scale) -> Result<()> {
     let (mut main, mut needs) = (String::new(), String::new());
     for n in 0..scale.build_crates {
@@ -171,7 +171,7 @@ fn manifest(name: &str, rest: &str) -> String {
     format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n{rest}")
 }
 
-/// Runs a program, without what would lead it out of the directory.
+/// Runs a program without environment variables that refer to other directories.
 fn carry_out(name: &str, args: &[&str], dir: &Path) -> Result<()> {
     let out = Command::new(name)
         .args(args)

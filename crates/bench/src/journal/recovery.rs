@@ -1,4 +1,4 @@
-//! How long recovery takes, by how much is in the log.
+//! Recovery time by size of the journal.
 use super::Scale;
 use super::arm::Mode;
 use super::fill::fill;
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 const MIB: u64 = 1 << 20;
 
-/// Fills logs, drops the volumes, and mounts what is left. In memory: what is measured is the program.
+/// Fills journals, drops the volumes without unmounting, and mounts them again; in memory, so that only CPU time counts.
 pub fn measure(scale: &Scale, report: &mut Report, progress: &mut Progress) -> Result<()> {
     let mut rows = Vec::new();
     for &mib in &scale.recovery_mib {

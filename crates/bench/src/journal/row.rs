@@ -37,26 +37,26 @@ pub struct LatencyUs {
     pub max: f64,
 }
 
-/// How long checkpoints or applies kept operations out.
+/// Time for which checkpoints or applies blocked operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct BlockedUs {
     pub count: u64,
     pub p50: f64,
     pub p99: f64,
     pub max: f64,
-    /// All together.
+    /// Total.
     pub total: f64,
 }
 
-/// Where the time of journaling goes, in nanoseconds.
+/// Time of the phases of journaling in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Phases {
-    /// Noting changes; from samples.
+    /// Recording changes; sampled.
     pub append: u64,
-    /// Joining epochs; from samples.
+    /// Joining epochs; sampled.
     pub join: u64,
     pub drain: u64,
-    /// Of the commit: records taken, data flushed, group written, group flushed.
+    /// Phases of a commit: collect records, flush data, write group, flush group.
     pub commit: [u64; 4],
     pub apply: u64,
 }
@@ -75,7 +75,7 @@ pub struct JournalRow {
     pub ops_per_s: f64,
     pub ops_spread_percent: f64,
     pub latency_us: LatencyUs,
-    /// Of operations that met a checkpoint or apply.
+    /// Of operations concurrent with a checkpoint or apply.
     pub applying_us: Option<LatencyUs>,
     pub blocked_us: BlockedUs,
     pub checkpoints: f64,
@@ -152,7 +152,7 @@ impl Phases {
 }
 
 /// Several runs of one part: medians, and quantiles over all operations.
-pub fn together(mode: Mode, threads: usize, runs: &[&Once]) -> JournalRow {
+pub fn combine(mode: Mode, threads: usize, runs: &[&Once]) -> JournalRow {
     let median = |f: &dyn Fn(&Once) -> f64| Sample::of(&runs.iter().map(|o| f(o)).collect::<Vec<_>>()).median;
     let all = |f: &dyn Fn(&Once) -> &Recorded| runs.iter().fold(Recorded::default(), |all, o| all.and(f(o)));
     let ops = Sample::of(&runs.iter().map(|o| o.ops as f64 / o.seconds).collect::<Vec<_>>());
@@ -180,7 +180,7 @@ pub fn together(mode: Mode, threads: usize, runs: &[&Once]) -> JournalRow {
     }
 }
 
-/// A row that is no workload: what it found is in `extra`.
+/// A row without workload; its results are in `extra`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Extra {
     workload: String,

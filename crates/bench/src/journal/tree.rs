@@ -1,7 +1,7 @@
-//! A tree like one of sources: many small files, few large ones, in directories of some dozens.
+//! A tree like that of source code: many small files, few large ones, in directories of a few dozen files.
 use crate::work::fs::Fs;
-use crate::work::rng::Rng;
 use anyhow::Result;
+use segno_testkit::Rng;
 
 const WIDTH: u32 = 40;
 const PIECE: usize = 1 << 20;
@@ -26,7 +26,7 @@ fn size(rng: &mut Rng) -> u64 {
 
 /// Makes the tree, durably.
 pub fn make(fs: &dyn Fs, files: u32, seed: u64) -> Result<()> {
-    let (mut rng, data) = (Rng::new(seed, 0), vec![0x7e; 256 << 10]);
+    let (mut rng, data) = (Rng::for_thread(seed, 0), vec![0x7e; 256 << 10]);
     for n in 0..directories(files) {
         fs.mkdir(&format!("from{n}"))?;
     }
@@ -37,7 +37,7 @@ pub fn make(fs: &dyn Fs, files: u32, seed: u64) -> Result<()> {
     fs.sync()
 }
 
-/// Copies it, as `cp -r` does. Gives the number of files and directories.
+/// Copies it as `cp -r` does. Returns the number of files and directories.
 pub fn copy(fs: &dyn Fs, files: u32) -> Result<u64> {
     let mut buffer = vec![0; PIECE];
     for n in 0..directories(files) {

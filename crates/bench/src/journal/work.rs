@@ -1,4 +1,4 @@
-//! The workloads, and what each needs before the clock runs.
+//! The workloads and their untimed preparation.
 use super::Scale;
 use super::tree;
 use crate::work::Prepared;
@@ -30,14 +30,14 @@ const STEPS: [(MetaStep, &str); 7] = [
     (MetaStep::Unlink4k, "unlink 4 KiB"),
 ];
 
-/// What a work did.
+/// Result of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Did {
     pub ops: u64,
     pub seconds: f64,
 }
 
-/// Times one part of a work: its name, and what it does.
+/// Times a named part of a workload.
 pub type Timer<'a, F> = &'a mut dyn FnMut(&str, &mut F, &dyn Fn(&F) -> Result<Did>) -> Result<()>;
 
 impl Work {
@@ -49,7 +49,7 @@ impl Work {
         }
     }
 
-    /// Threads that do it.
+    /// Number of threads.
     pub fn threads(&self) -> usize {
         match self {
             Self::Names { threads, .. } => *threads,
@@ -58,7 +58,7 @@ impl Work {
         }
     }
 
-    /// Does it all; `timer` runs each part.
+    /// Runs the workload; `timer` runs each part.
     pub fn run<F: Fs>(&self, fs: &mut F, time: Duration, seed: u64, timer: Timer<'_, F>) -> Result<()> {
         match self {
             Self::Names { each, threads } => {
@@ -96,7 +96,7 @@ impl Work {
     }
 }
 
-/// All of them.
+/// All workloads.
 pub fn all(scale: &Scale) -> Result<Vec<Work>> {
     let mut out = vec![Work::Names { each: scale.names_each, threads: 4 }];
     for (name, files) in [

@@ -1,4 +1,4 @@
-//! The report as one HTML page that needs nothing else: tables, plots, where and how it was measured.
+//! The report as a self-contained HTML page: tables, plots, machine and command.
 mod number;
 mod plot;
 mod scale;
@@ -75,7 +75,7 @@ pub fn html(report: &Report) -> String {
     out + "</main></body></html>\n"
 }
 
-/// The notes and tables, and the results where there is no table, for a terminal.
+/// Notes and tables, or the rows if there is no table, for a terminal.
 pub fn text(report: &Report) -> String {
     let mut out = format!("segno bench {}: {}\n", report.experiment, lead(report));
     for note in &report.notes {
@@ -210,7 +210,7 @@ fn flatten(path: &str, v: &Value, out: &mut Vec<(String, String)>) {
     out.push((path.to_owned(), text));
 }
 
-/// How to repeat it, and on what it was measured.
+/// Command and machine of the run.
 fn setting(out: &mut String, report: &Report) {
     out.push_str("<section><h2>How it was measured</h2>");
     element(out, "pre", &report.machine.command.join(" "));

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers.
 
 /// Three significant digits, or all digits of the integer part in groups of three.
 pub fn short(v: f64) -> String {
@@ -36,7 +36,7 @@ fn grouped(text: &str) -> String {
     out
 }
 
-/// Text that is safe between tags and in attributes.
+/// Escapes text for tags and attributes.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

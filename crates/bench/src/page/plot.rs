@@ -29,7 +29,7 @@ pub struct Group {
     pub bars: Vec<Option<Bar>>,
 }
 
-/// A value, and the range in which repetitions lay.
+/// A value and the range of its repetitions.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar {
     pub value: f64,
@@ -77,7 +77,7 @@ impl Bars {
         let width = (room * 0.8 / self.series.len().max(1) as f64).min(72.0);
         for (g, group) in self.groups.iter().enumerate() {
             let middle = LEFT + room * (g as f64 + 0.5);
-            // Long names take turns on two lines.
+            // Long names alternate between two lines.
             let line = if room < 7.0 * group.name.chars().count() as f64 { g % 2 } else { 0 };
             text(&mut out, middle, HEIGHT - BOTTOM + 18.0 + 15.0 * line as f64, "middle", "", &group.name);
             let first = middle - width * group.bars.len() as f64 / 2.0;

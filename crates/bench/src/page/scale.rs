@@ -1,11 +1,11 @@
-//! An axis: from values to places, with ticks at round values.
+//! An axis: maps values to positions, with ticks at round values.
 
-/// See the module.
+/// An axis.
 pub struct Scale {
     low: f64,
     high: f64,
     log: bool,
-    /// Places of `low` and `high`.
+    /// Positions of `low` and `high`.
     from: f64,
     to: f64,
 }

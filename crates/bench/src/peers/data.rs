@@ -1,4 +1,4 @@
-//! Contents of files: in sequence, at random places, appended with fsync, and a database.
+//! File data: sequential, random, appends with fsync, and a database.
 use super::files::BLOCK;
 use super::rows::Scale;
 use anyhow::{Context, Result, ensure};
@@ -28,7 +28,7 @@ pub fn seq_read(dir: &Path, scale: Scale) -> Result<usize> {
     Ok(scale.big_mib)
 }
 
-/// Block numbers in an order that looks random and is the same every time.
+/// Block numbers in a fixed pseudorandom order.
 fn scattered(scale: Scale) -> impl Iterator<Item = u64> {
     let blocks = scale.big_mib as u64 * 256;
     let mut x = 0x9E37_79B9_7F4A_7C15u64;
@@ -59,7 +59,7 @@ pub fn rand_write(dir: &Path, scale: Scale) -> Result<usize> {
     Ok(scale.random_ops)
 }
 
-/// Memory that O_DIRECT takes.
+/// Memory aligned for O_DIRECT.
 #[repr(align(4096))]
 struct Aligned([u8; 4096]);
 const O_DIRECT: i32 = 0x4000;

@@ -28,7 +28,7 @@ const BYTES: u64 = 6 << 30;
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// Only these beside segno [default: all that can be mounted here]
+    /// Only these besides segno [default: all that can be mounted here]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub peers: Vec<FileSystem>,
     /// Options of segno's mount; for journal=on the volume gets room for one
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-/// Segno and those asked for that are here, and why the others are left out.
+/// Segno and the selected peers that are available, and why the others are not.
 fn chosen(asked: &[FileSystem]) -> (Vec<FileSystem>, Vec<String>) {
     let wanted = |p: &FileSystem| *p == FileSystem::Segno || asked.is_empty() || asked.contains(p);
     let (mut here, mut notes) = (Vec::new(), Vec::new());
@@ -93,7 +93,7 @@ fn chosen(asked: &[FileSystem]) -> (Vec<FileSystem>, Vec<String>) {
     (here, notes)
 }
 
-/// All rows on a fresh volume. What a peer cannot do is noted; segno must do everything.
+/// All rows on a fresh volume. Rows that a peer does not support are noted; segno must support all.
 fn one_round(peer: FileSystem, site: &Site, scale: Scale, notes: &mut Vec<String>) -> Result<Rates> {
     site.format(peer)?;
     if let Err(e) = site.mount(peer) {
@@ -139,7 +139,7 @@ fn compared(found: &[(FileSystem, Vec<Rates>)]) -> Vec<Row> {
                 continue;
             }
             let sample = Sample::of(&rates);
-            // Rounds in which the peer could not do it have no partner.
+            // Rounds that the peer could not complete have no counterpart.
             let paired = peer != FileSystem::Segno && rates.len() == ours.len();
             rows.push(Row {
                 row: work.name,
@@ -183,7 +183,7 @@ mod tests {
         let found = [
             (FileSystem::Segno, vec![rates(20.0), rates(60.0), rates(30.0)]),
             (FileSystem::Ext4, vec![rates(10.0), rates(20.0), rates(10.0)]),
-            // Could not do it in one round.
+            // Failed in one round.
             (FileSystem::Ntfs3g, vec![rates(10.0), Rates::new(), rates(10.0)]),
         ];
         let rows = compared(&found);

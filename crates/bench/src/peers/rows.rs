@@ -1,11 +1,11 @@
-//! The work that is timed, one row each. Every row works below a directory of its own and says how many units it did.
+//! The timed workloads, one row each. Every row has its own directory and returns the number of units of work.
 use super::{data, files, tree};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 
-/// How much of everything.
+/// Amounts of work.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scale {
     pub files: usize,
@@ -29,23 +29,23 @@ pub type Work = fn(&Path, Scale) -> Result<usize>;
 pub struct Row {
     pub name: &'static str,
     pub unit: &'static str,
-    /// Mounted afresh before, with nothing in the kernel's caches.
+    /// Remounted before with empty kernel caches.
     pub cold: bool,
-    /// Names and attributes rather than contents.
+    /// Works on names and attributes rather than on contents.
     pub metadata: bool,
-    /// What it needs that no row before it leaves.
+    /// Untimed preparation.
     before: Option<Work>,
     work: Work,
 }
 
 impl Row {
-    /// Makes what it needs.
+    /// Prepares the row.
     pub fn prepare(&self, dir: &Path, scale: Scale) -> Result<()> {
         let made = self.before.map(|make| make(dir, scale)).transpose();
         made.map(drop).with_context(|| format!("what row '{}' needs", self.name))
     }
 
-    /// Does the work; units a second.
+    /// Runs the row; returns units per second.
     pub fn rate(&self, dir: &Path, scale: Scale) -> Result<f64> {
         let begun = Instant::now();
         let units = (self.work)(dir, scale).with_context(|| format!("row '{}'", self.name))?;

@@ -9,7 +9,7 @@ fn archive(work: &Path) -> PathBuf {
     work.join("tree.tar")
 }
 
-/// Makes what the rows need and is not timed: an archive of a tree like that of a program's source.
+/// Untimed preparation: an archive of a tree like that of a program's source.
 pub fn prepare(work: &Path, scale: Scale) -> Result<()> {
     let tree = work.join("source/tree");
     let words = "struct inode *find(const char *name) { return lookup(root, name); }\n";
@@ -24,7 +24,7 @@ pub fn prepare(work: &Path, scale: Scale) -> Result<()> {
     Ok(fs::remove_dir_all(work.join("source"))?)
 }
 
-/// Runs a program; one that finds nothing (status 1 of grep) has done its work.
+/// Runs a program; status 1 of grep, no match, counts as success.
 fn program(name: &str, args: &[&str], dir: &Path) -> Result<()> {
     let mut command = Command::new(name);
     let status =

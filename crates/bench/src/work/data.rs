@@ -2,15 +2,15 @@
 use super::Tally;
 use super::fs::{File, Fs};
 use super::job::Data;
-use super::rng::Rng;
 use anyhow::Result;
+use segno_testkit::Rng;
 use std::time::Instant;
 
 fn name_of(data: &Data, thread: usize) -> String {
     if data.shared { "data".to_owned() } else { format!("data{thread}") }
 }
 
-/// Lays the files out in full, so that writes later replace blocks, and makes them durable.
+/// Writes the files completely, so that later writes are overwrites, and syncs them.
 pub fn prepare(fs: &dyn Fs, data: &Data, threads: usize) -> Result<()> {
     let piece = vec![0x5a; 1 << 20];
     for thread in 0..if data.shared { 1 } else { threads } {
@@ -23,7 +23,7 @@ pub fn prepare(fs: &dyn Fs, data: &Data, threads: usize) -> Result<()> {
     fs.sync()
 }
 
-/// One thread, until the time is over.
+/// Work of one thread until the time is over.
 pub fn thread(
     fs: &dyn Fs,
     data: &Data,
@@ -33,7 +33,7 @@ pub fn thread(
     tally: &Tally,
 ) -> Result<()> {
     let file: Box<dyn File> = fs.open(&name_of(data, thread))?;
-    let (mut rng, blocks) = (Rng::new(seed, thread), data.size / data.block as u64);
+    let (mut rng, blocks) = (Rng::for_thread(seed, thread), data.size / data.block as u64);
     let (from, mut to) = (vec![0xa5; data.block], vec![0; data.block]);
     let (mut next, mut written) = (0, 0);
     while Instant::now() < until {

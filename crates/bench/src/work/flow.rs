@@ -2,23 +2,23 @@
 use super::Tally;
 use super::fs::{File, Fs};
 use super::job::{Flow, Step};
-use super::rng::Rng;
 use anyhow::{Context, Result};
+use segno_testkit::Rng;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Where the files are.
+/// Directory of the files.
 const DIR: &str = "files";
 /// Bytes of one write or read.
 const PIECE: usize = 1 << 20;
 
-/// Which files are there and not in use, and which are not there.
+/// Existing unused files, and missing files.
 pub struct FileSet {
     there: Mutex<Vec<u32>>,
     missing: Mutex<Vec<u32>>,
 }
 
-/// Makes the files. The directory is durable first: a new file in a directory that is not would be synced by a checkpoint.
+/// Creates the files. The directory is synced first, as an fsync of a file in a new directory writes a checkpoint.
 pub fn prepare(fs: &dyn Fs, flow: &Flow, threads: usize, seed: u64) -> Result<FileSet> {
     fs.mkdir(DIR)?;
     for thread in 0..threads {
@@ -28,10 +28,10 @@ pub fn prepare(fs: &dyn Fs, flow: &Flow, threads: usize, seed: u64) -> Result<Fi
     }
     fs.sync()?;
     let present = (f64::from(flow.files) * flow.present) as u32;
-    let (mut rng, data) = (Rng::new(seed, usize::MAX - 1), vec![0x5a; PIECE]);
+    let (mut rng, data) = (Rng::for_thread(seed, usize::MAX - 1), vec![0x5a; PIECE]);
     for n in 0..present {
         let file = fs.create(&name_of(n))?;
-        fill(&*file, rng.around(flow.size), &data)?;
+        fill(&*file, around_mean(&mut rng, flow.size), &data)?;
     }
     Ok(FileSet {
         there: Mutex::new((0..present).collect()),
@@ -61,7 +61,7 @@ fn append_at(file: &dyn File, mut at: u64, size: u64, data: &[u8]) -> Result<()>
     Ok(())
 }
 
-/// Takes a random number out of a list.
+/// Removes a random number from a list.
 fn take(list: &Mutex<Vec<u32>>, rng: &mut Rng) -> Option<u32> {
     let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
     let n = list.len() as u64;
@@ -72,7 +72,7 @@ fn put(list: &Mutex<Vec<u32>>, n: u32) {
     list.lock().unwrap_or_else(PoisonError::into_inner).push(n);
 }
 
-/// One thread, until the time is over.
+/// Work of one thread until the time is over.
 pub fn thread(
     fs: &dyn Fs,
     flow: &Flow,
@@ -82,14 +82,14 @@ pub fn thread(
     until: Instant,
     tally: &Tally,
 ) -> Result<()> {
-    let (mut rng, data, mut buffer) = (Rng::new(seed, thread), vec![0xa5; PIECE], vec![0; PIECE]);
+    let (mut rng, data, mut buffer) = (Rng::for_thread(seed, thread), vec![0xa5; PIECE], vec![0; PIECE]);
     let mut open: Option<(u32, Box<dyn File>)> = None;
     let mut logged = 0;
     while Instant::now() < until {
         for step in &flow.steps {
             let file = open.as_ref().map(|(_, f)| &**f);
             match step {
-                // With as many threads as files there may be none left to take.
+                // With as many threads as files none may be left.
                 Step::Delete => {
                     let Some(n) = take(&set.there, &mut rng) else { continue };
                     fs.unlink(&name_of(n))?;
@@ -114,7 +114,7 @@ pub fn thread(
                 }
                 Step::Log => {
                     let file = fs.open(&log_name(thread))?;
-                    let size = rng.around(flow.append);
+                    let size = around_mean(&mut rng, flow.append);
                     append_at(&*file, logged, size, &data)?;
                     logged += size;
                     tally.wrote(size);
@@ -128,6 +128,11 @@ pub fn thread(
         }
     }
     Ok(())
+}
+
+/// A number between half and one and a half of a mean.
+fn around_mean(rng: &mut Rng, mean: u64) -> u64 {
+    mean / 2 + rng.below(mean.max(1)) + 1
 }
 
 fn on_open_file(
@@ -151,12 +156,12 @@ fn on_open_file(
             }
         }
         Step::Append => {
-            let size = rng.around(flow.append);
+            let size = around_mean(rng, flow.append);
             append_at(file, file.size().context("size of a file to append to")?, size, data)?;
             tally.wrote(size);
         }
         _ => {
-            let size = rng.around(flow.size);
+            let size = around_mean(rng, flow.size);
             fill(file, size, data)?;
             tally.wrote(size);
         }

@@ -1,4 +1,4 @@
-//! What a workload does its operations on: a volume in this process, or a directory of any mounted file system.
+//! Targets of workloads: a volume in this process, or a directory of any mounted file system.
 use anyhow::{Context, Result};
 use segno_engine::{Owner, Volume};
 use segno_format::Ino;
@@ -17,9 +17,9 @@ pub trait Fs: Send + Sync {
     fn unlink(&self, name: &str) -> Result<()>;
     /// Size of a file.
     fn stat(&self, name: &str) -> Result<u64>;
-    /// How many names a directory has.
+    /// Number of names in a directory.
     fn list(&self, dir: &str) -> Result<usize>;
-    /// Everything is durable afterwards.
+    /// Syncs everything.
     fn sync(&self) -> Result<()>;
 }
 
@@ -118,7 +118,7 @@ impl File for VolumeFile {
 
 impl Drop for VolumeFile {
     fn drop(&mut self) {
-        // Fails only on a volume that has stopped, which the next operation tells.
+        // Fails only on a stopped volume, which the next operation reports.
         let _stopped = self.volume.release(self.ino);
     }
 }

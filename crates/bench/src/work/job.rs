@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct Job {
     pub name: String,
     pub threads: usize,
-    /// How long it runs; kinds with a fixed amount of work do without.
+    /// Duration; unused by kinds with a fixed amount of work.
     pub seconds: Option<f64>,
     pub flow: Option<Flow>,
     pub data: Option<Data>,
@@ -22,9 +22,9 @@ pub struct Job {
 #[serde(deny_unknown_fields)]
 pub struct Flow {
     pub files: u32,
-    /// Share of the files that is there at the beginning.
+    /// Share of the files that exist initially.
     pub present: f64,
-    /// Mean size of a file, and of what is appended; sizes are between half and one and a half of it.
+    /// Mean size of a file, and of appends; sizes vary between half and one and a half of it.
     pub size: u64,
     pub append: u64,
     pub steps: Vec<Step>,
@@ -35,14 +35,14 @@ pub struct Flow {
 pub enum Step {
     /// Removes a file.
     Delete,
-    /// Makes and opens a file that is not there.
+    /// Creates and opens a missing file.
     Create,
     /// Writes a whole file.
     Fill,
     Append,
     Fsync,
     Close,
-    /// Opens a file that is there and that nobody has open.
+    /// Opens an existing unused file.
     Open,
     /// Reads the whole file.
     Read,
@@ -65,7 +65,7 @@ pub struct Data {
     pub fsync_every: u64,
 }
 
-/// So many operations of each kind by each thread, in its own directory.
+/// A number of operations of each kind by each thread in its own directory.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metadata {
@@ -142,7 +142,7 @@ impl Job {
 }
 
 impl Flow {
-    /// Every step finds what it needs: a file is opened before it is used and closed at the end.
+    /// Checks the order of steps: a file is opened before use and closed at the end.
     fn check(&self) -> Result<()> {
         ensure!((0.0..=1.0).contains(&self.present), "present is a share from 0 to 1");
         let mut open = false;

@@ -1,4 +1,4 @@
-//! Runs the steps of a [`Metadata`] job, each timed by itself.
+//! Runs and times the steps of a [`Metadata`] job.
 use super::fs::Fs;
 use super::job::{MetaStep, Metadata};
 use anyhow::Result;
@@ -28,7 +28,7 @@ pub fn prepare(fs: &dyn Fs, threads: usize) -> Result<()> {
     fs.sync()
 }
 
-/// One step of all threads, each `each` times.
+/// Runs one step on all threads, `each` times on each.
 pub fn run_step(fs: &dyn Fs, step: MetaStep, each: u32, threads: usize) -> Result<StepRate> {
     let begun = Instant::now();
     let done: Result<Vec<u64>> = thread::scope(|s| {
@@ -38,7 +38,7 @@ pub fn run_step(fs: &dyn Fs, step: MetaStep, each: u32, threads: usize) -> Resul
     Ok(StepRate { step, ops: done?.iter().sum(), seconds: begun.elapsed().as_secs_f64() })
 }
 
-/// A step of one thread; gives the number of operations. What later steps need is made by earlier ones.
+/// Runs a step on one thread; returns the number of operations. Later steps use the results of earlier ones.
 fn one(fs: &dyn Fs, step: MetaStep, each: u32, thread: usize) -> Result<u64> {
     let name = |kind: &str, i: u32| format!("t{thread}/{kind}{i}");
     if step == MetaStep::List {

@@ -1,10 +1,9 @@
-//! Workloads: descriptions, generators, and what they run on.
+//! Workloads: descriptions, generators and targets.
 mod data;
 mod flow;
 pub mod fs;
 pub mod job;
 pub mod metadata;
-pub mod rng;
 pub mod sqlite;
 
 use crate::{Histogram, Recorded};
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the threads of a timed workload did.
+/// Totals over the threads of a timed workload.
 #[derive(Debug, Default)]
 pub struct Tally {
     ops: AtomicU64,
@@ -23,7 +22,7 @@ pub struct Tally {
     fsyncs: Histogram,
 }
 
-/// The outcome of a timed workload.
+/// Result of a timed workload.
 #[derive(Clone, Debug)]
 pub struct Done {
     pub ops: u64,
@@ -51,7 +50,7 @@ impl Tally {
     }
 }
 
-/// A timed workload whose files are there.
+/// A prepared timed workload.
 pub struct Prepared<'a> {
     job: &'a Job,
     seed: u64,
@@ -59,7 +58,7 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Makes the files.
+    /// Creates the files.
     pub fn new(fs: &dyn Fs, job: &'a Job, seed: u64) -> Result<Self> {
         let files = match (&job.flow, &job.data) {
             (Some(flow), _) => Some(flow::prepare(fs, flow, job.threads, seed)?),
@@ -72,7 +71,7 @@ impl<'a> Prepared<'a> {
         Ok(Self { job, seed, files })
     }
 
-    /// Runs for that time. The first error of a thread is returned.
+    /// Runs for a time; returns the first error of a thread.
     pub fn run(&self, fs: &dyn Fs, time: Duration) -> Result<Done> {
         let tally = Tally::default();
         let begun = Instant::now();

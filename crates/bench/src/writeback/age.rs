@@ -1,12 +1,13 @@
-//! Volumes that were used before.
+//! Used and aged volumes.
 use super::case::Case;
 use super::work::{self, MIB};
 use anyhow::Result;
 use segno_engine::{Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
+use segno_testkit::Rng;
 use std::sync::Arc;
 
-/// Writes what the case writes, and removes it.
+/// Writes the files of the case and removes them.
 pub fn reuse(v: &Arc<Volume>, case: &Case, pattern: u8, seed: u64) -> Result<()> {
     work::run(v, case.work, case.writers, case.bytes, pattern, seed, "old")?;
     for w in 0..case.writers {
@@ -21,14 +22,14 @@ pub fn reuse(v: &Arc<Volume>, case: &Case, pattern: u8, seed: u64) -> Result<()>
 /// Fills to 85 %, removes every second file, fills to 80 %, overwrites a quarter of the capacity in pieces of 4 KiB to
 /// 1 MiB, one in fifty with an fsync.
 pub fn age(v: &Volume, seed: u64) -> Result<()> {
-    let mut rng = Rng(seed | 1);
+    let mut rng = Rng::new(seed);
     let dir = v.mkdir(v.root(), b"aged", 0o755, Owner::default())?.ino;
     let mut files: Vec<(Ino, u64, String)> = Vec::new();
     let data = vec![0; MIB as usize];
     let mut number = 0;
     let mut fill = |files: &mut Vec<(Ino, u64, String)>, rng: &mut Rng, percent: u64| -> Result<()> {
         while used_percent(v) < percent {
-            // Sizes from 4 KiB to 32 MiB, each doubling as likely.
+            // Sizes from 4 KiB to 32 MiB, uniform in their logarithm.
             let size = (4096u64 << rng.below(14)) + rng.below(4096);
             let name = number.to_string();
             number += 1;
@@ -68,15 +69,4 @@ pub fn age(v: &Volume, seed: u64) -> Result<()> {
 fn used_percent(v: &Volume) -> u64 {
     let s = v.statfs();
     100 - s.bfree * 100 / s.blocks.max(1)
-}
-
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n.max(1)
-    }
 }

@@ -1,4 +1,4 @@
-//! One run: a volume, writers, what came of it.
+//! One run: volume, writers, result.
 use super::age;
 use super::extents::{Layout, best, layout};
 use super::target::{Counted, Target};
@@ -9,13 +9,13 @@ use segno_engine::{Background, ContextSetting, MountOptions, Volume};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What was done to the volume before.
+/// State of the volume before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Fresh,
     /// The same files were written and removed.
     Reused,
-    /// Four fifths full, free space in pieces.
+    /// Four fifths full with fragmented free space.
     Aged,
 }
 
@@ -29,7 +29,7 @@ impl State {
     }
 }
 
-/// See the module.
+/// Parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub work: Work,

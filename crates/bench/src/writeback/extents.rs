@@ -1,15 +1,15 @@
-//! How files lie on the volume.
+//! Layout of files on the volume.
 use anyhow::Result;
 use segno_engine::{ExtentKind, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 
-/// See the module.
+/// Layout of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Layout {
     /// Runs in which file block and address grow together, across segments.
     pub extents: u64,
     pub bytes: u64,
-    /// Places where a block of one file lies behind one of another.
+    /// Places where a block of one file follows a block of another file.
     pub interleaved: u64,
 }
 

@@ -3,7 +3,7 @@ mod age;
 mod case;
 mod extents;
 mod plan;
-mod requirements;
+mod table;
 mod target;
 mod work;
 
@@ -13,11 +13,10 @@ use crate::page::{Figure, Lines, Series};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::sample::{Sample, alternate, ratio};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use case::{Case, Outcome};
 use serde::Serialize;
 use serde_json::json;
-use std::path::PathBuf;
 
 /// Schema of a row.
 pub const ROWS: &str = include_str!("../../schema/writeback.json");
@@ -26,9 +25,6 @@ pub const ROWS: &str = include_str!("../../schema/writeback.json");
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// Write the table of requirements as Markdown
-    #[arg(long, value_name = "FILE")]
-    table: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -95,12 +91,7 @@ pub fn run(args: &Args) -> Result<Report> {
     rows.iter().try_for_each(|r| report.push(r))?;
     report.notes = notes(&scale);
     report.figures.push(knee(&rows));
-    let table = requirements::table(&rows);
-    if let Some(path) = &args.table {
-        let text = requirements::markdown(&table, &report.machine);
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    report.figures.push(Figure::Table(table));
+    report.figures.push(Figure::Table(table::contexts_and_streams(&rows)));
     Ok(report)
 }
 

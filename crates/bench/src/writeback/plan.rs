@@ -1,4 +1,4 @@
-//! What is run, and at which scale.
+//! Cases and sizes.
 use super::case::{Case, Outcome, State};
 use super::target::{MODEL, Target};
 use super::work::{MIB, Work};
@@ -7,19 +7,19 @@ use anyhow::Result;
 use serde::Serialize;
 
 pub const WRITERS: u64 = 12;
-/// Contexts that one is compared with.
+/// Contexts compared with one.
 pub const MANY: u32 = 8;
-/// More than helps any device here.
+/// More contexts than any device here benefits from.
 pub const MOST: u32 = 64;
 
-/// Sizes in MiB of what each writer writes, and of volumes in bytes.
+/// Sizes in MiB for each writer, and of volumes in bytes.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Scale {
     pub real_mib: u64,
     pub real_random_mib: u64,
     pub real_volume: u64,
     pub memory_mib: u64,
-    /// Files for the length of extents.
+    /// Size of files for measuring extents.
     pub large_mib: u64,
     pub model_mib: u64,
     pub aged_volume: u64,
@@ -45,19 +45,19 @@ impl Scale {
     }
 }
 
-/// Cases that take turns, on one target.
+/// Cases that alternate on one target.
 pub struct Group<'a> {
     pub target: Target<'a>,
     pub cases: Vec<Case>,
-    /// Part of the time.
+    /// Share of the time.
     pub share: f64,
-    /// Size of a write, and how many at once, of what the target is compared with.
+    /// Size and parallelism of the raw writes for comparison.
     pub raw_blocks: usize,
     pub raw_threads: u64,
 }
 
 impl Group<'_> {
-    /// What the device does with as many bytes as a case writes.
+    /// Raw writes of as many bytes as a case writes.
     pub fn raw(&self, volume: u64) -> Result<Outcome> {
         let bytes = self.cases.first().map_or(MIB, |c| c.writers * c.bytes);
         self.target.raw(volume.max(bytes), bytes, self.raw_blocks, self.raw_threads)

@@ -1,10 +1,11 @@
-//! What the volumes of this experiment are on: a real disk, memory, or a model in memory.
+//! Storage of the volumes: a disk, memory, or a latency model in memory.
 use super::case::Outcome;
 use crate::place::Place;
 use anyhow::Result;
-use segno_device::{BlockDevice, CountDevice, MemDevice, ModelDevice, Speed};
+use segno_device::{BlockDevice, MemDevice};
 use segno_format::{BLOCK_SIZE, Block};
 use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::{CountDevice, ModelDevice, Speed};
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -17,7 +18,7 @@ const MIB: f64 = 1_048_576.0;
 /// Eight channels of 25 MiB/s: slow enough for this program to keep all of them busy on two processors.
 pub const MODEL: Speed = Speed { channels: 8, latency: Duration::from_micros(200), bytes_per_s: 25 << 20 };
 
-/// See the module.
+/// Storage of volumes.
 pub enum Target<'a> {
     Real(&'a Place),
     /// Zeros are not stored: volumes may be larger than the machine's memory.
@@ -36,7 +37,7 @@ impl Target<'_> {
         }
     }
 
-    /// Bytes that writers write: memory need not keep them.
+    /// Byte that writers write: zeros are not stored in memory.
     pub fn pattern(&self) -> u8 {
         if matches!(self, Self::Real(_)) { 0xa5 } else { 0 }
     }
@@ -63,7 +64,7 @@ impl Target<'_> {
         Ok((device, format!("{options:#?}\n{report:#?}")))
     }
 
-    /// Writes so many bytes in a row, `blocks` blocks at a time, in equal parts by so many threads, and flushes once.
+    /// Writes sequentially, `blocks` blocks at a time, in equal parts on several threads, and flushes once.
     pub fn raw(&self, volume: u64, bytes: u64, blocks: usize, threads: u64) -> Result<Outcome> {
         let device = self.device(volume)?;
         let block = Block([self.pattern(); BLOCK_SIZE]);
@@ -87,7 +88,7 @@ impl Target<'_> {
     }
 }
 
-/// Gives one context the queue depth of many: a write is cut into pieces that are written side by side.
+/// Gives one context the queue depth of many: splits a write into pieces that are written in parallel.
 struct Split(Arc<dyn BlockDevice>);
 
 impl BlockDevice for Split {

@@ -1,4 +1,4 @@
-//! What writers do.
+//! Workloads of the writers.
 use anyhow::{Context, Result, anyhow};
 use segno_engine::{ContextSetting, Owner, Volume};
 use segno_format::Ino;
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub const MIB: u64 = 1 << 20;
 const SMALL: usize = 4096;
 
-/// Shapes of load.
+/// Workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Each writer writes one file in steps of 1 MiB.
@@ -40,7 +40,7 @@ pub fn create(v: &Volume, dir: Ino, name: &str) -> Result<Ino> {
     Ok(v.mknod(dir, name.as_bytes(), 0o100_644, (0, 0), Owner::default())?.ino)
 }
 
-/// Each writer has a directory. Returns the files after all is durable.
+/// Each writer has its own directory. Returns the files when everything is durable.
 pub fn run(
     v: &Volume,
     work: Work,
@@ -122,7 +122,7 @@ fn write(v: &Volume, ino: Ino, at: u64, data: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A bijection of 0..n: every block once, in an order that has no pattern.
+/// A pseudorandom permutation of 0..n.
 fn shuffled(i: u64, n: u64, seed: u64) -> u64 {
     let bits = 64 - (n - 1).max(1).leading_zeros();
     let mask = (1u64 << bits) - 1;

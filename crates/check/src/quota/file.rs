@@ -85,7 +85,7 @@ pub(super) struct QuotaFile<'a> {
 
 impl<'a> QuotaFile<'a> {
     /// All records of the file of a type (0 user, 1 group, 2 project).
-    pub fn read(
+    pub(super) fn read(
         volume: &'a Volume<'a>,
         inode: &'a QuotaInode,
         kind: usize,

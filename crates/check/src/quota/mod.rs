@@ -38,7 +38,7 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Charges an inode with that many blocks to its owners.
-    pub fn add(&mut self, raw: &RawInode, features: Features, blocks: u64) {
+    pub(crate) fn add(&mut self, raw: &RawInode, features: Features, blocks: u64) {
         if !features.contains(Features::QUOTA_INO) {
             return;
         }

@@ -27,7 +27,7 @@ pub(super) struct File {
 }
 
 impl File {
-    pub fn new(ino: u32, raw: &RawInode, layout: InodeLayout, features: Features, via: Via) -> Self {
+    pub(super) fn new(ino: u32, raw: &RawInode, layout: InodeLayout, features: Features, via: Via) -> Self {
         let compressed = raw.is_compressed() && features.contains(Features::COMPRESSION);
         Self {
             ino,
@@ -46,7 +46,7 @@ impl File {
     }
 
     /// Notes that file block `b` is at `addr`.
-    pub fn note(&mut self, b: u64, addr: BlockAddr) {
+    pub(super) fn note(&mut self, b: u64, addr: BlockAddr) {
         if b == 0 {
             self.first = Some(addr);
         }

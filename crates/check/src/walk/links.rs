@@ -21,14 +21,14 @@ pub(super) struct Links {
 
 impl Links {
     /// The first name of a file.
-    pub fn first(&mut self, ino: u32, links: u32, file_type: FileType) {
+    pub(super) fn first(&mut self, ino: u32, links: u32, file_type: FileType) {
         if links != 1 {
             self.files.insert(ino, Names { links, found: 1, file_type: file_type as u8 });
         }
     }
 
     /// Compares all counts at the end.
-    pub fn check(&self, sink: &mut Sink) {
+    pub(super) fn check(&self, sink: &mut Sink) {
         let mut wrong: Vec<_> = self.files.iter().filter(|(_, n)| n.links != n.found).collect();
         wrong.sort_unstable_by_key(|(ino, _)| **ino);
         for (&ino, names) in wrong {

@@ -171,6 +171,12 @@ fn tables() {
             block.0[8] |= 0x20;
             e.put(addr, &block);
         }),
+    ]);
+}
+
+#[test]
+fn owners() {
+    run(&[
         ("lost node", &[Kind::NodeLost, Kind::NatBits, Kind::Counter], |e| {
             let seg = SegNo(70);
             let addr = e.geo.seg_start(seg);
@@ -399,7 +405,7 @@ fn link(e: &Edit, dir: &str, name: &[u8]) {
 }
 
 #[test]
-fn entries() {
+fn entry_names() {
     const BLOCK: DentryShape = DentryShape::BLOCK;
     run(&[
         ("entry length", &[Kind::Dentry, Kind::NodeLost, Kind::Counter], |e| {
@@ -452,6 +458,13 @@ fn entries() {
             );
             e.put(addr, &block);
         }),
+    ]);
+}
+
+#[test]
+fn entry_targets() {
+    const BLOCK: DentryShape = DentryShape::BLOCK;
+    run(&[
         ("name twice", &[Kind::DentryDuplicate, Kind::InodeLinks], |e| {
             e.add_name(e.lookup("sub"), b"inner", e.lookup("sub/inner"), FileType::Regular);
         }),

@@ -4,19 +4,8 @@ use crate::image::filled;
 use segno_check::{CheckError, CheckOptions, check};
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{Block, BlockAddr};
+use segno_testkit::Rng;
 use zerocopy::IntoBytes;
-
-/// xorshift: small, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
 
 /// Blocks worth damaging: those that hold something, with metadata and nodes preferred over file data.
 fn targets(e: &Edit) -> Vec<BlockAddr> {
@@ -36,18 +25,18 @@ fn random_bytes() {
     let opts = CheckOptions { max_problems: 10 };
     for seed in 1..=400u64 {
         println!("seed {seed}");
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut random = Rng::new(seed);
         let e = Edit::new(image);
-        for _ in 0..=random.next() % 8 {
-            let addr = targets[random.next() as usize % targets.len()];
+        for _ in 0..=random.draw() % 8 {
+            let addr = targets[random.draw() as usize % targets.len()];
             let mut block = e.block(addr);
-            for _ in 0..=random.next() % 16 {
-                block.0[random.next() as usize % 4096] = random.next() as u8;
+            for _ in 0..=random.draw() % 16 {
+                block.0[random.draw() as usize % 4096] = random.draw() as u8;
             }
             e.put(addr, &block);
         }
-        if random.next().is_multiple_of(8) {
-            let (at, value) = (random.next() as usize % 110, random.next() as u8);
+        if random.draw().is_multiple_of(8) {
+            let (at, value) = (random.draw() as usize % 110, random.draw() as u8);
             (0..2).for_each(|copy| e.superblock(copy, |sb| sb.as_mut_bytes()[at] = value));
         }
         // Checksums would stop most of the damage at the door.

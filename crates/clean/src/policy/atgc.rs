@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 const THRESHOLD: u64 = 7 * 24 * 3600;
 /// Weight of the age in percent; the rest is that of the fill.
 const AGE_WEIGHT: u64 = 60;
-/// At least so many of the oldest are looked at, and at least so many percent.
+/// The oldest candidates considered: at least this many, and at least this percentage.
 const LOOK_AT: usize = 10;
 const LOOK_AT_PERCENT: usize = 20;
 
@@ -16,7 +16,7 @@ pub struct Atgc {
     factors: Factors,
 }
 
-/// The terms all candidates share.
+/// Terms that all candidates share.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     accu: u64,
@@ -46,11 +46,11 @@ impl Atgc {
         Self { factors }
     }
 
-    /// The best among the oldest of those that are old enough. Of equals the greater age wins, then the older, then the
-    /// lower number.
+    /// The best among the oldest candidates beyond the threshold. Ties are broken by weighted age, then by age stamp, then by
+    /// section number.
     ///
-    /// Of sections equally full the oldest is the best, and if it is too young for a look then all of them are; so only
-    /// those are compared, emptiest first, until even the greatest age would not help.
+    /// Among equally full sections the oldest is best, and if it is not considered then none of them is. So only the oldest
+    /// of each are compared, emptiest first, until even the greatest age cannot make up for the fill.
     fn best(&self, index: &Index, threshold: u64) -> Option<Victim> {
         let ages = index.ages()?;
         let (oldest, youngest) = ages.span()?;
@@ -81,10 +81,10 @@ impl Atgc {
     }
 }
 
-/// What decides, in this order.
+/// Sort key, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    /// Whether anything is gained, as the factors count.
+    /// Whether cleaning gains anything, counted with the factors.
     gains: bool,
     sum: u64,
     age: u64,

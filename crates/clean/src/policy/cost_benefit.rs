@@ -1,15 +1,17 @@
-//! The section that gives most for its cost: an old one may be fuller than a young one.
+//! The section with the best ratio of benefit to cost: an old section may be fuller than a young one.
 use super::{Factors, Situation, Victim, VictimPolicy, victim};
 use crate::{Ages, Class, Index};
 
+/// Age and fill, as in the log-structured file system of Rosenblum and Ousterhout and in F2FS.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CostBenefit {
     factors: Factors,
-    /// Oldest and youngest age stamp met since mount.
+    /// Oldest and youngest age stamp seen since mount.
     span: Option<(u64, u64)>,
 }
 
 impl CostBenefit {
+    /// With factors for data and nodes.
     #[must_use]
     pub fn with(factors: Factors) -> Self {
         Self { factors, span: None }
@@ -21,8 +23,8 @@ impl VictimPolicy for CostBenefit {
         true
     }
 
-    /// Within one utilisation the oldest is the best, so only those are compared. Of equal costs the older is taken,
-    /// then the lower number.
+    /// Among sections of equal utilisation the oldest is best, so only those are compared. Ties are broken by age, then by
+    /// section number.
     fn pick(&mut self, index: &Index, _: &Situation) -> Option<Victim> {
         let ages = index.ages()?;
         let (min, max) = ages.span()?;
@@ -40,7 +42,7 @@ impl VictimPolicy for CostBenefit {
     }
 }
 
-/// 0 for the youngest to 100 for the oldest, as an 8-bit number.
+/// Age from 0 (youngest) to 100 (oldest), wrapping at 8 bits as in Linux.
 #[must_use]
 pub fn age(mtime: u64, min: u64, max: u64) -> u8 {
     let since = u128::from(mtime.saturating_sub(min));
@@ -57,7 +59,7 @@ pub fn cost(u: u32, age: u8) -> u32 {
     u32::MAX - 100 * (100 - u) * u32::from(age) / (100 + u)
 }
 
-/// Cost of a section as Linux counts it.
+/// Cost of a section as in Linux.
 #[must_use]
 pub fn section_cost(valid: u32, segs_per_sec: u32, mtime: u64, min: u64, max: u64) -> u32 {
     cost(Ages::percent(valid, segs_per_sec), age(mtime, min, max))

@@ -1,15 +1,18 @@
-//! Factors for data and nodes on top of a policy: a node section must be so many times emptier to be as good.
+//! Weights data and node sections on top of another policy: with `factor:1,2` a node section must be twice as empty to be
+//! preferred.
 //!
-//! The factors hold at any time. Dropping them when space is nearly out, as the patches do with their preference, was
-//! measured and makes node sections victims all the time; they give way by themselves where no data section gains more.
-use super::greedy::cheapest;
-use super::{Atgc, CostBenefit, Situation, Victim, VictimPolicy};
-use crate::{Class, Index};
+//! The factors always apply. Suspending them while space is nearly exhausted, as the LKML patches do with their preference,
+//! was measured: node sections then become victims most of the time. Where no data section gains more, node sections are
+//! chosen anyway.
+use super::{POLICIES, VictimPolicy, list};
+use crate::Class;
 
-/// What valid blocks count, by class, in 1/65536.
+/// Weight of valid blocks by class, in 1/65536.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Factors {
+    /// For data.
     pub data: u64,
+    /// For nodes.
     pub node: u64,
 }
 
@@ -22,6 +25,7 @@ impl Default for Factors {
 }
 
 impl Factors {
+    /// The factor of a class.
     #[must_use]
     pub fn of(self, class: Class) -> u64 {
         match class {
@@ -29,24 +33,14 @@ impl Factors {
             Class::Node => self.node,
         }
     }
-    /// A number scaled, rounded down.
+    /// A weighted number, rounded down.
     #[must_use]
     pub fn scale(self, class: Class, n: u64) -> u64 {
         n.saturating_mul(self.of(class)) / ONE
     }
 }
 
-/// On greedy.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Factor(pub Factors);
-
-impl VictimPolicy for Factor {
-    fn pick(&mut self, index: &Index, _: &Situation) -> Option<Victim> {
-        cheapest(index, |class, valid| u64::from(valid).saturating_mul(self.0.of(class)))
-    }
-}
-
-/// `D,N` or `D,N:BASE`.
+/// `D,N` or `D,N:BASE`; `D/N` where a comma would end a mount option.
 pub(super) fn parse(how: &str) -> Result<Box<dyn VictimPolicy>, String> {
     let (numbers, base) = how.split_once(':').unwrap_or((how, "greedy"));
     let bad = || format!("factor:{how}: two factors from 0 to 65535 are needed, as factor:1,3");
@@ -56,10 +50,9 @@ pub(super) fn parse(how: &str) -> Result<Box<dyn VictimPolicy>, String> {
         if (0.0..65536.0).contains(&n) { Ok((n * ONE as f64) as u64) } else { Err(bad()) }
     };
     let factors = Factors { data: one(data)?, node: one(node)? };
-    Ok(match base {
-        "greedy" => Box::new(Factor(factors)),
-        "cost_benefit" => Box::new(CostBenefit::with(factors)),
-        "atgc" => Box::new(Atgc::with(factors)),
-        _ => return Err(format!("factor on {base}: there are greedy, cost_benefit and atgc")),
+    let make = POLICIES.iter().find(|p| p.name == base).and_then(|p| p.make.with_factors());
+    make.map(|make| make(factors)).ok_or_else(|| {
+        let bases = POLICIES.iter().filter(|p| p.make.with_factors().is_some()).map(|p| p.name);
+        format!("factor on {base}: there are {}", list(bases))
     })
 }

@@ -1,13 +1,22 @@
-//! The section with the fewest blocks to move.
-use super::{Situation, Victim, VictimPolicy, victim};
+//! The section with the fewest valid blocks.
+use super::{Factors, Situation, Victim, VictimPolicy, victim};
 use crate::{Class, Index, Tie};
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Greedy;
+pub struct Greedy {
+    factors: Factors,
+}
+
+impl Greedy {
+    #[must_use]
+    pub fn with(factors: Factors) -> Self {
+        Self { factors }
+    }
+}
 
 impl VictimPolicy for Greedy {
     fn pick(&mut self, index: &Index, _: &Situation) -> Option<Victim> {
-        cheapest(index, |_, valid| valid.into())
+        cheapest(index, |class, valid| u64::from(valid).saturating_mul(self.factors.of(class)))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Victim policies. Each is one file here and one line in [`parse`].
+//! Victim policies. Each is one file here and one row of [`POLICIES`]; names, help texts, messages, documentation and the
+//! tests and experiments that try every policy come from the rows.
 mod atgc;
 pub mod cost_benefit;
 mod factor;
@@ -7,29 +8,23 @@ mod predictive;
 mod prefer_data;
 mod weighted;
 
-pub use atgc::Atgc;
-pub use cost_benefit::CostBenefit;
-pub use factor::{Factor, Factors};
-pub use greedy::Greedy;
-pub use predictive::Predictive;
-pub use prefer_data::PreferData;
-pub use weighted::Weighted;
+pub use factor::Factors;
 
 use crate::{Class, Index};
 use std::fmt;
 
-/// What a choice may depend on besides the candidates.
+/// What a choice can depend on besides the candidates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Situation {
-    /// Whether there would be enough free sections if those that a checkpoint frees counted.
+    /// Whether free sections suffice together with those that the next checkpoint frees.
     pub enough_with_prefree: bool,
-    /// Whether there would be enough if those that this round has emptied counted.
+    /// Whether free sections suffice together with those that this round has emptied.
     pub enough_with_freed: bool,
-    /// Facts that do not depend on the round.
+    /// State of the volume, independent of the round.
     pub facts: Facts,
 }
 
-/// What the volume knows at the moment.
+/// State of the volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
     /// Seconds on the SIT clock.
@@ -43,56 +38,162 @@ pub struct Facts {
 /// A section to clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
+    /// Section number.
     pub sec: u32,
+    /// Class of its blocks.
     pub class: Class,
 }
 
-/// Chooses victims. The state that a choice depends on is in the policy, the index and the situation, and nowhere else.
+/// Chooses victims. A choice depends on the policy's own state, the index and the situation only.
 pub trait VictimPolicy: fmt::Debug + Send {
     /// The next section to clean, if one is worth it.
     fn pick(&mut self, index: &Index, situation: &Situation) -> Option<Victim>;
 
-    /// Whether it needs candidates ordered by age.
+    /// Whether the policy needs candidates ordered by age.
     fn needs_ages(&self) -> bool {
         false
     }
-    /// Whether the loop around it is the one that its patch changed: the test for "nearly out" comes first.
-    fn patches_loop(&self) -> bool {
-        false
-    }
-    /// Free sections are nearly out at the beginning of a pass.
+    /// Free sections are nearly exhausted.
     fn nearly_out(&mut self) {}
-    /// Whether to go on although there is enough.
-    fn goes_on(&self) -> bool {
-        false
-    }
     /// A foreground round ended.
     fn round_ended(&mut self) {}
 }
 
-/// What foreground cleaning uses unless told otherwise.
+/// A row of [`POLICIES`].
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// Value of `gc_policy=`.
+    pub name: &'static str,
+    /// What follows the name, such as `:D,N`.
+    pub parameters: &'static str,
+    /// One sentence for help texts and documentation, without a period.
+    pub help: &'static str,
+    /// The name with the parameters that experiments use.
+    pub example: &'static str,
+    make: Make,
+}
+
+/// Constructor of a policy.
+#[derive(Clone, Copy, Debug)]
+enum Make {
+    Plain(fn() -> Box<dyn VictimPolicy>),
+    /// Can weigh data against nodes, so it can be the base of `factor`.
+    Factors(fn(Factors) -> Box<dyn VictimPolicy>),
+    Parsed(fn(&str) -> Result<Box<dyn VictimPolicy>, String>),
+}
+
+impl Make {
+    fn with_factors(self) -> Option<fn(Factors) -> Box<dyn VictimPolicy>> {
+        match self {
+            Self::Factors(make) => Some(make),
+            _ => None,
+        }
+    }
+}
+
+impl Policy {
+    const fn new(name: &'static str, help: &'static str, make: Make) -> Self {
+        Self { name, parameters: "", help, example: name, make }
+    }
+
+    /// How it is written: the name, and its parameters if there are any.
+    #[must_use]
+    pub fn syntax(&self) -> String {
+        format!("{}{}", self.name, self.parameters)
+    }
+}
+
+/// All policies.
+pub const POLICIES: [Policy; 7] = [
+    Policy::new(
+        "greedy",
+        "the section with the fewest valid blocks",
+        Make::Factors(|f| Box::new(greedy::Greedy::with(f))),
+    ),
+    Policy::new(
+        "cost_benefit",
+        "the best ratio of benefit to cost: an old section may be fuller than a young one",
+        Make::Factors(|f| Box::new(cost_benefit::CostBenefit::with(f))),
+    ),
+    Policy::new(
+        "atgc",
+        "of sections older than a threshold, the best by age and fill",
+        Make::Factors(|f| Box::new(atgc::Atgc::with(f))),
+    ),
+    Policy::new(
+        "prefer_data",
+        "data sections first, node sections only when space is nearly exhausted",
+        Make::Plain(|| Box::new(prefer_data::PreferData::default())),
+    ),
+    Policy::new(
+        "weighted",
+        "a node section costs one section more until space is nearly exhausted",
+        Make::Plain(|| Box::new(weighted::Weighted::default())),
+    ),
+    Policy {
+        name: "factor",
+        parameters: ":D,N",
+        help: "greedy with weights for valid blocks of data and node sections; D/N inside a list of options, :BASE \
+               for another base",
+        example: "factor:1,2",
+        make: Make::Parsed(factor::parse),
+    },
+    Policy::new(
+        "predictive",
+        "the fewest writes per block gained, as node blocks become invalid soon",
+        Make::Plain(|| Box::new(predictive::Predictive)),
+    ),
+];
+
+/// The default of foreground cleaning.
 pub const DEFAULT: &str = "predictive";
 
-/// A policy by name: `greedy`, `cost_benefit`, `atgc`, `prefer_data`, `weighted`, `predictive`, `factor:D,N` (data and
-/// node factor on greedy; `D/N` where a comma would end a mount option) or `factor:D,N:BASE` with a base of `greedy`, `cost_benefit` or `atgc`.
+/// A policy by its name, with parameters after a colon.
 pub fn parse(name: &str) -> Result<Box<dyn VictimPolicy>, String> {
-    Ok(match name.split_once(':').map_or((name, ""), |(n, rest)| (n, rest)) {
-        ("greedy", "") => Box::new(Greedy),
-        ("cost_benefit", "") => Box::new(CostBenefit::default()),
-        ("atgc", "") => Box::new(Atgc::default()),
-        ("prefer_data", "") => Box::new(PreferData::default()),
-        ("weighted", "") => Box::new(Weighted::default()),
-        ("predictive", "") => Box::new(Predictive),
-        ("factor", how) => factor::parse(how)?,
-        _ => {
-            return Err(format!(
-                "unknown policy {name}: there are greedy, cost_benefit, atgc, prefer_data, weighted, predictive and \
-                 factor:D,N"
-            ));
-        }
-    })
+    let (plain, parameters) = name.split_once(':').map_or((name, None), |(n, p)| (n, Some(p)));
+    let make = POLICIES.iter().find(|p| p.name == plain).map(|p| p.make);
+    match (make, parameters) {
+        (Some(Make::Plain(make)), None) => Ok(make()),
+        (Some(Make::Factors(make)), None) => Ok(make(Factors::default())),
+        (Some(Make::Parsed(parse)), parameters) => parse(parameters.unwrap_or_default()),
+        _ => Err(format!("unknown policy {name}: there are {}", names())),
+    }
+}
+
+/// All policies for a help text or message, as `a, b and c:D,N`.
+#[must_use]
+pub fn names() -> String {
+    list(POLICIES.iter().map(Policy::syntax))
+}
+
+/// `a, b and c`.
+fn list(words: impl Iterator<Item = impl Into<String>>) -> String {
+    let mut words: Vec<String> = words.map(Into::into).collect();
+    let last = words.pop().unwrap_or_default();
+    if words.is_empty() { last } else { format!("{} and {last}", words.join(", ")) }
 }
 
 fn victim(sec: u32, class: Class) -> Victim {
     Victim { sec, class }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_is_found_by_its_name() {
+        assert!(POLICIES.iter().all(|p| parse(p.example).is_ok()) && parse(DEFAULT).is_ok());
+        assert!(parse("factor:1/2:atgc").is_ok());
+        let refused = |name| parse(name).unwrap_err();
+        let all = refused("best");
+        assert!(all.starts_with("unknown policy best: there are greedy, cost_benefit, "), "{all}");
+        assert!(all.contains("factor:D,N") && all.contains(" and "), "{all}");
+        assert!(refused("greedy:1").starts_with("unknown policy greedy:1: there are greedy, "));
+        assert_eq!(
+            refused("factor:1,2:weighted"),
+            "factor on weighted: there are greedy, cost_benefit and atgc"
+        );
+        assert!(refused("factor").contains("two factors"));
+    }
 }

@@ -1,15 +1,15 @@
-//! The section that costs the fewest block writes per block gained, counting what would have died by itself.
+//! The section with the fewest block writes per block gained, taking into account that node blocks become invalid soon.
 //!
-//! A node section empties by itself while nodes are rewritten, so taking it early copies blocks that were about to die: it
-//! counts as that much fuller. The nodes that a data section makes dirty are not counted: one checkpoint for several
-//! sections writes them once, and weighing sections by them was measured and gained nothing.
+//! Node sections empty while nodes are rewritten, so cleaning one early copies blocks that were about to become invalid: it
+//! counts as fuller. The nodes that a data section makes dirty are not counted: one checkpoint for several sections writes
+//! them once, and weighing sections by them was measured without gain.
 use super::{Facts, Situation, Victim, VictimPolicy, victim};
 use crate::{Class, Index};
 
-/// A block of a node section counts as at most so many: the sooner nodes are rewritten, the less a copy is worth.
+/// Upper bound of the weight of a node block: the sooner nodes are rewritten, the less a copy is worth.
 const NODE_FACTOR: u64 = 2;
-/// But sections that are left to empty by themselves may hold no more than this part of the spare space, which is
-/// missing for data. Where nodes are many, they count like data.
+/// Node sections that are left alone take at most this part of the spare space, which data then lacks. Where nodes are many,
+/// they count like data.
 const SPARE_PART: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,14 +28,14 @@ impl VictimPolicy for Predictive {
     }
 }
 
-/// Valid node blocks as data blocks: up to `NODE_FACTOR` times as many.
+/// Valid node blocks expressed in data blocks: up to `NODE_FACTOR` times as many.
 fn as_data(valid: u64, facts: &Facts) -> u64 {
     let most = valid * (NODE_FACTOR - 1);
     let more = (valid * (facts.spare / SPARE_PART)).checked_div(facts.nodes).unwrap_or(most);
     valid + more.min(most)
 }
 
-/// Cost per block gained; a section without gain costs more than any other.
+/// Cost per block gained; infinite without gain.
 fn per_block(writes: u64, gained: u64) -> u64 {
     (writes << 16).checked_div(gained).unwrap_or(u64::MAX)
 }
@@ -53,7 +53,7 @@ mod tests {
             let facts = Facts { nodes, spare: 64_000, ..Facts::default() };
             Predictive.pick(i, &Situation { facts, ..Situation::default() }).map(|v| v.sec)
         };
-        assert_eq!(pick(&i, 8_000), Some(1), "it goes on emptying by itself");
+        assert_eq!(pick(&i, 8_000), Some(1), "it becomes emptier without cleaning");
         assert_eq!(pick(&i, 800_000), Some(2), "but what it holds is too much of the spare space");
         i.put(2, Class::Node, 850, 0);
         assert_eq!(pick(&i, 8_000), Some(2));

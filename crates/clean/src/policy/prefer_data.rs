@@ -1,4 +1,5 @@
-//! "New victim selection for GC", version 1: data sections first, node sections when space is nearly out.
+//! Data sections first, node sections only when space is nearly out: version 1 of the LKML series "New victim selection for
+//! GC".
 use super::{Situation, Victim, VictimPolicy, victim};
 use crate::{Class, Index};
 
@@ -22,14 +23,8 @@ impl VictimPolicy for PreferData {
         }
         data.map(|(sec, _)| victim(sec, Class::Data))
     }
-    fn patches_loop(&self) -> bool {
-        true
-    }
     fn nearly_out(&mut self) {
         self.need_node_clean = true;
-    }
-    fn goes_on(&self) -> bool {
-        self.need_node_clean
     }
     fn round_ended(&mut self) {
         self.need_node_clean = false;

@@ -1,4 +1,5 @@
-//! "New victim selection for GC", version 6: a node section costs a whole section more until nodes must be cleaned.
+//! A node section costs one section more until space is nearly out: version 6 of the LKML series "New victim selection for
+//! GC".
 use super::greedy::cheapest;
 use super::{Situation, Victim, VictimPolicy};
 use crate::{Class, Index};
@@ -15,14 +16,8 @@ impl VictimPolicy for Weighted {
         cheapest(index, cost)
             .filter(|v| !(self.require_node_gc && v.class == Class::Data && situation.enough_with_freed))
     }
-    fn patches_loop(&self) -> bool {
-        true
-    }
     fn nearly_out(&mut self) {
         self.require_node_gc = true;
-    }
-    fn goes_on(&self) -> bool {
-        self.require_node_gc
     }
     fn round_ended(&mut self) {
         self.require_node_gc = false;

@@ -1,8 +1,15 @@
-//! `segno bench`: the experiments of `segno-bench`.
+//! `segno bench`, which `segno-lab` executes.
+use super::external;
 use crate::exit::Outcome;
-use std::process::ExitCode;
 
-pub fn run(args: &segno_bench::Args) -> Outcome {
-    segno_bench::run(args)?;
-    Ok(ExitCode::SUCCESS)
+/// Run an experiment and report its figures (segno-lab)
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Args {
+    #[command(flatten)]
+    _unparsed: external::Unparsed,
+}
+
+pub fn run(_: &Args) -> Outcome {
+    external::run()
 }

@@ -1,15 +1,16 @@
 //! `segno cat`: the contents of files of an image.
 use crate::exit::Outcome;
-use crate::image;
-use crate::path::{Last, resolve};
-use anyhow::{Context, bail};
-use segno_format::dentry::FileType;
+use crate::path::{on_volume, reason};
+use crate::{image, show};
+use anyhow::{Context, ensure};
+use segno::FileType;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const BUFFER: usize = 1 << 20;
 
+/// Print files of an image
 #[derive(clap::Args)]
 pub struct Args {
     /// Image file or block device
@@ -24,14 +25,12 @@ pub fn run(args: &Args) -> Outcome {
     let mut buffer = vec![0; BUFFER];
     let mut out = stdout().lock();
     for path in &args.paths {
-        let attr = resolve(&volume, path, Last::Follow)?;
-        match attr.kind {
-            FileType::Regular => {}
-            other => bail!("{path} on the volume is not a file but a {}", crate::show::kind(other)),
-        }
+        let kind = on_volume(path, volume.metadata(path))?.file_type();
+        ensure!(kind == FileType::Regular, "{path} on the volume is not a file but a {}", show::kind(kind));
+        let file = on_volume(path, volume.open_file(path))?;
         let mut offset = 0;
         loop {
-            let n = volume.read(attr.ino, offset, &mut buffer).with_context(|| format!("reading {path}"))?;
+            let n = reason(file.read_at(&mut buffer, offset)).with_context(|| format!("reading {path}"))?;
             if n == 0 {
                 break;
             }

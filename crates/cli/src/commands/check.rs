@@ -1,9 +1,10 @@
 //! `segno check`: reads only, with the exit codes of fsck(8).
 use crate::exit::{Outcome, WithCode, fsck};
 use crate::image;
+use crate::path::reason;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
-use segno_check::{CheckOptions, Pass, Report, Severity, check};
+use segno::{CheckOptions, CheckPass as Pass, CheckProgress, CheckReport as Report, Device, Severity};
 use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_volume};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -11,13 +12,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// Check an image that is not mounted; never writes
 #[derive(clap::Args)]
 pub struct Args {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
     /// Problems to print; the rest are only counted
-    #[arg(long, value_name = "N", default_value_t = CheckOptions::default().max_problems)]
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     max_problems: usize,
     /// Image file or block device; further devices of the volume if they have moved
     #[arg(required = true)]
@@ -35,19 +37,19 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn examine(args: &Args) -> Result<Report> {
-    let device = open(&args.image)?;
+    let device = Device::from(open(&args.image)?);
     let mut progress = Progress::new();
-    let options = CheckOptions { max_problems: args.max_problems };
-    let mut tell = |p: segno_check::Progress| {
+    let options = CheckOptions::new().max_problems(args.max_problems);
+    let show = |p: CheckProgress| {
         progress.show(|| match p.total {
             0 => format!("{} …", doing(p.pass)),
             total => format!("{} {} of {total}", doing(p.pass), p.done),
         });
     };
-    check(&*device, &options, &mut tell).context("the check could not be done")
+    reason(segno::check_with(&device, &options, show)).context("the check could not be done")
 }
 
-/// Opens all devices, or only the first one when it is too damaged to tell the others: there is something to report then.
+/// Opens all devices, or only the first one if it is too damaged to name the others: there is damage to report then.
 fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
     let options = OpenOptions { read_only: true, direct: false };
     match (image::patiently(|| open_volume(paths, options)), paths) {
@@ -79,10 +81,10 @@ fn print(out: &mut impl Write, report: &Report) -> Result<()> {
         };
         writeln!(out, "{severity}: {p}")?;
     }
-    let kept = report.problems.len() as u64;
+    let listed = report.problems.len() as u64;
     let all = report.errors.saturating_add(report.warnings);
-    if all > kept {
-        writeln!(out, "… and {} more", all - kept)?;
+    if all > listed {
+        writeln!(out, "… and {} more", all - listed)?;
     }
     let s = &report.summary;
     if report.complete {

@@ -1,5 +1,6 @@
 //! `segno ctl`: settings of a live mount.
 use crate::exit::Outcome;
+use crate::mount::options::help;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
@@ -8,26 +9,57 @@ use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Settings and the attributes that carry them.
-const SETTINGS: [(&str, &str); 4] = [
-    ("writeback.contexts", CONTEXTS_XATTR),
-    ("fsync.lookup", LOOKUP_XATTR),
-    ("gc", GC_XATTR),
-    ("shutdown", SHUTDOWN_XATTR),
+/// A setting of a live mount.
+pub struct Setting {
+    pub name: &'static str,
+    /// Its values, as help texts show them.
+    pub values: &'static str,
+    /// For `segno ctl --help` and docs/mount-options.md, without a period.
+    pub help: &'static str,
+    /// The extended attribute that carries it.
+    attribute: &'static str,
+}
+
+pub const SETTINGS: [Setting; 4] = [
+    Setting {
+        name: "writeback.contexts",
+        values: "auto|N",
+        help: "number of files that are written back in parallel; reads as the setting, the number in force and the \
+               reason that limits it",
+        attribute: CONTEXTS_XATTR,
+    },
+    Setting {
+        name: "fsync.lookup",
+        values: "list|global|shadow",
+        help: "how fsync finds dirty nodes: in the file's list, among those of all files as the kernel does, or in the \
+               list while counting what global would visit",
+        attribute: LOOKUP_XATTR,
+    },
+    Setting {
+        name: "gc",
+        values: "normal|urgent|off|now",
+        help: "background cleaning: one section every few seconds while the mount is idle and its free space \
+               scattered; every section worth it, idle or not; none. now: every section worth it, before the command \
+               returns. Reads as the mode and the number of sections emptied since mount",
+        attribute: GC_XATTR,
+    },
+    Setting {
+        name: "shutdown",
+        values: "0|1|2",
+        help: "for crash tests: stops the volume until it is mounted again. 0: after everything is written, 1: after \
+               names and attributes are, 2: at once, as if the power failed",
+        attribute: SHUTDOWN_XATTR,
+    },
 ];
 
+fn settings_help() -> String {
+    let rows = SETTINGS.iter().map(|s| help::entry(&format!("{}={}", s.name, s.values), s.help));
+    format!("Settings:\n{}", rows.collect::<String>())
+}
+
+/// Show or change settings of a mount
 #[derive(clap::Args)]
-#[command(after_help = "\
-Settings:
-  writeback.contexts=auto|N  how many files are written back side by side; reads as the setting, the number in force and
-                             what keeps it from being larger
-  fsync.lookup=list|global|shadow  how fsync finds dirty nodes: in the file's list, among all as the kernel does, or in the
-                             list while counting what the other would look at
-  gc=normal|urgent|off|now   cleaning in the background: one section every few seconds while the mount is idle and its space
-                             scattered; whatever is worth it, idle or not; none. now: whatever is worth it, before the
-                             command ends. Reads as the mode and the sections emptied since mount
-  shutdown=0|1|2             for crash tests: stops the volume until it is mounted again. 0: everything is written first,
-                             1: names and attributes are, 2: nothing is, as if the power failed")]
+#[command(after_help = settings_help())]
 pub struct Args {
     /// Any file or directory of the mount
     dir: PathBuf,
@@ -43,7 +75,7 @@ pub fn run(args: &Args) -> Outcome {
             Some((name, value)) => (name, Some(value)),
             None => (word.as_str(), None),
         };
-        let Some((_, attribute)) = SETTINGS.iter().find(|(n, _)| *n == name) else {
+        let Some(Setting { attribute, .. }) = SETTINGS.iter().find(|s| s.name == name) else {
             bail!("there is no setting {name}; `segno ctl --help` lists them");
         };
         if (name, value) == ("gc", Some("now")) {
@@ -57,7 +89,7 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A few sections at a time, so that the command can be stopped and no request takes long.
+/// A few sections per request, so that the command can be interrupted and no request takes long.
 fn clean_all(dir: &Path, attribute: &str) -> Result<()> {
     loop {
         let before = read(dir, attribute)?;
@@ -81,7 +113,7 @@ fn explain(e: Errno, dir: &Path, what: &str) -> anyhow::Error {
             anyhow!("{what}: not a value of this setting, see `segno ctl --help`; nothing was changed")
         }
         Errno::PERM => {
-            anyhow!("{what}: only root and the user who mounted {} change settings", dir.display())
+            anyhow!("{what}: only root and the user that mounted {} may change settings", dir.display())
         }
         e => anyhow!(e).context(format!("cannot set or read {what} of {}", dir.display())),
     }

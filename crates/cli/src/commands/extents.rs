@@ -1,12 +1,11 @@
 //! `segno extents`: where files are on the volume, of a live mount or of an image.
 use crate::exit::Outcome;
-use crate::path::{Last, entries, resolve};
+use crate::path::{on_volume, reason};
 use crate::{image, show};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::getxattr;
 use rustix::io::Errno;
-use segno_engine::{Extent, ExtentKind, Volume};
-use segno_format::dentry::FileType;
+use segno::{Extent, ExtentKind, Volume};
 use segno_fuse::EXTENTS_XATTR;
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
@@ -15,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// Show where files are on the volume
 #[derive(clap::Args)]
 pub struct Args {
     /// Every file below the directories
@@ -23,7 +23,7 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Look into an image that is not mounted; PATH is a path on the volume
+    /// Read an image that is not mounted; PATH is a path on the volume
     #[arg(long, value_name = "IMAGE")]
     image: Option<PathBuf>,
     /// Files, or directories with --all
@@ -31,7 +31,7 @@ pub struct Args {
     path: Vec<PathBuf>,
 }
 
-/// A run of blocks, as text: the words the server uses.
+/// A run of blocks, in the words of the server's text.
 struct Run {
     file_block: u64,
     addr: u64,
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Outcome {
 type Each<'a> = &'a mut dyn FnMut(&[u8], Vec<Run>) -> Result<()>;
 
 fn live(path: &Path, all: bool, each: Each<'_>) -> Result<()> {
-    let meta = path.symlink_metadata().with_context(|| format!("cannot look at {}", path.display()))?;
+    let meta = path.symlink_metadata().with_context(|| format!("cannot read {}", path.display()))?;
     if meta.is_file() {
         return each(path.as_os_str().as_bytes(), ask_server(path)?);
     }
@@ -97,13 +97,13 @@ fn ask_server(path: &Path) -> Result<Vec<Run>> {
     let n = getxattr(path, EXTENTS_XATTR, &mut buffer).map_err(|e| match e {
         Errno::OPNOTSUPP | Errno::NODATA => anyhow!("{} is not on a mount of segno", path.display()),
         Errno::TOOBIG => {
-            anyhow!("{} has more extents than the kernel passes on: unmount and use --image", path.display())
+            anyhow!("{} has more extents than an attribute can hold: unmount and use --image", path.display())
         }
-        e => anyhow!(e).context(format!("cannot ask for the extents of {}", path.display())),
+        e => anyhow!(e).context(format!("cannot read the extents of {}", path.display())),
     })?;
     let answer = String::from_utf8_lossy(buffer.get(..n).unwrap_or_default()).into_owned();
     let runs: Option<Vec<Run>> = answer.lines().map(parse_line).collect();
-    runs.context("the server's answer makes no sense")
+    runs.context("the server's response is malformed")
 }
 
 fn parse_line(line: &str) -> Option<Run> {
@@ -115,22 +115,20 @@ fn parse_line(line: &str) -> Option<Run> {
 
 fn from_image(volume: &Volume, path: &Path, all: bool, each: Each<'_>) -> Result<()> {
     let Some(text) = path.to_str() else { bail!("{} is not UTF-8", path.display()) };
-    let start = resolve(volume, text, Last::Follow)?;
-    if start.kind == FileType::Regular {
-        return each(text.as_bytes(), runs_of(&volume.extents(start.ino)?));
+    let start = on_volume(text, volume.metadata(path))?;
+    if start.is_file() {
+        return each(text.as_bytes(), runs_of(&reason(volume.extents(path))?));
     }
-    ensure!(
-        all && start.kind == FileType::Directory,
-        "{text} is not a file; --all shows every file below a directory"
-    );
-    let mut dirs = vec![(start.ino, text.trim_end_matches('/').as_bytes().to_vec())];
-    while let Some((dir, prefix)) = dirs.pop() {
-        for entry in entries(volume, dir)? {
-            let path = [prefix.as_slice(), b"/", &entry.name].concat();
-            match volume.getattr(entry.ino)?.kind {
-                FileType::Regular => each(&path, runs_of(&volume.extents(entry.ino)?))?,
-                FileType::Directory => dirs.push((entry.ino, path)),
-                _ => {}
+    ensure!(all && start.is_dir(), "{text} is not a file; --all shows every file below a directory");
+    let mut dirs = vec![reason(volume.read_dir(path))?];
+    while let Some(dir) = dirs.pop() {
+        for entry in dir {
+            let entry = reason(entry).context("reading a directory")?;
+            let (below, path) = (reason(entry.metadata())?, entry.path());
+            if below.is_file() {
+                each(path.as_os_str().as_bytes(), runs_of(&reason(volume.extents(path))?))?;
+            } else if below.is_dir() {
+                dirs.push(reason(entry.read_dir())?);
             }
         }
     }

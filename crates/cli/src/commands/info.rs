@@ -1,4 +1,4 @@
-//! `segno info`: what the superblock and the checkpoint say.
+//! `segno info`: superblock, checkpoint and usage.
 use crate::exit::Outcome;
 use crate::{image, inspect, show, size};
 use anyhow::Result;
@@ -11,6 +11,7 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Show superblock, checkpoint and usage of an image
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON, with the kernel's field names
@@ -89,7 +90,7 @@ fn superblock(sb: &Superblock) -> Value {
     })
 }
 
-/// What a file system that stopped, or found damage, left behind.
+/// Records of a stop or of damage that the volume carries.
 fn records(sb: &Superblock) -> Value {
     let stops = sb.raw.stops();
     json!({
@@ -148,7 +149,7 @@ fn usage(sb: &Superblock, cp: &RawCheckpoint) -> Value {
 
 struct Usage {
     device: u64,
-    /// What users may fill.
+    /// Blocks available to users.
     user: u64,
     used: u64,
 }

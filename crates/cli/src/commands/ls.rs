@@ -1,21 +1,22 @@
 //! `segno ls`: a directory of an image.
 use crate::exit::Outcome;
-use crate::path::{Last, entries, resolve};
+use crate::path::{on_volume, reason};
 use crate::{image, show};
 use anyhow::{Context, Result};
-use segno_engine::{Attr, Volume};
-use segno_format::dentry::FileType;
+use segno::{FileType, Metadata, Volume};
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// List a directory of an image
 #[derive(clap::Args)]
 pub struct Args {
-    /// Show attributes too
+    /// Show attributes
     #[arg(short, long)]
     long: bool,
-    /// Directories below as well
+    /// Include subdirectories
     #[arg(short = 'R', long)]
     recursive: bool,
     /// Print JSON
@@ -31,7 +32,7 @@ pub struct Args {
 /// One file, by the path that is shown for it.
 struct Item {
     path: Vec<u8>,
-    attr: Attr,
+    attr: Metadata,
     target: Option<Vec<u8>>,
 }
 
@@ -58,23 +59,24 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn collect(volume: &Volume, args: &Args) -> Result<Vec<Item>> {
-    let start = resolve(volume, &args.path, Last::Follow)?;
+    let start = on_volume(&args.path, volume.metadata(&args.path))?;
     let mut items = Vec::new();
-    if start.kind != FileType::Directory {
-        items.push(Item::new(volume, args.path.clone().into_bytes(), start)?);
+    if !start.is_dir() {
+        items.push(Item::new(volume, Path::new(&args.path), args.path.clone().into_bytes(), start)?);
         return Ok(items);
     }
-    let mut dirs = vec![(start.ino, Vec::new())];
+    let mut dirs = vec![(on_volume(&args.path, volume.read_dir(&args.path))?, Vec::new())];
     while let Some((dir, prefix)) = dirs.pop() {
         let first = items.len();
-        for entry in entries(volume, dir)? {
-            let path = [prefix.as_slice(), &entry.name].concat();
-            let attr =
-                volume.getattr(entry.ino).with_context(|| format!("attributes of {}", show::name(&path)))?;
-            if args.recursive && attr.kind == FileType::Directory {
-                dirs.push((entry.ino, [path.as_slice(), b"/"].concat()));
+        for entry in dir {
+            let entry = reason(entry).context("reading a directory")?;
+            let path = [prefix.as_slice(), entry.file_name().as_bytes()].concat();
+            let failed = || format!("attributes of {}", show::name(&path));
+            let attr = reason(entry.metadata()).with_context(failed)?;
+            if args.recursive && attr.is_dir() {
+                dirs.push((reason(entry.read_dir())?, [path.as_slice(), b"/"].concat()));
             }
-            items.push(Item::new(volume, path, attr)?);
+            items.push(Item::new(volume, entry.path(), path, attr)?);
         }
         if let Some(added) = items.get_mut(first..) {
             added.sort_by(|a, b| a.path.cmp(&b.path));
@@ -84,22 +86,24 @@ fn collect(volume: &Volume, args: &Args) -> Result<Vec<Item>> {
 }
 
 impl Item {
-    fn new(volume: &Volume, path: Vec<u8>, attr: Attr) -> Result<Self> {
-        let target = match attr.kind {
-            FileType::Symlink => Some(volume.readlink(attr.ino).context("reading a symbolic link")?),
-            _ => None,
+    /// `path` is what is shown for the file that is at `place`.
+    fn new(volume: &Volume, place: &Path, path: Vec<u8>, attr: Metadata) -> Result<Self> {
+        let target = match attr.is_symlink() {
+            true => Some(reason(volume.read_link(place)).context("reading a symbolic link")?),
+            false => None,
         };
-        Ok(Self { path, attr, target })
+        Ok(Self { path, attr, target: target.map(|t| t.into_os_string().into_vec()) })
     }
 
     fn attributes(&self) -> String {
         let a = &self.attr;
-        let size = match a.kind {
-            FileType::CharDevice | FileType::BlockDevice => format!("{}, {}", a.rdev.0, a.rdev.1),
-            _ => a.size.to_string(),
+        let (major, minor) = a.device_number();
+        let size = match a.file_type() {
+            FileType::CharDevice | FileType::BlockDevice => format!("{major}, {minor}"),
+            _ => a.len().to_string(),
         };
-        let mode = show::mode(a.mode, a.kind);
-        format!("{mode} {:>3} {:>5} {:>5} {size:>12} {}", a.nlink, a.uid, a.gid, show::time(a.mtime))
+        let (mode, time) = (show::mode(a.mode(), a.file_type()), show::time(a.modified()));
+        format!("{mode} {:>3} {:>5} {:>5} {size:>12} {time}", a.nlink(), a.uid(), a.gid())
     }
 
     fn json(&self) -> Value {

@@ -18,15 +18,16 @@ const SECTOR: u64 = 512;
 /// Longest path that a superblock records.
 const RECORDED_PATH_MAX: usize = 63;
 
+/// Format an image or block device
 #[derive(clap::Args)]
 pub struct Args {
-    /// Overwrite what is there
+    /// Overwrite existing contents
     #[arg(short, long)]
     force: bool,
-    /// Make the image file, sparse, of this size (such as 4G)
+    /// Make a sparse image file of this size, for example 4G
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
-    /// Leave room for a journal of this size behind the volume and make one, for -o journal=on|auto
+    /// Make a journal of this size after the end of the volume, for -o journal=on|auto
     #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "sectors")]
     journal: Option<u64>,
     /// Volume label
@@ -35,7 +36,7 @@ pub struct Args {
     /// Features, as for mkfs.f2fs
     #[arg(short = 'O', long, value_name = "FEATURE,…", value_delimiter = ',')]
     features: Vec<String>,
-    /// Share of the main area kept for cleaning, in percent
+    /// Share of the main area reserved for cleaning, in percent
     #[arg(short = 'o', long, value_name = "PERCENT")]
     overprovision: Option<f64>,
     /// Sections that only cleaning may use (as newer mkfs.f2fs -Z)
@@ -56,7 +57,7 @@ pub struct Args {
     /// Another device of the volume (up to seven)
     #[arg(short = 'c', long = "device", value_name = "DEV")]
     devices: Vec<PathBuf>,
-    /// Ignore case in directories that ask for it: utf8[:strict,hashonly]
+    /// Support directories that ignore case: utf8[:strict,hashonly]
     #[arg(short = 'C', long, value_name = "ENCODING", value_parser = casefold)]
     casefold: Option<CasefoldFlags>,
     /// More extensions of files that are seldom rewritten
@@ -144,7 +145,7 @@ fn features(names: &[String]) -> Result<Features> {
     names.iter().filter(|n| !n.is_empty()).try_fold(Features::empty(), |all, name| Ok(all | one(name)?))
 }
 
-/// Opens all devices and refuses to overwrite what they hold.
+/// Opens all devices; refuses to overwrite existing contents.
 fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
     let first = match args.size {
         Some(bytes) => create(args, options, bytes)?,
@@ -214,7 +215,7 @@ fn print(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {
         l.segment_count_main
     )?;
     if let Some(bytes) = journal {
-        writeln!(stdout(), "a journal of {} behind it: mount with -o journal=auto", size::human(bytes))?;
+        writeln!(stdout(), "a journal of {} follows it: mount with -o journal=auto", size::human(bytes))?;
     }
     Ok(())
 }
@@ -251,7 +252,7 @@ fn owner(text: &str) -> Result<(u32, u32), String> {
     numbers.ok_or_else(|| "two numbers are needed, as 1000:1000".into())
 }
 
-/// The one who formats owns the root directory, as with mkfs.f2fs.
+/// The calling user owns the root directory, as with mkfs.f2fs.
 fn caller() -> (u32, u32) {
     (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }

@@ -1,15 +1,16 @@
-//! `segno put`: copies files into an image, with everything that a file has.
+//! `segno put`: copies files with all their attributes into an image.
 use crate::exit::Outcome;
-use crate::path::place_for;
+use crate::path::{place_for, reason};
 use crate::tally::Tally;
 use crate::{image, show};
 use anyhow::{Context, Result, bail};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use segno_engine::{Owner, SetAttr, Time, Volume, XattrMode};
-use segno_format::Ino;
+use segno::{OpenOptions, SetMetadata, Special, Time, Volume};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
+use std::io::{self, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ const BUFFER: usize = 1 << 20;
 /// Longest list of attribute names, and longest value, in Linux.
 const XATTR_MAX: usize = 65_536;
 
+/// Copy files into an image
 #[derive(clap::Args)]
 pub struct Args {
     /// Report as JSON
@@ -27,7 +29,7 @@ pub struct Args {
     image: PathBuf,
     /// What to copy: a file, or a directory with everything below it
     source: PathBuf,
-    /// Path on the volume; an existing directory takes it under its name
+    /// Path on the volume; copies into it if it is an existing directory
     #[arg(default_value = "/")]
     path: String,
 }
@@ -39,21 +41,21 @@ pub fn run(args: &Args) -> Outcome {
     let volume = image::volume_read_write(&args.image)?;
     let mut copy =
         Copy { volume: &volume, linked: HashMap::new(), tally: Tally::new(), buffer: vec![0; BUFFER] };
-    let copied = place_for(&volume, &args.path, &name)
-        .and_then(|(dir, name)| copy.all(args.source.clone(), meta, dir, name));
-    let closed = volume.unmount().with_context(|| format!("closing {}", args.image.display()));
+    let copied = place_for(&volume, &args.path, &name).and_then(|to| copy.all(args.source.clone(), meta, to));
+    let Copy { tally, .. } = copy;
+    let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
     copied.and(closed)?;
-    copy.tally.report(args.json)
+    tally.report(args.json)
 }
 
-/// What a directory of the volume calls it. A symbolic link keeps its own name; `.` and `..` have none.
-fn name_of(source: &Path) -> Result<Vec<u8>> {
+/// Its name in a directory of the volume. A symbolic link keeps its own name; `.` and `..` have none.
+fn name_of(source: &Path) -> Result<PathBuf> {
     let full = match source.file_name() {
         Some(_) => source.to_owned(),
         None => source.canonicalize().with_context(|| format!("cannot read {}", source.display()))?,
     };
     match full.file_name() {
-        Some(name) => Ok(name.as_bytes().to_vec()),
+        Some(name) => Ok(PathBuf::from(name)),
         None => {
             bail!("{} has no name to copy it under; name a new directory on the volume", source.display())
         }
@@ -62,33 +64,33 @@ fn name_of(source: &Path) -> Result<Vec<u8>> {
 
 /// A directory gets its attributes after its contents, which would change them.
 enum Step {
-    Make { from: PathBuf, meta: Metadata, dir: Ino, name: Vec<u8> },
-    Finish { from: PathBuf, meta: Metadata, ino: Ino },
+    Make { from: PathBuf, meta: Metadata, to: PathBuf },
+    Finish { from: PathBuf, meta: Metadata, to: PathBuf },
 }
 
 struct Copy<'a> {
     volume: &'a Volume,
-    /// Inodes of the source with several names, by device and number.
-    linked: HashMap<(u64, u64), Ino>,
+    /// First paths of hard links, by device and inode number of the source.
+    linked: HashMap<(u64, u64), PathBuf>,
     tally: Tally,
     buffer: Vec<u8>,
 }
 
 impl Copy<'_> {
-    fn all(&mut self, from: PathBuf, meta: Metadata, dir: Ino, name: Vec<u8>) -> Result<()> {
-        let mut steps = vec![Step::Make { from, meta, dir, name }];
+    fn all(&mut self, from: PathBuf, meta: Metadata, to: PathBuf) -> Result<()> {
+        let mut steps = vec![Step::Make { from, meta, to }];
         while let Some(step) = steps.pop() {
             match step {
-                Step::Make { from, meta, dir, name } => {
-                    let made = self.one(&from, &meta, dir, &name);
-                    let ino = made.with_context(|| format!("copying {}", from.display()))?;
+                Step::Make { from, meta, to } => {
+                    let made = self.one(&from, &meta, &to);
+                    made.with_context(|| format!("copying {}", from.display()))?;
                     self.tally.add_file(&from);
                     if meta.is_dir() {
-                        self.enter(from, meta, ino, &mut steps)?;
+                        enter(from, meta, to, &mut steps)?;
                     }
                 }
-                Step::Finish { from, meta, ino } => {
-                    let done = self.attributes(&from, &meta, ino);
+                Step::Finish { from, meta, to } => {
+                    let done = self.attributes(&from, &meta, &to);
                     done.with_context(|| format!("attributes of {}", from.display()))?;
                 }
             }
@@ -96,51 +98,45 @@ impl Copy<'_> {
         Ok(())
     }
 
-    fn enter(&mut self, from: PathBuf, meta: Metadata, ino: Ino, steps: &mut Vec<Step>) -> Result<()> {
-        let finish = Step::Finish { from: from.clone(), meta, ino };
-        steps.push(finish);
-        let failed = || format!("reading {}", from.display());
-        for entry in std::fs::read_dir(&from).with_context(failed)? {
-            let entry = entry.with_context(failed)?;
-            let meta = entry.metadata().with_context(failed)?;
-            let name = entry.file_name().as_bytes().to_vec();
-            steps.push(Step::Make { from: entry.path(), meta, dir: ino, name });
+    fn one(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
+        let key = (meta.dev(), meta.ino());
+        if let Some(first) = self.linked.get(&key) {
+            return reason(self.volume.hard_link(first, to));
+        }
+        let kind = meta.file_type();
+        let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
+        let special = |special| reason(self.volume.create_special(to, special));
+        if kind.is_dir() {
+            reason(self.volume.create_dir(to))?;
+            // Not more open than the source while it is filled.
+            return reason(self.volume.set_metadata(to, &SetMetadata::new().mode(meta.mode())));
+        } else if kind.is_symlink() {
+            reason(self.volume.symlink(std::fs::read_link(from)?, to))?;
+        } else if kind.is_file() {
+            self.contents(from, meta, to)?;
+        } else if kind.is_char_device() {
+            special(Special::CharDevice { major, minor })?;
+        } else if kind.is_block_device() {
+            special(Special::BlockDevice { major, minor })?;
+        } else if kind.is_fifo() {
+            special(Special::Fifo)?;
+        } else if kind.is_socket() {
+            special(Special::Socket)?;
+        } else {
+            bail!("unknown type of file");
+        }
+        self.attributes(from, meta, to)?;
+        if meta.nlink() > 1 {
+            self.linked.insert(key, to.to_owned());
         }
         Ok(())
     }
 
-    fn one(&mut self, from: &Path, meta: &Metadata, dir: Ino, name: &[u8]) -> Result<Ino> {
-        let key = (meta.dev(), meta.ino());
-        if let Some(&ino) = self.linked.get(&key) {
-            return Ok(self.volume.link(ino, dir, name)?.ino);
-        }
-        let owner = Owner { uid: meta.uid(), gid: meta.gid(), umask: 0 };
-        let mode = meta.mode() as u16;
-        let kind = meta.file_type();
-        let attr = if kind.is_dir() {
-            return Ok(self.volume.mkdir(dir, name, mode, owner)?.ino);
-        } else if kind.is_symlink() {
-            self.volume.symlink(dir, name, std::fs::read_link(from)?.as_os_str().as_bytes(), owner)?
-        } else if kind.is_file() {
-            let attr = self.volume.mknod(dir, name, mode, (0, 0), owner)?;
-            self.contents(from, meta.len(), attr.ino)?;
-            attr
-        } else if kind.is_char_device() || kind.is_block_device() || kind.is_fifo() || kind.is_socket() {
-            let rdev = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
-            self.volume.mknod(dir, name, mode, rdev, owner)?
-        } else {
-            bail!("unknown type of file");
-        };
-        self.attributes(from, meta, attr.ino)?;
-        if meta.nlink() > 1 {
-            self.linked.insert(key, attr.ino);
-        }
-        Ok(attr.ino)
-    }
-
-    /// Copies data and leaves holes holes.
-    fn contents(&mut self, from: &Path, size: u64, ino: Ino) -> Result<()> {
-        let file = File::open(from)?;
+    /// Copies data and preserves holes.
+    fn contents(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
+        let options = OpenOptions::new().write(true).create_new(true).mode(meta.mode());
+        let mut copy = reason(self.volume.open_file_with(to, &options.owner(meta.uid(), meta.gid())))?;
+        let (file, size) = (File::open(from)?, meta.len());
         let mut offset = 0;
         while offset < size {
             offset = match rustix::fs::seek(&file, SeekFrom::Data(offset)) {
@@ -149,48 +145,33 @@ impl Copy<'_> {
                 Err(e) => return Err(e.into()),
             };
             let end = rustix::fs::seek(&file, SeekFrom::Hole(offset))?;
+            copy.seek(io::SeekFrom::Start(offset))?;
             while offset < end {
-                let want = usize::try_from(end - offset).map_or(BUFFER, |n| n.min(BUFFER));
-                let n = file.read_at(self.buffer.get_mut(..want).unwrap_or_default(), offset)?;
+                let len = usize::try_from(end - offset).map_or(BUFFER, |n| n.min(BUFFER));
+                let n = file.read_at(self.buffer.get_mut(..len).unwrap_or_default(), offset)?;
                 if n == 0 {
-                    bail!("it became shorter while it was read");
+                    bail!("it was truncated while it was read");
                 }
-                self.write(ino, offset, n)?;
+                copy.write_all(self.buffer.get(..n).unwrap_or_default())?;
+                self.tally.add_bytes(n as u64);
                 offset += n as u64;
             }
         }
-        let set = SetAttr { size: Some(size), ..SetAttr::default() };
-        Ok(self.volume.setattr(ino, &set).map(|_| ())?)
+        reason(copy.set_len(size))
     }
 
-    /// Writes the first bytes of the buffer.
-    fn write(&mut self, ino: Ino, offset: u64, len: usize) -> Result<()> {
-        let mut rest = self.buffer.get(..len).unwrap_or_default();
-        let mut at = offset;
-        while !rest.is_empty() {
-            let n = self.volume.write(ino, at, rest)?;
-            rest = rest.get(n..).unwrap_or_default();
-            at += n as u64;
-        }
-        self.tally.add_bytes(len as u64);
-        Ok(())
+    fn attributes(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
+        self.xattrs(from, to)?;
+        let time = |secs, nsec: i64| Time { secs, nsec: nsec as u32 };
+        let change = SetMetadata::new()
+            .owner(meta.uid(), meta.gid())
+            .accessed(time(meta.atime(), meta.atime_nsec()))
+            .modified(time(meta.mtime(), meta.mtime_nsec()));
+        let change = if meta.is_symlink() { change } else { change.mode(meta.mode()) };
+        reason(self.volume.set_symlink_metadata(to, &change))
     }
 
-    fn attributes(&mut self, from: &Path, meta: &Metadata, ino: Ino) -> Result<()> {
-        self.xattrs(from, ino)?;
-        let time = |secs, nsec: i64| Some(Time { secs, nsec: nsec as u32 });
-        let set = SetAttr {
-            mode: (!meta.is_symlink()).then_some(meta.mode() as u16 & 0o7777),
-            uid: Some(meta.uid()),
-            gid: Some(meta.gid()),
-            atime: time(meta.atime(), meta.atime_nsec()),
-            mtime: time(meta.mtime(), meta.mtime_nsec()),
-            ..SetAttr::default()
-        };
-        Ok(self.volume.setattr(ino, &set).map(|_| ())?)
-    }
-
-    fn xattrs(&mut self, from: &Path, ino: Ino) -> Result<()> {
+    fn xattrs(&mut self, from: &Path, to: &Path) -> Result<()> {
         let mut names = vec![0; XATTR_MAX];
         let n = match rustix::fs::llistxattr(from, &mut names) {
             Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(()),
@@ -201,13 +182,24 @@ impl Copy<'_> {
             let failed = || format!("attribute {}", show::name(name));
             let n = rustix::fs::lgetxattr(from, name, &mut value).with_context(failed)?;
             let value = value.get(..n).unwrap_or_default();
-            match self.volume.setxattr(ino, name, value, XattrMode::Set) {
-                Ok(()) => {}
+            match self.volume.set_xattr(to, OsStr::from_bytes(name), value) {
                 // Name spaces that F2FS does not have.
-                Err(segno_engine::Error::NotSupported(_)) => self.tally.skip_xattr(),
-                Err(e) => return Err(e).with_context(failed),
+                Err(e) if e.kind() == io::ErrorKind::Unsupported => self.tally.skip_xattr(),
+                other => reason(other).with_context(failed)?,
             }
         }
         Ok(())
     }
+}
+
+/// Plans the entries of a directory.
+fn enter(from: PathBuf, meta: Metadata, to: PathBuf, steps: &mut Vec<Step>) -> Result<()> {
+    steps.push(Step::Finish { from: from.clone(), meta, to: to.clone() });
+    let failed = || format!("reading {}", from.display());
+    for entry in std::fs::read_dir(&from).with_context(failed)? {
+        let entry = entry.with_context(failed)?;
+        let meta = entry.metadata().with_context(failed)?;
+        steps.push(Step::Make { from: entry.path(), meta, to: to.join(entry.file_name()) });
+    }
+    Ok(())
 }

@@ -1,15 +1,16 @@
-//! `segno stat`: everything the inode of a file of an image says.
+//! `segno stat`: all attributes of a file of an image.
 use crate::exit::Outcome;
-use crate::path::{Last, resolve};
+use crate::path::{on_volume, reason};
 use crate::{image, show};
 use anyhow::{Context, Result};
-use segno_engine::{Attr, Volume};
-use segno_format::dentry::FileType;
+use segno::{FileType, Metadata};
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Show the attributes of a file of an image
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON
@@ -23,11 +24,12 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let volume = image::volume_read_only(&args.image)?;
-    let attr = resolve(&volume, &args.path, Last::Keep)?;
-    let xattrs = xattr_names(&volume, &attr)?;
-    let target = match attr.kind {
-        FileType::Symlink => Some(show::name(&volume.readlink(attr.ino)?)),
-        _ => None,
+    let attr = on_volume(&args.path, volume.symlink_metadata(&args.path))?;
+    let xattrs = reason(volume.list_xattrs(&args.path)).context("reading the extended attributes")?;
+    let xattrs: Vec<String> = xattrs.iter().map(|name| show::name(name.as_bytes())).collect();
+    let target = match attr.is_symlink() {
+        true => Some(show::name(reason(volume.read_link(&args.path))?.as_os_str().as_bytes())),
+        false => None,
     };
     let mut out = stdout().lock();
     if args.json {
@@ -44,36 +46,33 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn xattr_names(volume: &Volume, attr: &Attr) -> Result<Vec<String>> {
-    let list = volume.listxattr(attr.ino).context("reading the extended attributes")?;
-    Ok(list.split(|&b| b == 0).filter(|n| !n.is_empty()).map(show::name).collect())
-}
-
 fn print(
     out: &mut impl Write,
     path: &str,
-    a: &Attr,
+    a: &Metadata,
     target: Option<String>,
     xattrs: &[String],
 ) -> Result<()> {
     let arrow = target.map(|t| format!(" -> {t}")).unwrap_or_default();
     writeln!(out, "path      {path}{arrow}")?;
-    writeln!(out, "inode     {}, generation {}, {}", a.ino.0, a.generation, show::kind(a.kind))?;
-    writeln!(out, "mode      {} ({:04o})", show::mode(a.mode, a.kind), a.mode & 0o7777)?;
-    writeln!(out, "owner     {}:{}, project {}", a.uid, a.gid, a.projid)?;
-    writeln!(out, "links     {}", a.nlink)?;
-    match a.kind {
-        FileType::CharDevice | FileType::BlockDevice => writeln!(out, "device    {}:{}", a.rdev.0, a.rdev.1)?,
-        _ => writeln!(out, "size      {} in {} sectors", a.size, a.blocks)?,
+    let (kind, mode) = (a.file_type(), a.mode());
+    writeln!(out, "inode     {}, generation {}, {}", a.ino(), a.generation(), show::kind(kind))?;
+    writeln!(out, "mode      {} ({:04o})", show::mode(mode, kind), mode & 0o7777)?;
+    writeln!(out, "owner     {}:{}, project {}", a.uid(), a.gid(), a.project())?;
+    writeln!(out, "links     {}", a.nlink())?;
+    let (major, minor) = a.device_number();
+    match kind {
+        FileType::CharDevice | FileType::BlockDevice => writeln!(out, "device    {major}:{minor}")?,
+        _ => writeln!(out, "size      {} in {} sectors", a.len(), a.blocks())?,
     }
-    for (name, time) in [("accessed", a.atime), ("modified", a.mtime), ("changed", a.ctime)] {
+    for (name, time) in [("accessed", a.accessed()), ("modified", a.modified()), ("changed", a.changed())] {
         writeln!(out, "{name:9} {}.{:09} UTC", show::time(time), time.nsec)?;
     }
-    if let Some(born) = a.crtime {
+    if let Some(born) = a.created() {
         writeln!(out, "created   {}.{:09} UTC", show::time(born), born.nsec)?;
     }
-    if !a.flags.is_empty() {
-        writeln!(out, "flags     {}", show::flags(a.flags).join(", "))?;
+    if !a.flags().is_empty() {
+        writeln!(out, "flags     {}", show::flags(a.flags()).join(", "))?;
     }
     if !xattrs.is_empty() {
         writeln!(out, "xattrs    {}", xattrs.join(", "))?;

@@ -15,6 +15,7 @@ const BLOCK: f64 = segno_format::BLOCK_SIZE as f64;
 /// as the names say).
 const WRITTEN: [&str; 5] = ["data_blocks", "gc_data_blocks", "dent_blocks", "node_blocks", "meta_blocks"];
 
+/// Show the counters of a mount
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON
@@ -54,7 +55,7 @@ fn read(path: &Path) -> Result<Map<String, Value>> {
         }
         e => anyhow!(e).context(format!("cannot read the counters of {}", path.display())),
     })?;
-    serde_json::from_slice(buffer.get(..n).unwrap_or_default()).context("the server's answer makes no sense")
+    serde_json::from_slice(buffer.get(..n).unwrap_or_default()).context("the server's response is malformed")
 }
 
 /// Bytes written to the device for each byte that callers wrote.

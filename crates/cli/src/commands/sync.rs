@@ -1,4 +1,4 @@
-//! `segno sync`: commits everything, also where the kernel does not report sync(2) to the server.
+//! `segno sync`: commits all changes, also on kernels that do not forward sync(2) to the server.
 use crate::exit::Outcome;
 use anyhow::{Context, anyhow};
 use rustix::fs::{XattrFlags, setxattr, syncfs};
@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Make all earlier changes to a mount durable; needs no privileges
 #[derive(clap::Args)]
 pub struct Args {
     /// Any file or directory of the mount
@@ -16,7 +17,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let dir = args.dir.display();
-    // What was changed through mappings is not with the server yet.
+    // Changes through shared mappings have not reached the server yet.
     let file = File::open(&args.dir).with_context(|| format!("cannot open {dir}"))?;
     syncfs(&file).with_context(|| format!("cannot sync {dir}"))?;
     match setxattr(&args.dir, SYNC_XATTR, b"", XattrFlags::empty()) {

@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// Release requests may arrive after close(2) returned, so "busy" is asked again for a moment.
+/// Release requests may arrive after close(2) returned, so a busy mount is retried for a moment.
 const BUSY_PATIENCE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(20);
-/// Silence before progress is told.
+/// Interval of progress notes.
 const QUIET: Duration = Duration::from_secs(1);
 /// Users of the mount that are named.
 const NAMED_USERS: usize = 5;
 
+/// Unmount; returns when the image is clean and closed
 #[derive(clap::Args)]
 pub struct Args {
     /// Where it is mounted
@@ -27,9 +28,9 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let mount = find(&args.dir)?;
-    // The first to ask after its death may hear that the connection was aborted, or its ring taken down.
+    // The first request after its death may fail because the connection was aborted or its ring taken down.
     let gone = [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED];
-    let dead = table::ask(&mount.dir).is_err_and(|e| gone.contains(&e));
+    let dead = table::probe(&mount.dir).is_err_and(|e| gone.contains(&e));
     unmount(&mount)?;
     wait_until_closed(&mount)?;
     if dead {
@@ -40,7 +41,7 @@ pub fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The server is gone and with it its error messages: the image tells whether it could finish.
+/// The server is gone, and its error messages with it: the image shows whether it has finished.
 fn ensure_clean(path: &Path) -> Result<()> {
     let Ok(device) = open_volume(&[path], OpenOptions { read_only: true, direct: false }) else {
         // In use by the next one already, or not readable for this user.
@@ -100,22 +101,22 @@ fn fusermount(dir: &Path) -> Result<Attempt> {
         .env("LC_ALL", "C")
         .output()
         .context("cannot run fusermount3; install the package fuse3, or unmount as root")?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     match () {
         () if output.status.success() => Ok(Attempt::Done),
-        () if said.contains("busy") => Ok(Attempt::Busy),
-        () => bail!("cannot unmount {}: {}", dir.display(), said.trim()),
+        () if message.contains("busy") => Ok(Attempt::Busy),
+        () => bail!("cannot unmount {}: {}", dir.display(), message.trim()),
     }
 }
 
 fn busy(dir: &Path) -> anyhow::Error {
     let users = users(dir);
-    let who = if users.is_empty() {
+    let users = if users.is_empty() {
         format!("`fuser -vm {}` shows who", dir.display())
     } else {
         format!("used by {}", users.join(", "))
     };
-    anyhow!("{} is busy: close the files and leave the directories there ({who})", dir.display())
+    anyhow!("{} is busy: close the files and leave the directories there ({users})", dir.display())
 }
 
 /// Processes with a working directory, root or open file below `dir`, as far as this user may see.
@@ -145,18 +146,18 @@ fn uses(process: &Path, dir: &Path) -> bool {
     below(process.join("cwd")) || below(process.join("root")) || files.map(|f| f.path()).any(below)
 }
 
-/// The mount is gone from the table before the last checkpoint is written; the lock on the image goes last.
+/// The mount is gone from the table before the last checkpoint is written; the lock on the image is released last.
 fn wait_until_closed(mount: &Mount) -> Result<()> {
     let start = Instant::now();
-    let mut told = QUIET;
+    let mut next_note = QUIET;
     loop {
         match FileDevice::open(&mount.source, OpenOptions { read_only: true, direct: false }) {
             Err(DeviceError::InUse { .. }) => {}
-            // Gone, or not readable for this user: then there is nothing to wait for that could be seen.
+            // Closed, or not readable for this user: then there is nothing to wait for.
             _ => return Ok(()),
         }
-        if start.elapsed() >= told {
-            told += QUIET;
+        if start.elapsed() >= next_note {
+            next_note += QUIET;
             let seconds = start.elapsed().as_secs();
             eprintln!("segno: {} is being written out and closed ({seconds} s)", mount.source.display());
         }

@@ -1,5 +1,5 @@
-//! A server that lives on behind the command that started it. Without fork: the command runs itself again, and the new
-//! process says on its standard output when the mount answers. Until then its errors go to the user's terminal.
+//! A server that continues in the background. Instead of forking, the command executes itself again, and the new process
+//! reports on its standard output when the mount responds. Until then its errors go to the user's terminal.
 use super::table;
 use anyhow::{Context, Result};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
@@ -12,30 +12,30 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// What the server writes when it is there.
+/// Written by the server when the mount responds.
 const READY: &[u8] = b"ready\n";
 
-/// How a server tells that it is there.
+/// How a server reports that the mount responds.
 #[derive(Clone, Copy, Debug)]
 pub enum Readiness {
-    /// It stays in front: nobody waits.
-    InFront,
+    /// No process waits for it.
+    Foreground,
     /// The command that started it waits on its standard output.
-    Behind,
+    Background,
 }
 
 impl Readiness {
-    /// Announces the mount, says how requests come, and, behind, leaves the terminal, the session and the working directory.
+    /// Reports the mount and its transport. In the background, leaves the terminal, the session and the working directory.
     pub fn announce(self, started: &Started, verbose: bool, log: Option<&Path>) {
         eprintln!("segno: {}", started.transport);
         if verbose {
             eprintln!("segno: {}", started.mount_type);
         }
-        if let Self::Behind = self
+        if let Self::Background = self
             && let Err(e) = detach(log)
         {
-            // Serving matters more than being a perfect daemon.
-            eprintln!("segno: the server could not leave the terminal: {e}");
+            // The mount works all the same.
+            eprintln!("segno: the server could not detach from the terminal: {e}");
         }
     }
 }
@@ -43,7 +43,7 @@ impl Readiness {
 fn detach(log: Option<&Path>) -> io::Result<()> {
     let log = log_to(log)?;
     rustix::process::setsid()?;
-    // Otherwise ps(1) shows what it was started from: "exe".
+    // Otherwise ps(1) shows "exe", after /proc/self/exe.
     rustix::thread::set_name(c"segno")?;
     std::env::set_current_dir("/")?;
     let null = File::options().read(true).write(true).open("/dev/null")?;
@@ -56,13 +56,13 @@ fn detach(log: Option<&Path>) -> io::Result<()> {
     Ok(())
 }
 
-/// Where errors go once nobody sees them: the file asked for, or the system's log, or nowhere if there is none.
+/// Destination of errors after detaching: the given file, else the system's log, else /dev/null.
 fn log_to(file: Option<&Path>) -> io::Result<OwnedFd> {
     if let Some(path) = file {
         return Ok(File::options().create(true).append(true).open(path)?.into());
     }
     if Path::new("/dev/log").exists() {
-        // A process of its own: it passes on what a dying server says last.
+        // A separate process: it also forwards the last message of a server that is killed.
         let logger =
             Command::new("logger").args(["-t", "segno", "-p", "daemon.err"]).stdin(Stdio::piped()).spawn();
         if let Some(pipe) = logger.ok().and_then(|mut l| l.stdin.take()) {
@@ -72,7 +72,7 @@ fn log_to(file: Option<&Path>) -> io::Result<OwnedFd> {
     Ok(File::options().write(true).open("/dev/null")?.into())
 }
 
-/// Starts the server with these arguments and returns when it answers at `dir`, or with its exit code.
+/// Starts the server with these arguments. Returns when it responds at `dir`, or with its exit code.
 pub fn spawn(args: &[OsString], dir: &Path) -> Result<ExitCode> {
     let mut child = Command::new("/proc/self/exe")
         .arg0("segno")
@@ -81,19 +81,19 @@ pub fn spawn(args: &[OsString], dir: &Path) -> Result<ExitCode> {
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start the server")?;
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     if let Some(out) = child.stdout.take() {
-        out.take(READY.len() as u64).read_to_end(&mut said).context("waiting for the server")?;
+        out.take(READY.len() as u64).read_to_end(&mut output).context("waiting for the server")?;
     }
-    if said == READY {
-        table::ask(dir).with_context(|| format!("the mount at {} does not answer", dir.display()))?;
-        segno_fuse::teach_silence(dir);
+    if output == READY {
+        table::probe(dir).with_context(|| format!("the mount at {} does not respond", dir.display()))?;
+        segno_fuse::probe_no_open(dir);
         return Ok(ExitCode::SUCCESS);
     }
     let status = child.wait().context("waiting for the server")?;
     let code = status.code().and_then(|c| u8::try_from(c).ok()).filter(|&c| c != 0);
     if status.code().is_none() {
-        anyhow::bail!("the server died before the mount answered ({status})");
+        anyhow::bail!("the server died before the mount responded ({status})");
     }
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }

@@ -1,4 +1,4 @@
-//! Being called by mount(8): as /sbin/mount.segno or /sbin/mount.fuse.segno, or by mount.fuse3 as `segno DEV DIR -o …`.
+//! Calls by mount(8): as /sbin/mount.segno or /sbin/mount.fuse.segno, or by mount.fuse3 as `segno DEV DIR -o …`.
 use crate::commands::mount::{self, Args};
 use crate::exit::{self, Outcome};
 use crate::mount::remount;
@@ -21,19 +21,19 @@ struct Helper {
     /// Mount options
     #[arg(short)]
     options: Vec<String>,
-    /// Stay in front
+    /// Stay in the foreground
     #[arg(short)]
-    front: bool,
+    foreground: bool,
     /// Read-only, as -o ro
     #[arg(short)]
     read_only: bool,
     /// Accepted; there is no mtab to write
     #[arg(short)]
     no_mtab: bool,
-    /// Accepted; unknown options are errors all the same
+    /// Accepted; unknown options remain errors
     #[arg(short)]
     sloppy: bool,
-    /// Say what is done
+    /// Report what is done
     #[arg(short)]
     verbose: bool,
     /// Accepted: read-write is the default
@@ -44,15 +44,15 @@ struct Helper {
     type_name: Option<String>,
 }
 
-/// Whether this is a call by mount(8) rather than by a person.
-pub fn is_meant(args: &[OsString]) -> bool {
+/// Whether mount(8) or its helper makes this call, not a user.
+pub fn is_mount_helper(args: &[OsString]) -> bool {
     let name = args.first().and_then(|a| Path::new(a).file_name());
     let by_name = name.is_some_and(|n| NAMES.iter().any(|h| n == OsStr::new(h)));
-    // No subcommand has a slash; mount.fuse3 hands on the absolute path of the source.
+    // No subcommand has a slash; mount.fuse3 passes the absolute path of the source.
     by_name || args.get(1).is_some_and(|a| a.as_bytes().contains(&b'/'))
 }
 
-/// Mounts as mount(8) asks.
+/// Mounts for mount(8).
 pub fn run(args: &[OsString]) -> Outcome {
     let helper = match Helper::try_parse_from(args) {
         Ok(helper) => helper,
@@ -70,6 +70,7 @@ pub fn run(args: &[OsString]) -> Outcome {
         println!("segno: mounting {} at {}", helper.source.display(), helper.dir.display());
     }
     let (image, dir) = (helper.source, helper.dir);
-    let args = Args { options, image, dir, front: helper.front, verbose: helper.verbose, behind: false };
+    let args =
+        Args { options, image, dir, foreground: helper.foreground, verbose: helper.verbose, detach: false };
     mount::run(&args)
 }

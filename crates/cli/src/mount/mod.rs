@@ -1,4 +1,4 @@
-//! Mounting: options, the server in front or behind, the mount table.
+//! Mounting: options, the server in the foreground or background, the mount table.
 mod background;
 pub mod helper;
 pub mod options;

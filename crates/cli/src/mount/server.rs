@@ -1,4 +1,4 @@
-//! The server: from opening the image to closing it clean.
+//! The server: opens the image, serves the mount, closes the image clean.
 use super::options::Settings;
 use crate::image;
 use anyhow::{Context, Result, bail, ensure};
@@ -14,7 +14,7 @@ use segno_journal::About;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What to mount where. Paths are absolute.
+/// A checked request to mount. Paths are absolute.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub image: PathBuf,
@@ -23,7 +23,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks everything that can be checked without touching the image.
+    /// Makes all checks that need no access to the image.
     pub fn new(image: &Path, dir: &Path, settings: Settings) -> Result<Self> {
         let image = image.canonicalize().with_context(|| format!("cannot open {}", image.display()))?;
         let meta = std::fs::metadata(dir).with_context(|| format!("cannot mount at {}", dir.display()))?;
@@ -48,17 +48,18 @@ impl Plan {
             auto_unmount: s.auto_unmount,
             threads: s.threads,
             transport: s.transport,
+            no_sched_idle: s.no_sched_idle,
             shutdown: s.shutdown,
         }
     }
 
-    /// What a mount of type `fuseblk` has as its source. It is for one device that is written, the usual case.
+    /// The source of a mount of type `fuseblk`, which supports one writable device only.
     fn backing(&self, volume: &Volume, device: &dyn BlockDevice) -> Result<Backing> {
         let superblock = volume.superblock();
         let why_not = [
-            (!self.settings.blk, "blk=off"),
+            (self.settings.fuse_only, "blk=off"),
             (!rustix::process::geteuid().is_root(), "only root mounts block devices"),
-            (self.settings.auto_unmount, "auto_unmount takes fusermount3"),
+            (self.settings.auto_unmount, "auto_unmount needs fusermount3"),
             (self.settings.engine.read_only, "a read-only mount has nothing to sync"),
             (superblock.devices.len() > 1, "the volume is on several devices"),
             (superblock.features.contains(Features::BLKZONED), "the volume is zoned"),
@@ -73,7 +74,7 @@ impl Plan {
                 Backing::Device(claim)
             }
             // Its page cache has smaller blocks, and mounting would drop it.
-            _ => Backing::Nothing("the device is no multiple of 4 KiB".into()),
+            _ => Backing::Nothing("the size of the device is no multiple of 4 KiB".into()),
         })
     }
 }
@@ -90,14 +91,14 @@ fn check_fuse() -> Result<()> {
     }
 }
 
-/// The machine may need this server to write its dirty pages before it gets memory back: its own allocations must not
-/// wait for that, and it should not be the one to be killed. Takes root; without it the machine copes as it can.
+/// The kernel may depend on this server to write dirty pages before it can reclaim memory: allocations of the server must
+/// not wait for that, and the OOM killer should spare it. Needs root; without it, both stay as they are.
 fn protect() {
-    let _without = rustix::process::configure_io_flusher_behavior(true);
-    let _without = std::fs::write("/proc/self/oom_score_adj", "-800");
+    let _unprivileged = rustix::process::configure_io_flusher_behavior(true);
+    let _unprivileged = std::fs::write("/proc/self/oom_score_adj", "-800");
 }
 
-/// Mounts and serves until somebody unmounts. `ready` is called when the mount answers.
+/// Mounts and serves until the mount ends. Calls `ready` when the mount responds.
 pub fn run(plan: &Plan, ready: impl FnOnce(&Started)) -> Result<()> {
     protect();
     segno_fuse::share_heap();
@@ -106,7 +107,7 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Started)) -> Result<()> {
     paths.extend_from_slice(&settings.devices);
     let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
     let device = image::open(&paths, options)?;
-    let mut engine = MountOptions { observer: image::teller(), ..settings.engine.clone() };
+    let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
     if let Some(path) = &settings.journal {
         let file = FileDevice::open(path, options)
             .with_context(|| format!("cannot open the journal {}", path.display()))?;
@@ -114,7 +115,7 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Started)) -> Result<()> {
         if let Err(segno_journal::Error::Absent { .. }) = About::read(&area) {
             area.prepare().with_context(|| format!("cannot write the journal {}", path.display()))?;
         }
-        engine.journal = JournalMode::Beside(area);
+        engine.journal = JournalMode::External(area);
     }
     let volume = Volume::mount(device.clone(), engine).with_context(|| image::cannot_read(&plan.image))?;
     let fuse = plan.fuse_options(plan.backing(&volume, &*device)?);
@@ -131,7 +132,7 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Started)) -> Result<()> {
     served.and(closed)
 }
 
-/// Closes a volume, once: when the kernel waits for it in umount(2), or else when the mount has ended.
+/// Closes a volume once: while the kernel waits in umount(2), else after the mount has ended.
 struct Closing {
     volume: Arc<Volume>,
     /// The background thread ends before the volume does.

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// The file system types our mounts show.
+/// File system types of Segno's mounts.
 pub const FSTYPES: [&str; 2] = ["fuse.segno", BLOCK];
-/// Of mounts whose source is a block device, which may stand for an image.
+/// Mounts whose source is a block device, possibly a stand-in for an image.
 const BLOCK: &str = "fuseblk.segno";
 
 /// One mount.
@@ -14,7 +14,7 @@ const BLOCK: &str = "fuseblk.segno";
 pub struct Mount {
     pub dir: PathBuf,
     pub fstype: String,
-    /// For ours: the image.
+    /// For Segno's mounts: the image.
     pub source: PathBuf,
     pub read_only: bool,
 }
@@ -33,20 +33,20 @@ pub fn read() -> Result<Vec<Mount>> {
 }
 
 impl Mount {
-    /// Whether it is one of segno's.
+    /// Whether it is one of Segno's mounts.
     pub fn is_ours(&self) -> bool {
         FSTYPES.contains(&self.fstype.as_str())
     }
 }
 
-/// Where an image is mounted by us, if it is.
+/// Where Segno has mounted an image.
 pub fn mounted_from(image: &Path) -> Option<PathBuf> {
     let image = image.canonicalize().ok()?;
     read().ok()?.into_iter().rev().find(|m| m.is_ours() && m.source == image).map(|m| m.dir)
 }
 
-/// Asks the server behind a mount for a sign of life. What stat(2) tells may come from the kernel's cache.
-pub fn ask(dir: &Path) -> rustix::io::Result<()> {
+/// Checks that the server of a mount responds. stat(2) may be answered from the kernel's cache.
+pub fn probe(dir: &Path) -> rustix::io::Result<()> {
     rustix::fs::statfs(dir).map(|_| ())
 }
 
@@ -73,11 +73,11 @@ fn unescape(field: &[u8]) -> PathBuf {
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         if byte == b'\\'
-            && let Some((digits, behind)) = after.split_at_checked(3)
+            && let Some((digits, tail)) = after.split_at_checked(3)
             && let Some(decoded) = octal(digits)
         {
             out.push(decoded);
-            rest = behind;
+            rest = tail;
         } else {
             out.push(byte);
         }

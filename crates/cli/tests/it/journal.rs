@@ -42,7 +42,7 @@ impl Journaled {
     }
     fn crash_beside(&self, names: &[&str]) {
         std::fs::File::create(self.side()).unwrap().set_len(8 * MIB).unwrap();
-        self.crash(JournalMode::Beside(JournalArea::whole(open(self.side().as_ref()))), names);
+        self.crash(JournalMode::External(JournalArea::whole(open(self.side().as_ref()))), names);
     }
     fn info(&self) -> serde_json::Value {
         json(&["journal", "info", "--json", &self.image()])
@@ -168,7 +168,7 @@ fn what_a_guard_marked_is_written_again_with_the_journal_or_by_force() {
         }
         let side = || {
             std::fs::File::create(j.side()).unwrap().set_len(8 * MIB).unwrap();
-            JournalMode::Beside(JournalArea::whole(open(j.side().as_ref())))
+            JournalMode::External(JournalArea::whole(open(j.side().as_ref())))
         };
         let crash = |name| {
             let journal = if beside { side() } else { JournalMode::On };

@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 mod copy;
+mod external;
 mod images;
 mod journal;
+mod links;
+mod sizes;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

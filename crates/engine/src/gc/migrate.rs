@@ -1,11 +1,12 @@
-//! Moving what is valid in a section.
+//! Moves the valid blocks out of a section.
 use crate::error::{Error, Result};
+use crate::files::Inode;
 use crate::gate::Op;
-use crate::inode::Inode;
-use crate::journal::Mapped;
-use crate::node::NodeFrame;
+use crate::gc::Gc;
+use crate::health::invariant;
+use crate::nodes::NodeFrame;
+use crate::record::Mapped;
 use crate::stat;
-use crate::volume::Volume;
 use segno_clean::Class;
 use segno_clean::policy::Victim;
 use segno_format::inode::Inline;
@@ -17,19 +18,27 @@ use segno_journal::data_crc;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A data block and the slot that names it.
+/// A data block and the slot that points to it.
 struct Moving {
     frame: Arc<NodeFrame>,
     slot: u16,
     addr: BlockAddr,
 }
 
-impl Volume {
-    /// Moves every valid block out of a section; those of pinned files only if asked to.
+impl Gc {
+    /// Moves every valid block out of a section; blocks of pinned files only on request.
     pub(super) fn clean_section(&self, victim: &Victim, pinned_too: bool) -> Result<()> {
+        let class = self.nodes.space.with_table(|t| t.class_of_section(victim.sec));
+        invariant!(
+            self.base.health,
+            class == victim.class,
+            "a section of nodes is cleaned as one of data, or the reverse"
+        );
         for seg in self.segments_of(victim.sec) {
-            let offsets: Vec<u32> =
-                self.segs.with_table(|t| (0..BLOCKS_PER_SEG).filter(|&off| t.is_valid(seg, off)).collect());
+            let offsets: Vec<u32> = self
+                .nodes
+                .space
+                .with_table(|t| (0..BLOCKS_PER_SEG).filter(|&off| t.is_valid(seg, off)).collect());
             if offsets.is_empty() {
                 continue;
             }
@@ -39,16 +48,17 @@ impl Volume {
                 Class::Data => self.move_data(seg, &offsets, &summary, pinned_too)?,
             }
         }
-        if victim.class == Class::Node || self.segs.with_table(|t| t.valid_in_section(victim.sec)) == 0 {
-            stat::add(&self.stats.gc_sections, 1);
+        if victim.class == Class::Node || self.nodes.space.with_table(|t| t.valid_in_section(victim.sec)) == 0
+        {
+            stat::add(&self.base.stats.gc_sections, 1);
         }
         Ok(())
     }
 
-    /// The summary of a segment, which must be of the kind that the SIT says.
+    /// The summary of a segment, checked against its type in the SIT.
     fn typed_summary(&self, seg: SegNo, class: Class) -> Result<Arc<RawSummaryBlock>> {
-        let summary = self.segs.summary(seg)?;
-        let found = summary.parse_type(self.geo.ssa_addr(seg).0.into())?;
+        let summary = self.nodes.space.summary(seg)?;
+        let found = summary.parse_type(self.base.geo.ssa_addr(seg).0.into())?;
         let expected = if class == Class::Node { SummaryType::Node } else { SummaryType::Data };
         if found != expected {
             let why = "summary type differs from the SIT's";
@@ -57,27 +67,27 @@ impl Volume {
         Ok(summary)
     }
 
-    /// Makes the nodes of a segment dirty; the next checkpoint writes them elsewhere.
+    /// Dirties the nodes of a segment; the next checkpoint writes them elsewhere.
     fn move_nodes(&self, seg: SegNo, offsets: &[u32], summary: &RawSummaryBlock) -> Result<()> {
         let mut frames = Vec::with_capacity(offsets.len());
         for &off in offsets {
-            let (nid, addr) = (owner(summary, off).nid(), self.geo.seg_start(seg).offset(off));
+            let (nid, addr) = (owner(summary, off).nid(), self.base.geo.seg_start(seg).offset(off));
             if self.is_at(nid, addr)? {
-                frames.push((self.nodes.get(nid)?, addr));
+                frames.push((self.nodes.cache.get(nid)?, addr));
             }
         }
-        let op = self.gate.enter();
+        let op = self.nodes.gate.enter();
         for (frame, addr) in &frames {
-            // A checkpoint, or the end of its file, may have been faster.
-            if self.nodes.mark_moved(&op, frame, || self.is_at(frame.nid, *addr))? {
-                stat::add(&self.stats.gc_node_blocks, 1);
+            // A checkpoint or a truncation may have moved or freed the node already.
+            if self.nodes.cache.mark_moved(&op, frame, || self.is_at(frame.nid, *addr))? {
+                stat::add(&self.base.stats.gc_node_blocks, 1);
             }
         }
         Ok(())
     }
 
     fn is_at(&self, nid: Nid, addr: BlockAddr) -> Result<bool> {
-        Ok(self.geo.nid_ok(nid) && self.nat.get(nid)?.addr == addr)
+        Ok(self.base.geo.nid_ok(nid) && self.nodes.nat.get(nid)?.addr == addr)
     }
 
     /// Copies the data blocks of a segment to the cold log, file by file.
@@ -90,13 +100,13 @@ impl Volume {
     ) -> Result<()> {
         let mut by_file: BTreeMap<Ino, Vec<Moving>> = BTreeMap::new();
         for &off in offsets {
-            let addr = self.geo.seg_start(seg).offset(off);
+            let addr = self.base.geo.seg_start(seg).offset(off);
             if let Some(moving) = self.find_owner(owner(summary, off), addr)? {
                 by_file.entry(moving.frame.ino).or_default().push(moving);
             }
         }
         for (ino, mut blocks) in by_file {
-            let inode = match self.inode(ino) {
+            let inode = match self.files.inode(ino) {
                 Err(Error::NotFound | Error::Corrupt(_)) => continue,
                 other => other?,
             };
@@ -108,9 +118,9 @@ impl Volume {
         Ok(())
     }
 
-    /// The slot that names a block, if the summary still tells the truth. A block without an owner stays where it is.
+    /// The slot that points to a block, if the summary is still valid. A block without an owner is not moved.
     fn find_owner(&self, owner: RawSummary, addr: BlockAddr) -> Result<Option<Moving>> {
-        let frame = match self.nodes.get(owner.nid()) {
+        let frame = match self.nodes.cache.get(owner.nid()) {
             Err(Error::Corrupt(_)) => return Ok(None),
             other => other?,
         };
@@ -123,15 +133,15 @@ impl Volume {
         if !matches!(kind, Some(NodeKind::Inode | NodeKind::Direct { .. })) {
             return Ok(false);
         }
-        match self.slot_addr(&m.frame, m.slot.into()) {
+        match self.nodes.slot_addr(&m.frame, m.slot.into()) {
             Err(Error::Corrupt(_)) => Ok(false),
             other => Ok(other? == m.addr),
         }
     }
 
-    /// Copies blocks of one file as they are, whatever they mean to it: a dirty page stays the newer content.
+    /// Copies blocks of one file verbatim. A dirty page remains the newer version.
     fn move_blocks(&self, inode: &Arc<Inode>, mut blocks: Vec<Moving>) -> Result<()> {
-        // Against truncation and against a flush, which would take the slots between our looking and our writing.
+        // Excludes truncation and flushes, which would change the slots between the check and the update.
         let (_lock, _claim) = (inode.lock.read(), inode.flush.lock());
         if inode.is_gone() {
             return Ok(());
@@ -146,32 +156,34 @@ impl Volume {
         failed.map_or(Ok(()), Err)?;
         let content = self.read_moving(&blocks)?;
         let owners = blocks.iter().map(|m| self.owner_of(m)).collect::<Result<Vec<RawSummary>>>()?;
-        let order = self.in_order();
-        let places = self.segs.allocate(LogType::ColdData, &owners)?;
-        let checked = self.wants_checksums(inode);
+        let order = self.nodes.in_order();
+        let places = self.nodes.space.allocate(LogType::ColdData, &owners)?;
+        let complete = places.len() == blocks.len() && content.len() == blocks.len();
+        invariant!(self.base.health, complete, "cleaning made another number of copies than of blocks");
+        let checked = self.files.wants_checksums(inode);
         let crcs: Vec<Option<u32>> = content.iter().map(|b| checked.then(|| data_crc(b))).collect();
         let mut out: Vec<(BlockAddr, Arc<Block>)> = places.iter().copied().zip(content).collect();
-        self.dev.write_scattered(&mut out).inspect_err(|e| {
-            self.segs.abandon(&places);
-            self.stop_if_zoned(e);
+        self.base.dev.write_scattered(&mut out).inspect_err(|e| {
+            self.nodes.space.abandon(&places);
+            self.base.stop_if_zoned(e);
         })?;
         drop(order);
-        let op = self.gate.enter();
+        let op = self.nodes.gate.enter();
         for ((m, &place), crc) in blocks.iter().zip(&places).zip(crcs) {
-            // A checkpoint moves blocks of directories too.
+            // A checkpoint moves directory blocks too.
             if self.still_names(m)? {
-                self.set_slot(&op, inode, &m.frame, m.slot.into(), place)?;
-                self.segs.publish(place, m.addr)?;
+                self.nodes.set_slot(&op, &inode.frame, &m.frame, m.slot.into(), place)?;
+                self.nodes.space.publish(place, m.addr)?;
                 self.note_moved(&op, inode, m, (place, crc))?;
             } else {
-                self.segs.abandon(&[place]);
+                self.nodes.space.abandon(&[place]);
             }
         }
-        stat::add(&self.stats.gc_data_blocks, blocks.len() as u64);
+        stat::add(&self.base.stats.gc_data_blocks, blocks.len() as u64);
         Ok(())
     }
 
-    /// Where blocks of directories are, replay finds by their names.
+    /// Records the moves for the journal. Replay finds directory blocks by name instead.
     fn note_moved(
         &self,
         op: &Op<'_>,
@@ -179,19 +191,19 @@ impl Volume {
         m: &Moving,
         (addr, crc): (BlockAddr, Option<u32>),
     ) -> Result<()> {
-        if op.log_epoch() == 0 || inode.is_dir() {
+        if op.journal_epoch() == 0 || inode.is_dir() {
             return Ok(());
         }
-        let (offset, layout) = (m.frame.footer().node_offset(), inode.layout(self.features)?);
+        let (offset, layout) = (m.frame.footer().node_offset(), inode.layout(self.base.features)?);
         if let Some(first) = first_block(offset, layout.slots, layout.per_node) {
             let mapped = Mapped { page: first + u64::from(m.slot), addr, crc };
-            self.notes.mapped(op, inode.ino, std::iter::once(mapped), true);
+            self.nodes.notes.mapped(op, inode.ino, std::iter::once(mapped), true);
         }
         Ok(())
     }
 
     fn owner_of(&self, m: &Moving) -> Result<RawSummary> {
-        Ok(RawSummary::data(m.frame.nid, self.nat.get(m.frame.nid)?.version, m.slot))
+        Ok(RawSummary::data(m.frame.nid, self.nodes.nat.get(m.frame.nid)?.version, m.slot))
     }
 
     fn read_moving(&self, blocks: &[Moving]) -> Result<Vec<Arc<Block>>> {
@@ -201,7 +213,7 @@ impl Volume {
             let (into, later) = rest.split_at_mut(run.len());
             rest = later;
             if let Some(first) = run.first() {
-                self.dev.read_into(first.addr, into)?;
+                self.base.dev.read_into(first.addr, into)?;
             }
         }
         Ok(content.into_iter().map(Arc::new).collect())

@@ -1,33 +1,40 @@
-//! How eagerly the background cleans, and cleaning because somebody said so.
+//! Background cleaning modes, and cleaning on request.
 use super::Cleaner;
-use crate::checkpoint::Reason;
+use crate::commit::CheckpointReason;
 use crate::error::Result;
+use crate::gc::Gc;
+use crate::space::SegmentPin;
 use crate::stat;
 use crate::sync::atomic::Ordering;
-use crate::volume::Volume;
 use segno_clean::policy::{Situation, Victim};
+use segno_format::BLOCKS_PER_SEG;
 
-/// Sections that one step of urgent cleaning, or of cleaning by command, empties at most before it commits.
+/// Maximum sections per checkpoint in urgent or requested cleaning.
 const AT_A_TIME: u32 = 16;
-/// A section with more than this part of its blocks valid is not worth its copies unless a writer needs room, as in F2FS.
+/// A section with a larger percentage of valid blocks is cleaned only if a writer needs space, as in F2FS.
 const WORTH_PERCENT: u64 = 95;
 
-/// What the background does.
+/// Idle cleaning runs while less than this percentage of the unused space is in free segments, as in F2FS.
+const FREE_PERCENT: u64 = 40;
+
+/// Background cleaning mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Mode {
     /// Nothing.
     Off,
-    /// One section a step while the volume is idle and its space scattered.
+    /// One section per step while the volume is idle and its free space scattered.
     #[default]
     Normal,
-    /// Whatever is worth it, several sections a step, idle or not.
+    /// All worthwhile sections, several per step, idle or not.
     Urgent,
 }
 
 impl Mode {
+    /// All modes.
     pub const ALL: [Self; 3] = [Self::Off, Self::Normal, Self::Urgent];
 
+    /// Name in `segno ctl`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -36,54 +43,65 @@ impl Mode {
             Self::Urgent => "urgent",
         }
     }
+    /// Parses a name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 }
 
-impl Volume {
-    #[must_use]
-    pub fn gc_mode(&self) -> Mode {
-        let number = self.gc_mode.load(Ordering::Relaxed);
+impl Gc {
+    /// The background cleaning mode.
+    pub fn mode(&self) -> Mode {
+        let number = self.mode.load(Ordering::Relaxed);
         Mode::ALL.into_iter().find(|&m| m as u8 == number).unwrap_or_default()
     }
-    /// From the next step on.
-    pub fn set_gc_mode(&self, mode: Mode) {
-        self.gc_mode.store(mode as u8, Ordering::Relaxed);
+    /// Sets the mode, from the next step on.
+    pub fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
     }
 
-    /// Empties up to some sections that are worth it, and commits, so that they are free on return. Returns how many; none
-    /// are left if it is 0. Operations go on meanwhile.
+    /// Cleans a bounded number of worthwhile sections and commits, so that they are free on return. Returns their
+    /// number; 0 means that none is left. Operations continue meanwhile.
     pub fn clean_now(&self) -> Result<u32> {
-        self.check_writable()?;
+        self.base.health.check_writable()?;
         let mut cleaner = self.cleaner.lock();
         let mut tried = 0;
-        // Copies take free sections until the checkpoint: with few of them, one at a time.
-        while tried == 0 || (tried < AT_A_TIME && !self.short_of_sections()) {
-            let Some(victim) = self.worth_cleaning(&mut cleaner) else { break };
-            self.segs.with_table(|t| t.set_aside(victim.sec, true));
+        // Copies use free sections until the checkpoint: if few are left, one victim at a time.
+        while tried == 0 || (tried < AT_A_TIME && !self.nodes.short_of_sections()) {
+            let Some((victim, pin)) = self.worth_cleaning(&mut cleaner) else { break };
+            self.nodes.space.with_table(|t| t.set_aside(victim.sec, true));
             tried += 1;
-            if let Err(e) = self.clean_victim(&mut cleaner, &victim, false) {
-                self.segs.with_table(|t| t.reconsider());
+            if let Err(e) = self.clean_victim(&mut cleaner, &victim, pin, false) {
+                self.nodes.space.with_table(|t| t.reconsider());
                 return Err(e);
             }
         }
-        self.segs.with_table(|t| t.reconsider());
+        self.nodes.space.with_table(|t| t.reconsider());
         if tried > 0 {
-            stat::add(&self.stats.gc_background, tried.into());
-            self.checkpoint(Reason::Sync)?;
+            stat::add(&self.base.stats.gc_background, tried.into());
+            self.commit.checkpoint(CheckpointReason::Sync)?;
             self.release_waiting(&mut cleaner);
         }
         Ok(tried)
     }
 
-    fn worth_cleaning(&self, cleaner: &mut Cleaner) -> Option<Victim> {
-        let most = u64::from(self.geo.blocks_per_sec()) * WORTH_PERCENT / 100;
+    fn worth_cleaning(&self, cleaner: &mut Cleaner) -> Option<(Victim, SegmentPin)> {
+        let most = u64::from(self.base.geo.blocks_per_sec()) * WORTH_PERCENT / 100;
         let situation = Situation { facts: self.gc_facts(), ..Situation::default() };
-        self.segs.with_table(|t| {
+        self.pin_victim(|t| {
             let victim = cleaner.foreground.pick(t.index(), &situation)?;
             (u64::from(t.valid_in_section(victim.sec)) <= most).then_some(victim)
         })
+    }
+
+    /// Whether most of the space available to users is holes in used sections.
+    pub fn is_scattered(&self) -> bool {
+        let unused =
+            self.nodes.space.counts.user_blocks.saturating_sub(self.nodes.space.counts.values().valid_blocks);
+        let overprovision =
+            u64::from(self.nodes.space.overprov_sections) * u64::from(self.base.geo.segs_per_sec);
+        let free = self.nodes.space.with_table(|t| t.free_segments()).saturating_sub(overprovision);
+        free * u64::from(BLOCKS_PER_SEG) * 100 < unused * FREE_PERCENT
     }
 }

@@ -1,31 +1,31 @@
-//! The device as the engine sees it: block addresses instead of numbers, the engine's errors, bounds of the main area.
+//! The device as used by the engine: block addresses, the engine's errors, bounds of the main area.
 use super::Zones;
-use super::ahead::Ahead;
 use super::durable::{Durable, More};
+use super::node_readahead::NodeReadahead;
 use crate::error::{Error, Result};
 use segno_device::BlockDevice;
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Structure};
 use std::sync::Arc;
 
-/// Most blocks gathered into one write.
+/// Maximum number of blocks gathered into one write.
 const GATHER_MAX: usize = 256;
 
-/// See the module.
+/// Device of a mounted volume.
 pub struct Device {
     dev: Arc<dyn BlockDevice>,
     geo: Geometry,
     durable: Durable,
-    ahead: Ahead,
-    /// Of a zoned volume.
+    ahead: NodeReadahead,
+    /// Set for a zoned volume.
     zones: Option<Zones>,
 }
 
 impl Device {
     pub fn new(dev: Arc<dyn BlockDevice>, geo: Geometry) -> Self {
-        Self { dev, geo, durable: Durable::default(), ahead: Ahead::default(), zones: None }
+        Self { dev, geo, durable: Durable::default(), ahead: NodeReadahead::default(), zones: None }
     }
 
-    /// The same for a zoned volume.
+    /// Opens the device of a zoned volume.
     pub fn zoned(dev: Arc<dyn BlockDevice>, geo: Geometry) -> Result<Self> {
         let zones = Some(Zones::load(&*dev, &geo)?);
         Ok(Self { zones, ..Self::new(dev, geo) })
@@ -36,12 +36,12 @@ impl Device {
         self.zones.is_some()
     }
 
-    /// Where the next write to a section must go; `None` if it may go anywhere.
+    /// Write pointer of a section; `None` if it may be written in any order.
     pub fn pointer(&self, sec: u32) -> Option<u32> {
         self.zones.as_ref()?.pointer(sec)
     }
 
-    /// Whether a block lies behind the write pointer of its zone.
+    /// Whether a block is beyond the write pointer of its zone.
     pub fn is_unwritten(&self, at: BlockAddr) -> bool {
         let Some((zones, sec)) = self.zones.as_ref().and_then(|z| Some((z, z.section_of(at.0)?))) else {
             return false;
@@ -49,12 +49,12 @@ impl Device {
         zones.pointer(sec).is_some_and(|p| u64::from(at.0) >= zones.start_of(sec) + u64::from(p))
     }
 
-    /// Sections with a write pointer, and where it is.
+    /// Sections with a write pointer, and its position.
     pub fn pointers(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.zones.iter().flat_map(|z| (0..z.sections()).filter_map(|sec| Some((sec, z.pointer(sec)?))))
     }
 
-    /// Empties a section in which nothing is of value, if it must be before it is written again.
+    /// Resets a section whose content is no longer needed, if it must be before it is rewritten.
     pub fn reset_section(&self, sec: u32) -> Result<()> {
         let Some(zones) = self.zones.as_ref().filter(|z| z.pointer(sec).is_some_and(|p| p > 0)) else {
             return Ok(());
@@ -65,7 +65,7 @@ impl Device {
         Ok(())
     }
 
-    /// Takes no more writes to a section.
+    /// Finishes the zone of a section, which then takes no more writes.
     pub fn finish_section(&self, sec: u32) -> Result<()> {
         let Some(zones) = &self.zones else { return Ok(()) };
         let start = zones.start_of(sec);
@@ -78,12 +78,12 @@ impl Device {
         Ok(())
     }
 
-    /// The device itself, for what is no part of the volume.
+    /// The device itself, for areas outside the volume.
     pub fn shared(&self) -> Arc<dyn BlockDevice> {
         self.dev.clone()
     }
 
-    /// The same, borrowed.
+    /// The device itself, borrowed.
     pub fn raw(&self) -> &dyn BlockDevice {
         &*self.dev
     }
@@ -92,7 +92,7 @@ impl Device {
         move |source| Error::Io { op, at: at.0.into(), source }
     }
 
-    /// One block from anywhere.
+    /// Reads one block from any area.
     pub fn read(&self, addr: BlockAddr) -> Result<Block> {
         let mut one = [Block::zeroed()];
         self.read_into(addr, &mut one)?;
@@ -100,12 +100,12 @@ impl Device {
         Ok(block)
     }
 
-    /// Consecutive blocks from anywhere.
+    /// Reads consecutive blocks from any area.
     pub fn read_into(&self, addr: BlockAddr, into: &mut [Block]) -> Result<()> {
         self.dev.read(addr.0.into(), into).map_err(Self::error("read", addr))
     }
 
-    /// One block that must lie in the main area.
+    /// Reads one block, which must be in the main area.
     pub fn read_main(&self, addr: BlockAddr) -> Result<Block> {
         if self.geo.in_main(addr) { self.read(addr) } else { Err(self.outside(addr)) }
     }
@@ -115,8 +115,8 @@ impl Device {
         Corrupt::block(Structure::Volume, at, "address outside the main area", at, end).into()
     }
 
-    /// Up to `max` consecutive blocks of one segment, starting with one that must lie in the main area. Where runs follow each
-    /// other, what comes next is read ahead.
+    /// Reads up to `max` consecutive blocks of one segment; the first must be in the main area. Sequential runs start
+    /// read-ahead.
     pub fn read_main_run(&self, addr: BlockAddr, max: u32) -> Result<Vec<Block>> {
         let (_, off) = self.geo.seg_of(addr).ok_or_else(|| self.outside(addr))?;
         let mut run = vec![Block::zeroed(); max.min(BLOCKS_PER_SEG - off) as usize];
@@ -125,27 +125,28 @@ impl Device {
         Ok(run)
     }
 
-    /// Looks at a block that such runs led to, if it was read ahead. Nobody else sees it meanwhile.
-    pub fn look_ahead<R>(&self, addr: BlockAddr, look: impl FnOnce(&Block) -> R) -> Option<R> {
+    /// Passes a block that was read ahead to `look`. It is not cached.
+    pub fn peek_readahead<R>(&self, addr: BlockAddr, look: impl FnOnce(&Block) -> R) -> Option<R> {
         self.ahead.look(&*self.dev, addr, self.geo.main_end(), look)
     }
 
-    /// Announces a read of consecutive blocks.
+    /// Requests read-ahead of consecutive blocks.
     pub fn prefetch(&self, addr: BlockAddr, count: u32) {
         self.dev.prefetch(addr.0.into(), count.into());
     }
 
-    /// Consecutive blocks.
+    /// Writes consecutive blocks.
     pub fn write(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
         self.note_written(addr, blocks.len(), self.dev.write(addr.0.into(), blocks))
     }
 
-    /// The same for what nobody waits for: no flush of others should have to write it.
+    /// Writes blocks that no caller waits for, past the host's page cache, so that flushes of others do not have to
+    /// write them.
     fn write_behind(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
         self.note_written(addr, blocks.len(), self.dev.write_behind(addr.0.into(), blocks))
     }
 
-    /// Noted even if it failed: part of it may have reached the device.
+    /// Recorded even if it failed: part of it may have reached the device.
     fn note_written(&self, addr: BlockAddr, blocks: usize, done: std::io::Result<()>) -> Result<()> {
         self.durable.note_write();
         self.ahead.wrote(addr, blocks);
@@ -155,23 +156,24 @@ impl Device {
         done.map_err(Self::error("write", addr))
     }
 
-    /// Consecutive blocks, durable on return.
+    /// Writes consecutive blocks, durable on return.
     pub fn write_fua(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
         self.dev.write_fua(addr.0.into(), blocks).map_err(Self::error("write", addr))
     }
 
-    /// Blocks for various places, sorted and gathered into as few writes as possible. Zones that are in use come first, then
-    /// those that are filled: as only so many may be in use, a log must have filled one before it begins the next.
+    /// Sorts blocks by address and gathers them into as few writes as possible. Open zones are written first, then
+    /// those that become full: the number of open zones is limited, so a log must fill one before it starts the next.
     pub fn write_scattered(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
         blocks.sort_by_key(|(a, _)| *a);
         let Some(zones) = &self.zones else { return self.write_sorted(blocks, Self::write) };
         let of_zones = blocks.chunk_by(|(a, _), (b, _)| zones.section_of(a.0) == zones.section_of(b.0));
         let mut of_zones: Vec<_> = of_zones.collect();
-        of_zones.sort_by_key(|run| run.first().map(|(a, _)| zones.turn(a.0, run.len())));
+        of_zones.sort_by_key(|run| run.first().map(|(a, _)| zones.write_order(a.0, run.len())));
         of_zones.into_iter().try_for_each(|run| self.write_sorted(run, Self::write))
     }
 
-    /// The same for what nobody waits for. Of zones, only who fills them in order writes.
+    /// Like [`Self::write_scattered`], for blocks that no caller waits for. On zoned volumes an
+    /// ordinary write, as a zone is written in order.
     pub fn write_scattered_behind(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
         if self.is_zoned() {
             return self.write_scattered(blocks);
@@ -195,17 +197,17 @@ impl Device {
         Ok(())
     }
 
-    /// Makes all earlier writes durable. Costs nothing if they are; callers at the same time share one flush.
+    /// Makes all earlier writes durable. A no-op if they are; concurrent callers share one flush.
     pub fn flush(&self) -> Result<()> {
         self.durable.make(|| self.issue_flush())
     }
 
-    /// The same for a caller who may wait for others to join.
+    /// Like [`Self::flush`], for a caller that may wait for others to join.
     pub fn flush_shared(&self) -> Result<()> {
         self.durable.make_shared(|| self.issue_flush())
     }
 
-    /// The first flush of a caller who writes a little more at once and flushes again, with [`Self::flush_more`].
+    /// The first flush of a caller that writes a little more and flushes again with [`Self::flush_more`].
     pub fn flush_before_more(&self) -> Result<Option<More<'_>>> {
         self.durable.make_before_more(|| self.issue_flush()).map(Some)
     }
@@ -218,12 +220,12 @@ impl Device {
         self.dev.flush().map_err(Self::error("flush", BlockAddr(0)))
     }
 
-    /// Flushes that were asked for, and that were issued.
+    /// Flushes requested, and flushes issued.
     pub fn flushes(&self) -> (u64, u64) {
         self.durable.counts()
     }
 
-    /// Announces durable writes to blocks that hold nothing of value.
+    /// Prepares unused blocks for durable writes.
     pub fn prepare(&self, addr: BlockAddr, count: u32) -> Result<()> {
         if self.is_zoned() {
             return Ok(());
@@ -231,7 +233,7 @@ impl Device {
         self.dev.prepare(addr.0.into(), count.into()).map_err(Self::error("prepare", addr))
     }
 
-    /// Tells the device that blocks hold nothing of value.
+    /// Reports to the device that blocks hold no data.
     pub fn discard(&self, addr: BlockAddr, count: u32) -> Result<()> {
         self.dev.discard(addr.0.into(), count.into()).map_err(Self::error("discard", addr))
     }

@@ -1,63 +1,62 @@
-//! Which writes a device flush has covered, so that no flush is issued twice for the same writes.
+//! Tracks which writes are durable, and shares device flushes between callers.
 use crate::error::Result;
-use crate::planted::{Bug, planted};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// A flush covers the writes that returned before it was issued. A caller who finds one running waits for the next one,
-/// and one caller issues it for all that wait.
+/// A flush covers the writes that returned before it was issued. A caller that finds a flush running waits for the
+/// next one, which one caller issues for all waiters.
 ///
-/// An fsync in strict order flushes twice with one small write in between. Who issues a flush for such callers first lets
-/// those come that the last flush has let go: their second flush and the first of the others then are one. They have
-/// nothing to wait for but the gate and the chain, and whoever holds those either waits for no flush or, as a checkpoint,
-/// asks for one that is issued at once.
+/// A strict fsync flushes twice, with a small write in between. A leader for such callers first waits for those
+/// released by the last flush, so that their second flush and the first one of the others are one. Callers between
+/// their flushes wait only for the gate and the chain. The holder of either waits for no flush, or, like a
+/// checkpoint, asks for one that is issued immediately.
 #[derive(Debug, Default)]
 pub struct Durable {
     /// Writes that have returned.
     written: AtomicU64,
-    /// A leaf lock, never held while the device works.
-    state: Mutex<State>,
+    /// A leaf lock, not held during device I/O.
+    state: Mutex<FlushState>,
     ended: Condvar,
-    /// Nobody is coming any more, or somebody cannot wait.
+    /// No caller is between its flushes any more, or an urgent one waits.
     gathered: Condvar,
-    asked: AtomicU64,
+    requested: AtomicU64,
     issued: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// How many of the writes a flush has covered.
+struct FlushState {
+    /// Number of writes covered by a flush.
     flushed: u64,
-    /// Somebody issues a flush, or gathers those to share it.
+    /// A caller issues a flush, or waits for others to share it.
     running: bool,
     /// Flushes issued.
     round: u64,
-    /// The last one that succeeded.
+    /// Number of the last flush that succeeded.
     succeeded: u64,
-    /// Callers with a first flush who wait for the next one to be issued.
+    /// Callers waiting for their first flush to be issued.
     first: u32,
-    /// Callers between their two flushes, from the moment the first has ended.
-    coming: u32,
-    /// Waiting callers who do not wait for those who are coming.
+    /// Callers between their two flushes, counted from the end of the first one.
+    in_flight: u32,
+    /// Waiting callers that do not wait for those between their flushes.
     urgent: u32,
 }
 
-/// Who asks for a flush.
+/// Kind of caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Caller {
-    /// Holds what others may need, so it does not wait for them.
+    /// Holds locks that others may need, so it does not wait for them.
     Urgent,
     Shared,
-    /// Flushes again in a moment.
+    /// Will flush again shortly.
     First,
-    /// Does so: whoever gathers for it must not flush before it waits.
+    /// Flushes again. It leaves `in_flight` before it waits, so that a leader does not wait for it.
     Second,
 }
 
-impl State {
-    /// The caller waits for a flush; gives the first one that covers it for certain.
-    fn enter(&mut self, who: Caller) -> u64 {
-        match who {
+impl FlushState {
+    /// Registers a caller that waits for a flush; returns the first flush certain to cover it.
+    fn enter(&mut self, caller: Caller) -> u64 {
+        match caller {
             Caller::Urgent => self.urgent += 1,
             Caller::First => self.first += 1,
             Caller::Shared | Caller::Second => {}
@@ -65,36 +64,36 @@ impl State {
         self.round + 1
     }
 
-    /// A flush ended; `covered` tells which writes are durable, if it succeeded.
+    /// Ends a flush. On success `covered` is the number of durable writes.
     fn ended(&mut self, covered: Option<u64>, served: u32) {
         self.running = false;
         match covered {
             Some(writes) => {
                 (self.flushed, self.succeeded) = (writes, self.round);
-                self.coming += served;
+                self.in_flight += served;
             }
-            // They wait for the next.
+            // They wait for the next one.
             None => self.first += served,
         }
     }
 }
 
-/// The right to a second flush; others wait a moment for it.
+/// Permits a second flush; other callers wait briefly for it.
 #[derive(Debug)]
 pub struct More<'a>(Option<&'a Durable>);
 
 impl Durable {
-    /// A write returned.
+    /// Counts a write that returned.
     pub fn note_write(&self) {
         self.written.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns when all writes noted before the call are durable.
+    /// Returns once all writes that returned before the call are durable.
     pub fn make(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
         self.lead_or_follow(Caller::Urgent, flush)
     }
 
-    /// The same for a caller who waits for those who are coming.
+    /// Like [`Self::make`], for a caller that may wait for those between their flushes.
     pub fn make_shared(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
         self.lead_or_follow(Caller::Shared, flush)
     }
@@ -105,26 +104,26 @@ impl Durable {
         Ok(More(Some(self)))
     }
 
-    /// Flushes asked for and issued so far.
+    /// Flushes requested, and flushes issued.
     pub fn counts(&self) -> (u64, u64) {
-        (self.asked.load(Ordering::Relaxed), self.issued.load(Ordering::Relaxed))
+        (self.requested.load(Ordering::Relaxed), self.issued.load(Ordering::Relaxed))
     }
 
-    fn lead_or_follow(&self, who: Caller, flush: impl Fn() -> Result<()>) -> Result<()> {
+    fn lead_or_follow(&self, caller: Caller, flush: impl Fn() -> Result<()>) -> Result<()> {
         let wanted = self.written.load(Ordering::Acquire);
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.requested.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
-        if who == Caller::Second {
-            self.came(&mut state);
+        if caller == Caller::Second {
+            self.leave_in_flight(&mut state);
         }
         if state.flushed >= wanted {
-            if who == Caller::First {
-                state.coming += 1;
+            if caller == Caller::First {
+                state.in_flight += 1;
             }
             return Ok(());
         }
-        let covered_by = state.enter(who);
-        if who == Caller::Urgent {
+        let covered_by = state.enter(caller);
+        if caller == Caller::Urgent {
             self.gathered.notify_all();
         }
         while state.succeeded < covered_by && state.running {
@@ -134,7 +133,7 @@ impl Durable {
         if state.succeeded < covered_by {
             (state, done) = self.lead(state, flush);
         }
-        match who {
+        match caller {
             Caller::Urgent => state.urgent -= 1,
             Caller::First if done.is_err() => state.first -= 1,
             Caller::First | Caller::Shared | Caller::Second => {}
@@ -142,14 +141,14 @@ impl Durable {
         done
     }
 
-    /// Issues a flush for all who wait.
+    /// Issues a flush for all waiting callers.
     fn lead<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FlushState>,
         flush: impl Fn() -> Result<()>,
-    ) -> (MutexGuard<'a, State>, Result<()>) {
+    ) -> (MutexGuard<'a, FlushState>, Result<()>) {
         state.running = true;
-        while state.coming > 0 && state.urgent == 0 {
+        while state.in_flight > 0 && state.urgent == 0 {
             self.gathered.wait(&mut state);
         }
         state.round += 1;
@@ -158,17 +157,15 @@ impl Durable {
         drop(state);
         self.issued.fetch_add(1, Ordering::Relaxed);
         let done = flush();
-        let late = planted(Bug::LateWritesFlushed);
-        let covered = if late { self.written.load(Ordering::Acquire) } else { covered };
         let mut state = self.state.lock();
         state.ended(done.is_ok().then_some(covered), served);
         self.ended.notify_all();
         (state, done)
     }
 
-    fn came(&self, state: &mut State) {
-        state.coming -= 1;
-        if state.coming == 0 {
+    fn leave_in_flight(&self, state: &mut FlushState) {
+        state.in_flight -= 1;
+        if state.in_flight == 0 {
             self.gathered.notify_all();
         }
     }
@@ -183,10 +180,10 @@ impl More<'_> {
 }
 
 impl Drop for More<'_> {
-    /// The caller does without.
+    /// The caller needs no second flush.
     fn drop(&mut self) {
         if let Some(durable) = self.0 {
-            durable.came(&mut durable.state.lock());
+            durable.leave_in_flight(&mut durable.state.lock());
         }
     }
 }
@@ -219,10 +216,7 @@ mod tests {
         let durable = Durable::default();
         durable.note_write();
         assert!(durable.make(|| Err(Error::Stopped)).is_err());
-        assert!(
-            durable.make(|| Err(Error::Stopped)).is_err(),
-            "the second caller must not be told that all is well"
-        );
+        assert!(durable.make(|| Err(Error::Stopped)).is_err(), "the second caller must get the error too");
         durable.make(|| Ok(())).unwrap();
         durable.make(|| Err(Error::Stopped)).unwrap();
     }
@@ -281,7 +275,7 @@ mod tests {
                 while !durable.state.lock().running && !next.is_finished() {
                     thread::yield_now();
                 }
-                // It waits for this second flush, and issues one for both.
+                // The leader waits for this second flush, and issues one flush for both.
                 durable.note_write();
                 std::mem::replace(&mut more, More(None)).make(|| Ok(())).unwrap();
                 more = next.join().unwrap();
@@ -293,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_two_step_caller_alone_pays_for_itself() {
+    fn a_single_two_step_caller_issues_both_flushes() {
         let durable = Durable::default();
         for _ in 0..20 {
             durable.note_write();
@@ -305,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_first_flush_leaves_nobody_to_wait_for() {
+    fn a_failed_first_flush_leaves_no_caller_to_wait_for() {
         let durable = Durable::default();
         durable.note_write();
         thread::scope(|s| {
@@ -315,16 +309,16 @@ mod tests {
             calls.into_iter().for_each(|c| assert!(c.join().unwrap()));
         });
         let state = durable.state.lock();
-        assert_eq!((state.first, state.coming, state.urgent), (0, 0, 0));
+        assert_eq!((state.first, state.in_flight, state.urgent), (0, 0, 0));
     }
 
     #[test]
-    fn who_cannot_wait_does_not() {
+    fn an_urgent_caller_does_not_wait_for_second_flushes() {
         let durable = Durable::default();
         durable.note_write();
         let more = durable.make_before_more(|| Ok(())).unwrap();
         durable.note_write();
-        // Nobody else is there to end the wait: this returns only because it does not wait for `more`.
+        // No other thread could end the wait: this returns only because it does not wait for `more`.
         durable.make(|| Ok(())).unwrap();
         drop(more);
         durable.note_write();
@@ -333,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_frees_whoever_gathers() {
+    fn an_urgent_caller_ends_gathering() {
         let durable = Durable::default();
         durable.note_write();
         let more = durable.make_before_more(|| Ok(())).unwrap();
@@ -358,7 +352,7 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A device that knows which writes a flush covered.
+    /// A device that tracks which writes a flush covered.
     #[derive(Default)]
     struct Cache {
         durable: Durable,
@@ -368,7 +362,7 @@ mod models {
     }
 
     impl Cache {
-        /// Writes and flushes; flush number `fails` fails. Returns whether the caller was told that all is well.
+        /// Writes and flushes; flush number `fails` fails. Returns whether the caller got success.
         fn write_and_flush(&self, fails: u64) -> bool {
             let mine = self.arrived.fetch_add(1, Ordering::AcqRel) + 1;
             self.durable.note_write();
@@ -401,10 +395,14 @@ mod models {
                 })
                 .collect();
             let mut told = vec![cache.write_and_flush(fails)];
-            // Nobody waits for ever: loom reports threads that are left.
+            // No caller waits forever: loom reports threads that are left.
             told.extend(others.into_iter().map(|t| t.join().unwrap()));
             let failed = told.iter().filter(|&&ok| !ok).count();
-            assert_eq!(failed, usize::from(fails == 0), "who issued the flush that failed, and nobody else");
+            assert_eq!(
+                failed,
+                usize::from(fails == 0),
+                "only the caller that issued the failed flush gets an error"
+            );
             assert!(cache.flushes.load(Ordering::Acquire) <= count as u64);
         });
     }
@@ -435,7 +433,7 @@ mod models {
     }
 
     #[test]
-    fn callers_with_two_steps_wait_for_each_other_and_never_for_ever() {
+    fn two_step_callers_share_flushes_without_deadlock() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
@@ -452,12 +450,12 @@ mod models {
             other.join().unwrap();
             urgent.join().unwrap();
             let state = cache.durable.state.lock();
-            assert_eq!((state.first, state.coming, state.urgent), (0, 0, 0));
+            assert_eq!((state.first, state.in_flight, state.urgent), (0, 0, 0));
         });
     }
 
     #[test]
-    fn a_failed_flush_releases_only_who_issued_it() {
+    fn a_failed_flush_fails_only_its_issuer() {
         callers(2, 0);
         callers(3, 0);
     }

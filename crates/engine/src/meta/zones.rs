@@ -1,15 +1,15 @@
-//! The zones below the main area: each section is one, and where they must be written in order, so must it.
+//! The zones of the main area. Each section is one; a section of a sequential zone must be written in order.
 use crate::error::{Error, Result};
 use segno_device::{BlockDevice, ZoneKind};
 use segno_format::Geometry;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Logs that write at the same time.
+/// Number of logs that write concurrently.
 const LOGS: u32 = 6;
-/// Instead of a write pointer: the section may be written anywhere.
+/// Used as a write pointer for a section without one.
 const ANYWHERE: u32 = u32::MAX;
 
-/// Write pointers by section, as offsets in blocks.
+/// Write pointer of each section, as an offset in blocks.
 pub struct Zones {
     pointers: Vec<AtomicU32>,
     per_sec: u32,
@@ -17,7 +17,7 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// Asks the device. A volume that was copied to a device without zones may be written anywhere.
+    /// Reads the zones of the device. A volume copied to a device without zones has no write pointers.
     pub fn load(dev: &dyn BlockDevice, geo: &Geometry) -> Result<Self> {
         let io = |source| Error::Io { op: "read the zones of", at: 0, source };
         let per_sec = geo.blocks_per_sec();
@@ -50,7 +50,7 @@ impl Zones {
     fn cell(&self, sec: u32) -> Option<&AtomicU32> {
         self.pointers.get(sec as usize).filter(|p| p.load(Ordering::Relaxed) != ANYWHERE)
     }
-    /// Where the next write to a section must go; `None` if it may go anywhere.
+    /// Write pointer of a section; `None` if it may be written in any order.
     pub fn pointer(&self, sec: u32) -> Option<u32> {
         self.cell(sec).map(|p| p.load(Ordering::Relaxed))
     }
@@ -60,15 +60,16 @@ impl Zones {
     pub fn start_of(&self, sec: u32) -> u64 {
         u64::from(self.first) + u64::from(sec) * u64::from(self.per_sec)
     }
-    /// When so many blocks of a section are written, of several: what is in use, what will be full, what will be in use.
-    pub fn turn(&self, addr: u32, blocks: usize) -> u8 {
+    /// Order in which to write blocks of several sections: open zones first, then those the write fills, then empty
+    /// ones.
+    pub fn write_order(&self, addr: u32, blocks: usize) -> u8 {
         match self.section_of(addr).and_then(|sec| self.pointer(sec)) {
             Some(0) if blocks < self.per_sec as usize => 2,
             Some(0) => 1,
             _ => 0,
         }
     }
-    /// Blocks were written.
+    /// Advances the write pointer.
     pub fn wrote(&self, addr: u32, blocks: u32) {
         let Some(sec) = self.section_of(addr) else { return };
         if let Some(p) = self.cell(sec) {

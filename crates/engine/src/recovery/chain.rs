@@ -1,8 +1,7 @@
-//! Reading the roll-forward chain: the warm nodes written since the checkpoint, each naming the place of the next.
+//! Reads the roll-forward chain: the warm nodes written since the checkpoint, each naming the address of the next.
 use crate::error::Result;
-use crate::planted::{Bug, planted};
+use crate::recovery::Recovery;
 use crate::sync::atomic::Ordering;
-use crate::volume::Volume;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::{RawNode, RawNodeFooter, XATTR_NODE_OFFSET};
@@ -18,7 +17,7 @@ pub struct Link {
     pub ino: Ino,
     pub node_offset: u32,
     pub fsync: bool,
-    /// An inode block whose directory entry is part of what was synced.
+    /// An inode block with the `DENT` mark: its directory entry was synced too.
     pub dent: bool,
 }
 
@@ -26,7 +25,7 @@ impl Link {
     pub fn is_inode(&self) -> bool {
         self.nid == self.ino
     }
-    /// The subtree of the inode, 0 to 4, that the node is in.
+    /// The subtree of the inode, 0 to 4, that contains the node.
     fn subtree(&self) -> Option<u32> {
         match self.node_offset {
             0 | XATTR_NODE_OFFSET => None,
@@ -37,8 +36,8 @@ impl Link {
             _ => Some(4),
         }
     }
-    /// Whether a node that was logged before this block of its inode is part of the inode still, as far as the block
-    /// tells: indirect nodes are not logged.
+    /// Whether a node logged before this block of its inode is still part of the inode, as far as the block shows:
+    /// indirect nodes are not logged.
     pub fn belongs_to(&self, inode: &RawInode) -> bool {
         let has = |nid: Nid| if self.node_offset <= 2 { nid == self.nid } else { nid != Nid::NONE };
         match self.subtree() {
@@ -48,23 +47,22 @@ impl Link {
     }
 }
 
-impl Volume {
-    /// The chain behind the checkpoint in force, in the order it was written.
+impl Recovery<'_> {
+    /// Reads the chain after the current checkpoint, in write order.
     pub(super) fn read_chain(&self) -> Result<Vec<Link>> {
-        let [.., warm, _] = self.segs.log_states();
+        let [.., warm, _] = self.files.space.log_states();
         debug_assert_eq!(warm.kind, LogType::WarmNode);
         let whole_stamp =
-            !self.cp.lock().header.view::<RawCheckpoint>().flags().contains(CpFlags::NOCRC_RECOVERY);
-        let stamp = self.stamp.load(Ordering::Acquire);
-        let mut at = self.geo.seg_start(warm.segno).offset(warm.next);
+            !self.commit.cp.lock().header.view::<RawCheckpoint>().flags().contains(CpFlags::NOCRC_RECOVERY);
+        let stamp = self.files.nodes.stamp.load(Ordering::Acquire);
+        let mut at = self.base.geo.seg_start(warm.segno).offset(warm.next);
         let (mut chain, mut seen) = (Vec::new(), HashSet::new());
-        while self.geo.in_main(at) {
-            let block = self.dev.read(at)?;
+        while self.base.geo.in_main(at) {
+            let block = self.base.dev.read(at)?;
             let footer = block.view::<RawNode>().footer;
             let stamped =
                 footer.cp_ver.get() == stamp || (!whole_stamp && footer.cp_ver.get() as u32 == stamp as u32);
-            let older = planted(Bug::ChainHole) && (1..stamp as u32).contains(&(footer.cp_ver.get() as u32));
-            if !(stamped || older) || !self.is_whole(&block, &footer) {
+            if !stamped || !self.is_whole(&block, &footer) {
                 break;
             }
             if !seen.insert(at) {
@@ -76,16 +74,20 @@ impl Volume {
         Ok(chain)
     }
 
-    /// An inode block without its whole content was being written when the power went: the chain ends before it.
+    /// Whether an inode block has all its content. A torn block was being written during the power cut: the chain
+    /// ends before it.
     fn is_whole(&self, block: &Block, footer: &RawNodeFooter) -> bool {
-        footer.nid != footer.ino || verify_checksum(block, self.features, self.checksum_seed).is_ok()
+        footer.nid != footer.ino
+            || verify_checksum(block, self.base.features, self.base.checksum_seed).is_ok()
     }
 
     fn chain_link(&self, addr: BlockAddr, footer: &RawNodeFooter) -> Result<Link> {
         let (nid, ino) = (Nid(footer.nid.get()), Nid(footer.ino.get()));
         for n in [nid, ino] {
-            if !self.geo.nid_ok(n) {
-                return Err(broken(addr, "nid out of range", n.0.into(), self.geo.max_nid().into()).into());
+            if !self.base.geo.nid_ok(n) {
+                return Err(
+                    broken(addr, "nid out of range", n.0.into(), self.base.geo.max_nid().into()).into()
+                );
             }
         }
         footer.check(nid, ino)?;

@@ -1,32 +1,32 @@
-//! Making an inode that the checkpoint lacks, from the block that fsync logged.
+//! Creates an inode that the checkpoint lacks, from the block that fsync logged.
 use super::chain::broken;
 use crate::error::Result;
-use crate::inode::sanity;
-use crate::volume::Volume;
+use crate::files::sanity;
+use crate::recovery::Recovery;
 use segno_format::inode::{Inline, RawExtent, RawExtraAttr, RawInode};
 use segno_format::{Block, BlockAddr, Features, Ino};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U32, U64};
 
-impl Volume {
-    /// Makes the inode empty: no data, no attributes. Replaying its blocks fills it.
+impl Recovery<'_> {
+    /// Creates the inode without data or attributes; replay of its blocks adds them.
     pub(super) fn create_logged(&self, ino: Ino, at: BlockAddr) -> Result<()> {
-        let logged = self.dev.read(at)?;
+        let logged = self.base.dev.read(at)?;
         let raw: &RawInode = logged.view();
-        sanity(raw, self.features)?;
+        sanity(raw, self.base.features)?;
         if !raw.is_reg() {
             return Err(broken(at, "a new inode that is no regular file", raw.i_mode.get().into(), 0).into());
         }
-        let used = self.nat.get(ino)?.addr;
+        let used = self.files.nodes.nat.get(ino)?.addr;
         if used != BlockAddr::NULL {
             return Err(broken(at, "a new inode whose number is in use", used.0.into(), 0).into());
         }
-        let op = self.gate.enter();
-        self.counts.reserve_node(true)?;
-        self.nat.claim(ino, ino);
-        let frame = self.nodes.create(&op, ino, ino, 0, true);
-        self.nodes.modify(&op, &frame, |block| fill(block, raw, self.features));
-        self.inodes.insert(frame);
+        let op = self.files.nodes.gate.enter();
+        self.files.space.counts.reserve_node(true)?;
+        self.files.nodes.nat.claim(ino, ino);
+        let frame = self.files.nodes.cache.create(&op, ino, ino, 0, true);
+        self.files.nodes.cache.modify(&op, &frame, |block| fill(block, raw, self.base.features));
+        self.files.inodes.insert(frame);
         Ok(())
     }
 }
@@ -49,7 +49,7 @@ fn fill(block: &mut Block, logged: &RawInode, features: Features) {
     }
 }
 
-/// The extra attributes that an empty file has.
+/// The extra attributes of an empty file.
 fn kept(extra: &RawExtraAttr, features: Features) -> RawExtraAttr {
     let mut kept = RawExtraAttr::new_zeroed();
     kept.i_extra_isize = extra.i_extra_isize;

@@ -1,10 +1,9 @@
-//! Replaying an inode block and an xattr node.
+//! Replay of inode blocks and xattr nodes.
 use super::chain::{Link, broken};
 use crate::error::Result;
+use crate::files::{Inode, sanity};
 use crate::gate::Op;
-use crate::inode::{Inode, sanity};
-use crate::planted::{Bug, planted};
-use crate::volume::Volume;
+use crate::recovery::Recovery;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::xattr::XATTR_NODE_BYTES;
 use segno_format::{Block, Features};
@@ -12,12 +11,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
-/// Flags that go with the logged inode.
+/// Flags taken from the logged inode.
 const TAKEN: Inline = Inline::PIN_FILE.union(Inline::DATA_EXIST);
 /// End of `i_projid` in the extra attributes.
 const PROJID_END: u16 = 8;
 
-impl Volume {
+impl Recovery<'_> {
     pub(super) fn replay_inode_block(
         &self,
         op: &Op<'_>,
@@ -26,32 +25,35 @@ impl Volume {
         block: &Block,
     ) -> Result<()> {
         let logged: &RawInode = block.view();
-        sanity(logged, self.features)?;
-        let (mode, mut layout) = (inode.get(|i| i.i_mode.get()), inode.layout(self.features)?);
+        sanity(logged, self.base.features)?;
+        let (mode, mut layout) = (inode.get(|i| i.i_mode.get()), inode.layout(self.base.features)?);
         if (logged.i_mode.get() ^ mode) & 0o170_000 != 0 {
             return Err(
                 broken(link.addr, "file type changed", logged.i_mode.get().into(), mode.into()).into()
             );
         }
-        let new = logged.layout(self.features)?;
+        let new = logged.layout(self.base.features)?;
         if (new.extra_words, new.xattr_words) != (layout.extra_words, layout.xattr_words) {
             let (found, expected) = (new.slots.into(), layout.slots.into());
             return Err(broken(link.addr, "division of the inode changed", found, expected).into());
         }
         layout = new;
-        self.nodes.modify(op, &inode.frame, |b| take_attributes(b.view_mut(), logged, self.features));
+        self.files
+            .nodes
+            .cache
+            .modify(op, &inode.frame, |b| take_attributes(b.view_mut(), logged, self.base.features));
         if logged.inline().contains(Inline::XATTR) {
-            self.nodes.modify(op, &inode.frame, |b| copy(b, block, layout.xattr_range()));
+            self.files.nodes.cache.modify(op, &inode.frame, |b| copy(b, block, layout.xattr_range()));
         }
         if logged.i_xattr_nid.get() == 0 {
-            self.free_xattr_node(op, inode)?;
+            self.names.free_xattr_node(op, inode)?;
         }
         let was_inline = inode.get(|i| i.inline().contains(Inline::DATA));
         if logged.inline().contains(Inline::DATA) {
             if !was_inline {
-                while !self.truncate_blocks(op, inode, 0, usize::MAX)? {}
+                while !self.files.truncate_blocks(op, inode, 0, usize::MAX)? {}
             }
-            self.nodes.modify(op, &inode.frame, |b| {
+            self.files.nodes.cache.modify(op, &inode.frame, |b| {
                 copy(b, block, layout.inline_range());
                 set_inline(b.view_mut(), Inline::DATA, true);
             });
@@ -60,12 +62,12 @@ impl Volume {
         for index in 0..5 {
             // Another root, or none, means that a truncation has freed the nodes since.
             if logged.nid(index) != inode.get(|i| i.nid(index)) {
-                self.free_subtree(op, inode, index)?;
+                self.files.nodes.free_subtree(op, &inode.frame, index)?;
             }
         }
         if was_inline {
             let slots = layout.base()..layout.xattr_range().start;
-            self.nodes.modify(op, &inode.frame, |b| {
+            self.files.nodes.cache.modify(op, &inode.frame, |b| {
                 b.0.get_mut(slots).unwrap_or_default().fill(0);
                 set_inline(b.view_mut(), Inline::DATA, false);
             });
@@ -73,13 +75,13 @@ impl Volume {
         self.replay_slots(op, inode, &inode.frame, link, &self.logged_slots(link, block)?)
     }
 
-    /// The logged node has a number that may be given out by now, so its content goes into a node of ours.
+    /// The number of the logged node may be reused by now, so its content goes to a new node.
     pub(super) fn replay_xattr_node(&self, op: &Op<'_>, inode: &Arc<Inode>, logged: &Block) -> Result<()> {
-        let node = match self.xattr_node(inode)? {
+        let node = match self.names.xattr_node(inode)? {
             Some(node) => node,
-            None => self.make_xattr_node(op, inode)?,
+            None => self.names.make_xattr_node(op, inode)?,
         };
-        self.nodes.modify(op, &node, |b| copy(b, logged, 0..XATTR_NODE_BYTES));
+        self.files.nodes.cache.modify(op, &node, |b| copy(b, logged, 0..XATTR_NODE_BYTES));
         Ok(())
     }
 }
@@ -90,12 +92,10 @@ fn take_attributes(i: &mut RawInode, logged: &RawInode, features: Features) {
     i.i_size = logged.i_size;
     (i.i_atime, i.i_atime_nsec) = (logged.i_atime, logged.i_atime_nsec);
     (i.i_ctime, i.i_ctime_nsec) = (logged.i_ctime, logged.i_ctime_nsec);
-    if !planted(Bug::LostMtime) {
-        (i.i_mtime, i.i_mtime_nsec) = (logged.i_mtime, logged.i_mtime_nsec);
-    }
+    (i.i_mtime, i.i_mtime_nsec) = (logged.i_mtime, logged.i_mtime_nsec);
     i.i_advise = logged.i_advise;
     i.i_flags = logged.i_flags;
-    // Of a regular file this is i_gc_failures.
+    // In a regular file this field is i_gc_failures.
     i.i_current_depth = logged.i_current_depth;
     i.i_ext.len = U32::new(0);
     i.i_inline = ((i.inline() - TAKEN) | (logged.inline() & TAKEN)).bits();

@@ -1,27 +1,28 @@
-//! What a mount does after a crash: replaying the roll-forward chain, freeing orphans, mending a superblock copy.
+//! Recovery at mount after a crash: roll-forward, journal replay, freeing orphans, repair of a superblock copy.
 //!
-//! Nothing of the crashed state is overwritten before the closing checkpoint: the segments of the chain and of the data
-//! it names are held, and every log has moved to another segment, or, where sections are written in order, goes on behind
-//! what was written. So a cut during recovery only makes it start over.
+//! The crashed state is not overwritten before the closing checkpoint: the segments of the chain and of the data that
+//! it names are pinned, and every log has moved to another segment or, where sections are written in order, continues
+//! past the last written block. So recovery can be repeated after a power cut.
 //!
-//! Every writable mount begins a checkpoint version of its own, also where nothing is to be replayed. A crash may have
-//! left blocks of the version in force behind a gap in its chain; a mount that went on with that version could fill the
-//! gap, and they would be taken for its own.
+//! Every writable mount begins a new checkpoint version, even with nothing to replay. A crash may have left blocks of
+//! the current version past a gap in its chain. If a mount continued with that version, it could fill the gap and a
+//! later recovery would replay those blocks.
 mod chain;
 mod create;
 mod entry;
 mod inode;
+mod journal;
 mod plan;
 mod slots;
 mod superblock;
 
-use crate::checkpoint::Reason;
+use crate::base::Base;
+use crate::commit::{CheckpointReason, Commit, Found};
 use crate::error::{Error, Result};
+use crate::files::{Files, Inode};
 use crate::gate::Op;
-use crate::inode::Inode;
-use crate::journal::Found;
-use crate::segment::LeftBehind;
-use crate::volume::Volume;
+use crate::names::Names;
+use crate::space::CrashedLogs;
 use chain::{Link, broken};
 use plan::{Target, plan};
 use segno_format::inode::RawInode;
@@ -32,64 +33,82 @@ use std::sync::Arc;
 
 const NO_RECOVERY: &str = "norecovery without ro, and a crash has left fsynced data to recover";
 
-impl Volume {
-    /// Brings the volume from the state that the mount found to the one that was promised.
-    pub(crate) fn recover(&self) -> Result<()> {
-        if self.opts.read_only && (self.opts.norecovery || self.features.contains(Features::RO)) {
+/// Recovery of one mount.
+pub struct Recovery<'a> {
+    base: &'a Base,
+    files: &'a Files,
+    names: &'a Names,
+    commit: &'a Commit,
+}
+
+impl<'a> Recovery<'a> {
+    pub fn new(names: &'a Names, commit: &'a Commit) -> Self {
+        let files = &*names.files;
+        Self { base: &files.base, files, names, commit }
+    }
+}
+
+impl Recovery<'_> {
+    /// Brings the volume from the state found at mount to the last durable state.
+    pub fn run(&self) -> Result<()> {
+        if self.base.opts.read_only
+            && (self.base.opts.norecovery || self.base.features.contains(Features::RO))
+        {
             return Ok(());
         }
         let chain = self.read_chain()?;
-        let found = self.find_journal(chain.iter().any(|link| link.fsync))?;
+        let found = self.commit.find_journal(chain.iter().any(|link| link.fsync))?;
         if let Found::Usable(replay) = &found
             && !replay.accepted().is_empty()
         {
             return self.recover_journal(found);
         }
-        let targets = plan(&chain, |ino| Ok(self.exists(ino)? && !self.since.is_orphan(ino)))?;
-        if self.opts.read_only {
+        let targets =
+            plan(&chain, |ino| Ok(self.files.nodes.exists(ino)? && !self.files.nodes.since.is_orphan(ino)))?;
+        if self.base.opts.read_only {
             return if targets.is_empty() { Ok(()) } else { Err(Error::NeedsRecovery) };
         }
-        if self.opts.norecovery && !targets.is_empty() {
+        if self.base.opts.norecovery && !targets.is_empty() {
             return Err(Error::Invalid(NO_RECOVERY));
         }
-        self.mend_superblock()?;
+        self.repair_superblock()?;
         let left =
-            if targets.is_empty() { LeftBehind::default() } else { self.segments_in_use(&chain, &targets)? };
-        self.settle_logs(&left)?;
+            if targets.is_empty() { CrashedLogs::default() } else { self.segments_in_use(&chain, &targets)? };
+        self.position_logs(&left)?;
         self.replay(&chain, &targets)?;
-        self.start_journal(found)?;
-        self.checkpoint(Reason::Recovery)?;
-        self.guard_journal()?;
-        self.free_orphans()
+        self.commit.start_journal(found)?;
+        self.commit.checkpoint(CheckpointReason::Recovery)?;
+        self.commit.guard_journal()?;
+        self.names.free_orphans()
     }
 
-    /// The same by the journal, which holds all that the chain would and more.
+    /// Recovers from the journal, whose records include everything that the chain would have.
     fn recover_journal(&self, found: Found) -> Result<()> {
-        if self.opts.read_only {
+        if self.base.opts.read_only {
             return Err(Error::NeedsRecovery);
         }
-        if self.opts.norecovery {
+        if self.base.opts.norecovery {
             return Err(Error::Invalid(NO_RECOVERY));
         }
-        self.mend_superblock()?;
+        self.repair_superblock()?;
         if let Found::Usable(replay) = &found {
             self.replay_journal(replay)?;
         }
-        self.start_journal(found)?;
-        self.checkpoint(Reason::Recovery)?;
-        self.leave_unwanted_journal()?;
-        self.guard_journal()?;
-        self.free_orphans()
+        self.commit.start_journal(found)?;
+        self.commit.checkpoint(CheckpointReason::Recovery)?;
+        self.commit.leave_unwanted_journal()?;
+        self.commit.guard_journal()?;
+        self.names.free_orphans()
     }
 
-    /// Keeps what was found as it is, and puts the logs where they write nothing over it.
-    fn settle_logs(&self, left: &LeftBehind) -> Result<()> {
-        self.segs.with_table(|t| left.nodes.union(&left.data).for_each(|&seg| t.hold_all(seg)));
-        if self.dev.is_zoned() {
-            self.segs.go_on(left)?;
-            self.segs.tidy_zones()
+    /// Pins the segments in use, and moves the logs away from them.
+    fn position_logs(&self, left: &CrashedLogs) -> Result<()> {
+        self.files.space.with_table(|t| left.nodes.union(&left.data).for_each(|&seg| t.hold_all(seg)));
+        if self.base.dev.is_zoned() {
+            self.files.space.resume_logs(left)?;
+            self.files.space.close_idle_zones()
         } else if left.replay {
-            self.segs.renew_logs()
+            self.files.space.renew_logs()
         } else {
             Ok(())
         }
@@ -113,21 +132,21 @@ impl Volume {
     }
 
     /// Segments of the chain and of all blocks that its nodes name.
-    fn segments_in_use(&self, chain: &[Link], targets: &[Target]) -> Result<LeftBehind> {
-        let seg_of = |addr| self.geo.seg_of(addr).map(|(seg, _)| seg);
+    fn segments_in_use(&self, chain: &[Link], targets: &[Target]) -> Result<CrashedLogs> {
+        let seg_of = |addr| self.base.geo.seg_of(addr).map(|(seg, _)| seg);
         let nodes = chain.iter().filter_map(|l| seg_of(l.addr)).collect();
         let mut data = BTreeSet::new();
         for link in targets.iter().flat_map(|t| &t.nodes) {
-            let block = self.dev.read(link.addr)?;
+            let block = self.base.dev.read(link.addr)?;
             data.extend(self.logged_slots(link, &block)?.into_iter().filter_map(seg_of));
         }
-        Ok(LeftBehind { replay: true, nodes, data })
+        Ok(CrashedLogs { replay: true, nodes, data })
     }
 
     fn replay_inode(&self, target: &Target) -> Result<()> {
-        let inode = self.inode(target.ino)?;
+        let inode = self.files.inode(target.ino)?;
         let _lock = inode.lock.write();
-        let op = self.gate.enter();
+        let op = self.files.nodes.gate.enter();
         if !inode.get(RawInode::is_reg) || inode.get(RawInode::is_compressed) {
             let at = target.nodes.first().map_or(BlockAddr::NULL, |n| n.addr);
             return Err(broken(at, "only plain regular files are logged", target.ino.0.into(), 0).into());
@@ -136,10 +155,10 @@ impl Volume {
             self.replay_nodes(&op, &inode, &target.nodes)?;
             return self.grow_to_blocks(&op, &inode, &target.nodes);
         };
-        // First, as it tells whether there are slots, and an xattr node, at all.
+        // The inode block first: it determines whether there are slots and an xattr node.
         let (before, after) = target.nodes.split_at(own);
         let Some((own, after)) = after.split_first() else { return Ok(()) };
-        let block = self.dev.read(own.addr)?;
+        let block = self.base.dev.read(own.addr)?;
         self.replay_node(&op, &inode, own, &block)?;
         let logged: &RawInode = block.view();
         let alive: Vec<Link> = before.iter().copied().filter(|link| link.belongs_to(logged)).collect();
@@ -150,7 +169,7 @@ impl Volume {
 
     fn replay_nodes(&self, op: &Op<'_>, inode: &Arc<Inode>, links: &[Link]) -> Result<()> {
         for link in links {
-            let block = self.dev.read(link.addr)?;
+            let block = self.base.dev.read(link.addr)?;
             self.replay_node(op, inode, link, &block)?;
         }
         Ok(())

@@ -1,25 +1,25 @@
-//! What to replay of a chain: pure decision over its links.
+//! Selects what to replay of a chain: a pure decision over its links.
 use super::chain::Link;
 use crate::error::Result;
 use segno_format::{BlockAddr, Ino};
 use std::collections::HashMap;
 
-/// What an inode gets back.
+/// What to restore of an inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub ino: Ino,
     /// The inode block to create the inode from, if the checkpoint lacks it.
     pub create_from: Option<BlockAddr>,
-    /// The newest inode block that asks for its directory entry.
+    /// The newest inode block with the `DENT` mark.
     pub entry_at: Option<BlockAddr>,
-    /// The newest version of each node up to the last one that fsync marked, in the order of the chain.
+    /// The newest version of each node up to the last marked one, in chain order.
     pub nodes: Vec<Link>,
 }
 
-/// Which inodes to replay, and from which blocks. `exists` tells whether the checkpoint has an inode.
+/// Which inodes to replay, and from which blocks. `exists` returns whether the checkpoint has an inode.
 ///
-/// What follows an inode's last marked node was never promised and may be incomplete. An inode that neither the
-/// checkpoint nor a marked inode block with an entry has was deleted: its nodes are ignored.
+/// Nodes after an inode's last marked one were not acknowledged and may be incomplete. An inode neither in the
+/// checkpoint nor in a marked block with `DENT` was deleted: its nodes are ignored.
 pub fn plan(chain: &[Link], mut exists: impl FnMut(Ino) -> Result<bool>) -> Result<Vec<Target>> {
     let mut last_mark: HashMap<Ino, usize> = HashMap::new();
     let mut targets: Vec<Target> = Vec::new();
@@ -62,7 +62,8 @@ mod tests {
 
     const INO: Ino = Nid(10);
 
-    /// Links of inode 10: `i` its inode, `d` the direct node at offset 1, `x` its xattr node; then the marks.
+    /// Links of inode 10: `i` is its inode block, `d` the direct node at offset 1, `x` its xattr node; then the
+    /// marks.
     fn chain(text: &str) -> Vec<Link> {
         let link = |(i, word): (usize, &str)| {
             let (nid, node_offset) = match word.as_bytes()[0] {

@@ -1,10 +1,10 @@
-//! Replaying the slots of an inode or a direct node.
+//! Replay of the slots of an inode or a direct node.
 use super::chain::{Link, broken};
 use crate::error::Result;
+use crate::files::Inode;
 use crate::gate::Op;
-use crate::inode::Inode;
-use crate::node::NodeFrame;
-use crate::volume::Volume;
+use crate::nodes::NodeFrame;
+use crate::recovery::Recovery;
 use segno_format::inode::{Advise, Inline, InodeLayout, RawInode};
 use segno_format::node::{RawNode, first_block};
 use segno_format::summary::RawSummary;
@@ -12,15 +12,15 @@ use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 use std::sync::Arc;
 use zerocopy::little_endian::U64;
 
-impl Volume {
-    /// The slots of a logged node: none of an inode with inline data, nor of anything that has no slots.
+impl Recovery<'_> {
+    /// The slots of a logged node: none with inline data, nor of a node without slots.
     pub(super) fn logged_slots(&self, link: &Link, block: &Block) -> Result<Vec<BlockAddr>> {
         let slots: Vec<BlockAddr> = if link.is_inode() {
             let raw: &RawInode = block.view();
             if raw.inline().contains(Inline::DATA) {
                 return Ok(Vec::new());
             }
-            let layout = raw.layout(self.features)?;
+            let layout = raw.layout(self.base.features)?;
             (0..layout.slots).map(|i| raw.slot(&layout, i)).collect()
         } else if first_block(link.node_offset, 0, 0).is_some() {
             let raw: &RawNode = block.view();
@@ -28,7 +28,8 @@ impl Volume {
         } else {
             return Ok(Vec::new());
         };
-        match slots.iter().find(|&&a| a == BlockAddr::COMPRESS || (a.is_real() && !self.geo.in_main(a))) {
+        match slots.iter().find(|&&a| a == BlockAddr::COMPRESS || (a.is_real() && !self.base.geo.in_main(a)))
+        {
             Some(bad) => Err(broken(link.addr, "a slot names no data block", bad.0.into(), 0).into()),
             None => Ok(slots),
         }
@@ -45,12 +46,12 @@ impl Volume {
             return Err(broken(link.addr, "a direct node of an inode with inline data", 1, 0).into());
         }
         let slots = self.logged_slots(link, block)?;
-        let layout = inode.layout(self.features)?;
+        let layout = inode.layout(self.base.features)?;
         let first = first_block_of(link, &layout);
-        let frame = match self.find_dnode(inode, first)? {
+        let frame = match self.files.nodes.find_dnode(&inode.frame, first)? {
             Some(frame) => frame,
             None if slots.iter().all(|&a| a == BlockAddr::NULL) => return Ok(()),
-            None => self.dnode_for_write(op, inode, first)?.0,
+            None => self.files.nodes.dnode_for_write(op, &inode.frame, first)?.0,
         };
         let offset = frame.footer().node_offset();
         if offset != link.node_offset {
@@ -59,7 +60,7 @@ impl Volume {
         self.replay_slots(op, inode, &frame, link, &slots)
     }
 
-    /// Gives a node of the inode the logged slots.
+    /// Replaces the slots of a node by the logged ones.
     pub(super) fn replay_slots(
         &self,
         op: &Op<'_>,
@@ -69,7 +70,7 @@ impl Volume {
         slots: &[BlockAddr],
     ) -> Result<()> {
         for (slot, &dest) in (0..).zip(slots) {
-            let src = self.slot_addr(frame, slot)?;
+            let src = self.files.nodes.slot_addr(frame, slot)?;
             if src == dest {
                 continue;
             }
@@ -77,25 +78,25 @@ impl Volume {
                 return Err(broken(link.addr, "a slot of a compressed cluster", slot.into(), 0).into());
             }
             if src == BlockAddr::NULL {
-                self.counts.reserve_blocks(1)?;
-                self.add_blocks(op, inode, 1);
+                self.files.space.counts.reserve_blocks(1)?;
+                self.files.nodes.add_blocks(op, &inode.frame, 1);
             }
             if dest.is_real() {
                 self.take_over(op, frame, slot, dest, link)?;
             }
             if src.is_real() {
-                self.segs.invalidate(src)?;
+                self.files.space.invalidate(src)?;
             }
             if dest == BlockAddr::NULL {
-                self.counts.release_blocks(1);
-                self.add_blocks(op, inode, -1);
+                self.files.space.counts.release_blocks(1)?;
+                self.files.nodes.add_blocks(op, &inode.frame, -1);
             }
-            self.set_slot(op, inode, frame, slot, dest)?;
+            self.files.nodes.set_slot(op, &inode.frame, frame, slot, dest)?;
         }
         Ok(())
     }
 
-    /// Makes a data block part of the volume, owned by a slot of the node.
+    /// Marks a data block valid, owned by a slot of the node.
     fn take_over(
         &self,
         op: &Op<'_>,
@@ -104,52 +105,52 @@ impl Volume {
         dest: BlockAddr,
         link: &Link,
     ) -> Result<()> {
-        if self.segs.is_valid(dest) {
+        if self.files.space.is_valid(dest) {
             self.disown(op, dest, link)?;
         }
-        let version = self.nat.get(frame.nid)?.version;
-        self.segs.adopt(dest, RawSummary::data(frame.nid, version, slot as u16))
+        let version = self.files.nodes.nat.get(frame.nid)?.version;
+        self.files.space.adopt(dest, RawSummary::data(frame.nid, version, slot as u16))
     }
 
-    /// Empties the slot that named a block before it moved to another place of this or another file.
+    /// Clears the slot that pointed to a block before it moved within this file or to another one.
     fn disown(&self, op: &Op<'_>, addr: BlockAddr, link: &Link) -> Result<()> {
         let unowned =
             || broken(link.addr, "a slot names a block in use that no other slot names", addr.0.into(), 0);
-        let (seg, off) = self.geo.seg_of(addr).ok_or_else(unowned)?;
-        let owner = self.segs.summary(seg)?.entries.get(off as usize).copied().unwrap_or_default();
-        let (frame, slot) = (self.nodes.get(owner.nid())?, owner.ofs_in_node.get().into());
-        if self.slot_addr(&frame, slot)? != addr {
+        let (seg, off) = self.base.geo.seg_of(addr).ok_or_else(unowned)?;
+        let owner = self.files.space.summary(seg)?.entries.get(off as usize).copied().unwrap_or_default();
+        let (frame, slot) = (self.files.nodes.cache.get(owner.nid())?, owner.ofs_in_node.get().into());
+        if self.files.nodes.slot_addr(&frame, slot)? != addr {
             return Err(unowned().into());
         }
-        let inode = self.inode(frame.ino)?;
-        self.set_slot(op, &inode, &frame, slot, BlockAddr::NULL)?;
-        self.segs.invalidate(addr)?;
-        self.counts.release_blocks(1);
-        self.add_blocks(op, &inode, -1);
+        let inode = self.files.inode(frame.ino)?;
+        self.files.nodes.set_slot(op, &inode.frame, &frame, slot, BlockAddr::NULL)?;
+        self.files.space.invalidate(addr)?;
+        self.files.space.counts.release_blocks(1)?;
+        self.files.nodes.add_blocks(op, &inode.frame, -1);
         Ok(())
     }
 
-    /// Frees what the logged size leaves out. Nodes that a truncation freed are not in the chain, so their old content
-    /// is still there.
+    /// Frees blocks beyond the logged size. Nodes freed by a truncation are not in the chain, so their old content is
+    /// still there.
     pub(super) fn drop_tail(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<()> {
         let (keep, inline) =
             inode.get(|i| (i.advise().contains(Advise::KEEP_SIZE), i.inline().contains(Inline::DATA)));
         if !keep && !inline {
             let end = inode.size().div_ceil(BLOCK_SIZE as u64);
-            while !self.truncate_blocks(op, inode, end, usize::MAX)? {}
+            while !self.files.truncate_blocks(op, inode, end, usize::MAX)? {}
         }
         Ok(())
     }
 
-    /// Without a logged inode block the size must at least cover the logged blocks.
+    /// Without a logged inode block, the size must at least cover the logged blocks.
     pub(super) fn grow_to_blocks(&self, op: &Op<'_>, inode: &Arc<Inode>, nodes: &[Link]) -> Result<()> {
         if inode.get(|i| i.advise().contains(Advise::KEEP_SIZE)) {
             return Ok(());
         }
-        let layout = inode.layout(self.features)?;
+        let layout = inode.layout(self.base.features)?;
         let mut end = 0;
         for link in nodes {
-            let slots = self.logged_slots(link, &self.dev.read(link.addr)?)?;
+            let slots = self.logged_slots(link, &self.base.dev.read(link.addr)?)?;
             if let Some(last) = slots.iter().rposition(|&a| a != BlockAddr::NULL) {
                 end = end.max(first_block_of(link, &layout).saturating_add(last as u64 + 1));
             }
@@ -157,7 +158,7 @@ impl Volume {
         let covered = end.saturating_sub(1).saturating_mul(BLOCK_SIZE as u64);
         if end > 0 && inode.size() <= covered {
             let size = U64::new(covered.saturating_add(BLOCK_SIZE as u64));
-            self.nodes.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().i_size = size);
+            self.files.nodes.cache.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().i_size = size);
         }
         Ok(())
     }

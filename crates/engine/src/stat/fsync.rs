@@ -1,34 +1,35 @@
-//! What fsyncs did and how long each of their phases took.
+//! Statistics of fsyncs and their phases.
 use super::{Histogram, Recorded, Snapshot};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Why an fsync was done by a checkpoint.
+/// Reason for which an fsync took a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpReason {
     /// A directory, symlink or special file.
     NotRegular,
+    /// The file is compressed.
     Compressed,
-    /// Renamed, or given another name, since the last checkpoint.
+    /// Renamed or linked since the last checkpoint.
     Renamed,
     /// Lost a node since the last checkpoint.
     NodeFreed,
-    /// Replaying all that was logged could exceed the volume.
+    /// Replaying all logged nodes could exceed the volume.
     NoRoom,
-    /// An address of the log was given out and not written.
+    /// The warm node log does not continue at the address that the last block of the chain names.
     ChainBroken,
     /// A new file with several names.
     Links,
-    /// A new file whose place in the tree its inode does not know.
+    /// A new file whose inode does not name its parent.
     LostParent,
-    /// A new file in a directory that the last checkpoint lacks.
+    /// A new file in a directory that is not in the last checkpoint.
     NewParent,
     /// A new file in a directory that lost a name (`fsync_mode=strict`).
     ParentChanged,
     /// A new file after a directory was renamed.
     DirRenamed,
-    /// A new file under a name that was moved away, or was a directory's.
+    /// A new file under a name that another inode or a directory gave up.
     NameVacated,
-    /// It lost one of its names.
+    /// The file lost one of its names.
     Unlinked,
 }
 
@@ -51,22 +52,23 @@ const REASONS: [(CpReason, &str); 13] = [
 /// Counters and histograms since mount. Times are in nanoseconds.
 #[derive(Debug, Default)]
 pub struct FsyncStats {
-    /// Making room, and writing the file's dirty pages.
+    /// Admission, and writing the file's dirty pages.
     pub data: Histogram,
     /// Finding the file's dirty nodes; part of `node`.
     pub lookup: Histogram,
-    /// Deciding, finding, placing and writing nodes, with the wait for those who do the same.
+    /// Deciding, finding, placing and writing nodes, including the wait for other fsyncs.
     pub node: Histogram,
     /// Waiting for device flushes.
     pub flush: Histogram,
-    /// Checkpoints in place of nodes.
+    /// Checkpoints taken instead of writing nodes.
     pub checkpoint: Histogram,
+    /// Nanoseconds of whole calls.
     pub total: Histogram,
-    /// Dirty nodes looked at.
+    /// Dirty nodes examined.
     pub searched: AtomicU64,
     /// Nodes written.
     pub written: AtomicU64,
-    /// Dirty nodes of all files at the moment of each search, with `fsync_lookup=shadow`.
+    /// Dirty nodes of all files at each search, with `fsync_lookup=shadow`.
     pub would_search: AtomicU64,
     reasons: [AtomicU64; REASONS.len()],
 }
@@ -78,7 +80,7 @@ impl FsyncStats {
         }
     }
 
-    /// How many fsyncs were done by a checkpoint for this reason.
+    /// Number of fsyncs that took a checkpoint for this reason.
     #[must_use]
     pub fn checkpoints(&self, why: CpReason) -> u64 {
         self.reasons.get(why as usize).map_or(0, |n| n.load(Ordering::Relaxed))

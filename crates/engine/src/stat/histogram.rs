@@ -1,16 +1,16 @@
-//! A histogram of times or sizes with buckets that grow with the value: every quantile is right to 3 %.
+//! A histogram of times or sizes. Bucket widths grow with the value, so every quantile is accurate to 3 %.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Buckets of each power of two.
+/// Binary logarithm of the number of buckets per power of two.
 const SUB_BITS: u32 = 5;
 /// Relative error of a bucket, inverted.
 #[cfg(test)]
 const SUB: u64 = 1 << SUB_BITS;
-/// Values from this power of two on share the last bucket: 18 minutes in nanoseconds.
+/// Values from this power of two on share the last bucket; 18 minutes in nanoseconds.
 const TOP_BITS: u32 = 40;
 const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 
-/// Many threads may record at the same time.
+/// Counts of values by bucket. Threads may record concurrently.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: Box<[AtomicU64]>,
@@ -18,7 +18,7 @@ pub struct Histogram {
     max: AtomicU64,
 }
 
-/// What a histogram held at one moment, or between two.
+/// Content of a histogram at one moment, or its change between two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     buckets: Vec<u64>,
@@ -34,6 +34,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// Adds a value.
     pub fn record(&self, value: u64) {
         if let Some(b) = self.buckets.get(bucket_of(value)) {
             b.fetch_add(1, Ordering::Relaxed);
@@ -42,7 +43,7 @@ impl Histogram {
         self.max.fetch_max(value, Ordering::Relaxed);
     }
 
-    /// What was recorded so far.
+    /// The values recorded so far.
     #[must_use]
     pub fn recorded(&self) -> Recorded {
         Recorded {
@@ -54,30 +55,32 @@ impl Histogram {
 }
 
 impl Recorded {
+    /// Number of values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
+    /// Sum of the values.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// 0 if nothing was recorded.
+    /// The mean, or 0 if nothing was recorded.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let n = self.count();
         if n == 0 { 0.0 } else { self.sum as f64 / n as f64 }
     }
 
-    /// The largest value; between two moments, the end of the highest bucket that was hit.
+    /// The largest value. For a difference of two moments, the end of the highest bucket used.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The value that a share `q` (0 to 1) of the values does not exceed; 0 if nothing was recorded.
+    /// The value not exceeded by a share `q` (0 to 1) of the values; 0 if nothing was recorded.
     #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
         let rank = ((self.count() as f64 * q).ceil() as u64).max(1);
@@ -91,7 +94,7 @@ impl Recorded {
         self.max
     }
 
-    /// Only what was recorded after `earlier`.
+    /// The values recorded after `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let old = |i: usize| earlier.buckets.get(i).copied().unwrap_or(0);
@@ -101,7 +104,7 @@ impl Recorded {
         Self { buckets, sum: self.sum.saturating_sub(earlier.sum), max: highest.min(self.max) }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
@@ -109,7 +112,7 @@ impl Recorded {
         Self { sum: self.sum + other.sum, max: self.max.max(other.max), ..self }
     }
 
-    /// Each bucket that was hit, as its largest value and how often.
+    /// Each non-empty bucket, as its largest value and count.
     pub fn hits(&self) -> impl Iterator<Item = (u64, u64)> {
         self.buckets.iter().enumerate().filter(|(_, n)| **n > 0).map(|(i, n)| (upper_end(i), *n))
     }
@@ -117,7 +120,7 @@ impl Recorded {
 
 fn bucket_of(value: u64) -> usize {
     let shift = value.checked_ilog2().unwrap_or(0).saturating_sub(SUB_BITS);
-    // Within one shift the top bits run from SUB to 2 * SUB - 1; the first buckets hold the small values as they are.
+    // For each shift the top bits run from SUB to 2 * SUB - 1; the first buckets hold small values exactly.
     let bucket = (u64::from(shift) << SUB_BITS) + (value >> shift);
     (bucket as usize).min(BUCKETS - 1)
 }
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_between_two_moments_stands_alone() {
+    fn a_difference_has_only_later_values() {
         let h = Histogram::default();
         h.record(1 << 30);
         let before = h.recorded();

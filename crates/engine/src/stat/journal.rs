@@ -1,12 +1,12 @@
-//! Where the journal's time goes.
+//! Times of the journal's steps.
 use super::{Histogram, Recorded, Snapshot};
 use std::cell::Cell;
 use std::time::Instant;
 
-/// Of so many calls one is timed.
+/// One of this many calls is timed.
 pub const SAMPLED: u64 = 64;
 
-/// Times some calls of a step that takes little more than looking at the clock.
+/// Times a sample of the calls of a step that is too short to time every call.
 #[derive(Debug, Default)]
 pub struct Sampled(Histogram);
 
@@ -15,14 +15,14 @@ impl Sampled {
         if chosen() { timed(&self.0, step) } else { step() }
     }
 
-    /// About one in [`SAMPLED`] of all calls.
+    /// Times of about one in [`SAMPLED`] calls.
     #[must_use]
     pub fn recorded(&self) -> Recorded {
         self.0.recorded()
     }
 }
 
-/// At random: operations repeat their steps, and counting them would always choose the same one.
+/// Chosen at random: operations repeat their steps, so a counter would always select the same step.
 fn chosen() -> bool {
     thread_local! {
         static STATE: Cell<u64> = const { Cell::new(0x9E37_79B9_7F4A_7C15) };
@@ -69,7 +69,7 @@ impl JournalStats {
     }
 }
 
-/// Runs a step and records how long it took.
+/// Runs a step and records its duration.
 pub(crate) fn timed<T>(times: &Histogram, step: impl FnOnce() -> T) -> T {
     let begun = Instant::now();
     let done = step();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn about_one_call_in_so_many_is_timed() {
+    fn calls_are_sampled_at_the_given_rate() {
         let (often, seldom) = (Sampled::default(), Sampled::default());
         let n = 1000 * SAMPLED;
         let done: u64 = (0..n)

@@ -1,4 +1,4 @@
-//! The tool's types with the methods of `parking_lot` that the engine uses.
+//! Wraps the exploration tool's types in the subset of the `parking_lot` API that the engine uses.
 #[cfg(feature = "loom")]
 use loom::sync as tool;
 #[cfg(not(feature = "loom"))]
@@ -13,7 +13,7 @@ pub use tool::{RwLockReadGuard, RwLockWriteGuard};
 /// See `parking_lot::Mutex`.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(tool::Mutex<T>);
-/// `None` only while a condition variable has it.
+/// `None` only while a condition variable holds the guard.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T>(Option<tool::MutexGuard<'a, T>>);
 
@@ -79,9 +79,9 @@ impl Condvar {
             guard.0 = Some(self.0.wait(inner).unwrap_or_else(PoisonError::into_inner));
         }
     }
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, at_most: Duration) {
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) {
         if let Some(inner) = guard.0.take() {
-            let (inner, _) = self.0.wait_timeout(inner, at_most).unwrap_or_else(PoisonError::into_inner);
+            let (inner, _) = self.0.wait_timeout(inner, timeout).unwrap_or_else(PoisonError::into_inner);
             guard.0 = Some(inner);
         }
     }

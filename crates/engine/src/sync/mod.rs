@@ -1,7 +1,7 @@
-//! Locks, condition variables and atomics. `parking_lot` and the standard library in the product; under the feature
-//! `loom` or `shuttle` those of the tool that tries schedules, so that what it explores is the code that ships.
+//! Locks, condition variables and atomics: `parking_lot` and the standard library in production. Under the feature
+//! `loom` or `shuttle` they are the tool's own, so that it explores the code that ships.
 //!
-//! Counters that only steer policy or statistics stay with the standard library: they decide nothing worth a schedule.
+//! Counters that only steer policy or statistics use the standard library directly: they need no exploration.
 #[cfg(any(feature = "loom", feature = "shuttle"))]
 mod explored;
 

@@ -1,89 +1,42 @@
-//! The mounted volume: owns everything below it.
+//! The mounted volume, which owns all subsystems.
+mod background;
 mod mount;
-mod records;
-mod room;
+mod ops;
 mod shutdown;
+#[cfg(test)]
+mod tests;
+mod unguard;
 
-use crate::checkpoint::{Counts, CpState, Reason, SinceCheckpoint, UnderWay};
-use crate::clock::Clock;
-use crate::data::Together;
+use crate::admission::Admission;
+use crate::base::Base;
+use crate::commit::{CheckpointReason, Commit, MountedJournal};
 use crate::error::{Error, Result};
-use crate::gate::OpGate;
-use crate::gc::{Cleaner, Undiscarded};
-use crate::inode::{Inode, InodeCache};
-use crate::journal::{Log, Recorder};
-use crate::lock::{Mutex, rank};
-use crate::memory::Memory;
-use crate::meta::Device;
-use crate::namei::Holds;
-use crate::nat::Nat;
-use crate::node::NodeCache;
-use crate::options::MountOptions;
-use crate::quota::Quota;
-use crate::runtime::{Activity, Precedence, Signal};
-use crate::segment::Segments;
+use crate::files::Files;
+use crate::gc::Gc;
+use crate::names::Names;
+use crate::nodes::Nodes;
+use crate::space::Space;
 use crate::stat::{Recorded, Stats};
-use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use crate::types::{StatFs, Time};
+use crate::types::StatFs;
 use crate::writeback::Writeback;
-use records::Records;
-pub use records::unguard;
+pub use background::Background;
+use segno_format::Ino;
 use segno_format::superblock::Superblock;
-use segno_format::{Features, Geometry, Ino};
 pub use shutdown::Shutdown;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+pub use unguard::unguard;
 
-/// A mounted volume. Every method may be called from any thread.
+/// A mounted volume. All methods may be called from any thread.
 pub struct Volume {
-    pub(crate) sb: Superblock,
-    pub(crate) geo: Geometry,
-    pub(crate) features: Features,
-    pub(crate) checksum_seed: u32,
-    pub(crate) opts: MountOptions,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) dev: Arc<Device>,
-    pub(crate) mem: Arc<Memory>,
-    pub(crate) nat: Arc<Nat>,
-    pub(crate) nodes: NodeCache,
-    pub(crate) quota: Arc<Quota>,
-    pub(crate) inodes: InodeCache,
-    pub(crate) holds: Holds,
-    pub(crate) segs: Segments,
-    pub(crate) counts: Counts,
-    pub(crate) since: SinceCheckpoint,
-    pub(crate) stats: Stats,
-    pub(crate) together: Together,
-    pub(crate) gate: OpGate,
-    /// Notes for the journal what operations change.
-    pub(crate) notes: Arc<Recorder>,
-    /// The journal, if the volume has one; set once, at mount.
-    pub(crate) log: OnceLock<Log>,
-    pub(crate) under_way: UnderWay,
-    /// What node footers carry: version and crc of the checkpoint in force.
-    pub(crate) stamp: AtomicU64,
-    /// One checkpoint at a time; the state is that of the checkpoint in force.
-    pub(crate) cp: Mutex<CpState, { rank::CHECKPOINT }>,
-    /// One cleaner at a time.
-    pub(crate) cleaner: Mutex<Cleaner, { rank::CLEANER }>,
-    /// Renames of directories one at a time, so that no loop can form.
-    pub(crate) rename: Mutex<(), { rank::RENAME }>,
-    /// Held while blocks of the warm node log are placed and written: the chain has no holes.
-    pub(crate) chain: Mutex<(), { rank::CHAIN }>,
-    /// Source of flush ids and inode generations.
-    pub(crate) serial: AtomicU64,
-    /// What the background thread sleeps on.
-    pub(crate) signal: Arc<Signal>,
-    pub(crate) activity: Activity,
-    /// Who writes because it is time lets them go first.
-    pub(crate) fsyncs: Precedence,
-    pub(crate) records: Records,
-    /// An [`crate::options::FsyncLookup`]; may change while mounted.
-    pub(crate) fsync_lookup: AtomicU8,
-    /// A [`crate::gc::Mode`]; may change while mounted.
-    pub(crate) gc_mode: AtomicU8,
-    pub(crate) wb: Writeback,
-    pub(crate) undiscarded: Undiscarded,
-    stopped: AtomicBool,
+    pub(crate) base: Arc<Base>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) writeback: Arc<Writeback>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) commit: Arc<Commit>,
+    pub(crate) gc: Arc<Gc>,
+    admission: Admission,
 }
 
 impl Volume {
@@ -93,177 +46,153 @@ impl Volume {
         Ino::ROOT
     }
 
-    /// The superblock, as mounted.
+    /// The superblock as mounted.
     #[must_use]
     pub fn superblock(&self) -> &Superblock {
-        &self.sb
+        &self.base.sb
     }
 
     /// Counters since mount.
     #[must_use]
     pub fn stats(&self) -> &Stats {
-        &self.stats
+        &self.base.stats
     }
 
-    /// Counters and state by name, for people and scripts.
+    /// Counters and state by name, for reports.
     #[must_use]
     pub fn report(&self) -> Vec<(&'static str, u64)> {
-        let used = self.counts.values();
+        let used = self.space.counts.values();
         let (free_segments, prefree, parked) =
-            self.segs.with_table(|t| (t.free_segments(), t.prefree() as u64, t.parked_blocks()));
-        let (shared, exclusive) = self.segs.stream_counts();
-        let mut out = self.stats.snapshot();
-        let (flushes_asked, flushes) = self.dev.flushes();
+            self.space.with_table(|t| (t.free_segments(), t.prefree() as u64, t.parked_blocks()));
+        let (shared, exclusive) = self.space.stream_counts();
+        let mut out = self.base.stats.snapshot();
+        let (flushes_asked, flushes) = self.base.dev.flushes();
         out.extend([
             ("flushes_asked", flushes_asked),
             ("flushes", flushes),
-            ("user_block_count", self.counts.user_blocks),
+            ("user_block_count", self.space.counts.user_blocks),
             ("valid_block_count", used.valid_blocks),
             ("valid_node_count", used.valid_nodes.into()),
             ("valid_inode_count", used.valid_inodes.into()),
-            ("free_sections", self.segs.free_sections()),
+            ("free_sections", self.space.free_sections()),
             ("free_segments", free_segments),
             ("prefree_segments", prefree),
-            ("orphans", self.since.orphan_count() as u64),
-            ("cache_bytes", self.cached_bytes()),
-            ("cache_bytes_references", self.holds.bytes()),
-            ("cached_inodes", self.mem.inodes.get()),
-            ("cached_nodes", self.mem.nodes.get()),
-            ("dirty_nodes", self.mem.dirty_nodes.get()),
-            ("cached_pages", self.mem.pages.get()),
-            ("dirty_data_pages", self.mem.dirty_data.get()),
-            ("dirty_dentry_pages", self.mem.dirty_dents.get()),
-            ("quota_needs_check", self.quota.needs_check().unwrap_or(false).into()),
-            ("journal_bytes_used", self.log().map_or(0, |l| l.used())),
-            ("journal_failed", self.log.get().is_some_and(Log::is_failed).into()),
-            ("stopped", self.is_stopped().into()),
+            ("orphans", self.nodes.since.orphan_count() as u64),
+            ("cache_bytes", self.base.mem.bytes() + self.base.mem.references.get()),
+            ("cache_bytes_references", self.base.mem.references.get()),
+            ("cached_inodes", self.base.mem.inodes.get()),
+            ("cached_nodes", self.base.mem.nodes.get()),
+            ("dirty_nodes", self.base.mem.dirty_nodes.get()),
+            ("cached_pages", self.base.mem.pages.get()),
+            ("dirty_data_pages", self.base.mem.dirty_data.get()),
+            ("dirty_dentry_pages", self.base.mem.dirty_dents.get()),
+            ("quota_needs_check", self.nodes.quota.needs_check().unwrap_or(false).into()),
+            ("journal_bytes_used", self.commit.journal().map_or(0, |l| l.used())),
+            ("journal_failed", self.commit.journal.get().is_some_and(MountedJournal::is_failed).into()),
+            ("stopped", self.base.health.is_stopped().into()),
             ("parked_blocks", parked),
-            ("undiscarded_segments", self.undiscarded.count()),
+            ("undiscarded_segments", self.commit.undiscarded.count()),
             ("streams_shared", shared),
             ("streams_exclusive", exclusive),
         ]);
-        out.extend(self.segs.alloc.snapshot());
-        out.extend(self.wb.report());
+        out.extend(self.space.alloc.snapshot());
+        out.extend(self.writeback.report());
         out
     }
 
     /// Whether a checkpoint is being written.
     #[must_use]
     pub fn is_checkpointing(&self) -> bool {
-        self.cp.try_lock().is_none()
+        self.commit.cp.try_lock().is_none()
     }
 
-    /// How long operations take to join the journal's epoch, and each note what they changed: samples, one in
+    /// Time for operations to join the journal's epoch, and to record their changes: one sample in
     /// [`stat::SAMPLED`](crate::stat::SAMPLED).
     #[must_use]
     pub fn journal_times(&self) -> (Recorded, Recorded) {
-        (self.gate.join_times(), self.notes.times.recorded())
+        (self.nodes.gate.join_times(), self.nodes.notes.times.recorded())
     }
 
-    /// The inode, for an operation.
-    pub(crate) fn inode(&self, ino: Ino) -> Result<Arc<Inode>> {
-        let inode = match self.inodes.get(ino, &self.nodes, self.features) {
-            // The NAT has no such node: the inode was freed, or never was.
-            Err(Error::Corrupt(_)) if !self.exists(ino)? => return Err(Error::NotFound),
-            other => self.noted(other)?,
-        };
-        if inode.is_gone() { Err(Error::NotFound) } else { Ok(inode) }
-    }
-
-    /// Whether the inode's attributes are known without reading the device.
+    /// Whether the inode's attributes are available without reading the device.
     #[must_use]
     pub fn is_cached(&self, ino: Ino) -> bool {
-        self.nodes.cached(ino).is_some()
+        self.nodes.cache.cached(ino).is_some()
     }
 
-    /// Whether the NAT has an inode of that number.
-    pub(crate) fn exists(&self, ino: Ino) -> Result<bool> {
-        if !self.geo.nid_ok(ino) {
-            return Ok(false);
-        }
-        let entry = self.nat.get(ino)?;
-        Ok(entry.ino == ino && entry.addr != segno_format::BlockAddr::NULL)
-    }
-
-    /// Everything that was done is durable when this returns: data, then the journal or a checkpoint.
+    /// Makes all changes durable: flushes data, then commits the journal or writes a checkpoint.
     pub fn sync(&self) -> Result<()> {
-        if self.opts.read_only {
+        if self.base.opts.read_only {
             return Ok(());
         }
-        self.check_running()?;
-        self.flush_all_data()?;
-        self.commit()
+        self.base.health.check_running()?;
+        self.writeback.flush_all_data()?;
+        self.commit.sync_metadata()
     }
 
-    /// The volume itself has everything that was done when this returns, and needs no journal for it.
+    /// Makes all changes durable in the volume itself, independent of the journal.
     pub fn checkpoint_now(&self) -> Result<()> {
-        self.check_writable()?;
-        self.flush_all_data()?;
-        self.checkpoint(Reason::Sync)
+        self.base.health.check_writable()?;
+        self.writeback.flush_all_data()?;
+        self.commit.checkpoint(CheckpointReason::Sync)
     }
 
-    /// Flushes everything and writes a clean checkpoint. The volume takes no operation afterwards.
+    /// Flushes everything and writes a clean checkpoint. Later operations fail.
     pub fn unmount(&self) -> Result<()> {
-        if self.opts.read_only || self.is_stopped() {
+        if self.base.opts.read_only || self.base.health.is_stopped() {
             return Ok(());
         }
-        self.free_orphans()?;
-        self.flush_all_data()?;
-        self.segs.close_streams();
-        self.checkpoint(Reason::Umount)?;
-        self.close_journal()?;
-        self.guard(false)?;
-        self.discard_while(|| true);
-        if self.dev.is_zoned() {
-            // Linux's checker wants them as a mount would leave them; what fails here is tried again by the next one.
-            let _tried = self.segs.tidy_zones();
+        self.names.free_orphans()?;
+        self.writeback.flush_all_data()?;
+        self.space.close_streams();
+        self.commit.checkpoint(CheckpointReason::Umount)?;
+        self.commit.close_journal()?;
+        self.base.health.guard(false)?;
+        self.commit.discard_while(|| true);
+        if self.base.dev.is_zoned() {
+            // Leaves zones as Linux's fsck expects them. Errors are ignored: the next mount tries again.
+            let _tried = self.space.close_idle_zones();
         }
-        self.stopped.store(true, Ordering::Release);
+        self.base.health.end();
         Ok(())
     }
 
-    /// Space and inode counts as df(1) shows them.
+    /// Space and inode counts for df(1).
     #[must_use]
     pub fn statfs(&self) -> StatFs {
-        let used = self.counts.values();
-        let bfree = self.counts.user_blocks.saturating_sub(used.valid_blocks);
-        let nodes = u64::from(self.counts.nodes_left());
-        let total_nodes = u64::from(self.geo.max_nid().saturating_sub(3));
-        let [a, b, c, d, e, f, g, h, ..] = self.sb.raw.uuid;
+        let used = self.space.counts.values();
+        let bfree = self.space.counts.user_blocks.saturating_sub(used.valid_blocks);
+        let nodes = u64::from(self.space.counts.nodes_left());
+        let total_nodes = u64::from(self.base.geo.max_nid().saturating_sub(3));
+        let [a, b, c, d, e, f, g, h, ..] = self.base.sb.raw.uuid;
         StatFs {
-            blocks: self.geo.block_count.saturating_sub(self.geo.segment0_blkaddr.into()),
+            blocks: self.base.geo.block_count.saturating_sub(self.base.geo.segment0_blkaddr.into()),
             bfree,
             bavail: bfree,
-            files: total_nodes.min(self.counts.user_blocks),
+            files: total_nodes.min(self.space.counts.user_blocks),
             ffree: nodes.min(bfree),
             fsid: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
         }
     }
 
-    /// Refuses changes on a read-only or stopped volume. The first thing every change calls.
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.opts.read_only {
-            return Err(Error::ReadOnly);
-        }
-        self.check_running()
-    }
-
-    pub(crate) fn check_running(&self) -> Result<()> {
-        if self.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
-    }
-
     /// Whether the volume stopped after a failed write, or was unmounted.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
+        self.base.health.is_stopped()
     }
 
-    pub(crate) fn now(&self) -> Time {
-        self.clock.now()
+    /// Stops the volume: nothing is written any more except the reason.
+    pub fn stop(&self, why: &Error) {
+        self.base.health.stop(why);
     }
 
-    /// A number not given before in this mount.
-    pub(crate) fn next_serial(&self) -> u64 {
-        self.serial.fetch_add(1, Ordering::Relaxed)
+    /// The volume label.
+    #[must_use]
+    pub fn label(&self) -> String {
+        self.base.health.label()
+    }
+
+    /// Changes the label, durably and atomically across a power cut.
+    pub fn set_label(&self, label: &str) -> Result<()> {
+        self.base.health.set_label(label)
     }
 }

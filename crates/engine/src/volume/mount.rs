@@ -1,33 +1,29 @@
 //! Mounting: superblock, checkpoint pack, tables, recovery.
 use super::Volume;
-use super::records::Records;
-use crate::checkpoint::{Counts, CpState, SinceCheckpoint, UnderWay, read_pack, stamp};
+use crate::admission::Admission;
+use crate::base::Base;
 use crate::clock::{Clock, SystemClock};
-use crate::data::Together;
+use crate::commit::{Commit, CpState, read_pack, stamp};
 use crate::error::{Error, Result};
-use crate::gate::OpGate;
-use crate::gc::{Cleaner, Mode, Undiscarded};
-use crate::inode::InodeCache;
-use crate::journal::Recorder;
-use crate::lock::Mutex;
+use crate::files::{Files, Inode};
+use crate::gc::{Cleaner, Gc};
+use crate::health::Health;
 use crate::memory::Memory;
 use crate::meta::Device;
-use crate::namei::Holds;
-use crate::nat::Nat;
-use crate::node::{NodeCache, NodeTables};
-use crate::options::{AllocMode, FsyncLookup, JournalMode, MountOptions};
-use crate::quota::Quota;
-use crate::runtime::{Activity, Precedence, Signal};
-use crate::segment::{Loaded, Segments};
-use crate::stat::Stats;
-use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
-use crate::writeback::Writeback;
+use crate::names::Names;
+use crate::nodes::Nat;
+use crate::nodes::{NodeFrame, Nodes};
+use crate::options::{AllocMode, JournalMode, MountOptions};
+use crate::recovery::Recovery;
+use crate::space::{Counts, Loaded, Space};
+use crate::writeback::{Contexts, Reclaim, Writeback};
 use segno_device::BlockDevice;
+use segno_format::checkpoint::RawCheckpoint;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, Corrupt, Features, Nid, Structure};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Weak};
 
-/// Features whose volumes can be read and written.
+/// Features of volumes that can be read and written.
 const WRITABLE: Features = Features::ATOMIC_WRITE
     .union(Features::BLKZONED)
     .union(Features::EXTRA_ATTR)
@@ -42,16 +38,16 @@ const WRITABLE: Features = Features::ATOMIC_WRITE
     .union(Features::COMPRESSION)
     .union(Features::ENCRYPT)
     .union(Features::VERITY);
-/// Features whose volumes can only be read.
+/// Features of volumes that can only be read.
 const READABLE: Features = WRITABLE.union(Features::RO);
 
 impl Volume {
-    /// Mounts with the machine's clock.
+    /// Mounts with the system clock.
     pub fn mount(dev: Arc<dyn BlockDevice>, opts: MountOptions) -> Result<Arc<Self>> {
         Self::mount_with_clock(dev, opts, Arc::new(SystemClock))
     }
 
-    /// Mounts: reads superblock and checkpoint, then, unless read-only, finishes what a crash left undone.
+    /// Mounts: reads superblock and checkpoint, then recovers from a crash unless read-only.
     pub fn mount_with_clock(
         dev: Arc<dyn BlockDevice>,
         opts: MountOptions,
@@ -65,14 +61,12 @@ impl Volume {
         let lookup = opts.fsync_lookup;
         let volume = Arc::new(Self::assemble(dev, sb, opts, clock)?);
         volume.set_fsync_lookup(lookup);
-        if !volume.opts.background_gc {
-            volume.set_gc_mode(Mode::Off);
-        }
-        volume.load_quota()?;
-        volume.recover()?;
-        // Whoever comes looks here first; and without a root there is nothing to mount.
+        let flags = volume.commit.cp.lock().header.view::<RawCheckpoint>().flags();
+        volume.files.load_quota(flags)?;
+        Recovery::new(&volume.names, &volume.commit).run()?;
+        // Warms the cache with the root; without a root the volume cannot be mounted.
         volume.getattr(volume.root())?;
-        volume.adjust_contexts();
+        volume.writeback.adjust_contexts();
         Ok(volume)
     }
 
@@ -86,13 +80,14 @@ impl Volume {
         let ro_image = features.contains(Features::RO);
         let zoned = features.contains(Features::BLKZONED);
         if zoned {
-            if matches!(opts.journal, JournalMode::On | JournalMode::Beside(_)) {
+            if matches!(opts.journal, JournalMode::On | JournalMode::External(_)) {
                 return Err(Error::Invalid("journal: not on a zoned volume"));
             }
             opts.mode = AllocMode::Lfs;
             opts.journal = JournalMode::Off;
         }
         let dev = Arc::new(if zoned { Device::zoned(dev, geo)? } else { Device::new(dev, geo) });
+        let health = Arc::new(Health::new(sb.raw, dev.clone(), opts.read_only));
         let pack = read_pack(&dev, &geo, ro_image)?;
         let cp = CpState::of(&pack);
         let raw = pack.raw();
@@ -102,80 +97,44 @@ impl Volume {
         let (elapsed_time, reserved_segments, overprov_segments) =
             (raw.elapsed_time.get(), raw.rsvd_segment_count.get(), raw.overprov_segment_count.get());
         let next_free = Nid(raw.next_free_nid.get());
-        let nat = Arc::new(Nat::load(geo, dev.clone(), pack.nat_bitmap, &pack.nat_journal, next_free)?);
+        let nat = Nat::load(geo, dev.clone(), health.clone(), pack.nat_bitmap, &pack.nat_journal, next_free)?;
         let loaded = Loaded {
             bitmap: pack.sit_bitmap,
             journal: &pack.sit_journal,
             logs: pack.logs,
+            counts,
             elapsed_time,
             reserved_segments,
             overprov_segments,
             ro_image,
         };
-        let segs = Segments::load(geo, dev.clone(), opts.mode, loaded)?;
+        let space = Arc::new(Space::load(geo, dev.clone(), health.clone(), opts.mode, loaded)?);
         if !ro_image {
-            check_totals(&segs, &counts)?;
+            check_totals(&space)?;
         }
-        segs.check_pointers()?;
+        space.check_pointers()?;
         let cleaner = Cleaner::new(opts.gc_policy.as_deref())?;
         if cleaner.needs_ages() {
-            segs.with_table(|t| t.keep_ages());
+            space.with_table(|t| t.keep_ages());
         }
-        let mem = Arc::new(Memory::default());
-        let checksum_seed = sb.inode_checksum_seed();
-        let quota = Arc::new(Quota::new(&sb));
-        let notes = Arc::new(Recorder::default());
-        let tables = NodeTables { nat: nat.clone(), quota: quota.clone(), notes: notes.clone() };
-        let nodes = NodeCache::new(tables, dev.clone(), mem.clone(), features, checksum_seed);
-        let inodes = InodeCache::new(mem.clone());
-        let since = SinceCheckpoint::default();
-        pack.orphans.iter().for_each(|&ino| since.add_orphan(ino));
-        let now = clock.now();
-        let records = Records::new(sb.raw);
-        let wb = Writeback::new(opts.contexts, opts.exclusive_streams);
-        Ok(Self {
-            wb,
-            undiscarded: Undiscarded::default(),
-            geo,
-            features,
-            checksum_seed,
-            sb,
-            opts,
-            clock,
-            dev,
-            mem,
-            nat,
-            nodes,
-            quota,
-            inodes,
-            holds: Holds::default(),
-            segs,
-            counts,
-            since,
-            stats: Stats::default(),
-            together: Together::default(),
-            gate: OpGate::new(version),
-            notes,
-            log: OnceLock::new(),
-            under_way: UnderWay::new(cp.version()),
-            stamp: AtomicU64::new(footer_stamp),
-            cp: Mutex::new(cp),
-            cleaner: Mutex::new(cleaner),
-            rename: Mutex::new(()),
-            chain: Mutex::new(()),
-            serial: AtomicU64::new(now.secs.unsigned_abs() << 30 ^ u64::from(now.nsec)),
-            signal: Arc::new(Signal::default()),
-            fsyncs: Precedence::default(),
-            activity: Activity::default(),
-            records,
-            fsync_lookup: AtomicU8::new(FsyncLookup::default() as u8),
-            gc_mode: AtomicU8::new(Mode::default() as u8),
-            stopped: AtomicBool::new(false),
-        })
+        let mem = Arc::new(Memory::new(size_of::<NodeFrame>(), size_of::<Inode>()));
+        let base = Arc::new(Base::new(sb, opts, clock, dev.clone(), mem.clone(), health));
+        let nodes = Arc::new(Nodes::new(base.clone(), space.clone(), nat, version, footer_stamp));
+        pack.orphans.iter().for_each(|&ino| nodes.since.add_orphan(ino));
+        let contexts = Arc::new(Contexts::new(base.opts.contexts, base.opts.exclusive_streams));
+        let files = Arc::new(Files::new(base.clone(), space.clone(), nodes.clone(), contexts.clone()));
+        let writeback = Arc::new(Writeback::new(files.clone(), contexts));
+        let names = Arc::new(Names::new(writeback.clone()));
+        let commit = Arc::new(Commit::new(writeback.clone(), cp));
+        let gc = Arc::new(Gc::new(files.clone(), commit.clone(), cleaner));
+        let reclaim: Weak<dyn Reclaim> = Arc::downgrade(&gc) as _;
+        writeback.set_reclaim(reclaim);
+        let admission = Admission::new(writeback.clone(), commit.clone(), gc.clone());
+        Ok(Self { writeback, admission, names, commit, gc, base, nodes, files, space })
     }
 }
 
-/// The first valid copy of the superblock; the error of the first copy if neither is.
+/// The first valid copy of the superblock, or the error of the first copy if none is valid.
 pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
     let mut first_error = None;
     for copy in SUPERBLOCK_COPIES {
@@ -222,10 +181,10 @@ fn check_features(sb: &Superblock, opts: &MountOptions) -> Result<()> {
     Ok(())
 }
 
-/// The SIT and the checkpoint must agree on what is in use; slots that only reserve a block are not in the SIT.
-fn check_totals(segs: &Segments, counts: &Counts) -> Result<()> {
-    let (valid, nodes) = segs.with_table(|t| t.totals());
-    let cp = counts.values();
+/// SIT and checkpoint must agree on blocks in use; slots that only reserve a block are not in the SIT.
+fn check_totals(space: &Space) -> Result<()> {
+    let (valid, nodes) = space.with_table(|t| t.totals());
+    let cp = space.counts.values();
     let bad = |why, found, expected| Corrupt::block(Structure::SitBlock, 0, why, found, expected);
     if nodes != u64::from(cp.valid_nodes) {
         return Err(bad(

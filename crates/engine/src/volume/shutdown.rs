@@ -1,22 +1,22 @@
-//! Stopping on demand, as if the power failed: for tests of what is left then.
+//! Forced shutdown that simulates a power failure, for crash tests.
 use super::Volume;
-use crate::checkpoint::Reason;
+use crate::commit::CheckpointReason;
 use crate::error::Result;
-use crate::sync::atomic::Ordering;
 
-/// What is still written; the numbers are F2FS's.
+/// What is still written; the values are F2FS's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Shutdown {
     /// Everything.
     FullSync = 0,
-    /// Names and attributes, and of file data what has been written back already.
+    /// Metadata, and file data that has already been written back.
     MetaSync = 1,
     /// Nothing.
     NoSync = 2,
 }
 
 impl Shutdown {
+    /// The variant with F2FS's number.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {
         [Self::FullSync, Self::MetaSync, Self::NoSync].into_iter().find(|&s| s as u8 == number)
@@ -24,15 +24,15 @@ impl Shutdown {
 }
 
 impl Volume {
-    /// Stops the volume for good: changes fail from now on, and unmounting writes nothing. No reason is recorded in the
-    /// superblock, as a power cut leaves none.
+    /// Stops the volume: later changes fail, and unmounting writes nothing. As after a power cut, the superblock
+    /// records no reason.
     pub fn shut_down(&self, how: Shutdown) -> Result<()> {
         let written = match how {
             Shutdown::FullSync => self.sync(),
-            Shutdown::MetaSync => self.checkpoint(Reason::Sync),
+            Shutdown::MetaSync => self.commit.checkpoint(CheckpointReason::Sync),
             Shutdown::NoSync => Ok(()),
         };
-        self.stopped.store(true, Ordering::Release);
+        self.base.health.end();
         written
     }
 }

@@ -1,8 +1,8 @@
-//! One writeback context: the files it writes back, its logs, how fast it is.
-use crate::inode::Inode;
+//! A writeback context: its files, its data logs and its write rate.
+use crate::files::{DirtyAccount, Inode};
 use crate::lock::{Mutex, rank};
 use crate::memory::Counter;
-use crate::segment::{Segments, SharedStream, Stream};
+use crate::space::{SharedStream, Space, Stream};
 use segno_format::sit::LogType;
 use segno_format::{Ino, Nid};
 use std::collections::BTreeMap;
@@ -11,34 +11,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A file with as many dirty pages loads a context as much as another file.
+/// Load of a file, in dirty pages.
 const PAGES_PER_FILE: u64 = 64;
 
-/// See the module. What it knows of files changes under the table's lock; see [`super::Writeback`].
+/// One context. Its list of files changes under the table's lock; see [`super::Writeback`].
 #[derive(Debug)]
 pub struct Context {
-    /// Never given twice in a mount.
-    pub id: u32,
-    /// Writes to the six logs.
+    /// The context's number, unique within a mount, and the count of its dirty pages.
+    pub account: Arc<DirtyAccount>,
+    /// Writes to the six logs instead of streams.
     core: bool,
-    /// Dirty pages of its files.
-    pub dirty: Counter,
     files: Mutex<BTreeMap<Ino, (Instant, Arc<Inode>)>, { rank::LEAF }>,
-    /// How many files it has.
+    /// Length of `files`, readable without its lock.
     count: AtomicU64,
-    /// The file it served last.
+    /// The last file served; the next round starts after it.
     last: AtomicU32,
     streams: [SharedStream; 3],
-    /// Pages written back in a second, averaged.
+    /// Moving average of pages written per second.
     rate: AtomicU64,
 }
 
 impl Context {
     pub fn new(id: u32, core: bool) -> Self {
         Self {
-            id,
+            account: Arc::new(DirtyAccount { context: id, pages: Counter::default() }),
             core,
-            dirty: Counter::default(),
             files: Mutex::default(),
             count: AtomicU64::new(0),
             last: AtomicU32::new(0),
@@ -47,12 +44,18 @@ impl Context {
         }
     }
 
+    pub fn id(&self) -> u32 {
+        self.account.context
+    }
+    pub fn dirty(&self) -> u64 {
+        self.account.pages.get()
+    }
     pub fn add(&self, inode: &Arc<Inode>, since: Instant) {
         let mut files = self.files.lock();
         files.insert(inode.ino, (since, inode.clone()));
         self.count.store(files.len() as u64, Ordering::Relaxed);
     }
-    /// Takes a file off; since when it was dirty.
+    /// Removes a file from the list. Returns the time since which it was dirty.
     pub fn remove(&self, inode: &Arc<Inode>) -> Option<Instant> {
         let mut files = self.files.lock();
         if !files.get(&inode.ino).is_some_and(|(_, i)| Arc::ptr_eq(i, inode)) {
@@ -75,8 +78,8 @@ impl Context {
         self.files.lock().values().map(|(since, _)| since.elapsed()).max()
     }
 
-    /// The next files in turn, at most `max`; each gets its turn before one gets a second.
-    pub fn turn(&self, max: usize) -> Vec<Arc<Inode>> {
+    /// Up to `max` next files, round-robin.
+    pub fn next_files(&self, max: usize) -> Vec<Arc<Inode>> {
         let files = self.files.lock();
         let last = Nid(self.last.load(Ordering::Relaxed));
         let behind = files.range((Bound::Excluded(last), Bound::Unbounded));
@@ -87,21 +90,21 @@ impl Context {
     }
 
     pub fn load(&self) -> u64 {
-        self.dirty.get() + self.count() * PAGES_PER_FILE
+        self.dirty() + self.count() * PAGES_PER_FILE
     }
 
-    /// Its shared stream for a type; `None` stands for the log of that type.
-    pub fn stream(&self, kind: LogType, segs: &Segments) -> Option<Arc<Stream>> {
+    /// The shared stream for a log type; `None` means the log of that type.
+    pub fn stream(&self, kind: LogType, space: &Space) -> Option<Arc<Stream>> {
         if self.core {
             return None;
         }
-        Some(self.streams.get(kind.idx())?.get(kind, segs))
+        Some(self.streams.get(kind.idx())?.get(kind, space))
     }
-    pub fn end_streams(&self, segs: &Segments) {
-        self.streams.iter().filter_map(SharedStream::made).for_each(|s| segs.end_stream(&s));
+    pub fn end_streams(&self, space: &Space) {
+        self.streams.iter().filter_map(SharedStream::made).for_each(|s| space.end_stream(&s));
     }
 
-    /// So many pages were written back in that time.
+    /// Updates the average rate with `pages` written in `took`.
     pub fn note_rate(&self, pages: u64, took: Duration) {
         let now = pages.saturating_mul(1_000_000) / (took.as_micros() as u64).max(1);
         let old = self.rate.load(Ordering::Relaxed);

@@ -1,49 +1,53 @@
-//! Every schedule of writers, flushes and migrations of one file, and of threads of the pool:
-//! `cargo test -p segno-engine --features loom models`.
+//! Explores all schedules of writers, flushes and migrations of one file, and of pool threads: `cargo test -p
+//! segno-engine --features loom models`.
 use super::pool::Pool;
 use super::*;
+use crate::files::{DirtyFiles, Inode};
 use crate::memory::Memory;
-use crate::node::NodeFrame;
+use crate::nodes::NodeFrame;
+use crate::options::ContextSetting;
 use loom::sync::Arc as LoomArc;
 use loom::sync::atomic::{AtomicBool as LoomBool, Ordering as LoomOrdering};
 use loom::thread;
 use segno_format::{Block, Ino};
+use std::sync::Arc;
+use std::time::Duration;
 
 struct Rig {
-    wb: Writeback,
+    wb: Contexts,
     inode: Arc<Inode>,
     mem: Memory,
 }
 
 impl Rig {
     fn new(contexts: u32) -> LoomArc<Self> {
-        let wb = Writeback::new(Setting::Auto, None);
+        let wb = Contexts::new(ContextSetting::Auto, None);
         {
             let mut table = wb.table.write();
             (1..contexts).for_each(|id| table.contexts.push(Arc::new(Context::new(id, false))));
         }
         let frame = Arc::new(NodeFrame::new(Ino::ROOT, Ino::ROOT, Arc::new(Block::zeroed())));
-        let inode = crate::inode::InodeCache::new(Arc::default()).insert(frame);
+        let inode = crate::files::InodeCache::new(Arc::default()).insert(frame);
         LoomArc::new(Self { wb, inode, mem: Memory::default() })
     }
-    /// What a write does to a page; tags ascend.
+    /// Models a write to a page; tags ascend.
     fn write(&self, tag: u8) {
         self.inode.pages.lock().modify(0, &self.mem, || Arc::new(Block::zeroed()), |b| b.0[0] = tag);
         self.wb.mark_dirty(&self.inode);
     }
-    /// What a flush does; returns what went to the device.
+    /// Models a flush; returns the tag written to the device.
     fn flush(&self, id: u64) -> Option<u8> {
         let _claim = self.inode.flush.lock();
         let out = self.inode.pages.lock().begin_flush(0, id, &self.mem);
         let written = out.as_ref().map(|b| b.0[0]);
         if let Some(block) = out {
             self.inode.pages.lock().end_flush(0, id, false, &self.mem);
-            assert_eq!(Some(block.0[0]), written, "a block changed while it was written");
+            assert_eq!(Some(block.0[0]), written, "a block changed during its write");
         }
-        self.wb.settle(&self.inode);
+        assert!(self.wb.settle(&self.inode));
         written
     }
-    /// What a sync does: it visits every file that is listed when it starts.
+    /// Models a sync: flushes every file listed when it starts.
     fn sync(&self, id: u64) -> Option<u8> {
         let files: Vec<Arc<Inode>> = self.wb.all().into_iter().flat_map(|(_, files)| files).collect();
         assert!(files.len() <= 1, "on two lists");
@@ -55,18 +59,18 @@ impl Rig {
     }
     fn check(&self, last: u8, written: u8) {
         let dirty = self.inode.pages.lock().dirty() as u64;
-        assert!(dirty > 0 || written == last, "a change is neither written nor dirty");
+        assert!(dirty > 0 || written == last, "a change is lost: neither written nor dirty");
         let lists: Vec<usize> = self.wb.all().iter().map(|(_, files)| files.len()).collect();
         assert_eq!(
             lists.iter().sum::<usize>(),
             usize::from(dirty > 0),
-            "{lists:?}: a dirty page that no sync finds"
+            "{lists:?}: no sync finds the dirty page"
         );
-        let counted: u64 = self.wb.contexts().iter().map(|c| c.dirty.get()).sum();
+        let counted: u64 = self.wb.contexts().iter().map(|c| c.dirty()).sum();
         assert_eq!(
             (counted, self.mem.dirty_data.get()),
             (dirty, dirty),
-            "pages of contexts, of all, of the file"
+            "dirty pages by context, in total, of the file"
         );
     }
 }
@@ -149,28 +153,28 @@ fn a_file_that_moves_while_it_is_written_and_flushed_stays_on_one_list() {
     });
 }
 
-/// A thread that is about to end against somebody who gives it work: either it takes the work, or another is started.
+/// A wake races with a thread that is about to exit: the thread takes the work, or another is started.
 #[test]
-fn work_is_served_or_a_thread_is_asked_for() {
+fn a_wake_is_served_or_starts_a_thread() {
     loom::model(|| {
         let pool = LoomArc::new(Pool::new(2));
         let served = LoomArc::new(LoomBool::new(false));
-        assert!(pool.kick(1));
+        assert!(pool.wake(1));
         let serve = |pool: LoomArc<Pool>, served: LoomArc<LoomBool>| {
             move || {
                 while let Some(id) = pool.next(Duration::ZERO) {
                     if id == 2 {
                         assert!(!served.swap(true, LoomOrdering::AcqRel), "served twice");
                     }
-                    pool.done(id, false);
+                    assert!(pool.done(id, false));
                 }
             }
         };
         let first = thread::spawn(serve(pool.clone(), served.clone()));
-        let second = pool.kick(2).then(|| thread::spawn(serve(pool.clone(), served.clone())));
+        let second = pool.wake(2).then(|| thread::spawn(serve(pool.clone(), served.clone())));
         first.join().unwrap();
         second.into_iter().for_each(|t| t.join().unwrap());
-        assert!(served.load(LoomOrdering::Acquire), "work that nobody serves");
+        assert!(served.load(LoomOrdering::Acquire), "work was not served");
         assert_eq!(pool.threads(), 0);
     });
 }

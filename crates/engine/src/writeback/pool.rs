@@ -1,21 +1,21 @@
-//! Threads that serve contexts: as many as have work, at most a fixed number, none while there is nothing to do.
+//! Pool of threads that serve contexts: one per context with work up to a fixed number, none when idle.
 //!
-//! A context is served by one thread at a time. It stands in the line, is being served, or is neither; whoever gives it
-//! work while it is being served has it stand in line again.
+//! A context is served by one thread at a time. It is queued, being served, or neither; a wake while it is served
+//! queues it again.
 use crate::sync::{Condvar, Mutex};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// See the module. A leaf lock.
+/// The thread pool. Its lock is a leaf.
 #[derive(Debug)]
 pub struct Pool {
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     changed: Condvar,
     most: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     line: VecDeque<u32>,
     served: BTreeSet<u32>,
     again: BTreeSet<u32>,
@@ -26,11 +26,12 @@ struct State {
 
 impl Pool {
     pub fn new(most: usize) -> Self {
-        Self { state: Mutex::new(State::default()), changed: Condvar::default(), most }
+        Self { state: Mutex::new(PoolState::default()), changed: Condvar::default(), most }
     }
 
-    /// A context has work. True if the caller must start a thread that calls [`Pool::next`], or tell that it could not.
-    pub fn kick(&self, id: u32) -> bool {
+    /// Queues a context. If true, the caller must start a thread that runs [`Pool::next`], or call
+    /// [`Pool::not_started`].
+    pub fn wake(&self, id: u32) -> bool {
         let mut s = self.state.lock();
         if s.stop || s.line.contains(&id) {
             return false;
@@ -51,7 +52,7 @@ impl Pool {
         start
     }
 
-    /// The context to serve next. `None` ends the thread: nothing came for so long, or all threads are to end.
+    /// The next context to serve. `None` ends the thread: it was idle for `linger`, or the pool was stopped.
     pub fn next(&self, linger: Duration) -> Option<u32> {
         let begun = Instant::now();
         let mut s = self.state.lock();
@@ -63,7 +64,7 @@ impl Pool {
                 s.served.insert(id);
                 return Some(id);
             }
-            // Decided under the lock: whoever kicks from here on sees that the thread is gone.
+            // Decided under the lock, so a later wake sees that the thread has gone.
             let Some(left) = linger.checked_sub(begun.elapsed()).filter(|d| !d.is_zero()) else { break };
             s.idle += 1;
             self.changed.wait_for(&mut s, left);
@@ -73,16 +74,18 @@ impl Pool {
         None
     }
 
-    /// The context was served; it stands in line again if there is more.
-    pub fn done(&self, id: u32, more: bool) {
+    /// Ends the service of a context; `more` queues it again. Returns false if it was not being served.
+    #[must_use]
+    pub fn done(&self, id: u32, more: bool) -> bool {
         let mut s = self.state.lock();
-        s.served.remove(&id);
+        let served = s.served.remove(&id);
         if s.again.remove(&id) || more {
             s.line.push_back(id);
         }
+        served
     }
 
-    /// A thread that was asked for did not start.
+    /// A requested thread could not be started.
     pub fn not_started(&self) {
         self.state.lock().threads -= 1;
     }
@@ -91,7 +94,7 @@ impl Pool {
         self.state.lock().threads
     }
 
-    /// All threads end after what they are at.
+    /// Ends all threads once they finish their current context.
     pub fn stop(&self) {
         self.state.lock().stop = true;
         self.changed.notify_all();
@@ -105,39 +108,39 @@ mod tests {
     #[test]
     fn a_context_is_served_by_one_thread_at_a_time() {
         let pool = Pool::new(4);
-        assert!(pool.kick(7), "a thread is needed");
-        assert!(!pool.kick(7), "it stands in line already");
+        assert!(pool.wake(7), "a thread must be started");
+        assert!(!pool.wake(7), "already queued");
         assert_eq!(pool.next(Duration::ZERO), Some(7));
-        assert!(!pool.kick(7), "it is being served");
-        assert_eq!(pool.next(Duration::ZERO), None, "nobody else gets it meanwhile");
-        assert!(!pool.kick(8) || pool.threads() <= 4);
-        pool.done(7, false);
+        assert!(!pool.wake(7), "it is being served");
+        assert_eq!(pool.next(Duration::ZERO), None, "no other thread gets it meanwhile");
+        assert!(!pool.wake(8) || pool.threads() <= 4);
+        _ = pool.done(7, false);
         assert_eq!(pool.next(Duration::ZERO), Some(8));
-        assert_eq!(pool.next(Duration::ZERO), Some(7), "it was given work while it was served");
+        assert_eq!(pool.next(Duration::ZERO), Some(7), "woken while it was served");
     }
 
     #[test]
     fn no_more_threads_than_allowed() {
         let pool = Pool::new(3);
-        let started = (0..64).filter(|&id| pool.kick(id)).count();
+        let started = (0..64).filter(|&id| pool.wake(id)).count();
         assert_eq!((started, pool.threads()), (3, 3));
         for id in 0..64 {
             assert_eq!(
                 pool.next(Duration::ZERO),
                 Some(id),
-                "contexts without a thread of their own wait their turn"
+                "contexts beyond the number of threads stay queued"
             );
-            pool.done(id, false);
+            _ = pool.done(id, false);
         }
     }
 
     #[test]
     fn stopping_ends_threads() {
         let pool = Pool::new(1);
-        assert!(pool.kick(1));
+        assert!(pool.wake(1));
         pool.stop();
         assert_eq!(pool.next(Duration::from_secs(60)), None);
-        assert!(!pool.kick(2));
+        assert!(!pool.wake(2));
         assert_eq!(pool.threads(), 0);
     }
 }

@@ -1,22 +1,22 @@
-//! Who writes faster than the device waits here, holding nothing, and never writes back itself.
+//! Throttling: a writer ahead of the device waits here without locks, and does not write back on its own.
 use super::Context;
+use super::Writeback;
 use crate::error::Result;
-use crate::inode::Inode;
+use crate::files::Inode;
 use crate::sync::{Condvar, Mutex};
-use crate::volume::Volume;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest wait before the limits are looked at again.
+/// Longest wait before the limits are checked again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// After so long without a page written back the writer tries itself, and so learns what is wrong.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Parts of the cache that may be dirty, of all and before it is written back.
+/// Without progress for this long, the writer flushes itself and so sees the error.
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Fractions of the cache: the limit of dirty pages, and the threshold of background writeback.
 const HARD_PART: u64 = 2;
 const BACKGROUND_PART: u64 = 4;
 
-/// Wakes writers when pages were written back.
+/// Wakes throttled writers when pages have been written.
 #[derive(Debug, Default)]
 pub struct Waiters {
     lock: Mutex<()>,
@@ -28,7 +28,7 @@ pub struct Waiters {
 }
 
 impl Waiters {
-    /// So many pages were written back.
+    /// Records that `pages` were written, and wakes writers.
     pub fn notify(&self, pages: u64) {
         self.written.fetch_add(pages, Ordering::Relaxed);
         if self.waiting.load(Ordering::Relaxed) > 0 {
@@ -52,7 +52,7 @@ impl Waiters {
     }
 }
 
-/// Of the limit, what a context may have dirty: as fast as it is, but a quarter of an equal part at least.
+/// A context's part of the limit: proportional to its rate, but at least a quarter of an equal part.
 fn share(limit: u64, rate: u64, rates: u64, contexts: u64) -> u64 {
     let equal = limit / contexts.max(1);
     if rates == 0 {
@@ -62,78 +62,83 @@ fn share(limit: u64, rate: u64, rates: u64, contexts: u64) -> u64 {
     (fair as u64).max(equal / 4)
 }
 
-impl Volume {
-    /// Dirty pages of files at most.
+impl Writeback {
+    /// Upper bound on dirty pages of files.
     pub(crate) fn dirty_limit(&self) -> u64 {
-        self.cache_blocks() / HARD_PART
+        self.base.cache_blocks() / HARD_PART
     }
-    /// Dirty pages above which they are written back.
+    /// Dirty pages above which background writeback starts.
     pub(crate) fn background_limit(&self) -> u64 {
-        self.cache_blocks() / BACKGROUND_PART
+        self.base.cache_blocks() / BACKGROUND_PART
     }
 
-    /// What each context may have dirty before it is written back: above the limit of all there is one with as much.
+    /// Dirty pages of one context that start its writeback. Above the global threshold at least one context reaches
+    /// it.
     pub(crate) fn background_part(&self, contexts: usize) -> u64 {
         self.background_limit() / contexts.max(1) as u64
     }
 
-    /// Has contexts write back, once much is dirty.
+    /// Starts background writeback above its threshold.
     pub(crate) fn hint_writeback(&self) {
-        if self.mem.dirty_data.get() > self.background_limit() {
-            self.kick_full();
+        if self.base.mem.dirty_data.get() > self.background_limit() {
+            self.wake_full();
         }
     }
 
-    /// Those that have their part dirty. The others wait for more: what they have may be the beginnings of large files.
-    fn kick_full(&self) {
-        let contexts = self.wb.contexts();
-        self.kick(&contexts, self.background_part(contexts.len()));
+    /// Wakes contexts that reached their part. The others collect more pages, which may be the beginnings of large
+    /// files.
+    fn wake_full(&self) {
+        let contexts = self.contexts.contexts();
+        self.wake(&contexts, self.background_part(contexts.len()));
     }
 
-    pub(crate) fn kick_all(&self) {
-        self.kick(&self.wb.contexts(), 1);
+    pub(crate) fn wake_all(&self) {
+        self.wake(&self.contexts.contexts(), 1);
     }
 
-    fn kick(&self, contexts: &[Arc<Context>], least: u64) {
-        contexts.iter().filter(|c| c.dirty.get() >= least).for_each(|c| self.wb.threads.kick(c.id));
+    fn wake(&self, contexts: &[Arc<Context>], at_least: u64) {
+        contexts.iter().filter(|c| c.dirty() >= at_least).for_each(|c| self.threads.wake(c.id()));
     }
 
-    /// Keeps dirty data within the limit. Nothing may be held.
+    /// Keeps dirty data within the limit. The caller holds no lock.
     pub(crate) fn bound_dirty(&self) -> Result<()> {
-        let over = || self.mem.dirty_data.get() > self.dirty_limit();
+        let over = || self.base.mem.dirty_data.get() > self.dirty_limit();
         match over() {
             false => Ok(()),
-            true if self.wb.threads.are_used() => self.wait_while(over),
+            true if self.threads.are_used() => self.wait_while(over),
             true => self.flush_all_data(),
         }
     }
 
-    /// Holds back who fills a context that is behind, so that the others have room. Nothing may be held.
+    /// Throttles writers to a context over its share, so that the others keep room. The caller holds no lock.
     pub(crate) fn bound_share(&self, inode: &Arc<Inode>) -> Result<()> {
         let free = (self.background_limit() + self.dirty_limit()) / 2;
-        if self.mem.dirty_data.get() <= free || !self.wb.threads.are_used() {
+        if self.base.mem.dirty_data.get() <= free || !self.threads.are_used() {
             return Ok(());
         }
-        let Some(home) = inode.pages.lock().home().cloned() else { return Ok(()) };
-        self.wait_while(|| self.mem.dirty_data.get() > free && home.dirty.get() > self.share_of(&home))
+        let Some(account) = inode.pages.lock().account().cloned() else { return Ok(()) };
+        self.wait_while(|| {
+            self.base.mem.dirty_data.get() > free && account.pages.get() > self.share_of(account.context)
+        })
     }
 
-    fn share_of(&self, context: &Context) -> u64 {
-        let all = self.wb.contexts();
+    fn share_of(&self, context: u32) -> u64 {
+        let all = self.contexts.contexts();
         let rates = all.iter().map(|c| c.rate()).sum();
-        share(self.dirty_limit(), context.rate(), rates, all.len() as u64)
+        let rate = all.iter().find(|c| c.id() == context).map_or(0, |c| c.rate());
+        share(self.dirty_limit(), rate, rates, all.len() as u64)
     }
 
     fn wait_while(&self, over: impl Fn() -> bool) -> Result<()> {
-        let written = || self.wb.waiters.written.load(Ordering::Relaxed);
+        let written = || self.waiters.written.load(Ordering::Relaxed);
         let mut progress = (written(), Instant::now());
         while over() {
-            self.check_running()?;
-            self.kick_full();
-            self.wb.waiters.wait();
+            self.base.health.check_running()?;
+            self.wake_full();
+            self.waiters.wait();
             if written() != progress.0 {
                 progress = (written(), Instant::now());
-            } else if progress.1.elapsed() > PATIENCE {
+            } else if progress.1.elapsed() > STALL_TIMEOUT {
                 return self.flush_all_data();
             }
         }
@@ -146,8 +151,8 @@ mod tests {
     use super::share;
 
     #[test]
-    fn shares_follow_rates_and_leave_nobody_without() {
-        assert_eq!(share(1000, 0, 0, 4), 250, "nothing is known yet");
+    fn shares_follow_rates_with_a_minimum() {
+        assert_eq!(share(1000, 0, 0, 4), 250, "no rates known yet");
         assert_eq!(share(1000, 30, 40, 2), 750);
         assert_eq!(share(1000, 0, 40, 4), 62, "a stuck one");
         assert_eq!(share(1000, 7, 7, 1), 1000);

@@ -1,4 +1,4 @@
-//! Formatting, mounting and judging volumes.
+//! Helpers to format, mount and check volumes.
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Volume};
 use segno_format::inode::{Inline, RawInode};
@@ -28,7 +28,7 @@ pub fn mount(dev: &Arc<MemDevice>) -> Arc<Volume> {
     Volume::mount(dev.clone(), quiet()).unwrap()
 }
 
-/// Sets the flag in every copy of the inode on the device, as Linux's ioctl does in the newest.
+/// Sets the pin flag in every copy of the inode on the device; Linux's ioctl sets it in the newest.
 pub fn unmount_and_pin(v: &Volume, dev: &dyn BlockDevice, ino: Ino) {
     let geo = v.superblock().geo;
     v.unmount().unwrap();
@@ -43,12 +43,12 @@ pub fn unmount_and_pin(v: &Volume, dev: &dyn BlockDevice, ino: Ino) {
     }
 }
 
-/// Panics with the checker's findings, if any.
+/// Panics if the checker finds anything.
 pub fn assert_clean(dev: &dyn BlockDevice) {
     assert_finds_only(dev, &[]);
 }
 
-/// Panics unless fsck.f2fs, which shares no code with us, finds a volume clean.
+/// Panics unless fsck.f2fs, an independent implementation, finds the volume clean.
 pub fn assert_clean_to_f2fs_tools(dev: &dyn BlockDevice, context: &str) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(dev.block_count() * segno_format::BLOCK_SIZE as u64).unwrap();
@@ -62,22 +62,10 @@ pub fn assert_clean_to_f2fs_tools(dev: &dyn BlockDevice, context: &str) {
     tools::fsck_is_clean(context, &[file.path().to_owned()]);
 }
 
-/// Panics if the checker finds anything of another kind.
+/// Panics if the checker finds anything of other kinds.
 pub fn assert_finds_only(dev: &dyn BlockDevice, kinds: &[segno_check::Kind]) {
     let report = segno_check::check(dev, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
     let others = report.problems.iter().filter(|p| !kinds.contains(&p.kind));
     let found: Vec<String> = others.map(ToString::to_string).collect();
     assert!(found.is_empty(), "the checker found:\n{}", found.join("\n"));
-}
-
-/// Small, repeatable random numbers.
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
 }

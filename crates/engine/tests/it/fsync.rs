@@ -1,11 +1,12 @@
-//! fsync: which nodes it looks at and writes, how many flushes it takes, and why it falls back to a checkpoint.
+//! fsync: the nodes it finds and writes, the flushes it takes, and its reasons for a checkpoint.
 use crate::common::{assert_clean, fresh, mount, quiet};
-use segno_device::{BlockDevice, CountDevice, MemDevice};
+use segno_device::{BlockDevice, MemDevice};
 use segno_engine::options::{FsyncLookup, FsyncMode, JournalMode};
 use segno_engine::stat::CpReason;
 use segno_engine::{Clock, JournalArea, MountOptions, Owner, RenameMode, Time, Volume};
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::CountDevice;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,7 @@ fn create(v: &Volume, name: &str) -> Ino {
     v.mknod(Ino::ROOT, name.as_bytes(), FILE, (0, 0), Owner::default()).unwrap().ino
 }
 
-/// A file with inode block, direct nodes and indirect nodes, all dirty after this.
+/// A file with inode block, direct nodes and indirect nodes, all dirty.
 fn large(v: &Volume, name: &str) -> Ino {
     let ino = create(v, name);
     for block in [0, 1000, 2000, 3000, 5000] {
@@ -33,7 +34,7 @@ fn nodes(v: &Volume) -> (u64, u64) {
 }
 
 #[test]
-fn the_list_holds_what_is_written_and_the_global_search_sees_everything() {
+fn the_list_visits_only_written_nodes_and_the_global_search_all() {
     for mode in [FsyncMode::Strict, FsyncMode::Posix] {
         let v =
             Volume::mount(fresh(96, &MkfsOptions::default()), MountOptions { fsync_mode: mode, ..quiet() })
@@ -49,7 +50,7 @@ fn the_list_holds_what_is_written_and_the_global_search_sees_everything() {
 
         v.set_fsync_lookup(FsyncLookup::Global);
         v.write(file, 1000 * 4096, &[3; 4096]).unwrap();
-        // Writing the data out dirties the direct node.
+        // Flushing the data dirties the direct node.
         let dirty = dirty_nodes(&v) + 1;
         v.fsync(file, false).unwrap();
         assert_eq!(nodes(&v), (2 + dirty, 4), "{mode:?}");
@@ -70,7 +71,7 @@ fn dirty_nodes(v: &Volume) -> u64 {
     v.report().into_iter().find(|(name, _)| *name == "dirty_nodes").unwrap().1
 }
 
-/// A clock that stands.
+/// A clock that does not advance.
 struct Still;
 
 impl Clock for Still {
@@ -80,7 +81,7 @@ impl Clock for Still {
 }
 
 #[test]
-fn every_way_to_look_gives_the_same_image() {
+fn every_lookup_mode_gives_the_same_image() {
     let formatted = fresh(96, &MkfsOptions::default()).snapshot();
     let image = |lookup, mode| {
         let dev = Arc::new(MemDevice::from_snapshot(&formatted));
@@ -100,7 +101,7 @@ fn every_way_to_look_gives_the_same_image() {
                 _ => {}
             }
         }
-        // Not unmounted: what fsync wrote must be the same, not only what a checkpoint made of it.
+        // Not unmounted, to compare the blocks written by fsync rather than by a checkpoint.
         (0..dev.block_count())
             .map(|at| {
                 let mut b = [Block::zeroed()];
@@ -144,7 +145,7 @@ fn reasons_for_a_checkpoint_are_counted() {
     v.write(old, 0, b"more").unwrap();
     v.unlink(Ino::ROOT, b"e").unwrap();
     v.fsync(old, false).unwrap();
-    assert_eq!(count(CpReason::ParentChanged), 1, "of no concern to a file that the checkpoint has");
+    assert_eq!(count(CpReason::ParentChanged), 1, "irrelevant for a file in the checkpoint");
     v.link(old, dir, b"second").unwrap();
     v.sync().unwrap();
     v.unlink(dir, b"second").unwrap();
@@ -158,7 +159,7 @@ fn reasons_for_a_checkpoint_are_counted() {
     assert_eq!(all, v.stats().fsync_checkpoints.load(Ordering::Relaxed));
 }
 
-/// Cannot prepare blocks, but counts how often it is asked, and takes its time to flush.
+/// A device with slow flushes that fails to prepare blocks and counts the attempts.
 struct Slow(MemDevice, Duration, AtomicU64);
 
 impl BlockDevice for Slow {
@@ -206,7 +207,7 @@ fn a_device_that_cannot_prepare_blocks_does_not_fail_an_fsync() {
 }
 
 #[test]
-fn logs_that_fsyncs_fill_are_prepared_also_where_each_is_a_checkpoint() {
+fn logs_filled_by_fsyncs_are_prepared_even_if_each_is_a_checkpoint() {
     let dev = Arc::new(slow(Duration::ZERO));
     let v = Volume::mount(dev.clone(), quiet()).unwrap();
     let replace = |name: &str| {
@@ -246,7 +247,7 @@ fn threads_that_sync_share_flushes() {
             if threads == 1 {
                 assert_eq!(flushes, alone * fsyncs, "{mode:?}");
             } else {
-                // Two groups of callers take turns; each flush ends the fsyncs of one group.
+                // Two groups of callers alternate; each flush completes the fsyncs of one group.
                 assert!(flushes * 2 <= fsyncs, "{mode:?}: {flushes} flushes for {fsyncs} fsyncs");
             }
             v.unmount().unwrap();
@@ -256,7 +257,7 @@ fn threads_that_sync_share_flushes() {
 }
 
 #[test]
-fn the_way_to_look_may_change_under_load() {
+fn the_lookup_mode_may_change_under_load() {
     let dev = fresh(96, &MkfsOptions::default());
     let v = mount(&dev);
     let files: Vec<Ino> = (0..3).map(|i| large(&v, &format!("f{i}"))).collect();
@@ -282,7 +283,7 @@ fn the_way_to_look_may_change_under_load() {
 #[test]
 fn with_a_journal_an_fsync_fills_the_log_of_its_data_alone() {
     let dev = Arc::new(slow(Duration::ZERO));
-    let journal = JournalMode::Beside(JournalArea::whole(Arc::new(MemDevice::new(2048))));
+    let journal = JournalMode::External(JournalArea::whole(Arc::new(MemDevice::new(2048))));
     let v = Volume::mount(dev.clone(), MountOptions { journal, ..quiet() }).unwrap();
     let file = create(&v, "a");
     for i in 0..20 {

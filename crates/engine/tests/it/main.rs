@@ -1,4 +1,5 @@
-//! Integration tests of the engine: each formats a device in memory, works on it, and has the checker judge the result.
+//! Integration tests of the engine: each formats a device in memory, runs operations, and checks the result with the
+//! checker.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 mod common;

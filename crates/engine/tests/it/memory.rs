@@ -1,13 +1,15 @@
-//! Everything that grows with the number of files stays within `cache_bytes`.
-use crate::common::{Rng, assert_clean, fresh, quiet};
+//! Memory that grows with the number of files stays within `cache_bytes`.
+use crate::common::{assert_clean, fresh, quiet};
 use segno_engine::{Attr, Error, MountOptions, Owner, Volume};
 use segno_format::Ino;
 use segno_mkfs::MkfsOptions;
+use segno_testkit::Rng;
 use std::sync::Arc;
 
 const REG: u16 = 0o100_000;
 const CACHE: u64 = 2 << 20;
-/// An operation may bring so much before the next one evicts: a listing reads ahead, an inode comes with its neighbours.
+/// Memory that one operation may add before the next one evicts: a listing reads ahead, an inode loads its
+/// neighbours.
 const STEP: u64 = 512 << 10;
 
 fn report(v: &Volume, what: &str) -> u64 {
@@ -27,18 +29,18 @@ fn small_cache(mib: u64) -> (Arc<segno_device::MemDevice>, Arc<Volume>) {
     (dev, v)
 }
 
-/// Makes `count` files, `each` to a directory; a front end refers to all of them.
+/// Creates `count` files, `each` per directory, all referenced by the front end.
 fn make(v: &Volume, first: usize, count: usize, each: usize) -> Vec<(Ino, String, Attr)> {
     let mut dir = Ino::ROOT;
     let mut files = Vec::new();
     for i in first..first + count {
         if (i - first).is_multiple_of(each) {
             dir = v.mkdir(Ino::ROOT, format!("d{i}").as_bytes(), 0o755, Owner::default()).unwrap().ino;
-            v.hold(dir);
+            v.add_reference(dir);
         }
         let name = format!("file {i}");
         let attr = v.mknod(dir, name.as_bytes(), REG, (0, 0), Owner::default()).unwrap();
-        v.hold(attr.ino);
+        v.add_reference(attr.ino);
         assert_bounded(v, "while files are made");
         files.push((dir, name, attr));
     }
@@ -46,14 +48,14 @@ fn make(v: &Volume, first: usize, count: usize, each: usize) -> Vec<(Ino, String
 }
 
 fn look_at_all(v: &Volume, files: &[(Ino, String, Attr)]) {
-    let mut rng = Rng(3);
+    let mut rng = Rng::new(3);
     for _ in 0..files.len() / 2 {
         let (dir, name, attr) = &files[rng.below(files.len() as u64) as usize];
         assert_eq!(v.lookup(*dir, name.as_bytes()).unwrap(), *attr);
         assert_eq!(v.read(attr.ino, 0, &mut [0]).unwrap(), 0);
         assert_bounded(v, "while files are looked up");
     }
-    // As ls -l asks for the access control list of each file.
+    // As `ls -l` reads the access control list of each file.
     for (.., attr) in files {
         assert!(matches!(v.getxattr(attr.ino, b"system.posix_acl_access"), Err(Error::NoData)));
         assert_eq!(v.listxattr(attr.ino).unwrap(), b"");
@@ -75,13 +77,13 @@ fn look_at_all(v: &Volume, files: &[(Ino, String, Attr)]) {
 fn remove_all(v: &Volume, files: Vec<(Ino, String, Attr)>) {
     for (dir, name, attr) in files {
         v.unlink(dir, name.as_bytes()).unwrap();
-        v.unhold(attr.ino, 1).unwrap();
+        v.drop_references(attr.ino, 1).unwrap();
         assert_bounded(v, "while files are removed");
     }
 }
 
 #[test]
-fn the_bound_holds_for_any_number_of_files() {
+fn the_limit_holds_for_any_number_of_files() {
     for (count, each) in [(2_000, 200), (8_000, 200), (8_000, 8_000)] {
         let (dev, v) = small_cache(256);
         let files = make(&v, 0, count, each);
@@ -95,7 +97,7 @@ fn the_bound_holds_for_any_number_of_files() {
 }
 
 #[test]
-fn what_is_used_stays_while_others_pass_through() {
+fn entries_in_use_survive_a_scan() {
     let (_dev, v) = small_cache(256);
     let hot = make(&v, 0, 50, 50);
     let cold = make(&v, 50, 4_000, 200);
@@ -115,19 +117,19 @@ fn what_is_used_stays_while_others_pass_through() {
     v.unmount().unwrap();
 }
 
-/// Pages of a directory leave while others search, change and write the directory.
+/// Directory pages are evicted while other threads search, change and write the directory.
 #[test]
 fn a_directory_in_use_gives_pages_back_and_loses_no_name() {
     let (dev, v) = small_cache(256);
     let dir = v.mkdir(Ino::ROOT, b"d", 0o755, Owner::default()).unwrap().ino;
     let name = |own: u64, i: u64| format!("a name of some length {own} {i}");
-    // More blocks of names than the cache has.
+    // More dentry blocks than fit in the cache.
     let count = 8_000;
     std::thread::scope(|s| {
         for own in 0..3 {
             let v = &v;
             s.spawn(move || {
-                let mut rng = Rng(own + 7);
+                let mut rng = Rng::new(own + 7);
                 let mut there = Vec::new();
                 for i in 0..count {
                     v.mknod(dir, name(own, i).as_bytes(), REG, (0, 0), Owner::default()).unwrap();

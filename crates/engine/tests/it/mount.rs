@@ -1,4 +1,4 @@
-//! Mount and unmount without anything in between.
+//! Mount and unmount without operations in between.
 use crate::common::{assert_clean, fresh, mount, quiet};
 use segno_engine::Volume;
 use segno_mkfs::MkfsOptions;

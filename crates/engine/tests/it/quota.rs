@@ -1,11 +1,12 @@
-//! Quota files say what the checker counts, whatever was done and wherever a crash fell.
-use crate::common::{Rng, assert_clean, fresh, mount};
+//! Quota files match the checker's count after all operations and crashes.
+use crate::common::{assert_clean, fresh, mount};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{Error, FallocMode, Owner, RenameMode, SetAttr, Volume, XattrMode};
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::inode::RawInode;
 use segno_format::{Block, Features, Ino};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::Rng;
 use std::sync::Arc;
 
 const BLOCK: u64 = 4096;
@@ -31,7 +32,7 @@ fn truncate(v: &Volume, ino: Ino, size: u64) {
     v.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
 }
 
-/// Whether the volume asks for a new count; the checker compares usage only while it does not.
+/// Whether the volume is flagged for a recount; the checker compares usage only if it is not.
 fn in_doubt(v: &Volume) -> bool {
     v.report().iter().find(|(name, _)| *name == "quota_needs_check").unwrap().1 != 0
 }
@@ -40,13 +41,13 @@ fn assert_exact(v: &Volume) {
     assert!(!in_doubt(v), "usage is in doubt");
 }
 
-/// Judges what is durable, as a crash now would leave it.
+/// Checks the durable state, as a crash would leave it.
 fn judge(v: &Volume, dev: &MemDevice) {
     assert_exact(v);
     assert_clean(&MemDevice::from_snapshot(&dev.snapshot()));
 }
 
-/// The crash, and the mount after it.
+/// Crashes, and mounts again.
 fn crash(dev: &MemDevice) -> (Arc<MemDevice>, Arc<Volume>) {
     let dev = Arc::new(MemDevice::from_snapshot(&dev.snapshot()));
     let v = mount(&dev);
@@ -93,7 +94,7 @@ fn usage_follows_every_change() {
 }
 
 #[test]
-fn many_ids_come_and_go() {
+fn many_ids_appear_and_disappear() {
     let dev = formatted(96);
     let v = mount(&dev);
     let file = |i: u32| format!("f{i}");
@@ -118,7 +119,7 @@ fn many_ids_come_and_go() {
 }
 
 #[test]
-fn recovery_charges_what_it_replays() {
+fn recovery_accounts_for_replayed_blocks() {
     let dev = formatted(96);
     let v = mount(&dev);
     let old = create(&v, "old", owner(1, 1));
@@ -151,7 +152,7 @@ fn recovery_charges_what_it_replays() {
 
 #[test]
 fn random_work_with_crashes() {
-    let mut rng = Rng(0x5EED_0009);
+    let mut rng = Rng::new(0x5EED_0009);
     let mut dev = formatted(96);
     let mut v = mount(&dev);
     for _ in 0..40 {
@@ -188,7 +189,7 @@ fn random_work_with_crashes() {
 }
 
 #[test]
-fn a_full_volume_catches_up() {
+fn quota_usage_is_exact_once_a_full_volume_has_space() {
     let dev = formatted(64);
     let v = mount(&dev);
     let mut made = 0;
@@ -207,7 +208,7 @@ fn a_full_volume_catches_up() {
     };
     assert!(matches!(full, Error::NoSpace), "{full}");
     v.sync().unwrap();
-    // New ids that found no room in the files, which say so.
+    // New ids without space in the quota files, which are flagged.
     assert!(in_doubt(&v));
     for i in 0..made / 2 {
         v.unlink(Ino::ROOT, format!("{i}").as_bytes()).unwrap();
@@ -216,7 +217,7 @@ fn a_full_volume_catches_up() {
     judge(&v, &dev);
 }
 
-/// Sets the flag that Linux, or a mount that ran out of space, leaves when usage may be wrong.
+/// Sets the flag of possibly wrong usage, as Linux or a mount out of space does.
 fn flag(dev: &MemDevice, v: &Volume) {
     let geo = v.superblock().geo;
     for index in 0..2 {
@@ -236,7 +237,7 @@ fn flag(dev: &MemDevice, v: &Volume) {
     }
 }
 
-/// Changes the block of an inode in place, which the quota files do not learn.
+/// Edits the block of an inode in place, without updating the quota files.
 fn edit_inode(dev: &MemDevice, v: &Volume, ino: Ino, edit: impl Fn(&mut RawInode)) {
     let geo = v.superblock().geo;
     for at in geo.main_blkaddr..geo.main_end() {
@@ -250,7 +251,7 @@ fn edit_inode(dev: &MemDevice, v: &Volume, ino: Ino, edit: impl Fn(&mut RawInode
     }
 }
 
-/// A closed volume with files of several owners, among them one whose inode was changed behind the quota files.
+/// A closed volume with files of several owners, one of whose inodes was edited without updating the quota files.
 fn miscounted(edit: impl Fn(&mut RawInode)) -> Arc<MemDevice> {
     let dev = formatted(96);
     let v = mount(&dev);
@@ -266,10 +267,10 @@ fn miscounted(edit: impl Fn(&mut RawInode)) -> Arc<MemDevice> {
 }
 
 #[test]
-fn a_mount_counts_again_where_usage_is_in_doubt() {
+fn a_mount_recounts_usage_in_doubt() {
     let dev = miscounted(|raw| raw.i_uid.set(4242));
     let v = mount(&dev);
-    // Mounting ended with a checkpoint: the flag is gone, and what the checker counts is in the files.
+    // The mount ended with a checkpoint: the flag is cleared, and the files match the checker's count.
     judge(&v, &dev);
     create(&v, "new", owner(4242, 7));
     v.unmount().unwrap();

@@ -1,15 +1,15 @@
-//! What a volume leaves in its superblocks when it stops or finds damage.
+//! Records in the superblocks when a volume stops or finds damage.
 use crate::common::{assert_clean, assert_finds_only, fresh, quiet};
 use segno_check::Kind;
-use segno_device::{
-    BlockDevice, CrashLog, CrashPlan, CrashStates, Fault, FaultCall, FaultDevice, FaultError, MemDevice,
-    RecordDevice,
-};
+use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{Error, Owner, Volume};
 use segno_format::inode::RawInode;
 use segno_format::superblock::RawSuperblock;
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::{
+    CrashLog, CrashPlan, CrashStates, Fault, FaultCall, FaultDevice, FaultError, RecordDevice,
+};
 use std::sync::Arc;
 
 fn superblocks(dev: &MemDevice) -> [RawSuperblock; 2] {
@@ -20,7 +20,7 @@ fn superblocks(dev: &MemDevice) -> [RawSuperblock; 2] {
     })
 }
 
-/// Makes a call of a checkpoint fail, once or from then on.
+/// Makes a device call of a checkpoint fail, once or permanently.
 fn stopped_by(
     call: FaultCall,
     lasting: bool,
@@ -50,7 +50,7 @@ fn a_failed_write_or_flush_is_recorded_in_both_superblocks() {
         let again = Volume::mount(mem.clone(), quiet()).unwrap();
         again.unmount().unwrap();
         assert_finds_only(&*mem, &[Kind::ErrorRecord]);
-        assert_eq!(superblocks(&mem)[0].stops(), [(told, 1)], "whoever repairs the volume clears it");
+        assert_eq!(superblocks(&mem)[0].stops(), [(told, 1)], "repair clears it");
     }
 }
 
@@ -93,7 +93,7 @@ fn damage_is_recorded_by_the_next_checkpoint() {
     assert!(report.problems.iter().any(asks), "{:?}", report.problems);
 }
 
-/// A cut while a label is stored leaves the old one or the new one, and a volume that mounts.
+/// A power cut while a label is stored leaves the old or the new label, and a volume that mounts.
 #[test]
 fn a_label_survives_cuts_and_other_records() {
     let mem = fresh(96, &MkfsOptions { label: "old".into(), ..MkfsOptions::default() });

@@ -1,4 +1,4 @@
-//! What happens without being asked.
+//! Background work.
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::MemDevice;
 use segno_engine::{Background, MountOptions, Owner, Volume};
@@ -45,7 +45,7 @@ fn an_idle_volume_with_scattered_space_is_cleaned() {
         let _gone = v.unlink(Ino::ROOT, i.to_string().as_bytes());
     }
     v.tick().unwrap();
-    // The age of a section is counted in seconds, and what is not older than everything else is not worth moving.
+    // Section age has a resolution of seconds, and a section younger than all others is not worth moving.
     std::thread::sleep(Duration::from_millis(1_100));
     file(&v, "young", 65_536);
     v.tick().unwrap();
@@ -77,7 +77,7 @@ fn the_thread_commits_and_stops() {
 }
 
 #[test]
-fn a_thread_that_has_nothing_to_do_stops_at_once() {
+fn an_idle_thread_stops_at_once() {
     let dev = fresh(96, &MkfsOptions::default());
     let opts = MountOptions { background: true, commit_interval: u32::MAX, ..quiet() };
     let v = Volume::mount(dev, opts).unwrap();

@@ -1,10 +1,10 @@
-//! A volume that is shut down on demand writes nothing more, whatever it is asked to do.
+//! After a forced shutdown the volume writes nothing more.
 use crate::common::{assert_clean, fresh, quiet};
-use segno_device::RecordDevice;
 use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Owner, Shutdown, Volume};
 use segno_format::Ino;
 use segno_mkfs::MkfsOptions;
+use segno_testkit::RecordDevice;
 use std::sync::Arc;
 
 #[test]

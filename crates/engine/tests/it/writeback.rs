@@ -1,4 +1,4 @@
-//! Contexts, streams, and what they make of the volume.
+//! Writeback contexts and streams, and the resulting layout.
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::MemDevice;
 use segno_engine::{Background, ContextSetting, ExtentKind, MountOptions, Owner, Volume};
@@ -32,7 +32,7 @@ fn extents(v: &Volume, ino: Ino) -> usize {
     all.len()
 }
 
-/// `writers` files, each written in steps of 1 MiB in turn; the device does not store zeros, so they take no memory.
+/// `writers` files, written alternately in steps of 1 MiB; the device does not store zeros, so they take no memory.
 fn side_by_side(v: &Volume, writers: usize, mib: usize) -> Vec<Ino> {
     let files: Vec<Ino> = (0..writers).map(|i| create(v, &format!("f{i}"))).collect();
     let zeros = vec![0; MIB];
@@ -57,7 +57,7 @@ fn total_extents(opts: MountOptions, mib: u64) -> (usize, u64) {
 }
 
 #[test]
-fn sequential_writers_keep_their_files_in_one_piece() {
+fn sequential_writers_get_contiguous_files() {
     let (shared, calls) = total_extents(shared_only(1), 6144);
     assert!(shared > 100, "one log for all puts files between each other: {shared}");
     assert!(calls <= 12 * 96, "more than two calls for 2 MiB: {calls}");
@@ -69,7 +69,7 @@ fn sequential_writers_keep_their_files_in_one_piece() {
 }
 
 #[test]
-fn a_volume_with_streams_is_plain_at_each_checkpoint() {
+fn a_volume_with_streams_is_standard_at_each_checkpoint() {
     let dev = fresh(2048, &MkfsOptions::default());
     let v = Volume::mount(dev.clone(), contexts(16)).unwrap();
     assert_eq!(v.contexts().1, 16);
@@ -99,7 +99,7 @@ fn a_volume_with_streams_is_plain_at_each_checkpoint() {
 }
 
 #[test]
-fn what_streams_leave_is_used_first() {
+fn partly_used_segments_of_streams_are_used_first() {
     let dev = fresh(2048, &MkfsOptions::default());
     let v = Volume::mount(dev.clone(), contexts(8)).unwrap();
     for i in 0..64 {
@@ -121,7 +121,7 @@ fn what_streams_leave_is_used_first() {
 }
 
 #[test]
-fn files_go_to_all_contexts_whatever_their_numbers() {
+fn files_are_spread_over_all_contexts() {
     let dev = fresh(2048, &MkfsOptions::default());
     let v = Volume::mount(dev, contexts(8)).unwrap();
     let all: Vec<Ino> = (0..1600).map(|i| create(&v, &i.to_string())).collect();
@@ -172,7 +172,7 @@ fn the_number_changes_under_load() {
         writers.into_iter().map(|w| w.join().unwrap()).collect::<Vec<u64>>()
     });
     v.sync().unwrap();
-    assert_eq!(v.context_loads(), [0; 3], "a sync writes out what every context has, those that left too");
+    assert_eq!(v.context_loads(), [0; 3], "a sync flushes every context, retired ones too");
     for (&ino, &mib) in files.iter().zip(&written) {
         let mut found = vec![0; MIB];
         for at in 0..mib {
@@ -193,7 +193,7 @@ fn a_large_file_is_written_back_before_much_is_dirty() {
     let background = Background::start(&v).unwrap();
     let (small, large) = (create(&v, "small"), create(&v, "large"));
     v.write(small, 0, &vec![1; MIB]).unwrap();
-    // A sixteenth of the cache is 4 MiB, and all of it is less than a quarter.
+    // A sixteenth of the cache is 4 MiB; all dirty data is less than a quarter.
     for at in 0..8 {
         v.write(large, at * MIB as u64, &vec![2; MIB]).unwrap();
     }
@@ -204,12 +204,12 @@ fn a_large_file_is_written_back_before_much_is_dirty() {
         assert!(looks < 2000, "{} MiB stay dirty", left());
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    assert!(left() >= 1, "the small file waits");
+    assert!(left() >= 1, "the small file is not flushed yet");
     drop(background);
 }
 
 #[test]
-fn a_removed_file_leaves_its_stream() {
+fn removing_a_file_ends_its_stream() {
     let dev = fresh(512, &MkfsOptions::default());
     let v = Volume::mount(dev, contexts(2)).unwrap();
     let ino = create(&v, "f");
@@ -220,7 +220,7 @@ fn a_removed_file_leaves_its_stream() {
     assert_eq!(figure(&v, "streams_exclusive"), 0);
 }
 
-/// Fills the volume file by file; bytes that fitted.
+/// Fills the volume file by file. Returns the bytes that fitted.
 fn fill(v: &Volume) -> u64 {
     let mut total = 0;
     let data = vec![0; 200_000];
@@ -248,7 +248,7 @@ fn a_full_volume_is_as_full_with_many_contexts() {
         let v = Volume::mount(dev.clone(), contexts(n)).unwrap();
         let total = fill(&v);
         v.sync().unwrap();
-        // Every block of a full volume can be overwritten, however the logs stand.
+        // Every block of a full volume can be overwritten, whatever the positions of the logs.
         let zeros = vec![0; 200_000];
         for i in (0..800).step_by(3) {
             let ino = v.lookup(Ino::ROOT, format!("x{i}").as_bytes()).unwrap().ino;
@@ -272,10 +272,10 @@ fn busy_context(v: &Volume) -> usize {
 }
 
 #[test]
-fn a_file_stays_with_its_context_and_stream_through_full_regions() {
+fn a_file_keeps_its_context_and_stream_across_full_regions() {
     let dev = fresh(2048, &MkfsOptions::default());
     let v = Volume::mount(dev.clone(), contexts(8)).unwrap();
-    // Holes of several sizes between files that stay.
+    // Holes of several sizes between files that are kept.
     let fillers: Vec<Ino> =
         side_by_side(&v, 1, 4).into_iter().chain((0..90).map(|i| create(&v, &format!("fill{i}")))).collect();
     let zeros = vec![0; 24 * MIB];
@@ -306,7 +306,7 @@ fn a_file_stays_with_its_context_and_stream_through_full_regions() {
     let after = broken(&v);
     let detours = after.0 - before.0;
     assert!(detours >= 3, "no full region was in the way: {detours}");
-    assert_eq!((after.1, after.2), (before.1, before.2), "nobody else's stream was met, none was refused");
+    assert_eq!((after.1, after.2), (before.1, before.2), "no other stream was in the way, none was refused");
     assert!(extents(&v, ino) as u64 <= detours + 1, "an extent for a reason that is not counted");
     v.unmount().unwrap();
     assert_clean(&*dev);

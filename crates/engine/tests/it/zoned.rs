@@ -1,12 +1,14 @@
-//! Zoned volumes: sections are written in order, zones are reset only when nothing durable needs them, and a cut at any
-//! moment is survived.
+//! Zoned volumes: sections are written in order, zones are reset only when nothing durable needs them, and power cuts
+//! lose no synced data.
 use crate::common::{assert_clean, quiet};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, MemDevice, MultiDevice, Zone, ZoneLimits, ZoneShape, ZonedDevice};
+use segno_clean::policy::POLICIES;
+use segno_device::{BlockDevice, MemDevice, MultiDevice, Zone, ZoneLimits};
 use segno_engine::{Error, MountOptions, Owner, Volume};
 use segno_format::sit::LogType;
 use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsError, MkfsOptions, format};
+use segno_testkit::{Rng, ZoneShape, ZonedDevice};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -38,16 +40,7 @@ fn small() -> MountOptions {
     MountOptions { cache_bytes: 4 << 20, ..quiet() }
 }
 
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) * n) >> 31
-    }
-}
-
-/// A block that tells which it is and which version.
+/// A block that identifies its index and version.
 fn content(block: u64, version: u64) -> Vec<u8> {
     let mut bytes = vec![version as u8; BLOCK as usize];
     bytes[..8].copy_from_slice(&version.to_le_bytes());
@@ -67,16 +60,16 @@ fn create(v: &Volume) -> Ino {
     v.mknod(Ino::ROOT, b"file", 0o100_644, (0, 0), Owner::default()).unwrap().ino
 }
 
-/// Fills a file to nine tenths of the space and overwrites it twice at random, with an fsync now and then.
+/// Fills a file to 90 % of the space and overwrites it twice at random, with occasional fsyncs.
 fn wear(v: &Volume, synced: impl FnMut(&[u64])) -> (Ino, Vec<u64>) {
     wear_to(v, 90, 97, synced)
 }
 
-/// The same for so many percent, with an fsync after so many writes.
+/// Like `wear`, for the given percentage and number of writes per fsync.
 fn wear_to(v: &Volume, percent: u64, every: u64, mut synced: impl FnMut(&[u64])) -> (Ino, Vec<u64>) {
     let ino = create(v);
     let room = v.statfs().bfree;
-    // Some are for nodes.
+    // Reserves space for nodes.
     let blocks = (room * percent / 100).min(room - room / 1018 - 8);
     let mut versions: Vec<u64> = Vec::new();
     for block in 0..blocks {
@@ -85,7 +78,7 @@ fn wear_to(v: &Volume, percent: u64, every: u64, mut synced: impl FnMut(&[u64]))
     }
     v.fsync(ino, false).unwrap();
     synced(&versions);
-    let mut rng = Rng(7);
+    let mut rng = Rng::new(7);
     for n in 0..2 * blocks {
         let block = rng.below(blocks);
         versions[block as usize] = 1_000_000 + n;
@@ -100,7 +93,7 @@ fn wear_to(v: &Volume, percent: u64, every: u64, mut synced: impl FnMut(&[u64]))
 
 #[test]
 fn sections_are_written_in_order_by_every_policy() {
-    for name in ["greedy", "cost_benefit", "atgc", "prefer_data", "weighted", "predictive", "factor:1,3"] {
+    for name in POLICIES.map(|p| p.example) {
         let dev = Arc::new(ZonedDevice::new(SHAPE));
         format(&[member(dev.clone())], &zoned()).unwrap();
         let opts = MountOptions { gc_policy: Some(name.to_owned()), ..small() };
@@ -118,9 +111,9 @@ fn sections_are_written_in_order_by_every_policy() {
     }
 }
 
-/// A zone that two checkpoints free a part of each is not reset by either.
+/// A zone freed partly by each of two checkpoints is reset by neither.
 #[test]
-fn unmounting_leaves_no_zones_to_tidy() {
+fn unmounting_closes_idle_zones() {
     let shape = ZoneShape { zones: 37, conventional: 5, blocks: 1024, capacity: 1024, ..SHAPE };
     let dev = Arc::new(ZonedDevice::new(shape));
     format(&[member(dev.clone())], &zoned()).unwrap();
@@ -139,7 +132,7 @@ fn unmounting_leaves_no_zones_to_tidy() {
     assert_eq!((was.resets, was.finishes), (is.resets, is.finishes));
 }
 
-/// Each kind of dirty block in a section of its own would be more than is free; what the logs have left is enough.
+/// One section per kind of dirty block would exceed the free space; the rest of the logs' sections is enough.
 #[test]
 fn few_dirty_blocks_find_space_in_large_sections() {
     let shape = ZoneShape { zones: 37, conventional: 5, blocks: 1024, capacity: 1024, ..SHAPE };
@@ -153,7 +146,7 @@ fn few_dirty_blocks_find_space_in_large_sections() {
     assert_eq!(dev.counts().violations, 0);
 }
 
-/// So many threads make a file each and write to it, until all are done; then the volume must be good.
+/// Each thread creates a file and writes to it; afterwards the volume must be consistent.
 fn side_by_side(cache_bytes: usize, threads: u64, write: impl Fn(&Volume, Ino, &mut Rng) + Sync) {
     let dev = Arc::new(ZonedDevice::new(SHAPE));
     format(&[member(dev.clone())], &zoned()).unwrap();
@@ -164,7 +157,7 @@ fn side_by_side(cache_bytes: usize, threads: u64, write: impl Fn(&Volume, Ino, &
             s.spawn(move || {
                 let name = format!("of {thread}.db");
                 let made = v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default());
-                write(v, made.unwrap().ino, &mut Rng(thread + 1));
+                write(v, made.unwrap().ino, &mut Rng::new(thread + 1));
             });
         }
     });
@@ -174,7 +167,7 @@ fn side_by_side(cache_bytes: usize, threads: u64, write: impl Fn(&Volume, Ino, &
 }
 
 #[test]
-fn writers_side_by_side_keep_the_order() {
+fn concurrent_writers_keep_the_order() {
     side_by_side(4 << 20, 4, |v, ino, rng| {
         for n in 0..2_000 {
             v.write(ino, rng.below(1_500) * BLOCK, &[n as u8; 9_000]).unwrap();
@@ -185,9 +178,9 @@ fn writers_side_by_side_keep_the_order() {
     });
 }
 
-/// What writers are about to make dirty counts before it is, so together they do not take more than there is.
+/// Writes in progress are counted before they dirty pages, so that together they do not exceed the free space.
 #[test]
-fn large_writes_side_by_side_on_a_nearly_full_volume_find_space() {
+fn concurrent_large_writes_on_a_nearly_full_volume_find_space() {
     let room = OnceLock::new();
     side_by_side(64 << 20, 6, |v, ino, rng| {
         let blocks = *room.get_or_init(|| v.statfs().bfree * 9 / 10 / 6);
@@ -204,7 +197,7 @@ fn large_writes_side_by_side_on_a_nearly_full_volume_find_space() {
     });
 }
 
-/// A log that goes on in another zone fills its last one first, wherever the two lie.
+/// A log that moves to another zone fills its last one first, whatever their order.
 #[test]
 fn large_writes_use_no_more_zones_than_there_are_logs() {
     let limits = ZoneLimits { open: 6, active: 6 };
@@ -221,7 +214,7 @@ fn large_writes_use_no_more_zones_than_there_are_logs() {
     v.sync().unwrap();
     let ino = create(&v);
     let blocks = v.statfs().bfree * 2 / 3;
-    let mut rng = Rng(1);
+    let mut rng = Rng::new(1);
     for n in 0..blocks / 100 * 4 {
         let at = if n < blocks / 100 { n * 100 } else { rng.below(blocks - 100) };
         assert_eq!(v.write(ino, at * BLOCK, &piece).unwrap(), piece.len());
@@ -247,9 +240,9 @@ fn metadata_on_a_device_of_its_own() {
     assert_eq!(zones.counts().violations, 0);
 }
 
-/// What is read of an empty zone looks like something, and is nothing to clear.
+/// An empty zone may read as junk, and needs no clearing.
 #[test]
-fn formatting_again_empties_zones_and_clears_nothing_there() {
+fn reformatting_resets_zones_without_clearing_them() {
     let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
     let used = |device: Arc<dyn BlockDevice>| Member { zeroed: false, ..member(device) };
     let members = [used(Arc::new(MemDevice::new(8 * 512))), used(zones.clone())];
@@ -279,7 +272,7 @@ fn unfit_devices_are_refused() {
     assert!(matches!(Volume::mount(dev, small()), Err(Error::Incompatible(..))));
 }
 
-/// Takes what a power cut would leave before every so many commands.
+/// Captures the state after a power cut before every n-th command.
 struct Tap {
     inner: ZonedDevice,
     every: u64,
@@ -298,7 +291,7 @@ impl Tap {
         if synced.is_empty() {
             return;
         }
-        let mut rng = Rng(n);
+        let mut rng = Rng::new(n);
         let left = self.inner.after_cut(|unflushed| match n / self.every % 3 {
             0 => 0,
             1 => unflushed,
@@ -349,8 +342,8 @@ impl BlockDevice for Tap {
     }
 }
 
-/// Wears a volume and mounts what power cuts would leave of it. Conventional zones keep every write that was made, in order;
-/// sequential zones what was flushed and a prefix of the rest.
+/// Wears a volume and mounts the states after power cuts. Conventional zones keep every write in order; sequential
+/// zones keep flushed writes and a prefix of the rest.
 fn cuts(shape: ZoneShape, how: &MkfsOptions, every: u64, wear: impl Fn(&Volume, &Tap) -> Ino) -> usize {
     let inner = ZonedDevice::new(shape);
     let (commands, synced, taken) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
@@ -368,7 +361,7 @@ fn cuts(shape: ZoneShape, how: &MkfsOptions, every: u64, wear: impl Fn(&Volume, 
             let found = version_of(&v, ino, block);
             assert!(found >= version, "cut {i}: block {block} has version {found}, {version} was synced");
         }
-        // What recovery left must be good to go on with.
+        // The recovered volume must accept writes.
         v.write(ino, 0, &content(0, 9_000_000)).unwrap();
         v.fsync(ino, false).unwrap();
         v.unmount().unwrap();
@@ -379,14 +372,14 @@ fn cuts(shape: ZoneShape, how: &MkfsOptions, every: u64, wear: impl Fn(&Volume, 
 }
 
 #[test]
-fn a_cut_keeps_everything_that_was_synced() {
+fn a_cut_keeps_all_synced_data() {
     let found =
         cuts(SHAPE, &zoned(), 31, |v, tap| wear(v, |versions| versions.clone_into(&mut tap.synced.lock())).0);
     assert!(found > 40, "{found} cuts");
 }
 
-/// With hardly a free section recovery has to do with the sections that logs are in; and as few zones may be in use as there
-/// are logs.
+/// With hardly any free section, recovery must use the sections of the logs, and the device allows only as
+/// many open and active zones as there are logs.
 #[test]
 fn a_cut_of_a_full_volume_with_a_small_reserve_is_recovered() {
     for (segments, every) in [(1, 3), (2, 40)] {

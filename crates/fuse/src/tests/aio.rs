@@ -1,4 +1,4 @@
-//! Writes that an application submits and collects later: Linux AIO and io_uring.
+//! Asynchronous writes: Linux AIO and io_uring.
 use io_uring::{IoUring, opcode, types};
 use rustix::fd::AsRawFd;
 use std::fs::File;
@@ -7,8 +7,8 @@ use std::ptr;
 
 const PWRITE: u16 = 1;
 
-/// Writes each buffer at its offset, all in flight together, and returns when every completion was collected.
-pub type WriteAll = fn(&File, &[(u64, &[u8])]) -> io::Result<()>;
+/// Writes each buffer at its offset, all in flight at the same time, and waits for all completions.
+pub(super) type WriteAll = fn(&File, &[(u64, &[u8])]) -> io::Result<()>;
 
 /// `struct iocb` of the kernel.
 #[repr(C)]
@@ -37,12 +37,12 @@ struct Event {
     more: i64,
 }
 
-pub fn linux_aio(file: &File, writes: &[(u64, &[u8])]) -> io::Result<()> {
+pub(super) fn linux_aio(file: &File, writes: &[(u64, &[u8])]) -> io::Result<()> {
     let mut context: libc::c_ulong = 0;
     // SAFETY: the kernel writes the context id through the pointer.
     checked(unsafe { libc::syscall(libc::SYS_io_setup, writes.len(), &raw mut context) })?;
     let done = submit_and_collect(context, file, writes);
-    // SAFETY: waits for what is in flight; the buffers outlive this call.
+    // SAFETY: waits for the writes in flight; the buffers outlive this call.
     checked(unsafe { libc::syscall(libc::SYS_io_destroy, context) })?;
     done
 }
@@ -66,7 +66,7 @@ fn submit_and_collect(context: libc::c_ulong, file: &File, writes: &[(u64, &[u8]
     assert_eq!(taken as usize, writes.len());
     let mut events = vec![Event::default(); writes.len()];
     let (n, timeout) = (events.len(), ptr::null::<libc::timespec>());
-    // SAFETY: there is room for as many events as are asked for; without a timeout it waits for all.
+    // SAFETY: the buffer has room for the requested number of events; without a timeout the call waits for all.
     let got = checked(unsafe {
         libc::syscall(libc::SYS_io_getevents, context, n, n, events.as_mut_ptr(), timeout)
     })?;
@@ -75,7 +75,7 @@ fn submit_and_collect(context: libc::c_ulong, file: &File, writes: &[(u64, &[u8]
     Ok(())
 }
 
-pub fn io_uring(file: &File, writes: &[(u64, &[u8])]) -> io::Result<()> {
+pub(super) fn io_uring(file: &File, writes: &[(u64, &[u8])]) -> io::Result<()> {
     let mut ring = IoUring::new(writes.len() as u32)?;
     for (offset, bytes) in writes {
         let fd = types::Fd(file.as_raw_fd());

@@ -1,4 +1,4 @@
-//! What stat(2) shows is what the server has, after every kind of change.
+//! stat(2) returns the server's attributes after every kind of change.
 use super::{Mount, each_transport};
 use crate::wire::Opcode;
 use rustix::fs::{
@@ -16,7 +16,7 @@ const SETFLAGS: rustix::ioctl::Opcode = opcode::write::<usize>(b'f', 2);
 const FSSETXATTR: rustix::ioctl::Opcode = opcode::write::<[u32; 7]>(b'X', 32);
 const NODUMP: usize = 0x40;
 
-/// What the changes are made to.
+/// The files that are changed.
 struct Files<'a> {
     dir: &'a Path,
     file: File,
@@ -78,7 +78,7 @@ impl Files<'_> {
     }
 }
 
-/// An ACL that says more than the mode: user 1 may read, all others as in mode 0o704.
+/// An ACL with an extra entry: user 1 may read, all others as in mode 0o704.
 fn acl() -> Vec<u8> {
     let entries: [(u16, u16, u32); 5] =
         [(1, 7, u32::MAX), (2, 4, 1), (4, 0, u32::MAX), (0x10, 0, u32::MAX), (0x20, 4, u32::MAX)];
@@ -113,7 +113,7 @@ fn set_xflags(file: &File, flags: u32) {
 }
 
 #[test]
-fn every_change_is_seen_at_once() {
+fn every_change_is_visible_at_once() {
     each_transport(
         |mount| {
             let dir = mount.path();
@@ -133,7 +133,7 @@ fn every_change_is_seen_at_once() {
     );
 }
 
-/// A mode that is stale would be fetched before the file is opened.
+/// The kernel would fetch a stale mode before it opens the file.
 #[test]
 fn a_write_that_removes_nothing_leaves_the_mode_valid() {
     each_transport(
@@ -141,7 +141,7 @@ fn a_write_that_removes_nothing_leaves_the_mode_valid() {
             let path = mount.path().join("f");
             let file = File::create(&path).unwrap();
             let fetched = || mount.server.requests().find(|(op, _)| *op == Opcode::GetAttr).map(|(_, n)| n);
-            // The directory has changed.
+            // Fetches the attributes of the changed directory.
             File::open(&path).unwrap();
             let before = fetched();
             for offset in 0..10 {

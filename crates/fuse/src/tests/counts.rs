@@ -1,6 +1,6 @@
-//! How many requests a system call costs. A change that adds one is to be noticed.
+//! Number of requests per system call, so that an added request is noticed.
 use super::{Mount, each_transport, volume_with};
-use crate::lesson::teach_silence;
+use crate::probe::probe_no_open;
 use crate::session::Choice;
 use crate::wire::Opcode::{self, *};
 use segno_format::Features;
@@ -10,46 +10,49 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Requests that nobody waits for; they may come a little later.
+/// Requests without a waiting caller; they may arrive late.
 const LATE: [Opcode; 3] = [Release, Forget, BatchForget];
 
 fn counts(mount: &Mount) -> Vec<(Opcode, u64)> {
     let mut counts: Vec<_> = mount.server.requests().collect();
-    // A batch may hold several, so they cannot be told apart by counting.
+    // One batch may hold several, so the number of requests varies.
     counts.retain(|(op, _)| !matches!(op, Forget | BatchForget));
     counts
 }
 
-/// What `call` costs: each kind of request with its number.
+/// Asserts which requests `call` costs.
 fn cost(mount: &Mount, call: impl FnOnce(&Path), expected: &[Opcode]) {
     let before = counts(mount);
     call(mount.path());
-    let mut wanted = before.clone();
+    let mut expected_counts = before.clone();
     for op in expected {
-        match wanted.iter_mut().find(|(o, _)| o == op) {
+        match expected_counts.iter_mut().find(|(o, _)| o == op) {
             Some((_, n)) => *n += 1,
-            None => wanted.push((*op, 1)),
+            None => expected_counts.push((*op, 1)),
         }
     }
-    wanted.sort_by_key(|(op, _)| *op as u32);
+    expected_counts.sort_by_key(|(op, _)| *op as u32);
     let late = Instant::now() + Duration::from_secs(10);
-    while counts(mount) != wanted && expected.iter().any(|op| LATE.contains(op)) && Instant::now() < late {
+    while counts(mount) != expected_counts
+        && expected.iter().any(|op| LATE.contains(op))
+        && Instant::now() < late
+    {
         std::thread::yield_now();
     }
-    assert_eq!(counts(mount), wanted, "expected {expected:?} beside {before:?}");
+    assert_eq!(counts(mount), expected_counts, "expected {expected:?} in addition to {before:?}");
 }
 
 #[test]
-fn a_kernel_that_was_taught_does_not_tell_of_closing() {
+fn after_the_probe_closing_sends_no_request() {
     each_transport(
         |mount| {
-            teach_silence(mount.path());
+            probe_no_open(mount.path());
             assert_eq!(fs::read_dir(mount.path()).unwrap().count(), 0);
-            let taught = counts(mount);
-            let of = |op| taught.iter().find(|(o, _)| *o == op).map_or(0, |(_, n)| *n);
+            let probed = counts(mount);
+            let of = |op| probed.iter().find(|(o, _)| *o == op).map_or(0, |(_, n)| *n);
             assert_eq!((of(Lookup), of(Open), of(Flush), of(Release)), (1, 1, 1, 0));
             cost(mount, |d| drop(File::create(d.join("a")).unwrap()), &[Lookup, Create]);
-            // Closing is told of late, if at all.
+            // A RELEASE of the first file would arrive late.
             cost(mount, |d| drop(File::create(d.join("b")).unwrap()), &[Lookup, Create]);
             cost(mount, |d| fs::remove_file(d.join("a")).unwrap(), &[Unlink]);
         },
@@ -57,12 +60,12 @@ fn a_kernel_that_was_taught_does_not_tell_of_closing() {
     );
 }
 
-/// The costs of changes; `parent` is what checking the permissions of the changed directory adds.
+/// Asserts the costs of changes. `parent` has the requests that checking permissions of the directory adds.
 fn changes(mount: &Mount, parent: &[Opcode]) {
     let with = |list: &[Opcode]| [list, parent].concat();
-    // What a file that was closed before the kernel knew better would cost comes at any time.
-    teach_silence(mount.path());
-    // The first file teaches the kernel what else it need not ask, and what the root is like.
+    // A RELEASE of a file closed before the probe would arrive at any time.
+    probe_no_open(mount.path());
+    // The first file lets the kernel learn which requests return ENOSYS, and cache the root.
     fs::write(mount.path().join("warm"), "x").unwrap();
     assert_eq!(fs::read(mount.path().join("warm")).unwrap(), b"x");
     fs::read_dir(mount.path()).unwrap().for_each(drop);
@@ -82,20 +85,20 @@ fn changes(mount: &Mount, parent: &[Opcode]) {
 }
 
 #[test]
-fn changes_where_root_alone_may_enter() {
+fn changes_with_access_by_root_only() {
     each_transport(|m| changes(m, &[]), &[]);
 }
 
 #[test]
-fn changes_where_the_kernel_checks_permissions() {
+fn changes_with_permission_checks_by_the_kernel() {
     each_transport(|m| changes(m, &[GetAttr]), &["default_permissions"]);
 }
 
 #[test]
-fn what_is_cached_costs_nothing() {
+fn cached_data_costs_no_request() {
     each_transport(
         |mount| {
-            teach_silence(mount.path());
+            probe_no_open(mount.path());
             fs::write(mount.path().join("f"), [7; 4096]).unwrap();
             assert_eq!(fs::read(mount.path().join("f")).unwrap(), [7; 4096]);
             let read = |d: &Path| {
@@ -105,14 +108,14 @@ fn what_is_cached_costs_nothing() {
             };
             cost(mount, read, &[]);
             cost(mount, |d| assert!(fs::metadata(d.join("f")).is_ok()), &[]);
-            // What is not there is remembered, too.
+            // A missing name is cached, too.
             let missing = |d: &Path| assert!(fs::metadata(d.join("missing")).is_err());
             cost(mount, missing, &[Lookup]);
             cost(mount, missing, &[]);
             let append = |d: &Path| {
                 File::options().append(true).open(d.join("f")).unwrap().write_all(b"end").unwrap();
             };
-            // The first write through a cached inode asks whether it has capabilities that a write takes away.
+            // The first write to an inode looks for capabilities, which a write clears.
             cost(mount, append, &[GetXattr, Write]);
             cost(mount, append, &[Write]);
             cost(mount, |d| assert_eq!(fs::metadata(d.join("f")).unwrap().len(), 4102), &[GetAttr]);
@@ -123,28 +126,28 @@ fn what_is_cached_costs_nothing() {
 }
 
 #[test]
-fn the_time_of_birth_costs_a_request_only_where_inodes_have_one() {
+fn the_birth_time_costs_a_request_only_if_inodes_have_one() {
     let births =
         MkfsOptions { features: Features::EXTRA_ATTR | Features::INODE_CRTIME, ..MkfsOptions::default() };
-    for (options, asked) in [(MkfsOptions::default(), &[][..]), (births, &[Statx][..])] {
+    for (options, expected) in [(MkfsOptions::default(), &[][..]), (births, &[Statx][..])] {
         for choice in [Choice::Classic, Choice::IoUring] {
             let Some(mount) = Mount::of(volume_with(&options), choice, &[]) else { continue };
             let born = |name: &'static str| {
                 move |d: &Path| {
-                    assert_eq!(fs::metadata(d.join(name)).unwrap().created().is_ok(), !asked.is_empty());
+                    assert_eq!(fs::metadata(d.join(name)).unwrap().created().is_ok(), !expected.is_empty());
                 }
             };
-            teach_silence(mount.path());
+            probe_no_open(mount.path());
             born("")(mount.path());
             cost(&mount, |d| drop(File::create(d.join("f")).unwrap()), &[Lookup, Create]);
-            cost(&mount, born("f"), asked);
+            cost(&mount, born("f"), expected);
             cost(&mount, born("f"), &[]);
         }
     }
 }
 
 #[test]
-fn forgetting_frees_what_lost_its_name_while_open() {
+fn forget_frees_an_unlinked_open_file() {
     each_transport(
         |mount| {
             let path = mount.path().join("f");

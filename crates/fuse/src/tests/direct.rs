@@ -1,5 +1,5 @@
-//! Direct writes and the page cache: a buffered read after the completion returns what was written, also when other
-//! buffered readers kept filling the cache during the write.
+//! Direct writes and the page cache: after the completion a buffered read returns the written data, even if other buffered
+//! readers filled the cache during the write.
 use super::aio::{self, WriteAll};
 use super::{Mount, each_transport};
 use rustix::fs::OFlags;
@@ -13,12 +13,12 @@ use std::thread;
 const CHUNK: usize = 64 << 10;
 const CHUNKS: usize = 16;
 const LEN: usize = CHUNK * CHUNKS;
-/// Without the fix every third cycle or so ends with stale pages.
+/// Without the fix about every third cycle ends with stale pages.
 const CYCLES: u8 = 64;
 const READERS: usize = 2;
 const ALIGN: usize = 4096;
 
-/// Memory that O_DIRECT accepts.
+/// Memory aligned for O_DIRECT.
 struct Aligned {
     memory: Vec<u8>,
     start: usize,
@@ -45,7 +45,7 @@ impl Aligned {
     }
 }
 
-/// Reads the file again and again through the page cache.
+/// Reads the file repeatedly through the page cache.
 fn keep_reading(path: &Path, stop: &AtomicBool) {
     let (file, mut bytes) = (File::open(path).unwrap(), vec![0; CHUNK]);
     while !stop.load(Ordering::Relaxed) {
@@ -56,7 +56,7 @@ fn keep_reading(path: &Path, stop: &AtomicBool) {
     }
 }
 
-/// Overwrites one half of the file and, cycle by cycle, appends to it; compares after each completion.
+/// In each cycle overwrites half of the file and appends to it; compares after each completion.
 fn cycles(path: &Path, write_all: WriteAll) -> io::Result<()> {
     let direct = File::options().write(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path)?;
     let buffered = File::open(path)?;
@@ -93,11 +93,11 @@ fn readers_see(mount: &Mount, write_all: WriteAll) {
 }
 
 #[test]
-fn a_read_after_asynchronous_direct_writes_finds_them() {
+fn a_read_after_asynchronous_direct_writes_returns_them() {
     each_transport(|mount| readers_see(mount, aio::linux_aio), &[]);
 }
 
 #[test]
-fn a_read_after_direct_writes_by_io_uring_finds_them() {
+fn a_read_after_direct_writes_by_io_uring_returns_them() {
     each_transport(|mount| readers_see(mount, aio::io_uring), &[]);
 }

@@ -1,4 +1,4 @@
-//! Immutable and append-only files on a mount, flags that F2FS does not have, and access times, which are not kept.
+//! Immutable and append-only files, flags that F2FS does not have, and access times, which are not maintained.
 use super::{Mount, each_transport, run};
 use crate::attr::ino_of;
 use crate::serve::{FuseOptions, options};
@@ -30,7 +30,7 @@ fn set_xflags(path: &Path, flags: u32) -> rustix::io::Result<()> {
     unsafe { ioctl(File::open(path).unwrap(), Setter::<FSSETXATTR, [u32; 7]>::new(attr)) }
 }
 
-/// Sets a flag without the kernel, which may lack the privilege in a container.
+/// Sets a flag directly on the volume, as the process may lack the privilege in a container.
 fn flag(mount: &Mount, path: &Path, flag: InodeFlags) {
     mount.server.volume.set_flags(ino_of(fs::metadata(path).unwrap().ino()), flag).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Who waits for the disk does not keep others waiting.
+//! A request that waits for the disk does not delay others.
 use super::{Mount, volume_on};
 use crate::session::Choice;
 use segno_device::{BlockDevice, MemDevice};
@@ -8,24 +8,24 @@ use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// Flushes wait while it is shut.
+/// A device whose flushes block while the valve is closed.
 #[derive(Debug)]
 struct Valve {
     memory: MemDevice,
-    shut: Mutex<bool>,
+    closed: Mutex<bool>,
     waiting: Mutex<usize>,
     changed: Condvar,
 }
 
 impl Valve {
-    fn turn(&self, shut: bool) {
-        *self.shut.lock().unwrap() = shut;
+    fn close(&self, closed: bool) {
+        *self.closed.lock().unwrap() = closed;
         self.changed.notify_all();
     }
 
     fn pass(&self) {
         *self.waiting.lock().unwrap() += 1;
-        let _open = self.changed.wait_while(self.shut.lock().unwrap(), |shut| *shut).unwrap();
+        let _open = self.changed.wait_while(self.closed.lock().unwrap(), |closed| *closed).unwrap();
         *self.waiting.lock().unwrap() -= 1;
     }
 }
@@ -56,13 +56,13 @@ impl BlockDevice for Valve {
 }
 
 #[test]
-fn an_fsync_that_waits_for_the_disk_stops_nobody_else() {
+fn an_fsync_that_waits_for_the_disk_does_not_block_others() {
     const SYNCING: usize = 4;
     for choice in [Choice::Classic, Choice::IoUring] {
         let memory = MemDevice::new(128 * 256);
         let valve = Arc::new(Valve {
             memory,
-            shut: Mutex::new(false),
+            closed: Mutex::new(false),
             waiting: Mutex::new(0),
             changed: Condvar::new(),
         });
@@ -72,7 +72,7 @@ fn an_fsync_that_waits_for_the_disk_stops_nobody_else() {
         let files: Vec<File> =
             (0..SYNCING).map(|i| File::create(dir.join(format!("f{i}"))).unwrap()).collect();
         mount.server.volume.sync().unwrap();
-        valve.turn(true);
+        valve.close(true);
         std::thread::scope(|s| {
             let syncs: Vec<_> = files
                 .into_iter()
@@ -83,20 +83,20 @@ fn an_fsync_that_waits_for_the_disk_stops_nobody_else() {
                     })
                 })
                 .collect();
-            let asked = || {
+            let received = || {
                 let counts: Vec<_> = mount.server.requests().collect();
                 counts.iter().find(|(op, _)| *op == crate::wire::Opcode::Fsync).map_or(0, |(_, n)| *n)
             };
-            while asked() < SYNCING as u64 || *valve.waiting.lock().unwrap() == 0 {
+            while received() < SYNCING as u64 || *valve.waiting.lock().unwrap() == 0 {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // All of them are in the server, and the disk has not answered.
+            // All fsyncs are in the server, and the disk has not completed any.
             fs::write(dir.join("new"), [3; 4096]).unwrap();
             assert_eq!(fs::read(dir.join("other")).unwrap(), [1; 4096]);
             assert_eq!(fs::metadata(dir.join("new")).unwrap().len(), 4096);
             fs::remove_file(dir.join("other")).unwrap();
             assert!(syncs.iter().all(|sync| !sync.is_finished()));
-            valve.turn(false);
+            valve.close(false);
         });
     }
 }

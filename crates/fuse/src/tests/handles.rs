@@ -1,5 +1,5 @@
-//! File handles (`name_to_handle_at`, `open_by_handle_at`) stay valid when the inode left the kernel's cache and across
-//! mounts, and end with their inode.
+//! File handles (`name_to_handle_at`, `open_by_handle_at`) stay valid when the kernel evicts the inode and across mounts.
+//! They become stale with the removal of the inode.
 use super::{Mount, volume_on};
 use crate::session::Choice;
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -20,7 +20,7 @@ const BLOCKS: u64 = 128 * 256;
 /// 64 bits of inode number, 32 of generation.
 const INO64_GEN: i32 = 0x81;
 
-/// `struct file_handle` with the content that FUSE gives it.
+/// `struct file_handle` with the content of a FUSE handle.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Handle {
@@ -37,7 +37,7 @@ impl Handle {
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
         let mut handle = Self { bytes: 44, ..Self::default() };
         let mut mount_id = 0;
-        // SAFETY: the kernel writes as many bytes of the handle as `bytes` says there are, and the mount id.
+        // SAFETY: the kernel writes the mount id and up to `bytes` bytes of the handle.
         let done = unsafe {
             libc::name_to_handle_at(
                 libc::AT_FDCWD,
@@ -73,7 +73,7 @@ fn assert_stale(opened: io::Result<File>) {
     assert_eq!(opened.unwrap_err().raw_os_error(), Some(libc::ESTALE));
 }
 
-/// A device that is mounted again and again.
+/// A device that is mounted repeatedly.
 struct Rig {
     device: Arc<MemDevice>,
     choice: Choice,
@@ -120,12 +120,12 @@ const FILES: [&str; 3] = ["top", "a/b/middle", "a/b/c/deep"];
 fn populate(root: &Path) -> Vec<(PathBuf, Handle)> {
     DIRS.iter().for_each(|d| fs::create_dir(root.join(d)).unwrap());
     FILES.iter().for_each(|f| fs::write(root.join(f), f).unwrap());
-    // The deepest first: nothing that is opened later helps an earlier one.
+    // The deepest first, so that no handle is resolved from an ancestor opened before.
     let names = FILES.iter().chain(&DIRS).rev();
     names.map(|name| (PathBuf::from(name), Handle::of(&root.join(name)))).collect()
 }
 
-/// Opens everything by handle and compares content, and the path that the kernel found out for directories.
+/// Opens everything by handle and compares content and, for directories, the reconnected path.
 fn assert_opens(rig: &Rig, handles: &[(PathBuf, Handle)]) {
     let root = rig.root();
     for (name, handle) in handles {
@@ -143,7 +143,7 @@ fn assert_opens(rig: &Rig, handles: &[(PathBuf, Handle)]) {
 }
 
 #[test]
-fn handles_outlive_the_cache_and_the_mount() {
+fn handles_survive_eviction_and_remount() {
     each(|mut rig| {
         let handles = populate(rig.mount().path());
         assert_opens(&rig, &handles);
@@ -159,14 +159,14 @@ fn handles_outlive_the_cache_and_the_mount() {
 }
 
 #[test]
-fn handles_end_with_their_inode() {
+fn handles_become_stale_with_their_inode() {
     each(|mut rig| {
         let handles = populate(rig.mount().path());
         let handle = |name: &str| handles.iter().find(|(n, _)| n == Path::new(name)).unwrap().1;
         fs::remove_file(rig.mount().path().join("top")).unwrap();
         fs::remove_file(rig.mount().path().join("a/b/c/deep")).unwrap();
         fs::remove_dir(rig.mount().path().join("a/b/c")).unwrap();
-        // Another inode in the place of one that was removed.
+        // Another inode with the number of a removed one.
         let old = handle("a/b/middle");
         let other = Handle { generation: old.generation ^ 1, ..old };
         rig.remount();
@@ -182,7 +182,7 @@ fn handles_end_with_their_inode() {
 }
 
 #[test]
-fn the_handle_of_a_file_without_a_name_ends_with_its_last_close() {
+fn the_handle_of_an_unlinked_file_becomes_stale_with_its_last_close() {
     each(|mut rig| {
         let path = rig.mount().path().join("f");
         fs::write(&path, "x").unwrap();
@@ -201,12 +201,12 @@ fn the_handle_of_a_file_without_a_name_ends_with_its_last_close() {
     });
 }
 
-/// Numbers in handles come from users: none of them may look like damage, or open what is hidden.
+/// Users choose the numbers in handles. None may be reported as corruption or open an internal inode.
 #[test]
 fn forged_handles_open_nothing_and_damage_nothing() {
     each(|mut rig| {
         let path = rig.mount().path().join("large");
-        // Has direct and indirect nodes beside its inode, and an attribute node.
+        // Has direct and indirect nodes and an attribute node in addition to its inode.
         fs::write(&path, vec![7; 12 << 20]).unwrap();
         rustix::fs::setxattr(&path, "user.large", &[1; 3000], rustix::fs::XattrFlags::empty()).unwrap();
         let real = Handle::of(&path);
@@ -214,7 +214,7 @@ fn forged_handles_open_nothing_and_damage_nothing() {
         let root = rig.root();
         let end = u64::from(rig.mount().server.volume.superblock().geo.max_nid());
         let beyond = [end, u64::from(u32::MAX), 1 << 32, (1 << 32) + 1, u64::MAX];
-        // All numbers in use are among the first.
+        // All numbers in use are below this.
         for node in (2..end.min(2048)).chain(beyond) {
             let opened = Handle::forged(node, real.generation).open(&root, OFlags::PATH);
             if node == u64::from(real.node_low) { drop(opened.unwrap()) } else { assert_stale(opened) }

@@ -1,16 +1,16 @@
-//! Nothing that happens to a server leaves a caller waiting.
+//! Callers never hang, whatever happens to the server.
 use super::each_transport;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs::{self, File};
 use std::io::ErrorKind;
 
 #[test]
-fn a_connection_torn_down_answers_with_an_error_and_can_be_unmounted() {
+fn requests_on_an_aborted_connection_fail_and_it_can_be_unmounted() {
     each_transport(
         |m| {
             fs::write(m.path().join("f"), "x").unwrap();
             let open = File::open(m.path().join("f")).unwrap();
-            // A mount in use stays when it is forced to go, but its connection ends, as it does when the server dies.
+            // A forced unmount of a mount in use fails but aborts the connection, as the death of the server does.
             unmount(m.path(), UnmountFlags::FORCE).unwrap_err();
             let e = fs::write(m.path().join("g"), "y").unwrap_err();
             assert!(matches!(e.kind(), ErrorKind::NotConnected | ErrorKind::ConnectionAborted), "{e}");

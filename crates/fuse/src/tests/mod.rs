@@ -1,4 +1,4 @@
-//! The protocol without a kernel, and what the kernel asks for.
+//! Tests of the protocol without a kernel, and of real mounts.
 mod aio;
 mod attributes;
 mod counts;
@@ -18,6 +18,7 @@ mod volume_ioctl;
 use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
 use crate::mount::{self, Request};
+use crate::serve::FuseOptions;
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
 use crate::wire::Opcode;
@@ -49,7 +50,7 @@ fn format_and_mount(device: Arc<dyn BlockDevice>, options: &MkfsOptions) -> Arc<
     Volume::mount(device, MountOptions::default()).unwrap()
 }
 
-/// A mount of this process, gone with the value.
+/// A mount of this process, unmounted on drop.
 struct Mount {
     server: Arc<Server>,
     session: Session,
@@ -58,7 +59,7 @@ struct Mount {
 }
 
 impl Mount {
-    /// `None`, with a word about it, where the machine does not let this process mount.
+    /// Returns `None` and prints a message if this process cannot mount.
     fn new(choice: Choice, options: &[&str]) -> Option<Self> {
         Self::of(volume(), choice, options)
     }
@@ -80,7 +81,8 @@ impl Mount {
         };
         let server = Arc::new(server);
         let acl = Acl { umask: false, kernel: false };
-        match Session::start(mounted, server.clone(), choice, 0, acl) {
+        let opts = FuseOptions { transport: choice, ..FuseOptions::default() };
+        match Session::start(mounted, server.clone(), &opts, acl) {
             Ok(session) => Some(Self { server, session, mount_type, dir }),
             Err(e) => {
                 mount::detach(dir.path(), &mount_type).unwrap();
@@ -90,7 +92,7 @@ impl Mount {
         }
     }
 
-    /// How many requests of a kind came.
+    /// Number of requests of a kind.
     fn requests(&self, kind: Opcode) -> u64 {
         self.server.requests().find(|(op, _)| *op == kind).map_or(0, |(_, n)| n)
     }
@@ -106,21 +108,21 @@ impl Drop for Mount {
     }
 }
 
-/// Until its program starts, a child has copies of all descriptors of this process, those of other tests too.
+/// Until exec a child holds copies of all descriptors of this process, including those of other tests.
 static CHILDREN: RwLock<()> = RwLock::new(());
 
-/// Runs a program.
+/// Runs a program to its end.
 fn run(command: &mut Command) -> io::Result<Output> {
     let _others_wait = CHILDREN.read();
     command.output()
 }
 
-/// For a test of what closing a descriptor does: no other test starts a child until the guard is gone.
+/// For tests of the last close of a descriptor: no other test starts a child while the guard is held.
 fn without_children() -> RwLockWriteGuard<'static, ()> {
     CHILDREN.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Every transport that this machine has.
+/// Runs a test on every transport that this machine supports.
 fn each_transport(test: impl Fn(&Mount), options: &[&str]) {
     for choice in [Choice::Classic, Choice::IoUring] {
         if let Some(mount) = Mount::new(choice, options) {

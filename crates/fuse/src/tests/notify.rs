@@ -25,7 +25,7 @@ fn attributes_changed_by_the_server_are_fetched_again() {
 }
 
 #[test]
-fn an_inode_that_the_kernel_does_not_know_is_no_error() {
+fn a_notification_for_an_uncached_inode_is_no_error() {
     each_transport(
         |mount| {
             mount.server.notifier.attributes_changed(Nid(123_456)).unwrap();

@@ -1,4 +1,4 @@
-//! Threads of the engine are not of the policy, nor bound to the CPU, of the queue thread whose request started them.
+//! Engine threads do not inherit the scheduling policy or the affinity of the queue thread that starts them.
 use segno_device::MemDevice;
 use segno_engine::{Background, MountOptions, Owner, Volume};
 use segno_mkfs::{Member, MkfsOptions};
@@ -16,7 +16,7 @@ fn threads(name: &str) -> Vec<i32> {
 }
 
 #[test]
-fn writeback_is_not_idle_when_an_idle_thread_starts_it() {
+fn writeback_does_not_inherit_the_idle_policy() {
     let device = Arc::new(MemDevice::new(128 * 256));
     let member = Member { device: device.clone(), path: String::new(), zeroed: true };
     segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
@@ -41,8 +41,8 @@ fn writeback_is_not_idle_when_an_idle_thread_starts_it() {
         thread::yield_now();
     }
     let started = threads(NAME);
-    assert!(!started.is_empty(), "nobody writes back");
-    // SAFETY: asks for the policy of a thread.
+    assert!(!started.is_empty(), "no writeback thread");
+    // SAFETY: reads the policy of a thread by its id.
     let idle = |&thread: &i32| unsafe { libc::sched_getscheduler(thread) } == libc::SCHED_IDLE;
     assert!(!started.iter().any(idle));
     drop(background);

@@ -1,4 +1,4 @@
-//! Bytes in, bytes out.
+//! The protocol as bytes: messages in, replies out.
 use super::volume;
 use crate::server::Server;
 use crate::transport::classic::reply_to;
@@ -22,7 +22,7 @@ fn message_of(uid: u32, opcode: u32, nodeid: u64, parts: &[&[u8]]) -> Vec<u8> {
     [&[head.as_bytes()], parts].concat().concat()
 }
 
-/// Error and body of the reply, if there is one.
+/// Error and body of the reply, if any.
 fn ask(server: &Server, message: &[u8]) -> Option<(i32, Vec<u8>)> {
     let mut out = Buffer::new((1 << 20) + 4096).unwrap();
     let reply = reply_to(server, message, out.bytes())?;
@@ -41,8 +41,8 @@ fn call(
     ask(server, &message(op as u32, node, &[arg.as_bytes(), rest])).unwrap()
 }
 
-/// An ioctl on the root by a user: error and bytes that come back.
-pub fn ask_ioctl(server: &Server, uid: u32, cmd: u32, input: &[u8]) -> (i32, Vec<u8>) {
+/// An ioctl on the root by a user; returns the error and the output.
+pub(super) fn ask_ioctl(server: &Server, uid: u32, cmd: u32, input: &[u8]) -> (i32, Vec<u8>) {
     let (opcode, nodeid) = (Opcode::Ioctl as u32, ROOT);
     let len = (size_of::<InHeader>() + size_of::<IoctlIn>() + input.len()) as u32;
     let head = InHeader { len, opcode, unique: UNIQUE, nodeid, uid, ..InHeader::default() };
@@ -60,7 +60,7 @@ fn recorded_lookup() {
         b"\x2c\0\0\0\x01\0\0\0\x22\x11\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\xe8\x03\0\0\xe8\x03\0\0\
         \x2a\0\0\0\0\0\0\0dir\0";
     let (error, body) = ask(&server, recorded).unwrap();
-    // A negative entry: node 0, to be remembered for 2^31 seconds.
+    // A negative entry: node 0, valid for 2^31 seconds.
     assert_eq!((error, body.len()), (0, 128));
     assert_eq!(&body[..24], b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\0\0\0\0");
     let mkdir: &[u8] = b"\x34\0\0\0\x09\0\0\0\x22\x11\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\xe8\x03\0\0\xe8\x03\0\0\
@@ -89,7 +89,7 @@ fn a_file_from_create_to_forget() {
     let names: Vec<&[u8]> = listing.chunks(32).map(|e| &e[24..25]).collect();
     assert_eq!(names, [b".", b".", b"f"]);
     assert_eq!(call(&server, Opcode::Unlink, ROOT, &(), b"f\0").0, 0);
-    // Referred to by the reply of CREATE until it is forgotten, which is not answered.
+    // The reply to CREATE holds a reference until FORGET, which has no reply.
     assert_eq!(call(&server, Opcode::GetAttr, node, &GetAttrIn::default(), b"").0, 0);
     let one = ForgetOne { nodeid: node, nlookup: 1 };
     let batch = BatchForgetIn { count: 1, dummy: 0 };
@@ -99,7 +99,7 @@ fn a_file_from_create_to_forget() {
 }
 
 #[test]
-fn a_new_name_does_not_make_set_user_id_valid_for_ever() {
+fn link_does_not_make_a_stale_set_user_id_bit_valid() {
     let server = Server::new(volume());
     for (mode, name, valid) in [(0o100_755, "plain", true), (0o104_755, "suid", false)] {
         let create = CreateIn { mode, ..CreateIn::default() };
@@ -112,7 +112,7 @@ fn a_new_name_does_not_make_set_user_id_valid_for_ever() {
     }
 }
 
-/// Also those forms of fallocate that Linux does not pass on so far.
+/// Includes modes of fallocate that Linux does not pass on yet.
 #[test]
 fn fallocate_clears_privileges_unless_root_calls() {
     let server = Server::new(volume());
@@ -137,7 +137,7 @@ fn fallocate_clears_privileges_unless_root_calls() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn malformed_requests_are_refused() {
     let server = Server::new(volume());
     assert_eq!(ask(&server, b"short"), None);
     assert_eq!(ask(&server, &message(999, ROOT, &[])).unwrap().0, ENOSYS);
@@ -149,7 +149,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn a_listing_fits_the_room_given() {
+fn a_listing_fits_the_buffer_size() {
     let server = Server::new(volume());
     for name in 0..50 {
         let name = format!("name-{name:03}\0");
@@ -161,7 +161,7 @@ fn a_listing_fits_the_room_given() {
             let read = ReadIn { size: 500, offset, ..ReadIn::default() };
             let (error, page) = call(&server, opcode, ROOT, &read, b"");
             assert!(error == 0 && page.len() <= 500);
-            // Every entry takes as much: names are padded to eight bytes.
+            // All entries have the same size: names are padded to eight bytes.
             let Some(at) = page.len().checked_sub(size_of::<Dirent>() + 8) else { break };
             seen += 1;
             offset = Dirent::read_from_prefix(&page[at..]).unwrap().0.off;
@@ -173,7 +173,7 @@ fn a_listing_fits_the_room_given() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever comes, a reply goes out or none, and no bug stops the volume.
+    /// No message makes a handler panic or stops the volume.
     #[test]
     fn any_bytes_are_answered(
         opcode in 0u32..60,
@@ -186,7 +186,7 @@ proptest! {
         arg.push(0);
         SERVER.with(|server| {
             let _answer = ask(server, &message(opcode, node, &[&arg]));
-            assert!(!server.volume.is_stopped(), "opcode {opcode} ended in a bug");
+            assert!(!server.volume.is_stopped(), "opcode {opcode} panicked");
         });
     }
 }

@@ -1,4 +1,4 @@
-//! A program that an unprivileged user changed does not run with privileges: neither its owner's nor its own.
+//! A program loses set-user-ID and capabilities when an unprivileged user changes it.
 use super::{Mount, each_transport, run};
 use rustix::fs::{FallocateFlags, OFlags, copy_file_range, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -14,22 +14,22 @@ use std::process::{Command, Output};
 
 const USER: u32 = 65_534;
 const OPTIONS: [&str; 3] = ["allow_other", "default_permissions", "suid"];
-/// Prints its effective user with `-u`.
+/// A program that prints its effective user with `-u`.
 const ID: &str = "/usr/bin/id";
 const PAGE: usize = 4096;
-/// Bytes behind the program that may be zeroed.
+/// Number of bytes behind the program that may be zeroed.
 const TAIL: u64 = 4 * PAGE as u64;
 const CAPABILITY: &[u8] = b"security.capability";
 /// Permits and enables CAP_SETUID.
 const SETUID: [u8; 20] = [1, 0, 0, 2, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-/// Tells the child what to do.
+/// Environment variable with the child's task.
 const CHANGE: &str = "SEGNO_TEST_CHANGE";
-/// What replaces the content of a file, and what leaves the beginning of it.
+/// Ways to replace the content of a file, and ways that leave its beginning as it is.
 const REPLACE: [&str; 5] = ["write", "direct", "truncate", "map", "copy"];
 const KEEP: [&str; 3] = ["allocate", "punch", "zero"];
 
-/// Makes a program of root's that the user's group may change. No descriptor is involved: one that the child of another
-/// test inherits would make the program busy.
+/// Makes a program of root that the user's group may change. Opens no descriptor: one inherited by the child of another
+/// test would make the program busy.
 fn program(mount: &Mount, name: &str, mode: u16, content: &[u8]) -> Ino {
     let volume = &mount.server.volume;
     let owner = Owner { gid: USER, ..Owner::default() };
@@ -49,7 +49,7 @@ fn runs_as(mount: &Mount, name: &str) -> u32 {
     String::from_utf8(out.stdout).unwrap().trim().parse().unwrap()
 }
 
-/// Lets the user change a file in the named way.
+/// Changes a file as the user, by the named operation.
 fn change(mount: &Mount, tests: &Path, how: &str) {
     let mut child = Command::new(tests);
     child.args(["--exact", "tests::suid::child", "--ignored"]).env(CHANGE, how);
@@ -57,7 +57,7 @@ fn change(mount: &Mount, tests: &Path, how: &str) {
     assert!(out.status.success(), "{how}: {}", String::from_utf8_lossy(&out.stdout));
 }
 
-/// This program, where the user can reach it. A process of its own copies it, so that it is not busy either.
+/// A copy of this test program that the user can access. Another process copies it, so that it is not busy.
 fn reachable_tests(dir: &Path) -> std::path::PathBuf {
     fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
     let copy = dir.join("tests");
@@ -124,7 +124,7 @@ fn child() {
     }
 }
 
-/// Memory and length have to be those of whole pages; the rest of the last page is zeros.
+/// Writes whole aligned pages; the rest of the last page is zeros.
 fn write_direct(file: &File, bytes: &[u8]) {
     let len = bytes.len().next_multiple_of(PAGE);
     let mut memory = vec![0u8; len + PAGE];
@@ -143,7 +143,7 @@ fn write_mapped(file: &File, bytes: &[u8]) {
     }
 }
 
-/// Without execution for the group, set-group-ID does not mean a group to run as.
+/// Without group execution, set-group-ID does not grant the group's privileges.
 #[test]
 fn set_group_id_without_group_execution_stays() {
     each_transport(

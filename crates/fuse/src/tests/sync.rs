@@ -2,21 +2,19 @@
 use super::Mount;
 use super::{run, without_children};
 use crate::SYNC_XATTR;
-use crate::block::{Backing, MountType, is_of_use};
+use crate::block::{Backing, MountType, is_useful};
 use crate::loop_device::{LoopDevice, image_behind};
-use crate::mount::read_ahead_setting;
+use crate::mount::readahead_setting;
 use crate::server::Server;
 use crate::session::Choice;
 use crate::wire::Opcode;
 use rustix::fs::{XattrFlags, setxattr, sync, syncfs};
 use rustix::mount::{UnmountFlags, unmount};
-use segno_device::{
-    BlockDevice, CrashChoice, CrashLog, DeviceError, FileDevice, Kept, MemDevice, OpenOptions, RecordDevice,
-    Snapshot,
-};
+use segno_device::{BlockDevice, DeviceError, FileDevice, MemDevice, OpenOptions, Snapshot};
 use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::{CrashChoice, CrashLog, Kept, RecordDevice};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +22,7 @@ use std::sync::Arc;
 
 const BLOCKS: u64 = 128 * 256;
 
-/// A mounted volume, and what its device was given.
+/// A mounted volume on a recording device.
 struct Recorded {
     base: Snapshot,
     device: Arc<RecordDevice<MemDevice>>,
@@ -40,7 +38,8 @@ impl Recorded {
         segno_mkfs::format(&[member], &MkfsOptions { gap_blocks, ..MkfsOptions::default() }).unwrap();
         let base = memory.snapshot();
         let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));
-        let options = MountOptions { journal: journal.clone(), ..MountOptions::default() };
+        // Without background steps, nothing becomes durable by the passage of time.
+        let options = MountOptions { journal: journal.clone(), background: false, ..MountOptions::default() };
         let volume = Volume::mount(device.clone(), options).unwrap();
         let closed = volume.clone();
         let server = Server::new(volume).on_destroy(move || closed.unmount().unwrap());
@@ -48,9 +47,9 @@ impl Recorded {
         Some(Self { base, device, journal, mount })
     }
 
-    /// The volume as a power cut leaves it now: what is not durable is lost.
+    /// The volume after a power cut now: writes that are not durable are lost.
     fn after_a_cut(&self) -> Arc<Volume> {
-        // Behind the last write, which has returned.
+        // After the last write, which has returned.
         self.device.mark("cut");
         let log = CrashLog::new(self.base.clone(), self.device.log()).unwrap();
         let cut = CrashChoice { cut: log.events().len(), kept: Kept::Nothing, torn: None };
@@ -59,18 +58,18 @@ impl Recorded {
     }
 }
 
-/// A file that a loop device can stand for; the volume is elsewhere.
+/// An image file for a loop device; the volume is elsewhere.
 fn image() -> (tempfile::NamedTempFile, Backing) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let backing = Backing::Image(file.path().to_owned());
     (file, backing)
 }
 
-/// Whether a mount is of type `fuseblk`. It must be where the kernel reports sync(2) only then and loop devices can be had.
+/// Whether a mount is of type `fuseblk`. It must be if sync(2) needs it and loop devices are available.
 fn is_block(mount: &Mount) -> bool {
     let MountType::Plain { why } = &mount.mount_type else { return true };
     let (image, _) = image();
-    let possible = is_of_use().is_ok() && LoopDevice::stand_for(image.path()).is_ok();
+    let possible = is_useful().is_ok() && LoopDevice::attach(image.path()).is_ok();
     assert!(!possible, "{why}");
     eprintln!("NOT TESTED: {why}");
     false
@@ -87,7 +86,7 @@ fn each(backing: &Backing, test: impl Fn(&Recorded)) {
     }
 }
 
-/// Makes files that nobody syncs, and has `sync` make everything durable.
+/// Creates files without fsync and expects `sync` to make them durable.
 fn keeps_everything(r: &Recorded, sync: impl Fn(&Path)) {
     let dir = r.mount.path();
     fs::create_dir(dir.join("d")).unwrap();
@@ -111,7 +110,7 @@ fn keeps_everything(r: &Recorded, sync: impl Fn(&Path)) {
 }
 
 #[test]
-fn what_syncfs_returned_for_survives_a_cut() {
+fn changes_before_syncfs_survive_a_cut() {
     let (_image, backing) = image();
     each(&backing, |r| {
         if is_block(&r.mount) {
@@ -121,7 +120,7 @@ fn what_syncfs_returned_for_survives_a_cut() {
 }
 
 #[test]
-fn what_the_attribute_was_written_for_survives_a_cut_on_every_mount() {
+fn changes_before_the_sync_attribute_survive_a_cut() {
     each(&Backing::Nothing("a test".into()), |r| {
         keeps_everything(r, |dir| setxattr(dir, SYNC_XATTR, b"", XattrFlags::empty()).unwrap());
         assert_eq!(r.mount.requests(Opcode::SyncFs), 0);
@@ -135,7 +134,7 @@ fn sync_and_syncfs_are_reported_on_a_block_mount() {
         if !is_block(&r.mount) {
             return;
         }
-        // Others of the machine may sync as well, so there may be more.
+        // Other processes may call sync(2) as well, so there may be more.
         let count = || r.mount.requests(Opcode::SyncFs);
         let before = count();
         syncfs(File::open(r.mount.path()).unwrap()).unwrap();
@@ -147,7 +146,7 @@ fn sync_and_syncfs_are_reported_on_a_block_mount() {
 }
 
 #[test]
-fn a_block_mount_names_its_image_and_reads_far_ahead() {
+fn a_block_mount_names_its_image_and_has_a_large_readahead() {
     let (image, backing) = image();
     let _alone = without_children();
     each(&backing, |r| {
@@ -160,8 +159,8 @@ fn a_block_mount_names_its_image_and_reads_far_ahead() {
         let dir = r.mount.path().to_str().unwrap();
         let line = table.lines().find(|l| l.contains(dir)).unwrap();
         assert!(line.contains(&format!("- fuseblk {} ", device.display())), "{line}");
-        // Not that of the loop device.
-        let setting = read_ahead_setting(r.mount.path(), &r.mount.mount_type).unwrap();
+        // The readahead window of the loop device stays as it was.
+        let setting = readahead_setting(r.mount.path(), &r.mount.mount_type).unwrap();
         assert!(setting.to_str().unwrap().contains("-fuseblk") && setting.exists(), "{}", setting.display());
     });
 }
@@ -195,7 +194,7 @@ fn without_a_loop_device_the_mount_is_of_type_fuse() {
     });
 }
 
-/// A block device of the machine, gone with the value.
+/// A loop device, detached on drop.
 struct Disk {
     path: PathBuf,
     _file: tempfile::NamedTempFile,
@@ -208,7 +207,7 @@ impl Disk {
         let made = run(Command::new("losetup").args(["--find", "--show"]).arg(file.path()));
         let made = made.ok().filter(|m| m.status.success()).map(|m| String::from_utf8(m.stdout).unwrap());
         let Some(path) = made.map(|p| PathBuf::from(p.trim())) else {
-            eprintln!("NOT TESTED: losetup makes no block device here");
+            eprintln!("NOT TESTED: losetup cannot create a block device");
             return None;
         };
         Some(Self { path, _file: file })
@@ -225,9 +224,9 @@ impl Drop for Disk {
     }
 }
 
-/// The device stays claimed from its opening to the end of the mount, first by the server, then by the kernel.
+/// The device stays claimed from open to unmount, first by the server, then by the kernel.
 #[test]
-fn a_block_device_is_claimed_all_the_time() {
+fn a_block_device_is_always_claimed() {
     for choice in [Choice::Classic, Choice::IoUring] {
         let Some(disk) = Disk::new() else { return };
         let _alone = without_children();

@@ -1,4 +1,4 @@
-//! A plain unmount is refused only while something uses the mount, not for what the kernel still has to finish itself.
+//! A plain unmount fails only while the mount is in use, not for requests that the kernel has in flight itself.
 use super::{Mount, volume_on};
 use crate::session::Choice;
 use rustix::fs::{Advice, fadvise};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const LEN: usize = 8 << 20;
 
-/// Reads wait while they are held.
+/// A device whose reads block while they are held.
 #[derive(Debug)]
 struct HeldReads {
     memory: MemDevice,
@@ -67,7 +67,7 @@ impl BlockDevice for HeldReads {
     }
 }
 
-/// A volume with one large file, nothing of which is cached.
+/// A volume with one large file that is not cached.
 fn cold(device: &Arc<HeldReads>) -> Arc<Volume> {
     let volume = volume_on(device.clone());
     let owner = Owner { uid: 0, gid: 0, umask: 0 };
@@ -78,7 +78,7 @@ fn cold(device: &Arc<HeldReads>) -> Arc<Volume> {
 }
 
 #[test]
-fn read_ahead_in_flight_does_not_keep_a_mount_busy() {
+fn readahead_in_flight_does_not_keep_a_mount_busy() {
     for choice in [Choice::Classic, Choice::IoUring] {
         let device = Arc::new(HeldReads {
             memory: MemDevice::new(128 * 256),
@@ -94,7 +94,7 @@ fn read_ahead_in_flight_does_not_keep_a_mount_busy() {
         let (send, result) = mpsc::channel();
         let path = mount.path().to_owned();
         let unmounting = thread::spawn(move || send.send(unmount(&path, UnmountFlags::empty())).unwrap());
-        // A refusal comes at once. What else unmounting waits for, it gets.
+        // A busy mount is reported at once. Otherwise the unmount waits for the reads, which are released below.
         let early = result.recv_timeout(Duration::from_secs(1));
         device.hold(false);
         early.or_else(|_| result.recv()).unwrap().unwrap();

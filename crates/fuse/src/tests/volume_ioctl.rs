@@ -1,4 +1,4 @@
-//! Ioctls on the whole volume, as the kernel passes them, from directories and files.
+//! Ioctls on the whole volume, issued on directories and files.
 use super::Mount;
 use super::protocol::ask_ioctl;
 use crate::SHUTDOWN_XATTR;
@@ -8,9 +8,10 @@ use crate::session::Choice;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
-use segno_device::{BlockDevice, Event, MemDevice, RecordDevice};
+use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::{Event, RecordDevice};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -36,12 +37,12 @@ fn format() -> Arc<RecordDevice<MemDevice>> {
     device
 }
 
-/// A mount on each transport.
-fn each(takes_shutdown: bool, test: impl Fn(&Scene)) {
+/// Runs a test on a mount of each transport.
+fn each(permits_shutdown: bool, test: impl Fn(&Scene)) {
     for choice in [Choice::Classic, Choice::IoUring] {
         let device = format();
         let volume = Volume::mount(device.clone(), MountOptions::default()).unwrap();
-        let server = Server::new(volume).take_shutdown(takes_shutdown);
+        let server = Server::new(volume).permit_shutdown(permits_shutdown);
         if let Some(mount) = Mount::served(server, choice, &[], &Backing::Nothing("a test".into())) {
             test(&Scene { device, mount });
         }
@@ -53,7 +54,7 @@ impl Scene {
         self.mount.path()
     }
 
-    /// The volume as the next mount finds it.
+    /// The volume as the next mount sees it.
     fn again(&self) -> Arc<Volume> {
         let device: Arc<dyn BlockDevice> = self.device.clone();
         Volume::mount(device, MountOptions::default()).unwrap()
@@ -62,7 +63,7 @@ impl Scene {
 
 fn ioctl<const N: usize>(path: &Path, cmd: u32, mut argument: [u8; N]) -> io::Result<[u8; N]> {
     let file = File::open(path)?;
-    // SAFETY: the kernel reads and writes as many bytes as the number says, which is the length of `argument`.
+    // SAFETY: the kernel reads and writes the number of bytes encoded in `cmd`, which is the length of `argument`.
     match unsafe { libc::ioctl(file.as_raw_fd(), u64::from(cmd), argument.as_mut_ptr()) } {
         0 => Ok(argument),
         _ => Err(io::Error::last_os_error()),
@@ -110,7 +111,7 @@ fn a_label_that_does_not_fit_the_call_is_cut_at_a_character() {
 
 #[test]
 fn only_root_changes_the_volume() {
-    let server = Server::new(super::volume()).take_shutdown(true);
+    let server = Server::new(super::volume()).permit_shutdown(true);
     for (cmd, input) in [(FITRIM, &[0; 24][..]), (SHUTDOWN, &[]), (SETFSLABEL, &[0; 256])] {
         assert_eq!(ask_ioctl(&server, 65_534, cmd, input).0, -Errno::PERM.raw_os_error(), "{cmd:x}");
     }
@@ -122,14 +123,14 @@ fn range(start: u64, len: u64, min_len: u64) -> [u8; 24] {
     words.try_into().unwrap()
 }
 
-/// How many bytes were trimmed.
+/// Number of bytes trimmed.
 fn trim(path: &Path, argument: [u8; 24]) -> io::Result<u64> {
     let out = ioctl(path, FITRIM, argument)?;
     Ok(u64::from_le_bytes(out[8..16].try_into().unwrap()))
 }
 
 #[test]
-fn trimming_discards_what_is_free_in_the_range() {
+fn trim_discards_free_space_in_the_range() {
     each(false, |s| {
         let content = vec![5; 5 << 20];
         fs::write(s.path().join("kept"), &content).unwrap();
@@ -142,7 +143,7 @@ fn trimming_discards_what_is_free_in_the_range() {
         let all = trim(s.path(), range(0, u64::MAX, 0)).unwrap();
         assert!(all > 0 && all.is_multiple_of(SEGMENT));
         assert_eq!(discarded() - before, all);
-        // Part of it, nothing of it, and runs that are not long enough.
+        // Part of the volume, no whole segment, and runs that are too short.
         let half = s.device.block_count() / 2 * 4096;
         let (lower, upper) = (range(0, half, 0), range(half, u64::MAX, 0));
         assert_eq!(trim(s.path(), lower).unwrap() + trim(s.path(), upper).unwrap(), all);
@@ -159,7 +160,7 @@ fn trimming_discards_what_is_free_in_the_range() {
     });
 }
 
-/// A file that was fsynced, one of which only names were synced, and one that nobody synced.
+/// A file with fsync and one without.
 fn make_files(s: &Scene) {
     let new = |name: &str| {
         fs::write(s.path().join(name), vec![3; 8192]).unwrap();
@@ -169,7 +170,7 @@ fn make_files(s: &Scene) {
     new("unsynced");
 }
 
-/// Sizes of the files that the next mount finds.
+/// Sizes of the files as the next mount sees them.
 fn found(s: &Scene) -> [Option<u64>; 2] {
     let volume = s.again();
     [&b"fsynced"[..], b"unsynced"].map(|name| volume.lookup(volume.root(), name).ok().map(|a| a.size))
@@ -186,7 +187,7 @@ fn a_shutdown_is_like_a_power_cut() {
         assert_eq!(refusal(File::open(s.path().join("unsynced")).unwrap().sync_all()), Errno::IO);
         s.mount.server.volume.unmount().unwrap();
         unmount(s.path(), UnmountFlags::empty()).unwrap();
-        assert_eq!(s.device.log().len(), writes, "nothing reaches the device any more");
+        assert_eq!(s.device.log().len(), writes, "no write reaches the device");
         assert_eq!(found(s), [Some(8192), None]);
     });
 }
@@ -200,7 +201,7 @@ fn a_shutdown_without_the_option_is_refused() {
 }
 
 #[test]
-fn a_shutdown_by_attribute_says_how_much_is_written() {
+fn a_shutdown_by_attribute_takes_the_amount_to_write() {
     for (how, left) in [("0", Some(8192)), ("1", Some(0)), ("2", None)] {
         each(false, |s| {
             make_files(s);

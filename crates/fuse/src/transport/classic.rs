@@ -1,5 +1,5 @@
-//! read(2) brings a request, write(2) takes the reply. Each thread has a descriptor of its own: a reply goes to the
-//! descriptor that brought the request.
+//! Requests through /dev/fuse: read(2) returns a request, write(2) sends the reply. Each thread has its own descriptor,
+//! as a reply must go to the descriptor that its request was read from.
 use super::memory::{Buffer, PAGE};
 use crate::request::{Malformed, Request};
 use crate::server::{Answer, Server};
@@ -14,8 +14,8 @@ use zerocopy::IntoBytes;
 
 const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 
-/// Another descriptor of the same connection.
-pub fn clone_device(dev: impl AsFd) -> io::Result<OwnedFd> {
+/// Opens another descriptor of the same connection.
+pub(crate) fn clone_device(dev: impl AsFd) -> io::Result<OwnedFd> {
     let other = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let of = dev.as_fd().as_raw_fd().cast_unsigned();
     // SAFETY: FUSE_DEV_IOC_CLONE reads one `u32`, the number of a descriptor that is open, through its pointer.
@@ -23,9 +23,9 @@ pub fn clone_device(dev: impl AsFd) -> io::Result<OwnedFd> {
     Ok(other)
 }
 
-/// Serves until the mount ends. `payload` is the most bytes of data in one message; `pause` comes after each message,
-/// for a thread that nobody waits for and that should find many at a time.
-pub fn serve(dev: &OwnedFd, server: &Server, payload: usize, pause: Duration) -> io::Result<()> {
+/// Serves until the mount ends. `payload` is the maximum size of the data in one message. The thread sleeps for `pause`
+/// after each message, to serve requests in batches that no caller waits for.
+pub(crate) fn serve(dev: &OwnedFd, server: &Server, payload: usize, pause: Duration) -> io::Result<()> {
     let mut incoming = Buffer::new(payload + PAGE)?;
     let mut outgoing = Buffer::new(payload + PAGE)?;
     loop {
@@ -45,8 +45,8 @@ pub fn serve(dev: &OwnedFd, server: &Server, payload: usize, pause: Duration) ->
     }
 }
 
-/// Builds the reply to a message in `out`, whose second page starts the body, so that data is page-aligned.
-pub fn reply_to<'a>(server: &Server, message: &[u8], out: &'a mut [u8]) -> Option<&'a [u8]> {
+/// Builds the reply to a message in `out`. The body starts at the second page, so that data is page-aligned.
+pub(crate) fn reply_to<'a>(server: &Server, message: &[u8], out: &'a mut [u8]) -> Option<&'a [u8]> {
     const HEAD: usize = size_of::<OutHeader>();
     let body = out.get_mut(PAGE..)?;
     let (unique, answer) = match Request::from_message(message) {
@@ -65,7 +65,7 @@ pub fn reply_to<'a>(server: &Server, message: &[u8], out: &'a mut [u8]) -> Optio
     Some(whole)
 }
 
-/// Sends a reply. One that nobody waits for any more, or that the kernel finds wrong, concerns only its caller.
+/// Sends a reply. If its request was aborted, or the kernel rejects it, only that caller is affected.
 fn send(dev: &OwnedFd, reply: &[u8]) -> io::Result<()> {
     loop {
         match write(dev, reply) {

@@ -1,15 +1,15 @@
-//! Page-aligned buffers that do not take memory before they are used.
+//! Page-aligned buffers whose memory is allocated on first use.
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::ptr::{NonNull, null_mut};
 
-/// Page size of the buffers' division.
-pub const PAGE: usize = 4096;
+/// Alignment and granularity of buffers.
+pub(crate) const PAGE: usize = 4096;
 
-/// A mapping that belongs to this value alone, but for the kernel: with a ring it writes to the bytes, and reads them,
-/// between a submission and its completion. The owner holds no reference to the bytes then.
+/// A private mapping owned by this value. With a ring the kernel reads and writes the bytes between a submission and its
+/// completion, while the owner holds no reference to them.
 #[derive(Debug)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     at: NonNull<u8>,
     len: usize,
 }
@@ -18,8 +18,8 @@ pub struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Zeros, at least `len` bytes, not zero.
-    pub fn new(len: usize) -> io::Result<Self> {
+    /// Maps at least `len` bytes of zeros, at least one page.
+    pub(crate) fn new(len: usize) -> io::Result<Self> {
         let len = len.max(1).next_multiple_of(PAGE);
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that is there.
@@ -28,11 +28,11 @@ impl Buffer {
         Ok(Self { at, len })
     }
 
-    pub fn address(&self) -> *mut u8 {
+    pub(crate) fn address(&self) -> *mut u8 {
         self.at.as_ptr()
     }
 
-    pub fn bytes(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: `at` is the start of `len` initialised bytes that live as long as `self`, which is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.len) }
     }

@@ -1,6 +1,6 @@
-//! How requests come from the kernel and replies go back.
-pub mod classic;
-mod home;
-pub mod memory;
-pub mod uring;
-pub mod way;
+//! Transports: how requests arrive from the kernel and how replies return.
+mod affinity;
+pub(crate) mod classic;
+pub(crate) mod memory;
+pub(crate) mod sched_idle;
+pub(crate) mod uring;

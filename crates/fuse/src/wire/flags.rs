@@ -1,8 +1,8 @@
-//! Flag words of messages.
+//! Flags in messages.
 use bitflags::bitflags;
 
 bitflags! {
-    /// What kernel and server agree on at the start.
+    /// Features negotiated in INIT.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct InitFlags: u64 {
         const ASYNC_READ = 1;
@@ -23,15 +23,15 @@ bitflags! {
         const EXPLICIT_INVAL_DATA = 1 << 25;
         const HANDLE_KILLPRIV_V2 = 1 << 28;
         const SETXATTR_EXT = 1 << 29;
-        /// The second word of flags counts.
+        /// The second word of flags is valid.
         const INIT_EXT = 1 << 30;
         const DIRECT_IO_ALLOW_MMAP = 1 << 36;
         const OVER_IO_URING = 1 << 41;
-        /// SYNCFS is sent on mounts of type `fuse` too (protocol 7.46).
+        /// SYNCFS is also sent on mounts of type `fuse` (protocol 7.46).
         const HAS_SYNCFS = 1 << 43;
     }
 
-    /// How the kernel treats an opened file.
+    /// How the kernel treats an open file.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct OpenedFlags: u32 {
         const KEEP_CACHE = 1 << 1;
@@ -40,7 +40,7 @@ bitflags! {
         const PARALLEL_DIRECT_WRITES = 1 << 6;
     }
 
-    /// Which fields of a SETATTR count.
+    /// Valid fields of a SETATTR.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct FattrValid: u32 {
         const MODE = 1;
@@ -57,10 +57,10 @@ bitflags! {
 }
 
 /// FSYNC: data only.
-pub const FSYNC_FDATASYNC: u32 = 1;
-/// WRITE: of pages changed through a shared mapping.
-pub const WRITE_CACHE: u32 = 1;
-/// WRITE: drop suid and sgid.
-pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
-/// SETXATTR: the ACL takes the group's sgid away.
-pub const SETXATTR_ACL_KILL_SGID: u32 = 1;
+pub(crate) const FSYNC_FDATASYNC: u32 = 1;
+/// WRITE: writeback of a shared mapping.
+pub(crate) const WRITE_CACHE: u32 = 1;
+/// WRITE: clear set-user-ID and set-group-ID.
+pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+/// SETXATTR: setting the ACL clears set-group-ID.
+pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1;

@@ -1,4 +1,4 @@
-//! Message layouts, field by field as the kernel has them.
+//! Message layouts, with the field names of the kernel.
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 macro_rules! messages {
@@ -7,7 +7,7 @@ macro_rules! messages {
         #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
         #[repr(C)]
         #[allow(missing_docs)]
-        pub struct $name { $(pub $field: $type),* }
+        pub(crate) struct $name { $(pub(crate) $field: $type),* }
     )*};
 }
 
@@ -64,6 +64,6 @@ messages! {
     CopyFileRangeOut { bytes_copied: u64 }
     /// The start of a directory entry; the name follows, padded to eight bytes.
     Dirent { ino: u64, off: u64, namelen: u32, kind: u32 }
-    /// What a ring entry and the kernel tell each other beside the messages.
+    /// State of a ring entry, exchanged with each message.
     RingEntry { flags: u64, commit_id: u64, payload_sz: u32, padding: u32, reserved: u64 }
 }

@@ -1,19 +1,19 @@
-//! The FUSE protocol as Linux speaks it: message layouts, operation codes, flags. Integers are the machine's own.
+//! The FUSE protocol of Linux: message layouts, operation codes, flags. Integers have native endianness.
 mod flags;
 mod messages;
 mod opcode;
 
-pub use flags::{
+pub(crate) use flags::{
     FSYNC_FDATASYNC, FattrValid, InitFlags, OpenedFlags, SETXATTR_ACL_KILL_SGID, WRITE_CACHE,
     WRITE_KILL_SUIDGID,
 };
-pub use messages::*;
-pub use opcode::{NotifyCode, Opcode};
+pub(crate) use messages::*;
+pub(crate) use opcode::{NotifyCode, Opcode};
 
 /// The protocol version spoken: 7.45 is Linux 6.18.
-pub const MAJOR: u32 = 7;
-pub const MINOR: u32 = 45;
+pub(crate) const MAJOR: u32 = 7;
+pub(crate) const MINOR: u32 = 45;
 /// The oldest minor version served: Linux 5.4. Layouts have not changed since.
-pub const MINOR_MIN: u32 = 31;
+pub(crate) const MINOR_MIN: u32 = 31;
 /// The node number of the root directory.
-pub const ROOT: u64 = 1;
+pub(crate) const ROOT: u64 = 1;

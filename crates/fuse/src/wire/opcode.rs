@@ -1,16 +1,16 @@
-//! Operation codes, and how much of a message is their own structure.
+//! Operation codes and the size of the structure of each.
 use super::messages as m;
 
 macro_rules! opcodes {
     ($($name:ident = $code:literal),* $(,)?) => {
-        /// What a request asks for.
+        /// The operation of a request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
-        pub enum Opcode { $($name = $code),* }
+        pub(crate) enum Opcode { $($name = $code),* }
 
         impl Opcode {
-            /// The operation of a code; `None` for one this server never heard of.
-            pub fn from_wire(code: u32) -> Option<Self> {
+            /// The operation of a code; `None` if it is unknown.
+            pub(crate) fn from_wire(code: u32) -> Option<Self> {
                 match code { $($code => Some(Self::$name),)* _ => None }
             }
         }
@@ -26,16 +26,16 @@ opcodes! {
     TmpFile = 51, Statx = 52, CopyFileRange64 = 53,
 }
 
-/// What a notification tells the kernel.
+/// The kind of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub enum NotifyCode {
+pub(crate) enum NotifyCode {
     InvalInode = 2,
 }
 
 impl Opcode {
-    /// Whether a volume that was shut down still answers: what it takes to look at the mount and to unmount it.
-    pub fn works_shut_down(self) -> bool {
+    /// Whether the operation is served after a shutdown: those needed to inspect the mount and to unmount it.
+    pub(crate) fn works_shut_down(self) -> bool {
         use Opcode::{
             Access, BatchForget, Destroy, Flush, Forget, GetAttr, GetXattr, Interrupt, Open, OpenDir,
             Release, ReleaseDir, StatFs, Statx,
@@ -59,8 +59,8 @@ impl Opcode {
         )
     }
 
-    /// Bytes of the structure that stands between the header and names or data.
-    pub fn struct_len(self) -> usize {
+    /// Size of the structure between the header and names or data.
+    pub(crate) fn struct_len(self) -> usize {
         match self {
             Self::Lookup
             | Self::Unlink

@@ -5,7 +5,7 @@ use crate::bytes::Bytes;
 use segno_format::{BlockAddr, Ino, NAME_MAX};
 
 /// Why bytes are no record.
-pub type Bad = &'static str;
+pub(super) type Bad = &'static str;
 
 impl<'a, B: From<&'a [u8]>> Record<B> {
     /// Takes one record off the front of `bytes`.

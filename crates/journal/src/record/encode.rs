@@ -4,43 +4,43 @@ use segno_format::Ino;
 
 /// Type codes. The meaning of one never changes; a reader stops at one that it does not know.
 pub(super) mod code {
-    pub const INODE_NEW: u8 = 0x01;
-    pub const ATTR: u8 = 0x02;
-    pub const NLINK: u8 = 0x03;
-    pub const INODE_FREE: u8 = 0x04;
-    pub const DENTRY_ADD: u8 = 0x10;
-    pub const DENTRY_DEL: u8 = 0x11;
-    pub const DENTRY_SET: u8 = 0x12;
-    pub const DOTDOT: u8 = 0x13;
-    pub const DIR_TOUCH: u8 = 0x14;
-    pub const MAP: u8 = 0x20;
-    pub const RESERVE: u8 = 0x22;
-    pub const UNMAP: u8 = 0x23;
-    pub const TRUNCATE: u8 = 0x24;
-    pub const COLLAPSE: u8 = 0x25;
-    pub const INSERT: u8 = 0x26;
-    pub const INLINE_DATA: u8 = 0x30;
-    pub const INLINE_OFF: u8 = 0x31;
-    pub const XATTR_SET: u8 = 0x40;
-    pub const XATTR_DEL: u8 = 0x41;
+    pub(crate) const INODE_NEW: u8 = 0x01;
+    pub(crate) const ATTR: u8 = 0x02;
+    pub(crate) const NLINK: u8 = 0x03;
+    pub(crate) const INODE_FREE: u8 = 0x04;
+    pub(crate) const DENTRY_ADD: u8 = 0x10;
+    pub(crate) const DENTRY_DEL: u8 = 0x11;
+    pub(crate) const DENTRY_SET: u8 = 0x12;
+    pub(crate) const DOTDOT: u8 = 0x13;
+    pub(crate) const DIR_TOUCH: u8 = 0x14;
+    pub(crate) const MAP: u8 = 0x20;
+    pub(crate) const RESERVE: u8 = 0x22;
+    pub(crate) const UNMAP: u8 = 0x23;
+    pub(crate) const TRUNCATE: u8 = 0x24;
+    pub(crate) const COLLAPSE: u8 = 0x25;
+    pub(crate) const INSERT: u8 = 0x26;
+    pub(crate) const INLINE_DATA: u8 = 0x30;
+    pub(crate) const INLINE_OFF: u8 = 0x31;
+    pub(crate) const XATTR_SET: u8 = 0x40;
+    pub(crate) const XATTR_DEL: u8 = 0x41;
 }
 
 /// Flags of a record; what they say depends on its type.
 pub(super) mod flag {
     /// A dentry record carries the hash of its name.
-    pub const HASH: u8 = 1;
+    pub(crate) const HASH: u8 = 1;
     /// A dentry record names its child's `i_pino` and `i_name`.
-    pub const PRIMARY: u8 = 2;
+    pub(crate) const PRIMARY: u8 = 2;
     /// An inode without a link.
-    pub const TMPFILE: u8 = 1;
+    pub(crate) const TMPFILE: u8 = 1;
     /// A new inode has a project id of its own.
-    pub const PROJID: u8 = 2;
+    pub(crate) const PROJID: u8 = 2;
     /// A new inode is a device.
-    pub const RDEV: u8 = 4;
+    pub(crate) const RDEV: u8 = 4;
     /// A map carries checksums.
-    pub const CRCS: u8 = 1;
+    pub(crate) const CRCS: u8 = 1;
     /// A map of blocks that cleaning moved.
-    pub const MOVED: u8 = 2;
+    pub(crate) const MOVED: u8 = 2;
 }
 
 /// Runs in one record. What has more becomes several, so the length always fits.

@@ -15,7 +15,9 @@ use segno_format::{BlockAddr, Ino};
 /// A time as inodes hold it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
+    /// Seconds since 1970, negative before.
     pub secs: i64,
+    /// Nanoseconds within the second.
     pub nsec: u32,
 }
 
@@ -35,69 +37,136 @@ pub enum Record<B = Box<[u8]>> {
     InodeFree,
     /// A name appears in this directory, which must not have it.
     DentryAdd {
+        /// The child.
         ino: Ino,
+        /// Type of the child, as directories store it.
         file_type: u8,
         /// Where it cannot be computed from the name: encrypted and casefolded.
         hash: Option<u32>,
         /// The child's `i_pino` and `i_name` follow.
         primary: bool,
+        /// The name.
         name: B,
     },
     /// A name of this directory goes; it must name `ino`.
-    DentryDel { ino: Ino, hash: Option<u32>, name: B },
+    DentryDel {
+        /// The child.
+        ino: Ino,
+        /// As in [`Record::DentryAdd`].
+        hash: Option<u32>,
+        /// The name.
+        name: B,
+    },
     /// A name of this directory, which must name `old`, names `new`.
     DentrySet {
+        /// The child so far.
         old: Ino,
+        /// The child from now on.
         new: Ino,
+        /// Type of the new child.
         file_type: u8,
+        /// As in [`Record::DentryAdd`].
         hash: Option<u32>,
         /// The child's `i_pino` and `i_name` follow.
         primary: bool,
+        /// The name.
         name: B,
     },
     /// This directory's `..` names another parent.
-    DotDot { parent: Ino },
+    DotDot {
+        /// The new parent.
+        parent: Ino,
+    },
     /// `mtime` and `ctime` become at least this.
     DirTouch(Time),
     /// Pages have their bytes at these addresses; what they had before is freed.
     Map(Map),
     /// Pages without a block get a reservation, which reads as zeros.
-    Reserve { page: u64, count: u64 },
+    Reserve {
+        /// First page.
+        page: u64,
+        /// Number of pages.
+        count: u64,
+    },
     /// Pages lose their blocks.
-    Unmap { page: u64, count: u64 },
+    Unmap {
+        /// First page.
+        page: u64,
+        /// Number of pages.
+        count: u64,
+    },
     /// The size; everything beyond it is unmapped. A partial last page comes as a [`Record::Map`] of its own.
-    Truncate { size: u64 },
+    Truncate {
+        /// In bytes.
+        size: u64,
+    },
     /// `count` pages from `page` go, and what lies behind moves down.
-    Collapse { page: u64, count: u64 },
+    Collapse {
+        /// First page that goes.
+        page: u64,
+        /// Number of pages that go.
+        count: u64,
+    },
     /// What lies at and behind `page` moves up by `count` pages.
-    Insert { page: u64, count: u64 },
+    Insert {
+        /// First page that moves.
+        page: u64,
+        /// Number of pages by which it moves.
+        count: u64,
+    },
     /// Bytes of inline data, or of an inline symbolic link.
-    InlineData { offset: u16, bytes: B },
+    InlineData {
+        /// First byte that changes.
+        offset: u16,
+        /// The new bytes.
+        bytes: B,
+    },
     /// The data is in blocks from here on; the first page comes as a [`Record::Map`], or is zero.
     InlineOff,
     /// An extended attribute gets a value, empty ones included.
-    XattrSet { index: u8, name: B, value: B },
+    XattrSet {
+        /// Name index.
+        index: u8,
+        /// Name without its prefix.
+        name: B,
+        /// The value.
+        value: B,
+    },
     /// An extended attribute goes.
-    XattrDel { index: u8, name: B },
+    XattrDel {
+        /// Name index.
+        index: u8,
+        /// Name without its prefix.
+        name: B,
+    },
 }
 
 /// A new inode. All its times are `time`; `nlink` is 2 for a directory, 0 for `O_TMPFILE`, else 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeNew {
+    /// `i_mode`: type and permission bits.
     pub mode: u16,
     /// `i_inline`.
     pub inline: u8,
     /// `i_advise`.
     pub advise: u8,
+    /// `i_uid`.
     pub uid: u32,
+    /// `i_gid`.
     pub gid: u32,
+    /// `i_projid`; 0 where inodes have no such field.
     pub projid: u32,
     /// `i_flags`.
     pub flags: u32,
+    /// `i_generation`.
     pub generation: u32,
+    /// `i_pino`: the directory of its first name.
     pub pino: Ino,
+    /// Device number, encoded as by Linux's `new_encode_dev`.
     pub rdev: u32,
+    /// `i_inline_xattr_size`, in words.
     pub inline_xattr_size: u16,
+    /// Time of the creation.
     pub time: Time,
     /// Made without a name: no link.
     pub tmpfile: bool,
@@ -106,13 +175,21 @@ pub struct InodeNew {
 /// Values of fields; `None` leaves one as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attr {
+    /// `i_mode`: type and permission bits.
     pub mode: Option<u16>,
+    /// `i_uid`.
     pub uid: Option<u32>,
+    /// `i_gid`.
     pub gid: Option<u32>,
+    /// `i_projid`.
     pub projid: Option<u32>,
+    /// `i_size`; blocks are left alone.
     pub size: Option<u64>,
+    /// Time of the last access.
     pub atime: Option<Time>,
+    /// Time of the last change of content.
     pub mtime: Option<Time>,
+    /// Time of the last change.
     pub ctime: Option<Time>,
     /// `i_flags`.
     pub flags: Option<u32>,
@@ -120,6 +197,7 @@ pub struct Attr {
     pub advise: Option<u8>,
     /// `i_inline`.
     pub inline: Option<u8>,
+    /// `i_pino`: the directory of the name that recovery would use.
     pub pino: Option<Ino>,
     /// `i_gc_failures`, which pins a file.
     pub gc_failures: Option<u16>,
@@ -128,8 +206,11 @@ pub struct Attr {
 /// Consecutive pages at consecutive addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
+    /// First page.
     pub page: u64,
+    /// Block of the first page.
     pub addr: BlockAddr,
+    /// Number of pages and blocks.
     pub count: u32,
 }
 

@@ -59,7 +59,7 @@ fn range(make: fn(u64, u64) -> Record) -> impl Strategy<Value = Record> {
 }
 
 /// Any record.
-pub fn record() -> impl Strategy<Value = Record> {
+pub(super) fn record() -> impl Strategy<Value = Record> {
     let dentry = || (ino(), ino(), any::<u8>(), option::of(any::<u32>()), any::<bool>(), name());
     prop_oneof![
         inode_new().prop_map(Record::InodeNew),

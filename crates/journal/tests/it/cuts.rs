@@ -1,7 +1,8 @@
 //! Power cuts: every state that the recorded writes allow, and going on from each.
 use crate::rig::*;
-use segno_device::{CrashLog, CrashPlan, CrashStates, MemDevice, RecordDevice, Snapshot};
+use segno_device::{MemDevice, Snapshot};
 use segno_journal::{Area, Error, Journal};
+use segno_testkit::{CrashLog, CrashPlan, CrashStates, RecordDevice};
 use std::sync::Arc;
 
 /// What the volume around the journal knows at some moment.

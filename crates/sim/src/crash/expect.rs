@@ -1,7 +1,7 @@
-//! What may be found after a power cut: docs/durability.md, and nothing else, decides.
+//! The allowed outcomes of a power cut, derived from docs/durability.md alone.
 //!
-//! A volume comes back as of one commit, with the files that were synced later put on top. An outcome is possible if it
-//! keeps every promise made before the cut. Which commit it was is never promised, only that it is none before the last
+//! A recovered volume is the state of one commit plus the files that were synced after it. An outcome is allowed if it keeps
+//! every guarantee given before the cut. Which commit is recovered is not guaranteed, except that it is not older than the last
 //! call that committed everything.
 use super::history::{History, Moment, Promise, is_regular};
 use crate::fs::Node;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Names = BTreeMap<Vec<u8>, Node>;
 
-/// The column of docs/durability.md that a volume is held to.
+/// The column of docs/durability.md that applies to a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Contract {
     /// `fsync_mode=strict`.
@@ -21,7 +21,7 @@ pub enum Contract {
     Journal,
 }
 
-/// One possible outcome.
+/// One allowed outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// The state that was committed.
@@ -30,14 +30,14 @@ pub struct Expected {
     dirs: BTreeMap<Node, Names>,
     /// For the inodes that were synced after the commit: the state they are in.
     synced: BTreeMap<Node, usize>,
-    /// The inodes whose sync did not return well, but is taken to have got there.
+    /// The inodes whose sync failed or did not return, but is assumed to be durable.
     pub under_way: BTreeSet<Node>,
     /// Directories that recovery gives a name, and inodes that it takes one from: their times are those of the recovery.
     renamed: BTreeSet<Node>,
 }
 
 impl Expected {
-    /// All that may be found after a cut, the newest first.
+    /// All allowed outcomes of a cut, newest first.
     #[must_use]
     pub fn all(history: &History, moment: Moment, contract: Contract) -> Vec<Self> {
         let commits = |p: Promise| match contract {
@@ -57,7 +57,7 @@ impl Expected {
         all
     }
 
-    /// A sync that failed may have got there, and of two threads that are syncing either or both.
+    /// A failed sync may be durable nevertheless, and of two concurrent syncs either or both.
     fn with_attempts(&self, history: &History, moment: Moment, contract: Contract) -> Vec<Self> {
         let mut all: Vec<Self> = Vec::new();
         for p in history.promises_to(moment.begun).filter(|p| p.state > self.committed) {
@@ -103,7 +103,7 @@ impl Expected {
         let names = new.names_of(node);
         let known = old.inodes().contains_key(&node) || self.synced.contains_key(&node);
         if !is_regular(inode) {
-            // Only a commit makes a directory durable. None is needed if nothing has changed.
+            // Only a commit makes a directory durable; none is needed without changes.
             return names.is_empty() || (known && has_same(old, new, node));
         }
         if known {
@@ -179,7 +179,7 @@ impl Expected {
         .collect()
     }
 
-    /// Everything that a path leads to.
+    /// All inodes reachable through a path.
     #[must_use]
     pub fn reachable(&self) -> BTreeSet<Node> {
         let mut found = BTreeSet::new();

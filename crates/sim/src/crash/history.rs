@@ -1,4 +1,4 @@
-//! What was done, what it promised, and what the device saw of it.
+//! The operations of a run, the guarantees they gave, and the log of the device.
 use super::workload::Workload;
 use crate::capture::{Tree, read_file};
 use crate::compare::time_of;
@@ -6,17 +6,18 @@ use crate::fs::{Fs, Node, errno};
 use crate::model::{Content, Inode, Limits, Model, ROOT};
 use crate::mounted::{Identity, Mounted};
 use crate::op::{Handles, Op, Outcome, apply, resolve};
-use segno_device::{CrashLog, Event, MemDevice, RecordDevice, Snapshot};
+use segno_device::{MemDevice, Snapshot};
 use segno_engine::{RenameMode, Time};
 use segno_format::dentry::FileType;
+use segno_testkit::{CrashLog, Event, RecordDevice};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Marks around an operation; what follows is its step, or its label.
+/// Marks around an operation, followed by its step or label.
 pub(super) const BEGIN: &str = "begin ";
 pub(super) const END: &str = "end ";
 
-/// What holds when an operation has returned.
+/// What an operation guarantees when it has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     Nothing,
@@ -24,15 +25,15 @@ pub enum Promise {
     All,
     /// This inode is durable, and the name it has.
     Node(Node),
-    /// The same, but the call failed: it may have got there.
+    /// The call for this inode failed: the inode may be durable or not.
     Attempt(Node),
 }
 
-/// What a step promised.
+/// The guarantee of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promised {
     pub step: usize,
-    /// The newest state that the promise is about: the step's own, unless another thread went on meanwhile.
+    /// The newest state covered by the guarantee: the step's own, unless another thread continued meanwhile.
     pub state: usize,
     pub promise: Promise,
 }
@@ -43,14 +44,14 @@ pub struct History {
     pub states: Vec<Model>,
     pub promises: Vec<Promised>,
     pub identities: BTreeMap<Identity, Node>,
-    /// Steps in which an inode got the name of another file, which went: whoever sees the new name must not see less than
-    /// the inode held when it got it.
+    /// Steps in which an inode replaced another file under its name: under the new name it must hold at least what it held when it
+    /// got that name.
     pub replaced: Vec<(usize, Node)>,
     /// Files that a failed operation changed in part, while the device let nobody look.
     pub doubtful: BTreeSet<Node>,
 }
 
-/// When the power went.
+/// The time of a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment {
     /// Steps that had returned, and that had begun.
@@ -89,7 +90,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// What had happened when so many events had.
+    /// The steps that had started and returned at a length of the log.
     #[must_use]
     pub fn moment(&self, cut: usize) -> Moment {
         let mut moment = Moment { returned: 0, begun: 0 };
@@ -203,7 +204,7 @@ impl Recorder {
         apply(&mut self.engine, &mut self.handles, op)
     }
 
-    /// Lets somebody else carry the next steps out; for them time stands still.
+    /// Has the caller carry out the next steps; time stands still for them.
     pub fn with_handles<T>(&mut self, f: impl FnOnce(&mut Mounted, &mut Handles) -> T) -> T {
         f(&mut self.engine, &mut self.handles)
     }
@@ -228,7 +229,7 @@ impl Recorder {
             self.adopt_half_done(op, &mut model, &after)?;
             self.adopt_times(&mut model, &before);
             self.model_handles = handles;
-            // A handle is given back even if that reports an error.
+            // A handle is released even if that reports an error.
             for (ours, theirs) in self.model_handles.iter_mut().zip(&self.handles) {
                 *ours = ours.filter(|_| theirs.is_some());
             }
@@ -279,7 +280,7 @@ impl Recorder {
         model.adopt(node, after, found).map_err(|e| format!("{op} failed halfway: {e}"))
     }
 
-    /// An operation that failed may have changed times, or left those of what it changed.
+    /// A failed operation may have changed times, or have changed an inode without updating its times.
     fn adopt_times(&mut self, model: &mut Model, before: &Model) {
         for (id, &node) in &self.history.identities {
             if let Ok(attr) = self.engine.getattr(id.ino) {
@@ -288,7 +289,7 @@ impl Recorder {
         }
     }
 
-    /// Learns who the inodes are that the last step made.
+    /// Records the inode numbers of the inodes created by the last step.
     fn identify_new(&mut self, model: &Model) -> Result<(), String> {
         let known: BTreeMap<Node, Node> =
             self.history.identities.iter().map(|(id, &node)| (node, id.ino)).collect();
@@ -309,7 +310,7 @@ impl Recorder {
     }
 }
 
-/// What a write came to that found no space for all of its bytes.
+/// Result of a write that ran out of space.
 fn cut_short(op: &Op, got: &Outcome, may_refuse: &[i32]) -> Op {
     let mut op = op.clone();
     if let (Op::Write { len, .. } | Op::Append { len, .. }, Outcome::Count(n)) = (&mut op, got)

@@ -1,4 +1,4 @@
-//! Holds what was found after a power cut against what may be found.
+//! Compares the state after a power cut with the allowed outcomes.
 use super::RECOVERY_TIME;
 use super::expect::{Contract, Expected, same_but_size, same_fields};
 use super::history::{History, Moment, Promise, renumbered};
@@ -22,7 +22,7 @@ impl<'a> Judge<'a> {
         Self { history, contract, expected: HashMap::new() }
     }
 
-    /// The error tells how the tree differs from what comes closest.
+    /// The error describes the difference from the closest outcome.
     pub fn judge(
         &mut self,
         tree: &Tree,
@@ -62,7 +62,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// How far the comparison came, and what differs.
+/// Progress of a comparison, and the first difference.
 type Difference = (usize, String);
 
 fn matches(

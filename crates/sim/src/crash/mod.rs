@@ -1,9 +1,10 @@
-//! Power cuts: what the engine wrote is recorded, every device that a cut may have left is built, mounted and judged.
+//! Power cuts: records what the engine writes, builds every device state that a cut can leave, mounts and checks it.
 mod expect;
 mod history;
 mod judge;
 mod pause;
 mod race;
+mod rare;
 mod scene;
 mod set;
 mod workload;
@@ -17,17 +18,17 @@ pub use set::singles;
 pub use workload::{Workload, drawn, pair, single};
 
 use crate::capture::Tree;
+use crate::catch_panic::caught;
 use crate::compare::delete_everything;
 use crate::fs::Fs;
 use crate::op::Op;
-use crate::quiet::caught;
-use crate::rng::{Rng, mix};
 use crate::setup::Setup;
 use history::Recorded;
-use segno_device::{
-    CrashLog, CrashPlan, CrashState, CrashStates, Event, Kept, MemDevice, RecordDevice, Snapshot,
-};
+use segno_device::{MemDevice, Snapshot};
 use segno_format::BLOCK_SIZE;
+use segno_testkit::Rng;
+use segno_testkit::rng::mix;
+use segno_testkit::{CrashLog, CrashPlan, CrashState, CrashStates, Event, Kept, RecordDevice};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,21 +37,21 @@ use workload::Start;
 /// The clock while a crashed volume is recovered.
 pub(crate) const RECOVERY_TIME: i64 = 9000;
 
-/// How much to try.
+/// Limits of a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     pub seed: u64,
-    /// Of the states of a workload so many at most, spread over all; there is no limit without it.
+    /// Maximum number of states of a workload, spread over all of them.
     pub states: Option<usize>,
-    /// Subsets drawn where there are too many writes in flight to try all.
+    /// Random subsets where there are too many writes in flight to try all.
     pub subsets: usize,
-    /// Recovery is cut too in one of so many states; and that recovery in one of so many again.
+    /// Recovery is cut as well in one of this many states, and again in one of as many of those.
     pub recovery: u64,
-    /// Of the states inside a recovery so many at most, as above.
+    /// Maximum number of states inside a recovery.
     pub within: Option<usize>,
-    /// One of so many recovered volumes is worked on and emptied.
+    /// One of this many recovered volumes is written to and emptied.
     pub work: u64,
-    /// After this no new state is begun.
+    /// No new state is started after this time.
     pub until: Option<Instant>,
 }
 
@@ -64,7 +65,7 @@ impl Effort {
     }
 }
 
-/// What was tried.
+/// Counts of what was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub workloads: u64,
@@ -73,10 +74,10 @@ pub struct Counts {
     pub worked_on: u64,
 }
 
-/// A state that is wrong.
+/// A violation.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which cut it was.
+    /// The cut.
     pub state: String,
     pub what: String,
 }
@@ -91,11 +92,11 @@ pub fn run(workload: &Workload, effort: Effort, counts: &mut Counts) -> Result<(
     }
     .map_err(outside)?;
     counts.workloads += 1;
-    let told = |v: Violation| match &workload.race {
+    let described = |v: Violation| match &workload.race {
         Some(race) => Violation { state: format!("{race}; {}", v.state), ..v },
         None => v,
     };
-    Trial::new(workload, &recorded, effort, counts).run().map_err(told)
+    Trial::new(workload, &recorded, effort, counts).run().map_err(described)
 }
 
 /// The cuts of one recorded history.
@@ -132,13 +133,13 @@ impl<'a> Trial<'a> {
     /// `early`: also with the end of a pack before the rest of it.
     fn states<'l>(&self, log: &'l CrashLog, subsets: usize, early: bool) -> CrashStates<'l> {
         let (main, zoned) = (self.recorded.main_start, self.setup.zoned);
-        // A block of a zone is there or not, and a reset does not overtake what was written before it.
+        // A block of a zone is either written or not, and a reset is not reordered before earlier writes.
         let torn_data = if zoned { 0 } else { 5 };
         let plan = CrashPlan { seed: self.effort.seed, subsets, torn_data, early: early && !zoned };
         CrashStates::new(log, plan, move |addr, block| addr < main || (!zoned && is_node(block)))
     }
 
-    /// Recovers a state and judges what came of it; now and then recovery is cut as well.
+    /// Recovers a state and checks the result; in some states recovery is cut as well.
     fn examine(&mut self, state: CrashState, moment: Moment, depth: u32) -> Result<(), Violation> {
         let name = format!("{} of step {}: {}", state.index, moment.begun, state.choice);
         let key = (state.index as u64) << 8 | u64::from(depth);
@@ -181,7 +182,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// So many of some states at most, spread over all.
+/// A bounded number of states, spread over all.
 fn spread(
     states: CrashStates<'_>,
     most: Option<usize>,
@@ -191,14 +192,14 @@ fn spread(
     states.skip(Rng::new(seed).below(step as u64) as usize).step_by(step)
 }
 
-/// What became of a crashed volume.
+/// Result of mounting a crashed volume.
 pub(crate) struct Recovered {
     /// What mounting it did to the device.
     log: Vec<Event>,
     unmounted: Snapshot,
 }
 
-/// Mounts a crashed volume, judges what is on it, unmounts it.
+/// Mounts a crashed volume, checks its contents, and unmounts it.
 pub(crate) fn recover(
     image: &Snapshot,
     setup: &Setup,
@@ -220,7 +221,7 @@ pub(crate) fn recover(
     Ok(Recovered { log, unmounted })
 }
 
-/// The volume still works: a new file is durable, and when all is deleted all is free.
+/// Checks that the volume works: a new file is durable, and deleting everything frees all space.
 fn work(setup: &Setup, start: Start, device: &Arc<MemDevice>) -> Result<(), String> {
     const NAME: &[u8] = b"new";
     let mut engine = setup.mount(device.clone(), 9500).map_err(|e| format!("second mount: {e}"))?;
@@ -261,7 +262,7 @@ fn is_node(block: &[u8; BLOCK_SIZE]) -> bool {
     (3..1 << 20).contains(&nid) && (3..1 << 20).contains(&ino)
 }
 
-/// Runs a workload, and shortens it if it fails.
+/// Runs a workload, and shrinks it if it fails.
 pub fn run_and_shrink(
     workload: &Workload,
     effort: Effort,

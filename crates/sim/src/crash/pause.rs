@@ -1,4 +1,4 @@
-//! A device that lets something happen inside one of its calls.
+//! A device that runs a hook inside one of its calls.
 use segno_device::BlockDevice;
 use segno_format::Block;
 use std::io;
@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Passes everything on; in one of the calls that change the device, before it is carried out, it calls a hook.
+/// Forwards all calls. Inside one of the calls that change the device it runs a hook first.
 pub struct PauseDevice<D> {
     inner: D,
-    /// The hook, and how many calls go before it.
+    /// The hook, and the number of calls before it.
     hook: Mutex<Option<(u64, Hook)>>,
 }
 
@@ -18,17 +18,17 @@ impl<D> PauseDevice<D> {
         Self { inner, hook: Mutex::new(None) }
     }
 
-    /// The device underneath.
+    /// The wrapped device.
     pub fn inner(&self) -> &D {
         &self.inner
     }
 
-    /// Calls `hook` inside the call of this number, from 0.
+    /// Runs `hook` inside the call with this number, counted from 0.
     pub fn set_hook(&self, call: u64, hook: impl FnOnce() + Send + 'static) {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some((call, Box::new(hook)));
     }
 
-    /// There is no hook any more.
+    /// Removes the hook.
     pub fn clear_hook(&self) {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -43,7 +43,7 @@ impl<D> PauseDevice<D> {
             }
             None => None,
         };
-        // Not under the lock: the hook's own calls come here too.
+        // Not under the lock, as the hook's own calls pass through here.
         drop(slot);
         if let Some((_, hook)) = due {
             hook();

@@ -1,16 +1,17 @@
 //! Power cuts while two threads work: the second one starts inside a device call of the first, at each call in turn.
 //!
-//! So the interleavings at which the two can meet on the device are enumerated and not left to a scheduler. The first
-//! thread waits for the second inside its call, but not for long: the second may need a lock that the first one holds.
+//! Interleavings at device calls are thus enumerated instead of left to a scheduler. The first thread waits for the second
+//! inside its call, with a timeout: the second may need a lock that the first one holds.
 use super::history::{BEGIN, END, Recorded, Recorder, record_steps, since};
 use super::pause::PauseDevice;
 use super::workload::{A, B, C, D, E, Workload, create, few, write};
 use crate::mounted::Mounted;
 use crate::op::{Handles, Name, Op, Outcome, Path, apply};
-use crate::rng::mix;
 use crate::setup;
-use segno_device::{CrashLog, MemDevice, RecordDevice, Snapshot};
-use segno_engine::{RenameMode, planted};
+use segno_device::{MemDevice, Snapshot};
+use segno_engine::RenameMode;
+use segno_testkit::rng::mix;
+use segno_testkit::{CrashLog, RecordDevice};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -21,15 +22,15 @@ use std::time::{Duration, Instant};
 
 /// The first thread waits for the second until that has ended, or has slept for so long: it waits for the first.
 const ASLEEP: Duration = Duration::from_millis(3);
-/// Nothing takes so long unless it never ends.
+/// A thread that takes longer hangs.
 const FOREVER: Duration = Duration::from_secs(30);
 /// Device calls of the first operation at which the second thread starts.
 const CALLS: u64 = 8;
 
-/// What the second thread does, while the first one does the last operation of the workload.
+/// Operations of the second thread during the last operation of the first.
 #[derive(Clone, Debug)]
 pub struct Race {
-    /// It starts in the call of this number, from 0.
+    /// Device call of the first thread in which it starts, counted from 0.
     pub call: u64,
     pub ops: Vec<Op>,
 }
@@ -101,15 +102,17 @@ fn first() -> Vec<Vec<Op>> {
         vec![large.clone(), fsync(&Path::root())],
         vec![large, fsync(&a), Op::Truncate { of: a.clone(), size: 5000 }, fsync(&a)],
         vec![small.clone(), Op::Link { of: a.clone(), at: de }, fsync(&a)],
-        vec![small, Op::Clean],
+        vec![small.clone(), Op::Clean],
         // In direct nodes of its own.
         vec![write(&a, 5_000_000, 9000, 63), fsync(&a)],
         // A file that what breaks in changes too; directories are written before files.
         vec![create(Path::of(&[D]).join(Name(E))), write(&Path::of(&[B]), 0, 9000, 64), Op::Sync],
+        // Cleaning finds segments that are closed, and no page of what it moves is dirty.
+        vec![write(&a, 0, 5_000_000, 65), Op::Sync, small, Op::Sync, Op::Clean],
     ]
 }
 
-/// What breaks in, on other inodes than the first thread's last operation.
+/// Operations of the second thread, on other inodes than those of the first thread's last operation.
 fn second() -> Vec<Vec<Op>> {
     let (a, b, c, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[E]));
     let ca = c.join(Name(A));
@@ -132,7 +135,7 @@ fn second() -> Vec<Vec<Op>> {
     ]
 }
 
-/// An operation that has ended.
+/// A completed operation.
 struct Done {
     op: Op,
     got: Outcome,
@@ -209,7 +212,7 @@ impl Race {
 
 type Job = Box<dyn FnOnce() -> Vec<Done> + Send>;
 
-/// The thread that breaks in.
+/// The second thread.
 struct Second {
     job: Mutex<Option<Job>>,
     running: Mutex<Option<JoinHandle<Vec<Done>>>>,
@@ -219,14 +222,12 @@ struct Second {
 
 impl Second {
     fn new(mut engine: Mounted, order: Arc<Order>, ops: Vec<Op>) -> Self {
-        let planted = planted::current();
         let status = Arc::new(OnceLock::new());
         let own = status.clone();
         let job = move || {
             if let Ok(task) = fs::read_link("/proc/thread-self") {
                 own.get_or_init(|| PathBuf::from("/proc").join(task).join("stat"));
             }
-            planted::plant(planted);
             let mut handles = Handles::default();
             let run = |(n, op): (usize, &Op)| order.run(&mut engine, &mut handles, format!("second {n}"), op);
             ops.iter().enumerate().map(run).collect()

@@ -1,4 +1,5 @@
-//! Situations that single operations do not lead to: cleaning, a full volume, inodes without a name, unmounting.
+//! Scripted workloads for situations beyond single operations: cleaning, a full volume, orphans, unmounting.
+use super::rare::rare_scenes;
 use super::workload::{A, B, C, D, E, Start, Workload, create, few, write};
 use crate::fs::{Fs, Res, errno};
 use crate::mounted::Mounted;
@@ -43,7 +44,7 @@ pub fn full(number: u64) -> Result<Workload, String> {
 }
 
 /// Scenes that show mistakes which hardly any other case shows: the first ones, and that of a file of two blocks which
-/// replaces another, on some setup each; see [`quiet_scenes`].
+/// replaces another, on some setup each.
 pub fn telling_scenes() -> Result<Vec<u64>, String> {
     let count = quiet_scenes().len() as u64;
     let at = |(scene, name)| Ok(setup::named(name)? * count + scene);
@@ -81,7 +82,7 @@ fn reuse() -> [Vec<Op>; 2] {
     ]
 }
 
-/// One of some scenes, and the number of its setup.
+/// Splits a number into scene and setup.
 fn pick(mut scenes: Vec<Vec<Op>>, number: u64) -> Result<(Vec<Op>, u64), String> {
     let count = scenes.len() as u64;
     let setup = number.checked_div(count).ok_or("there are no scenes")?;
@@ -125,10 +126,10 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
         |dir: &Path, count| names(dir, count).into_iter().map(|at| Op::Unlink { at }).collect::<Vec<_>>();
     let mut all = vec![hole()];
     all.extend(reuse());
-    // Names are committed while a file has grown that nobody synced.
+    // Names are committed while a file has grown without a sync.
     all.push(vec![Op::Append { of: b.clone(), len: 9000, tag: 20 }, create(e.clone()), fsync(&root)]);
     all.extend(names_and_attributes());
-    // Open files without a name, changed and synced after they lost it.
+    // Orphans that are changed and synced after the unlink.
     for end in [Op::Sync, fsync(&root), fsync(&handle), Op::Clean] {
         all.push(vec![
             open(&b),
@@ -149,7 +150,7 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
         ]);
         all.push(vec![open(&b), replace(&a, &b), end.clone(), Op::Release { slot: 0 }, end]);
     }
-    // A file is replaced by a new one that nobody synced.
+    // A file is replaced by a new one without a sync.
     for end in [Op::Sync, fsync(&root), fsync(&ca), Op::Clean, Op::Remount] {
         for len in [100, 9000, 300_000] {
             let new = [create(e.clone()), write(&e, 0, len, 3)];
@@ -160,14 +161,14 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
         let elsewhere = [create(de.clone()), write(&de, 0, 5000, 6)];
         all.push([elsewhere.to_vec(), vec![replace(&de, &b), write(&b, 100, 50, 7), end]].concat());
     }
-    // More changes than the journals of a checkpoint hold.
+    // More changes than the summary journals hold.
     all.push([fill(&c, 60), vec![Op::Sync], drain(&c, 50), vec![fsync(&ca), Op::Sync]].concat());
     all.push([fill(&root, 120), vec![fsync(&a), Op::Sync], drain(&root, 120), vec![Op::Sync]].concat());
-    // Unmounting with something of everything not written yet.
+    // Unmounting with dirty state of every kind.
     let mixed = vec![write(&a, 0, 9000, 8), open(&b), unlink(&b)];
     all.push([mixed, fill(&d, 20), vec![Op::Remount, fsync(&a)]].concat());
     all.push(vec![write(&b, 0, 300_000, 9), fsync(&b), write(&b, 0, 300_000, 10), Op::Remount]);
-    // The cleaner between changes of what it moves.
+    // Cleaning between changes of what it moves.
     all.push(vec![
         write(&b, 0, 20_000, 11),
         Op::Clean,
@@ -176,6 +177,7 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
         Op::Clean,
         Op::Sync,
     ]);
+    all.extend(rare_scenes());
     all
 }
 
@@ -233,7 +235,7 @@ pub(super) fn fill(engine: &mut Mounted) -> Res<()> {
         }
     }
     engine.sync()?;
-    // The holes' space again, in one piece.
+    // The space of the holes again, in one file.
     let node = engine.mknod(root, b"rest", 0o100_644, (0, 0), Owner::default())?;
     let mut at = 0;
     while engine.statfs().bavail > LEFT {

@@ -25,14 +25,17 @@ pub(super) fn exhaustive(mut number: u64) -> Vec<Op> {
     Vec::new()
 }
 
-/// Sequences, and the calls that each of them is followed by.
+/// Sequences, and the persistence calls that follow each of them.
 type Group = (Vec<Vec<Op>>, Vec<Option<Op>>);
 
 fn groups() -> [Group; 2] {
-    [(small_set().into_iter().map(|op| vec![op]).collect(), persistence()), (together(), deep_persistence())]
+    [
+        (small_set().into_iter().map(|op| vec![op]).collect(), persistence()),
+        (combinations(), deep_persistence()),
+    ]
 }
 
-/// One operation of each kind, in the places that matter.
+/// One operation of each kind, at each relevant place.
 fn small_set() -> Vec<Op> {
     let (a, b, c, d, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[D]), Path::of(&[E]));
     let (ca, ce, de) = (c.join(Name(A)), c.join(Name(E)), d.join(Name(E)));
@@ -99,7 +102,7 @@ fn small_set() -> Vec<Op> {
 
 /// Operations that only together show something: names below a directory that was renamed, names that were given up by
 /// an inode that lives on, or by a directory.
-fn together() -> Vec<Vec<Op>> {
+fn combinations() -> Vec<Vec<Op>> {
     let (a, b, c, d, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[D]), Path::of(&[E]));
     let (ca, cb, cc) = (c.join(Name(A)), c.join(Name(B)), c.join(Name(C)));
     let (cca, cce, de) = (cc.join(Name(A)), cc.join(Name(E)), d.join(Name(E)));
@@ -134,7 +137,7 @@ fn rename(from: &Path, to: &Path, mode: RenameMode) -> Op {
     Op::Rename { from: from.clone(), to: to.clone(), mode }
 }
 
-/// What makes things durable: of everything, of files, of directories.
+/// Persistence calls: of everything, of files, of directories.
 fn persistence() -> Vec<Option<Op>> {
     let paths: [&[u16]; 9] = [&[A], &[B], &[C, A], &[E], &[C, E], &[D, E], &[], &[C], &[D]];
     let files = paths.iter().take(4);
@@ -146,7 +149,7 @@ fn persistence() -> Vec<Option<Op>> {
     all
 }
 
-/// What makes files and directories further down durable.
+/// Persistence calls on files and directories at greater depth.
 fn deep_persistence() -> Vec<Option<Op>> {
     let paths: [&[u16]; 12] = [
         &[A],

@@ -1,23 +1,23 @@
-//! What is done before the power goes.
+//! Operations before a power cut.
 use super::race::Race;
 use super::scene::fill;
 use super::set::{exhaustive, singles};
 use crate::fs::errno;
 use crate::op::{Name, Op, Outcome, Path, Profile, apply, generate};
-use crate::rng::Rng;
 use crate::setup::{self, Setup};
 use segno_device::{MemDevice, Snapshot};
-use segno_engine::{XattrMode, planted};
+use segno_engine::XattrMode;
 use segno_format::dentry::FileType;
+use segno_testkit::Rng;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-/// What is on the volume before the first operation.
+/// Contents of the volume before the first operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Start {
     /// What [`prologue`] makes.
     Few,
-    /// The same, and large files with holes until hardly any space is left.
+    /// What [`prologue`] makes, and large files with holes until the volume is nearly full.
     Full,
 }
 
@@ -31,7 +31,7 @@ impl Start {
     }
 }
 
-/// Operations on a volume that holds something already.
+/// Operations on a prepared volume.
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub setup: Setup,
@@ -51,7 +51,7 @@ impl Workload {
         if let Some(base) = made.get(&key) {
             return Ok(base.clone());
         }
-        let base = planted::without(|| self.make_base())?;
+        let base = self.make_base()?;
         made.insert(key, base.clone());
         Ok(base)
     }
@@ -77,7 +77,7 @@ pub(super) const A: u16 = 0;
 pub(super) const B: u16 = 1;
 pub(super) const C: u16 = 2;
 pub(super) const D: u16 = 3;
-/// Not there at first.
+/// Initially absent.
 pub(super) const E: u16 = 4;
 
 pub(super) fn create(at: Path) -> Op {
@@ -135,7 +135,7 @@ pub fn drawn(seed: u64, on: Option<&str>) -> Result<Workload, String> {
         apply(&mut model, &mut [None; 4], &op);
     }
     let mut ops = generate(&mut rng, profile, model);
-    // A copy is many writes, of which any number may have been done.
+    // A copy consists of many writes, any number of which may have been performed.
     ops.retain(|op| !matches!(op, Op::Copy { .. }));
     Ok(few(setup, ops))
 }
@@ -151,7 +151,7 @@ pub(super) fn few(setup: Setup, mut ops: Vec<Op>) -> Workload {
 mod tests {
     use super::*;
     use crate::crash::record;
-    use segno_device::Event;
+    use segno_testkit::Event;
 
     /// First blocks of the writes to the journal behind a common volume, in order.
     fn journal_writes(workload: &Workload) -> Vec<u64> {

@@ -1,16 +1,17 @@
-//! A device that fails: every call in turn, once or for good. What failed must be told, nothing may panic, and what is
-//! left on the device must come back like after a power cut.
+//! Device faults: every call in turn fails, once or permanently. Errors must be reported, nothing may panic, and the device must
+//! recover as after a power cut.
 mod mount;
 
+use crate::catch_panic::caught;
 use crate::crash::{Contract, Judge, Moment, Promise, Recorder, Violation, Workload, recover, since};
 use crate::fs::errno;
 use crate::op::{Op, shrink};
-use crate::quiet::caught;
-use crate::rng::Rng;
 use crate::setup::Setup;
-use segno_device::{
-    CountDevice, Counts as Counted, CrashChoice, CrashLog, Event, Fault, FaultCall, FaultDevice, FaultError,
-    Kept, MemDevice, RecordDevice, Snapshot,
+use segno_device::{MemDevice, Snapshot};
+use segno_testkit::Counts as Counted;
+use segno_testkit::Rng;
+use segno_testkit::{
+    CountDevice, CrashChoice, CrashLog, Event, Fault, FaultCall, FaultDevice, FaultError, Kept, RecordDevice,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use std::time::Instant;
 
 type Device = FaultDevice<RecordDevice<MemDevice>>;
 
-/// How often a shrinking workload is tried.
+/// Maximum number of runs to shrink a workload.
 const SHRINK_TRIES: usize = 60;
 
-/// How much to try.
+/// Limits of a test.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     pub seed: u64,
-    /// Calls that are made to fail in a workload, spread over all.
+    /// Number of faults in a workload, spread over all calls.
     pub points: u64,
-    /// After this no new fault is begun.
+    /// No new fault is started after this time.
     pub until: Option<Instant>,
 }
 
@@ -37,18 +38,18 @@ impl Effort {
     }
 }
 
-/// What was tried.
+/// Counts of what was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub workloads: u64,
     pub fault_points: u64,
-    /// After so many of them the volume had stopped.
+    /// How many of them stopped the volume.
     pub stopped: u64,
-    /// Power cuts that followed.
+    /// Power cuts after faults.
     pub cuts: u64,
 }
 
-/// Fails calls of a workload, one at a time.
+/// Fails device calls of a workload, one at a time.
 pub fn run(workload: &Workload, effort: Effort, counts: &mut Counts) -> Result<(), Violation> {
     let outside = |what| Violation { state: "without a fault".into(), what };
     let base = workload.base().map_err(outside)?;
@@ -63,7 +64,7 @@ pub fn run(workload: &Workload, effort: Effort, counts: &mut Counts) -> Result<(
     mount::run(workload, &base, effort, counts)
 }
 
-/// Runs a workload, and shortens it if it fails.
+/// Runs a workload, and shrinks it if it fails.
 pub fn run_and_shrink(
     workload: &Workload,
     effort: Effort,
@@ -81,7 +82,7 @@ pub fn run_and_shrink(
     Err((last, ops))
 }
 
-/// Some of the faults that such calls can have.
+/// A selection of the faults that these calls can have.
 fn sample(calls: Calls, effort: Effort) -> impl Iterator<Item = Fault> {
     let faults: Vec<Fault> =
         calls.into_iter().flat_map(|(call, n)| (0..n).flat_map(move |nth| kinds(call, nth))).collect();
@@ -135,8 +136,8 @@ struct Trial<'a> {
     device: Arc<Device>,
     recorder: Recorder,
     fault: Fault,
-    /// The caller was told.
-    told: bool,
+    /// An error was returned.
+    reported: bool,
 }
 
 impl<'a> Trial<'a> {
@@ -148,7 +149,7 @@ impl<'a> Trial<'a> {
         let mounted_at = device.inner().log().len();
         let base = device.inner().inner().snapshot();
         device.set_plan(vec![fault]);
-        Ok(Self { workload, base, mounted_at, device, recorder, fault, told: false })
+        Ok(Self { workload, base, mounted_at, device, recorder, fault, reported: false })
     }
 
     fn run(&mut self, seed: u64, counts: &mut Counts) -> Result<(), String> {
@@ -156,17 +157,17 @@ impl<'a> Trial<'a> {
             let got = self.recorder.apply(op);
             let may_refuse: &[i32] =
                 if self.device.failed() > 0 { &[errno::EIO, errno::ENOSPC] } else { &[] };
-            self.told |=
+            self.reported |=
                 self.recorder.note(op, got, may_refuse).map_err(|e| format!("step {number}: {e}"))?;
         }
         let stopped = self.recorder.engine.is_stopped();
         let unmounted = self.recorder.engine.unmount();
-        self.told |= unmounted.is_err();
+        self.reported |= unmounted.is_err();
         // A read or write may be repeated. What a failed flush has lost, no repetition brings back. A journal on a device of
         // its own may fail: the volume goes on without.
-        let must_tell = self.fault.call == FaultCall::Flush && !self.workload.setup.beside;
-        if self.device.failed() > 0 && !self.told && must_tell {
-            return Err("a flush failed and nobody was told".into());
+        let must_report = self.fault.call == FaultCall::Flush && !self.workload.setup.external_journal;
+        if self.device.failed() > 0 && !self.reported && must_report {
+            return Err("a failed flush was not reported".into());
         }
         let stopped = stopped || unmounted.is_err();
         if stopped {
@@ -177,7 +178,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// All is there after a clean unmount.
+    /// Everything is present after a clean unmount.
     fn after_unmount(&mut self) -> Result<(), String> {
         let history = &mut self.recorder.history;
         history.states.extend(history.states.last().cloned());
@@ -185,7 +186,7 @@ impl<'a> Trial<'a> {
         self.cut(self.device.inner().inner().snapshot()).map_err(|e| format!("after unmount: {e}"))
     }
 
-    /// The power goes; what no flush covered may be gone.
+    /// Cuts power; unflushed writes may be lost.
     fn after_stop(&self, seed: u64, counts: &mut Counts) -> Result<(), String> {
         let mut events = since(self.device.inner().log(), self.mounted_at);
         // The last write had returned.
@@ -211,7 +212,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// What a power cut at the end of a log may leave, each with its name.
+/// States after a power cut at the end of a log, with names.
 fn cuts(
     setup: &Setup,
     base: &Snapshot,

@@ -1,14 +1,13 @@
-//! Faults while a crashed volume is mounted: what was promised survives those too.
+//! Faults while a crashed volume is mounted: the durability guarantees hold nevertheless.
 use super::{Counts, Effort, calls_of, cuts, sample};
 use crate::capture::Tree;
+use crate::catch_panic::caught;
 use crate::crash::{Judge, Moment, RECOVERY_TIME, Violation, Workload, identify, record, recover};
-use crate::quiet::caught;
-use segno_device::{
-    CountDevice, CrashChoice, Event, Fault, FaultDevice, Kept, MemDevice, RecordDevice, Snapshot,
-};
+use segno_device::{MemDevice, Snapshot};
+use segno_testkit::{CountDevice, CrashChoice, Event, Fault, FaultDevice, Kept, RecordDevice};
 use std::sync::Arc;
 
-/// Fails the calls that recovery makes, one at a time.
+/// Fails the device calls of recovery, one at a time.
 pub fn run(
     workload: &Workload,
     base: &Snapshot,
@@ -47,7 +46,7 @@ fn mount(
     let setup = &workload.setup;
     let device = Arc::new(FaultDevice::new(RecordDevice::new(MemDevice::from_snapshot(image)), vec![fault]));
     if let Ok(mut engine) = setup.mount(device.clone(), RECOVERY_TIME) {
-        // It could do without the call that failed.
+        // Recovery succeeded without the failed call.
         device.set_plan(Vec::new());
         let tree = Tree::capture(&mut engine)?;
         judge.judge(&tree, &identify(&engine, &tree)?, moment)?;

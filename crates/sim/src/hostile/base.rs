@@ -14,7 +14,7 @@ use std::mem::offset_of;
 use std::sync::{Arc, OnceLock};
 use zerocopy::FromBytes;
 
-/// A volume to damage.
+/// A volume to be damaged.
 pub struct Base {
     pub name: &'static str,
     pub image: Snapshot,
@@ -22,15 +22,15 @@ pub struct Base {
     recipe: Recipe,
 }
 
-/// What a volume is made with.
+/// Options of a volume.
 #[derive(Clone, Copy)]
 struct Recipe {
     features: Features,
     /// On two devices.
     joined: bool,
-    /// The power went while it was used.
+    /// Power was cut during use.
     cut: bool,
-    /// Behind it is a metadata journal, in use.
+    /// A metadata journal in use follows it.
     journal: bool,
 }
 
@@ -70,21 +70,21 @@ pub fn bases() -> Result<&'static [Base], String> {
 fn make(name: &'static str, recipe: Recipe) -> Result<Base, String> {
     let device = Arc::new(MemDevice::new(BLOCKS + if recipe.journal { JOURNAL_BLOCKS } else { 0 }));
     format(&device, recipe)?;
-    let told = |e: Error| e.to_string();
+    let text = |e: Error| e.to_string();
     let volume = mount(&device, recipe)?;
-    fill(&volume, recipe.features).map_err(told)?;
-    volume.unmount().map_err(told)?;
+    fill(&volume, recipe.features).map_err(text)?;
+    volume.unmount().map_err(text)?;
     if recipe.features.contains(Features::COMPRESSION) {
         mark_compressed(&device, recipe)?;
     }
     let volume = mount(&device, recipe)?;
-    volume.sync().map_err(told)?;
-    let open = leave_open(&volume).map_err(told)?;
+    volume.sync().map_err(text)?;
+    let open = leave_open(&volume).map_err(text)?;
     if recipe.cut {
-        chain(&volume).map_err(told)?;
+        chain(&volume).map_err(text)?;
     } else {
-        open.into_iter().try_for_each(|ino| volume.release(ino)).map_err(told)?;
-        volume.unmount().map_err(told)?;
+        open.into_iter().try_for_each(|ino| volume.release(ino)).map_err(text)?;
+        volume.unmount().map_err(text)?;
     }
     let image = device.snapshot();
     crate::setup::check(&MemDevice::from_snapshot(&image))?;
@@ -93,7 +93,7 @@ fn make(name: &'static str, recipe: Recipe) -> Result<Base, String> {
 }
 
 impl Base {
-    /// How it is mounted.
+    /// Mount options.
     pub fn mount_options(&self) -> MountOptions {
         mount_options(self.recipe)
     }
@@ -130,7 +130,7 @@ fn format(device: &Arc<MemDevice>, recipe: Recipe) -> Result<(), String> {
     Ok(())
 }
 
-/// With a clock that stands still and no thread.
+/// With a fixed clock and without threads.
 fn mount_options(recipe: Recipe) -> MountOptions {
     let journal = if recipe.journal { JournalMode::On } else { JournalMode::Off };
     MountOptions { background: false, cache_bytes: 8 << 20, journal, ..MountOptions::default() }

@@ -1,4 +1,4 @@
-//! Where the structures of a volume are, and which fields they have.
+//! Locates the structures of a volume and their fields.
 use super::edit::{Edit, Place, Value};
 use super::fields::{self, Field};
 use super::ring::Ring;
@@ -16,10 +16,10 @@ use zerocopy::FromBytes;
 
 const SIT_ENTRY: usize = size_of::<RawSitEntry>();
 const NAT_ENTRY: usize = size_of::<RawNatEntry>();
-/// Nodes of a chain that are looked at.
+/// Maximum number of chain nodes decoded.
 const CHAIN_MAX: u32 = 64;
 
-/// A volume taken apart.
+/// A decoded volume.
 pub struct Layout {
     sb: Superblock,
     /// The pack in force.
@@ -47,7 +47,7 @@ fn read(dev: &dyn BlockDevice, addr: BlockAddr) -> Result<Block, String> {
     Ok(block)
 }
 
-/// Takes a sound volume apart, with the journal behind it if it has one.
+/// Decodes an undamaged volume, with its journal if it has one.
 pub fn decode(dev: &dyn BlockDevice, journal: bool) -> Result<Layout, String> {
     let block = read(dev, BlockAddr(0))?;
     let raw = RawSuperblock::from_block(&block.0);
@@ -237,7 +237,7 @@ impl Layout {
         inode.layout(self.sb.features).map_err(|e| e.to_string())
     }
 
-    /// Makes the changes, and the checksums right if asked to.
+    /// Applies the edits, and repairs the checksums if requested.
     pub fn apply(&self, dev: &MemDevice, edits: &[Edit], seal: bool) -> Result<(), String> {
         for e in edits {
             let (addr, at) =
@@ -268,7 +268,7 @@ impl Layout {
         if seal { self.seal(dev, edits) } else { Ok(()) }
     }
 
-    /// Makes the checksums of what was changed right, and the chain follow the checkpoint.
+    /// Repairs the checksums of changed structures, and the stamp of the chain.
     fn seal(&self, dev: &MemDevice, edits: &[Edit]) -> Result<(), String> {
         let changed: BTreeSet<BlockAddr> =
             edits.iter().filter_map(|e| self.places.get(&e.place)).map(|p| p.0).collect();

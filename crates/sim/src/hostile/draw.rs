@@ -1,20 +1,20 @@
-//! Drawing damage: some fields at random, or a shape that is known to be nasty.
+//! Generates damage: random fields, or a known difficult shape.
 use super::base::Base;
 use super::decode::Layout;
 use super::edit::{Edit, Image, Place, Value};
 use super::fields::{Field, Kind};
-use crate::rng::Rng;
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::BlockAddr;
+use segno_testkit::Rng;
 
-/// Most fields that one image changes.
+/// Maximum number of fields changed in an image.
 const EDITS: u64 = 16;
-/// One image in so many is a known shape, alone or with random changes.
+/// One image in this many is a known shape, alone or with random changes.
 const SHAPED: u64 = 4;
 
-/// The image of a number.
+/// The image with a number.
 pub fn image(bases: &[Base], seed: u64, number: u64) -> Option<Image> {
-    let mut rng = Rng::new(crate::rng::mix(seed) ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let mut rng = Rng::new(segno_testkit::rng::mix(seed) ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let base = bases.get(rng.below(bases.len() as u64) as usize)?;
     let dev = MemDevice::from_snapshot(&base.image);
     let mut edits = Vec::new();
@@ -22,7 +22,7 @@ pub fn image(bases: &[Base], seed: u64, number: u64) -> Option<Image> {
     if shaped {
         edits.extend(shape(&base.layout, &dev, &mut rng));
     }
-    // Few changes get deep into the program, many find combinations.
+    // Few changes reach deep code paths, many find combinations.
     let more = if shaped { rng.below(3) } else { 1 + rng.below(EDITS).min(rng.below(EDITS)) };
     for _ in 0..more {
         edits.extend(field(&base.layout, &mut rng).map(|f| change(&base.layout, &dev, f, &mut rng)));
@@ -97,7 +97,7 @@ fn nid(layout: &Layout, rng: &mut Rng) -> Value {
     }
 }
 
-/// A limit, a neighbour of what is there, or anything.
+/// A limit, a neighbour of the old value, or an arbitrary number.
 fn number(layout: &Layout, dev: &dyn BlockDevice, f: &Field, rng: &mut Rng) -> Value {
     let bits = u32::from(f.len) * 8;
     let mask = u64::MAX >> (64 - bits);
@@ -122,7 +122,7 @@ fn number(layout: &Layout, dev: &dyn BlockDevice, f: &Field, rng: &mut Rng) -> V
     Value::Raw(new & mask)
 }
 
-/// Circles and overlaps: fields of one kind made to point where they must not.
+/// Cycles and overlaps: references to wrong places.
 fn shape(layout: &Layout, dev: &dyn BlockDevice, rng: &mut Rng) -> Vec<Edit> {
     let fields: Vec<&Field> = layout.groups.iter().flatten().collect();
     let pick = |rng: &mut Rng, wanted: &dyn Fn(&Field) -> bool| {
@@ -154,7 +154,7 @@ fn shape(layout: &Layout, dev: &dyn BlockDevice, rng: &mut Rng) -> Vec<Edit> {
         // Two ids with one node.
         4 => pick(rng, &|f| f.kind == Kind::Addr && matches!(f.place, Place::Nat(_)))
             .map(|f| set(f, Value::AddrOf(Place::Node(one_of(&layout.nids, rng).unwrap_or(3))))),
-        // A block that somebody else has: data, or a node.
+        // A block with another owner: data, or a node.
         5 => pick(rng, &|f| f.kind == Kind::Addr && of_node(f)).map(|f| {
             let used: Vec<Place> =
                 layout.places().filter(|p| matches!(p, Place::Data(..) | Place::Node(_))).collect();
@@ -165,7 +165,7 @@ fn shape(layout: &Layout, dev: &dyn BlockDevice, rng: &mut Rng) -> Vec<Edit> {
             f.len == 1 && f.offset > 40 && matches!(f.place, Place::Data(d, _) if layout.dirs.contains(&d))
         })
         .map(|f| set(f, Value::Raw(rng.below(9)))),
-        // The chain runs in a circle, or away.
+        // The chain is cyclic, or leaves its segment.
         7 => pick(rng, &|f| f.kind == Kind::Addr && matches!(f.place, Place::Chain(_))).map(|f| {
             let chain: Vec<Place> = layout.places().filter(|p| matches!(p, Place::Chain(_))).collect();
             set(f, one_of(&chain, rng).map_or(Value::End, Value::AddrOf))

@@ -4,7 +4,7 @@ use segno_format::Block;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// See the module.
+/// The device.
 pub struct Guard {
     inner: MemDevice,
     /// Blocks that may still be read or written.
@@ -23,7 +23,7 @@ impl Guard {
         }
     }
 
-    /// Starts counting anew.
+    /// Resets the counts.
     pub fn allow(&self, steps: u64) {
         self.left.store(steps, Ordering::Relaxed);
     }
@@ -33,7 +33,7 @@ impl Guard {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// What no damage may lead to.
+    /// Accesses that no damage may cause.
     pub fn verdict(&self) -> Result<(), String> {
         if self.write_outside.load(Ordering::Relaxed) {
             return Err("a write outside the device".into());

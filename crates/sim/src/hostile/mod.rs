@@ -1,4 +1,4 @@
-//! Damaged volumes: whatever the bytes say, the checker ends, and the engine gives an error or an answer.
+//! Damaged volumes: for any bytes the checker terminates, and the engine returns a result or an error.
 //!
 //! [`run`] takes volumes with one of everything, changes a few fields of structures it finds by decoding them, makes
 //! the checksums right again half of the time, and runs the checker and a session of the engine on the result. A
@@ -19,11 +19,11 @@ mod watch;
 pub use edit::{Edit, Image, Place, Value};
 pub use trial::Outcome;
 
-use crate::quiet::caught;
+use crate::catch_panic::caught;
 use serde::Serialize;
 use std::ops::Range;
 
-/// What was tried and found.
+/// Results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostileCounts {
     pub images: u64,
@@ -48,10 +48,10 @@ impl HostileCounts {
 /// An image that broke a rule.
 #[derive(Clone, Debug)]
 pub struct HostileFinding {
-    /// With the seed, repeats it.
+    /// Repeats it together with the seed.
     pub number: u64,
     pub what: String,
-    /// As few changes as still do.
+    /// Minimal set of changes.
     pub image: Image,
 }
 
@@ -93,7 +93,7 @@ pub fn run_image(image: &Image) -> Result<Outcome, String> {
     watch::watched(image, || caught(|| trial::run(base, image)))
 }
 
-/// Drops changes as long as it is still a violation.
+/// Removes changes while it remains a violation.
 fn shrink(mut image: Image) -> Image {
     let mut at = 0;
     while at < image.edits.len() {

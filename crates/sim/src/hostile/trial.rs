@@ -3,15 +3,15 @@ use super::base::Base;
 use super::edit::{Image, Place};
 use super::guard::Guard;
 use crate::mounted::StillClock;
-use crate::rng::Rng;
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{Clock, Error, FallocMode, MountOptions, Owner, RenameMode, SetAttr, Volume, XattrMode};
 use segno_format::dentry::FileType;
 use segno_format::{BLOCK_SIZE, Ino};
+use segno_testkit::Rng;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Blocks that a check, and that a whole session, may read and write. The sound volumes need a tenth.
+/// Limits of blocks read and written by a check and by a session. Undamaged volumes need a tenth.
 const CHECK_STEPS: u64 = 200_000;
 const SESSION_STEPS: u64 = 400_000;
 /// Names and inodes that a walk looks at; the volumes have fewer.
@@ -21,17 +21,17 @@ const READ_ONLY: u64 = 6;
 /// Ranges of a file that are read.
 const RANGES: usize = 40;
 
-/// How far an image got.
+/// Stages that an image passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub checked: bool,
-    /// The checker had nothing to say.
+    /// The checker found nothing.
     pub clean: bool,
     pub mounted: bool,
     pub unmounted: bool,
 }
 
-/// Errors that tell of damage, where the checker saw none.
+/// Errors that report damage although the checker found none.
 struct Session {
     volume: Arc<Volume>,
     damage: Option<String>,
@@ -70,7 +70,7 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
     }
 }
 
-/// What was written over a damaged volume is mounted again.
+/// Mounts a damaged volume again after changes.
 fn again(base: &Base, guard: &Arc<Guard>, outcome: Outcome) -> Result<Outcome, String> {
     if outcome.unmounted {
         guard.allow(SESSION_STEPS);
@@ -97,7 +97,7 @@ fn mount(base: &Base, guard: &Arc<Guard>, read_only: bool) -> Result<Arc<Volume>
     Volume::mount_with_clock(device, options, clock)
 }
 
-/// Errors are told only if they say that the volume is damaged.
+/// Only errors that report damage are returned.
 fn session(base: &Base, guard: &Arc<Guard>, seed: u64, outcome: &mut Outcome) -> Result<(), String> {
     let volume = mount(base, guard, seed.is_multiple_of(READ_ONLY)).map_err(|e| format!("mount: {e}"))?;
     outcome.mounted = true;
@@ -182,7 +182,7 @@ impl Session {
         }
     }
 
-    /// Some changes to what is there, and some new things.
+    /// Changes existing files and creates new ones.
     fn change(&mut self, inodes: &[(Ino, FileType)], rng: &mut Rng) {
         let v = self.volume.clone();
         let me = Owner::default();

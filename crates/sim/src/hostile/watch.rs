@@ -1,13 +1,13 @@
-//! What steps cannot tell: memory, and loops that never reach the device.
+//! Detects what counting device accesses cannot: memory use, and loops without device access.
 use super::edit::Image;
 use std::fs;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
-/// More than this, beyond what the process had, is a violation.
+/// Additional memory beyond this is a violation.
 const MEMORY_KIB: u64 = 1 << 20;
-/// An image takes milliseconds; one that takes this long, even on a busy machine, never ends.
+/// An image takes milliseconds; one that takes this long hangs, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Images that run now.
@@ -51,7 +51,7 @@ fn start_watching() {
     });
 }
 
-/// The most memory this process ever had, in KiB; 0 where the system does not tell.
+/// Peak memory of this process in KiB; 0 if the system does not report it.
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! The content of a file: a size, and the blocks that are not all zeros.
+//! The contents of a file: a size, and the non-zero blocks.
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub type Page = Arc<[u8; LEN]>;
 /// A block of a hole.
 pub const ZEROS: [u8; LEN] = [0; LEN];
 
-/// Past the size everything is zero, so equal contents are equal values.
+/// Bytes beyond the size are zero, so equal contents are equal values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes {
     size: u64,
@@ -66,7 +66,7 @@ impl Bytes {
         }
     }
 
-    /// Makes a range zeros; the size stays.
+    /// Zeroes a range; the size does not change.
     pub fn zero(&mut self, range: Range<u64>) {
         let touched: Vec<u64> =
             self.blocks.range(range.start / BLOCK..range.end.div_ceil(BLOCK)).map(|(&i, _)| i).collect();
@@ -84,7 +84,7 @@ impl Bytes {
         self.size = size;
     }
 
-    /// Takes whole blocks out; what follows moves down.
+    /// Removes whole blocks; later blocks move down.
     pub fn collapse(&mut self, range: Range<u64>) {
         let (start, end) = (range.start / BLOCK, range.end / BLOCK);
         self.move_blocks(|i| match i {
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn behaves_like_a_vector() {
-        let mut rng = crate::rng::Rng::new(5);
+        let mut rng = segno_testkit::Rng::new(5);
         let (mut bytes, mut plain) = (Bytes::default(), Vec::<u8>::new());
         for step in 0..2000u32 {
             let (a, b) = (rng.below(20_000) as usize, rng.below(9000) as usize);

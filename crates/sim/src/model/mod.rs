@@ -1,4 +1,4 @@
-//! A POSIX file system in memory: inodes, names, bytes. No cleverness, and nothing in common with the engine.
+//! A POSIX file system in memory: inodes, names, bytes. Simple on purpose, and shares no code with the engine.
 mod bytes;
 mod data;
 mod names;
@@ -11,7 +11,7 @@ use segno_engine::{FallocMode, Owner, RenameMode, SetAttr, Time, XattrMode};
 use segno_format::dentry::FileType;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the format limits and the model has to be told.
+/// Limits of the format that the model needs to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub file_size: u64,
@@ -31,7 +31,7 @@ pub struct Inode {
     pub times: Times,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub content: Content,
-    /// Handles.
+    /// Number of handles.
     pub opens: u32,
     /// It had a name once.
     pub named: bool,
@@ -52,7 +52,7 @@ pub enum Content {
     Special,
 }
 
-/// See the module. A clone shares the bytes.
+/// The model. Clones share file contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     limits: Limits,
@@ -129,7 +129,7 @@ impl Model {
         Ok(inode)
     }
 
-    /// Takes over the times that were found, if each is the one before or `now`.
+    /// Accepts the observed times if each is the previous one or `now`.
     pub fn adopt_times(&mut self, node: Node, before: &Self, found: &Attr, now: Time) {
         let Some(old) = before.inodes.get(&node).map(|i| i.times) else { return };
         let known = |time, old| time == old || time == now;
@@ -166,7 +166,7 @@ impl Inode {
         }
     }
 
-    /// The bytes of a regular file; the errno of reading anything else.
+    /// The contents of a regular file, or the errno of reading anything else.
     pub fn bytes(&self) -> Res<&Bytes> {
         match &self.content {
             Content::File(bytes) => Ok(bytes),

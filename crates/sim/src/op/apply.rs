@@ -1,4 +1,4 @@
-//! Carries an operation out on any file system.
+//! Carries out operations on any [`Fs`].
 use super::{Name, Op, Path, pattern, xattr_name};
 use crate::fs::{Attr, Fs, Node, Res, errno};
 use segno_engine::{Owner, SetAttr, Time};
@@ -9,7 +9,7 @@ use std::fmt;
 /// Inodes that are open.
 pub type Handles = [Option<Node>; 4];
 
-/// What came out: equal on every correct file system, except for [`Outcome::Place`].
+/// The result, equal on every correct file system except for [`Outcome::Place`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done,
@@ -19,7 +19,7 @@ pub enum Outcome {
     /// Names, each with its type and whether a lookup finds the same inode.
     Names(BTreeSet<(Vec<u8>, u8, bool)>),
     Keys(BTreeSet<Vec<u8>>),
-    /// Where data or a hole is: depends on what the file system takes for data.
+    /// Position of data or a hole, which depends on what the file system counts as data.
     Place(Res<u64>),
     Failed(i32),
 }
@@ -269,7 +269,7 @@ impl<F: Fs> Call<'_, F> {
             .collect())
     }
 
-    /// Names and values of all attributes; the values are told by their hash.
+    /// Names of all attributes with hashes of their values.
     fn list_attributes(&mut self, of: &Path) -> Res<BTreeSet<Vec<u8>>> {
         let node = self.node(of)?;
         let names = self.fs.listxattr(node)?;

@@ -1,10 +1,10 @@
-//! Draws sequences of operations. Few names and few sizes: collisions are what finds bugs.
+//! Generates random sequences of operations. Few names and sizes, as collisions find bugs.
 use super::{Handles, Name, Op, Path, apply};
 use crate::fs::{Fs, Node, Seek};
 use crate::model::Model;
-use crate::rng::Rng;
 use segno_engine::{FallocMode, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
+use segno_testkit::Rng;
 
 const BLOCK: u64 = 4096;
 const HANDLES: u64 = 4;
@@ -13,7 +13,7 @@ const DEPTH: usize = 4;
 /// Letters that name nodes; most of the time the first few.
 const NAMES: u64 = 17;
 
-/// What a sequence is to be like.
+/// Profile of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Longest sequence.
@@ -26,7 +26,7 @@ pub struct Profile {
     pub durable: bool,
 }
 
-/// Draws one sequence. The model tells what exists, so that most operations find what they need.
+/// Generates one sequence. The model tracks what exists, so that most operations have a target.
 #[must_use]
 pub fn generate(rng: &mut Rng, profile: Profile, model: Model) -> Vec<Op> {
     let count = 1 + rng.below(profile.ops);
@@ -287,7 +287,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A size or offset: around where the format changes its ways.
+    /// A size or offset near the boundaries of the format's layouts.
     fn offset(&mut self) -> u64 {
         let near =
             [0, 0, 0, 1, 100, 3451, 3452, 3488, 3688, 4095, 4096, 4097, 8192, 9000, 12_288, 20_480, 65_536];

@@ -1,4 +1,4 @@
-//! Operations as a test writes them down: by path or handle, with few names and sizes.
+//! Operations of a test: by path or handle, with few names and sizes.
 mod apply;
 mod generate;
 mod shrink;
@@ -8,9 +8,9 @@ pub use generate::{Profile, generate};
 pub use shrink::shrink;
 
 use crate::fs::Seek;
-use crate::rng::mix;
 use segno_engine::{FallocMode, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
+use segno_testkit::rng::mix;
 use std::fmt;
 
 /// A path: names below the root, or below the inode of a handle. Without names it is that inode.
@@ -301,7 +301,7 @@ fn xattr_text(n: u8) -> String {
     if name.len() > 20 { format!("<{} bytes>", name.len()) } else { String::from_utf8_lossy(&name).into() }
 }
 
-/// What an operation writes: bytes that tell where they belong and who wrote them, none of them 0.
+/// The bytes that an operation writes: non-zero, derived from position and tag.
 #[must_use]
 pub fn pattern(tag: u32, offset: u64, len: usize) -> Vec<u8> {
     let word = |n: u64| mix(u64::from(tag) << 40 ^ n).to_le_bytes();

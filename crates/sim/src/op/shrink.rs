@@ -1,4 +1,4 @@
-//! Makes a failing sequence short.
+//! Shrinks a failing sequence.
 use super::Op;
 
 /// Takes operations out, first many at once, for as long as `fails` says that the rest still fails. `tries` bounds how

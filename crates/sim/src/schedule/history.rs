@@ -1,4 +1,4 @@
-//! What several threads did and were told, and whether one thread could have been told the same.
+//! Histories of concurrent operations, and whether they are linearizable.
 use crate::capture::Tree;
 use crate::fs::Fs;
 use crate::model::Model;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The time of everything: operations of several threads have no order that a clock could show.
 const NOW: Time = Time { secs: 1000, nsec: 0 };
 
-/// An operation, what it was told, and when it began and ended.
+/// An operation, its result, and when it started and ended.
 struct Event {
     op: Op,
     outcome: Outcome,
@@ -67,19 +67,19 @@ impl World {
         self.engine_handles
     }
 
-    /// Each thread does its operations; returns how many there were.
+    /// Runs the operations of each thread; returns their number.
     pub fn run(self, threads: Vec<Vec<Op>>) -> Result<u64, String> {
         self.run_beside(threads, |_| ())
     }
 
-    /// The same, beside something that changes nothing anybody sees.
+    /// Runs the operations of each thread beside an activity that has no visible effect.
     pub fn run_beside(
         mut self,
         threads: Vec<Vec<Op>>,
-        beside: impl FnOnce(Mounted) + Send + 'static,
+        concurrent: impl FnOnce(Mounted) + Send + 'static,
     ) -> Result<u64, String> {
         let engine = self.engine.share();
-        let beside = shuttle::thread::spawn(move || beside(engine));
+        let concurrent = shuttle::thread::spawn(move || concurrent(engine));
         let clock = Arc::new(AtomicU64::new(0));
         let running: Vec<_> = threads
             .into_iter()
@@ -101,7 +101,7 @@ impl World {
             .into_iter()
             .map(|t| t.join().map_err(|_| "a thread panicked".to_owned()))
             .collect::<Result<Vec<_>, _>>()?;
-        beside.join().map_err(|_| "a thread panicked".to_owned())?;
+        concurrent.join().map_err(|_| "a thread panicked".to_owned())?;
         self.judge(&history)?;
         self.finish()?;
         Ok(history.iter().map(|t| t.len() as u64).sum())
@@ -113,7 +113,7 @@ impl World {
         if search.go(&mut vec![0; history.len()], &self.model, self.model_handles) {
             return Ok(());
         }
-        Err(format!("no order of these explains what was told:\n{}", told(history)))
+        Err(format!("no order of these explains the results:\n{}", describe(history)))
     }
 
     /// Unmounts and checks.
@@ -126,7 +126,7 @@ impl World {
     }
 }
 
-fn told(history: &[Vec<Event>]) -> String {
+fn describe(history: &[Vec<Event>]) -> String {
     let line = |(t, e): (usize, &Event)| {
         format!("  thread {t}, {}..{}: {} -> {:?}\n", e.begun, e.ended, e.op, e.outcome)
     };
@@ -174,7 +174,7 @@ impl Search<'_> {
     }
 }
 
-/// A history that no file system has: both of two threads made the same name.
+/// An impossible history: two threads both created the same name.
 #[cfg(test)]
 pub fn impossible() -> Result<u64, String> {
     let mut world = World::new(0, &[])?;

@@ -1,13 +1,13 @@
-//! Whole operations of several threads on one volume, under schedules that a seed decides.
+//! Concurrent operations on one volume under seeded schedules.
 //!
-//! Needs the feature `shuttle`, with which every lock of the engine is shuttle's. What each thread was told must be what
-//! the model says for *some* order of the operations that keeps those apart which did not overlap; the tree in the end
-//! is that order's, the volume unmounts, and the checker finds nothing. A deadlock is a violation like any other.
+//! Needs the feature `shuttle`, which replaces every lock of the engine. The results of all threads must be linearizable: equal
+//! to those of the model for *some* order of the operations that respects which of them did not overlap. The final tree must
+//! be that of the same order, the volume must unmount, and the checker find nothing. A deadlock is a violation.
 mod history;
 mod shapes;
 
-use crate::quiet::caught;
-use crate::rng::Rng;
+use crate::catch_panic::caught;
+use segno_testkit::Rng;
 use serde::Serialize;
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, MaxSteps, Runner};
@@ -19,7 +19,7 @@ const STACK: usize = 1 << 20;
 /// Steps of the longest schedule; the longest seen takes a tenth.
 const STEPS: usize = 2_000_000;
 
-/// What was tried and found.
+/// Results of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ScheduleCounts {
     pub schedules: u64,
@@ -78,12 +78,12 @@ fn one(number: u64, shape: &'static shapes::Shape) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    /// The judge itself: two who both made the same name.
+    /// Tests the check itself: two threads that both created the same name.
     #[test]
     fn an_impossible_history_is_told() {
         let shape = shapes::Shape { name: "impossible", run: |_| history::impossible() };
-        let told = one(1, Box::leak(Box::new(shape))).unwrap_err();
-        assert!(told.contains("no order of these explains"), "{told}");
+        let error = one(1, Box::leak(Box::new(shape))).unwrap_err();
+        assert!(error.contains("no order of these explains"), "{error}");
     }
 
     #[test]

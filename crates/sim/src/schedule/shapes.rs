@@ -1,18 +1,18 @@
-//! Which operations meet. Each is one call of the engine: files and directories are named by handles, or from the root.
+//! Groups of concurrent operations. Each is one call of the engine; files and directories are named by handles or from the root.
 use super::history::World;
 use crate::fs::Fs;
 use crate::mounted::Mounted;
 use crate::op::{Name, Op, Path};
-use crate::rng::Rng;
 use crate::setup;
 use segno_engine::{FallocMode, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
+use segno_testkit::Rng;
 use std::collections::BTreeSet;
 
-/// A way for threads to meet.
+/// A group of concurrent operations.
 pub struct Shape {
     pub name: &'static str,
-    /// Draws the operations, runs them, judges; returns how many there were.
+    /// Draws the operations, runs them and checks the history; returns their number.
     pub run: fn(&mut Rng) -> Result<u64, String>,
 }
 
@@ -148,11 +148,11 @@ fn any(rng: &mut Rng) -> Op {
         12 => Op::SetXattr { of: file, name: 0, len: rng.pick(&[3, 300]), tag: 1, mode: XattrMode::Set },
         13 => Op::Fallocate { of: file, mode: FallocMode::PunchHole, offset: 0, len: 4096 },
         14 => fsync(rng.below(2) as u8),
-        _ => rng.pick_of(&[Op::Sync, Op::Clean]),
+        _ => rng.choose(&[Op::Sync, Op::Clean]).cloned().unwrap_or(Op::Sync),
     }
 }
 
-/// Two to four threads, twelve operations at most.
+/// Two to four threads with up to twelve operations.
 fn drawn(rng: &mut Rng) -> Result<u64, String> {
     let threads = 2 + rng.below(3);
     let threads = (0..threads).map(|_| (0..12 / threads).map(|_| any(rng)).collect()).collect();
@@ -185,15 +185,15 @@ fn joined(running: Vec<shuttle::thread::JoinHandle<Told>>) -> Told {
     running.into_iter().try_for_each(|t| t.join().unwrap_or_else(|_| Err("a thread panicked".into())))
 }
 
-/// Names that are there all the time are listed once; others at most once.
+/// Names that exist throughout are listed once; others once or not at all.
 fn readdir_create(rng: &mut Rng) -> Result<u64, String> {
     let world = World::new(rng.draw(), &before())?;
     let mut engine = world.engine().share();
     let dir = world.handles()[2].ok_or("no directory")?;
     let name = |i: u64| format!("{i:03}-{}", "n".repeat(90)).into_bytes();
-    let told = |e: i32| format!("errno {e}");
+    let text = |e: i32| format!("errno {e}");
     let file = |engine: &mut Mounted, i| {
-        engine.mknod(dir, &name(i), 0o100_600, (0, 0), Default::default()).map_err(told)
+        engine.mknod(dir, &name(i), 0o100_600, (0, 0), Default::default()).map_err(text)
     };
     for i in 0..20 {
         file(&mut engine, i)?;
@@ -202,25 +202,25 @@ fn readdir_create(rng: &mut Rng) -> Result<u64, String> {
     let running = vec![
         shuttle::thread::spawn(move || {
             for i in 20..28 {
-                maker.mknod(dir, &name(i), 0o100_600, (0, 0), Default::default()).map_err(told)?;
-                maker.unlink(dir, &name(i - 10)).map_err(told)?;
+                maker.mknod(dir, &name(i), 0o100_600, (0, 0), Default::default()).map_err(text)?;
+                maker.unlink(dir, &name(i - 10)).map_err(text)?;
             }
             Ok(())
         }),
         shuttle::thread::spawn(move || {
-            let listed = lister.readdir(dir, 3).map_err(told)?;
+            let listed = lister.readdir(dir, 3).map_err(text)?;
             let names: BTreeSet<Vec<u8>> = listed.into_iter().map(|e| e.name).collect();
             let missing = (0..10).chain(18..20).find(|&i| !names.contains(&name(i)));
             missing.map_or(Ok(()), |i| Err(format!("name {i} was there all the time and is not listed")))
         }),
-        shuttle::thread::spawn(move || saver.sync().map_err(told)),
+        shuttle::thread::spawn(move || saver.sync().map_err(text)),
     ];
     joined(running)?;
     world.finish()?;
     Ok(18)
 }
 
-/// Whoever comes too late is told so; the volume is whole.
+/// Late operations get an error, and the volume is consistent.
 fn unmount(rng: &mut Rng) -> Result<u64, String> {
     let world = World::new(rng.draw(), &before())?;
     let handles = world.handles();

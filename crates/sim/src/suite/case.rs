@@ -1,10 +1,10 @@
-//! What there is to try, and the names under which it is tried again.
+//! Test cases, and their names for repeating them.
 use crate::setup;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a case does.
+/// Kind of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -12,17 +12,17 @@ pub enum Kind {
     Model,
     /// Power cuts of one operation and a persistence point.
     Single,
-    /// Power cuts of the situations that the operations alone do not lead to.
+    /// Power cuts in scripted situations.
     Scene,
-    /// Power cuts on a volume with hardly any space left.
+    /// Power cuts on a nearly full volume.
     Full,
     /// Power cuts of two operations, each perhaps with a persistence point.
     Pair,
-    /// Power cuts of a drawn sequence.
+    /// Power cuts of a random sequence.
     Drawn,
     /// Power cuts while a second thread works between the device calls of the first.
     Race,
-    /// Failing device calls under a drawn sequence.
+    /// Failing device calls under a random sequence.
     Fault,
     /// Damaged volumes.
     Damage,
@@ -95,7 +95,7 @@ impl FromStr for Kind {
 pub struct Case {
     pub kind: Kind,
     pub number: u64,
-    /// On this setup; else on the one that the number chooses.
+    /// The setup; by default the number selects it.
     pub setup: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! All of it: which cases, how many, what was found.
+//! The test suite: cases, plans, reports.
 mod case;
 mod hunt;
 mod one;
@@ -7,8 +7,8 @@ mod report;
 mod run;
 
 pub use case::{Case, Kind};
-pub use hunt::hunt;
+pub use hunt::{HuntPlan, hunt};
 pub use one::run as run_case;
 pub use plan::{Depth, Plan, RowPlan};
 pub use report::{Finding, Hunt, Report, Row, Totals};
-pub use run::{Progress, hunt_planted, run, run_cases};
+pub use run::{Progress, run, run_cases};

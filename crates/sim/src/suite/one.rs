@@ -6,7 +6,7 @@ use crate::op::{Op, shrink};
 use crate::{compare, crash, fault, hostile};
 use std::time::Instant;
 
-/// How often a shrinking sequence is tried.
+/// Maximum number of runs to shrink a sequence.
 const SHRINK_TRIES: usize = 2000;
 /// Images of a case.
 const IMAGES: u64 = 20;
@@ -87,7 +87,7 @@ fn model(case: Case, until: Option<Instant>, totals: &mut Totals) -> Result<(), 
     Err(finding(case, drawn.setup.name, crash::Violation { state, what: last.what }, &ops))
 }
 
-/// A handful of damaged volumes; the case's number is their seed.
+/// Several damaged volumes; the case's number is their seed.
 fn damage(case: Case, totals: &mut Totals) -> Result<(), Box<Finding>> {
     let (counts, findings) =
         hostile::run(case.number, 0..IMAGES).map_err(|what| finding(case, "", outside(what), &[]))?;

@@ -1,28 +1,27 @@
-//! How many cases of each kind, and how thorough each is.
+//! Number and depth of the cases of each kind.
 use super::case::{Case, Kind};
 use crate::crash;
-use crate::rng::mix;
 use crate::setup;
-use segno_engine::planted;
+use segno_testkit::rng::mix;
 use std::time::Duration;
 
-/// Of the power cuts of a workload.
+/// Depth of the power cuts of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
-    /// So many states at most, spread over all; there is no limit without it.
+    /// Maximum number of states, spread over all of them.
     pub states: Option<usize>,
-    /// In one of so many crash states recovery is cut too.
+    /// Recovery is cut as well in one of this many crash states.
     pub recovery: u64,
-    /// Of the states inside a recovery so many at most.
+    /// Maximum number of states inside a recovery.
     pub within: Option<usize>,
-    /// One in so many recovered volumes is worked on and emptied.
+    /// One in this many recovered volumes is written to and emptied.
     pub work: u64,
-    /// Faults of a workload.
+    /// Number of faults in a workload.
     pub points: u64,
 }
 
 impl Depth {
-    /// For a case by itself: all that any run may have tried in it.
+    /// For a single case: a superset of what any run tries in it.
     pub const ALL: Self = Self { states: None, recovery: 20, within: None, work: 20, points: u64::MAX };
 }
 
@@ -32,30 +31,28 @@ pub struct RowPlan {
     pub kind: Kind,
     pub cases: u64,
     pub depth: Depth,
-    /// Of the time there is, so much of a hundred.
+    /// Share of the time in percent.
     pub share: u32,
 }
 
-/// See the module.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Decides everything that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
     pub quick: bool,
     /// All cases are on this setup.
     pub setup: Option<&'static str>,
-    /// When it is over no new state is begun.
+    /// No new state is started after this time.
     pub budget: Option<Duration>,
     pub rows: Vec<RowPlan>,
 }
 
-/// What a run of `--quick` may take, so that it has ended after 60 seconds with whatever it is in the middle of.
+/// Time limit of `--quick`, so that it ends within 60 seconds including the cases that are running then.
 const QUICK: Duration = Duration::from_secs(50);
-/// So much of it goes to planted bugs, where there are any.
-const QUICK_HUNT: Duration = Duration::from_secs(22);
 
 impl Plan {
-    /// As much as a minute holds, of everything something.
+    /// A sample of everything within a minute.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
         let depth = Depth { states: Some(40), recovery: 400, within: Some(100), work: 20, points: 20 };
@@ -71,11 +68,10 @@ impl Plan {
             row(Kind::Drawn, 1000, 10),
             row(Kind::Damage, 500, 10),
         ];
-        let budget = if planted::possible() { QUICK - QUICK_HUNT } else { QUICK };
-        Self { seed, quick: true, setup: None, budget: Some(budget), rows }
+        Self { seed, quick: true, setup: None, budget: Some(QUICK), rows }
     }
 
-    /// Every single operation with every persistence point, and of everything else enough to be believed.
+    /// Every single operation with every persistence point, and a large sample of everything else.
     #[must_use]
     pub fn full(seed: u64) -> Self {
         let row = |kind, cases, states| {
@@ -96,12 +92,6 @@ impl Plan {
         Self { seed, quick: false, setup: None, budget: None, rows }
     }
 
-    /// How long all planted bugs together may be hunted.
-    #[must_use]
-    pub fn hunt(&self) -> Duration {
-        if self.quick { QUICK_HUNT } else { Duration::MAX }
-    }
-
     /// Only the cases of one kind.
     #[must_use]
     pub fn only(mut self, kind: Kind) -> Self {
@@ -110,7 +100,7 @@ impl Plan {
         self
     }
 
-    /// All on one setup, but for what has setups of its own.
+    /// All on one setup, except for kinds with setups of their own.
     pub fn on(mut self, name: &str) -> Result<Self, String> {
         self.setup = Some(setup::name(name)?);
         self.rows.retain(|r| r.kind.chooses_setup());
@@ -164,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_planted_bugs_are_hunted_with_first_is_there() {
+    fn the_cases_a_hunt_begins_with_exist() {
         let (scenes, races) = (crash::telling_scenes().unwrap(), crash::telling_races().unwrap());
         assert!(scenes.iter().all(|&n| n < crash::scenes()) && races.len() > 8);
     }

@@ -1,4 +1,4 @@
-//! What was tried and found.
+//! Counts and findings.
 use super::case::Kind;
 use serde::Serialize;
 use std::fmt;
@@ -11,9 +11,9 @@ pub struct Totals {
     pub model_ops: u64,
     pub crash_workloads: u64,
     pub crash_states: u64,
-    /// Of power cuts inside recovery, and inside the recovery from those.
+    /// States of power cuts inside recovery, and inside the recovery from those.
     pub recovery_states: u64,
-    /// Recovered volumes that were worked on, cut again, and emptied.
+    /// Recovered volumes that were written to, cut again, and emptied.
     pub worked_on: u64,
     pub fault_points: u64,
     pub damaged_images: u64,
@@ -40,7 +40,7 @@ pub struct Finding {
     pub case: String,
     pub setup: String,
     pub what: String,
-    /// Which cut or fault it took.
+    /// The cut or fault.
     pub state: String,
     /// The shortest sequence found that still fails.
     pub ops: Vec<String>,
@@ -77,10 +77,10 @@ pub struct Row {
     pub again: String,
 }
 
-/// Whether a planted bug was found.
+/// Whether the cases found a mutant.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hunt {
-    pub bug: String,
+    pub mutant: String,
     pub found: bool,
     /// The case that found it, what it said, and the states tried until then.
     pub by: String,
@@ -89,7 +89,7 @@ pub struct Hunt {
     pub seconds: f64,
 }
 
-/// Everything of one run.
+/// Report of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub seed: u64,
@@ -100,11 +100,6 @@ pub struct Report {
     pub states_per_second: f64,
     #[serde(flatten)]
     pub totals: Totals,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub planted_bugs_found: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub planted_bugs_total: Option<u64>,
     pub rows: Vec<Row>,
-    pub planted: Vec<Hunt>,
     pub findings: Vec<Finding>,
 }

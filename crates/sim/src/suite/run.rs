@@ -1,21 +1,19 @@
 //! Runs all cases of a plan on all processors.
 use super::case::Case;
-use super::hunt::hunt_all;
 use super::one::{self, is_over};
 use super::plan::{Depth, Plan, RowPlan};
-use super::report::{Finding, Hunt, Report, Row, Totals};
-use segno_engine::planted;
+use super::report::{Finding, Report, Row, Totals};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Findings kept of a row: one is enough to know, more help to see what they have in common.
+/// Findings kept for a row; several show what they have in common.
 const FINDINGS_MAX: usize = 20;
-/// How often a watcher is told.
+/// Interval of progress reports.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     pub row: &'static str,
@@ -30,17 +28,6 @@ pub fn run(plan: &Plan, watch: &mut dyn FnMut(Progress)) -> Report {
     let mut run = Run::new(plan, watch);
     let rows: Vec<Row> = plan.rows.iter().map(|row| run.row(row)).collect();
     run.report(rows)
-}
-
-/// Hunts planted bugs, if this build has any, and adds to the report what was found.
-pub fn hunt_planted(plan: &Plan, report: &mut Report, watch: &mut (dyn FnMut(&Hunt) + Send)) {
-    if planted::possible() {
-        let begun = Instant::now();
-        report.planted = hunt_all(plan, report.threads, watch);
-        report.planted_bugs_found = Some(report.planted.iter().filter(|h| h.found).count() as u64);
-        report.planted_bugs_total = Some(report.planted.len() as u64);
-        report.seconds += begun.elapsed().as_secs_f64();
-    }
 }
 
 /// Tries single cases, thoroughly.
@@ -67,7 +54,7 @@ struct Run<'a> {
     findings: Vec<Finding>,
 }
 
-/// What the threads of a row have in common.
+/// State shared by the threads of a row.
 struct Shared {
     next: AtomicU64,
     done: Mutex<(u64, Totals, Vec<Finding>)>,
@@ -89,7 +76,7 @@ impl<'a> Run<'a> {
     fn row(&mut self, row: &RowPlan) -> Row {
         let begun = Instant::now();
         self.shares += row.share;
-        // A row has its own share and what the rows before it left of theirs.
+        // A row has its share of the time plus what earlier rows left.
         let until = self.plan.budget.map(|b| self.begun + b * self.shares / 100);
         let shared = Shared { next: AtomicU64::new(0), done: Mutex::default() };
         thread::scope(|scope| {
@@ -145,10 +132,7 @@ impl<'a> Run<'a> {
             seconds: self.begun.elapsed().as_secs_f64(),
             states_per_second: if seconds > 0.0 { states as f64 / seconds } else { 0.0 },
             totals: self.totals,
-            planted_bugs_found: None,
-            planted_bugs_total: None,
             rows,
-            planted: Vec::new(),
             findings: self.findings,
         }
     }

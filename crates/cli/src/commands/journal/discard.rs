@@ -26,7 +26,7 @@ pub fn run(args: &DiscardArgs) -> Outcome {
         Ok(None | Some(Opened::Stale(_))) => 0,
         Ok(Some(Opened::Usable(replay))) => replay.accepted().len(),
         Err(e) if !args.force => {
-            return Err(e.context("what the journal holds cannot be told; --force erases it all the same"));
+            return Err(e.context("the contents of the journal are unknown; --force erases it anyway"));
         }
         Err(_) => 0,
     };
@@ -48,7 +48,7 @@ pub fn run(args: &DiscardArgs) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether the mark on the volume may be for the sake of this journal.
+/// Whether the guard mark of the volume may belong to this journal.
 fn is_guarding(state: Option<&Opened>) -> bool {
     match state {
         None => false,
@@ -57,7 +57,7 @@ fn is_guarding(state: Option<&Opened>) -> bool {
     }
 }
 
-/// A journal in a file that is lost may have left its mark on the volume.
+/// A lost external journal may have left its guard mark on the volume.
 fn give_up(args: &DiscardArgs, why: Error) -> Outcome {
     let options = OpenOptions { read_only: false, direct: false };
     let device = image::open(std::slice::from_ref(&args.of.image), options)?;

@@ -11,28 +11,28 @@ use std::sync::Arc;
 pub struct Found {
     pub device: Arc<dyn BlockDevice>,
     pub checkpoint: Checkpoint,
-    /// Linux mounts it read-only for the sake of its journal.
+    /// Linux mounts it read-only because of its journal.
     pub guarded: bool,
     pub area: Area,
     pub place: Place,
 }
 
 pub enum Place {
-    /// Behind the end of the volume.
+    /// After the end of the volume.
     Gap,
     /// In a file or device of its own.
-    Beside(PathBuf),
+    External(PathBuf),
 }
 
 impl Found {
-    /// Opens image and journal; says what to do if the image has no room for one.
+    /// Opens image and journal. The error for an image without room for a journal names the remedy.
     pub fn open(image: &Path, journal: Option<&Path>, read_only: bool) -> Result<Self> {
         let options = OpenOptions { read_only, direct: false };
         let device = image::open(&[image.to_owned()], options)?;
         let (area, place) = match journal {
             Some(path) => {
                 let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain)?;
-                (Area::whole(Arc::new(file)), Place::Beside(path.to_owned()))
+                (Area::whole(Arc::new(file)), Place::External(path.to_owned()))
             }
             None => (gap(&device)?, Place::Gap),
         };
@@ -41,7 +41,7 @@ impl Found {
         Ok(Self { device, checkpoint, guarded: sb.guarded, area, place })
     }
 
-    /// What the place holds, by itself; `None` without a journal.
+    /// The journal's own description; `None` without a journal.
     pub fn about(&self) -> Result<Option<About>> {
         match About::read(&self.area) {
             Ok(about) => Ok(Some(about)),
@@ -50,7 +50,7 @@ impl Found {
         }
     }
 
-    /// What it is to the volume; `None` without a journal.
+    /// Its state relative to the volume; `None` without a journal.
     pub fn state(&self) -> Result<Option<Opened>> {
         match Journal::open(self.area.clone(), &self.checkpoint, &*self.device) {
             Ok(opened) => Ok(Some(opened)),
@@ -59,13 +59,13 @@ impl Found {
         }
     }
 
-    /// Where the journal is, for people.
+    /// The place of the journal, for messages.
     pub fn describe(&self) -> String {
         match &self.place {
             Place::Gap => {
-                format!("behind the volume, from byte {}", self.area.start() * BLOCK_SIZE as u64)
+                format!("after the end of the volume, at byte {}", self.area.start() * BLOCK_SIZE as u64)
             }
-            Place::Beside(path) => format!("in {}", path.display()),
+            Place::External(path) => format!("in {}", path.display()),
         }
     }
 }
@@ -75,11 +75,11 @@ fn gap(device: &Arc<dyn BlockDevice>) -> Result<Area> {
     let gap =
         Area::tail(device.clone(), sb.geo.block_count).filter(|_| !sb.features.contains(Features::BLKZONED));
     gap.ok_or_else(|| {
-        anyhow!("there is no gap for a journal behind the volume; name the journal's file with --journal, if it has one")
+        anyhow!("there is no gap for a journal after the end of the volume; name an external journal with --journal")
     })
 }
 
-/// Makes an empty journal behind a volume that was just formatted.
+/// Makes an empty journal after the end of a new volume.
 pub fn make(device: &Arc<dyn BlockDevice>) -> Result<u64> {
     let area = gap(device)?;
     let checkpoint = inspect::journaled_checkpoint(&**device, &inspect::superblock(&**device)?)?;

@@ -1,5 +1,5 @@
 //! `segno journal info`.
-use super::Args;
+use super::Target;
 use super::found::{Found, Place};
 use crate::exit::Outcome;
 use crate::{show, size};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Target) -> Outcome {
     let found = Found::open(&args.image, args.journal.as_deref(), true)?;
     let (about, state) = (found.about()?, found.state()?);
     let waiting = match &state {
@@ -76,8 +76,8 @@ fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: 
         Some(Opened::Usable(replay)) => ("usable", None, Some(replay)),
     };
     json!({
-        "place": match &found.place { Place::Gap => "gap", Place::Beside(_) => "file" },
-        "path": match &found.place { Place::Gap => None, Place::Beside(path) => Some(path.display().to_string()) },
+        "place": match &found.place { Place::Gap => "gap", Place::External(_) => "file" },
+        "path": match &found.place { Place::Gap => None, Place::External(path) => Some(path.display().to_string()) },
         "start": found.area.start() * block,
         "bytes": found.area.blocks() * block,
         "state": state_name,

@@ -7,21 +7,28 @@ mod replay;
 use crate::exit::Outcome;
 use std::path::PathBuf;
 
+/// Show, replay or discard the journal of an image
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
 #[derive(clap::Subcommand)]
-pub enum Command {
-    /// Show where it is, how full, and what of it would be replayed
-    Info(Args),
-    /// Bring the volume to what was promised, as the next mount would
-    Replay(Args),
-    /// Erase it; the volume stays as its last checkpoint says
+enum Command {
+    /// Show place, usage and what a replay would do
+    Info(Target),
+    /// Apply committed changes to the volume, as the next mount would
+    Replay(Target),
+    /// Erase it; the volume stays at its last checkpoint
     Discard(DiscardArgs),
 }
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct Target {
     /// Image file or block device
     image: PathBuf,
-    /// The journal's own file or device, if it is not behind the volume
+    /// File or device of an external journal
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     /// Report as JSON
@@ -32,14 +39,14 @@ pub struct Args {
 #[derive(clap::Args)]
 pub struct DiscardArgs {
     #[command(flatten)]
-    of: Args,
-    /// Also when it holds committed changes that the volume has not
+    of: Target,
+    /// Even if it holds committed changes that the volume lacks
     #[arg(short, long)]
     force: bool,
 }
 
-pub fn run(command: &Command) -> Outcome {
-    match command {
+pub fn run(args: &Args) -> Outcome {
+    match &args.command {
         Command::Info(args) => info::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Discard(args) => discard::run(args),

@@ -1,5 +1,5 @@
 //! `segno journal replay`.
-use super::Args;
+use super::Target;
 use super::found::{Found, Place};
 use super::info::Waiting;
 use crate::exit::Outcome;
@@ -12,7 +12,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Target) -> Outcome {
     let found = Found::open(&args.image, args.journal.as_deref(), false)?;
     let waiting = match found.state()? {
         None => bail!("there is no journal {}", found.describe()),
@@ -43,13 +43,13 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// A mount recovers; the unmount leaves volume and journal clean.
-fn recover(args: &Args, found: &Found) -> Result<()> {
+fn recover(args: &Target, found: &Found) -> Result<()> {
     let journal = match &found.place {
         Place::Gap => JournalMode::Auto,
-        Place::Beside(_) => JournalMode::Beside(found.area.clone()),
+        Place::External(_) => JournalMode::External(found.area.clone()),
     };
     let options =
-        MountOptions { journal, background: false, observer: image::teller(), ..MountOptions::default() };
+        MountOptions { journal, background: false, observer: image::observer(), ..MountOptions::default() };
     let volume =
         Volume::mount(found.device.clone(), options).with_context(|| image::cannot_read(&args.image))?;
     let replayed = volume.stats().journal_replayed.load(Ordering::Relaxed);

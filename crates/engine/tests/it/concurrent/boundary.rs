@@ -1,10 +1,11 @@
-//! Without a journal: what is on the device is the boundary, and nothing else.
+//! Without a journal: the device has the state at the boundary, and nothing later.
 use super::{Journal, Scene, meanwhile, scene, tree};
 use crate::common::assert_clean;
-use segno_device::{CrashLog, CrashPlan, CrashStates, MemDevice};
+use segno_device::MemDevice;
+use segno_testkit::{CrashLog, CrashPlan, CrashStates};
 use std::sync::Arc;
 
-/// Every write of a checkpoint in turn.
+/// Runs a checkpoint once for each of its writes.
 fn each_write(journal: Journal, mut judge: impl FnMut(u64, &Scene)) {
     let mut writes = 0;
     loop {
@@ -19,7 +20,7 @@ fn each_write(journal: Journal, mut judge: impl FnMut(u64, &Scene)) {
 }
 
 #[test]
-fn whatever_happens_during_it_a_checkpoint_is_its_boundary() {
+fn a_checkpoint_contains_its_boundary_whatever_changes_during_it() {
     for journal in [Journal::Without, Journal::With] {
         let plain = scene(journal);
         plain.v.sync().unwrap();
@@ -39,9 +40,9 @@ fn whatever_happens_during_it_a_checkpoint_is_its_boundary() {
     }
 }
 
-/// Power cuts through the interrupted checkpoint and the one after: always one of the states between which it was.
+/// Power cuts through the interrupted checkpoint and the next one: always the state before or after.
 #[test]
-fn every_cut_of_an_interrupted_checkpoint_is_one_of_its_ends() {
+fn every_cut_of_an_interrupted_checkpoint_leaves_the_state_before_or_after() {
     let write = 2;
     let scene = scene(Journal::Without);
     let start = scene.read(&Arc::new(MemDevice::from_snapshot(&scene.base)));
@@ -62,7 +63,7 @@ fn every_cut_of_an_interrupted_checkpoint_is_one_of_its_ends() {
 }
 
 #[test]
-fn a_checkpoint_is_told_once_with_the_time_that_it_kept_others_out() {
+fn a_checkpoint_is_counted_once_with_its_blocking_time() {
     let scene = scene(Journal::Without);
     let count = || scene.v.stats().checkpoint_blocked.recorded().count();
     let before = (scene.stat("checkpoints"), count());

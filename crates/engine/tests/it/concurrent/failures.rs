@@ -1,4 +1,4 @@
-//! A device that fails in the middle of a checkpoint.
+//! A device failure in the middle of a checkpoint.
 use super::{Journal, create, scene, tree};
 use crate::common::assert_finds_only;
 use segno_engine::{Error, Volume};
@@ -9,9 +9,9 @@ use std::thread::{self, JoinHandle};
 
 type Waiter = Arc<Mutex<Option<JoinHandle<Result<(), Error>>>>>;
 
-/// The volume stops, whoever waits learns of it, and the device has what the last checkpoint and the journal had.
+/// The volume stops, waiting callers get the error, and the device keeps the last checkpoint and the journal.
 #[test]
-fn those_who_wait_for_a_checkpoint_that_fails_are_told() {
+fn callers_waiting_for_a_failed_checkpoint_get_its_error() {
     for journal in [Journal::Without, Journal::With] {
         for write in 1..5 {
             let scene = scene(journal);
@@ -39,7 +39,7 @@ fn those_who_wait_for_a_checkpoint_that_fails_are_told() {
             assert!(scene.v.is_stopped());
             scene.dev.broken.store(false, Ordering::Relaxed);
             let after = scene.read(&scene.image());
-            // The journal has a place of its own, so what was committed meanwhile may be there.
+            // With an external journal, changes committed meanwhile may be durable.
             let kept = before.iter().filter(|(name, _)| after.get(*name) != before.get(*name)).count();
             match waited {
                 Ok(()) => assert!(after.contains_key("/waits"), "write {write}"),
@@ -72,9 +72,9 @@ fn a_journal_that_fails_during_a_checkpoint_leaves_the_rest_to_the_next() {
     }
 }
 
-/// Without its announcement the checkpoint would make the journal stale, and with it what was committed meanwhile.
+/// Without its announcement the checkpoint would make the journal stale, and lose what was committed meanwhile.
 #[test]
-fn a_journal_that_fails_behind_a_commit_stops_the_checkpoint() {
+fn a_journal_failure_after_a_commit_stops_the_checkpoint() {
     for write in [1, 4] {
         let scene = scene(Journal::With);
         let (v, dev) = (scene.v.clone(), scene.dev.clone());
@@ -95,15 +95,16 @@ fn a_journal_that_fails_behind_a_commit_stops_the_checkpoint() {
     }
 }
 
-/// What was committed is replayed on the checkpoint in force, unless the chain behind it says that others were there.
+/// Committed epochs are replayed on the current checkpoint, unless a chain follows it, which marks the journal as
+/// stale.
 #[test]
-fn an_fsync_after_the_journal_failed_is_not_logged_behind_what_it_holds() {
+fn an_fsync_after_a_journal_failure_is_not_logged_in_the_chain() {
     let scene = scene(Journal::With);
     let synced = create(&scene.v, Ino::ROOT, "synced");
     scene.v.fsync(synced, false).unwrap();
     let (v, dev) = (scene.v.clone(), scene.dev.clone());
     let before = (scene.stat("checkpoints"), scene.stat("fsync_nodes_written"));
-    // Given up by a commit, whose checkpoint has not begun.
+    // A commit fails before its checkpoint has begun.
     scene.checkpoint_interrupted(
         1,
         Box::new(move || {

@@ -1,14 +1,15 @@
-//! Checkpoints that are written while operations go on: each describes its boundary, whatever happens meanwhile.
+//! Concurrent checkpoints: each contains exactly the state at its boundary.
 mod boundary;
 mod failures;
 mod with_journal;
 
 use crate::common::{assert_clean, quiet};
-use segno_device::{BlockDevice, MemDevice, RecordDevice};
+use segno_device::{BlockDevice, MemDevice};
 use segno_engine::options::{CheckpointMode, JournalMode};
 use segno_engine::{FallocMode, MountOptions, Owner, RenameMode, SetAttr, Volume};
 use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::RecordDevice;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex};
 
 const FILE: u16 = 0o100_644;
 const DIR: u16 = 0o755;
-/// Names that no inline directory holds.
+/// More names than an inline directory can hold.
 const MANY: usize = 300;
 /// Blocks of the volume, and of the gap behind it.
 const BLOCKS: u64 = 96 * 256;
@@ -24,8 +25,8 @@ const GAP: u64 = 8 * 256;
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Runs something in the middle: before the write to the volume that the counter comes to, counted from the first of nodes
-/// on. Until then the boundary is not drawn. May refuse writes.
+/// Runs a hook before the given write to the volume, counted from the first node write on, which follows the
+/// boundary. The hook may fail writes.
 struct Interrupted {
     inner: RecordDevice<MemDevice>,
     hook: Mutex<Armed>,
@@ -40,7 +41,7 @@ struct Armed {
     run: Option<Hook>,
 }
 
-/// Whether the footer looks like one: small numbers.
+/// Recognizes a node footer by its small numbers.
 fn is_node(block: &Block) -> bool {
     [4072, 4076].iter().all(|&at| (3..10_000).contains(&block.u32_at(at)))
 }
@@ -70,7 +71,7 @@ impl Interrupted {
     fn arm(&self, write: u64, hook: Hook) {
         *self.hook.lock().unwrap() = Armed { left: write, counting: false, run: Some(hook) };
     }
-    /// Whether it has run.
+    /// Whether the hook has run.
     fn disarm(&self) -> bool {
         self.hook.lock().unwrap().run.take().is_none()
     }
@@ -127,7 +128,7 @@ fn resize(v: &Volume, ino: Ino, size: u64) {
     v.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
 }
 
-/// Path, size and a sum of the content of everything.
+/// Path, size and content checksum of every file.
 type Tree = BTreeMap<String, (u64, u64)>;
 
 fn tree(v: &Volume) -> Tree {
@@ -157,7 +158,7 @@ fn tree(v: &Volume) -> Tree {
     out
 }
 
-/// What the first checkpoint has.
+/// Changes in the first checkpoint.
 fn before(v: &Volume) {
     let old = v.mkdir(Ino::ROOT, b"old", DIR, Owner::default()).unwrap().ino;
     for i in 0..MANY {
@@ -171,7 +172,7 @@ fn before(v: &Volume) {
     v.sync().unwrap();
 }
 
-/// What the interrupted checkpoint has besides.
+/// Additional changes in the interrupted checkpoint.
 fn frozen(v: &Volume) {
     let new = v.mkdir(Ino::ROOT, b"new", DIR, Owner::default()).unwrap().ino;
     for i in 0..MANY {
@@ -188,7 +189,7 @@ fn frozen(v: &Volume) {
     v.mkdir(Ino::ROOT, b"empty", DIR, Owner::default()).unwrap();
 }
 
-/// What happens while it is written: every kind of change to what it is about to write.
+/// Changes during its write: every kind of change to the state being written.
 fn meanwhile(v: &Volume) {
     let (old, new) = (lookup(v, Ino::ROOT, "old"), lookup(v, Ino::ROOT, "new"));
     for i in 0..40 {
@@ -204,11 +205,11 @@ fn meanwhile(v: &Volume) {
     let ino = create(v, new, "fresh");
     v.write(ino, 0, &[5; 20_000]).unwrap();
     v.write(lookup(v, Ino::ROOT, "kept"), 4096 * 1500, &[6; 4096]).unwrap();
-    // Writes its data out on its way.
+    // Flushes its data as part of the operation.
     v.fallocate(ino, FallocMode::CollapseRange, 4096, 4096).unwrap();
 }
 
-/// What is in no epoch that was committed, but is in the interrupted checkpoint.
+/// Changes in no committed epoch, but in the interrupted checkpoint.
 fn at_the_last_moment(v: &Volume) {
     v.mkdir(Ino::ROOT, b"late", DIR, Owner::default()).unwrap();
     v.unlink(lookup(v, Ino::ROOT, "old"), b"old 299").unwrap();
@@ -247,7 +248,8 @@ fn scene(journal: Journal) -> Scene {
 }
 
 impl Scene {
-    /// Writes data, then a checkpoint with something done before the given write; false if there are fewer writes.
+    /// Writes data, then a checkpoint with `hook` run before the given write. Returns false if there are fewer
+    /// writes.
     fn checkpoint_interrupted(&self, write: u64, hook: Hook) -> bool {
         self.dev.arm(write, hook);
         match self.journal {
@@ -256,7 +258,7 @@ impl Scene {
         }
         self.dev.disarm()
     }
-    /// The same with many changes.
+    /// Interrupts the checkpoint with many changes.
     fn changed_meanwhile(&self, write: u64) -> bool {
         let v = self.v.clone();
         self.checkpoint_interrupted(write, Box::new(move || meanwhile(&v)))
@@ -264,7 +266,7 @@ impl Scene {
     fn image(&self) -> Arc<MemDevice> {
         Arc::new(MemDevice::from_snapshot(&self.dev.inner.inner().snapshot()))
     }
-    /// What somebody finds who mounts the image.
+    /// The tree found by mounting the image.
     fn read(&self, image: &Arc<MemDevice>) -> Tree {
         assert_clean(&**image);
         tree(&Volume::mount(image.clone(), self.journal.options()).unwrap())

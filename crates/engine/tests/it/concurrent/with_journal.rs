@@ -1,10 +1,11 @@
-//! With a journal commits go on while a checkpoint is written, and hold whichever checkpoint counts after a crash.
+//! With a journal, commits continue during a checkpoint, and survive whichever checkpoint is current after a crash.
 use super::{Journal, Scene, Tree, create, meanwhile, scene, tree};
-use segno_device::{CrashLog, CrashPlan, CrashStates, MemDevice};
+use segno_device::MemDevice;
 use segno_format::Ino;
+use segno_testkit::{CrashLog, CrashPlan, CrashStates};
 use std::sync::{Arc, Mutex};
 
-/// A checkpoint with changes that are committed before one of its writes. Returns the events on the device until then.
+/// A checkpoint with changes committed before one of its writes. Returns the number of device events until then.
 fn committed_meanwhile(scene: &Scene, write: u64) -> Option<usize> {
     let promised = Arc::new(Mutex::new(None));
     let (v, dev, told) = (scene.v.clone(), scene.dev.clone(), promised.clone());
@@ -21,7 +22,7 @@ fn committed_meanwhile(scene: &Scene, write: u64) -> Option<usize> {
 }
 
 #[test]
-fn a_commit_during_a_checkpoint_waits_for_nothing_and_holds() {
+fn a_commit_during_a_checkpoint_does_not_wait_and_survives() {
     let mut writes = 0;
     loop {
         let scene = scene(Journal::With);
@@ -32,7 +33,7 @@ fn a_commit_during_a_checkpoint_waits_for_nothing_and_holds() {
         writes += 1;
         assert_eq!(scene.stat("journal_commits"), before + 1);
         assert_eq!(scene.read(&scene.image()), tree(&scene.v), "write {writes}");
-        // And once more, on what the first one left.
+        // Again, on top of the first checkpoint.
         create(&scene.v, Ino::ROOT, "last");
         scene.v.sync().unwrap();
         assert_eq!(scene.read(&scene.image()), tree(&scene.v), "write {writes}");
@@ -42,8 +43,8 @@ fn a_commit_during_a_checkpoint_waits_for_nothing_and_holds() {
     assert!(writes >= 5, "{writes} writes");
 }
 
-/// Power cuts through all of it: from the moment of the promise on nothing but what was promised, before it the state
-/// of an earlier commit or checkpoint.
+/// Power cuts at every write: after the commit, exactly the committed state; before it, that of an earlier commit or
+/// checkpoint.
 #[test]
 fn every_cut_keeps_what_was_committed_during_a_checkpoint() {
     for write in [1, 3, 5] {

@@ -1,4 +1,4 @@
-//! Every boundary of the index tree and of the inode, holes, truncation.
+//! Boundaries of the index tree and of the inode, holes, truncation.
 use super::{BLOCK, Rig, formats, pattern};
 use segno_engine::{Error, ExtentKind, FallocMode};
 use segno_format::inode::max_file_size;
@@ -24,7 +24,7 @@ fn borders(slots: u64) -> Vec<u64> {
 }
 
 #[test]
-fn every_border_of_the_tree() {
+fn every_boundary_of_the_tree() {
     for (format, slots) in formats().iter().zip([873, 864, 864]) {
         let mut rig = Rig::new(128, format);
         let data = pattern(slots, 3 * BLOCK as usize + 12);
@@ -32,7 +32,7 @@ fn every_border_of_the_tree() {
             .into_iter()
             .map(|b| {
                 let ino = rig.create(&format!("at {b}"));
-                // Two whole blocks around the border, and parts of two others.
+                // Two whole blocks around the boundary, and parts of two others.
                 let offset = (b * BLOCK).saturating_sub(BLOCK + 7);
                 rig.write(ino, offset, &data);
                 (b, ino, offset)
@@ -107,7 +107,7 @@ fn inline_data_up_to_its_capacity() {
             }
             rig.remount();
         }
-        // Growing a full one moves its content out; shrinking and growing an inline one leaves zeros.
+        // Growing a full inline file converts it; shrinking and growing an inline one leaves zeros.
         let full = inos[2];
         rig.write(full, capacity - 2, b"----");
         let mut expected = data[..capacity as usize - 2].to_vec();
@@ -137,7 +137,7 @@ fn converted_data_is_in_the_next_checkpoint() {
 }
 
 #[test]
-fn what_a_truncation_cut_off_does_not_come_back() {
+fn truncated_data_does_not_reappear() {
     let mut rig = Rig::new(128, &MkfsOptions::default());
     for flushed in [false, true] {
         let ino = rig.create(if flushed { "flushed" } else { "cached" });
@@ -162,7 +162,7 @@ fn what_a_truncation_cut_off_does_not_come_back() {
 }
 
 #[test]
-fn seeking_tells_data_holes_and_reserved_blocks_apart() {
+fn seeking_distinguishes_data_holes_and_reserved_blocks() {
     let rig = Rig::new(128, &MkfsOptions::default());
     let v = &rig.volume;
     let ino = rig.create("f");

@@ -1,12 +1,13 @@
-//! Power cuts while the blocks of a file move: it is as before or as after.
+//! Power cuts while blocks of a file move: the file is as before or as after.
 use super::{BLOCK, pattern};
 use crate::common::{assert_clean, fresh, mount, quiet};
-use segno_device::{CrashLog, CrashPlan, CrashStates, MemDevice, RecordDevice};
+use segno_device::MemDevice;
 use segno_engine::{FallocMode, Owner, Volume};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::{CrashLog, CrashPlan, CrashStates, RecordDevice};
 use std::sync::Arc;
 
-/// The file has blocks in the inode, in two direct nodes and below an indirect one, with holes between.
+/// The file has blocks in the inode, in two direct nodes and below an indirect node, with holes between.
 const PARTS: [(u64, u64); 3] = [(0, 12), (860, 20), (2_890, 30)];
 const SEED: u64 = 0x5EED_CAFE;
 

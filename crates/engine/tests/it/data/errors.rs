@@ -1,13 +1,14 @@
 //! Full volumes and failing devices.
 use super::{BLOCK, Rig, pattern};
 use crate::common::{assert_clean, fresh, mount, quiet};
-use segno_device::{Fault, FaultCall, FaultDevice, FaultError, MemDevice};
+use segno_device::MemDevice;
 use segno_engine::{Error, FallocMode, Owner, Volume};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::{Fault, FaultCall, FaultDevice, FaultError};
 use std::sync::Arc;
 
 #[test]
-fn a_full_volume_takes_what_it_can() {
+fn a_write_to_a_full_volume_is_short() {
     let mut rig = Rig::new(64, &MkfsOptions::default());
     let ino = rig.create("f");
     let data = pattern(7, 1 << 20);
@@ -26,7 +27,7 @@ fn a_full_volume_takes_what_it_can() {
     assert!(matches!(error, Error::NoSpace), "{error}");
     assert!(rig.volume.statfs().bfree < 3);
     assert_eq!(rig.size(ino), written);
-    // What is there can be written over.
+    // Existing blocks can be overwritten.
     rig.write(ino, 5 * BLOCK, &data);
     assert!(matches!(rig.volume.fallocate(ino, FallocMode::Allocate, written, 1 << 20), Err(Error::NoSpace)));
     rig.remount();
@@ -40,7 +41,7 @@ fn a_full_volume_takes_what_it_can() {
 }
 
 #[test]
-fn preallocation_stops_where_space_ends() {
+fn preallocation_stops_when_space_runs_out() {
     let mut rig = Rig::new(64, &MkfsOptions::default());
     let ino = rig.create("f");
     let e = rig.volume.fallocate(ino, FallocMode::Allocate, 0, 1 << 40).unwrap_err();
@@ -54,7 +55,7 @@ fn preallocation_stops_where_space_ends() {
 }
 
 #[test]
-fn a_failed_write_is_told_and_repeated() {
+fn a_failed_write_is_reported_and_retried() {
     let mem: Arc<MemDevice> = fresh(128, &MkfsOptions::default());
     let dev = Arc::new(FaultDevice::new(mem.clone(), Vec::new()));
     let volume = Volume::mount(dev.clone(), quiet()).unwrap();
@@ -72,9 +73,9 @@ fn a_failed_write_is_told_and_repeated() {
     volume.read(a, 0, &mut seen).unwrap();
     assert!(seen == data, "the data is still there");
     volume.sync().unwrap();
-    assert_eq!(volume.fsync(a, false).unwrap_err().errno(), 5, "fsync tells of it once");
+    assert_eq!(volume.fsync(a, false).unwrap_err().errno(), 5, "fsync reports it once");
     volume.fsync(a, false).unwrap();
-    // Of files that are written together, none fails if a second try of each succeeds.
+    // In a batch of several files, none fails if the retry of each succeeds.
     let inos = [a, new(b"b"), new(b"c")];
     let others = pattern(6, 300_000);
     inos.iter().for_each(|&ino| assert_eq!(volume.write(ino, 0, &others).unwrap(), others.len()));
@@ -82,7 +83,7 @@ fn a_failed_write_is_told_and_repeated() {
     volume.sync().unwrap();
     assert_eq!(dev.failed(), 1);
     inos.iter().for_each(|&ino| volume.fsync(ino, false).unwrap());
-    // A device that goes on failing keeps nothing from being read.
+    // Permanent write failures do not prevent reads.
     volume.write(a, 0, &data).unwrap();
     fail(true);
     assert!(volume.sync().is_err());

@@ -1,4 +1,4 @@
-//! What flags forbid.
+//! Restrictions by inode flags.
 use super::{Rig, pattern};
 use segno_engine::{Error, FallocMode, SetAttr};
 use segno_format::inode::InodeFlags;

@@ -1,11 +1,11 @@
-//! Files that get another size before what made them larger is written.
+//! Files resized before the data that extended them is written.
 use super::{BLOCK, Rig, pattern};
 use segno_engine::FallocMode;
 use segno_mkfs::MkfsOptions;
 
 const LEN: u64 = 9 * BLOCK;
 
-/// Makes a file of `LEN` bytes, changes it before anything is written, and expects its size from then on for good.
+/// Creates a file of `LEN` bytes, changes it before any flush, and checks its size then and after remounting.
 fn resized(change: impl Fn(&Rig, segno_format::Ino), size: u64) {
     let mut rig = Rig::new(96, &MkfsOptions::default());
     let ino = rig.create("f");

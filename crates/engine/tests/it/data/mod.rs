@@ -1,4 +1,4 @@
-//! File data: what is written is what is read, before and after remounting, and the checker agrees.
+//! File data: reads return what was written, before and after remounting, and the checker finds nothing.
 mod bounds;
 mod cuts;
 mod errors;
@@ -13,11 +13,12 @@ use segno_device::MemDevice;
 use segno_engine::{Owner, SetAttr, Volume};
 use segno_format::{Features, Ino};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::Rng;
 use std::sync::Arc;
 
 const BLOCK: u64 = 4096;
 
-/// A volume that is mounted, and can be mounted anew.
+/// A mounted volume that can be remounted.
 struct Rig {
     dev: Arc<MemDevice>,
     volume: Arc<Volume>,
@@ -33,7 +34,7 @@ impl Rig {
         let root = self.volume.root();
         self.volume.mknod(root, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap().ino
     }
-    /// Unmounts, has the checker look, mounts again.
+    /// Unmounts, runs the checker, and mounts again.
     fn remount(&mut self) {
         self.volume.unmount().unwrap();
         assert_clean(&*self.dev);
@@ -51,7 +52,7 @@ impl Rig {
     fn size(&self, ino: Ino) -> u64 {
         self.volume.getattr(ino).unwrap().size
     }
-    /// Blocks besides the inode.
+    /// Blocks without the inode's own.
     fn blocks(&self, ino: Ino) -> u64 {
         self.volume.getattr(ino).unwrap().blocks / 8
     }
@@ -60,30 +61,15 @@ impl Rig {
     }
 }
 
-/// Bytes that differ from place to place and from tag to tag.
+/// Bytes that depend on position and tag.
 fn pattern(tag: u64, len: usize) -> Vec<u8> {
-    let mut rng = Rng(tag | 1);
-    (0..len).map(|_| rng.next() as u8).collect()
+    let mut rng = Rng::new(tag);
+    (0..len).map(|_| rng.draw() as u8).collect()
 }
 
-/// The formats that divide the inode differently: 873, 864 and 873 slots.
+/// Formats with different inode layouts: 873, 864 and 873 slots.
 fn formats() -> [MkfsOptions; 3] {
     let extra = Features::EXTRA_ATTR | Features::INODE_CRTIME | Features::INODE_CHKSUM;
     [Features::empty(), extra, extra | Features::FLEXIBLE_INLINE_XATTR]
         .map(|features| MkfsOptions { features, ..MkfsOptions::default() })
-}
-
-/// Deterministic numbers (xorshift).
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
 }

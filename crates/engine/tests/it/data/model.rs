@@ -1,10 +1,11 @@
-//! Random operations on a file and on an array of bytes, side by side.
-use super::{BLOCK, Rig, Rng, formats, pattern};
+//! Random operations on a file, compared with a byte array.
+use super::{BLOCK, Rig, formats, pattern};
 use segno_engine::FallocMode;
 use segno_format::Ino;
 use segno_mkfs::MkfsOptions;
+use segno_testkit::Rng;
 
-/// Beyond the slots in the inode and the two direct nodes that hang from it.
+/// Beyond the slots in the inode and its two direct nodes.
 const LIMIT: u64 = 14 << 20;
 
 #[derive(Default)]
@@ -39,7 +40,7 @@ struct Run {
 }
 
 impl Run {
-    /// A place and a length, often at block borders.
+    /// An offset and a length, often at block boundaries.
     fn span(&mut self, max: u64) -> (u64, u64) {
         let top = LIMIT.min(self.model.size() + 100_000);
         let mut at = self.rng.below(top);
@@ -60,7 +61,7 @@ impl Run {
             0..6 => {
                 let max = if self.rng.below(8) == 0 { 2 << 20 } else { 20_000 };
                 let (at, len) = self.span(max);
-                let data = pattern(self.rng.next(), len as usize);
+                let data = pattern(self.rng.draw(), len as usize);
                 self.rig.write(ino, at, &data);
                 self.model.write(at, &data);
             }
@@ -141,7 +142,7 @@ fn run(seed: u64, format: &MkfsOptions, steps: usize) {
     eprintln!("seed {seed}");
     let rig = Rig::new(128, format);
     let ino = rig.create("f");
-    let mut run = Run { rig, ino, model: Model::default(), rng: Rng(seed) };
+    let mut run = Run { rig, ino, model: Model::default(), rng: Rng::new(seed) };
     for i in 0..steps {
         run.step();
         if i % 64 == 0 {
@@ -157,7 +158,7 @@ fn run(seed: u64, format: &MkfsOptions, steps: usize) {
 }
 
 #[test]
-fn a_file_behaves_like_an_array() {
+fn a_file_matches_a_byte_array() {
     for (format, seed) in formats().iter().zip([0x5EED_0001u64, 0x5EED_0002, 0x5EED_0003]) {
         run(seed, format, 400);
     }

@@ -1,4 +1,4 @@
-//! A pinned file stays where it is: whoever reads the device directly relies on that.
+//! Blocks of a pinned file do not move: programs that access the device directly rely on that.
 use super::{Rig, pattern};
 use crate::common::{mount, unmount_and_pin};
 use segno_format::Ino;

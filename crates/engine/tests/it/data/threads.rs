@@ -1,23 +1,24 @@
-//! Writers, truncation, flushes and checkpoints at the same time.
-use super::{BLOCK, Rig, Rng};
+//! Concurrent writers, truncation, flushes and checkpoints.
+use super::{BLOCK, Rig};
 use crate::common::{fresh, mount, quiet};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{FallocMode, Owner, Volume};
 use segno_format::Block;
 use segno_mkfs::MkfsOptions;
+use segno_testkit::Rng;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A block that says where it belongs.
+/// A block stamped with its index.
 fn stamped(block: u64, round: u64) -> Vec<u8> {
     let stamp = [block.to_le_bytes(), round.to_le_bytes()].concat();
     stamp.repeat(BLOCK as usize / stamp.len())
 }
 
 #[test]
-fn blocks_stay_whole_and_at_their_place() {
+fn blocks_are_never_torn_or_misplaced() {
     let mut rig = Rig::new(128, &MkfsOptions::default());
     let ino = rig.create("f");
     let blocks = 3000;
@@ -27,7 +28,7 @@ fn blocks_stay_whole_and_at_their_place() {
         let writers: Vec<_> = (0..3u64)
             .map(|t| {
                 s.spawn(move || {
-                    let mut rng = Rng(0xAB_CD01 + t);
+                    let mut rng = Rng::new(0xAB_CD01 + t);
                     for round in 0..600 {
                         let block = rng.below(blocks);
                         rig.write(ino, block * BLOCK, &stamped(block, round));
@@ -60,7 +61,7 @@ fn blocks_stay_whole_and_at_their_place() {
     }
 }
 
-/// All zeros (a hole, or cut off), or the block's own stamp throughout.
+/// All zeros (a hole or truncated), or the block's own stamp throughout.
 fn assert_whole(block: u64, seen: &[u8]) {
     if seen.iter().all(|&b| b == 0) {
         return;
@@ -70,7 +71,7 @@ fn assert_whole(block: u64, seen: &[u8]) {
     assert!(seen == stamped(block, round), "block {block} is mixed up");
 }
 
-/// Holds back writes of blocks that start with a byte, until told to go on.
+/// Delays writes of blocks that start with a given byte, until released.
 struct SlowDevice {
     inner: Arc<MemDevice>,
     held: u8,
@@ -107,7 +108,7 @@ impl BlockDevice for SlowDevice {
 }
 
 #[test]
-fn a_sync_waits_for_what_another_is_writing() {
+fn a_sync_waits_for_pages_in_flight() {
     let inner = fresh(128, &MkfsOptions::default());
     let ((reached, at_write), (release, go_on)) = (channel(), channel());
     let slow = SlowDevice {
@@ -128,7 +129,7 @@ fn a_sync_waits_for_what_another_is_writing() {
             volume.sync().unwrap();
             done.send(inner.snapshot()).unwrap();
         });
-        // Too soon is wrong; how long it may take is not judged.
+        // Only an early return is an error; the duration is not checked.
         let early = is_done.recv_timeout(Duration::from_millis(100));
         release.send(()).unwrap();
         first.join().unwrap();

@@ -1,18 +1,19 @@
-//! Checksums of data in the journal: a commit takes one flush, and counts only if what it names arrived.
+//! Checksums of data in the journal: a commit takes one flush, and is accepted only if the data it names arrived.
 use super::{FILE, MIB, Rig, format};
 use crate::common::{fresh, quiet, unmount_and_pin};
-use segno_device::{BlockDevice, CountDevice, MemDevice};
+use segno_device::{BlockDevice, MemDevice};
 use segno_engine::options::JournalMode;
 use segno_engine::{FallocMode, JournalArea, MountOptions, Owner, Volume};
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::CountDevice;
 use std::sync::Arc;
 
 const BLOCK: usize = 4096;
-/// Pages of which no checksums are taken.
+/// Pages too many for checksums.
 const MUCH: usize = 300;
 
-/// The flushes that a step takes.
+/// Counts the flushes of a step.
 struct Flushes {
     dev: Arc<CountDevice<MemDevice>>,
     v: Arc<Volume>,
@@ -54,11 +55,11 @@ fn an_fsync_takes_one_flush() {
 }
 
 #[test]
-fn a_journal_elsewhere_comes_after_the_data() {
+fn an_external_journal_is_written_after_the_data() {
     let journal = Arc::new(CountDevice::new(MemDevice::new(8 * MIB)));
     let rig = Flushes::mount(
         &fresh(96, &MkfsOptions::default()),
-        JournalMode::Beside(JournalArea::whole(journal.clone())),
+        JournalMode::External(JournalArea::whole(journal.clone())),
     );
     let ino = rig.file();
     rig.v.write(ino, 0, &[1; 40_000]).unwrap();
@@ -67,7 +68,7 @@ fn a_journal_elsewhere_comes_after_the_data() {
     assert_eq!((journal.counts() - before).flushes, 1);
 }
 
-/// Puts something else where a file's block is, as if the power had gone before it was written.
+/// Overwrites a file's block on the device, as if its write had been lost in a power cut.
 fn lose(rig: &Rig, ino: Ino, block: u64) {
     let inside = |e: &&segno_engine::Extent| (e.file_block..e.file_block + e.len).contains(&block);
     let extent = rig.v.extents(ino).unwrap().iter().find(inside).cloned().unwrap();
@@ -78,7 +79,7 @@ fn lose(rig: &Rig, ino: Ino, block: u64) {
 }
 
 #[test]
-fn a_commit_whose_data_did_not_arrive_does_not_count() {
+fn a_commit_with_lost_data_is_not_accepted() {
     for lost in [0, 4, 9] {
         let mut rig = Rig::new();
         rig.file("before", &[1; 10 * BLOCK]);
@@ -93,9 +94,9 @@ fn a_commit_whose_data_did_not_arrive_does_not_count() {
     }
 }
 
-/// Data in front of a durable group is durable: what became of it since is for reads to tell.
+/// Data older than a durable group is durable: reads detect later damage.
 #[test]
-fn what_is_known_to_be_durable_is_not_read_again() {
+fn durable_data_is_not_verified_again() {
     let mut rig = Rig::new();
     let f = rig.file("f", &[2; 10 * BLOCK]);
     rig.v.fsync(f, false).unwrap();
@@ -107,14 +108,14 @@ fn what_is_known_to_be_durable_is_not_read_again() {
     assert_eq!(rig.content("g"), [3; 10]);
 }
 
-/// A checksum would not hold any more.
+/// A checksum would become invalid.
 #[test]
-fn what_is_overwritten_in_place_has_no_checksum() {
+fn data_overwritten_in_place_has_no_checksum() {
     let mut rig = Rig::new();
     let f = rig.file("f", &[1; 10 * BLOCK]);
     unmount_and_pin(&rig.v, &*rig.dev, f);
     rig.v = Volume::mount(rig.dev.clone(), rig.opts.clone()).unwrap();
-    // These get their places now, and the last commit before the crash names them.
+    // These blocks get addresses now, and the last commit before the crash names them.
     rig.v.write(f, 10 * BLOCK as u64, &[2; 4 * BLOCK]).unwrap();
     rig.v.fsync(f, false).unwrap();
     rig.v.write(f, 12 * BLOCK as u64, &[3; BLOCK]).unwrap();

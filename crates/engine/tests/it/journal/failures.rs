@@ -1,19 +1,20 @@
-//! A journal that fails, is in the way, or is not to be trusted.
+//! Journals that fail, are unwanted, or are stale.
 use super::{FILE, MIB, Rig, format};
 use crate::common::{assert_clean, fresh, quiet};
-use segno_device::{BlockDevice, Fault, FaultCall, FaultDevice, FaultError, MemDevice};
+use segno_device::{BlockDevice, MemDevice};
 use segno_engine::options::JournalMode;
 use segno_engine::{JournalArea, MountOptions, Notice, Observer, Owner, Stale, Volume};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::{Block, Ino, SegNo};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::{Fault, FaultCall, FaultDevice, FaultError};
 use std::sync::{Arc, Mutex};
 
-fn beside(journal: Arc<dyn BlockDevice>) -> MountOptions {
-    MountOptions { journal: JournalMode::Beside(JournalArea::whole(journal)), ..quiet() }
+fn external(journal: Arc<dyn BlockDevice>) -> MountOptions {
+    MountOptions { journal: JournalMode::External(JournalArea::whole(journal)), ..quiet() }
 }
 
-/// What an observer was told.
+/// Notices that an observer received.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<Notice>>>);
 
@@ -44,26 +45,26 @@ fn crashed(dev: &MemDevice) -> Arc<MemDevice> {
 #[test]
 fn a_journal_on_its_own_device() {
     let (dev, journal) = (fresh(96, &MkfsOptions::default()), Arc::new(MemDevice::new(8 * MIB)));
-    let v = Volume::mount(dev.clone(), beside(journal.clone())).unwrap();
+    let v = Volume::mount(dev.clone(), external(journal.clone())).unwrap();
     make(&v, "f");
     v.sync().unwrap();
     let (dev, journal) = (crashed(&dev), crashed(&journal));
     let without = Volume::mount(crashed(&dev), quiet()).unwrap();
     assert!(without.lookup(Ino::ROOT, b"f").is_err(), "the volume alone knows nothing of it");
-    let v = Volume::mount(dev.clone(), beside(journal)).unwrap();
+    let v = Volume::mount(dev.clone(), external(journal)).unwrap();
     assert!(v.lookup(Ino::ROOT, b"f").is_ok());
     v.unmount().unwrap();
     assert_clean(&*dev);
 }
 
 #[test]
-fn without_its_journal_the_volume_goes_on_with_checkpoints() {
+fn after_a_journal_failure_the_volume_continues_with_checkpoints() {
     for call in [FaultCall::Write, FaultCall::Flush] {
         for nth in 1..7 {
             let dev = fresh(96, &MkfsOptions::default());
             let journal = Arc::new(FaultDevice::new(MemDevice::new(8 * MIB), Vec::new()));
             let heard = Heard::default();
-            let v = Volume::mount(dev.clone(), heard.by(beside(journal.clone()))).unwrap();
+            let v = Volume::mount(dev.clone(), heard.by(external(journal.clone()))).unwrap();
             journal.set_plan(vec![Fault { call, nth, error: FaultError::Io, lasting: true }]);
             for i in 0..8 {
                 let ino = make(&v, &format!("f{i}"));
@@ -75,7 +76,7 @@ fn without_its_journal_the_volume_goes_on_with_checkpoints() {
             assert!(matches!(told[..], [Notice::JournalFailed(_)]), "{call:?} {nth}: {told:?}");
             journal.set_plan(Vec::new());
             let (dev, journal) = (crashed(&dev), crashed(journal.inner()));
-            let v = Volume::mount(dev.clone(), beside(journal)).unwrap();
+            let v = Volume::mount(dev.clone(), external(journal)).unwrap();
             for i in 0..8 {
                 assert!(v.lookup(Ino::ROOT, format!("f{i}").as_bytes()).is_ok(), "f{i}, {call:?} {nth}");
             }
@@ -86,7 +87,7 @@ fn without_its_journal_the_volume_goes_on_with_checkpoints() {
 }
 
 #[test]
-fn many_changes_are_committed_without_being_asked() {
+fn many_changes_are_committed_without_a_request() {
     let rig = Rig::new();
     let before = (rig.stat("journal_commits"), rig.stat("checkpoints"));
     for i in 0..1500 {
@@ -115,12 +116,12 @@ fn checkpoints_keep_their_distance() {
 }
 
 #[test]
-fn a_write_of_another_system_makes_it_stale() {
+fn a_write_of_another_implementation_makes_it_stale() {
     let mut rig = Rig::new();
     rig.file("f", &[1; 9000]);
     rig.v.sync().unwrap();
     rig.dev = crashed(&rig.dev);
-    // Linux goes on where the checkpoint says, and loses power before its first checkpoint.
+    // Linux continues at the checkpoint's log positions, and loses power before its first checkpoint.
     let at = position_of_warm_data(&*rig.dev, &rig.v);
     rig.dev.write(at, &[&Block([0xAA; 4096])]).unwrap();
     let heard = Heard::default();
@@ -134,7 +135,7 @@ fn a_write_of_another_system_makes_it_stale() {
     rig.judge();
 }
 
-/// Where the newest checkpoint says that warm data goes on.
+/// Position of the warm data log in the newest checkpoint.
 fn position_of_warm_data(dev: &dyn BlockDevice, v: &Volume) -> u64 {
     let geo = v.superblock().geo;
     let header = |pack| {
@@ -152,7 +153,7 @@ fn position_of_warm_data(dev: &dyn BlockDevice, v: &Volume) -> u64 {
 }
 
 #[test]
-fn a_volume_without_a_gap_refuses_to_have_one() {
+fn a_volume_without_a_gap_refuses_a_journal() {
     let dev = fresh(96, &MkfsOptions::default());
     let on = MountOptions { journal: JournalMode::On, ..quiet() };
     let Err(e) = Volume::mount(dev.clone(), on) else { panic!("there is no room for it") };

@@ -1,13 +1,13 @@
-//! Cleaning, quota and a volume that is nearly full, with a journal.
+//! Cleaning, quota and nearly full volumes with a journal.
 use super::{FILE, Rig, format_with};
-use crate::common::Rng;
 use segno_engine::{Owner, SetAttr};
 use segno_format::{Features, Ino};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::Rng;
 
 const BLOCK: usize = 4096;
 
-/// Files whose content is known block by block.
+/// Files with known content per block.
 struct Files {
     inos: Vec<Ino>,
     /// The byte in each block.
@@ -41,15 +41,15 @@ impl Files {
 }
 
 #[test]
-fn what_cleaning_moved_is_found() {
+fn moved_blocks_are_replayed() {
     let mut rig = Rig::new();
-    let mut rng = Rng(0x5eed);
+    let mut rng = Rng::new(0x5eed);
     let mut files = Files::make(&rig, 24, 200);
     rig.v.sync().unwrap();
     for _ in 0..3000 {
         files.overwrite(&rig, &mut rng);
     }
-    // Holes are seen by a checkpoint; what is moved then is in the journal alone.
+    // A checkpoint makes the holes visible to cleaning; the moves are then in the journal only.
     rig.v.unmount().unwrap();
     rig.crash();
     for _ in 0..8 {
@@ -65,9 +65,9 @@ fn what_cleaning_moved_is_found() {
 }
 
 #[test]
-fn a_nearly_full_volume_comes_back_again_and_again() {
+fn a_nearly_full_volume_survives_repeated_crashes() {
     let mut rig = Rig::on(format_with(64, &MkfsOptions::default()));
-    let mut rng = Rng(77);
+    let mut rng = Rng::new(77);
     let free = rig.v.statfs().bavail as usize;
     let mut files = Files::make(&rig, 16, free * 8 / 10 / 16);
     for round in 0..6 {
@@ -87,7 +87,7 @@ fn a_nearly_full_volume_comes_back_again_and_again() {
 }
 
 #[test]
-fn quota_follows_what_is_replayed() {
+fn quota_usage_follows_replay() {
     let features = Features::EXTRA_ATTR | Features::PRJQUOTA | Features::QUOTA_INO | Features::LOST_FOUND;
     let mut rig = Rig::on(format_with(64, &MkfsOptions { features, ..MkfsOptions::default() }));
     for i in 0..30u32 {
@@ -103,7 +103,7 @@ fn quota_follows_what_is_replayed() {
     rig.v.unlink(Ino::ROOT, b"f7").unwrap();
     rig.v.sync().unwrap();
     rig.crash();
-    // The checker counts anew.
+    // The checker counts independently.
     rig.judge();
     assert_eq!(rig.stat("quota_needs_check"), 0);
 }

@@ -1,4 +1,4 @@
-//! The mark that keeps those who do not know the journal from writing to the volume.
+//! The guard: implementations without journal support must not write to the volume.
 use super::{FILE, MIB, Rig, format};
 use crate::common::{assert_clean, quiet};
 use segno_device::{BlockDevice, MemDevice};
@@ -19,7 +19,7 @@ fn stored(dev: &dyn BlockDevice, copy: usize) -> RawSuperblock {
     RawSuperblock::from_block(&one[0].0)
 }
 
-/// What Linux goes by, of both copies.
+/// The feature that makes Linux refuse writes, in both copies.
 fn marks(dev: &dyn BlockDevice) -> [bool; 2] {
     [0, 1].map(|copy| {
         let raw = stored(dev, copy);
@@ -45,7 +45,7 @@ fn a_mounted_volume_is_marked_and_an_unmounted_one_is_not() {
 }
 
 #[test]
-fn whoever_has_the_journal_takes_the_mark_away() {
+fn replaying_the_journal_removes_the_guard() {
     let mut rig = Rig::on(format());
     rig.v.unmount().unwrap();
     rig.v = Volume::mount(rig.dev.clone(), guarded()).unwrap();
@@ -60,12 +60,12 @@ fn whoever_has_the_journal_takes_the_mark_away() {
 #[test]
 fn nothing_is_written_without_the_journal() {
     let (dev, side) = (format(), Arc::new(MemDevice::new(8 * MIB)));
-    // There is another journal, which is not the one in question.
+    // A journal exists, but it is not the right one.
     Volume::mount(dev.clone(), MountOptions { journal: JournalMode::On, ..quiet() })
         .unwrap()
         .unmount()
         .unwrap();
-    let beside = |side| JournalMode::Beside(JournalArea::whole(side));
+    let beside = |side| JournalMode::External(JournalArea::whole(side));
     let opts = MountOptions { journal: beside(side.clone()), ..guarded() };
     let v = Volume::mount(dev.clone(), opts.clone()).unwrap();
     v.mknod(Ino::ROOT, b"f", FILE, (0, 0), Owner::default()).unwrap();
@@ -85,7 +85,7 @@ fn nothing_is_written_without_the_journal() {
 }
 
 #[test]
-fn copies_that_differ_are_made_alike() {
+fn differing_superblock_copies_are_repaired() {
     for marked in [0, 1] {
         let dev = format();
         Volume::mount(dev.clone(), guarded()).unwrap().unmount().unwrap();

@@ -1,4 +1,4 @@
-//! The journal: what was committed is there after a crash, without a checkpoint.
+//! The journal: committed changes survive a crash without a checkpoint.
 mod checksums;
 mod failures;
 mod full;
@@ -24,7 +24,7 @@ struct Rig {
     opts: MountOptions,
 }
 
-/// A volume of 96 MiB with 16 MiB behind it.
+/// A volume of 96 MiB followed by a gap of 16 MiB.
 fn format() -> Arc<MemDevice> {
     format_with(96, &MkfsOptions::default())
 }
@@ -45,7 +45,7 @@ impl Rig {
         let opts = MountOptions { journal: JournalMode::On, ..quiet() };
         Self { v: Volume::mount(dev.clone(), opts.clone()).unwrap(), dev, opts }
     }
-    /// The power goes; mounts what is left.
+    /// Cuts the power and mounts the device content.
     fn crash(&mut self) {
         self.crash_into(self.opts.clone());
     }
@@ -80,7 +80,7 @@ impl Rig {
     }
 }
 
-/// Copies what fits.
+/// Copies as many blocks as fit.
 fn copy(from: &dyn segno_device::BlockDevice, to: &dyn segno_device::BlockDevice) {
     let mut one = [segno_format::Block::zeroed()];
     for at in 0..from.block_count().min(to.block_count()) {

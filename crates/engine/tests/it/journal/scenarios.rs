@@ -1,8 +1,8 @@
-//! What comes back, and what does not.
+//! Changes that survive a crash, and changes that do not.
 use super::{FILE, MIB, Rig, copy};
 use crate::common::{assert_clean, quiet};
 use segno_device::MemDevice;
-use segno_engine::{FallocMode, MountOptions, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
+use segno_engine::{Attr, FallocMode, MountOptions, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
 use segno_format::Ino;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +22,18 @@ fn a_sync_is_a_commit_and_survives() {
     assert!(!rig.has("lost"));
     rig.judge();
     assert_eq!(rig.content("large"), [7; 10_000]);
+}
+
+/// The attributes of inodes are as before, but for what replay may place differently.
+fn assert_attrs(v: &Volume, before: &[Attr]) {
+    for old in before {
+        let mut new = v.getattr(old.ino).unwrap();
+        new.blocks = old.blocks;
+        if old.kind == segno_format::dentry::FileType::Directory {
+            new.size = old.size;
+        }
+        assert_eq!(&new, old);
+    }
 }
 
 #[test]
@@ -75,14 +87,7 @@ fn every_operation_is_replayed() {
     drop(v);
     rig.crash();
     let v = rig.v.clone();
-    for old in before {
-        let mut new = v.getattr(old.ino).unwrap();
-        new.blocks = old.blocks;
-        if old.kind == segno_format::dentry::FileType::Directory {
-            new.size = old.size;
-        }
-        assert_eq!(new, old);
-    }
+    assert_attrs(&v, &before);
     assert_eq!(rig.content("f"), b"new");
     assert_eq!(rig.content("a"), b"b");
     assert_eq!(rig.content("holes"), expected_holes);
@@ -140,7 +145,7 @@ fn a_mount_without_a_journal_replays_one_and_leaves_it() {
 }
 
 #[test]
-fn the_base_is_what_it_was_without_the_journal() {
+fn the_checkpoint_alone_is_valid_without_the_journal() {
     let mut rig = Rig::new();
     rig.file("old", &[1; 20_000]);
     rig.v.unmount().unwrap();
@@ -156,11 +161,11 @@ fn the_base_is_what_it_was_without_the_journal() {
 }
 
 #[test]
-fn somebody_elses_checkpoint_makes_it_stale() {
+fn a_checkpoint_of_another_implementation_makes_it_stale() {
     let mut rig = Rig::new();
     rig.file("f", b"journaled");
     rig.v.sync().unwrap();
-    // A volume that knows of no journal: as large as its F2FS.
+    // A volume without a known journal: the device ends with the F2FS volume.
     let snapshot = rig.dev.snapshot();
     let whole = MemDevice::from_snapshot(&snapshot);
     let short = Arc::new(MemDevice::new(96 * MIB));
@@ -176,7 +181,7 @@ fn somebody_elses_checkpoint_makes_it_stale() {
 }
 
 #[test]
-fn a_create_takes_few_bytes_of_the_log() {
+fn a_create_takes_few_bytes_of_the_journal() {
     const FILES: u64 = 2000;
     let rig = Rig::new();
     let dir = rig.v.mkdir(Ino::ROOT, b"dir", 0o755, Owner::default()).unwrap().ino;
@@ -210,9 +215,9 @@ fn a_full_ring_is_emptied_by_checkpoints() {
     rig.judge();
 }
 
-/// Whichever is replayed first: both together would not fit.
+/// The two do not fit together, whichever is replayed first.
 #[test]
-fn attributes_that_take_each_others_room_are_replayed() {
+fn attributes_that_replace_each_other_are_replayed() {
     for (old, new) in [(&b"user.z"[..], &b"user.a"[..]), (b"user.a", b"user.z")] {
         let mut rig = Rig::new();
         let f = rig.create("f");
@@ -228,9 +233,9 @@ fn attributes_that_take_each_others_room_are_replayed() {
     }
 }
 
-/// Each change takes back the one before it: what counts is the end.
+/// Each change reverts the previous one: only the final state matters.
 #[test]
-fn changes_of_many_epochs_come_to_their_sum() {
+fn changes_of_many_epochs_merge_to_the_final_state() {
     let mut rig = Rig::new();
     let v = rig.v.clone();
     let (owner, old) = (Owner::default(), rig.file("old", &[1; 20_000]));
@@ -249,7 +254,7 @@ fn changes_of_many_epochs_come_to_their_sum() {
     step(&|| _ = v.setattr(old, &SetAttr { size: Some(6000), ..SetAttr::default() }).unwrap());
     step(&|| _ = v.write(old, 12_288, &[3; 5000]).unwrap());
     step(&|| v.fallocate(old, FallocMode::PunchHole, 0, 4096).unwrap());
-    // An inode that grows out of itself, and one that comes and goes.
+    // A file that outgrows its inode, and an inode that is created and deleted.
     let small = rig.create("small");
     step(&|| _ = v.write(small, 0, &[4; 100]).unwrap());
     step(&|| _ = v.setattr(small, &SetAttr { size: Some(50), ..SetAttr::default() }).unwrap());
@@ -285,7 +290,7 @@ fn changes_of_many_epochs_come_to_their_sum() {
 }
 
 #[test]
-fn an_fsync_writes_nobody_elses_data() {
+fn an_fsync_does_not_write_data_of_other_files() {
     let mut rig = Rig::new();
     let other = rig.file("other", &[1; 100_000]);
     rig.v.sync().unwrap();
@@ -298,7 +303,7 @@ fn an_fsync_writes_nobody_elses_data() {
     assert_eq!((rig.stat("dirty_data_pages"), rig.stat("data_blocks")), (dirty, written + 2));
     rig.crash();
     assert_eq!(rig.content("mine"), [4; 5000]);
-    // Its new name is there, and what had been written of it.
+    // Its new name is durable, and the part of it that was flushed.
     assert_eq!(rig.content("renamed"), [1; 100_000]);
     rig.judge();
     assert_eq!(rig.content("renamed"), [1; 100_000]);

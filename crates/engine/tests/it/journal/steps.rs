@@ -1,4 +1,4 @@
-//! What the background does with a journal: names every second, data in its own time.
+//! Background steps with a journal: names are committed every second, data on its own schedule.
 use super::{FILE, Rig, format};
 use crate::common::quiet;
 use segno_device::{BlockDevice, MemDevice};
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 #[test]
-fn a_step_commits_names_and_leaves_data_to_its_time() {
+fn a_step_commits_names_and_leaves_data_for_later() {
     let mut rig = Rig::new();
     rig.file("small", b"inline");
     rig.file("large", &[7; 100_000]);
@@ -31,9 +31,9 @@ fn a_step_commits_names_and_leaves_data_to_its_time() {
     rig.judge();
 }
 
-/// Pieces of a large file, and groups of small ones.
+/// Batches of a large file, and groups of small ones.
 #[test]
-fn aged_data_is_written_whole() {
+fn aged_data_is_written_completely() {
     let mut rig = Rig::new();
     rig.file("large", &vec![9; 3 << 20]);
     (0..300).for_each(|n| _ = rig.file(&format!("f{n}"), &[n as u8; 5000]));
@@ -61,22 +61,22 @@ fn the_threads_write_and_commit_and_stop() {
     v.unmount().unwrap();
 }
 
-/// Notes in which way blocks come.
-struct Ways {
+/// Records how blocks are written.
+struct WriteRecorder {
     dev: Arc<MemDevice>,
     seen: Mutex<Seen>,
 }
 
 #[derive(Default)]
 struct Seen {
-    /// Blocks written behind.
+    /// Number of blocks written with `write_behind`.
     behind: usize,
-    /// Where single blocks were written.
+    /// Addresses of single-block writes.
     single: Vec<u64>,
     prepared: Vec<Range<u64>>,
 }
 
-impl BlockDevice for Ways {
+impl BlockDevice for WriteRecorder {
     fn block_count(&self) -> u64 {
         self.dev.block_count()
     }
@@ -111,11 +111,11 @@ impl BlockDevice for Ways {
     }
 }
 
-/// Of others' data nothing is left for the flush of an fsync, which has its own blocks in one segment of their own.
+/// Aged data leaves nothing for the flush of an fsync; blocks of fsyncs share a segment of their own.
 #[test]
-fn data_that_is_old_keeps_out_of_the_way_of_fsyncs() {
+fn aged_data_does_not_delay_fsyncs() {
     const PAGES: usize = 100;
-    let dev = Arc::new(Ways { dev: format(), seen: Mutex::default() });
+    let dev = Arc::new(WriteRecorder { dev: format(), seen: Mutex::default() });
     let opts = MountOptions { journal: JournalMode::On, ..quiet() };
     let v = Volume::mount(dev.clone(), opts).unwrap();
     let create = |name: &[u8]| v.mknod(Ino::ROOT, name, FILE, (0, 0), Owner::default()).unwrap().ino;
@@ -128,8 +128,8 @@ fn data_that_is_old_keeps_out_of_the_way_of_fsyncs() {
         v.write(mine, u64::from(round) * 4096, &[round; 4096]).unwrap();
         v.fsync(mine, false).unwrap();
         let seen = dev.seen.lock().unwrap();
-        assert_eq!(seen.behind, usize::from(round) * PAGES, "what somebody waits for is not");
-        // Nobody can know at the first.
+        assert_eq!(seen.behind, usize::from(round) * PAGES, "an fsync does not write behind");
+        // Preparation starts after several fsyncs.
         assert_eq!(seen.prepared.len(), usize::from(round > 4), "round {round}");
         let inside = |p: &Range<u64>| seen.single.iter().any(|at| p.contains(at));
         assert!(seen.prepared.iter().all(inside), "round {round}: {:?}", seen.single);

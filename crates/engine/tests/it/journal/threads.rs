@@ -1,4 +1,4 @@
-//! Several threads at once: each fsync is a promise, wherever the others are.
+//! Concurrent fsyncs: each result is durable, whatever the other threads do.
 use super::Rig;
 use crate::common::assert_clean;
 use segno_device::{MemDevice, Snapshot};
@@ -12,14 +12,14 @@ const THREADS: u8 = 4;
 const ROUNDS: u32 = 60;
 const FILE: u16 = 0o100_644;
 
-/// What a file must hold: name and first byte; its length follows from it.
+/// Acknowledged files: name and first byte, from which the length follows.
 type Promised = Vec<(String, u8)>;
 
 fn content(byte: u8) -> Vec<u8> {
     vec![byte; 3000 + usize::from(byte) * 40]
 }
 
-/// Makes files under a passing name, gives them their own, and syncs.
+/// Creates files under a temporary name, renames and syncs them.
 fn work(v: &Volume, dir: Ino, me: u8, promised: &Mutex<Promised>) {
     for round in 0..ROUNDS {
         let byte = (round as u8).wrapping_mul(3) ^ me;
@@ -33,7 +33,7 @@ fn work(v: &Volume, dir: Ino, me: u8, promised: &Mutex<Promised>) {
         }
         if round % 3 != 2 {
             v.fsync(ino, false).unwrap();
-            // The next round removes those of one in three.
+            // The next round removes one file in three.
             if round % 3 == 1 {
                 promised.lock().unwrap().push((name, byte));
             }
@@ -42,7 +42,7 @@ fn work(v: &Volume, dir: Ino, me: u8, promised: &Mutex<Promised>) {
 }
 
 #[test]
-fn what_any_thread_synced_survives() {
+fn data_synced_by_any_thread_survives() {
     let rig = Rig::new();
     let dir = rig.v.mkdir(Ino::ROOT, b"dir", 0o755, Owner::default()).unwrap().ino;
     let promised = Arc::new(Mutex::new(Promised::new()));
@@ -62,7 +62,7 @@ fn what_any_thread_synced_survives() {
             }
         });
         while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {
-            // Promised before the image was taken.
+            // Acknowledged before the image was taken.
             let known = promised.lock().unwrap().clone();
             images.push((known, rig.dev.snapshot()));
             thread::sleep(std::time::Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! ACLs through the attributes that users see.
+//! ACLs through the extended attributes.
 use super::*;
 use segno_engine::{SetAttr, XattrMode::Set};
 
@@ -33,7 +33,7 @@ fn full(user: u16, group: u16, mask: u16, other: u16) -> Vec<u8> {
 }
 
 #[test]
-fn an_access_acl_and_the_mode_follow_each_other() {
+fn an_access_acl_and_the_mode_stay_in_sync() {
     let mut rig = Rig::new(ALL);
     let f = rig.file(ROOT, "f");
     assert_eq!(errno(rig.v.getxattr(f, ACCESS)), 61);
@@ -60,7 +60,7 @@ fn an_access_acl_and_the_mode_follow_each_other() {
 }
 
 #[test]
-fn an_acl_that_says_what_the_mode_says_is_not_stored() {
+fn an_acl_equivalent_to_the_mode_is_not_stored() {
     let rig = Rig::new(Features::empty());
     let f = rig.file(ROOT, "f");
     rig.v.setxattr(f, ACCESS, &full(6, 5, 4, 1), Set).unwrap();
@@ -87,7 +87,7 @@ fn bad_acls_and_targets_are_refused() {
 }
 
 #[test]
-fn a_default_acl_is_inherited_and_the_umask_is_not_asked() {
+fn a_default_acl_is_inherited_and_replaces_the_umask() {
     for features in [Features::empty(), ALL] {
         let mut rig = Rig::new(features);
         let d = rig.dir(ROOT, "d");
@@ -143,7 +143,7 @@ fn an_inherited_acl_that_does_not_fit_inline_gets_a_node() {
     rig.finish();
 }
 
-/// An ACL of so many entries.
+/// An ACL of the given number of entries.
 fn long(entries: u32) -> Vec<u8> {
     let named = (0..entries - 4).map(|id| (USER, 7, id));
     let rest = [(GROUP_OBJ, 7, NO_ID), (MASK, 7, NO_ID), (OTHER, 7, NO_ID)];

@@ -1,4 +1,4 @@
-//! One operation after the other, with its errors.
+//! Single operations and their errors.
 use super::*;
 use segno_engine::SetAttr;
 use segno_format::dentry::FileType;
@@ -6,7 +6,7 @@ use segno_format::dentry::FileType;
 const E: Features = Features::empty();
 
 #[test]
-fn every_kind_of_inode_is_as_it_was_asked_for() {
+fn every_kind_of_inode_is_created_as_requested() {
     for features in [E, Features::EXTRA_ATTR, ALL] {
         let mut rig = Rig::new(features);
         let owner = Owner { uid: 10, gid: 20, umask: 0o027 };
@@ -39,7 +39,7 @@ fn every_kind_of_inode_is_as_it_was_asked_for() {
 }
 
 #[test]
-fn mount_options_decide_where_things_are_kept() {
+fn mount_options_determine_inline_storage() {
     let plain = MountOptions { inline_data: false, inline_dentry: false, inline_xattr: false, ..quiet() };
     for features in [E, ALL] {
         let mut rig = Rig::with(128, features, plain.clone());
@@ -158,7 +158,7 @@ fn a_read_only_volume_refuses_every_change() {
 }
 
 #[test]
-fn setgid_directories_hand_down_group_and_bit() {
+fn setgid_directories_pass_on_group_and_bit() {
     let rig = Rig::new(ALL);
     let d = rig.v.mkdir(ROOT, b"d", 0o2775, Owner { uid: 1, gid: 77, umask: 0 }).unwrap().ino;
     let o = Owner { uid: 5, gid: 6, umask: 0o022 };
@@ -170,7 +170,7 @@ fn setgid_directories_hand_down_group_and_bit() {
 }
 
 #[test]
-fn setattr_changes_what_it_is_asked_to() {
+fn setattr_changes_only_requested_attributes() {
     let mut rig = Rig::ticking();
     let f = rig.file(ROOT, "f");
     let t = |secs| Some(Time { secs, nsec: 999_999_999 });
@@ -237,7 +237,7 @@ fn long_symlinks_survive_remounting() {
 }
 
 #[test]
-fn listing_goes_on_where_it_stopped_while_names_come_and_go() {
+fn listing_resumes_at_its_position_while_names_change() {
     let rig = Rig::new(E);
     let d = rig.dir(ROOT, "d");
     let f = rig.file(ROOT, "f");
@@ -260,7 +260,7 @@ fn listing_goes_on_where_it_stopped_while_names_come_and_go() {
         let Some(last) = batch.last() else { break };
         pos = last.1;
         for (n, _) in batch {
-            // Every second name goes once it was listed; others are added all the time.
+            // Every second name is removed after it was listed; others are added throughout.
             if let Some(i) = n.strip_prefix("name-").and_then(|i| i.parse::<u32>().ok()) {
                 if i % 2 == 0 {
                     rig.v.unlink(d, n.as_bytes()).unwrap();
@@ -271,12 +271,12 @@ fn listing_goes_on_where_it_stopped_while_names_come_and_go() {
         }
     }
     seen.sort_unstable();
-    assert_eq!(seen, (0..900).collect::<Vec<_>>(), "each name that was there all the time, once");
+    assert_eq!(seen, (0..900).collect::<Vec<_>>(), "each unchanged name is listed once");
     rig.finish();
 }
 
 #[test]
-fn an_inline_directory_becomes_blocks_without_moving_positions() {
+fn converting_an_inline_directory_keeps_positions() {
     for features in [E, ALL] {
         let mut rig = Rig::new(features);
         let d = rig.dir(ROOT, "d");
@@ -315,7 +315,7 @@ fn an_inline_directory_becomes_blocks_without_moving_positions() {
 }
 
 #[test]
-fn emptied_blocks_are_given_back() {
+fn emptied_blocks_are_freed() {
     let rig = Rig::new(E);
     let (d, f) = (rig.dir(ROOT, "d"), rig.file(ROOT, "f"));
     for i in 0..2000 {

@@ -1,7 +1,7 @@
-//! Directories and link counts beyond the usual.
+//! Very large directories and link counts.
 use super::*;
 
-/// 200,000 names in one directory. They are links of a few files: it is the directory that is tested.
+/// 200,000 names in one directory. They link to a few files, because only the directory is under test.
 #[test]
 fn two_hundred_thousand_names() {
     const NAMES: u32 = 200_000;

@@ -1,4 +1,4 @@
-//! Directories in which case does not tell names apart.
+//! Casefolded directories.
 use super::*;
 use segno_format::inode::InodeFlags;
 use segno_mkfs::CasefoldFlags;
@@ -41,7 +41,7 @@ fn names_that_fold_alike_are_one() {
 }
 
 #[test]
-fn many_folded_names_and_bytes_that_are_no_text() {
+fn many_folded_names_and_invalid_utf8() {
     let (mut rig, d) = folded(CasefoldFlags::default());
     let f = rig.file(ROOT, "f");
     for i in 0..3000 {
@@ -60,7 +60,7 @@ fn many_folded_names_and_bytes_that_are_no_text() {
 }
 
 #[test]
-fn strict_volumes_refuse_names_that_are_no_text() {
+fn strict_volumes_refuse_invalid_utf8() {
     let (rig, d) = folded(CasefoldFlags { strict: true, hash_only: false });
     assert_eq!(errno(rig.v.mknod(d, b"\xff\xfe", REG, (0, 0), Owner::default())), 22);
     rig.v.mknod(ROOT, b"\xff\xfe", REG, (0, 0), Owner::default()).unwrap();

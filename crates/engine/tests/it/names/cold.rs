@@ -1,12 +1,12 @@
-//! What a directory costs that nobody has looked at yet.
+//! I/O cost of operations with a cold cache.
 use super::*;
-use segno_device::{CountDevice, Counts};
 use segno_engine::SetAttr;
 use segno_format::BLOCK_SIZE;
+use segno_testkit::{CountDevice, Counts, Rng};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// Mounts, finds and lists a directory of `names` names, all flushed by one checkpoint; what prefetching until it was
-/// found, and finding and listing it cost.
+/// Mounts, finds and lists a directory of `names` names, all written by one checkpoint. Returns the blocks prefetched
+/// until it was found, and the I/O of finding and listing it.
 fn cost_of_cold_listing(names: usize) -> (u64, Counts, Counts) {
     let dev = fresh(256, &MkfsOptions::default());
     let v = mount(&dev);
@@ -33,15 +33,15 @@ fn cost_of_cold_listing(names: usize) -> (u64, Counts, Counts) {
 
 #[test]
 fn listing_reads_many_blocks_at_a_time() {
-    // Blocks of a directory lie together where a checkpoint wrote them, whatever holes there are between its buckets.
+    // A checkpoint writes blocks of a directory contiguously, even if holes separate its buckets.
     let (.., listing) = cost_of_cold_listing(4_000);
     assert!(listing.blocks_read > 70 && listing.reads * 16 < listing.blocks_read, "{listing:?}");
 }
 
 #[test]
-fn who_finds_a_directory_has_its_names_on_the_way() {
+fn finding_a_directory_prefetches_its_names() {
     let (prefetched, finding, listing) = cost_of_cold_listing(1_000);
-    // Of the root, which has one block, when it is mounted, and of the directory beside it.
+    // One block of the root at mount, and the names of the directory.
     assert_eq!(prefetched, 1 + listing.blocks_read, "{finding:?} {listing:?}");
     assert_eq!((finding.reads, listing.reads), (1, 1), "{finding:?} {listing:?}");
 }
@@ -58,14 +58,14 @@ fn many_files(count: usize) -> (Arc<MemDevice>, Vec<Attr>) {
 }
 
 #[test]
-fn looking_into_many_files_keeps_to_the_limit_of_the_cache() {
+fn reading_many_inodes_stays_within_the_cache_limit() {
     let (dev, files) = many_files(3_000);
     let limit = 512;
     let v = Volume::mount(dev, MountOptions { cache_bytes: limit * BLOCK_SIZE, ..quiet() }).unwrap();
     for (i, f) in files.iter().enumerate() {
         assert_eq!(v.read(f.ino, 0, &mut [0]).unwrap(), 0);
         let cached = report(&v, "cached_nodes");
-        // What is read at once may come on top.
+        // One batch may exceed the limit.
         assert!(cached <= limit as u64 + 256, "{cached} after {i}");
     }
     assert!(report(&v, "cached_nodes") >= 200);
@@ -77,7 +77,7 @@ fn report(v: &Volume, what: &str) -> u64 {
 }
 
 #[test]
-fn attributes_of_one_file_after_the_other_cost_few_reads_and_no_memory() {
+fn sequential_stat_costs_few_reads_and_no_memory() {
     let (dev, files) = many_files(2_000);
     let counted = Arc::new(CountDevice::new(MemDevice::from_snapshot(&dev.snapshot())));
     let v = Volume::mount(counted.clone(), quiet()).unwrap();
@@ -87,20 +87,20 @@ fn attributes_of_one_file_after_the_other_cost_few_reads_and_no_memory() {
         assert_eq!(v.lookup(dir, format!("{i}").as_bytes()).unwrap(), *f);
     }
     let done = counted.counts() - before;
-    // The last batch goes beyond the last file, and the names are read too.
+    // The last batch extends past the last file, and the names are read too.
     assert!(done.reads < 2_000 / 32 && done.blocks_read < 2_000 + 200, "{done:?}");
-    // What was read before it was clear that one follows the other, and where the NAT was not yet in memory.
+    // Nodes read before the sequential pattern was detected, or while the NAT was not in memory.
     let came = report(&v, "cached_nodes") - in_memory;
     assert!(came < 64, "{came}");
     v.unmount().unwrap();
 }
 
 #[test]
-fn what_was_read_ahead_is_not_used_once_it_has_changed() {
+fn readahead_is_discarded_once_its_blocks_change() {
     let (dev, files) = many_files(1_000);
-    // So small that what is clean leaves at once.
+    // A cache small enough to evict clean entries at once.
     let v = Volume::mount(dev, MountOptions { cache_bytes: 64 * BLOCK_SIZE, ..quiet() }).unwrap();
-    let mut rng = Rng(7);
+    let mut rng = Rng::new(7);
     let mut known: Vec<Attr> = files;
     for turn in 0..200 {
         let first = rng.below(known.len() as u64 - 100) as usize;
@@ -122,17 +122,17 @@ fn what_was_read_ahead_is_not_used_once_it_has_changed() {
 }
 
 #[test]
-fn who_looks_while_others_change_sees_no_older_attributes() {
+fn stat_never_returns_stale_attributes_under_changes() {
     let (dev, files) = many_files(600);
     let v = Volume::mount(dev, MountOptions { cache_bytes: 64 * BLOCK_SIZE, ..quiet() }).unwrap();
-    // Owners only grow; what each file had when a change returned.
+    // Owner ids only grow; holds the id of each file when a change returned.
     let changed: Vec<AtomicU32> = files.iter().map(|_| AtomicU32::new(0)).collect();
     let over = AtomicBool::new(false);
     std::thread::scope(|s| {
         for own in [0, 1] {
             let (v, files, changed, over) = (&v, &files, &changed, &over);
             s.spawn(move || {
-                let mut rng = Rng(own as u64 + 3);
+                let mut rng = Rng::new(own as u64 + 3);
                 for turn in 1..1_500 {
                     // Each thread has files of its own.
                     let at = rng.below(files.len() as u64 / 2) as usize * 2 + own;

@@ -1,4 +1,4 @@
-//! Damaged directories give errors that name the place, never a panic.
+//! Damaged directories: operations return errors that name the location, and never panic.
 use super::edit::{edit_entry, edit_inode};
 use super::*;
 use segno_format::dentry::FileType;
@@ -15,9 +15,9 @@ fn damaged(change: impl Fn(&mut Block, usize)) -> (Arc<Volume>, Ino) {
 }
 
 #[test]
-fn entries_that_cannot_be_are_reported() {
+fn impossible_entries_are_reported() {
     let dentry = |slot: usize| 30 + slot * 11;
-    // What is wrong, and the bytes of the entry that say so.
+    // The damage, and the bytes of the entry that cause it.
     let cases = [
         ("name length", 8, &300u16.to_le_bytes()[..]),
         ("inode number", 4, &[0xFF; 4]),
@@ -34,7 +34,7 @@ fn entries_that_cannot_be_are_reported() {
 }
 
 #[test]
-fn an_entry_that_names_nothing_is_reported() {
+fn an_entry_of_a_missing_inode_is_reported() {
     let (v, d) = damaged(|b, s| b.0[30 + s * 11 + 4..30 + s * 11 + 8].copy_from_slice(&[200, 0, 0, 0]));
     assert_eq!(errno(v.lookup(d, b"victim-of-damage")), 117);
     assert_eq!(errno(v.unlink(d, b"victim-of-damage")), 117);
@@ -48,7 +48,7 @@ fn an_entry_that_names_nothing_is_reported() {
 }
 
 #[test]
-fn an_entry_that_names_an_inode_without_links_is_reported_whether_it_is_in_memory_or_not() {
+fn an_entry_of_an_inode_without_links_is_reported_cached_or_not() {
     for in_memory in [false, true] {
         let rig = Rig::with(128, Features::empty(), quiet());
         let f = rig.file(ROOT, "f");
@@ -81,7 +81,8 @@ fn parents_that_form_a_loop_are_reported() {
     assert_eq!(errno(moved), 117);
 }
 
-/// A size that says nothing about the blocks there are: found by damaged images, which listed holes one by one.
+/// A directory size unrelated to its blocks. Fuzzing with damaged images found listings that visited holes one by
+/// one.
 #[test]
 fn a_directory_of_any_size_is_listed_by_its_blocks() {
     let opts = MountOptions { inline_dentry: false, ..quiet() };

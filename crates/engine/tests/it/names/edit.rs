@@ -1,9 +1,9 @@
-//! Changing structures on a device that is not mounted, to make what this program does not make itself.
+//! Edits structures on an unmounted device, to build states that Segno does not write.
 use super::*;
 use segno_format::dentry::DentryShape;
 use segno_format::inode::RawInode;
 
-/// Calls `change` on every block; a block for which it says true is written back.
+/// Calls `change` on every block; writes a block back if it returns true.
 fn each_block(dev: &MemDevice, mut change: impl FnMut(&mut Block) -> bool) {
     let mut edited = 0;
     for addr in 0..dev.block_count() {
@@ -18,7 +18,7 @@ fn each_block(dev: &MemDevice, mut change: impl FnMut(&mut Block) -> bool) {
     assert!(edited > 0, "nothing to edit");
 }
 
-/// Changes the dentry blocks in which a name is in use; `change` gets the slot.
+/// Edits the dentry blocks that contain a name; `change` gets the slot.
 pub fn edit_entry(dev: &MemDevice, name: &[u8], change: impl Fn(&mut Block, usize)) {
     each_block(dev, |block| {
         // The name slots of a dentry block start at 2384.
@@ -31,7 +31,7 @@ pub fn edit_entry(dev: &MemDevice, name: &[u8], change: impl Fn(&mut Block, usiz
     });
 }
 
-/// Changes the blocks of an inode. The volume must be without inode checksums.
+/// Edits the blocks of an inode. The volume must be without inode checksums.
 pub fn edit_inode(dev: &MemDevice, ino: Ino, change: impl Fn(&mut RawInode)) {
     each_block(dev, |block| {
         let raw: &mut RawInode = block.view_mut();

@@ -1,9 +1,9 @@
-//! Encrypted directories without the key: names read as text that stands for them, and can be removed by it.
+//! Encrypted directories without the key: names have a text form, by which they can be looked up and removed.
 use super::edit::edit_inode;
 use super::*;
 use segno_format::inode::Advise;
 
-/// A volume with an encrypted directory `d` of three files and a directory; the names are their own ciphertext.
+/// A volume with an encrypted directory `d` of three files and a directory; names and ciphertext are equal.
 fn encrypted() -> (Rig, Ino, [Ino; 4]) {
     let rig = Rig::new(Features::ENCRYPT);
     let d = rig.dir(ROOT, "d");

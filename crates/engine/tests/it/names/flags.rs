@@ -10,7 +10,7 @@ fn flags_are_set_by_kind_and_unknown_ones_refused() {
     let mut rig = Rig::with_projects();
     let (f, d) = (rig.file(ROOT, "f"), rig.dir(ROOT, "d"));
     let p = rig.v.mknod(ROOT, b"p", 0o010_600, (0, 0), Owner::default()).unwrap().ino;
-    // Beside +c, +i and +a; then what FS_IOC_GETFLAGS shows and nobody sets: index, encrypted, verity, pinned, inline data.
+    // Besides +c, +i and +a; then read-only flags of FS_IOC_GETFLAGS: index, encrypted, verity, pinned, inline data.
     let settable = [(f, 0x4C8), (d, 0x6001_04C8), (p, 0xC0)];
     let (others, shown) = (0x34, 0x1090_1800);
     for (i, mine) in settable {
@@ -70,7 +70,7 @@ fn flags_are_inherited_and_files_are_not_made_compressed() {
 }
 
 #[test]
-fn immutable_and_append_only_inodes_stay_as_they_are() {
+fn immutable_and_append_only_inodes_refuse_changes() {
     for flag in [InodeFlags::IMMUTABLE, InodeFlags::APPEND] {
         let append = flag == InodeFlags::APPEND;
         let mut rig = Rig::new(Features::empty());

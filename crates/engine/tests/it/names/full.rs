@@ -1,10 +1,10 @@
-//! No space: an operation happens whole or leaves nothing.
+//! No space: an operation succeeds completely or changes nothing.
 use super::*;
 use segno_engine::XattrMode;
 
 /// Fills a small volume with directories, long symlinks and attributes until nothing fits, then empties it.
 #[test]
-fn a_full_volume_is_sound_and_can_be_emptied() {
+fn a_full_volume_is_consistent_and_can_be_emptied() {
     for features in [Features::empty(), ALL] {
         let opts = MountOptions { inline_dentry: false, inline_data: false, ..quiet() };
         let mut rig = Rig::with(64, features, opts);

@@ -1,4 +1,4 @@
-//! Inodes by number, as file handles name them.
+//! Lookup of inodes by number, as file handles use it.
 use super::{ALL, REG, ROOT, Rig};
 use segno_engine::{Error, Owner};
 use segno_format::{Features, Ino, Nid};
@@ -10,7 +10,7 @@ fn is_absent(rig: &Rig, ino: Ino) -> bool {
 }
 
 #[test]
-fn a_number_that_is_used_again_has_another_generation() {
+fn a_reused_number_has_another_generation() {
     let rig = Rig::new(ALL);
     let create = || rig.v.mknod(ROOT, b"f", REG | 0o644, (0, 0), ME).unwrap();
     let first = create();
@@ -42,13 +42,13 @@ fn hidden_and_other_nodes_are_no_inodes() {
     let quota: Vec<u32> = rig.v.superblock().quota_inos().into_iter().flatten().collect();
     assert!(!quota.is_empty());
     let file = rig.v.mknod(ROOT, b"f", REG | 0o644, (0, 0), ME).unwrap().ino;
-    // Takes direct nodes, whose numbers follow.
+    // Allocates direct nodes, which get the following numbers.
     rig.v.write(file, 0, &vec![1; 12 << 20]).unwrap();
     rig.v.sync().unwrap();
     for number in quota.into_iter().chain([0, 1, 2, file.0 + 1, file.0 + 2, 5000, u32::MAX]) {
         assert!(is_absent(&rig, Nid(number)), "{number}");
     }
-    // Without a name but open.
+    // An open file without a name.
     rig.v.open(file).unwrap();
     rig.v.unlink(ROOT, b"f").unwrap();
     assert!(is_absent(&rig, file));

@@ -1,5 +1,4 @@
-//! Where names go in a directory: levels other than those this program makes, misplaced names, and conversion without
-//! space.
+//! Hash levels of directories: levels that Segno does not create, misplaced names, and conversion without space.
 use super::edit::{edit_entry, edit_inode};
 use super::*;
 use segno_mkfs::CasefoldFlags;
@@ -57,7 +56,7 @@ fn conversion_without_space_leaves_the_inline_directory() {
         }
         let inline = rig.attr(d);
         assert!(inline.size < 4096);
-        // Level 0 needs one block, many buckets need many: one block at a time until it fits.
+        // Level 0 needs one block, or many with many buckets: blocks are freed one by one until it fits.
         let mut freed = 0;
         loop {
             assert_eq!(rig.list(d).len(), 2 + names, "level {level}, {freed} freed");
@@ -78,8 +77,8 @@ fn conversion_without_space_leaves_the_inline_directory() {
     }
 }
 
-/// Some kernels hash names with ignorable characters differently: a name is found wherever it is, unless the volume says
-/// that hashes can be trusted.
+/// Some kernels hash names with ignorable characters differently. Such a name is found by linear search, unless the
+/// volume disables it.
 #[test]
 fn a_folded_name_with_a_foreign_hash_is_found_by_searching() {
     for hash_only in [false, true] {

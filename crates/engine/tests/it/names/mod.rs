@@ -1,4 +1,4 @@
-//! Names and attributes: every operation with what it refuses, before and after remounting, and the checker agrees.
+//! Names and attributes: every operation with its errors, before and after remounting, and the checker finds nothing.
 mod acl;
 mod basic;
 mod big;
@@ -18,7 +18,7 @@ mod storm;
 mod times;
 mod xattr;
 
-use crate::common::{Rng, assert_clean, fresh, mount, quiet};
+use crate::common::{assert_clean, fresh, mount, quiet};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{Attr, Clock, MountOptions, Owner, RenameMode, Result, Time, Volume};
 use segno_format::superblock::RawSuperblock;
@@ -30,7 +30,7 @@ use zerocopy::little_endian::U32;
 
 const REG: u16 = 0o100_000;
 const ROOT: Ino = Ino::ROOT;
-/// The features of a volume that has everything this program can write.
+/// All features that Segno can write.
 const ALL: Features = Features::EXTRA_ATTR
     .union(Features::INODE_CHKSUM)
     .union(Features::INODE_CRTIME)
@@ -39,7 +39,7 @@ const ALL: Features = Features::EXTRA_ATTR
     .union(Features::CASEFOLD)
     .union(Features::COMPRESSION);
 
-/// A clock that moves on by a second whenever somebody looks.
+/// A clock that advances by a second per call.
 #[derive(Debug, Default)]
 struct Ticks(AtomicI64);
 
@@ -49,7 +49,7 @@ impl Clock for Ticks {
     }
 }
 
-/// A volume that is mounted, and can be mounted anew.
+/// A mounted volume that can be remounted.
 struct Rig {
     dev: Arc<MemDevice>,
     opts: MountOptions,
@@ -65,13 +65,13 @@ impl Rig {
         let v = Volume::mount(dev.clone(), opts.clone()).unwrap();
         Self { dev, opts, v }
     }
-    /// With a clock of its own.
+    /// Uses a ticking clock.
     fn ticking() -> Self {
         let dev = fresh(128, &MkfsOptions { features: ALL, ..MkfsOptions::default() });
         let v = Volume::mount_with_clock(dev.clone(), quiet(), Arc::new(Ticks::default())).unwrap();
         Self { dev, opts: quiet(), v }
     }
-    /// With project ids, but without the quota files that the formatter makes for them.
+    /// With project ids, but without the quota files that mkfs creates for them.
     fn with_projects() -> Self {
         let dev = fresh(128, &MkfsOptions { features: ALL, ..MkfsOptions::default() });
         for copy in [0, 1] {
@@ -86,13 +86,13 @@ impl Rig {
         }
         Self { v: mount(&dev), dev, opts: quiet() }
     }
-    /// Unmounts, has the checker look, mounts again.
+    /// Unmounts, runs the checker, and mounts again.
     fn remount(&mut self) {
         self.v.unmount().unwrap();
         assert_clean(&*self.dev);
         self.v = Volume::mount(self.dev.clone(), self.opts.clone()).unwrap();
     }
-    /// Unmounts and has the checker look.
+    /// Unmounts and runs the checker.
     fn finish(self) {
         self.v.unmount().unwrap();
         assert_clean(&*self.dev);
@@ -131,7 +131,7 @@ impl Rig {
     }
 }
 
-/// The errno of what must fail.
+/// The errno of an expected failure.
 #[track_caller]
 fn errno<T>(r: Result<T>) -> i32 {
     match r {

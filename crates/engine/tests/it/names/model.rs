@@ -1,5 +1,6 @@
-//! Random operations on names, against a tree of maps: same result or same errno at every step.
+//! Random operations on names, compared with a tree of maps: same result or errno at every step.
 use super::*;
+use segno_testkit::Rng;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -10,7 +11,7 @@ struct Node {
     parent: usize,
 }
 
-/// The tree as it should be. Node 0 is the root.
+/// The expected tree. Node 0 is the root.
 struct Model(Vec<Node>);
 
 type Done = Result<(), i32>;
@@ -96,7 +97,7 @@ impl Model {
         if let Some(t) = target.filter(|&t| self.is_dir(t) && from.0 != to.0)
             && self.below(from.0, t)
         {
-            // The target is on the way to the source, so it is not empty.
+            // The target is an ancestor of the source, so it is not empty.
             return Err(if exchange {
                 22
             } else if self.is_dir(child) {
@@ -153,9 +154,9 @@ impl Model {
 
 fn run(seed: u64, features: Features, opts: MountOptions, steps: u32) {
     let mut rig = Rig::with(128, features, opts);
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let mut m = Model::new();
-    // A long name now and then, so that blocks and conversion take part.
+    // Occasional long names, to exercise blocks and conversion.
     let names: Vec<String> =
         (0..8).map(|i| if i < 6 { format!("{i}") } else { format!("{i}").repeat(200) }).collect();
     for step in 0..steps {

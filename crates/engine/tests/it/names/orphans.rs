@@ -8,7 +8,7 @@ fn used(v: &Volume) -> (u64, u64) {
 }
 
 #[test]
-fn an_unlinked_file_lives_until_its_last_handle_goes() {
+fn an_unlinked_file_is_kept_until_its_last_handle_is_closed() {
     let rig = Rig::new(Features::empty());
     let before = used(&rig.v);
     let f = rig.file(ROOT, "f");
@@ -70,7 +70,7 @@ fn orphans_of_a_crash_are_freed_at_the_next_mount() {
 }
 
 #[test]
-fn a_file_without_a_name_can_get_one() {
+fn a_file_without_a_name_can_be_linked() {
     let mut rig = Rig::new(ALL);
     let d = rig.dir(ROOT, "d");
     let t = rig.v.tmpfile(d, 0o640, Owner { uid: 3, gid: 4, umask: 0o22 }).unwrap();
@@ -91,7 +91,7 @@ fn a_file_without_a_name_can_get_one() {
 }
 
 #[test]
-fn freed_inode_numbers_come_back_as_new_inodes() {
+fn freed_inode_numbers_are_reused() {
     let rig = Rig::new(Features::empty());
     let mut generations = std::collections::HashMap::new();
     for round in 0..5 {

@@ -64,7 +64,7 @@ fn noreplace_and_exchange() {
 }
 
 #[test]
-fn two_links_of_one_inode_stay() {
+fn renaming_a_link_onto_another_of_the_same_inode_keeps_both() {
     let rig = Rig::new(Features::empty());
     let f = rig.file(ROOT, "a");
     rig.v.link(f, ROOT, b"b").unwrap();
@@ -76,7 +76,7 @@ fn two_links_of_one_inode_stay() {
 }
 
 #[test]
-fn a_directory_cannot_go_below_itself() {
+fn a_directory_cannot_move_below_itself() {
     let rig = Rig::new(Features::empty());
     let a = rig.dir(ROOT, "a");
     let b = rig.dir(a, "b");
@@ -137,7 +137,7 @@ fn a_name_that_no_longer_fits_inline_converts_first() {
 }
 
 #[test]
-fn an_open_target_lives_on() {
+fn an_open_target_is_kept() {
     let rig = Rig::new(Features::empty());
     let (a, b) = (rig.file(ROOT, "a"), rig.file(ROOT, "b"));
     rig.v.open(b).unwrap();

@@ -1,10 +1,11 @@
-//! Many threads on the same names.
+//! Concurrent operations on the same names.
 use super::*;
+use segno_testkit::Rng;
 use std::sync::Barrier;
 
 const THREADS: u64 = 8;
 
-/// Every directory must be reachable afterwards, exactly once: a loop would cut a part of the tree off.
+/// Every directory must be reachable exactly once afterwards: a loop would detach a part of the tree.
 #[test]
 fn renames_of_directories_never_form_a_loop() {
     let mut rig = Rig::new(Features::empty());
@@ -18,7 +19,7 @@ fn renames_of_directories_never_form_a_loop() {
         for t in 0..THREADS {
             let (rig, dirs, start) = (&rig, &dirs, &start);
             s.spawn(move || {
-                let mut rng = Rng(seed + t);
+                let mut rng = Rng::new(seed + t);
                 start.wait();
                 for _ in 0..2000 {
                     let mut pick = || dirs[rng.below(dirs.len() as u64) as usize];
@@ -64,9 +65,9 @@ fn renames_of_directories_never_form_a_loop() {
     rig.finish();
 }
 
-/// Creating, linking, removing and replacing the same few names; then everything must add up.
+/// Creates, links, removes and replaces a few names concurrently; then the volume must be consistent.
 #[test]
-fn threads_on_the_same_names_leave_a_sound_volume() {
+fn threads_on_the_same_names_leave_a_consistent_volume() {
     let mut rig = Rig::new(ALL);
     let dirs = [ROOT, rig.dir(ROOT, "p"), rig.dir(ROOT, "q")];
     let seed = 0x5EED_0002;
@@ -74,7 +75,7 @@ fn threads_on_the_same_names_leave_a_sound_volume() {
         for t in 0..THREADS {
             let (v, dirs) = (&rig.v, &dirs);
             s.spawn(move || {
-                let mut rng = Rng(seed + t * 7);
+                let mut rng = Rng::new(seed + t * 7);
                 for i in 0..2000 {
                     let d = dirs[rng.below(3) as usize];
                     let e = dirs[rng.below(3) as usize];

@@ -1,4 +1,4 @@
-//! Link counts, change times and times of parents after every operation on names.
+//! Link counts, and times of inodes and parents, after every operation on names.
 use super::*;
 use segno_engine::{SetAttr, XattrMode};
 

@@ -2,9 +2,10 @@
 use super::*;
 use XattrMode::{Create, Replace, Set};
 use segno_engine::XattrMode;
+use segno_testkit::Rng;
 
 #[test]
-fn attributes_come_back_and_list() {
+fn attributes_can_be_read_and_listed() {
     for features in [Features::empty(), ALL] {
         let mut rig = Rig::new(features);
         let f = rig.file(ROOT, "f");
@@ -67,7 +68,7 @@ fn mount_options_hide_attributes() {
     rig.finish();
 }
 
-/// The sizes at which a value leaves the inode, straddles, and no longer fits.
+/// Sizes at which a value no longer fits in the inode, straddles, and no longer fits at all.
 #[test]
 fn values_of_every_size_up_to_the_limit() {
     for (features, inline) in [(Features::empty(), 200), (ALL, 200)] {
@@ -106,7 +107,7 @@ fn random_attributes_against_a_map() {
     let mut rig = Rig::new(ALL);
     let f = rig.dir(ROOT, "d");
     let seed = 0x5EED_0003;
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let mut model = std::collections::BTreeMap::new();
     for step in 0..1500 {
         let name = format!("user.{}", "n".repeat(1 + rng.below(9) as usize));
@@ -135,7 +136,7 @@ fn random_attributes_against_a_map() {
 }
 
 #[test]
-fn advise_is_an_attribute_that_is_not_stored() {
+fn system_advise_is_a_virtual_attribute() {
     let rig = Rig::new(Features::empty());
     let f = rig.file(ROOT, "f");
     rig.v.setxattr(f, b"system.advise", &[1], Set).unwrap();

@@ -1,20 +1,20 @@
-//! Power cuts at every write of a random run, reordered and torn writes included, and again during the recovery.
+//! Power cuts at every write of a random run, with reordered and torn writes, and again during recovery.
 //!
-//! A model keeps every state that each file was in. Marks in the log of the device say which of them was promised, by
-//! fsync or sync, and which had been begun. After a cut each block of a file must be from a state no older than the
-//! promised one, and a file whose promise is newest must be there in full.
+//! A model keeps every state of each file. Marks in the device log show which states were acknowledged by fsync or
+//! sync, and which had begun. After a cut each block of a file must be from a state no older than the acknowledged
+//! one, and a file whose newest state is acknowledged must be complete.
 use super::*;
-use segno_device::{CrashLog, CrashPlan, CrashStates, Event, RecordDevice};
 use segno_format::Block;
 use segno_mkfs::Member;
+use segno_testkit::{CrashLog, CrashPlan, CrashStates, Event, RecordDevice, Rng};
 use std::collections::{BTreeMap, BTreeSet};
 
 const FILES: usize = 5;
-/// Nothing is written before it must be.
+/// No background flushes.
 const LARGE: usize = 64 << 20;
 /// A cache of a few blocks.
 const SMALL: usize = 10 * BLOCK;
-/// Blocks that are written: in the inode, and in two direct nodes.
+/// Written blocks: in the inode, and in two direct nodes.
 const PLACES: [u64; 8] = [0, 1, 2, 5, 1_000, 1_001, 2_500, 2_501];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,20 +26,9 @@ struct State {
     blocks: BTreeMap<u64, u8>,
 }
 
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
-
 type Log = RecordDevice<MemDevice>;
 
-/// A run of operations and everything that files were in.
+/// A run of operations and all states of the files.
 struct Run {
     dev: Arc<Log>,
     v: Arc<Volume>,
@@ -114,7 +103,7 @@ impl Run {
     }
 }
 
-/// Looks at a file after a cut; tells what contradicts the promises.
+/// Checks a file after a cut; returns a violation of the acknowledged state.
 fn judge_file(v: &Volume, file: usize, allowed: &[State]) -> Result<(), String> {
     let found = match v.lookup(Ino::ROOT, name(file).as_bytes()) {
         Ok(attr) => attr,
@@ -133,7 +122,7 @@ fn judge_file(v: &Volume, file: usize, allowed: &[State]) -> Result<(), String> 
         let versions: BTreeSet<Option<u8>> =
             allowed.iter().filter(|s| s.exists).map(|s| s.blocks.get(&at).copied()).collect();
         let matches = |v: &Option<u8>| bytes == v.map_or(vec![0; BLOCK], |v| block(file, at, v));
-        // A block that was reserved and not written yet reads as zeros, if no promised content was there.
+        // A reserved block not yet written reads as zeros, unless acknowledged content was there.
         let reserved = !allowed[0].blocks.contains_key(&at) || allowed.iter().any(|s| !s.exists);
         let fine = versions.iter().any(matches) || (reserved && bytes.iter().all(|&b| b == 0));
         if !fine {
@@ -143,7 +132,7 @@ fn judge_file(v: &Volume, file: usize, allowed: &[State]) -> Result<(), String> 
     Ok(())
 }
 
-/// What each file may be after a cut: from the promised state to the last begun.
+/// Allowed states of each file after a cut: from the acknowledged state to the last begun.
 fn allowed<'a>(history: &[Vec<State>], marks: impl Iterator<Item = &'a str>) -> Vec<Vec<State>> {
     let mut range = [(0usize, 0usize); FILES];
     for mark in marks {
@@ -168,7 +157,7 @@ fn judge(device: MemDevice, opts: &MountOptions, allowed: &[Vec<State>]) -> Resu
     Ok(())
 }
 
-/// A fresh volume on a device full of something else, so that a block that was never written does not read as zeros.
+/// A fresh volume on a device of junk, so that an unwritten block does not read as zeros.
 fn fresh_on_junk() -> MemDevice {
     let dev = Arc::new(MemDevice::new(96 * 256));
     let junk = Block([0xEE; BLOCK]);
@@ -185,13 +174,13 @@ fn record(seed: u64, cache_bytes: usize, steps: usize) -> (Run, CrashLog, MountO
     let opts = MountOptions { cache_bytes, ..quiet() };
     let v = Volume::mount(dev.clone(), opts.clone()).unwrap();
     let mut run = Run { dev, v, history: vec![vec![State::default()]; FILES], version: 0 };
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     (0..steps).for_each(|_| run.step(&mut rng));
     let log = CrashLog::new(base, run.dev.log()).unwrap();
     (run, log, opts)
 }
 
-/// Every `every`-th of the cuts that the plan makes.
+/// Checks every `every`-th cut of the plan.
 fn cut_everywhere(seed: u64, cache_bytes: usize, every: usize) {
     let (run, log, opts) = record(seed, cache_bytes, 60);
     let plan = CrashPlan { subsets: 12, torn_data: 40, ..CrashPlan::new(seed) };
@@ -213,7 +202,7 @@ fn cuts_of_a_strict_run() {
 }
 
 #[test]
-fn cuts_of_a_run_that_is_written_back_all_the_time() {
+fn cuts_of_a_run_with_constant_writeback() {
     for seed in 0x5E60_0011..0x5E60_0014 {
         cut_everywhere(seed, SMALL, 7);
     }
@@ -242,7 +231,7 @@ fn cuts_of_a_recovery() {
 }
 
 #[test]
-fn blocks_behind_a_gap_of_an_old_chain_are_not_taken_for_new_ones() {
+fn blocks_after_a_gap_of_an_old_chain_are_not_replayed_as_new() {
     let mut rig = Rig::new(FsyncMode::Nobarrier);
     rig.file("a", b"synced");
     rig.v.sync().unwrap();
@@ -254,7 +243,7 @@ fn blocks_behind_a_gap_of_an_old_chain_are_not_taken_for_new_ones() {
     v.write(a, 0, b"lost").unwrap();
     v.fsync(a, false).unwrap();
     v.fsync(create_in(&v, Ino::ROOT, "behind the gap"), false).unwrap();
-    // Of the two nodes, each one write, the first never arrived.
+    // Of the two nodes, one write each, the first was lost.
     let log = dev.log();
     let [Event::Write { addr, .. }, Event::Write { .. }] = &log[from..] else {
         panic!("{} events", log.len() - from)
@@ -270,14 +259,14 @@ fn blocks_behind_a_gap_of_an_old_chain_are_not_taken_for_new_ones() {
 }
 
 #[test]
-fn cuts_while_threads_sync_side_by_side() {
+fn cuts_during_concurrent_fsyncs() {
     const ROUNDS: u8 = 12;
     let base = fresh_on_junk().snapshot();
     let dev = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));
     let v = Volume::mount(dev.clone(), quiet()).unwrap();
     let state =
         |version: u8| State { exists: true, size: 1_001, blocks: [(0, version), (1_000, version)].into() };
-    // A checkpoint may come between the making of a file and its writes.
+    // A checkpoint may be written between a file's creation and its writes.
     let made = State { exists: true, ..State::default() };
     let begun = State { exists: true, size: 1, blocks: [(0, 1)].into() };
     let mut history = vec![State::default(), made, begun];

@@ -1,9 +1,10 @@
-//! Failing devices: an fsync that says it is done is done, and no other loses what was promised.
+//! Failing devices: a successful fsync is durable, and a failed one loses no acknowledged data.
 use super::*;
 use crate::common::assert_finds_only;
-use segno_device::{Fault, FaultCall, FaultDevice, FaultError};
+use segno_testkit::{Fault, FaultCall, FaultDevice, FaultError};
 
-/// Overwrites and fsyncs on a device that fails the n-th call from there on, once or for good; tells whether it did.
+/// Overwrites and fsyncs on a device whose n-th call fails, once or permanently. Returns whether that call was
+/// reached.
 fn fail_one_call(nth: u64, error: FaultError, lasting: bool) -> bool {
     let mem = fresh(96, &MkfsOptions::default());
     let dev = Arc::new(FaultDevice::new(mem.clone(), Vec::new()));
@@ -34,7 +35,7 @@ fn fail_one_call(nth: u64, error: FaultError, lasting: bool) -> bool {
         }
     }
     v.unmount().unwrap();
-    // Where the volume stopped, the superblocks say why.
+    // A stopped volume has the reason in its superblocks.
     assert_finds_only(&*crashed, &[segno_check::Kind::ErrorRecord, segno_check::Kind::SuperblockStale]);
     failed
 }
@@ -48,7 +49,7 @@ fn every_call_of_an_fsync_may_fail() {
 }
 
 #[test]
-fn a_failure_in_the_background_is_told_once() {
+fn a_background_write_failure_is_reported_once() {
     let mem = fresh(96, &MkfsOptions::default());
     let dev = Arc::new(FaultDevice::new(mem.clone(), Vec::new()));
     let v = Volume::mount(dev.clone(), quiet()).unwrap();

@@ -39,7 +39,7 @@ fn damaged_chains_do_not_panic() {
         let mut blocks = [Block::zeroed()];
         dev.read(addr, &mut blocks).unwrap();
         let [block] = &mut blocks;
-        // Fields of the inode, slots, or the footer but for its stamp.
+        // Fields of the inode, slots, or the footer except its stamp.
         let range = [0..360, 360..BLOCK - 24, BLOCK - 24..BLOCK - 12, BLOCK - 4..BLOCK][next(4)].clone();
         for _ in 0..=next(4) {
             let at = range.start + next(range.len());

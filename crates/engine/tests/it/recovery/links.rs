@@ -1,4 +1,4 @@
-//! Inodes with several names, or none.
+//! Recovery of inodes with several names or none.
 use super::*;
 
 #[test]
@@ -20,7 +20,7 @@ fn unnamed_inodes_are_freed_by_the_next_mount() {
 }
 
 #[test]
-fn a_synced_file_does_not_get_its_last_name_back() {
+fn a_synced_unlinked_file_does_not_regain_its_name() {
     for mode in [FsyncMode::Strict, FsyncMode::Posix] {
         let mut rig = Rig::new(mode);
         let ino = rig.file("a", b"old");
@@ -36,7 +36,7 @@ fn a_synced_file_does_not_get_its_last_name_back() {
 }
 
 #[test]
-fn an_orphan_of_the_checkpoint_is_not_brought_back_by_its_log() {
+fn an_orphan_of_the_checkpoint_is_not_restored_by_the_chain() {
     let mut rig = Rig::new(FsyncMode::Strict);
     let ino = rig.file("a", b"old");
     rig.v.open(ino).unwrap();
@@ -52,7 +52,7 @@ fn an_orphan_of_the_checkpoint_is_not_brought_back_by_its_log() {
 }
 
 #[test]
-fn a_file_made_without_a_name_is_synced_with_the_one_it_got() {
+fn a_file_created_without_a_name_is_synced_with_its_later_name() {
     let mut rig = Rig::new(FsyncMode::Strict);
     let ino = rig.v.tmpfile(Ino::ROOT, 0o600, Owner::default()).unwrap().ino;
     rig.v.write(ino, 0, &pattern(2, 3 * BLOCK)).unwrap();
@@ -97,7 +97,7 @@ fn a_new_file_in_a_new_directory_is_synced() {
 }
 
 #[test]
-fn a_read_only_mount_refuses_to_leave_out_what_was_synced() {
+fn a_read_only_mount_refuses_to_skip_synced_data() {
     let rig = Rig::new(FsyncMode::Strict);
     rig.v.sync().unwrap();
     rig.fsync(rig.file("a", b"x"));
@@ -114,7 +114,7 @@ fn a_read_only_mount_refuses_to_leave_out_what_was_synced() {
 }
 
 #[test]
-fn a_damaged_superblock_copy_is_mended() {
+fn a_damaged_superblock_copy_is_repaired() {
     for copy in [0, 1] {
         let dev = fresh(96, &MkfsOptions::default());
         dev.write(copy, &[&segno_format::Block::zeroed()]).unwrap();

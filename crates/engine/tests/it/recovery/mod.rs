@@ -1,4 +1,4 @@
-//! Crashes: what was synced is there afterwards, whatever was being written.
+//! Crashes: synced data survives, whatever was being written.
 mod cuts;
 mod faults;
 mod hostile;
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 const BLOCK: usize = 4096;
 const FILE: u16 = 0o100_644;
 
-/// A mounted volume that may crash.
+/// A mounted volume that can crash.
 struct Rig {
     dev: Arc<MemDevice>,
     v: Arc<Volume>,
@@ -35,12 +35,12 @@ impl Rig {
         let opts = MountOptions { fsync_mode: mode, ..quiet() };
         Self { v: Volume::mount(dev.clone(), opts.clone()).unwrap(), dev, opts }
     }
-    /// The power goes, with everything written so far on the device. Mounts what is left.
+    /// Cuts the power with all writes so far on the device, and mounts the content.
     fn crash(&mut self) {
         self.dev = Arc::new(MemDevice::from_snapshot(&self.dev.snapshot()));
         self.v = Volume::mount(self.dev.clone(), self.opts.clone()).unwrap();
     }
-    /// Unmounts, has the checker judge, and mounts again.
+    /// Unmounts, runs the checker, and mounts again.
     fn judge(&mut self) {
         self.v.unmount().unwrap();
         assert_clean(&*self.dev);
@@ -99,7 +99,7 @@ fn content_of(v: &Volume, ino: Ino) -> Vec<u8> {
     bytes
 }
 
-/// Content that tells which file and version it is, in every block.
+/// Content that identifies file and version in every block.
 fn pattern(seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i / BLOCK) as u8 ^ (i as u8).wrapping_mul(31) ^ seed).collect()
 }

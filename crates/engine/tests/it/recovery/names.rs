@@ -1,4 +1,4 @@
-//! Names after a crash are those of one moment, and a synced file has the path and the link count that it was synced with.
+//! Names after a crash are a consistent state, and a synced file has the path and link count it was synced with.
 use super::*;
 use segno_engine::RenameMode;
 
@@ -12,7 +12,7 @@ fn rename(v: &Volume, from: (Ino, &str), to: (Ino, &str), mode: RenameMode) {
     v.rename(from.0, from.1.as_bytes(), to.0, to.1.as_bytes(), mode, Owner::default()).unwrap();
 }
 
-/// All paths, each directory's before those below it.
+/// All paths, parents before children.
 fn paths(v: &Volume, dir: Ino, path: &str, out: &mut Vec<String>) {
     for name in names_in(v, dir) {
         let child = v.lookup(dir, name.as_bytes()).unwrap();
@@ -23,7 +23,7 @@ fn paths(v: &Volume, dir: Ino, path: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Directories a/sub and other/sub are committed; then `actions`, the fsync of what they return, and a crash.
+/// Commits directories a/sub and other/sub, runs `actions`, syncs the returned inode, and crashes.
 fn after_crash(mode: FsyncMode, actions: impl Fn(&Rig) -> Ino) -> Vec<String> {
     let mut rig = Rig::new(mode);
     for top in ["a", "other"] {
@@ -80,7 +80,7 @@ fn a_new_file_below_a_directory_that_moved_two_levels_up_has_the_new_path() {
 }
 
 #[test]
-fn a_removed_second_name_does_not_come_back_once_the_file_is_synced() {
+fn a_removed_second_name_stays_removed_once_the_file_is_synced() {
     for mode in MODES {
         let mut rig = Rig::new(mode);
         let ino = rig.file("f", b"content");
@@ -95,7 +95,7 @@ fn a_removed_second_name_does_not_come_back_once_the_file_is_synced() {
     }
 }
 
-/// Replay gives the name to the new file, and the renamed one has no other in the checkpoint.
+/// Replay would give the name to the new file; the renamed one has no other name in the checkpoint.
 #[test]
 fn a_new_file_under_the_old_name_of_a_renamed_one_does_not_replace_it() {
     for mode in MODES {

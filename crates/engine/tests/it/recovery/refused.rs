@@ -1,17 +1,17 @@
-//! What recovery refuses in a chain: each by its name, and nothing is written then.
+//! Chains that recovery refuses: each with its reason, and without writes.
 use super::*;
-use segno_device::RecordDevice;
 use segno_format::Block;
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
+use segno_testkit::RecordDevice;
 use zerocopy::little_endian::{U16, U32, U64};
 
-/// A volume with a chain behind its checkpoint: of `old`, in its inode and a direct node, and of `new`.
+/// A volume with a chain after its checkpoint: of `old`, in its inode and a direct node, and of `new`.
 struct Crashed {
     base: Arc<MemDevice>,
     old: Ino,
     new: Ino,
-    /// Addresses of the logged inodes and of the direct node.
+    /// Addresses of the logged inodes and the direct node.
     old_at: u64,
     direct_at: u64,
     new_at: u64,
@@ -36,7 +36,7 @@ impl Crashed {
         rig.fsync(new);
         let geo = rig.v.superblock().geo;
         let base = Arc::new(MemDevice::from_snapshot(&rig.dev.snapshot()));
-        // The log goes forward, so the last block of a node is the logged one.
+        // The log advances, so the last block of a node is the logged one.
         let last = |ino: Ino, of_inode: bool| {
             (u64::from(geo.main_blkaddr)..u64::from(geo.main_end())).rfind(|&addr| {
                 let footer = block(&base, addr).view::<RawNode>().footer;
@@ -49,7 +49,7 @@ impl Crashed {
         Self { base, old, new, old_at, direct_at, new_at }
     }
 
-    /// Edits one block of the chain; the mount must say why it refuses, and leave the device as it is.
+    /// Edits one block of the chain; the mount must report the reason, and leave the device unchanged.
     fn refused(&self, at: u64, edit: impl FnOnce(&mut Block), why: &str) {
         let dev = MemDevice::from_snapshot(&self.base.snapshot());
         let mut edited = block(&dev, at);

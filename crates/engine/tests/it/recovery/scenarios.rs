@@ -1,4 +1,5 @@
-//! One crash after a few operations: the states that the kernel was seen to recover, and what strict mode adds.
+//! One crash after a few operations: the states that the kernel was observed to recover, and the additions of strict
+//! mode.
 use super::*;
 use segno_engine::{FallocMode, RenameMode, XattrMode};
 use segno_format::Block;
@@ -6,7 +7,7 @@ use segno_format::inode::RawInode;
 
 const MODES: [FsyncMode; 3] = [FsyncMode::Strict, FsyncMode::Posix, FsyncMode::Nobarrier];
 
-/// Synced state, then actions, then a crash; judges before and after the checker did.
+/// Sync, then actions, then a crash; `expect` runs before and after the checker.
 fn scenario<A, B>(
     mode: FsyncMode,
     before: impl Fn(&Rig) -> A,
@@ -31,7 +32,7 @@ fn in_all_modes<A, B>(before: impl Fn(&Rig) -> A, actions: impl Fn(&Rig) -> B, e
 }
 
 #[test]
-fn only_the_synced_of_two_new_files_is_there() {
+fn only_the_synced_one_of_two_new_files_survives() {
     let actions = |r: &Rig| {
         r.create("b");
         r.fsync(r.create("a"));
@@ -128,9 +129,10 @@ fn a_new_file_takes_the_name_of_a_removed_directory() {
     });
 }
 
-/// Linux logs such a file: it takes the name of a directory that was emptied and removed, and is back with all in it.
+/// Linux logs this file: it takes the name of a directory that was emptied and removed, and that is full again after
+/// replay.
 #[test]
-fn a_directory_that_is_full_again_and_the_file_in_its_place_are_both_kept() {
+fn a_restored_directory_and_the_file_with_its_name_are_both_kept() {
     let mut rig = Rig::new(FsyncMode::Posix);
     let dir = rig.v.mkdir(Ino::ROOT, b"a", 0o755, Owner::default()).unwrap().ino;
     let inside = create_in(&rig.v, dir, "inside");
@@ -153,7 +155,7 @@ fn a_directory_that_is_full_again_and_the_file_in_its_place_are_both_kept() {
     }
 }
 
-/// Gives a logged inode block another name; false if there is none at the address.
+/// Renames a logged inode block. Returns false if there is none at the address.
 fn rename_logged(dev: &MemDevice, addr: u64, from: &[u8], to: &[u8]) -> bool {
     let mut blocks = [Block::zeroed()];
     dev.read(addr, &mut blocks).unwrap();
@@ -168,7 +170,7 @@ fn rename_logged(dev: &MemDevice, addr: u64, from: &[u8], to: &[u8]) -> bool {
 }
 
 #[test]
-fn sizes_follow() {
+fn sizes_are_replayed() {
     for (before, after) in [(50_000, 10_000), (9_000, 1_000_000), (9_000_000, 10_000), (9_000_000, 0), (3, 0)]
     {
         let data = pattern(7, before);
@@ -183,7 +185,7 @@ fn sizes_follow() {
             actions,
             |r| {
                 assert!(r.content("a") == expected, "from {before} to {after}");
-                // Nothing of the old content may come back behind the end.
+                // Old content past the end must not reappear.
                 r.resize(r.ino("a"), before as u64);
                 let mut grown = expected.clone();
                 grown.resize(before, 0);
@@ -218,7 +220,7 @@ fn a_sparse_file_after_a_truncation_has_no_old_blocks_in_its_hole() {
 }
 
 #[test]
-fn nodes_that_were_logged_and_freed_since_do_not_come_back() {
+fn nodes_freed_after_being_logged_are_not_restored() {
     let far = 5_000 * BLOCK as u64;
     let actions = |r: &Rig| {
         let ino = r.file("a", &pattern(7, 4_000 * BLOCK));
@@ -231,7 +233,7 @@ fn nodes_that_were_logged_and_freed_since_do_not_come_back() {
 }
 
 #[test]
-fn attributes_follow() {
+fn attributes_are_replayed() {
     for (size, name) in [(20, &b"user.small"[..]), (2_000, b"user.large")] {
         let value = pattern(3, size);
         let actions = |r: &Rig| {
@@ -268,7 +270,7 @@ fn a_removed_attribute_stays_removed() {
 }
 
 #[test]
-fn writes_after_the_fsync_are_not_there() {
+fn writes_after_the_fsync_are_lost() {
     let data = pattern(5, 18_000);
     let actions = |r: &Rig| {
         let ino = r.file("a", &data[..9_000]);
@@ -285,7 +287,7 @@ fn data_in_segments_that_were_free_in_the_checkpoint_is_not_overwritten() {
         |_| {},
         |r| r.fsync(r.file("a", &data)),
         |r| {
-            // Goes where the logs are now.
+            // Written at the current log positions.
             r.file("b", &pattern(6, 3 << 20));
             r.v.sync().unwrap();
             assert!(r.content("a") == data);
@@ -295,7 +297,7 @@ fn data_in_segments_that_were_free_in_the_checkpoint_is_not_overwritten() {
 }
 
 #[test]
-fn reserved_blocks_behind_the_end_stay_reserved() {
+fn reserved_blocks_past_the_end_stay_reserved() {
     let data = pattern(5, 9_000);
     let actions = |r: &Rig| {
         r.v.fallocate(r.ino("a"), FallocMode::AllocateKeepSize, 0, 1 << 20).unwrap();
@@ -314,7 +316,7 @@ fn reserved_blocks_behind_the_end_stay_reserved() {
 }
 
 #[test]
-fn inline_data_comes_and_goes() {
+fn inline_data_and_its_conversion_are_replayed() {
     let long = pattern(9, 9_000);
     in_all_modes(|_| {}, |r| r.fsync(r.file("a", b"abc")), |r| assert_eq!(r.content("a"), b"abc"));
     let overwrite = |r: &Rig| {
@@ -349,7 +351,7 @@ fn many_fsyncs_of_one_file_keep_the_last() {
     let actions = |r: &Rig| {
         let ino = r.create("a");
         for version in 0..40 {
-            // Far apart, so that several direct nodes take part.
+            // Far apart, to involve several direct nodes.
             for at in [0, 2_000, 4_000] {
                 r.v.write(ino, at * BLOCK as u64, &pattern(version, 2 * BLOCK)).unwrap();
             }
@@ -388,7 +390,7 @@ fn a_block_that_moved_inside_the_file_is_found() {
 }
 
 #[test]
-fn holes_follow() {
+fn holes_are_replayed() {
     let data = pattern(11, 3_000 * BLOCK);
     let (at, len) = (900 * BLOCK, 1_500 * BLOCK);
     let mut expected = data.clone();
@@ -443,14 +445,14 @@ fn ordinary_fsyncs_write_no_checkpoint() {
 }
 
 #[test]
-fn a_file_that_replaced_another_has_its_content_although_nobody_synced_it() {
+fn a_file_that_replaced_another_has_its_content_without_an_fsync() {
     for (size, mode) in [100, 9 * BLOCK, 2000 * BLOCK].into_iter().flat_map(|s| MODES.map(|m| (s, m))) {
         let before = |r: &Rig| r.file("old", &pattern(1, 3 * BLOCK));
         let actions = |r: &Rig| {
             r.file("new", &pattern(2, size));
             let (root, owner) = (Ino::ROOT, Owner::default());
             r.v.rename(root, b"new", root, b"old", RenameMode::Replace, owner).unwrap();
-            // Commits the names, not the data.
+            // Commits the names, but not the data.
             r.fsync(root);
         };
         scenario(mode, before, actions, |r| {
@@ -461,7 +463,7 @@ fn a_file_that_replaced_another_has_its_content_although_nobody_synced_it() {
 }
 
 #[test]
-fn a_checkpoint_has_no_more_of_a_growing_file_than_what_is_written() {
+fn a_checkpoint_has_only_the_written_part_of_a_growing_file() {
     let before = |r: &Rig| {
         let ino = r.file("appended", &pattern(1, 5000));
         r.fsync(ino);
@@ -470,7 +472,7 @@ fn a_checkpoint_has_no_more_of_a_growing_file_than_what_is_written() {
         r.file("new", &pattern(2, 50 * BLOCK));
         let ino = r.ino("appended");
         r.v.write(ino, 5000, &pattern(3, 9 * BLOCK)).unwrap();
-        // Commits names and inodes, not the data.
+        // Commits names and inodes, but not the data.
         r.fsync(Ino::ROOT);
     };
     let r = scenario(FsyncMode::Strict, before, actions, |r| {
@@ -478,7 +480,7 @@ fn a_checkpoint_has_no_more_of_a_growing_file_than_what_is_written() {
         assert!(r.content("new").is_empty());
         assert!(r.content("appended") == pattern(1, 5000));
     });
-    // What was reserved behind the end reads as zeros when the file grows over it.
+    // Blocks reserved past the end read as zeros when the file grows over them.
     r.v.write(r.ino("appended"), 8 * BLOCK as u64, b"x").unwrap();
     let all = r.content("appended");
     assert!(all.starts_with(&pattern(1, 5000)));

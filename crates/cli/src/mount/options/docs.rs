@@ -1,0 +1,108 @@
+//! docs/mount-options.md, rendered from the tables and compared with the file. `UPDATE_DOCS=1 cargo test -p segno-cli docs`
+//! writes the file.
+use super::table::{ALIASES, GROUPS, IGNORED, IGNORED_PREFIXES};
+use super::{Settings, table};
+use crate::commands::ctl::SETTINGS;
+use segno_clean::policy::POLICIES;
+use std::collections::BTreeSet;
+
+const INTRODUCTION: &str = "\
+# Mount options
+
+Generated from the tables in crates/cli/src/mount/options/table.rs, crates/clean/src/policy/mod.rs and
+crates/cli/src/commands/ctl.rs; a test compares. To write it: `UPDATE_DOCS=1 cargo test -p segno-cli docs`.
+
+`segno mount -o OPTION,… IMAGE DIR`, or the fourth field of fstab. Of repeated options the last one wins. Unknown options are
+errors.
+";
+
+fn render() -> String {
+    let mut out = INTRODUCTION.to_owned();
+    for group in &GROUPS {
+        let rows = group.options.iter().map(|o| [code(&o.syntax()), code_or_prose(o.default), o.help.into()]);
+        out += &section(group.title, ["option", "default", "effect"], rows);
+    }
+    let rows = ALIASES.iter().map(|(alias, option)| [code(alias), code(option)]);
+    out += &section("Aliases", ["option", "stands for"], rows);
+    let mut rows: Vec<_> = IGNORED.iter().map(|i| [i.reason.into(), list(i.words)]).collect();
+    rows.push(["comments of fstab".into(), format!("all that begin with {}", list(&IGNORED_PREFIXES))]);
+    out += &section("Accepted without effect", ["reason", "options"], rows);
+    let rows = POLICIES.iter().map(|p| [code(&p.syntax()), p.help.into()]);
+    out += &section("Cleaning policies", ["`gc_policy=`", "victim"], rows);
+    let rows = SETTINGS.iter().map(|s| [code(&format!("{}={}", s.name, s.values)), s.help.into()]);
+    out += &section("Settings of a live mount", ["`segno ctl DIR …`", "effect"], rows);
+    out
+}
+
+fn section<const N: usize>(
+    title: &str,
+    heads: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> String {
+    let rows: String = rows.into_iter().map(|row| format!("| {} |\n", row.join(" | "))).collect();
+    format!("\n## {title}\n\n| {} |\n|{}\n{rows}", heads.join(" | "), "---|".repeat(N))
+}
+
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace('|', "\\|"))
+}
+
+/// A default is a value or, with a space in it, a description.
+fn code_or_prose(text: &str) -> String {
+    if text.contains(' ') { text.to_owned() } else { code(text) }
+}
+
+fn list(words: &[&str]) -> String {
+    words.iter().map(|w| code(w)).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn the_documentation_is_current() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/mount-options.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, render()).unwrap();
+    }
+    let current = std::fs::read_to_string(path).unwrap_or_default() == render();
+    assert!(current, "docs/mount-options.md differs: UPDATE_DOCS=1 cargo test -p segno-cli docs");
+}
+
+/// A default in the table that is not what the code does without the option misleads every reader.
+#[test]
+fn documented_defaults_are_in_force() {
+    let initial = format!("{:?}", Settings::new(false));
+    let mut described = BTreeSet::new();
+    for option in table::all() {
+        let word = match (option.default, option.opposite()) {
+            ("on", _) if option.syntax().starts_with("[no]") => option.name.to_owned(),
+            ("off", None) if option.syntax() == option.name => continue,
+            (description, _) if description.contains(' ') => {
+                described.insert(option.name);
+                continue;
+            }
+            (value, _) => format!("{}={value}", option.name),
+        };
+        match Settings::parse(&[word], false) {
+            // Naming the policy of the foreground chooses it for the background too.
+            _ if option.name == "gc_policy" => {}
+            Ok(settings) => assert_eq!(format!("{settings:?}"), initial, "{}", option.name),
+            Err(_) => _ = described.insert(option.name),
+        }
+    }
+    let expected = ["allow_other", "dev", "device", "dirsync", "exec", "log", "suid", "sync", "threads"];
+    assert_eq!(described.into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn names_are_unique() {
+    let names: Vec<String> =
+        table::all().flat_map(|o| [Some(o.name.to_owned()), o.opposite()]).flatten().collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+    assert!(names.iter().all(|n| !table::is_ignored(n) && table::resolve(n) == n));
+}
+
+#[test]
+fn aliases_stand_for_options() {
+    for (_, option) in ALIASES {
+        assert!(Settings::parse(&[format!("ro,{option}")], false).is_ok(), "{option}");
+    }
+}

@@ -1,0 +1,194 @@
+//! Mount options. [`table`] has a row for each; everything else here applies, lists or describes the rows.
+#[cfg(test)]
+mod docs;
+pub mod help;
+mod row;
+mod suggest;
+mod table;
+
+use anyhow::{Result, anyhow, bail, ensure};
+use rustix::mount::MountFlags;
+use segno_engine::MountOptions;
+use segno_engine::options::JournalMode;
+use segno_fuse::Choice;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// The settings of a mount, as `-o` selects them.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    pub engine: MountOptions,
+    /// Flags for the kernel.
+    pub flags: Vec<String>,
+    pub allow_other: bool,
+    pub auto_unmount: bool,
+    /// Never mount as `fuseblk`.
+    pub fuse_only: bool,
+    /// Enables the ioctl that shuts the volume down.
+    pub shutdown: bool,
+    /// Bypasses the host's page cache.
+    pub direct: bool,
+    /// Server threads; 0 lets the server choose.
+    pub threads: usize,
+    pub transport: Choice,
+    /// Deliver replies at the normal scheduling policy.
+    pub no_sched_idle: bool,
+    /// Receives the messages of a detached server.
+    pub log: Option<PathBuf>,
+    /// Devices after the first, if they have moved from where the superblock places them.
+    pub devices: Vec<PathBuf>,
+    /// File or device of an external journal.
+    pub journal: Option<PathBuf>,
+}
+
+impl Settings {
+    /// The defaults. A mount by root behaves like any other file system of the machine: device nodes and set-user-ID
+    /// bits count and every user may enter.
+    pub fn new(root: bool) -> Self {
+        let flags = if root { vec!["dev".to_owned(), "suid".to_owned()] } else { Vec::new() };
+        Self { flags, allow_other: root, ..Self::default() }
+    }
+
+    /// Reads the words after `-o`, in order.
+    pub fn parse(words: &[String], root: bool) -> Result<Self> {
+        let mut settings = Self::new(root);
+        for word in words.iter().flat_map(|w| w.split(',')).filter(|w| !w.is_empty()) {
+            settings.apply(word)?;
+        }
+        ensure!(
+            !settings.engine.norecovery || settings.engine.read_only,
+            "norecovery needs a read-only mount: add ro"
+        );
+        ensure!(
+            !settings.auto_unmount || settings.allow_other,
+            "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"
+        );
+        Ok(settings)
+    }
+
+    fn apply(&mut self, word: &str) -> Result<()> {
+        if table::is_ignored(word) {
+            return Ok(());
+        }
+        let resolved = table::resolve(word);
+        let (name, value) = resolved.split_once('=').map_or((resolved, None), |(n, v)| (n, Some(v)));
+        match table::all().find_map(|option| option.apply(self, name, value)) {
+            Some(result) => result.map_err(|why| anyhow!("mount option {word}: {why}")),
+            None => match suggest::closest(name) {
+                Some(option) => bail!("unknown mount option {word}; did you mean {option}?"),
+                None => bail!("unknown mount option {word}"),
+            },
+        }
+    }
+}
+
+/// Flags of mount(2) that a remount can change: the word that sets each, the word that clears it, and the bit.
+pub fn remountable() -> impl Iterator<Item = (&'static str, &'static str, MountFlags)> {
+    let flags = table::all().filter_map(|o| o.flag().map(|(opposite, bit)| (o.name, opposite, bit)));
+    // The bits of dev, suid and exec say no.
+    let oriented = flags.map(|(name, opposite, bit)| match opposite.strip_prefix("no") == Some(name) {
+        true => (opposite, name, bit),
+        false => (name, opposite, bit),
+    });
+    [("ro", "rw", MountFlags::RDONLY)].into_iter().chain(oriented)
+}
+
+/// Parses a number that is at least 1.
+fn from_one<T: FromStr + PartialOrd + From<u8>>(value: &str) -> Result<T, String> {
+    value.parse().ok().filter(|n| *n >= T::from(1)).ok_or_else(|| "a number from 1 is needed".into())
+}
+
+fn journal(settings: &mut Settings, value: &str) -> Result<(), String> {
+    let (mode, path) = match value {
+        "off" => (JournalMode::Off, None),
+        "auto" => (JournalMode::Auto, None),
+        "on" => (JournalMode::On, None),
+        path if path.contains('/') => (JournalMode::On, Some(PathBuf::from(path))),
+        _ => return Err("choose off, auto, on, or the path of a file with a slash in it".into()),
+    };
+    settings.engine.journal = mode;
+    settings.journal = path;
+    Ok(())
+}
+
+fn exclusive_streams(settings: &mut Settings, value: &str) -> Result<(), String> {
+    settings.engine.exclusive_streams = match value {
+        "auto" => None,
+        n => Some(n.parse().map_err(|_| "choose auto or a number")?),
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use segno_engine::options::{AllocMode, FsyncLookup, FsyncMode};
+
+    fn parse(words: &str) -> Result<Settings> {
+        Settings::parse(&[words.to_owned()], false)
+    }
+
+    #[test]
+    fn options_of_f2fs_reach_the_engine() {
+        let s = parse(
+            "ro,norecovery,fsync_mode=posix,fsync_lookup=global,mode=lfs,nodiscard,background_gc=off,noacl,cache=64M,commit=30,gc_policy=weighted",
+        )
+        .unwrap();
+        let e = &s.engine;
+        assert!(e.read_only && e.norecovery && !e.discard && !e.background_gc && !e.acl && e.inline_data);
+        assert_eq!((e.fsync_mode, e.mode), (FsyncMode::Posix, AllocMode::Lfs));
+        assert_eq!(e.fsync_lookup, FsyncLookup::Global);
+        assert_eq!((e.cache_bytes, e.commit_interval), (64 << 20, 30));
+        assert_eq!(e.gc_policy.as_deref(), Some("weighted"));
+    }
+
+    #[test]
+    fn what_fstab_holds_is_accepted() {
+        let s =
+            parse("defaults,nofail,x-systemd.automount,_netdev,user,noauto,comment=a,relatime,rw").unwrap();
+        assert!(s.flags.is_empty() && !s.engine.read_only);
+    }
+
+    #[test]
+    fn a_mount_is_of_type_fuse_if_asked_for() {
+        for (words, fuse_only) in [("", false), ("blk=off,blk=auto", false), ("blk=off", true)] {
+            assert_eq!(parse(words).unwrap().fuse_only, fuse_only, "{words}");
+        }
+    }
+
+    #[test]
+    fn of_opposite_flags_the_later_wins() {
+        assert_eq!(parse("nodev,noexec,strictatime,dev").unwrap().flags, ["noexec", "dev"]);
+        let root = Settings::parse(&["nosuid".into(), "threads=3".into()], true).unwrap();
+        assert_eq!(parse("transport=classic").unwrap().transport, Choice::Classic);
+        assert_eq!((root.flags, root.threads), (vec!["dev".to_owned(), "nosuid".to_owned()], 3));
+        assert!(root.allow_other && !parse("").unwrap().allow_other);
+    }
+
+    #[test]
+    fn factors_fit_into_a_list_of_options() {
+        let settings = Settings::parse(&["gc_policy=factor:1/2,ro".to_owned()], true).unwrap();
+        assert_eq!(settings.engine.gc_policy.as_deref(), Some("factor:1/2"));
+        assert!(settings.engine.read_only);
+    }
+
+    #[test]
+    fn refusals_name_the_option() {
+        for (words, message) in [
+            ("ro,sparkle", "unknown mount option sparkle"),
+            ("sparkle=1", "unknown mount option sparkle=1"),
+            ("mode=fast", "mount option mode=fast: choose adaptive or lfs"),
+            ("transport=x", "mount option transport=x: choose auto, classic or io_uring"),
+            ("blk=on", "mount option blk=on: choose auto or off"),
+            ("commit=0", "mount option commit=0: a number from 1 is needed"),
+            ("norecovery", "norecovery needs a read-only mount: add ro"),
+            ("auto_unmount", "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"),
+            ("remount", "unknown mount option remount"),
+            ("comit=9", "unknown mount option comit=9; did you mean commit=SECONDS?"),
+            ("commit", "mount option commit: a value is needed: commit=SECONDS"),
+            ("acl=1", "mount option acl=1: no value is taken"),
+        ] {
+            assert_eq!(parse(words).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! All mount options. A row is the whole of an option: the parser, `segno mount --help`, error messages, remount and
+//! docs/mount-options.md come from it.
+use super::row::{MountOption, flag, pair, switch, value, words};
+use super::{exclusive_streams, from_one, journal};
+use crate::size;
+use rustix::mount::MountFlags;
+use segno_clean::policy;
+use segno_engine::options::{AllocMode, CheckpointMode, FsyncLookup, FsyncMode};
+use segno_fuse::Choice;
+use std::path::{self, PathBuf};
+
+/// Options that belong together in help texts.
+pub struct Group {
+    pub title: &'static str,
+    pub options: &'static [MountOption],
+}
+
+pub const GROUPS: [Group; 3] = [
+    Group { title: "Options of F2FS", options: OF_F2FS },
+    Group { title: "Options of Segno", options: OWN },
+    Group { title: "Flags for the kernel", options: FLAGS },
+];
+
+const OF_F2FS: &[MountOption] = &[
+    switch("ro", "mount read-only", |s| s.engine.read_only = true),
+    switch("norecovery", "skip roll-forward recovery; needs ro", |s| s.engine.norecovery = true),
+    words(
+        "fsync_mode",
+        "strict",
+        "order and flushes of fsync; posix saves a flush, nobarrier issues none",
+        &[
+            ("strict", |s| s.engine.fsync_mode = FsyncMode::Strict),
+            ("posix", |s| s.engine.fsync_mode = FsyncMode::Posix),
+            ("nobarrier", |s| s.engine.fsync_mode = FsyncMode::Nobarrier),
+        ],
+    ),
+    words(
+        "mode",
+        "adaptive",
+        "whether logs may fill holes of used segments when space is short",
+        &[("adaptive", |s| s.engine.mode = AllocMode::Adaptive), ("lfs", |s| s.engine.mode = AllocMode::Lfs)],
+    ),
+    pair("discard", "on", "discard freed segments on the device", |s| &mut s.engine.discard),
+    words(
+        "background_gc",
+        "on",
+        "clean sections while the mount is idle",
+        &[("on", |s| s.engine.background_gc = true), ("off", |s| s.engine.background_gc = false)],
+    ),
+    pair("inline_data", "on", "keep small files in their inodes", |s| &mut s.engine.inline_data),
+    pair("inline_dentry", "on", "keep small directories in their inodes", |s| &mut s.engine.inline_dentry),
+    pair("inline_xattr", "on", "keep extended attributes in the inode", |s| &mut s.engine.inline_xattr),
+    pair("acl", "on", "support POSIX ACLs", |s| &mut s.engine.acl),
+    pair("user_xattr", "on", "support attributes of the user namespace", |s| &mut s.engine.user_xattr),
+    switch("disable_ext_identify", "ignore the superblock's lists of hot and cold extensions", |s| {
+        s.engine.ext_identify = false;
+    }),
+];
+
+const OWN: &[MountOption] = &[
+    value(
+        "cache",
+        "SIZE",
+        "256M",
+        "limit of all cached data and metadata; a server needs up to 128M more",
+        |s, v| {
+            s.engine.cache_bytes = usize::try_from(size::parse(v)?).map_err(|_| "too large")?;
+            Ok(())
+        },
+    ),
+    value("commit", "SECONDS", "5", "interval at which changes become durable without fsync", |s, v| {
+        from_one(v).map(|n| s.engine.commit_interval = n)
+    }),
+    value(
+        "journal",
+        "off|auto|on|FILE",
+        "off",
+        "journal metadata after the end of the volume (see `segno mkfs --journal`) or in FILE, whose path has a \
+         slash; auto uses a journal that exists, on makes one",
+        journal,
+    ),
+    switch("guard", "while the journal is in use, other implementations mount the volume read-only", |s| {
+        s.engine.guard = true;
+    }),
+    words(
+        "checkpoint",
+        "auto",
+        "whether changes wait while a checkpoint is written; auto: they do unless there is a journal",
+        &[
+            ("auto", |s| s.engine.checkpoint = CheckpointMode::Auto),
+            ("blocking", |s| s.engine.checkpoint = CheckpointMode::Blocking),
+            ("concurrent", |s| s.engine.checkpoint = CheckpointMode::Concurrent),
+        ],
+    ),
+    words(
+        "fsync_lookup",
+        "list",
+        "how fsync finds dirty nodes: in a list by file, or for comparison among those of all files as the kernel \
+         does; shadow uses the list and counts what global would visit",
+        &[
+            ("list", |s| s.engine.fsync_lookup = FsyncLookup::List),
+            ("global", |s| s.engine.fsync_lookup = FsyncLookup::Global),
+            ("shadow", |s| s.engine.fsync_lookup = FsyncLookup::Shadow),
+        ],
+    ),
+    value(
+        "gc_policy",
+        "POLICY",
+        policy::DEFAULT,
+        "which section is cleaned next, in the foreground and in the background (there cost_benefit by default)",
+        |s, v| {
+            policy::parse(v)?;
+            s.engine.gc_policy = Some(v.to_owned());
+            Ok(())
+        },
+    ),
+    value(
+        "writeback_contexts",
+        "auto|N",
+        "auto",
+        "number of files that are written back in parallel",
+        |s, v| v.parse().map(|n| s.engine.contexts = n),
+    ),
+    value(
+        "exclusive_streams",
+        "auto|N",
+        "auto",
+        "number of files that may have a log of their own during writeback",
+        exclusive_streams,
+    ),
+    value("threads", "N", "chosen by the server", "number of server threads", |s, v| {
+        from_one(v).map(|n| s.threads = n)
+    }),
+    words(
+        "transport",
+        "auto",
+        "how requests arrive from the kernel; auto takes io_uring if the kernel offers it",
+        &[
+            ("auto", |s| s.transport = Choice::Auto),
+            ("classic", |s| s.transport = Choice::Classic),
+            ("io_uring", |s| s.transport = Choice::IoUring),
+        ],
+    ),
+    words(
+        "sched_idle",
+        "auto",
+        "auto: over io_uring, threads that may do so deliver small replies at SCHED_IDLE, which keeps the caller on its \
+         CPU; off: at the normal policy",
+        &[("auto", |s| s.no_sched_idle = false), ("off", |s| s.no_sched_idle = true)],
+    ),
+    switch("direct", "bypass the host's page cache", |s| s.direct = true),
+    value(
+        "device",
+        "PATH",
+        "from the superblock",
+        "a further device of the volume; repeat in order",
+        |s, v| {
+            s.devices.push(PathBuf::from(v));
+            Ok(())
+        },
+    ),
+    value(
+        "log",
+        "FILE",
+        "the system's log",
+        "where the server writes messages once it is detached",
+        |s, v| {
+            s.log = Some(path::absolute(v).map_err(|e| e.to_string())?);
+            Ok(())
+        },
+    ),
+    words(
+        "blk",
+        "auto",
+        "auto: root's mounts have the type fuseblk on kernels that forward sync(2) only to that type",
+        &[("auto", |s| s.fuse_only = false), ("off", |s| s.fuse_only = true)],
+    ),
+    pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.allow_other),
+    switch("auto_unmount", "unmount if the server dies; needs allow_other", |s| s.auto_unmount = true),
+    switch("shutdown", "for crash tests: enable the ioctl FS_IOC_SHUTDOWN", |s| s.shutdown = true),
+];
+
+const FLAGS: &[MountOption] = &[
+    flag("dev", "nodev", "nodev; root: dev", MountFlags::NODEV, "whether device nodes are usable"),
+    flag("suid", "nosuid", "nosuid; root: suid", MountFlags::NOSUID, "whether set-user-ID bits count"),
+    flag("exec", "noexec", "exec", MountFlags::NOEXEC, "whether programs may be executed"),
+    flag("sync", "async", "async", MountFlags::SYNCHRONOUS, "whether every write is synchronous"),
+    flag(
+        "dirsync",
+        "nodirsync",
+        "nodirsync",
+        MountFlags::empty(),
+        "whether directory changes are synchronous",
+    ),
+];
+
+/// Words with the option that they stand for.
+pub const ALIASES: [(&str, &str); 3] = [
+    ("disable_roll_forward", "norecovery"),
+    ("nobarrier", "fsync_mode=nobarrier"),
+    ("background_gc=sync", "background_gc=on"),
+];
+
+/// Words that are accepted without effect.
+pub struct Ignored {
+    pub reason: &'static str,
+    pub words: &'static [&'static str],
+}
+
+pub const IGNORED: [Ignored; 4] = [
+    Ignored {
+        reason: "used by fstab and mount(8)",
+        words: &[
+            "rw",
+            "defaults",
+            "auto",
+            "noauto",
+            "user",
+            "nouser",
+            "users",
+            "owner",
+            "group",
+            "nofail",
+            "_netdev",
+            "silent",
+            "loud",
+            "mand",
+            "nomand",
+            "iversion",
+            "noiversion",
+        ],
+    },
+    Ignored {
+        reason: "access times are not kept: every mount is noatime",
+        words: &[
+            "atime",
+            "noatime",
+            "relatime",
+            "norelatime",
+            "strictatime",
+            "nostrictatime",
+            "lazytime",
+            "nolazytime",
+            "diratime",
+            "nodiratime",
+        ],
+    },
+    Ignored {
+        reason: "quotas follow the features of the volume",
+        words: &["quota", "noquota", "usrquota", "grpquota", "prjquota"],
+    },
+    Ignored {
+        reason: "tuning of the kernel's F2FS without a counterpart",
+        words: &[
+            "heap",
+            "no_heap",
+            "extent_cache",
+            "noextent_cache",
+            "age_extent_cache",
+            "flush_merge",
+            "noflush_merge",
+            "checkpoint_merge",
+            "nocheckpoint_merge",
+            "gc_merge",
+            "nogc_merge",
+            "barrier",
+            "data_flush",
+            "active_logs=6",
+            "alloc_mode=default",
+            "alloc_mode=reuse",
+            "memory=normal",
+            "memory=low",
+            "checkpoint=enable",
+            "discard_unit=block",
+        ],
+    },
+];
+
+/// Beginnings of words that are accepted without effect.
+pub const IGNORED_PREFIXES: [&str; 3] = ["x-", "X-", "comment="];
+
+/// All options.
+pub fn all() -> impl Iterator<Item = &'static MountOption> {
+    GROUPS.iter().flat_map(|g| g.options)
+}
+
+pub fn is_ignored(word: &str) -> bool {
+    IGNORED.iter().any(|i| i.words.contains(&word)) || IGNORED_PREFIXES.iter().any(|p| word.starts_with(p))
+}
+
+/// The option that a word stands for.
+pub fn resolve(word: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, option)| option)
+}

@@ -1,0 +1,7 @@
+//! Devices as their callers see them.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
+
+mod file;
+mod memory;
+mod multi;
+mod volume;

@@ -1,0 +1,76 @@
+//! State shared by all subsystems: device, properties of the mount, clock, counters, health.
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::health::Health;
+use crate::memory::Memory;
+use crate::meta::Device;
+use crate::options::MountOptions;
+use crate::stat::Stats;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::types::Time;
+use segno_format::superblock::Superblock;
+use segno_format::{BLOCK_SIZE, Features, Geometry};
+use std::sync::Arc;
+
+/// Shared state. Only counters and [`Health`] change after mount.
+pub struct Base {
+    /// The superblock as mounted.
+    pub sb: Superblock,
+    pub geo: Geometry,
+    pub features: Features,
+    pub checksum_seed: u32,
+    pub opts: MountOptions,
+    pub clock: Arc<dyn Clock>,
+    pub dev: Arc<Device>,
+    pub mem: Arc<Memory>,
+    pub stats: Stats,
+    pub health: Arc<Health>,
+    serial: AtomicU64,
+}
+
+impl Base {
+    pub fn new(
+        sb: Superblock,
+        opts: MountOptions,
+        clock: Arc<dyn Clock>,
+        dev: Arc<Device>,
+        mem: Arc<Memory>,
+        health: Arc<Health>,
+    ) -> Self {
+        let now = clock.now();
+        Self {
+            geo: sb.geo,
+            features: sb.features,
+            checksum_seed: sb.inode_checksum_seed(),
+            health,
+            sb,
+            opts,
+            clock,
+            dev,
+            mem,
+            stats: Stats::default(),
+            serial: AtomicU64::new(now.secs.unsigned_abs() << 30 ^ u64::from(now.nsec)),
+        }
+    }
+
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// A number not used before in this mount, for flush ids and inode generations.
+    pub fn next_serial(&self) -> u64 {
+        self.serial.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Stops a zoned volume after a failed write: the gap in the zone cannot be written past.
+    pub fn stop_if_zoned(&self, why: &Error) {
+        if self.dev.is_zoned() {
+            self.health.stop(why);
+        }
+    }
+
+    /// Capacity of the cache in blocks.
+    pub fn cache_blocks(&self) -> u64 {
+        (self.opts.cache_bytes / BLOCK_SIZE) as u64
+    }
+}

@@ -1,0 +1,8 @@
+//! Checkpoints: reading the pack at mount, and writing the next one.
+mod freeze;
+mod pack;
+mod write;
+
+pub use freeze::{Frozen, InProgress};
+pub use pack::{Pack, read_pack};
+pub use write::{CheckpointReason, CpState, stamp};

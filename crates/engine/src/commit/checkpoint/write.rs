@@ -1,0 +1,446 @@
+//! Writing a checkpoint: directory blocks, nodes, NAT, SIT, summaries, then the pack with its last block last.
+use super::Pack;
+use super::freeze::Frozen;
+use crate::commit::Commit;
+use crate::commit::journal::Commits;
+use crate::error::{Error, Result};
+use crate::gate::Closed;
+use crate::health::invariant;
+use crate::lock::{MutexGuard, rank};
+use crate::nodes::FrozenNodes;
+use crate::nodes::NatFlush;
+use crate::options::CheckpointMode;
+use crate::space::{LogSnapshot, LogState, SegmentPin, SitFlush};
+use crate::stat;
+use crate::sync::atomic::Ordering;
+use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
+use segno_format::orphan::{ORPHANS_PER_BLOCK, RawOrphanBlock};
+use segno_format::sit::LogType;
+use segno_format::summary::{
+    COMPACT_FIRST, COMPACT_NEXT, JOURNAL_BYTES, RawExtraInfo, RawSummaryBlock, compact_position,
+};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Ino};
+use std::time::{Duration, Instant};
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Nodes written per batch, which bounds the copies in memory.
+const NODE_BATCH: usize = 1024;
+
+/// Attempts to find the gate without operations before a boundary blocks new ones, and the sleep between attempts.
+const IDLE_TRIES: u32 = 50;
+const IDLE_PAUSE: Duration = Duration::from_micros(50);
+
+type CommitsGuard<'a> = MutexGuard<'a, Commits, { rank::COMMIT }>;
+
+/// Reason for writing a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointReason {
+    /// Requested or due.
+    Sync,
+    /// The volume is being unmounted.
+    Umount,
+    /// Recovery ends.
+    Recovery,
+}
+
+/// The current checkpoint.
+pub struct CpState {
+    /// Pack it is in, 0 or 1.
+    pub index: usize,
+    /// Its header, from which the next one is built.
+    pub header: Block,
+    pub kbytes_written: u64,
+    /// Checksum of the header.
+    pub crc: u32,
+}
+
+/// The contents of a pack.
+struct Contents<'a> {
+    frozen: &'a Frozen,
+    reason: CheckpointReason,
+    logs: &'a LogSnapshot,
+    nat: &'a NatFlush,
+    sit: &'a SitFlush,
+}
+
+impl CpState {
+    pub fn of(pack: &Pack) -> Self {
+        Self {
+            index: pack.index,
+            header: pack.header.clone(),
+            kbytes_written: pack.kbytes_written,
+            crc: pack.crc,
+        }
+    }
+    pub fn version(&self) -> u64 {
+        self.header.view::<RawCheckpoint>().checkpoint_ver.get()
+    }
+}
+
+/// The stamp in node footers after this checkpoint.
+pub fn stamp(cp: &RawCheckpoint, crc: u32) -> u64 {
+    let crc = if cp.flags().contains(CpFlags::CRC_RECOVERY) { u64::from(crc) << 32 } else { 0 };
+    cp.checkpoint_ver.get() | crc
+}
+
+impl Commit {
+    /// Makes all changes durable, except data of regular files that was not flushed.
+    pub fn checkpoint(&self, reason: CheckpointReason) -> Result<()> {
+        let drawn = self.in_progress.drawn();
+        self.checkpoint_unless(reason, |state| {
+            reason == CheckpointReason::Sync && (state.version() > drawn || !self.has_changes())
+        })
+    }
+
+    /// Writes a checkpoint to free a resource, if `wanted` still holds once no other checkpoint is in progress.
+    pub fn checkpoint_while(&self, wanted: impl Fn() -> bool) -> Result<()> {
+        self.checkpoint_unless(CheckpointReason::Sync, |_| !(wanted() && self.has_changes()))
+    }
+
+    fn checkpoint_unless(&self, reason: CheckpointReason, done: impl FnOnce(&CpState) -> bool) -> Result<()> {
+        if self.base.opts.read_only {
+            return Ok(());
+        }
+        let mut state = self.cp.lock();
+        self.base.health.check_running()?;
+        if done(&state) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let written =
+            if reason == CheckpointReason::Sync && self.is_concurrent() && !self.nodes.short_of_sections() {
+                // With the gate open, operations might take the space that it needs.
+                self.checkpoint_concurrently(&mut state)
+            } else {
+                self.checkpoint_closed(&mut state, reason)
+            };
+        let freed = self.base.health.record_damage(written).inspect_err(|e| self.base.health.stop(e));
+        self.nodes.since.chain_ended();
+        self.in_progress.end();
+        stat::add(&self.base.stats.checkpoint_ns, begun.elapsed().as_nanos() as u64);
+        let freed = freed?;
+        stat::add(&self.base.stats.checkpoints, 1);
+        drop(state);
+        self.discard_segments(freed);
+        Ok(())
+    }
+
+    /// Whether operations continue while a checkpoint is written.
+    pub fn is_concurrent(&self) -> bool {
+        match self.base.opts.checkpoint {
+            CheckpointMode::Auto => self.journal().is_some(),
+            CheckpointMode::Blocking => false,
+            CheckpointMode::Concurrent => true,
+        }
+    }
+
+    /// A blocking checkpoint: the gate is closed until it is durable.
+    fn checkpoint_closed(&self, state: &mut CpState, reason: CheckpointReason) -> Result<SegmentPin> {
+        // Waits for a commit in progress.
+        let mut commits = self.journal.get().map(|journal| journal.commits.lock());
+        let closing = Instant::now();
+        let mut closed = self.nodes.gate.close();
+        let freed =
+            self.freeze(&mut closed, next_version(state), commits.as_deref_mut()).and_then(|frozen| {
+                let boundary = frozen.boundary;
+                let freed = self.write_checkpoint(state, frozen, reason)?;
+                let clean = self.base.mem.dirty_nodes.get() == 0;
+                invariant!(self.base.health, clean, "a checkpoint with the gate closed leaves a node dirty");
+                let _covered = self.checkpoint_durable(commits.as_deref_mut(), boundary)?;
+                Ok(freed)
+            });
+        drop(closed);
+        self.note_blocked(closing);
+        freed
+    }
+
+    /// A concurrent checkpoint: the gate is closed only to draw the boundary.
+    fn checkpoint_concurrently(&self, state: &mut CpState) -> Result<SegmentPin> {
+        self.writeback.flush_directories_early();
+        let frozen = {
+            let (mut commits, closing, mut closed) = self.close_when_idle();
+            let frozen = self.freeze(&mut closed, next_version(state), commits.as_deref_mut());
+            drop(closed);
+            self.note_blocked(closing);
+            frozen?
+        };
+        let boundary = frozen.boundary;
+        let frozen = Frozen { concurrent: true, ..frozen };
+        let freed = self.write_checkpoint(state, frozen, CheckpointReason::Sync)?;
+        let mut commits = self.journal.get().map(|journal| journal.commits.lock());
+        let covered = self.checkpoint_durable(commits.as_deref_mut(), boundary)?;
+        drop(commits);
+        // May take long.
+        drop(covered);
+        Ok(freed)
+    }
+
+    /// Closes the gate with no commit in progress. An operation inside may have been preempted, and a closing gate
+    /// keeps all others out until it leaves. So this first waits a bounded time for an empty gate with the gate open.
+    fn close_when_idle(&self) -> (Option<CommitsGuard<'_>>, Instant, Closed<'_>) {
+        let lock = || self.journal.get().map(|journal| journal.commits.lock());
+        // Without a journal, sync waits for the checkpoint.
+        let tries = if self.journal().is_some() { IDLE_TRIES } else { 0 };
+        for _ in 0..tries {
+            let (commits, closing) = (lock(), Instant::now());
+            if let Some(closed) = self.nodes.gate.try_close() {
+                return (commits, closing, closed);
+            }
+            drop(commits);
+            std::thread::sleep(IDLE_PAUSE);
+        }
+        let (commits, closing) = (lock(), Instant::now());
+        (commits, closing, self.nodes.gate.close())
+    }
+
+    fn note_blocked(&self, since: Instant) {
+        self.base.stats.checkpoint_blocked.record(since.elapsed().as_nanos() as u64);
+    }
+
+    /// Whether a checkpoint would write anything.
+    pub fn has_changes(&self) -> bool {
+        self.base.health.unstored()
+            || self.base.mem.dirty_nodes.get() > 0
+            || self.base.mem.dirty_dents.get() > 0
+            || self.nodes.nat.changed() > 0
+            || self.nodes.space.with_table(|t| !t.changed().is_empty())
+    }
+
+    /// Writes the frozen state and makes it durable. Returns the segments that this frees.
+    fn write_checkpoint(
+        &self,
+        state: &mut CpState,
+        mut frozen: Frozen,
+        reason: CheckpointReason,
+    ) -> Result<SegmentPin> {
+        self.base.health.store_damage()?;
+        for batch in &frozen.blocks {
+            self.files.write_frozen(batch)?;
+        }
+        self.write_all_nodes(&mut frozen.nodes)?;
+        // Before the SIT, so that the SIT correctly describes a segment that a log leaves in the meantime.
+        let logs = self.nodes.space.log_snapshot(self.journal().is_some());
+        self.check_totals(&frozen)?;
+        let nat = self.nodes.nat.flush(reason == CheckpointReason::Umount)?;
+        let sit = self.nodes.space.flush_sit()?;
+        self.nodes.space.write_summaries()?;
+        let contents = Contents { frozen: &frozen, reason, logs: &logs, nat: &nat, sit: &sit };
+        let next = self.build_header(state, &contents)?;
+        let crc = self.write_pack(state, next, &contents)?;
+        *self.nodes.chain.lock() = None;
+        self.nodes.nat.committed();
+        let freed = self.nodes.space.committed();
+        self.nodes.stamp.store(stamp(state.header.view(), crc), Ordering::Release);
+        Ok(freed)
+    }
+
+    /// With the gate closed the totals are stable: the SIT must have every node, and no more blocks than counted.
+    fn check_totals(&self, frozen: &Frozen) -> Result<()> {
+        if frozen.concurrent {
+            return Ok(());
+        }
+        let (valid, nodes) = self.nodes.space.with_table(|t| t.totals());
+        let (health, counts) = (&self.base.health, &frozen.counts);
+        invariant!(
+            health,
+            nodes == u64::from(counts.valid_nodes),
+            "node counts of the SIT and the checkpoint differ"
+        );
+        invariant!(health, valid <= counts.valid_blocks, "the SIT has more valid blocks than are counted");
+        Ok(())
+    }
+
+    /// Writes every dirty node: indirect nodes, then those of directories, then of files.
+    fn write_all_nodes(&self, nodes: &mut FrozenNodes) -> Result<()> {
+        let dirty = nodes.take();
+        let mut written = 0;
+        for log in [LogType::ColdNode, LogType::HotNode, LogType::WarmNode] {
+            let mine: Vec<_> = dirty.iter().filter(|f| f.log() == log).cloned().collect();
+            written += mine.len();
+            for batch in mine.chunks(NODE_BATCH) {
+                self.nodes.write_frozen_nodes(log, batch)?;
+            }
+        }
+        invariant!(self.base.health, written == dirty.len(), "a dirty node belongs to no log");
+        Ok(())
+    }
+
+    /// Builds the header of the next checkpoint, except the block counts of the pack.
+    fn build_header(&self, state: &CpState, contents: &Contents<'_>) -> Result<Vec<Block>> {
+        let &Contents { frozen: Frozen { counts, .. }, reason, logs, nat, sit } = contents;
+        let mut blocks = vec![state.header.clone()];
+        blocks.resize(1 + self.base.geo.cp_payload as usize, Block::zeroed());
+        let mut flags = state.header.view::<RawCheckpoint>().flags();
+        flags.remove(
+            CpFlags::UMOUNT
+                | CpFlags::FASTBOOT
+                | CpFlags::ORPHAN_PRESENT
+                | CpFlags::COMPACT_SUM
+                | CpFlags::TRIMMED
+                | CpFlags::NOCRC_RECOVERY
+                | CpFlags::NAT_BITS
+                | CpFlags::DISABLED
+                | CpFlags::DISABLED_QUICK,
+        );
+        flags.insert(CpFlags::CRC_RECOVERY);
+        flags.set(CpFlags::UMOUNT, reason == CheckpointReason::Umount);
+        if self.base.health.any_damage() {
+            flags.insert(CpFlags::FSCK);
+        }
+        if let Some(needs_check) = self.nodes.quota.needs_check() {
+            flags.set(CpFlags::QUOTA_NEED_FSCK, needs_check);
+        }
+        let open: Vec<_> = logs.iter().map(|(log, _)| log.segno).collect();
+        if let Some(block) = blocks.first_mut() {
+            let cp: &mut RawCheckpoint = block.view_mut();
+            cp.checkpoint_ver = U64::new(next_version(state));
+            cp.valid_block_count = U64::new(counts.valid_blocks);
+            cp.valid_node_count = U32::new(counts.valid_nodes);
+            cp.valid_inode_count = U32::new(counts.valid_inodes);
+            cp.next_free_nid = U32::new(nat.next_free_nid.0);
+            cp.free_segment_count =
+                U32::new(self.nodes.space.with_table(|t| t.empty_at_boundary(&open)) as u32);
+            cp.elapsed_time = U64::new(self.nodes.space.now());
+            cp.ckpt_flags = U32::new(flags.bits());
+            cp.tail.fill(0);
+            for (log, _) in logs {
+                let stored = store_log(cp, log)?;
+                invariant!(self.base.health, stored, "a log has no place in the checkpoint");
+            }
+        }
+        let place = bitmap_place(&self.base.geo, flags);
+        let fits = store_bytes(&mut blocks, place.sit, &sit.bitmap)
+            && store_bytes(&mut blocks, place.nat, &nat.bitmap);
+        invariant!(self.base.health, fits, "the SIT and NAT bitmaps do not fit into the checkpoint");
+        Ok(blocks)
+    }
+
+    /// Writes the pack into the unused pack segment and makes it current. Returns its checksum.
+    fn write_pack(&self, state: &mut CpState, mut head: Vec<Block>, contents: &Contents<'_>) -> Result<u32> {
+        let &Contents { frozen, reason, logs, nat, sit } = contents;
+        let index = 1 - state.index;
+        let start = self.base.geo.pack_addr(index);
+        let orphans = orphan_blocks(&frozen.orphans);
+        let [hot, warm, cold, nodes @ ..] = logs;
+        let sums = data_summaries([hot, warm, cold], nat, sit);
+        let (sums, compact) =
+            self.base.health.present(sums, "compact summaries are longer than their blocks")?;
+        let node_sums = if reason == CheckpointReason::Umount {
+            node_summaries(nodes, state.kbytes_written)
+        } else {
+            Vec::new()
+        };
+        let total = head.len() + orphans.len() + sums.len() + node_sums.len() + 1;
+        if total > BLOCKS_PER_SEG as usize {
+            return Err(Error::NoSpace);
+        }
+        let start_sum = head.len() + orphans.len();
+        let first = self.base.health.present(head.first_mut(), "a checkpoint has no header")?;
+        let cp: &mut RawCheckpoint = first.view_mut();
+        let mut flags = cp.flags();
+        flags.set(CpFlags::ORPHAN_PRESENT, !orphans.is_empty());
+        flags.set(CpFlags::COMPACT_SUM, compact);
+        cp.ckpt_flags = U32::new(flags.bits());
+        cp.cp_pack_total_block_count = U32::new(total as u32);
+        cp.cp_pack_start_sum = U32::new(start_sum as u32);
+        let crc = RawCheckpoint::seal(first);
+        let header = first.clone();
+        let body: Vec<&Block> = head.iter().chain(&orphans).chain(&sums).chain(&node_sums).collect();
+        let last = BlockAddr(start.0 + total as u32 - 1);
+        self.base.dev.write(start, &body)?;
+        self.announce_checkpoint(&header, crc, frozen, logs)?;
+        // Everything that the pack refers to, and the pack except its last block, must be durable before that block
+        // is written.
+        self.base.dev.flush()?;
+        self.base.dev.write_fua(last, &[&header])?;
+        stat::add(&self.base.stats.meta_blocks, total as u64);
+        (state.index, state.header, state.crc) = (index, header, crc);
+        Ok(crc)
+    }
+}
+
+fn next_version(state: &CpState) -> u64 {
+    state.version().wrapping_add(1)
+}
+
+type LoggedSummary = (LogState, Box<RawSummaryBlock>);
+
+/// Summaries of the data logs with the NAT and SIT journals: compact if they fit in two blocks, else `None`.
+fn data_summaries(logs: [&LoggedSummary; 3], nat: &NatFlush, sit: &SitFlush) -> Option<(Vec<Block>, bool)> {
+    let used = |s: &LogState| if s.ssr { BLOCKS_PER_SEG } else { s.next.min(BLOCKS_PER_SEG) } as usize;
+    let total: usize = logs.iter().map(|(s, _)| used(s)).sum();
+    if total > COMPACT_FIRST + COMPACT_NEXT {
+        let journals = [nat.journal.as_bytes(), &[0; JOURNAL_BYTES], sit.journal.as_bytes()];
+        let blocks =
+            logs.iter().zip(journals).map(|((_, sum), journal)| summary_block(sum, journal)).collect();
+        return Some((blocks, false));
+    }
+    let mut blocks = vec![Block::zeroed(); if total > COMPACT_FIRST { 2 } else { 1 }];
+    let mut fits = store_bytes(&mut blocks, 0, nat.journal.as_bytes());
+    fits &= store_bytes(&mut blocks, JOURNAL_BYTES, sit.journal.as_bytes());
+    let entries = logs.iter().flat_map(|(s, sum)| sum.entries.iter().take(used(s)));
+    for (i, e) in entries.enumerate() {
+        let (block, byte) = compact_position(i);
+        fits &= store_bytes(&mut blocks, block * BLOCK_SIZE + byte, e.as_bytes());
+    }
+    fits.then_some((blocks, true))
+}
+
+fn node_summaries(logs: &[LoggedSummary; 3], kbytes_written: u64) -> Vec<Block> {
+    let mut info = RawExtraInfo::new_zeroed();
+    info.kbytes_written = U64::new(kbytes_written);
+    let journals = [info.as_bytes(), &[0; JOURNAL_BYTES], &[0; JOURNAL_BYTES]];
+    logs.iter().zip(journals).map(|((_, sum), journal)| summary_block(sum, journal)).collect()
+}
+
+fn summary_block(sum: &RawSummaryBlock, journal: &[u8]) -> Block {
+    let mut block = Block::zeroed();
+    let raw: &mut RawSummaryBlock = block.view_mut();
+    *raw = *sum;
+    raw.journal.copy_from_slice(journal);
+    block
+}
+
+/// Stores a log's position. Returns false if the checkpoint has no field for it.
+fn store_log(cp: &mut RawCheckpoint, log: &LogState) -> Result<bool> {
+    if log.next >= BLOCKS_PER_SEG {
+        return Err(Error::NoSpace);
+    }
+    let i = log.kind.idx() % 3;
+    let (segs, offs) = if log.kind.is_node() {
+        (&mut cp.cur_node_segno, &mut cp.cur_node_blkoff)
+    } else {
+        (&mut cp.cur_data_segno, &mut cp.cur_data_blkoff)
+    };
+    let places = (segs.get_mut(i), offs.get_mut(i), cp.alloc_type.get_mut(log.kind.idx()));
+    let (Some(s), Some(o), Some(a)) = places else { return Ok(false) };
+    *s = U32::new(log.segno.0);
+    *o = U16::new(log.next as u16);
+    *a = u8::from(log.ssr);
+    Ok(true)
+}
+
+/// Stores bytes at an offset of consecutive blocks. Returns false if they do not fit.
+#[must_use]
+fn store_bytes(blocks: &mut [Block], at: usize, bytes: &[u8]) -> bool {
+    let all = blocks.as_mut_bytes();
+    let place = at.checked_add(bytes.len()).and_then(|end| all.get_mut(at..end));
+    place.map(|place| place.copy_from_slice(bytes)).is_some()
+}
+
+fn orphan_blocks(inos: &[Ino]) -> Vec<Block> {
+    let count = inos.len().div_ceil(ORPHANS_PER_BLOCK);
+    let block = |(i, part): (usize, &[Ino])| {
+        let mut b = Block::zeroed();
+        let raw: &mut RawOrphanBlock = b.view_mut();
+        for (slot, ino) in raw.ino.iter_mut().zip(part) {
+            *slot = U32::new(ino.0);
+        }
+        raw.blk_addr = U16::new(i as u16 + 1);
+        raw.blk_count = U16::new(count as u16);
+        raw.entry_count = U32::new(part.len() as u32);
+        b
+    };
+    inos.chunks(ORPHANS_PER_BLOCK).enumerate().map(block).collect()
+}

@@ -1,0 +1,234 @@
+//! fsync: the writing side of the roll-forward chain.
+//!
+//! In strict mode the inode block, which carries the mark, is written after a flush has covered the data and the
+//! other nodes. So everything that a mark refers to is on the device, and an interrupted fsync takes effect as a
+//! whole or not at all.
+mod decide;
+mod lookup;
+mod phases;
+
+use crate::commit::CheckpointReason;
+use crate::commit::Commit;
+use crate::error::{Error, Result};
+use crate::files::Inode;
+use crate::gate::Op;
+use crate::nodes::Change;
+use crate::nodes::{Marks, NodeState, NodeWrite};
+use crate::options::{FsyncLookup, FsyncMode};
+use crate::stat::{self, CpReason};
+use crate::sync::atomic::Ordering;
+use decide::{InodeHistory, Route, route};
+use phases::{Phase, Phases};
+use segno_codec::{casefolded_name_hash, name_hash};
+use segno_format::inode::{Advise, RawInode};
+use segno_format::sit::LogType;
+use segno_format::{Features, Ino, Nid};
+use std::sync::Arc;
+
+/// Result of a step of fsync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The inode's current state is written, or needs no write.
+    Done,
+    Checkpoint(CpReason),
+    /// The inode block has yet to be logged, after the checkpoint of this version.
+    Logged {
+        epoch: u64,
+    },
+}
+
+/// The nodes that a step logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// All nodes except the inode block.
+    Unmarked,
+    /// All nodes, the inode block last and marked. A no-op if a checkpoint was written since the first part.
+    Marked { after: Option<u64> },
+}
+
+impl Commit {
+    /// Makes an inode durable: data, size, attributes and, for a new file, its name. fdatasync does the same: the
+    /// times it may omit are in the same block as everything else.
+    ///
+    /// Reports a failed write of the inode's data once, including failures of background writeback.
+    pub fn fsync(&self, ino: Ino) -> Result<()> {
+        let mut phases = Phases::begin();
+        let done = self.fsync_in_phases(ino, &mut phases);
+        phases.record(&self.base.stats.fsync);
+        done
+    }
+
+    fn fsync_in_phases(&self, ino: Ino, phases: &mut Phases) -> Result<()> {
+        let inode = phases.time(Phase::Data, |_| self.sync_data(ino))?;
+        if self.journal().is_some() {
+            return phases.time(Phase::Flush, |_| self.sync_metadata());
+        }
+        let Some(why) = self.log_inode(&inode, phases)? else { return Ok(()) };
+        stat::add(&self.base.stats.fsync_checkpoints, 1);
+        self.base.stats.fsync.checkpointed(why);
+        // Directories and their entries go to this log.
+        self.nodes.space.note_fsync(LogType::HotData);
+        self.nodes.space.note_fsync(LogType::HotNode);
+        phases.time(Phase::Checkpoint, |_| self.checkpoint(CheckpointReason::Sync))
+    }
+
+    fn sync_data(&self, ino: Ino) -> Result<Arc<Inode>> {
+        stat::add(&self.base.stats.fsyncs, 1);
+        let inode = self.files.inode(ino)?;
+        if self.journal().is_none() {
+            self.nodes.space.note_fsync(LogType::WarmNode);
+        }
+        let flushed = self.writeback.flush_for_sync(&inode);
+        let failed_before = inode.write_error.swap(false, Ordering::AcqRel);
+        flushed?;
+        if failed_before {
+            let source = std::io::Error::other("an earlier write of the file's data failed and was repeated");
+            return Err(Error::Io { op: "write", at: ino.0.into(), source });
+        }
+        Ok(inode)
+    }
+
+    /// Makes the inode durable through the chain, or returns why only a checkpoint can.
+    fn log_inode(&self, inode: &Arc<Inode>, phases: &mut Phases) -> Result<Option<CpReason>> {
+        // While the claim is held, no new data of the inode is published, so the mark covers no unflushed data.
+        let _claim = phases.time(Phase::Node, |_| inode.flush.lock());
+        if self.base.opts.fsync_mode != FsyncMode::Strict {
+            if let Step::Checkpoint(why) = self.log_part(inode, Part::Marked { after: None }, phases)? {
+                return Ok(Some(why));
+            }
+            return self.flush_logged(phases, || self.base.dev.flush_shared()).map(|()| None);
+        }
+        let epoch = match self.log_part(inode, Part::Unmarked, phases)? {
+            Step::Checkpoint(why) => return Ok(Some(why)),
+            Step::Done => return self.flush_logged(phases, || self.base.dev.flush_shared()).map(|()| None),
+            Step::Logged { epoch } => epoch,
+        };
+        let more = self.flush_logged(phases, || self.base.dev.flush_before_more())?;
+        if let Step::Checkpoint(why) = self.log_part(inode, Part::Marked { after: Some(epoch) }, phases)? {
+            return Ok(Some(why));
+        }
+        self.flush_logged(phases, || more.map_or(Ok(()), |m| self.base.dev.flush_more(m))).map(|()| None)
+    }
+
+    /// Flushes the device unless the mode omits the flush.
+    fn flush_logged<R: Default>(&self, phases: &mut Phases, flush: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.base.opts.fsync_mode == FsyncMode::Nobarrier {
+            return Ok(R::default());
+        }
+        // The extent of the loss is unknown, so the volume stops.
+        phases.time(Phase::Flush, |_| flush()).inspect_err(|e| self.base.health.stop(e))
+    }
+
+    fn log_part(&self, inode: &Arc<Inode>, part: Part, phases: &mut Phases) -> Result<Step> {
+        phases.time(Phase::Node, |phases| self.log_part_in_gate(inode, part, phases))
+    }
+
+    fn log_part_in_gate(&self, inode: &Arc<Inode>, part: Part, phases: &mut Phases) -> Result<Step> {
+        let op = self.enter_for_chain()?;
+        // Once the lock is ours, any other thread that logged nodes of this inode has written them.
+        let mut chain = self.nodes.chain.lock();
+        let second = match part {
+            Part::Marked { after: Some(epoch) } if epoch != op.epoch() => return Ok(Step::Done),
+            Part::Marked { after } => after.is_some(),
+            Part::Unmarked => false,
+        };
+        if inode.is_gone() || !(second || self.has_changed(inode)) {
+            return Ok(Step::Done);
+        }
+        let dent = match route(&self.history(inode)?) {
+            Route::Nothing => return Ok(Step::Done),
+            Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),
+            Route::Chain { dent } => dent,
+        };
+        let direct = self.dirty_direct(inode.ino, second, phases);
+        let mut nodes: Vec<NodeWrite> =
+            direct.into_iter().map(|frame| NodeWrite { frame, marks: Marks::default() }).collect();
+        if part != Part::Unmarked {
+            // The inode block is on no list: it is written in any case.
+            stat::add(&self.base.stats.fsync.searched, u64::from(self.fsync_lookup() != FsyncLookup::Global));
+            nodes.push(NodeWrite { frame: inode.frame.clone(), marks: Marks { fsync: true, dent } });
+        }
+        let follows = match self.nodes.write_nodes(&op, LogType::WarmNode, &nodes) {
+            Err(Error::NoSpace) => false,
+            other => match other.inspect_err(|e| self.base.health.stop(e))? {
+                // A full log without a free segment names an address that it did not get.
+                Some((first, next)) => chain.replace(next).is_none_or(|expected| expected == first),
+                None => true,
+            },
+        };
+        if !follows {
+            self.nodes.since.break_chain();
+            return Ok(Step::Checkpoint(CpReason::ChainBroken));
+        }
+        stat::add(&self.base.stats.fsync.written, nodes.len() as u64);
+        self.nodes.since.add_logged(nodes.len());
+        if part == Part::Unmarked {
+            return Ok(Step::Logged { epoch: op.epoch() });
+        }
+        if dent {
+            self.nodes.since.add(inode.ino, Change::EntryLogged);
+        }
+        Ok(Step::Done)
+    }
+
+    /// Enters the gate with no checkpoint in progress, so appended blocks follow a checkpoint that stays current.
+    fn enter_for_chain(&self) -> Result<Op<'_>> {
+        loop {
+            let op = self.nodes.gate.enter();
+            if !self.in_progress.is_on() {
+                // The checkpoint may have failed.
+                return self.base.health.check_running().map(|()| op);
+            }
+            drop(op);
+            self.in_progress.wait();
+        }
+    }
+
+    /// Whether the inode changed since its last write. Clean nodes were written by a checkpoint or under a mark;
+    /// there is no other writer.
+    fn has_changed(&self, inode: &Inode) -> bool {
+        if inode.get(RawInode::is_reg) {
+            inode.frame.state() == NodeState::Changed || self.nodes.cache.dirty.has_direct(inode.ino)
+        } else {
+            inode.pages.lock().dirty() > 0 || self.nodes.cache.dirty.has_changed(inode.ino)
+        }
+    }
+
+    fn history(&self, inode: &Inode) -> Result<InodeHistory> {
+        let (regular, compressed, links, advise, parent) =
+            inode.get(|i| (i.is_reg(), i.is_compressed(), i.i_links.get(), i.advise(), Nid(i.i_pino.get())));
+        let since = &self.nodes.since;
+        let in_checkpoint = self.nodes.nat.get(inode.ino)?.in_checkpoint;
+        let entry_logged = since.has(inode.ino, Change::EntryLogged);
+        // Names matter only for inodes that replay would have to name.
+        let is_new = !in_checkpoint && !entry_logged;
+        Ok(InodeHistory {
+            regular,
+            compressed,
+            links,
+            in_checkpoint,
+            entry_logged,
+            renamed: since.has(inode.ino, Change::Renamed),
+            node_freed: since.has(inode.ino, Change::NodeFreed),
+            lost_pino: advise.contains(Advise::LOST_PINO),
+            parent_in_checkpoint: self.base.geo.nid_ok(parent) && self.nodes.nat.get(parent)?.in_checkpoint,
+            parent_changed: since.has(parent, Change::Directory),
+            name_vacated: is_new && self.is_name_vacated(inode, parent),
+            dir_renamed: since.has_dir_renamed(),
+            unlinked: since.has(inode.ino, Change::Unlinked),
+            strict: self.base.opts.fsync_mode == FsyncMode::Strict,
+            room: self.nodes.space.counts.room_to_roll_forward(),
+            chain_whole: !since.is_chain_broken(),
+        })
+    }
+
+    /// Whether the inode's name had another owner since the last checkpoint. Ignores casefolding: a false match only
+    /// costs a checkpoint.
+    fn is_name_vacated(&self, inode: &Inode, parent: Ino) -> bool {
+        let vacated = |hash| self.nodes.since.is_name_vacated(parent, hash);
+        inode.get(|i| {
+            let folds = self.base.features.contains(Features::CASEFOLD);
+            vacated(name_hash(i.name())) || (folds && vacated(casefolded_name_hash(i.name())))
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! Finds the journal of a volume at mount, and closes it at unmount.
+use super::MountedJournal;
+use crate::commit::Commit;
+use crate::error::{Error, Result};
+use crate::health::invariant;
+use crate::notice::Notice;
+use crate::options::JournalMode;
+use segno_format::checkpoint::RawCheckpoint;
+use segno_journal::{Area, Checkpoint, Journal, Opened, Replay, Stale};
+
+const ELSEWHERE: &str = "the volume is marked read-only because a crash left more in its journal than it has itself, and that is not \
+                         here: name it (-o journal=FILE), or give it up with segno journal discard";
+
+/// Result of the search at mount.
+pub enum Found {
+    /// No journal, and none is to be created.
+    None,
+    Usable(Box<Replay>),
+    /// A new journal is to be created there.
+    Make(Area),
+}
+
+impl Commit {
+    /// Looks for the journal; writes nothing. `foreign` says that an fsync was logged after the checkpoint. A volume
+    /// with a journal never logs one, so another implementation has used it.
+    pub fn find_journal(&self, foreign: bool) -> Result<Found> {
+        let (area, make) = match (&self.base.opts.journal, self.journal_gap()) {
+            (JournalMode::External(area), _) => (area.clone(), true),
+            (JournalMode::On, None) => {
+                return Err(Error::Invalid(
+                    "journal=on, and there is no gap behind the volume: make one with mkfs --journal SIZE, or name a file",
+                ));
+            }
+            (_, None) => return self.check_unguarded().map(|()| Found::None),
+            (mode, Some(area)) => (area, matches!(mode, JournalMode::On)),
+        };
+        let found = match Journal::open(area.clone(), &self.journal_anchor(), self.base.dev.raw()) {
+            Ok(Opened::Usable(_)) if foreign => {
+                self.base.opts.observer.notify(&Notice::JournalForeign);
+                make || matches!(self.base.opts.journal, JournalMode::Auto)
+            }
+            Ok(Opened::Usable(replay)) => {
+                let unused =
+                    matches!(self.base.opts.journal, JournalMode::Off) && replay.accepted().is_empty();
+                return Ok(if unused { Found::None } else { Found::Usable(replay) });
+            }
+            Ok(Opened::Stale(why)) => {
+                if !why.was_in_use() {
+                    self.check_unguarded()?;
+                }
+                if why != Stale::Unused {
+                    self.base.opts.observer.notify(&Notice::JournalStale(why));
+                }
+                make || matches!(self.base.opts.journal, JournalMode::Auto)
+            }
+            Err(segno_journal::Error::Absent { .. }) => self.check_unguarded().map(|()| make)?,
+            Err(segno_journal::Error::TooSmall { .. }) if !make => self.check_unguarded().map(|()| false)?,
+            Err(e) => return Err(e.into()),
+        };
+        Ok(if found { Found::Make(area) } else { Found::None })
+    }
+
+    /// Refuses to write if the volume has a guard and its journal is missing.
+    fn check_unguarded(&self) -> Result<()> {
+        let refused = self.base.sb.guarded && !self.base.opts.read_only;
+        if refused { Err(Error::Invalid(ELSEWHERE)) } else { Ok(()) }
+    }
+
+    /// The gap between the end of the volume and the end of the device.
+    fn journal_gap(&self) -> Option<Area> {
+        Area::tail(self.base.dev.shared(), self.base.geo.block_count)
+    }
+
+    /// The current checkpoint in the journal's terms.
+    fn journal_anchor(&self) -> Checkpoint {
+        let state = self.cp.lock();
+        let raw: &RawCheckpoint = state.header.view();
+        Checkpoint { volume: self.base.sb.raw.uuid, version: raw.checkpoint_ver.get(), crc: state.crc }
+    }
+
+    /// Starts using a journal; the checkpoint that ends recovery opens its first epoch.
+    pub fn start_journal(&self, found: Found) -> Result<()> {
+        let journal = match found {
+            Found::None => return Ok(()),
+            Found::Usable(replay) => replay.into_journal()?,
+            Found::Make(area) => Journal::create(area, &self.journal_anchor(), self.unique())?,
+        };
+        let shared = !matches!(self.base.opts.journal, JournalMode::External(_));
+        let is_first =
+            self.journal.set(MountedJournal::new(journal, shared, self.base.opts.observer.clone())).is_ok();
+        invariant!(self.base.health, is_first, "a second journal was started");
+        self.nodes.notes.set_checksums(shared);
+        Ok(())
+    }
+
+    /// Sets the guard. After recovery the volume is complete until the journal gets its first record.
+    pub fn guard_journal(&self) -> Result<()> {
+        self.base.health.guard(self.base.opts.guard && self.journal().is_some())
+    }
+
+    /// After recovery: a journal that was found but not requested is emptied and left alone.
+    pub fn leave_unwanted_journal(&self) -> Result<()> {
+        let (JournalMode::Off, Some(journal)) = (&self.base.opts.journal, self.journal()) else {
+            return Ok(());
+        };
+        journal.ring.close()?;
+        journal.retire();
+        self.nodes.notes.set_checksums(false);
+        self.nodes.gate.set_journal_epoch(0);
+        Ok(())
+    }
+
+    /// A unique identifier for a new journal.
+    fn unique(&self) -> [u8; 16] {
+        let now = self.base.now();
+        let mut out = [0; 16];
+        let words = [self.base.next_serial(), now.secs.cast_unsigned() << 30 ^ u64::from(now.nsec)];
+        out.iter_mut().zip(words.into_iter().flat_map(u64::to_le_bytes)).for_each(|(o, b)| *o = b);
+        out
+    }
+
+    /// Closes the journal after the volume's last checkpoint, which covers everything.
+    pub fn close_journal(&self) -> Result<()> {
+        match self.journal() {
+            Some(journal) => Ok(journal.ring.close()?),
+            None => Ok(()),
+        }
+    }
+}

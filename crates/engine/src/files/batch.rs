@@ -1,0 +1,351 @@
+//! A batch of dirty pages in writeback: taken, placed, written, then published in the index.
+use super::Files;
+use super::Inode;
+use crate::error::{Error, Result};
+use crate::gate::Op;
+use crate::health::invariant;
+use crate::nodes::NodeFrame;
+use crate::nodes::{Place, Span};
+use crate::record::Mapped;
+use crate::space::Stream;
+use crate::stat;
+use crate::sync::atomic::Ordering;
+use segno_format::inode::{Advise, Inline};
+use segno_format::sit::LogType;
+use segno_format::summary::RawSummary;
+use segno_format::{Block, BlockAddr, Corrupt, Structure};
+use segno_journal::data_crc;
+use std::ops::Range;
+use std::sync::Arc;
+use zerocopy::little_endian::U32;
+
+/// Maximum number of pages in a batch.
+const MAX_PAGES: usize = 1024;
+/// Maximum number of pages in a batch with checksums.
+const MAX_CHECKSUMMED: usize = 256;
+
+/// Maximum number of pages in a batch written because of age. An fsync meanwhile is slower.
+const MAX_AGED: usize = 64;
+
+/// Reason for writing pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushReason {
+    /// A caller waits for it, or for memory.
+    Wanted,
+    /// A caller waits for a device flush after it.
+    Synced,
+    /// The pages are old. No caller waits, and fsyncs have precedence.
+    Aged,
+}
+
+impl FlushReason {
+    pub fn most(self) -> usize {
+        match self {
+            Self::Wanted | Self::Synced => MAX_PAGES,
+            Self::Aged => MAX_AGED,
+        }
+    }
+}
+
+/// A page being written.
+struct Outgoing {
+    index: u64,
+    block: Arc<Block>,
+    /// Slot that will hold its address. The node is not freed before the page is dropped.
+    frame: Arc<NodeFrame>,
+    slot: u32,
+    owner: RawSummary,
+    addr: BlockAddr,
+    /// Checksum for the journal.
+    crc: Option<u32>,
+}
+
+/// The stream that pages are written to.
+#[derive(Clone)]
+pub struct Route {
+    pub stream: Arc<Stream>,
+    /// Whether the stream may open another section.
+    pub may_open: bool,
+}
+
+/// Pages of one inode in a batch.
+struct Part {
+    inode: Arc<Inode>,
+    log: LogType,
+    /// `None` for the log of the type.
+    stream: Option<Route>,
+    pages: Vec<Outgoing>,
+}
+
+/// Pages of several inodes, written under one flush id.
+pub struct Batch {
+    id: u64,
+    why: FlushReason,
+    parts: Vec<Part>,
+}
+
+impl Batch {
+    pub fn new(id: u64, why: FlushReason) -> Self {
+        Self { id, why, parts: Vec::new() }
+    }
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(|p| p.pages.len()).sum()
+    }
+    /// Sets the stream of each inode's pages, chosen by inode, log and page indices.
+    pub fn route(
+        &mut self,
+        mut choose: impl FnMut(&Arc<Inode>, LogType, &mut dyn ExactSizeIterator<Item = u64>) -> Option<Route>,
+    ) {
+        for part in self.parts.iter_mut().filter(|p| !p.pages.is_empty()) {
+            let mut indices = part.pages.iter().map(|p| p.index);
+            part.stream = choose(&part.inode, part.log, &mut indices);
+        }
+    }
+    pub fn why(&self) -> FlushReason {
+        self.why
+    }
+    pub fn addrs(&self) -> Vec<BlockAddr> {
+        self.pages().map(|p| p.addr).collect()
+    }
+    fn pages(&self) -> impl Iterator<Item = &Outgoing> {
+        self.parts.iter().flat_map(|p| &p.pages)
+    }
+}
+
+impl Files {
+    /// Takes dirty pages of an inode into the batch until it is full. Returns the page to continue at.
+    pub fn take_pages(
+        &self,
+        inode: &Arc<Inode>,
+        range: Range<u64>,
+        batch: &mut Batch,
+    ) -> Result<Option<u64>> {
+        let room = batch.why.most().saturating_sub(batch.len());
+        let log = if self.nodes.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
+        // Held until every page has its slot: a page is dropped before its node is freed.
+        let mut pages = inode.pages.lock();
+        let range = self.flushed_range(inode, range);
+        let indices = pages.dirty_in(range, room.saturating_add(1));
+        let next = indices.get(room).copied();
+        batch.parts.push(Part {
+            inode: inode.clone(),
+            log,
+            stream: None,
+            pages: Vec::with_capacity(indices.len()),
+        });
+        let part = self.base.health.present(batch.parts.last_mut(), "a batch has no part for its pages")?;
+        let mut last: Option<(Span, u8)> = None;
+        for index in indices.into_iter().take(room) {
+            let (span, version) = match last.take_if(|(span, _)| span.blocks.contains(&index)) {
+                Some(same) => same,
+                None => self.owner_of_page(inode, index)?,
+            };
+            let slot = span.slot(index);
+            let owner = RawSummary::data(span.frame.nid, version, slot as u16);
+            let frame = span.frame.clone();
+            if let Some(block) = pages.begin_flush(index, batch.id, &self.base.mem) {
+                let addr = BlockAddr::NULL;
+                part.pages.push(Outgoing { index, block, frame, slot, owner, addr, crc: None });
+            }
+            last = Some((span, version));
+        }
+        self.cover(inode, &mut pages, batch.id);
+        Ok(next)
+    }
+
+    /// Computes checksums of the pages for the journal. Large batches get none: they are flushed before the commit
+    /// instead.
+    pub fn checksum_batch(&self, batch: &mut Batch) {
+        if batch.len() > MAX_CHECKSUMMED {
+            return;
+        }
+        for part in batch.parts.iter_mut().filter(|p| self.wants_checksums(&p.inode)) {
+            part.pages.iter_mut().for_each(|page| page.crc = Some(data_crc(&page.block)));
+        }
+    }
+
+    /// Overwrites blocks of pinned files in place, as readers of a swap file or a boot loader rely on their
+    /// addresses. Done inside the gate, so that a block freed meanwhile is not reused yet.
+    pub fn write_pinned(&self, batch: &mut Batch) -> Result<()> {
+        if self.base.dev.is_zoned() {
+            return Ok(());
+        }
+        for part in batch.parts.iter_mut().filter(|p| p.inode.get(|i| i.inline().contains(Inline::PIN_FILE)))
+        {
+            let mut places = Vec::with_capacity(part.pages.len());
+            for page in &part.pages {
+                places.push(self.nodes.slot_addr(&page.frame, page.slot)?);
+            }
+            let fixed = part.pages.iter().zip(&places).filter(|(_, at)| at.is_real());
+            let mut out: Vec<(BlockAddr, Arc<Block>)> = fixed.map(|(p, &at)| (at, p.block.clone())).collect();
+            self.base.dev.write_scattered(&mut out)?;
+            stat::add(&self.base.stats.data_blocks, out.len() as u64);
+            let mut pages = part.inode.pages.lock();
+            let mut places = places.into_iter();
+            part.pages.retain(|page| {
+                let fixed = places.next().is_some_and(BlockAddr::is_real);
+                if fixed {
+                    pages.end_flush(page.index, batch.id, false, &self.base.mem);
+                }
+                !fixed
+            });
+        }
+        Ok(())
+    }
+
+    /// The node with the slot of a page, and the version of its nid.
+    fn owner_of_page(&self, inode: &Inode, index: u64) -> Result<(Span, u8)> {
+        match self.nodes.find_span(&inode.frame, index)? {
+            Place::Span(span) => {
+                let version = self.nodes.nat.get(span.frame.nid)?.version;
+                Ok((span, version))
+            }
+            Place::Missing { .. } => Err(unreserved(inode, index).into()),
+        }
+    }
+
+    /// Allocates an address for every page and writes it. After an error none remains allocated.
+    pub fn write_batch(&self, batch: &mut Batch) -> Result<()> {
+        let _order = self.nodes.in_order();
+        self.place(batch)?;
+        self.write_placed(batch)
+    }
+
+    fn write_placed(&self, batch: &Batch) -> Result<()> {
+        let mut out: Vec<(BlockAddr, Arc<Block>)> =
+            batch.pages().map(|p| (p.addr, p.block.clone())).collect();
+        let placed = out.iter().all(|(addr, _)| addr.is_real());
+        invariant!(self.base.health, placed, "a page without address is written");
+        let written = match batch.why {
+            FlushReason::Aged => self.base.dev.write_scattered_behind(&mut out),
+            FlushReason::Wanted | FlushReason::Synced => self.base.dev.write_scattered(&mut out),
+        };
+        written.inspect_err(|e| {
+            let addrs: Vec<BlockAddr> = out.iter().map(|(addr, _)| *addr).collect();
+            self.space.abandon(&addrs);
+            self.base.stop_if_zoned(e);
+        })
+    }
+
+    /// Writes blocks of a batch placed at a boundary. The batch holds their inodes, so the blocks stay in memory
+    /// until then.
+    pub fn write_frozen(&self, batch: &Batch) -> Result<()> {
+        self.write_placed(batch)?;
+        self.space.abandon(&batch.addrs());
+        Ok(())
+    }
+
+    /// Allocates addresses for all pages: one allocation for the files that share a log, with each file contiguous.
+    pub fn place(&self, batch: &mut Batch) -> Result<()> {
+        let mut placed: Vec<BlockAddr> = Vec::with_capacity(batch.len());
+        let mut waiting: Vec<&mut Part> = batch.parts.iter_mut().filter(|p| !p.pages.is_empty()).collect();
+        while let Some(first) = waiting.first() {
+            let (log, stream) = (first.log, first.stream.clone());
+            let same_part = |p: &&mut Part| p.log == log && same_route(&p.stream, &stream);
+            let (mut parts, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(same_part);
+            waiting = rest;
+            let owners: Vec<RawSummary> = parts.iter().flat_map(|p| &p.pages).map(|p| p.owner).collect();
+            let addrs = match &stream {
+                Some(stream) => self.space.allocate_in(&stream.stream, stream.may_open, &owners),
+                None => self.space.allocate(log, &owners),
+            };
+            let addrs = match addrs {
+                Ok(addrs) => addrs,
+                Err(e) => {
+                    self.space.abandon_in_order(&placed)?;
+                    return Err(e);
+                }
+            };
+            invariant!(
+                self.base.health,
+                addrs.len() == owners.len(),
+                "the numbers of pages and of addresses in a batch differ"
+            );
+            let pages = parts.iter_mut().flat_map(|p| &mut p.pages);
+            pages.zip(&addrs).for_each(|(page, &addr)| page.addr = addr);
+            placed.extend(addrs);
+        }
+        Ok(())
+    }
+
+    /// Makes pages dirty again that could not be written. A device error in a batch of one file is reported by
+    /// the next fsync. A batch of several files is retried file by file, so it blames none.
+    pub fn give_back(&self, batch: &Batch, error: &Error) {
+        for part in batch.parts.iter().filter(|p| !p.pages.is_empty()) {
+            let mut pages = part.inode.pages.lock();
+            part.pages.iter().for_each(|p| pages.end_flush(p.index, batch.id, true, &self.base.mem));
+            drop(pages);
+            if matches!(error, Error::Io { .. }) && batch.parts.len() == 1 {
+                part.inode.write_error.store(true, Ordering::Release);
+            }
+            self.mark_dirty(&part.inode);
+        }
+    }
+
+    /// Publishes the written pages in the index.
+    pub fn publish_batch(&self, op: &Op<'_>, batch: &Batch) -> Result<()> {
+        for part in &batch.parts {
+            self.publish_part(op, part, batch.id)?;
+            let dir = part.inode.is_dir();
+            let counter = if dir { &self.base.stats.dent_blocks } else { &self.base.stats.data_blocks };
+            stat::add(counter, part.pages.len() as u64);
+        }
+        Ok(())
+    }
+
+    fn publish_part(&self, op: &Op<'_>, part: &Part, id: u64) -> Result<()> {
+        let mut pages = part.inode.pages.lock();
+        // A page dropped meanwhile no longer has its slot.
+        let (alive, dropped): (Vec<&Outgoing>, Vec<&Outgoing>) =
+            part.pages.iter().partition(|p| pages.in_flush(p.index, id));
+        let dropped: Vec<BlockAddr> = dropped.iter().map(|p| p.addr).collect();
+        self.space.abandon(&dropped);
+        let mut published: Vec<(BlockAddr, BlockAddr)> = Vec::with_capacity(alive.len());
+        for run in alive.chunk_by(|a, b| a.frame.nid == b.frame.nid) {
+            let Some(first) = run.first() else { continue };
+            let stored = self.nodes.edit_slots(op, &first.frame, |slots| {
+                for page in run {
+                    let word = slots.get_mut(page.slot as usize)?;
+                    published.push((page.addr, BlockAddr(word.get())));
+                    *word = U32::new(page.addr.0);
+                }
+                Some(())
+            })?;
+            self.base.health.present(stored, "a page is published in a slot outside its node")?;
+        }
+        if !published.is_empty() {
+            self.nodes.forget_extent(op, &part.inode.frame);
+        }
+        if !part.inode.is_dir() {
+            let mapped = |p: &&Outgoing| Mapped { page: p.index, addr: p.addr, crc: p.crc };
+            self.nodes.notes.mapped(op, part.inode.ino, alive.iter().map(mapped), false);
+        }
+        part.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.base.mem));
+        self.publish_size(op, &part.inode, &pages, pages.covered);
+        let reserved = published.iter().all(|&(_, old)| old != BlockAddr::NULL);
+        invariant!(self.base.health, reserved, "a page is published in an unreserved slot");
+        invariant!(self.base.health, published.len() == alive.len(), "a page of a batch is not published");
+        self.space.publish_all(&published)
+    }
+}
+
+fn same_route(a: &Option<Route>, b: &Option<Route>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Arc::ptr_eq(&a.stream, &b.stream),
+        (a, b) => a.is_none() && b.is_none(),
+    }
+}
+
+/// The log for a file's data.
+pub fn file_log(inode: &Inode) -> LogType {
+    inode.get(|i| match i.advise() {
+        _ if i.is_dir() => LogType::HotData,
+        a if a.contains(Advise::COLD) => LogType::ColdData,
+        a if a.contains(Advise::HOT) => LogType::HotData,
+        _ => LogType::WarmData,
+    })
+}
+
+fn unreserved(inode: &Inode, index: u64) -> Corrupt {
+    Corrupt::nid(Structure::DirectNode, inode.ino.0, "no node for a changed block", index, 0)
+}

@@ -1,0 +1,114 @@
+//! Data kept in the inode block.
+use super::Files;
+use super::Inode;
+use super::batch::file_log;
+use crate::error::Result;
+use crate::gate::Op;
+use crate::record::Mapped;
+use segno_format::inode::{Inline, RawInode};
+use segno_format::summary::RawSummary;
+use segno_format::{Block, BlockAddr};
+use segno_journal::data_crc;
+use std::sync::Arc;
+use zerocopy::little_endian::U64;
+
+impl Inode {
+    /// Whether the inode block holds the data.
+    pub fn is_inline(&self) -> bool {
+        self.get(|i| i.inline().contains(Inline::DATA))
+    }
+}
+
+impl Files {
+    /// Reads inline data; false if the data is in blocks.
+    pub fn read_inline(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<bool> {
+        let area = inode.layout(self.base.features)?.inline_range();
+        if !inode.is_inline() {
+            return Ok(false);
+        }
+        let block = inode.frame.read();
+        let data = block.0.get(area).unwrap_or_default();
+        let from = usize::try_from(offset).ok().and_then(|o| data.get(o..)).unwrap_or_default();
+        let n = from.len().min(into.len());
+        let (has, lacks) = into.split_at_mut(n);
+        has.copy_from_slice(from.get(..n).unwrap_or_default());
+        lacks.fill(0);
+        Ok(true)
+    }
+
+    /// Stores bytes in the inline area. The caller has checked that they fit.
+    pub fn write_inline(&self, op: &Op<'_>, inode: &Inode, offset: usize, data: &[u8]) -> Result<()> {
+        let area = inode.layout(self.base.features)?.inline_range();
+        self.nodes.cache.modify(op, &inode.frame, |block| {
+            let size = block.view::<RawInode>().i_size.get() as usize;
+            let bytes = block.0.get_mut(area.clone()).unwrap_or_default();
+            // Bytes past the old end become part of the file.
+            bytes.get_mut(size..).unwrap_or_default().fill(0);
+            if let Some(into) = bytes.get_mut(offset..).and_then(|b| b.get_mut(..data.len())) {
+                into.copy_from_slice(data);
+            }
+            block.view_mut::<RawInode>().i_inline |= Inline::DATA_EXIST.bits();
+            // Includes the zeros between the old end and `offset`.
+            let from = size.min(offset);
+            let changed = block.0.get(area).and_then(|a| a.get(from..offset + data.len()));
+            self.nodes.notes.inline_written(op, inode.ino, from, changed.unwrap_or_default());
+        });
+        Ok(())
+    }
+
+    /// Zeroes the bytes from `size` on.
+    pub fn cut_inline(&self, op: &Op<'_>, inode: &Inode, size: usize) -> Result<()> {
+        let area = inode.layout(self.base.features)?.inline_range();
+        self.nodes.cache.modify(op, &inode.frame, |block| {
+            block.0.get_mut(area).unwrap_or_default().get_mut(size..).unwrap_or_default().fill(0);
+            if size == 0 {
+                block.view_mut::<RawInode>().i_inline &= !Inline::DATA_EXIST.bits();
+            }
+        });
+        self.nodes.notes.inline_cut(op, inode.ino, size as u64);
+        Ok(())
+    }
+
+    /// Moves inline data to block 0. The block is written immediately: a checkpoint before the next flush must have
+    /// the data there, as the inode no longer has it.
+    pub fn convert_inline(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<()> {
+        if !inode.is_inline() {
+            return Ok(());
+        }
+        let layout = inode.layout(self.base.features)?;
+        let mut content = Block::zeroed();
+        let size = inode.size() as usize;
+        {
+            let block = inode.frame.read();
+            let data = block.0.get(layout.inline_range()).unwrap_or_default();
+            let data = data.get(..size.min(data.len())).unwrap_or_default();
+            content.0.get_mut(..data.len()).unwrap_or_default().copy_from_slice(data);
+        }
+        let crc = self.wants_checksums(inode).then(|| data_crc(&content));
+        let place = if content.is_zero() { None } else { Some(self.place_inline(inode, content)?) };
+        self.nodes.cache.modify(op, &inode.frame, |block| {
+            block.0.get_mut(layout.inline_range()).unwrap_or_default().fill(0);
+            let raw: &mut RawInode = block.view_mut();
+            raw.i_inline &= !(Inline::DATA | Inline::DATA_EXIST).bits();
+            raw.set_slot(&layout, 0, place.unwrap_or(BlockAddr::NULL));
+            raw.i_blocks = U64::new(raw.i_blocks.get().saturating_add(place.is_some().into()));
+        });
+        self.nodes.notes.inline_off(op, inode.ino, place.map(|addr| Mapped { page: 0, addr, crc }));
+        match place {
+            Some(addr) => self.space.publish(addr, BlockAddr::NULL),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the data to a new block that is not published yet.
+    fn place_inline(&self, inode: &Inode, content: Block) -> Result<BlockAddr> {
+        let owner = RawSummary::data(inode.ino, self.nodes.nat.get(inode.ino)?.version, 0);
+        self.space.counts.reserve_blocks(1)?;
+        let placed = self.space.allocate(file_log(inode), &[owner]).and_then(|addrs| {
+            let addr = addrs.first().copied().unwrap_or_default();
+            self.base.dev.write(addr, &[&content]).inspect_err(|_| self.space.abandon(&addrs))?;
+            Ok(addr)
+        });
+        placed.or_else(|e| self.space.counts.release_blocks(1).and(Err(e)))
+    }
+}

@@ -1,0 +1,91 @@
+//! Files: inodes in use, cached blocks of files and directories; reading, writing, truncation and writeback of data.
+//!
+//! Three rules keep data and index consistent while operations and flushes run concurrently:
+//! * A dirty page has a reserved slot. The slot is reserved before the page is created, and the page is dropped
+//!   before the slot, or its node, is freed.
+//! * A slot gets its new address only after the block was written, and only if its page is still the one that was
+//!   written; both are checked under the lock of the pages. With the gate closed a checkpoint places blocks of
+//!   directories in the opposite order, and holds them until they are written.
+//! * Readers do not take part: they read, then check that the slot still names the address they read.
+mod access;
+mod batch;
+mod block;
+mod cluster_readahead;
+pub(crate) mod compress;
+mod fallocate;
+mod grow;
+mod inline;
+mod inode;
+mod page;
+mod place;
+mod quota;
+mod read;
+mod seek;
+mod sequence;
+mod shift;
+mod size;
+mod tags;
+mod truncate;
+mod write;
+
+pub use access::check_readable;
+pub use batch::{Batch, FlushReason, Route};
+pub use cluster_readahead::ReadaheadClusters;
+pub use fallocate::Reserve;
+pub use inode::{Inode, InodeCache, sanity};
+pub use page::{DirtyAccount, PageMap};
+pub use sequence::{Choice, IDLE, PROMOTE, Sequence};
+pub use tags::Tags;
+pub use write::PART;
+
+use crate::base::Base;
+use crate::error::{Error, Result};
+use crate::nodes::Nodes;
+use crate::space::Space;
+use segno_format::Ino;
+use segno_format::inode::Inline;
+use std::sync::Arc;
+
+/// Is notified of files with dirty pages: after the page is dirty, with no lock held but the inode's.
+pub trait DirtyFiles: Send + Sync {
+    fn mark_dirty(&self, inode: &Arc<Inode>);
+}
+
+/// Files of a volume.
+pub struct Files {
+    pub base: Arc<Base>,
+    pub space: Arc<Space>,
+    pub nodes: Arc<Nodes>,
+    pub inodes: InodeCache,
+    clusters: ReadaheadClusters,
+    dirty: Arc<dyn DirtyFiles>,
+}
+
+impl Files {
+    pub fn new(base: Arc<Base>, space: Arc<Space>, nodes: Arc<Nodes>, dirty: Arc<dyn DirtyFiles>) -> Self {
+        let inodes = InodeCache::new(base.mem.clone());
+        Self { base, space, nodes, inodes, clusters: ReadaheadClusters::default(), dirty }
+    }
+
+    /// The inode, for an operation.
+    pub fn inode(&self, ino: Ino) -> Result<Arc<Inode>> {
+        let inode = match self.inodes.get(ino, &self.nodes.cache, self.base.features) {
+            // The NAT has no node of that number: the inode was freed or never existed.
+            Err(Error::Corrupt(_)) if !self.nodes.exists(ino)? => return Err(Error::NotFound),
+            other => self.base.health.record_damage(other)?,
+        };
+        if inode.is_gone() { Err(Error::NotFound) } else { Ok(inode) }
+    }
+
+    /// Registers an inode with dirty pages.
+    pub fn mark_dirty(&self, inode: &Arc<Inode>) {
+        if inode.is_dir() { self.inodes.mark_dirty(inode) } else { self.dirty.mark_dirty(inode) }
+    }
+
+    /// Whether the journal gets checksums of a file's data. Data that may be overwritten in place has none, as they
+    /// would not stay valid. Block addresses of directories are not recorded either.
+    pub fn wants_checksums(&self, inode: &Inode) -> bool {
+        let pinned = || inode.get(|i| i.inline().contains(Inline::PIN_FILE));
+        self.nodes.notes.wants_checksums() && !inode.is_dir() && !pinned()
+    }
+}

@@ -1,0 +1,329 @@
+//! Collapsing and inserting ranges: the rest of the file moves to other block numbers.
+//!
+//! A block's summary names its slot, and the summary of a block of the last checkpoint must not change. So the moving
+//! blocks are first copied to new addresses, which nothing refers to yet; then all slots change within one operation.
+//! A crash leaves the file in the old or the new state, and an error before the change leaves it as it was. The cost
+//! is space for the copies until the next checkpoint.
+use super::Files;
+use super::Inode;
+use super::access::check_not_append_only;
+use super::batch::file_log;
+use super::write::set_changed;
+use crate::error::{Error, Result};
+use crate::gate::Op;
+use crate::health::invariant;
+use crate::nodes::{Place, Span};
+use crate::record::Mapped;
+use segno_format::inode::RawInode;
+use segno_format::summary::RawSummary;
+use segno_format::{BLOCK_SIZE, Block, BlockAddr};
+use std::ops::Range;
+use std::sync::Arc;
+use zerocopy::little_endian::U32;
+
+/// Blocks copied at a time.
+const BATCH: u64 = 512;
+const SIZE: u64 = BLOCK_SIZE as u64;
+
+/// The blocks to move, and by how much.
+#[derive(Clone, Debug)]
+struct Shift {
+    /// Blocks whose slots change.
+    changed: Range<u64>,
+    /// Blocks to move.
+    sources: Range<u64>,
+    /// Distance.
+    by: i64,
+}
+
+impl Shift {
+    fn target_of(&self, source: u64) -> u64 {
+        source.saturating_add_signed(self.by)
+    }
+    fn source_of(&self, target: u64) -> u64 {
+        target.saturating_add_signed(-self.by)
+    }
+    /// The part of some blocks that moved blocks end up in.
+    fn moved_into(&self, targets: &Range<u64>) -> Range<u64> {
+        let (start, end) = (self.target_of(self.sources.start), self.target_of(self.sources.end));
+        targets.start.max(start)..targets.end.min(end)
+    }
+}
+
+/// A run of copies: consecutive file blocks at consecutive addresses.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: u64,
+    addr: BlockAddr,
+    len: u32,
+}
+
+/// The copies by their new file blocks, ascending.
+#[derive(Debug, Default)]
+struct Copies(Vec<Run>);
+
+impl Copies {
+    fn push(&mut self, block: u64, addr: BlockAddr) {
+        match self.0.last_mut() {
+            Some(r) if block == r.first + u64::from(r.len) && addr == r.addr.offset(r.len) => r.len += 1,
+            _ => self.0.push(Run { first: block, addr, len: 1 }),
+        }
+    }
+    fn get(&self, block: u64) -> Option<BlockAddr> {
+        let i = self.0.partition_point(|r| r.first <= block).checked_sub(1)?;
+        let run = self.0.get(i)?;
+        let off = u32::try_from(block - run.first).ok().filter(|&o| o < run.len)?;
+        Some(run.addr.offset(off))
+    }
+}
+
+/// Writes the dirty pages of a range of a file; the caller holds the file's lock.
+pub type Flush<'a> = &'a dyn Fn(&Arc<Inode>, Range<u64>) -> Result<()>;
+
+impl Files {
+    /// Removes a range of whole blocks from a file; later data moves down.
+    pub fn collapse(&self, inode: &Arc<Inode>, bytes: Range<u64>, flush: Flush<'_>) -> Result<()> {
+        self.shift(inode, &bytes, flush, |size| {
+            if bytes.end >= size {
+                return Err(Error::Invalid("the range reaches the end of the file; truncate it"));
+            }
+            let (start, end, last) = (bytes.start / SIZE, bytes.end / SIZE, size.div_ceil(SIZE));
+            let shift = Shift { changed: start..last, sources: end..last, by: -(end - start).cast_signed() };
+            Ok((shift, size - (bytes.end - bytes.start)))
+        })
+    }
+
+    /// Inserts a hole of whole blocks; later data moves up.
+    pub fn insert(&self, inode: &Arc<Inode>, bytes: Range<u64>, flush: Flush<'_>) -> Result<()> {
+        self.shift(inode, &bytes, flush, |size| {
+            if bytes.start >= size {
+                return Err(Error::Invalid("the range starts at or past the end of the file"));
+            }
+            let (start, end, last) = (bytes.start / SIZE, bytes.end / SIZE, size.div_ceil(SIZE));
+            let size = size.checked_add(bytes.end - bytes.start).ok_or(Error::FileTooBig)?;
+            let by = (end - start).cast_signed();
+            Ok((Shift { changed: start..size.div_ceil(SIZE), sources: start..last, by }, size))
+        })
+    }
+
+    /// `plan` computes from the size the blocks to move and the new size.
+    fn shift(
+        &self,
+        inode: &Arc<Inode>,
+        bytes: &Range<u64>,
+        flush: Flush<'_>,
+        plan: impl FnOnce(u64) -> Result<(Shift, u64)>,
+    ) -> Result<()> {
+        let _exclusive = inode.lock.write();
+        self.check_fallocate(inode, bytes)?;
+        check_not_append_only(inode)?;
+        if inode.get(RawInode::is_compressed) {
+            return Err(Error::NotSupported("moving blocks of compressed files"));
+        }
+        let (shift, size) = plan(inode.size())?;
+        self.check_fallocate(inode, &(0..size))?;
+        self.convert_inline(&self.nodes.gate.enter(), inode)?;
+        // Blocks reserved past the end would collide with the moved ones.
+        {
+            let (op, end) = (self.nodes.gate.enter(), inode.size().div_ceil(SIZE));
+            self.truncate_blocks(&op, inode, end, usize::MAX)?;
+            self.nodes.notes.truncated(&op, inode.ino, end);
+        }
+        flush(inode, bytes.start / SIZE..u64::MAX)?;
+        let mut copies = Copies::default();
+        if let Err(e) = self.copy_sources(inode, &shift, &mut copies) {
+            self.abandon_copies(&copies);
+            return Err(e);
+        }
+        self.apply(&self.nodes.gate.enter(), inode, &shift, &copies, size)
+    }
+
+    fn abandon_copies(&self, copies: &Copies) {
+        for run in &copies.0 {
+            let addrs: Vec<BlockAddr> = (0..run.len).map(|i| run.addr.offset(i)).collect();
+            self.space.abandon(&addrs);
+        }
+    }
+
+    /// Copies every moving block, and creates the nodes for the new slots.
+    fn copy_sources(&self, inode: &Arc<Inode>, shift: &Shift, copies: &mut Copies) -> Result<()> {
+        let mut at = shift.sources.start;
+        while at < shift.sources.end {
+            at = match self.nodes.find_span(&inode.frame, at)? {
+                Place::Missing { next } => next,
+                Place::Span(span) => {
+                    let end = span.blocks.end.min(shift.sources.end).min(at.saturating_add(BATCH));
+                    let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&(at..end)))?;
+                    let used: Vec<(u64, BlockAddr)> =
+                        (at..).zip(addrs).filter(|&(_, a)| a != BlockAddr::NULL).collect();
+                    self.copy_batch(inode, shift, &used, copies)?;
+                    end
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn copy_batch(
+        &self,
+        inode: &Arc<Inode>,
+        shift: &Shift,
+        used: &[(u64, BlockAddr)],
+        copies: &mut Copies,
+    ) -> Result<()> {
+        if used.is_empty() {
+            return Ok(());
+        }
+        // Cleaning cannot run with the lock held, and the reserve is not available here.
+        if self.nodes.short_of_sections() {
+            return Err(Error::NoSpace);
+        }
+        let mut owners = Vec::new();
+        let mut moved = Vec::new();
+        {
+            let op = self.nodes.gate.enter();
+            for &(source, addr) in used {
+                let target = shift.target_of(source);
+                let (frame, slot) = self.nodes.dnode_for_write(&op, &inode.frame, target)?;
+                if addr.is_real() {
+                    owners.push(RawSummary::data(
+                        frame.nid,
+                        self.nodes.nat.get(frame.nid)?.version,
+                        slot as u16,
+                    ));
+                    moved.push((target, addr));
+                }
+            }
+        }
+        let mut blocks = vec![Block::zeroed(); moved.len()];
+        let mut rest = blocks.as_mut_slice();
+        for run in moved.chunk_by(|a, b| b.1.0 == a.1.0.saturating_add(1)) {
+            let (now, later) = rest.split_at_mut(run.len());
+            rest = later;
+            if let Some(&(_, first)) = run.first() {
+                self.base.dev.read_into(first, now)?;
+            }
+        }
+        let addrs = self.space.allocate(file_log(inode), &owners)?;
+        for (&(target, _), &addr) in moved.iter().zip(&addrs) {
+            copies.push(target, addr);
+        }
+        let mut out: Vec<(BlockAddr, Arc<Block>)> =
+            addrs.into_iter().zip(blocks.into_iter().map(Arc::new)).collect();
+        self.base.dev.write_scattered(&mut out)
+    }
+
+    /// Updates all slots.
+    fn apply(
+        &self,
+        op: &Op<'_>,
+        inode: &Arc<Inode>,
+        shift: &Shift,
+        copies: &Copies,
+        size: u64,
+    ) -> Result<()> {
+        inode.pages.lock().drop_range(shift.changed.start..u64::MAX, &self.base.mem);
+        let mut spans = self.spans_of(inode, shift.changed.clone())?;
+        if shift.by > 0 {
+            // A source is read before it is overwritten.
+            spans.reverse();
+        }
+        let mut delta = 0;
+        for span in spans {
+            delta += self.apply_to_span(op, inode, &span, shift, copies)?;
+        }
+        self.nodes.add_blocks(op, &inode.frame, delta);
+        // Never more than before: moved blocks were counted at their old slots.
+        self.space.counts.release_blocks(delta.min(0).unsigned_abs())?;
+        self.truncate_blocks(op, inode, size.div_ceil(SIZE), usize::MAX)?;
+        self.nodes.notes.truncated(op, inode.ino, size.div_ceil(SIZE));
+        self.resize(op, inode, size);
+        let now = self.base.now();
+        self.nodes.cache.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
+        Ok(())
+    }
+
+    /// The existing nodes for a range of file blocks.
+    fn spans_of(&self, inode: &Inode, blocks: Range<u64>) -> Result<Vec<Span>> {
+        let mut spans = Vec::new();
+        let mut at = blocks.start;
+        while at < blocks.end {
+            at = match self.nodes.find_span(&inode.frame, at)? {
+                Place::Missing { next } => next,
+                Place::Span(span) => {
+                    let next = span.blocks.end;
+                    spans.push(span);
+                    next
+                }
+            };
+        }
+        Ok(spans)
+    }
+
+    /// Returns the change of the number of blocks.
+    fn apply_to_span(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        span: &Span,
+        shift: &Shift,
+        copies: &Copies,
+    ) -> Result<i64> {
+        let slots = span.slots(&shift.changed);
+        let first = span.blocks.start.saturating_add(slots.start as u64);
+        let targets = first..first.saturating_add(slots.len() as u64);
+        let new = self.new_addrs(inode, targets.clone(), shift, copies)?;
+        let old = self.nodes.slot_addrs(&span.frame, slots.clone())?;
+        invariant!(
+            self.base.health,
+            old.len() == new.len(),
+            "the numbers of moved and of filled slots differ"
+        );
+        let moved = self.nodes.edit_slots(op, &span.frame, |all| {
+            let words = all.get_mut(slots)?;
+            words.iter_mut().zip(&new).for_each(|(w, a)| *w = U32::new(a.0));
+            Some(())
+        })?;
+        self.base.health.present(moved, "slots outside a node are moved")?;
+        self.note_shifted(op, inode, targets, &new);
+        let published: Vec<(BlockAddr, BlockAddr)> =
+            new.iter().filter(|a| a.is_real()).map(|&a| (a, BlockAddr::NULL)).collect();
+        self.space.publish_all(&published)?;
+        let freed: Vec<BlockAddr> = old.iter().copied().filter(|a| a.is_real()).collect();
+        self.space.invalidate_all(&freed)?;
+        let count = |addrs: &[BlockAddr]| addrs.iter().filter(|a| **a != BlockAddr::NULL).count() as i64;
+        Ok(count(&new) - count(&old))
+    }
+
+    fn note_shifted(&self, op: &Op<'_>, inode: &Inode, targets: Range<u64>, new: &[BlockAddr]) {
+        self.nodes.notes.unmapped(op, inode.ino, targets.clone());
+        let filled = || targets.clone().zip(new.iter().copied());
+        let copied = filled().filter(|(_, a)| a.is_real());
+        let mapped = copied.map(|(page, addr)| Mapped { page, addr, crc: None });
+        self.nodes.notes.mapped(op, inode.ino, mapped, false);
+        for (block, _) in filled().filter(|&(_, a)| a == BlockAddr::NEW) {
+            self.nodes.notes.reserved(op, inode.ino, block..block + 1);
+        }
+    }
+
+    /// The future content of the slots of some blocks: for a moved block, the address of its copy or the same marker.
+    fn new_addrs(
+        &self,
+        inode: &Inode,
+        targets: Range<u64>,
+        shift: &Shift,
+        copies: &Copies,
+    ) -> Result<Vec<BlockAddr>> {
+        let mut new = vec![BlockAddr::NULL; targets.end.saturating_sub(targets.start) as usize];
+        let moved = shift.moved_into(&targets);
+        if moved.is_empty() {
+            return Ok(new);
+        }
+        let sources = self.map_blocks(inode, shift.source_of(moved.start)..shift.source_of(moved.end))?;
+        let skipped = moved.start.saturating_sub(targets.start) as usize;
+        for ((slot, target), source) in new.iter_mut().skip(skipped).zip(moved).zip(sources) {
+            *slot = if source.is_real() { copies.get(target).unwrap_or_default() } else { source };
+        }
+        Ok(new)
+    }
+}

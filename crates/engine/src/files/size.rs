@@ -1,0 +1,83 @@
+//! Changing the size of a file.
+use super::Files;
+use super::Inode;
+use super::access::{check_changeable, check_not_append_only, check_not_released};
+use super::compress::cluster_blocks;
+use super::write::set_changed;
+use crate::error::{Error, Result};
+use crate::gate::Op;
+use segno_format::BLOCK_SIZE;
+use segno_format::inode::{Advise, Inline, RawInode, max_file_size};
+use std::sync::Arc;
+
+const SIZE: u64 = BLOCK_SIZE as u64;
+
+impl Files {
+    /// Truncates or extends a regular file. The caller holds the inode's lock exclusively. Everything happens within
+    /// `op`, so a checkpoint has all of it or nothing.
+    pub fn set_size(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
+        check_changeable(inode)?;
+        check_not_append_only(inode)?;
+        let layout = inode.layout(self.base.features)?;
+        if size > max_file_size(layout.per_node) {
+            return Err(Error::FileTooBig);
+        }
+        if size > 0 {
+            check_not_released(inode)?;
+        }
+        let old = inode.size();
+        if inode.is_inline() && size <= layout.inline_capacity() as u64 {
+            self.cut_inline(op, inode, size.min(old) as usize)?;
+        } else {
+            self.convert_inline(op, inode)?;
+            if size > old {
+                self.zero_tail(op, inode, old)?;
+            } else {
+                self.shrink(op, inode, old, size)?;
+            }
+        }
+        self.resize(op, inode, size);
+        let now = self.base.now();
+        self.nodes.cache.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
+        Ok(())
+    }
+
+    /// Frees everything from `size` on, including blocks past the end that fallocate reserved.
+    fn shrink(&self, op: &Op<'_>, inode: &Arc<Inode>, old: u64, size: u64) -> Result<()> {
+        let mut from = size.div_ceil(SIZE);
+        if inode.get(RawInode::is_compressed) && self.is_compressed_at(inode, size / SIZE)? {
+            let step = cluster_blocks(inode);
+            if size < old && !size.is_multiple_of(step * SIZE) {
+                return Err(Error::NotSupported("writing compressed files"));
+            }
+            from = from.next_multiple_of(step);
+        } else {
+            self.zero_tail(op, inode, size)?;
+        }
+        self.truncate_blocks(op, inode, from, usize::MAX)?;
+        self.nodes.notes.truncated(op, inode.ino, from);
+        self.nodes.cache.modify(op, &inode.frame, |block| {
+            let raw: &mut RawInode = block.view_mut();
+            raw.i_advise &= !Advise::KEEP_SIZE.bits();
+            if size == 0 {
+                raw.i_inline &= !Inline::COMPRESS_RELEASED.bits();
+            }
+        });
+        Ok(())
+    }
+
+    /// Zeroes the bytes from `size` to the end of its block: they are about to become part of the file, or must not
+    /// reappear when it grows again.
+    pub fn zero_tail(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
+        let (block, at) = (size / SIZE, (size % SIZE) as usize);
+        if at == 0 || self.is_compressed_at(inode, block)? {
+            return Ok(());
+        }
+        let Some(content) = self.read_block(inode, block)? else { return Ok(()) };
+        let tail = content.0.get(at..).unwrap_or_default();
+        if tail.iter().all(|&b| b == 0) {
+            return Ok(());
+        }
+        self.modify_block(op, inode, block, |b| b.0.get_mut(at..).unwrap_or_default().fill(0))
+    }
+}

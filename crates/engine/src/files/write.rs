@@ -1,0 +1,212 @@
+//! Writing file data into the cache.
+use super::Files;
+use super::Inode;
+use super::access::{check_changeable, check_not_released};
+use crate::error::{Error, Result};
+use crate::gate::Op;
+use segno_format::inode::{InodeFlags, RawInode, max_file_size};
+use segno_format::{BLOCK_SIZE, Block};
+use std::ops::Range;
+use std::sync::Arc;
+use zerocopy::little_endian::{U32, U64};
+
+/// Bytes written under one hold of the inode's lock; admission runs in between.
+pub const PART: usize = 4 << 20;
+const SIZE: u64 = BLOCK_SIZE as u64;
+
+impl Files {
+    /// Writes to a regular file, up to [`PART`] at a time. Short if space ends midway.
+    pub fn write(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<usize> {
+        let _exclusive = inode.lock.write();
+        let data = self.check_write(inode, offset, data)?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        if inode.is_inline() {
+            if let Some(end) = self.inline_end(inode, offset, data.len())? {
+                let op = self.nodes.gate.enter();
+                self.write_inline(&op, inode, offset as usize, data)?;
+                self.wrote(&op, inode, Some(end));
+                return Ok(data.len());
+            }
+            self.convert_inline(&self.nodes.gate.enter(), inode)?;
+        }
+        self.write_blocks(inode, offset, data)
+    }
+
+    /// Checks the write and limits its data to the maximum file size.
+    fn check_write<'a>(&self, inode: &Inode, offset: u64, data: &'a [u8]) -> Result<&'a [u8]> {
+        if inode.is_gone() {
+            return Err(Error::NotFound);
+        }
+        check_changeable(inode)?;
+        check_not_released(inode)?;
+        if inode.get(RawInode::flags).contains(InodeFlags::APPEND) && offset != inode.size() {
+            return Err(Error::NotPermitted("the file is append-only"));
+        }
+        if data.is_empty() {
+            return Ok(data);
+        }
+        let room = max_file_size(inode.layout(self.base.features)?.per_node).saturating_sub(offset);
+        if room == 0 {
+            return Err(Error::FileTooBig);
+        }
+        let data = data.get(..usize::try_from(room).unwrap_or(usize::MAX)).unwrap_or(data);
+        self.check_not_compressed(inode, block_range(offset, data.len()))?;
+        Ok(data)
+    }
+
+    /// The end of the write, if the data fits into the inode.
+    fn inline_end(&self, inode: &Inode, offset: u64, len: usize) -> Result<Option<u64>> {
+        let capacity = inode.layout(self.base.features)?.inline_capacity() as u64;
+        Ok(offset.checked_add(len as u64).filter(|&end| end <= capacity))
+    }
+
+    fn write_blocks(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<usize> {
+        let old_size = inode.size();
+        let blocks = block_range(offset, data.len());
+        let edges = self.load_edges(inode, offset, data.len(), old_size)?;
+        let op = self.nodes.gate.enter();
+        if offset > old_size && old_size / SIZE < blocks.start {
+            self.zero_tail(&op, inode, old_size)?;
+        }
+        let mut job = Job { offset, data, old_size, edges };
+        let mut at = blocks.start;
+        let mut stopped = None;
+        while at < blocks.end && stopped.is_none() {
+            let (end, error) = self.write_span(&op, inode, at..blocks.end, &mut job);
+            (at, stopped) = (end, error);
+        }
+        let done = (at.saturating_mul(SIZE).saturating_sub(offset) as usize).min(data.len());
+        let done = if at == blocks.start { 0 } else { done };
+        if done > 0 {
+            self.wrote(&op, inode, None);
+            self.mark_dirty(inode);
+        }
+        match stopped {
+            Some(e) if done == 0 => Err(e),
+            _ => Ok(done),
+        }
+    }
+
+    /// Blocks that the write covers in part and whose content is kept. Read before the gate is entered.
+    fn load_edges(
+        &self,
+        inode: &Arc<Inode>,
+        offset: u64,
+        len: usize,
+        size: u64,
+    ) -> Result<Vec<(u64, Arc<Block>)>> {
+        let end = offset.saturating_add(len as u64);
+        let mut edges = Vec::new();
+        for (pos, block) in [(offset, offset / SIZE), (end, end / SIZE)] {
+            let known = edges.iter().any(|&(b, _)| b == block);
+            if pos % SIZE != 0 && !known && block.saturating_mul(SIZE) < size {
+                edges.extend(self.read_block(inode, block)?.map(|content| (block, content)));
+            }
+        }
+        Ok(edges)
+    }
+
+    /// Writes the part of the job in the first node of the range. Returns the block to continue at, and the error
+    /// that stopped it before the end of that node.
+    fn write_span(
+        &self,
+        op: &Op<'_>,
+        inode: &Arc<Inode>,
+        blocks: Range<u64>,
+        job: &mut Job<'_>,
+    ) -> (u64, Option<Error>) {
+        let reserved = self.nodes.span_for_write(op, &inode.frame, blocks.start).and_then(|span| {
+            let part = blocks.start..blocks.end.min(span.blocks.end);
+            let got = self.nodes.reserve_slots(op, &inode.frame, &span, part.clone())?;
+            Ok((got, part.end))
+        });
+        let (got, end) = match reserved {
+            Ok(r) => r,
+            Err(e) => return (blocks.start, Some(e)),
+        };
+        let mut pages = inode.pages.lock();
+        for block in blocks.start..got {
+            let part = job.part(block);
+            match part.bytes.first_chunk::<BLOCK_SIZE>() {
+                Some(whole) => pages.put(block, whole, &self.base.mem),
+                None => {
+                    if pages.page(block).is_some() {
+                        // A second reference would make the change copy the page's block.
+                        job.edges.retain(|&(b, _)| b != block);
+                    }
+                    pages.modify(block, &self.base.mem, || job.fill(block), |b| job.apply(block, b));
+                }
+            }
+        }
+        let reached = job.offset.saturating_add(job.data.len() as u64).min(got.saturating_mul(SIZE));
+        self.grow(inode, reached);
+        drop(pages);
+        (got, (got < end).then_some(Error::NoSpace))
+    }
+
+    /// Updates times, and the size of inline data, after a change of content.
+    pub fn wrote(&self, op: &Op<'_>, inode: &Inode, inline_end: Option<u64>) {
+        let now = self.base.now();
+        self.nodes.cache.modify(op, &inode.frame, |block| {
+            let raw: &mut RawInode = block.view_mut();
+            if let Some(end) = inline_end {
+                raw.i_size = U64::new(raw.i_size.get().max(end));
+            }
+            set_changed(raw, now);
+        });
+    }
+}
+
+/// Sets mtime and ctime.
+pub fn set_changed(raw: &mut RawInode, now: crate::types::Time) {
+    raw.i_mtime = U64::new(now.secs.cast_unsigned());
+    raw.i_ctime = raw.i_mtime;
+    raw.i_mtime_nsec = U32::new(now.nsec);
+    raw.i_ctime_nsec = raw.i_mtime_nsec;
+}
+
+/// File blocks that bytes overlap.
+pub fn block_range(offset: u64, len: usize) -> Range<u64> {
+    offset / SIZE..offset.saturating_add(len as u64).div_ceil(SIZE)
+}
+
+/// A write in progress.
+struct Job<'a> {
+    offset: u64,
+    data: &'a [u8],
+    old_size: u64,
+    edges: Vec<(u64, Arc<Block>)>,
+}
+
+/// The bytes written to one block.
+struct Part<'a> {
+    /// Offset in the block.
+    at: usize,
+    bytes: &'a [u8],
+}
+
+impl Job<'_> {
+    fn part(&self, block: u64) -> Part<'_> {
+        let start = block.saturating_mul(SIZE);
+        let (from, at) =
+            (start.saturating_sub(self.offset) as usize, self.offset.saturating_sub(start) as usize);
+        let rest = self.data.get(from..).unwrap_or_default();
+        Part { at, bytes: rest.get(..BLOCK_SIZE.saturating_sub(at)).unwrap_or(rest) }
+    }
+    /// The content of a block before the write.
+    fn fill(&self, block: u64) -> Arc<Block> {
+        let known = self.edges.iter().find(|&&(b, _)| b == block).map(|(_, content)| content.clone());
+        known.unwrap_or_else(|| Arc::new(Block::zeroed()))
+    }
+    fn apply(&self, block: u64, content: &mut Block) {
+        // Bytes past the old end become part of the file.
+        let size = self.old_size.saturating_sub(block.saturating_mul(SIZE)).min(SIZE) as usize;
+        content.0.get_mut(size..).unwrap_or_default().fill(0);
+        let part = self.part(block);
+        if let Some(into) = content.0.get_mut(part.at..).and_then(|b| b.get_mut(..part.bytes.len())) {
+            into.copy_from_slice(part.bytes);
+        }
+    }
+}

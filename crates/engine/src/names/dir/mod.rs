@@ -1,0 +1,19 @@
+//! Directories: names in dentry blocks, or in the inode while they fit.
+//!
+//! Both locations have the same layout with different sizes, so they share all code but finding the location. A big
+//! directory is a multi-level hash table in a sparse file: lookup or insertion of a name touches the blocks of one
+//! bucket per level. A block without names is punched out, except block 0 with `.` and `..`.
+//!
+//! Callers hold the directory's lock: shared to read, exclusive to change.
+mod chunk;
+mod convert;
+mod find;
+mod insert;
+mod name;
+mod nokey;
+mod readdir;
+mod remove;
+
+pub use find::{Found, Probe, Room};
+pub use name::{DirName, is_dots};
+pub use nokey::encode as encode_nokey;

@@ -1,0 +1,167 @@
+//! Inode flags (chattr(1)) and project ids.
+use super::times::set_ctime;
+use crate::error::{Error, Result};
+use crate::files::Inode;
+use crate::names::Names;
+use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
+use segno_format::{Features, Ino};
+use std::sync::Arc;
+use zerocopy::little_endian::{U16, U32};
+
+/// Flags that users may change.
+const SETTABLE: InodeFlags = InodeFlags::COMPR
+    .union(InodeFlags::SYNC)
+    .union(InodeFlags::IMMUTABLE)
+    .union(InodeFlags::APPEND)
+    .union(InodeFlags::NODUMP)
+    .union(InodeFlags::NOATIME)
+    .union(InodeFlags::NOCOMP)
+    .union(InodeFlags::DIRSYNC)
+    .union(InodeFlags::PROJINHERIT)
+    .union(InodeFlags::CASEFOLD);
+/// Flags of directories only.
+const DIR_ONLY: InodeFlags = InodeFlags::DIRSYNC.union(InodeFlags::PROJINHERIT).union(InodeFlags::CASEFOLD);
+/// Flags of every kind of inode.
+const ANY: InodeFlags = InodeFlags::NODUMP.union(InodeFlags::NOATIME);
+/// Stored flags that FS_IOC_GETFLAGS shows.
+const STORED: InodeFlags = SETTABLE.union(InodeFlags::INDEX);
+// Shown by the ioctl, but stored elsewhere.
+const SHOWN_ENCRYPT: u32 = 0x800;
+const SHOWN_VERITY: u32 = 0x10_0000;
+const SHOWN_PINNED: u32 = 0x80_0000;
+const SHOWN_INLINE_DATA: u32 = 0x1000_0000;
+/// All flags that FS_IOC_GETFLAGS may show. Callers pass them back with their changes, so FS_IOC_SETFLAGS accepts
+/// them.
+const GETTABLE: InodeFlags = STORED
+    .union(InodeFlags::from_bits_retain(SHOWN_ENCRYPT | SHOWN_VERITY | SHOWN_PINNED | SHOWN_INLINE_DATA));
+/// Compression inherited from a directory with the flag: LZ4 in clusters of four blocks.
+const COMPRESS_ALGORITHM: u8 = 1;
+const COMPRESS_LOG_SIZE: u8 = 2;
+
+impl Names {
+    /// Flags for FS_IOC_GETFLAGS.
+    pub fn get_flags(&self, ino: Ino) -> Result<InodeFlags> {
+        let inode = self.files.inode(ino)?;
+        Ok(inode.get(shown))
+    }
+
+    /// Sets the flags that users may change (FS_IOC_SETFLAGS). Other flags shown by FS_IOC_GETFLAGS keep their
+    /// values; unknown flags are refused.
+    pub fn set_flags(&self, ino: Ino, flags: InodeFlags) -> Result<()> {
+        let inode = self.files.inode(ino)?;
+        let _lock = inode.lock.write();
+        let now = self.base.now();
+        let old = inode.get(|i| i.flags());
+        let new = (old - SETTABLE) | settable(&inode, flags)?;
+        self.check_flags(&inode, old, new)?;
+        let op = self.nodes.gate.enter();
+        self.nodes.cache.modify(&op, &inode.frame, |block| {
+            let i: &mut RawInode = block.view_mut();
+            if (new - old).contains(InodeFlags::COMPR) {
+                enable_compression(i);
+            }
+            i.i_flags = U32::new(new.bits());
+            set_ctime(i, now);
+        });
+        Ok(())
+    }
+
+    fn check_flags(&self, inode: &Arc<Inode>, old: InodeFlags, new: InodeFlags) -> Result<()> {
+        let changed = old ^ new;
+        if self.base.sb.quota_inos().contains(&Some(inode.ino.0)) {
+            return Err(Error::NotPermitted("flags of a quota file are fixed"));
+        }
+        if changed.contains(InodeFlags::CASEFOLD) {
+            if !self.base.features.contains(Features::CASEFOLD) {
+                return Err(Error::NotSupported("the volume was made without casefolding"));
+            }
+            if !self.dir_is_empty(inode)? {
+                return Err(Error::NotEmpty);
+            }
+        }
+        if changed.intersects(InodeFlags::COMPR | InodeFlags::NOCOMP) {
+            self.check_compression(inode, new, changed)?;
+        }
+        Ok(())
+    }
+
+    fn check_compression(&self, inode: &Inode, new: InodeFlags, changed: InodeFlags) -> Result<()> {
+        if !self.base.features.contains(Features::COMPRESSION) {
+            return Err(Error::NotSupported("the volume was made without compression"));
+        }
+        if new.contains(InodeFlags::COMPR | InodeFlags::NOCOMP) {
+            return Err(Error::Invalid("compression cannot be both on and off"));
+        }
+        if !changed.contains(InodeFlags::COMPR) || inode.is_dir() {
+            return Ok(());
+        }
+        if new.contains(InodeFlags::COMPR) {
+            return Err(Error::NotSupported("this version does not write compressed files"));
+        }
+        if inode.size() > 0 || inode.get(|i| i.i_blocks.get() > 1 + u64::from(i.i_xattr_nid.get() != 0)) {
+            return Err(Error::Invalid("compression can be turned off only while a file is empty"));
+        }
+        Ok(())
+    }
+
+    /// Sets the project of an inode.
+    pub fn set_projid(&self, ino: Ino, projid: u32) -> Result<()> {
+        let inode = self.files.inode(ino)?;
+        let _lock = inode.lock.write();
+        if !self.base.features.contains(Features::PRJQUOTA) || !inode.get(|i| i.has_extra(8)) {
+            return if projid == 0 {
+                Ok(())
+            } else {
+                Err(Error::NotSupported("the volume was made without projects"))
+            };
+        }
+        let now = self.base.now();
+        let op = self.nodes.gate.enter();
+        self.nodes.cache.modify(&op, &inode.frame, |block| {
+            let i: &mut RawInode = block.view_mut();
+            let mut extra = i.extra();
+            extra.i_projid = U32::new(projid);
+            i.set_extra(&extra);
+            set_ctime(i, now);
+        });
+        Ok(())
+    }
+}
+
+/// Enables compression for new files in the directory.
+pub fn enable_compression(i: &mut RawInode) {
+    let mut extra = i.extra();
+    extra.i_compress_algorithm = COMPRESS_ALGORITHM;
+    extra.i_log_cluster_size = COMPRESS_LOG_SIZE;
+    extra.i_compress_flag = U16::new(0);
+    i.set_extra(&extra);
+}
+
+fn shown(i: &RawInode) -> InodeFlags {
+    let (advise, inline) = (i.advise(), i.inline());
+    let mut bits = (i.flags() & STORED).bits();
+    for (on, bit) in [
+        (advise.contains(Advise::ENCRYPT), SHOWN_ENCRYPT),
+        (advise.contains(Advise::VERITY), SHOWN_VERITY),
+        (inline.contains(Inline::PIN_FILE), SHOWN_PINNED),
+        (inline.intersects(Inline::DATA | Inline::DENTRY), SHOWN_INLINE_DATA),
+    ] {
+        if on {
+            bits |= bit;
+        }
+    }
+    InodeFlags::from_bits_retain(bits)
+}
+
+/// The settable flags among the given ones; an error if F2FS or this kind of inode lacks one.
+fn settable(inode: &Inode, flags: InodeFlags) -> Result<InodeFlags> {
+    let mine = inode.get(|i| match (i.is_dir(), i.is_reg()) {
+        (true, _) => SETTABLE,
+        (_, true) => SETTABLE - DIR_ONLY,
+        _ => ANY,
+    });
+    if !GETTABLE.contains(flags) || !mine.contains(flags & SETTABLE) {
+        return Err(Error::NotSupported("an inode flag unsupported for this kind of inode"));
+    }
+    Ok(flags & SETTABLE)
+}

@@ -1,0 +1,295 @@
+//! Creation of inodes.
+use super::extension::temperature;
+use super::inherit::{FromParent, inherit};
+use super::times::{set_atime, touch};
+use crate::error::Result;
+use crate::files::Inode;
+use crate::gate::Op;
+use crate::names::Names;
+use crate::names::xattr::Inherited;
+use crate::record::unpack_rdev;
+use crate::types::{Owner, Time};
+use segno_format::dentry::{DentryShape, FileType};
+use segno_format::inode::{
+    Advise, EXTRA_ISIZE_MAX, INLINE_XATTR_WORDS, Inline, InodeFlags, RawExtraAttr, RawInode,
+};
+use segno_format::{BLOCK_SIZE, Block, Features, Ino, rdev};
+use segno_journal::record::InodeNew;
+use std::sync::Arc;
+use zerocopy::FromZeros;
+use zerocopy::little_endian::{U16, U32, U64};
+
+/// Initial content of a new inode.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Content<'a> {
+    Empty,
+    /// Major and minor.
+    Device(u32, u32),
+    Target(&'a [u8]),
+    Directory,
+}
+
+/// Attributes and content of a new inode, determined before the gate.
+pub(super) struct Plan<'a> {
+    pub(super) parent: Ino,
+    /// Empty for an inode without a name.
+    pub(super) name: &'a [u8],
+    pub(super) links: u32,
+    content: Content<'a>,
+    owner: Owner,
+    from_parent: FromParent,
+    inherited: Inherited,
+    advise: Advise,
+    inline: Inline,
+    generation: u32,
+    now: Time,
+}
+
+impl Plan<'_> {
+    pub(super) fn kind(&self) -> FileType {
+        FileType::of_mode(self.inherited.mode)
+    }
+}
+
+impl Names {
+    /// Plans a new inode in a directory. The caller holds the directory's lock.
+    pub(super) fn plan_inode<'a>(
+        &self,
+        dir: &Inode,
+        name: &'a [u8],
+        mode: u16,
+        content: Content<'a>,
+        owner: Owner,
+    ) -> Result<Plan<'a>> {
+        let inherited = self.inherit_acl(dir, mode, owner.umask)?;
+        let regular = FileType::of_mode(mode) == FileType::Regular;
+        let advise = if regular && self.base.opts.ext_identify {
+            temperature(&self.base.sb.raw, name)
+        } else {
+            Advise::empty()
+        };
+        let mut from_parent = dir.get(|i| inherit(i, mode));
+        if !self.base.features.contains(Features::COMPRESSION) {
+            from_parent.flags -= InodeFlags::COMPR | InodeFlags::NOCOMP;
+            from_parent.compress = None;
+        }
+        if !self.base.features.contains(Features::CASEFOLD) {
+            from_parent.flags -= InodeFlags::CASEFOLD;
+        }
+        let links = if matches!(content, Content::Directory) { 2 } else { 1 };
+        let now = self.base.now();
+        let inline = self.inline_flags(FileType::of_mode(inherited.mode));
+        let generation = scramble(self.base.next_serial());
+        let parent = dir.ino;
+        Ok(Plan {
+            parent,
+            name,
+            links,
+            content,
+            owner,
+            from_parent,
+            inherited,
+            advise,
+            inline,
+            generation,
+            now,
+        })
+    }
+
+    /// Creates the inode without a name; leaves nothing on failure.
+    pub(super) fn make_inode(&self, op: &Op<'_>, plan: &Plan<'_>) -> Result<Arc<Inode>> {
+        self.nodes.space.counts.reserve_node(true)?;
+        let ino =
+            self.nodes.nat.alloc(None).or_else(|e| self.nodes.space.counts.release_node(true).and(Err(e)))?;
+        self.make_numbered(op, plan, ino)
+    }
+
+    /// Creates the inode under a number that is already allocated and counted.
+    fn make_numbered(&self, op: &Op<'_>, plan: &Plan<'_>, ino: Ino) -> Result<Arc<Inode>> {
+        let cold = !matches!(plan.content, Content::Directory);
+        let frame = self.nodes.cache.create(op, ino, ino, 0, cold);
+        self.nodes.cache.modify(op, &frame, |block| self.fill_inode(block, plan, ino));
+        self.nodes.notes.inode_made(op, &frame.read(), ino, self.base.features);
+        let inode = self.files.inodes.insert(frame);
+        match self.fill_blocks(op, plan, &inode) {
+            Ok(()) => Ok(inode),
+            Err(e) => {
+                self.discard_inode(op, &inode)?;
+                Err(e)
+            }
+        }
+    }
+
+    /// Creates an inode from a journal record; its number is already allocated.
+    pub fn make_logged(&self, op: &Op<'_>, ino: Ino, new: &InodeNew) -> Result<Arc<Inode>> {
+        let kind = FileType::of_mode(new.mode);
+        let content = match kind {
+            FileType::Directory => Content::Directory,
+            FileType::CharDevice | FileType::BlockDevice => {
+                let (major, minor) = unpack_rdev(new.rdev);
+                Content::Device(major, minor)
+            }
+            _ => Content::Empty,
+        };
+        let links = match (new.tmpfile, kind) {
+            (true, _) => 0,
+            (false, FileType::Directory) => 2,
+            _ => 1,
+        };
+        let flags = InodeFlags::from_bits_retain(new.flags);
+        let compress = if flags.contains(InodeFlags::COMPR) {
+            self.files.inode(new.pino)?.get(|dir| inherit(dir, new.mode)).compress
+        } else {
+            None
+        };
+        let (gid, projid) = (Some(new.gid), new.projid);
+        self.nodes.space.counts.reserve_node(true)?;
+        let plan = Plan {
+            parent: new.pino,
+            name: b"",
+            links,
+            content,
+            owner: Owner { uid: new.uid, gid: new.gid, umask: 0 },
+            from_parent: FromParent { flags, projid, gid, mode: 0, compress },
+            inherited: Inherited { mode: new.mode, attrs: Vec::new() },
+            advise: Advise::from_bits_retain(new.advise),
+            inline: Inline::from_bits_retain(new.inline),
+            generation: new.generation,
+            now: Time { secs: new.time.secs, nsec: new.time.nsec },
+        };
+        self.make_numbered(op, &plan, ino)
+    }
+
+    /// Fills the inode's block.
+    fn fill_inode(&self, block: &mut Block, plan: &Plan<'_>, ino: Ino) {
+        let from = &plan.from_parent;
+        let i: &mut RawInode = block.view_mut();
+        i.i_mode = U16::new(plan.inherited.mode | from.mode);
+        i.i_advise = plan.advise.bits();
+        i.i_inline = plan.inline.bits();
+        i.i_uid = U32::new(plan.owner.uid);
+        i.i_gid = U32::new(from.gid.unwrap_or(plan.owner.gid));
+        i.i_links = U32::new(plan.links);
+        i.i_blocks = U64::new(1);
+        i.i_flags = U32::new(from.flags.bits());
+        i.i_generation = U32::new(plan.generation);
+        touch(i, plan.now);
+        set_atime(i, plan.now);
+        i.set_name(plan.parent, plan.name);
+        if self.base.features.contains(Features::EXTRA_ATTR) {
+            i.set_extra(&self.extra_attrs(plan));
+        }
+        match plan.content {
+            Content::Empty => {}
+            Content::Device(major, minor) => store_device(block, self.base.features, major, minor),
+            Content::Target(target) => store_target(block, self.base.features, target),
+            Content::Directory => store_dots(block, self.base.features, ino, plan.parent),
+        }
+    }
+
+    fn inline_flags(&self, kind: FileType) -> Inline {
+        let mut flags = Inline::empty();
+        flags.set(Inline::EXTRA_ATTR, self.base.features.contains(Features::EXTRA_ATTR));
+        flags.set(Inline::XATTR, self.base.opts.inline_xattr);
+        flags.set(Inline::DENTRY, self.base.opts.inline_dentry && kind == FileType::Directory);
+        let may_hold = matches!(kind, FileType::Regular | FileType::Symlink);
+        flags.set(Inline::DATA, self.base.opts.inline_data && may_hold);
+        flags
+    }
+
+    fn extra_attrs(&self, plan: &Plan<'_>) -> RawExtraAttr {
+        let has = |f| self.base.features.contains(f);
+        let mut extra = RawExtraAttr::new_zeroed();
+        extra.i_extra_isize = U16::new(EXTRA_ISIZE_MAX);
+        if has(Features::FLEXIBLE_INLINE_XATTR) && plan.inline.contains(Inline::XATTR) {
+            extra.i_inline_xattr_size = U16::new(INLINE_XATTR_WORDS as u16);
+        }
+        if has(Features::PRJQUOTA) {
+            extra.i_projid = U32::new(plan.from_parent.projid);
+        }
+        if has(Features::INODE_CRTIME) {
+            extra.i_crtime = U64::new(plan.now.secs.cast_unsigned());
+            extra.i_crtime_nsec = U32::new(plan.now.nsec);
+        }
+        if let Some((algorithm, log, flag)) = plan.from_parent.compress {
+            extra.i_compress_algorithm = algorithm;
+            extra.i_log_cluster_size = log;
+            extra.i_compress_flag = U16::new(flag);
+        }
+        extra
+    }
+
+    /// Writes what does not fit in the inode's block: attributes, first dentry block, long target.
+    fn fill_blocks(&self, op: &Op<'_>, plan: &Plan<'_>, inode: &Arc<Inode>) -> Result<()> {
+        if !plan.inherited.attrs.is_empty() {
+            self.store_attrs(op, inode, &plan.inherited.attrs)?;
+        }
+        let inline = inode.get(|i| i.inline());
+        match plan.content {
+            Content::Directory if !inline.contains(Inline::DENTRY) => {
+                self.files.modify_block(op, inode, 0, |block| {
+                    put_dots(&DentryShape::BLOCK, &mut block.0, inode.ino, plan.parent);
+                })
+            }
+            Content::Target(target) if !inline.contains(Inline::DATA) => {
+                self.files.modify_block(op, inode, 0, |block| put_bytes(&mut block.0, target))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Maps serial numbers to all values, because generations should be hard to guess.
+fn scramble(serial: u64) -> u32 {
+    let mut z = serial.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (z ^ z >> 31) as u32
+}
+
+/// In a fresh inode the fields always exist; a missing one is skipped.
+fn store_device(block: &mut Block, features: Features, major: u32, minor: u32) {
+    let Ok(layout) = block.view::<RawInode>().layout(features) else { return };
+    let (word0, word1) = rdev::encode(major, minor);
+    block.set_u32_at(layout.slot_offset(0), word0);
+    block.set_u32_at(layout.slot_offset(1), word1);
+}
+
+/// Stores a short target inline; a longer one goes to a block later.
+fn store_target(block: &mut Block, features: Features, target: &[u8]) {
+    let i: &mut RawInode = block.view_mut();
+    i.i_size = U64::new(target.len() as u64);
+    let Ok(layout) = i.layout(features) else { return };
+    let mut inline = i.inline();
+    inline.set(Inline::DATA, inline.contains(Inline::DATA) && target.len() <= layout.inline_capacity());
+    inline.set(Inline::DATA_EXIST, inline.contains(Inline::DATA));
+    i.i_inline = inline.bits();
+    if inline.contains(Inline::DATA) {
+        put_bytes(block.0.get_mut(layout.inline_range()).unwrap_or_default(), target);
+    }
+}
+
+/// Stores bytes at the start of a field that is large enough.
+fn put_bytes(place: &mut [u8], bytes: &[u8]) {
+    if let Some(place) = place.get_mut(..bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
+}
+
+fn store_dots(block: &mut Block, features: Features, ino: Ino, parent: Ino) {
+    let i: &mut RawInode = block.view_mut();
+    i.i_current_depth = U32::new(1);
+    i.i_size = U64::new(BLOCK_SIZE as u64);
+    let Ok(layout) = i.layout(features) else { return };
+    if i.inline().contains(Inline::DENTRY) {
+        i.i_size = U64::new(layout.inline_capacity() as u64);
+        let area = block.0.get_mut(layout.inline_range()).unwrap_or_default();
+        put_dots(&DentryShape::inline(&layout), area, ino, parent);
+    }
+}
+
+/// `.` and `..` are in the first two slots.
+fn put_dots(shape: &DentryShape, area: &mut [u8], ino: Ino, parent: Ino) {
+    shape.insert(area, 0, 0, ino, b".", FileType::Directory);
+    shape.insert(area, 1, 0, parent, b"..", FileType::Directory);
+}

@@ -1,0 +1,88 @@
+//! Restrictions by inode flags and state. Permission bits are checked by the front end.
+use crate::error::{Error, Result};
+use crate::files::Inode;
+use crate::names::Names;
+use segno_format::inode::{Advise, InodeFlags};
+use segno_format::{Corrupt, Ino, Structure};
+use std::sync::Arc;
+
+const IMMUTABLE: Error = Error::NotPermitted("the inode is immutable");
+const APPEND: Error = Error::NotPermitted("the inode is append-only");
+
+/// Checks that the inode's metadata may change.
+pub(super) fn check_mutable(inode: &Inode) -> Result<()> {
+    let flags = inode.get(|i| i.flags());
+    if flags.contains(InodeFlags::IMMUTABLE) {
+        return Err(IMMUTABLE);
+    }
+    if flags.contains(InodeFlags::APPEND) { Err(APPEND) } else { Ok(()) }
+}
+
+/// Checks that the inode may change at all.
+pub(super) fn check_not_immutable(inode: &Inode) -> Result<()> {
+    if inode.get(|i| i.flags().contains(InodeFlags::IMMUTABLE)) { Err(IMMUTABLE) } else { Ok(()) }
+}
+
+/// Refuses to add names to an encrypted directory.
+pub(super) fn check_key(dir: &Inode) -> Result<()> {
+    if dir.get(|i| i.advise().contains(Advise::ENCRYPT)) {
+        return Err(Error::NotPermitted("the directory is encrypted and there is no key"));
+    }
+    Ok(())
+}
+
+/// Checks that a child's name may be removed or replaced.
+pub(super) fn check_may_remove(dir: &Inode, child: &Inode) -> Result<()> {
+    check_mutable(dir)?;
+    check_mutable(child)
+}
+
+/// Refuses to move an inode into a directory of another project, if the directory passes its project on.
+pub(super) fn check_same_project(dir: &Inode, child: &Inode) -> Result<()> {
+    let inherit = dir.get(|i| i.flags().contains(InodeFlags::PROJINHERIT));
+    if inherit && projid(dir) != projid(child) {
+        return Err(Error::CrossDevice);
+    }
+    Ok(())
+}
+
+/// The project of an inode; 0 without that field.
+pub(super) fn projid(inode: &Inode) -> u32 {
+    inode.get(|i| if i.has_extra(8) { i.extra().i_projid.get() } else { 0 })
+}
+
+impl Names {
+    /// Checks that the inode is a directory and not removed.
+    pub(super) fn check_dir_alive(&self, dir: &Inode) -> Result<()> {
+        if !dir.is_dir() {
+            return Err(Error::NotDir);
+        }
+        if dir.is_gone() || dir.get(|i| i.i_links.get()) == 0 {
+            return Err(Error::NotFound);
+        }
+        Ok(())
+    }
+
+    /// The inode of a directory entry. The caller holds the directory's lock.
+    pub(super) fn named_inode(&self, dir: &Inode, ino: Ino) -> Result<Arc<Inode>> {
+        let dangling = |why| {
+            let at = dir.ino.0.into();
+            Error::from(Corrupt {
+                what: Structure::DentryBlock,
+                unit: "inode",
+                at,
+                why,
+                found: ino.0.into(),
+                expected: 0,
+            })
+        };
+        let inode = match self.files.inode(ino) {
+            Err(Error::NotFound) => return Err(dangling("an entry names an inode that does not exist")),
+            other => other?,
+        };
+        if inode.get(|i| i.i_links.get()) == 0 {
+            return Err(dangling("an entry names an inode without links"));
+        }
+        Ok(inode)
+    }
+}

@@ -1,0 +1,481 @@
+//! NAT: the address of each node, free nids, and writing the changes at a checkpoint.
+//!
+//! Lookup goes through four layers, newest first: changes since the boundary, changes that the checkpoint in progress
+//! writes, the summary journal of the last checkpoint, NAT blocks. A nid freed since the last checkpoint stays in one
+//! of the first two layers as an empty entry, so it is not reused before the next one.
+use crate::clock_cache::{ClockCache, Step};
+use crate::error::{Error, Result};
+use crate::health::{Health, invariant};
+use crate::lock::{Mutex, rank};
+use crate::meta::Device;
+use foldhash::HashMap;
+use segno_format::bits::msb;
+use segno_format::geometry::NAT_PER_BLOCK;
+use segno_format::nat::{
+    NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, RawNatJournalEntry, nat_index,
+};
+use segno_format::{Block, BlockAddr, Corrupt, Geometry, Ino, Nid, Structure};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use zerocopy::FromZeros;
+use zerocopy::little_endian::{U16, U32};
+
+/// Limit of the cached NAT blocks (4 KiB each).
+pub const BLOCKS_CACHED_MAX: usize = if cfg!(test) { 8 } else { 2048 };
+/// Free nids collected per scan.
+const FREE_NIDS_WANTED: usize = 455;
+
+/// The address of a node, with its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NatEntry {
+    pub ino: Ino,
+    /// `NULL`: free. `NEW`: in use, never written.
+    pub addr: BlockAddr,
+    pub version: u8,
+    /// Whether the last checkpoint has an address for this nid.
+    pub in_checkpoint: bool,
+}
+
+impl NatEntry {
+    fn committed(raw: &RawNatEntry) -> Self {
+        let addr = raw.addr();
+        Self { ino: raw.owner(), addr, version: raw.version, in_checkpoint: addr != BlockAddr::NULL }
+    }
+    fn raw(&self) -> RawNatEntry {
+        RawNatEntry { version: self.version, ino: U32::new(self.ino.0), block_addr: U32::new(self.addr.0) }
+    }
+}
+
+/// Node address table.
+pub struct Nat {
+    geo: Geometry,
+    dev: Arc<Device>,
+    health: Arc<Health>,
+    inner: Mutex<Inner, { rank::NAT }>,
+}
+
+struct Inner {
+    changed: HashMap<Nid, NatEntry>,
+    /// Changes that the checkpoint in progress writes; only that checkpoint modifies the map.
+    frozen: Arc<HashMap<Nid, NatEntry>>,
+    /// Changes that take effect once it is durable.
+    pending: Option<Pending>,
+    journal: BTreeMap<Nid, RawNatEntry>,
+    blocks: ClockCache<u32, Block>,
+    bitmap: Vec<u8>,
+    free: VecDeque<Nid>,
+    /// Next NAT block to scan for free nids.
+    scan: u32,
+    /// Incremented when block copies are switched, so that a read that raced with it is not cached.
+    flushes: u64,
+}
+
+struct Pending {
+    journal: BTreeMap<Nid, RawNatEntry>,
+    bitmap: Vec<u8>,
+    /// Blocks written; those beyond the limit of the cache without their content.
+    blocks: Vec<(u32, Option<Arc<Block>>)>,
+}
+
+/// State of a node before the checkpoint in progress placed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    pub before: BlockAddr,
+    /// Whether the live node still is the one that the checkpoint writes; if not, it was freed since.
+    pub live: bool,
+}
+
+/// State of the NAT that a checkpoint stores outside the NAT blocks.
+pub struct NatFlush {
+    pub journal: RawNatJournal,
+    pub bitmap: Vec<u8>,
+    pub next_free_nid: Nid,
+}
+
+impl Nat {
+    /// Loads the NAT of a checkpoint.
+    pub fn load(
+        geo: Geometry,
+        dev: Arc<Device>,
+        health: Arc<Health>,
+        bitmap: Vec<u8>,
+        journal: &RawNatJournal,
+        next_free_nid: Nid,
+    ) -> Result<Self> {
+        let count = usize::from(journal.count.get());
+        let bad = |why, found: usize, max: usize| {
+            Corrupt::block(Structure::NatJournal, geo.cp_blkaddr.into(), why, found as u64, max as u64)
+        };
+        let entries =
+            journal.entries.get(..count).ok_or_else(|| bad("entry count", count, NAT_JOURNAL_MAX))?;
+        let mut map = BTreeMap::new();
+        for e in entries {
+            let nid = e.nid.get();
+            if nid == 0 || nid >= geo.max_nid() {
+                return Err(bad("nid", nid as usize, geo.max_nid() as usize).into());
+            }
+            map.insert(Nid(nid), e.entry);
+        }
+        let inner = Inner {
+            changed: HashMap::default(),
+            frozen: Arc::default(),
+            pending: None,
+            journal: map,
+            blocks: ClockCache::default(),
+            bitmap,
+            free: VecDeque::new(),
+            scan: (next_free_nid.0 / NAT_PER_BLOCK).min(geo.nat_blocks().saturating_sub(1)),
+            flushes: 0,
+        };
+        Ok(Self { geo, dev, health, inner: Mutex::new(inner) })
+    }
+
+    /// The entry of a nid.
+    pub fn get(&self, nid: Nid) -> Result<NatEntry> {
+        if !self.geo.nid_ok(nid) {
+            let max = self.geo.max_nid();
+            return Err(Corrupt::nid(
+                Structure::NatBlock,
+                nid.0,
+                "nid out of range",
+                nid.0.into(),
+                max.into(),
+            )
+            .into());
+        }
+        loop {
+            let (b, flushes) = {
+                let inner = self.inner.lock();
+                if let Some(e) = inner.lookup(nid) {
+                    return Ok(e);
+                }
+                (nat_index(nid).0, inner.flushes)
+            };
+            self.load_block(b, flushes)?;
+        }
+    }
+
+    /// The entry of a nid if it is available without I/O.
+    pub fn get_cached(&self, nid: Nid) -> Option<NatEntry> {
+        self.inner.lock().lookup(nid)
+    }
+
+    /// Changes with every checkpoint. Within one epoch an address is not reused for another node.
+    pub fn epoch(&self) -> u64 {
+        self.inner.lock().flushes
+    }
+
+    /// Reads NAT block `b` into the cache. The lock is not held during the read.
+    fn load_block(&self, b: u32, flushes: u64) -> Result<()> {
+        let addr = {
+            let inner = self.inner.lock();
+            self.geo.nat_addr(b, msb::test(&inner.bitmap, b as usize))
+        };
+        let block = self.dev.read(addr)?;
+        let mut inner = self.inner.lock();
+        if inner.flushes == flushes {
+            inner.cache(b, Arc::new(block));
+        }
+        Ok(())
+    }
+
+    /// Allocates a free nid. `owner` is the inode it belongs to; `None` makes it an inode of its own.
+    pub fn alloc(&self, owner: Option<Ino>) -> Result<Nid> {
+        // Each NAT block is read and searched at most once.
+        for _ in 0..u64::from(self.geo.nat_blocks()) * 2 + 2 {
+            let (b, flushes) = {
+                let mut inner = self.inner.lock();
+                if let Some(nid) = inner.free.pop_front() {
+                    let known = inner.changed.contains_key(&nid) || inner.frozen.contains_key(&nid);
+                    invariant!(
+                        self.health,
+                        !known,
+                        "an allocated nid is in use, or was freed since the checkpoint"
+                    );
+                    let entry = NatEntry {
+                        ino: owner.unwrap_or(nid),
+                        addr: BlockAddr::NEW,
+                        version: 0,
+                        in_checkpoint: false,
+                    };
+                    inner.changed.insert(nid, entry);
+                    return Ok(nid);
+                }
+                match inner.refill(&self.geo) {
+                    None => continue,
+                    Some(b) => (b, inner.flushes),
+                }
+            };
+            self.load_block(b, flushes)?;
+        }
+        Err(Error::NoSpace)
+    }
+
+    /// Frees a nid and returns the address of its node. The nid is not reused before the next checkpoint.
+    pub fn free(&self, nid: Nid) -> Result<BlockAddr> {
+        let addr = self.change(nid, |old| {
+            let version = old.version.wrapping_add(1);
+            Some(NatEntry { addr: BlockAddr::NULL, version, ..old })
+        })?;
+        invariant!(self.health, addr != BlockAddr::NULL, "a node is freed twice");
+        Ok(addr)
+    }
+
+    /// Sets the new address of a written node. Returns the old one; `NULL` if the nid was freed meanwhile, which it
+    /// stays.
+    pub fn moved(&self, nid: Nid, addr: BlockAddr) -> Result<BlockAddr> {
+        self.change(nid, |old| (old.addr != BlockAddr::NULL).then_some(NatEntry { addr, ..old }))
+    }
+
+    /// Sets the address of a node in the checkpoint in progress.
+    pub fn place(&self, nid: Nid, addr: BlockAddr) -> Result<Placed> {
+        loop {
+            let flushes = {
+                let mut inner = self.inner.lock();
+                if let Some(old) = inner.at_boundary(nid) {
+                    invariant!(
+                        self.health,
+                        old.addr != BlockAddr::NULL,
+                        "a checkpoint places an unknown node"
+                    );
+                    let live = !inner.changed.contains_key(&nid);
+                    Arc::make_mut(&mut inner.frozen).insert(nid, NatEntry { addr, ..old });
+                    return Ok(Placed { before: old.addr, live });
+                }
+                inner.flushes
+            };
+            self.load_block(nat_index(nid).0, flushes)?;
+        }
+    }
+
+    /// Fixes the changes that the next checkpoint writes. The gate is closed.
+    pub fn freeze(&self) {
+        let mut inner = self.inner.lock();
+        let ended = inner.frozen.is_empty() && inner.pending.is_none();
+        invariant!(self.health, ended, "NAT changes are frozen before the last checkpoint ended", else return);
+        inner.frozen = Arc::new(std::mem::take(&mut inner.changed));
+    }
+
+    /// Replaces an entry if `f` returns a new one, and returns its old address.
+    fn change(&self, nid: Nid, f: impl Fn(NatEntry) -> Option<NatEntry>) -> Result<BlockAddr> {
+        loop {
+            self.get(nid)?;
+            let mut inner = self.inner.lock();
+            // The entry's block may have been evicted.
+            let Some(old) = inner.lookup(nid) else { continue };
+            if let Some(new) = f(old) {
+                inner.changed.insert(nid, new);
+            }
+            return Ok(old.addr);
+        }
+    }
+
+    /// Marks a nid that recovery found in use, so that it is not allocated.
+    pub fn claim(&self, nid: Nid, ino: Ino) {
+        let mut inner = self.inner.lock();
+        inner.free.retain(|&n| n != nid);
+        let entry = NatEntry { ino, addr: BlockAddr::NEW, version: 0, in_checkpoint: false };
+        inner.changed.insert(nid, entry);
+    }
+
+    #[cfg(test)]
+    pub fn cached_blocks(&self) -> usize {
+        self.inner.lock().blocks.len()
+    }
+
+    /// Entries changed since the last checkpoint.
+    pub fn changed(&self) -> usize {
+        self.inner.lock().changed.len()
+    }
+
+    /// Writes the frozen changes: small sets to the summary journal, the others to the alternate copies of their
+    /// blocks. At unmount the summary journal is emptied too, as nat_bits require.
+    pub fn flush(&self, unmount: bool) -> Result<NatFlush> {
+        let (frozen, journal, mut bitmap) = {
+            let inner = self.inner.lock();
+            (inner.frozen.clone(), inner.journal.clone(), inner.bitmap.clone())
+        };
+        let (mut sets, journal) = sets(&frozen, journal);
+        let mut kept = journal;
+        let room = if unmount { 0 } else { NAT_JOURNAL_MAX };
+        if unmount || kept.len() + sets.values().map(Vec::len).sum::<usize>() > room {
+            for (nid, raw) in std::mem::take(&mut kept) {
+                let set = sets.entry(nat_index(nid).0).or_default();
+                if !set.iter().any(|&(n, _)| n == nid) {
+                    set.push((nid, raw));
+                }
+            }
+        }
+        let mut by_size: Vec<(u32, Vec<(Nid, RawNatEntry)>)> = sets.into_iter().collect();
+        by_size.sort_by_key(|(b, set)| (set.len(), *b));
+        let mut to_blocks = Vec::new();
+        for (b, set) in by_size {
+            let new = set.iter().filter(|(n, _)| !kept.contains_key(n)).count();
+            if kept.len() + new <= room {
+                kept.extend(set);
+            } else {
+                to_blocks.push((b, set));
+            }
+        }
+        to_blocks.sort_by_key(|&(b, _)| b);
+        let written = to_blocks.iter().map(|(_, set)| set.len()).sum::<usize>() + kept.len();
+        invariant!(self.health, written >= frozen.len(), "a NAT change is in neither journal nor block");
+        invariant!(self.health, kept.len() <= NAT_JOURNAL_MAX, "the NAT journal exceeds its capacity");
+        let blocks = self.write_blocks(&to_blocks, &mut bitmap)?;
+        let mut inner = self.inner.lock();
+        let flush = NatFlush {
+            journal: raw_journal(&kept),
+            bitmap: bitmap.clone(),
+            next_free_nid: inner.next_free(&self.geo),
+        };
+        inner.pending = Some(Pending { journal: kept, bitmap, blocks });
+        Ok(flush)
+    }
+
+    /// Writes changed blocks to the copies the bitmap does not select, and flips their bits.
+    fn write_blocks(
+        &self,
+        sets: &[(u32, Vec<(Nid, RawNatEntry)>)],
+        bitmap: &mut [u8],
+    ) -> Result<Vec<(u32, Option<Arc<Block>>)>> {
+        let mut new = Vec::with_capacity(sets.len());
+        for part in sets.chunks(BLOCKS_CACHED_MAX / 2) {
+            let written = self.write_some_blocks(part, bitmap)?;
+            let keep = new.is_empty();
+            new.extend(written.into_iter().map(|(b, block)| (b, keep.then_some(block))));
+        }
+        Ok(new)
+    }
+
+    /// Writes as many blocks as may be in memory at a time.
+    fn write_some_blocks(
+        &self,
+        sets: &[(u32, Vec<(Nid, RawNatEntry)>)],
+        bitmap: &mut [u8],
+    ) -> Result<Vec<(u32, Arc<Block>)>> {
+        let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(sets.len());
+        let mut new = Vec::with_capacity(sets.len());
+        for (b, set) in sets {
+            let cached = self.inner.lock().blocks.get(*b).cloned();
+            let mut block = match cached {
+                Some(block) => block,
+                None => Arc::new(self.dev.read(self.geo.nat_addr(*b, msb::test(bitmap, *b as usize)))?),
+            };
+            let raw: &mut RawNatBlock = Arc::make_mut(&mut block).view_mut();
+            for &(nid, entry) in set {
+                let stored = raw.entries.get_mut(nat_index(nid).1).map(|e| *e = entry);
+                self.health.present(stored, "a NAT entry is beyond its block")?;
+            }
+            let second = !msb::test(bitmap, *b as usize);
+            msb::put(bitmap, *b as usize, second);
+            new.push((*b, block.clone()));
+            out.push((self.geo.nat_addr(*b, second), block));
+        }
+        self.dev.write_scattered(&mut out)?;
+        Ok(new)
+    }
+
+    /// Called once the checkpoint that [`Nat::flush`] was for is durable.
+    pub fn committed(&self) {
+        let frozen = self.inner.lock().frozen.clone();
+        let is_free = |e: &NatEntry| e.addr == BlockAddr::NULL;
+        let mut freed: Vec<Nid> = frozen.iter().filter(|(_, e)| is_free(e)).map(|(&n, _)| n).collect();
+        freed.sort_unstable();
+        let mut inner = self.inner.lock();
+        inner.flushes += 1;
+        let pending = inner.pending.take();
+        invariant!(self.health, pending.is_some(), "a checkpoint ends without having written the NAT", else return);
+        if let Some(pending) = pending {
+            inner.journal = pending.journal;
+            inner.bitmap = pending.bitmap;
+            for (b, block) in pending.blocks {
+                match block {
+                    Some(block) => inner.cache(b, block),
+                    None => drop(inner.blocks.remove(b)),
+                }
+            }
+        }
+        inner.frozen = Arc::default();
+        if inner.free.len() < FREE_NIDS_WANTED {
+            let unchanged: Vec<Nid> =
+                freed.into_iter().filter(|n| !inner.changed.contains_key(n)).take(FREE_NIDS_WANTED).collect();
+            inner.free.extend(unchanged);
+        }
+    }
+}
+
+type Sets = BTreeMap<u32, Vec<(Nid, RawNatEntry)>>;
+
+/// Changes grouped by NAT block, and the summary journal without the entries they replace.
+fn sets(
+    changed: &HashMap<Nid, NatEntry>,
+    mut journal: BTreeMap<Nid, RawNatEntry>,
+) -> (Sets, BTreeMap<Nid, RawNatEntry>) {
+    let mut sets = Sets::new();
+    for (&nid, e) in changed {
+        journal.remove(&nid);
+        sets.entry(nat_index(nid).0).or_default().push((nid, e.raw()));
+    }
+    (sets, journal)
+}
+
+fn raw_journal(journal: &BTreeMap<Nid, RawNatEntry>) -> RawNatJournal {
+    let mut raw = RawNatJournal::new_zeroed();
+    raw.count = U16::new(journal.len() as u16);
+    for (slot, (&nid, &entry)) in raw.entries.iter_mut().zip(journal) {
+        *slot = RawNatJournalEntry { nid: U32::new(nid.0), entry };
+    }
+    raw
+}
+
+impl Inner {
+    fn lookup(&self, nid: Nid) -> Option<NatEntry> {
+        self.changed.get(&nid).copied().or_else(|| self.at_boundary(nid))
+    }
+
+    /// The entry as of the checkpoint in progress, or of the last one if none is in progress.
+    fn at_boundary(&self, nid: Nid) -> Option<NatEntry> {
+        if let Some(e) = self.frozen.get(&nid) {
+            return Some(*e);
+        }
+        if let Some(e) = self.journal.get(&nid) {
+            return Some(NatEntry::committed(e));
+        }
+        let (b, i) = nat_index(nid);
+        let raw: &RawNatBlock = self.blocks.get(b)?.view();
+        raw.entries.get(i).map(NatEntry::committed)
+    }
+
+    /// Caches a NAT block as of the last checkpoint; evicts others if the cache is full.
+    fn cache(&mut self, b: u32, block: Arc<Block>) {
+        let over = (self.blocks.len() + 1).saturating_sub(BLOCKS_CACHED_MAX);
+        // May take two rounds, as the first may find every block used.
+        let step = Step { looks: if over > 0 { usize::MAX } else { 0 }, removals: over };
+        self.blocks.evict(step, |_| true, drop);
+        self.blocks.insert(b, block);
+    }
+
+    /// Scans the next NAT block for free nids, or returns the number of the block to read first.
+    fn refill(&mut self, geo: &Geometry) -> Option<u32> {
+        let b = self.scan;
+        if !self.blocks.contains(b) {
+            return Some(b);
+        }
+        self.scan = if b + 1 >= geo.nat_blocks() { 0 } else { b + 1 };
+        for i in 0..NAT_PER_BLOCK {
+            let nid = Nid(b * NAT_PER_BLOCK + i);
+            let free = nid > Nid::ROOT
+                && !self.changed.contains_key(&nid)
+                && !self.frozen.contains_key(&nid)
+                && self.lookup(nid).is_some_and(|e| e.addr == BlockAddr::NULL);
+            if free {
+                self.free.push_back(nid);
+            }
+        }
+        None
+    }
+
+    fn next_free(&self, geo: &Geometry) -> Nid {
+        self.free.front().copied().unwrap_or(Nid((self.scan * NAT_PER_BLOCK).clamp(4, geo.max_nid() - 1)))
+    }
+}

@@ -1,0 +1,158 @@
+//! The slots of an inode or a direct node.
+use super::Nodes;
+use super::{NodeFrame, Span};
+use crate::error::{Error, Result};
+use crate::gate::Op;
+use crate::health::invariant;
+use segno_format::inode::RawInode;
+use segno_format::node::RawNode;
+use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Corrupt, Features, Structure};
+use std::ops::Range;
+use std::sync::Arc;
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U32;
+
+impl Nodes {
+    /// The address in a slot of the inode or of a direct node: a marker, or a main-area address.
+    pub fn slot_addr(&self, frame: &NodeFrame, slot: u32) -> Result<BlockAddr> {
+        let word = self.look_at_slots(frame, |slots| slots.get(slot as usize).map(|w| w.get()))?;
+        let bad = |found: u32, expected| slot_error(frame, "slot number", found, expected);
+        self.checked_addr(frame, word.ok_or_else(|| bad(slot, ADDRS_PER_BLOCK))?)
+    }
+
+    /// Addresses of consecutive slots.
+    pub fn slot_addrs(&self, frame: &NodeFrame, slots: Range<usize>) -> Result<Vec<BlockAddr>> {
+        let addrs = self.look_at_slots(frame, |words| {
+            let words = words.get(slots)?;
+            Some(words.iter().map(|w| self.checked_addr(frame, w.get())).collect())
+        })?;
+        self.base.health.present(addrs, "slots outside a node are read")?
+    }
+
+    /// The word of a slot as an address.
+    pub fn checked_addr(&self, frame: &NodeFrame, word: u32) -> Result<BlockAddr> {
+        let addr = BlockAddr(word);
+        if addr.is_real() && !self.base.geo.in_main(addr) {
+            return Err(slot_error(frame, "address outside the main area", word, self.base.geo.main_end()));
+        }
+        Ok(addr)
+    }
+
+    /// Sets the address in a slot. The caller updates SIT and counters.
+    pub fn set_slot(
+        &self,
+        op: &Op<'_>,
+        inode: &Arc<NodeFrame>,
+        frame: &Arc<NodeFrame>,
+        slot: u32,
+        addr: BlockAddr,
+    ) -> Result<()> {
+        let set = self.edit_slots(op, frame, |slots| {
+            slots.get_mut(slot as usize).map(|word| *word = U32::new(addr.0))
+        })?;
+        self.base.health.present(set, "a slot outside a node is set")?;
+        self.forget_extent(op, inode);
+        Ok(())
+    }
+
+    /// Reserves an empty slot.
+    pub fn reserve_slot(
+        &self,
+        op: &Op<'_>,
+        inode: &Arc<NodeFrame>,
+        frame: &Arc<NodeFrame>,
+        slot: u32,
+    ) -> Result<()> {
+        if self.slot_addr(frame, slot)? != BlockAddr::NULL {
+            return Ok(());
+        }
+        self.space.counts.reserve_blocks(1)?;
+        self.set_slot(op, inode, frame, slot, BlockAddr::NEW)?;
+        self.add_blocks(op, inode, 1);
+        Ok(())
+    }
+
+    /// Reserves the empty slots of a range inside one node, as far as space allows. Returns the first slot not
+    /// reserved.
+    pub fn reserve_slots(
+        &self,
+        op: &Op<'_>,
+        inode: &Arc<NodeFrame>,
+        span: &Span,
+        blocks: Range<u64>,
+    ) -> Result<u64> {
+        let slots = span.slots(&blocks);
+        let empty = |w: &U32| BlockAddr(w.get()) == BlockAddr::NULL;
+        let wanted = self.look_at_slots(&span.frame, |all| {
+            all.get(slots.clone()).map(|slots| slots.iter().filter(|w| empty(w)).count() as u64)
+        })?;
+        let wanted = self.base.health.present(wanted, "slots outside a node are reserved")?;
+        if wanted == 0 {
+            return Ok(blocks.end);
+        }
+        let got = self.space.counts.reserve_up_to(wanted);
+        let stop = self.edit_slots(op, &span.frame, |all| {
+            let slots = all.get_mut(slots)?;
+            let mut holes = (blocks.start..).zip(slots).filter(|(_, w)| empty(w));
+            let filled =
+                holes.by_ref().take(got as usize).map(|(_, w)| *w = U32::new(BlockAddr::NEW.0)).count();
+            Some((filled as u64, holes.next().map_or(blocks.end, |(block, _)| block)))
+        })?;
+        let (filled, stop) = self.base.health.present(stop, "slots outside a node are reserved")?;
+        invariant!(self.base.health, filled == got, "blocks are reserved for slots that are not empty");
+        self.forget_extent(op, inode);
+        self.add_blocks(op, inode, got.cast_signed());
+        Ok(stop)
+    }
+
+    /// Reads the slots of the inode or of a direct node.
+    pub fn look_at_slots<R>(&self, frame: &NodeFrame, f: impl FnOnce(&[U32]) -> R) -> Result<R> {
+        let block = frame.read();
+        Ok(f(slots_of(&block, is_inode(frame), self.base.features)?))
+    }
+
+    /// Changes the slots of the inode or of a direct node.
+    pub fn edit_slots<R>(
+        &self,
+        op: &Op<'_>,
+        frame: &Arc<NodeFrame>,
+        f: impl FnOnce(&mut [U32]) -> R,
+    ) -> Result<R> {
+        let features = self.base.features;
+        self.cache.modify(op, frame, |block| Ok(f(slots_of_mut(block, is_inode(frame), features)?)))
+    }
+}
+
+fn is_inode(frame: &NodeFrame) -> bool {
+    frame.nid == frame.ino
+}
+
+fn slot_error(frame: &NodeFrame, why: &'static str, found: u32, expected: u32) -> Error {
+    let what = if is_inode(frame) { Structure::Inode } else { Structure::DirectNode };
+    Corrupt::nid(what, frame.nid.0, why, found.into(), expected.into()).into()
+}
+
+/// Byte range of the slots in the body of an inode.
+fn inode_slots(raw: &RawInode, features: Features) -> Result<Range<usize>> {
+    let layout = raw.layout(features)?;
+    let start = layout.extra_words as usize * 4;
+    Ok(start..start + layout.slots as usize * 4)
+}
+
+fn slots_of(block: &Block, is_inode: bool, features: Features) -> Result<&[U32]> {
+    if !is_inode {
+        return Ok(&block.view::<RawNode>().words);
+    }
+    let raw: &RawInode = block.view();
+    let range = inode_slots(raw, features)?;
+    Ok(raw.body.get(range).and_then(|bytes| <[U32]>::ref_from_bytes(bytes).ok()).unwrap_or_default())
+}
+
+fn slots_of_mut(block: &mut Block, is_inode: bool, features: Features) -> Result<&mut [U32]> {
+    if !is_inode {
+        return Ok(&mut block.view_mut::<RawNode>().words);
+    }
+    let raw: &mut RawInode = block.view_mut();
+    let range = inode_slots(raw, features)?;
+    Ok(raw.body.get_mut(range).and_then(|bytes| <[U32]>::mut_from_bytes(bytes).ok()).unwrap_or_default())
+}

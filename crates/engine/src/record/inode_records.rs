@@ -1,0 +1,321 @@
+//! The accumulated changes of an inode in one epoch. An epoch is accepted completely or not at all, so only its end
+//! state matters: newest values, net changes of names, sums of links. Only block changes keep their order.
+use foldhash::HashMap;
+use segno_format::{BlockAddr, Ino};
+use segno_journal::Record;
+use segno_journal::record::{Attr, InodeNew, Map, Name, Run};
+use std::collections::BTreeMap;
+
+const BLOCK: u64 = segno_format::BLOCK_SIZE as u64;
+
+/// A page with a new address.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapped {
+    pub page: u64,
+    pub addr: BlockAddr,
+    /// Checksum of the content, for replay to verify that it was written.
+    pub crc: Option<u32>,
+}
+
+/// Records of an inode. Methods that add to it return the approximate size in the journal. Kept small, as tables hold
+/// many: a freed inode keeps only this struct.
+#[derive(Debug, Default)]
+pub struct InodeRecords {
+    changes: Option<Box<Changes>>,
+    gone: Option<Gone>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gone {
+    /// Existed before the epoch.
+    Freed,
+    /// Created and freed within the epoch.
+    Transient,
+}
+
+#[derive(Debug, Default)]
+struct Changes {
+    new: Option<InodeNew>,
+    links: i32,
+    attr: Attr,
+    names: HashMap<Name, NameChange>,
+    parent: Option<Ino>,
+    inline: Inline,
+    data: Vec<Record>,
+    xattrs: BTreeMap<(u8, Name), Option<Box<[u8]>>>,
+}
+
+/// Target of a name at the beginning and at the end of the epoch.
+#[derive(Debug)]
+struct NameChange {
+    hash: Option<u32>,
+    before: Option<Ino>,
+    after: Option<Target>,
+}
+
+/// Target of a name.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub ino: Ino,
+    pub file_type: u8,
+}
+
+/// Changes of inline data: first truncated, then written.
+#[derive(Debug, Default)]
+struct Inline {
+    cut: Option<u64>,
+    parts: Vec<(u16, Vec<u8>)>,
+}
+
+impl InodeRecords {
+    fn changes(&mut self) -> &mut Changes {
+        self.changes.get_or_insert_default()
+    }
+
+    pub fn made(&mut self, new: InodeNew) -> usize {
+        self.changes().new = Some(new);
+        60
+    }
+
+    /// Discards all changes of the inode except whether the epoch created it.
+    pub fn freed(&mut self) -> usize {
+        let transient =
+            self.changes.take().is_some_and(|c| c.new.is_some()) || self.gone == Some(Gone::Transient);
+        self.gone = Some(if transient { Gone::Transient } else { Gone::Freed });
+        16
+    }
+
+    pub fn changed(&mut self, attr: &Attr, links: i32) -> usize {
+        let changes = self.changes();
+        changes.attr.merge(attr);
+        changes.links = changes.links.saturating_add(links);
+        16
+    }
+
+    pub fn name(
+        &mut self,
+        name: &[u8],
+        hash: Option<u32>,
+        before: Option<Ino>,
+        after: Option<Target>,
+    ) -> usize {
+        let names = &mut self.changes().names;
+        match names.get_mut(name) {
+            None => _ = names.insert(name.into(), NameChange { hash, before, after }),
+            Some(change) if change.before.is_none() && after.is_none() => _ = names.remove(name),
+            Some(change) => change.after = after,
+        }
+        24 + name.len()
+    }
+
+    pub fn parent(&mut self, parent: Ino) -> usize {
+        self.changes().parent = Some(parent);
+        8
+    }
+
+    pub fn xattr(&mut self, index: u8, name: &[u8], value: Option<&[u8]>) -> usize {
+        self.changes().xattrs.insert((index, name.into()), value.map(Into::into));
+        16 + name.len() + value.map_or(0, <[u8]>::len)
+    }
+
+    pub fn inline_written(&mut self, offset: u16, bytes: &[u8]) -> usize {
+        self.changes().inline.write(offset, bytes);
+        12 + bytes.len()
+    }
+
+    pub fn inline_cut(&mut self, size: u64) -> usize {
+        self.changes().inline.cut(size);
+        12
+    }
+
+    /// Records that the data is in blocks from now on.
+    pub fn inline_off(&mut self) -> usize {
+        let changes = self.changes();
+        changes.inline = Inline::default();
+        changes.data.push(Record::InlineOff);
+        4
+    }
+
+    /// Records pages mapped in ascending order.
+    pub fn mapped(&mut self, pages: impl Iterator<Item = Mapped>, moved: bool) -> usize {
+        let (mut bytes, data) = (0, &mut self.changes().data);
+        for Mapped { page, addr, crc } in pages {
+            let run = Run { page, addr, count: 1 };
+            match data.last_mut() {
+                Some(Record::Map(map)) if map.moved == moved && follows(map, &run) => {
+                    map.push(run);
+                    map.crcs.extend(crc);
+                }
+                _ => data.push(Record::Map(Map { runs: vec![run], crcs: crc.into_iter().collect(), moved })),
+            }
+            bytes += 16;
+        }
+        bytes
+    }
+
+    pub fn reserved(&mut self, page: u64, count: u64) -> usize {
+        self.changes().data.push(Record::Reserve { page, count });
+        16
+    }
+
+    pub fn unmapped(&mut self, page: u64, count: u64) -> usize {
+        self.changes().data.push(Record::Unmap { page, count });
+        16
+    }
+
+    /// Records that all pages from `from` on were removed.
+    pub fn truncated(&mut self, from: u64) -> usize {
+        let data = &mut self.changes().data;
+        if from == 0 {
+            data.retain(|r| *r == Record::InlineOff);
+        }
+        data.push(Record::Truncate { size: from.saturating_mul(BLOCK) });
+        16
+    }
+
+    /// Adds a record of a later epoch. Data keeps its order.
+    pub fn fold(&mut self, record: Record<&[u8]>) {
+        match record {
+            Record::InodeNew(new) => self.changes().new = Some(new),
+            Record::InodeFree => _ = self.freed(),
+            Record::Nlink(links) => _ = self.changed(&Attr::default(), links),
+            Record::Attr(attr) => self.changes().attr.merge(&attr),
+            Record::DirTouch(time) => {
+                self.changes().attr.merge(&Attr { mtime: Some(time), ctime: Some(time), ..Attr::default() });
+            }
+            Record::DentryAdd { ino, file_type, hash, name, .. } => {
+                self.name(name, hash, None, Some(Target { ino, file_type }));
+            }
+            Record::DentryDel { ino, hash, name } => _ = self.name(name, hash, Some(ino), None),
+            Record::DentrySet { old, new: ino, file_type, hash, name, .. } => {
+                self.name(name, hash, Some(old), Some(Target { ino, file_type }));
+            }
+            Record::DotDot { parent } => self.changes().parent = Some(parent),
+            Record::XattrSet { index, name, value } => _ = self.xattr(index, name, Some(value)),
+            Record::XattrDel { index, name } => _ = self.xattr(index, name, None),
+            Record::InlineData { offset, bytes } => {
+                self.changes().data.push(Record::InlineData { offset, bytes: bytes.into() });
+            }
+            Record::InlineOff => self.changes().data.push(Record::InlineOff),
+            Record::Map(map) => self.changes().data.push(Record::Map(map)),
+            Record::Reserve { page, count } => self.changes().data.push(Record::Reserve { page, count }),
+            Record::Unmap { page, count } => self.changes().data.push(Record::Unmap { page, count }),
+            Record::Truncate { size } => self.changes().data.push(Record::Truncate { size }),
+            Record::Collapse { page, count } => self.changes().data.push(Record::Collapse { page, count }),
+            Record::Insert { page, count } => self.changes().data.push(Record::Insert { page, count }),
+        }
+    }
+
+    /// The records in replay order; none if the inode was created and freed within the epoch. With `checked`, replay
+    /// verifies by the checksums of all mapped pages that their data was written.
+    pub fn into_records(self, checked: bool) -> Vec<Record> {
+        match (self.gone, self.changes) {
+            (Some(Gone::Freed), _) => vec![Record::InodeFree],
+            (Some(Gone::Transient), _) | (None, None) => Vec::new(),
+            (None, Some(changes)) => changes.into_records(checked),
+        }
+    }
+}
+
+impl Changes {
+    fn into_records(mut self, checked: bool) -> Vec<Record> {
+        if !checked {
+            self.data.iter_mut().for_each(forget_checksums);
+        }
+        let mut out: Vec<Record> = self.new.map(Record::InodeNew).into_iter().collect();
+        if self.links != 0 {
+            out.push(Record::Nlink(self.links));
+        }
+        put_names(self.names, &mut out);
+        out.extend(self.parent.map(|parent| Record::DotDot { parent }));
+        out.extend(self.inline.cut.map(|size| Record::Truncate { size }));
+        out.extend(
+            self.inline.parts.into_iter().map(|(offset, b)| Record::InlineData { offset, bytes: b.into() }),
+        );
+        out.extend(self.data);
+        out.extend(self.xattrs.into_iter().map(|((index, name), value)| match value {
+            Some(value) => Record::XattrSet { index, name, value },
+            None => Record::XattrDel { index, name },
+        }));
+        out.extend(attr_record(self.attr));
+        out
+    }
+}
+
+fn forget_checksums(record: &mut Record) {
+    if let Record::Map(map) = record {
+        map.crcs = Vec::new();
+    }
+}
+
+/// Whether a run fits into the same record.
+fn follows(map: &Map, run: &Run) -> bool {
+    map.runs.last().is_none_or(|last| run.page >= last.page.saturating_add(last.count.into()))
+}
+
+/// Removed names first: new ones may need their space.
+fn put_names(names: HashMap<Name, NameChange>, out: &mut Vec<Record>) {
+    let mut names: Vec<(Name, NameChange)> = names.into_iter().collect();
+    names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    let mut later = Vec::new();
+    for (name, NameChange { hash, before, after }) in names {
+        match (before, after) {
+            (Some(ino), None) => out.push(Record::DentryDel { ino, hash, name }),
+            (Some(old), Some(new)) if old == new.ino => {}
+            (Some(old), Some(Target { ino: new, file_type })) => {
+                later.push(Record::DentrySet { old, new, file_type, hash, primary: true, name });
+            }
+            (None, Some(Target { ino, file_type })) => {
+                later.push(Record::DentryAdd { ino, file_type, hash, primary: true, name });
+            }
+            (None, None) => {}
+        }
+    }
+    out.extend(later);
+}
+
+/// Most directories change only both times, to one value.
+fn attr_record(attr: Attr) -> Option<Record> {
+    if attr.is_empty() {
+        return None;
+    }
+    let touch = attr.mtime.filter(|_| attr.mtime == attr.ctime);
+    let rest = Attr { mtime: None, ctime: None, ..attr };
+    Some(match touch {
+        Some(time) if rest.is_empty() => Record::DirTouch(time),
+        _ => Record::Attr(attr),
+    })
+}
+
+impl Inline {
+    fn cut(&mut self, size: u64) {
+        self.cut = Some(self.cut.map_or(size, |c| c.min(size)));
+        for (offset, bytes) in &mut self.parts {
+            bytes.truncate(size.saturating_sub((*offset).into()) as usize);
+        }
+        self.parts.retain(|(_, bytes)| !bytes.is_empty());
+    }
+
+    /// Merges the bytes with adjacent or overlapping parts.
+    fn write(&mut self, offset: u16, bytes: &[u8]) {
+        let (mut start, mut end) = (usize::from(offset), usize::from(offset) + bytes.len());
+        let mut joined: Vec<(usize, Vec<u8>)> = Vec::new();
+        self.parts.retain_mut(|(o, b)| {
+            let (from, to) = (usize::from(*o), usize::from(*o) + b.len());
+            let touches = from <= end && start <= to;
+            if touches {
+                joined.push((from, std::mem::take(b)));
+                (start, end) = (start.min(from), end.max(to));
+            }
+            !touches
+        });
+        joined.push((offset.into(), bytes.to_vec()));
+        let mut all = vec![0; end - start];
+        for (from, part) in joined {
+            if let Some(into) = all.get_mut(from - start..).and_then(|a| a.get_mut(..part.len())) {
+                into.copy_from_slice(&part);
+            }
+        }
+        self.parts.push((start as u16, all));
+    }
+}

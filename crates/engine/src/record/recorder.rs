@@ -1,0 +1,233 @@
+//! Storage of records: up to two epochs, each a table of inodes in shards to reduce contention.
+//!
+//! The records of an inode are kept here instead of in the inode. So they outlive the cached inode, and a commit
+//! takes whole tables. A thread that changes an inode holds the inode's lock; a shard's lock is held only while a
+//! record is added.
+use super::fields::{Fields, inode_new, pack_rdev};
+use super::inode_records::{InodeRecords, Mapped, Target};
+use crate::gate::Op;
+use crate::lock::{Mutex, rank};
+use crate::stat::Sampled;
+use foldhash::HashMap;
+use segno_format::inode::RawInode;
+use segno_format::xattr;
+use segno_format::{Block, Features, Ino, rdev};
+use segno_journal::{Record, Section};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const SHARDS: usize = 32;
+/// Maximum number of data checksums in an epoch: recovery reads all these blocks.
+const CHECKED: u64 = 4096;
+type Shard = Mutex<HashMap<Ino, InodeRecords>, { rank::LEAF }>;
+
+/// Collects records. Adding one outside an epoch is a no-op.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    /// Whether to store checksums of mapped data.
+    checksums: AtomicBool,
+    epochs: [EpochRecords; 2],
+    /// Times taken to add records.
+    pub times: Sampled,
+}
+
+/// The records of an epoch, taken by a commit.
+#[derive(Debug)]
+pub struct Taken {
+    epoch: u64,
+    bytes: u64,
+    checksums: u64,
+    logs: Vec<HashMap<Ino, InodeRecords>>,
+}
+
+impl Taken {
+    /// Approximate size in the journal.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    /// Whether replay can verify all mapped data by checksums, within the limit.
+    pub fn is_checked(&self) -> bool {
+        self.checksums <= CHECKED
+    }
+    /// Sections by inode number; see [`InodeRecords::into_records`].
+    pub fn into_sections(self, checked: bool) -> Vec<Section> {
+        sections(self.logs.into_iter().flatten(), self.epoch, checked)
+    }
+}
+
+#[derive(Debug)]
+struct EpochRecords {
+    shards: [Shard; SHARDS],
+    /// Approximate size of the records in the journal.
+    bytes: AtomicU64,
+    /// Checksums of mapped pages; more than [`CHECKED`] if one has none.
+    checksums: AtomicU64,
+}
+
+impl Default for EpochRecords {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            bytes: AtomicU64::new(0),
+            checksums: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Recorder {
+    pub fn wants_checksums(&self) -> bool {
+        self.checksums.load(Ordering::Relaxed)
+    }
+    pub fn set_checksums(&self, wanted: bool) {
+        self.checksums.store(wanted, Ordering::Relaxed);
+    }
+
+    fn of(&self, epoch: u64) -> &EpochRecords {
+        let [even, odd] = &self.epochs;
+        if epoch.is_multiple_of(2) { even } else { odd }
+    }
+
+    fn note(&self, op: &Op<'_>, ino: Ino, f: impl FnOnce(&mut InodeRecords) -> usize) {
+        if op.journal_epoch() == 0 {
+            return;
+        }
+        let noted = self.of(op.journal_epoch());
+        let shard = &noted.shards[ino.0 as usize & (SHARDS - 1)];
+        let bytes = self.times.time(|| f(shard.lock().entry(ino).or_default()));
+        noted.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Approximate size of the epochs not written yet.
+    pub fn pending(&self) -> u64 {
+        self.epochs.iter().map(|e| e.bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Takes all records of an epoch, in time independent of their number. All operations of the epoch have ended.
+    pub fn take(&self, epoch: u64) -> Taken {
+        let noted = self.of(epoch);
+        let logs = noted.shards.iter().map(|shard| std::mem::take(&mut *shard.lock())).collect();
+        let zero = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
+        Taken { epoch, bytes: zero(&noted.bytes), checksums: zero(&noted.checksums), logs }
+    }
+
+    /// The inode's fields before a change, to be passed to [`Recorder::fields_changed`].
+    pub fn fields(&self, op: &Op<'_>, block: &Block) -> Option<Fields> {
+        if op.journal_epoch() == 0 { None } else { Fields::of(block) }
+    }
+
+    pub fn fields_changed(&self, op: &Op<'_>, ino: Ino, before: Option<Fields>, block: &Block) {
+        let (Some(before), Some(after)) = (before, before.and_then(|_| Fields::of(block))) else {
+            return;
+        };
+        if before != after {
+            let (attr, links) = after.since(&before);
+            self.note(op, ino, |log| log.changed(&attr, links));
+        }
+    }
+
+    /// Records a new inode, whose block is filled in.
+    pub fn inode_made(&self, op: &Op<'_>, block: &Block, ino: Ino, features: Features) {
+        if op.journal_epoch() == 0 {
+            return;
+        }
+        let i: &RawInode = block.view();
+        let layout = i.layout(features).ok();
+        let words = layout.as_ref().map_or((0, 0), |l| (i.slot(l, 0).0, i.slot(l, 1).0));
+        let device = matches!(i.i_mode.get() & 0o170_000, 0o020_000 | 0o060_000);
+        let rdev = if device { pack_rdev(rdev::decode(words.0, words.1)) } else { 0 };
+        self.note(op, ino, |log| log.made(inode_new(i, rdev)));
+        if i.is_symlink() {
+            let attr = segno_journal::record::Attr { size: Some(i.i_size.get()), ..Default::default() };
+            self.note(op, ino, |log| log.changed(&attr, 0));
+            let area = layout
+                .map(|l| l.inline_range())
+                .filter(|_| i.inline().contains(segno_format::inode::Inline::DATA));
+            if let Some(target) = area.and_then(|a| block.0.get(a)?.get(..i.i_size.get() as usize)) {
+                self.note(op, ino, |log| log.inline_written(0, target));
+            }
+        }
+    }
+
+    pub fn inode_freed(&self, op: &Op<'_>, ino: Ino) {
+        self.note(op, ino, InodeRecords::freed);
+    }
+
+    /// Records a change of a directory entry. `before` is `None` for a new name, `after` for a removed one.
+    pub fn name(
+        &self,
+        op: &Op<'_>,
+        dir: Ino,
+        name: (&[u8], Option<u32>),
+        before: Option<Ino>,
+        after: Option<Target>,
+    ) {
+        if name.0 == b".." {
+            self.note(op, dir, |log| after.map_or(0, |a| log.parent(a.ino)));
+        } else {
+            self.note(op, dir, |log| log.name(name.0, name.1, before, after));
+        }
+    }
+
+    /// Records the differences between two attribute areas.
+    pub fn attrs_changed(&self, op: &Op<'_>, ino: Ino, old: &[u8], new: &[u8]) {
+        let entries = |area| xattr::iter(area, ino.0).map_while(Result::ok);
+        for e in entries(new) {
+            let before = xattr::find(old, e.index, e.name, ino.0).ok().flatten();
+            if before != Some(e.value) {
+                self.note(op, ino, |log| log.xattr(e.index, e.name, Some(e.value)));
+            }
+        }
+        for e in entries(old) {
+            if matches!(xattr::find(new, e.index, e.name, ino.0), Ok(None)) {
+                self.note(op, ino, |log| log.xattr(e.index, e.name, None));
+            }
+        }
+    }
+
+    pub fn inline_written(&self, op: &Op<'_>, ino: Ino, offset: usize, bytes: &[u8]) {
+        self.note(op, ino, |log| log.inline_written(offset as u16, bytes));
+    }
+    pub fn inline_cut(&self, op: &Op<'_>, ino: Ino, size: u64) {
+        self.note(op, ino, |log| log.inline_cut(size));
+    }
+    /// Records that inline data moved to block 0, or was dropped if all zeros.
+    pub fn inline_off(&self, op: &Op<'_>, ino: Ino, to: Option<Mapped>) {
+        self.note(op, ino, InodeRecords::inline_off);
+        self.mapped(op, ino, to.into_iter(), false);
+    }
+    /// Records new addresses of file blocks; `moved` if the content is unchanged.
+    pub fn mapped(&self, op: &Op<'_>, ino: Ino, pages: impl Iterator<Item = Mapped>, moved: bool) {
+        let mut checksums = 0;
+        let counted = pages.inspect(|p| checksums += if p.crc.is_some() { 1 } else { CHECKED + 1 });
+        self.note(op, ino, |log| log.mapped(counted, moved));
+        if checksums > 0 {
+            self.of(op.journal_epoch()).checksums.fetch_add(checksums, Ordering::Relaxed);
+        }
+    }
+    pub fn reserved(&self, op: &Op<'_>, ino: Ino, blocks: std::ops::Range<u64>) {
+        self.note(op, ino, |log| log.reserved(blocks.start, blocks.end.saturating_sub(blocks.start)));
+    }
+    pub fn unmapped(&self, op: &Op<'_>, ino: Ino, blocks: std::ops::Range<u64>) {
+        if blocks.is_empty() {
+            return;
+        }
+        self.note(op, ino, |log| log.unmapped(blocks.start, blocks.end.saturating_sub(blocks.start)));
+    }
+    /// Records that all blocks from a file block on were removed.
+    pub fn truncated(&self, op: &Op<'_>, ino: Ino, from: u64) {
+        self.note(op, ino, |log| log.truncated(from));
+    }
+}
+
+/// The final records by inode number, without inodes created and freed within the epoch.
+pub fn sections(logs: impl Iterator<Item = (Ino, InodeRecords)>, epoch: u64, checked: bool) -> Vec<Section> {
+    let section =
+        |(ino, log): (Ino, InodeRecords)| Section { ino, epoch, records: log.into_records(checked) };
+    let mut sections: Vec<Section> = logs.map(section).filter(|s| !s.records.is_empty()).collect();
+    sections.sort_unstable_by_key(|s| s.ino);
+    sections
+}
+
+/// Whether an epoch's records create the inode.
+pub fn creates(section: &Section) -> bool {
+    section.records.iter().any(|r| matches!(r, Record::InodeNew(_)))
+}

@@ -1,0 +1,118 @@
+//! Replay of fields, links and attributes of inodes.
+use super::misfit;
+use crate::error::Result;
+use crate::files::Inode;
+use crate::gate::Op;
+use crate::names::{set_atime, set_ctime, set_mtime};
+use crate::record::KEPT_INLINE;
+use crate::recovery::Recovery;
+use crate::types::Time;
+use segno_format::inode::{Inline, RawInode};
+use segno_format::xattr::updated;
+use segno_journal::Record;
+use segno_journal::record::{Attr, Time as LoggedTime};
+use zerocopy::little_endian::{U16, U32, U64};
+
+fn time(t: LoggedTime) -> Time {
+    Time { secs: t.secs, nsec: t.nsec }
+}
+
+impl Recovery<'_> {
+    pub(super) fn replay_attr(&self, op: &Op<'_>, inode: &Inode, attr: &Attr) -> Result<()> {
+        let kind = 0o170_000;
+        if attr.mode.is_some_and(|m| (m ^ inode.get(|i| i.i_mode.get())) & kind != 0) {
+            return Err(misfit(inode.ino, "type of an inode changed", attr.mode.unwrap_or(0).into()));
+        }
+        self.files.nodes.cache.modify(op, &inode.frame, |block| apply(block.view_mut(), attr));
+        Ok(())
+    }
+
+    pub(super) fn replay_touch(&self, op: &Op<'_>, dir: &Inode, t: LoggedTime) -> Result<()> {
+        self.replay_attr(op, dir, &Attr { mtime: Some(t), ctime: Some(t), ..Attr::default() })
+    }
+
+    pub(super) fn replay_links(&self, op: &Op<'_>, inode: &Inode, delta: i32) -> Result<()> {
+        let links = inode.get(|i| i.i_links.get());
+        let sum = links.checked_add_signed(delta);
+        let sum = sum.ok_or_else(|| misfit(inode.ino, "more links are removed than exist", links.into()))?;
+        self.files.nodes.cache.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().i_links = U32::new(sum));
+        self.note_links(inode);
+        Ok(())
+    }
+
+    /// Registers an inode without links, which is freed at the end of recovery unless a later record adds one.
+    pub(super) fn note_links(&self, inode: &Inode) {
+        if inode.get(|i| i.i_links.get()) == 0 {
+            self.files.nodes.since.add_orphan(inode.ino);
+        } else {
+            self.files.nodes.since.remove_orphan(inode.ino);
+        }
+    }
+
+    /// Stores the net result of all attribute records: intermediate states may not fit.
+    pub(super) fn replay_xattrs(&self, op: &Op<'_>, inode: &Inode, records: &[Record]) -> Result<()> {
+        let mut area: Option<Vec<u8>> = None;
+        for record in records {
+            let (index, name, value) = match record {
+                Record::XattrSet { index, name, value } => (*index, name, Some(&**value)),
+                Record::XattrDel { index, name } => (*index, name, None),
+                _ => continue,
+            };
+            let before = area.take().map_or_else(|| self.names.load_attrs(inode), Ok)?;
+            area = Some(updated(&before, index, name, value, inode.ino.0)?);
+        }
+        area.map_or(Ok(()), |area| self.names.store_attrs(op, inode, &area))
+    }
+}
+
+fn apply(i: &mut RawInode, attr: &Attr) {
+    if let Some(mode) = attr.mode {
+        i.i_mode = U16::new(mode);
+    }
+    if let Some(uid) = attr.uid {
+        i.i_uid = U32::new(uid);
+    }
+    if let Some(gid) = attr.gid {
+        i.i_gid = U32::new(gid);
+    }
+    if let Some(size) = attr.size {
+        i.i_size = U64::new(size);
+    }
+    if let Some(t) = attr.atime {
+        set_atime(i, time(t));
+    }
+    if let Some(t) = attr.mtime {
+        set_mtime(i, time(t));
+    }
+    if let Some(t) = attr.ctime {
+        set_ctime(i, time(t));
+    }
+    if let Some(advise) = attr.advise {
+        i.i_advise = advise;
+    }
+    if let Some(inline) = attr.inline {
+        i.i_inline = ((i.inline() - KEPT_INLINE) | (Inline::from_bits_retain(inline) & KEPT_INLINE)).bits();
+    }
+    if let Some(n) = attr.gc_failures {
+        i.i_current_depth = U32::new(n.into());
+    }
+    extra(i, attr);
+}
+
+/// Fields of the extra attributes.
+fn extra(i: &mut RawInode, attr: &Attr) {
+    use crate::names::enable_compression;
+    use segno_format::inode::InodeFlags;
+    let new = attr.flags.map(InodeFlags::from_bits_retain);
+    if new.is_some_and(|n| (n - i.flags()).contains(InodeFlags::COMPR)) {
+        enable_compression(i);
+    }
+    if let Some(flags) = attr.flags {
+        i.i_flags = U32::new(flags);
+    }
+    if let Some(projid) = attr.projid {
+        let mut extra = i.extra();
+        extra.i_projid = U32::new(projid);
+        i.set_extra(&extra);
+    }
+}

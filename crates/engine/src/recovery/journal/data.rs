@@ -1,0 +1,96 @@
+//! Replay of data blocks and inline data.
+use super::misfit;
+use crate::error::Result;
+use crate::files::Inode;
+use crate::gate::Op;
+use crate::recovery::Recovery;
+use segno_format::inode::{Inline, RawInode};
+use segno_format::summary::RawSummary;
+use segno_format::{BLOCK_SIZE, BlockAddr};
+use segno_journal::record::Map;
+use std::ops::Range;
+use std::sync::Arc;
+
+impl Recovery<'_> {
+    fn in_blocks(&self, inode: &Inode) -> Result<()> {
+        let inline = inode.get(|i| i.inline().contains(Inline::DATA));
+        if inline || inode.is_dir() {
+            return Err(misfit(inode.ino, "blocks of an inode that has none", inline.into()));
+        }
+        Ok(())
+    }
+
+    pub(super) fn replay_map(&self, op: &Op<'_>, inode: &Arc<Inode>, map: &Map) -> Result<()> {
+        self.in_blocks(inode)?;
+        for run in &map.runs {
+            for i in 0..run.count {
+                self.map_block(op, inode, run.page.saturating_add(i.into()), run.addr.offset(i))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn map_block(&self, op: &Op<'_>, inode: &Arc<Inode>, block: u64, addr: BlockAddr) -> Result<()> {
+        let (frame, slot) = self.files.nodes.dnode_for_write(op, &inode.frame, block)?;
+        let old = self.files.nodes.slot_addr(&frame, slot)?;
+        if old == BlockAddr::COMPRESS {
+            return Err(misfit(inode.ino, "a block of a compressed cluster", block));
+        }
+        if old == BlockAddr::NULL {
+            self.files.space.counts.reserve_blocks(1)?;
+            self.files.nodes.add_blocks(op, &inode.frame, 1);
+        }
+        let version = self.files.nodes.nat.get(frame.nid)?.version;
+        self.files.space.adopt(addr, RawSummary::data(frame.nid, version, slot as u16))?;
+        self.files.nodes.set_slot(op, &inode.frame, &frame, slot, addr)?;
+        if old.is_real() { self.files.space.invalidate(old) } else { Ok(()) }
+    }
+
+    pub(super) fn replay_reserve(&self, op: &Op<'_>, inode: &Arc<Inode>, blocks: Range<u64>) -> Result<()> {
+        self.in_blocks(inode)?;
+        self.files.reserve_range(op, inode, blocks)
+    }
+
+    pub(super) fn replay_unmap(&self, op: &Op<'_>, inode: &Arc<Inode>, blocks: Range<u64>) -> Result<()> {
+        self.in_blocks(inode)?;
+        self.files.free_range(op, inode, blocks)
+    }
+
+    pub(super) fn replay_truncate(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
+        if inode.get(|i| i.inline().contains(Inline::DATA)) {
+            let size = usize::try_from(size).unwrap_or(usize::MAX);
+            return self.files.cut_inline(op, inode, size);
+        }
+        self.in_blocks(inode)?;
+        while !self.files.truncate_blocks(op, inode, size.div_ceil(BLOCK_SIZE as u64), usize::MAX)? {}
+        Ok(())
+    }
+
+    pub(super) fn replay_inline(&self, op: &Op<'_>, inode: &Inode, offset: u16, bytes: &[u8]) -> Result<()> {
+        let area = inode.layout(self.base.features)?.inline_range();
+        let at = area.start.saturating_add(offset.into());
+        let fits = at.saturating_add(bytes.len()) <= area.end;
+        if !fits || !inode.get(|i| i.inline().contains(Inline::DATA)) {
+            return Err(misfit(inode.ino, "inline data of an inode without room for it", offset.into()));
+        }
+        self.files.nodes.cache.modify(op, &inode.frame, |block| {
+            if let Some(into) = block.0.get_mut(at..).and_then(|b| b.get_mut(..bytes.len())) {
+                into.copy_from_slice(bytes);
+            }
+            block.view_mut::<RawInode>().i_inline |= Inline::DATA_EXIST.bits();
+        });
+        Ok(())
+    }
+
+    pub(super) fn replay_inline_off(&self, op: &Op<'_>, inode: &Inode) -> Result<()> {
+        let area = inode.layout(self.base.features)?.inline_range();
+        if !inode.get(|i| i.inline().contains(Inline::DATA)) {
+            return Err(misfit(inode.ino, "inline data of an inode with blocks", 0));
+        }
+        self.files.nodes.cache.modify(op, &inode.frame, |block| {
+            block.0.get_mut(area).unwrap_or_default().fill(0);
+            block.view_mut::<RawInode>().i_inline &= !(Inline::DATA | Inline::DATA_EXIST).bits();
+        });
+        Ok(())
+    }
+}

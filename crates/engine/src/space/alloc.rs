@@ -1,0 +1,244 @@
+//! Allocating addresses, and moving a log to its next segment.
+use super::Space;
+use super::log::Log;
+use super::table::Table;
+use crate::error::{Error, Result};
+use crate::health::invariant;
+use crate::options::AllocMode;
+use segno_format::sit::LogType;
+use segno_format::summary::{RawSummary, RawSummaryBlock};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, SegNo};
+use std::sync::Arc;
+
+/// Number of fsyncs to one segment after which its rest is prepared.
+const FSYNCS_TO_PREPARE: u32 = 4;
+/// Volumes of up to this many segments (16 GiB) search for free segments from the start, as F2FS does.
+const SMALL_VOLUME: u32 = 8192;
+
+/// Where a log continues.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Free(SegNo),
+    /// A used segment with holes to fill.
+    Hole(SegNo),
+    /// A segment that a stream left; it is unused from this block on.
+    Parked(SegNo, u32),
+}
+
+impl Next {
+    fn segno(self) -> SegNo {
+        let (Self::Free(seg) | Self::Hole(seg) | Self::Parked(seg, _)) = self;
+        seg
+    }
+}
+
+impl Space {
+    /// Allocates one block per owner, in order. They count as unpublished until [`Space::publish`] or
+    /// [`Space::abandon`].
+    pub fn allocate(&self, kind: LogType, owners: &[RawSummary]) -> Result<Vec<BlockAddr>> {
+        Ok(self.allocate_from(kind, owners)?.0)
+    }
+
+    /// Allocates blocks of a node log, each with the address that follows it in the log.
+    pub fn allocate_nodes(
+        &self,
+        kind: LogType,
+        owners: &[RawSummary],
+    ) -> Result<Vec<(BlockAddr, BlockAddr)>> {
+        let (addrs, next) = self.allocate_from(kind, owners)?;
+        let following: Vec<BlockAddr> = addrs.iter().skip(1).copied().chain([next]).collect();
+        Ok(addrs.into_iter().zip(following).collect())
+    }
+
+    /// Returns the blocks, and the position of the log after them.
+    fn allocate_from(&self, kind: LogType, owners: &[RawSummary]) -> Result<(Vec<BlockAddr>, BlockAddr)> {
+        let mut log = self.logs[kind.idx()].lock();
+        let begun = (!kind.is_node()).then(|| self.alloc.begin());
+        let mut out = Vec::with_capacity(owners.len());
+        while let Some(rest) = owners.get(out.len()..).filter(|r| !r.is_empty()) {
+            let place = if log.is_full() { self.switch(&mut log, false) } else { Ok(()) };
+            if let Err(e) = place {
+                self.abandon_in_order(&out)?;
+                return Err(e);
+            }
+            self.take_run(&mut log, rest, &mut out)?;
+            // The format requires a position inside a segment at every checkpoint, so the next segment is opened now.
+            // Without a next segment the allocated blocks are still good; the next caller gets the error.
+            if log.is_full() {
+                let _later = self.switch(&mut log, false);
+            }
+        }
+        invariant!(
+            self.health,
+            out.len() == owners.len(),
+            "a log allocated a different number of blocks than requested"
+        );
+        begun.into_iter().for_each(|b| self.alloc.end(b));
+        Ok((out, log.position(&self.geo)))
+    }
+
+    /// Notes that an fsync is about to write to this log. After a few fsyncs to a segment its rest is prepared.
+    pub fn note_fsync(&self, kind: LogType) {
+        self.prepare_for_fsyncs(&mut self.logs[kind.idx()].lock());
+    }
+
+    pub(super) fn prepare_for_fsyncs(&self, log: &mut Log) {
+        log.fsyncs = log.fsyncs.saturating_add(1);
+        if log.fsyncs != FSYNCS_TO_PREPARE || log.ssr || log.is_full() {
+            return;
+        }
+        // The locked log hands out no address past its position meanwhile. A device that cannot prepare blocks can
+        // still write them.
+        let _slower = self.dev.prepare(log.position(&self.geo), BLOCKS_PER_SEG - log.next);
+    }
+
+    /// Moves every log to another segment, a free one if possible. Recovery must do so before its first write.
+    pub fn renew_logs(&self) -> Result<()> {
+        for log in &self.logs {
+            let mut log = log.lock();
+            match self.switch(&mut log, true) {
+                Err(Error::NoSpace) => self.switch(&mut log, false)?,
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reserves the block at the position as a canary. A log that becomes full moves on at its next use or before the
+    /// next checkpoint; not now, because the free segments are counted next.
+    pub(super) fn keep_canary_block(&self, log: &mut Log) {
+        if log.is_full() {
+            return;
+        }
+        let (segno, from) = (log.segno, log.next + 1);
+        let (ssr, kind) = (log.ssr, log.kind);
+        log.next = self.with_table(|t| {
+            t.keep_canary(kind, segno, from - 1);
+            if ssr { t.next_hole(segno, from).unwrap_or(BLOCKS_PER_SEG) } else { from }
+        });
+    }
+
+    /// Moves a full log to its next segment.
+    pub(super) fn move_on(&self, log: &mut Log) {
+        if log.is_full() {
+            // Without another segment the checkpoint finds no position to store.
+            let _none = self.switch(log, false);
+        }
+    }
+
+    /// Allocates blocks up to the end of the log's segment: at least one, unless it is full.
+    pub(super) fn take_run(
+        &self,
+        log: &mut Log,
+        owners: &[RawSummary],
+        out: &mut Vec<BlockAddr>,
+    ) -> Result<()> {
+        let before = out.len();
+        let segno = log.segno;
+        let in_order = self.dev.is_zoned();
+        self.with_table(|t| {
+            invariant!(self.health, t.is_busy(segno), "a log writes to a segment that it has not opened");
+            for &owner in owners {
+                if log.is_full() {
+                    break;
+                }
+                // After a crash a log continues in a zone that recovery holds as a whole.
+                let unused =
+                    if in_order { !t.is_valid(segno, log.next) } else { !t.is_held(segno, log.next) };
+                invariant!(self.health, unused, "a log allocates a block that is in use");
+                out.push(log.position(&self.geo));
+                invariant!(self.health, log.set_owner(owner), "the position of a log is beyond its segment");
+                let from = log.next + 1;
+                log.next = if log.ssr { t.next_hole(segno, from).unwrap_or(BLOCKS_PER_SEG) } else { from };
+            }
+            t.hand_out(segno, (out.len() - before) as u32);
+            Ok(())
+        })
+    }
+
+    /// Leaves the log's segment and opens another: a free one, or one with holes when free ones are scarce.
+    pub(super) fn switch(&self, log: &mut Log, only_free: bool) -> Result<()> {
+        let next = self.with_table(|t| {
+            let next = self.choose(t, log, only_free)?;
+            // Opened under the same lock, so that no other log chooses it.
+            t.open(next.segno(), log.kind);
+            Some(next)
+        });
+        let next = next.ok_or(Error::NoSpace)?;
+        let segno = next.segno();
+        let summary = match next {
+            Next::Free(_) => RawSummaryBlock::empty(Log::summary_type(log.kind)),
+            Next::Hole(_) | Next::Parked(..) => {
+                let closed = self.summary_of_closed(segno);
+                let mut s = *closed.inspect_err(|_| self.with_table(|t| t.close(segno)))?;
+                s.entry_type = Log::summary_type(log.kind) as u8;
+                s
+            }
+        };
+        self.leave_for(log, segno, summary);
+        log.next = match next {
+            Next::Free(_) => 0,
+            Next::Hole(_) => self.with_table(|t| t.next_hole(segno, 0)).unwrap_or(BLOCKS_PER_SEG),
+            Next::Parked(_, next) => next,
+        };
+        log.ssr = matches!(next, Next::Hole(_));
+        self.enter_section(log)
+    }
+
+    /// Switches a log to another segment, which is already open for it.
+    pub(super) fn leave_for(&self, log: &mut Log, segno: SegNo, summary: RawSummaryBlock) {
+        let finished = std::mem::replace(&mut *log.summary, summary);
+        self.ssa.lock().insert(log.segno, Arc::new(finished));
+        self.with_table(|t| t.close(log.segno));
+        (log.segno, log.fsyncs) = (segno, 0);
+    }
+
+    /// Chooses the next segment: of the same section, one left by a stream, a free one, or one with holes.
+    fn choose(&self, t: &mut Table, log: &Log, only_free: bool) -> Option<Next> {
+        if !only_free {
+            if let Some(seg) = t.next_in_section(log.segno) {
+                return Some(Next::Free(seg));
+            }
+            if let Some((seg, next)) = t.take_parked(log.kind) {
+                return Some(Next::Parked(seg, next));
+            }
+            if let Some(seg) = self.want_ssr(t).then(|| ssr_victim(t, log.kind)).flatten() {
+                return Some(Next::Hole(seg));
+            }
+        }
+        let hint = match log.kind {
+            LogType::WarmData | LogType::ColdData if self.geo.segment_count_main > SMALL_VOLUME => log.segno,
+            _ => SegNo(0),
+        };
+        match t.find_free(hint) {
+            Some(seg) => Some(Next::Free(seg)),
+            None if only_free || self.mode == AllocMode::Lfs => None,
+            None => ssr_victim(t, log.kind).map(Next::Hole),
+        }
+    }
+
+    fn want_ssr(&self, t: &Table) -> bool {
+        self.mode == AllocMode::Adaptive && t.free_sections() <= 2 * u64::from(self.reserved_sections)
+    }
+
+    pub(super) fn summary_of_closed(&self, seg: SegNo) -> Result<Arc<RawSummaryBlock>> {
+        if let Some(s) = self.ssa.lock().get(&seg) {
+            return Ok(s.clone());
+        }
+        Ok(Arc::new(*self.dev.read(self.geo.ssa_addr(seg))?.view()))
+    }
+}
+
+/// The segment with the most holes: of the log's own type, else of another type of its class.
+fn ssr_victim(t: &Table, kind: LogType) -> Option<SegNo> {
+    use LogType::{ColdData, ColdNode, HotData, HotNode, WarmData, WarmNode};
+    let order = match kind {
+        HotData => [HotData, WarmData, ColdData],
+        WarmData => [WarmData, ColdData, HotData],
+        ColdData => [ColdData, WarmData, HotData],
+        HotNode => [HotNode, WarmNode, ColdNode],
+        WarmNode => [WarmNode, ColdNode, HotNode],
+        ColdNode => [ColdNode, WarmNode, HotNode],
+    };
+    order.into_iter().find_map(|t2| t.with_most_holes(t2))
+}

@@ -1,0 +1,240 @@
+//! The SIT as of the boundary of the checkpoint in progress, while operations continue.
+//!
+//! The first change to a segment after the boundary copies its state there. Placing the checkpoint's nodes changes
+//! both that copy and the live state.
+use super::table::{Maps, Table};
+use crate::error::Result;
+use crate::health::invariant;
+use segno_format::bits::msb;
+use segno_format::sit::{RawSitEntry, SIT_MAP_BYTES};
+use segno_format::{BlockAddr, Corrupt, Geometry, SegNo, Structure};
+use std::collections::{BTreeSet, HashMap};
+
+/// State of a segment at the boundary.
+#[derive(Debug)]
+struct Snapshot {
+    valid: u16,
+    map: [u8; SIT_MAP_BYTES],
+    /// Blocks that became valid since. Newer blocks, such as those logged by fsync, may refer to them.
+    since: [u8; SIT_MAP_BYTES],
+}
+
+impl Snapshot {
+    fn set_valid(&mut self, addrs: &[BlockAddr], on: bool, geo: &Geometry) -> Result<()> {
+        for &addr in addrs {
+            let off = geo.seg_of(addr).map_or(0, |(_, off)| off) as usize;
+            if msb::test(&self.map, off) == on {
+                return Err(misplaced(addr, "block of the checkpoint is allocated or freed twice", on).into());
+            }
+            msb::put(&mut self.map, off, on);
+            self.valid = if on { self.valid + 1 } else { self.valid - 1 };
+        }
+        Ok(())
+    }
+}
+
+fn misplaced(addr: BlockAddr, why: &'static str, on: bool) -> Corrupt {
+    Corrupt::block(Structure::SitBlock, addr.0.into(), why, (!on).into(), on.into())
+}
+
+/// Changes relative to the boundary of the checkpoint in progress.
+#[derive(Debug, Default)]
+pub struct Boundary {
+    /// Segments whose entry the checkpoint stores.
+    changed: BTreeSet<SegNo>,
+    snapshot: HashMap<SegNo, Box<Snapshot>>,
+}
+
+impl Table {
+    /// Fixes the boundary: the next checkpoint stores what is valid now. The gate is closed.
+    pub fn freeze(&mut self) {
+        invariant!(self.health, self.boundary.is_none(), "a boundary is fixed while a checkpoint is in progress", else return);
+        let changed = std::mem::take(&mut self.changed);
+        self.boundary = Some(Boundary { changed, snapshot: HashMap::new() });
+    }
+
+    /// Segments whose entries the checkpoint in progress stores.
+    pub fn frozen(&self) -> Vec<SegNo> {
+        self.boundary.iter().flat_map(|b| &b.changed).copied().collect()
+    }
+
+    /// Copies the state of a segment that is about to change, if a checkpoint is in progress.
+    pub(super) fn keep_at_boundary(&mut self, seg: SegNo) {
+        let Some(boundary) = &mut self.boundary else { return };
+        let (segs, maps) = (&self.segs, &self.maps);
+        boundary.snapshot.entry(seg).or_insert_with(|| {
+            let map = maps.get(seg.idx()).and_then(Option::as_deref).map_or([0; SIT_MAP_BYTES], |m| m.valid);
+            let valid = segs.get(seg.idx()).map_or(0, |s| s.valid);
+            Box::new(Snapshot { valid, map, since: [0; SIT_MAP_BYTES] })
+        });
+    }
+
+    /// Records blocks of a segment that became valid after the boundary.
+    pub(super) fn note_since(&mut self, seg: SegNo, addrs: &[BlockAddr], geo: &Geometry) {
+        let Some(snapshot) = self.boundary.as_mut().and_then(|b| b.snapshot.get_mut(&seg)) else { return };
+        for (_, off) in addrs.iter().filter_map(|a| geo.seg_of(*a)) {
+            msb::put(&mut snapshot.since, off as usize, true);
+        }
+    }
+
+    /// Makes blocks of the checkpoint in progress valid or invalid. With `live` the live state changes too.
+    pub fn place_frozen(
+        &mut self,
+        addrs: &[BlockAddr],
+        on: bool,
+        live: bool,
+        now: u64,
+        geo: &Geometry,
+    ) -> Result<()> {
+        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
+        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
+            let Some(&first) = run.first() else { continue };
+            let outside = || misplaced(first, "block outside the main area", on);
+            let seg = seg_of(&first).ok_or_else(outside)?;
+            if !live {
+                self.keep_at_boundary(seg);
+                self.changed.insert(seg);
+            }
+            let Some(boundary) = &mut self.boundary else {
+                return Err(self.health.broken("a checkpoint places blocks before its boundary"));
+            };
+            boundary.changed.insert(seg);
+            if let Some(snapshot) = boundary.snapshot.get_mut(&seg) {
+                snapshot.set_valid(run, on, geo)?;
+            }
+            if live {
+                self.set_valid_in_segment(seg, run, on, now, geo)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a segment to the checkpoint in progress, or else to the next one, which stores its type or releases its
+    /// blocks once durable.
+    pub(super) fn add_to_checkpoint(&mut self, seg: Option<SegNo>) {
+        match &mut self.boundary {
+            Some(boundary) => boundary.changed.extend(seg),
+            None => self.changed.extend(seg),
+        }
+    }
+
+    /// The entry of a segment as the checkpoint stores it.
+    pub fn entry_at_boundary(&self, seg: SegNo) -> RawSitEntry {
+        match (self.boundary.as_ref().and_then(|b| b.snapshot.get(&seg)), self.segs.get(seg.idx())) {
+            // A segment with valid blocks never changes its class, and the newest type within the class is as good.
+            (Some(snapshot), Some(s)) => RawSitEntry::new(s.log, snapshot.valid, &snapshot.map, s.mtime),
+            _ => self.entry(seg),
+        }
+    }
+
+    /// Number of segments the checkpoint counts as free: no valid blocks, and none of its logs open there.
+    pub fn empty_at_boundary(&self, logs: &[SegNo]) -> u64 {
+        let valid = |seg: SegNo| self.segs.get(seg.idx()).map_or(0, |s| s.valid);
+        let snapshot = |seg: SegNo| {
+            self.boundary
+                .as_ref()
+                .and_then(|b| b.snapshot.get(&seg))
+                .map_or(valid(seg), |snapshot| snapshot.valid)
+        };
+        let mut differing: BTreeSet<SegNo> = logs.iter().chain(&self.current).copied().collect();
+        differing.extend(self.boundary.iter().flat_map(|b| b.snapshot.keys()));
+        let live = differing.iter().filter(|&&s| valid(s) == 0 && !self.current.contains(&s)).count() as u64;
+        let then = differing.iter().filter(|&&s| snapshot(s) == 0 && !logs.contains(&s)).count() as u64;
+        (self.empty_segments() + then).saturating_sub(live)
+    }
+
+    /// Called once the checkpoint is durable: blocks it freed may be reused. Returns the segments that became free.
+    pub fn committed(&mut self) -> Vec<SegNo> {
+        let Some(mut boundary) = self.boundary.take() else {
+            let _stopped = self.health.broken("a checkpoint without boundary ends");
+            return Vec::new();
+        };
+        let (mut freed, canaries) = (Vec::new(), self.canaries);
+        for seg in boundary.changed {
+            let was_free = self.free.contains(seg.0);
+            let snapshot = boundary.snapshot.remove(&seg);
+            self.update(seg, |s, maps| {
+                let Some(m) = maps else { return };
+                m.held = match &snapshot {
+                    None => m.valid,
+                    Some(snapshot) => std::array::from_fn(|i| snapshot.map[i] | snapshot.since[i]),
+                };
+                s.held = m.held.iter().map(|b| b.count_ones() as u16).sum();
+                let here = canaries.iter().flatten().filter(|(at, _)| *at == seg);
+                here.for_each(|&(_, off)| s.hold(m, off as usize));
+                if s.held == 0 {
+                    *maps = None;
+                }
+            });
+            if !was_free && self.free.contains(seg.0) {
+                freed.push(seg);
+            }
+        }
+        freed
+    }
+}
+
+impl Maps {
+    pub fn empty() -> Box<Self> {
+        Box::new(Self { valid: [0; SIT_MAP_BYTES], held: [0; SIT_MAP_BYTES] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::test_geometry;
+    use segno_format::sit::LogType;
+
+    const OLD: u32 = 3;
+    const NEW: u32 = 600;
+
+    /// All interleavings of the steps of freeing a node and of placing it by a checkpoint.
+    #[test]
+    fn a_node_freed_while_being_placed_belongs_to_the_checkpoint_only() {
+        let geo = test_geometry();
+        let addr = |n| geo.seg_start(SegNo(0)).offset(n);
+        // Bit i selects the actor of step i.
+        for mixture in (0u32..16).filter(|m| m.count_ones() == 2) {
+            let mut t = Table::new(&geo, crate::health::test_health());
+            t.open(SegNo(0), LogType::WarmNode);
+            t.open(SegNo(1), LogType::WarmNode);
+            t.validate(addr(OLD), 1, &geo).unwrap();
+            t.freeze();
+            t.place_frozen(&[addr(NEW)], true, true, 1, &geo).unwrap();
+            // State of the NAT: the node's address, and whether the node still exists.
+            let (mut at, mut live) = (OLD, true);
+            let (mut placed_live, mut freed_at) = (None, None);
+            for step in 0..4 {
+                match (mixture >> step & 1, placed_live, freed_at) {
+                    (0, None, _) => {
+                        placed_live = Some(live);
+                        at = NEW;
+                    }
+                    (0, Some(live), _) => {
+                        t.place_frozen(&[addr(OLD)], false, live, 1, &geo).unwrap();
+                        if !live {
+                            t.invalidate(addr(NEW), 1, &geo).unwrap();
+                        }
+                    }
+                    (_, _, None) => {
+                        (freed_at, live) = (Some(at), false);
+                    }
+                    (_, _, Some(at)) => t.invalidate(addr(at), 1, &geo).unwrap(),
+                }
+            }
+            for (n, in_checkpoint) in [(OLD, 0), (NEW, 1)] {
+                let (seg, off) = geo.seg_of(addr(n)).unwrap();
+                assert!(!t.is_valid(seg, off), "{mixture:04b}: {n}");
+                assert_eq!(t.entry_at_boundary(seg).valid(), in_checkpoint, "{mixture:04b}: {n}");
+            }
+            t.committed();
+            let (seg, off) = geo.seg_of(addr(NEW)).unwrap();
+            assert_ne!(
+                t.next_hole(seg, off),
+                Some(off),
+                "{mixture:04b}: it is kept until the next checkpoint"
+            );
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Segments with holes by type, updated with every change so that no scan is needed.
+use segno_clean::Class;
+use segno_format::sit::LogType;
+use std::collections::BTreeSet;
+
+/// Class of a section that holds a log's blocks.
+pub fn class_of(log: LogType) -> Class {
+    if log.is_node() { Class::Node } else { Class::Data }
+}
+
+/// Segments by log type; fewest blocks first.
+#[derive(Debug, Default)]
+pub struct Holes {
+    segments: [BTreeSet<(u16, u32)>; 6],
+}
+
+impl Holes {
+    pub fn put(&mut self, log: LogType, held: u16, seg: u32, member: bool) {
+        let set = &mut self.segments[log.idx()];
+        if member {
+            set.insert((held, seg));
+        } else {
+            set.remove(&(held, seg));
+        }
+    }
+    /// The segment of a type with the most free blocks.
+    pub fn with_most_holes(&self, log: LogType) -> Option<u32> {
+        self.segments[log.idx()].first().map(|&(_, s)| s)
+    }
+}

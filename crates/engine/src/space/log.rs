@@ -1,0 +1,125 @@
+//! An active log: the segment it writes, the next block, and the summary it fills.
+use crate::lock::{Mutex, MutexGuard, rank};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use segno_format::sit::LogType;
+use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Geometry, SegNo};
+use std::ops::{Deref, DerefMut};
+
+/// An active log, used under its lock.
+pub struct Log {
+    pub kind: LogType,
+    pub segno: SegNo,
+    /// Offset of the next block; `BLOCKS_PER_SEG` while the segment is full and the next one is not open.
+    pub next: u32,
+    /// Whether it fills the holes of a used segment (SSR) instead of a free one.
+    pub ssr: bool,
+    pub summary: Box<RawSummaryBlock>,
+    /// Number of fsyncs that wrote to it since it opened the segment.
+    pub fsyncs: u32,
+}
+
+/// A log behind its lock, with its place readable without the lock.
+pub struct LogCell {
+    log: Mutex<Log, { rank::LOG }>,
+    segs_per_sec: u32,
+    /// Section, and its unused blocks, in one word.
+    place: AtomicU64,
+}
+
+/// A locked log. Dropping it stores the new place.
+pub struct LockedLog<'a> {
+    log: MutexGuard<'a, Log, { rank::LOG }>,
+    cell: &'a LogCell,
+}
+
+impl LogCell {
+    pub fn new(log: Log, segs_per_sec: u32) -> Self {
+        let cell = Self { log: Mutex::new(log), segs_per_sec, place: AtomicU64::new(0) };
+        drop(cell.lock());
+        cell
+    }
+    pub fn lock(&self) -> LockedLog<'_> {
+        LockedLog { log: self.log.lock(), cell: self }
+    }
+    /// The section of the log, and the number of blocks in it not yet allocated.
+    pub fn place(&self) -> (u32, u32) {
+        let place = self.place.load(Ordering::Acquire);
+        ((place >> 32) as u32, place as u32)
+    }
+}
+
+impl Drop for LockedLog<'_> {
+    fn drop(&mut self) {
+        let per_sec = self.cell.segs_per_sec.max(1);
+        let used = self.log.segno.0 % per_sec * BLOCKS_PER_SEG + self.log.next;
+        let left = per_sec.saturating_mul(BLOCKS_PER_SEG).saturating_sub(used);
+        let place = u64::from(self.log.segno.0 / per_sec) << 32 | u64::from(left);
+        self.cell.place.store(place, Ordering::Release);
+    }
+}
+
+impl Deref for LockedLog<'_> {
+    type Target = Log;
+    fn deref(&self) -> &Log {
+        &self.log
+    }
+}
+
+impl DerefMut for LockedLog<'_> {
+    fn deref_mut(&mut self) -> &mut Log {
+        &mut self.log
+    }
+}
+
+/// State of a log in a checkpoint or a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogState {
+    pub kind: LogType,
+    pub segno: SegNo,
+    pub next: u32,
+    pub ssr: bool,
+}
+
+/// The six logs in the order of their numbers, with their summaries.
+pub type LogSnapshot = [(LogState, Box<RawSummaryBlock>); 6];
+
+impl Log {
+    pub fn summary_type(kind: LogType) -> SummaryType {
+        if kind.is_node() { SummaryType::Node } else { SummaryType::Data }
+    }
+    pub fn state(&self) -> LogState {
+        LogState { kind: self.kind, segno: self.segno, next: self.next, ssr: self.ssr }
+    }
+    pub fn is_full(&self) -> bool {
+        self.next >= BLOCKS_PER_SEG
+    }
+    /// Address of the next block.
+    pub fn position(&self, geo: &Geometry) -> BlockAddr {
+        geo.seg_start(self.segno).offset(self.next)
+    }
+    /// Stores the owner of the block at the position; false if the segment is full.
+    #[must_use]
+    pub fn set_owner(&mut self, owner: RawSummary) -> bool {
+        let entry = self.summary.entries.get_mut(self.next as usize);
+        entry.map(|e| *e = owner).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropping_a_locked_log_stores_its_place() {
+        let kind = LogType::WarmData;
+        let summary = Box::new(RawSummaryBlock::empty(Log::summary_type(kind)));
+        let log = Log { kind, segno: SegNo(7), next: 500, ssr: false, summary, fsyncs: 0 };
+        let cell = LogCell::new(log, 3);
+        assert_eq!(cell.place(), (2, 512 + 12));
+        let mut held = cell.lock();
+        (held.segno, held.next) = (SegNo(11), 512);
+        drop(held);
+        assert_eq!(cell.place(), (3, 0));
+    }
+}

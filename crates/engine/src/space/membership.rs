@@ -1,0 +1,107 @@
+//! Updating a segment together with every index it is in.
+use super::table::{Maps, Seg, Table};
+use crate::health::invariant;
+use segno_format::sit::LogType;
+use segno_format::{BLOCKS_PER_SEG, SegNo};
+
+impl Table {
+    pub(super) fn update(&mut self, seg: SegNo, f: impl FnOnce(&mut Seg, &mut Option<Box<Maps>>)) {
+        let before = self.before(seg);
+        let found = self.segs.get_mut(seg.idx()).zip(self.maps.get_mut(seg.idx()));
+        let changed = found.map(|(s, m)| f(s, m)).is_some();
+        invariant!(self.health, changed, "a segment outside the main area changes", else return);
+        self.after(seg, before);
+    }
+
+    /// Removes a segment from every index; `after` inserts it with its new state.
+    pub(super) fn before(&mut self, seg: SegNo) -> Membership {
+        let st = self.membership(seg);
+        if let Some((log, held)) = st.hole {
+            self.holes.put(log, held, seg.0, false);
+        }
+        st
+    }
+
+    pub(super) fn after(&mut self, seg: SegNo, before: Membership) {
+        let sec = seg.0 / self.segs_per_sec.max(1);
+        let s = self.segs.get(seg.idx()).copied();
+        let valid = s.map_or(0, |s| s.valid);
+        self.held_total = self.held_total + s.map_or(0, |s| u64::from(s.held)) - u64::from(before.held);
+        let node = |log: LogType, v: u16| if log.is_node() { u64::from(v) } else { 0 };
+        self.valid_total = self.valid_total + u64::from(valid) - u64::from(before.valid);
+        let nodes_now = s.map_or(0, |s| node(s.log, s.valid));
+        self.valid_nodes = self.valid_nodes + nodes_now - node(before.log, before.valid);
+        let (busy, free) = (self.is_busy(seg), self.is_free(seg));
+        if let Some(x) = self.secs.get_mut(sec as usize) {
+            x.valid = x.valid + u32::from(valid) - u32::from(before.valid);
+            step(&mut x.busy, before.busy, busy);
+            step(&mut x.free_segs, before.free, free);
+            self.free_secs.put(sec, x.free_segs == self.segs_per_sec);
+        }
+        let known = self.free.put(seg.0, free);
+        invariant!(self.health, known, "a segment is outside the free segment map", else return);
+        let st = self.membership(seg);
+        invariant!(self.health, st.valid <= st.held && u32::from(st.held) <= BLOCKS_PER_SEG, "a segment has more valid blocks than held ones", else return);
+        self.update_candidate(sec);
+        if let Some((log, held)) = st.hole {
+            self.holes.put(log, held, seg.0, true);
+        }
+        if st.prefree != before.prefree {
+            if st.prefree {
+                self.prefree.insert(seg);
+            } else {
+                self.prefree.remove(&seg);
+            }
+        }
+    }
+
+    fn membership(&self, seg: SegNo) -> Membership {
+        let Some(s) = self.segs.get(seg.idx()) else { return Membership::default() };
+        let busy = self.is_busy(seg);
+        Membership {
+            valid: s.valid,
+            held: s.held,
+            log: s.log,
+            busy,
+            free: self.is_free(seg),
+            prefree: !busy && s.valid == 0 && s.held > 0,
+            hole: (!busy && s.valid > 0 && u32::from(s.held) < BLOCKS_PER_SEG).then_some((s.log, s.held)),
+        }
+    }
+}
+
+/// Counts a member that is added or removed. Written with branches: rustc 1.95 may drop the addition of a comparison
+/// result that is branched on later.
+fn step(count: &mut u32, before: bool, now: bool) {
+    match (before, now) {
+        (false, true) => *count += 1,
+        (true, false) => *count -= 1,
+        _ => {}
+    }
+}
+
+/// State of a segment that decides which indexes contain it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Membership {
+    valid: u16,
+    held: u16,
+    log: LogType,
+    busy: bool,
+    free: bool,
+    prefree: bool,
+    hole: Option<(LogType, u16)>,
+}
+
+impl Default for Membership {
+    fn default() -> Self {
+        Self {
+            valid: 0,
+            held: 0,
+            log: LogType::HotData,
+            busy: false,
+            free: false,
+            prefree: false,
+            hole: None,
+        }
+    }
+}

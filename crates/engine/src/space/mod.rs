@@ -1,0 +1,237 @@
+//! Space in the main area: valid blocks, free segments, and the write position of each log.
+//!
+//! A block is *allocated* (a log hands out its address), *written*, then *published* (its SIT bit is set and the
+//! index points at it). A checkpoint before the last step ignores the block. A segment with unpublished blocks is
+//! neither free nor a victim.
+mod adopt;
+mod alloc;
+mod boundary;
+mod counts;
+mod free;
+mod index;
+mod log;
+mod membership;
+mod parked;
+mod pin;
+mod runs;
+mod sit;
+mod stats;
+mod stream;
+mod table;
+mod zone;
+
+pub use counts::{Counts, Values};
+use log::LogCell;
+pub use log::{Log, LogSnapshot, LogState};
+pub use pin::{SegmentPin, Tables};
+pub use sit::{Loaded, SitFlush};
+pub use stream::{SharedStream, Stream};
+pub use table::Table;
+pub(crate) use zone::{CrashedLogs, LogRoom};
+
+use crate::error::Result;
+use crate::health::Health;
+use crate::lock::{Mutex, rank};
+use crate::meta::Device;
+use crate::options::AllocMode;
+use segno_format::sit::LogType;
+use segno_format::summary::RawSummaryBlock;
+use segno_format::{Block, BlockAddr, Geometry, SegNo};
+use stats::AllocStats;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Segment table, logs, streams and counters of one volume.
+pub struct Space {
+    pub geo: Geometry,
+    /// Blocks and nodes in use or reserved; they decide ENOSPC.
+    pub counts: Counts,
+    dev: Arc<Device>,
+    mode: AllocMode,
+    /// Sections that only cleaning and checkpoints may use.
+    pub reserved_sections: u32,
+    /// Total number of sections set aside at format time.
+    pub overprov_sections: u32,
+    health: Arc<Health>,
+    tables: Arc<Tables>,
+    logs: [LogCell; 6],
+    streams: Mutex<Vec<Arc<Stream>>, { rank::META }>,
+    pub alloc: AllocStats,
+    /// Summaries of finished segments that are not on the device yet.
+    ssa: Mutex<BTreeMap<SegNo, Arc<RawSummaryBlock>>, { rank::META }>,
+    sit: Mutex<SitState, { rank::SIT }>,
+    /// Seconds the volume had been mounted before this mount; base of the SIT clock.
+    elapsed_before: u64,
+    mounted_at: Instant,
+}
+
+/// State of the SIT that a checkpoint stores outside the SIT blocks.
+#[derive(Clone, Debug, Default)]
+struct SitState {
+    bitmap: Vec<u8>,
+    /// Segments whose newest entry is in the SIT journal.
+    journal: BTreeSet<SegNo>,
+}
+
+impl Space {
+    /// Seconds on the clock of SIT mtimes.
+    pub fn now(&self) -> u64 {
+        self.elapsed_before + self.mounted_at.elapsed().as_secs()
+    }
+
+    /// Sections that a log may open.
+    pub fn free_sections(&self) -> u64 {
+        self.tables.free_sections()
+    }
+
+    /// Reads or changes the tables under their lock.
+    pub fn with_table<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
+        self.tables.with(f)
+    }
+
+    /// Pins the segments that `choose` returns, under the same hold of the lock.
+    pub fn pin<R>(&self, choose: impl FnOnce(&mut Table) -> (R, Vec<SegNo>)) -> (R, SegmentPin) {
+        self.tables.pin(choose)
+    }
+
+    /// Publishes a block that was written and that the index now points at. `old` is the block it replaces, if any.
+    pub fn publish(&self, new: BlockAddr, old: BlockAddr) -> Result<()> {
+        let now = self.now();
+        self.with_table(|t| {
+            t.take_back(&[new], &self.geo)?;
+            t.validate(new, now, &self.geo)?;
+            if old.is_real() { t.invalidate(old, now, &self.geo) } else { Ok(()) }
+        })
+    }
+
+    /// Publishes blocks, given as (new, replaced).
+    pub fn publish_all(&self, blocks: &[(BlockAddr, BlockAddr)]) -> Result<()> {
+        let now = self.now();
+        let new: Vec<BlockAddr> = blocks.iter().map(|&(new, _)| new).collect();
+        let old: Vec<BlockAddr> = blocks.iter().map(|&(_, old)| old).filter(|a| a.is_real()).collect();
+        self.with_table(|t| {
+            t.take_back(&new, &self.geo)?;
+            t.set_valid(&new, true, now, &self.geo)?;
+            t.set_valid(&old, false, now, &self.geo)
+        })
+    }
+
+    /// Publishes blocks written by the checkpoint in progress.
+    pub fn place_all(&self, addrs: &[BlockAddr]) -> Result<()> {
+        let now = self.now();
+        self.with_table(|t| {
+            t.take_back(addrs, &self.geo)?;
+            t.place_frozen(addrs, true, true, now, &self.geo)
+        })
+    }
+
+    /// Frees a block that the checkpoint in progress replaced by `new`; the checkpoint no longer refers to `old`. If
+    /// the node is not `live` any more, only the checkpoint keeps `new`.
+    pub fn displace(&self, new: BlockAddr, old: BlockAddr, live: bool) -> Result<()> {
+        let now = self.now();
+        self.with_table(|t| {
+            if old.is_real() {
+                t.place_frozen(&[old], false, live, now, &self.geo)?;
+            }
+            if live { Ok(()) } else { t.invalidate(new, now, &self.geo) }
+        })
+    }
+
+    /// Protects blocks that the index names but that are written later from being moved, until [`Space::abandon`].
+    pub fn expect(&self, addrs: &[BlockAddr]) {
+        self.with_table(|t| {
+            addrs.iter().filter_map(|a| self.geo.seg_of(*a)).for_each(|(seg, _)| t.hand_out(seg, 1));
+        });
+    }
+
+    /// Gives up allocated blocks that will not be published.
+    pub fn abandon(&self, addrs: &[BlockAddr]) {
+        // A failure has stopped the volume; the caller returns its own error.
+        let _stopped = self.with_table(|t| t.take_back(addrs, &self.geo));
+    }
+
+    /// Frees a block. It is not reused before the next checkpoint.
+    pub fn invalidate(&self, addr: BlockAddr) -> Result<()> {
+        let now = self.now();
+        self.with_table(|t| t.invalidate(addr, now, &self.geo))
+    }
+
+    /// Frees blocks.
+    pub fn invalidate_all(&self, addrs: &[BlockAddr]) -> Result<()> {
+        let now = self.now();
+        self.with_table(|t| t.set_valid(addrs, false, now, &self.geo))
+    }
+
+    /// Whether the block's SIT bit is set.
+    pub fn is_valid(&self, addr: BlockAddr) -> bool {
+        self.geo.seg_of(addr).is_some_and(|(s, off)| self.with_table(|t| t.is_valid(s, off)))
+    }
+
+    /// The first real address whose SIT bit is clear.
+    pub fn first_unused(&self, addrs: &[BlockAddr]) -> Option<BlockAddr> {
+        let used = |t: &Table, a: BlockAddr| self.geo.seg_of(a).is_some_and(|(s, off)| t.is_valid(s, off));
+        self.with_table(|t| addrs.iter().copied().find(|&a| a.is_real() && !used(t, a)))
+    }
+
+    /// The newest copy of a segment's summary.
+    pub fn summary(&self, seg: SegNo) -> Result<Arc<RawSummaryBlock>> {
+        for log in &self.logs {
+            let log = log.lock();
+            if log.segno == seg {
+                return Ok(Arc::new(*log.summary));
+            }
+        }
+        if let Some(s) = self.stream_summary(seg) {
+            return Ok(s);
+        }
+        if let Some(s) = self.ssa.lock().get(&seg) {
+            return Ok(s.clone());
+        }
+        Ok(Arc::new(*self.dev.read(self.geo.ssa_addr(seg))?.view()))
+    }
+
+    /// Writes the summaries of finished segments and of segments open in streams. Entries for blocks of the last
+    /// checkpoint do not change, so overwriting summaries in place is always safe.
+    pub fn write_summaries(&self) -> Result<()> {
+        self.park_streams();
+        let waiting: Vec<(SegNo, Arc<RawSummaryBlock>)> =
+            self.ssa.lock().iter().map(|(&s, b)| (s, b.clone())).collect();
+        let mut out: Vec<(BlockAddr, Arc<Block>)> = waiting
+            .iter()
+            .map(|(s, raw)| {
+                let mut block = Block::zeroed();
+                *block.view_mut::<RawSummaryBlock>() = **raw;
+                (self.geo.ssa_addr(*s), Arc::new(block))
+            })
+            .collect();
+        self.dev.write_scattered(&mut out)?;
+        let mut ssa = self.ssa.lock();
+        for (s, written) in waiting {
+            // The segment may have been reused and finished again meanwhile.
+            if ssa.get(&s).is_some_and(|now| Arc::ptr_eq(now, &written)) {
+                ssa.remove(&s);
+            }
+        }
+        Ok(())
+    }
+
+    /// State and summary of every log. With `spare`, each log skips the block at the reported position, so that only
+    /// another implementation writes there.
+    pub fn log_snapshot(&self, spare: bool) -> LogSnapshot {
+        LogType::ALL.map(|t| {
+            let mut log = self.logs[t.idx()].lock();
+            self.move_on(&mut log);
+            let snapshot = (log.state(), log.summary.clone());
+            if spare {
+                self.keep_canary_block(&mut log);
+            }
+            snapshot
+        })
+    }
+
+    /// State of every log, for the checkpoint and for reports.
+    pub fn log_states(&self) -> [LogState; 6] {
+        LogType::ALL.map(|t| self.logs[t.idx()].lock().state())
+    }
+}

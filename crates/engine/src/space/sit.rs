@@ -1,0 +1,216 @@
+//! Reading the SIT at mount and writing it at a checkpoint.
+use super::log::LogCell;
+use super::{Counts, Log, SegmentPin, SitState, Space, Table, Tables};
+use crate::error::Result;
+use crate::health::{Health, invariant};
+use crate::lock::Mutex;
+use crate::meta::Device;
+use crate::options::AllocMode;
+use segno_format::bits::msb;
+use segno_format::geometry::SIT_PER_BLOCK;
+use segno_format::sit::{LogType, RawSitBlock, RawSitJournal, RawSitJournalEntry, SIT_JOURNAL_MAX};
+use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, Geometry, SegNo, Structure};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+use zerocopy::FromZeros;
+use zerocopy::little_endian::{U16, U32};
+
+/// SIT blocks read per request at mount.
+const READ_AHEAD: u32 = 256;
+
+/// State of the SIT that a checkpoint stores outside the SIT blocks.
+pub struct SitFlush {
+    pub journal: RawSitJournal,
+    pub bitmap: Vec<u8>,
+}
+
+/// State of the main area in the checkpoint pack.
+pub struct Loaded<'a> {
+    pub bitmap: Vec<u8>,
+    pub journal: &'a RawSitJournal,
+    pub logs: [Log; 6],
+    pub counts: Counts,
+    pub elapsed_time: u64,
+    pub reserved_segments: u32,
+    pub overprov_segments: u32,
+    /// `ro` images have two logs and no summaries.
+    pub ro_image: bool,
+}
+
+impl Space {
+    /// Reads the SIT and opens the logs where the checkpoint left them.
+    pub fn load(
+        geo: Geometry,
+        dev: Arc<Device>,
+        health: Arc<Health>,
+        mode: AllocMode,
+        cp: Loaded<'_>,
+    ) -> Result<Self> {
+        let mut table = Table::new(&geo, health.clone());
+        read_blocks(&geo, &dev, &cp.bitmap, &mut table)?;
+        let journal = read_journal(&geo, cp.journal, &mut table)?;
+        check_logs(&geo, &table, &cp)?;
+        if !cp.ro_image {
+            cp.logs.iter().for_each(|l| table.open_loaded(l.segno, l.kind));
+        }
+        Ok(Self {
+            geo,
+            counts: cp.counts,
+            dev,
+            mode,
+            reserved_sections: cp.reserved_segments / geo.segs_per_sec.max(1),
+            overprov_sections: cp.overprov_segments / geo.segs_per_sec.max(1),
+            tables: Arc::new(Tables::new(table, health.clone())),
+            health,
+            logs: cp.logs.map(|log| LogCell::new(log, geo.segs_per_sec)),
+            streams: Mutex::default(),
+            alloc: Default::default(),
+            ssa: Mutex::new(BTreeMap::new()),
+            sit: Mutex::new(SitState { bitmap: cp.bitmap, journal }),
+            elapsed_before: cp.elapsed_time,
+            mounted_at: Instant::now(),
+        })
+    }
+
+    /// Writes the entries changed by the boundary: to the summary journal if all of them fit, else to the alternate
+    /// copies of the SIT blocks.
+    pub fn flush_sit(&self) -> Result<SitFlush> {
+        let changed: Vec<SegNo> = self.with_table(|t| t.frozen());
+        // Only checkpoints change it, and they run one at a time.
+        let mut state = self.sit.lock().clone();
+        let mut all = state.journal.clone();
+        all.extend(&changed);
+        let mut journal = RawSitJournal::new_zeroed();
+        let bits = self.geo.sit_blocks() as usize;
+        invariant!(self.health, state.bitmap.len() * 8 >= bits, "the SIT bitmap is shorter than the SIT");
+        if all.len() <= SIT_JOURNAL_MAX {
+            journal.count = U16::new(all.len() as u16);
+            for (slot, &seg) in journal.entries.iter_mut().zip(&all) {
+                let entry = self.with_table(|t| t.entry_at_boundary(seg));
+                *slot = RawSitJournalEntry { segno: U32::new(seg.0), entry };
+            }
+            state.journal = all;
+        } else {
+            let mut blocks: Vec<u32> = all.iter().map(|s| s.0 / SIT_PER_BLOCK).collect();
+            blocks.dedup();
+            let mut out = Vec::with_capacity(blocks.len());
+            for b in blocks {
+                let second = !msb::test(&state.bitmap, b as usize);
+                msb::put(&mut state.bitmap, b as usize, second);
+                out.push((self.geo.sit_addr(b, second), Arc::new(self.sit_block(b))));
+            }
+            self.dev.write_scattered(&mut out)?;
+            state.journal.clear();
+        }
+        let bitmap = state.bitmap.clone();
+        *self.sit.lock() = state;
+        Ok(SitFlush { journal, bitmap })
+    }
+
+    fn sit_block(&self, b: u32) -> Block {
+        let mut block = Block::zeroed();
+        let raw: &mut RawSitBlock = block.view_mut();
+        let first = b * SIT_PER_BLOCK;
+        self.with_table(|t| {
+            for (seg, slot) in (first..self.geo.segment_count_main).zip(&mut raw.entries) {
+                *slot = t.entry_at_boundary(SegNo(seg));
+            }
+        });
+        block
+    }
+
+    /// Called once the checkpoint is durable: blocks it freed may be reused. Returns the segments that became free,
+    /// pinned so that they can be discarded before a log opens them.
+    pub fn committed(&self) -> SegmentPin {
+        self.pin(|t| ((), t.committed())).1
+    }
+
+    /// Pins those of the segments that are free and in no open section.
+    pub fn pin_free(&self, segs: &[SegNo]) -> SegmentPin {
+        let free =
+            |t: &Table| segs.iter().copied().filter(|&s| t.is_free(s) && !t.is_section_busy(s)).collect();
+        self.pin(|t| ((), free(t))).1
+    }
+}
+
+fn read_blocks(geo: &Geometry, dev: &Device, bitmap: &[u8], table: &mut Table) -> Result<()> {
+    let total = geo.sit_blocks();
+    let mut buf = vec![Block::zeroed(); READ_AHEAD.min(total) as usize];
+    let mut b = 0;
+    while b < total {
+        let second = msb::test(bitmap, b as usize);
+        let run =
+            (b..total.min(b + READ_AHEAD)).take_while(|&i| msb::test(bitmap, i as usize) == second).count();
+        let Some(part) = buf.get_mut(..run) else { break };
+        dev.read_into(geo.sit_addr(b, second), part)?;
+        for (i, block) in (b..).zip(part.iter()) {
+            if !block.is_zero() {
+                load_block(geo, i, block.view(), table)?;
+            }
+        }
+        b += run as u32;
+    }
+    Ok(())
+}
+
+fn load_block(geo: &Geometry, b: u32, raw: &RawSitBlock, table: &mut Table) -> Result<()> {
+    let first = b * SIT_PER_BLOCK;
+    for (seg, entry) in (first..geo.segment_count_main).zip(&raw.entries) {
+        if entry.vblocks.get() != 0 || entry.mtime.get() != 0 {
+            table.load(SegNo(seg), entry)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_journal(
+    geo: &Geometry,
+    journal: &RawSitJournal,
+    table: &mut Table,
+) -> Result<std::collections::BTreeSet<SegNo>> {
+    let count = usize::from(journal.count.get());
+    let at = geo.cp_blkaddr.into();
+    let entries = journal.entries.get(..count).ok_or_else(|| {
+        Corrupt::block(Structure::SitJournal, at, "entry count", count as u64, SIT_JOURNAL_MAX as u64)
+    })?;
+    let mut segs = std::collections::BTreeSet::new();
+    for e in entries {
+        let seg = e.segno.get();
+        if seg >= geo.segment_count_main {
+            return Err(Corrupt::block(
+                Structure::SitJournal,
+                at,
+                "segment number",
+                seg.into(),
+                geo.segment_count_main.into(),
+            )
+            .into());
+        }
+        table.load(SegNo(seg), &e.entry)?;
+        segs.insert(SegNo(seg));
+    }
+    Ok(segs)
+}
+
+/// Checks that the write position of each log is unused and, for a log that only appends, everything after it.
+fn check_logs(geo: &Geometry, table: &Table, cp: &Loaded<'_>) -> Result<()> {
+    for log in &cp.logs {
+        let idle = !matches!(log.kind, LogType::HotData | LogType::HotNode);
+        if cp.ro_image && idle {
+            continue;
+        }
+        let end = if log.ssr { log.next + 1 } else { BLOCKS_PER_SEG };
+        if let Some(off) = (log.next..end).find(|&o| table.is_valid(log.segno, o)) {
+            return Err(Corrupt::block(
+                Structure::Checkpoint,
+                geo.seg_start(log.segno).offset(off).0.into(),
+                "a log would overwrite a valid block",
+                off.into(),
+                log.next.into(),
+            )
+            .into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,487 @@
+//! Per-segment and per-section state.
+use super::boundary::Boundary;
+use super::free::BitSet;
+use super::index::{Holes, class_of};
+use super::runs::FreeSections;
+use crate::error::Result;
+use crate::health::{Health, invariant};
+use foldhash::{HashMap, HashMapExt};
+use segno_clean::{Class, Index};
+use segno_format::bits::msb;
+use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Geometry, SegNo, Structure};
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Valid blocks, and held ones: those that must not be reused because the last checkpoint, or a node logged by fsync
+/// since, may refer to them.
+#[derive(Debug, Clone)]
+pub(super) struct Maps {
+    pub valid: [u8; SIT_MAP_BYTES],
+    pub held: [u8; SIT_MAP_BYTES],
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seg {
+    pub valid: u16,
+    pub held: u16,
+    pub log: LogType,
+    pub current: bool,
+    pub mtime: u64,
+}
+
+impl Seg {
+    /// Sets whether a block is valid.
+    fn set_valid(&mut self, maps: &mut Maps, off: usize, on: bool, now: u64) {
+        self.mtime = match self.mtime {
+            0 => now,
+            m => m.saturating_mul(self.valid.into()).saturating_add(now) / (u64::from(self.valid) + 1),
+        };
+        msb::put(&mut maps.valid, off, on);
+        if on {
+            self.valid += 1;
+            self.hold(maps, off);
+        } else {
+            self.valid -= 1;
+        }
+    }
+
+    /// Keeps a block from being reused before the next checkpoint.
+    pub fn hold(&mut self, maps: &mut Maps, off: usize) {
+        if !msb::test(&maps.held, off) {
+            msb::put(&mut maps.held, off, true);
+            self.held += 1;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sec {
+    pub valid: u32,
+    pub free_segs: u32,
+    /// Segments that are current or have unpublished blocks.
+    pub busy: u32,
+}
+
+/// Segments, sections and their indexes.
+pub struct Table {
+    pub(super) segs: Vec<Seg>,
+    pub(super) maps: Vec<Option<Box<Maps>>>,
+    pub(super) secs: Vec<Sec>,
+    pub(super) segs_per_sec: u32,
+    pub(super) free: BitSet,
+    pub(super) free_secs: FreeSections,
+    /// Segments that a stream left before they were full, with the first unused block.
+    pub(super) parked: VecDeque<(SegNo, u32)>,
+    pub(super) prefree: BTreeSet<SegNo>,
+    /// Segments whose SIT entry differs from that of the last checkpoint, or of the one in progress.
+    pub(super) changed: BTreeSet<SegNo>,
+    /// Boundary of the checkpoint in progress.
+    pub(super) boundary: Option<Boundary>,
+    /// Segments open in a log or stream.
+    pub(super) current: BTreeSet<SegNo>,
+    /// Canaries: free blocks that no log writes, one per log.
+    pub(super) canaries: [Option<(SegNo, u32)>; 6],
+    /// Number of allocated blocks not yet published.
+    pub(super) unpublished: HashMap<SegNo, u32>,
+    pub(super) pins: HashMap<SegNo, u32>,
+    pub(super) health: Arc<Health>,
+    /// Sections that may be cleaned.
+    pub(super) index: Index,
+    /// Sections that would be candidates but are excluded.
+    pub(super) aside: BTreeSet<u32>,
+    pub(super) holes: Holes,
+    pub(super) valid_total: u64,
+    pub(super) valid_nodes: u64,
+    pub(super) held_total: u64,
+}
+
+impl Table {
+    /// Creates a table with every segment free.
+    pub fn new(geo: &Geometry, health: Arc<Health>) -> Self {
+        let (n, s) = (geo.segment_count_main, geo.segs_per_sec);
+        let mut t = Self {
+            segs: vec![
+                Seg { valid: 0, held: 0, log: LogType::HotData, current: false, mtime: 0 };
+                n as usize
+            ],
+            maps: vec![None; n as usize],
+            secs: vec![Sec { valid: 0, free_segs: s, busy: 0 }; geo.section_count as usize],
+            segs_per_sec: s,
+            free: BitSet::new(n as usize),
+            free_secs: FreeSections::new(geo.section_count),
+            parked: VecDeque::new(),
+            prefree: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            canaries: [None; 6],
+            boundary: None,
+            current: BTreeSet::new(),
+            unpublished: HashMap::new(),
+            pins: HashMap::new(),
+            health,
+            index: Index::new(geo.section_count, geo.blocks_per_sec()),
+            aside: BTreeSet::new(),
+            holes: Holes::default(),
+            valid_total: 0,
+            valid_nodes: 0,
+            held_total: 0,
+        };
+        (0..n).for_each(|i| _ = t.free.put(i, true));
+        t
+    }
+
+    /// Sets a segment's entry from the last checkpoint.
+    pub fn load(&mut self, seg: SegNo, entry: &RawSitEntry) -> Result<()> {
+        let log = entry.parse(seg)?;
+        self.update(seg, |s, maps| {
+            *maps =
+                (entry.valid() > 0).then(|| Box::new(Maps { valid: entry.valid_map, held: entry.valid_map }));
+            s.valid = entry.valid();
+            s.held = entry.valid();
+            s.log = log;
+            s.mtime = entry.mtime.get();
+        });
+        Ok(())
+    }
+
+    pub fn free_sections(&self) -> u64 {
+        self.free_secs.len()
+    }
+    pub fn free_segments(&self) -> u64 {
+        self.free.len()
+    }
+    /// Segments without valid blocks that no log has open.
+    pub fn empty_segments(&self) -> u64 {
+        let idle_empty = |s: &&SegNo| self.segs.get(s.idx()).is_some_and(|s| s.valid == 0 && !s.current);
+        let busy: BTreeSet<&SegNo> =
+            self.unpublished.keys().chain(self.pins.keys()).filter(idle_empty).collect();
+        self.free.len() + self.prefree.len() as u64 + busy.len() as u64
+    }
+    /// Segments that become free with the next checkpoint.
+    pub fn prefree(&self) -> usize {
+        self.prefree.len()
+    }
+    /// Sections that become free with the next checkpoint.
+    pub fn prefree_sections(&self) -> u64 {
+        let per = self.segs_per_sec.max(1);
+        let mut secs: Vec<(u32, u32)> = Vec::new();
+        for seg in &self.prefree {
+            match secs.last_mut() {
+                Some((sec, n)) if *sec == seg.0 / per => *n += 1,
+                _ => secs.push((seg.0 / per, 1)),
+            }
+        }
+        let free = |sec: u32| self.secs.get(sec as usize).map_or(0, |s| s.free_segs);
+        secs.into_iter().filter(|&(sec, n)| n + free(sec) == per).count() as u64
+    }
+    pub fn changed(&self) -> &BTreeSet<SegNo> {
+        &self.changed
+    }
+    /// Valid blocks of all segments, and those of node segments.
+    pub fn totals(&self) -> (u64, u64) {
+        (self.valid_total, self.valid_nodes)
+    }
+    /// Blocks that are no longer valid but may not be overwritten before the next checkpoint.
+    pub fn reclaimable(&self) -> u64 {
+        self.held_total.saturating_sub(self.valid_total)
+    }
+    pub fn valid_in_section(&self, sec: u32) -> u32 {
+        self.secs.get(sec as usize).map_or(0, |s| s.valid)
+    }
+    pub fn log_of(&self, seg: SegNo) -> Option<LogType> {
+        self.segs.get(seg.idx()).map(|s| s.log)
+    }
+    pub fn valid_in_segment(&self, seg: SegNo) -> u32 {
+        self.segs.get(seg.idx()).map_or(0, |s| s.valid.into())
+    }
+    pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
+        self.maps.get(seg.idx()).and_then(Option::as_deref).is_some_and(|m| msb::test(&m.valid, off as usize))
+    }
+    /// Whether a block must not be written: it is valid, or the last checkpoint needs it.
+    pub fn is_held(&self, seg: SegNo, off: u32) -> bool {
+        self.maps.get(seg.idx()).and_then(Option::as_deref).is_some_and(|m| msb::test(&m.held, off as usize))
+    }
+    /// First offset at or after `from` that may be written.
+    pub fn next_hole(&self, seg: SegNo, from: u32) -> Option<u32> {
+        let maps = self.maps.get(seg.idx()).and_then(Option::as_deref);
+        (from..BLOCKS_PER_SEG).find(|&o| maps.is_none_or(|m| !msb::test(&m.held, o as usize)))
+    }
+    /// The entry that the next checkpoint stores for a segment.
+    pub fn entry(&self, seg: SegNo) -> RawSitEntry {
+        let map = self.maps.get(seg.idx()).and_then(Option::as_deref).map_or([0; SIT_MAP_BYTES], |m| m.valid);
+        match self.segs.get(seg.idx()) {
+            Some(s) => RawSitEntry::new(s.log, s.valid, &map, s.mtime),
+            None => RawSitEntry::new(LogType::HotData, 0, &map, 0),
+        }
+    }
+
+    /// Sections that may be cleaned.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+    /// Orders cleaning candidates by age too, from now on.
+    pub fn keep_ages(&mut self) {
+        self.index.keep_ages(self.segs_per_sec);
+        (0..self.secs.len() as u32).for_each(|sec| self.update_candidate(sec));
+    }
+    /// Excludes a section from cleaning, or includes it again.
+    pub fn set_aside(&mut self, sec: u32, aside: bool) {
+        if aside {
+            self.aside.insert(sec);
+        } else {
+            self.aside.remove(&sec);
+        }
+        self.update_candidate(sec);
+    }
+    /// Includes all excluded sections again.
+    pub fn reconsider(&mut self) {
+        for sec in std::mem::take(&mut self.aside) {
+            self.update_candidate(sec);
+        }
+    }
+    /// Whether a log may open the section.
+    pub fn is_section_free(&self, sec: u32) -> bool {
+        self.free_secs.contains(sec)
+    }
+    /// Whether a section holds only blocks that recovery found there.
+    pub fn is_left_over(&self, sec: u32) -> bool {
+        self.secs.get(sec as usize).is_some_and(|s| s.valid == 0 && s.busy == 0)
+    }
+    /// Class of a section, by its first segment.
+    pub fn class_of_section(&self, sec: u32) -> Class {
+        self.segs.get((sec * self.segs_per_sec) as usize).map_or(Class::Data, |s| class_of(s.log))
+    }
+
+    pub(super) fn update_candidate(&mut self, sec: u32) {
+        let s = self.secs.get(sec as usize).copied().unwrap_or_default();
+        let partly = s.valid > 0 && s.valid < self.segs_per_sec * BLOCKS_PER_SEG;
+        if s.busy == 0 && partly && !self.aside.contains(&sec) {
+            let mtime = if self.index.ages().is_some() { self.section_mtime(sec) } else { 0 };
+            self.index.put(sec, self.class_of_section(sec), s.valid, mtime);
+        } else {
+            self.index.remove(sec);
+        }
+    }
+
+    fn section_mtime(&self, sec: u32) -> u64 {
+        let first = sec * self.segs_per_sec;
+        let sum: u64 = (first..first + self.segs_per_sec)
+            .filter_map(|s| self.segs.get(s as usize))
+            .fold(0, |sum, s| sum.saturating_add(s.mtime));
+        sum / u64::from(self.segs_per_sec.max(1))
+    }
+
+    /// Makes a block valid.
+    pub fn validate(&mut self, addr: BlockAddr, now: u64, geo: &Geometry) -> Result<()> {
+        self.set_valid(&[addr], true, now, geo)
+    }
+    /// Frees a block.
+    pub fn invalidate(&mut self, addr: BlockAddr, now: u64, geo: &Geometry) -> Result<()> {
+        self.set_valid(&[addr], false, now, geo)
+    }
+
+    /// Sets whether blocks are valid. Adjacent addresses of one segment cost one update of the indexes.
+    pub fn set_valid(&mut self, addrs: &[BlockAddr], on: bool, now: u64, geo: &Geometry) -> Result<()> {
+        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
+        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
+            let Some(&first) = run.first() else { continue };
+            let outside = || {
+                let why = "block outside the main area";
+                Corrupt::block(Structure::SitBlock, first.0.into(), why, (!on).into(), on.into())
+            };
+            let seg = seg_of(&first).ok_or_else(outside)?;
+            self.keep_at_boundary(seg);
+            self.changed.insert(seg);
+            self.set_valid_in_segment(seg, run, on, now, geo)?;
+            if on {
+                self.note_since(seg, run, geo);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets whether blocks of one segment are valid.
+    pub(super) fn set_valid_in_segment(
+        &mut self,
+        seg: SegNo,
+        addrs: &[BlockAddr],
+        on: bool,
+        now: u64,
+        geo: &Geometry,
+    ) -> Result<()> {
+        let bad =
+            |a: BlockAddr, why| Corrupt::block(Structure::SitBlock, a.0.into(), why, (!on).into(), on.into());
+        let mut refused = None;
+        self.update(seg, |s, maps| {
+            let maps = maps.get_or_insert_with(Maps::empty);
+            for &addr in addrs {
+                let off = geo.seg_of(addr).map_or(0, |(_, off)| off) as usize;
+                if msb::test(&maps.valid, off) == on {
+                    refused = Some(addr);
+                    break;
+                }
+                s.set_valid(maps, off, on, now);
+            }
+        });
+        match refused {
+            None => Ok(()),
+            Some(a) => Err(bad(a, if on { "block is in use twice" } else { "block is freed twice" }).into()),
+        }
+    }
+
+    /// A log opens a segment; its type becomes the log's.
+    pub fn open(&mut self, seg: SegNo, log: LogType) {
+        invariant!(self.health, !self.current.contains(&seg), "two logs open one segment", else return);
+        let (valid, before) = self.segs.get(seg.idx()).map_or((0, log), |s| (s.valid, s.log));
+        self.open_loaded(seg, log);
+        self.add_to_checkpoint(Some(seg));
+        // The type of a segment without blocks is stored once it gets one.
+        if valid > 0 && before != log {
+            self.changed.insert(seg);
+        }
+    }
+    /// A log continues in the segment where the checkpoint left it.
+    pub fn open_loaded(&mut self, seg: SegNo, log: LogType) {
+        self.update(seg, |s, _| {
+            s.current = true;
+            s.log = log;
+        });
+        self.current.insert(seg);
+    }
+    /// Changes the type of a segment without valid blocks; a no-op if it already has that type.
+    pub fn retype(&mut self, seg: SegNo, log: LogType) {
+        let may = self.valid_in_segment(seg) == 0 || self.log_of(seg) == Some(log);
+        invariant!(self.health, may, "a segment in use changes its type", else return);
+        self.update(seg, |s, _| s.log = log);
+    }
+    /// A log leaves a segment.
+    pub fn close(&mut self, seg: SegNo) {
+        self.update(seg, |s, _| s.current = false);
+        let was_open = self.current.remove(&seg);
+        invariant!(self.health, was_open, "a log leaves a segment that it has not opened", else {});
+    }
+    /// Counts addresses of a segment that were allocated and are not published yet.
+    pub fn hand_out(&mut self, seg: SegNo, n: u32) {
+        let before = self.before(seg);
+        *self.unpublished.entry(seg).or_default() += n;
+        self.after(seg, before);
+    }
+    /// Subtracts addresses that were published or given up.
+    pub fn take_back(&mut self, addrs: &[BlockAddr], geo: &Geometry) -> Result<()> {
+        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
+        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
+            let seg = run.first().and_then(seg_of);
+            let left = seg.and_then(|s| self.unpublished.get(&s)?.checked_sub(run.len() as u32));
+            invariant!(self.health, left.is_some(), "an unallocated block is published");
+            let (Some(seg), Some(left)) = (seg, left) else { continue };
+            let before = self.before(seg);
+            if left == 0 {
+                self.unpublished.remove(&seg);
+            } else {
+                self.unpublished.insert(seg, left);
+            }
+            self.after(seg, before);
+        }
+        Ok(())
+    }
+    /// Keeps the segment from being opened or cleaned until [`Table::unpin`].
+    pub fn pin(&mut self, seg: SegNo) {
+        let before = self.before(seg);
+        *self.pins.entry(seg).or_default() += 1;
+        self.after(seg, before);
+    }
+    /// Removes a pin; false if there was none.
+    pub fn unpin(&mut self, seg: SegNo) -> bool {
+        let before = self.before(seg);
+        let left = self.pins.get(&seg).and_then(|n| n.checked_sub(1));
+        match left {
+            Some(0) => drop(self.pins.remove(&seg)),
+            Some(n) => drop(self.pins.insert(seg, n)),
+            None => {}
+        }
+        self.after(seg, before);
+        left.is_some()
+    }
+    /// Holds a segment until the next checkpoint, because recovery found blocks in it.
+    pub fn hold_all(&mut self, seg: SegNo) {
+        self.update(seg, |s, maps| {
+            let maps = maps.get_or_insert_with(Maps::empty);
+            maps.held = [0xff; SIT_MAP_BYTES];
+            s.held = BLOCKS_PER_SEG as u16;
+        });
+        self.changed.insert(seg);
+    }
+
+    /// Keeps a block unchanged until the checkpoint after the one in progress is durable. It replaces the previous
+    /// canary of the log.
+    pub fn keep_canary(&mut self, log: LogType, seg: SegNo, off: u32) {
+        let [hot, warm, cold, hot_node, warm_node, cold_node] = &mut self.canaries;
+        let canary = match log {
+            LogType::HotData => hot,
+            LogType::WarmData => warm,
+            LogType::ColdData => cold,
+            LogType::HotNode => hot_node,
+            LogType::WarmNode => warm_node,
+            LogType::ColdNode => cold_node,
+        };
+        let before = canary.replace((seg, off));
+        // A checkpoint releases it.
+        self.add_to_checkpoint(before.map(|(seg, _)| seg));
+        self.update(seg, |s, maps| s.hold(maps.get_or_insert_with(Maps::empty), off as usize));
+    }
+
+    /// First segment of a free section at or after `hint`, else of the first free section.
+    pub fn find_free(&self, hint: SegNo) -> Option<SegNo> {
+        let per = self.segs_per_sec.max(1);
+        self.free_secs.next_wrapping(hint.0 / per).map(|sec| SegNo(sec * per))
+    }
+
+    /// The next free segment after `current` in the same section.
+    pub fn next_in_section(&self, current: SegNo) -> Option<SegNo> {
+        let per = self.segs_per_sec.max(1);
+        let end = (current.0 / per + 1) * per;
+        self.free.next(current.0 + 1).filter(|&s| s < end).map(SegNo)
+    }
+
+    /// Claims sections for a stream, as [`FreeSections::claim`].
+    pub fn claim(&mut self, after: Option<u32>, want: u32) -> Option<Range<u32>> {
+        self.free_secs.claim(after, want)
+    }
+    /// Whether a section is free, claimed or not.
+    pub fn is_free_section(&self, sec: u32) -> bool {
+        self.free_secs.contains(sec)
+    }
+    /// First segment of the next section of a claim.
+    pub fn advance(&mut self, claim: &mut Range<u32>) -> Option<SegNo> {
+        self.free_secs.advance(claim).map(|sec| SegNo(sec * self.segs_per_sec.max(1)))
+    }
+    pub fn release(&mut self, claim: &Range<u32>) {
+        self.free_secs.release(claim);
+    }
+    /// Lengths of the free intervals in sections, longest first.
+    pub fn free_intervals(&self) -> Vec<u32> {
+        self.free_secs.intervals()
+    }
+
+    /// The segment of a type with the most free blocks for SSR.
+    pub fn with_most_holes(&self, log: LogType) -> Option<SegNo> {
+        self.holes.with_most_holes(log).map(SegNo)
+    }
+
+    pub fn is_busy(&self, seg: SegNo) -> bool {
+        self.segs.get(seg.idx()).is_some_and(|s| s.current)
+            || self.unpublished.contains_key(&seg)
+            || self.pins.contains_key(&seg)
+    }
+    /// Whether the segment's section is open or has unpublished blocks.
+    pub fn is_section_busy(&self, seg: SegNo) -> bool {
+        let per = self.segs_per_sec.max(1);
+        let first = seg.0 - seg.0 % per;
+        (first..first.saturating_add(per)).any(|s| self.is_busy(SegNo(s)))
+    }
+    /// Whether a log may open the segment; its section is not considered.
+    pub fn is_free(&self, seg: SegNo) -> bool {
+        self.segs.get(seg.idx()).is_some_and(|s| s.held == 0) && !self.is_busy(seg)
+    }
+}

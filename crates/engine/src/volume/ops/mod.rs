@@ -1,0 +1,6 @@
+//! The operations: each is admitted, performed by its subsystem, and committed if required.
+mod control;
+mod copy;
+mod data;
+mod inodes;
+mod names;

@@ -1,0 +1,141 @@
+//! Violated invariants: the call fails, the volume stops, and the reason is recorded on the device.
+use super::rig::Rig;
+use crate::error::{Error, Result};
+use crate::files::{Batch, FlushReason, Inode};
+use crate::volume::Volume;
+use segno_format::inode::RawInode;
+use segno_format::record::StopReason;
+use segno_format::sit::LogType;
+use segno_format::summary::RawSummary;
+use segno_format::{BlockAddr, Features, SegNo};
+use std::sync::Arc;
+
+/// Violates an invariant on a volume with a file of one block, and returns the result of a call.
+type Break = fn(&Volume, &Arc<Inode>) -> Result<()>;
+
+fn assert_stops(what: &str, broken: Break) {
+    let rig = Rig::new(Features::empty());
+    let v = &rig.volume;
+    let file = rig.create(b"f");
+    v.write(file.ino, 0, &[7; 4096]).unwrap();
+    v.sync().unwrap();
+    let error = broken(v, &file).expect_err("the call succeeds");
+    assert!(matches!(&error, Error::Invariant(found) if found.contains(what)), "{error}, expected: {what}");
+    assert!(v.is_stopped());
+    assert!(matches!(v.write(file.ino, 0, b"x"), Err(Error::Stopped)));
+    for copy in rig.superblocks() {
+        assert!(
+            copy.s_stop_reason[StopReason::UpdateInode as usize] > 0,
+            "{what}: no reason in a superblock"
+        );
+    }
+}
+
+fn owner() -> [RawSummary; 1] {
+    [RawSummary::node(segno_format::Nid(100))]
+}
+
+#[test]
+fn space() {
+    assert_stops("unallocated block is published", |v, _| {
+        v.space.publish(v.base.geo.seg_start(SegNo(40)), BlockAddr::NULL)
+    });
+    assert_stops("allocates a block that is in use", |v, _| {
+        let at = v.space.log_states().into_iter().find(|l| l.kind == LogType::WarmNode).unwrap();
+        v.space.with_table(|t| t.hold_all(at.segno));
+        v.space.allocate(LogType::WarmNode, &owner()).map(drop)
+    });
+    assert_stops("places blocks before its boundary", |v, _| {
+        let placed = v.space.allocate(LogType::WarmNode, &owner())?;
+        v.space.place_all(&placed)
+    });
+    assert_stops("two logs open one segment", |v, _| {
+        let at = v.space.log_states()[0];
+        v.space.with_table(|t| t.open(at.segno, at.kind));
+        Err(Error::Invariant("two logs open one segment"))
+    });
+    assert_stops("segment in use changes its type", |v, file| {
+        let addr = file.get(|i| i.slot(&file.layout(v.base.features).unwrap(), 0));
+        let (seg, _) = v.base.geo.seg_of(addr).unwrap();
+        v.space.with_table(|t| t.retype(seg, LogType::ColdNode));
+        Err(Error::Invariant("a segment in use changes its type"))
+    });
+}
+
+#[test]
+fn nodes() {
+    assert_stops("slot outside a node is set", |v, file| {
+        v.nodes.set_slot(&v.nodes.gate.enter(), &file.frame, &file.frame, 5_000, BlockAddr::NEW)
+    });
+    assert_stops("slots outside a node are read", |v, file| {
+        v.nodes.slot_addrs(&file.frame, 900..2_000).map(drop)
+    });
+    assert_stops("freed twice", |v, file| {
+        v.nodes.nat.free(file.ino)?;
+        v.nodes.nat.free(file.ino).map(drop)
+    });
+    assert_stops("before the last checkpoint ended", |v, file| {
+        v.nodes.nat.moved(file.ino, v.base.geo.seg_start(SegNo(3)))?;
+        v.nodes.nat.freeze();
+        v.nodes.nat.freeze();
+        Err(Error::Invariant("NAT changes are frozen before the last checkpoint ended"))
+    });
+    assert_stops("new node is in the cache already", |v, file| {
+        v.nodes.cache.create(&v.nodes.gate.enter(), file.ino, file.ino, 0, true);
+        Err(Error::Invariant("a new node is in the cache already"))
+    });
+}
+
+/// Takes the file's dirty page into a batch.
+fn batch(v: &Volume, file: &Arc<Inode>) -> Result<Batch> {
+    v.write(file.ino, 0, &[8; 4096])?;
+    let mut batch = Batch::new(v.base.next_serial(), FlushReason::Wanted);
+    v.files.take_all(std::slice::from_ref(file), 0..1, &mut batch)?;
+    Ok(batch)
+}
+
+#[test]
+fn files() {
+    assert_stops("unreserved slot", |v, file| {
+        let mut batch = batch(v, file)?;
+        v.files.write_batch(&mut batch)?;
+        let op = v.nodes.gate.enter();
+        v.nodes.set_slot(&op, &file.frame, &file.frame, 0, BlockAddr::NULL)?;
+        v.files.publish_batch(&op, &batch)
+    });
+}
+
+#[test]
+fn writeback() {
+    assert_stops("out of order", |v, file| {
+        let files = [file.clone(), file.clone()];
+        v.writeback.flush_group(&files, FlushReason::Wanted)
+    });
+}
+
+#[test]
+fn commit() {
+    assert_stops("node counts of the SIT", |v, _| {
+        v.space.counts.reserve_node(false)?;
+        v.commit.checkpoint(crate::commit::CheckpointReason::Umount)
+    });
+    assert_stops("while a checkpoint is in progress", |v, file| {
+        let _on = v.commit.in_progress.begin(u64::MAX);
+        v.nodes
+            .cache
+            .modify(&v.nodes.gate.enter(), &file.frame, |b| b.view_mut::<RawInode>().i_links = 1.into());
+        v.commit.checkpoint(crate::commit::CheckpointReason::Umount)
+    });
+}
+
+#[test]
+fn gc() {
+    assert_stops("a victim is being filled", |v, _| {
+        let at = v.space.log_states()[0];
+        let class = segno_clean::Class::Data;
+        let sec = v.base.geo.sec_of(at.segno);
+        let victim = v.gc.pin_victim(|_| Some(segno_clean::policy::Victim { sec, class }));
+        assert!(victim.is_none());
+        Err(Error::Invariant("a victim is being filled"))
+    });
+}

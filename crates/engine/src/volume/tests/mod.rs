@@ -1,0 +1,12 @@
+//! Volume tests with access to internals.
+mod access;
+mod chain;
+mod compress;
+mod invariants;
+mod large;
+mod nat;
+mod node_write;
+mod references;
+mod rig;
+mod rounds;
+mod tree;

@@ -1,0 +1,66 @@
+//! Nodes freed while they are written or moved.
+use crate::nodes::{Marks, NodeWrite};
+use crate::{MountOptions, Owner, Volume};
+use segno_device::MemDevice;
+use segno_format::Ino;
+use segno_format::inode::RawInode;
+use segno_format::sit::LogType;
+use std::sync::Arc;
+use zerocopy::little_endian::{U32, U64};
+
+/// A volume with one file in the checkpoint.
+fn with_file() -> (Arc<MemDevice>, Arc<Volume>, Ino) {
+    let dev = Arc::new(MemDevice::new(96 * 256));
+    let member = segno_mkfs::Member { device: dev.clone(), path: String::new(), zeroed: true };
+    segno_mkfs::format(&[member], &segno_mkfs::MkfsOptions::default()).unwrap();
+    let opts = MountOptions { background: false, ..MountOptions::default() };
+    let v = Volume::mount(dev.clone(), opts).unwrap();
+    let ino = v.mknod(Ino::ROOT, b"a", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+    v.sync().unwrap();
+    (dev, v, ino)
+}
+
+fn assert_gone(dev: &MemDevice, v: &Volume, ino: Ino) {
+    assert!(!v.nodes.exists(ino).unwrap());
+    v.unmount().unwrap();
+    let report = segno_check::check(dev, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
+    assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+#[test]
+fn a_node_freed_during_its_write_stays_freed() {
+    let (dev, v, ino) = with_file();
+    let stale = NodeWrite { frame: v.nodes.cache.get(ino).unwrap(), marks: Marks::default() };
+    v.unlink(Ino::ROOT, b"a").unwrap();
+    {
+        let op = v.nodes.gate.enter();
+        let _chain = v.nodes.chain.lock();
+        v.nodes.write_nodes(&op, LogType::WarmNode, &[stale]).unwrap();
+    }
+    assert_gone(&dev, &v, ino);
+}
+
+#[test]
+fn a_node_freed_during_cleaning_stays_freed() {
+    let (dev, v, ino) = with_file();
+    let inode = v.files.inode(ino).unwrap();
+    let frame = v.names.make_xattr_node(&v.nodes.gate.enter(), &inode).unwrap();
+    v.sync().unwrap();
+    std::thread::scope(|s| {
+        let op = v.nodes.gate.enter();
+        let there = || {
+            // Cleaning has found the node; now it is freed as far as possible without waiting.
+            s.spawn(|| v.nodes.free_node(&v.nodes.gate.enter(), frame.nid, ino).unwrap());
+            while v.nodes.nat.get(frame.nid)?.addr.is_real() {
+                std::thread::yield_now();
+            }
+            Ok(true)
+        };
+        assert!(v.nodes.cache.mark_moved(&op, &frame, there).unwrap());
+    });
+    v.nodes.cache.modify(&v.nodes.gate.enter(), &inode.frame, |block| {
+        let i: &mut RawInode = block.view_mut();
+        (i.i_xattr_nid, i.i_blocks) = (U32::new(0), U64::new(1));
+    });
+    assert_gone(&dev, &v, frame.nid);
+}

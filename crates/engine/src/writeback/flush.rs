@@ -1,0 +1,205 @@
+//! Flushing dirty pages: of one file, of all files, of directories.
+use super::Writeback;
+use crate::error::{Error, Result};
+use crate::files::Inode;
+use crate::files::{Batch, FlushReason};
+use crate::health::invariant;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Files per batch.
+const GROUP: usize = 256;
+/// Maximum rounds of flushing directory blocks before a boundary.
+const EARLY_ROUNDS: u32 = 4;
+const FEW: u64 = 64;
+/// How long aged data yields to fsyncs per batch, which guarantees about 50 MiB/s of writeback.
+const FSYNC_YIELD: Duration = Duration::from_millis(5);
+
+impl Writeback {
+    /// Flushes the dirty pages in a block range of a file. Returns their number. The caller holds no lock of the rank
+    /// of the flush claim or above.
+    ///
+    /// Only checkpoints write directories: a checkpoint in between would miss blocks in flight here.
+    pub(crate) fn flush_inode(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<u64> {
+        self.flush_one(inode, range, FlushReason::Wanted)
+    }
+
+    /// Flushes a file ahead of a device flush, which makes the data durable.
+    pub(crate) fn flush_for_sync(&self, inode: &Arc<Inode>) -> Result<u64> {
+        self.flush_one(inode, 0..u64::MAX, FlushReason::Synced)
+    }
+
+    fn flush_one(&self, inode: &Arc<Inode>, range: Range<u64>, why: FlushReason) -> Result<u64> {
+        if inode.is_dir() {
+            return Ok(0);
+        }
+        let inodes = std::slice::from_ref(inode);
+        let (mut at, mut total) = (range.start, 0);
+        // One pass: pages dirtied again behind the cursor wait for the next flush.
+        loop {
+            let (next, written) = self.flush_batch_or_clean(inodes, at..range.end, why)?;
+            total += written;
+            match next {
+                Some(next) => at = next,
+                None => return Ok(total),
+            }
+        }
+    }
+
+    /// Flushes up to `batches` batches of a file, starting where the last call stopped.
+    pub(crate) fn flush_quantum(&self, inode: &Arc<Inode>, batches: u32, why: FlushReason) -> Result<u64> {
+        let inodes = std::slice::from_ref(inode);
+        let (mut at, mut total) = (inode.cursor.load(Ordering::Relaxed), 0);
+        for _ in 0..batches {
+            let (next, written) = self.flush_batch_or_clean(inodes, at..u64::MAX, why)?;
+            total += written;
+            at = next.unwrap_or(0);
+            if next.is_none() {
+                break;
+            }
+        }
+        inode.cursor.store(at, Ordering::Relaxed);
+        Ok(total)
+    }
+
+    /// Without room for the pages, streams release their segments and sections are cleaned.
+    fn flush_batch_or_clean(
+        &self,
+        inodes: &[Arc<Inode>],
+        range: Range<u64>,
+        why: FlushReason,
+    ) -> Result<(Option<u64>, u64)> {
+        self.yield_to_fsyncs(why);
+        match self.flush_batch(inodes, range.clone(), why) {
+            Err(Error::NoSpace) => {
+                self.make_space()?;
+                self.flush_batch(inodes, range, why)
+            }
+            other => other,
+        }
+    }
+
+    /// Flushes a range with the inode's lock held; does not clean.
+    pub(crate) fn flush_locked(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<()> {
+        let mut at = range.start;
+        while let Some(next) =
+            self.flush_batch(std::slice::from_ref(inode), at..range.end, FlushReason::Wanted)?.0
+        {
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// Flushes all pages that are dirty now, and waits for pages in flight. Writeback threads help. An error of one
+    /// file does not stop the others; the first error is returned.
+    pub fn flush_all_data(&self) -> Result<()> {
+        let _expedited = self.threads.expedite();
+        self.wake_all();
+        self.flush_contexts(FlushReason::Wanted)
+    }
+
+    /// Flushes aged data in small batches on the calling thread. No operation waits for it.
+    pub(crate) fn flush_aged_data(&self) -> Result<()> {
+        self.flush_contexts(FlushReason::Aged)
+    }
+
+    fn flush_contexts(&self, why: FlushReason) -> Result<()> {
+        let mut failed = None;
+        for (_, files) in self.contexts.all() {
+            failed = failed.or(self.flush_files(files, why).err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Unless memory is short, waiting fsyncs take priority over aged data. The caller holds no lock.
+    fn yield_to_fsyncs(&self, why: FlushReason) {
+        if why == FlushReason::Aged && self.base.mem.dirty_data.get() <= self.background_limit() {
+            self.fsyncs.wait_for_fsyncs(FSYNC_YIELD);
+        }
+    }
+
+    fn flush_files(&self, files: Vec<Arc<Inode>>, why: FlushReason) -> Result<()> {
+        let mut failed = None;
+        let mut group: Vec<Arc<Inode>> = Vec::new();
+        let mut pages = 0;
+        for inode in files {
+            let own = inode.pages.lock().dirty();
+            if pages + own > why.most() || group.len() == GROUP {
+                failed = failed.or(self.flush_group(&group, why).err());
+                group.clear();
+                pages = 0;
+            }
+            group.push(inode);
+            pages += own;
+        }
+        failed.or(self.flush_group(&group, why).err()).map_or(Ok(()), Err)
+    }
+
+    /// Flushes small files in one batch, so that they share writes.
+    pub(crate) fn flush_group(&self, group: &[Arc<Inode>], why: FlushReason) -> Result<()> {
+        let one_by_one = || {
+            let one = |i| self.flush_one(i, 0..u64::MAX, why).err();
+            group.iter().fold(None, |failed, i| failed.or(one(i))).map_or(Ok(()), Err)
+        };
+        match group {
+            [] => Ok(()),
+            [_] => one_by_one(),
+            many => {
+                self.yield_to_fsyncs(why);
+                match self.flush_batch(many, 0..u64::MAX, why) {
+                    Ok((None, _)) => Ok(()),
+                    Err(e @ Error::Invariant(_)) => Err(e),
+                    // The files grew since they were counted, or one of them fails.
+                    Ok((Some(_), _)) | Err(_) => one_by_one(),
+                }
+            }
+        }
+    }
+
+    /// Flushes dirty directory blocks so that few are left for the checkpoint to place. Stops when it no longer gains
+    /// on the writers, and leaves failures to the checkpoint. Only the thread about to draw a boundary may call this:
+    /// no directory block may be in flight then.
+    pub(crate) fn flush_directories_early(&self) {
+        for _ in 0..EARLY_ROUNDS {
+            for dir in self.files.inodes.dirty_dirs() {
+                let mut next = Some(0);
+                while let Some(at) = next {
+                    let flushed =
+                        self.flush_batch(std::slice::from_ref(&dir), at..u64::MAX, FlushReason::Wanted);
+                    next = flushed.map_or(None, |(next, _)| next);
+                }
+            }
+            if self.base.mem.dirty_dents.get() <= FEW {
+                return;
+            }
+        }
+    }
+
+    /// Writes one batch in ascending order. Returns the number of pages, and where to continue if there may be more.
+    fn flush_batch(
+        &self,
+        inodes: &[Arc<Inode>],
+        range: Range<u64>,
+        why: FlushReason,
+    ) -> Result<(Option<u64>, u64)> {
+        let mut batch = Batch::new(self.base.next_serial(), why);
+        // Several locks of one rank are taken in ascending inode order.
+        let ascends = inodes.is_sorted_by(|a, b| a.ino < b.ino);
+        invariant!(self.base.health, ascends, "flush claims taken out of order");
+        let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
+        let taken = self.files.take_all(inodes, range, &mut batch);
+        let next = taken
+            .and_then(|next| {
+                self.route(&mut batch);
+                self.files.write_batch(&mut batch).map(|()| next)
+            })
+            .inspect_err(|e| self.files.give_back(&batch, e))?;
+        self.files.checksum_batch(&mut batch);
+        self.files.publish_batch(&self.nodes.gate.enter(), &batch)?;
+        inodes.iter().for_each(|i| self.settle(i));
+        self.waiters.notify(batch.len() as u64);
+        Ok((next, batch.len() as u64))
+    }
+}

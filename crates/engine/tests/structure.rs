@@ -1,0 +1,149 @@
+//! The layers of the engine, checked over its sources: ARCHITECTURE.md has the same list.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Modules from the bottom up. A path may lead to its own module or to one above it in this list.
+const LAYERS: [&str; 24] = [
+    "sync",
+    "lock",
+    "types",
+    "error",
+    "notice",
+    "options",
+    "clock",
+    "clock_cache",
+    "stat",
+    "memory",
+    "meta",
+    "health",
+    "base",
+    "gate",
+    "record",
+    "space",
+    "nodes",
+    "files",
+    "writeback",
+    "names",
+    "commit",
+    "gc",
+    "recovery",
+    "admission",
+];
+const SUBSYSTEMS: [&str; 7] = ["Space", "Nodes", "Files", "Writeback", "Names", "Commit", "Gc"];
+const HELD_MOST: usize = 3;
+
+struct Source {
+    /// Relative to `src`.
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// The top-level module it belongs to.
+    fn module(&self) -> &str {
+        self.path.split('/').next().unwrap().trim_end_matches(".rs")
+    }
+    /// Without comments.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.text.lines().enumerate();
+        lines.map(|(i, line)| (i + 1, line.split("//").next().unwrap_or_default()))
+    }
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut out = Vec::new();
+    let mut dirs = vec![root.clone()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path: PathBuf = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let relative = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+                out.push(Source { path: relative, text: fs::read_to_string(&path).unwrap() });
+            }
+        }
+    }
+    assert!(out.len() > 100, "the sources are not where they were");
+    out
+}
+
+/// The composing modules may use everything.
+fn composes(module: &str) -> bool {
+    matches!(module, "volume" | "lib")
+}
+
+fn rank(module: &str) -> usize {
+    LAYERS.iter().position(|&l| l == module).unwrap_or_else(|| panic!("{module} is in no layer"))
+}
+
+/// The modules that `crate::` paths of a line begin with, those in braces too.
+fn paths(line: &str) -> Vec<String> {
+    let ident = |s: &str| s.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    line.match_indices("crate::")
+        .flat_map(|(at, found)| {
+            let rest = &line[at + found.len()..];
+            match rest.strip_prefix('{') {
+                Some(list) => list.split(',').map(|p| ident(p.trim_start())).collect(),
+                None => vec![ident(rest)],
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn every_path_leads_downwards() {
+    let mut upwards = Vec::new();
+    for source in sources().iter().filter(|s| !composes(s.module())) {
+        let own = rank(source.module());
+        for (line, code) in source.code() {
+            for target in paths(code).iter().filter(|t| t.starts_with(|c: char| c.is_lowercase())) {
+                if composes(target) || rank(target) > own {
+                    upwards.push(format!("{}:{line}: {target}", source.path));
+                }
+            }
+            // The crate root exports types of all layers.
+            if code.contains("crate::")
+                && paths(code).iter().any(|p| p.starts_with(|c: char| c.is_uppercase()))
+            {
+                upwards.push(format!("{}:{line}: a name of the crate root", source.path));
+            }
+        }
+    }
+    assert!(upwards.is_empty(), "paths that lead upwards:\n{}", upwards.join("\n"));
+}
+
+#[test]
+fn only_the_composing_modules_know_the_volume() {
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|s| !composes(s.module())) {
+        for (line, code) in source.code() {
+            let words = code.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+            if words.into_iter().any(|w| w == "Volume") {
+                found.push(format!("{}:{line}", source.path));
+            }
+        }
+    }
+    assert!(found.is_empty(), "Volume outside of volume/:\n{}", found.join("\n"));
+}
+
+#[test]
+fn no_struct_holds_more_than_three_subsystems() {
+    let mut found = Vec::new();
+    for source in sources().iter().filter(|s| !composes(s.module())) {
+        let code: String = source.code().map(|(_, line)| format!("{line}\n")).collect();
+        for part in code.split("\nstruct ").chain(code.split("\npub struct ")).skip(1) {
+            let body = part.split("\n}").next().unwrap_or_default();
+            let words: Vec<&str> = body.split(|c: char| !c.is_alphanumeric()).collect();
+            let held = SUBSYSTEMS.iter().filter(|s| words.contains(s)).count();
+            let own = usize::from(SUBSYSTEMS.contains(words.first().unwrap_or(&"")));
+            if held - own > HELD_MOST {
+                found.push(format!("{}: {}", source.path, words.first().unwrap_or(&"")));
+            }
+        }
+    }
+    assert!(found.is_empty(), "structs with more than {HELD_MOST} subsystems: {found:?}");
+}

@@ -1,0 +1,97 @@
+//! Builds the copy of the sources that has all mutants, and hunts one of them in a process of its own.
+use super::source::{Mutant, Source};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::env;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How much longer than its limit a hunt may take: a case that runs is not cut short.
+const GRACE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+/// The result of one hunt.
+pub struct Outcome {
+    pub name: String,
+    /// What the process reported, if it came to that.
+    pub report: Result<Value>,
+}
+
+/// How far hunts go.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    pub seed: u64,
+    pub states: u64,
+    pub seconds: u64,
+}
+
+/// The program with all mutants, and how long building it took.
+pub struct Built {
+    program: PathBuf,
+    pub seconds: f64,
+}
+
+impl Built {
+    pub fn new(source: &Source) -> Result<Self> {
+        let begun = Instant::now();
+        // Not the directory of other builds: cargo takes the packages of a copy for those of the workspace.
+        let (copy, target) = (source.work_dir().join("src"), source.work_dir().join("build"));
+        source.copy_to(&copy)?;
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = Command::new(cargo)
+            .args(["build", "--quiet", "-p", "segno-lab", "--target-dir"])
+            .arg(&target)
+            .current_dir(&copy)
+            .status()
+            .context("cargo, which builds the mutants, does not run")?;
+        ensure!(status.success(), "the mutants in {} do not build", copy.display());
+        let program = target.join("debug").join(format!("segno-lab{}", env::consts::EXE_SUFFIX));
+        Ok(Self { program, seconds: begun.elapsed().as_secs_f64() })
+    }
+
+    /// Runs cases on a mutant until one of them fails.
+    pub fn hunt(&self, mutant: &Mutant, limits: Limits) -> Outcome {
+        Outcome { name: mutant.name.clone(), report: self.report(mutant, limits) }
+    }
+
+    fn report(&self, mutant: &Mutant, limits: Limits) -> Result<Value> {
+        let child = Command::new(&self.program)
+            .args(["hunt-one", &mutant.name])
+            .args(mutant.start.iter().flat_map(|case| ["--start".into(), case.to_string()]))
+            .args(["--seed", &limits.seed.to_string()])
+            .args(["--states", &limits.states.to_string()])
+            .args(["--limit", &limits.seconds.to_string()])
+            .env("SEGNO_MUTANT", &mutant.name)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            // Panics that a case caught.
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| self.program.display().to_string())?;
+        let report = result(child, Duration::from_secs(limits.seconds) + GRACE)?;
+        Ok(serde_json::from_str(&report)?)
+    }
+}
+
+/// What a process prints, which is less than a pipe holds.
+fn result(mut child: Child, patience: Duration) -> Result<String> {
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if begun.elapsed() > patience {
+            child.kill()?;
+            child.wait()?;
+            anyhow::bail!("a case hangs");
+        }
+        thread::sleep(POLL);
+    };
+    ensure!(status.success(), "the process ended with {status}");
+    let mut text = String::new();
+    child.stdout.take().context("no output")?.read_to_string(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,52 @@
+//! The `segno-lab` command: experiments and crash tests, kept out of the product. `segno bench` and `segno crashtest`
+//! execute it.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod crashtest;
+mod exit;
+mod hunt;
+mod hunt_one;
+
+use clap::{Parser, Subcommand};
+use exit::Outcome;
+use std::process::ExitCode;
+
+/// Experiments and crash tests of Segno.
+///
+/// Every command that reports takes --json. Progress goes to standard error.
+/// Exit code: 0 done, 1 failed.
+#[derive(Parser)]
+#[command(name = "segno-lab", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run an experiment and report its figures
+    Bench(segno_bench::Args),
+    Crashtest(crashtest::Args),
+    Hunt(hunt::Args),
+    #[command(hide = true)]
+    HuntOne(hunt_one::Args),
+}
+
+impl Command {
+    fn run(&self) -> Outcome {
+        match self {
+            Self::Bench(args) => segno_bench::run(args).map(|()| ExitCode::SUCCESS),
+            Self::Crashtest(args) => crashtest::run(args),
+            Self::Hunt(args) => hunt::run(args),
+            Self::HuntOne(args) => hunt_one::run(args),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => exit::report(cli.command.run()),
+        Err(e) => exit::usage(&e),
+    }
+}

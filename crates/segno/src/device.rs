@@ -1,0 +1,115 @@
+//! The storage that holds a volume.
+use crate::error::{Cause, Doing, Result, errno, refuse};
+use segno_device::{BlockDevice, DeviceError, FileDevice, MemDevice, OpenOptions, open_volume};
+use segno_format::BLOCK_SIZE;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The storage that holds a volume: an image file, a block device, or memory.
+///
+/// Clones refer to the same storage. It is locked against other processes until the last clone is dropped, and used by
+/// one [`Volume`](crate::Volume), [`format`](crate::format()) or [`check`](crate::check()) at a time: others are refused
+/// with [`ResourceBusy`](std::io::ErrorKind::ResourceBusy).
+///
+/// ```no_run
+/// # fn main() -> segno::Result<()> {
+/// let image = segno::Device::create("disk.img", 4 << 30)?;
+/// let card = segno::Device::open("/dev/mmcblk0p3")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Device {
+    storage: Arc<dyn BlockDevice>,
+    path: Option<PathBuf>,
+    in_use: Arc<AtomicBool>,
+}
+
+impl Device {
+    /// Opens an image file or block device for reading and writing. If it is the first device of a volume of several,
+    /// the others are opened too, by the paths in the superblock.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_storage(path.as_ref(), OpenOptions::default())
+    }
+
+    /// Opens an image file or block device for reading. Several processes may read one image file.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
+        Self::open_storage(path.as_ref(), OpenOptions { read_only: true, direct: false })
+    }
+
+    /// Makes a sparse image file of `bytes`. A file that exists already is refused.
+    pub fn create(path: impl AsRef<Path>, bytes: u64) -> Result<Self> {
+        let path = path.as_ref();
+        let file = FileDevice::create(path, bytes, false).doing_at("create", path)?;
+        Ok(Self::at(path, Arc::new(file)))
+    }
+
+    /// A device in memory, all zeros. It takes as much memory as was written to it.
+    #[must_use]
+    pub fn in_memory(bytes: u64) -> Self {
+        Self::from(Arc::new(MemDevice::new(bytes / BLOCK_SIZE as u64)) as Arc<dyn BlockDevice>)
+    }
+
+    fn open_storage(path: &Path, options: OpenOptions) -> Result<Self> {
+        let storage = match open_volume(&[path], options) {
+            // Nothing to join: not formatted yet, or too damaged for it.
+            Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }) => {
+                FileDevice::open(path, options).map(|file| Arc::new(file) as Arc<dyn BlockDevice>)
+            }
+            other => other,
+        };
+        Ok(Self::at(path, storage.doing_at("open", path)?))
+    }
+
+    fn at(path: &Path, storage: Arc<dyn BlockDevice>) -> Self {
+        Self { path: Some(path.to_owned()), ..Self::from(storage) }
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.storage.block_count().saturating_mul(BLOCK_SIZE as u64)
+    }
+
+    pub(crate) fn storage(&self) -> &Arc<dyn BlockDevice> {
+        &self.storage
+    }
+
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Takes the device for one user.
+    pub(crate) fn claim(&self) -> Result<Claim, Cause> {
+        if self.in_use.swap(true, Ordering::AcqRel) {
+            return Err(refuse(errno::BUSY, "the device is in use by this process"));
+        }
+        Ok(Claim(self.in_use.clone()))
+    }
+}
+
+/// Wraps storage of another kind; several devices can be joined with `segno_device::MultiDevice`. The caller makes sure that
+/// nothing else uses the storage.
+impl From<Arc<dyn BlockDevice>> for Device {
+    fn from(storage: Arc<dyn BlockDevice>) -> Self {
+        Self { storage, path: None, in_use: Arc::default() }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("path", &self.path).field("size", &self.size()).finish_non_exhaustive()
+    }
+}
+
+/// Gives the device back when dropped.
+#[derive(Debug)]
+pub(crate) struct Claim(Arc<AtomicBool>);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,218 @@
+//! One error type: what failed, on which path, and why.
+use segno_check::CheckError;
+use segno_device::DeviceError;
+use segno_mkfs::MkfsError;
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of a call of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What failed, on which path, and why.
+///
+/// It converts to [`std::io::Error`] with the kind that belongs to its [`errno`](Error::errno), so functions that return
+/// [`std::io::Result`] can use `?`. The message, the path and this error itself are kept inside.
+///
+/// ```
+/// # fn main() -> segno::Result<()> {
+/// # let device = segno::Device::in_memory(64 << 20);
+/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// let volume = segno::Volume::open(&device)?;
+/// let error = volume.read("/missing").unwrap_err();
+/// assert_eq!(error.to_string(), "cannot open /missing: no such file or directory");
+/// assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::NotFound);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Error(Box<Failure>);
+
+#[derive(Debug)]
+struct Failure {
+    /// Completes "cannot …".
+    action: &'static str,
+    path: Option<PathBuf>,
+    cause: Cause,
+}
+
+/// Where an error comes from.
+#[derive(Debug)]
+pub(crate) enum Cause {
+    Engine(segno_engine::Error),
+    Device(DeviceError),
+    Format(MkfsError),
+    Check(CheckError),
+    Io(io::Error),
+    Refusal(Refusal),
+}
+
+/// A request that this crate itself refuses.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    errno: i32,
+    why: Cow<'static, str>,
+}
+
+/// Errno values of Linux that this crate itself decides on.
+pub(crate) mod errno {
+    pub(crate) const NOENT: i32 = 2;
+    pub(crate) const IO: i32 = 5;
+    pub(crate) const BADF: i32 = 9;
+    pub(crate) const BUSY: i32 = 16;
+    pub(crate) const EXIST: i32 = 17;
+    pub(crate) const ISDIR: i32 = 21;
+    pub(crate) const INVAL: i32 = 22;
+    pub(crate) const ROFS: i32 = 30;
+    pub(crate) const LOOP: i32 = 40;
+    pub(crate) const OPNOTSUPP: i32 = 95;
+    pub(crate) const UCLEAN: i32 = 117;
+}
+
+impl Error {
+    pub(crate) fn new(action: &'static str, path: Option<&Path>, cause: impl Into<Cause>) -> Self {
+        Self(Box::new(Failure { action, path: path.map(Path::to_owned), cause: cause.into() }))
+    }
+
+    /// The path that the failed call was about: on the volume, or that of the device.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The Linux errno that a system call would fail with here.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        match &self.0.cause {
+            Cause::Engine(e) => e.errno(),
+            Cause::Device(e) => errno_of_device(e),
+            Cause::Format(MkfsError::ReadOnly { .. }) => errno::ROFS,
+            Cause::Format(MkfsError::Io { source, .. }) | Cause::Check(CheckError::Io { source, .. }) => {
+                errno_of(source)
+            }
+            Cause::Format(_) => errno::INVAL,
+            Cause::Check(_) => errno::UCLEAN,
+            Cause::Io(e) => errno_of(e),
+            Cause::Refusal(e) => e.errno,
+        }
+    }
+
+    /// The kind that [`std::io::Error`] has for the errno.
+    #[must_use]
+    pub fn kind(&self) -> io::ErrorKind {
+        io::Error::from_raw_os_error(self.errno()).kind()
+    }
+
+    /// Whether a read-only open was refused as a crash left fsynced data that only a writable open recovers. Open the
+    /// volume writable once, or read-only with [`MountOptions::skip_recovery`](crate::MountOptions::skip_recovery).
+    #[must_use]
+    pub fn needs_recovery(&self) -> bool {
+        matches!(self.0.cause, Cause::Engine(segno_engine::Error::NeedsRecovery))
+    }
+}
+
+fn errno_of(e: &io::Error) -> i32 {
+    e.raw_os_error().unwrap_or(errno::IO)
+}
+
+fn errno_of_device(e: &DeviceError) -> i32 {
+    match e {
+        DeviceError::InUse { .. } => errno::BUSY,
+        DeviceError::ReadOnly { source, .. } | DeviceError::Io { source, .. } => errno_of(source),
+        DeviceError::Exists { .. } => errno::EXIST,
+        DeviceError::NoDirect { .. } => errno::OPNOTSUPP,
+        DeviceError::TooSmall { .. } | DeviceError::NoSuperblock { .. } => errno::UCLEAN,
+        DeviceError::Member { source, .. } => errno_of_device(source),
+        _ => errno::INVAL,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { action, path, cause } = &*self.0;
+        match path {
+            Some(path) => write!(f, "cannot {action} {}: {cause}", path.display()),
+            None => write!(f, "cannot {action}: {cause}"),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.as_error(), f)
+    }
+}
+
+impl Cause {
+    fn as_error(&self) -> &(dyn std::error::Error + 'static) {
+        match self {
+            Self::Engine(e) => e,
+            Self::Device(e) => e,
+            Self::Format(e) => e,
+            Self::Check(e) => e,
+            Self::Io(e) => e,
+            Self::Refusal(e) => e,
+        }
+    }
+}
+
+/// The source is the reason alone, without action and path.
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(self.0.cause.as_error())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<Error> for io::Error {
+    fn from(e: Error) -> Self {
+        Self::new(e.kind(), e)
+    }
+}
+
+macro_rules! cause_from {
+    ($($variant:ident($source:ty)),*) => {$(
+        impl From<$source> for Cause {
+            fn from(e: $source) -> Self {
+                Self::$variant(e)
+            }
+        }
+    )*};
+}
+cause_from!(
+    Engine(segno_engine::Error),
+    Device(DeviceError),
+    Format(MkfsError),
+    Check(CheckError),
+    Io(io::Error),
+    Refusal(Refusal)
+);
+
+/// A refusal with the errno of the system call that would refuse it.
+pub(crate) fn refuse(errno: i32, why: impl Into<Cow<'static, str>>) -> Cause {
+    Cause::Refusal(Refusal { errno, why: why.into() })
+}
+
+/// Adds to a failure what was being done.
+pub(crate) trait Doing<T> {
+    fn doing(self, action: &'static str) -> Result<T>;
+    fn doing_at(self, action: &'static str, path: &Path) -> Result<T>;
+}
+
+impl<T, E: Into<Cause>> Doing<T> for Result<T, E> {
+    fn doing(self, action: &'static str) -> Result<T> {
+        self.map_err(|e| Error::new(action, None, e))
+    }
+
+    fn doing_at(self, action: &'static str, path: &Path) -> Result<T> {
+        self.map_err(|e| Error::new(action, Some(path), e))
+    }
+}

@@ -1,0 +1,84 @@
+//! F2FS volumes as a library: format, open, read, write and check them, without a mount and without privileges.
+//!
+//! ```
+//! use segno::{Device, FormatOptions, Volume};
+//!
+//! # fn main() -> segno::Result<()> {
+//! # let dir = tempfile::tempdir().expect("a directory");
+//! # let path = dir.path().join("disk.img");
+//! let device = Device::create(&path, 64 << 20)?;
+//! segno::format(&device, &FormatOptions::new())?;
+//!
+//! let volume = Volume::open(&device)?;
+//! volume.create_dir("/a")?;
+//! volume.write("/a/file", "content")?;
+//! for entry in volume.read_dir("/a")? {
+//!     println!("{}", entry?.path().display());
+//! }
+//! volume.close()?;
+//!
+//! assert!(segno::check(&device)?.is_clean());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The names are those of [`std::fs`], as methods of a directory handle like in the crate cap-std: [`Volume`] is the root
+//! directory, and a path cannot leave the [`Dir`] that it is given to. A power cut or a killed process loses what was not
+//! synced, and nothing else.
+//!
+//! | to | use |
+//! |---|---|
+//! | name the storage | [`Device`] |
+//! | make a volume | [`format()`], [`FormatOptions`] |
+//! | open and close one | [`Volume`], [`MountOptions`] |
+//! | work with paths | [`Dir`], [`ReadDir`], [`Walk`] |
+//! | read and write | [`File`], [`OpenOptions`] |
+//! | read and change attributes | [`Metadata`], [`SetMetadata`] |
+//! | check a volume | [`check()`], [`CheckReport`] |
+#![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub, clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod attrs;
+mod check;
+mod device;
+mod dir;
+mod error;
+mod file;
+mod format;
+mod metadata;
+mod mount;
+mod names;
+mod open_options;
+mod read_dir;
+mod resolve;
+mod time;
+mod volume;
+mod walk;
+
+pub use check::{CheckOptions, check, check_with};
+pub use device::Device;
+pub use dir::Dir;
+pub use error::{Error, Result};
+pub use file::File;
+pub use format::{FormatOptions, format};
+pub use metadata::{Metadata, SetMetadata};
+pub use names::Special;
+pub use open_options::OpenOptions;
+pub use read_dir::{DirEntry, ReadDir};
+pub use segno_check::{
+    Kind as ProblemKind, Pass as CheckPass, Problem, Progress as CheckProgress, Report as CheckReport,
+    RollForward, Severity, Summary as CheckSummary,
+};
+pub use segno_device::BlockDevice;
+pub use segno_engine::{Extent, ExtentKind};
+pub use segno_format::Features;
+pub use segno_format::dentry::FileType;
+pub use segno_format::inode::InodeFlags;
+pub use time::Time;
+pub use volume::{MountOptions, StatFs, Volume};
+pub use walk::Walk;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,55 @@
+//! The mounted volume that all handles share.
+use crate::device::{Claim, Device};
+use crate::error::Cause;
+use crate::volume::MountOptions;
+use parking_lot::Mutex;
+use segno_engine::{Background, Volume};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Unmounts when the last handle is dropped.
+pub(crate) struct Mount {
+    pub(crate) engine: Arc<Volume>,
+    /// Held by a write to the end of a file, so that those of several handles do not overlap.
+    pub(crate) append: Mutex<()>,
+    background: Mutex<Option<Background>>,
+    closed: AtomicBool,
+    /// Given back after the volume is unmounted.
+    _claim: Claim,
+}
+
+impl Mount {
+    pub(crate) fn open(device: &Device, options: &MountOptions) -> Result<Arc<Self>, Cause> {
+        let claim = device.claim()?;
+        let engine = Volume::mount(Arc::clone(device.storage()), options.engine(device))?;
+        let background = Background::start(&engine)?;
+        Ok(Arc::new(Self {
+            engine,
+            append: Mutex::new(()),
+            background: Mutex::new(Some(background)),
+            closed: AtomicBool::new(false),
+            _claim: claim,
+        }))
+    }
+
+    /// Writes everything and marks the volume as unmounted; only the first call does so.
+    pub(crate) fn unmount(&self) -> Result<(), segno_engine::Error> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        drop(self.background.lock().take());
+        if self.engine.is_stopped() {
+            return Err(segno_engine::Error::Stopped);
+        }
+        self.engine.unmount()
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // State that a panic interrupted is not written: the volume stays as after a power cut, which it survives.
+        if !std::thread::panicking() {
+            let _nobody_to_report_to = self.unmount();
+        }
+    }
+}

@@ -1,0 +1,19 @@
+use segno::{Device, FormatOptions, Volume};
+use std::io::Write;
+
+fn main() -> std::io::Result<()> {
+    let image = std::env::args_os().nth(1).ok_or(std::io::ErrorKind::InvalidInput)?;
+    let device = Device::create(image, 64 << 20)?;
+    segno::format(&device, &FormatOptions::new())?;
+    let volume = Volume::open(&device)?;
+    volume.create_dir("/letters")?;
+    let mut file = volume.create_file("/letters/first")?;
+    file.write_all(b"written from outside")?;
+    file.sync_all()?;
+    drop(file);
+    assert_eq!(volume.read_to_string("/letters/first")?, "written from outside");
+    volume.close()?;
+    assert!(segno::check(&device)?.is_clean());
+    println!("formatted, written, read and checked");
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! Scenes for what no other workload showed to be tested: a bug that was put there stayed unnoticed.
+use super::workload::{A, B, C, D, E, create, write};
+use crate::op::{Name, Op, Path};
+use segno_engine::{RenameMode, XattrMode};
+
+pub(super) fn rare_scenes() -> Vec<Vec<Op>> {
+    let (a, b, c, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[E]));
+    let (cc, de) = (Path::of(&[C, C]), Path::of(&[D, E]));
+    let fsync = |of: &Path| Op::Fsync { of: of.clone(), datasync: false };
+    let long = Op::SetXattr { of: a.clone(), name: 1, len: 2000, tag: 80, mode: XattrMode::Set };
+    let truncate = |size| Op::Truncate { of: b.clone(), size };
+    let many = (0..60).map(|n| create(c.join(Name(Name::MANY + n))));
+    let exchange = Op::Rename { from: cc, to: de.clone(), mode: RenameMode::Exchange };
+    vec![
+        // An inode with a node of attributes is freed.
+        vec![long, Op::Sync, Op::Unlink { at: a.clone() }, Op::Sync],
+        // A file with data changes its owner.
+        vec![Op::Chown { of: b.clone(), uid: 5, gid: 6 }, Op::Sync],
+        // Two directories change places, and with them their parents.
+        vec![Op::Mkdir { at: de, mode: 0o755, who: 0 }, exchange, Op::Sync],
+        // A file is cut and grows again: it has a hole behind what was its end.
+        vec![truncate(5000), truncate(20_000), fsync(&b)],
+        // A commit of several blocks.
+        many.chain([fsync(&c)]).collect(),
+        // Data leaves the inode for a block.
+        vec![create(e.clone()), write(&e, 0, 3000, 81), write(&e, 3000, 3000, 82), fsync(&e)],
+        // A second name comes and goes, each in a commit of its own.
+        vec![Op::Link { of: a.clone(), at: e.clone() }, fsync(&a), Op::Unlink { at: e }, fsync(&a)],
+    ]
+}

@@ -1,0 +1,291 @@
+//! Builds the device state after one particular power cut.
+use crate::record::Event;
+use crate::rng::Rng;
+use segno_device::{BlockDevice, MemDevice, Snapshot, check_bounds};
+use segno_format::{BLOCK_SIZE, Block};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// Atomic write unit of a drive: a torn block is cut at a multiple of this.
+const SECTOR_SIZE: usize = 512;
+/// Sectors in a block.
+pub(crate) const SECTORS: u64 = (BLOCK_SIZE / SECTOR_SIZE) as u64;
+
+/// A device's initial contents and the log of what was done to it.
+#[derive(Clone, Debug)]
+pub struct CrashLog {
+    base: Snapshot,
+    events: Vec<Event>,
+    /// For each length of the log, how many of its events are durable.
+    settled: Vec<usize>,
+}
+
+/// One power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrashChoice {
+    /// Number of events before the cut. If the last one is a FUA write, it had not returned yet.
+    pub cut: usize,
+    /// Which of the events in flight reached the device.
+    pub kept: Kept,
+    /// Sectors of the last write that reached the device; all of them if `None`.
+    pub torn: Option<u64>,
+}
+
+/// A subset of the writes and discards in flight. "First" and "last" are in the order of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    All,
+    Nothing,
+    OnlyLast,
+    AllButFirst,
+    AllButLast,
+    /// Bit i stands for the i-th write or discard.
+    Writes(u64),
+    /// Bit i stands for the i-th block; a discard counts as one.
+    Blocks(u64),
+    /// All, and one event after the cut.
+    AllAnd {
+        event: usize,
+    },
+    /// Randomly chosen writes and discards.
+    DrawnWrites {
+        seed: u64,
+    },
+    /// Randomly chosen blocks and discards, with some blocks torn.
+    DrawnBlocks {
+        seed: u64,
+    },
+}
+
+/// Outcome of one block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Arrived,
+    Lost,
+    Torn { sectors: u64 },
+}
+
+impl fmt::Display for CrashChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cut after event {}, of those in flight {:?} arrived", self.cut, self.kept)?;
+        self.torn.map_or(Ok(()), |n| write!(f, ", the last torn after {n} sectors"))
+    }
+}
+
+impl CrashLog {
+    /// The base and the log of a [`crate::RecordDevice`] that started from it.
+    pub fn new(base: Snapshot, events: Vec<Event>) -> io::Result<Self> {
+        let mut settled = vec![0];
+        let mut durable = 0;
+        for (index, event) in events.iter().enumerate() {
+            match event {
+                Event::Write { addr, blocks, .. } => {
+                    check_bounds(base.block_count(), *addr, blocks.len() as u64)?;
+                }
+                Event::Discard { addr, count } => check_bounds(base.block_count(), *addr, *count)?,
+                Event::Flush { covers } => durable = durable.max(index.min(*covers)),
+                Event::Mark(_) => {}
+            }
+            settled.push(durable);
+        }
+        Ok(Self { base, events, settled })
+    }
+
+    /// The log.
+    #[must_use]
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// The marks before the cut, in order.
+    pub fn marks(&self, cut: usize) -> impl Iterator<Item = &str> {
+        self.events.iter().take(cut).filter_map(|e| match e {
+            Event::Mark(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The device state after this power cut.
+    #[must_use]
+    pub fn image(&self, choice: &CrashChoice) -> MemDevice {
+        Settled::new(self).image(self, choice)
+    }
+
+    fn settled(&self, cut: usize) -> usize {
+        self.settled.get(cut).or(self.settled.last()).copied().unwrap_or(0)
+    }
+
+    /// Events before the cut that may be lost.
+    pub(crate) fn in_flight(&self, cut: usize) -> impl Iterator<Item = &Event> {
+        self.after_settled(cut).filter(|(optional, _)| *optional).map(|(_, event)| event)
+    }
+
+    /// Events since the last flush, each with whether it may be lost.
+    fn after_settled(&self, cut: usize) -> impl Iterator<Item = (bool, &Event)> {
+        let cut = cut.min(self.events.len());
+        let from = self.settled(cut);
+        let events = self.events.get(from..cut).unwrap_or_default();
+        (from..).zip(events).filter_map(move |(index, event)| match event {
+            Event::Write { fua, .. } => Some((!fua || index + 1 == cut, event)),
+            Event::Discard { .. } => Some((true, event)),
+            Event::Flush { .. } | Event::Mark(_) => None,
+        })
+    }
+}
+
+/// The device with the durable events of a cut. It only advances in the log, so cuts must be requested in order.
+pub(crate) struct Settled {
+    device: MemDevice,
+    events: usize,
+}
+
+impl Settled {
+    pub(crate) fn new(log: &CrashLog) -> Self {
+        Self { device: MemDevice::from_snapshot(&log.base), events: 0 }
+    }
+
+    /// The device state after this power cut.
+    pub(crate) fn image(&mut self, log: &CrashLog, choice: &CrashChoice) -> MemDevice {
+        self.advance(log, log.settled(choice.cut));
+        let device = MemDevice::from_snapshot(&self.device.snapshot());
+        let mut fates = choice.kept.fates(log.in_flight(choice.cut).count());
+        let mut events = log.after_settled(choice.cut).peekable();
+        while let Some((optional, event)) = events.next() {
+            let torn = choice.torn.filter(|_| events.peek().is_none());
+            match (torn, optional) {
+                (Some(sectors), _) => apply(&device, event, |block| Fate::of_torn_write(block, sectors)),
+                (None, true) => {
+                    fates.next_event();
+                    apply(&device, event, |_| fates.next_block());
+                }
+                (None, false) => apply(&device, event, |_| Fate::Arrived),
+            }
+        }
+        if let Kept::AllAnd { event } = choice.kept
+            && let Some(event) = log.events.get(event)
+        {
+            apply(&device, event, |_| Fate::Arrived);
+        }
+        device
+    }
+
+    fn advance(&mut self, log: &CrashLog, to: usize) {
+        for event in log.events.get(self.events..to).unwrap_or_default() {
+            apply(&self.device, event, |_| Fate::Arrived);
+        }
+        self.events = to;
+    }
+}
+
+/// Applies the surviving part of an event; `fate` is called for each block in turn, for a discard once. The device calls
+/// cannot fail: `CrashLog::new` has checked the addresses, and memory refuses nothing else.
+fn apply(device: &MemDevice, event: &Event, mut fate: impl FnMut(u64) -> Fate) {
+    match event {
+        Event::Write { addr, blocks, .. } => {
+            for (index, block) in (0..).zip(blocks) {
+                match fate(index) {
+                    Fate::Arrived => {
+                        let _checked = device.write_shared(addr.saturating_add(index), block);
+                    }
+                    Fate::Torn { sectors } => tear(device, addr.saturating_add(index), block, sectors),
+                    Fate::Lost => {}
+                }
+            }
+        }
+        Event::Discard { addr, count } if fate(0) == Fate::Arrived => {
+            let _checked = device.discard(*addr, *count);
+        }
+        Event::Discard { .. } | Event::Flush { .. } | Event::Mark(_) => {}
+    }
+}
+
+/// Overwrites the first sectors of a block.
+fn tear(device: &MemDevice, addr: u64, block: &[u8; BLOCK_SIZE], sectors: u64) {
+    let mut mixed = [Block::zeroed()];
+    let _checked = device.read(addr, &mut mixed);
+    let [mut mixed] = mixed.map(|b| b.0);
+    let len = (sectors.min(SECTORS) as usize).saturating_mul(SECTOR_SIZE);
+    for (to, from) in mixed.iter_mut().zip(block).take(len) {
+        *to = *from;
+    }
+    let _checked = device.write_shared(addr, &Arc::new(mixed));
+}
+
+impl Fate {
+    /// Outcome of a block in a write of which this many sectors reached the device.
+    fn of_torn_write(block: u64, sectors: u64) -> Self {
+        match sectors.saturating_sub(block.saturating_mul(SECTORS)) {
+            0 => Self::Lost,
+            n if n < SECTORS => Self::Torn { sectors: n },
+            _ => Self::Arrived,
+        }
+    }
+
+    fn arrived_if(yes: bool) -> Self {
+        if yes { Self::Arrived } else { Self::Lost }
+    }
+}
+
+impl Kept {
+    fn fates(self, events: usize) -> Fates {
+        let mut rng = match self {
+            Self::DrawnWrites { seed } | Self::DrawnBlocks { seed } => Rng::new(seed),
+            _ => Rng::new(0),
+        };
+        // The density varies, so that states with nearly everything lost or kept occur as well.
+        let density = 1 + rng.below(7);
+        Fates { kept: self, rng, density, events, event: 0, block: 0, fate: Fate::Lost }
+    }
+}
+
+/// Decides the outcome of each block in flight, in order.
+struct Fates {
+    kept: Kept,
+    rng: Rng,
+    /// How many of 8 drawn survive.
+    density: u64,
+    /// Number of events in flight; position among events and blocks.
+    events: usize,
+    event: usize,
+    block: usize,
+    /// Outcome of the current event.
+    fate: Fate,
+}
+
+impl Fates {
+    fn next_event(&mut self) {
+        let (first, last) = (self.event == 0, self.event + 1 == self.events);
+        self.fate = Fate::arrived_if(match self.kept {
+            Kept::All | Kept::AllAnd { .. } => true,
+            Kept::OnlyLast => last,
+            Kept::AllButFirst => !first,
+            Kept::AllButLast => !last,
+            Kept::Writes(mask) => bit(mask, self.event),
+            Kept::DrawnWrites { .. } => self.draw(),
+            Kept::Nothing | Kept::Blocks(_) | Kept::DrawnBlocks { .. } => false,
+        });
+        self.event += 1;
+    }
+
+    fn next_block(&mut self) -> Fate {
+        let block = self.block;
+        self.block += 1;
+        match self.kept {
+            Kept::Blocks(mask) => Fate::arrived_if(bit(mask, block)),
+            Kept::DrawnBlocks { .. } if self.rng.below(16) == 0 => {
+                Fate::Torn { sectors: 1 + self.rng.below(SECTORS - 1) }
+            }
+            Kept::DrawnBlocks { .. } => Fate::arrived_if(self.draw()),
+            _ => self.fate,
+        }
+    }
+
+    fn draw(&mut self) -> bool {
+        self.rng.below(8) < self.density
+    }
+}
+
+fn bit(mask: u64, index: usize) -> bool {
+    u32::try_from(index).ok().and_then(|i| mask.checked_shr(i)).is_some_and(|m| m & 1 == 1)
+}

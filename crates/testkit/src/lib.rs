@@ -1,0 +1,29 @@
+//! Test devices, and the random generator of tests, simulator, experiments and models. The product never depends on this
+//! crate.
+//!
+//! * [`RecordDevice`] keeps a log of everything that changes a device, [`CrashLog`] and [`CrashStates`] build the devices
+//!   that a power cut can leave
+//! * [`FaultDevice`] fails calls according to a plan, [`CountDevice`] counts calls and blocks, [`ModelDevice`] delays them like
+//!   a device with parallel channels
+//! * [`ZonedDevice`] enforces the rules of zoned devices in memory
+//! * [`blocks`] writes, reads and compares blocks filled with one byte each
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+pub mod blocks;
+mod count;
+mod crash;
+mod fault;
+mod model;
+mod record;
+pub mod rng;
+mod zoned;
+
+pub use count::{CountDevice, Counts};
+pub use crash::{CrashChoice, CrashLog, CrashPlan, CrashState, CrashStates, Kept};
+pub use fault::{Fault, FaultCall, FaultDevice, FaultError};
+pub use model::{ModelDevice, Speed};
+pub use record::{Event, RecordDevice};
+pub use rng::Rng;
+pub use zoned::{ZoneCounts, ZoneShape, ZonedDevice};
