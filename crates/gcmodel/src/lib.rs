@@ -9,6 +9,7 @@ mod experiment;
 mod journal;
 mod log;
 mod migrate;
+mod pace;
 pub mod rounds;
 mod run;
 mod space;
