@@ -1,13 +1,11 @@
 //! How many data sections are emptied between two checkpoints of cleaning.
 use crate::need::Figures;
 
-/// Metadata blocks of a checkpoint: pack, SIT and NAT.
-const METADATA: u64 = 9;
 /// Sections that do not count as spare: the open ones, and what the need keeps free.
 const NOT_SPARE: u64 = 8;
 /// Most sections of a batch, as a part of the spare ones.
 const MOST_OF_SPARE: u64 = 8;
-/// The mean of nodes is kept in so many parts; each checkpoint counts for one part in as many.
+/// Means are kept in so many parts; each checkpoint counts for one part in as many.
 const MEAN_PARTS: u64 = 8;
 
 /// The size of a batch. Twice as many sections save half of the checkpoints, but copies occupy free sections until then,
@@ -15,13 +13,23 @@ const MEAN_PARTS: u64 = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct BatchSize {
     sections: u64,
-    /// Mean node blocks of a checkpoint, times `MEAN_PARTS`.
-    nodes: u64,
+    /// Means of checkpoints, times `MEAN_PARTS`.
+    mean: Option<Committed>,
+    moves: u64,
+}
+
+/// Blocks that a checkpoint wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Nodes.
+    pub nodes: u64,
+    /// All others: directory blocks, NAT, SIT, summaries, the pack.
+    pub metadata: u64,
 }
 
 impl Default for BatchSize {
     fn default() -> Self {
-        Self { sections: 1, nodes: 0 }
+        Self { sections: 1, mean: None, moves: 0 }
     }
 }
 
@@ -32,16 +40,28 @@ impl BatchSize {
         self.sections
     }
 
-    /// Learns from a checkpoint of cleaning that wrote `nodes` node blocks.
-    pub fn committed(&mut self, nodes: u64, figures: &Figures) {
-        self.nodes = if self.nodes == 0 {
-            nodes * MEAN_PARTS
-        } else {
-            self.nodes - self.nodes / MEAN_PARTS + nodes
-        };
+    /// Nodes that so many moves are expected to make dirty: all that the last checkpoints wrote, by the moves before them.
+    #[must_use]
+    pub fn nodes_of(&self, moves: u64) -> u64 {
+        self.mean.map_or(moves, |mean| moves * mean.nodes / self.moves.max(1))
+    }
+
+    /// Learns from a checkpoint behind so many moves.
+    pub fn committed(&mut self, moves: u64, written: Committed, figures: &Figures) {
+        let update = |mean: u64, new: u64| mean - mean / MEAN_PARTS + new;
+        let mean = self.mean.map_or(
+            Committed { nodes: written.nodes * MEAN_PARTS, metadata: written.metadata * MEAN_PARTS },
+            |m| Committed {
+                nodes: update(m.nodes, written.nodes),
+                metadata: update(m.metadata, written.metadata),
+            },
+        );
+        self.moves = if self.mean.is_none() { moves * MEAN_PARTS } else { update(self.moves, moves) };
+        self.mean = Some(mean);
+        let (nodes, metadata) = (mean.nodes / MEAN_PARTS, mean.metadata / MEAN_PARTS);
         let spare = (figures.unused / figures.per_section.max(1)).saturating_sub(NOT_SPARE);
-        let mean = self.nodes / MEAN_PARTS;
-        let saved = mean * mean / figures.nodes.max(1) + METADATA;
+        // Nodes that two checkpoints both write are written once by one.
+        let saved = nodes * nodes / figures.nodes.max(1) + metadata;
         let valid = figures.victim.unwrap_or(figures.per_section);
         // What a batch of this size costs, if the spare sections that it occupies are missing.
         let cost = valid * self.sections * self.sections / spare.max(1);
@@ -60,10 +80,10 @@ mod tests {
 
     fn settled(per_section: u64, unused_sections: u64, victim: u64, nodes: u64, written: u64) -> u64 {
         let unused = unused_sections * per_section;
-        let figures =
-            Figures { per_section, unused, victim: Some(victim), nodes, ..Figures::default() };
+        let figures = Figures { per_section, unused, victim: Some(victim), nodes, ..Figures::default() };
         let mut size = BatchSize::default();
-        (0..100).for_each(|_| size.committed(written, &figures));
+        let written = Committed { nodes: written, metadata: 9 };
+        (0..100).for_each(|_| size.committed(1000, written, &figures));
         size.sections()
     }
 

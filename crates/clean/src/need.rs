@@ -5,6 +5,9 @@
 //! the hole that it fills, so one quantum of them at a time is enough.
 use crate::{Class, Index};
 
+/// Logs of data, and of nodes.
+const LOGS_OF_CLASS: i64 = 3;
+
 /// Figures of a volume; blocks unless the name says sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -68,17 +71,31 @@ impl Figures {
         if whole > self.unused { self.floor() } else { self.room_after(victim, nodes) }
     }
 
-    /// Whether this many blocks can be copied out of data sections, with the checkpoint behind them.
+    /// The floor once a batch under way has copied this many blocks more, which make this many nodes dirty.
     #[must_use]
-    pub fn fits_copies(&self, copies: u64) -> bool {
-        let dirtied = copies.min(self.clean_nodes());
-        self.data_room(self.node_need(dirtied)) >= to_signed(copies + self.granted + self.dents)
+    pub fn floor_after(&self, copies: u64, dirtied: u64) -> i64 {
+        self.room_after(copies, dirtied.min(copies).min(self.clean_nodes()))
     }
 
-    /// Whether the checkpoint fits after this many clean nodes were made dirty.
+    /// Blocks that the batch behind the one under way takes until its checkpoint, with one quantum.
     #[must_use]
-    pub fn fits_nodes(&self, dirtied: u64) -> bool {
-        self.data_room(self.node_need(dirtied)) >= to_signed(self.granted + self.dents)
+    pub fn next_batch(&self) -> u64 {
+        let nodes = self.dirtied_by_victim() + self.victim_nodes + self.quantum();
+        self.victim.unwrap_or(0) + nodes.min(self.nodes) + self.victim_nodes.min(self.per_section)
+    }
+
+    /// Whether the checkpoint still fits after this many blocks were copied to one log, and this many clean nodes made
+    /// dirty.
+    #[must_use]
+    pub fn fits(&self, copies: u64, nodes: u64) -> bool {
+        let dirtied = copies.min(self.clean_nodes()) + nodes;
+        let for_nodes = sections(self.node_need(dirtied), self.node_left, self.per_section);
+        let others = self.granted + self.dents;
+        (0..self.data_left.len()).all(|log| {
+            let mut left = self.data_left;
+            let opened = left.get_mut(log).map_or(0, |left| fill(left, copies, self.per_section));
+            for_nodes + opened + sections(others, left, self.per_section) <= self.free_sections
+        })
     }
 
     fn clean_nodes(&self) -> u64 {
@@ -100,18 +117,31 @@ impl Figures {
         self.logged + (self.dirty_nodes + more).min(self.nodes.max(self.dirty_nodes))
     }
 
-    /// Data blocks that can be placed in any distribution over the logs, while sections for the nodes are left.
+    /// Data blocks that can be placed in any distribution over the logs, while sections for the nodes are left. Each block
+    /// placed, data or node, takes one: an upper limit of the sections to be opened, before it is rounded.
     fn data_room(&self, nodes: u64) -> i64 {
-        let for_nodes = sections(nodes, self.node_left, self.per_section);
-        let logs_behind_first = self.data_left.len() as i64 - 1;
-        let sections = to_signed(self.free_sections) - to_signed(for_nodes) - logs_behind_first;
+        let per_section = to_signed(self.per_section);
+        let left = |of: [u64; 3]| to_signed(of.iter().sum());
+        let for_nodes = to_signed(nodes) + LOGS_OF_CLASS * per_section - left(self.node_left);
+        let sections = to_signed(self.free_sections) - (LOGS_OF_CLASS - 1);
         // A log that fills its section opens the next one at once.
-        sections * to_signed(self.per_section) + to_signed(self.data_left.iter().sum()) - 1
+        sections * per_section + left(self.data_left) - 1 - for_nodes.max(0)
     }
 }
 
 fn to_signed(blocks: u64) -> i64 {
     i64::try_from(blocks).unwrap_or(i64::MAX)
+}
+
+/// Writes `blocks` to a log with `left` blocks in its section. Returns the sections that it opens.
+fn fill(left: &mut u64, blocks: u64, per_section: u64) -> u64 {
+    let Some(more) = blocks.checked_sub(*left) else {
+        *left -= blocks;
+        return 0;
+    };
+    let per_section = per_section.max(1);
+    *left = per_section - more % per_section;
+    1 + more / per_section
 }
 
 /// Upper limit of the sections that `blocks` may open, for any distribution over logs with `left` blocks in their

@@ -1,10 +1,9 @@
 //! Cleaning in proportion to writes: while room shrinks, each block that writeback places pays for some moves, so that a batch of
 //! victims is empty when the room would be used up. No write waits for a whole section.
 use crate::Class;
-use crate::batch::BatchSize;
+use crate::batch::{BatchSize, Committed};
 use crate::need::Figures;
 use crate::policy::Victim;
-use std::collections::VecDeque;
 
 /// Blocks moved at a time, so that writes stay large.
 const STEP: u64 = 64;
@@ -14,6 +13,8 @@ const MOST_PER_BLOCK: u64 = 512;
 const LEAST_PART: u64 = 64;
 /// Blocks placed until figures are read again.
 const REFRESH: u64 = 32;
+/// Part of the room that a batch leaves for a larger one.
+const HURRY_PART: u64 = 2;
 /// Batches without gain after which space counts as exhausted.
 const FRUITLESS: u32 = 16;
 
@@ -31,12 +32,14 @@ pub trait Host {
     fn release(&mut self, victim: Victim);
     /// Valid blocks of a section.
     fn valid(&self, section: u32) -> u64;
-    /// Copies up to `most` valid blocks out of a data section. Returns how many; 0 if none is left that can be moved.
-    fn copy(&mut self, section: u32, most: u64) -> Result<u64, Self::Error>;
+    /// Lists the valid blocks of data sections in the order of their owners, to be copied in this order.
+    fn list(&mut self, victims: &[Victim]) -> Result<(), Self::Error>;
+    /// Moves up to `most` of the listed blocks that are still valid. Returns how many; 0 at the end of the list.
+    fn copy(&mut self, most: u64) -> Result<u64, Self::Error>;
     /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere.
     fn dirty_nodes(&mut self, section: u32) -> Result<(), Self::Error>;
-    /// Writes a checkpoint, which frees emptied sections. Returns the node blocks that it wrote.
-    fn checkpoint(&mut self) -> Result<u64, Self::Error>;
+    /// Writes a checkpoint, which frees emptied sections.
+    fn checkpoint(&mut self) -> Result<Committed, Self::Error>;
 }
 
 /// Progress of a batch as of the last look at the figures.
@@ -53,11 +56,13 @@ struct View {
 /// State of paced cleaning.
 #[derive(Debug, Default)]
 pub struct Pacer {
-    /// Data sections still to be emptied; the first may be under way.
-    victims: VecDeque<Victim>,
+    /// Data sections being emptied.
+    victims: Vec<Victim>,
     size: BatchSize,
-    /// Whether node sections wait for a checkpoint that writes their nodes elsewhere.
-    has_nodes: bool,
+    /// Node sections that wait for a checkpoint, which writes their nodes elsewhere.
+    node_sections: u64,
+    /// Moves since the last checkpoint of cleaning.
+    moved: u64,
     /// Moves due and not yet done.
     credit: u64,
     view: Option<View>,
@@ -92,22 +97,25 @@ impl Pacer {
 
     /// Makes room for a quantum of writeback, at once. Returns false if cleaning gains nothing any more.
     pub fn make_room<H: Host>(&mut self, host: &mut H) -> Result<bool, H::Error> {
-        let mut best = host.figures().floor();
-        let mut fruitless = 0;
-        while best < 0 {
-            if fruitless == FRUITLESS {
-                return Ok(false);
-            }
+        if host.figures().floor() < 0 {
             self.finish(host)?;
-            if host.figures().floor() < 0 {
-                self.begin_productive(host)?;
-                self.finish(host)?;
-            }
-            let floor = host.figures().floor();
-            fruitless = if floor > best { 0 } else { fruitless + 1 };
-            best = best.max(floor);
+            self.restore(host)?;
         }
-        Ok(true)
+        Ok(host.figures().floor() >= 0)
+    }
+
+    /// Cleans batches that gain in any case, at once, until a section can be emptied again, or nothing is gained.
+    fn restore<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
+        let mut best = host.figures().goal();
+        let mut fruitless = 0;
+        while best < 0 && fruitless < FRUITLESS {
+            self.begin_productive(host)?;
+            self.finish(host)?;
+            let goal = host.figures().goal();
+            fruitless = if goal > best { 0 } else { fruitless + 1 };
+            best = best.max(goal);
+        }
+        Ok(())
     }
 
     /// Reads the figures; begins a batch if it is time for one. `None` if nothing is to be moved.
@@ -126,22 +134,38 @@ impl Pacer {
                 }
                 return Ok(None);
             }
+            if figures.goal() < 0 {
+                self.restore(host)?;
+            }
             self.begin(host)?;
             figures = host.figures();
         }
         let left = self.left(host);
-        let beyond = figures.goal() - to_signed(left);
+        let beyond = self.beyond(&figures, left, 0);
         if beyond < -to_signed(figures.per_section / 2) && left > 0 {
             self.finish(host)?;
             return Ok(None);
         }
-        Ok((left > 0).then_some(View { room: u64::try_from(beyond).unwrap_or(0), left, placed: 0 }))
+        let mut room = u64::try_from(beyond).unwrap_or(0);
+        if (self.victims.len() as u64) < self.size.sections() {
+            // There was no room for a whole batch: this one ends earlier, so that the next is larger.
+            room -= room / HURRY_PART;
+        }
+        Ok((left > 0).then_some(View { room, left, placed: 0 }))
     }
 
     /// The room at which a batch begins: its moves and a section, for what it does not foresee.
     fn start(&self, figures: &Figures) -> i64 {
         let valid = figures.victim.unwrap_or(figures.per_section);
         to_signed(self.size.sections() * valid + figures.per_section)
+    }
+
+    /// Blocks that can be placed until the batch, with `more` sections, must be finished, if it has so many moves left. What
+    /// it frees need not be there for the next one.
+    fn beyond(&self, figures: &Figures, moves: u64, more: u64) -> i64 {
+        let freed = (self.victims.len() as u64 + self.node_sections + more) * figures.per_section;
+        figures.floor_after(moves, self.size.nodes_of(moves))
+            - to_signed(figures.next_batch().saturating_sub(freed))
     }
 
     fn left<H: Host>(&self, host: &H) -> u64 {
@@ -157,26 +181,29 @@ impl Pacer {
                 break;
             }
         }
-        if self.victims.is_empty() && self.has_nodes { self.commit(host) } else { Ok(()) }
+        if self.victims.is_empty() {
+            return if self.node_sections > 0 { self.commit(host) } else { Ok(()) };
+        }
+        host.list(&self.victims)
     }
 
     /// Takes a victim into the batch. Returns false if it does not fit.
     fn take<H: Host>(&mut self, host: &mut H, victim: Victim) -> Result<bool, H::Error> {
         let (figures, valid) = (host.figures(), host.valid(victim.sec));
-        let moves = self.left(host) + valid;
+        let left = self.left(host);
+        let moves = left + valid;
         let fits = match victim.class {
-            Class::Node => figures.fits_nodes(valid),
-            Class::Data => {
-                figures.fits_copies(moves) && (self.victims.is_empty() || figures.goal() >= to_signed(moves))
-            }
+            Class::Node => figures.fits(left, valid),
+            Class::Data if self.victims.is_empty() => figures.fits(moves, 0),
+            Class::Data => self.beyond(&figures, moves, 1) >= to_signed(figures.quantum()),
         };
         match victim.class {
             _ if !fits => {}
             Class::Node => {
                 host.dirty_nodes(victim.sec)?;
-                self.has_nodes = true;
+                self.node_sections += 1;
             }
-            Class::Data => self.victims.push_back(victim),
+            Class::Data => self.victims.push(victim),
         }
         Ok(fits)
     }
@@ -207,35 +234,32 @@ impl Pacer {
                 break;
             }
         }
-        Ok(())
+        host.list(&self.victims)
     }
 
-    /// Moves up to `most` blocks of the first victim; the checkpoint follows when none is left. Returns the moves.
+    /// Moves up to `most` blocks; the checkpoint follows when none is left. Returns the moves.
     fn advance<H: Host>(&mut self, host: &mut H, most: u64) -> Result<u64, H::Error> {
-        let Some(victim) = self.victims.front() else { return Ok(0) };
-        let moved = host.copy(victim.sec, most)?;
-        if moved == 0 || host.valid(victim.sec) == 0 {
-            self.victims.pop_front();
-            if self.victims.is_empty() {
-                self.commit(host)?;
-            }
+        let moved = host.copy(most)?;
+        self.moved += moved;
+        if moved == 0 || self.left(host) == 0 {
+            self.victims.clear();
+            self.commit(host)?;
         }
         Ok(moved)
     }
 
-    /// Empties the section under way, drops the others, and commits.
+    /// Completes the batch under way.
     fn finish<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
-        self.victims.drain(1.min(self.victims.len())..).for_each(|v| host.release(v));
         while !self.victims.is_empty() {
             self.advance(host, u64::MAX)?;
         }
-        if self.has_nodes || host.figures().pending_sections > 0 { self.commit(host) } else { Ok(()) }
+        if self.node_sections > 0 || host.figures().pending_sections > 0 { self.commit(host) } else { Ok(()) }
     }
 
     fn commit<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
-        (self.view, self.credit, self.has_nodes) = (None, 0, false);
-        let nodes = host.checkpoint()?;
-        self.size.committed(nodes, &host.figures());
+        (self.view, self.credit, self.node_sections) = (None, 0, 0);
+        let written = host.checkpoint()?;
+        self.size.committed(std::mem::take(&mut self.moved), written, &host.figures());
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! Paced cleaning of the model: the engine's rule on block counts.
-use crate::counters::Kind;
+use crate::counters::{Counters, Kind};
 use crate::log::LogKind;
 use crate::volume::{DENT, Full, Model};
+use segno_clean::batch::Committed;
 use segno_clean::need::Figures;
 use segno_clean::pace::Host;
 use segno_clean::policy::{Situation, Victim};
@@ -14,6 +15,18 @@ impl Model {
         self.counts.sections[victim.class as usize] += 1;
         self.count_segments(&victim);
         victim
+    }
+
+    /// Moves a block; a dirty page is written instead of its old copy.
+    fn move_out(&mut self, owner: u32) -> Result<(), Full> {
+        if owner & DENT != 0 {
+            return self.move_dent(owner & !DENT);
+        }
+        if self.dirty.remove(owner) {
+            self.counts.written_by_cleaning += 1;
+            return self.write_data(owner, LogKind::WarmData, Kind::UserData);
+        }
+        self.write_data(owner, LogKind::ColdData, Kind::MovedData)
     }
 
     /// The first valid block of a section from `from` on.
@@ -71,17 +84,27 @@ impl Host for Model {
     fn valid(&self, section: u32) -> u64 {
         self.space.sec_valid[section as usize].into()
     }
-    fn copy(&mut self, section: u32, most: u64) -> Result<u64, Full> {
-        let (mut at, end) = (section * self.space.per_sec, (section + 1) * self.space.per_sec);
-        let mut moved = 0;
-        while let Some(addr) = self.next_valid(at, end).filter(|_| moved < most) {
-            let owner = self.owner[addr as usize];
-            if owner & DENT != 0 {
-                self.move_dent(owner & !DENT)?;
-            } else {
-                self.write_data(owner, LogKind::ColdData, Kind::MovedData)?;
+    fn list(&mut self, victims: &[Victim]) -> Result<(), Full> {
+        let mut list: Vec<(u32, u32)> = Vec::new();
+        for v in victims {
+            let (mut at, end) = (v.sec * self.space.per_sec, (v.sec + 1) * self.space.per_sec);
+            while let Some(addr) = self.next_valid(at, end) {
+                list.push((self.owner[addr as usize], addr));
+                at = addr + 1;
             }
-            (moved, at) = (moved + 1, addr + 1);
+        }
+        list.sort_unstable();
+        self.moving = list.into_iter().map(|(_, addr)| addr).collect();
+        Ok(())
+    }
+    fn copy(&mut self, most: u64) -> Result<u64, Full> {
+        let mut moved = 0;
+        while moved < most {
+            let Some(addr) = self.moving.pop_front() else { break };
+            if self.space.is_valid(addr) {
+                self.move_out(self.owner[addr as usize])?;
+                moved += 1;
+            }
         }
         Ok(moved)
     }
@@ -90,12 +113,14 @@ impl Host for Model {
         let nodes = self.valid_owners(section);
         self.move_nodes(&nodes)
     }
-    fn checkpoint(&mut self) -> Result<u64, Full> {
-        let before = self.counts.of(Kind::Nodes) + self.counts.of(Kind::MovedNodes);
+    fn checkpoint(&mut self) -> Result<Committed, Full> {
+        let nodes = |c: &Counters| c.of(Kind::Nodes) + c.of(Kind::MovedNodes);
+        let before = (self.counts.total(), nodes(&self.counts));
         self.write_checkpoint()?;
         for sec in std::mem::take(&mut self.aside) {
             self.space.set_aside(sec, false);
         }
-        Ok(self.counts.of(Kind::Nodes) + self.counts.of(Kind::MovedNodes) - before)
+        let nodes = nodes(&self.counts) - before.1;
+        Ok(Committed { nodes, metadata: self.counts.total() - before.0 - nodes })
     }
 }

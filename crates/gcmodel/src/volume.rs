@@ -8,6 +8,7 @@ use crate::space::{NONE, Space};
 use segno_clean::need::Figures;
 use segno_clean::pace::{Host as PaceHost, Pacer};
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
+use std::collections::VecDeque;
 
 /// Data blocks mapped by an inode and by a direct node.
 const IN_INODE: u64 = 923;
@@ -48,6 +49,8 @@ pub struct Model {
     pub lazy_nodes: bool,
     pub aside: Vec<u32>,
     pacer: Pacer,
+    /// Addresses that paced cleaning has still to move.
+    pub moving: VecDeque<u32>,
     /// Nodes written by fsyncs since the last checkpoint.
     pub logged: u64,
     /// User blocks written when cleaning was last paced.
@@ -133,6 +136,7 @@ impl Model {
             lazy_nodes: matches!(how, Loop::Batch | Loop::Paced),
             aside: Vec::new(),
             pacer: Pacer::default(),
+            moving: VecDeque::new(),
             logged: 0,
             paced: 0,
             node_moved: Bits::new(nodes),
@@ -208,9 +212,14 @@ impl Model {
     fn pace(&mut self) -> Result<(), Full> {
         let before = self.counts.moved();
         let mut pacer = std::mem::take(&mut self.pacer);
-        let placed = self.counts.of(Kind::UserData) - std::mem::replace(&mut self.paced, self.counts.of(Kind::UserData));
+        let placed = self.counts.of(Kind::UserData)
+            - std::mem::replace(&mut self.paced, self.counts.of(Kind::UserData));
         let done = pacer.pace(self, placed).and_then(|()| {
-            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? { Ok(()) } else { Err(Full) }
+            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? {
+                Ok(())
+            } else {
+                Err(Full)
+            }
         });
         self.pacer = pacer;
         if self.counts.moved() != before {
