@@ -5,6 +5,8 @@
 //! `11 + 2 * sqrt(S)` (its least, at `g = 1 / sqrt(S)`) suffices for any number of nodes. With few nodes the checkpoint
 //! behind a batch is small, and `10 + ceil(S / B) + ceil(N / B)` sections of `B` blocks suffice for `N` nodes.
 
+/// User blocks for each node if all files have 16 KiB: four of data, and the inode.
+const BLOCKS_OF_SMALL_FILE: u64 = 5;
 /// Sections that both bounds keep for the logs and for rounding.
 const FIXED: u64 = 10;
 
@@ -69,6 +71,12 @@ impl Extent {
             nodes if nodes >= self.user_blocks => Guarded::All,
             nodes => Guarded::UpTo(nodes),
         }
+    }
+
+    /// Whether the reserve guards as many nodes as a volume full of small files has. Ordinary volumes have fewer.
+    #[must_use]
+    pub fn guards_small_files(&self) -> bool {
+        self.guarded().covers(self.user_blocks / BLOCKS_OF_SMALL_FILE)
     }
 }
 
