@@ -181,7 +181,7 @@ impl Volume {
         let used = self.space.counts.values();
         let bfree = self.space.counts.user_blocks.saturating_sub(used.valid_blocks);
         let nodes = u64::from(self.space.counts.nodes_left());
-        let total_nodes = u64::from(self.space.counts.node_limit());
+        let total_nodes = u64::from(self.space.counts.node_limit().max(used.valid_nodes));
         let [a, b, c, d, e, f, g, h, ..] = self.base.sb.raw.uuid;
         StatFs {
             blocks: self.base.geo.block_count.saturating_sub(self.base.geo.segment0_blkaddr.into()),

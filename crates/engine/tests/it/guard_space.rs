@@ -155,6 +155,7 @@ fn a_volume_beyond_the_guard_mounts_with_the_option() {
 
     let v = mount(&dev, true, AllocMode::Lfs);
     assert_eq!(v.node_count(), 602);
+    assert_eq!((v.statfs().files, v.statfs().ffree), (602, 0));
     let found = v.lookup(Ino::ROOT, name(600).as_bytes()).unwrap();
     assert_eq!(found.size, BLOCK as u64);
     assert!(matches!(create(&v, 601), Err(Error::NoSpace)));
