@@ -13,6 +13,7 @@ mod populate;
 mod stale;
 mod suites;
 mod twin;
+mod waf;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,7 @@ enum Command {
     Kills(kills::Kills),
     Memory(memory::Memory),
     Stale(stale::Stale),
+    Waf(waf::Waf),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Kills(kills) => kills.run(),
         Command::Memory(memory) => memory.run(),
         Command::Stale(stale) => stale.run(),
+        Command::Waf(waf) => waf.run(),
     };
     result.unwrap_or_else(|error| {
         // Names of files may be in it, and those may hold anything.

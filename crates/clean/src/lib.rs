@@ -1,12 +1,13 @@
-//! Cleaning without storage: which section to empty ([`policy`]), and the index that finds it without a scan ([`Index`]).
-//! The mounted volume and the block-count model of `segno bench gc` share this code. They decide when cleaning starts and
-//! stops.
+//! Cleaning without storage: which section to empty ([`policy`]), the index that finds it without a scan ([`Index`]), when
+//! and how much is moved ([`pace`]), the space to be kept ([`need`]), and the reserve that guarantees it ([`guard`]).
+//! The mounted volume and the block-count model of `segno bench gc` share this code.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod ages;
 pub mod batch;
+pub mod guard;
 mod index;
 pub mod need;
 pub mod pace;

@@ -1,5 +1,6 @@
 //! Formatting of attributes: modes, times, device numbers, names.
 use segno::{FileType, InodeFlags, Metadata, Time};
+use segno_clean::guard::Guarded;
 use serde_json::{Value, json};
 
 /// One word for a file type.
@@ -13,6 +14,15 @@ pub fn kind(kind: FileType) -> &'static str {
         FileType::Socket => "socket",
         FileType::Symlink => "symlink",
         FileType::Unknown => "unknown",
+    }
+}
+
+/// The number of nodes up to which cleaning always finds space.
+pub fn guarded(guarded: Guarded) -> String {
+    match guarded {
+        Guarded::All => "guarded up to any number of nodes".into(),
+        Guarded::UpTo(nodes) => format!("guarded up to {nodes} nodes"),
+        Guarded::Never => "not guarded".into(),
     }
 }
 

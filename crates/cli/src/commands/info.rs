@@ -2,10 +2,11 @@
 use crate::exit::Outcome;
 use crate::{image, inspect, show, size};
 use anyhow::Result;
+use segno_clean::guard::{Extent, Guarded};
 use segno_device::OpenOptions;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::superblock::Superblock;
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features};
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -140,11 +141,22 @@ fn usage(sb: &Superblock, cp: &RawCheckpoint) -> Value {
         "utilization_percent": u.percent(),
         "inodes": cp.valid_inode_count.get(),
         "nodes": cp.valid_node_count.get(),
+        "guarded_nodes": guarded(sb, cp).most_nodes().unwrap_or(cp.user_block_count.get()),
         "inodes_max": sb.geo.max_nid(),
         "segments": sb.geo.segment_count_main,
         "free_segments": cp.free_segment_count.get(),
         "clean_unmount": cp.flags().contains(CpFlags::UMOUNT),
     })
+}
+
+/// The number of nodes up to which cleaning always finds space.
+fn guarded(sb: &Superblock, cp: &RawCheckpoint) -> Guarded {
+    Extent {
+        sections: sb.geo.section_count.into(),
+        blocks_per_section: sb.geo.blocks_per_sec().into(),
+        user_blocks: cp.user_block_count.get(),
+    }
+    .guarded()
 }
 
 struct Usage {
@@ -200,6 +212,9 @@ fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize)
         cp.overprov_segment_count.get(),
         cp.rsvd_segment_count.get()
     )?;
+    if !sb.features.contains(Features::RO) {
+        writeln!(out, "space         {}", show::guarded(guarded(sb, cp)))?;
+    }
     for (why, n) in sb.raw.stops() {
         writeln!(out, "stopped       {n} times: {why}")?;
     }

@@ -4,9 +4,10 @@ use crate::exit::Outcome;
 use crate::image::{explain, patiently};
 use crate::{show, size};
 use anyhow::{Context, Result, anyhow, bail};
+use segno_clean::guard::Extent;
 use segno_device::{DeviceError, FileDevice, OpenOptions};
-use segno_format::{BLOCK_SIZE, Features};
-use segno_mkfs::{CasefoldFlags, Member, MkfsOptions, Report, format, plan, probe};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features};
+use segno_mkfs::{CasefoldFlags, Layout, Member, MkfsOptions, Report, format, plan, probe};
 use serde_json::json;
 use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
@@ -102,6 +103,9 @@ pub fn run(args: &Args) -> Outcome {
         (Some(_), Some(only)) => Some(found::make(&only.device)?),
         _ => None,
     };
+    if !args.quiet && !options.features.contains(Features::RO) {
+        warn_if_unguarded(args, &report.layout);
+    }
     if args.json {
         writeln!(stdout(), "{}", report_json(args, &report, journal))?;
     } else if !args.quiet {
@@ -202,6 +206,25 @@ fn report_json(args: &Args, report: &Report, journal: Option<u64>) -> serde_json
         "segment_count_main": l.segment_count_main,
         "journal_bytes": journal,
     })
+}
+
+fn extent(layout: &Layout) -> Extent {
+    Extent {
+        sections: layout.section_count.into(),
+        blocks_per_section: u64::from(layout.segs_per_sec) * u64::from(BLOCKS_PER_SEG),
+        user_blocks: layout.reserve.user_block_count,
+    }
+}
+
+fn warn_if_unguarded(args: &Args, layout: &Layout) {
+    let extent = extent(layout);
+    if extent.guards_small_files() {
+        return;
+    }
+    let chosen = args.overprovision.is_some() || args.reserved_sections.is_some();
+    let advice = if chosen { "leave out -o and -Z" } else { "use a larger device or smaller sections (-s)" };
+    let guarded = show::guarded(extent.guarded());
+    eprintln!("segno: warning: overwrites may fail when the volume is full, space is {guarded}: {advice}");
 }
 
 fn print(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {

@@ -17,7 +17,7 @@ pub struct Args {
     /// Stay in the foreground instead of returning when the mount responds
     #[arg(short, long)]
     pub foreground: bool,
-    /// Report the type of the mount
+    /// Report the type of the mount, and whether space is not guarded
     #[arg(short, long)]
     pub verbose: bool,
     /// Report on standard output when the mount responds, then detach from the terminal
@@ -35,7 +35,10 @@ pub fn run(args: &Args) -> Outcome {
     let plan = Plan::new(&args.image, &args.dir, settings)?;
     if args.foreground || args.detach {
         let readiness = if args.detach { Readiness::Background } else { Readiness::Foreground };
-        serve(&plan, |started| readiness.announce(started, args.verbose, plan.settings.log.as_deref()))?;
+        serve(&plan, |started, note| {
+            let notes = args.verbose.then(|| [Some(started.mount_type.to_string()), note]);
+            readiness.announce(started, notes.into_iter().flatten().flatten(), plan.settings.log.as_deref());
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     warn_if_not_empty(&plan)?;

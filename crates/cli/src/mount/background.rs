@@ -25,12 +25,10 @@ pub enum Readiness {
 }
 
 impl Readiness {
-    /// Reports the mount and its transport. In the background, leaves the terminal, the session and the working directory.
-    pub fn announce(self, started: &Started, verbose: bool, log: Option<&Path>) {
+    /// Reports the mount, its transport and notes. In the background, leaves the terminal, the session and the working directory.
+    pub fn announce(self, started: &Started, notes: impl Iterator<Item = String>, log: Option<&Path>) {
         eprintln!("segno: {}", started.transport);
-        if verbose {
-            eprintln!("segno: {}", started.mount_type);
-        }
+        notes.for_each(|note| eprintln!("segno: {note}"));
         if let Self::Background = self
             && let Err(e) = detach(log)
         {

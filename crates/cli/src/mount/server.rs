@@ -1,6 +1,6 @@
 //! The server: opens the image, serves the mount, closes the image clean.
 use super::options::Settings;
-use crate::image;
+use crate::{image, show};
 use anyhow::{Context, Result, bail, ensure};
 use parking_lot::Mutex;
 use rustix::fs::Access;
@@ -98,8 +98,20 @@ fn protect() {
     let _unprivileged = std::fs::write("/proc/self/oom_score_adj", "-800");
 }
 
-/// Mounts and serves until the mount ends. Calls `ready` when the mount responds.
-pub fn run(plan: &Plan, ready: impl FnOnce(&Started)) -> Result<()> {
+/// What `mount -v` says of a volume with more nodes than its reserve guards.
+fn beyond_guard(volume: &Volume) -> Option<String> {
+    let nodes = volume.node_count();
+    let guarded = volume.guarded();
+    (!guarded.covers(nodes)).then(|| {
+        format!(
+            "overwrites may fail when the volume is full, space is {} (in use: {nodes})",
+            show::guarded(guarded)
+        )
+    })
+}
+
+/// Mounts and serves until the mount ends. Calls `ready` when the mount responds, with what `mount -v` says besides.
+pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<()> {
     protect();
     segno_fuse::share_heap();
     let settings = &plan.settings;
@@ -119,12 +131,13 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Started)) -> Result<()> {
     }
     let volume = Volume::mount(device.clone(), engine).with_context(|| image::cannot_read(&plan.image))?;
     let fuse = plan.fuse_options(plan.backing(&volume, &*device)?);
+    let note = beyond_guard(&volume).filter(|_| !settings.engine.read_only);
     let closing = Arc::new(Closing::new(volume.clone())?);
     let close = {
         let closing = closing.clone();
         move || closing.run()
     };
-    let served = segno_fuse::serve(volume, &plan.dir, &fuse, close, ready)
+    let served = segno_fuse::serve(volume, &plan.dir, &fuse, close, |started| ready(started, note))
         .with_context(|| format!("cannot serve {}", plan.dir.display()));
     closing.run();
     let closed =
@@ -157,5 +170,29 @@ impl Closing {
 
     fn result(&self) -> Result<(), segno_engine::Error> {
         self.error.lock().take().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use segno_device::MemDevice;
+    use segno_mkfs::{Member, MkfsOptions};
+
+    fn note(overprovision_percent: Option<f64>, reserved_sections: Option<u32>) -> Option<String> {
+        let device = Arc::new(MemDevice::new(100 << 8));
+        let member = Member { device: device.clone(), path: String::new(), zeroed: true };
+        let opts = MkfsOptions { overprovision_percent, reserved_sections, ..MkfsOptions::default() };
+        segno_mkfs::format(&[member], &opts).unwrap();
+        let engine = MountOptions { background: false, ..MountOptions::default() };
+        beyond_guard(&Volume::mount(device, engine).unwrap())
+    }
+
+    #[test]
+    fn a_volume_beyond_the_guard_is_noted() {
+        let said = "overwrites may fail when the volume is full, space is not guarded (in use: 1)";
+        assert_eq!(note(Some(1.0), Some(6)).as_deref(), Some(said));
+        assert_eq!(note(Some(1.0), Some(12)), None);
+        assert_eq!(note(None, None), None);
     }
 }

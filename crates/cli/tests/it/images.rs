@@ -118,3 +118,33 @@ fn mounting_refuses_before_it_touches_anything() {
     }
     assert!(std::fs::read(&image).unwrap() == before, "the image changed");
 }
+
+/// mkfs warns of a reserve that guards fewer nodes than small files have, and info tells the number.
+#[test]
+fn the_guarded_number_of_nodes_is_told() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    let cases: [(&[&str], &str, u64, bool); 4] = [
+        // The default on 24 sections, of which 16 are not for users: 10, one for the sections, five for nodes.
+        (&[], "guarded up to 2560 nodes", 2560, false),
+        (&["-o", "1", "-Z", "10"], "not guarded", 0, true),
+        (&["-o", "1", "-Z", "12"], "guarded up to 512 nodes", 512, true),
+        // More nodes than blocks for users.
+        (&["-o", "1", "-Z", "18"], "guarded up to any number of nodes", 6 * 512, false),
+    ];
+    for (args, text, nodes, warned) in cases {
+        let made = std::process::Command::new(env!("CARGO_BIN_EXE_segno"))
+            .args([&["mkfs", "-f"], args, &[&image]].concat())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(made.stderr).unwrap();
+        assert!(made.status.success(), "{args:?}: {said}");
+        let warning = format!(
+            "segno: warning: overwrites may fail when the volume is full, space is {text}: leave out -o and -Z\n"
+        );
+        assert_eq!(said, if warned { warning } else { String::new() }, "{args:?}");
+        let info = output(&["info", &image]);
+        assert!(info.contains(&format!("\nspace         {text}\n")), "{args:?}: {info}");
+        assert_eq!(json(&["info", "--json", &image])["usage"]["guarded_nodes"], nodes, "{args:?}");
+    }
+}

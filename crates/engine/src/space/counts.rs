@@ -1,7 +1,7 @@
 //! Counters of the checkpoint, and the ENOSPC decision.
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::{Corrupt, Structure};
 
@@ -22,7 +22,8 @@ pub struct Counts {
     pub user_blocks: u64,
     /// Replay creates objects in another order than the original one, so it may exceed the limit for a while.
     unlimited: AtomicBool,
-    max_nodes: u32,
+    /// Nodes that may exist.
+    node_limit: AtomicU32,
     values: Mutex<Values, { rank::LEAF }>,
 }
 
@@ -31,7 +32,7 @@ impl Counts {
         Self {
             user_blocks: cp.user_block_count.get(),
             unlimited: AtomicBool::new(false),
-            max_nodes: max_nid.saturating_sub(3),
+            node_limit: AtomicU32::new(max_nid.saturating_sub(3)),
             values: Mutex::new(Values {
                 valid_blocks: cp.valid_block_count.get(),
                 valid_nodes: cp.valid_node_count.get(),
@@ -54,7 +55,16 @@ impl Counts {
     }
     /// Nodes that can still be created, regardless of free blocks.
     pub fn nodes_left(&self) -> u32 {
-        self.max_nodes.saturating_sub(self.values().valid_nodes)
+        self.node_limit().saturating_sub(self.values().valid_nodes)
+    }
+    /// Refuses nodes beyond this number. Those that exist stay, however many they are.
+    pub fn limit_nodes(&self, most: u64) {
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        self.node_limit.store(self.node_limit().min(most), Ordering::Release);
+    }
+    /// Nodes that may exist.
+    pub fn node_limit(&self) -> u32 {
+        self.node_limit.load(Ordering::Acquire)
     }
     /// Sets whether reservations may exceed the space available to users.
     pub fn lift_limit(&self, lift: bool) {
@@ -90,7 +100,7 @@ impl Counts {
     /// Reserves one node block.
     pub fn reserve_node(&self, is_inode: bool) -> Result<()> {
         let mut v = self.values.lock();
-        if v.valid_blocks + 1 > self.limit() || v.valid_nodes >= self.max_nodes {
+        if v.valid_blocks + 1 > self.limit() || v.valid_nodes >= self.node_limit() {
             return Err(Error::NoSpace);
         }
         v.valid_blocks += 1;
@@ -135,6 +145,25 @@ mod tests {
         counts.reserve_node(true).unwrap();
         counts.release_node(true).unwrap();
         assert_eq!(counts.values().valid_nodes, 0);
+    }
+
+    #[test]
+    fn nodes_beyond_a_limit_are_refused_and_those_that_exist_stay() {
+        let mut cp = RawCheckpoint::new_zeroed();
+        cp.user_block_count.set(100);
+        cp.valid_block_count.set(9);
+        cp.valid_node_count.set(5);
+        let counts = Counts::of(&cp, 100);
+        counts.limit_nodes(4);
+        assert_eq!((counts.node_limit(), counts.nodes_left()), (4, 0));
+        assert!(matches!(counts.reserve_node(false), Err(Error::NoSpace)));
+        counts.reserve_blocks(1).unwrap();
+        counts.release_node(false).unwrap();
+        assert!(matches!(counts.reserve_node(false), Err(Error::NoSpace)));
+        counts.release_node(false).unwrap();
+        counts.reserve_node(false).unwrap();
+        counts.limit_nodes(u64::MAX);
+        assert_eq!(counts.node_limit(), 4);
     }
 
     #[test]

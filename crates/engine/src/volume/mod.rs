@@ -20,6 +20,7 @@ use crate::stat::{Recorded, Stats};
 use crate::types::StatFs;
 use crate::writeback::Writeback;
 pub use background::Background;
+use segno_clean::guard::{Extent, Guarded};
 use segno_format::Ino;
 use segno_format::superblock::Superblock;
 pub use shutdown::Shutdown;
@@ -156,13 +157,31 @@ impl Volume {
         Ok(())
     }
 
+    /// The number of nodes up to which cleaning is guaranteed to find space.
+    #[must_use]
+    pub fn guarded(&self) -> Guarded {
+        let geo = &self.base.geo;
+        Extent {
+            sections: geo.section_count.into(),
+            blocks_per_section: geo.blocks_per_sec().into(),
+            user_blocks: self.space.counts.user_blocks,
+        }
+        .guarded()
+    }
+
+    /// Nodes in use.
+    #[must_use]
+    pub fn node_count(&self) -> u64 {
+        self.space.counts.values().valid_nodes.into()
+    }
+
     /// Space and inode counts for df(1).
     #[must_use]
     pub fn statfs(&self) -> StatFs {
         let used = self.space.counts.values();
         let bfree = self.space.counts.user_blocks.saturating_sub(used.valid_blocks);
         let nodes = u64::from(self.space.counts.nodes_left());
-        let total_nodes = u64::from(self.base.geo.max_nid().saturating_sub(3));
+        let total_nodes = u64::from(self.space.counts.node_limit().max(used.valid_nodes));
         let [a, b, c, d, e, f, g, h, ..] = self.base.sb.raw.uuid;
         StatFs {
             blocks: self.base.geo.block_count.saturating_sub(self.base.geo.segment0_blkaddr.into()),

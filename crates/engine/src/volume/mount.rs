@@ -64,6 +64,10 @@ impl Volume {
         let flags = volume.commit.cp.lock().header.view::<RawCheckpoint>().flags();
         volume.files.load_quota(flags)?;
         Recovery::new(&volume.names, &volume.commit).run()?;
+        // Not before: recovery repeats what was once allowed.
+        if let Some(most) = volume.guarded().most_nodes().filter(|_| volume.base.opts.guard_space) {
+            volume.space.counts.limit_nodes(most);
+        }
         // Warms the cache with the root; without a root the volume cannot be mounted.
         volume.getattr(volume.root())?;
         volume.writeback.adjust_contexts();

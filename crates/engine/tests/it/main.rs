@@ -7,6 +7,7 @@ mod concurrent;
 mod data;
 mod fsync;
 mod gc;
+mod guard_space;
 mod journal;
 mod memory;
 mod mount;

@@ -6,6 +6,7 @@
 
 mod beyond;
 mod compare;
+mod guard;
 mod matrix;
 mod overwrite;
 mod tools;

@@ -114,6 +114,13 @@ const OWN: &[MountOption] = &[
             Ok(())
         },
     ),
+    switch(
+        "guard_space",
+        "refuse nodes beyond the number up to which `segno info` says that space is guarded",
+        |s| {
+            s.engine.guard_space = true;
+        },
+    ),
     value(
         "writeback_contexts",
         "auto|N",

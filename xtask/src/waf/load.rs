@@ -1,0 +1,119 @@
+//! The load, the same for both: a file written once in order, then overwritten in blocks of 4 KiB.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::paths::{run, tool};
+
+const BLOCK: u64 = 4096;
+/// Bytes overwritten, as a multiple of the file.
+const TIMES: u64 = 4;
+/// Bytes of the file that may be dirty. Both keep half of that dirty, a hundredth of the file.
+pub const DIRTY_LIMIT: u64 = 16 << 20;
+
+/// What is measured.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// Distribution of the offsets, as fio names it.
+    pub pattern: &'static str,
+    /// Share of the space for users that the file takes, in percent.
+    pub fill: u64,
+}
+
+/// Bytes of the overwrites.
+pub struct Measured {
+    /// By fio.
+    pub written: u64,
+    /// By the file system to its device.
+    pub device: u64,
+    /// What else is known about them.
+    pub detail: String,
+}
+
+impl Measured {
+    pub fn amplification(&self) -> f64 {
+        self.device as f64 / self.written as f64
+    }
+}
+
+/// The two runs of fio.
+pub struct Load {
+    pub fill: Vec<String>,
+    pub overwrite: Vec<String>,
+    /// Bytes that the second one writes.
+    pub written: u64,
+}
+
+impl Load {
+    /// For a file of this path on a volume with so much space for users.
+    pub fn of(case: Case, file: &Path, user_bytes: u64) -> Self {
+        let size = user_bytes * case.fill / 100 / BLOCK * BLOCK;
+        let written = size * TIMES;
+        let common = [
+            "--name=waf".to_owned(),
+            format!("--filename={}", file.display()),
+            format!("--filesize={size}"),
+            "--ioengine=psync".into(),
+            "--thread".into(),
+            "--fallocate=none".into(),
+            "--end_fsync=1".into(),
+            "--output-format=json".into(),
+        ];
+        let with = |more: &[String]| common.iter().chain(more).cloned().collect();
+        let fill = ["--rw=write".into(), "--bs=1m".into()];
+        let overwrite = [
+            "--rw=randwrite".into(),
+            format!("--bs={BLOCK}"),
+            "--norandommap".into(),
+            format!("--io_size={written}"),
+            format!("--random_distribution={}", case.pattern),
+        ];
+        Self { fill: with(&fill), overwrite: with(&overwrite), written }
+    }
+}
+
+/// Bytes that users may fill.
+pub fn user_bytes(segno: &Path, image: &Path) -> Result<u64> {
+    let info = run(Command::new(segno).args(["info", "--json"]).arg(image))?;
+    let info: serde_json::Value = serde_json::from_str(&info).context("segno info --json")?;
+    info.pointer("/usage/user_bytes")
+        .and_then(serde_json::Value::as_u64)
+        .context("segno info has no user_bytes")
+}
+
+/// Bytes that fio wrote, by its report.
+pub fn reported(report: &str) -> Result<u64> {
+    // Notes may precede the report.
+    let report = report.find('{').and_then(|at| report.get(at..)).unwrap_or_default();
+    let report: serde_json::Value = serde_json::from_str(report).context("the report of fio")?;
+    let bytes = report.pointer("/jobs/0/write/io_bytes").and_then(serde_json::Value::as_u64);
+    bytes.context("fio reports no io_bytes")
+}
+
+pub fn fio() -> Result<Command> {
+    Ok(Command::new(tool("fio", "fio")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_takes_its_share_in_whole_blocks() {
+        let load = Load::of(Case { pattern: "random", fill: 85 }, Path::new("/f"), 1000 * BLOCK + 5);
+        assert_eq!(load.written, 850 * BLOCK * TIMES);
+        assert!(load.fill.contains(&format!("--filesize={}", 850 * BLOCK)));
+        assert!(load.overwrite.contains(&format!("--io_size={}", load.written)));
+        assert!(load.overwrite.contains(&"--random_distribution=random".to_owned()));
+    }
+
+    #[test]
+    fn what_fio_wrote_is_in_its_report() {
+        let report =
+            "fio: a note\n{\"jobs\": [{\"read\": {\"io_bytes\": 7}, \"write\": {\"io_bytes\": 4096}}]}";
+        assert_eq!(reported(report).unwrap(), 4096);
+        assert!(reported("").is_err() && reported("{\"jobs\": []}").is_err());
+    }
+}
