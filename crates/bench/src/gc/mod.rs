@@ -4,8 +4,10 @@
 mod engine;
 mod overrides;
 mod page;
+mod placement;
 mod rig;
 mod row;
+mod tables;
 mod tag;
 mod verify;
 mod witness;

@@ -158,11 +158,12 @@ impl Rig {
 
     fn delete(&mut self, file: u32) -> Result<()> {
         let pages = self.e.pages_of(file);
+        self.v.unlink(Ino::ROOT, &name(file))?;
         self.dev.witness.deleted(self.place_of(pages.start).0.0, pages.clone());
         pages.for_each(|page| {
             self.dirty.remove(page);
         });
-        Ok(self.v.unlink(Ino::ROOT, &name(file))?)
+        Ok(())
     }
 
     /// File and block of a page.

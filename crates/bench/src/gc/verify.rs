@@ -1,4 +1,5 @@
 //! The end of a run: checker, sums, placement, and every page read back.
+use super::placement;
 use super::rig::Rig;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use segno_engine::{MountOptions, Volume};
@@ -23,6 +24,7 @@ pub fn verify(rig: &mut Rig) -> Result<u64> {
     if let Some(first) = report.problems.first() {
         bail!("the checker found {} problems, first: {first}", report.problems.len());
     }
+    placement::check(rig).context("placement")?;
     explained(rig, read_back)?;
     Ok(rig.dev.zoned.counts().violations)
 }

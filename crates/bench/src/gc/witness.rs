@@ -86,7 +86,7 @@ impl Witness {
         }
     }
 
-    /// A file with these pages is about to be deleted.
+    /// A file with these pages was deleted.
     pub fn deleted(&self, ino: u32, pages: Range<u32>) {
         let state = &mut *self.state.lock();
         if let Some(file) = state.files.get_mut(ino as usize) {
@@ -102,6 +102,15 @@ impl Witness {
     /// The first fault found.
     pub fn fault(&self) -> Option<String> {
         self.state.lock().fault.clone()
+    }
+
+    /// The newest copies in a segment: offset and page.
+    pub fn newest_in(&self, segment: u32) -> Vec<(u32, u32)> {
+        let state = self.state.lock();
+        let first = segment * BLOCKS_PER_SEG;
+        let is_newest = |&(off, page): &(u32, u32)| state.page(page).is_some_and(|p| p.at == first + off);
+        let holds = (0..BLOCKS_PER_SEG).map(|off| (off, state.held(first + off)));
+        holds.filter(is_newest).collect()
     }
 
     fn judge<'a>(
