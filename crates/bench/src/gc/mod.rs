@@ -5,6 +5,8 @@ mod engine;
 mod overrides;
 mod page;
 mod placement;
+#[cfg(test)]
+mod planted;
 mod rig;
 mod row;
 mod tables;
