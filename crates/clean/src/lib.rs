@@ -6,7 +6,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod ages;
+mod batch;
 mod index;
+pub mod need;
+pub mod pace;
 pub mod policy;
 mod ranked;
 

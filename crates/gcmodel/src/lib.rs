@@ -10,6 +10,7 @@ mod experiment;
 mod journal;
 mod log;
 mod migrate;
+mod pace;
 pub mod rounds;
 mod run;
 mod source;

@@ -42,8 +42,9 @@ pub struct Args {
     experiment: Vec<String>,
     #[arg(long, num_args = 1.., help = format!("{} [default: all]", policy::names()))]
     policy: Vec<String>,
-    /// seed: a checkpoint on every pass, as Linux 6.6; current: as Linux 6.1; batch: ours
-    #[arg(long = "loop", value_parser = order, default_value = "batch")]
+    /// seed: a checkpoint on every pass, as Linux 6.6; current: as Linux 6.1; batch: sections at once, one checkpoint for several;
+    /// paced: ours
+    #[arg(long = "loop", value_parser = order, default_value = "paced")]
     order: Loop,
     /// Whether dirty pages count when room is reckoned [default: true for --loop current]
     #[arg(long, value_name = "BOOL")]
@@ -63,7 +64,8 @@ fn order(name: &str) -> Result<Loop, String> {
         "seed" => Ok(Loop::Seed),
         "current" => Ok(Loop::Current),
         "batch" => Ok(Loop::Batch),
-        _ => Err("choose seed, current or batch".into()),
+        "paced" => Ok(Loop::Paced),
+        _ => Err("choose seed, current, batch or paced".into()),
     }
 }
 
@@ -72,6 +74,7 @@ fn order_name(how: Loop) -> &'static str {
         Loop::Seed => "seed",
         Loop::Current => "current",
         Loop::Batch => "batch",
+        Loop::Paced => "paced",
     }
 }
 
