@@ -208,9 +208,14 @@ impl Model {
     fn pace(&mut self) -> Result<(), Full> {
         let before = self.counts.moved();
         let mut pacer = std::mem::take(&mut self.pacer);
-        let placed = self.counts.of(Kind::UserData) - std::mem::replace(&mut self.paced, self.counts.of(Kind::UserData));
+        let placed = self.counts.of(Kind::UserData)
+            - std::mem::replace(&mut self.paced, self.counts.of(Kind::UserData));
         let done = pacer.pace(self, placed).and_then(|()| {
-            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? { Ok(()) } else { Err(Full) }
+            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? {
+                Ok(())
+            } else {
+                Err(Full)
+            }
         });
         self.pacer = pacer;
         if self.counts.moved() != before {

@@ -125,11 +125,13 @@ impl Rig {
     fn costs(&self) -> Costs {
         let s = self.v.stats();
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let moved = get(&s.gc_data_blocks);
+        let data = get(&s.data_blocks) + moved;
         Costs {
             writes: self.written,
-            moved: get(&s.gc_data_blocks) + get(&s.gc_node_blocks),
+            moved: moved + get(&s.gc_node_blocks),
             checkpoints: get(&s.checkpoints),
-            committed: get(&s.node_blocks) + get(&s.dent_blocks) + get(&s.meta_blocks),
+            committed: self.dev.zoned.counts().blocks_written - data,
         }
     }
 

@@ -29,7 +29,7 @@ pub fn verify(rig: &mut Rig) -> Result<u64> {
     Ok(rig.dev.zoned.counts().violations)
 }
 
-/// What the engine counted by class is what was written to the main area.
+/// What the engine counted by class is what was written to the main area; the rest is metadata.
 fn check_sums(rig: &Rig) -> Result<()> {
     let s = rig.v.stats();
     let [data, moved, nodes, dents] = [&s.data_blocks, &s.gc_data_blocks, &s.node_blocks, &s.dent_blocks]
