@@ -42,7 +42,7 @@ pub struct Outcome {
 pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Result<Outcome, String> {
     let mut model = Model::new(setting.experiment, &setting.policy, setting.how)?;
     model.count_data = setting.counts_dirty_data();
-    if matches!(setting.how, Loop::Seed | Loop::Current) {
+    if setting.how != Loop::Batch {
         model.space.index.tie = Tie::Lowest;
     }
     let mut driver = Driver::new(&model, setting.seed);
