@@ -31,8 +31,11 @@ pub fn run(
         while rig.written < writes * quarter / 4 {
             verify::explained(&mut rig, Rig::step)
                 .with_context(|| format!("after {} application writes", rig.written))?;
-            progress
-                .detail(|| format!("{} {policy} engine: {} %", experiment.name, rig.written * 100 / writes));
+            if rig.written.is_multiple_of(writes / 100 + 1) {
+                progress.detail(|| {
+                    format!("{} {policy} engine: {} %", experiment.name, rig.written * 100 / writes)
+                });
+            }
         }
         quarters.push(part(&rig, &base, &layout_stalls));
     }
