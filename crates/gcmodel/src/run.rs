@@ -3,6 +3,7 @@ use crate::counters::Counters;
 use crate::experiment::Experiment;
 use crate::rounds::Loop;
 use crate::volume::{Full, Model};
+use crate::waits::{Costs, WriteWaits};
 use crate::workload::Driver;
 use segno_clean::Tie;
 
@@ -34,6 +35,7 @@ pub struct Outcome {
     pub quarters: Vec<Counters>,
     pub file_blocks: u64,
     pub nodes: u64,
+    pub waits: WriteWaits,
 }
 
 /// Runs and verifies; calls `progress` at each percent.
@@ -48,14 +50,16 @@ pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Resul
     driver.lay_out(&mut model).map_err(|Full| full(&model))?;
     let layout = std::mem::take(&mut model.counts);
     model.space.resets = 0;
-    let pages = model.place.len() as u64;
-    let wanted = setting.experiment.writes.unwrap_or((pages as f64 * setting.experiment.times) as u64);
+    let wanted = setting.experiment.wanted_writes();
     let wanted = setting.limit.map_or(wanted, |l| l.min(wanted));
     let mut quarters = Vec::new();
+    let mut waits = WriteWaits::default();
     let mut percent = 0;
     while quarters.len() < 4 {
+        let before = Costs::of(&model.counts);
         driver.step(&mut model).map_err(|Full| full(&model))?;
         let done = model.counts.app_writes;
+        waits.record(before, Costs::of(&model.counts));
         if done * 100 / wanted > percent {
             percent = done * 100 / wanted;
             progress(percent, &model.counts);
@@ -65,7 +69,13 @@ pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Resul
         }
     }
     model.verify()?;
-    Ok(Outcome { layout, quarters, file_blocks: pages, nodes: model.node_place.len() as u64 })
+    Ok(Outcome {
+        layout,
+        quarters,
+        file_blocks: model.place.len() as u64,
+        nodes: model.node_place.len() as u64,
+        waits,
+    })
 }
 
 fn snapshot(model: &Model) -> Counters {

@@ -286,7 +286,7 @@ impl Model {
 }
 
 /// Numbers of data blocks, nodes and directory blocks that fill the user space.
-fn sizes(e: &Experiment) -> (usize, usize, usize) {
+pub(crate) fn sizes(e: &Experiment) -> (usize, usize, usize) {
     let user = e.user_blocks();
     // Root directory and indirect nodes.
     let spare = 8 + user / IN_NODE / IN_NODE;

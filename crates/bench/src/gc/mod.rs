@@ -2,18 +2,29 @@
 //!
 //! The figures come from the block-count model (`segno-gcmodel`), which uses the engine's policies and index.
 mod engine;
+mod overrides;
 mod page;
+mod placement;
+#[cfg(test)]
+mod planted;
+mod rig;
+mod row;
+mod tables;
+mod tag;
+mod verify;
+mod witness;
 
 use crate::machine::Machine;
 use crate::options::Common;
 use crate::progress::Progress;
 use crate::report::Report;
 use anyhow::{Context, Result, anyhow};
+use overrides::Overrides;
+use row::Row;
 use segno_clean::policy::{self, POLICIES};
 use segno_gcmodel::rounds::Loop;
-use segno_gcmodel::{Counters, Experiment, Kind, Outcome, Setting, run as run_model};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use segno_gcmodel::{Experiment, Setting, run as run_model};
+use serde_json::json;
 use std::time::Instant;
 
 /// Schema of a row.
@@ -35,19 +46,17 @@ pub struct Args {
     /// paced: ours
     #[arg(long = "loop", value_parser = order, default_value = "paced")]
     order: Loop,
-    /// Dirty pages from which they are written back, in percent of the file [default: the experiment's]
-    #[arg(long, value_name = "PERCENT")]
-    dirty: Option<f64>,
     /// Whether dirty pages count when room is reckoned [default: true for --loop current]
     #[arg(long, value_name = "BOOL")]
     count_dirty_data: Option<bool>,
-    /// Beside the model, run the engine on an emulated zoned device: experiments with uniform, sequential or hot overwrites of
-    /// one file [default experiments: E1, E2 and E4]
+    /// Beside the model, run the engine on an emulated zoned device [default experiments: E1, E2 and E4]
     #[arg(long)]
     engine: bool,
     /// Stop after so many application writes
     #[arg(long, value_name = "N")]
     writes: Option<u64>,
+    #[command(flatten)]
+    overrides: Overrides,
 }
 
 fn order(name: &str) -> Result<Loop, String> {
@@ -66,65 +75,6 @@ fn order_name(how: Loop) -> &'static str {
         Loop::Current => "current",
         Loop::Batch => "batch",
         Loop::Paced => "paced",
-    }
-}
-
-/// One run.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    pub source: &'static str,
-    pub experiment: String,
-    pub policy: String,
-    pub r#loop: &'static str,
-    pub dirty_percent: f64,
-    pub count_dirty_data: bool,
-    pub file_blocks: u64,
-    pub node_blocks: u64,
-    pub layout_writes: u64,
-    #[serde(flatten)]
-    pub whole: Part,
-    pub zone_violations: u64,
-    pub quarters: Vec<Part>,
-    pub wall_s: f64,
-}
-
-/// Counts since the layout.
-#[derive(Clone, Debug, Serialize)]
-pub struct Part {
-    pub app_writes: u64,
-    pub waf: f64,
-    pub waf_by_class: Map<String, Value>,
-    pub absorbed: f64,
-    pub dev_writes: Value,
-    pub gc_rounds: u64,
-    pub gc_moved: Value,
-    pub gc_sections: Value,
-    pub gc_segments: Value,
-    pub checkpoints: u64,
-    pub zone_resets: u64,
-    pub stall_blocks: Value,
-}
-
-impl Part {
-    fn of(c: &Counters) -> Self {
-        let app = c.app_writes.max(1) as f64;
-        let share = |n: u64| n as f64 / app;
-        let by_class = Kind::ALL.iter().map(|&k| (k.name().to_owned(), json!(share(c.of(k))))).collect();
-        let seq: u64 = Kind::ALL.into_iter().filter(|k| k.is_main()).map(|k| c.of(k)).sum();
-        Self {
-            app_writes: c.app_writes,
-            waf: share(c.total()),
-            waf_by_class: by_class,
-            absorbed: share(c.coalesced + c.written_by_cleaning),
-            dev_writes: json!({ "sequential": seq, "conventional": c.total() - seq }),
-            gc_rounds: c.rounds,
-            gc_moved: json!({ "data": c.of(Kind::MovedData), "node": c.of(Kind::MovedNodes) }),
-            gc_sections: json!({ "data": c.sections[0], "node": c.sections[1] }),
-            gc_segments: json!({ "data": c.segments[0], "node": c.segments[1] }),
-            checkpoints: c.checkpoints,
-            zone_resets: c.zone_resets,
-            stall_blocks: json!({ "p50": c.stall_quantile(0.5), "p99": c.stall_quantile(0.99), "max": c.longest_stall }),
-        }
     }
 }
 
@@ -150,10 +100,17 @@ pub fn run(args: &Args) -> Result<Report> {
                 report.notes.push(format!("{e} {p} was left out: the time was over"));
                 continue;
             }
-            match one(args, e, p, &mut progress) {
-                Ok(mut found) => rows.append(&mut found),
-                Err(why) if policies.len() > 1 => report.notes.push(format!("failed: {why}")),
-                Err(why) => return Err(why),
+            let e = changed(args, e)?;
+            let mut runs = vec![of_model(args, &e, p, &mut progress)];
+            if args.engine {
+                runs.push(of_engine(args, &e, p, &mut progress));
+            }
+            for run in runs {
+                match run {
+                    Ok(row) => rows.push(row),
+                    Err(why) if policies.len() > 1 => report.notes.push(format!("failed: {why:#}")),
+                    Err(why) => return Err(why),
+                }
             }
         }
     }
@@ -166,8 +123,8 @@ pub fn run(args: &Args) -> Result<Report> {
     );
     if args.engine {
         report.notes.push(
-            "Rows of loop engine: the engine itself on an emulated zoned device; checked and read back at the end. Its \
-             writeback empties the cache at twice the dirty pages that the model keeps."
+            "Rows of loop engine: the engine itself on an emulated zoned device, which judges every block written and \
+             read; checked and read back at the end."
                 .into(),
         );
     }
@@ -175,14 +132,16 @@ pub fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-fn one(args: &Args, experiment: &str, policy: &str, progress: &mut Progress) -> Result<Vec<Row>> {
-    let mut e =
+/// The named experiment with the options that replace its fields.
+fn changed(args: &Args, experiment: &str) -> Result<Experiment> {
+    let named =
         Experiment::named(experiment).ok_or_else(|| anyhow!("there is no experiment {experiment}"))?;
-    if let Some(percent) = args.dirty {
-        e.dirty = percent / 100.0;
-    }
+    args.overrides.applied_to(named)
+}
+
+fn of_model(args: &Args, e: &Experiment, policy: &str, progress: &mut Progress) -> Result<Row> {
     let setting = Setting {
-        experiment: e,
+        experiment: *e,
         policy: policy.to_owned(),
         how: args.order,
         seed: args.common.seed,
@@ -192,43 +151,25 @@ fn one(args: &Args, experiment: &str, policy: &str, progress: &mut Progress) -> 
     let begun = Instant::now();
     let outcome = run_model(&setting, |percent, c| {
         progress.detail(|| {
-            format!(
-                "{experiment} {policy}: {percent} %, amplification {:.2}",
-                c.total() as f64 / c.app_writes as f64
-            )
+            let waf = c.total() as f64 / c.app_writes as f64;
+            format!("{} {policy}: {percent} %, amplification {waf:.2}", e.name)
         });
     })
-    .map_err(|why| anyhow!("{experiment} {policy}: {why}"))?;
-    let mut rows = vec![row(&setting, &outcome, begun.elapsed().as_secs_f64())?];
-    if args.engine {
-        let of_engine = engine::run(args, &e, policy, progress);
-        rows.push(of_engine.with_context(|| format!("{experiment} {policy} in the engine"))?);
-    }
-    Ok(rows)
+    .map_err(|why| anyhow!("{} {policy}: {why}", e.name))?;
+    Row::of_model(&setting, &outcome, begun.elapsed().as_secs_f64())
 }
 
-fn row(s: &Setting, o: &Outcome, wall_s: f64) -> Result<Row> {
-    let last = o.quarters.last().ok_or_else(|| anyhow!("the run has no end"))?;
-    Ok(Row {
-        source: "model",
-        experiment: s.experiment.name.to_owned(),
-        policy: s.policy.clone(),
-        r#loop: order_name(s.how),
-        dirty_percent: s.experiment.dirty * 100.0,
-        count_dirty_data: s.counts_dirty_data(),
-        file_blocks: o.file_blocks,
-        node_blocks: o.nodes,
-        layout_writes: o.layout.total(),
-        whole: Part::of(last),
-        zone_violations: last.zone_violations,
-        quarters: o.quarters.iter().map(Part::of).collect(),
-        wall_s,
-    })
+fn of_engine(args: &Args, e: &Experiment, policy: &str, progress: &mut Progress) -> Result<Row> {
+    let wanted = e.wanted_writes();
+    let writes = args.writes.map_or(wanted, |n| n.min(wanted));
+    engine::run(e, policy, args.common.seed, writes, progress)
+        .with_context(|| format!("{} {policy}: in the engine", e.name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn row_of(experiment: &str, policy: &str, how: Loop, limit: u64) -> Row {
         let experiment = Experiment::named(experiment).unwrap();
@@ -240,7 +181,7 @@ mod tests {
             count_dirty_data: None,
             limit: Some(limit),
         };
-        row(&setting, &run_model(&setting, |_, _| {}).unwrap(), 0.0).unwrap()
+        Row::of_model(&setting, &run_model(&setting, |_, _| {}).unwrap(), 0.0).unwrap()
     }
 
     /// Linux 6.1.192 on a volume of this shape: application writes, amplification, data blocks moved.
