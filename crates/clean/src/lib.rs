@@ -7,6 +7,7 @@
 
 mod ages;
 mod index;
+mod openings;
 pub mod policy;
 mod ranked;
 
