@@ -1,4 +1,5 @@
-//! Cleaning without storage: which section to empty ([`policy`]), and the index that finds it without a scan ([`Index`]).
+//! Cleaning without storage: which section to empty ([`policy`]), the index that finds it without a scan ([`Index`]), and which
+//! log a block goes to ([`lifetime`]).
 //! The mounted volume and the block-count model of `segno bench gc` share this code. They decide when cleaning starts and
 //! stops.
 #![forbid(unsafe_code)]
@@ -7,6 +8,7 @@
 
 mod ages;
 mod index;
+pub mod lifetime;
 mod openings;
 pub mod policy;
 mod ranked;

@@ -1,0 +1,155 @@
+//! Which data log a block goes to, so that blocks which become invalid at about the same time share sections.
+//!
+//! The section of the copy that a write replaces tells about when that copy was written, within the time a section is open. So
+//! nothing is stored for a block, and one opening stamp for a section.
+
+/// A data log; sections keep it as their type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataLog {
+    /// Overwritten soon.
+    Hot,
+    /// Of unknown lifetime.
+    Warm,
+    /// Valid for long.
+    Cold,
+}
+
+/// The section of the copy that a write replaces.
+#[derive(Clone, Copy, Debug)]
+pub struct OldCopy {
+    /// The log that wrote it.
+    pub log: DataLog,
+    /// Its opening stamp.
+    pub opened: u64,
+}
+
+/// Number of hot sections whose mean lifetime is the limit for hot blocks.
+const LAST: usize = 16;
+/// The hot log is worth its open section while it gets this share of the written blocks, in percent.
+const WORTH: std::ops::RangeInclusive<u64> = 5..=80;
+
+/// Chooses data logs by lifetime.
+#[derive(Clone, Debug)]
+pub struct Lifetimes {
+    /// Lifetimes of hot sections from opening until nothing in them was valid; a ring.
+    last: [u64; LAST],
+    ended: usize,
+    /// Blocks written in this period, and those that the hot log gets or would get.
+    blocks: u64,
+    hot: u64,
+    /// Blocks of a period: as many as the sections that the limit is taken from.
+    period: u64,
+    /// Whether the last period separated too little or too much: user blocks are warm then, moved ones cold.
+    suspended: bool,
+}
+
+impl Lifetimes {
+    /// For sections of so many blocks.
+    #[must_use]
+    pub fn new(per_sec: u32) -> Self {
+        let period = u64::from(per_sec.max(1)) * LAST as u64;
+        Self { last: [0; LAST], ended: 0, blocks: 0, hot: 0, period, suspended: false }
+    }
+
+    /// The log for a block that is written; `now` is the clock of opening stamps.
+    pub fn written(&mut self, old: Option<OldCopy>, now: u64) -> DataLog {
+        let young = |opened: u64| self.limit().is_none_or(|limit| now.saturating_sub(opened) < limit);
+        // A copy in a cold section has survived cleaning.
+        let hot = old.is_some_and(|old| old.log != DataLog::Cold && young(old.opened));
+        self.count(hot);
+        if hot && !self.suspended { DataLog::Hot } else { DataLog::Warm }
+    }
+
+    /// The log for blocks that cleaning moves out of a section.
+    #[must_use]
+    pub fn moved(&self, from: DataLog) -> DataLog {
+        if from == DataLog::Hot && !self.suspended { DataLog::Warm } else { DataLog::Cold }
+    }
+
+    /// Nothing in a hot section is valid any more.
+    pub fn hot_ended(&mut self, opened: u64, now: u64) {
+        if let Some(slot) = self.last.get_mut(self.ended % LAST) {
+            *slot = now.saturating_sub(opened);
+        }
+        self.ended += 1;
+    }
+
+    /// Mean lifetime of the last hot sections, below which a block is hot; none until there were enough.
+    #[must_use]
+    pub fn limit(&self) -> Option<u64> {
+        (self.ended >= LAST)
+            .then(|| self.last.iter().fold(0, |sum: u64, &n| sum.saturating_add(n)) / LAST as u64)
+    }
+
+    fn count(&mut self, hot: bool) {
+        self.blocks += 1;
+        if hot {
+            self.hot += 1;
+        }
+        if self.blocks >= self.period {
+            let share = self.hot * 100 / self.blocks;
+            self.suspended = self.limit().is_some() && !WORTH.contains(&share);
+            (self.blocks, self.hot) = (0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(log: DataLog, opened: u64) -> Option<OldCopy> {
+        Some(OldCopy { log, opened })
+    }
+
+    /// With a limit of 100.
+    fn with_limit() -> Lifetimes {
+        let mut l = Lifetimes::new(4);
+        (0..LAST as u64).for_each(|i| l.hot_ended(i, i + 100));
+        l
+    }
+
+    #[test]
+    fn young_copies_are_hot_unless_they_survived_cleaning() {
+        let mut l = with_limit();
+        assert_eq!(l.written(None, 1000), DataLog::Warm, "new");
+        assert_eq!(l.written(of(DataLog::Warm, 901), 1000), DataLog::Hot);
+        assert_eq!(l.written(of(DataLog::Hot, 901), 1000), DataLog::Hot);
+        assert_eq!(l.written(of(DataLog::Hot, 900), 1000), DataLog::Warm);
+        assert_eq!(l.written(of(DataLog::Cold, 999), 1000), DataLog::Warm);
+        let moved = [DataLog::Hot, DataLog::Warm, DataLog::Cold].map(|log| l.moved(log));
+        assert_eq!(moved, [DataLog::Warm, DataLog::Cold, DataLog::Cold]);
+    }
+
+    #[test]
+    fn the_limit_is_the_mean_of_the_last_sections() {
+        let mut l = Lifetimes::new(4);
+        (1..LAST as u64).for_each(|i| l.hot_ended(0, i));
+        assert_eq!((l.limit(), l.written(of(DataLog::Warm, 0), u64::MAX)), (None, DataLog::Hot));
+        l.hot_ended(0, LAST as u64);
+        assert_eq!(l.limit(), Some(8), "136 / 16");
+        l.hot_ended(0, 17);
+        assert_eq!(l.limit(), Some(9), "152 / 16: the first is forgotten");
+    }
+
+    #[test]
+    fn it_is_suspended_while_the_hot_log_gets_too_little_or_too_much() {
+        for (hot, suspended) in [(0, true), (3, true), (4, false), (51, false), (52, true), (64, true)] {
+            let mut l = with_limit();
+            // A period has 64 blocks.
+            let period = |l: &mut Lifetimes, hot| {
+                (0..64).for_each(|i| _ = l.written(of(DataLog::Warm, if i < hot { 950 } else { 0 }), 1000));
+            };
+            period(&mut l, hot);
+            let expected =
+                if suspended { (DataLog::Warm, DataLog::Cold) } else { (DataLog::Hot, DataLog::Warm) };
+            assert_eq!(
+                (l.clone().written(of(DataLog::Hot, 950), 1000), l.moved(DataLog::Hot)),
+                expected,
+                "{hot}"
+            );
+            period(&mut l, 20);
+            assert_eq!(l.moved(DataLog::Hot), DataLog::Warm, "it goes on once the share is worth it");
+        }
+    }
+}
