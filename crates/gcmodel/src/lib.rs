@@ -9,6 +9,8 @@ mod experiment;
 mod journal;
 mod log;
 mod migrate;
+mod oracle;
+mod placement;
 pub mod rounds;
 mod run;
 mod space;
@@ -18,5 +20,6 @@ mod workload;
 
 pub use counters::{Counters, Kind};
 pub use experiment::{Experiment, Shape, Workload};
+pub use oracle::{Best, best};
 pub use run::{Outcome, Setting, run};
 pub use volume::{Full, Model};

@@ -1,6 +1,7 @@
 //! One run: layout, writes, counts by quarter, verification.
 use crate::counters::Counters;
 use crate::experiment::Experiment;
+use crate::placement::Placement;
 use crate::rounds::Loop;
 use crate::volume::{Full, Model};
 use crate::workload::Driver;
@@ -15,6 +16,8 @@ pub struct Setting {
     pub seed: u64,
     /// Whether dirty pages count towards the need; by default as in the kernel of the round.
     pub count_dirty_data: Option<bool>,
+    /// Whether user blocks are separated by lifetime; the rounds of the kernels never do.
+    pub lifetime: bool,
     /// Maximum number of application writes.
     pub limit: Option<u64>,
 }
@@ -36,13 +39,37 @@ pub struct Outcome {
     pub nodes: u64,
 }
 
+impl Outcome {
+    /// Write amplification.
+    #[must_use]
+    pub fn waf(&self) -> f64 {
+        self.quarters.last().map_or(f64::NAN, |c| c.total() as f64 / c.app_writes.max(1) as f64)
+    }
+}
+
 /// Runs and verifies; calls `progress` at each percent.
-pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Result<Outcome, String> {
+pub fn run(setting: &Setting, progress: impl FnMut(u64, &Counters)) -> Result<Outcome, String> {
+    finish(model_of(setting)?, setting, progress).map(|(outcome, _)| outcome)
+}
+
+/// The empty volume of a run.
+pub fn model_of(setting: &Setting) -> Result<Model, String> {
     let mut model = Model::new(setting.experiment, &setting.policy, setting.how)?;
     model.count_data = setting.counts_dirty_data();
-    if setting.how != Loop::Batch {
+    if matches!(setting.how, Loop::Seed | Loop::Current) {
         model.space.index.tie = Tie::Lowest;
+    } else if setting.lifetime {
+        model.placement = Placement::Lifetimes;
     }
+    Ok(model)
+}
+
+/// Fills the volume, runs and verifies.
+pub fn finish(
+    mut model: Model,
+    setting: &Setting,
+    mut progress: impl FnMut(u64, &Counters),
+) -> Result<(Outcome, Model), String> {
     let mut driver = Driver::new(&model, setting.seed);
     let full = |m: &Model| format!("no section left after {} application writes", m.counts.app_writes);
     driver.lay_out(&mut model).map_err(|Full| full(&model))?;
@@ -65,7 +92,8 @@ pub fn run(setting: &Setting, mut progress: impl FnMut(u64, &Counters)) -> Resul
         }
     }
     model.verify()?;
-    Ok(Outcome { layout, quarters, file_blocks: pages, nodes: model.node_place.len() as u64 })
+    let nodes = model.node_place.len() as u64;
+    Ok((Outcome { layout, quarters, file_blocks: pages, nodes }, model))
 }
 
 fn snapshot(model: &Model) -> Counters {

@@ -3,6 +3,7 @@ use crate::counters::{Counters, Kind};
 use crate::experiment::{Experiment, Shape};
 use crate::journal::Journal;
 use crate::log::LogKind;
+use crate::placement::Placement;
 use crate::rounds::{self, Dirty, Host, Loop, Need};
 use crate::space::{NONE, Space};
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
@@ -46,6 +47,9 @@ pub struct Model {
     pub lazy_nodes: bool,
     pub aside: Vec<u32>,
     node_moved: Bits,
+    pub placement: Placement,
+    /// User blocks written back.
+    pub user_written: u64,
 }
 
 /// A bitmap with its population count.
@@ -103,7 +107,7 @@ impl Model {
     pub fn new(e: Experiment, policy_name: &str, how: Loop) -> Result<Self, String> {
         let policy = policy::parse(policy_name)?;
         let (data, nodes, dents) = sizes(&e);
-        let space = Space::new(e.zones, e.blocks_per_zone, policy.needs_ages());
+        let space = Space::new(e.zones, e.blocks_per_zone, &*policy);
         let blocks = e.zones as usize * e.blocks_per_zone as usize;
         Ok(Self {
             e,
@@ -126,6 +130,8 @@ impl Model {
             lazy_nodes: how == Loop::Batch,
             aside: Vec::new(),
             node_moved: Bits::new(nodes),
+            placement: Placement::default(),
+            user_written: 0,
         })
     }
 
@@ -191,7 +197,8 @@ impl Model {
     }
     pub fn move_dent(&mut self, dent: u32) -> Result<(), Full> {
         self.dirty_dents.remove(dent);
-        self.write_dent(dent, LogKind::ColdData, Kind::MovedData)
+        let log = self.log_of_moved(self.dent_place[dent as usize]);
+        self.write_dent(dent, log, Kind::MovedData)
     }
 
     /// Writes all dirty nodes.
@@ -217,7 +224,7 @@ impl Model {
         self.counts.wrote(Kind::Sit, self.sit.flush(&mut self.space.changed));
         let used: u32 = [LogKind::HotData, LogKind::WarmData, LogKind::ColdData]
             .into_iter()
-            .map(|k| self.space.logs[k as usize].next % 512)
+            .map(|k| self.space.logs[k.slot()].next % 512)
             .sum();
         let summaries = 1 + u64::from(used > COMPACT[0]) + u64::from(used > COMPACT[0] + COMPACT[1]);
         self.counts.wrote(Kind::Pack, 2 + summaries);
@@ -295,7 +302,12 @@ impl Host for Model {
     fn facts(&self) -> Facts {
         let all = self.node_place.len() as u64;
         let blocks = u64::from(self.e.zones) * u64::from(self.e.blocks_per_zone);
-        Facts { now: self.space.now, nodes: all, spare: blocks.saturating_sub(self.space.valid_total) }
+        Facts {
+            now: self.space.now,
+            nodes: all,
+            spare: blocks.saturating_sub(self.space.valid_total),
+            written: self.space.written,
+        }
     }
     fn policy(&mut self) -> &mut dyn VictimPolicy {
         &mut *self.policy

@@ -1,13 +1,8 @@
 //! Application writes and the page cache.
-use crate::counters::Kind;
 use crate::experiment::{Shape, Workload};
-use crate::log::LogKind;
 use crate::space::NONE;
 use crate::volume::{Full, Model};
 use segno_testkit::Rng;
-
-/// Application writes for each second of the SIT clock.
-const PER_SECOND: u64 = 20_000;
 
 /// Issues application writes and writes back dirty pages.
 #[derive(Debug)]
@@ -78,7 +73,6 @@ impl Driver {
     pub fn step(&mut self, model: &mut Model) -> Result<(), Full> {
         let page = self.choose(model);
         self.issued += 1;
-        model.space.now = self.issued / PER_SECOND;
         match (model.e.workload, model.e.shape) {
             (Workload::Mix, Shape::Small { blocks }) => self.mix(model, page, blocks as u32)?,
             _ => self.write(model, page)?,
@@ -139,7 +133,7 @@ impl Driver {
                 self.cursor = 0;
             }
             model.dirty.remove(page);
-            model.write_data(page, LogKind::WarmData, Kind::UserData)?;
+            model.write_user(page)?;
             model.balance()?;
         }
         Ok(())
@@ -158,7 +152,7 @@ impl Driver {
         match model.e.shape {
             Shape::File { .. } => {
                 for page in 0..model.place.len() as u32 {
-                    model.write_data(page, LogKind::WarmData, Kind::UserData)?;
+                    model.write_user(page)?;
                     model.balance()?;
                 }
             }
@@ -182,11 +176,5 @@ fn exists(model: &Model, page: u32) -> bool {
 }
 
 fn delete(model: &mut Model, file: u32, per_file: u32) {
-    for page in file * per_file..(file + 1) * per_file {
-        let old = std::mem::replace(&mut model.place[page as usize], NONE);
-        if old != NONE {
-            model.space.invalidate(old);
-        }
-        model.dirty.remove(page);
-    }
+    (file * per_file..(file + 1) * per_file).for_each(|page| model.trim(page));
 }
