@@ -14,6 +14,17 @@ pub enum DataLog {
     Cold,
 }
 
+impl DataLog {
+    /// Its place among the data logs.
+    fn idx(self) -> usize {
+        match self {
+            Self::Hot => 0,
+            Self::Warm => 1,
+            Self::Cold => 2,
+        }
+    }
+}
+
 /// The section of the copy that a write replaces.
 #[derive(Clone, Copy, Debug)]
 pub struct OldCopy {
@@ -27,6 +38,9 @@ pub struct OldCopy {
 const LAST: usize = 16;
 /// The hot log is worth its open section while it gets this share of the written blocks, in percent.
 const WORTH: std::ops::RangeInclusive<u64> = 5..=80;
+/// Blocks that were never moved must be overwritten this much more often than all valid blocks, in halves; evenly spread writes
+/// overwrite them equally often.
+const LIFT: u128 = 3;
 
 /// Chooses data logs by lifetime.
 #[derive(Clone, Debug)]
@@ -37,9 +51,11 @@ pub struct Lifetimes {
     /// Blocks written in this period, and those that the hot log gets or would get.
     blocks: u64,
     hot: u64,
+    /// Blocks overwritten in this period, by the log that holds the old copy.
+    overwritten: [u64; 3],
     /// Blocks of a period: as many as the sections that the limit is taken from.
     period: u64,
-    /// Whether the last period separated too little or too much: user blocks are warm then, moved ones cold.
+    /// Whether the last period showed nothing to separate: user blocks are warm then, moved ones cold.
     suspended: bool,
 }
 
@@ -48,15 +64,25 @@ impl Lifetimes {
     #[must_use]
     pub fn new(per_sec: u32) -> Self {
         let period = u64::from(per_sec.max(1)) * LAST as u64;
-        Self { last: [0; LAST], ended: 0, blocks: 0, hot: 0, period, suspended: false }
+        Self { last: [0; LAST], ended: 0, blocks: 0, hot: 0, overwritten: [0; 3], period, suspended: false }
     }
 
-    /// The log for a block that is written; `now` is the clock of opening stamps.
-    pub fn written(&mut self, old: Option<OldCopy>, now: u64) -> DataLog {
+    /// The log for a block that is written; `now` is the clock of opening stamps. `valid` counts the valid blocks of hot, warm and
+    /// cold sections.
+    pub fn written(&mut self, old: Option<OldCopy>, now: u64, valid: [u64; 3]) -> DataLog {
         let young = |opened: u64| self.limit().is_none_or(|limit| now.saturating_sub(opened) < limit);
         // A copy in a cold section has survived cleaning.
         let hot = old.is_some_and(|old| old.log != DataLog::Cold && young(old.opened));
-        self.count(hot);
+        self.blocks += 1;
+        if hot {
+            self.hot += 1;
+        }
+        if let Some(n) = old.and_then(|old| self.overwritten.get_mut(old.log.idx())) {
+            *n += 1;
+        }
+        if self.blocks >= self.period {
+            self.end_period(valid);
+        }
         if hot && !self.suspended { DataLog::Hot } else { DataLog::Warm }
     }
 
@@ -81,17 +107,22 @@ impl Lifetimes {
             .then(|| self.last.iter().fold(0, |sum: u64, &n| sum.saturating_add(n)) / LAST as u64)
     }
 
-    fn count(&mut self, hot: bool) {
-        self.blocks += 1;
-        if hot {
-            self.hot += 1;
-        }
-        if self.blocks >= self.period {
-            let share = self.hot * 100 / self.blocks;
-            self.suspended = self.limit().is_some() && !WORTH.contains(&share);
-            (self.blocks, self.hot) = (0, 0);
-        }
+    fn end_period(&mut self, valid: [u64; 3]) {
+        let share = self.hot * 100 / self.blocks.max(1);
+        let worth = WORTH.contains(&share) && is_skewed(self.overwritten, valid);
+        self.suspended = self.limit().is_some() && !worth;
+        (self.blocks, self.hot, self.overwritten) = (0, 0, [0; 3]);
     }
+}
+
+/// Whether overwrites prefer blocks in hot and warm sections, which were never moved or only once.
+fn is_skewed(overwritten: [u64; 3], valid: [u64; 3]) -> bool {
+    let of = |[hot, warm, cold]: [u64; 3]| {
+        let young = u128::from(hot) + u128::from(warm);
+        (young, young + u128::from(cold))
+    };
+    let ((young, all), (young_valid, all_valid)) = (of(overwritten), of(valid));
+    young * all_valid * 2 >= all * young_valid * LIFT
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod experiment;
 mod journal;
 mod log;
 mod migrate;
-mod oracle;
+pub mod oracle;
 mod placement;
 pub mod rounds;
 mod run;
@@ -20,6 +20,5 @@ mod workload;
 
 pub use counters::{Counters, Kind};
 pub use experiment::{Experiment, Shape, Workload};
-pub use oracle::{Best, best};
 pub use run::{Outcome, Setting, run};
 pub use volume::{Full, Model};

@@ -27,6 +27,11 @@ impl Setting {
     pub fn counts_dirty_data(&self) -> bool {
         self.count_dirty_data.unwrap_or(self.how == Loop::Current)
     }
+    /// Whether user blocks are separated by lifetime.
+    #[must_use]
+    pub fn separates(&self) -> bool {
+        self.lifetime && !matches!(self.how, Loop::Seed | Loop::Current)
+    }
 }
 
 /// Result of a run.
@@ -56,9 +61,10 @@ pub fn run(setting: &Setting, progress: impl FnMut(u64, &Counters)) -> Result<Ou
 pub fn model_of(setting: &Setting) -> Result<Model, String> {
     let mut model = Model::new(setting.experiment, &setting.policy, setting.how)?;
     model.count_data = setting.counts_dirty_data();
-    if matches!(setting.how, Loop::Seed | Loop::Current) {
+    if setting.how != Loop::Batch {
         model.space.index.tie = Tie::Lowest;
-    } else if setting.lifetime {
+    }
+    if setting.separates() {
         model.placement = Placement::Lifetimes;
     }
     Ok(model)

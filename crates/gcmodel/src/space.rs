@@ -41,6 +41,8 @@ pub struct Space {
     /// Data blocks written; the clock of opening stamps.
     pub written: u64,
     lifetimes: Lifetimes,
+    /// Valid blocks of hot, warm and cold data sections.
+    valid_by_log: [u64; 3],
 }
 
 impl Space {
@@ -82,6 +84,7 @@ impl Space {
             now: 0,
             written: 0,
             lifetimes: Lifetimes::new(per_sec),
+            valid_by_log: [0; 3],
         };
         for kind in LogKind::ALL {
             let opened = space.open_section(kind);
@@ -117,7 +120,7 @@ impl Space {
         let old = old
             .map(|addr| addr / self.per_sec)
             .map(|sec| OldCopy { log: self.kind[sec as usize].data(), opened: self.index.opening(sec) });
-        self.lifetimes.written(old, self.written).into()
+        self.lifetimes.written(old, self.written, self.valid_by_log).into()
     }
     /// The log for a block that is moved from an address, by lifetime.
     pub fn log_of_moved(&self, from: u32) -> LogKind {
@@ -158,6 +161,9 @@ impl Space {
         self.seg_valid[seg as usize] += 1;
         self.sec_valid[sec as usize] += 1;
         self.valid_total += 1;
+        if let Some(n) = self.valid_by_log.get_mut(kind.slot()) {
+            *n += 1;
+        }
         if (off + 1).is_multiple_of(BLOCKS_PER_SEG) {
             self.filled += 1;
             if self.seg_valid[seg as usize] == 0 {
@@ -179,6 +185,9 @@ impl Space {
         self.seg_valid[seg as usize] -= 1;
         self.sec_valid[sec as usize] -= 1;
         self.valid_total -= 1;
+        if let Some(n) = self.valid_by_log.get_mut(self.kind[sec as usize].slot()) {
+            *n -= 1;
+        }
         if self.seg_valid[seg as usize] == 0 && !self.is_current(sec, seg) {
             self.make_prefree(seg);
         }

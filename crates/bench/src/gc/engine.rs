@@ -67,6 +67,8 @@ pub fn run(args: &Args, experiment: &Experiment, policy: &str, progress: &mut Pr
         r#loop: "engine",
         dirty_percent: experiment.dirty * 100.0,
         count_dirty_data: true,
+        lifetime: false,
+        oracle: None,
         file_blocks,
         node_blocks: nodes,
         layout_writes: base.total(),

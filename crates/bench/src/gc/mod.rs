@@ -11,7 +11,7 @@ use crate::report::Report;
 use anyhow::{Context, Result, anyhow};
 use segno_clean::policy::{self, POLICIES};
 use segno_gcmodel::rounds::Loop;
-use segno_gcmodel::{Counters, Experiment, Kind, Outcome, Setting, run as run_model};
+use segno_gcmodel::{Counters, Experiment, Kind, Outcome, Setting, oracle, run as run_model};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::time::Instant;
@@ -40,6 +40,12 @@ pub struct Args {
     /// Whether dirty pages count when room is reckoned [default: true for --loop current]
     #[arg(long, value_name = "BOOL")]
     count_dirty_data: Option<bool>,
+    /// Whether user blocks are separated by lifetime; never in the rounds of the kernels
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    lifetime: bool,
+    /// Beside the model, run it with blocks grouped by when they will be overwritten: the least over numbers of groups and policies
+    #[arg(long)]
+    oracle: bool,
     /// Beside the model, run the engine on an emulated zoned device: experiments with uniform, sequential or hot overwrites of
     /// one file [default experiments: E1, E2 and E4]
     #[arg(long)]
@@ -75,6 +81,10 @@ pub struct Row {
     pub r#loop: &'static str,
     pub dirty_percent: f64,
     pub count_dirty_data: bool,
+    pub lifetime: bool,
+    /// Of `--oracle`: amplification, groups and policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<Value>,
     pub file_blocks: u64,
     pub node_blocks: u64,
     pub layout_writes: u64,
@@ -184,6 +194,7 @@ fn one(args: &Args, experiment: &str, policy: &str, progress: &mut Progress) -> 
         how: args.order,
         seed: args.common.seed,
         count_dirty_data: args.count_dirty_data,
+        lifetime: args.lifetime,
         limit: args.writes,
     };
     let begun = Instant::now();
@@ -197,6 +208,10 @@ fn one(args: &Args, experiment: &str, policy: &str, progress: &mut Progress) -> 
     })
     .map_err(|why| anyhow!("{experiment} {policy}: {why}"))?;
     let mut rows = vec![row(&setting, &outcome, begun.elapsed().as_secs_f64())?];
+    if let (true, Some(row)) = (args.oracle, rows.first_mut()) {
+        let best = oracle::best(&setting).map_err(|why| anyhow!("{experiment}, oracle: {why}"))?;
+        row.oracle = Some(json!({ "waf": best.outcome.waf(), "groups": best.groups, "policy": best.policy }));
+    }
     if args.engine {
         let of_engine = engine::run(args, &e, policy, progress);
         rows.push(of_engine.with_context(|| format!("{experiment} {policy} in the engine"))?);
@@ -213,6 +228,8 @@ fn row(s: &Setting, o: &Outcome, wall_s: f64) -> Result<Row> {
         r#loop: order_name(s.how),
         dirty_percent: s.experiment.dirty * 100.0,
         count_dirty_data: s.counts_dirty_data(),
+        lifetime: s.separates(),
+        oracle: None,
         file_blocks: o.file_blocks,
         node_blocks: o.nodes,
         layout_writes: o.layout.total(),
@@ -235,6 +252,7 @@ mod tests {
             how,
             seed: 1,
             count_dirty_data: None,
+            lifetime: true,
             limit: Some(limit),
         };
         row(&setting, &run_model(&setting, |_, _| {}).unwrap(), 0.0).unwrap()

@@ -244,7 +244,7 @@ impl Gc {
     fn gc_facts(&self) -> Facts {
         let nodes = u64::from(self.nodes.space.counts.values().valid_nodes).max(1);
         let spare = self.base.geo.main_blocks().saturating_sub(self.nodes.space.with_table(|t| t.totals().0));
-        Facts { now: self.nodes.space.now(), nodes, spare }
+        Facts { now: self.nodes.space.now(), nodes, spare, ..Facts::default() }
     }
 
     fn clean_victim(
