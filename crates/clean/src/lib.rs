@@ -7,9 +7,12 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod ages;
+mod batch;
 mod index;
 pub mod lifetime;
 mod openings;
+pub mod need;
+pub mod pace;
 pub mod policy;
 mod ranked;
 

@@ -11,6 +11,7 @@ mod log;
 mod migrate;
 pub mod oracle;
 mod placement;
+mod pace;
 pub mod rounds;
 mod run;
 mod space;

@@ -26,12 +26,13 @@ impl Model {
                 self.move_dent(page & !DENT)?;
                 continue;
             }
+            self.absorb(page);
             self.move_data(page)?;
         }
         Ok(())
     }
 
-    fn move_nodes(&mut self, nodes: &[u32]) -> Result<(), Full> {
+    pub(crate) fn move_nodes(&mut self, nodes: &[u32]) -> Result<(), Full> {
         for &n in nodes {
             if self.lazy_nodes {
                 self.defer_node(n & !NODE);
@@ -42,14 +43,14 @@ impl Model {
         Ok(())
     }
 
-    fn count_segments(&mut self, v: &Victim) {
+    pub(crate) fn count_segments(&mut self, v: &Victim) {
         let per = self.space.segs_per_sec;
         let segs = (v.sec * per) as usize..((v.sec + 1) * per) as usize;
         let n = self.space.seg_valid[segs].iter().filter(|&&n| n > 0).count();
         self.counts.segments[v.class as usize] += n as u64;
     }
 
-    fn valid_owners(&self, sec: u32) -> Vec<u32> {
+    pub(crate) fn valid_owners(&self, sec: u32) -> Vec<u32> {
         let per = self.e.blocks_per_zone;
         debug_assert!(per.is_multiple_of(BLOCKS_PER_SEG));
         let first = (sec * per) as usize;

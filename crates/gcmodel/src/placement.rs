@@ -43,13 +43,17 @@ impl Model {
         self.write_data(page, log, Kind::UserData)
     }
 
-    /// Moves a data block; a dirty page is written with it.
-    pub fn move_data(&mut self, page: u32) -> Result<(), Full> {
-        // Where the future is known, every writeback must happen as it was recorded.
+    /// Notes that cleaning writes a page before it moves its block. Where the future is known, writeback must happen as it was
+    /// recorded.
+    pub fn absorb(&mut self, page: u32) {
         let known = matches!(self.placement, Placement::Recorded(_) | Placement::Oracle(_));
         if !known && self.dirty.remove(page) {
             self.counts.written_by_cleaning += 1;
         }
+    }
+
+    /// Moves a data block.
+    pub fn move_data(&mut self, page: u32) -> Result<(), Full> {
         let log = match &self.placement {
             Placement::Oracle(future) => future.moved(page),
             _ => self.log_of_moved(self.place[page as usize]),

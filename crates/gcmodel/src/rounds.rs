@@ -15,8 +15,10 @@ pub enum Loop {
     /// Linux 6.1 stable: that comparison happens only until the round has become a foreground one.
     Current,
     /// Sections are cleaned in batches, sorted by owner, with one checkpoint for each batch.
-    #[default]
     Batch,
+    /// Blocks are moved in proportion to writes, as the engine does (`segno_clean::pace`).
+    #[default]
+    Paced,
 }
 
 /// Dirty blocks that need space.
@@ -118,7 +120,7 @@ impl Batching {
 /// One foreground round.
 pub fn foreground<H: Host>(host: &mut H, how: Loop) -> Result<(), H::Error> {
     let done = match how {
-        Loop::Batch => batch(host),
+        Loop::Batch | Loop::Paced => batch(host),
         Loop::Seed | Loop::Current => linux(host, how),
     };
     host.policy().round_ended();
@@ -128,7 +130,7 @@ pub fn foreground<H: Host>(host: &mut H, how: Loop) -> Result<(), H::Error> {
 /// Whether a writer has to clean first.
 pub fn must_clean<H: Host>(host: &H, how: Loop) -> bool {
     match how {
-        Loop::Batch => {
+        Loop::Batch | Loop::Paced => {
             let rule = host.batching();
             spare(host, rule) <= rule.sections
         }

@@ -6,6 +6,8 @@ use crate::log::LogKind;
 use crate::placement::Placement;
 use crate::rounds::{self, Dirty, Host, Loop, Need};
 use crate::space::{NONE, Space};
+use segno_clean::need::Figures;
+use segno_clean::pace::{Host as PaceHost, Pacer};
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 
 /// Data blocks mapped by an inode and by a direct node.
@@ -46,6 +48,11 @@ pub struct Model {
     /// Moved nodes are only made dirty, as in the engine; the next checkpoint writes them.
     pub lazy_nodes: bool,
     pub aside: Vec<u32>,
+    pacer: Pacer,
+    /// Nodes written by fsyncs since the last checkpoint.
+    pub logged: u64,
+    /// User blocks written when cleaning was last paced.
+    pub paced: u64,
     node_moved: Bits,
     pub placement: Placement,
     /// User blocks written back.
@@ -127,8 +134,11 @@ impl Model {
             changed_nids: Vec::new(),
             nat: Journal::new(455, 38),
             sit: Journal::new(55, 6),
-            lazy_nodes: how == Loop::Batch,
+            lazy_nodes: matches!(how, Loop::Batch | Loop::Paced),
             aside: Vec::new(),
+            pacer: Pacer::default(),
+            logged: 0,
+            paced: 0,
             node_moved: Bits::new(nodes),
             placement: Placement::default(),
             user_written: 0,
@@ -201,6 +211,22 @@ impl Model {
         self.write_dent(dent, log, Kind::MovedData)
     }
 
+    /// Cleans in proportion to the data blocks placed since the last call.
+    fn pace(&mut self) -> Result<(), Full> {
+        let before = self.counts.moved();
+        let mut pacer = std::mem::take(&mut self.pacer);
+        let placed = self.counts.of(Kind::UserData) - std::mem::replace(&mut self.paced, self.counts.of(Kind::UserData));
+        let done = pacer.pace(self, placed).and_then(|()| {
+            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? { Ok(()) } else { Err(Full) }
+        });
+        self.pacer = pacer;
+        if self.counts.moved() != before {
+            self.counts.rounds += 1;
+            self.counts.stalled(self.counts.moved() - before);
+        }
+        done
+    }
+
     /// Writes all dirty nodes.
     pub fn flush_nodes(&mut self) -> Result<(), Full> {
         let mut at = 0;
@@ -231,12 +257,16 @@ impl Model {
         let filled = std::mem::take(&mut self.space.filled);
         self.counts.wrote(Kind::Ssa, filled);
         self.counts.checkpoints += 1;
+        self.logged = 0;
         self.space.committed();
         Ok(())
     }
 
     /// Cleans if needed; called after each block written back and each change of metadata.
     pub fn balance(&mut self) -> Result<(), Full> {
+        if self.how == Loop::Paced {
+            return self.pace();
+        }
         if !rounds::must_clean(self, self.how) {
             return Ok(());
         }

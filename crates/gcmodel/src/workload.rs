@@ -143,6 +143,7 @@ impl Driver {
         self.cursor = 0;
         self.write_back(model, 0, 0)?;
         model.dirty_nodes.add(0);
+        model.logged = (model.logged + model.dirty_nodes.len).min(model.node_place.len() as u64);
         model.flush_nodes()?;
         model.balance()
     }

@@ -31,8 +31,9 @@ pub struct Args {
     experiment: Vec<String>,
     #[arg(long, num_args = 1.., help = format!("{} [default: all]", policy::names()))]
     policy: Vec<String>,
-    /// seed: a checkpoint on every pass, as Linux 6.6; current: as Linux 6.1; batch: ours
-    #[arg(long = "loop", value_parser = order, default_value = "batch")]
+    /// seed: a checkpoint on every pass, as Linux 6.6; current: as Linux 6.1; batch: sections at once, one checkpoint for several;
+    /// paced: ours
+    #[arg(long = "loop", value_parser = order, default_value = "paced")]
     order: Loop,
     /// Dirty pages from which they are written back, in percent of the file [default: the experiment's]
     #[arg(long, value_name = "PERCENT")]
@@ -60,7 +61,8 @@ fn order(name: &str) -> Result<Loop, String> {
         "seed" => Ok(Loop::Seed),
         "current" => Ok(Loop::Current),
         "batch" => Ok(Loop::Batch),
-        _ => Err("choose seed, current or batch".into()),
+        "paced" => Ok(Loop::Paced),
+        _ => Err("choose seed, current, batch or paced".into()),
     }
 }
 
@@ -69,6 +71,7 @@ fn order_name(how: Loop) -> &'static str {
         Loop::Seed => "seed",
         Loop::Current => "current",
         Loop::Batch => "batch",
+        Loop::Paced => "paced",
     }
 }
 

@@ -1,0 +1,203 @@
+//! Space that writeback, checkpoints and recovery need, in blocks, and what is left beyond it.
+//!
+//! A checkpoint must always fit: of all dirty nodes and directory blocks, behind the data that writeback may still place, and
+//! behind a crash that makes recovery write logged nodes again. Dirty overwrites are no need of their own: each makes
+//! the hole that it fills, so one quantum of them at a time is enough.
+use crate::{Class, Index};
+
+/// Figures of a volume; blocks unless the name says sections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Blocks in a section.
+    pub per_section: u64,
+    /// Sections that logs may open.
+    pub free_sections: u64,
+    /// Sections that the next checkpoint frees.
+    pub pending_sections: u64,
+    /// Blocks in which nothing is valid, wherever they are.
+    pub unused: u64,
+    /// Room left in the open sections of the data logs.
+    pub data_left: [u64; 3],
+    /// Room left in the open sections of the node logs.
+    pub node_left: [u64; 3],
+    /// Valid node blocks.
+    pub nodes: u64,
+    /// Dirty nodes, and those that dirty directory blocks will make dirty.
+    pub dirty_nodes: u64,
+    /// Dirty directory blocks.
+    pub dents: u64,
+    /// Nodes that recovery would write again.
+    pub logged: u64,
+    /// Data blocks that writeback may place without asking again.
+    pub granted: u64,
+    /// Valid blocks of the emptiest data section, if there is one.
+    pub victim: Option<u64>,
+    /// Valid blocks of the emptiest node sections whose holes cover the nodes that emptying the victim makes dirty.
+    pub victim_nodes: u64,
+}
+
+impl Figures {
+    /// Adds the sections that would be emptied next.
+    #[must_use]
+    pub fn with_victims(mut self, index: &Index) -> Self {
+        self.victim = index.emptiest(Class::Data).map(|(_, valid)| valid.into());
+        self.victim_nodes = index.valid_for_gain(Class::Node, self.dirtied_by_victim());
+        self
+    }
+
+    /// Blocks that writeback places at a time when space is short.
+    #[must_use]
+    pub fn quantum(&self) -> u64 {
+        (self.per_section / 4).clamp(1, 512)
+    }
+
+    /// Data blocks that can still be placed, beyond one quantum, before a checkpoint may no longer fit. Negative: the
+    /// invariant "a quantum and the checkpoint behind it fit" does not hold.
+    #[must_use]
+    pub fn floor(&self) -> i64 {
+        self.room_after(0, 0)
+    }
+
+    /// Data blocks that can still be placed, beyond one quantum, before the emptiest section can no longer be emptied.
+    /// Where no section can be emptied, or the holes are too even for it, this is the floor.
+    #[must_use]
+    pub fn goal(&self) -> i64 {
+        let Some(victim) = self.victim else { return self.floor() };
+        let nodes = self.dirtied_by_victim() + self.victim_nodes;
+        let whole = self.quantum() + victim + self.logged + (self.dirty_nodes + nodes).min(self.nodes);
+        if whole > self.unused { self.floor() } else { self.room_after(victim, nodes) }
+    }
+
+    /// Whether this many blocks can be copied out of data sections, with the checkpoint behind them.
+    #[must_use]
+    pub fn fits_copies(&self, copies: u64) -> bool {
+        let dirtied = copies.min(self.clean_nodes());
+        self.data_room(self.node_need(dirtied)) >= to_signed(copies + self.granted + self.dents)
+    }
+
+    /// Whether the checkpoint fits after this many clean nodes were made dirty.
+    #[must_use]
+    pub fn fits_nodes(&self, dirtied: u64) -> bool {
+        self.data_room(self.node_need(dirtied)) >= to_signed(self.granted + self.dents)
+    }
+
+    fn clean_nodes(&self) -> u64 {
+        self.nodes.saturating_sub(self.dirty_nodes)
+    }
+    fn dirtied_by_victim(&self) -> u64 {
+        self.victim.unwrap_or(0).min(self.clean_nodes())
+    }
+
+    /// Blocks left after a quantum, and after copies that make nodes dirty.
+    fn room_after(&self, copies: u64, dirtied: u64) -> i64 {
+        let quantum = self.quantum();
+        let nodes = self.node_need(dirtied + quantum.min(self.clean_nodes()));
+        self.data_room(nodes) - to_signed(quantum + copies + self.granted + self.dents)
+    }
+
+    /// Node blocks that a checkpoint, or recovery and its checkpoint, write after more nodes were made dirty.
+    fn node_need(&self, more: u64) -> u64 {
+        self.logged + (self.dirty_nodes + more).min(self.nodes.max(self.dirty_nodes))
+    }
+
+    /// Data blocks that can be placed in any distribution over the logs, while sections for the nodes are left.
+    fn data_room(&self, nodes: u64) -> i64 {
+        let for_nodes = sections(nodes, self.node_left, self.per_section);
+        let logs_behind_first = self.data_left.len() as i64 - 1;
+        let sections = to_signed(self.free_sections) - to_signed(for_nodes) - logs_behind_first;
+        // A log that fills its section opens the next one at once.
+        sections * to_signed(self.per_section) + to_signed(self.data_left.iter().sum()) - 1
+    }
+}
+
+fn to_signed(blocks: u64) -> i64 {
+    i64::try_from(blocks).unwrap_or(i64::MAX)
+}
+
+/// Upper limit of the sections that `blocks` may open, for any distribution over logs with `left` blocks in their
+/// sections. A log that fills its section opens the next one at once.
+#[must_use]
+pub fn sections(blocks: u64, mut left: [u64; 3], per_section: u64) -> u64 {
+    left.sort_unstable();
+    let (mut used, mut most) = (0, 0);
+    for (logs, left) in (1..).zip(left) {
+        used += left;
+        if let Some(more) = blocks.checked_sub(used) {
+            most = most.max(logs + more / per_section.max(1));
+        }
+    }
+    most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Sections opened by the worst distribution of `blocks`, by trying all.
+    fn by_trying(blocks: u64, left: [u64; 3], per_section: u64) -> u64 {
+        let of = |n: u64, left: u64| n.checked_sub(left).map_or(0, |more| 1 + more / per_section);
+        let [a, b, c] = left;
+        (0..=blocks)
+            .flat_map(|x| (0..=blocks - x).map(move |y| (x, y)))
+            .map(|(x, y)| of(x, a) + of(y, b) + of(blocks - x - y, c))
+            .max()
+            .unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn no_distribution_of_blocks_opens_more_sections(
+            left in proptest::array::uniform3(1u64..=4), blocks in 0u64..16,
+        ) {
+            prop_assert_eq!(sections(blocks, left, 4), by_trying(blocks, left, 4));
+        }
+
+        /// What the data room promises fits beside the nodes, however both are distributed.
+        #[test]
+        fn data_room_is_no_more_than_fits(
+            data_left in proptest::array::uniform3(1u64..=4),
+            node_left in proptest::array::uniform3(1u64..=4),
+            free_sections in 0u64..6,
+            nodes in 0u64..12,
+        ) {
+            let f = Figures { per_section: 4, free_sections, data_left, node_left, nodes, ..Figures::default() };
+            if let Ok(room) = u64::try_from(f.data_room(nodes)) {
+                let opened = by_trying(room, data_left, 4) + by_trying(nodes, node_left, 4);
+                prop_assert!(opened <= free_sections, "{} blocks open {} sections", room, opened);
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_placed_takes_one_block_of_room() {
+        let mut f = Figures {
+            per_section: 512,
+            free_sections: 9,
+            data_left: [512, 3, 200],
+            node_left: [512; 3],
+            nodes: 100,
+            unused: 20_000,
+            victim: Some(300),
+            ..Figures::default()
+        };
+        let mut before = f.goal();
+        for _ in 0..600 {
+            f.data_left[1] -= 1;
+            if f.data_left[1] == 0 {
+                (f.data_left[1], f.free_sections) = (512, f.free_sections - 1);
+            }
+            assert_eq!(f.goal(), before - 1);
+            before = f.goal();
+        }
+    }
+
+    #[test]
+    fn the_goal_is_the_floor_where_no_section_can_be_emptied() {
+        let f = Figures { per_section: 512, free_sections: 9, nodes: 10, unused: 9000, ..Figures::default() };
+        assert_eq!(f.goal(), f.floor());
+        let even = Figures { victim: Some(510), unused: 600, ..f };
+        assert_eq!(even.goal(), even.floor());
+        assert!(Figures { victim: Some(510), ..f }.goal() < f.floor());
+    }
+}
