@@ -3,6 +3,7 @@
 //! minutes. The foreground rounds are replicas of Linux's, or batches ([`rounds`]). `docs/design/cleaning.md`
 //! lists what the model leaves out.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod counters;
 mod experiment;
@@ -10,16 +11,23 @@ mod journal;
 mod log;
 mod migrate;
 pub mod oracle;
-mod placement;
 mod pace;
+mod placement;
 pub mod rounds;
 mod run;
+mod source;
 mod space;
 mod verify;
 mod volume;
+mod waits;
 mod workload;
+mod zipf;
 
 pub use counters::{Counters, Kind};
 pub use experiment::{Experiment, Shape, Workload};
+pub use placement::PER_SECOND;
 pub use run::{Outcome, Setting, run};
-pub use volume::{Full, Model};
+pub use source::{Op, Source};
+pub use volume::{Bits, Full, Model};
+pub use waits::{Costs, Waits, WriteWaits};
+pub use workload::LAYOUT_DIRTY;

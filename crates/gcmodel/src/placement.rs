@@ -6,7 +6,7 @@ use crate::space::NONE;
 use crate::volume::{Full, Model};
 
 /// User blocks written back for each second of the SIT clock.
-const PER_SECOND: u64 = 20_000;
+pub const PER_SECOND: u64 = 20_000;
 
 /// How data blocks are separated.
 #[derive(Clone, Debug, Default)]

@@ -4,6 +4,7 @@ use crate::experiment::Experiment;
 use crate::placement::Placement;
 use crate::rounds::Loop;
 use crate::volume::{Full, Model};
+use crate::waits::{Costs, WriteWaits};
 use crate::workload::Driver;
 use segno_clean::Tie;
 
@@ -30,7 +31,10 @@ impl Setting {
     /// Whether user blocks are separated by lifetime.
     #[must_use]
     pub fn separates(&self) -> bool {
-        self.lifetime && !matches!(self.how, Loop::Seed | Loop::Current)
+        self.lifetime && !self.is_of_kernel()
+    }
+    fn is_of_kernel(&self) -> bool {
+        matches!(self.how, Loop::Seed | Loop::Current)
     }
 }
 
@@ -42,6 +46,7 @@ pub struct Outcome {
     pub quarters: Vec<Counters>,
     pub file_blocks: u64,
     pub nodes: u64,
+    pub waits: WriteWaits,
 }
 
 impl Outcome {
@@ -61,7 +66,7 @@ pub fn run(setting: &Setting, progress: impl FnMut(u64, &Counters)) -> Result<Ou
 pub fn model_of(setting: &Setting) -> Result<Model, String> {
     let mut model = Model::new(setting.experiment, &setting.policy, setting.how)?;
     model.count_data = setting.counts_dirty_data();
-    if setting.how != Loop::Batch {
+    if setting.is_of_kernel() {
         model.space.index.tie = Tie::Lowest;
     }
     if setting.separates() {
@@ -81,14 +86,16 @@ pub fn finish(
     driver.lay_out(&mut model).map_err(|Full| full(&model))?;
     let layout = std::mem::take(&mut model.counts);
     model.space.resets = 0;
-    let pages = model.place.len() as u64;
-    let wanted = setting.experiment.writes.unwrap_or((pages as f64 * setting.experiment.times) as u64);
+    let wanted = setting.experiment.wanted_writes();
     let wanted = setting.limit.map_or(wanted, |l| l.min(wanted));
     let mut quarters = Vec::new();
+    let mut waits = WriteWaits::default();
     let mut percent = 0;
     while quarters.len() < 4 {
+        let before = Costs::of(&model.counts);
         driver.step(&mut model).map_err(|Full| full(&model))?;
         let done = model.counts.app_writes;
+        waits.record(before, Costs::of(&model.counts));
         if done * 100 / wanted > percent {
             percent = done * 100 / wanted;
             progress(percent, &model.counts);
@@ -98,8 +105,8 @@ pub fn finish(
         }
     }
     model.verify()?;
-    let nodes = model.node_place.len() as u64;
-    Ok((Outcome { layout, quarters, file_blocks: pages, nodes }, model))
+    let (file_blocks, nodes) = (model.place.len() as u64, model.node_place.len() as u64);
+    Ok((Outcome { layout, quarters, file_blocks, nodes, waits }, model))
 }
 
 fn snapshot(model: &Model) -> Counters {

@@ -215,9 +215,14 @@ impl Model {
     fn pace(&mut self) -> Result<(), Full> {
         let before = self.counts.moved();
         let mut pacer = std::mem::take(&mut self.pacer);
-        let placed = self.counts.of(Kind::UserData) - std::mem::replace(&mut self.paced, self.counts.of(Kind::UserData));
+        let placed = self.counts.of(Kind::UserData)
+            - std::mem::replace(&mut self.paced, self.counts.of(Kind::UserData));
         let done = pacer.pace(self, placed).and_then(|()| {
-            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? { Ok(()) } else { Err(Full) }
+            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? {
+                Ok(())
+            } else {
+                Err(Full)
+            }
         });
         self.pacer = pacer;
         if self.counts.moved() != before {
@@ -284,7 +289,7 @@ impl Model {
 }
 
 /// Numbers of data blocks, nodes and directory blocks that fill the user space.
-fn sizes(e: &Experiment) -> (usize, usize, usize) {
+pub(crate) fn sizes(e: &Experiment) -> (usize, usize, usize) {
     let user = e.user_blocks();
     // Root directory and indirect nodes.
     let spare = 8 + user / IN_NODE / IN_NODE;

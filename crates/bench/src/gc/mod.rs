@@ -2,18 +2,27 @@
 //!
 //! The figures come from the block-count model (`segno-gcmodel`), which uses the engine's policies and index.
 mod engine;
+mod overrides;
 mod page;
+mod placement;
+mod rig;
+mod row;
+mod tables;
+mod tag;
+mod verify;
+mod witness;
 
 use crate::machine::Machine;
 use crate::options::Common;
 use crate::progress::Progress;
 use crate::report::Report;
 use anyhow::{Context, Result, anyhow};
+use overrides::Overrides;
+use row::Row;
 use segno_clean::policy::{self, POLICIES};
 use segno_gcmodel::rounds::Loop;
-use segno_gcmodel::{Counters, Experiment, Kind, Outcome, Setting, oracle, run as run_model};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use segno_gcmodel::{Experiment, Setting, oracle, run as run_model};
+use serde_json::json;
 use std::time::Instant;
 
 /// Schema of a row.
@@ -35,9 +44,6 @@ pub struct Args {
     /// paced: ours
     #[arg(long = "loop", value_parser = order, default_value = "paced")]
     order: Loop,
-    /// Dirty pages from which they are written back, in percent of the file [default: the experiment's]
-    #[arg(long, value_name = "PERCENT")]
-    dirty: Option<f64>,
     /// Whether dirty pages count when room is reckoned [default: true for --loop current]
     #[arg(long, value_name = "BOOL")]
     count_dirty_data: Option<bool>,
@@ -47,13 +53,14 @@ pub struct Args {
     /// Beside the model, run it with blocks grouped by when they will be overwritten: the least over numbers of groups and policies
     #[arg(long)]
     oracle: bool,
-    /// Beside the model, run the engine on an emulated zoned device: experiments with uniform, sequential or hot overwrites of
-    /// one file [default experiments: E1, E2 and E4]
+    /// Beside the model, run the engine on an emulated zoned device [default experiments: E1, E2 and E4]
     #[arg(long)]
     engine: bool,
     /// Stop after so many application writes
     #[arg(long, value_name = "N")]
     writes: Option<u64>,
+    #[command(flatten)]
+    overrides: Overrides,
 }
 
 fn order(name: &str) -> Result<Loop, String> {
@@ -72,69 +79,6 @@ fn order_name(how: Loop) -> &'static str {
         Loop::Current => "current",
         Loop::Batch => "batch",
         Loop::Paced => "paced",
-    }
-}
-
-/// One run.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    pub source: &'static str,
-    pub experiment: String,
-    pub policy: String,
-    pub r#loop: &'static str,
-    pub dirty_percent: f64,
-    pub count_dirty_data: bool,
-    pub lifetime: bool,
-    /// Of `--oracle`: amplification, groups and policy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub oracle: Option<Value>,
-    pub file_blocks: u64,
-    pub node_blocks: u64,
-    pub layout_writes: u64,
-    #[serde(flatten)]
-    pub whole: Part,
-    pub zone_violations: u64,
-    pub quarters: Vec<Part>,
-    pub wall_s: f64,
-}
-
-/// Counts since the layout.
-#[derive(Clone, Debug, Serialize)]
-pub struct Part {
-    pub app_writes: u64,
-    pub waf: f64,
-    pub waf_by_class: Map<String, Value>,
-    pub absorbed: f64,
-    pub dev_writes: Value,
-    pub gc_rounds: u64,
-    pub gc_moved: Value,
-    pub gc_sections: Value,
-    pub gc_segments: Value,
-    pub checkpoints: u64,
-    pub zone_resets: u64,
-    pub stall_blocks: Value,
-}
-
-impl Part {
-    fn of(c: &Counters) -> Self {
-        let app = c.app_writes.max(1) as f64;
-        let share = |n: u64| n as f64 / app;
-        let by_class = Kind::ALL.iter().map(|&k| (k.name().to_owned(), json!(share(c.of(k))))).collect();
-        let seq: u64 = Kind::ALL.into_iter().filter(|k| k.is_main()).map(|k| c.of(k)).sum();
-        Self {
-            app_writes: c.app_writes,
-            waf: share(c.total()),
-            waf_by_class: by_class,
-            absorbed: share(c.coalesced + c.written_by_cleaning),
-            dev_writes: json!({ "sequential": seq, "conventional": c.total() - seq }),
-            gc_rounds: c.rounds,
-            gc_moved: json!({ "data": c.of(Kind::MovedData), "node": c.of(Kind::MovedNodes) }),
-            gc_sections: json!({ "data": c.sections[0], "node": c.sections[1] }),
-            gc_segments: json!({ "data": c.segments[0], "node": c.segments[1] }),
-            checkpoints: c.checkpoints,
-            zone_resets: c.zone_resets,
-            stall_blocks: json!({ "p50": c.stall_quantile(0.5), "p99": c.stall_quantile(0.99), "max": c.longest_stall }),
-        }
     }
 }
 
@@ -176,8 +120,8 @@ pub fn run(args: &Args) -> Result<Report> {
     );
     if args.engine {
         report.notes.push(
-            "Rows of loop engine: the engine itself on an emulated zoned device; checked and read back at the end. Its \
-             writeback empties the cache at twice the dirty pages that the model keeps."
+            "Rows of loop engine: the engine itself on an emulated zoned device, which judges every block written and \
+             read; checked and read back at the end."
                 .into(),
         );
     }
@@ -186,11 +130,9 @@ pub fn run(args: &Args) -> Result<Report> {
 }
 
 fn one(args: &Args, experiment: &str, policy: &str, progress: &mut Progress) -> Result<Vec<Row>> {
-    let mut e =
+    let named =
         Experiment::named(experiment).ok_or_else(|| anyhow!("there is no experiment {experiment}"))?;
-    if let Some(percent) = args.dirty {
-        e.dirty = percent / 100.0;
-    }
+    let e = args.overrides.applied_to(named)?;
     let setting = Setting {
         experiment: e,
         policy: policy.to_owned(),
@@ -210,42 +152,24 @@ fn one(args: &Args, experiment: &str, policy: &str, progress: &mut Progress) -> 
         });
     })
     .map_err(|why| anyhow!("{experiment} {policy}: {why}"))?;
-    let mut rows = vec![row(&setting, &outcome, begun.elapsed().as_secs_f64())?];
+    let mut rows = vec![Row::of_model(&setting, &outcome, begun.elapsed().as_secs_f64())?];
     if let (true, Some(row)) = (args.oracle, rows.first_mut()) {
         let best = oracle::best(&setting).map_err(|why| anyhow!("{experiment}, oracle: {why}"))?;
         row.oracle = Some(json!({ "waf": best.outcome.waf(), "groups": best.groups, "policy": best.policy }));
     }
     if args.engine {
-        let of_engine = engine::run(args, &e, policy, progress);
+        let wanted = e.wanted_writes();
+        let writes = args.writes.map_or(wanted, |n| n.min(wanted));
+        let of_engine = engine::run(&e, policy, args.common.seed, writes, progress);
         rows.push(of_engine.with_context(|| format!("{experiment} {policy} in the engine"))?);
     }
     Ok(rows)
 }
 
-fn row(s: &Setting, o: &Outcome, wall_s: f64) -> Result<Row> {
-    let last = o.quarters.last().ok_or_else(|| anyhow!("the run has no end"))?;
-    Ok(Row {
-        source: "model",
-        experiment: s.experiment.name.to_owned(),
-        policy: s.policy.clone(),
-        r#loop: order_name(s.how),
-        dirty_percent: s.experiment.dirty * 100.0,
-        count_dirty_data: s.counts_dirty_data(),
-        lifetime: s.separates(),
-        oracle: None,
-        file_blocks: o.file_blocks,
-        node_blocks: o.nodes,
-        layout_writes: o.layout.total(),
-        whole: Part::of(last),
-        zone_violations: last.zone_violations,
-        quarters: o.quarters.iter().map(Part::of).collect(),
-        wall_s,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     fn row_of(experiment: &str, policy: &str, how: Loop, limit: u64) -> Row {
         let experiment = Experiment::named(experiment).unwrap();
@@ -258,7 +182,7 @@ mod tests {
             lifetime: true,
             limit: Some(limit),
         };
-        row(&setting, &run_model(&setting, |_, _| {}).unwrap(), 0.0).unwrap()
+        Row::of_model(&setting, &run_model(&setting, |_, _| {}).unwrap(), 0.0).unwrap()
     }
 
     /// Linux 6.1.192 on a volume of this shape: application writes, amplification, data blocks moved.

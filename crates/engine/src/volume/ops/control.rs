@@ -4,6 +4,7 @@ use crate::gc::{Mode as GcMode, TrimRange};
 use crate::options::ContextSetting;
 use crate::options::FsyncLookup;
 use crate::volume::Volume;
+use segno_format::Ino;
 
 impl Volume {
     /// Sets the number of writeback contexts. Writers continue meanwhile.
@@ -34,6 +35,15 @@ impl Volume {
     /// others; the first error is returned.
     pub fn flush_all_data(&self) -> Result<()> {
         self.writeback.flush_all_data()
+    }
+
+    /// Writes back up to `most` dirty pages of a file, in file order from page `from` on, and returns the page behind
+    /// the last one; `None` if no page from there on is dirty.
+    pub fn write_back(&self, ino: Ino, from: u64, most: usize) -> Result<Option<u64>> {
+        let inode = self.files.inode(ino)?;
+        let last = inode.pages.lock().dirty_in(from..u64::MAX, most).last().copied();
+        let end = last.map(|page| page.saturating_add(1));
+        end.map_or(Ok(0), |end| self.writeback.flush_inode(&inode, from..end)).map(|_| end)
     }
 
     /// Sets how fsync finds dirty nodes; it writes the same blocks either way.
