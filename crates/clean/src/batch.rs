@@ -34,11 +34,8 @@ impl BatchSize {
 
     /// Learns from a checkpoint of cleaning that wrote `nodes` node blocks.
     pub fn committed(&mut self, nodes: u64, figures: &Figures) {
-        self.nodes = if self.nodes == 0 {
-            nodes * MEAN_PARTS
-        } else {
-            self.nodes - self.nodes / MEAN_PARTS + nodes
-        };
+        self.nodes =
+            if self.nodes == 0 { nodes * MEAN_PARTS } else { self.nodes - self.nodes / MEAN_PARTS + nodes };
         let spare = (figures.unused / figures.per_section.max(1)).saturating_sub(NOT_SPARE);
         let mean = self.nodes / MEAN_PARTS;
         let saved = mean * mean / figures.nodes.max(1) + METADATA;
@@ -60,8 +57,7 @@ mod tests {
 
     fn settled(per_section: u64, unused_sections: u64, victim: u64, nodes: u64, written: u64) -> u64 {
         let unused = unused_sections * per_section;
-        let figures =
-            Figures { per_section, unused, victim: Some(victim), nodes, ..Figures::default() };
+        let figures = Figures { per_section, unused, victim: Some(victim), nodes, ..Figures::default() };
         let mut size = BatchSize::default();
         (0..100).for_each(|_| size.committed(written, &figures));
         size.sections()

@@ -64,7 +64,7 @@ impl Lifetimes {
     #[must_use]
     pub fn new(per_sec: u32) -> Self {
         let period = u64::from(per_sec.max(1)) * LAST as u64;
-        Self { last: [0; LAST], ended: 0, blocks: 0, hot: 0, overwritten: [0; 3], period, suspended: false }
+        Self { last: [0; LAST], ended: 0, blocks: 0, hot: 0, overwritten: [0; 3], period, suspended: true }
     }
 
     /// The log for a block that is written; `now` is the clock of opening stamps. `valid` counts the valid blocks of hot, warm and
@@ -109,8 +109,8 @@ impl Lifetimes {
 
     fn end_period(&mut self, valid: [u64; 3]) {
         let share = self.hot * 100 / self.blocks.max(1);
-        let worth = WORTH.contains(&share) && is_skewed(self.overwritten, valid);
-        self.suspended = self.limit().is_some() && !worth;
+        let divides = self.limit().is_none() || WORTH.contains(&share);
+        self.suspended = !divides || !is_skewed(self.overwritten, valid);
         (self.blocks, self.hot, self.overwritten) = (0, 0, [0; 3]);
     }
 }
@@ -133,21 +133,46 @@ mod tests {
         Some(OldCopy { log, opened })
     }
 
-    /// With a limit of 100.
+    /// Valid blocks: a fifth was never moved.
+    const VALID: [u64; 3] = [10, 10, 80];
+    /// Blocks of a period with sections of four.
+    const PERIOD: u64 = 64;
+
+    /// A period in which so many writes hit young and old blocks that were never moved, the rest cold ones.
+    fn period(l: &mut Lifetimes, young: u64, old: u64) {
+        for i in 0..PERIOD {
+            let copy = match i {
+                i if i < young => of(DataLog::Warm, 950),
+                i if i < young + old => of(DataLog::Hot, 0),
+                _ => of(DataLog::Cold, 950),
+            };
+            l.written(copy, 1000, VALID);
+        }
+    }
+
+    fn is_on(l: &Lifetimes) -> bool {
+        let (user, moved) = (l.clone().written(of(DataLog::Warm, 1000), 1000, VALID), l.moved(DataLog::Hot));
+        assert_eq!(user == DataLog::Hot, moved == DataLog::Warm, "one without the other");
+        user == DataLog::Hot
+    }
+
+    /// At work, with a limit of 100.
     fn with_limit() -> Lifetimes {
         let mut l = Lifetimes::new(4);
         (0..LAST as u64).for_each(|i| l.hot_ended(i, i + 100));
+        period(&mut l, 30, 0);
         l
     }
 
     #[test]
     fn young_copies_are_hot_unless_they_survived_cleaning() {
         let mut l = with_limit();
-        assert_eq!(l.written(None, 1000), DataLog::Warm, "new");
-        assert_eq!(l.written(of(DataLog::Warm, 901), 1000), DataLog::Hot);
-        assert_eq!(l.written(of(DataLog::Hot, 901), 1000), DataLog::Hot);
-        assert_eq!(l.written(of(DataLog::Hot, 900), 1000), DataLog::Warm);
-        assert_eq!(l.written(of(DataLog::Cold, 999), 1000), DataLog::Warm);
+        let mut log = |old| l.written(old, 1000, VALID);
+        assert_eq!(log(None), DataLog::Warm, "new");
+        assert_eq!(log(of(DataLog::Warm, 901)), DataLog::Hot);
+        assert_eq!(log(of(DataLog::Hot, 901)), DataLog::Hot);
+        assert_eq!(log(of(DataLog::Hot, 900)), DataLog::Warm);
+        assert_eq!(log(of(DataLog::Cold, 999)), DataLog::Warm);
         let moved = [DataLog::Hot, DataLog::Warm, DataLog::Cold].map(|log| l.moved(log));
         assert_eq!(moved, [DataLog::Warm, DataLog::Cold, DataLog::Cold]);
     }
@@ -155,8 +180,9 @@ mod tests {
     #[test]
     fn the_limit_is_the_mean_of_the_last_sections() {
         let mut l = Lifetimes::new(4);
+        period(&mut l, PERIOD, 0);
         (1..LAST as u64).for_each(|i| l.hot_ended(0, i));
-        assert_eq!((l.limit(), l.written(of(DataLog::Warm, 0), u64::MAX)), (None, DataLog::Hot));
+        assert_eq!((l.limit(), l.written(of(DataLog::Warm, 0), u64::MAX, VALID)), (None, DataLog::Hot));
         l.hot_ended(0, LAST as u64);
         assert_eq!(l.limit(), Some(8), "136 / 16");
         l.hot_ended(0, 17);
@@ -164,23 +190,26 @@ mod tests {
     }
 
     #[test]
+    fn it_begins_where_overwrites_prefer_blocks_never_moved() {
+        for (young, on) in [(0, false), (19, false), (20, true), (PERIOD, true)] {
+            let mut l = Lifetimes::new(4);
+            assert!(!is_on(&l), "nothing is known");
+            period(&mut l, young, 0);
+            assert_eq!(is_on(&l), on, "{young}");
+        }
+        let mut l = Lifetimes::new(4);
+        (0..PERIOD).for_each(|_| _ = l.written(of(DataLog::Warm, 0), 1000, [0, 100, 0]));
+        assert!(!is_on(&l), "nothing was moved yet");
+    }
+
+    #[test]
     fn it_is_suspended_while_the_hot_log_gets_too_little_or_too_much() {
-        for (hot, suspended) in [(0, true), (3, true), (4, false), (51, false), (52, true), (64, true)] {
+        for (young, on) in [(3, false), (4, true), (51, true), (52, false)] {
             let mut l = with_limit();
-            // A period has 64 blocks.
-            let period = |l: &mut Lifetimes, hot| {
-                (0..64).for_each(|i| _ = l.written(of(DataLog::Warm, if i < hot { 950 } else { 0 }), 1000));
-            };
-            period(&mut l, hot);
-            let expected =
-                if suspended { (DataLog::Warm, DataLog::Cold) } else { (DataLog::Hot, DataLog::Warm) };
-            assert_eq!(
-                (l.clone().written(of(DataLog::Hot, 950), 1000), l.moved(DataLog::Hot)),
-                expected,
-                "{hot}"
-            );
-            period(&mut l, 20);
-            assert_eq!(l.moved(DataLog::Hot), DataLog::Warm, "it goes on once the share is worth it");
+            period(&mut l, young, PERIOD - young);
+            assert_eq!(is_on(&l), on, "{young}");
+            period(&mut l, 30, 0);
+            assert!(is_on(&l), "it goes on once it is worth it");
         }
     }
 }
