@@ -38,9 +38,9 @@ pub struct OldCopy {
 const LAST: usize = 16;
 /// The hot log is worth its open section while it gets this share of the written blocks, in percent.
 const WORTH: std::ops::RangeInclusive<u64> = 5..=80;
-/// Blocks that were never moved must be overwritten this much more often than all valid blocks, in halves; evenly spread writes
-/// overwrite them equally often.
-const LIFT: u128 = 3;
+/// Overwrites prefer young blocks, never moved, if they hit them this much more often than valid blocks in general, in eighths.
+/// Evenly spread ones hit all equally often.
+const PREFERENCE: u128 = 10;
 
 /// Chooses data logs by lifetime.
 #[derive(Clone, Debug)]
@@ -55,7 +55,9 @@ pub struct Lifetimes {
     overwritten: [u64; 3],
     /// Blocks of a period: as many as the sections that the limit is taken from.
     period: u64,
-    /// Whether the last period showed nothing to separate: user blocks are warm then, moved ones cold.
+    /// Whether the last period showed that overwrites do not prefer blocks never moved.
+    even: bool,
+    /// Whether there is nothing to separate: user blocks are warm then, moved ones cold.
     suspended: bool,
 }
 
@@ -64,7 +66,16 @@ impl Lifetimes {
     #[must_use]
     pub fn new(per_sec: u32) -> Self {
         let period = u64::from(per_sec.max(1)) * LAST as u64;
-        Self { last: [0; LAST], ended: 0, blocks: 0, hot: 0, overwritten: [0; 3], period, suspended: true }
+        Self {
+            last: [0; LAST],
+            ended: 0,
+            blocks: 0,
+            hot: 0,
+            overwritten: [0; 3],
+            period,
+            even: false,
+            suspended: true,
+        }
     }
 
     /// The log for a block that is written; `now` is the clock of opening stamps. `valid` counts the valid blocks of hot, warm and
@@ -107,22 +118,35 @@ impl Lifetimes {
             .then(|| self.last.iter().fold(0, |sum: u64, &n| sum.saturating_add(n)) / LAST as u64)
     }
 
+    /// Whether writes are known to be spread evenly, so that age says nothing about a block.
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        self.even
+    }
+
     fn end_period(&mut self, valid: [u64; 3]) {
         let share = self.hot * 100 / self.blocks.max(1);
         let divides = self.limit().is_none() || WORTH.contains(&share);
-        self.suspended = !divides || !is_skewed(self.overwritten, valid);
+        let skewed = prefer_young(self.overwritten, valid);
+        self.even = !skewed && tells(valid);
+        self.suspended = !(divides && skewed);
         (self.blocks, self.hot, self.overwritten) = (0, 0, [0; 3]);
     }
 }
 
+/// Whether most blocks were moved, so that those that were not would be overwritten more often if any were.
+fn tells([hot, warm, cold]: [u64; 3]) -> bool {
+    cold > hot + warm
+}
+
 /// Whether overwrites prefer blocks in hot and warm sections, which were never moved or only once.
-fn is_skewed(overwritten: [u64; 3], valid: [u64; 3]) -> bool {
+fn prefer_young(overwritten: [u64; 3], valid: [u64; 3]) -> bool {
     let of = |[hot, warm, cold]: [u64; 3]| {
         let young = u128::from(hot) + u128::from(warm);
         (young, young + u128::from(cold))
     };
     let ((young, all), (young_valid, all_valid)) = (of(overwritten), of(valid));
-    young * all_valid * 2 >= all * young_valid * LIFT
+    young * all_valid * 8 >= all * young_valid * PREFERENCE
 }
 
 #[cfg(test)]
@@ -191,15 +215,15 @@ mod tests {
 
     #[test]
     fn it_begins_where_overwrites_prefer_blocks_never_moved() {
-        for (young, on) in [(0, false), (19, false), (20, true), (PERIOD, true)] {
+        for (young, on) in [(0, false), (15, false), (16, true), (PERIOD, true)] {
             let mut l = Lifetimes::new(4);
             assert!(!is_on(&l), "nothing is known");
             period(&mut l, young, 0);
-            assert_eq!(is_on(&l), on, "{young}");
+            assert_eq!((is_on(&l), l.is_even()), (on, !on), "{young}");
         }
         let mut l = Lifetimes::new(4);
         (0..PERIOD).for_each(|_| _ = l.written(of(DataLog::Warm, 0), 1000, [0, 100, 0]));
-        assert!(!is_on(&l), "nothing was moved yet");
+        assert!(!is_on(&l) && !l.is_even(), "nothing was moved yet, so nothing is known");
     }
 
     #[test]

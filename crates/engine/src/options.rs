@@ -145,6 +145,8 @@ pub struct MountOptions {
     pub background_gc: bool,
     /// Victim policy, a name of `segno_clean::policy`; the default is the best one measured.
     pub gc_policy: Option<String>,
+    /// Separate data by how soon it will be overwritten, judged by the age of the block that a write replaces.
+    pub lifetime: bool,
     /// Keep small files in their inodes.
     pub inline_data: bool,
     /// Keep small directories in their inodes.
@@ -185,6 +187,7 @@ impl Default for MountOptions {
             discard: true,
             background_gc: true,
             gc_policy: None,
+            lifetime: true,
             inline_data: true,
             inline_dentry: true,
             inline_xattr: true,

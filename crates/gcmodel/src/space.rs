@@ -122,6 +122,10 @@ impl Space {
             .map(|sec| OldCopy { log: self.kind[sec as usize].data(), opened: self.index.opening(sec) });
         self.lifetimes.written(old, self.written, self.valid_by_log).into()
     }
+    /// Whether writes are known to be spread evenly.
+    pub fn is_even(&self) -> bool {
+        self.lifetimes.is_even()
+    }
     /// The log for a block that is moved from an address, by lifetime.
     pub fn log_of_moved(&self, from: u32) -> LogKind {
         self.lifetimes.moved(self.kind[(from / self.per_sec) as usize].data()).into()

@@ -342,6 +342,7 @@ impl Host for Model {
             nodes: all,
             spare: blocks.saturating_sub(self.space.valid_total),
             written: self.space.written,
+            even: matches!(self.placement, Placement::Lifetimes) && self.space.is_even(),
         }
     }
     fn policy(&mut self) -> &mut dyn VictimPolicy {

@@ -2,6 +2,7 @@
 //!
 //! A block that was moved makes its new section young, so tightly packed cold sections are left alone. Ages that blocks take
 //! along, as in `cost_benefit`, make such a section the oldest, and it is cleaned again although nothing in it became invalid.
+//! Where writes are known to be spread evenly the emptiest section is best, whatever its age.
 use super::predictive::cheaper_class;
 use super::{Situation, Victim, VictimPolicy, victim};
 use crate::{Class, Index};
@@ -15,8 +16,10 @@ impl VictimPolicy for Benefit {
     }
     fn pick(&mut self, index: &Index, situation: &Situation) -> Option<Victim> {
         match cheaper_class(index, &situation.facts)? {
-            Victim { class: Class::Data, .. } => best(index, situation.facts.written),
-            node => Some(node),
+            Victim { class: Class::Data, .. } if !situation.facts.even => {
+                best(index, situation.facts.written)
+            }
+            emptiest => Some(emptiest),
         }
     }
 }
@@ -72,6 +75,11 @@ mod tests {
         let facts = Facts { nodes: 8_000, spare: 64_000, written: 200, ..Facts::default() };
         let pick = |i: &Index| Benefit.pick(i, &Situation { facts, ..Situation::default() }).map(|v| v.sec);
         assert_eq!(pick(&i), Some(1), "238/3858 * 160 against 148/3948 * 200");
+        i.put(3, Class::Data, 1809, 0);
+        i.opened(3, 190);
+        let even = Facts { even: true, ..facts };
+        let emptiest = Benefit.pick(&i, &Situation { facts: even, ..Situation::default() });
+        assert_eq!((pick(&i), emptiest.map(|v| v.sec)), (Some(1), Some(3)));
         i.put(2, Class::Node, 850, 0);
         assert_eq!(pick(&i), Some(2));
     }

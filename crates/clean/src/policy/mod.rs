@@ -36,6 +36,8 @@ pub struct Facts {
     pub spare: u64,
     /// Data blocks written so far; the clock of opening stamps.
     pub written: u64,
+    /// Whether writes are known to be spread evenly ([`crate::lifetime`]), so that the age of a section says nothing.
+    pub even: bool,
 }
 
 /// A section to clean.
