@@ -154,3 +154,77 @@ impl Source {
         Op::Create { file, blocks }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::Range;
+
+    fn source(name: &str, workload: Option<Workload>) -> Source {
+        let e = Experiment::named(name).unwrap();
+        Source::new(&Experiment { workload: workload.unwrap_or(e.workload), ..e }, 5)
+    }
+
+    fn pages(source: &mut Source, n: usize) -> Vec<u32> {
+        let page = |op| match op {
+            (Op::Write(page), None) => page,
+            other => panic!("{other:?}"),
+        };
+        (0..n).map(|_| page(source.step())).collect()
+    }
+
+    #[test]
+    fn a_seed_gives_one_sequence() {
+        let all = |mut s: Source| (0..1000).map(|_| s.step()).collect::<Vec<_>>();
+        assert_eq!(all(source("E8", None)), all(source("E8", None)));
+        let other = Source::new(&Experiment::named("E8").unwrap(), 6);
+        assert_ne!(all(source("E8", None)), all(other));
+    }
+
+    #[test]
+    fn shares_are_those_of_the_distribution() {
+        let within = |pages: &[u32], range: Range<u64>| {
+            pages.iter().filter(|&&p| range.contains(&p.into())).count() as f64 / pages.len() as f64
+        };
+        let near = |found: f64, share: f64| assert!((found - share).abs() < 0.01, "{found}, not {share}");
+        let mut skewed = source("E3", Some("80/20".parse().unwrap()));
+        let n = skewed.pages;
+        near(within(&pages(&mut skewed, 50_000), 0..n / 5), 0.8);
+        let drawn = pages(&mut source("E3", Some("db".parse().unwrap())), 50_000);
+        near(within(&drawn, 0..n / 20), 0.3);
+        let log: Vec<u32> = drawn.iter().copied().filter(|&p| u64::from(p) < n / 20).collect();
+        assert!(log.windows(2).all(|w| w[1] == w[0] + 1 || w[1] == 0), "the log is cyclic");
+        near(within(&pages(&mut source("archive", None), 1000), 0..n / 10), 1.0);
+        assert_eq!(pages(&mut source("E6", None), 3), [0, 1, 2]);
+    }
+
+    #[test]
+    fn an_fsync_follows_each_nth_write() {
+        let mut s = source("database", None);
+        let synced: Vec<bool> = (0..8).map(|_| s.step().1 == Some(Op::Fsync)).collect();
+        assert_eq!(synced, [false, false, false, true, false, false, false, true]);
+    }
+
+    /// Overwrites meet pages that exist, and a deleted file is created again at once.
+    #[test]
+    fn small_files_are_whole_at_every_step() {
+        let mut s = source("refill", None);
+        let mut lengths = vec![0; s.lengths.len()];
+        while let Some(Op::Create { file, blocks }) = s.layout() {
+            lengths[file as usize] = blocks;
+        }
+        for _ in 0..10_000 {
+            match s.step() {
+                (Op::Write(page), None) => assert!(page % 256 < lengths[page as usize / 256]),
+                (Op::Delete(old), Some(Op::Create { file, blocks })) => {
+                    assert_eq!(old, file);
+                    lengths[file as usize] = blocks;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(
+            (0..lengths.len() as u32 * 256).all(|p| s.exists(p) == (p % 256 < lengths[p as usize / 256]))
+        );
+    }
+}

@@ -5,6 +5,8 @@ mod engine;
 mod overrides;
 mod page;
 mod placement;
+#[cfg(test)]
+mod planted;
 mod rig;
 mod row;
 mod tables;
@@ -104,10 +106,17 @@ pub fn run(args: &Args) -> Result<Report> {
                 report.notes.push(format!("{e} {p} was left out: the time was over"));
                 continue;
             }
-            match one(args, e, p, &mut progress) {
-                Ok(mut found) => rows.append(&mut found),
-                Err(why) if policies.len() > 1 => report.notes.push(format!("failed: {why}")),
-                Err(why) => return Err(why),
+            let e = changed(args, e)?;
+            let mut runs = vec![of_model(args, &e, p, &mut progress)];
+            if args.engine {
+                runs.push(of_engine(args, &e, p, &mut progress));
+            }
+            for run in runs {
+                match run {
+                    Ok(row) => rows.push(row),
+                    Err(why) if policies.len() > 1 => report.notes.push(format!("failed: {why:#}")),
+                    Err(why) => return Err(why),
+                }
             }
         }
     }
@@ -129,12 +138,16 @@ pub fn run(args: &Args) -> Result<Report> {
     Ok(report)
 }
 
-fn one(args: &Args, experiment: &str, policy: &str, progress: &mut Progress) -> Result<Vec<Row>> {
+/// The named experiment with the options that replace its fields.
+fn changed(args: &Args, experiment: &str) -> Result<Experiment> {
     let named =
         Experiment::named(experiment).ok_or_else(|| anyhow!("there is no experiment {experiment}"))?;
-    let e = args.overrides.applied_to(named)?;
+    args.overrides.applied_to(named)
+}
+
+fn of_model(args: &Args, e: &Experiment, policy: &str, progress: &mut Progress) -> Result<Row> {
     let setting = Setting {
-        experiment: e,
+        experiment: *e,
         policy: policy.to_owned(),
         how: args.order,
         seed: args.common.seed,
@@ -145,25 +158,24 @@ fn one(args: &Args, experiment: &str, policy: &str, progress: &mut Progress) -> 
     let begun = Instant::now();
     let outcome = run_model(&setting, |percent, c| {
         progress.detail(|| {
-            format!(
-                "{experiment} {policy}: {percent} %, amplification {:.2}",
-                c.total() as f64 / c.app_writes as f64
-            )
+            let waf = c.total() as f64 / c.app_writes as f64;
+            format!("{} {policy}: {percent} %, amplification {waf:.2}", e.name)
         });
     })
-    .map_err(|why| anyhow!("{experiment} {policy}: {why}"))?;
-    let mut rows = vec![Row::of_model(&setting, &outcome, begun.elapsed().as_secs_f64())?];
-    if let (true, Some(row)) = (args.oracle, rows.first_mut()) {
-        let best = oracle::best(&setting).map_err(|why| anyhow!("{experiment}, oracle: {why}"))?;
+    .map_err(|why| anyhow!("{} {policy}: {why}", e.name))?;
+    let mut row = Row::of_model(&setting, &outcome, begun.elapsed().as_secs_f64())?;
+    if args.oracle {
+        let best = oracle::best(&setting).map_err(|why| anyhow!("{}, oracle: {why}", e.name))?;
         row.oracle = Some(json!({ "waf": best.outcome.waf(), "groups": best.groups, "policy": best.policy }));
     }
-    if args.engine {
-        let wanted = e.wanted_writes();
-        let writes = args.writes.map_or(wanted, |n| n.min(wanted));
-        let of_engine = engine::run(&e, policy, args.common.seed, writes, progress);
-        rows.push(of_engine.with_context(|| format!("{experiment} {policy} in the engine"))?);
-    }
-    Ok(rows)
+    Ok(row)
+}
+
+fn of_engine(args: &Args, e: &Experiment, policy: &str, progress: &mut Progress) -> Result<Row> {
+    let wanted = e.wanted_writes();
+    let writes = args.writes.map_or(wanted, |n| n.min(wanted));
+    engine::run(e, policy, args.lifetime, args.common.seed, writes, progress)
+        .with_context(|| format!("{} {policy}: in the engine", e.name))
 }
 
 #[cfg(test)]

@@ -122,3 +122,67 @@ impl Overrides {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        overrides: Overrides,
+    }
+
+    fn applied(experiment: &str, options: &[&str]) -> Result<Experiment, String> {
+        let command = Command::try_parse_from([&["gc"], options].concat()).map_err(|e| e.to_string())?;
+        let e = Experiment::named(experiment).unwrap();
+        command.overrides.applied_to(e).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn options_replace_fields() {
+        assert_eq!(applied("E1", &[]), Ok(Experiment::named("E1").unwrap()));
+        let options =
+            ["--sections", "1024", "--section-blocks", "512", "--reserve", "7", "--overprovision", "10"];
+        let e = applied("E3", &options).unwrap();
+        assert_eq!((e.zones, e.blocks_per_zone, e.reserved, e.overprovision), (1024, 512, 7, 10.0));
+        let e = applied("E3", &[&options[..], &["--fill", "0.85", "--distribution", "zipf:0.9"]].concat())
+            .unwrap();
+        assert_eq!((e.extent().0, e.workload), (445_644, Workload::Zipf(0.9)));
+        let e =
+            applied("E1", &["--file-blocks", "1000", "--dirty-pages", "64", "--fsync-every", "2"]).unwrap();
+        assert_eq!((e.extent().0, e.dirty_limit(), e.fsync_every), (1000, 64, Some(2)));
+        assert_eq!(applied("E1", &["--dirty", "50"]).unwrap().dirty_limit(), 44_416);
+    }
+
+    #[test]
+    fn errors_name_the_option() {
+        for (experiment, options) in [
+            ("E1", ["--sections", "14"]),
+            ("E1", ["--section-blocks", "1000"]),
+            ("E1", ["--section-blocks", "0"]),
+            ("E1", ["--reserve", "60"]),
+            ("E1", ["--overprovision", "100"]),
+            ("E1", ["--overprovision", "99.9"]),
+            ("E1", ["--file-blocks", "0"]),
+            ("E1", ["--file-blocks", "130000"]),
+            ("E8", ["--file-blocks", "1000"]),
+            ("E1", ["--fill", "1.1"]),
+            ("E1", ["--fill", "0.9"]),
+            ("E8", ["--fill", "0.5"]),
+            ("E1", ["--distribution", "mix"]),
+            ("E8", ["--distribution", "uniform"]),
+            ("E8", ["--fsync-every", "4"]),
+            ("E1", ["--fsync-every", "0"]),
+            ("E1", ["--dirty", "101"]),
+            ("E1", ["--dirty-pages", "100000"]),
+        ] {
+            let why = applied(experiment, &options).unwrap_err();
+            assert!(why.contains(options[0]), "{options:?}: {why}");
+        }
+        for both in [["--fill", "0.5", "--file-blocks", "9"], ["--dirty", "1", "--dirty-pages", "9"]] {
+            assert!(applied("E1", &both).unwrap_err().contains("cannot be used with"));
+        }
+    }
+}

@@ -58,12 +58,13 @@ impl Clock for Steps {
 }
 
 impl Rig {
-    pub fn new(e: Experiment, dev: Devices, policy: &str, seed: u64) -> Result<Self> {
+    pub fn new(e: Experiment, dev: Devices, policy: &str, lifetime: bool, seed: u64) -> Result<Self> {
         let (pages, files) = e.extent();
         let limit = e.dirty_limit();
         let opts = MountOptions {
             background: false,
             gc_policy: Some(policy.to_owned()),
+            lifetime,
             cache_bytes: CACHE_MIN.max(limit as usize * CACHE_TIMES_DIRTY * BLOCK_SIZE),
             ..MountOptions::default()
         };
@@ -125,11 +126,13 @@ impl Rig {
     fn costs(&self) -> Costs {
         let s = self.v.stats();
         let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let moved = get(&s.gc_data_blocks);
+        let data = get(&s.data_blocks) + moved;
         Costs {
             writes: self.written,
-            moved: get(&s.gc_data_blocks) + get(&s.gc_node_blocks),
+            moved: moved + get(&s.gc_node_blocks),
             checkpoints: get(&s.checkpoints),
-            committed: get(&s.node_blocks) + get(&s.dent_blocks) + get(&s.meta_blocks),
+            committed: self.dev.zoned.counts().blocks_written - data,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Every block written and read in the main area is judged by its tag. The first fault found fails the call, and is kept.
 use super::tag::{Content, Tag};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, Zone, ZoneLimits};
+use segno_device::{BlockDevice, Buffer, Reading, Zone, ZoneLimits};
 use segno_format::{BLOCKS_PER_SEG, Block};
 use segno_gcmodel::Experiment;
 use std::io;
@@ -229,6 +229,11 @@ impl BlockDevice for Witness {
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         self.inner.read(addr, into)?;
         self.judge(addr, into.iter(), State::read)
+    }
+
+    /// Not judged: read-ahead takes neighbours along that no one looks at.
+    fn start_read(&self, addr: u64, into: Buffer) -> Reading {
+        self.inner.start_read(addr, into)
     }
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {

@@ -311,3 +311,28 @@ fn a_file_keeps_its_context_and_stream_across_full_regions() {
     v.unmount().unwrap();
     assert_clean(&*dev);
 }
+
+#[test]
+fn a_caller_writes_back_as_many_pages_as_it_wants_in_file_order() {
+    let dev = fresh(128, &MkfsOptions::default());
+    let v = Volume::mount(dev.clone(), quiet()).unwrap();
+    let (ino, other) = (create(&v, "a"), create(&v, "b"));
+    let write = || {
+        for (page, ino) in [0, 2, 4, 6, 8].into_iter().flat_map(|page| [(page, ino), (page, other)]) {
+            assert_eq!(v.write(ino, page * 4096, &[page as u8 + 1; 4096]).unwrap(), 4096);
+        }
+    };
+    write();
+    assert_eq!(v.write_back(ino, 4, 1).unwrap(), Some(5));
+    assert_eq!(figure(&v, "dirty_data_pages"), 7, "the size on the device is to cover only what is there");
+    v.sync().unwrap();
+    write();
+    let left = |from, most| (v.write_back(ino, from, most).unwrap(), figure(&v, "dirty_data_pages"));
+    assert_eq!(left(3, 2), (Some(7), 8), "pages 4 and 6");
+    assert_eq!(left(4, 1), (Some(9), 7), "page 8 is the next dirty one");
+    assert_eq!(left(5, 9), (None, 7));
+    assert_eq!(left(0, 0), (None, 7));
+    assert_eq!(left(0, 9), (Some(3), 5), "pages 0 and 2; the other file's are dirty");
+    v.unmount().unwrap();
+    assert_clean(&*dev);
+}

@@ -38,7 +38,7 @@ impl Volume {
     }
 
     /// Writes back up to `most` dirty pages of a file, in file order from page `from` on, and returns the page behind
-    /// the last one; `None` if no page from there on is dirty.
+    /// the last one; `None` if no page from there on is dirty. Of a file that grows, the dirty pages before go along.
     pub fn write_back(&self, ino: Ino, from: u64, most: usize) -> Result<Option<u64>> {
         let inode = self.files.inode(ino)?;
         let last = inode.pages.lock().dirty_in(from..u64::MAX, most).last().copied();
