@@ -471,9 +471,16 @@ impl Table {
         self.free_secs.intervals()
     }
 
-    /// The segment of a type with the most free blocks for SSR.
-    pub fn with_most_holes(&self, log: LogType) -> Option<SegNo> {
-        self.holes.with_most_holes(log).map(SegNo)
+    /// The segment of a type with the most free blocks for SSR by a log that leaves another segment.
+    pub fn with_most_holes(&self, log: LogType, leaves: SegNo) -> Option<SegNo> {
+        self.holes.of(log).map(SegNo).find(|&seg| !self.has_other_log(seg, Some(leaves)))
+    }
+    /// Whether the segment's section has a log or stream other than the one that leaves a segment. No two logs may share a
+    /// section.
+    pub(super) fn has_other_log(&self, seg: SegNo, leaves: Option<SegNo>) -> bool {
+        let per = self.segs_per_sec.max(1);
+        let first = SegNo(seg.0 - seg.0 % per);
+        self.current.range(first..SegNo(first.0.saturating_add(per))).any(|&open| Some(open) != leaves)
     }
 
     pub fn is_busy(&self, seg: SegNo) -> bool {
