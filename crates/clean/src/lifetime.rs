@@ -53,6 +53,8 @@ pub struct Lifetimes {
     hot: u64,
     /// Blocks overwritten in this period, by the log that holds the old copy.
     overwritten: [u64; 3],
+    /// Valid blocks of hot, warm and cold sections when it began.
+    valid: Option<[u64; 3]>,
     /// Blocks of a period: as many as the sections that the limit is taken from.
     period: u64,
     /// Whether the last period showed that overwrites do not prefer blocks never moved.
@@ -72,6 +74,7 @@ impl Lifetimes {
             blocks: 0,
             hot: 0,
             overwritten: [0; 3],
+            valid: None,
             period,
             even: false,
             suspended: true,
@@ -127,8 +130,12 @@ impl Lifetimes {
     fn end_period(&mut self, valid: [u64; 3]) {
         let share = self.hot * 100 / self.blocks.max(1);
         let divides = self.limit().is_none() || WORTH.contains(&share);
-        let skewed = prefer_young(self.overwritten, valid);
-        self.even = !skewed && tells(valid);
+        // Between the two moments, as cleaning changes the shares.
+        let begun = self.valid.replace(valid);
+        let [a, b, c] = valid;
+        let both = |[hot, warm, cold]: [u64; 3]| [hot + a, warm + b, cold + c];
+        let skewed = begun.is_some_and(|before| prefer_young(self.overwritten, both(before)));
+        self.even = begun.is_some() && !skewed && tells(valid);
         self.suspended = !(divides && skewed);
         (self.blocks, self.hot, self.overwritten) = (0, 0, [0; 3]);
     }
@@ -184,7 +191,7 @@ mod tests {
     fn with_limit() -> Lifetimes {
         let mut l = Lifetimes::new(4);
         (0..LAST as u64).for_each(|i| l.hot_ended(i, i + 100));
-        period(&mut l, 30, 0);
+        (0..2).for_each(|_| period(&mut l, 30, 0));
         l
     }
 
@@ -204,7 +211,7 @@ mod tests {
     #[test]
     fn the_limit_is_the_mean_of_the_last_sections() {
         let mut l = Lifetimes::new(4);
-        period(&mut l, PERIOD, 0);
+        (0..2).for_each(|_| period(&mut l, PERIOD, 0));
         (1..LAST as u64).for_each(|i| l.hot_ended(0, i));
         assert_eq!((l.limit(), l.written(of(DataLog::Warm, 0), u64::MAX, VALID)), (None, DataLog::Hot));
         l.hot_ended(0, LAST as u64);
@@ -217,12 +224,13 @@ mod tests {
     fn it_begins_where_overwrites_prefer_blocks_never_moved() {
         for (young, on) in [(0, false), (15, false), (16, true), (PERIOD, true)] {
             let mut l = Lifetimes::new(4);
-            assert!(!is_on(&l), "nothing is known");
+            period(&mut l, PERIOD, 0);
+            assert!(!is_on(&l) && !l.is_even(), "nothing is known");
             period(&mut l, young, 0);
             assert_eq!((is_on(&l), l.is_even()), (on, !on), "{young}");
         }
         let mut l = Lifetimes::new(4);
-        (0..PERIOD).for_each(|_| _ = l.written(of(DataLog::Warm, 0), 1000, [0, 100, 0]));
+        (0..2 * PERIOD).for_each(|_| _ = l.written(of(DataLog::Warm, 0), 1000, [0, 100, 0]));
         assert!(!is_on(&l) && !l.is_even(), "nothing was moved yet, so nothing is known");
     }
 

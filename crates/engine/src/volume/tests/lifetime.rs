@@ -56,8 +56,8 @@ fn blocks_go_to_the_log_for_the_age_of_their_old_copies() {
     let odd = || (1001..PAGES - 1000).step_by(2);
     rig.assert_logs(&file, odd(), LogType::ColdData, "moved out of warm sections");
 
-    // A period of overwrites that prefer what was never moved, which is half of the file.
-    (0..17).for_each(|_| rig.overwrite(&file, even(0, 500)));
+    // Two periods of overwrites that prefer what was never moved, which is half of the file.
+    (0..34).for_each(|_| rig.overwrite(&file, even(0, 500)));
     rig.overwrite(&file, even(0, 500).chain(even(1000, 500)));
     rig.assert_logs(&file, even(0, 500), LogType::HotData, "overwritten early");
     rig.assert_logs(&file, even(1000, 500), LogType::HotData, "the age limit is not known yet");
