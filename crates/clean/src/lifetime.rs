@@ -38,9 +38,11 @@ pub struct OldCopy {
 const LAST: usize = 16;
 /// The hot log is worth its open section while it gets this share of the written blocks, in percent.
 const WORTH: std::ops::RangeInclusive<u64> = 5..=80;
-/// Overwrites prefer young blocks, never moved, if they hit them this much more often than valid blocks in general, in eighths.
-/// Evenly spread ones hit all equally often.
-const PREFERENCE: u128 = 10;
+/// How much more often than valid blocks in general overwrites must hit young ones, never moved, for the hot log to help, in
+/// percent.
+const SKEWED: u64 = 125;
+/// Evenly spread overwrites hit all equally often.
+const EVEN: std::ops::RangeInclusive<u64> = 90..=110;
 
 /// Chooses data logs by lifetime.
 #[derive(Clone, Debug)]
@@ -57,7 +59,7 @@ pub struct Lifetimes {
     valid: Option<[u64; 3]>,
     /// Blocks of a period: as many as the sections that the limit is taken from.
     period: u64,
-    /// Whether the last period showed that overwrites do not prefer blocks never moved.
+    /// Whether the last period showed that overwrites hit all blocks equally often.
     even: bool,
     /// Whether there is nothing to separate: user blocks are warm then, moved ones cold.
     suspended: bool,
@@ -134,26 +136,27 @@ impl Lifetimes {
         let begun = self.valid.replace(valid);
         let [a, b, c] = valid;
         let both = |[hot, warm, cold]: [u64; 3]| [hot + a, warm + b, cold + c];
-        let skewed = begun.is_some_and(|before| prefer_young(self.overwritten, both(before)));
-        self.even = begun.is_some() && !skewed && tells(valid);
-        self.suspended = !(divides && skewed);
+        let preference = begun.and_then(|before| preference(self.overwritten, both(before)));
+        self.even = tells(valid) && preference.is_some_and(|n| EVEN.contains(&n));
+        self.suspended = !(divides && preference.is_some_and(|n| n >= SKEWED));
         (self.blocks, self.hot, self.overwritten) = (0, 0, [0; 3]);
     }
 }
 
-/// Whether most blocks were moved, so that those that were not would be overwritten more often if any were.
+/// Whether enough blocks were moved: before, those that were not are mixed.
 fn tells([hot, warm, cold]: [u64; 3]) -> bool {
     cold > hot + warm
 }
 
-/// Whether overwrites prefer blocks in hot and warm sections, which were never moved or only once.
-fn prefer_young(overwritten: [u64; 3], valid: [u64; 3]) -> bool {
+/// How often blocks in hot and warm sections are overwritten, which were never moved or only once, in percent of how often
+/// all valid blocks are.
+fn preference(overwritten: [u64; 3], valid: [u64; 3]) -> Option<u64> {
     let of = |[hot, warm, cold]: [u64; 3]| {
         let young = u128::from(hot) + u128::from(warm);
         (young, young + u128::from(cold))
     };
     let ((young, all), (young_valid, all_valid)) = (of(overwritten), of(valid));
-    young * all_valid * 8 >= all * young_valid * PREFERENCE
+    u64::try_from((young * all_valid * 100).checked_div(all * young_valid)?).ok()
 }
 
 #[cfg(test)]
@@ -222,12 +225,14 @@ mod tests {
 
     #[test]
     fn it_begins_where_overwrites_prefer_blocks_never_moved() {
-        for (young, on) in [(0, false), (15, false), (16, true), (PERIOD, true)] {
+        let found =
+            [(0, false, false), (11, false, false), (12, false, true), (15, false, false), (16, true, false)];
+        for (young, on, even) in found {
             let mut l = Lifetimes::new(4);
             period(&mut l, PERIOD, 0);
             assert!(!is_on(&l) && !l.is_even(), "nothing is known");
             period(&mut l, young, 0);
-            assert_eq!((is_on(&l), l.is_even()), (on, !on), "{young}");
+            assert_eq!((is_on(&l), l.is_even()), (on, even), "{young}");
         }
         let mut l = Lifetimes::new(4);
         (0..2 * PERIOD).for_each(|_| _ = l.written(of(DataLog::Warm, 0), 1000, [0, 100, 0]));
