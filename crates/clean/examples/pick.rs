@@ -1,5 +1,5 @@
 //! What a pick and an update cost: `cargo run --release -p segno-clean --example pick [SECTIONS]`.
-use segno_clean::policy::{self, POLICIES, Situation};
+use segno_clean::policy::{self, Facts, POLICIES, Situation};
 use segno_clean::{Class, Index, Tie};
 use std::time::Instant;
 
@@ -16,6 +16,9 @@ fn main() -> Result<(), String> {
         if policy.needs_ages() {
             index.keep_ages(4);
         }
+        if policy.needs_openings() {
+            index.keep_openings();
+        }
         let mut random = 1u64;
         let mut next = |n: u32| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -24,6 +27,7 @@ fn main() -> Result<(), String> {
         let mut valid: Vec<u32> = (0..sections).map(|_| 1 + next(PER_SEC - 1)).collect();
         let class = |sec: u32| if sec.is_multiple_of(64) { Class::Node } else { Class::Data };
         for (sec, &v) in (0..).zip(&valid) {
+            index.opened(sec, next(sections).into());
             index.put(sec, class(sec), v, u64::from(sec));
         }
         let begun = Instant::now();
@@ -33,9 +37,11 @@ fn main() -> Result<(), String> {
             index.put(sec, class(sec), valid[sec as usize], u64::from(sections + i));
         }
         let update = begun.elapsed() / ROUNDS;
+        let facts = Facts { written: sections.into(), ..Facts::default() };
+        let situation = Situation { facts, ..Situation::default() };
         let begun = Instant::now();
         for _ in 0..ROUNDS {
-            std::hint::black_box(policy.pick(&index, &Situation::default()));
+            std::hint::black_box(policy.pick(&index, &situation));
         }
         println!("{name:14} pick {:8} update {:6}", (begun.elapsed() / ROUNDS).as_nanos(), update.as_nanos());
     }

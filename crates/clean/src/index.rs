@@ -1,6 +1,7 @@
 //! Candidates by class and valid blocks: a list of sections for each number of valid blocks, and a bitmap of the non-empty
 //! lists. Updates and finding the emptiest section take constant time.
 use crate::ages::Ages;
+use crate::openings::Openings;
 use crate::{Candidate, Class};
 
 const NONE: u32 = u32::MAX;
@@ -46,6 +47,9 @@ pub struct Index {
     /// Which of equally full sections comes first.
     pub tie: Tie,
     ages: Option<Ages>,
+    /// Opening stamp of each section.
+    stamps: Vec<u64>,
+    openings: Option<Openings>,
 }
 
 impl Index {
@@ -59,12 +63,40 @@ impl Index {
             per_sec,
             tie: Tie::default(),
             ages: None,
+            stamps: vec![0; n],
+            openings: None,
         }
     }
 
     /// Also orders candidates by age from now on, at a higher cost for updates. The caller must put every candidate again.
     pub fn keep_ages(&mut self, segs_per_sec: u32) {
         self.ages = Some(Ages::new(self.links.len(), self.per_sec, segs_per_sec));
+    }
+    /// Also orders data candidates by opening from now on, at a higher cost for updates.
+    pub fn keep_openings(&mut self) {
+        self.openings = Some(Openings::new(self.per_sec));
+        for sec in 0..self.links.len() as u32 {
+            self.reorder(sec, OUT, self.key_of(sec));
+        }
+    }
+    /// Notes that a section was opened when so many data blocks had been written.
+    pub fn opened(&mut self, sec: u32, stamp: u64) {
+        let key = self.key_of(sec);
+        self.reorder(sec, key, OUT);
+        if let Some(s) = self.stamps.get_mut(sec as usize) {
+            *s = stamp;
+        }
+        self.reorder(sec, OUT, key);
+    }
+    /// Number of data blocks that had been written when a section was opened.
+    #[must_use]
+    pub fn opening(&self, sec: u32) -> u64 {
+        self.stamps.get(sec as usize).copied().unwrap_or(0)
+    }
+    /// The data sections that no other beats, being at least as empty and opened before: as (valid, opening stamp, section),
+    /// emptiest first. None without [`Index::keep_openings`].
+    pub fn unbeaten(&self) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
+        self.openings.iter().flat_map(Openings::unbeaten)
     }
     /// Sections by age, if they are kept.
     #[must_use]
@@ -85,10 +117,11 @@ impl Index {
     /// Adds or updates a candidate. `mtime` matters only with [`Index::keep_ages`].
     pub fn put(&mut self, sec: u32, class: Class, valid: u32, mtime: u64) {
         let key = valid | if class == Class::Node { NODE } else { 0 };
-        let old = self.links.get(sec as usize).map_or(OUT, |l| l.key);
+        let old = self.key_of(sec);
         if old != key {
             self.unlink(sec);
             self.link(sec, class, valid, key);
+            self.reorder(sec, old, key);
         }
         if let Some(ages) = &mut self.ages {
             ages.put(Candidate { sec, class, valid, mtime });
@@ -97,7 +130,9 @@ impl Index {
 
     /// Removes a section, if it is a candidate.
     pub fn remove(&mut self, sec: u32) {
+        let old = self.key_of(sec);
         self.unlink(sec);
+        self.reorder(sec, old, OUT);
         if let Some(ages) = &mut self.ages {
             ages.remove(sec);
         }
@@ -114,6 +149,23 @@ impl Index {
             Tie::Lowest => self.walk(first).min()?,
         };
         Some((sec, valid))
+    }
+
+    fn key_of(&self, sec: u32) -> u32 {
+        self.links.get(sec as usize).map_or(OUT, |l| l.key)
+    }
+
+    /// Moves a section between the lists by opening, which have data alone.
+    fn reorder(&mut self, sec: u32, old: u32, new: u32) {
+        let key = (self.opening(sec), sec);
+        let Some(openings) = &mut self.openings else { return };
+        // OUT has the bit of NODE.
+        if old & NODE == 0 {
+            openings.remove(old, key);
+        }
+        if new & NODE == 0 {
+            openings.insert(new, key);
+        }
     }
 
     /// Valid blocks of the emptiest sections of a class, as many as it takes for their holes to cover `gain`, or of all.

@@ -1,5 +1,6 @@
 //! Cleaning without storage: which section to empty ([`policy`]), the index that finds it without a scan ([`Index`]), when
-//! and how much is moved ([`pace`]), the space to be kept ([`need`]), and the reserve that guarantees it ([`guard`]).
+//! and how much is moved ([`pace`]), the space to be kept ([`need`]), the reserve that guarantees it ([`guard`]), and which
+//! log a block goes to ([`lifetime`]).
 //! The mounted volume and the block-count model of `segno bench gc` share this code.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -9,7 +10,9 @@ mod ages;
 pub mod batch;
 pub mod guard;
 mod index;
+pub mod lifetime;
 pub mod need;
+mod openings;
 pub mod pace;
 pub mod policy;
 mod ranked;

@@ -115,6 +115,40 @@ proptest! {
         }
     }
 
+    /// The openings of the sections are 100 times the given numbers; few distinct ones, so that there are ties.
+    #[test]
+    fn benefit_finds_what_a_scan_finds(
+        steps in prop::collection::vec(step(), 1..400),
+        openings in prop::collection::vec(0..9u64, SECTIONS as usize),
+        early in any::<bool>(),
+    ) {
+        let (mut index, all) = replay(&steps, Tie::Oldest);
+        let opened = |sec: u32| openings[sec as usize] * 100;
+        if early {
+            index.keep_openings();
+        }
+        (0..SECTIONS).for_each(|sec| index.opened(sec, opened(sec)));
+        if !early {
+            index.keep_openings();
+        }
+        let written = 1000;
+        let score = |c: &Candidate| {
+            let (valid, full) = (u64::from(c.valid), u64::from(PER_SEC));
+            // Multiples of every B + v would not fit; 2^40 tells the scores of these few fills apart.
+            ((full - valid) * (written - opened(c.sec)) << 40) / (full + valid)
+        };
+        let data: Vec<Candidate> = all.into_iter().filter(|c| c.class == Class::Data).collect();
+        let found = best(&data, |c| (u64::MAX - score(c), c.valid, c.sec));
+        let facts = Facts { written, ..Facts::default() };
+        let situation = Situation { facts, ..Situation::default() };
+        for sec in 0..SECTIONS {
+            if !data.iter().any(|c| c.sec == sec) {
+                index.remove(sec);
+            }
+        }
+        prop_assert_eq!(policy::parse("benefit").unwrap().pick(&index, &situation).map(|v| v.sec), found);
+    }
+
     #[test]
     fn factors_of_one_change_nothing(steps in prop::collection::vec(step(), 1..120)) {
         for tie in [Tie::Lowest, Tie::Oldest] {

@@ -147,6 +147,8 @@ pub struct MountOptions {
     pub gc_policy: Option<String>,
     /// Refuse nodes beyond the number for which cleaning is guaranteed to find space.
     pub guard_space: bool,
+    /// Separate data by how soon it will be overwritten, judged by the age of the block that a write replaces.
+    pub lifetime: bool,
     /// Keep small files in their inodes.
     pub inline_data: bool,
     /// Keep small directories in their inodes.
@@ -188,6 +190,7 @@ impl Default for MountOptions {
             background_gc: true,
             gc_policy: None,
             guard_space: false,
+            lifetime: true,
             inline_data: true,
             inline_dentry: true,
             inline_xattr: true,

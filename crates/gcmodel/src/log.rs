@@ -1,6 +1,7 @@
-//! The six open sections.
+//! The open sections.
+use segno_clean::lifetime::DataLog;
 
-/// In the order of the format: hot, warm, cold data, then nodes.
+/// Six in the order of the format: hot, warm, cold data, then nodes; and more for the oracle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     HotData,
@@ -9,6 +10,8 @@ pub enum LogKind {
     HotNode,
     WarmNode,
     ColdNode,
+    /// A data log beyond the six.
+    More(u8),
 }
 
 impl LogKind {
@@ -16,6 +19,45 @@ impl LogKind {
         [Self::HotData, Self::WarmData, Self::ColdData, Self::HotNode, Self::WarmNode, Self::ColdNode];
     pub fn is_node(self) -> bool {
         matches!(self, Self::HotNode | Self::WarmNode | Self::ColdNode)
+    }
+    /// Its number among the open sections.
+    pub fn slot(self) -> usize {
+        match self {
+            Self::HotData => 0,
+            Self::WarmData => 1,
+            Self::ColdData => 2,
+            Self::HotNode => 3,
+            Self::WarmNode => 4,
+            Self::ColdNode => 5,
+            Self::More(n) => 6 + usize::from(n),
+        }
+    }
+    /// One of any number of data logs: the three of the format first.
+    pub fn group(n: u8) -> Self {
+        match n {
+            0 => Self::HotData,
+            1 => Self::WarmData,
+            2 => Self::ColdData,
+            n => Self::More(n - 3),
+        }
+    }
+    /// Its type as data log.
+    pub fn data(self) -> DataLog {
+        match self {
+            Self::HotData => DataLog::Hot,
+            Self::WarmData => DataLog::Warm,
+            _ => DataLog::Cold,
+        }
+    }
+}
+
+impl From<DataLog> for LogKind {
+    fn from(log: DataLog) -> Self {
+        match log {
+            DataLog::Hot => Self::HotData,
+            DataLog::Warm => Self::WarmData,
+            DataLog::Cold => Self::ColdData,
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Emptying sections.
 use crate::counters::Kind;
-use crate::log::LogKind;
 use crate::rounds::Loop;
 use crate::volume::{DENT, Full, Model, NODE};
 use segno_clean::policy::Victim;
@@ -27,10 +26,8 @@ impl Model {
                 self.move_dent(page & !DENT)?;
                 continue;
             }
-            if self.dirty.remove(page) {
-                self.counts.written_by_cleaning += 1;
-            }
-            self.write_data(page, LogKind::ColdData, Kind::MovedData)?;
+            self.absorb(page);
+            self.move_data(page)?;
         }
         Ok(())
     }

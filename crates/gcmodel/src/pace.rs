@@ -24,9 +24,9 @@ impl Model {
         }
         if self.dirty.remove(owner) {
             self.counts.written_by_cleaning += 1;
-            return self.write_data(owner, LogKind::WarmData, Kind::UserData);
+            return self.write_user(owner);
         }
-        self.write_data(owner, LogKind::ColdData, Kind::MovedData)
+        self.move_data(owner)
     }
 
     /// The first valid block of a section from `from` on.
@@ -47,7 +47,7 @@ impl Host for Model {
     type Error = Full;
 
     fn figures(&self) -> Figures {
-        let left = |k: LogKind| u64::from(self.space.per_sec - self.space.logs[k as usize].next);
+        let left = |k: LogKind| u64::from(self.space.per_sec - self.space.logs[k.slot()].next);
         let blocks = u64::from(self.e.zones) * u64::from(self.e.blocks_per_zone);
         let dents = self.dirty_dents.len;
         let figures = Figures {

@@ -1,5 +1,7 @@
 //! Sections and segments (valid, free, prefree), and the zones below them.
 use crate::log::{Log, LogKind};
+use segno_clean::lifetime::{Lifetimes, OldCopy};
+use segno_clean::policy::VictimPolicy;
 use segno_clean::{BLOCKS_PER_SEG, Class, Index};
 use std::collections::VecDeque;
 
@@ -16,7 +18,8 @@ pub struct Space {
     seg_mtime: Vec<u64>,
     /// Segments that are not free, by section.
     used_segs: Vec<u8>,
-    class: Vec<Class>,
+    /// The log that wrote a section last.
+    kind: Vec<LogKind>,
     open: Vec<bool>,
     aside: Vec<bool>,
     free: VecDeque<u32>,
@@ -24,7 +27,7 @@ pub struct Space {
     is_prefree: Vec<bool>,
     pub changed: Vec<u32>,
     is_changed: Vec<bool>,
-    pub logs: [Log; 6],
+    pub logs: Vec<Log>,
     pub index: Index,
     ages: bool,
     /// Write pointers of the zones.
@@ -33,16 +36,26 @@ pub struct Space {
     pub resets: u64,
     pub filled: u64,
     pub valid_total: u64,
+    /// Seconds on the SIT clock.
     pub now: u64,
+    /// Data blocks written; the clock of opening stamps.
+    pub written: u64,
+    lifetimes: Lifetimes,
+    /// Valid blocks of hot, warm and cold data sections.
+    valid_by_log: [u64; 3],
 }
 
 impl Space {
-    pub fn new(sections: u32, per_sec: u32, ages: bool) -> Self {
+    pub fn new(sections: u32, per_sec: u32, policy: &dyn VictimPolicy) -> Self {
         let (n, segs_per_sec) = (sections as usize, per_sec / BLOCKS_PER_SEG);
         let segs = n * segs_per_sec as usize;
         let mut index = Index::new(sections, per_sec);
+        let ages = policy.needs_ages();
         if ages {
             index.keep_ages(segs_per_sec);
+        }
+        if policy.needs_openings() {
+            index.keep_openings();
         }
         let mut space = Self {
             per_sec,
@@ -52,7 +65,7 @@ impl Space {
             sec_valid: vec![0; n],
             seg_mtime: vec![0; if ages { segs } else { 0 }],
             used_segs: vec![0; n],
-            class: vec![Class::Data; n],
+            kind: vec![LogKind::WarmData; n],
             open: vec![false; n],
             aside: vec![false; n],
             free: (0..sections).collect(),
@@ -60,7 +73,7 @@ impl Space {
             is_prefree: vec![false; segs],
             changed: Vec::new(),
             is_changed: vec![false; segs],
-            logs: [Log::default(); 6],
+            logs: vec![Log::default(); LogKind::ALL.len()],
             index,
             ages,
             pointer: vec![0; n],
@@ -69,6 +82,9 @@ impl Space {
             filled: 0,
             valid_total: 0,
             now: 0,
+            written: 0,
+            lifetimes: Lifetimes::new(per_sec),
+            valid_by_log: [0; 3],
         };
         for kind in LogKind::ALL {
             let opened = space.open_section(kind);
@@ -97,19 +113,44 @@ impl Space {
         self.valid[addr as usize / 64] >> (addr % 64) & 1 == 1
     }
     pub fn class_of(&self, sec: u32) -> Class {
-        self.class[sec as usize]
+        if self.kind[sec as usize].is_node() { Class::Node } else { Class::Data }
+    }
+    /// The log for a user block whose old copy is at an address, by lifetime.
+    pub fn log_of_written(&mut self, old: Option<u32>) -> LogKind {
+        let old = old
+            .map(|addr| addr / self.per_sec)
+            .map(|sec| OldCopy { log: self.kind[sec as usize].data(), opened: self.index.opening(sec) });
+        self.lifetimes.written(old, self.written, self.valid_by_log).into()
+    }
+    /// Whether writes are known to be spread evenly.
+    pub fn is_even(&self) -> bool {
+        self.lifetimes.is_even()
+    }
+    /// The log for a block that is moved from an address, by lifetime.
+    pub fn log_of_moved(&self, from: u32) -> LogKind {
+        self.lifetimes.moved(self.kind[(from / self.per_sec) as usize].data()).into()
+    }
+    /// Opens as many data logs; false if there are not enough sections.
+    pub fn open_groups(&mut self, groups: u8) -> bool {
+        (3..groups).all(|g| {
+            self.logs.push(Log::default());
+            self.open_section(LogKind::group(g))
+        })
     }
 
     /// Allocates the next block of a log and makes it valid.
     pub fn append(&mut self, kind: LogKind) -> Option<u32> {
-        let log = self.logs[kind as usize];
+        let log = self.logs[kind.slot()];
         if log.next >= self.per_sec && !self.open_section(kind) {
             return None;
         }
-        let log = &mut self.logs[kind as usize];
+        let log = &mut self.logs[kind.slot()];
         let (sec, off) = (log.sec, log.next);
         log.next += 1;
         log.held += 1;
+        if !kind.is_node() {
+            self.written += 1;
+        }
         if self.pointer[sec as usize] != off {
             self.violations += 1;
         }
@@ -124,6 +165,9 @@ impl Space {
         self.seg_valid[seg as usize] += 1;
         self.sec_valid[sec as usize] += 1;
         self.valid_total += 1;
+        if let Some(n) = self.valid_by_log.get_mut(kind.slot()) {
+            *n += 1;
+        }
         if (off + 1).is_multiple_of(BLOCKS_PER_SEG) {
             self.filled += 1;
             if self.seg_valid[seg as usize] == 0 {
@@ -145,11 +189,17 @@ impl Space {
         self.seg_valid[seg as usize] -= 1;
         self.sec_valid[sec as usize] -= 1;
         self.valid_total -= 1;
+        if let Some(n) = self.valid_by_log.get_mut(self.kind[sec as usize].slot()) {
+            *n -= 1;
+        }
         if self.seg_valid[seg as usize] == 0 && !self.is_current(sec, seg) {
             self.make_prefree(seg);
         }
         if !self.open[sec as usize] {
             self.place(sec);
+            if self.sec_valid[sec as usize] == 0 && self.kind[sec as usize] == LogKind::HotData {
+                self.lifetimes.hot_ended(self.index.opening(sec), self.written);
+            }
         }
     }
 
@@ -188,7 +238,7 @@ impl Space {
         let valid = self.sec_valid[sec as usize];
         if valid > 0 && valid < self.per_sec && !self.aside[sec as usize] {
             let mtime = self.mtime(sec);
-            self.index.put(sec, self.class[sec as usize], valid, mtime);
+            self.index.put(sec, self.class_of(sec), valid, mtime);
         } else {
             self.index.remove(sec);
         }
@@ -210,8 +260,9 @@ impl Space {
     fn open_section(&mut self, kind: LogKind) -> bool {
         let Some(sec) = self.free.pop_front() else { return false };
         self.open[sec as usize] = true;
-        self.class[sec as usize] = if kind.is_node() { Class::Node } else { Class::Data };
-        self.logs[kind as usize] = Log { sec, next: 0, held: 0 };
+        self.kind[sec as usize] = kind;
+        self.index.opened(sec, self.written);
+        self.logs[kind.slot()] = Log { sec, next: 0, held: 0 };
         true
     }
 
@@ -249,7 +300,7 @@ impl Space {
 
     /// The minimum free space of the open sections, by kind.
     pub fn left(&self) -> crate::rounds::Left {
-        let left = |k: LogKind| u64::from(self.per_sec - self.logs[k as usize].held.min(self.per_sec));
+        let left = |k: LogKind| u64::from(self.per_sec - self.logs[k.slot()].held.min(self.per_sec));
         let least =
             |node| LogKind::ALL.into_iter().filter(|k| k.is_node() == node).map(left).min().unwrap_or(0);
         crate::rounds::Left { data: least(false), nodes: least(true), hot_data: left(LogKind::HotData) }

@@ -3,6 +3,7 @@ use crate::counters::{Counters, Kind};
 use crate::experiment::{Experiment, Shape};
 use crate::journal::Journal;
 use crate::log::LogKind;
+use crate::placement::Placement;
 use crate::rounds::{self, Dirty, Host, Loop, Need};
 use crate::space::{NONE, Space};
 use segno_clean::need::Figures;
@@ -56,6 +57,9 @@ pub struct Model {
     /// User blocks written when cleaning was last paced.
     pub paced: u64,
     node_moved: Bits,
+    pub placement: Placement,
+    /// User blocks written back.
+    pub user_written: u64,
 }
 
 /// A bitmap with its population count.
@@ -113,7 +117,7 @@ impl Model {
     pub fn new(e: Experiment, policy_name: &str, how: Loop) -> Result<Self, String> {
         let policy = policy::parse(policy_name)?;
         let (data, nodes, dents) = sizes(&e);
-        let space = Space::new(e.zones, e.blocks_per_zone, policy.needs_ages());
+        let space = Space::new(e.zones, e.blocks_per_zone, &*policy);
         let blocks = e.zones as usize * e.blocks_per_zone as usize;
         Ok(Self {
             e,
@@ -140,6 +144,8 @@ impl Model {
             logged: 0,
             paced: 0,
             node_moved: Bits::new(nodes),
+            placement: Placement::default(),
+            user_written: 0,
         })
     }
 
@@ -205,7 +211,8 @@ impl Model {
     }
     pub fn move_dent(&mut self, dent: u32) -> Result<(), Full> {
         self.dirty_dents.remove(dent);
-        self.write_dent(dent, LogKind::ColdData, Kind::MovedData)
+        let log = self.log_of_moved(self.dent_place[dent as usize]);
+        self.write_dent(dent, log, Kind::MovedData)
     }
 
     /// Cleans in proportion to the data blocks placed since the last call.
@@ -252,7 +259,7 @@ impl Model {
         self.counts.wrote(Kind::Sit, self.sit.flush(&mut self.space.changed));
         let used: u32 = [LogKind::HotData, LogKind::WarmData, LogKind::ColdData]
             .into_iter()
-            .map(|k| self.space.logs[k as usize].next % 512)
+            .map(|k| self.space.logs[k.slot()].next % 512)
             .sum();
         let summaries = 1 + u64::from(used > COMPACT[0]) + u64::from(used > COMPACT[0] + COMPACT[1]);
         self.counts.wrote(Kind::Pack, 2 + summaries);
@@ -334,7 +341,13 @@ impl Host for Model {
     fn facts(&self) -> Facts {
         let all = self.node_place.len() as u64;
         let blocks = u64::from(self.e.zones) * u64::from(self.e.blocks_per_zone);
-        Facts { now: self.space.now, nodes: all, spare: blocks.saturating_sub(self.space.valid_total) }
+        Facts {
+            now: self.space.now,
+            nodes: all,
+            spare: blocks.saturating_sub(self.space.valid_total),
+            written: self.space.written,
+            even: matches!(self.placement, Placement::Lifetimes) && self.space.is_even(),
+        }
     }
     fn policy(&mut self) -> &mut dyn VictimPolicy {
         &mut *self.policy

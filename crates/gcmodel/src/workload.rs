@@ -1,12 +1,7 @@
 //! Application writes and the page cache.
-use crate::counters::Kind;
-use crate::log::LogKind;
 use crate::source::{Op, Source};
-use crate::space::NONE;
 use crate::volume::{Full, Model};
 
-/// Application writes for each second of the SIT clock.
-pub const PER_SECOND: u64 = 20_000;
 /// Dirty pages at which the layout of small files writes all back.
 pub const LAYOUT_DIRTY: u64 = 1024;
 
@@ -29,7 +24,6 @@ impl Driver {
     /// One application write, or a file's replacement.
     pub fn step(&mut self, model: &mut Model) -> Result<(), Full> {
         let (op, along) = self.source.step();
-        model.space.now = self.source.issued() / PER_SECOND;
         self.apply(model, op)?;
         along.map_or(Ok(()), |op| self.apply(model, op))?;
         match model.e.fsync_every {
@@ -60,7 +54,7 @@ impl Driver {
                 self.cursor = 0;
             }
             model.dirty.remove(page);
-            model.write_data(page, LogKind::WarmData, Kind::UserData)?;
+            model.write_user(page)?;
             model.balance()?;
         }
         Ok(())
@@ -79,7 +73,7 @@ impl Driver {
     pub fn lay_out(&mut self, model: &mut Model) -> Result<(), Full> {
         while let Some(op) = self.source.layout() {
             if let Op::Write(page) = op {
-                model.write_data(page, LogKind::WarmData, Kind::UserData)?;
+                model.write_user(page)?;
                 model.balance()?;
             } else {
                 self.apply(model, op)?;
@@ -111,11 +105,5 @@ fn create(model: &mut Model, file: u32, blocks: u32) -> Result<(), Full> {
 }
 
 fn delete(model: &mut Model, file: u32) {
-    for page in model.e.pages_of(file) {
-        let old = std::mem::replace(&mut model.place[page as usize], NONE);
-        if old != NONE {
-            model.space.invalidate(old);
-        }
-        model.dirty.remove(page);
-    }
+    model.e.pages_of(file).for_each(|page| model.trim(page));
 }

@@ -16,12 +16,13 @@ pub const EXPERIMENTS: [&str; 3] = ["E1", "E2", "E4"];
 pub fn run(
     experiment: &Experiment,
     policy: &str,
+    lifetime: bool,
     seed: u64,
     writes: u64,
     progress: &mut Progress,
 ) -> Result<Row> {
     let begun = Instant::now();
-    let mut rig = Rig::new(*experiment, devices(experiment)?, policy, seed)?;
+    let mut rig = Rig::new(*experiment, devices(experiment)?, policy, lifetime, seed)?;
     let mounted = counts(&rig);
     verify::explained(&mut rig, Rig::lay_out)?;
     let (base, layout_stalls) = (counts(&rig), rig.v.stats().gc_stall.recorded());
@@ -46,6 +47,7 @@ pub fn run(
         source: "engine",
         r#loop: "engine",
         count_dirty_data: true,
+        lifetime,
         node_blocks: nodes,
         layout_writes: base.total() - mounted.total(),
         whole: quarters.last().cloned().context("the run has no end")?,

@@ -23,7 +23,7 @@ use overrides::Overrides;
 use row::Row;
 use segno_clean::policy::{self, POLICIES};
 use segno_gcmodel::rounds::Loop;
-use segno_gcmodel::{Experiment, Setting, run as run_model};
+use segno_gcmodel::{Experiment, Setting, oracle, run as run_model};
 use serde_json::json;
 use std::time::Instant;
 
@@ -49,6 +49,12 @@ pub struct Args {
     /// Whether dirty pages count when room is reckoned [default: true for --loop current]
     #[arg(long, value_name = "BOOL")]
     count_dirty_data: Option<bool>,
+    /// Whether user blocks are separated by lifetime; never in the rounds of the kernels
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    lifetime: bool,
+    /// Beside the model, run it with blocks grouped by when they will be overwritten: the least over numbers of groups and policies
+    #[arg(long)]
+    oracle: bool,
     /// Beside the model, run the engine on an emulated zoned device [default experiments: E1, E2 and E4]
     #[arg(long)]
     engine: bool,
@@ -146,6 +152,7 @@ fn of_model(args: &Args, e: &Experiment, policy: &str, progress: &mut Progress) 
         how: args.order,
         seed: args.common.seed,
         count_dirty_data: args.count_dirty_data,
+        lifetime: args.lifetime,
         limit: args.writes,
     };
     let begun = Instant::now();
@@ -156,13 +163,18 @@ fn of_model(args: &Args, e: &Experiment, policy: &str, progress: &mut Progress) 
         });
     })
     .map_err(|why| anyhow!("{} {policy}: {why}", e.name))?;
-    Row::of_model(&setting, &outcome, begun.elapsed().as_secs_f64())
+    let mut row = Row::of_model(&setting, &outcome, begun.elapsed().as_secs_f64())?;
+    if args.oracle {
+        let best = oracle::best(&setting).map_err(|why| anyhow!("{}, oracle: {why}", e.name))?;
+        row.oracle = Some(json!({ "waf": best.outcome.waf(), "groups": best.groups, "policy": best.policy }));
+    }
+    Ok(row)
 }
 
 fn of_engine(args: &Args, e: &Experiment, policy: &str, progress: &mut Progress) -> Result<Row> {
     let wanted = e.wanted_writes();
     let writes = args.writes.map_or(wanted, |n| n.min(wanted));
-    engine::run(e, policy, args.common.seed, writes, progress)
+    engine::run(e, policy, args.lifetime, args.common.seed, writes, progress)
         .with_context(|| format!("{} {policy}: in the engine", e.name))
 }
 
@@ -179,6 +191,7 @@ mod tests {
             how,
             seed: 1,
             count_dirty_data: None,
+            lifetime: true,
             limit: Some(limit),
         };
         Row::of_model(&setting, &run_model(&setting, |_, _| {}).unwrap(), 0.0).unwrap()

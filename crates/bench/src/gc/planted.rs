@@ -80,7 +80,7 @@ fn rig(e: Experiment, above: Change, below: Change) -> Rig {
     let (zoned, main) = zoned(&e).unwrap();
     let witness = Arc::new(Witness::new(planted(zoned.clone(), below), main, &e));
     let top = planted(witness.clone(), above);
-    Rig::new(e, Devices { zoned, witness, top }, "greedy", 1).unwrap()
+    Rig::new(e, Devices { zoned, witness, top }, "greedy", true, 1).unwrap()
 }
 
 /// Runs so many writes; then what stopped the run, or what the checks at the end found.

@@ -58,12 +58,13 @@ impl Clock for Steps {
 }
 
 impl Rig {
-    pub fn new(e: Experiment, dev: Devices, policy: &str, seed: u64) -> Result<Self> {
+    pub fn new(e: Experiment, dev: Devices, policy: &str, lifetime: bool, seed: u64) -> Result<Self> {
         let (pages, files) = e.extent();
         let limit = e.dirty_limit();
         let opts = MountOptions {
             background: false,
             gc_policy: Some(policy.to_owned()),
+            lifetime,
             cache_bytes: CACHE_MIN.max(limit as usize * CACHE_TIMES_DIRTY * BLOCK_SIZE),
             ..MountOptions::default()
         };

@@ -25,6 +25,10 @@ pub struct Row {
     pub dirty_percent: f64,
     pub dirty_pages: u64,
     pub count_dirty_data: bool,
+    pub lifetime: bool,
+    /// Of `--oracle`: amplification, groups and policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<Value>,
     pub file_blocks: u64,
     pub node_blocks: u64,
     pub layout_writes: u64,
@@ -67,6 +71,7 @@ impl Row {
             source: "model",
             r#loop: order_name(s.how),
             count_dirty_data: s.counts_dirty_data(),
+            lifetime: s.separates(),
             node_blocks: o.nodes,
             layout_writes: o.layout.total(),
             whole: Part::of(last),

@@ -1,6 +1,7 @@
 //! Victim policies. Each is one file here and one row of [`POLICIES`]; names, help texts, messages, documentation and the
 //! tests and experiments that try every policy come from the rows.
 mod atgc;
+mod benefit;
 pub mod cost_benefit;
 mod factor;
 mod greedy;
@@ -33,6 +34,10 @@ pub struct Facts {
     pub nodes: u64,
     /// Blocks of the main area in which nothing is valid.
     pub spare: u64,
+    /// Data blocks written so far; the clock of opening stamps.
+    pub written: u64,
+    /// Whether writes are known to be spread evenly ([`crate::lifetime`]), so that the age of a section says nothing.
+    pub even: bool,
 }
 
 /// A section to clean.
@@ -51,6 +56,10 @@ pub trait VictimPolicy: fmt::Debug + Send {
 
     /// Whether the policy needs candidates ordered by age.
     fn needs_ages(&self) -> bool {
+        false
+    }
+    /// Whether the policy needs data candidates ordered by opening.
+    fn needs_openings(&self) -> bool {
         false
     }
     /// Free sections are nearly exhausted.
@@ -104,7 +113,7 @@ impl Policy {
 }
 
 /// All policies.
-pub const POLICIES: [Policy; 7] = [
+pub const POLICIES: [Policy; 8] = [
     Policy::new(
         "greedy",
         "the section with the fewest valid blocks",
@@ -142,6 +151,11 @@ pub const POLICIES: [Policy; 7] = [
         "predictive",
         "the fewest writes per block gained, as node blocks become invalid soon",
         Make::Plain(|| Box::new(predictive::Predictive)),
+    ),
+    Policy::new(
+        "benefit",
+        "the best ratio of benefit to cost, by the age of a section since it was opened; nodes as predictive",
+        Make::Plain(|| Box::new(benefit::Benefit)),
     ),
 ];
 

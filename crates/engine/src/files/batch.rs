@@ -55,6 +55,8 @@ struct Outgoing {
     frame: Arc<NodeFrame>,
     slot: u32,
     owner: RawSummary,
+    /// The log, without a stream.
+    log: LogType,
     addr: BlockAddr,
     /// Checksum for the journal.
     crc: Option<u32>,
@@ -145,7 +147,7 @@ impl Files {
             let frame = span.frame.clone();
             if let Some(block) = pages.begin_flush(index, batch.id, &self.base.mem) {
                 let addr = BlockAddr::NULL;
-                part.pages.push(Outgoing { index, block, frame, slot, owner, addr, crc: None });
+                part.pages.push(Outgoing { index, block, frame, slot, owner, log, addr, crc: None });
             }
             last = Some((span, version));
         }
@@ -237,14 +239,19 @@ impl Files {
 
     /// Allocates addresses for all pages: one allocation for the files that share a log, with each file contiguous.
     pub fn place(&self, batch: &mut Batch) -> Result<()> {
+        self.separate(batch)?;
         let mut placed: Vec<BlockAddr> = Vec::with_capacity(batch.len());
-        let mut waiting: Vec<&mut Part> = batch.parts.iter_mut().filter(|p| !p.pages.is_empty()).collect();
-        while let Some(first) = waiting.first() {
-            let (log, stream) = (first.log, first.stream.clone());
-            let same_part = |p: &&mut Part| p.log == log && same_route(&p.stream, &stream);
-            let (mut parts, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(same_part);
+        let mut waiting: Vec<(Option<Route>, &mut Outgoing)> = batch
+            .parts
+            .iter_mut()
+            .flat_map(|part| part.pages.iter_mut().map(|page| (part.stream.clone(), page)))
+            .collect();
+        while let Some((stream, first)) = waiting.first() {
+            let (log, stream) = (first.log, stream.clone());
+            let same = |(s, page): &(Option<Route>, &mut Outgoing)| page.log == log && same_route(s, &stream);
+            let (mut pages, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(same);
             waiting = rest;
-            let owners: Vec<RawSummary> = parts.iter().flat_map(|p| &p.pages).map(|p| p.owner).collect();
+            let owners: Vec<RawSummary> = pages.iter().map(|(_, page)| page.owner).collect();
             let addrs = match &stream {
                 Some(stream) => self.space.allocate_in(&stream.stream, stream.may_open, &owners),
                 None => self.space.allocate(log, &owners),
@@ -261,9 +268,27 @@ impl Files {
                 addrs.len() == owners.len(),
                 "the numbers of pages and of addresses in a batch differ"
             );
-            let pages = parts.iter_mut().flat_map(|p| &mut p.pages);
-            pages.zip(&addrs).for_each(|(page, &addr)| page.addr = addr);
+            pages.iter_mut().zip(&addrs).for_each(|((_, page), &addr)| page.addr = addr);
             placed.extend(addrs);
+        }
+        Ok(())
+    }
+
+    /// Gives pages of files without a hint and without a stream the log for their lifetime.
+    fn separate(&self, batch: &mut Batch) -> Result<()> {
+        let unhinted = |part: &&mut Part| part.log == LogType::WarmData && part.stream.is_none();
+        let mut pages: Vec<&mut Outgoing> =
+            batch.parts.iter_mut().filter(unhinted).flat_map(|part| &mut part.pages).collect();
+        if pages.is_empty() || !self.base.opts.lifetime {
+            return Ok(());
+        }
+        let mut old = Vec::with_capacity(pages.len());
+        for run in pages.chunk_by(|a, b| a.frame.nid == b.frame.nid) {
+            let Some(first) = run.first() else { continue };
+            old.extend(self.nodes.slots_at(&first.frame, run.iter().map(|page| page.slot))?);
+        }
+        for (page, log) in pages.iter_mut().zip(self.space.logs_of_written(&old)) {
+            page.log = log;
         }
         Ok(())
     }

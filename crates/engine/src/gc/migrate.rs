@@ -90,7 +90,7 @@ impl Gc {
         Ok(self.base.geo.nid_ok(nid) && self.nodes.nat.get(nid)?.addr == addr)
     }
 
-    /// Copies the data blocks of a segment to the cold log, file by file.
+    /// Copies the data blocks of a segment, file by file.
     fn move_data(
         &self,
         seg: SegNo,
@@ -112,7 +112,7 @@ impl Gc {
             };
             if pinned_too || !inode.get(|i| i.inline().contains(Inline::PIN_FILE)) {
                 blocks.sort_by_key(|m| (m.frame.footer().node_offset(), m.slot));
-                self.move_blocks(&inode, blocks)?;
+                self.move_blocks(&inode, blocks, self.nodes.space.log_of_moved(seg))?;
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Gc {
     }
 
     /// Copies blocks of one file verbatim. A dirty page remains the newer version.
-    fn move_blocks(&self, inode: &Arc<Inode>, mut blocks: Vec<Moving>) -> Result<()> {
+    fn move_blocks(&self, inode: &Arc<Inode>, mut blocks: Vec<Moving>, log: LogType) -> Result<()> {
         // Excludes truncation and flushes, which would change the slots between the check and the update.
         let (_lock, _claim) = (inode.lock.read(), inode.flush.lock());
         if inode.is_gone() {
@@ -157,7 +157,7 @@ impl Gc {
         let content = self.read_moving(&blocks)?;
         let owners = blocks.iter().map(|m| self.owner_of(m)).collect::<Result<Vec<RawSummary>>>()?;
         let order = self.nodes.in_order();
-        let places = self.nodes.space.allocate(LogType::ColdData, &owners)?;
+        let places = self.nodes.space.allocate(log, &owners)?;
         let complete = places.len() == blocks.len() && content.len() == blocks.len();
         invariant!(self.base.health, complete, "cleaning made another number of copies than of blocks");
         let checked = self.files.wants_checksums(inode);

@@ -98,6 +98,10 @@ impl Cleaner {
     pub fn needs_ages(&self) -> bool {
         self.foreground.needs_ages() || self.background.needs_ages()
     }
+    /// Whether candidates must be ordered by opening.
+    pub fn needs_openings(&self) -> bool {
+        self.foreground.needs_openings() || self.background.needs_openings()
+    }
 }
 
 /// Cleans sections: for writers without space, in the background, on request.
@@ -243,8 +247,10 @@ impl Gc {
 
     fn gc_facts(&self) -> Facts {
         let nodes = u64::from(self.nodes.space.counts.values().valid_nodes).max(1);
-        let spare = self.base.geo.main_blocks().saturating_sub(self.nodes.space.with_table(|t| t.totals().0));
-        Facts { now: self.nodes.space.now(), nodes, spare }
+        let (valid, written, even) =
+            self.nodes.space.with_table(|t| (t.totals().0, t.written(), t.writes_are_even()));
+        let spare = self.base.geo.main_blocks().saturating_sub(valid);
+        Facts { now: self.nodes.space.now(), nodes, spare, written, even }
     }
 
     fn clean_victim(

@@ -29,6 +29,17 @@ impl Nodes {
         self.base.health.present(addrs, "slots outside a node are read")?
     }
 
+    /// Addresses of any slots of one node.
+    pub fn slots_at(&self, frame: &NodeFrame, at: impl Iterator<Item = u32>) -> Result<Vec<BlockAddr>> {
+        let words: Vec<Option<u32>> =
+            self.look_at_slots(frame, |slots| at.map(|i| Some(slots.get(i as usize)?.get())).collect())?;
+        let address = |word| match word {
+            Some(word) => self.checked_addr(frame, word),
+            None => Err(slot_error(frame, "slot number", ADDRS_PER_BLOCK, ADDRS_PER_BLOCK)),
+        };
+        words.into_iter().map(address).collect()
+    }
+
     /// The word of a slot as an address.
     pub fn checked_addr(&self, frame: &NodeFrame, word: u32) -> Result<BlockAddr> {
         let addr = BlockAddr(word);

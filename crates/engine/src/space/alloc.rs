@@ -199,10 +199,10 @@ impl Space {
             if let Some(seg) = t.next_in_section(log.segno) {
                 return Some(Next::Free(seg));
             }
-            if let Some((seg, next)) = t.take_parked(log.kind) {
+            if let Some((seg, next)) = t.take_parked(log.kind, Some(log.segno)) {
                 return Some(Next::Parked(seg, next));
             }
-            if let Some(seg) = self.want_ssr(t).then(|| ssr_victim(t, log.kind)).flatten() {
+            if let Some(seg) = self.want_ssr(t).then(|| ssr_victim(t, log)).flatten() {
                 return Some(Next::Hole(seg));
             }
         }
@@ -213,7 +213,7 @@ impl Space {
         match t.find_free(hint) {
             Some(seg) => Some(Next::Free(seg)),
             None if only_free || self.mode == AllocMode::Lfs => None,
-            None => ssr_victim(t, log.kind).map(Next::Hole),
+            None => ssr_victim(t, log).map(Next::Hole),
         }
     }
 
@@ -230,9 +230,9 @@ impl Space {
 }
 
 /// The segment with the most holes: of the log's own type, else of another type of its class.
-fn ssr_victim(t: &Table, kind: LogType) -> Option<SegNo> {
+fn ssr_victim(t: &Table, log: &Log) -> Option<SegNo> {
     use LogType::{ColdData, ColdNode, HotData, HotNode, WarmData, WarmNode};
-    let order = match kind {
+    let order = match log.kind {
         HotData => [HotData, WarmData, ColdData],
         WarmData => [WarmData, ColdData, HotData],
         ColdData => [ColdData, WarmData, HotData],
@@ -240,5 +240,5 @@ fn ssr_victim(t: &Table, kind: LogType) -> Option<SegNo> {
         WarmNode => [WarmNode, ColdNode, HotNode],
         ColdNode => [ColdNode, WarmNode, HotNode],
     };
-    order.into_iter().find_map(|t2| t.with_most_holes(t2))
+    order.into_iter().find_map(|t2| t.with_most_holes(t2, log.segno))
 }

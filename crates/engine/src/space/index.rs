@@ -23,8 +23,8 @@ impl Holes {
             set.remove(&(held, seg));
         }
     }
-    /// The segment of a type with the most free blocks.
-    pub fn with_most_holes(&self, log: LogType) -> Option<u32> {
-        self.segments[log.idx()].first().map(|&(_, s)| s)
+    /// Segments of a type, most free blocks first.
+    pub fn of(&self, log: LogType) -> impl Iterator<Item = u32> + '_ {
+        self.segments[log.idx()].iter().map(|&(_, s)| s)
     }
 }

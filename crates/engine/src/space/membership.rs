@@ -27,16 +27,19 @@ impl Table {
         let s = self.segs.get(seg.idx()).copied();
         let valid = s.map_or(0, |s| s.valid);
         self.held_total = self.held_total + s.map_or(0, |s| u64::from(s.held)) - u64::from(before.held);
-        let node = |log: LogType, v: u16| if log.is_node() { u64::from(v) } else { 0 };
         self.valid_total = self.valid_total + u64::from(valid) - u64::from(before.valid);
-        let nodes_now = s.map_or(0, |s| node(s.log, s.valid));
-        self.valid_nodes = self.valid_nodes + nodes_now - node(before.log, before.valid);
+        let log = s.map_or(before.log, |s| s.log);
+        self.valid_by_log[before.log.idx()] -= u64::from(before.valid);
+        self.valid_by_log[log.idx()] += u64::from(valid);
         let (busy, free) = (self.is_busy(seg), self.is_free(seg));
         if let Some(x) = self.secs.get_mut(sec as usize) {
             x.valid = x.valid + u32::from(valid) - u32::from(before.valid);
             step(&mut x.busy, before.busy, busy);
             step(&mut x.free_segs, before.free, free);
             self.free_secs.put(sec, x.free_segs == self.segs_per_sec);
+        }
+        if valid == 0 && before.valid > 0 {
+            self.note_emptied(sec, log);
         }
         let known = self.free.put(seg.0, free);
         invariant!(self.health, known, "a segment is outside the free segment map", else return);

@@ -4,6 +4,7 @@
 //! index points at it). A checkpoint before the last step ignores the block. A segment with unpublished blocks is
 //! neither free nor a victim.
 mod adopt;
+mod ages;
 mod alloc;
 mod boundary;
 mod counts;

@@ -15,15 +15,17 @@ impl Table {
         }
         self.parked.push_back((seg, next));
     }
-    /// Takes a segment of a type that a stream left and that is unchanged since, and the block to continue at.
-    pub fn take_parked(&mut self, log: LogType) -> Option<(SegNo, u32)> {
+    /// Takes a segment of a type that a stream left and that is unchanged since, and the block to continue at. The log or
+    /// stream leaves another segment for it.
+    pub fn take_parked(&mut self, log: LogType, leaves: Option<SegNo>) -> Option<(SegNo, u32)> {
         let mut kept = VecDeque::new();
         let mut found = None;
         while let Some((seg, next)) = self.parked.pop_front() {
             let usable = !self.is_free(seg)
                 && !self.is_busy(seg)
                 && (next..BLOCKS_PER_SEG).all(|off| self.next_hole(seg, off) == Some(off));
-            if usable && found.is_none() && self.log_of(seg) == Some(log) {
+            let fits = self.log_of(seg) == Some(log) && !self.has_other_log(seg, leaves);
+            if usable && fits {
                 found = Some((seg, next));
                 break;
             }

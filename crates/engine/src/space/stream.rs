@@ -164,7 +164,7 @@ impl Space {
         if let Some(seg) = old.and_then(|old| t.next_in_section(old)) {
             return Some((seg, 0));
         }
-        if let Some(parked) = (!stream.exclusive).then(|| t.take_parked(stream.kind)).flatten() {
+        if let Some(parked) = (!stream.exclusive).then(|| t.take_parked(stream.kind, old)).flatten() {
             return Some(parked);
         }
         if !may_open {

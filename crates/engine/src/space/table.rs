@@ -1,4 +1,5 @@
 //! Per-segment and per-section state.
+use super::ages::Ages;
 use super::boundary::Boundary;
 use super::free::BitSet;
 use super::index::{Holes, class_of};
@@ -93,8 +94,10 @@ pub struct Table {
     pub(super) aside: BTreeSet<u32>,
     pub(super) holes: Holes,
     pub(super) valid_total: u64,
-    pub(super) valid_nodes: u64,
+    /// Valid blocks by the type of their segment.
+    pub(super) valid_by_log: [u64; 6],
     pub(super) held_total: u64,
+    pub(super) ages: Ages,
 }
 
 impl Table {
@@ -124,8 +127,9 @@ impl Table {
             aside: BTreeSet::new(),
             holes: Holes::default(),
             valid_total: 0,
-            valid_nodes: 0,
+            valid_by_log: [0; 6],
             held_total: 0,
+            ages: Ages::default(),
         };
         (0..n).for_each(|i| _ = t.free.put(i, true));
         t
@@ -180,7 +184,8 @@ impl Table {
     }
     /// Valid blocks of all segments, and those of node segments.
     pub fn totals(&self) -> (u64, u64) {
-        (self.valid_total, self.valid_nodes)
+        let [_, _, _, hot, warm, cold] = self.valid_by_log;
+        (self.valid_total, hot + warm + cold)
     }
     /// Blocks that are no longer valid but may not be overwritten before the next checkpoint.
     pub fn reclaimable(&self) -> u64 {
@@ -264,7 +269,7 @@ impl Table {
         }
     }
 
-    fn section_mtime(&self, sec: u32) -> u64 {
+    pub(super) fn section_mtime(&self, sec: u32) -> u64 {
         let first = sec * self.segs_per_sec;
         let sum: u64 = (first..first + self.segs_per_sec)
             .filter_map(|s| self.segs.get(s as usize))
@@ -334,6 +339,7 @@ impl Table {
     pub fn open(&mut self, seg: SegNo, log: LogType) {
         invariant!(self.health, !self.current.contains(&seg), "two logs open one segment", else return);
         let (valid, before) = self.segs.get(seg.idx()).map_or((0, log), |s| (s.valid, s.log));
+        self.stamp_opening(seg);
         self.open_loaded(seg, log);
         self.add_to_checkpoint(Some(seg));
         // The type of a segment without blocks is stored once it gets one.
@@ -366,6 +372,7 @@ impl Table {
         let before = self.before(seg);
         *self.unpublished.entry(seg).or_default() += n;
         self.after(seg, before);
+        self.count_written(seg, n);
     }
     /// Subtracts addresses that were published or given up.
     pub fn take_back(&mut self, addrs: &[BlockAddr], geo: &Geometry) -> Result<()> {
@@ -464,9 +471,16 @@ impl Table {
         self.free_secs.intervals()
     }
 
-    /// The segment of a type with the most free blocks for SSR.
-    pub fn with_most_holes(&self, log: LogType) -> Option<SegNo> {
-        self.holes.with_most_holes(log).map(SegNo)
+    /// The segment of a type with the most free blocks for SSR by a log that leaves another segment.
+    pub fn with_most_holes(&self, log: LogType, leaves: SegNo) -> Option<SegNo> {
+        self.holes.of(log).map(SegNo).find(|&seg| !self.has_other_log(seg, Some(leaves)))
+    }
+    /// Whether the segment's section has a log or stream other than the one that leaves a segment. No two logs may share a
+    /// section.
+    pub(super) fn has_other_log(&self, seg: SegNo, leaves: Option<SegNo>) -> bool {
+        let per = self.segs_per_sec.max(1);
+        let first = SegNo(seg.0 - seg.0 % per);
+        self.current.range(first..SegNo(first.0.saturating_add(per))).any(|&open| Some(open) != leaves)
     }
 
     pub fn is_busy(&self, seg: SegNo) -> bool {

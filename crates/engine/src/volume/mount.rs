@@ -118,9 +118,18 @@ impl Volume {
         }
         space.check_pointers()?;
         let cleaner = Cleaner::new(opts.gc_policy.as_deref())?;
-        if cleaner.needs_ages() {
-            space.with_table(|t| t.keep_ages());
-        }
+        space.with_table(|t| {
+            t.stamp_by_mtime();
+            if cleaner.needs_ages() {
+                t.keep_ages();
+            }
+            if cleaner.needs_openings() {
+                t.keep_openings();
+            }
+            if opts.lifetime {
+                t.separate_lifetimes();
+            }
+        });
         let mem = Arc::new(Memory::new(size_of::<NodeFrame>(), size_of::<Inode>()));
         let base = Arc::new(Base::new(sb, opts, clock, dev.clone(), mem.clone(), health));
         let nodes = Arc::new(Nodes::new(base.clone(), space.clone(), nat, version, footer_stamp));

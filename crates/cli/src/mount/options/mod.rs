@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn options_of_f2fs_reach_the_engine() {
         let s = parse(
-            "ro,norecovery,fsync_mode=posix,fsync_lookup=global,mode=lfs,nodiscard,background_gc=off,noacl,cache=64M,commit=30,gc_policy=weighted",
+            "ro,norecovery,fsync_mode=posix,fsync_lookup=global,mode=lfs,nodiscard,background_gc=off,noacl,cache=64M,commit=30,gc_policy=weighted,lifetime=off",
         )
         .unwrap();
         let e = &s.engine;
@@ -140,6 +140,7 @@ mod tests {
         assert_eq!(e.fsync_lookup, FsyncLookup::Global);
         assert_eq!((e.cache_bytes, e.commit_interval), (64 << 20, 30));
         assert_eq!(e.gc_policy.as_deref(), Some("weighted"));
+        assert!(!e.lifetime);
     }
 
     #[test]

@@ -121,6 +121,13 @@ const OWN: &[MountOption] = &[
             s.engine.guard_space = true;
         },
     ),
+    words(
+        "lifetime",
+        "on",
+        "separate data that is overwritten soon from the rest, where files have no hint of their own; it costs no memory \
+         for blocks and stops by itself where writes are spread evenly",
+        &[("on", |s| s.engine.lifetime = true), ("off", |s| s.engine.lifetime = false)],
+    ),
     value(
         "writeback_contexts",
         "auto|N",

@@ -4,6 +4,7 @@ mod chain;
 mod compress;
 mod invariants;
 mod large;
+mod lifetime;
 mod nat;
 mod node_write;
 mod references;
