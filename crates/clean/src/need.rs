@@ -51,7 +51,7 @@ impl Figures {
     /// Blocks that writeback places at a time when space is short.
     #[must_use]
     pub fn quantum(&self) -> u64 {
-        (self.per_section / 4).clamp(1, 512)
+        quantum(self.per_section)
     }
 
     /// Data blocks that can still be placed, beyond one quantum, before a checkpoint may no longer fit. Negative: the
@@ -127,6 +127,12 @@ impl Figures {
         // A log that fills its section opens the next one at once.
         sections * per_section + left(self.data_left) - 1 - for_nodes.max(0)
     }
+}
+
+/// Blocks that writeback places at a time when space is short.
+#[must_use]
+pub fn quantum(per_section: u64) -> u64 {
+    (per_section / 4).clamp(1, 512)
 }
 
 fn to_signed(blocks: u64) -> i64 {

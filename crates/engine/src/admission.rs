@@ -1,7 +1,7 @@
 //! Admission: checks of memory, journal space, free sections and throttling before an operation takes its first lock.
 use crate::base::Base;
 use crate::commit::Commit;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::gc::Gc;
 use crate::options::AllocMode;
@@ -51,16 +51,18 @@ impl Admission {
         self.writeback.hint_writeback();
         self.bound_memory()?;
         self.commit.bound_journal()?;
-        if self.writeback.files.nodes.short_of_sections() {
-            // Returns the unused rest of the streams' segments to all logs.
-            self.writeback.files.space.close_streams();
-            // Flushes only while there is room: flushed pages leave holes that cleaning can compact.
-            if self.base.opts.mode == AllocMode::Lfs
-                && self.base.mem.dirty_data.get() >= self.base.geo.blocks_per_sec().into()
-            {
-                self.writeback.flush_all_data()?;
+        match self.base.opts.mode {
+            AllocMode::Lfs => match self.writeback.keep_room() {
+                // Deleting must go on; what needs blocks is refused by its reservation or its writeback.
+                Err(Error::NoSpace) => {}
+                other => other?,
+            },
+            _ if self.writeback.files.nodes.short_of_sections() => {
+                // Returns the unused rest of the streams' segments to all logs.
+                self.writeback.files.space.close_streams();
+                self.gc.clean_foreground()?;
             }
-            self.gc.clean_foreground()?;
+            _ => {}
         }
         Ok(())
     }

@@ -31,6 +31,8 @@ pub struct Memory {
     pub dirty_data: Counter,
     /// Dirty pages of directories.
     pub dirty_dents: Counter,
+    /// Pages that writeback in progress may place.
+    pub granted: Counter,
     /// Pages that writes in progress will make dirty.
     pub in_flight: Counter,
 }

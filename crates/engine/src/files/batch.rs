@@ -122,7 +122,7 @@ impl Files {
         range: Range<u64>,
         batch: &mut Batch,
     ) -> Result<Option<u64>> {
-        let room = batch.why.most().saturating_sub(batch.len());
+        let room = self.base.batch_pages(batch.why.most()).saturating_sub(batch.len());
         let log = if self.nodes.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
         // Held until every page has its slot: a page is dropped before its node is freed.
         let mut pages = inode.pages.lock();

@@ -1,6 +1,6 @@
 //! Moves the valid blocks out of a section.
 use crate::error::{Error, Result};
-use crate::files::Inode;
+use crate::files::{Batch, FlushReason, Inode};
 use crate::gate::Op;
 use crate::gc::Gc;
 use crate::health::invariant;
@@ -9,7 +9,7 @@ use crate::record::Mapped;
 use crate::stat;
 use segno_clean::Class;
 use segno_clean::policy::Victim;
-use segno_format::inode::Inline;
+use segno_format::inode::{Inline, InodeFlags};
 use segno_format::node::{NodeKind, first_block, kind_of_offset};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
@@ -56,7 +56,7 @@ impl Gc {
     }
 
     /// The summary of a segment, checked against its type in the SIT.
-    fn typed_summary(&self, seg: SegNo, class: Class) -> Result<Arc<RawSummaryBlock>> {
+    pub(super) fn typed_summary(&self, seg: SegNo, class: Class) -> Result<Arc<RawSummaryBlock>> {
         let summary = self.nodes.space.summary(seg)?;
         let found = summary.parse_type(self.base.geo.ssa_addr(seg).0.into())?;
         let expected = if class == Class::Node { SummaryType::Node } else { SummaryType::Data };
@@ -90,7 +90,7 @@ impl Gc {
         Ok(self.base.geo.nid_ok(nid) && self.nodes.nat.get(nid)?.addr == addr)
     }
 
-    /// Copies the data blocks of a segment, file by file.
+    /// Moves the data blocks of a segment.
     fn move_data(
         &self,
         seg: SegNo,
@@ -98,24 +98,34 @@ impl Gc {
         summary: &RawSummaryBlock,
         pinned_too: bool,
     ) -> Result<()> {
-        let mut by_file: BTreeMap<Ino, Vec<Moving>> = BTreeMap::new();
-        for &off in offsets {
-            let addr = self.base.geo.seg_start(seg).offset(off);
-            if let Some(moving) = self.find_owner(owner(summary, off), addr)? {
-                by_file.entry(moving.frame.ino).or_default().push(moving);
+        let first = self.base.geo.seg_start(seg);
+        let listed: Vec<_> = offsets.iter().map(|&off| (owner(summary, off), first.offset(off))).collect();
+        self.move_listed(&listed, pinned_too).map(drop)
+    }
+
+    /// Moves data blocks that still have the owners of the list, file by file. Returns how many.
+    pub(super) fn move_listed(&self, listed: &[(RawSummary, BlockAddr)], pinned_too: bool) -> Result<u64> {
+        let mut by_file: BTreeMap<(Ino, usize), (LogType, Vec<Moving>)> = BTreeMap::new();
+        for &(owner, addr) in listed.iter().filter(|(_, addr)| self.nodes.space.is_valid(*addr)) {
+            let Some((seg, _)) = self.base.geo.seg_of(addr) else { continue };
+            if let Some(moving) = self.find_owner(owner, addr)? {
+                let log = self.nodes.space.log_of_moved(seg);
+                let group = by_file.entry((moving.frame.ino, log.idx()));
+                group.or_insert_with(|| (log, Vec::new())).1.push(moving);
             }
         }
-        for (ino, mut blocks) in by_file {
+        let mut moved = 0;
+        for ((ino, _), (log, mut blocks)) in by_file {
             let inode = match self.files.inode(ino) {
                 Err(Error::NotFound | Error::Corrupt(_)) => continue,
                 other => other?,
             };
             if pinned_too || !inode.get(|i| i.inline().contains(Inline::PIN_FILE)) {
                 blocks.sort_by_key(|m| (m.frame.footer().node_offset(), m.slot));
-                self.move_blocks(&inode, blocks, self.nodes.space.log_of_moved(seg))?;
+                moved += self.move_blocks(&inode, blocks, log)?;
             }
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// The slot that points to a block, if the summary is still valid. A block without an owner is not moved.
@@ -139,13 +149,15 @@ impl Gc {
         }
     }
 
-    /// Copies blocks of one file verbatim. A dirty page remains the newer version.
-    fn move_blocks(&self, inode: &Arc<Inode>, mut blocks: Vec<Moving>, log: LogType) -> Result<()> {
+    /// Moves blocks of one file. Returns how many.
+    fn move_blocks(&self, inode: &Arc<Inode>, mut blocks: Vec<Moving>, log: LogType) -> Result<u64> {
         // Excludes truncation and flushes, which would change the slots between the check and the update.
         let (_lock, _claim) = (inode.lock.read(), inode.flush.lock());
         if inode.is_gone() {
-            return Ok(());
+            return Ok(0);
         }
+        let count = blocks.len() as u64;
+        self.write_dirty(inode, &blocks)?;
         let mut failed = None;
         blocks.retain(|m| {
             self.still_names(m).unwrap_or_else(|e| {
@@ -154,7 +166,39 @@ impl Gc {
             })
         });
         failed.map_or(Ok(()), Err)?;
-        let content = self.read_moving(&blocks)?;
+        if !blocks.is_empty() {
+            self.copy_blocks(inode, &blocks, log)?;
+        }
+        Ok(count)
+    }
+
+    /// Writes the dirty pages among blocks to be moved: their old copies are then no longer needed. The caller holds the
+    /// flush claim.
+    fn write_dirty(&self, inode: &Arc<Inode>, blocks: &[Moving]) -> Result<()> {
+        // Clusters are written as a whole; only checkpoints write directories.
+        if inode.is_dir() || inode.get(|i| i.flags().contains(InodeFlags::COMPR)) || inode.pages.lock().dirty() == 0 {
+            return Ok(());
+        }
+        let mut batch = Batch::new(self.base.next_serial(), FlushReason::Wanted);
+        let taken = (|| {
+            let _op = self.nodes.gate.enter();
+            for m in blocks {
+                if let Some(page) = self.page_of(inode, m)? {
+                    self.files.take_pages(inode, page..page + 1, &mut batch)?;
+                }
+            }
+            Ok(())
+        })();
+        taken
+            .and_then(|()| self.files.write_batch(&mut batch))
+            .inspect_err(|e| self.files.give_back(&batch, e))?;
+        self.files.checksum_batch(&mut batch);
+        self.files.publish_batch(&self.nodes.gate.enter(), &batch)
+    }
+
+    /// Copies blocks verbatim. A page made dirty meanwhile remains the newer version.
+    fn copy_blocks(&self, inode: &Arc<Inode>, blocks: &[Moving], log: LogType) -> Result<()> {
+        let content = self.read_moving(blocks)?;
         let owners = blocks.iter().map(|m| self.owner_of(m)).collect::<Result<Vec<RawSummary>>>()?;
         let order = self.nodes.in_order();
         let places = self.nodes.space.allocate(log, &owners)?;
@@ -194,12 +238,17 @@ impl Gc {
         if op.journal_epoch() == 0 || inode.is_dir() {
             return Ok(());
         }
-        let (offset, layout) = (m.frame.footer().node_offset(), inode.layout(self.base.features)?);
-        if let Some(first) = first_block(offset, layout.slots, layout.per_node) {
-            let mapped = Mapped { page: first + u64::from(m.slot), addr, crc };
+        if let Some(page) = self.page_of(inode, m)? {
+            let mapped = Mapped { page, addr, crc };
             self.nodes.notes.mapped(op, inode.ino, std::iter::once(mapped), true);
         }
         Ok(())
+    }
+
+    /// The block number in the file.
+    fn page_of(&self, inode: &Inode, m: &Moving) -> Result<Option<u64>> {
+        let (offset, layout) = (m.frame.footer().node_offset(), inode.layout(self.base.features)?);
+        Ok(first_block(offset, layout.slots, layout.per_node).map(|first| first + u64::from(m.slot)))
     }
 
     fn owner_of(&self, m: &Moving) -> Result<RawSummary> {

@@ -4,6 +4,7 @@
 //! section is free once a checkpoint no longer refers to its blocks.
 mod migrate;
 mod mode;
+mod paced;
 mod trim;
 
 use crate::base::Base;
@@ -15,7 +16,8 @@ use crate::lock::{Mutex, rank};
 use crate::nodes::Nodes;
 use crate::space::{SegmentPin, Table};
 use crate::stat;
-use crate::sync::atomic::AtomicU8;
+use crate::options::AllocMode;
+use crate::sync::atomic::{AtomicU8, AtomicU64};
 use crate::writeback::Reclaim;
 use segno_clean::Class;
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
@@ -78,6 +80,7 @@ pub struct Cleaner {
     /// Sections that background rounds have chosen, so that a section that cannot be emptied is not chosen
     /// repeatedly.
     chosen: BTreeSet<u32>,
+    paced: paced::Paced,
 }
 
 impl Cleaner {
@@ -92,6 +95,7 @@ impl Cleaner {
             waiting: Vec::new(),
             since: 0,
             chosen: BTreeSet::new(),
+            paced: paced::Paced::default(),
         })
     }
     /// Whether candidates must be ordered by age.
@@ -114,6 +118,8 @@ pub struct Gc {
     cleaner: Mutex<Cleaner, { rank::CLEANER }>,
     /// A [`Mode`]; may change while mounted.
     mode: AtomicU8,
+    /// Data blocks written when cleaning was last paced.
+    paced_at: AtomicU64,
 }
 
 /// State of one run of foreground cleaning.
@@ -135,13 +141,24 @@ impl Gc {
             commit,
             cleaner: Mutex::new(cleaner),
             mode: AtomicU8::new(mode as u8),
+            paced_at: AtomicU64::new(0),
         }
     }
 }
 
 impl Reclaim for Gc {
+    fn pace(&self) -> Result<()> {
+        match self.base.opts.mode {
+            AllocMode::Lfs => self.pace_moves(),
+            _ => Ok(()),
+        }
+    }
+
     fn reclaim(&self) -> Result<()> {
-        self.clean_foreground()
+        match self.base.opts.mode {
+            AllocMode::Lfs => self.make_room(),
+            _ => self.clean_foreground(),
+        }
     }
 }
 

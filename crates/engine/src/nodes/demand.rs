@@ -6,6 +6,7 @@
 use super::Nodes;
 use crate::options::AllocMode;
 use crate::space::LogRoom;
+use segno_clean::need::Figures;
 
 /// Free sections for recovery where logs cannot continue in theirs: one for each log.
 const MARGIN: u64 = 6;
@@ -97,9 +98,43 @@ impl Nodes {
         self.demand().need(0).dirty + u64::from(self.space.reserved_sections)
     }
 
-    /// Whether free sections no longer cover dirty blocks plus the reserve.
+    /// Whether a writer must clean first: there is no room for a quantum of writeback, or where logs may fill holes, free
+    /// sections no longer cover dirty blocks plus the reserve.
     pub fn short_of_sections(&self) -> bool {
-        self.space.free_sections() <= self.sections_wanted()
+        match self.base.opts.mode {
+            AllocMode::Lfs => self.figures().floor() < 0,
+            _ => self.space.free_sections() <= self.sections_wanted(),
+        }
+    }
+
+    /// Whether an fsync may write nodes ahead of the checkpoint that writes them again.
+    pub fn has_room_for_chain(&self) -> bool {
+        self.base.opts.mode != AllocMode::Lfs || self.figures().floor() >= 0
+    }
+
+    /// Figures for cleaning, without the sections that could be emptied.
+    pub fn figures(&self) -> Figures {
+        let left = self.space.log_room();
+        let values = self.space.counts.values();
+        let nodes = u64::from(values.valid_nodes);
+        let dents = self.base.mem.dirty_dents.get() + self.quota.blocks_due();
+        // Sections that recovery opens, as it cannot continue in those of the logs.
+        let kept = left.without_pointer;
+        Figures {
+            per_section: u64::from(self.base.geo.blocks_per_sec()).max(1),
+            free_sections: self.space.free_sections().saturating_sub(kept),
+            pending_sections: 0,
+            unused: self.base.geo.main_blocks().saturating_sub(values.valid_blocks),
+            data_left: left.data,
+            node_left: left.nodes,
+            nodes,
+            dirty_nodes: self.base.mem.dirty_nodes.get() + dents,
+            dents,
+            logged: self.since.logged().min(nodes),
+            granted: self.base.mem.granted.get() + UNCOUNTED,
+            victim: None,
+            victim_nodes: 0,
+        }
     }
 }
 

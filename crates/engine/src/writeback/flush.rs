@@ -72,6 +72,7 @@ impl Writeback {
         why: FlushReason,
     ) -> Result<(Option<u64>, u64)> {
         self.yield_to_fsyncs(why);
+        self.keep_room()?;
         match self.flush_batch(inodes, range.clone(), why) {
             Err(Error::NoSpace) => {
                 self.make_space()?;
@@ -148,6 +149,7 @@ impl Writeback {
             [_] => one_by_one(),
             many => {
                 self.yield_to_fsyncs(why);
+                self.keep_room()?;
                 match self.flush_batch(many, 0..u64::MAX, why) {
                     Ok((None, _)) => Ok(()),
                     Err(e @ Error::Invariant(_)) => Err(e),
@@ -188,6 +190,7 @@ impl Writeback {
         // Several locks of one rank are taken in ascending inode order.
         let ascends = inodes.is_sorted_by(|a, b| a.ino < b.ino);
         invariant!(self.base.health, ascends, "flush claims taken out of order");
+        let _granted = self.base.mem.granted.hold(self.base.batch_pages(why.most()));
         let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
         let taken = self.files.take_all(inodes, range, &mut batch);
         let next = taken

@@ -28,7 +28,7 @@ use crate::error::Result;
 use crate::files::{Files, Inode};
 use crate::health::{Health, invariant};
 use crate::nodes::Nodes;
-use crate::options::ContextSetting;
+use crate::options::{AllocMode, ContextSetting};
 use crate::space::Space;
 use number::{Limits, number};
 use std::sync::{Arc, OnceLock, Weak};
@@ -39,6 +39,9 @@ pub trait Reclaim: Send + Sync {
     /// Cleans until free sections cover the dirty data plus the reserve, or further cleaning is not worth its cost.
     /// The caller holds no lock.
     fn reclaim(&self) -> Result<()>;
+
+    /// Moves what the data written since the last call pays for. The caller holds no lock.
+    fn pace(&self) -> Result<()>;
 }
 
 /// Schedules and performs writeback.
@@ -83,6 +86,18 @@ impl Writeback {
             Some(reclaim) => reclaim.reclaim(),
             None => Ok(()),
         }
+    }
+
+    /// Lets cleaning keep up with writeback, and makes room for a batch where logs cannot fill holes. The caller holds no
+    /// lock.
+    pub(crate) fn keep_room(&self) -> Result<()> {
+        if self.base.opts.mode != AllocMode::Lfs {
+            return Ok(());
+        }
+        if let Some(reclaim) = self.reclaim.get().and_then(Weak::upgrade) {
+            reclaim.pace()?;
+        }
+        if self.nodes.short_of_sections() { self.make_space() } else { Ok(()) }
     }
 
     fn health(&self) -> &Health {

@@ -1,0 +1,214 @@
+//! Paced cleaning where logs write in order: the rule of `segno_clean::pace` on the volume.
+use super::{Cleaner, Gc};
+use crate::commit::CheckpointReason;
+use crate::error::{Error, Result};
+use crate::space::SegmentPin;
+use crate::stat;
+use segno_clean::Class;
+use segno_clean::batch::Committed;
+use segno_clean::need::Figures;
+use segno_clean::pace::{Host, Pacer};
+use segno_clean::policy::{Situation, Victim};
+use segno_format::summary::RawSummary;
+use segno_format::{BLOCKS_PER_SEG, BlockAddr};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+/// State of paced cleaning.
+#[derive(Default)]
+pub struct Paced {
+    pacer: Pacer,
+    batch: Batch,
+}
+
+/// Sections being emptied.
+#[derive(Default)]
+struct Batch {
+    /// Pinned, so that no log fills their holes and no run chooses them again.
+    victims: Vec<(Victim, SegmentPin)>,
+    /// Data blocks still to be moved, in the order of their owners.
+    moving: VecDeque<(RawSummary, BlockAddr)>,
+    /// Pinned files move too, because nothing else is left.
+    pinned_too: bool,
+}
+
+/// The volume and the state of its cleaner.
+struct Volume<'a> {
+    gc: &'a Gc,
+    cleaner: &'a mut Cleaner,
+}
+
+impl Gc {
+    /// Moves what the data blocks written since the last call pay for. If another thread is cleaning, it will. The caller
+    /// holds no lock.
+    pub(super) fn pace_moves(&self) -> Result<()> {
+        let written = self.base.stats.data_blocks.load(Ordering::Relaxed);
+        if written == self.paced_at.load(Ordering::Relaxed) || self.commit.in_progress.is_on() {
+            return Ok(());
+        }
+        let Some(mut cleaner) = self.cleaner.try_lock() else { return Ok(()) };
+        let placed = written.saturating_sub(self.paced_at.swap(written, Ordering::Relaxed));
+        let before = self.base.stats.moved();
+        let done = self.drive(&mut cleaner, |pacer, volume| pacer.pace(volume, placed));
+        self.record_moves(before);
+        done
+    }
+
+    /// Makes room for a quantum of writeback and the checkpoint behind it. Fails with `NoSpace` if cleaning gains nothing
+    /// any more, which a volume within its guaranteed number of nodes never meets. The caller holds no lock.
+    pub(super) fn make_room(&self) -> Result<()> {
+        let mut cleaner = self.cleaner.lock();
+        // A checkpoint in progress may free enough.
+        self.commit.in_progress.wait();
+        self.base.health.check_running()?;
+        let before = self.base.stats.moved();
+        let done = self.drive(&mut cleaner, |pacer, volume| pacer.make_room(volume));
+        self.record_moves(before);
+        if done? { Ok(()) } else { Err(Error::NoSpace) }
+    }
+
+    fn drive<R>(
+        &self,
+        cleaner: &mut Cleaner,
+        run: impl FnOnce(&mut Pacer, &mut Volume<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let mut pacer = std::mem::take(&mut cleaner.paced.pacer);
+        let done = run(&mut pacer, &mut Volume { gc: self, cleaner });
+        cleaner.paced.pacer = pacer;
+        done
+    }
+
+    fn record_moves(&self, before: u64) {
+        match self.base.stats.moved() - before {
+            0 => {}
+            moved => {
+                stat::add(&self.base.stats.gc_foreground, 1);
+                self.base.stats.gc_stall.record(moved);
+            }
+        }
+    }
+}
+
+impl Volume<'_> {
+    fn keep(&mut self, (victim, pin): (Victim, SegmentPin)) -> Victim {
+        self.cleaner.paced.batch.victims.push((victim, pin));
+        victim
+    }
+
+    fn pick(&mut self) -> Option<(Victim, SegmentPin)> {
+        let situation = Situation { facts: self.gc.gc_facts(), ..Situation::default() };
+        self.gc.pin_victim(|t| self.cleaner.foreground.pick(t.index(), &situation))
+    }
+
+    /// Valid blocks of a data section with their owners.
+    fn owners_in(&self, victim: Victim, out: &mut Vec<(RawSummary, BlockAddr)>) -> Result<()> {
+        for seg in self.gc.segments_of(victim.sec) {
+            let space = &self.gc.nodes.space;
+            let offsets: Vec<u32> =
+                space.with_table(|t| (0..BLOCKS_PER_SEG).filter(|&off| t.is_valid(seg, off)).collect());
+            if offsets.is_empty() {
+                continue;
+            }
+            let summary = self.gc.typed_summary(seg, victim.class)?;
+            let first = self.gc.base.geo.seg_start(seg);
+            out.extend(offsets.into_iter().filter_map(|off| {
+                Some((*summary.entries.get(off as usize)?, first.offset(off)))
+            }));
+        }
+        Ok(())
+    }
+}
+
+impl Host for Volume<'_> {
+    type Error = Error;
+
+    fn figures(&self) -> Figures {
+        let figures = self.gc.nodes.figures();
+        self.gc.nodes.space.with_table(|t| {
+            Figures { pending_sections: t.prefree_sections(), ..figures }.with_victims(t.index())
+        })
+    }
+
+    fn choose(&mut self) -> Option<Victim> {
+        let found = self.pick().or_else(|| {
+            // Sections that could not be emptied are tried again, with the blocks of pinned files.
+            self.cleaner.paced.batch.pinned_too = true;
+            self.gc.nodes.space.with_table(|t| t.reconsider());
+            self.pick()
+        })?;
+        Some(self.keep(found))
+    }
+
+    fn choose_emptiest(&mut self, class: Class) -> Option<Victim> {
+        let found = self
+            .gc
+            .pin_victim(|t| t.index().emptiest(class).map(|(sec, _)| Victim { sec, class }))?;
+        Some(self.keep(found))
+    }
+
+    fn release(&mut self, victim: Victim) {
+        self.cleaner.paced.batch.victims.retain(|(kept, _)| kept.sec != victim.sec);
+    }
+
+    fn valid(&self, section: u32) -> u64 {
+        self.gc.nodes.space.with_table(|t| t.valid_in_section(section)).into()
+    }
+
+    fn list(&mut self, victims: &[Victim]) -> Result<()> {
+        let mut all = Vec::new();
+        for &victim in victims {
+            match self.owners_in(victim, &mut all) {
+                // A damaged section stays as it is.
+                Err(Error::Corrupt(c)) => self.gc.base.health.note_damage(&c),
+                other => other?,
+            }
+        }
+        all.sort_unstable_by_key(|(owner, _)| (owner.nid(), owner.ofs_in_node.get()));
+        self.cleaner.paced.batch.moving = all.into();
+        Ok(())
+    }
+
+    fn copy(&mut self, most: u64) -> Result<u64> {
+        let batch = &mut self.cleaner.paced.batch;
+        while !batch.moving.is_empty() {
+            let count = batch.moving.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+            let step: Vec<_> = batch.moving.drain(..count).collect();
+            let moved = self.gc.move_listed(&step, batch.pinned_too)?;
+            if moved > 0 {
+                return Ok(moved);
+            }
+        }
+        Ok(0)
+    }
+
+    fn dirty_nodes(&mut self, section: u32) -> Result<()> {
+        let victim = Victim { sec: section, class: Class::Node };
+        match self.gc.clean_section(&victim, false) {
+            // A damaged section stays as it is.
+            Err(Error::Corrupt(c)) => self.gc.base.health.note_damage(&c),
+            other => other?,
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Result<Committed> {
+        let stats = &self.gc.base.stats;
+        let written = || (stats.node_blocks.load(Ordering::Relaxed), stats.meta_blocks.load(Ordering::Relaxed));
+        let before = written();
+        self.gc.commit.checkpoint(CheckpointReason::Sync)?;
+        let after = written();
+        let victims = std::mem::take(&mut self.cleaner.paced.batch.victims);
+        for (victim, mut pin) in victims {
+            if self.valid(victim.sec) > 0 {
+                // Not chosen again unless nothing else is left.
+                self.gc.nodes.space.with_table(|t| t.set_aside(victim.sec, true));
+                continue;
+            }
+            stat::add(&stats.gc_sections, 1);
+            pin.retain_free();
+            self.gc.commit.discard_segments(pin);
+        }
+        self.cleaner.paced.batch.pinned_too = false;
+        Ok(Committed { nodes: after.0 - before.0, metadata: after.1 - before.1 })
+    }
+}
