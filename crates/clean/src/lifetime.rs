@@ -43,6 +43,8 @@ const WORTH: std::ops::RangeInclusive<u64> = 5..=80;
 const SKEWED: u64 = 125;
 /// Evenly spread overwrites hit all equally often.
 const EVEN: std::ops::RangeInclusive<u64> = 90..=110;
+/// Periods in a row that show it; one alone may be a moment on the way to something else.
+const STEADY: u32 = 4;
 
 /// Chooses data logs by lifetime.
 #[derive(Clone, Debug)]
@@ -59,8 +61,8 @@ pub struct Lifetimes {
     valid: Option<[u64; 3]>,
     /// Blocks of a period: as many as the sections that the limit is taken from.
     period: u64,
-    /// Whether the last period showed that overwrites hit all blocks equally often.
-    even: bool,
+    /// Last periods in a row in which overwrites hit all blocks equally often.
+    even: u32,
     /// Whether there is nothing to separate: user blocks are warm then, moved ones cold.
     suspended: bool,
 }
@@ -78,7 +80,7 @@ impl Lifetimes {
             overwritten: [0; 3],
             valid: None,
             period,
-            even: false,
+            even: 0,
             suspended: true,
         }
     }
@@ -126,7 +128,7 @@ impl Lifetimes {
     /// Whether writes are known to be spread evenly, so that age says nothing about a block.
     #[must_use]
     pub fn is_even(&self) -> bool {
-        self.even
+        self.even >= STEADY
     }
 
     fn end_period(&mut self, valid: [u64; 3]) {
@@ -137,7 +139,8 @@ impl Lifetimes {
         let [a, b, c] = valid;
         let both = |[hot, warm, cold]: [u64; 3]| [hot + a, warm + b, cold + c];
         let preference = begun.and_then(|before| preference(self.overwritten, both(before)));
-        self.even = tells(valid) && preference.is_some_and(|n| EVEN.contains(&n));
+        let even = tells(valid) && preference.is_some_and(|n| EVEN.contains(&n));
+        self.even = if even { self.even.saturating_add(1) } else { 0 };
         self.suspended = !(divides && preference.is_some_and(|n| n >= SKEWED));
         (self.blocks, self.hot, self.overwritten) = (0, 0, [0; 3]);
     }
@@ -232,6 +235,8 @@ mod tests {
             period(&mut l, PERIOD, 0);
             assert!(!is_on(&l) && !l.is_even(), "nothing is known");
             period(&mut l, young, 0);
+            assert_eq!((is_on(&l), l.is_even()), (on, false), "{young}");
+            (1..STEADY).for_each(|_| period(&mut l, young, 0));
             assert_eq!((is_on(&l), l.is_even()), (on, even), "{young}");
         }
         let mut l = Lifetimes::new(4);

@@ -135,7 +135,7 @@ proptest! {
         let score = |c: &Candidate| {
             let (valid, full) = (u64::from(c.valid), u64::from(PER_SEC));
             // Multiples of every B + v would not fit; 2^40 tells the scores of these few fills apart.
-            ((full - valid) * (written - opened(c.sec)) << 40) / (full + valid)
+            (((full - valid) * (written - opened(c.sec))) << 40) / (full + valid)
         };
         let data: Vec<Candidate> = all.into_iter().filter(|c| c.class == Class::Data).collect();
         let found = best(&data, |c| (u64::MAX - score(c), c.valid, c.sec));

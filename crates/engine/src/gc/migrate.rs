@@ -176,7 +176,10 @@ impl Gc {
     /// flush claim.
     fn write_dirty(&self, inode: &Arc<Inode>, blocks: &[Moving]) -> Result<()> {
         // Clusters are written as a whole; only checkpoints write directories.
-        if inode.is_dir() || inode.get(|i| i.flags().contains(InodeFlags::COMPR)) || inode.pages.lock().dirty() == 0 {
+        if inode.is_dir()
+            || inode.get(|i| i.flags().contains(InodeFlags::COMPR))
+            || inode.pages.lock().dirty() == 0
+        {
             return Ok(());
         }
         let mut batch = Batch::new(self.base.next_serial(), FlushReason::Wanted);

@@ -111,9 +111,11 @@ impl Volume<'_> {
             }
             let summary = self.gc.typed_summary(seg, victim.class)?;
             let first = self.gc.base.geo.seg_start(seg);
-            out.extend(offsets.into_iter().filter_map(|off| {
-                Some((*summary.entries.get(off as usize)?, first.offset(off)))
-            }));
+            out.extend(
+                offsets
+                    .into_iter()
+                    .filter_map(|off| Some((*summary.entries.get(off as usize)?, first.offset(off)))),
+            );
         }
         Ok(())
     }
@@ -140,9 +142,8 @@ impl Host for Volume<'_> {
     }
 
     fn choose_emptiest(&mut self, class: Class) -> Option<Victim> {
-        let found = self
-            .gc
-            .pin_victim(|t| t.index().emptiest(class).map(|(sec, _)| Victim { sec, class }))?;
+        let found =
+            self.gc.pin_victim(|t| t.index().emptiest(class).map(|(sec, _)| Victim { sec, class }))?;
         Some(self.keep(found))
     }
 
@@ -193,7 +194,8 @@ impl Host for Volume<'_> {
 
     fn checkpoint(&mut self) -> Result<Committed> {
         let stats = &self.gc.base.stats;
-        let written = || (stats.node_blocks.load(Ordering::Relaxed), stats.meta_blocks.load(Ordering::Relaxed));
+        let written =
+            || (stats.node_blocks.load(Ordering::Relaxed), stats.meta_blocks.load(Ordering::Relaxed));
         let before = written();
         self.gc.commit.checkpoint(CheckpointReason::Sync)?;
         let after = written();

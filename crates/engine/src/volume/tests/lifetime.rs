@@ -57,7 +57,7 @@ fn blocks_go_to_the_log_for_the_age_of_their_old_copies() {
     rig.assert_logs(&file, odd(), LogType::ColdData, "moved out of warm sections");
 
     // Two periods of overwrites that prefer what was never moved, which is half of the file.
-    (0..34).for_each(|_| rig.overwrite(&file, even(0, 500)));
+    (0..24).for_each(|_| rig.overwrite(&file, even(0, 500)));
     rig.overwrite(&file, even(0, 500).chain(even(1000, 500)));
     rig.assert_logs(&file, even(0, 500), LogType::HotData, "overwritten early");
     rig.assert_logs(&file, even(1000, 500), LogType::HotData, "the age limit is not known yet");
