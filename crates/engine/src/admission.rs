@@ -38,6 +38,9 @@ impl Admission {
     /// Admits a write to a file: the checks of any change, then throttling by the file's writeback context.
     pub fn admit_write(&self, ino: Ino) -> Result<Arc<Inode>> {
         self.admit_change()?;
+        if self.base.opts.mode == AllocMode::Lfs && !self.writeback.files.nodes.can_place() {
+            return Err(Error::NoSpace);
+        }
         let inode = self.writeback.files.inode(ino)?;
         self.writeback.hint_large(&inode);
         self.writeback.bound_share(&inode)?;
@@ -53,7 +56,7 @@ impl Admission {
         self.commit.bound_journal()?;
         match self.base.opts.mode {
             AllocMode::Lfs => match self.writeback.keep_room() {
-                // Deleting must go on; what needs blocks is refused by its reservation or its writeback.
+                // Deleting must go on; writes are refused.
                 Err(Error::NoSpace) => {}
                 other => other?,
             },

@@ -54,8 +54,9 @@ impl Gc {
         done
     }
 
-    /// Makes room for a quantum of writeback and the checkpoint behind it. Fails with `NoSpace` if cleaning gains nothing
-    /// any more, which a volume within its guaranteed number of nodes never meets. The caller holds no lock.
+    /// Makes room for a quantum of writeback and the checkpoint behind it. Where cleaning gains nothing any more, which a
+    /// volume within its guaranteed number of nodes never meets, what is kept for recovery is used; then it fails with
+    /// `NoSpace`. The caller holds no lock.
     pub(super) fn make_room(&self) -> Result<()> {
         let mut cleaner = self.cleaner.lock();
         // A checkpoint in progress may free enough.
@@ -64,7 +65,7 @@ impl Gc {
         let before = self.base.stats.moved();
         let done = self.drive(&mut cleaner, |pacer, volume| pacer.make_room(volume));
         self.record_moves(before);
-        if done? { Ok(()) } else { Err(Error::NoSpace) }
+        if done? || self.nodes.can_place() { Ok(()) } else { Err(Error::NoSpace) }
     }
 
     fn drive<R>(

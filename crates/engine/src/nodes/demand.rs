@@ -112,6 +112,12 @@ impl Nodes {
         self.base.opts.mode != AllocMode::Lfs || self.figures().floor() >= 0
     }
 
+    /// Whether a quantum of writeback and the checkpoint behind it fit, if no crash makes recovery write anything again.
+    pub fn can_place(&self) -> bool {
+        let free_sections = self.space.free_sections();
+        Figures { free_sections, logged: 0, ..self.figures() }.floor() >= 0
+    }
+
     /// Figures for cleaning, without the sections that could be emptied.
     pub fn figures(&self) -> Figures {
         let left = self.space.log_room();
