@@ -13,8 +13,8 @@ const MOST_PER_BLOCK: u64 = 512;
 const LEAST_PART: u64 = 64;
 /// Blocks placed until figures are read again.
 const REFRESH: u64 = 32;
-/// Part of the room that a batch leaves for a larger one.
-const HURRY_PART: u64 = 2;
+/// Part of the room that a batch uses that should have been larger.
+const HURRY_PART: u64 = 8;
 /// Batches without gain after which space counts as exhausted.
 const FRUITLESS: u32 = 16;
 
@@ -149,7 +149,7 @@ impl Pacer {
         let mut room = u64::try_from(beyond).unwrap_or(0);
         if (self.victims.len() as u64) < self.size.sections() {
             // There was no room for a whole batch: this one ends earlier, so that the next is larger.
-            room -= room / HURRY_PART;
+            room /= HURRY_PART;
         }
         Ok((left > 0).then_some(View { room, left, placed: 0 }))
     }
