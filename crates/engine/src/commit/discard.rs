@@ -76,8 +76,7 @@ impl Commit {
 
     /// Whether the logs may soon need every free section.
     pub fn is_spent(&self) -> bool {
-        let need = self.nodes.demand().need(self.base.geo.blocks_per_sec().into());
-        self.nodes.space.free_sections() <= need.dirty + need.kept
+        self.nodes.needs_every_section()
     }
 
     /// Returns whether the device accepted the discard.

@@ -41,8 +41,6 @@ struct Room {
     floor: u64,
     /// Sections that cleaning aims for: dirty blocks and the reserve.
     goal: u64,
-    /// Largest number of valid blocks of a section that can be copied.
-    fits: u64,
 }
 
 impl Room {
@@ -163,7 +161,7 @@ impl Reclaim for Gc {
 }
 
 impl Gc {
-    /// Cleans until free sections cover the dirty data plus the reserve, or further cleaning is not worth its cost.
+    /// Where logs may fill holes: cleans until free sections cover what is dirty plus the reserve, or further cleaning is not worth its cost.
     /// Fails with `NoSpace` only when the reserve is used up. The caller holds no lock.
     pub fn clean_foreground(&self) -> Result<()> {
         let before = self.base.stats.moved();
@@ -215,7 +213,7 @@ impl Gc {
                 None => break,
             }
         }
-        if self.nodes.space.free_sections() < self.nodes.demand().sections() {
+        if self.nodes.space.free_sections() < self.nodes.sections_for_dirty() {
             Err(Error::NoSpace)
         } else {
             Ok(())
@@ -223,18 +221,11 @@ impl Gc {
     }
 
     fn room(&self, cleaner: &Cleaner) -> Room {
-        let full = u64::from(self.base.geo.blocks_per_sec());
-        let least =
-            self.nodes.space.with_table(|t| t.index().emptiest(Class::Data)).map_or(full, |(_, v)| v.into());
-        let demand = self.nodes.demand();
-        let (need, most) = (demand.need(least), demand.need(full));
-        let free = self.nodes.space.free_sections();
         Room {
-            free,
-            fits: if free >= most.dirty + most.kept || most.kept == need.kept { full } else { least },
+            free: self.nodes.space.free_sections(),
             pending: self.nodes.space.with_table(|t| t.prefree_sections()) + cleaner.waiting.len() as u64,
-            floor: need.dirty + need.kept,
-            goal: need.dirty + u64::from(self.nodes.space.reserved_sections),
+            floor: self.nodes.sections_kept(),
+            goal: self.nodes.sections_wanted(),
         }
     }
 
@@ -250,13 +241,7 @@ impl Gc {
         }
         self.pin_victim(|t| {
             let victim = cleaner.foreground.pick(t.index(), &situation)?;
-            let (victim, valid) = match u64::from(t.valid_in_section(victim.sec)) {
-                valid if valid <= room.fits => (victim, valid),
-                _ => {
-                    let (sec, valid) = t.index().emptiest(Class::Data)?;
-                    (Victim { sec, class: Class::Data }, valid.into())
-                }
-            };
+            let valid = u64::from(t.valid_in_section(victim.sec));
             let worth = room.is_spent() || valid <= most;
             worth.then_some(victim)
         })

@@ -90,6 +90,8 @@ pub struct NatFlush {
     pub journal: RawNatJournal,
     pub bitmap: Vec<u8>,
     pub next_free_nid: Nid,
+    /// NAT blocks written.
+    pub blocks: u64,
 }
 
 impl Nat {
@@ -327,6 +329,7 @@ impl Nat {
             journal: raw_journal(&kept),
             bitmap: bitmap.clone(),
             next_free_nid: inner.next_free(&self.geo),
+            blocks: blocks.len() as u64,
         };
         inner.pending = Some(Pending { journal: kept, bitmap, blocks });
         Ok(flush)

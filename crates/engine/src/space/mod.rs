@@ -28,7 +28,7 @@ pub use pin::{SegmentPin, Tables};
 pub use sit::{Loaded, SitFlush};
 pub use stream::{SharedStream, Stream};
 pub use table::Table;
-pub(crate) use zone::{CrashedLogs, LogRoom};
+pub(crate) use zone::CrashedLogs;
 
 use crate::error::Result;
 use crate::health::Health;
@@ -194,7 +194,8 @@ impl Space {
 
     /// Writes the summaries of finished segments and of segments open in streams. Entries for blocks of the last
     /// checkpoint do not change, so overwriting summaries in place is always safe.
-    pub fn write_summaries(&self) -> Result<()> {
+    /// Returns their number.
+    pub fn write_summaries(&self) -> Result<u64> {
         self.park_streams();
         let waiting: Vec<(SegNo, Arc<RawSummaryBlock>)> =
             self.ssa.lock().iter().map(|(&s, b)| (s, b.clone())).collect();
@@ -206,6 +207,7 @@ impl Space {
                 (self.geo.ssa_addr(*s), Arc::new(block))
             })
             .collect();
+        let written_blocks = out.len() as u64;
         self.dev.write_scattered(&mut out)?;
         let mut ssa = self.ssa.lock();
         for (s, written) in waiting {
@@ -214,7 +216,7 @@ impl Space {
                 ssa.remove(&s);
             }
         }
-        Ok(())
+        Ok(written_blocks)
     }
 
     /// State and summary of every log. With `spare`, each log skips the block at the reported position, so that only

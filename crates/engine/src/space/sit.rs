@@ -23,6 +23,8 @@ const READ_AHEAD: u32 = 256;
 pub struct SitFlush {
     pub journal: RawSitJournal,
     pub bitmap: Vec<u8>,
+    /// SIT blocks written.
+    pub blocks: u64,
 }
 
 /// State of the main area in the checkpoint pack.
@@ -82,6 +84,7 @@ impl Space {
         let mut all = state.journal.clone();
         all.extend(&changed);
         let mut journal = RawSitJournal::new_zeroed();
+        let mut written = 0;
         let bits = self.geo.sit_blocks() as usize;
         invariant!(self.health, state.bitmap.len() * 8 >= bits, "the SIT bitmap is shorter than the SIT");
         if all.len() <= SIT_JOURNAL_MAX {
@@ -100,12 +103,13 @@ impl Space {
                 msb::put(&mut state.bitmap, b as usize, second);
                 out.push((self.geo.sit_addr(b, second), Arc::new(self.sit_block(b))));
             }
+            written = out.len() as u64;
             self.dev.write_scattered(&mut out)?;
             state.journal.clear();
         }
         let bitmap = state.bitmap.clone();
         *self.sit.lock() = state;
-        Ok(SitFlush { journal, bitmap })
+        Ok(SitFlush { journal, bitmap, blocks: written })
     }
 
     fn sit_block(&self, b: u32) -> Block {

@@ -224,7 +224,8 @@ impl Commit {
         self.check_totals(&frozen)?;
         let nat = self.nodes.nat.flush(reason == CheckpointReason::Umount)?;
         let sit = self.nodes.space.flush_sit()?;
-        self.nodes.space.write_summaries()?;
+        let summaries = self.nodes.space.write_summaries()?;
+        stat::add(&self.base.stats.meta_blocks, nat.blocks + sit.blocks + summaries);
         let contents = Contents { frozen: &frozen, reason, logs: &logs, nat: &nat, sit: &sit };
         let next = self.build_header(state, &contents)?;
         let crc = self.write_pack(state, next, &contents)?;
