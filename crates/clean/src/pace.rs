@@ -236,9 +236,14 @@ impl Pacer {
         host.list(&self.victims)
     }
 
-    /// Moves up to `most` blocks; the checkpoint follows when none is left. Returns the moves.
+    /// Moves up to `most` blocks; the checkpoint follows when none is left. Returns the moves. A batch ends early if it did not
+    /// foresee what it takes, so that no more copies fit ahead of the checkpoint.
     fn advance<H: Host>(&mut self, host: &mut H, most: u64) -> Result<u64, H::Error> {
-        let moved = host.copy(most)?;
+        let figures = host.figures();
+        let most = most.min(self.left(host));
+        let fitting =
+            [most, most.min(STEP)].into_iter().find(|&moves| figures.copies_fit(moves)).unwrap_or(0);
+        let moved = if fitting > 0 { host.copy(fitting)? } else { 0 };
         self.moved += moved;
         if moved == 0 || self.left(host) == 0 {
             self.victims.clear();
@@ -250,7 +255,7 @@ impl Pacer {
     /// Completes the batch under way.
     fn finish<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         while !self.victims.is_empty() {
-            self.advance(host, u64::MAX)?;
+            self.advance(host, MOST_PER_BLOCK)?;
         }
         if self.node_sections > 0 || host.figures().pending_sections > 0 { self.commit(host) } else { Ok(()) }
     }
