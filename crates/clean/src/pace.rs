@@ -222,8 +222,7 @@ impl Pacer {
             }
         }
         let per_section = host.figures().per_section;
-        loop {
-            let Some(victim) = host.choose_emptiest(Class::Node) else { break };
+        while let Some(victim) = host.choose_emptiest(Class::Node) {
             let gain = per_section.saturating_sub(host.valid(victim.sec));
             if !self.take(host, victim)? {
                 host.release(victim);
