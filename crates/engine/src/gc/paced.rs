@@ -32,8 +32,8 @@ struct Batch {
     pinned_too: bool,
 }
 
-/// The volume and the state of its cleaner.
-struct Volume<'a> {
+/// The volume as the rule sees it, with the state of its cleaner.
+struct Cleaning<'a> {
     gc: &'a Gc,
     cleaner: &'a mut Cleaner,
 }
@@ -49,7 +49,7 @@ impl Gc {
         let Some(mut cleaner) = self.cleaner.try_lock() else { return Ok(()) };
         let placed = written.saturating_sub(self.paced_at.swap(written, Ordering::Relaxed));
         let before = self.base.stats.moved();
-        let done = self.drive(&mut cleaner, |pacer, volume| pacer.pace(volume, placed));
+        let done = self.drive(&mut cleaner, |pacer, cleaning| pacer.pace(cleaning, placed));
         self.record_moves(before);
         done
     }
@@ -63,7 +63,7 @@ impl Gc {
         self.commit.in_progress.wait();
         self.base.health.check_running()?;
         let before = self.base.stats.moved();
-        let done = self.drive(&mut cleaner, |pacer, volume| pacer.make_room(volume));
+        let done = self.drive(&mut cleaner, |pacer, cleaning| pacer.make_room(cleaning));
         self.record_moves(before);
         if done? || self.nodes.can_place() { Ok(()) } else { Err(Error::NoSpace) }
     }
@@ -71,10 +71,10 @@ impl Gc {
     fn drive<R>(
         &self,
         cleaner: &mut Cleaner,
-        run: impl FnOnce(&mut Pacer, &mut Volume<'_>) -> Result<R>,
+        run: impl FnOnce(&mut Pacer, &mut Cleaning<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut pacer = std::mem::take(&mut cleaner.paced.pacer);
-        let done = run(&mut pacer, &mut Volume { gc: self, cleaner });
+        let done = run(&mut pacer, &mut Cleaning { gc: self, cleaner });
         cleaner.paced.pacer = pacer;
         done
     }
@@ -90,7 +90,7 @@ impl Gc {
     }
 }
 
-impl Volume<'_> {
+impl Cleaning<'_> {
     fn keep(&mut self, (victim, pin): (Victim, SegmentPin)) -> Victim {
         self.cleaner.paced.batch.victims.push((victim, pin));
         victim
@@ -122,7 +122,7 @@ impl Volume<'_> {
     }
 }
 
-impl Host for Volume<'_> {
+impl Host for Cleaning<'_> {
     type Error = Error;
 
     fn figures(&self) -> Figures {
@@ -175,9 +175,11 @@ impl Host for Volume<'_> {
         while !batch.moving.is_empty() {
             let count = batch.moving.len().min(usize::try_from(most).unwrap_or(usize::MAX));
             let step: Vec<_> = batch.moving.drain(..count).collect();
-            let moved = self.gc.move_listed(&step, batch.pinned_too)?;
-            if moved > 0 {
-                return Ok(moved);
+            match self.gc.move_listed(&step, batch.pinned_too) {
+                // Blocks of a damaged file stay where they are.
+                Err(Error::Corrupt(c)) => self.gc.base.health.note_damage(&c),
+                Ok(0) => {}
+                moved => return moved,
             }
         }
         Ok(0)

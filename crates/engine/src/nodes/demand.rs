@@ -5,6 +5,7 @@
 use super::Nodes;
 use crate::options::AllocMode;
 use segno_clean::need::Figures;
+use segno_format::Ino;
 
 /// Free sections kept where logs may fill holes: recovery opens one for each log.
 const MARGIN: u64 = 6;
@@ -47,9 +48,10 @@ impl Nodes {
         }
     }
 
-    /// Whether an fsync may write nodes ahead of the checkpoint that writes them again.
-    pub fn has_room_for_chain(&self) -> bool {
-        self.base.opts.mode != AllocMode::Lfs || self.figures().floor() >= 0
+    /// Whether an fsync may write the nodes of an inode ahead of the checkpoint.
+    pub fn has_room_for_chain(&self, ino: Ino) -> bool {
+        let nodes = || self.cache.dirty.direct_count(ino) as u64 + 1;
+        self.base.opts.mode != AllocMode::Lfs || self.figures().chain_fits(nodes())
     }
 
     /// Whether a quantum of writeback and the checkpoint behind it fit, if no crash makes recovery write anything again.

@@ -179,9 +179,14 @@ impl DirtyNodes {
         list
     }
 
+    /// Number of changed direct nodes of an inode.
+    pub fn direct_count(&self, ino: Ino) -> usize {
+        self.shard(ino).lock().get(&ino).map_or(0, |o| o.direct.len())
+    }
+
     /// Whether the inode has a changed direct node.
     pub fn has_direct(&self, ino: Ino) -> bool {
-        self.shard(ino).lock().get(&ino).is_some_and(|o| !o.direct.is_empty())
+        self.direct_count(ino) > 0
     }
 
     /// Whether any node of the inode was changed.

@@ -217,7 +217,7 @@ impl Commit {
             dir_renamed: since.has_dir_renamed(),
             unlinked: since.has(inode.ino, Change::Unlinked),
             strict: self.base.opts.fsync_mode == FsyncMode::Strict,
-            room: self.nodes.space.counts.room_to_roll_forward() && self.nodes.has_room_for_chain(),
+            room: self.nodes.space.counts.room_to_roll_forward() && self.nodes.has_room_for_chain(inode.ino),
             chain_whole: !since.is_chain_broken(),
         })
     }
