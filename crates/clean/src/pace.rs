@@ -77,6 +77,17 @@ impl Pacer {
 
     /// Moves what `placed` blocks pay for. Call it after writeback placed them.
     pub fn pace<H: Host>(&mut self, host: &mut H, placed: u64) -> Result<(), H::Error> {
+        let mut rest = placed;
+        while rest > 0 {
+            let part = rest.min(REFRESH);
+            self.pace_part(host, part)?;
+            rest -= part;
+        }
+        Ok(())
+    }
+
+    /// Moves what a few blocks pay for; a large number may pay for several batches.
+    fn pace_part<H: Host>(&mut self, host: &mut H, placed: u64) -> Result<(), H::Error> {
         let view = match self.view {
             Some(view) if view.placed + placed <= REFRESH => view,
             _ => match self.look(host)? {
