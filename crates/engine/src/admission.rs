@@ -37,10 +37,7 @@ impl Admission {
 
     /// Admits a write to a file: the checks of any change, then throttling by the file's writeback context.
     pub fn admit_write(&self, ino: Ino) -> Result<Arc<Inode>> {
-        self.admit_change()?;
-        if self.base.opts.mode == AllocMode::Lfs && !self.writeback.files.nodes.can_place() {
-            return Err(Error::NoSpace);
-        }
+        self.admit(true)?;
         let inode = self.writeback.files.inode(ino)?;
         self.writeback.hint_large(&inode);
         self.writeback.bound_share(&inode)?;
@@ -49,23 +46,33 @@ impl Admission {
 
     /// Every change calls this before it takes a lock. On success there is room for the change, or none can be made.
     pub fn admit_change(&self) -> Result<()> {
+        self.admit(false)
+    }
+
+    /// `writes` tells that the change will need blocks without reserving them.
+    fn admit(&self, writes: bool) -> Result<()> {
         self.base.health.check_writable()?;
         self.commit.activity.note();
         self.writeback.hint_writeback();
         self.bound_memory()?;
         self.commit.bound_journal()?;
-        match self.base.opts.mode {
-            AllocMode::Lfs => match self.writeback.keep_room() {
+        if self.base.is_paced() {
+            return match self.writeback.keep_room() {
                 // Deleting must go on; writes are refused.
-                Err(Error::NoSpace) => {}
-                other => other?,
-            },
-            _ if self.writeback.files.nodes.short_of_sections() => {
-                // Returns the unused rest of the streams' segments to all logs.
-                self.writeback.files.space.close_streams();
-                self.gc.clean_foreground()?;
+                Err(Error::NoSpace) if !writes => Ok(()),
+                other => other,
+            };
+        }
+        if self.writeback.files.nodes.short_of_sections() {
+            // Returns the unused rest of the streams' segments to all logs.
+            self.writeback.files.space.close_streams();
+            // Flushes only while there is room: flushed pages leave holes that cleaning can compact.
+            if self.base.opts.mode == AllocMode::Lfs
+                && self.base.mem.dirty_data.get() >= self.base.geo.blocks_per_sec().into()
+            {
+                self.writeback.flush_all_data()?;
             }
-            _ => {}
+            self.gc.clean_foreground()?;
         }
         Ok(())
     }

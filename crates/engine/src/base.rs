@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::health::Health;
 use crate::memory::Memory;
 use crate::meta::Device;
-use crate::options::{AllocMode, MountOptions};
+use crate::options::MountOptions;
 use crate::stat::Stats;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::types::Time;
@@ -29,10 +29,16 @@ pub struct Base {
 }
 
 impl Base {
-    /// Pages of a batch of writeback, at most: where logs cannot fill holes, no more than cleaning keeps room for.
+    /// Whether cleaning is paced and space counted in blocks: where sections are written in order. Conventional volumes with
+    /// `mode=lfs` are not: with parallel writeback their free sections ran out.
+    pub fn is_paced(&self) -> bool {
+        self.dev.is_zoned()
+    }
+
+    /// Pages of a batch of writeback, at most: where cleaning is paced, no more than cleaning keeps room for.
     pub fn batch_pages(&self, most: usize) -> usize {
         let quantum = segno_clean::need::quantum(self.geo.blocks_per_sec().into());
-        if self.opts.mode == AllocMode::Lfs { most.min(quantum as usize) } else { most }
+        if self.is_paced() { most.min(quantum as usize) } else { most }
     }
 
     pub fn new(

@@ -14,7 +14,6 @@ use crate::files::Files;
 use crate::health::invariant;
 use crate::lock::{Mutex, rank};
 use crate::nodes::Nodes;
-use crate::options::AllocMode;
 use crate::space::{SegmentPin, Table};
 use crate::stat;
 use crate::sync::atomic::{AtomicU8, AtomicU64};
@@ -146,22 +145,16 @@ impl Gc {
 
 impl Reclaim for Gc {
     fn pace(&self) -> Result<()> {
-        match self.base.opts.mode {
-            AllocMode::Lfs => self.pace_moves(),
-            _ => Ok(()),
-        }
+        if self.base.is_paced() { self.pace_moves() } else { Ok(()) }
     }
 
     fn reclaim(&self) -> Result<()> {
-        match self.base.opts.mode {
-            AllocMode::Lfs => self.make_room(),
-            _ => self.clean_foreground(),
-        }
+        if self.base.is_paced() { self.make_room() } else { self.clean_foreground() }
     }
 }
 
 impl Gc {
-    /// Where logs may fill holes: cleans until free sections cover what is dirty plus the reserve, or further cleaning is not worth its cost.
+    /// Where cleaning is not paced: cleans until free sections cover what is dirty plus the reserve, or further cleaning is not worth its cost.
     /// Fails with `NoSpace` only when the reserve is used up. The caller holds no lock.
     pub fn clean_foreground(&self) -> Result<()> {
         let before = self.base.stats.moved();

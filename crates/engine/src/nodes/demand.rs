@@ -1,37 +1,39 @@
 //! Space required for dirty data and nodes, for recovery, and for cleaning itself.
 //!
-//! Where logs write in order only, it is counted in blocks ([`segno_clean::need`]). Elsewhere logs may fill holes, and
+//! Where logs write in order only, it is counted in blocks ([`segno_clean::need`]). Elsewhere cleaning is not paced, and
 //! it is counted in sections.
 use super::Nodes;
 use crate::options::AllocMode;
 use segno_clean::need::Figures;
 use segno_format::Ino;
 
-/// Free sections kept where logs may fill holes: recovery opens one for each log.
+/// Free sections kept where cleaning is not paced: recovery opens one for each log.
 const MARGIN: u64 = 6;
 /// Data blocks that operations may place before they are counted.
 const UNCOUNTED: u64 = 128;
 
 impl Nodes {
-    /// Sections that writing everything dirty may take where logs may fill holes; with fewer free ones the volume is full.
+    /// Sections that writing everything dirty may take where cleaning is not paced; with fewer free ones the volume is full.
     pub fn sections_for_dirty(&self) -> u64 {
         let dents = self.base.mem.dirty_dents.get() + self.quota.blocks_due();
         let nodes = self.base.mem.dirty_nodes.get() + dents;
         let per_section = u64::from(self.base.geo.blocks_per_sec()).max(1);
-        [nodes, dents].map(|blocks| blocks.div_ceil(per_section)).iter().sum()
+        // Elsewhere data may go to the holes of used segments.
+        let data = if self.base.opts.mode == AllocMode::Lfs { self.base.mem.dirty_data.get() } else { 0 };
+        [nodes, dents, data].map(|blocks| blocks.div_ceil(per_section)).iter().sum()
     }
 
-    /// Sections that cleaning keeps free at any cost where logs may fill holes.
+    /// Sections that cleaning keeps free at any cost where cleaning is not paced.
     pub fn sections_kept(&self) -> u64 {
         self.sections_for_dirty() + MARGIN
     }
 
     /// Whether the logs may soon need every free section.
     pub fn needs_every_section(&self) -> bool {
-        match self.base.opts.mode {
-            AllocMode::Lfs => self.figures().floor() < 0,
-            _ => self.space.free_sections() <= self.sections_kept(),
+        if self.base.is_paced() {
+            return self.figures().floor() < 0;
         }
+        self.space.free_sections() <= self.sections_kept()
     }
 
     /// Number of sections to keep free: for dirty blocks, and the reserve.
@@ -39,19 +41,19 @@ impl Nodes {
         self.sections_for_dirty() + u64::from(self.space.reserved_sections)
     }
 
-    /// Whether a writer must clean first: there is no room for a quantum of writeback, or where logs may fill holes, free
+    /// Whether a writer must clean first: there is no room for a quantum of writeback, or where cleaning is not paced, free
     /// sections no longer cover dirty blocks plus the reserve.
     pub fn short_of_sections(&self) -> bool {
-        match self.base.opts.mode {
-            AllocMode::Lfs => self.figures().floor() < 0,
-            _ => self.space.free_sections() <= self.sections_wanted(),
+        if self.base.is_paced() {
+            return self.figures().floor() < 0;
         }
+        self.space.free_sections() <= self.sections_wanted()
     }
 
     /// Whether an fsync may write the nodes of an inode ahead of the checkpoint.
     pub fn has_room_for_chain(&self, ino: Ino) -> bool {
         let nodes = || self.cache.dirty.direct_count(ino) as u64 + 1;
-        self.base.opts.mode != AllocMode::Lfs || self.figures().chain_fits(nodes())
+        !self.base.is_paced() || self.figures().chain_fits(nodes())
     }
 
     /// Whether a quantum of writeback and the checkpoint behind it fit, if no crash makes recovery write anything again.

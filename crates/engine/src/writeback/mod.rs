@@ -28,7 +28,7 @@ use crate::error::Result;
 use crate::files::{Files, Inode};
 use crate::health::{Health, invariant};
 use crate::nodes::Nodes;
-use crate::options::{AllocMode, ContextSetting};
+use crate::options::ContextSetting;
 use crate::space::Space;
 use number::{Limits, number};
 use std::sync::{Arc, OnceLock, Weak};
@@ -88,10 +88,10 @@ impl Writeback {
         }
     }
 
-    /// Lets cleaning keep up with writeback, and makes room for a batch where logs cannot fill holes. The caller holds no
+    /// Lets cleaning keep up with writeback, and makes room for a batch, where cleaning is paced. The caller holds no
     /// lock.
     pub(crate) fn keep_room(&self) -> Result<()> {
-        if self.base.opts.mode != AllocMode::Lfs {
+        if !self.base.is_paced() {
             return Ok(());
         }
         if let Some(reclaim) = self.reclaim.get().and_then(Weak::upgrade) {

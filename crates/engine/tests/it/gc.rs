@@ -179,7 +179,7 @@ fn cuts_during_cleaning() {
     let dev = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));
     let opts = MountOptions { mode: AllocMode::Lfs, cache_bytes: 2 << 20, ..quiet() };
     rig.v = Volume::mount(dev.clone(), opts.clone()).unwrap();
-    rig.overwrite(&mut rng, 8_000);
+    rig.overwrite(&mut rng, 2_500);
     assert!(rig.v.stats().gc_sections.load(Ordering::Relaxed) > 3);
     let log = CrashLog::new(base, dev.log()).unwrap();
     let main: u64 = rig.v.superblock().geo.main_blkaddr.into();
