@@ -1,4 +1,4 @@
-//! Paced cleaning where logs write in order: the rule of `segno_clean::pace` on the volume.
+//! Paced cleaning of zoned volumes: the rule of `segno_clean::pace` on the volume.
 use super::{Cleaner, Gc};
 use crate::commit::CheckpointReason;
 use crate::error::{Error, Result};

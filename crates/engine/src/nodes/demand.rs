@@ -1,7 +1,6 @@
 //! Space required for dirty data and nodes, for recovery, and for cleaning itself.
 //!
-//! Where logs write in order only, it is counted in blocks ([`segno_clean::need`]). Elsewhere cleaning is not paced, and
-//! it is counted in sections.
+//! Where cleaning is paced, it is counted in blocks ([`segno_clean::need`]), elsewhere in sections.
 use super::Nodes;
 use crate::options::AllocMode;
 use segno_clean::need::Figures;
