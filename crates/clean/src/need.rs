@@ -71,23 +71,6 @@ impl Figures {
         if whole > self.unused { self.floor() } else { self.room_after(victim, nodes) }
     }
 
-    /// Whether an fsync may write this many dirty nodes ahead of the checkpoint. After a crash recovery writes them once more, so
-    /// they take room twice.
-    #[must_use]
-    pub fn chain_fits(&self, nodes: u64) -> bool {
-        self.floor() >= to_signed(nodes)
-    }
-
-    /// Whether the checkpoint still fits behind so many copies, in any distribution over the logs: a dirty page that a batch
-    /// meets is written where writeback puts it.
-    #[must_use]
-    pub fn copies_fit(&self, copies: u64) -> bool {
-        let nodes = self.node_need(copies.min(self.clean_nodes()));
-        let data = copies + self.granted + self.dents;
-        sections(nodes, self.node_left, self.per_section) + sections(data, self.data_left, self.per_section)
-            <= self.free_sections
-    }
-
     /// The floor once a batch under way has copied this many blocks more, which make this many nodes dirty.
     #[must_use]
     pub fn floor_after(&self, copies: u64, dirtied: u64) -> i64 {

@@ -77,17 +77,6 @@ impl Pacer {
 
     /// Moves what `placed` blocks pay for. Call it after writeback placed them.
     pub fn pace<H: Host>(&mut self, host: &mut H, placed: u64) -> Result<(), H::Error> {
-        let mut rest = placed;
-        while rest > 0 {
-            let part = rest.min(REFRESH);
-            self.pace_part(host, part)?;
-            rest -= part;
-        }
-        Ok(())
-    }
-
-    /// Moves what a few blocks pay for; a large number may pay for several batches.
-    fn pace_part<H: Host>(&mut self, host: &mut H, placed: u64) -> Result<(), H::Error> {
         let view = match self.view {
             Some(view) if view.placed + placed <= REFRESH => view,
             _ => match self.look(host)? {
@@ -247,14 +236,9 @@ impl Pacer {
         host.list(&self.victims)
     }
 
-    /// Moves up to `most` blocks; the checkpoint follows when none is left. Returns the moves. A batch ends early if it did not
-    /// foresee what it takes, so that no more copies fit ahead of the checkpoint.
+    /// Moves up to `most` blocks; the checkpoint follows when none is left. Returns the moves.
     fn advance<H: Host>(&mut self, host: &mut H, most: u64) -> Result<u64, H::Error> {
-        let figures = host.figures();
-        let most = most.min(self.left(host));
-        let fitting =
-            [most, most.min(STEP)].into_iter().find(|&moves| figures.copies_fit(moves)).unwrap_or(0);
-        let moved = if fitting > 0 { host.copy(fitting)? } else { 0 };
+        let moved = host.copy(most)?;
         self.moved += moved;
         if moved == 0 || self.left(host) == 0 {
             self.victims.clear();
@@ -266,7 +250,7 @@ impl Pacer {
     /// Completes the batch under way.
     fn finish<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         while !self.victims.is_empty() {
-            self.advance(host, MOST_PER_BLOCK)?;
+            self.advance(host, u64::MAX)?;
         }
         if self.node_sections > 0 || host.figures().pending_sections > 0 { self.commit(host) } else { Ok(()) }
     }

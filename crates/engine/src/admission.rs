@@ -58,8 +58,8 @@ impl Admission {
         self.commit.bound_journal()?;
         if self.base.is_paced() {
             return match self.writeback.keep_room() {
-                // Deleting must go on; writes are refused.
-                Err(Error::NoSpace) if !writes => Ok(()),
+                // Deleting must go on; writes are refused when nothing more can be placed.
+                Err(Error::NoSpace) if !writes || self.writeback.files.nodes.can_place() => Ok(()),
                 other => other,
             };
         }

@@ -7,7 +7,6 @@
 
 mod counters;
 mod experiment;
-pub mod geometries;
 mod journal;
 mod log;
 mod migrate;

@@ -49,10 +49,11 @@ impl Nodes {
         self.space.free_sections() <= self.sections_wanted()
     }
 
-    /// Whether an fsync may write the nodes of an inode ahead of the checkpoint.
+    /// Whether an fsync may write the nodes of an inode ahead of the checkpoint. After a crash recovery writes them once more, so
+    /// they take room twice.
     pub fn has_room_for_chain(&self, ino: Ino) -> bool {
-        let nodes = || self.cache.dirty.direct_count(ino) as u64 + 1;
-        !self.base.is_paced() || self.figures().chain_fits(nodes())
+        let nodes = || self.cache.dirty.direct_count(ino) as i64 + 1;
+        !self.base.is_paced() || self.figures().floor() >= nodes()
     }
 
     /// Whether a quantum of writeback and the checkpoint behind it fit, if no crash makes recovery write anything again.

@@ -4,7 +4,6 @@ use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::files::{Batch, FlushReason};
 use crate::health::invariant;
-use crate::memory::Counted;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,11 +29,6 @@ impl Writeback {
     /// Flushes a file ahead of a device flush, which makes the data durable.
     pub(crate) fn flush_for_sync(&self, inode: &Arc<Inode>) -> Result<u64> {
         self.flush_one(inode, 0..u64::MAX, FlushReason::Synced)
-    }
-
-    /// Counts a batch as placed before it asks for room, so that parallel batches do not take the same room.
-    fn grant(&self, why: FlushReason) -> Counted<'_> {
-        self.base.mem.granted.hold(self.base.batch_pages(why.most()))
     }
 
     fn flush_one(&self, inode: &Arc<Inode>, range: Range<u64>, why: FlushReason) -> Result<u64> {
@@ -78,7 +72,6 @@ impl Writeback {
         why: FlushReason,
     ) -> Result<(Option<u64>, u64)> {
         self.yield_to_fsyncs(why);
-        let _granted = self.grant(why);
         self.keep_room()?;
         match self.flush_batch(inodes, range.clone(), why) {
             Err(Error::NoSpace) => {
@@ -156,16 +149,12 @@ impl Writeback {
             [_] => one_by_one(),
             many => {
                 self.yield_to_fsyncs(why);
-                let granted = self.grant(why);
                 self.keep_room()?;
                 match self.flush_batch(many, 0..u64::MAX, why) {
                     Ok((None, _)) => Ok(()),
                     Err(e @ Error::Invariant(_)) => Err(e),
                     // The files grew since they were counted, or one of them fails.
-                    Ok((Some(_), _)) | Err(_) => {
-                        drop(granted);
-                        one_by_one()
-                    }
+                    Ok((Some(_), _)) | Err(_) => one_by_one(),
                 }
             }
         }
@@ -201,6 +190,7 @@ impl Writeback {
         // Several locks of one rank are taken in ascending inode order.
         let ascends = inodes.is_sorted_by(|a, b| a.ino < b.ino);
         invariant!(self.base.health, ascends, "flush claims taken out of order");
+        let _granted = self.base.mem.granted.hold(self.base.batch_pages(why.most()));
         let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
         let taken = self.files.take_all(inodes, range, &mut batch);
         let next = taken

@@ -24,7 +24,7 @@ pub use large_files::LARGE_PART;
 pub use threads::{Threads, processors};
 
 use crate::base::Base;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::{Files, Inode};
 use crate::health::{Health, invariant};
 use crate::nodes::Nodes;
@@ -95,7 +95,11 @@ impl Writeback {
             return Ok(());
         }
         if let Some(reclaim) = self.reclaim.get().and_then(Weak::upgrade) {
-            reclaim.pace()?;
+            match reclaim.pace() {
+                // What could not be moved now is left to the check of the room.
+                Err(Error::NoSpace) => {}
+                other => other?,
+            }
         }
         if self.nodes.short_of_sections() { self.make_space() } else { Ok(()) }
     }
