@@ -7,6 +7,7 @@
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
+use crate::notice::{Notice, Observer};
 use crate::sync::Mutex as Unranked;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use segno_format::record::{DamageKind, StopReason};
@@ -17,6 +18,8 @@ use std::sync::Arc;
 /// State of the volume with respect to failure and damage.
 pub struct Health {
     dev: Arc<Device>,
+    /// Hears why the volume stops.
+    observer: Observer,
     read_only: bool,
     stopped: AtomicBool,
     /// Bits of the kinds of damage seen since mount, and of those already stored.
@@ -30,9 +33,10 @@ pub struct Health {
 
 impl Health {
     /// `raw` is the superblock as mounted.
-    pub fn new(raw: RawSuperblock, dev: Arc<Device>, read_only: bool) -> Self {
+    pub fn new(raw: RawSuperblock, dev: Arc<Device>, observer: Observer, read_only: bool) -> Self {
         Self {
             dev,
+            observer,
             read_only,
             stopped: AtomicBool::new(false),
             seen: AtomicU32::new(0),
@@ -68,7 +72,7 @@ impl Health {
         if self.stopped.swap(true, Ordering::AcqRel) || self.read_only {
             return;
         }
-        eprintln!("STOP {why:?} {}", std::backtrace::Backtrace::force_capture());
+        self.observer.notify(&Notice::Stopped(why.to_string()));
         // Fails if the device has failed; the volume stops regardless.
         let _tried = self.store_records(Some(reason_of(why)));
     }
@@ -76,7 +80,6 @@ impl Health {
     /// Stops the volume after a violated invariant; see [`invariant`](crate::health::invariant).
     pub fn broken(&self, what: &'static str) -> Error {
         let why = Error::Invariant(what);
-
         self.stop(&why);
         why
     }
@@ -222,5 +225,5 @@ fn reason_of(why: &Error) -> StopReason {
 pub fn test_health() -> Arc<Health> {
     use zerocopy::FromZeros;
     let dev = Device::new(Arc::new(segno_device::MemDevice::new(16)), crate::meta::test_geometry());
-    Arc::new(Health::new(RawSuperblock::new_zeroed(), Arc::new(dev), false))
+    Arc::new(Health::new(RawSuperblock::new_zeroed(), Arc::new(dev), Observer::default(), false))
 }

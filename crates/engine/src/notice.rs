@@ -16,9 +16,12 @@ pub enum Notice {
     /// The journal failed.
     #[error("{0}; the volume continues without its journal, with checkpoints only")]
     JournalFailed(String),
+    /// The volume stopped: nothing more is written to it.
+    #[error("{0}; the volume stopped: unmount it, and run `segno check` before it is mounted again")]
+    Stopped(String),
 }
 
-/// Receives notices, during mount and later, on any thread. It must not call the volume. The default drops them.
+/// Receives notices, during mount and later, on any thread, also with locks held. It must not call the volume. The default drops them.
 #[derive(Clone, Default)]
 pub struct Observer(Option<Arc<Take>>);
 

@@ -91,7 +91,7 @@ impl Volume {
             opts.journal = JournalMode::Off;
         }
         let dev = Arc::new(if zoned { Device::zoned(dev, geo)? } else { Device::new(dev, geo) });
-        let health = Arc::new(Health::new(sb.raw, dev.clone(), opts.read_only));
+        let health = Arc::new(Health::new(sb.raw, dev.clone(), opts.observer.clone(), opts.read_only));
         let pack = read_pack(&dev, &geo, ro_image)?;
         let cp = CpState::of(&pack);
         let raw = pack.raw();

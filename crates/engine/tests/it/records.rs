@@ -2,7 +2,7 @@
 use crate::common::{assert_clean, assert_finds_only, fresh, quiet};
 use segno_check::Kind;
 use segno_device::{BlockDevice, MemDevice};
-use segno_engine::{Error, Owner, Volume};
+use segno_engine::{Error, MountOptions, Notice, Observer, Owner, Volume};
 use segno_format::inode::RawInode;
 use segno_format::superblock::RawSuperblock;
 use segno_format::{Block, Ino};
@@ -10,7 +10,7 @@ use segno_mkfs::MkfsOptions;
 use segno_testkit::{
     CrashLog, CrashPlan, CrashStates, Fault, FaultCall, FaultDevice, FaultError, RecordDevice,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 fn superblocks(dev: &MemDevice) -> [RawSuperblock; 2] {
     [0, 1].map(|copy| {
@@ -27,11 +27,15 @@ fn stopped_by(
 ) -> (Arc<MemDevice>, Arc<FaultDevice<Arc<MemDevice>>>, Arc<Volume>) {
     let mem = fresh(96, &MkfsOptions::default());
     let dev = Arc::new(FaultDevice::new(mem.clone(), Vec::new()));
-    let v = Volume::mount(dev.clone(), quiet()).unwrap();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let observer = Observer::new(move |n| heard.lock().unwrap().push(n.clone()));
+    let v = Volume::mount(dev.clone(), MountOptions { observer, ..quiet() }).unwrap();
     v.mkdir(Ino::ROOT, b"d", 0o755, Owner::default()).unwrap();
     dev.set_plan(vec![Fault { call, nth: 0, error: FaultError::Io, lasting }]);
-    v.sync().unwrap_err();
+    let why = v.sync().unwrap_err().to_string();
     assert!(v.is_stopped());
+    assert_eq!(*told.lock().unwrap(), [Notice::Stopped(why)]);
     (mem, dev, v)
 }
 
