@@ -72,8 +72,13 @@ impl Gc {
         let mut frames = Vec::with_capacity(offsets.len());
         for &off in offsets {
             let (nid, addr) = (owner(summary, off).nid(), self.base.geo.seg_start(seg).offset(off));
-            if self.is_at(nid, addr)? {
-                frames.push((self.nodes.cache.get(nid)?, addr));
+            if !self.is_at(nid, addr)? {
+                continue;
+            }
+            match self.nodes.cache.get(nid) {
+                // Freed meanwhile.
+                Err(Error::Corrupt(_)) if !self.is_at(nid, addr)? => {}
+                frame => frames.push((frame?, addr)),
             }
         }
         let op = self.nodes.gate.enter();
