@@ -15,6 +15,8 @@ pub struct Figures {
     pub per_section: u64,
     /// Sections that logs may open.
     pub free_sections: u64,
+    /// Sections among them that recovery opens, because it cannot continue in those of the logs.
+    pub kept: u64,
     /// Sections that the next checkpoint frees.
     pub pending_sections: u64,
     /// Blocks in which nothing is valid, wherever they are.
@@ -85,7 +87,8 @@ impl Figures {
     }
 
     /// Whether the checkpoint still fits after this many blocks were copied to one log, and this many clean nodes made
-    /// dirty.
+    /// dirty. The sections kept for recovery may be used: a crash gives up the copies with the sections that they opened, and
+    /// without them no fsync writes ahead of the checkpoint.
     #[must_use]
     pub fn fits(&self, copies: u64, nodes: u64) -> bool {
         let dirtied = copies.min(self.clean_nodes()) + nodes;
@@ -123,7 +126,7 @@ impl Figures {
         let per_section = to_signed(self.per_section);
         let left = |of: [u64; 3]| to_signed(of.iter().sum());
         let for_nodes = to_signed(nodes) + LOGS_OF_CLASS * per_section - left(self.node_left);
-        let sections = to_signed(self.free_sections) - (LOGS_OF_CLASS - 1);
+        let sections = to_signed(self.free_sections) - to_signed(self.kept) - (LOGS_OF_CLASS - 1);
         // A log that fills its section opens the next one at once.
         sections * per_section + left(self.data_left) - 1 - for_nodes.max(0)
     }

@@ -32,7 +32,7 @@ impl Base {
     /// Whether cleaning is paced and space counted in blocks: where sections are written in order. Conventional volumes with
     /// `mode=lfs` are not: with parallel writeback their free sections ran out.
     pub fn is_paced(&self) -> bool {
-        self.dev.is_zoned()
+        self.dev.is_zoned() || self.opts.mode == crate::options::AllocMode::Lfs
     }
 
     /// Pages of a batch of writeback, at most: where cleaning is paced, no more than cleaning keeps room for.

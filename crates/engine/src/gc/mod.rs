@@ -8,7 +8,7 @@ mod paced;
 mod trim;
 
 use crate::base::Base;
-use crate::commit::{CheckpointReason, Commit};
+use crate::commit::{CheckpointReason, Commit, Signal};
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::health::invariant;
@@ -22,13 +22,18 @@ use segno_clean::Class;
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 use segno_format::SegNo;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use mode::Mode;
 pub use trim::TrimRange;
 
 /// A checkpoint is worth writing once it would free this fraction of the distance between floor and goal.
 const COMMIT_PART: u64 = 2;
+
+/// A section with a larger percentage of valid blocks is not worth cleaning in the background.
+const BACKGROUND_PERCENT: u64 = 80;
+/// Choices of the policy that background cleaning looks at for one with few enough valid blocks.
+const BACKGROUND_TRIES: usize = 16;
 
 /// Free space, in sections.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +93,7 @@ impl Cleaner {
         };
         Ok(Self {
             foreground: parse(policy::DEFAULT)?,
-            background: parse("cost_benefit")?,
+            background: parse("benefit")?,
             waiting: Vec::new(),
             since: 0,
             chosen: BTreeSet::new(),
@@ -115,8 +120,10 @@ pub struct Gc {
     cleaner: Mutex<Cleaner, { rank::CLEANER }>,
     /// A [`Mode`]; may change while mounted.
     mode: AtomicU8,
-    /// Data blocks written when cleaning was last paced.
+    /// Data blocks written that cleaning was paced for.
     paced_at: AtomicU64,
+    /// Wakes the cleaner thread.
+    thread: OnceLock<Arc<Signal>>,
 }
 
 /// State of one run of foreground cleaning.
@@ -139,6 +146,7 @@ impl Gc {
             cleaner: Mutex::new(cleaner),
             mode: AtomicU8::new(mode as u8),
             paced_at: AtomicU64::new(0),
+            thread: OnceLock::new(),
         }
     }
 }
@@ -287,14 +295,19 @@ impl Gc {
         }
     }
 
-    /// Cleans one section in the background, the best by age and fill. Returns false if none is worth it.
+    /// Cleans one section in the background, the best by the policy that has enough holes. Returns false if none has.
     pub fn clean_once(&self) -> Result<bool> {
         self.base.health.check_writable()?;
         let Some(mut cleaner) = self.cleaner.try_lock() else { return Ok(false) };
         let situation = Situation { facts: self.gc_facts(), ..Situation::default() };
+        let most = u64::from(self.base.geo.blocks_per_sec()) * BACKGROUND_PERCENT / 100;
         let victim = self.pin_victim(|t| {
             cleaner.chosen.iter().for_each(|&sec| t.set_aside(sec, true));
-            let victim = cleaner.background.pick(t.index(), &situation);
+            let victim = (0..BACKGROUND_TRIES).find_map(|_| {
+                let victim = cleaner.background.pick(t.index(), &situation)?;
+                t.set_aside(victim.sec, true);
+                (u64::from(t.valid_in_section(victim.sec)) <= most).then_some(victim)
+            });
             t.reconsider();
             victim
         });

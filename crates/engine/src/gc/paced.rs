@@ -1,7 +1,8 @@
 //! Paced cleaning of zoned volumes: the rule of `segno_clean::pace` on the volume.
 use super::{Cleaner, Gc};
-use crate::commit::CheckpointReason;
+use crate::commit::{CheckpointReason, Signal};
 use crate::error::{Error, Result};
+use crate::health::invariant;
 use crate::space::SegmentPin;
 use crate::stat;
 use segno_clean::Class;
@@ -12,7 +13,13 @@ use segno_clean::policy::{Situation, Victim};
 use segno_format::summary::RawSummary;
 use segno_format::{BLOCKS_PER_SEG, BlockAddr};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Blocks placed and not yet paid for, above which a writer helps the cleaner thread.
+const MOST_BEHIND: u64 = 512;
+/// Blocks that the cleaner thread pays for at a time, so that writers without room do not wait for it longer.
+const TURN: u64 = 32;
 
 /// State of paced cleaning.
 #[derive(Default)]
@@ -39,17 +46,51 @@ struct Cleaning<'a> {
 }
 
 impl Gc {
-    /// Moves what the data blocks written since the last call pay for. If another thread is cleaning, it will. The caller
-    /// holds no lock.
+    /// Has the cleaner thread move what the data blocks written since the last call pay for. A writer moves blocks itself where
+    /// there is no such thread, or where it falls behind. The caller holds no lock.
     pub(super) fn pace_moves(&self) -> Result<()> {
-        let written = self.base.stats.data_blocks.load(Ordering::Relaxed);
-        if written == self.paced_at.load(Ordering::Relaxed) || self.commit.in_progress.is_on() {
+        let behind = self.behind();
+        if behind == 0 {
             return Ok(());
         }
-        let Some(mut cleaner) = self.cleaner.try_lock() else { return Ok(()) };
-        let placed = written.saturating_sub(self.paced_at.swap(written, Ordering::Relaxed));
+        let Some(thread) = self.thread.get() else {
+            // Another writer that is cleaning will see to it.
+            return self.cleaner.try_lock().map_or(Ok(()), |mut cleaner| self.pay(&mut cleaner, behind));
+        };
+        thread.wake();
+        match behind.checked_sub(MOST_BEHIND) {
+            None | Some(0) => Ok(()),
+            Some(excess) => self.pay(&mut self.cleaner.lock(), excess),
+        }
+    }
+
+    /// Wakes this thread, which calls [`Gc::catch_up`], instead of letting writers clean.
+    pub fn clean_on(&self, thread: Arc<Signal>) {
+        let is_first = self.thread.set(thread).is_ok();
+        invariant!(self.base.health, is_first, "a second cleaner thread was started", else {});
+    }
+
+    /// Moves what the data blocks written so far pay for.
+    pub fn catch_up(&self) -> Result<()> {
+        while self.behind() > 0 {
+            self.pay(&mut self.cleaner.lock(), TURN)?;
+        }
+        Ok(())
+    }
+
+    /// Data blocks written that no moves were made for. During a checkpoint none are made.
+    fn behind(&self) -> u64 {
+        let written = self.base.stats.data_blocks.load(Ordering::Relaxed);
+        let behind = written.saturating_sub(self.paced_at.load(Ordering::Relaxed));
+        if self.commit.in_progress.is_on() { 0 } else { behind }
+    }
+
+    /// Moves what up to `most` of the data blocks written pay for.
+    fn pay(&self, cleaner: &mut Cleaner, most: u64) -> Result<()> {
+        let placed = self.behind().min(most);
+        self.paced_at.fetch_add(placed, Ordering::Relaxed);
         let before = self.base.stats.moved();
-        let done = self.drive(&mut cleaner, |pacer, cleaning| pacer.pace(cleaning, placed));
+        let done = self.drive(cleaner, |pacer, cleaning| pacer.pace(cleaning, placed));
         self.record_moves(before);
         done
     }

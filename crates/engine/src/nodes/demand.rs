@@ -49,6 +49,11 @@ impl Nodes {
         self.space.free_sections() <= self.sections_wanted()
     }
 
+    /// Whether there is room for a batch of writeback that is already counted as granted.
+    pub fn has_room_for_granted(&self, pages: usize) -> bool {
+        !self.base.is_paced() || self.figures().floor() + pages as i64 >= 0
+    }
+
     /// Whether an fsync may write the nodes of an inode ahead of the checkpoint. After a crash recovery writes them once more, so
     /// they take room twice.
     pub fn has_room_for_chain(&self, ino: Ino) -> bool {
@@ -58,8 +63,7 @@ impl Nodes {
 
     /// Whether a quantum of writeback and the checkpoint behind it fit, if no crash makes recovery write anything again.
     pub fn can_place(&self) -> bool {
-        let free_sections = self.space.free_sections();
-        Figures { free_sections, logged: 0, ..self.figures() }.floor() >= 0
+        Figures { kept: 0, logged: 0, ..self.figures() }.floor() >= 0
     }
 
     /// Figures for cleaning, without the sections that could be emptied.
@@ -68,11 +72,10 @@ impl Nodes {
         let values = self.space.counts.values();
         let nodes = u64::from(values.valid_nodes);
         let dents = self.base.mem.dirty_dents.get() + self.quota.blocks_due();
-        // Sections that recovery opens, as it cannot continue in those of the logs.
-        let kept = left.without_pointer;
         Figures {
             per_section: u64::from(self.base.geo.blocks_per_sec()).max(1),
-            free_sections: self.space.free_sections().saturating_sub(kept),
+            free_sections: self.space.free_sections(),
+            kept: left.without_pointer,
             pending_sections: 0,
             unused: self.base.geo.main_blocks().saturating_sub(values.valid_blocks),
             data_left: left.data,

@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::files::{Batch, FlushReason};
 use crate::health::invariant;
+use crate::memory::Counted;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,22 +73,46 @@ impl Writeback {
         why: FlushReason,
     ) -> Result<(Option<u64>, u64)> {
         self.yield_to_fsyncs(why);
-        self.keep_room()?;
-        match self.flush_batch(inodes, range.clone(), why) {
+        let granted = self.grant(why)?;
+        match self.flush_batch(inodes, range.clone(), why, granted) {
             Err(Error::NoSpace) => {
                 self.make_space()?;
-                self.flush_batch(inodes, range, why)
+                self.flush_batch(inodes, range, why, self.claim(why))
             }
             other => other,
+        }
+    }
+
+    /// Counts a batch as granted.
+    fn claim(&self, why: FlushReason) -> Counted<'_> {
+        self.base.mem.granted.hold(self.base.batch_pages(why.most()))
+    }
+
+    /// Grants a batch, after cleaning where there is too little room. It is counted before the room is checked, so that
+    /// parallel batches do not take the same room. The caller holds no lock.
+    fn grant(&self, why: FlushReason) -> Result<Counted<'_>> {
+        self.keep_room()?;
+        let pages = self.base.batch_pages(why.most());
+        loop {
+            let granted = self.claim(why);
+            if self.nodes.has_room_for_granted(pages) {
+                return Ok(granted);
+            }
+            drop(granted);
+            self.make_space()?;
+            if self.nodes.short_of_sections() {
+                // Cleaning gains nothing any more: what is kept for recovery is used.
+                return Ok(self.claim(why));
+            }
         }
     }
 
     /// Flushes a range with the inode's lock held; does not clean.
     pub(crate) fn flush_locked(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<()> {
         let mut at = range.start;
-        while let Some(next) =
-            self.flush_batch(std::slice::from_ref(inode), at..range.end, FlushReason::Wanted)?.0
-        {
+        let why = FlushReason::Wanted;
+        let inodes = std::slice::from_ref(inode);
+        while let Some(next) = self.flush_batch(inodes, at..range.end, why, self.claim(why))?.0 {
             at = next;
         }
         Ok(())
@@ -149,8 +174,8 @@ impl Writeback {
             [_] => one_by_one(),
             many => {
                 self.yield_to_fsyncs(why);
-                self.keep_room()?;
-                match self.flush_batch(many, 0..u64::MAX, why) {
+                let granted = self.grant(why)?;
+                match self.flush_batch(many, 0..u64::MAX, why, granted) {
                     Ok((None, _)) => Ok(()),
                     Err(e @ Error::Invariant(_)) => Err(e),
                     // The files grew since they were counted, or one of them fails.
@@ -168,8 +193,8 @@ impl Writeback {
             for dir in self.files.inodes.dirty_dirs() {
                 let mut next = Some(0);
                 while let Some(at) = next {
-                    let flushed =
-                        self.flush_batch(std::slice::from_ref(&dir), at..u64::MAX, FlushReason::Wanted);
+                    let (why, inodes) = (FlushReason::Wanted, std::slice::from_ref(&dir));
+                    let flushed = self.flush_batch(inodes, at..u64::MAX, why, self.claim(why));
                     next = flushed.map_or(None, |(next, _)| next);
                 }
             }
@@ -185,12 +210,12 @@ impl Writeback {
         inodes: &[Arc<Inode>],
         range: Range<u64>,
         why: FlushReason,
+        granted: Counted<'_>,
     ) -> Result<(Option<u64>, u64)> {
         let mut batch = Batch::new(self.base.next_serial(), why);
         // Several locks of one rank are taken in ascending inode order.
         let ascends = inodes.is_sorted_by(|a, b| a.ino < b.ino);
         invariant!(self.base.health, ascends, "flush claims taken out of order");
-        let _granted = self.base.mem.granted.hold(self.base.batch_pages(why.most()));
         let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
         let taken = self.files.take_all(inodes, range, &mut batch);
         let next = taken
@@ -199,6 +224,7 @@ impl Writeback {
                 self.files.write_batch(&mut batch).map(|()| next)
             })
             .inspect_err(|e| self.files.give_back(&batch, e))?;
+        drop(granted);
         self.files.checksum_batch(&mut batch);
         self.files.publish_batch(&self.nodes.gate.enter(), &batch)?;
         inodes.iter().for_each(|i| self.settle(i));

@@ -179,7 +179,7 @@ fn cuts_during_cleaning() {
     let dev = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));
     let opts = MountOptions { mode: AllocMode::Lfs, cache_bytes: 2 << 20, ..quiet() };
     rig.v = Volume::mount(dev.clone(), opts.clone()).unwrap();
-    rig.overwrite(&mut rng, 2_500);
+    rig.overwrite(&mut rng, 6_000);
     assert!(rig.v.stats().gc_sections.load(Ordering::Relaxed) > 3);
     let log = CrashLog::new(base, dev.log()).unwrap();
     let main: u64 = rig.v.superblock().geo.main_blkaddr.into();
@@ -468,4 +468,35 @@ fn overwrites_with_a_cache_larger_than_the_free_space() {
     rig.verify();
     rig.remount();
     rig.verify();
+}
+
+/// Writers and writeback threads on a full volume whose logs need free sections: none is refused an overwrite.
+#[test]
+fn parallel_overwrites_of_a_full_lfs_volume_find_space() {
+    for (threads, percent) in [(1, 96), (4, 96), (8, 85)] {
+        let dev = fresh(256, &MkfsOptions::default());
+        let opts = MountOptions { mode: AllocMode::Lfs, cache_bytes: 16 << 20, ..MountOptions::default() };
+        let v = Volume::mount(dev.clone(), opts).unwrap();
+        let ino = v.mknod(Ino::ROOT, b"file", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+        let blocks = v.statfs().bavail * percent / 100;
+        for block in 0..blocks {
+            v.write(ino, block * BLOCK, &content(0, block, 0)).unwrap();
+        }
+        v.sync().unwrap();
+        std::thread::scope(|s| {
+            for t in 0..threads {
+                let v = &v;
+                s.spawn(move || {
+                    let mut rng = Rng::new(t + 1);
+                    for n in 0..4 * blocks / threads {
+                        let block = rng.below(blocks);
+                        v.write(ino, block * BLOCK, &content(0, block, n as u32))
+                            .unwrap_or_else(|e| panic!("write {n}: {e}"));
+                    }
+                });
+            }
+        });
+        v.unmount().unwrap();
+        assert_clean(&*dev);
+    }
 }

@@ -16,6 +16,9 @@ pub struct Background {
     threads: Vec<Stepper>,
 }
 
+/// Part of a thread's work.
+type Step = fn(&Volume);
+
 /// A thread and its wakeup signal.
 #[derive(Debug)]
 struct Stepper {
@@ -35,26 +38,34 @@ impl Background {
         let (interval, signal) = (volume.base.opts.commit_interval.max(1), volume.commit.signal.clone());
         let journal = volume.commit.journal().is_some();
         let step = if journal { JOURNAL_INTERVAL } else { interval };
-        background.spawn("segno-background", signal, step, |v| _ = v.tick())?;
+        let relieve: Step = |v| _ = v.commit.relieve_journal();
+        background.spawn("segno-background", signal, step, |v| _ = v.tick(), relieve)?;
         if journal {
-            background.spawn("segno-data", Arc::default(), interval, |v| _ = v.write_aged())?;
+            background.spawn("segno-data", Arc::default(), interval, |v| _ = v.write_aged(), relieve)?;
+        }
+        if volume.base.is_paced() {
+            let (signal, clean): (Arc<Signal>, Step) = (Arc::default(), |v| _ = v.gc.catch_up());
+            background.spawn("segno-cleaner", signal.clone(), interval, clean, clean)?;
+            volume.gc.clean_on(signal);
         }
         Ok(background)
     }
 
-    /// Runs a step at a fixed interval. After an error the pages stay dirty, fsync of the file reports it, and the
-    /// next step retries.
+    /// Runs a step at a fixed interval, and another one when woken. After an error the pages stay dirty, fsync of the file
+    /// reports it, and the next step retries.
     fn spawn(
         &mut self,
         name: &str,
         signal: Arc<Signal>,
         seconds: u32,
-        step: fn(&Volume),
+        step: Step,
+        asked: Step,
     ) -> std::io::Result<()> {
         let (woken, weak, interval) =
             (signal.clone(), self.volume.clone(), Duration::from_secs(seconds.into()));
-        let thread =
-            thread::Builder::new().name(name.into()).spawn(move || run(&woken, &weak, interval, step))?;
+        let thread = thread::Builder::new()
+            .name(name.into())
+            .spawn(move || run(&woken, &weak, interval, (step, asked)))?;
         self.threads.push(Stepper { signal, thread });
         Ok(())
     }
@@ -73,7 +84,7 @@ impl Drop for Background {
     }
 }
 
-fn run(signal: &Signal, volume: &Weak<Volume>, interval: Duration, step: fn(&Volume)) {
+fn run(signal: &Signal, volume: &Weak<Volume>, interval: Duration, (step, asked): (Step, Step)) {
     let mut due = Instant::now() + interval;
     loop {
         let woken = signal.wait(due.saturating_duration_since(Instant::now()));
@@ -85,7 +96,7 @@ fn run(signal: &Signal, volume: &Weak<Volume>, interval: Duration, step: fn(&Vol
             step(&volume);
             due = Instant::now() + interval;
         } else if woken == Wake::Asked {
-            let _later = volume.commit.relieve_journal();
+            asked(&volume);
         }
     }
 }
