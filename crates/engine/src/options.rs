@@ -109,7 +109,7 @@ pub enum JournalMode {
 /// Which operations continue while a checkpoint is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CheckpointMode {
-    /// Concurrent with a journal, else blocking.
+    /// Concurrent, but blocking without a journal and background threads.
     #[default]
     Auto,
     /// No changes, as in F2FS.

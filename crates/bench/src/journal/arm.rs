@@ -7,7 +7,7 @@ use super::work::{Did, Work};
 use crate::place::Place;
 use anyhow::{Context, Result};
 use segno_device::BlockDevice;
-use segno_engine::options::JournalMode;
+use segno_engine::options::{CheckpointMode, JournalMode};
 use segno_engine::{Background, JournalArea, MountOptions, Volume};
 use segno_format::BLOCK_SIZE;
 use segno_mkfs::MkfsOptions;
@@ -36,13 +36,15 @@ impl Mode {
     }
 
     pub fn options(self, cache_bytes: usize) -> MountOptions {
-        let journal = match self {
-            Self::Checkpoint => JournalMode::Off,
-            Self::Journal => JournalMode::On,
+        // The classic behaviour is that of F2FS, where all changes wait for a checkpoint.
+        let (journal, checkpoint) = match self {
+            Self::Checkpoint => (JournalMode::Off, CheckpointMode::Blocking),
+            Self::Journal => (JournalMode::On, CheckpointMode::Auto),
         };
         // The pacer commits.
         MountOptions {
             journal,
+            checkpoint,
             cache_bytes,
             commit_interval: 1 << 20,
             background_gc: false,

@@ -111,7 +111,7 @@ pub fn measure(
 
 fn once(work: Work, mode: Mode, scale: &Scale, seed: u64) -> Result<Took> {
     let journal = mode == Mode::Journal;
-    let mut site = Site::new(None, BYTES, if journal { "journal=on" } else { "journal=off" })?;
+    let mut site = Site::new(None, BYTES, if journal { "journal=on" } else { "checkpoint=blocking" })?;
     site.journal = true;
     site.format(FileSystem::Segno)?;
     let host = site.root.join("host");

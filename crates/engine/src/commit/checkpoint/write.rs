@@ -129,7 +129,8 @@ impl Commit {
     /// Whether operations continue while a checkpoint is written.
     pub fn is_concurrent(&self) -> bool {
         match self.base.opts.checkpoint {
-            CheckpointMode::Auto => self.journal().is_some(),
+            // Without background threads no other operation is likely to gain.
+            CheckpointMode::Auto => self.journal().is_some() || self.base.opts.background,
             CheckpointMode::Blocking => false,
             CheckpointMode::Concurrent => true,
         }
