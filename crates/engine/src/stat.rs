@@ -34,6 +34,8 @@ pub struct Stats {
     pub checkpoint_blocked: Histogram,
     /// Calls of fsync.
     pub fsyncs: AtomicU64,
+    /// Of these, served by the fsync of another caller.
+    pub fsyncs_shared: AtomicU64,
     /// fsyncs that needed a checkpoint.
     pub fsync_checkpoints: AtomicU64,
     /// Runs of foreground cleaning.
@@ -81,6 +83,7 @@ impl Stats {
             ("checkpoint_blocked_ns_p99", blocked.quantile(0.99)),
             ("checkpoint_blocked_ns_max", blocked.max()),
             ("fsyncs", get(&self.fsyncs)),
+            ("fsyncs_shared", get(&self.fsyncs_shared)),
             ("fsync_checkpoints", get(&self.fsync_checkpoints)),
             ("gc_foreground", get(&self.gc_foreground)),
             ("gc_background", get(&self.gc_background)),

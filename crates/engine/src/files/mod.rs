@@ -24,6 +24,7 @@ mod seek;
 mod sequence;
 mod shift;
 mod size;
+mod sync_turn;
 mod tags;
 mod truncate;
 mod write;
@@ -35,6 +36,7 @@ pub use fallocate::Reserve;
 pub use inode::{Inode, InodeCache, sanity};
 pub use page::{DirtyAccount, PageMap};
 pub use sequence::{Choice, IDLE, PROMOTE, Sequence};
+pub use sync_turn::SyncTurns;
 pub use tags::Tags;
 pub use write::PART;
 

@@ -53,17 +53,30 @@ impl Commit {
     /// Reports a failed write of the inode's data once, including failures of background writeback.
     pub fn fsync(&self, ino: Ino) -> Result<()> {
         let mut phases = Phases::begin();
-        let done = self.fsync_in_phases(ino, &mut phases);
+        let done = self.fsync_in_turn(ino, &mut phases);
         phases.record(&self.base.stats.fsync);
         done
     }
 
-    fn fsync_in_phases(&self, ino: Ino, phases: &mut Phases) -> Result<()> {
-        let inode = phases.time(Phase::Data, |_| self.sync_data(ino))?;
+    /// One fsync serves all callers that waited for another one of the same file to end.
+    fn fsync_in_turn(&self, ino: Ino, phases: &mut Phases) -> Result<()> {
+        stat::add(&self.base.stats.fsyncs, 1);
+        let inode = self.files.inode(ino)?;
+        let Some(turn) = phases.time(Phase::Node, |_| inode.syncs.wait()) else {
+            stat::add(&self.base.stats.fsyncs_shared, 1);
+            return Ok(());
+        };
+        self.fsync_in_phases(&inode, phases)?;
+        turn.succeed();
+        Ok(())
+    }
+
+    fn fsync_in_phases(&self, inode: &Arc<Inode>, phases: &mut Phases) -> Result<()> {
+        phases.time(Phase::Data, |_| self.sync_data(inode))?;
         if self.journal().is_some() {
             return phases.time(Phase::Flush, |_| self.sync_metadata());
         }
-        let Some(why) = self.log_inode(&inode, phases)? else { return Ok(()) };
+        let Some(why) = self.log_inode(inode, phases)? else { return Ok(()) };
         stat::add(&self.base.stats.fsync_checkpoints, 1);
         self.base.stats.fsync.checkpointed(why);
         // Directories and their entries go to this log.
@@ -72,20 +85,18 @@ impl Commit {
         phases.time(Phase::Checkpoint, |_| self.checkpoint(CheckpointReason::Sync))
     }
 
-    fn sync_data(&self, ino: Ino) -> Result<Arc<Inode>> {
-        stat::add(&self.base.stats.fsyncs, 1);
-        let inode = self.files.inode(ino)?;
+    fn sync_data(&self, inode: &Arc<Inode>) -> Result<()> {
         if self.journal().is_none() {
             self.nodes.space.note_fsync(LogType::WarmNode);
         }
-        let flushed = self.writeback.flush_for_sync(&inode);
+        let flushed = self.writeback.flush_for_sync(inode);
         let failed_before = inode.write_error.swap(false, Ordering::AcqRel);
         flushed?;
         if failed_before {
             let source = std::io::Error::other("an earlier write of the file's data failed and was repeated");
-            return Err(Error::Io { op: "write", at: ino.0.into(), source });
+            return Err(Error::Io { op: "write", at: inode.ino.0.into(), source });
         }
-        Ok(inode)
+        Ok(())
     }
 
     /// Makes the inode durable through the chain, or returns why only a checkpoint can.
