@@ -33,6 +33,15 @@ pub(crate) struct Acl {
     pub kernel: bool,
 }
 
+/// Features that the mount makes use of if the kernel offers them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub acl: Acl,
+    pub uring: bool,
+    /// Written data stays in the kernel's page cache until fsync, close or writeback.
+    pub writeback_cache: bool,
+}
+
 /// Reads the offer, the kernel's first request.
 pub(crate) fn receive(dev: &OwnedFd) -> io::Result<Offer> {
     let mut message = vec![0; (MAX_WRITE + PAGE) as usize];
@@ -66,8 +75,8 @@ fn parse(message: &[u8]) -> io::Result<Offer> {
 
 impl Offer {
     /// The reply that accepts the offer.
-    pub(crate) fn accept(&self, acl: Acl, uring: bool) -> Vec<u8> {
-        let flags = self.agreed(acl, uring).bits();
+    pub(crate) fn accept(&self, wanted: Wanted) -> Vec<u8> {
+        let flags = self.agreed(wanted).bits();
         let body = InitOut {
             major: MAJOR,
             minor: MINOR.min(self.minor),
@@ -86,7 +95,7 @@ impl Offer {
         [header.as_bytes(), body.as_bytes()].concat()
     }
 
-    fn agreed(&self, acl: Acl, uring: bool) -> InitFlags {
+    fn agreed(&self, wanted: Wanted) -> InitFlags {
         let mut supported = InitFlags::ASYNC_READ
             | InitFlags::EXPORT_SUPPORT
             | InitFlags::BIG_WRITES
@@ -104,9 +113,10 @@ impl Offer {
             | InitFlags::INIT_EXT
             | InitFlags::HAS_SYNCFS
             | InitFlags::DIRECT_IO_ALLOW_MMAP;
-        supported.set(InitFlags::DONT_MASK, acl.umask);
-        supported.set(InitFlags::POSIX_ACL, acl.kernel);
-        supported.set(InitFlags::OVER_IO_URING, uring);
+        supported.set(InitFlags::DONT_MASK, wanted.acl.umask);
+        supported.set(InitFlags::POSIX_ACL, wanted.acl.kernel);
+        supported.set(InitFlags::OVER_IO_URING, wanted.uring);
+        supported.set(InitFlags::WRITEBACK_CACHE, wanted.writeback_cache);
         supported.set(InitFlags::ASYNC_DIO, kernel::version() >= Some(INVALIDATES_AFTER_ASYNC_WRITE));
         supported & self.flags
     }
@@ -117,7 +127,7 @@ mod tests {
     use super::*;
 
     /// The flags of the reply to an INIT that offers these.
-    fn negotiate(offered: InitFlags) -> InitFlags {
+    fn negotiate(offered: InitFlags, writeback_cache: bool) -> InitFlags {
         let bits = offered.bits();
         let init = InitIn {
             major: MAJOR,
@@ -128,7 +138,11 @@ mod tests {
         };
         let head = InHeader { opcode: Opcode::Init as u32, ..InHeader::default() };
         let message = [head.as_bytes(), init.as_bytes()].concat();
-        let reply = parse(&message).unwrap().accept(Acl { umask: false, kernel: false }, false);
+        let reply = parse(&message).unwrap().accept(Wanted {
+            acl: Acl { umask: false, kernel: false },
+            uring: false,
+            writeback_cache,
+        });
         let out = InitOut::read_from_bytes(&reply[size_of::<OutHeader>()..]).unwrap();
         InitFlags::from_bits_retain(u64::from(out.flags) | u64::from(out.flags2) << 32)
     }
@@ -137,7 +151,15 @@ mod tests {
     fn syncfs_is_enabled_if_the_kernel_offers_it() {
         let with = InitFlags::INIT_EXT | InitFlags::HAS_SYNCFS;
         assert_eq!(with.bits() >> 32, 1 << 11);
-        assert_eq!(negotiate(with), with);
-        assert_eq!(negotiate(InitFlags::INIT_EXT), InitFlags::INIT_EXT);
+        assert_eq!(negotiate(with, false), with);
+        assert_eq!(negotiate(InitFlags::INIT_EXT, false), InitFlags::INIT_EXT);
+    }
+
+    #[test]
+    fn the_writeback_cache_is_enabled_if_it_is_wanted_and_offered() {
+        let (with, without) = (InitFlags::WRITEBACK_CACHE | InitFlags::INIT_EXT, InitFlags::INIT_EXT);
+        assert_eq!(with.bits() & 0xffff_ffff, 1 << 16 | 1 << 30);
+        assert_eq!((negotiate(with, true), negotiate(with, false)), (with, without));
+        assert_eq!(negotiate(without, true), without);
     }
 }

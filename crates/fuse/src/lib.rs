@@ -20,6 +20,7 @@ mod list;
 mod loop_device;
 mod mount;
 mod notify;
+mod page_cache;
 mod probe;
 mod reply;
 mod request;
@@ -38,6 +39,7 @@ pub use control::{
 };
 pub use heap::share as share_heap;
 pub use loop_device::image_behind;
+pub use page_cache::PageCache;
 pub use probe::probe_no_open;
 pub use serve::{FuseOptions, Started, serve};
 pub use session::{Choice, Transport};

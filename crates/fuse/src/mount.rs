@@ -17,6 +17,7 @@ use std::process::{Command, Stdio};
 const READAHEAD_KIB: &str = "4096";
 const FUSERMOUNT: &str = "fusermount3";
 const UMOUNT: &str = "umount";
+const SYNC: &str = "sync";
 /// Flags of mount(2) by name; other options are passed to the file system.
 const FLAGS: [(&str, MountFlags, bool); 11] = [
     ("dev", MountFlags::NODEV, false),
@@ -77,6 +78,14 @@ pub(crate) fn detach(dir: &Path, mount_type: &MountType) -> io::Result<()> {
     let status = Command::new(FUSERMOUNT).args(["-u", "-z", "--"]).arg(dir).status()?;
     let failed = || io::Error::other(format!("{FUSERMOUNT} cannot unmount {}", dir.display()));
     if status.success() { Ok(()) } else { Err(failed()) }
+}
+
+/// Makes the kernel send dirty pages of all files. Another process waits for that: a server that waits for its own reply
+/// cannot be killed.
+pub(crate) fn write_dirty_pages(dir: &Path) {
+    if let Err(e) = Command::new(SYNC).arg("--file-system").arg(dir).status() {
+        eprintln!("segno: cannot write what programs have not synced: {SYNC}: {e}");
+    }
 }
 
 /// Enlarges the readahead window of the kernel, as large requests cost least per byte. Needs root; otherwise the default

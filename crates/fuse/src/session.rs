@@ -1,6 +1,7 @@
 //! A session: the threads that serve one connection.
-use crate::init::{self, Acl, MAX_WRITE, Offer};
+use crate::init::{self, Acl, MAX_WRITE, Offer, Wanted};
 use crate::mount::Mounted;
+use crate::page_cache::PageCache;
 use crate::serve::FuseOptions;
 use crate::server::Server;
 use crate::transport::classic::{self, clone_device};
@@ -79,6 +80,7 @@ struct PendingWorker {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub transport: Transport,
+    pub page_cache: PageCache,
     ended: mpsc::Receiver<io::Result<()>>,
     /// While this is open, the helper unmounts when the process ends.
     _auto_unmount: Option<OwnedFd>,
@@ -106,7 +108,12 @@ impl Session {
         {
             return Err(io::Error::other(format!("transport=io_uring: {why}")));
         }
-        let reply = offer.accept(acl, workers.is_ok());
+        let page_cache = PageCache::agreed(opts.writeback_cache, offer.flags);
+        let writeback_cache = page_cache == PageCache::Writeback;
+        if writeback_cache {
+            server.volume.set_cached_writes();
+        }
+        let reply = offer.accept(Wanted { acl, uring: workers.is_ok(), writeback_cache });
         // Connected before the first request that may send a notification.
         server.notifier.connect(dev.clone())?;
         rustix::io::write(&dev, &reply)?;
@@ -127,7 +134,7 @@ impl Session {
                 Transport::Classic { threads, why }
             }
         };
-        Ok(Self { transport, ended, _auto_unmount: auto_unmount })
+        Ok(Self { transport, page_cache, ended, _auto_unmount: auto_unmount })
     }
 
     /// Waits until the mount ends or a thread fails. After a failure the requests of its queue are not served any more, so
