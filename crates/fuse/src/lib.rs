@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod attr;
+mod bdi;
 mod block;
 mod control;
 mod data;

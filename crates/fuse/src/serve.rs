@@ -1,4 +1,5 @@
 //! The life of a mount: mount, serve, shut down. Signals and umount(8) both end with a clean checkpoint.
+use crate::bdi;
 use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
 use crate::mount::{self, Request};
@@ -120,7 +121,7 @@ fn start(server: Server, dir: &Path, opts: &FuseOptions) -> io::Result<(Session,
     let acl = Acl { umask: opts.acl, kernel: opts.acl && kernel_checks(opts) };
     let session = Session::start(mounted, Arc::new(server), opts, acl);
     let session = session.inspect_err(|_| leave(dir, &mount_type))?;
-    mount::set_readahead(dir, &mount_type);
+    bdi::tune(dir, &mount_type, session.page_cache);
     Ok((session, mount_type))
 }
 
