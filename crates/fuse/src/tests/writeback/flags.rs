@@ -2,7 +2,10 @@
 use super::{PAGE, each_cached, stat};
 use crate::attr::ino_of;
 use crate::tests::Mount;
-use rustix::fs::{SeekFrom, XattrFlags, getxattr, seek, setxattr};
+use rustix::fs::{
+    AtFlags, CWD, SeekFrom, Timespec, Timestamps, UTIME_NOW, XattrFlags, getxattr, seek, setxattr, utimensat,
+};
+use rustix::io::Errno;
 use segno_engine::{SetAttr, Volume};
 use segno_format::Ino;
 use segno_format::inode::InodeFlags;
@@ -71,6 +74,22 @@ fn an_append_only_file_keeps_what_it_has() {
                         .is_err()
                 );
             }
+        },
+        &[],
+    );
+}
+
+#[test]
+fn times_of_an_append_only_file_are_set_to_now_only() {
+    each_cached(
+        |mount| {
+            let path = append_only(mount, "log", b"old");
+            let touch = |time| {
+                let times = Timestamps { last_access: time, last_modification: time };
+                utimensat(CWD, &path, &times, AtFlags::empty())
+            };
+            touch(Timespec { tv_sec: 0, tv_nsec: UTIME_NOW }).unwrap();
+            assert_eq!(touch(Timespec { tv_sec: 86_400, tv_nsec: 0 }), Err(Errno::PERM));
         },
         &[],
     );
