@@ -164,7 +164,8 @@ const OWN: &[MountOption] = &[
     ),
     switch(
         "writeback_cache",
-        "keep written data in the kernel's page cache until fsync, close or writeback, at most half a minute",
+        "keep written data in the kernel's page cache until fsync or close, otherwise about half a minute; \
+         docs/durability.md has the semantics",
         |s| {
             s.writeback_cache = true;
         },
