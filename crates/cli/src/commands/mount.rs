@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Outcome {
         let readiness = if args.detach { Readiness::Background } else { Readiness::Foreground };
         serve(&plan, |started, note| {
             let [mount_type, page_cache] = [started.mount_type.to_string(), started.page_cache.to_string()];
-            let notes = args.verbose.then(|| [Some(mount_type), Some(page_cache), note]);
+            let notes = args.verbose.then_some([Some(mount_type), Some(page_cache), note]);
             readiness.announce(started, notes.into_iter().flatten().flatten(), plan.settings.log.as_deref());
         })?;
         return Ok(ExitCode::SUCCESS);

@@ -14,6 +14,7 @@ fn small_files() {
             probe_no_open(mount.path());
             // The first file lets the kernel learn which requests return ENOSYS, and cache the root.
             fs::write(mount.path().join("warm"), "x").unwrap();
+            assert!(fs::metadata(mount.path().join("warm")).is_ok());
             fs::read_dir(mount.path()).unwrap().for_each(drop);
             fs::write(mount.path().join("warm2"), "x").unwrap();
 
@@ -21,7 +22,12 @@ fn small_files() {
             // The kernel sends data and times when the file is closed.
             let small = |name| move |d: &std::path::Path| fs::write(d.join(name), [1; 4096]).unwrap();
             cost(mount, small("b"), &[Lookup, Create, GetXattr, Write, SetAttr]);
+            // At each close the kernel forgets the number of blocks, which writeback may have changed.
+            let stat = |d: &std::path::Path| assert_eq!(fs::metadata(d.join("b")).unwrap().len(), 4096);
+            cost(mount, stat, &[GetAttr]);
+            cost(mount, stat, &[]);
             cost(mount, |d| drop(File::open(d.join("b")).unwrap()), &[]);
+            cost(mount, stat, &[GetAttr]);
             // The kernel sends the ctime of the inode that lost a name.
             cost(mount, |d| fs::remove_file(d.join("b")).unwrap(), &[Unlink, SetAttr]);
             cost(mount, |d| fs::remove_file(d.join("a")).unwrap(), &[Unlink, SetAttr]);

@@ -132,68 +132,9 @@ fn child() {
 }
 
 fn change(rng: &mut Rng, f: &mut File2, other: &mut File2) -> &'static str {
-    let (at, len) = range(rng, f);
     match rng.below(16) {
-        0..=3 => {
-            let data = bytes(rng, len);
-            f.file.write_all_at(&data, at).unwrap();
-            f.put(at, &data);
-            "write"
-        }
-        4..=5 => {
-            let (data, end) = (bytes(rng, 1 + len % 9000), f.content.len() as u64);
-            f.append.write_all(&data).unwrap();
-            f.put(end, &data);
-            "append"
-        }
-        6 => {
-            f.file.set_len(at).unwrap();
-            f.content.resize(at as usize, 0);
-            "truncate"
-        }
-        7 => {
-            fallocate(&f.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len).unwrap();
-            f.zero(at, len);
-            "punch"
-        }
-        8 => {
-            fallocate(&f.file, FallocateFlags::ZERO_RANGE, at, len).unwrap();
-            f.content.resize(f.content.len().max((at + len) as usize), 0);
-            f.zero(at, len);
-            "zero range"
-        }
-        9 => {
-            let keep = rng.one_in(2);
-            let mode = if keep { FallocateFlags::KEEP_SIZE } else { FallocateFlags::empty() };
-            fallocate(&f.file, mode, at, len).unwrap();
-            let end = if keep { 0 } else { (at + len) as usize };
-            f.content.resize(f.content.len().max(end), 0);
-            "allocate"
-        }
-        10 if f.content.len() >= PAGE => {
-            let page = rng.below((f.content.len() / PAGE) as u64);
-            let (offset, first) = (rng.below(4000) as usize, rng.draw() as u8);
-            write_mapped(f, page, offset, first);
-            f.put(page * PAGE as u64 + offset as u64, &pattern(first, MAPPED_LEN));
-            "mapped write"
-        }
-        11 => {
-            let (at, len) = (at / 4096 * 4096, len.next_multiple_of(4096));
-            let mut memory = Vec::new();
-            let data = aligned(&mut memory, len as usize);
-            data.copy_from_slice(&bytes(rng, len));
-            f.direct.write_all_at(data, at).unwrap();
-            f.put(at, data);
-            "direct write"
-        }
-        12 => {
-            let (mut from, mut to) = (at, at);
-            let n =
-                copy_file_range(&other.file, Some(&mut from), &f.file, Some(&mut to), len as usize).unwrap();
-            let copied = other.content.get(at as usize..).unwrap_or_default()[..n].to_vec();
-            f.put(at, &copied);
-            "copy"
-        }
+        0..=8 => write_some(rng, f, other),
+        9..=12 => reshape(rng, f),
         13 => {
             f.append.sync_data().unwrap();
             "fdatasync"
@@ -210,6 +151,81 @@ fn change(rng: &mut Rng, f: &mut File2, other: &mut File2) -> &'static str {
             // Dirty pages stay, the others are read again.
             fadvise(&f.file, 0, None, Advice::DontNeed).unwrap();
             "drop"
+        }
+    }
+}
+
+/// Writes bytes in one of several ways.
+fn write_some(rng: &mut Rng, f: &mut File2, other: &File2) -> &'static str {
+    let (at, len) = range(rng, f);
+    match rng.below(9) {
+        0 | 1 => {
+            let (data, end) = (bytes(rng, 1 + len % 9000), f.content.len() as u64);
+            f.append.write_all(&data).unwrap();
+            f.put(end, &data);
+            "append"
+        }
+        2 if f.content.len() >= PAGE => {
+            let page = rng.below((f.content.len() / PAGE) as u64);
+            let (offset, first) = (rng.below(4000) as usize, rng.draw() as u8);
+            write_mapped(f, page, offset, first);
+            f.put(page * PAGE as u64 + offset as u64, &pattern(first, MAPPED_LEN));
+            "mapped write"
+        }
+        3 => {
+            let (at, len) = (at / 4096 * 4096, len.next_multiple_of(4096));
+            let mut memory = Vec::new();
+            let data = aligned(&mut memory, len as usize);
+            data.copy_from_slice(&bytes(rng, len));
+            f.direct.write_all_at(data, at).unwrap();
+            f.put(at, data);
+            "direct write"
+        }
+        4 => {
+            let (mut from, mut to) = (at, at);
+            let n =
+                copy_file_range(&other.file, Some(&mut from), &f.file, Some(&mut to), len as usize).unwrap();
+            f.put(at, &other.content.get(at as usize..).unwrap_or_default()[..n]);
+            "copy"
+        }
+        _ => {
+            let data = bytes(rng, len);
+            f.file.write_all_at(&data, at).unwrap();
+            f.put(at, &data);
+            "write"
+        }
+    }
+}
+
+/// Changes the size, or reserves, frees or zeroes a range.
+fn reshape(rng: &mut Rng, f: &mut File2) -> &'static str {
+    let (at, len) = range(rng, f);
+    let end = (at + len) as usize;
+    match rng.below(5) {
+        0 => {
+            f.file.set_len(at).unwrap();
+            f.content.resize(at as usize, 0);
+            "truncate"
+        }
+        1 => {
+            fallocate(&f.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len).unwrap();
+            f.zero(at, len);
+            "punch"
+        }
+        2 => {
+            fallocate(&f.file, FallocateFlags::ZERO_RANGE, at, len).unwrap();
+            f.content.resize(f.content.len().max(end), 0);
+            f.zero(at, len);
+            "zero range"
+        }
+        3 => {
+            fallocate(&f.file, FallocateFlags::KEEP_SIZE, at, len).unwrap();
+            "reserve"
+        }
+        _ => {
+            fallocate(&f.file, FallocateFlags::empty(), at, len).unwrap();
+            f.content.resize(f.content.len().max(end), 0);
+            "allocate"
         }
     }
 }

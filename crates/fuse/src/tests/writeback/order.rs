@@ -28,7 +28,7 @@ impl Page {
     /// The file and version of each word that is not zero.
     fn words(&self) -> impl Iterator<Item = (usize, u64)> {
         let words = self.0.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap()));
-        words.map(|w| ((w >> 56) as usize, w & (1 << 56) - 1))
+        words.map(|w| ((w >> 56) as usize, w & ((1 << 56) - 1)))
     }
 }
 
