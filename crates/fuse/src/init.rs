@@ -9,8 +9,11 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 /// Maximum size of the data in one request.
 pub(crate) const MAX_WRITE: u32 = 1 << 20;
 const PAGE: u32 = 4096;
-/// Maximum number of background requests (readahead, asynchronous direct I/O) in flight.
+/// Maximum number of background requests (readahead, asynchronous direct I/O, writeback) in flight.
 const MAX_BACKGROUND: u16 = 64;
+/// Threads of a queue that background requests leave to requests with a caller. A WRITE waits in the server while the
+/// device is behind, and with a writeback cache such WRITEs have no caller.
+const FOREGROUND_THREADS: usize = 2;
 /// First kernel that, with ASYNC_DIO, invalidates the page cache when an asynchronous direct write completes. On older
 /// ones, pages that a buffered read brings in during the write keep the old content.
 const INVALIDATES_AFTER_ASYNC_WRITE: (u32, u32) = (7, 1);
@@ -40,6 +43,18 @@ pub(crate) struct Wanted {
     pub uring: bool,
     /// Written data stays in the kernel's page cache until fsync, close or writeback.
     pub writeback_cache: bool,
+    /// Number of threads that serve one queue.
+    pub threads: usize,
+}
+
+impl Wanted {
+    fn max_background(self) -> u16 {
+        if !self.writeback_cache {
+            return MAX_BACKGROUND;
+        }
+        let threads = self.threads.saturating_sub(FOREGROUND_THREADS).max(1);
+        u16::try_from(threads).unwrap_or(MAX_BACKGROUND).min(MAX_BACKGROUND)
+    }
 }
 
 /// Reads the offer, the kernel's first request.
@@ -77,14 +92,15 @@ impl Offer {
     /// The reply that accepts the offer.
     pub(crate) fn accept(&self, wanted: Wanted) -> Vec<u8> {
         let flags = self.agreed(wanted).bits();
+        let max_background = wanted.max_background();
         let body = InitOut {
             major: MAJOR,
             minor: MINOR.min(self.minor),
             max_readahead: self.max_readahead,
             flags: flags as u32,
             flags2: (flags >> 32) as u32,
-            max_background: MAX_BACKGROUND,
-            congestion_threshold: MAX_BACKGROUND / 4 * 3,
+            max_background,
+            congestion_threshold: max_background.div_ceil(4) * 3,
             max_write: MAX_WRITE,
             time_gran: 1,
             max_pages: (MAX_WRITE / PAGE) as u16,
@@ -142,6 +158,7 @@ mod tests {
             acl: Acl { umask: false, kernel: false },
             uring: false,
             writeback_cache,
+            threads: 1,
         });
         let out = InitOut::read_from_bytes(&reply[size_of::<OutHeader>()..]).unwrap();
         InitFlags::from_bits_retain(u64::from(out.flags) | u64::from(out.flags2) << 32)
@@ -161,5 +178,15 @@ mod tests {
         assert_eq!(with.bits() & 0xffff_ffff, 1 << 16 | 1 << 30);
         assert_eq!((negotiate(with, true), negotiate(with, false)), (with, without));
         assert_eq!(negotiate(without, true), without);
+    }
+
+    #[test]
+    fn writeback_leaves_threads_to_callers() {
+        let wanted = |writeback_cache, threads| {
+            let acl = Acl { umask: false, kernel: false };
+            Wanted { acl, uring: true, writeback_cache, threads }.max_background()
+        };
+        assert_eq!([1, 2, 3, 8, 1000].map(|threads| wanted(true, threads)), [1, 1, 1, 6, 64]);
+        assert_eq!(wanted(false, 8), 64);
     }
 }

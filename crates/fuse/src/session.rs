@@ -94,7 +94,7 @@ impl Session {
         opts: &FuseOptions,
         acl: Acl,
     ) -> io::Result<Self> {
-        let (choice, threads) = (opts.transport, opts.threads);
+        let choice = opts.transport;
         let Mounted { dev, auto_unmount } = mounted;
         let offer = init::receive(&dev)?;
         let dev = Arc::new(dev);
@@ -113,20 +113,20 @@ impl Session {
         if writeback_cache {
             server.volume.set_cached_writes();
         }
-        let reply = offer.accept(Wanted { acl, uring: workers.is_ok(), writeback_cache });
+        let threads =
+            workers.as_ref().map_or_else(|_| classic_threads(opts), |(queues, w)| w.len() / (*queues).max(1));
+        let reply = offer.accept(Wanted { acl, uring: workers.is_ok(), writeback_cache, threads });
         // Connected before the first request that may send a notification.
         server.notifier.connect(dev.clone())?;
         rustix::io::write(&dev, &reply)?;
         let transport = match workers {
             Ok((queues, workers)) => {
-                let threads = workers.len() / queues.max(1);
                 workers.iter().try_for_each(|worker| worker.start(&dev))?;
                 // FORGET and INTERRUPT still arrive on /dev/fuse and are not urgent.
                 spawn_classic(0, dev, &server, &end, FORGET_PAUSE)?;
                 Transport::IoUring { queues, threads }
             }
             Err(why) => {
-                let threads = if threads == 0 { cpus().max(CLASSIC_THREADS) } else { threads };
                 for i in 1..threads {
                     spawn_classic(i, Arc::new(clone_device(&dev)?), &server, &end, Duration::ZERO)?;
                 }
@@ -167,6 +167,10 @@ fn spawn_classic(
         let _ = end.send(guarded(|| classic::serve(&dev, &server, MAX_WRITE as usize, pause)));
     })?;
     Ok(())
+}
+
+fn classic_threads(opts: &FuseOptions) -> usize {
+    if opts.threads == 0 { cpus().max(CLASSIC_THREADS) } else { opts.threads }
 }
 
 /// Turns a panic into an error. It ends the session, as other threads cannot reply to the request that was being served.
