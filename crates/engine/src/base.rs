@@ -6,13 +6,13 @@ use crate::memory::Memory;
 use crate::meta::Device;
 use crate::options::MountOptions;
 use crate::stat::Stats;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::types::Time;
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Features, Geometry};
 use std::sync::Arc;
 
-/// Shared state. Only counters and [`Health`] change after mount.
+/// Shared state. Only counters, [`Health`] and [`Base::is_cached`] change after mount.
 pub struct Base {
     /// The superblock as mounted.
     pub sb: Superblock,
@@ -26,6 +26,7 @@ pub struct Base {
     pub stats: Stats,
     pub health: Arc<Health>,
     serial: AtomicU64,
+    cached: AtomicBool,
 }
 
 impl Base {
@@ -62,11 +63,26 @@ impl Base {
             mem,
             stats: Stats::default(),
             serial: AtomicU64::new(now.secs.unsigned_abs() << 30 ^ u64::from(now.nsec)),
+            cached: AtomicBool::new(false),
         }
     }
 
     pub fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// Whether a cache above the volume holds written data and its times. Does not change once files are in use.
+    pub fn is_cached(&self) -> bool {
+        self.cached.load(Ordering::Relaxed)
+    }
+
+    pub fn set_cached(&self) {
+        self.cached.store(true, Ordering::Relaxed);
+    }
+
+    /// The mtime and ctime of content that changes now; `None` if the cache above sets them later.
+    pub fn content_time(&self) -> Option<Time> {
+        (!self.is_cached()).then(|| self.now())
     }
 
     /// A number not used before in this mount, for flush ids and inode generations.

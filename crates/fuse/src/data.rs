@@ -7,6 +7,7 @@ use crate::wire::{self, FSYNC_FDATASYNC, Opcode, WRITE_CACHE};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use segno_engine::FallocMode;
+use segno_format::Ino;
 
 impl Server {
     pub(crate) fn read(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
@@ -17,11 +18,12 @@ impl Server {
     pub(crate) fn write(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::WriteIn = r.arg()?;
         let (ino, data) = (node(r), r.data(a.size)?);
-        let written = self.before_write(ino, a.write_flags).and_then(|()| {
-            let written = self.volume.write(ino, a.offset, data);
-            written.map_err(errno)
+        let from_cache = a.write_flags & WRITE_CACHE != 0;
+        let written = self.before_write(ino, a.write_flags).and_then(|()| match from_cache {
+            true => self.write_all(ino, a.offset, data),
+            false => self.volume.write(ino, a.offset, data).map_err(errno),
         });
-        if written == Err(Errno::PERM) && a.write_flags & WRITE_CACHE != 0 {
+        if written == Err(Errno::PERM) && from_cache {
             // Otherwise readers see the refused bytes until the pages are evicted.
             self.notifier.content_refused(ino, a.offset, a.size.into());
         }
@@ -31,6 +33,18 @@ impl Server {
             self.volume.fsync(node(r), true).map_err(errno)?;
         }
         reply.put(&wire::WriteOut { size: n as u32, padding: 0 })
+    }
+
+    /// Writes all of the data or fails: of cached pages the kernel does not check the count.
+    fn write_all(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize, Errno> {
+        let mut done = 0;
+        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            match self.volume.write(ino, offset.saturating_add(done as u64), rest).map_err(errno)? {
+                0 => return Err(Errno::NOSPC),
+                n => done += n,
+            }
+        }
+        Ok(done)
     }
 
     pub(crate) fn fsync(&self, r: &Request<'_>) -> Done {
@@ -55,6 +69,10 @@ impl Server {
     }
 
     pub(crate) fn lseek(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        if self.volume.has_cached_writes() {
+            // The kernel does not write dirty pages first, so what is a hole here may have data in its cache.
+            return Err(Errno::NOSYS);
+        }
         let a: wire::LseekIn = r.arg()?;
         if i64::try_from(a.offset).is_err() {
             return Err(Errno::NXIO);

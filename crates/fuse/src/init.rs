@@ -9,8 +9,11 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 /// Maximum size of the data in one request.
 pub(crate) const MAX_WRITE: u32 = 1 << 20;
 const PAGE: u32 = 4096;
-/// Maximum number of background requests (readahead, asynchronous direct I/O) in flight.
+/// Maximum number of background requests (readahead, asynchronous direct I/O, writeback) in flight.
 const MAX_BACKGROUND: u16 = 64;
+/// Threads of a queue that background requests leave to requests with a caller. A WRITE waits in the server while the
+/// device is behind, and with a writeback cache such WRITEs have no caller.
+const FOREGROUND_THREADS: usize = 2;
 /// First kernel that, with ASYNC_DIO, invalidates the page cache when an asynchronous direct write completes. On older
 /// ones, pages that a buffered read brings in during the write keep the old content.
 const INVALIDATES_AFTER_ASYNC_WRITE: (u32, u32) = (7, 1);
@@ -31,6 +34,27 @@ pub(crate) struct Acl {
     pub umask: bool,
     /// The kernel checks permissions by ACLs.
     pub kernel: bool,
+}
+
+/// Features that the mount makes use of if the kernel offers them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub acl: Acl,
+    pub uring: bool,
+    /// Written data stays in the kernel's page cache until fsync, close or writeback.
+    pub writeback_cache: bool,
+    /// Number of threads that serve one queue.
+    pub threads: usize,
+}
+
+impl Wanted {
+    fn max_background(self) -> u16 {
+        if !self.writeback_cache {
+            return MAX_BACKGROUND;
+        }
+        let threads = self.threads.saturating_sub(FOREGROUND_THREADS).max(1);
+        u16::try_from(threads).unwrap_or(MAX_BACKGROUND).min(MAX_BACKGROUND)
+    }
 }
 
 /// Reads the offer, the kernel's first request.
@@ -66,16 +90,17 @@ fn parse(message: &[u8]) -> io::Result<Offer> {
 
 impl Offer {
     /// The reply that accepts the offer.
-    pub(crate) fn accept(&self, acl: Acl, uring: bool) -> Vec<u8> {
-        let flags = self.agreed(acl, uring).bits();
+    pub(crate) fn accept(&self, wanted: Wanted) -> Vec<u8> {
+        let flags = self.agreed(wanted).bits();
+        let max_background = wanted.max_background();
         let body = InitOut {
             major: MAJOR,
             minor: MINOR.min(self.minor),
             max_readahead: self.max_readahead,
             flags: flags as u32,
             flags2: (flags >> 32) as u32,
-            max_background: MAX_BACKGROUND,
-            congestion_threshold: MAX_BACKGROUND / 4 * 3,
+            max_background,
+            congestion_threshold: max_background.div_ceil(4) * 3,
             max_write: MAX_WRITE,
             time_gran: 1,
             max_pages: (MAX_WRITE / PAGE) as u16,
@@ -86,7 +111,7 @@ impl Offer {
         [header.as_bytes(), body.as_bytes()].concat()
     }
 
-    fn agreed(&self, acl: Acl, uring: bool) -> InitFlags {
+    fn agreed(&self, wanted: Wanted) -> InitFlags {
         let mut supported = InitFlags::ASYNC_READ
             | InitFlags::EXPORT_SUPPORT
             | InitFlags::BIG_WRITES
@@ -104,9 +129,10 @@ impl Offer {
             | InitFlags::INIT_EXT
             | InitFlags::HAS_SYNCFS
             | InitFlags::DIRECT_IO_ALLOW_MMAP;
-        supported.set(InitFlags::DONT_MASK, acl.umask);
-        supported.set(InitFlags::POSIX_ACL, acl.kernel);
-        supported.set(InitFlags::OVER_IO_URING, uring);
+        supported.set(InitFlags::DONT_MASK, wanted.acl.umask);
+        supported.set(InitFlags::POSIX_ACL, wanted.acl.kernel);
+        supported.set(InitFlags::OVER_IO_URING, wanted.uring);
+        supported.set(InitFlags::WRITEBACK_CACHE, wanted.writeback_cache);
         supported.set(InitFlags::ASYNC_DIO, kernel::version() >= Some(INVALIDATES_AFTER_ASYNC_WRITE));
         supported & self.flags
     }
@@ -117,7 +143,7 @@ mod tests {
     use super::*;
 
     /// The flags of the reply to an INIT that offers these.
-    fn negotiate(offered: InitFlags) -> InitFlags {
+    fn negotiate(offered: InitFlags, writeback_cache: bool) -> InitFlags {
         let bits = offered.bits();
         let init = InitIn {
             major: MAJOR,
@@ -128,7 +154,12 @@ mod tests {
         };
         let head = InHeader { opcode: Opcode::Init as u32, ..InHeader::default() };
         let message = [head.as_bytes(), init.as_bytes()].concat();
-        let reply = parse(&message).unwrap().accept(Acl { umask: false, kernel: false }, false);
+        let reply = parse(&message).unwrap().accept(Wanted {
+            acl: Acl { umask: false, kernel: false },
+            uring: false,
+            writeback_cache,
+            threads: 1,
+        });
         let out = InitOut::read_from_bytes(&reply[size_of::<OutHeader>()..]).unwrap();
         InitFlags::from_bits_retain(u64::from(out.flags) | u64::from(out.flags2) << 32)
     }
@@ -137,7 +168,25 @@ mod tests {
     fn syncfs_is_enabled_if_the_kernel_offers_it() {
         let with = InitFlags::INIT_EXT | InitFlags::HAS_SYNCFS;
         assert_eq!(with.bits() >> 32, 1 << 11);
-        assert_eq!(negotiate(with), with);
-        assert_eq!(negotiate(InitFlags::INIT_EXT), InitFlags::INIT_EXT);
+        assert_eq!(negotiate(with, false), with);
+        assert_eq!(negotiate(InitFlags::INIT_EXT, false), InitFlags::INIT_EXT);
+    }
+
+    #[test]
+    fn the_writeback_cache_is_enabled_if_it_is_wanted_and_offered() {
+        let (with, without) = (InitFlags::WRITEBACK_CACHE | InitFlags::INIT_EXT, InitFlags::INIT_EXT);
+        assert_eq!(with.bits() & 0xffff_ffff, 1 << 16 | 1 << 30);
+        assert_eq!((negotiate(with, true), negotiate(with, false)), (with, without));
+        assert_eq!(negotiate(without, true), without);
+    }
+
+    #[test]
+    fn writeback_leaves_threads_to_callers() {
+        let wanted = |writeback_cache, threads| {
+            let acl = Acl { umask: false, kernel: false };
+            Wanted { acl, uring: true, writeback_cache, threads }.max_background()
+        };
+        assert_eq!([1, 2, 3, 8, 1000].map(|threads| wanted(true, threads)), [1, 1, 1, 6, 64]);
+        assert_eq!(wanted(false, 8), 64);
     }
 }

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod attr;
+mod bdi;
 mod block;
 mod control;
 mod data;
@@ -20,6 +21,7 @@ mod list;
 mod loop_device;
 mod mount;
 mod notify;
+mod page_cache;
 mod probe;
 mod reply;
 mod request;
@@ -38,6 +40,7 @@ pub use control::{
 };
 pub use heap::share as share_heap;
 pub use loop_device::image_behind;
+pub use page_cache::PageCache;
 pub use probe::probe_no_open;
 pub use serve::{FuseOptions, Started, serve};
 pub use session::{Choice, Transport};

@@ -1,7 +1,7 @@
 //! Mounting and unmounting: mount(2) for root, fusermount3 for other users.
 use crate::block::MountType;
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::mount::{MountFlags, UnmountFlags, mount};
 use rustix::net::{
@@ -10,13 +10,12 @@ use rustix::net::{
 };
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Readahead window: four requests of the maximum size.
-const READAHEAD_KIB: &str = "4096";
 const FUSERMOUNT: &str = "fusermount3";
 const UMOUNT: &str = "umount";
+const SYNC: &str = "sync";
 /// Flags of mount(2) by name; other options are passed to the file system.
 const FLAGS: [(&str, MountFlags, bool); 11] = [
     ("dev", MountFlags::NODEV, false),
@@ -79,22 +78,12 @@ pub(crate) fn detach(dir: &Path, mount_type: &MountType) -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(failed()) }
 }
 
-/// Enlarges the readahead window of the kernel, as large requests cost least per byte. Needs root; otherwise the default
-/// stays in force.
-pub(crate) fn set_readahead(dir: &Path, mount_type: &MountType) {
-    if let Some(setting) = readahead_setting(dir, mount_type) {
-        let _default_stays = std::fs::write(setting, READAHEAD_KIB);
+/// Makes the kernel send dirty pages of all files. Another process waits for that: a server that waits for its own reply
+/// cannot be killed.
+pub(crate) fn write_dirty_pages(dir: &Path) {
+    if let Err(e) = Command::new(SYNC).arg("--file-system").arg(dir).status() {
+        eprintln!("segno: cannot write what programs have not synced: {SYNC}: {e}");
     }
-}
-
-/// The sysfs file with the readahead window of a mount.
-pub(crate) fn readahead_setting(dir: &Path, mount_type: &MountType) -> Option<PathBuf> {
-    // Must not send a request: a server that waits for its own reply cannot be killed.
-    let stat = statx(CWD, dir, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
-    // The name without suffix belongs to the block device.
-    let suffix = if let MountType::Block { .. } = mount_type { "-fuseblk" } else { "" };
-    let (major, minor) = (stat.stx_dev_major, stat.stx_dev_minor);
-    Some(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}{suffix}/read_ahead_kb")))
 }
 
 /// The file system type for mount(2).

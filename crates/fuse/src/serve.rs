@@ -1,7 +1,9 @@
 //! The life of a mount: mount, serve, shut down. Signals and umount(8) both end with a clean checkpoint.
+use crate::bdi;
 use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
 use crate::mount::{self, Request};
+use crate::page_cache::PageCache;
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
 use segno_engine::Volume;
@@ -36,6 +38,8 @@ pub struct FuseOptions {
     pub transport: Choice,
     /// Deliver replies at the threads' normal scheduling policy.
     pub no_sched_idle: bool,
+    /// Keep written data in the kernel's page cache until fsync, close or writeback.
+    pub writeback_cache: bool,
     /// Permit the shutdown ioctl of crash tests.
     pub shutdown: bool,
 }
@@ -47,6 +51,8 @@ pub struct Started {
     pub transport: Transport,
     /// The type of the mount.
     pub mount_type: MountType,
+    /// Mode of the kernel's page cache.
+    pub page_cache: PageCache,
 }
 
 /// Time that requests in flight have after a signal before the server exits without serving them.
@@ -72,7 +78,8 @@ pub fn serve(
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let server = Server::new(volume).on_destroy(close).permit_shutdown(opts.shutdown);
     let (session, mount_type) = start(server, dir, opts)?;
-    let started = Started { transport: session.transport.clone(), mount_type };
+    let page_cache = session.page_cache;
+    let started = Started { transport: session.transport.clone(), mount_type, page_cache };
     let signalled = ended.clone();
     thread::Builder::new().name("signals".into()).spawn(move || {
         if signals.forever().next().is_some() {
@@ -92,6 +99,10 @@ pub fn serve(
         }
         Ok(End::Served(Ok(()))) => Ok(()),
         Ok(End::Signal) => {
+            if page_cache == PageCache::Writeback {
+                // Files that are open would lose what only the kernel has.
+                mount::write_dirty_pages(dir);
+            }
             leave();
             match end.recv_timeout(GRACE) {
                 Ok(End::Served(result)) => result,
@@ -110,7 +121,7 @@ fn start(server: Server, dir: &Path, opts: &FuseOptions) -> io::Result<(Session,
     let acl = Acl { umask: opts.acl, kernel: opts.acl && kernel_checks(opts) };
     let session = Session::start(mounted, Arc::new(server), opts, acl);
     let session = session.inspect_err(|_| leave(dir, &mount_type))?;
-    mount::set_readahead(dir, &mount_type);
+    bdi::tune(dir, &mount_type, session.page_cache);
     Ok((session, mount_type))
 }
 

@@ -235,6 +235,9 @@ impl Server {
             let is_set = has(given) || has(at_once);
             is_set.then(|| if has(at_once) { now() } else { Time { secs: secs.cast_signed(), nsec } })
         };
+        // With a writeback cache the kernel sends its own time instead of MTIME_NOW; then it is the ctime, too.
+        let is_now = (a.mtime, a.mtimensec) == (a.ctime, a.ctimensec);
+        let mtime_now = has(FattrValid::MTIME_NOW) || (has(FattrValid::CTIME) && is_now);
         let set = SetAttr {
             mode: has(FattrValid::MODE).then_some(a.mode as u16 & 0o7777),
             uid: has(FattrValid::UID).then_some(a.uid),
@@ -244,7 +247,7 @@ impl Server {
             mtime: time(FattrValid::MTIME, FattrValid::MTIME_NOW, a.mtime, a.mtimensec),
             ctime: has(FattrValid::CTIME).then_some(Time { secs: a.ctime.cast_signed(), nsec: a.ctimensec }),
             kill_suidgid: has(FattrValid::KILL_SUIDGID),
-            touch: has(FattrValid::ATIME_NOW | FattrValid::MTIME_NOW),
+            touch: has(FattrValid::ATIME_NOW) && mtime_now,
         };
         self.attr(reply, self.volume.setattr(node(r), &set))
     }

@@ -1,6 +1,7 @@
 //! A session: the threads that serve one connection.
-use crate::init::{self, Acl, MAX_WRITE, Offer};
+use crate::init::{self, Acl, MAX_WRITE, Offer, Wanted};
 use crate::mount::Mounted;
+use crate::page_cache::PageCache;
 use crate::serve::FuseOptions;
 use crate::server::Server;
 use crate::transport::classic::{self, clone_device};
@@ -79,6 +80,7 @@ struct PendingWorker {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub transport: Transport,
+    pub page_cache: PageCache,
     ended: mpsc::Receiver<io::Result<()>>,
     /// While this is open, the helper unmounts when the process ends.
     _auto_unmount: Option<OwnedFd>,
@@ -92,7 +94,7 @@ impl Session {
         opts: &FuseOptions,
         acl: Acl,
     ) -> io::Result<Self> {
-        let (choice, threads) = (opts.transport, opts.threads);
+        let choice = opts.transport;
         let Mounted { dev, auto_unmount } = mounted;
         let offer = init::receive(&dev)?;
         let dev = Arc::new(dev);
@@ -106,20 +108,25 @@ impl Session {
         {
             return Err(io::Error::other(format!("transport=io_uring: {why}")));
         }
-        let reply = offer.accept(acl, workers.is_ok());
+        let page_cache = PageCache::agreed(opts.writeback_cache, offer.flags);
+        let writeback_cache = page_cache == PageCache::Writeback;
+        if writeback_cache {
+            server.volume.set_cached_writes();
+        }
+        let threads =
+            workers.as_ref().map_or_else(|_| classic_threads(opts), |(queues, w)| w.len() / (*queues).max(1));
+        let reply = offer.accept(Wanted { acl, uring: workers.is_ok(), writeback_cache, threads });
         // Connected before the first request that may send a notification.
         server.notifier.connect(dev.clone())?;
         rustix::io::write(&dev, &reply)?;
         let transport = match workers {
             Ok((queues, workers)) => {
-                let threads = workers.len() / queues.max(1);
                 workers.iter().try_for_each(|worker| worker.start(&dev))?;
                 // FORGET and INTERRUPT still arrive on /dev/fuse and are not urgent.
                 spawn_classic(0, dev, &server, &end, FORGET_PAUSE)?;
                 Transport::IoUring { queues, threads }
             }
             Err(why) => {
-                let threads = if threads == 0 { cpus().max(CLASSIC_THREADS) } else { threads };
                 for i in 1..threads {
                     spawn_classic(i, Arc::new(clone_device(&dev)?), &server, &end, Duration::ZERO)?;
                 }
@@ -127,7 +134,7 @@ impl Session {
                 Transport::Classic { threads, why }
             }
         };
-        Ok(Self { transport, ended, _auto_unmount: auto_unmount })
+        Ok(Self { transport, page_cache, ended, _auto_unmount: auto_unmount })
     }
 
     /// Waits until the mount ends or a thread fails. After a failure the requests of its queue are not served any more, so
@@ -160,6 +167,10 @@ fn spawn_classic(
         let _ = end.send(guarded(|| classic::serve(&dev, &server, MAX_WRITE as usize, pause)));
     })?;
     Ok(())
+}
+
+fn classic_threads(opts: &FuseOptions) -> usize {
+    if opts.threads == 0 { cpus().max(CLASSIC_THREADS) } else { opts.threads }
 }
 
 /// Turns a panic into an error. It ends the session, as other threads cannot reply to the request that was being served.

@@ -50,6 +50,9 @@ pub struct Kills {
     /// With the metadata journal
     #[arg(long)]
     journal: bool,
+    /// Further mount options
+    #[arg(short, long, value_name = "OPTION,…", default_value = "rw")]
+    options: String,
     /// Where images, logs and the mount point go
     #[arg(long, default_value = "/tmp/segno-kills")]
     work: PathBuf,
@@ -61,6 +64,22 @@ fn default_segno() -> PathBuf {
 
 /// Kills that one volume goes through before a new one is made.
 const ROUNDS: u32 = 8;
+
+/// How volumes are made and mounted.
+struct Setup {
+    mkfs: &'static [&'static str],
+    options: String,
+}
+
+impl Setup {
+    fn new(args: &Kills) -> Self {
+        if args.journal {
+            Self { mkfs: &["--journal", "16M"], options: format!("journal=on,{}", args.options) }
+        } else {
+            Self { mkfs: &[], options: args.options.clone() }
+        }
+    }
+}
 
 #[derive(Default)]
 struct Tally {
@@ -77,6 +96,7 @@ impl Kills {
             format!("{} not found; cargo build -p segno-cli makes it", self.segno.display())
         })?;
         std::fs::create_dir_all(&self.work).with_context(|| format!("making {}", self.work.display()))?;
+        let setup = Setup::new(&self);
         let mut programs = sqlite::modes();
         programs.push(Box::new(git::Git));
         programs.push(Box::new(postgres::Postgres::new()?));
@@ -89,8 +109,7 @@ impl Kills {
             for (program, tally) in programs.iter_mut().zip(&mut tallies) {
                 let rounds = ROUNDS.min(left);
                 left -= rounds;
-                if let Err(e) =
-                    series(&segno, &self.work, self.journal, program.as_mut(), rounds, &mut rng, tally)
+                if let Err(e) = series(&segno, &self.work, &setup, program.as_mut(), rounds, &mut rng, tally)
                 {
                     tally.failures.push(format!("{e:#}"));
                     eprintln!("{}: {e:#}", tally.name);
@@ -117,15 +136,13 @@ fn report(tallies: &[Tally], seed: u64) -> ExitCode {
 fn series(
     segno: &Path,
     work: &Path,
-    journal: bool,
+    setup: &Setup,
     program: &mut dyn Program,
     rounds: u32,
     rng: &mut Rng,
     tally: &mut Tally,
 ) -> Result<()> {
-    let (mkfs, mount): (&[&str], &[&str]) =
-        if journal { (&["--journal", "16M"], &["-o", "journal=on"]) } else { (&[], &[]) };
-    let volume = Volume::make(segno, work, program.size(), mkfs, mount)?;
+    let volume = Volume::make(segno, work, program.size(), setup.mkfs, &["-o", &setup.options])?;
     let mut server = volume.mount()?;
     program.prepare(&volume.dir()).context("preparing")?;
     let mut done = 0;

@@ -17,7 +17,7 @@ pub struct Args {
     /// Stay in the foreground instead of returning when the mount responds
     #[arg(short, long)]
     pub foreground: bool,
-    /// Report the type of the mount, and whether space is not guarded
+    /// Report the type of the mount, the mode of the page cache, and whether space is not guarded
     #[arg(short, long)]
     pub verbose: bool,
     /// Report on standard output when the mount responds, then detach from the terminal
@@ -36,7 +36,8 @@ pub fn run(args: &Args) -> Outcome {
     if args.foreground || args.detach {
         let readiness = if args.detach { Readiness::Background } else { Readiness::Foreground };
         serve(&plan, |started, note| {
-            let notes = args.verbose.then(|| [Some(started.mount_type.to_string()), note]);
+            let [mount_type, page_cache] = [started.mount_type.to_string(), started.page_cache.to_string()];
+            let notes = args.verbose.then_some([Some(mount_type), Some(page_cache), note]);
             readiness.announce(started, notes.into_iter().flatten().flatten(), plan.settings.log.as_deref());
         })?;
         return Ok(ExitCode::SUCCESS);

@@ -49,6 +49,7 @@ impl Plan {
             threads: s.threads,
             transport: s.transport,
             no_sched_idle: s.no_sched_idle,
+            writeback_cache: s.writeback_cache,
             shutdown: s.shutdown,
         }
     }

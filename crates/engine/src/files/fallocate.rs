@@ -100,7 +100,7 @@ impl Files {
             self.zero_tail(op, inode, old)?;
         }
         self.resize(op, inode, if how.keep_size { old } else { old.max(end) });
-        let now = self.base.now();
+        let now = self.base.content_time();
         self.nodes.cache.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
             if end > old && how.keep_size {

@@ -75,6 +75,14 @@ impl Files {
         Ok(len)
     }
 
+    /// Reads bytes below the size. The caller holds the inode's lock.
+    pub(super) fn read_locked(&self, inode: &Arc<Inode>, offset: u64, into: &mut [u8]) -> Result<()> {
+        if self.read_inline(inode, offset, into)? {
+            return Ok(());
+        }
+        self.base.health.record_damage(self.read_extent(inode, Window { start: offset, bytes: into }))
+    }
+
     fn read_extent(&self, inode: &Arc<Inode>, mut window: Window<'_>) -> Result<()> {
         if inode.get(RawInode::is_compressed) {
             return self.read_clusters(inode, window);

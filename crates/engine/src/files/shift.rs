@@ -238,7 +238,7 @@ impl Files {
         self.truncate_blocks(op, inode, size.div_ceil(SIZE), usize::MAX)?;
         self.nodes.notes.truncated(op, inode.ino, size.div_ceil(SIZE));
         self.resize(op, inode, size);
-        let now = self.base.now();
+        let now = self.base.content_time();
         self.nodes.cache.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
         Ok(())
     }

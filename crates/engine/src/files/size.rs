@@ -37,7 +37,7 @@ impl Files {
             }
         }
         self.resize(op, inode, size);
-        let now = self.base.now();
+        let now = self.base.content_time();
         self.nodes.cache.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
         Ok(())
     }

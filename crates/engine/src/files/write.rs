@@ -35,13 +35,13 @@ impl Files {
     }
 
     /// Checks the write and limits its data to the maximum file size.
-    fn check_write<'a>(&self, inode: &Inode, offset: u64, data: &'a [u8]) -> Result<&'a [u8]> {
+    fn check_write<'a>(&self, inode: &Arc<Inode>, offset: u64, data: &'a [u8]) -> Result<&'a [u8]> {
         if inode.is_gone() {
             return Err(Error::NotFound);
         }
         check_changeable(inode)?;
         check_not_released(inode)?;
-        if inode.get(RawInode::flags).contains(InodeFlags::APPEND) && offset != inode.size() {
+        if inode.get(RawInode::flags).contains(InodeFlags::APPEND) && !self.appends(inode, offset, data)? {
             return Err(Error::NotPermitted("the file is append-only"));
         }
         if data.is_empty() {
@@ -54,6 +54,18 @@ impl Files {
         let data = data.get(..usize::try_from(room).unwrap_or(usize::MAX)).unwrap_or(data);
         self.check_not_compressed(inode, block_range(offset, data.len()))?;
         Ok(data)
+    }
+
+    /// Whether a write only adds to the file. A cache above sends whole blocks in any order: they may repeat what is there,
+    /// and fill what reads as zeros because a later block arrived first.
+    fn appends(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<bool> {
+        let size = inode.size();
+        if !self.base.is_cached() || offset >= size {
+            return Ok(self.base.is_cached() || offset == size);
+        }
+        let mut old = vec![0; data.len().min(size.saturating_sub(offset) as usize)];
+        self.read_locked(inode, offset, &mut old)?;
+        Ok(old.iter().zip(data).all(|(old, new)| old == new || *old == 0))
     }
 
     /// The end of the write, if the data fits into the inode.
@@ -148,7 +160,7 @@ impl Files {
 
     /// Updates times, and the size of inline data, after a change of content.
     pub fn wrote(&self, op: &Op<'_>, inode: &Inode, inline_end: Option<u64>) {
-        let now = self.base.now();
+        let now = self.base.content_time();
         self.nodes.cache.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
             if let Some(end) = inline_end {
@@ -159,8 +171,9 @@ impl Files {
     }
 }
 
-/// Sets mtime and ctime.
-pub fn set_changed(raw: &mut RawInode, now: crate::types::Time) {
+/// Sets mtime and ctime, unless a cache above keeps them.
+pub fn set_changed(raw: &mut RawInode, now: Option<crate::types::Time>) {
+    let Some(now) = now else { return };
     raw.i_mtime = U64::new(now.secs.cast_unsigned());
     raw.i_ctime = raw.i_mtime;
     raw.i_mtime_nsec = U32::new(now.nsec);

@@ -81,7 +81,7 @@ impl Names {
             Some(mode) if self.base.opts.acl && set.mode.is_some() => self.attrs_after_chmod(&inode, mode)?,
             _ => None,
         };
-        let now = self.base.now();
+        let now = if inode.get(RawInode::is_reg) { self.base.content_time() } else { Some(self.base.now()) };
         let op = self.nodes.gate.enter();
         if let Some(size) = set.size {
             self.files.set_size(&op, &inode, size)?;
@@ -97,8 +97,8 @@ impl Names {
 /// Checks whether flags or kind of the inode forbid the request.
 fn check_settable(inode: &Arc<Inode>, set: &SetAttr) -> Result<()> {
     let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
-    // With a ctime, these are times of writes made when the inode could still be changed.
-    let times = (set.atime.is_some() || set.mtime.is_some()) && set.ctime.is_none();
+    // An mtime with a ctime is that of writes made when the inode could still be changed.
+    let times = set.atime.is_some() || (set.mtime.is_some() && set.ctime.is_none());
     if owner || set.size.is_some() || (times && !set.touch) {
         check_mutable(inode)?;
     } else if times || set.kill_suidgid {
@@ -124,7 +124,7 @@ fn new_mode(inode: &Inode, set: &SetAttr) -> Option<u16> {
     (mode != old || set.mode.is_some()).then_some(mode)
 }
 
-fn apply(i: &mut RawInode, set: &SetAttr, mode: Option<u16>, now: Time) {
+fn apply(i: &mut RawInode, set: &SetAttr, mode: Option<u16>, now: Option<Time>) {
     if let Some(mode) = mode {
         i.i_mode = U16::new(mode);
     }
@@ -137,10 +137,12 @@ fn apply(i: &mut RawInode, set: &SetAttr, mode: Option<u16>, now: Time) {
     if let Some(t) = set.atime {
         set_atime(i, t);
     }
-    if let Some(t) = set.mtime.or(set.size.map(|_| now)) {
+    if let Some(t) = set.mtime.or(now.filter(|_| set.size.is_some())) {
         set_mtime(i, t);
     }
-    set_ctime(i, set.ctime.unwrap_or(now));
+    if let Some(t) = set.ctime.or(now) {
+        set_ctime(i, t);
+    }
 }
 
 /// `st_blocks`: excludes the inode's own block, includes inline data.

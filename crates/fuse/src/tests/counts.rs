@@ -21,7 +21,7 @@ fn counts(mount: &Mount) -> Vec<(Opcode, u64)> {
 }
 
 /// Asserts which requests `call` costs.
-fn cost(mount: &Mount, call: impl FnOnce(&Path), expected: &[Opcode]) {
+pub(super) fn cost(mount: &Mount, call: impl FnOnce(&Path), expected: &[Opcode]) {
     let before = counts(mount);
     call(mount.path());
     let mut expected_counts = before.clone();

@@ -14,6 +14,7 @@ mod suid;
 mod sync;
 mod unmount;
 mod volume_ioctl;
+mod writeback;
 
 use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
@@ -81,7 +82,8 @@ impl Mount {
         };
         let server = Arc::new(server);
         let acl = Acl { umask: false, kernel: false };
-        let opts = FuseOptions { transport: choice, ..FuseOptions::default() };
+        let writeback_cache = server.volume.has_cached_writes();
+        let opts = FuseOptions { transport: choice, writeback_cache, ..FuseOptions::default() };
         match Session::start(mounted, server.clone(), &opts, acl) {
             Ok(session) => Some(Self { server, session, mount_type, dir }),
             Err(e) => {

@@ -2,9 +2,9 @@
 use super::Mount;
 use super::{run, without_children};
 use crate::SYNC_XATTR;
+use crate::bdi;
 use crate::block::{Backing, MountType, is_useful};
 use crate::loop_device::{LoopDevice, image_behind};
-use crate::mount::readahead_setting;
 use crate::server::Server;
 use crate::session::Choice;
 use crate::wire::Opcode;
@@ -160,7 +160,7 @@ fn a_block_mount_names_its_image_and_has_a_large_readahead() {
         let line = table.lines().find(|l| l.contains(dir)).unwrap();
         assert!(line.contains(&format!("- fuseblk {} ", device.display())), "{line}");
         // The readahead window of the loop device stays as it was.
-        let setting = readahead_setting(r.mount.path(), &r.mount.mount_type).unwrap();
+        let setting = bdi::directory(r.mount.path(), &r.mount.mount_type).unwrap().join("read_ahead_kb");
         assert!(setting.to_str().unwrap().contains("-fuseblk") && setting.exists(), "{}", setting.display());
     });
 }

@@ -7,7 +7,7 @@ use super::memory::{Buffer, PAGE};
 use super::sched_idle::{IdlePolicy, ReplyThread};
 use crate::request::{Malformed, Request};
 use crate::server::{Answer, Server};
-use crate::wire::{InHeader, Opcode, OutHeader, RingEntry};
+use crate::wire::{InHeader, Opcode, OutHeader, RingEntry, WRITE_CACHE, WriteIn};
 use io_uring::squeue::Entry128;
 use io_uring::{IoUring, cqueue, opcode, types};
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -46,6 +46,8 @@ pub(crate) struct Worker {
     command: (u32, u64),
     replies: ReplyThread,
     affinity: Affinity,
+    /// The last request had cached pages to write.
+    writes_back: bool,
 }
 
 /// Meaning of a completion.
@@ -66,7 +68,16 @@ impl Worker {
         let place = memory.bytes().get_mut(BUFFERS_AT..BUFFERS_AT + size_of_val(&buffers));
         place.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(buffers.as_bytes());
         let replies = ReplyThread::new(policy);
-        Ok(Self { queue, ring, memory, names: Vec::new(), command: (REGISTER, 0), replies, affinity })
+        Ok(Self {
+            queue,
+            ring,
+            memory,
+            names: Vec::new(),
+            command: (REGISTER, 0),
+            replies,
+            affinity,
+            writes_back: false,
+        })
     }
 
     /// Registers the entry with the kernel. An immediate completion is an error: requests arrive later only.
@@ -87,9 +98,9 @@ impl Worker {
                 Completion::End => return Ok(()),
                 Completion::Retry => {}
                 Completion::Request => {
-                    let (commit_id, moved) = self.serve_one(server);
+                    let (commit_id, prompt) = self.serve_one(server);
                     self.command = (COMMIT_AND_FETCH, commit_id);
-                    if moved <= PROMPT {
+                    if prompt {
                         self.push()?;
                         // An entry that is not submitted now is submitted with the wait.
                         let _submitted = self.replies.deliver(|| self.ring.submit());
@@ -139,19 +150,24 @@ impl Worker {
         unsafe { self.ring.submission().push(&entry) }.map_err(|_| io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Serves the request in the entry and replaces it by the reply. Returns the commit id and the number of bytes
-    /// transferred.
-    fn serve_one(&mut self, server: &Server) -> (u64, usize) {
+    /// Serves the request in the entry and replaces it by the reply. Returns the commit id and whether a caller is taken to
+    /// wait for the reply.
+    fn serve_one(&mut self, server: &Server) -> (u64, bool) {
         let (head_page, payload) = self.memory.bytes().split_at_mut(PAGE);
         let (Ok((head, _)), Some(Ok((mut entry, _)))) = (
             InHeader::read_from_prefix(head_page),
             head_page.get(ENTRY_AT..).map(RingEntry::read_from_prefix),
         ) else {
-            return (0, 0);
+            return (0, true);
         };
         let arg = head_page.get(ARG_AT..ENTRY_AT).unwrap_or_default();
         let sent = entry.payload_sz as usize;
-        let answer = if head.opcode == Opcode::Write as u32 {
+        let write = (head.opcode == Opcode::Write as u32).then_some(arg);
+        // Of several WRITEs of cached pages in a row, a caller waits for the last at most.
+        let writes_back = write.is_some_and(|arg| {
+            WriteIn::read_from_prefix(arg).is_ok_and(|(write, _)| write.write_flags & WRITE_CACHE != 0)
+        });
+        let answer = if write.is_some() {
             let mut small = [0; SMALL];
             let data = payload.get(..sent).unwrap_or_default();
             let answer = self.replies.serve(|| answer(server, head, arg, data, &mut small));
@@ -172,7 +188,9 @@ impl Worker {
         // The page is longer than either.
         let _fits = header.write_to_prefix(head_page);
         let _fits = head_page.get_mut(ENTRY_AT..).map(|place| entry.write_to_prefix(place));
-        (entry.commit_id, sent + len)
+        let prompt = sent + len <= PROMPT && !(writes_back && self.writes_back);
+        self.writes_back = writes_back;
+        (entry.commit_id, prompt)
     }
 }
 

@@ -58,7 +58,7 @@ bitflags! {
 
 /// FSYNC: data only.
 pub(crate) const FSYNC_FDATASYNC: u32 = 1;
-/// WRITE: writeback of a shared mapping.
+/// WRITE: writeback of cached pages.
 pub(crate) const WRITE_CACHE: u32 = 1;
 /// WRITE: clear set-user-ID and set-group-ID.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;

@@ -33,6 +33,8 @@ pub struct Settings {
     pub transport: Choice,
     /// Deliver replies at the normal scheduling policy.
     pub no_sched_idle: bool,
+    /// Written data stays in the kernel's page cache until fsync, close or writeback.
+    pub writeback_cache: bool,
     /// Receives the messages of a detached server.
     pub log: Option<PathBuf>,
     /// Devices after the first, if they have moved from where the superblock places them.

@@ -162,6 +162,14 @@ const OWN: &[MountOption] = &[
          CPU; off: at the normal policy",
         &[("auto", |s| s.no_sched_idle = false), ("off", |s| s.no_sched_idle = true)],
     ),
+    switch(
+        "writeback_cache",
+        "keep written data in the kernel's page cache until fsync or close, otherwise about half a minute; \
+         docs/durability.md has the semantics",
+        |s| {
+            s.writeback_cache = true;
+        },
+    ),
     switch("direct", "bypass the host's page cache", |s| s.direct = true),
     value(
         "device",

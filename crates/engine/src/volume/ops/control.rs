@@ -7,6 +7,18 @@ use crate::volume::Volume;
 use segno_format::Ino;
 
 impl Volume {
+    /// From now on a cache above holds written data. It sends changed blocks in any order, and sets mtime and ctime of
+    /// regular files with [`Volume::setattr`]; changes of content leave them. To be called before files are changed.
+    pub fn set_cached_writes(&self) {
+        self.base.set_cached();
+    }
+
+    /// Whether [`Volume::set_cached_writes`] was called.
+    #[must_use]
+    pub fn has_cached_writes(&self) -> bool {
+        self.base.is_cached()
+    }
+
     /// Sets the number of writeback contexts. Writers continue meanwhile.
     pub fn set_contexts(&self, setting: ContextSetting) {
         self.writeback.set(setting);

@@ -1,5 +1,6 @@
 //! File data: reads return what was written, before and after remounting, and the checker finds nothing.
 mod bounds;
+mod cached;
 mod cuts;
 mod errors;
 mod flags;
