@@ -168,27 +168,6 @@ impl Index {
         }
     }
 
-    /// Valid blocks of the emptiest sections of a class, as many as it takes for their holes to cover `gain`, or of all. Of
-    /// the last one the part that is needed counts, so that the result does not jump.
-    #[must_use]
-    pub fn valid_for_gain(&self, class: Class, gain: u64) -> u64 {
-        let lists = &self.lists[class as usize];
-        let (mut gained, mut total, mut from) = (0, 0, 0);
-        while let Some(valid) = lists.next_used(from) {
-            for _ in self.walk(lists.head.get(valid as usize).copied().unwrap_or(NONE)) {
-                let holes = u64::from(self.per_sec - valid);
-                let left: u64 = gain - gained;
-                if holes >= left {
-                    return total + u64::from(valid) * left / holes.max(1);
-                }
-                gained += holes;
-                total += u64::from(valid);
-            }
-            from = valid + 1;
-        }
-        total
-    }
-
     fn walk(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let real = |sec: u32| (sec != NONE).then_some(sec);
         std::iter::successors(real(first), move |&s| real(self.links.get(s as usize)?.next))

@@ -13,12 +13,11 @@ const MOST_PER_BLOCK: u64 = 512;
 const LEAST_PART: u64 = 64;
 /// Blocks placed until figures are read again.
 const REFRESH: u64 = 32;
-/// Part of the room that a batch uses that should have been larger.
-const HURRY_PART: u64 = 8;
 /// Batches without gain after which space counts as exhausted.
 const FRUITLESS: u32 = 16;
 
-/// A volume to be cleaned. Victims are kept out of logs and later choices until [`Host::checkpoint`] or [`Host::release`].
+/// A volume to be cleaned. Victims are kept out of logs and later choices until [`Host::checkpoint`] ends the batch, or
+/// [`Host::release`].
 pub trait Host {
     /// Why a step failed.
     type Error;
@@ -38,8 +37,8 @@ pub trait Host {
     fn copy(&mut self, most: u64) -> Result<u64, Self::Error>;
     /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere.
     fn dirty_nodes(&mut self, section: u32) -> Result<(), Self::Error>;
-    /// Writes a checkpoint, which frees emptied sections.
-    fn checkpoint(&mut self) -> Result<Committed, Self::Error>;
+    /// Writes a checkpoint, which frees emptied sections. If the batch goes on, its other victims stay out.
+    fn checkpoint(&mut self, goes_on: bool) -> Result<Committed, Self::Error>;
 }
 
 /// Progress of a batch as of the last look at the figures.
@@ -77,9 +76,20 @@ impl Pacer {
 
     /// Moves what `placed` blocks pay for. Call it after writeback placed them.
     pub fn pace<H: Host>(&mut self, host: &mut H, placed: u64) -> Result<(), H::Error> {
+        let mut unpaid = placed;
+        while unpaid > 0 {
+            let part = unpaid.min(REFRESH);
+            self.pay(host, part, unpaid)?;
+            unpaid -= part;
+        }
+        Ok(())
+    }
+
+    /// Moves what a few of the `unpaid` blocks pay for.
+    fn pay<H: Host>(&mut self, host: &mut H, placed: u64, unpaid: u64) -> Result<(), H::Error> {
         let view = match self.view {
             Some(view) if view.placed + placed <= REFRESH => view,
-            _ => match self.look(host)? {
+            _ => match self.look(host, unpaid)? {
                 Some(view) => view,
                 None => return Ok(()),
             },
@@ -89,6 +99,9 @@ impl Pacer {
         self.view = Some(View { placed: view.placed + placed, ..view });
         self.credit += due;
         while self.credit >= STEP && !self.victims.is_empty() {
+            if !host.figures().fits(self.left(host), 0) {
+                return self.finish(host);
+            }
             let moved = self.advance(host, self.credit.min(MOST_PER_BLOCK))?;
             self.credit = self.credit.saturating_sub(moved.max(1));
         }
@@ -106,31 +119,41 @@ impl Pacer {
 
     /// Cleans batches that gain in any case, at once, until a section can be emptied again, or nothing is gained.
     fn restore<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
-        let mut best = host.figures().goal();
+        if host.figures().logged > 0 {
+            self.commit(host, false)?;
+        }
+        let mut best = host.figures().floor();
         let mut fruitless = 0;
-        while best < 0 && fruitless < FRUITLESS {
+        while host.figures().goal() < 0 && fruitless < FRUITLESS {
             self.begin_productive(host)?;
+            if self.sections() == 0 {
+                break;
+            }
+            // Batches of nodes alone gain, or run out of victims.
+            fruitless += u32::from(!self.victims.is_empty());
             self.finish(host)?;
-            let goal = host.figures().goal();
-            fruitless = if goal > best { 0 } else { fruitless + 1 };
-            best = best.max(goal);
+            let floor = host.figures().floor();
+            if floor > best {
+                (best, fruitless) = (floor, 0);
+            }
         }
         Ok(())
     }
 
-    /// Reads the figures; begins a batch if it is time for one. `None` if nothing is to be moved.
-    fn look<H: Host>(&mut self, host: &mut H) -> Result<Option<View>, H::Error> {
+    /// Reads the figures; begins a batch if it is time for one. `None` if nothing is to be moved. Blocks not yet paid for
+    /// are placed already, so they count as room.
+    fn look<H: Host>(&mut self, host: &mut H, unpaid: u64) -> Result<Option<View>, H::Error> {
         self.view = None;
         let mut figures = host.figures();
         if self.victims.is_empty() {
-            if figures.goal() > self.start(&figures) {
+            if self.room_ahead(&figures) > figures.begins_at() {
                 self.credit = 0;
                 return Ok(None);
             }
             if figures.pending_sections > 0 {
                 // They are as good as free, and come without a move.
                 if figures.goal() <= to_signed(figures.per_section / 2) {
-                    self.commit(host)?;
+                    self.commit(host, false)?;
                 }
                 return Ok(None);
             }
@@ -141,31 +164,35 @@ impl Pacer {
             figures = host.figures();
         }
         let left = self.left(host);
-        let beyond = self.beyond(&figures, left, 0);
-        if beyond < -to_signed(figures.per_section / 2) && left > 0 {
+        let least = self.beyond(&figures, left, self.sections(), 1);
+        let falls_short = least < -to_signed(figures.per_section / 2) || !figures.may_wait(left, 2 * REFRESH);
+        if left > 0 && falls_short {
             self.finish(host)?;
             return Ok(None);
         }
-        let mut room = u64::try_from(beyond).unwrap_or(0);
-        if (self.victims.len() as u64) < self.size.sections() {
-            // There was no room for a whole batch: this one ends earlier, so that the next is larger.
-            room /= HURRY_PART;
-        }
+        let beyond = self.beyond(&figures, left, self.sections(), self.size.sections());
+        let room = u64::try_from(beyond + to_signed(unpaid)).unwrap_or(0);
         Ok((left > 0).then_some(View { room, left, placed: 0 }))
     }
 
-    /// The room at which a batch begins: its moves and a section, for what it does not foresee.
-    fn start(&self, figures: &Figures) -> i64 {
-        let valid = figures.victim.unwrap_or(figures.per_section);
-        to_signed(self.size.sections() * valid + figures.per_section)
+    /// The room that a batch of the size wanted would have.
+    fn room_ahead(&self, figures: &Figures) -> i64 {
+        let sections = self.size.sections();
+        let moves = sections * figures.victim.unwrap_or(figures.per_section);
+        self.beyond(figures, moves, sections, sections)
     }
 
-    /// Blocks that can be placed until the batch, with `more` sections, must be finished, if it has so many moves left. What
-    /// it frees need not be there for the next one.
-    fn beyond(&self, figures: &Figures, moves: u64, more: u64) -> i64 {
-        let freed = (self.victims.len() as u64 + self.node_sections + more) * figures.per_section;
+    /// Blocks that can be placed until a batch of so many sections, with so many moves left, must be finished for the `next`
+    /// sections to be emptied at once. What it frees need not be there for them.
+    fn beyond(&self, figures: &Figures, moves: u64, sections: u64, next: u64) -> i64 {
+        let freed = sections * figures.per_section;
         figures.floor_after(moves, self.size.nodes_of(moves))
-            - to_signed(figures.next_batch().saturating_sub(freed))
+            - to_signed(figures.batch(next).saturating_sub(freed))
+    }
+
+    /// Sections that the batch under way frees.
+    fn sections(&self) -> u64 {
+        self.victims.len() as u64 + self.node_sections
     }
 
     fn left<H: Host>(&self, host: &H) -> u64 {
@@ -182,7 +209,7 @@ impl Pacer {
             }
         }
         if self.victims.is_empty() {
-            return if self.node_sections > 0 { self.commit(host) } else { Ok(()) };
+            return if self.node_sections > 0 { self.commit(host, false) } else { Ok(()) };
         }
         host.list(&self.victims)
     }
@@ -195,7 +222,10 @@ impl Pacer {
         let fits = match victim.class {
             Class::Node => figures.fits(left, valid),
             Class::Data if self.victims.is_empty() => figures.fits(moves, 0),
-            Class::Data => self.beyond(&figures, moves, 1) >= to_signed(figures.quantum()),
+            Class::Data => {
+                figures.may_wait(moves, 0)
+                    && self.beyond(&figures, moves, self.sections() + 1, 1) >= to_signed(figures.quantum())
+            }
         };
         match victim.class {
             _ if !fits => {}
@@ -209,11 +239,10 @@ impl Pacer {
     }
 
     /// Begins a batch that gains in any case: the emptiest data section, and node sections whose holes cover the nodes
-    /// that its copies make dirty.
+    /// that its copies make dirty. Where the former does not fit, it gains from a node section alone.
     fn begin_productive<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
-        let data = host.choose_emptiest(Class::Data);
         let mut uncovered = 0;
-        if let Some(victim) = data {
+        if let Some(victim) = host.choose_emptiest(Class::Data) {
             let valid = host.valid(victim.sec);
             if self.take(host, victim)? {
                 uncovered = valid;
@@ -242,22 +271,31 @@ impl Pacer {
         self.moved += moved;
         if moved == 0 || self.left(host) == 0 {
             self.victims.clear();
-            self.commit(host)?;
+            self.commit(host, false)?;
         }
         Ok(moved)
     }
 
     /// Completes the batch under way.
     fn finish<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
+        if !self.victims.is_empty() && !host.figures().fits(self.left(host), 0) {
+            // Nodes that fsyncs logged meanwhile need no room behind a checkpoint.
+            self.commit(host, true)?;
+        }
         while !self.victims.is_empty() {
             self.advance(host, u64::MAX)?;
         }
-        if self.node_sections > 0 || host.figures().pending_sections > 0 { self.commit(host) } else { Ok(()) }
+        if self.node_sections > 0 || host.figures().pending_sections > 0 {
+            self.commit(host, false)?;
+        }
+        Ok(())
     }
 
-    fn commit<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
+    fn commit<H: Host>(&mut self, host: &mut H, goes_on: bool) -> Result<(), H::Error> {
         (self.view, self.credit, self.node_sections) = (None, 0, 0);
-        let written = host.checkpoint()?;
+        // The checkpoint frees those that are empty already.
+        self.victims.retain(|v| host.valid(v.sec) > 0);
+        let written = host.checkpoint(goes_on)?;
         self.size.committed(std::mem::take(&mut self.moved), written, &host.figures());
         Ok(())
     }

@@ -7,6 +7,7 @@
 
 mod counters;
 mod experiment;
+pub mod geometries;
 mod journal;
 mod log;
 mod migrate;

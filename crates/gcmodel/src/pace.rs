@@ -113,14 +113,60 @@ impl Host for Model {
         let nodes = self.valid_owners(section);
         self.move_nodes(&nodes)
     }
-    fn checkpoint(&mut self) -> Result<Committed, Full> {
+    fn checkpoint(&mut self, goes_on: bool) -> Result<Committed, Full> {
         let nodes = |c: &Counters| c.of(Kind::Nodes) + c.of(Kind::MovedNodes);
         let before = (self.counts.total(), nodes(&self.counts));
         self.write_checkpoint()?;
-        for sec in std::mem::take(&mut self.aside) {
-            self.space.set_aside(sec, false);
-        }
+        let (kept, done): (Vec<u32>, Vec<u32>) = std::mem::take(&mut self.aside)
+            .into_iter()
+            .partition(|&sec| goes_on && self.space.sec_valid[sec as usize] > 0);
+        self.aside = kept;
+        done.into_iter().for_each(|sec| self.space.set_aside(sec, false));
         let nodes = nodes(&self.counts) - before.1;
         Ok(Committed { nodes, metadata: self.counts.total() - before.0 - nodes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::experiment::Experiment;
+    use crate::rounds::Loop;
+    use crate::volume::Model;
+    use segno_clean::pace::Pacer;
+    use segno_testkit::Rng;
+
+    /// Moves of each call, if so many blocks are placed between two calls.
+    fn moves_of_calls(placed: u64) -> Vec<u64> {
+        let e = Experiment { zones: 32, file_blocks: Some(40_000), ..Experiment::named("E1").unwrap() };
+        let mut model = Model::new(e, "predictive", Loop::Paced).unwrap();
+        let (mut pacer, mut rng) = (Pacer::default(), Rng::new(1));
+        let pages = model.place.len() as u64;
+        (0..pages as u32).for_each(|page| model.write_user(page).unwrap());
+        model.write_checkpoint().unwrap();
+        let mut call = || {
+            (0..placed).for_each(|_| model.write_user(rng.scaled(pages) as u32).unwrap());
+            let before = model.counts.moved();
+            pacer.pace(&mut model, placed).unwrap();
+            model.counts.moved() - before
+        };
+        let calls = pages / placed;
+        (0..calls).for_each(|_| assert!(call() <= 512 * placed));
+        (0..calls).map(|_| call()).collect()
+    }
+
+    /// A call for many blocks moves in many steps what as many calls for one block move, not a whole section now and then.
+    #[test]
+    fn moves_are_in_proportion_to_the_blocks_placed() {
+        let one = moves_of_calls(1);
+        assert!(one.iter().all(|&moves| moves <= 512), "{:?}", one.iter().max());
+        let of_a_block = one.iter().sum::<u64>() as f64 / one.len() as f64;
+        for placed in [128, 512] {
+            let moves = moves_of_calls(placed);
+            let due = of_a_block * placed as f64;
+            let mean = moves.iter().sum::<u64>() as f64 / moves.len() as f64;
+            let most = moves.iter().copied().max().unwrap() as f64;
+            assert!((mean / due - 1.0).abs() < 0.1, "{placed}: {mean} moves a call, not {due}");
+            assert!(most < 3.0 * due, "{placed}: {most} moves in a call, {due} due");
+        }
     }
 }

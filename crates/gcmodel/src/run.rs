@@ -85,6 +85,7 @@ pub fn finish(
     let full = |m: &Model| format!("no section left after {} application writes", m.counts.app_writes);
     driver.lay_out(&mut model).map_err(|Full| full(&model))?;
     let layout = std::mem::take(&mut model.counts);
+    model.paced = 0;
     model.space.resets = 0;
     let wanted = setting.experiment.wanted_writes();
     let wanted = setting.limit.map_or(wanted, |l| l.min(wanted));
@@ -141,6 +142,23 @@ mod tests {
         };
         let found = waf(&setting);
         assert!((found / 3.20 - 1.0).abs() < 0.10, "{found}");
+    }
+
+    /// The pace counts blocks since the layout, also where the counts begin anew.
+    #[test]
+    fn paced_cleaning_begins_with_the_writes_behind_the_layout() {
+        let setting = Setting {
+            experiment: Experiment::named("E3").unwrap(),
+            policy: "predictive".into(),
+            how: Loop::Paced,
+            seed: 1,
+            count_dirty_data: None,
+            lifetime: true,
+            limit: Some(20_000),
+        };
+        let found = run(&setting, |_, _| {}).unwrap();
+        let quarter = found.quarters.first().unwrap();
+        assert_eq!((quarter.app_writes, quarter.moved()), (5_000, 0), "most sections are still free");
     }
 
     #[test]

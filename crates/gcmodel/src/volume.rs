@@ -236,6 +236,11 @@ impl Model {
         done
     }
 
+    /// Whether an fsync may write the dirty nodes ahead of the checkpoint.
+    pub fn has_room_for_chain(&self) -> bool {
+        self.how != Loop::Paced || PaceHost::figures(self).floor() >= self.dirty_nodes.len as i64
+    }
+
     /// Writes all dirty nodes.
     pub fn flush_nodes(&mut self) -> Result<(), Full> {
         let mut at = 0;

@@ -64,6 +64,9 @@ impl Driver {
         self.cursor = 0;
         self.write_back(model, 0, 0)?;
         model.dirty_nodes.add(0);
+        if !model.has_room_for_chain() {
+            return model.write_checkpoint();
+        }
         model.logged = (model.logged + model.dirty_nodes.len).min(model.node_place.len() as u64);
         model.flush_nodes()?;
         model.balance()

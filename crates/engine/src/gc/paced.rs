@@ -236,7 +236,7 @@ impl Host for Cleaning<'_> {
         Ok(())
     }
 
-    fn checkpoint(&mut self) -> Result<Committed> {
+    fn checkpoint(&mut self, goes_on: bool) -> Result<Committed> {
         let stats = &self.gc.base.stats;
         let written =
             || (stats.node_blocks.load(Ordering::Relaxed), stats.meta_blocks.load(Ordering::Relaxed));
@@ -245,6 +245,10 @@ impl Host for Cleaning<'_> {
         let after = written();
         let victims = std::mem::take(&mut self.cleaner.paced.batch.victims);
         for (victim, mut pin) in victims {
+            if self.valid(victim.sec) > 0 && goes_on {
+                self.cleaner.paced.batch.victims.push((victim, pin));
+                continue;
+            }
             if self.valid(victim.sec) > 0 {
                 // Not chosen again unless nothing else is left.
                 self.gc.nodes.space.with_table(|t| t.set_aside(victim.sec, true));
@@ -254,7 +258,7 @@ impl Host for Cleaning<'_> {
             pin.retain_free();
             self.gc.commit.discard_segments(pin);
         }
-        self.cleaner.paced.batch.pinned_too = false;
+        self.cleaner.paced.batch.pinned_too &= goes_on;
         Ok(Committed { nodes: after.0 - before.0, metadata: after.1 - before.1 })
     }
 }

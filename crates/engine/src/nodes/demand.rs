@@ -86,7 +86,6 @@ impl Nodes {
             logged: self.since.logged().min(nodes),
             granted: self.base.mem.granted.get() + UNCOUNTED,
             victim: None,
-            victim_nodes: 0,
         }
     }
 }

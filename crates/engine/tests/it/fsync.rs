@@ -252,7 +252,10 @@ fn threads_that_sync_share_flushes() {
                 // Two groups of callers alternate. Each flush completes the fsyncs of one group, but on one file the next group
                 // waits for all flushes of the one before.
                 let least = if one_file { 1 } else { 2 };
-                assert!(flushes * least <= fsyncs, "{mode:?}, {one_file}: {flushes} flushes for {fsyncs} fsyncs");
+                assert!(
+                    flushes * least <= fsyncs,
+                    "{mode:?}, {one_file}: {flushes} flushes for {fsyncs} fsyncs"
+                );
             }
             v.unmount().unwrap();
             assert_clean(&*dev);

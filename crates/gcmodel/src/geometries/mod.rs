@@ -1,0 +1,10 @@
+//! Space accounting on random geometries: on a volume that `segno_clean::guard` guards, no write runs out of sections, and
+//! a quantum of writeback with the checkpoint behind it fits at every step.
+mod draw;
+mod drive;
+mod plant;
+mod watch;
+
+pub use draw::{Case, Pattern};
+pub use drive::Totals;
+pub use plant::Plant;
