@@ -3,7 +3,7 @@ use crate::nat::Nat;
 use crate::orphan;
 use crate::pack::Pack;
 use crate::reader::Reader;
-use crate::report::Sink;
+use crate::report::{CheckOptions, Sink};
 use crate::sit::Sit;
 use crate::summary::PackSummaries;
 use crate::{CheckError, Pass, Progress, checkpoint, nat_bits, superblock};
@@ -11,19 +11,32 @@ use segno_device::BlockDevice;
 use segno_format::Geometry;
 use segno_format::superblock::Superblock;
 
-pub(crate) struct Volume<'a> {
+/// The tables of a volume as of its checkpoint.
+pub struct Volume<'a> {
+    /// Its device.
     pub reader: Reader<'a>,
+    /// The superblock in force.
     pub sb: Superblock,
+    /// Its geometry.
     pub geo: Geometry,
+    /// The pack in force.
     pub pack: Pack,
+    /// Summaries and journals of that pack.
     pub summaries: PackSummaries,
+    /// The SIT, its journal included.
     pub sit: Sit,
+    /// The NAT, its journal included.
     pub nat: Nat,
     /// Inodes without a name.
     pub orphans: Vec<u32>,
 }
 
 impl<'a> Volume<'a> {
+    /// Loads the tables without judging them; `None` when too little is left of superblocks and packs.
+    pub fn open(device: &'a dyn BlockDevice) -> Result<Option<Self>, CheckError> {
+        Self::load(device, &mut Sink::new(&CheckOptions { max_problems: 0 }), &mut |_| {})
+    }
+
     /// Loads and checks the tables; `None` when too little is left to go on with.
     pub(crate) fn load(
         device: &'a dyn BlockDevice,

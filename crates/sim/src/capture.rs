@@ -113,7 +113,8 @@ fn odd_name(a: &BTreeMap<Vec<u8>, Node>, b: &BTreeMap<Vec<u8>, Node>) -> Option<
 }
 
 /// The first difference of two inodes, except for names.
-fn inode_difference(a: &Inode, b: &Inode) -> Option<String> {
+#[must_use]
+pub fn inode_difference(a: &Inode, b: &Inode) -> Option<String> {
     if a.attr() != b.attr() {
         return Some(format!("{:?} against {:?}", a.attr(), b.attr()));
     }

@@ -1,0 +1,249 @@
+//! The plan: what is wrong, what is done about it, and every write, in order.
+use crate::action::Action;
+use crate::blocks::BlockSet;
+use crate::error::{RepairError, Result};
+use crate::layout::Places;
+use crate::logs::Logs;
+use crate::pack::{self, Parts};
+use crate::resolve::{self, Tree};
+use crate::state::State;
+use crate::tables::{self, Claims};
+use crate::{Overlay, claims, fields, finish, inventory, layout, paths, quota, tree};
+use segno_check::tables::{Pack, Volume};
+use segno_check::{CheckOptions, Kind, Report, check};
+use segno_device::BlockDevice;
+use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
+use segno_format::{Block, BlockAddr, Features, SegNo};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+
+/// How to repair.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanOptions {
+    /// Whether files that lost their name return under it if it is free; they are named by number in lost+found otherwise.
+    pub restore_names: bool,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self { restore_names: true }
+    }
+}
+
+/// A repair that was computed and not written yet.
+///
+/// A power cut while it is written leaves the volume as it was before or as it is after the repair.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is done.
+    pub actions: Vec<Action>,
+    /// Writes; a flush follows each step.
+    steps: Vec<Vec<(u64, Block)>>,
+}
+
+impl Plan {
+    /// Whether something is lost.
+    #[must_use]
+    pub fn has_loss(&self) -> bool {
+        self.actions.iter().any(|a| a.loss)
+    }
+
+    /// Addresses of all blocks that are written, in the order of the writes.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.steps.iter().flatten().map(|(addr, _)| *addr)
+    }
+
+    /// Writes the repair.
+    pub fn apply(&self, device: &dyn BlockDevice) -> io::Result<()> {
+        for step in &self.steps {
+            for (addr, block) in step {
+                device.write(*addr, &[block])?;
+            }
+            device.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Features of volumes that cannot be repaired.
+const REFUSED: Features = Features::RO
+    .union(Features::BLKZONED)
+    .union(Features::DEVICE_ALIAS)
+    .union(Features::PACKED_SSA);
+
+/// Plans the repair of a volume.
+///
+/// `replayed` has what a crash left replayed, in memory; without it the volume is repaired as of its checkpoint. The plan is
+/// carried out in memory and checked: if anything would remain, there is no plan.
+pub fn plan(
+    device: &Arc<dyn BlockDevice>,
+    replayed: Option<&Overlay>,
+    options: PlanOptions,
+) -> Result<Plan> {
+    let original = open(&**device)?;
+    let current: &dyn BlockDevice = match replayed {
+        Some(overlay) => overlay,
+        None => &**device,
+    };
+    let before = check(current, &CheckOptions::default(), &mut |_| {})?;
+    let view = open(current)?;
+    let mut out = Plan { actions: Vec::new(), steps: Vec::new() };
+    if needs_tables(&before) || replayed.is_some() {
+        let mut state = State::new(&view);
+        let written = replayed.map(|o| written(&original, o)).transpose()?.unwrap_or_default();
+        let tree = decide(&mut state, options)?;
+        let unreachable = build(&mut state, &original, &tree, &written)?;
+        out.steps = unreachable;
+        out.actions = paths::name(std::mem::take(&mut state.actions), &tree);
+        if out.actions.is_empty() {
+            out.actions.push(whole("the tables and counters of the volume were wrong"));
+        }
+    }
+    superblocks(&original, &view, &mut out)?;
+    verify(device, &out)?;
+    Ok(out)
+}
+
+fn whole(text: &str) -> Action {
+    Action { loss: false, ino: None, path: None, text: text.into() }
+}
+
+fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
+    let vol = Volume::open(device)?.ok_or_else(|| {
+        RepairError::refused("no superblock, or no checkpoint pack, is good enough to repair the volume from")
+    })?;
+    let refused = Features::from_bits_retain(vol.sb.features.bits() & REFUSED.bits());
+    if !refused.is_empty() || vol.sb.features.unnamed() != 0 {
+        let names = Features::from_bits_retain(refused.bits() | vol.sb.features.unnamed()).names().join(", ");
+        return Err(RepairError::refused(format!("volumes with {names} cannot be repaired yet")));
+    }
+    Ok(vol)
+}
+
+/// Whether the damage is not in the superblocks alone.
+fn needs_tables(report: &Report) -> bool {
+    let of_superblock = |kind| {
+        matches!(kind, Kind::Superblock | Kind::SuperblockCopies | Kind::SuperblockStale | Kind::ErrorRecord)
+    };
+    report.problems.iter().any(|p| !of_superblock(p.kind))
+}
+
+/// Blocks of the main area that the replay wrote. None of them may belong to a file before the replay.
+fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Vec<BlockAddr>> {
+    let in_main = overlay.written().into_iter().filter_map(|a| u32::try_from(a).ok()).map(BlockAddr);
+    let written: Vec<_> = in_main.filter(|a| original.geo.in_main(*a)).collect();
+    let mut state = State::new(original);
+    decide_blocks(&mut state)?;
+    let claims = Claims::of(&mut state, &BTreeSet::new())?;
+    match written.iter().find(|a| claims.contains(**a)) {
+        None => Ok(written),
+        Some(addr) => Err(RepairError::refused(format!(
+            "what a crash left cannot be replayed: block {addr} would be overwritten, which a file uses though the SIT has it as free"
+        ))),
+    }
+}
+
+/// Nodes, fields, pointers and blocks.
+fn decide_blocks(state: &mut State<'_>) -> Result<()> {
+    inventory::run(state)?;
+    fields::run(state)?;
+    tree::run(state)?;
+    claims::run(state)
+}
+
+fn decide(state: &mut State<'_>, options: PlanOptions) -> Result<Tree> {
+    decide_blocks(state)?;
+    resolve::run(state, options.restore_names)
+}
+
+/// All writes but those of superblocks.
+fn build(
+    state: &mut State<'_>,
+    original: &Volume<'_>,
+    tree: &Tree,
+    written: &[BlockAddr],
+) -> Result<Vec<Vec<(u64, Block)>>> {
+    let totals = finish::run(state, tree)?;
+    quota::run(state, &totals)?;
+    let totals = finish::run(state, tree)?;
+    let mut taken: BlockSet = layout::taken(state, original)?;
+    let mut places = Places::new(state, original, &mut taken);
+    let moved = layout::run(state, &mut places)?;
+    let of_logs = |vol: &Volume<'_>| {
+        Pack::logs(&vol.geo).iter().map(|&log| vol.pack.position(log).seg.0).collect::<BTreeSet<u32>>()
+    };
+    let mut whole = &of_logs(original) | &of_logs(state.vol);
+    let claims = Claims::of(state, &whole)?;
+    let logs = Logs::choose(state, &claims)?;
+    whole.extend(logs.positions.iter().map(|p| p.seg.0));
+    let claims = Claims::of(state, &whole)?;
+    mixed(&claims, original)?;
+    let (sit, nat) = (tables::sit(state, original, &claims, &logs)?, tables::nat(state, original, &claims)?);
+    let parts = Parts { claims: &claims, logs: &logs, totals: &totals, sit: &sit, nat: &nat };
+    let pack = pack::build(state, original, &parts)?;
+    let mut first: Vec<(u64, Block)> = moved.into_iter().map(|(a, b)| (a.0.into(), b)).collect();
+    for addr in written.iter().filter(|a| claims.contains(**a)) {
+        first.push((addr.0.into(), state.vol.reader.block(*addr)?));
+    }
+    first.extend(sit.iter().chain(&nat).map(|f| (f.addr.0.into(), f.block.clone())));
+    for seg in claims.summaries.keys().copied().map(SegNo).filter(|s| s.0 < original.geo.segment_count_main) {
+        let addr = original.geo.ssa_addr(seg);
+        let block = Block(zerocopy::transmute!(claims.summary_block(state, seg)?));
+        if logs.log_of(seg).is_none() && original.reader.block(addr)?.0 != block.0 {
+            first.push((addr.0.into(), block));
+        }
+    }
+    first.sort_by_key(|(addr, _)| *addr);
+    first.dedup_by_key(|(addr, _)| *addr);
+    let start = u64::from(original.geo.pack_addr(1 - original.pack.index.min(1)).0);
+    let mut pack: Vec<(u64, Block)> = (start..).zip(pack).collect();
+    let last = pack.pop().into_iter().collect();
+    Ok(vec![first, pack, last])
+}
+
+/// A segment has nodes or data.
+fn mixed(claims: &Claims, original: &Volume<'_>) -> Result<()> {
+    let both = |seg: &SegNo| !claims.nodes.is_empty_in(*seg) && !claims.data.is_empty_in(*seg);
+    match (0..original.geo.segment_count_main).map(SegNo).find(both) {
+        None => Ok(()),
+        Some(seg) => Err(RepairError::refused(format!("segment {seg} has nodes and data"))),
+    }
+}
+
+/// The copies of the superblock: as the one in force, without the records of errors.
+fn superblocks(original: &Volume<'_>, view: &Volume<'_>, out: &mut Plan) -> Result<()> {
+    let mut wanted = view.sb.raw;
+    wanted.s_stop_reason.fill(0);
+    wanted.s_errors.fill(0);
+    wanted.seal();
+    let mut steps = Vec::new();
+    for copy in SUPERBLOCK_COPIES.into_iter().rev() {
+        let old = original.reader.block(copy)?;
+        let mut new = old.clone();
+        wanted.store(&mut new.0);
+        let sound = RawSuperblock::from_block(&old.0).parse(copy.0.into()).is_ok();
+        if new.0 != old.0 {
+            steps.push((sound, (u64::from(copy.0), new)));
+        }
+    }
+    // A damaged copy first: the sound one is all there is until then.
+    steps.sort_by_key(|(sound, _)| *sound);
+    if !steps.is_empty() {
+        out.actions.push(whole("a copy of the superblock was damaged, old, or had records of errors"));
+    }
+    out.steps.extend(steps.into_iter().map(|(_, write)| vec![write]));
+    Ok(())
+}
+
+/// Carries out the plan in memory and checks the result.
+fn verify(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<()> {
+    let overlay = Overlay::new(device.clone());
+    plan.apply(&overlay).map_err(|e| RepairError::refused(format!("the plan is wrong: {e}")))?;
+    let left = check(&overlay, &CheckOptions { max_problems: 3 }, &mut |_| {})?;
+    if left.is_clean() {
+        return Ok(());
+    }
+    let first: Vec<String> = left.problems.iter().map(ToString::to_string).collect();
+    Err(RepairError::refused(format!("{} error(s) cannot be repaired yet: {}", left.errors, first.join("; "))))
+}
