@@ -45,6 +45,7 @@ pub mod tables {
     pub use crate::sit::Sit;
     pub use crate::summary::PackSummaries;
     pub use crate::volume::Volume;
+    pub use crate::walk::bad_xattr;
 }
 
 use report::Sink;

@@ -1,6 +1,7 @@
 //! Fields of inodes: values that no writer stores become values that one would.
 use crate::error::Result;
 use crate::state::State;
+use crate::tree::set_cold;
 use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode, verify_checksum};
 use segno_format::node::{RawNode, XATTR_NODE_OFFSET};
@@ -31,6 +32,7 @@ pub(crate) fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
     footer(state, ino)?;
     let block = state.block(ino)?;
     if verify_checksum(&block, features, state.vol.sb.inode_checksum_seed()).is_err() {
+        state.edits.insert(ino, block);
         state.lose(ino, "the checksum of the inode is wrong; its fields look right and are kept");
     }
     let extra_isize = state.block(Nid::ROOT.0)?.view::<RawInode>().extra().i_extra_isize.get();
@@ -41,7 +43,10 @@ pub(crate) fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
         flags(raw, features);
         times_and_names(ino, raw);
     })?;
-    if changed {
+    let is_dir = state.block(ino)?.view::<RawInode>().is_dir();
+    // mkfs.f2fs writes quota files without the bit.
+    let quota = state.vol.sb.quota_inos().contains(&Some(ino));
+    if changed | (!quota && state.change(ino, |block| set_cold(block, !is_dir))?) {
         state.note(ino, "fields of the inode were invalid");
     }
     inline(state, ino)

@@ -5,7 +5,7 @@ use crate::resolve::Tree;
 use crate::state::State;
 use crate::tree::Slot;
 use segno_format::dentry::FileType;
-use segno_format::inode::{Advise, Inline, RawInode, seal_checksum};
+use segno_format::inode::{Advise, Inline, InodeLayout, RawInode, seal_checksum};
 use segno_format::{BLOCK_SIZE, BlockAddr};
 
 /// Counts of the whole volume.
@@ -43,6 +43,7 @@ fn one(state: &mut State<'_>, tree: &Tree, ino: u32, totals: &mut Totals) -> Res
     let counted = count(state, ino, &raw, &slots, &nodes)?;
     totals.reserved += counted.reserved;
     totals.blocks.push((ino, counted.blocks));
+    let layout = state.layout(&raw);
     let limit = size_limit(&raw, state);
     let links = tree.links.get(&ino).copied().unwrap_or(1);
     let parent = parent(tree, ino, &raw, links);
@@ -66,7 +67,7 @@ fn one(state: &mut State<'_>, tree: &Tree, ino: u32, totals: &mut Totals) -> Res
         if let Some((parent, name)) = &parent {
             raw.set_name(segno_format::Nid(*parent), name);
         }
-        special(raw);
+        special(raw, &layout);
     })?;
     if cut {
         state.lose(ino, "the size was impossible; it is now that of the blocks there are");
@@ -146,13 +147,22 @@ fn saved(raw: &RawInode, slots: &[Slot]) -> u64 {
 }
 
 /// Device files, pipes and sockets have a device number and nothing else.
-fn special(raw: &mut RawInode) {
+fn special(raw: &mut RawInode, layout: &InodeLayout) {
     let kind = FileType::of_mode(raw.i_mode.get());
     if matches!(kind, FileType::Regular | FileType::Directory | FileType::Symlink | FileType::Unknown) {
         return;
     }
     raw.i_size.set(0);
     raw.i_nid.iter_mut().for_each(|n| n.set(0));
+    let numbered = matches!(kind, FileType::CharDevice | FileType::BlockDevice);
+    let (old, new) = (raw.slot(layout, 0), raw.slot(layout, 1));
+    if !numbered || old.0 > u16::MAX.into() {
+        raw.set_slot(layout, 0, BlockAddr::NULL);
+    }
+    if !numbered || old.0 <= u16::MAX.into() && old != BlockAddr::NULL && new != BlockAddr::NULL {
+        raw.set_slot(layout, 1, BlockAddr::NULL);
+    }
+    (2..layout.slots).for_each(|i| raw.set_slot(layout, i, BlockAddr::NULL));
 }
 
 /// Levels and size of a directory.

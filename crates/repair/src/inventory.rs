@@ -9,6 +9,8 @@ use std::collections::HashSet;
 
 /// Reads all nodes, in the order of their addresses.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
+    let chain = crate::layout::chain(state.vol)?;
+    state.waiting = chain.iter().map(|(_, block)| block.view::<RawNode>().footer.nid.get()).collect();
     let mut entries: Vec<_> =
         state.vol.nat.in_use().map(|(nid, e)| (e.addr(), nid.0, e.owner().0, e.version)).collect();
     entries.sort_unstable();

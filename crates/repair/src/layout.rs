@@ -6,7 +6,7 @@ use segno_check::tables::{Pack, Volume};
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
 use segno_format::sit::LogType;
-use segno_format::{ADDRS_PER_BLOCK, BLOCKS_PER_SEG, BlockAddr, SegNo};
+use segno_format::{ADDRS_PER_BLOCK, BLOCKS_PER_SEG, Block, BlockAddr, SegNo};
 use std::collections::BTreeSet;
 
 /// Blocks that must not be written: in use before, in use now, or waiting to be replayed.
@@ -20,7 +20,12 @@ pub(crate) fn taken(state: &State<'_>, original: &Volume<'_>) -> Result<BlockSet
             });
         }
     }
-    chain(original, &mut taken)?;
+    for (addr, block) in chain(original)? {
+        taken.insert(addr);
+        named(original, &block).into_iter().for_each(|a| {
+            taken.insert(a);
+        });
+    }
     state.nodes.values().for_each(|node| {
         taken.insert(node.addr);
     });
@@ -32,33 +37,34 @@ pub(crate) fn taken(state: &State<'_>, original: &Volume<'_>) -> Result<BlockSet
     Ok(taken)
 }
 
-/// Nodes of the roll-forward chain, and the blocks that they name.
-fn chain(original: &Volume<'_>, taken: &mut BlockSet) -> Result<()> {
-    let geo = &original.geo;
-    let position = original.pack.position(LogType::WarmNode);
+/// Nodes of the roll-forward chain, with their addresses.
+pub(crate) fn chain(vol: &Volume<'_>) -> Result<Vec<(BlockAddr, Block)>> {
+    let geo = &vol.geo;
+    let position = vol.pack.position(LogType::WarmNode);
     let mut addr = geo.seg_start(position.seg).offset(position.blkoff.into());
-    let version = original.pack.cp().checkpoint_ver.get() as u32;
-    let mut seen = BTreeSet::new();
+    let version = vol.pack.cp().checkpoint_ver.get() as u32;
+    let (mut seen, mut out) = (BTreeSet::new(), Vec::new());
     while geo.in_main(addr) && seen.insert(addr) {
-        let block = original.reader.block(addr)?;
+        let block = vol.reader.block(addr)?;
         let footer = block.view::<RawNode>().footer;
         if footer.cp_ver.get() as u32 != version {
             break;
         }
-        taken.insert(addr);
-        let named: Vec<BlockAddr> = if footer.node_offset() == 0 {
-            let raw: &RawInode = block.view();
-            let layout = raw.layout(original.sb.features).ok();
-            layout.map(|l| (0..l.slots).map(|i| raw.slot(&l, i)).collect()).unwrap_or_default()
-        } else {
-            (0..ADDRS_PER_BLOCK).map(|i| block.view::<RawNode>().addr(i)).collect()
-        };
-        named.into_iter().for_each(|a| {
-            taken.insert(a);
-        });
+        out.push((addr, block));
         addr = BlockAddr(footer.next_blkaddr.get());
     }
-    Ok(())
+    Ok(out)
+}
+
+/// Blocks that a node of the chain names.
+fn named(vol: &Volume<'_>, block: &Block) -> Vec<BlockAddr> {
+    let node: &RawNode = block.view();
+    if node.footer.node_offset() != 0 {
+        return (0..ADDRS_PER_BLOCK).map(|i| node.addr(i)).collect();
+    }
+    let raw: &RawInode = block.view();
+    let layout = raw.layout(vol.sb.features).ok();
+    layout.map(|l| (0..l.slots).map(|i| raw.slot(&l, i)).collect()).unwrap_or_default()
 }
 
 /// Hands out free blocks.
@@ -130,7 +136,7 @@ impl<'t> Places<'t> {
 }
 
 /// Gives changed blocks, then changed nodes, their places. Slots follow, so more nodes may change.
-pub(crate) fn run(state: &mut State<'_>, places: &mut Places<'_>) -> Result<Vec<(BlockAddr, segno_format::Block)>> {
+pub(crate) fn run(state: &mut State<'_>, places: &mut Places<'_>) -> Result<Vec<(BlockAddr, Block)>> {
     let mut out = Vec::new();
     for ((ino, b), block) in std::mem::take(&mut state.data) {
         if !state.inodes.contains(&ino) {

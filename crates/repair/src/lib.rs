@@ -36,8 +36,9 @@ mod resolve;
 mod state;
 mod tables;
 mod tree;
+mod xattr;
 
 pub use action::Action;
 pub use error::RepairError;
 pub use overlay::Overlay;
-pub use plan::{Plan, PlanOptions, plan};
+pub use plan::{Plan, PlanOptions, Replayed, before_replay, plan};

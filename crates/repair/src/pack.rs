@@ -9,8 +9,9 @@ use segno_format::bits::msb;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
 use segno_format::sit::LogType;
 use segno_format::summary::{JOURNAL_BYTES, RawSummaryBlock, SummaryType};
-use segno_format::{BLOCK_SIZE, Block, SegNo};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, SegNo};
 use zerocopy::FromBytes;
+use zerocopy::little_endian::{U32, U64};
 
 /// Summaries in a pack after a clean unmount: of three logs of data and three of nodes.
 const SUMMARIES: u32 = 6;
@@ -22,6 +23,8 @@ pub(crate) struct Parts<'p> {
     pub totals: &'p Totals,
     pub sit: &'p [Flip],
     pub nat: &'p [Flip],
+    /// Whether what a crash left is still to be replayed.
+    pub keep_chain: bool,
 }
 
 /// All blocks of the pack, in order.
@@ -39,8 +42,15 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
     let mut blocks: Vec<Block> =
         bytes.chunks(BLOCK_SIZE).map(|b| Block::read_from_bytes(b).unwrap_or_else(|_| Block::zeroed())).collect();
     let flags = flags | CpFlags::UMOUNT | CpFlags::CRC_RECOVERY;
-    let version = next_version(state, original)?;
+    // The chain matches by the low half of the version, as the checksum of the pack changes.
+    let (flags, version) = match parts.keep_chain {
+        true => (flags | CpFlags::NOCRC_RECOVERY, original.pack.cp().checkpoint_ver.get()),
+        false => (flags, next_version(state, original)?),
+    };
+    let constants = constants(original)?;
     if let Some(first) = blocks.first_mut() {
+        let cp: &mut RawCheckpoint = first.view_mut();
+        (cp.user_block_count, cp.rsvd_segment_count, cp.overprov_segment_count) = constants;
         header(state, original, parts, first, flags, version);
     }
     for position in &parts.logs.positions {
@@ -100,6 +110,21 @@ fn header(
         }
     }
     RawCheckpoint::seal(block);
+}
+
+/// Counts that never change: of this pack, or if they are impossible of the other one.
+fn constants(original: &Volume<'_>) -> Result<(U64, U32, U32)> {
+    let other = original.reader.block(original.geo.pack_addr(1 - original.pack.index.min(1)))?;
+    let main = original.geo.segment_count_main;
+    let sound = |cp: &RawCheckpoint| {
+        let (reserved, over) = (cp.rsvd_segment_count.get(), cp.overprov_segment_count.get());
+        let user = u64::from(main.saturating_sub(over)) * u64::from(BLOCKS_PER_SEG);
+        reserved > 0 && over >= reserved && over < main && cp.user_block_count.get() == user
+    };
+    let own = original.pack.cp();
+    let valid = RawCheckpoint::verify(&other, 0).is_ok() && sound(other.view());
+    let cp = if !sound(own) && valid { other.view() } else { own };
+    Ok((cp.user_block_count, cp.rsvd_segment_count, cp.overprov_segment_count))
 }
 
 /// One more than any pack has, so that neither pack nor chain nor journal can be taken for newer.

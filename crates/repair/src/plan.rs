@@ -8,7 +8,7 @@ use crate::pack::{self, Parts};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
-use crate::{Overlay, claims, fields, finish, inventory, layout, paths, quota, tree};
+use crate::{Overlay, claims, fields, finish, inventory, layout, paths, quota, tree, xattr};
 use segno_check::tables::{Pack, Volume};
 use segno_check::{CheckOptions, Kind, Report, check};
 use segno_device::BlockDevice;
@@ -29,6 +29,14 @@ impl Default for PlanOptions {
     fn default() -> Self {
         Self { restore_names: true }
     }
+}
+
+/// A volume on which what a crash left was replayed in memory.
+pub struct Replayed<'o> {
+    /// Everything that was written.
+    pub overlay: &'o Overlay,
+    /// What [`before_replay`] has repaired.
+    pub actions: Vec<Action>,
 }
 
 /// A repair that was computed and not written yet.
@@ -78,24 +86,24 @@ const REFUSED: Features = Features::RO
 /// carried out in memory and checked: if anything would remain, there is no plan.
 pub fn plan(
     device: &Arc<dyn BlockDevice>,
-    replayed: Option<&Overlay>,
+    replayed: Option<Replayed<'_>>,
     options: PlanOptions,
 ) -> Result<Plan> {
     let original = open(&**device)?;
-    let current: &dyn BlockDevice = match replayed {
+    let (overlay, done) = replayed.map_or((None, Vec::new()), |r| (Some(r.overlay), r.actions));
+    let current: &dyn BlockDevice = match overlay {
         Some(overlay) => overlay,
         None => &**device,
     };
     let before = check(current, &CheckOptions::default(), &mut |_| {})?;
     let view = open(current)?;
-    let mut out = Plan { actions: Vec::new(), steps: Vec::new() };
-    if needs_tables(&before) || replayed.is_some() {
+    let mut out = Plan { actions: done, steps: Vec::new() };
+    if needs_tables(&before) || overlay.is_some() {
         let mut state = State::new(&view);
-        let written = replayed.map(|o| written(&original, o)).transpose()?.unwrap_or_default();
+        let written = overlay.map(|o| written(&original, o)).transpose()?.unwrap_or_default();
         let tree = decide(&mut state, options)?;
-        let unreachable = build(&mut state, &original, &tree, &written)?;
-        out.steps = unreachable;
-        out.actions = paths::name(std::mem::take(&mut state.actions), &tree);
+        out.steps = build(&mut state, &original, &tree, &written, false)?;
+        out.actions.extend(paths::name(std::mem::take(&mut state.actions), &tree));
         if out.actions.is_empty() {
             out.actions.push(whole("the tables and counters of the volume were wrong"));
         }
@@ -129,14 +137,43 @@ fn needs_tables(report: &Report) -> bool {
     report.problems.iter().any(|p| !of_superblock(p.kind))
 }
 
-/// Blocks of the main area that the replay wrote. None of them may belong to a file before the replay.
-fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Vec<BlockAddr>> {
-    let in_main = overlay.written().into_iter().filter_map(|a| u32::try_from(a).ok()).map(BlockAddr);
-    let written: Vec<_> = in_main.filter(|a| original.geo.in_main(*a)).collect();
+/// The volume repaired as of its checkpoint, in memory, with the roll-forward chain still to be replayed.
+///
+/// A chain cannot be replayed on a damaged volume without a risk for blocks that are in use. Mount the overlay, unmount it,
+/// and give it to [`plan()`].
+pub fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<(Overlay, Vec<Action>)> {
+    let vol = open(&**device)?;
+    let mut state = State::new(&vol);
+    let tree = decide(&mut state, options)?;
+    let mut plan = Plan { actions: Vec::new(), steps: build(&mut state, &vol, &tree, &Written::default(), true)? };
+    plan.actions = paths::name(std::mem::take(&mut state.actions), &tree);
+    superblocks(&vol, &vol, &mut plan)?;
+    let overlay = Overlay::new(device.clone());
+    plan.apply(&overlay).map_err(|e| RepairError::refused(format!("the plan is wrong: {e}")))?;
+    Ok((overlay, plan.actions))
+}
+
+/// What a replay wrote.
+#[derive(Default)]
+struct Written {
+    /// Blocks of the main area.
+    main: Vec<BlockAddr>,
+    /// Segments whose summary was written.
+    summaries: BTreeSet<u32>,
+}
+
+/// What the replay wrote. No block of it may belong to a file before the replay.
+fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Written> {
+    let geo = &original.geo;
+    let all: Vec<u32> = overlay.written().into_iter().filter_map(|a| u32::try_from(a).ok()).collect();
+    let main: Vec<_> = all.iter().copied().map(BlockAddr).filter(|a| geo.in_main(*a)).collect();
+    let ssa = geo.ssa_blkaddr..geo.ssa_blkaddr.saturating_add(geo.segment_count_main);
+    let summaries = all.iter().filter(|a| ssa.contains(a)).map(|a| a - geo.ssa_blkaddr).collect();
+    let written = Written { main, summaries };
     let mut state = State::new(original);
     decide_blocks(&mut state)?;
     let claims = Claims::of(&mut state, &BTreeSet::new())?;
-    match written.iter().find(|a| claims.contains(**a)) {
+    match written.main.iter().find(|a| claims.contains(**a)) {
         None => Ok(written),
         Some(addr) => Err(RepairError::refused(format!(
             "what a crash left cannot be replayed: block {addr} would be overwritten, which a file uses though the SIT has it as free"
@@ -149,6 +186,7 @@ fn decide_blocks(state: &mut State<'_>) -> Result<()> {
     inventory::run(state)?;
     fields::run(state)?;
     tree::run(state)?;
+    xattr::run(state)?;
     claims::run(state)
 }
 
@@ -162,7 +200,8 @@ fn build(
     state: &mut State<'_>,
     original: &Volume<'_>,
     tree: &Tree,
-    written: &[BlockAddr],
+    written: &Written,
+    keep_chain: bool,
 ) -> Result<Vec<Vec<(u64, Block)>>> {
     let totals = finish::run(state, tree)?;
     quota::run(state, &totals)?;
@@ -173,17 +212,17 @@ fn build(
     let of_logs = |vol: &Volume<'_>| {
         Pack::logs(&vol.geo).iter().map(|&log| vol.pack.position(log).seg.0).collect::<BTreeSet<u32>>()
     };
-    let mut whole = &of_logs(original) | &of_logs(state.vol);
+    let mut whole = &(&of_logs(original) | &of_logs(state.vol)) | &written.summaries;
     let claims = Claims::of(state, &whole)?;
     let logs = Logs::choose(state, &claims)?;
     whole.extend(logs.positions.iter().map(|p| p.seg.0));
     let claims = Claims::of(state, &whole)?;
     mixed(&claims, original)?;
     let (sit, nat) = (tables::sit(state, original, &claims, &logs)?, tables::nat(state, original, &claims)?);
-    let parts = Parts { claims: &claims, logs: &logs, totals: &totals, sit: &sit, nat: &nat };
+    let parts = Parts { claims: &claims, logs: &logs, totals: &totals, sit: &sit, nat: &nat, keep_chain };
     let pack = pack::build(state, original, &parts)?;
     let mut first: Vec<(u64, Block)> = moved.into_iter().map(|(a, b)| (a.0.into(), b)).collect();
-    for addr in written.iter().filter(|a| claims.contains(**a)) {
+    for addr in written.main.iter().filter(|a| claims.contains(**a)) {
         first.push((addr.0.into(), state.vol.reader.block(*addr)?));
     }
     first.extend(sit.iter().chain(&nat).map(|f| (f.addr.0.into(), f.block.clone())));
@@ -196,7 +235,9 @@ fn build(
     }
     first.sort_by_key(|(addr, _)| *addr);
     first.dedup_by_key(|(addr, _)| *addr);
-    let start = u64::from(original.geo.pack_addr(1 - original.pack.index.min(1)).0);
+    let other = 1 - original.pack.index.min(1);
+    let index = if keep_chain { original.pack.index } else { other };
+    let start = u64::from(original.geo.pack_addr(index).0);
     let mut pack: Vec<(u64, Block)> = (start..).zip(pack).collect();
     let last = pack.pop().into_iter().collect();
     Ok(vec![first, pack, last])

@@ -2,7 +2,7 @@
 use crate::error::{RepairError, Result};
 use crate::names::{Dir, Dirs, Name};
 use crate::state::{Node, State};
-use crate::{dir, fields, names, tree};
+use crate::{dir, fields, names, tree, xattr};
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::RawNodeFooter;
@@ -57,6 +57,7 @@ fn targets(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
             if !known && state.adopt(name.ino) && state.inodes.contains(&name.ino) {
                 fields::one(state, name.ino)?;
                 tree::adopt(state, name.ino)?;
+                xattr::one(state, name.ino)?;
                 let block = state.block(name.ino)?;
                 if block.view::<RawInode>().is_dir() {
                     let found = names::read_one(state, name.ino, &block)?;

@@ -38,6 +38,8 @@ pub(crate) struct State<'a> {
     /// Changed and new blocks of directories and quota files, by inode and block of the file.
     pub data: BTreeMap<(u32, u64), Block>,
     pub actions: Vec<Action>,
+    /// Numbers of nodes that wait to be replayed.
+    pub waiting: BTreeSet<u32>,
 }
 
 impl<'a> State<'a> {
@@ -51,6 +53,7 @@ impl<'a> State<'a> {
             edits: BTreeMap::new(),
             data: BTreeMap::new(),
             actions: Vec::new(),
+            waiting: BTreeSet::new(),
         }
     }
 
@@ -100,6 +103,7 @@ impl<'a> State<'a> {
         let free = |nid: &u32| {
             !self.nodes.contains_key(nid)
                 && !self.spare.contains_key(nid)
+                && !self.waiting.contains(nid)
                 && self.vol.nat.get(Nid(*nid)).is_none()
         };
         (Nid::ROOT.0 + 1..self.vol.geo.max_nid()).find(free)

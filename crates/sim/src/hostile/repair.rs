@@ -9,7 +9,7 @@ use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::options::JournalMode;
 use segno_engine::{Clock, MountOptions, Volume};
 use segno_format::node::RawNode;
-use segno_repair::{Overlay, Plan, PlanOptions, RepairError};
+use segno_repair::{Action, Overlay, Plan, PlanOptions, RepairError, Replayed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -46,7 +46,8 @@ pub fn run(image: &Image) -> Result<Ended, String> {
         Ok(overlay) => overlay,
         Err(e) => return Ok(Ended::Refused(format!("replay: {e}"))),
     };
-    let plan = match segno_repair::plan(&device, overlay.as_ref(), PlanOptions::default()) {
+    let replayed = overlay.as_ref().map(|(overlay, actions)| Replayed { overlay, actions: actions.clone() });
+    let plan = match segno_repair::plan(&device, replayed, PlanOptions::default()) {
         Ok(plan) => plan,
         Err(RepairError::Refused(why)) => return Ok(Ended::Refused(why)),
         Err(e) => return Err(format!("plan: {e}")),
@@ -81,11 +82,15 @@ fn check(device: &dyn BlockDevice) -> Result<Report, String> {
 }
 
 /// What a crash left, replayed in memory; the journal only if the chain is not all there is.
-fn replay(device: &Arc<dyn BlockDevice>, found: &Report, journal: bool) -> Result<Option<Overlay>, String> {
+fn replay(device: &Arc<dyn BlockDevice>, found: &Report, journal: bool) -> Result<Option<(Overlay, Vec<Action>)>, String> {
     if found.summary.roll_forward.fsynced == 0 && !journal {
         return Ok(None);
     }
-    let overlay = Arc::new(Overlay::new(device.clone()));
+    let (overlay, actions) = match journal {
+        true => (Overlay::new(device.clone()), Vec::new()),
+        false => segno_repair::before_replay(device, PlanOptions::default()).map_err(|e| e.to_string())?,
+    };
+    let overlay = Arc::new(overlay);
     let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
     let options = MountOptions {
         background: false,
@@ -97,7 +102,7 @@ fn replay(device: &Arc<dyn BlockDevice>, found: &Report, journal: bool) -> Resul
     let volume = Volume::mount_with_clock(overlay.clone(), options, clock).map_err(|e| e.to_string())?;
     volume.unmount().map_err(|e| e.to_string())?;
     drop(volume);
-    Arc::try_unwrap(overlay).map(Some).map_err(|_| "the overlay is still in use".into())
+    Arc::try_unwrap(overlay).map(|overlay| Some((overlay, actions))).map_err(|_| "the overlay is still in use".into())
 }
 
 /// Inodes that the damage touched; `None` if it may be all of them.
