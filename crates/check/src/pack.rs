@@ -62,6 +62,15 @@ impl Pack {
         Ok(if index == 0 { first } else { second })
     }
 
+    /// One of the packs, if it is valid.
+    pub(crate) fn load_one(
+        reader: &Reader<'_>,
+        geo: &Geometry,
+        index: usize,
+    ) -> Result<Option<Self>, CheckError> {
+        Ok(Self::read(reader, geo, index)?.ok())
+    }
+
     fn read(reader: &Reader<'_>, geo: &Geometry, index: usize) -> Result<Result<Self, Corrupt>, CheckError> {
         let start = geo.pack_addr(index);
         let first = reader.block(start)?;

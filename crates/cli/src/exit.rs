@@ -8,6 +8,7 @@ pub type Outcome = anyhow::Result<ExitCode>;
 /// Codes of fsck(8).
 pub mod fsck {
     pub const CLEAN: u8 = 0;
+    pub const CORRECTED: u8 = 1;
     pub const ERRORS: u8 = 4;
     pub const OPERATIONAL: u8 = 8;
     pub const USAGE: u8 = 16;

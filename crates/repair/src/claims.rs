@@ -3,10 +3,10 @@ use crate::blocks::BlockSet;
 use crate::error::Result;
 use crate::state::State;
 use crate::tree::Slot;
-use segno_format::inode::RawInode;
+use segno_format::BlockAddr;
+use segno_format::inode::{Inline, RawInode};
 use segno_format::sit::LogType;
 use segno_format::summary::SummaryType;
-use segno_format::BlockAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A slot that claims a block that others claim as well.
@@ -36,7 +36,35 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
             }
         }
     }
-    if shared.is_empty() { Ok(()) } else { decide(state, &inos, &shared) }
+    if !shared.is_empty() {
+        decide(state, &inos, &shared)?;
+    }
+    inos.into_iter().try_for_each(|ino| clusters(state, ino))
+}
+
+/// A compressed cluster begins with a mark, then come its blocks, then nothing else. Any other is a hole.
+fn clusters(state: &mut State<'_>, ino: u32) -> Result<()> {
+    let raw: RawInode = *state.block(ino)?.view();
+    if !raw.is_compressed() {
+        return Ok(());
+    }
+    let size = 1u64 << raw.extra().i_log_cluster_size.min(8);
+    let released = raw.inline().contains(Inline::COMPRESS_RELEASED);
+    let rest = if released { BlockAddr::NULL } else { BlockAddr::NEW };
+    let slots: BTreeMap<u64, Slot> = state.slots(ino)?.into_iter().map(|s| (s.b, s)).collect();
+    for (&b, _) in slots.iter().filter(|(_, s)| s.addr == BlockAddr::COMPRESS) {
+        let addr = |b: u64| slots.get(&b).map_or(BlockAddr::NULL, |s| s.addr);
+        let stored = (b + 1..b + size).take_while(|&b| addr(b).is_real()).count() as u64;
+        if stored > 0 && (b + 1 + stored..b + size).all(|b| addr(b) == rest) {
+            continue;
+        }
+        for (_, slot) in slots.range(b..b + size) {
+            state.set_slot(ino, slot.nid, slot.i, BlockAddr::NULL)?;
+        }
+        state
+            .lose(ino, format!("the compressed cluster at block {b} of the file is damaged, and now a hole"));
+    }
+    Ok(())
 }
 
 /// Slots without a block: reserved, or the first of a compressed cluster.
@@ -76,7 +104,10 @@ fn names(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
 
 fn give_up(state: &mut State<'_>, ino: u32, slot: Slot, why: &str) -> Result<()> {
     state.set_slot(ino, slot.nid, slot.i, BlockAddr::NULL)?;
-    state.lose(ino, format!("block {} of the volume {why}; block {} of the file is now a hole", slot.addr, slot.b));
+    state.lose(
+        ino,
+        format!("block {} of the volume {why}; block {} of the file is now a hole", slot.addr, slot.b),
+    );
     Ok(())
 }
 

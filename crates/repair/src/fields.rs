@@ -35,9 +35,10 @@ pub(crate) fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
         state.edits.insert(ino, block);
         state.lose(ino, "the checksum of the inode is wrong; its fields look right and are kept");
     }
+    let dots = has_dots(state, ino)?;
     let extra_isize = state.block(Nid::ROOT.0)?.view::<RawInode>().extra().i_extra_isize.get();
     let changed = state.change(ino, |block| {
-        kind(ino, block, features);
+        kind(block, dots);
         let raw: &mut RawInode = block.view_mut();
         sizes(raw, features, extra_isize);
         flags(raw, features);
@@ -45,7 +46,7 @@ pub(crate) fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
     })?;
     let is_dir = state.block(ino)?.view::<RawInode>().is_dir();
     // mkfs.f2fs writes quota files without the bit.
-    let quota = state.vol.sb.quota_inos().contains(&Some(ino));
+    let quota = state.quota_inos().contains(&ino);
     if changed | (!quota && state.change(ino, |block| set_cold(block, !is_dir))?) {
         state.note(ino, "fields of the inode were invalid");
     }
@@ -73,7 +74,7 @@ pub(crate) fn set_footer(block: &mut Block, ino: u32, ofs: u32) {
 }
 
 /// Directory or not: the type in the mode, the cold bit, and if they differ what the inode holds.
-fn kind(ino: u32, block: &mut Block, features: Features) {
+fn kind(block: &mut Block, dots: bool) {
     let cold = block.view::<RawNode>().footer.is_cold();
     let raw: &RawInode = block.view();
     let mode = raw.i_mode.get();
@@ -82,7 +83,7 @@ fn kind(ino: u32, block: &mut Block, features: Features) {
         (true, true, false) => true,
         (true, false, true) | (false, _, true) => false,
         (false, _, false) => true,
-        _ => raw.inline().contains(Inline::DENTRY) && has_dots(ino, block, features),
+        _ => dots,
     };
     if known && raw.is_dir() == is_dir {
         return;
@@ -91,8 +92,21 @@ fn kind(ino: u32, block: &mut Block, features: Features) {
     block.view_mut::<RawInode>().i_mode = U16::new(mode & !FORMAT | format);
 }
 
+/// Whether the content of an inode begins as that of a directory.
+fn has_dots(state: &State<'_>, ino: u32) -> Result<bool> {
+    let block = state.block(ino)?;
+    let raw: &RawInode = block.view();
+    if inline_dots(ino, &block, state.vol.sb.features) {
+        return Ok(true);
+    }
+    let first = raw.slot(&state.layout(raw), 0);
+    let block = state.data_block(ino, 0, first)?;
+    let entry = DentryShape::BLOCK.entry_at(&block.0, 0, 0);
+    Ok(entry.is_ok_and(|e| e.is_some_and(|e| e.name == b"." && e.ino.0 == ino)))
+}
+
 /// Whether an inline area begins as that of a directory.
-fn has_dots(ino: u32, block: &Block, features: Features) -> bool {
+fn inline_dots(ino: u32, block: &Block, features: Features) -> bool {
     let raw: &RawInode = block.view();
     let Ok(layout) = raw.layout(features) else { return false };
     let area = block.0.get(layout.inline_range()).unwrap_or_default();
@@ -166,6 +180,10 @@ fn times_and_names(ino: u32, raw: &mut RawInode) {
     if raw.is_dir() && raw.i_current_depth.get() > MAX_DEPTH {
         raw.i_current_depth.set(1);
     }
+    // Failures to clean a pinned file.
+    if raw.is_reg() && !raw.inline().contains(Inline::PIN_FILE) {
+        raw.i_current_depth.set(0);
+    }
 }
 
 /// Inline data and directories: the flag, against size and nodes.
@@ -188,7 +206,7 @@ fn inline(state: &mut State<'_>, ino: u32) -> Result<()> {
     if inline.contains(Inline::DATA) && (raw.is_reg() && opaque || (has_nodes || big) && real(0)) {
         inline.remove(Inline::DATA | Inline::DATA_EXIST);
     }
-    if inline.contains(Inline::DENTRY) && !has_dots(ino, &block, state.vol.sb.features) && real(0) {
+    if inline.contains(Inline::DENTRY) && real(0) && !inline_dots(ino, &block, state.vol.sb.features) {
         inline.remove(Inline::DENTRY);
     }
     let is_inline = inline.intersects(Inline::DATA | Inline::DENTRY);

@@ -103,7 +103,13 @@ fn count(
 ) -> Result<Counted> {
     let indirect = state.indirect_nodes(ino)?.len() as u64;
     let xattr = u64::from(raw.i_xattr_nid.get() != 0);
-    let mut out = Counted { blocks: (nodes.len() as u64).max(1) + indirect + xattr, reserved: 0, saved: 0, hits: 0, end: 0 };
+    let mut out = Counted {
+        blocks: (nodes.len() as u64).max(1) + indirect + xattr,
+        reserved: 0,
+        saved: 0,
+        hits: 0,
+        end: 0,
+    };
     let released = raw.inline().contains(Inline::COMPRESS_RELEASED);
     let (ext, first) = (raw.i_ext, u64::from(raw.i_ext.fofs.get()));
     for slot in slots {
@@ -127,7 +133,8 @@ fn count(
     if raw.is_compressed() {
         out.saved = saved(raw, slots);
     }
-    if FileType::of_mode(raw.i_mode.get()) == FileType::Directory && state.data.keys().any(|(i, _)| *i == ino) {
+    if FileType::of_mode(raw.i_mode.get()) == FileType::Directory && state.data.keys().any(|(i, _)| *i == ino)
+    {
         // Its blocks move.
         out.hits = u64::MAX;
     }

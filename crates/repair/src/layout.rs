@@ -115,7 +115,9 @@ impl<'t> Places<'t> {
     fn fresh(&self, state: &State<'_>) -> Option<SegNo> {
         let geo = &state.vol.geo;
         let opened = |sec: u32| self.open.iter().flatten().any(|seg| geo.sec_of(*seg) == sec);
-        (0..geo.section_count).filter(|sec| !self.logs.contains(sec) && !opened(*sec)).find_map(|sec| {
+        // From the end: logs and streams of data that a journal has yet to name begin at the front.
+        let free = |sec: &u32| !self.logs.contains(sec) && !opened(*sec);
+        (0..geo.section_count).rev().filter(free).find_map(|sec| {
             let first = geo.sec_start(sec);
             let mut segs = (first.0..first.0 + geo.segs_per_sec).map(SegNo);
             segs.all(|seg| self.taken.is_empty_in(seg)).then_some(first)
@@ -169,7 +171,8 @@ pub(crate) fn run(state: &mut State<'_>, places: &mut Places<'_>) -> Result<Vec<
         }
     }
     crate::finish::seal(state);
-    let written = state.edits.iter().filter_map(|(nid, block)| Some((state.nodes.get(nid)?.addr, block.clone())));
+    let written =
+        state.edits.iter().filter_map(|(nid, block)| Some((state.nodes.get(nid)?.addr, block.clone())));
     out.extend(written);
     Ok(out)
 }

@@ -2,7 +2,7 @@
 use crate::error::Result;
 use crate::fields::has_index;
 use crate::state::State;
-use segno_codec::{casefolded_name_hash, name_hash};
+use segno_codec::{casefold, casefolded_name_hash, name_hash};
 use segno_format::dentry::{DentryShape, RawDentry, slots_for};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Block, NAME_MAX};
@@ -55,6 +55,13 @@ impl Dir {
             (true, false) => Some(casefolded_name_hash(name)),
             (true, true) => None,
         }
+    }
+
+    /// What makes a name different from others here.
+    pub(crate) fn identity(&self, name: &[u8]) -> Vec<u8> {
+        let mut folded = Vec::new();
+        let folds = self.casefold && !self.encrypted && casefold(name, &mut folded).is_ok();
+        if folds { folded } else { name.to_vec() }
     }
 
     /// Whether names as these are allowed here.
@@ -114,8 +121,13 @@ impl Reading {
             let n = slots_for(len);
             if !shape.in_use(area, slot) {
                 // A name of several slots whose first one is marked free.
-                let rest = len > 8 && n <= 32 && (slot + 1..slot + n).all(|i| shape.in_use(area, i) && tail(shape, area, i));
-                match self.name(shape, area, slot, &raw).filter(|name| rest && self.dir.hash(&name.name) == Some(name.hash)) {
+                let rest = len > 8
+                    && n <= 32
+                    && (slot + 1..slot + n).all(|i| shape.in_use(area, i) && tail(shape, area, i));
+                match self
+                    .name(shape, area, slot, &raw)
+                    .filter(|name| rest && self.dir.hash(&name.name) == Some(name.hash))
+                {
                     Some(name) => {
                         self.dir.dirty = true;
                         self.add(name, b, slot);
@@ -168,7 +180,8 @@ impl Reading {
             return;
         }
         name.place = Some((b, slot));
-        if !self.dir.allows(&name.name) || !self.seen.insert(name.name.clone()) {
+        let identity = self.dir.identity(&name.name);
+        if !self.dir.allows(&name.name) || !self.seen.insert(identity) {
             self.dir.dirty = true;
             self.lost += 1;
             return;

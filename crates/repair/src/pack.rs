@@ -1,6 +1,7 @@
 //! The checkpoint pack of the repaired volume.
 use crate::error::Result;
 use crate::finish::Totals;
+use crate::forge;
 use crate::logs::Logs;
 use crate::state::State;
 use crate::tables::{Claims, Flip};
@@ -39,12 +40,16 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
             msb::put(map, flip.b as usize, !old);
         }
     }
-    let mut blocks: Vec<Block> =
-        bytes.chunks(BLOCK_SIZE).map(|b| Block::read_from_bytes(b).unwrap_or_else(|_| Block::zeroed())).collect();
+    let mut blocks: Vec<Block> = bytes
+        .chunks(BLOCK_SIZE)
+        .map(|b| Block::read_from_bytes(b).unwrap_or_else(|_| Block::zeroed()))
+        .collect();
     let flags = flags | CpFlags::UMOUNT | CpFlags::CRC_RECOVERY;
-    // The chain matches by the low half of the version, as the checksum of the pack changes.
     let (flags, version) = match parts.keep_chain {
-        true => (flags | CpFlags::NOCRC_RECOVERY, original.pack.cp().checkpoint_ver.get()),
+        true => {
+            let kept = original.pack.flags & (CpFlags::CRC_RECOVERY | CpFlags::NOCRC_RECOVERY);
+            ((flags - CpFlags::CRC_RECOVERY) | kept, original.pack.cp().checkpoint_ver.get())
+        }
         false => (flags, next_version(state, original)?),
     };
     let constants = constants(original)?;
@@ -52,6 +57,9 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
         let cp: &mut RawCheckpoint = first.view_mut();
         (cp.user_block_count, cp.rsvd_segment_count, cp.overprov_segment_count) = constants;
         header(state, original, parts, first, flags, version);
+        if parts.keep_chain {
+            forge::seal_as(first, original.pack.crc);
+        }
     }
     for position in &parts.logs.positions {
         let mut summary = parts.claims.summary_block(state, position.seg)?;

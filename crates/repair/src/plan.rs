@@ -8,10 +8,12 @@ use crate::pack::{self, Parts};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
-use crate::{Overlay, claims, fields, finish, inventory, layout, paths, quota, tree, xattr};
+use crate::{Overlay, claims, fields, finish, inventory, layout, paths, quota, symlink, tree, xattr};
 use segno_check::tables::{Pack, Volume};
 use segno_check::{CheckOptions, Kind, Report, check};
 use segno_device::BlockDevice;
+use segno_format::checkpoint::RawCheckpoint;
+use segno_format::node::RawNode;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
 use segno_format::{Block, BlockAddr, Features, SegNo};
 use std::collections::BTreeSet;
@@ -31,13 +33,17 @@ impl Default for PlanOptions {
     }
 }
 
-/// A volume on which what a crash left was replayed in memory.
-pub struct Replayed<'o> {
-    /// Everything that was written.
-    pub overlay: &'o Overlay,
-    /// What [`before_replay`] has repaired.
-    pub actions: Vec<Action>,
+/// What a mount would replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pending {
+    /// The roll-forward chain, if there is one.
+    Chain,
+    /// The metadata journal behind the volume.
+    Journal,
 }
+
+/// Mounts and unmounts a volume in memory, so that it is replayed; an error says why it cannot be.
+pub type Replay<'r> = &'r mut dyn FnMut(Arc<Overlay>) -> std::result::Result<(), String>;
 
 /// A repair that was computed and not written yet.
 ///
@@ -62,6 +68,10 @@ impl Plan {
         self.steps.iter().flatten().map(|(addr, _)| *addr)
     }
 
+    pub(crate) fn steps(&self) -> &[Vec<(u64, Block)>] {
+        &self.steps
+    }
+
     /// Writes the repair.
     pub fn apply(&self, device: &dyn BlockDevice) -> io::Result<()> {
         for step in &self.steps {
@@ -75,42 +85,103 @@ impl Plan {
 }
 
 /// Features of volumes that cannot be repaired.
-const REFUSED: Features = Features::RO
-    .union(Features::BLKZONED)
-    .union(Features::DEVICE_ALIAS)
-    .union(Features::PACKED_SSA);
+const REFUSED: Features =
+    Features::RO.union(Features::BLKZONED).union(Features::DEVICE_ALIAS).union(Features::PACKED_SSA);
 
 /// Plans the repair of a volume.
 ///
-/// `replayed` has what a crash left replayed, in memory; without it the volume is repaired as of its checkpoint. The plan is
-/// carried out in memory and checked: if anything would remain, there is no plan.
+/// What a crash left is replayed on a volume repaired in memory: on a damaged one, replay might overwrite blocks in use. The
+/// plan is carried out in memory and checked: if anything would remain, there is no plan.
 pub fn plan(
     device: &Arc<dyn BlockDevice>,
-    replayed: Option<Replayed<'_>>,
+    pending: Pending,
+    replay: Replay<'_>,
     options: PlanOptions,
 ) -> Result<Plan> {
-    let original = open(&**device)?;
-    let (overlay, done) = replayed.map_or((None, Vec::new()), |r| (Some(r.overlay), r.actions));
-    let current: &dyn BlockDevice = match overlay {
-        Some(overlay) => overlay,
-        None => &**device,
-    };
-    let before = check(current, &CheckOptions::default(), &mut |_| {})?;
-    let view = open(current)?;
-    let mut out = Plan { actions: done, steps: Vec::new() };
-    if needs_tables(&before) || overlay.is_some() {
-        let mut state = State::new(&view);
-        let written = overlay.map(|o| written(&original, o)).transpose()?.unwrap_or_default();
-        let tree = decide(&mut state, options)?;
-        out.steps = build(&mut state, &original, &tree, &written, false)?;
-        out.actions.extend(paths::name(std::mem::take(&mut state.actions), &tree));
-        if out.actions.is_empty() {
-            out.actions.push(whole("the tables and counters of the volume were wrong"));
+    let chain = layout::chain(&open(&**device)?)?;
+    let fsynced = chain.iter().any(|(_, block)| block.view::<RawNode>().footer.is_fsync());
+    if pending == Pending::Chain && !fsynced {
+        return plan_as_is(device, options, false);
+    }
+    let (overlay, actions) = before_replay(device, options)?;
+    let overlay = Arc::new(overlay);
+    match (replay(overlay.clone()), pending) {
+        (Ok(()), _) => of_replayed(device, &overlay, actions, options),
+        (Err(why), Pending::Journal) => Err(RepairError::refused(format!(
+            "the journal cannot be replayed ({why}); `segno journal discard` gives up what is in it"
+        ))),
+        (Err(why), _) => {
+            let mut plan = plan_as_is(device, options, true)?;
+            let text =
+                format!("what was fsynced after the last checkpoint cannot be replayed ({why}) and is lost");
+            plan.actions.push(Action { loss: true, ..whole(&text) });
+            Ok(plan)
         }
     }
+}
+
+/// The volume as of its checkpoint; superblocks alone if they are all that is damaged and no new checkpoint is needed.
+fn plan_as_is(device: &Arc<dyn BlockDevice>, options: PlanOptions, checkpoint: bool) -> Result<Plan> {
+    let original = open(&**device)?;
+    let before = check(&**device, &CheckOptions::default(), &mut |_| {})?;
+    let mut out = Plan { actions: Vec::new(), steps: Vec::new() };
+    if !checkpoint && !needs_tables(&before) {
+        superblocks(&original, &original, &mut out)?;
+        if verify(device, &out).is_ok() {
+            return Ok(out);
+        }
+        out = Plan { actions: Vec::new(), steps: Vec::new() };
+    }
+    let mut state = State::new(&original);
+    let tree = decide(&mut state, options)?;
+    out.steps = build(&mut state, &original, &tree, &Written::default(), false)?;
+    out.actions = described(&mut state, &tree);
+    if !is_newest(&original)? {
+        let text = "the newest checkpoint is damaged; the volume is repaired as of the one before";
+        out.actions.push(Action { loss: true, ..whole(text) });
+    }
+    superblocks(&original, &original, &mut out)?;
+    verify(device, &out)?;
+    Ok(out)
+}
+
+/// The volume with what a crash left.
+fn of_replayed(
+    device: &Arc<dyn BlockDevice>,
+    overlay: &Overlay,
+    actions: Vec<Action>,
+    options: PlanOptions,
+) -> Result<Plan> {
+    let (original, view) = (open(&**device)?, open(overlay)?);
+    let written = written(&original, overlay)?;
+    let mut state = State::new(&view);
+    let tree = decide(&mut state, options)?;
+    let steps = build(&mut state, &original, &tree, &written, false)?;
+    let mut out = Plan { actions, steps };
+    out.actions.extend(std::mem::take(&mut state.actions));
     superblocks(&original, &view, &mut out)?;
     verify(device, &out)?;
     Ok(out)
+}
+
+/// Whether no valid pack is newer than the one that is used.
+fn is_newest(original: &Volume<'_>) -> Result<bool> {
+    let start = original.geo.pack_addr(1 - original.pack.index.min(1));
+    let block = original.reader.block(start)?;
+    let raw: &RawCheckpoint = block.view();
+    let ahead =
+        raw.checkpoint_ver.get().wrapping_sub(original.pack.cp().checkpoint_ver.get()).cast_signed() > 0;
+    let Ok(total) = RawCheckpoint::verify(&block, start.0.into()).and_then(|_| raw.total_blocks(0)) else {
+        return Ok(true);
+    };
+    let last = original.reader.block(start.offset(total - 1))?;
+    Ok(!ahead || RawCheckpoint::verify(&last, 0).is_err())
+}
+
+/// What was done, with paths.
+fn described(state: &mut State<'_>, tree: &Tree) -> Vec<Action> {
+    let actions = paths::name(std::mem::take(&mut state.actions), tree);
+    if actions.is_empty() { vec![whole("the tables and counters of the volume were wrong")] } else { actions }
 }
 
 fn whole(text: &str) -> Action {
@@ -129,24 +200,33 @@ fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
     Ok(vol)
 }
 
+/// Whether a check has found something that a repair would change.
+#[must_use]
+pub fn is_repairable(report: &Report) -> bool {
+    report.problems.iter().any(|p| !is_matter_of_opinion(p.kind)) || !report.is_clean()
+}
+
+/// Kernels disagree about the folded form of some names, and the features of a volume are a fact.
+fn is_matter_of_opinion(kind: Kind) -> bool {
+    matches!(kind, Kind::FoldedHash | Kind::UnknownFeature)
+}
+
 /// Whether the damage is not in the superblocks alone.
 fn needs_tables(report: &Report) -> bool {
     let of_superblock = |kind| {
         matches!(kind, Kind::Superblock | Kind::SuperblockCopies | Kind::SuperblockStale | Kind::ErrorRecord)
     };
-    report.problems.iter().any(|p| !of_superblock(p.kind))
+    report.problems.iter().any(|p| !of_superblock(p.kind) && !is_matter_of_opinion(p.kind))
 }
 
-/// The volume repaired as of its checkpoint, in memory, with the roll-forward chain still to be replayed.
-///
-/// A chain cannot be replayed on a damaged volume without a risk for blocks that are in use. Mount the overlay, unmount it,
-/// and give it to [`plan()`].
-pub fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<(Overlay, Vec<Action>)> {
+/// The volume repaired as of its checkpoint, in memory, with the roll-forward chain or the journal still to be replayed.
+fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<(Overlay, Vec<Action>)> {
     let vol = open(&**device)?;
     let mut state = State::new(&vol);
     let tree = decide(&mut state, options)?;
-    let mut plan = Plan { actions: Vec::new(), steps: build(&mut state, &vol, &tree, &Written::default(), true)? };
-    plan.actions = paths::name(std::mem::take(&mut state.actions), &tree);
+    let mut plan =
+        Plan { actions: Vec::new(), steps: build(&mut state, &vol, &tree, &Written::default(), true)? };
+    plan.actions = described(&mut state, &tree);
     superblocks(&vol, &vol, &mut plan)?;
     let overlay = Overlay::new(device.clone());
     plan.apply(&overlay).map_err(|e| RepairError::refused(format!("the plan is wrong: {e}")))?;
@@ -187,7 +267,8 @@ fn decide_blocks(state: &mut State<'_>) -> Result<()> {
     fields::run(state)?;
     tree::run(state)?;
     xattr::run(state)?;
-    claims::run(state)
+    claims::run(state)?;
+    symlink::run(state)
 }
 
 fn decide(state: &mut State<'_>, options: PlanOptions) -> Result<Tree> {
@@ -257,6 +338,13 @@ fn superblocks(original: &Volume<'_>, view: &Volume<'_>, out: &mut Plan) -> Resu
     let mut wanted = view.sb.raw;
     wanted.s_stop_reason.fill(0);
     wanted.s_errors.fill(0);
+    if view.sb.features.contains(Features::CASEFOLD) {
+        // The only encoding there is.
+        wanted.s_encoding.set(1);
+    }
+    if !view.sb.features.contains(Features::QUOTA_INO) {
+        wanted.qf_ino.fill(zerocopy::little_endian::U32::ZERO);
+    }
     wanted.seal();
     let mut steps = Vec::new();
     for copy in SUPERBLOCK_COPIES.into_iter().rev() {
@@ -286,5 +374,9 @@ fn verify(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<()> {
         return Ok(());
     }
     let first: Vec<String> = left.problems.iter().map(ToString::to_string).collect();
-    Err(RepairError::refused(format!("{} error(s) cannot be repaired yet: {}", left.errors, first.join("; "))))
+    Err(RepairError::refused(format!(
+        "{} error(s) cannot be repaired yet: {}",
+        left.errors,
+        first.join("; ")
+    )))
 }

@@ -4,7 +4,7 @@ use crate::fields::has_index;
 use crate::finish::Totals;
 use crate::state::State;
 use segno_format::inode::RawInode;
-use segno_format::quota::{QUOTA_KINDS, QuotaEntry, QuotaTable};
+use segno_format::quota::{QUOTA_KINDS, QuotaTable};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features};
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(state: &mut State<'_>, totals: &Totals) -> Result<()> {
 
 fn usage(state: &State<'_>, totals: &Totals) -> Result<[Usage; QUOTA_KINDS]> {
     let mut usage: [Usage; QUOTA_KINDS] = Default::default();
-    let hidden: Vec<u32> = state.vol.sb.quota_inos().into_iter().flatten().collect();
+    let hidden = state.quota_inos();
     for (ino, blocks) in totals.blocks.iter().filter(|(ino, _)| !hidden.contains(ino)) {
         let block = state.block(*ino)?;
         let raw: &RawInode = block.view();
@@ -59,12 +59,12 @@ fn one(state: &mut State<'_>, ino: u32, kind: usize, used: &Usage) -> Result<()>
     let bytes = read(state, ino, raw.i_size.get())?;
     let len = usize::try_from(QuotaTable::len_of(&bytes)).unwrap_or(usize::MAX).min(bytes.len());
     let parsed = QuotaTable::parse(bytes.get(..len).unwrap_or_default(), kind, ino);
-    let sound = parsed.is_ok();
+    let sound = parsed.is_ok() && QuotaTable::len_of(&bytes) <= raw.i_size.get();
     let old = parsed.unwrap_or_default();
     let mut table = old.clone();
     table.entries.values_mut().for_each(|e| (e.inodes, e.bytes) = (0, 0));
     for (&id, &(inodes, bytes)) in used {
-        let entry = table.entries.entry(id).or_insert_with(QuotaEntry::default);
+        let entry = table.entries.entry(id).or_default();
         (entry.inodes, entry.bytes) = (inodes, bytes);
     }
     if sound && same(&old, &table) {
@@ -80,7 +80,8 @@ fn one(state: &mut State<'_>, ino: u32, kind: usize, used: &Usage) -> Result<()>
 
 /// Whether all entries in use are equal.
 fn same(a: &QuotaTable, b: &QuotaTable) -> bool {
-    let entries = |t: &QuotaTable| t.entries.clone().into_iter().filter(|(_, e)| !e.is_empty()).collect::<Vec<_>>();
+    let entries =
+        |t: &QuotaTable| t.entries.clone().into_iter().filter(|(_, e)| !e.is_empty()).collect::<Vec<_>>();
     entries(a) == entries(b)
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn run(state: &mut State<'_>, restore: bool) -> Result<Tree> {
 
 /// Inodes that need no name.
 fn hidden(state: &State<'_>) -> BTreeSet<u32> {
-    state.vol.sb.quota_inos().into_iter().flatten().chain([ROOT]).collect()
+    state.quota_inos().into_iter().chain([ROOT]).collect()
 }
 
 /// Drops names that lead to no inode, and gives the others the type of their inode.
@@ -97,7 +97,9 @@ fn one_parent_each(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
         let dotdot = tree.dirs.get(&ino).and_then(|d| d.dots[1]);
         let own = |p: &&u32| **p == pino;
         let up = |p: &&u32| Some(**p) == dotdot;
-        let Some(&parent) = of.iter().find(own).or_else(|| of.iter().find(up)).or(of.first()) else { continue };
+        let Some(&parent) = of.iter().find(own).or_else(|| of.iter().find(up)).or(of.first()) else {
+            continue;
+        };
         tree.parents.insert(ino, parent);
         if of.len() == 1 {
             continue;
@@ -171,7 +173,8 @@ fn free_orphans(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) 
     for ino in listed.intersection(&named) {
         state.note(*ino, "was listed as an orphan although it has a name, and is kept");
     }
-    let unnamed: Vec<u32> = state.inodes.difference(&named).copied().filter(|i| !hidden.contains(i)).collect();
+    let unnamed: Vec<u32> =
+        state.inodes.difference(&named).copied().filter(|i| !hidden.contains(i)).collect();
     for ino in unnamed {
         let links = state.block(ino)?.view::<RawInode>().i_links.get();
         let empty = tree.dirs.get(&ino).is_none_or(|d| d.names.is_empty());
@@ -189,7 +192,9 @@ fn name_it(state: &mut State<'_>, tree: &mut Tree, ino: u32) -> Result<()> {
     let raw: RawInode = *state.block(ino)?.view();
     let (pino, former) = (raw.i_pino.get(), raw.name().to_vec());
     let fits = tree.dirs.get(&pino).is_some_and(|d| {
-        !d.encrypted && d.allows(&former) && !d.names.iter().any(|n| n.name == former)
+        !d.encrypted
+            && d.allows(&former)
+            && !d.names.iter().any(|n| d.identity(&n.name) == d.identity(&former))
     });
     let inside = tree.parents.contains_key(&pino) || pino == ROOT;
     if tree.restore && fits && inside && !is_below(tree, pino, ino) {

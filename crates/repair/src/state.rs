@@ -5,7 +5,7 @@ use crate::owners::Owners;
 use segno_check::tables::Volume;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::summary::SummaryType;
-use segno_format::{Block, BlockAddr, Nid};
+use segno_format::{Block, BlockAddr, Features, Nid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node that has a block.
@@ -96,6 +96,12 @@ impl<'a> State<'a> {
     pub(crate) fn layout(&self, raw: &RawInode) -> InodeLayout {
         let none = InodeLayout { extra_words: 0, xattr_words: 0, slots: 0, per_node: 0 };
         raw.layout(self.vol.sb.features).unwrap_or(none)
+    }
+
+    /// Quota files; superblocks of volumes without quota may have anything there.
+    pub(crate) fn quota_inos(&self) -> Vec<u32> {
+        let used = self.vol.sb.features.contains(Features::QUOTA_INO);
+        self.vol.sb.quota_inos().into_iter().flatten().filter(|_| used).collect()
     }
 
     /// A node id that nothing uses.

@@ -104,7 +104,12 @@ pub(crate) struct Flip {
 }
 
 /// SIT blocks that change.
-pub(crate) fn sit(state: &State<'_>, original: &Volume<'_>, claims: &Claims, logs: &Logs) -> Result<Vec<Flip>> {
+pub(crate) fn sit(
+    state: &State<'_>,
+    original: &Volume<'_>,
+    claims: &Claims,
+    logs: &Logs,
+) -> Result<Vec<Flip>> {
     let (geo, vol) = (original.geo, state.vol);
     let mut journal: BTreeMap<u32, RawSitEntry> = BTreeMap::new();
     let listed = &vol.summaries.sit_journal;
@@ -116,7 +121,8 @@ pub(crate) fn sit(state: &State<'_>, original: &Volume<'_>, claims: &Claims, log
         let current = vol.reader.block(geo.sit_addr(b, vol.pack.sit_copy(b)))?;
         let mut block = current.clone();
         let first = b * SIT_PER_BLOCK;
-        for (seg, entry) in (first..geo.segment_count_main).zip(&mut block.view_mut::<RawSitBlock>().entries) {
+        for (seg, entry) in (first..geo.segment_count_main).zip(&mut block.view_mut::<RawSitBlock>().entries)
+        {
             let old = journal.get(&seg).copied().unwrap_or(*entry);
             *entry = sit_entry(SegNo(seg), &old, claims, logs);
         }
@@ -173,7 +179,9 @@ fn nat_entry(state: &State<'_>, claims: &Claims, nid: u32) -> RawNatEntry {
             block_addr: U32::new(node.addr.0),
         },
         // The two virtual inodes have an entry and no block.
-        None if nid == 1 || nid == 2 => RawNatEntry { version: old.version, ino: U32::new(nid), block_addr: U32::new(1) },
+        None if nid == 1 || nid == 2 => {
+            RawNatEntry { version: old.version, ino: U32::new(nid), block_addr: U32::new(1) }
+        }
         None if old.block_addr.get() == 0 => old,
         None => RawNatEntry { version: old.version.wrapping_add(1), ..RawNatEntry::default() },
     }

@@ -35,7 +35,8 @@ type Places = HashMap<(u32, u32), u32>;
 
 /// Makes the pointers of all inodes right.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
-    let others = state.nodes.iter().filter(|(nid, node)| node.ofs != 0 && node.owner == node.ino && **nid != node.ino);
+    let others =
+        state.nodes.iter().filter(|(nid, node)| node.ofs != 0 && node.owner == node.ino && **nid != node.ino);
     let places: Places = others.map(|(nid, node)| ((node.ino, node.ofs), *nid)).collect();
     let inos: Vec<u32> = state.inodes.iter().copied().collect();
     inos.into_iter().try_for_each(|ino| Trees { state, places: &places }.inode(ino))
@@ -97,8 +98,7 @@ impl Trees<'_, '_> {
     /// An indirect node in place of one that is gone, as nodes below it are left.
     fn make(&mut self, ino: u32, ofs: u32) -> Result<u32> {
         let Some(nid) = self.state.new_nid() else { return Ok(0) };
-        let node =
-            Node { addr: BlockAddr::NULL, owner: ino, ino, ofs, version: 0, cp_ver: 0, reached: true };
+        let node = Node { addr: BlockAddr::NULL, owner: ino, ino, ofs, version: 0, cp_ver: 0, reached: true };
         let cold = !self.state.block(ino)?.view::<RawInode>().is_dir();
         let mut block = Block::zeroed();
         let (own, owner) = (segno_format::Nid(nid), segno_format::Nid(ino));
@@ -180,7 +180,8 @@ impl State<'_> {
         }
         let layout = self.layout(raw);
         let mut out = vec![Dnode { nid: ino, first: 0, slots: layout.slots }];
-        let mut todo: Vec<_> = (0u32..).zip(SUBTREES).map(|(i, (depth, ofs))| (raw.nid(i).0, depth, ofs)).collect();
+        let mut todo: Vec<_> =
+            (0u32..).zip(SUBTREES).map(|(i, (depth, ofs))| (raw.nid(i).0, depth, ofs)).collect();
         todo.reverse();
         while let Some((nid, depth, ofs)) = todo.pop() {
             if nid == 0 {
@@ -279,7 +280,11 @@ impl State<'_> {
                 return Ok(None);
             };
             let block = self.block(nid)?;
-            let child = if nid == ino { block.view::<RawInode>().nid(index) } else { block.view::<RawNode>().nid(index) };
+            let child = if nid == ino {
+                block.view::<RawInode>().nid(index)
+            } else {
+                block.view::<RawNode>().nid(index)
+            };
             let child = match child.0 {
                 0 => Trees { state: self, places: &Places::new() }.make(ino, ofs)?,
                 child => child,

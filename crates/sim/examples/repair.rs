@@ -2,8 +2,9 @@
 //! volume in a file there. Exits with 1 if a rule was broken.
 use segno_device::{BlockDevice, FileDevice, MemDevice, Snapshot};
 use segno_format::Block;
-use segno_sim::hostile::repair::{Ended, run};
+use segno_format::superblock::RawSuperblock;
 use segno_sim::hostile::image;
+use segno_sim::hostile::repair::{Ended, run};
 use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -53,7 +54,11 @@ fn main() -> ExitCode {
     let mut refusals: Vec<_> = refusals.into_iter().collect();
     refusals.sort_by_key(|(_, numbers)| std::cmp::Reverse(numbers.len()));
     for (why, numbers) in refusals {
-        println!("refused {} (such as {:?}): {why}", numbers.len(), numbers.iter().take(4).collect::<Vec<_>>());
+        println!(
+            "refused {} (such as {:?}): {why}",
+            numbers.len(),
+            numbers.iter().take(4).collect::<Vec<_>>()
+        );
     }
     println!("{counts:?}, {:.0} s", started.elapsed().as_secs_f64());
     if counts.contains_key("violations") { ExitCode::FAILURE } else { ExitCode::SUCCESS }
@@ -63,6 +68,12 @@ fn fsck(volume: &Snapshot) -> Result<(), String> {
     let Some(path) = std::env::var_os("FSCK") else { return Ok(()) };
     let text = |e: std::io::Error| e.to_string();
     let (from, mut one) = (MemDevice::from_snapshot(volume), [Block::zeroed()]);
+    from.read(0, &mut one).map_err(text)?;
+    let [block] = &one;
+    // fsck.f2fs refuses devices at other paths than those in the superblock.
+    if RawSuperblock::from_block(&block.0).devs.first().is_some_and(|d| d.path.first() != Some(&0)) {
+        return Ok(());
+    }
     let bytes = volume.block_count() * 4096;
     let _missing = std::fs::remove_file(&path);
     let file = FileDevice::create(&path, bytes, false).map_err(|e| e.to_string())?;
@@ -76,6 +87,14 @@ fn fsck(volume: &Snapshot) -> Result<(), String> {
     drop(file);
     let out = Command::new("fsck.f2fs").arg("--dry-run").arg("-f").arg(&path).output().map_err(text)?;
     let said = String::from_utf8_lossy(&out.stdout);
-    let bad: Vec<&str> = said.lines().filter(|l| l.contains("[ASSERT]") || l.contains("[FIX]") || l.contains("[Fail]")).take(5).collect();
-    if out.status.success() && bad.is_empty() { Ok(()) } else { Err(format!("fsck.f2fs: {} {bad:?}", out.status)) }
+    let bad: Vec<&str> = said
+        .lines()
+        .filter(|l| l.contains("[ASSERT]") || l.contains("[FIX]") || l.contains("[Fail]"))
+        .take(5)
+        .collect();
+    if out.status.success() && bad.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("fsck.f2fs: {} {bad:?}", out.status))
+    }
 }

@@ -72,7 +72,19 @@ fn damage_in_the_tables_is_not_overlooked() {
     let nat = json(&["info", "--json", &image])["superblock"]["nat_blkaddr"].as_u64().unwrap();
     let file = OpenOptions::new().write(true).open(&image).unwrap();
     file.write_all_at(&[0; 4096], nat << 12).unwrap();
-    for options in ["-a", "-n"] {
-        assert_eq!(refusal(&["check", options, &image]).0, 4, "{options}");
-    }
+    let before = read(&image).unwrap();
+    let plan = refusal(&["check", "-n", &image]);
+    assert_eq!(plan.0, 4);
+    assert!(before == read(&image).unwrap(), "-n has written");
+    let (undo, copy) = (scratch.path("undo"), scratch.path("copy"));
+    let (undo, copy) = (undo.to_str().unwrap(), copy.to_str().unwrap());
+    assert_eq!(refusal(&["check", "--to", copy, &image]).0, 1);
+    assert!(before == read(&image).unwrap(), "--to has written to the image");
+    assert!(output(&["check", copy]).ends_with("clean\n"));
+    // Nothing is lost, so it is repaired at boot.
+    assert_eq!(refusal(&["check", "-a", "--undo", undo, &image]).0, 1);
+    assert!(output(&["check", &image]).ends_with("clean\n"));
+    assert_eq!(output(&["check", "-y", "-q", &image]), "", "the second pass has found something");
+    output(&["check", "--undo", undo, &image]);
+    assert!(before == read(&image).unwrap(), "not everything was put back");
 }

@@ -9,7 +9,7 @@ use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::options::JournalMode;
 use segno_engine::{Clock, MountOptions, Volume};
 use segno_format::node::RawNode;
-use segno_repair::{Action, Overlay, Plan, PlanOptions, RepairError, Replayed};
+use segno_repair::{Overlay, Pending, Plan, PlanOptions, RepairError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -35,19 +35,17 @@ pub fn run(image: &Image) -> Result<Ended, String> {
     let before = device.snapshot();
     let device: Arc<dyn BlockDevice> = Arc::new(device);
     let Ok(found) = check(&*device) else { return Ok(Ended::Beyond) };
-    if !found.complete && found.problems.iter().all(|p| matches!(p.kind, Kind::Superblock | Kind::NoCheckpoint)) {
+    if !found.complete
+        && found.problems.iter().all(|p| matches!(p.kind, Kind::Superblock | Kind::NoCheckpoint))
+    {
         return Ok(Ended::Beyond);
     }
     let touched = touched(base, image);
-    if found.problems.is_empty() {
+    if !segno_repair::is_repairable(&found) {
         return Ok(Ended::Sound);
     }
-    let overlay = match replay(&device, &found, base.name == "journal") {
-        Ok(overlay) => overlay,
-        Err(e) => return Ok(Ended::Refused(format!("replay: {e}"))),
-    };
-    let replayed = overlay.as_ref().map(|(overlay, actions)| Replayed { overlay, actions: actions.clone() });
-    let plan = match segno_repair::plan(&device, replayed, PlanOptions::default()) {
+    let pending = if base.name == "journal" { Pending::Journal } else { Pending::Chain };
+    let plan = match segno_repair::plan(&device, pending, &mut replay, PlanOptions::default()) {
         Ok(plan) => plan,
         Err(RepairError::Refused(why)) => return Ok(Ended::Refused(why)),
         Err(e) => return Err(format!("plan: {e}")),
@@ -57,8 +55,11 @@ pub fn run(image: &Image) -> Result<Ended, String> {
     if let Some(problem) = left.problems.iter().find(|p| p.kind.severity() == segno_check::Severity::Error) {
         return Err(format!("after the repair: {problem}"));
     }
-    if let Some(touched) = touched {
-        compare(base, &device, &touched)?;
+    // A damaged chain may be lost as a whole.
+    let given_up = plan.actions.iter().any(|a| a.text.contains("cannot be replayed"));
+    if let Some(touched) = touched.filter(|_| !given_up) {
+        let done = || plan.actions.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n  ");
+        compare(base, &device, &touched).map_err(|e| format!("{e}, after\n  {}", done()))?;
     }
     let repaired = MemDevice::new(device.block_count());
     copy(&*device, &repaired)?;
@@ -81,16 +82,8 @@ fn check(device: &dyn BlockDevice) -> Result<Report, String> {
     segno_check::check(device, &CheckOptions::default(), &mut |_| {}).map_err(|e| e.to_string())
 }
 
-/// What a crash left, replayed in memory; the journal only if the chain is not all there is.
-fn replay(device: &Arc<dyn BlockDevice>, found: &Report, journal: bool) -> Result<Option<(Overlay, Vec<Action>)>, String> {
-    if found.summary.roll_forward.fsynced == 0 && !journal {
-        return Ok(None);
-    }
-    let (overlay, actions) = match journal {
-        true => (Overlay::new(device.clone()), Vec::new()),
-        false => segno_repair::before_replay(device, PlanOptions::default()).map_err(|e| e.to_string())?,
-    };
-    let overlay = Arc::new(overlay);
+/// Replays what a crash left, in memory.
+fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
     let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
     let options = MountOptions {
         background: false,
@@ -99,10 +92,8 @@ fn replay(device: &Arc<dyn BlockDevice>, found: &Report, journal: bool) -> Resul
         journal: JournalMode::Off,
         ..MountOptions::default()
     };
-    let volume = Volume::mount_with_clock(overlay.clone(), options, clock).map_err(|e| e.to_string())?;
-    volume.unmount().map_err(|e| e.to_string())?;
-    drop(volume);
-    Arc::try_unwrap(overlay).map(|overlay| Some((overlay, actions))).map_err(|_| "the overlay is still in use".into())
+    let volume = Volume::mount_with_clock(overlay, options, clock).map_err(|e| e.to_string())?;
+    volume.unmount().map_err(|e| e.to_string())
 }
 
 /// Inodes that the damage touched; `None` if it may be all of them.
@@ -113,7 +104,9 @@ fn touched(base: &Base, image: &Image) -> Option<BTreeSet<u32>> {
         Some(block.view::<RawNode>().footer.ino.get())
     };
     let of = |place: Place| match place {
-        Place::Super(_) | Place::Sit(_) | Place::Summary(_) | Place::Orphans(_) | Place::SitJournal => Some(None),
+        Place::Super(_) | Place::Sit(_) | Place::Summary(_) | Place::Orphans(_) | Place::SitJournal => {
+            Some(None)
+        }
         Place::Node(nid) | Place::Nat(nid) => Some(owner(Place::Node(nid)).or(Some(nid))),
         Place::Data(ino, _) => Some(Some(ino)),
         Place::NatJournal
@@ -134,21 +127,24 @@ fn undamaged(base: &Base) -> Result<Arc<Tree>, String> {
     if let Some(tree) = trees.get(base.name) {
         return Ok(tree.clone());
     }
-    let tree = Arc::new(capture(&(Arc::new(MemDevice::from_snapshot(&base.image)) as Arc<dyn BlockDevice>))?);
+    let tree = Arc::new(capture(
+        &(Arc::new(MemDevice::from_snapshot(&base.image)) as Arc<dyn BlockDevice>),
+        &BTreeSet::new(),
+    )?);
     trees.insert(base.name, tree.clone());
     Ok(tree)
 }
 
-fn capture(device: &Arc<dyn BlockDevice>) -> Result<Tree, String> {
+fn capture(device: &Arc<dyn BlockDevice>, without: &BTreeSet<u32>) -> Result<Tree, String> {
     let options = MountOptions { background: false, cache_bytes: 8 << 20, ..MountOptions::default() };
     let overlay: Arc<dyn BlockDevice> = Arc::new(Overlay::new(device.clone()));
     let mut mounted = Mounted::mount(overlay, options, 0).map_err(|e| format!("mount: {e}"))?;
-    Tree::capture(&mut mounted)
+    Tree::capture_without(&mut mounted, without)
 }
 
 /// Compares what can be reached from the root without meeting a touched inode.
 fn compare(base: &Base, device: &Arc<dyn BlockDevice>, touched: &BTreeSet<u32>) -> Result<(), String> {
-    let (old, new) = (undamaged(base)?, capture(device)?);
+    let (old, new) = (undamaged(base)?, capture(device, touched)?);
     let mut todo = vec![(String::new(), old.root)];
     while let Some((path, node)) = todo.pop() {
         if touched.contains(&node) {

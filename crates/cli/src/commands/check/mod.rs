@@ -1,28 +1,28 @@
 //! `segno check`: options and exit codes of fsck(8).
 mod args;
 mod feedback;
+mod judge;
+mod mend;
 mod print;
 mod replay;
 
 use crate::exit::{Outcome, WithCode, fsck};
-use crate::image;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 pub use args::of_check;
-use feedback::Feedback;
-use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
-use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_volume};
-use segno_repair::Overlay;
+use judge::Judged;
+use mend::Planned;
+use segno_device::BlockDevice;
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::{IsTerminal, Write, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Check an image that is not mounted
+/// Check an image that is not mounted, and repair it on request
 ///
 /// Without -a, -p or -y nothing is written: what a crash left to replay is replayed in memory.
 /// Exit code, as of fsck(8): 0 clean, 1 corrected, 4 errors left, 8 not possible, 16 usage.
-#[derive(clap::Args)]
+#[derive(clap::Args, Clone)]
 #[command(version, disable_version_flag = true)]
 pub struct Args {
     /// Print the report as JSON
@@ -31,10 +31,10 @@ pub struct Args {
     /// Problems to print; the rest are only counted
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_problems: usize,
-    /// Write nothing
+    /// Write nothing; print what a repair would do
     #[arg(short = 'n', short_alias = 'N', long, conflicts_with_all = ["auto", "preen", "yes"])]
     dry_run: bool,
-    /// For use at boot: a quick check if the last unmount was clean, else a full one; replays what a crash left
+    /// For use at boot: a quick check if the last unmount was clean, else a full one; repairs only what costs no data
     #[arg(short)]
     auto: bool,
     /// As -a; -p0 to -p2 are accepted
@@ -43,9 +43,15 @@ pub struct Args {
     /// Check in full even if the last unmount was clean
     #[arg(short)]
     force: bool,
-    /// Replay what a crash left
+    /// Repair everything, also where data is lost
     #[arg(short)]
     yes: bool,
+    /// Repair a copy of the image, which is made, and leave the image alone
+    #[arg(long, value_name = "COPY", conflicts_with_all = ["auto", "preen", "dry_run"])]
+    to: Option<PathBuf>,
+    /// With -a, -p, -y or --to: keep what is overwritten in this file; alone: put it back
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    undo: Option<PathBuf>,
     /// Write progress to this file descriptor in the form that fsck(8) reads
     #[arg(short = 'C', value_name = "FD", allow_negative_numbers = true)]
     completion: Option<i32>,
@@ -72,47 +78,104 @@ pub struct Args {
     image: Vec<PathBuf>,
 }
 
-/// The outcome of a check, with replay.
-pub struct Judged {
-    report: Report,
-    /// Only the tables were read.
-    quick: bool,
-    /// The report is on the volume with the chain and the journal replayed.
-    replayed: bool,
-    /// Why they cannot be replayed.
-    mount_error: Option<segno_engine::Error>,
-}
-
-impl Judged {
-    fn is_clean(&self) -> bool {
-        self.report.is_clean() && self.mount_error.is_none()
-    }
-}
-
 pub fn run(args: &Args) -> Outcome {
     run_on(args).map_err(|e| if e.is::<WithCode>() { e } else { WithCode(fsck::OPERATIONAL, e).into() })
 }
 
-fn run_on(args: &Args) -> Outcome {
-    let device = open(args)?;
-    let judged = judge(args, &device)?;
-    let written = judged.is_clean() && judged.replayed && args.writes();
-    if written {
-        replay::replay(device).context("replaying what a crash left")?;
-    }
-    let mut out = stdout().lock();
-    if args.json {
-        let mut value = json!(judged.report);
-        value["replay"] = json!({ "needed": judged.replayed, "written": written });
-        value["replay"]["error"] = json!(judged.mount_error.as_ref().map(ToString::to_string));
-        writeln!(out, "{value}")?;
-    } else if !args.quiet || !judged.is_clean() {
-        print::print(&mut out, &judged)?;
-        if written {
-            writeln!(out, "what a crash left was replayed")?;
+/// What was done about the findings.
+struct Done {
+    planned: Option<Planned>,
+    replayed: bool,
+    repaired: bool,
+}
+
+impl Done {
+    fn code(&self, judged: &Judged) -> u8 {
+        match (self.repaired, judged.is_clean()) {
+            (true, _) => fsck::CORRECTED,
+            (false, true) => fsck::CLEAN,
+            (false, false) => fsck::ERRORS,
         }
     }
-    Ok(ExitCode::from(if judged.is_clean() { fsck::CLEAN } else { fsck::ERRORS }))
+}
+
+fn run_on(args: &Args) -> Outcome {
+    if let Some(path) = args.undo.as_deref().filter(|_| !args.writes()) {
+        mend::undo(args, path)?;
+        println!("{} is as it was before the repair", args.name());
+        return Ok(ExitCode::from(fsck::CLEAN));
+    }
+    let device = judge::open(args, !args.writes() || args.to.is_some())?;
+    let judged = judge::judge(args, &device)?;
+    let done = act(args, &device, &judged)?;
+    if args.json {
+        writeln!(stdout(), "{}", to_json(&judged, &done))?;
+    } else if !args.quiet || !judged.is_clean() {
+        print::print(&mut stdout().lock(), &judged)?;
+        print::print_done(&mut stdout().lock(), &done, args)?;
+    }
+    if ask(args, &done)? {
+        drop(device);
+        return run_on(&Args { yes: true, ..args.clone() });
+    }
+    Ok(ExitCode::from(done.code(&judged)))
+}
+
+/// Plans, replays and repairs as far as the options permit.
+fn act(args: &Args, device: &Arc<dyn BlockDevice>, judged: &Judged) -> Result<Done> {
+    let mut done = Done { planned: None, replayed: false, repaired: false };
+    let wanted = args.writes() || args.dry_run || args.interactive();
+    if !wanted || judged.quick {
+        return Ok(done);
+    }
+    if segno_repair::is_repairable(&judged.report) || judged.mount_error.is_some() {
+        let planned = mend::plan(args, device, &judged.report)?;
+        if let Ok(plan) = &planned
+            && args.writes()
+            && !(args.unattended() && plan.has_loss())
+        {
+            mend::write(args, device, plan)?;
+            done.repaired = true;
+        }
+        done.planned = Some(planned);
+    } else if judged.replayed && args.writes() {
+        let target = args.to.as_deref().map(|copy| mend::copied(args, copy)).transpose()?;
+        replay::replay(target.unwrap_or_else(|| device.clone())).context("replaying what a crash left")?;
+        done.replayed = true;
+    }
+    Ok(done)
+}
+
+/// Asks once, where somebody can answer.
+fn ask(args: &Args, done: &Done) -> Result<bool> {
+    if !args.interactive() || !matches!(done.planned, Some(Ok(_))) {
+        return Ok(false);
+    }
+    print!("repair the volume? [y/N] ");
+    stdout().flush()?;
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn to_json(judged: &Judged, done: &Done) -> serde_json::Value {
+    let mut value = json!(judged.report);
+    value["replay"] = json!({
+        "needed": judged.replayed,
+        "written": done.replayed,
+        "error": judged.mount_error.as_ref().map(ToString::to_string),
+    });
+    value["repair"] = match &done.planned {
+        None => serde_json::Value::Null,
+        Some(Ok(plan)) => json!({
+            "actions": plan.actions,
+            "loss": plan.has_loss(),
+            "blocks": plan.addresses().collect::<Vec<_>>(),
+            "written": done.repaired,
+        }),
+        Some(Err(why)) => json!({ "refused": why, "written": false }),
+    };
+    value
 }
 
 impl Args {
@@ -121,61 +184,17 @@ impl Args {
     }
 
     fn writes(&self) -> bool {
-        self.unattended() || self.yes
+        self.unattended() || self.yes || self.to.is_some()
     }
-}
 
-/// Opens all devices, or only the first one if it is too damaged to name the others: there is damage to report then.
-fn open(args: &Args) -> Result<Arc<dyn BlockDevice>> {
-    let (paths, options) = (&args.image, OpenOptions { read_only: !args.writes(), direct: false });
-    match (image::patiently(|| open_volume(paths, options)), paths.as_slice()) {
-        (Ok(device), _) => Ok(device),
-        (Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }), [only]) => {
-            Ok(Arc::new(FileDevice::open(only, options).map_err(image::explain)?))
-        }
-        (Err(e), _) => Err(image::explain(e)),
+    /// Whether somebody can be asked.
+    fn interactive(&self) -> bool {
+        let terminals = stdin().is_terminal() && stdout().is_terminal();
+        terminals && !self.writes() && !self.dry_run && !self.json && !self.quiet
     }
-}
 
-fn judge(args: &Args, device: &Arc<dyn BlockDevice>) -> Result<Judged> {
-    let options = CheckOptions { max_problems: args.max_problems };
-    let done = |report, quick| Judged { report, quick, replayed: false, mount_error: None };
-    if args.unattended() && !args.force {
-        let quick = explain(args, check_quick(&**device, &options))?;
-        let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
-        if calm && !replay::is_pending(device, &quick)? {
-            return Ok(done(quick, true));
-        }
+    /// The image, for messages.
+    fn name(&self) -> String {
+        self.image.first().map(|p| p.display().to_string()).unwrap_or_default()
     }
-    let name = args.image.first().map(|p| p.display().to_string()).unwrap_or_default();
-    let mut feedback = Feedback::new(args.completion, name);
-    let mut full = |device: &dyn BlockDevice| {
-        explain(args, check(device, &options, &mut |step| feedback.show(step)))
-    };
-    let report = full(&**device)?;
-    if !report.is_clean() || !replay::is_pending(device, &report)? {
-        return Ok(done(report, false));
-    }
-    let overlay = Arc::new(Overlay::new(device.clone()));
-    match replay::replay(overlay.clone()) {
-        Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false) }),
-        Err(e @ segno_engine::Error::Io { .. }) => Err(unreadable(args, e.into())),
-        Err(e) => Ok(Judged { mount_error: Some(e), ..done(report, false) }),
-    }
-}
-
-fn explain(args: &Args, outcome: Result<Report, CheckError>) -> Result<Report> {
-    match outcome {
-        Ok(report) => Ok(report),
-        Err(e @ CheckError::Io { .. }) => Err(unreadable(args, e.into())),
-        Err(e) => Err(e).context("the check could not be done"),
-    }
-}
-
-/// A read error is not damage: nothing can be concluded from it, so nothing is written.
-fn unreadable(args: &Args, e: anyhow::Error) -> anyhow::Error {
-    let image = args.image.first().map(|p| p.display().to_string()).unwrap_or_default();
-    anyhow!(
-        "{e:#}; the device is failing, not the volume, and nothing was written: `segno rescue {image} TARGET` copies what can be read"
-    )
 }

@@ -1,5 +1,5 @@
 //! The report in words.
-use super::Judged;
+use super::{Args, Done, Judged};
 use anyhow::Result;
 use segno::Severity;
 use std::io::Write;
@@ -48,6 +48,32 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
         (false, _) => writeln!(out, "the volume is too damaged to look further")?,
         (true, 0) if judged.mount_error.is_none() => writeln!(out, "clean")?,
         (true, n) => writeln!(out, "{n} error(s), {} warning(s)", report.warnings)?,
+    }
+    Ok(())
+}
+
+/// What is, or would be, done about it.
+pub fn print_done(out: &mut impl Write, done: &Done, args: &Args) -> Result<()> {
+    let name = args.name();
+    if done.replayed {
+        writeln!(out, "what a crash left was replayed")?;
+    }
+    match &done.planned {
+        None => {}
+        Some(Err(why)) => writeln!(out, "not repaired, nothing was written: {why}")?,
+        Some(Ok(plan)) => {
+            for action in &plan.actions {
+                writeln!(out, "{}: {action}", if action.loss { "loss" } else { "repair" })?;
+            }
+            let blocks = plan.addresses().count();
+            match (done.repaired, plan.has_loss() && args.unattended()) {
+                (true, _) => writeln!(out, "repaired, {blocks} blocks written")?,
+                (false, true) => {
+                    writeln!(out, "not repaired, as data would be lost: `segno check -y {name}` repairs it")?;
+                }
+                (false, false) => writeln!(out, "a repair would write {blocks} blocks")?,
+            }
+        }
     }
     Ok(())
 }
