@@ -87,6 +87,13 @@ fn is_own(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
     if names(state, slot)? {
         return Ok(true);
     }
+    // A summary that names another node is wrong if that node does not claim the block, and that cannot be seen of a lost one.
+    let owner = state.owners.of(state.vol, slot.addr)?.map(|(owner, _)| owner.nid());
+    let of_lost =
+        owner.is_some_and(|nid| state.vol.nat.get(nid).is_some() && !state.nodes.contains_key(&nid.0));
+    if of_lost {
+        return Ok(false);
+    }
     let of_nodes = state.vol.sit.log_type(seg).is_some_and(LogType::is_node);
     Ok(state.is_valid(slot.addr) && !of_nodes)
 }

@@ -82,15 +82,12 @@ fn parent(tree: &Tree, ino: u32, raw: &RawInode, links: u32) -> Option<(u32, Vec
     let lost = raw.advise().contains(Advise::LOST_PINO);
     let keeps = raw.is_dir() || raw.is_reg() && links == 1 && !lost;
     let pino = raw.i_pino.get();
-    let has = |parent: &u32| tree.dirs.get(parent).is_some_and(|d| d.names.iter().any(|n| n.ino == ino));
-    if !keeps || has(&pino) {
+    let names = tree.names.get(&ino)?;
+    if !keeps || names.iter().any(|(parent, _)| *parent == pino) {
         return None;
     }
-    let found = match tree.parents.get(&ino) {
-        Some(parent) => Some(*parent),
-        None => tree.dirs.keys().copied().find(has),
-    }?;
-    let name = tree.dirs.get(&found)?.names.iter().find(|n| n.ino == ino)?;
+    let (found, i) = names.first().copied()?;
+    let name = tree.dirs.get(&found)?.names.get(i)?;
     Some((found, name.name.clone()))
 }
 
@@ -133,7 +130,8 @@ fn count(
     if raw.is_compressed() {
         out.saved = saved(raw, slots);
     }
-    if FileType::of_mode(raw.i_mode.get()) == FileType::Directory && state.data.keys().any(|(i, _)| *i == ino)
+    if FileType::of_mode(raw.i_mode.get()) == FileType::Directory
+        && state.data.range((ino, 0)..=(ino, u64::MAX)).next().is_some()
     {
         // Its blocks move.
         out.hits = u64::MAX;

@@ -9,7 +9,7 @@
 //! thing in different places, and the majority is right. A block never goes to a file that nothing but a damaged pointer
 //! assigns it to.
 //!
-//! Memory: two bits for each block of the main area, about 150 bytes for each node and 100 for each name.
+//! Memory: a few bits for each block of the main area, about 150 bytes for each node and 200 for each name.
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]
 #![warn(clippy::indexing_slicing)]

@@ -19,10 +19,8 @@ fn path(tree: &Tree, mut ino: u32) -> Option<String> {
             words.reverse();
             return Some(format!("/{}", words.join("/")));
         }
-        let (parent, name) = match tree.parents.get(&ino) {
-            Some(parent) => (*parent, tree.dirs.get(parent)?.names.iter().find(|n| n.ino == ino)?),
-            None => tree.dirs.iter().find_map(|(p, d)| Some((*p, d.names.iter().find(|n| n.ino == ino)?)))?,
-        };
+        let (parent, i) = tree.names.get(&ino)?.first().copied()?;
+        let name = tree.dirs.get(&parent)?.names.get(i)?;
         words.push(String::from_utf8_lossy(&name.name).into_owned());
         ino = parent;
     }

@@ -20,14 +20,34 @@ pub(crate) struct Tree {
     pub parents: BTreeMap<u32, u32>,
     /// Names of each file.
     pub links: BTreeMap<u32, u32>,
+    /// Directory and position of each name of an inode.
+    pub names: BTreeMap<u32, Vec<(u32, usize)>>,
     /// Whether inodes may return under their former name.
     restore: bool,
+    /// Names in directories that names were added to.
+    taken: BTreeMap<u32, BTreeSet<Vec<u8>>>,
+}
+
+impl Tree {
+    /// Whether a directory has a name.
+    fn has(&mut self, parent: u32, name: &[u8]) -> bool {
+        let Some(dir) = self.dirs.get(&parent) else { return false };
+        let all = || dir.names.iter().map(|n| dir.identity(&n.name)).collect();
+        self.taken.entry(parent).or_insert_with(all).contains(&dir.identity(name))
+    }
 }
 
 /// Builds the tree of names.
 pub(crate) fn run(state: &mut State<'_>, restore: bool) -> Result<Tree> {
     let dirs = names::read(state)?;
-    let mut tree = Tree { dirs, parents: BTreeMap::new(), links: BTreeMap::new(), restore };
+    let mut tree = Tree {
+        dirs,
+        parents: BTreeMap::new(),
+        links: BTreeMap::new(),
+        names: BTreeMap::new(),
+        restore,
+        taken: BTreeMap::new(),
+    };
     if !tree.dirs.contains_key(&ROOT) {
         return Err(RepairError::refused("the root directory is lost"));
     }
@@ -37,6 +57,11 @@ pub(crate) fn run(state: &mut State<'_>, restore: bool) -> Result<Tree> {
     lost(state, &mut tree, &hidden)?;
     count(&mut tree, &hidden);
     write(state, &mut tree)?;
+    for (&parent, dir) in &tree.dirs {
+        for (i, name) in dir.names.iter().enumerate() {
+            tree.names.entry(name.ino).or_default().push((parent, i));
+        }
+    }
     Ok(tree)
 }
 
@@ -146,10 +171,13 @@ fn lost(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Resul
     loop {
         let reached = reachable(tree);
         let out: Vec<u32> = tree.dirs.keys().copied().filter(|ino| !reached.contains(ino)).collect();
-        let top = out.iter().copied().find(|ino| !tree.parents.contains_key(ino));
-        match (top, out.first()) {
-            (Some(ino), _) => name_it(state, tree, ino)?,
-            (None, Some(&ino)) => {
+        let tops: Vec<u32> = out.iter().copied().filter(|ino| !tree.parents.contains_key(ino)).collect();
+        for &ino in &tops {
+            name_it(state, tree, ino)?;
+        }
+        match out.first() {
+            Some(_) if !tops.is_empty() => {}
+            Some(&ino) => {
                 let parent = tree.parents.remove(&ino).unwrap_or_default();
                 if let Some(dir) = tree.dirs.get_mut(&parent) {
                     dir.names.retain(|n| n.ino != ino);
@@ -158,7 +186,7 @@ fn lost(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Resul
                 state.lose(ino, "the directory was inside itself");
                 name_it(state, tree, ino)?;
             }
-            (None, None) => break,
+            None => break,
         }
     }
     let named: BTreeSet<u32> = tree.dirs.values().flat_map(|d| &d.names).map(|n| n.ino).collect();
@@ -191,11 +219,8 @@ fn free_orphans(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) 
 fn name_it(state: &mut State<'_>, tree: &mut Tree, ino: u32) -> Result<()> {
     let raw: RawInode = *state.block(ino)?.view();
     let (pino, former) = (raw.i_pino.get(), raw.name().to_vec());
-    let fits = tree.dirs.get(&pino).is_some_and(|d| {
-        !d.encrypted
-            && d.allows(&former)
-            && !d.names.iter().any(|n| d.identity(&n.name) == d.identity(&former))
-    });
+    let allowed = tree.dirs.get(&pino).is_some_and(|d| !d.encrypted && d.allows(&former));
+    let fits = allowed && !tree.has(pino, &former);
     let inside = tree.parents.contains_key(&pino) || pino == ROOT;
     if tree.restore && fits && inside && !is_below(tree, pino, ino) {
         add(state, tree, pino, &former, ino)?;
@@ -203,9 +228,8 @@ fn name_it(state: &mut State<'_>, tree: &mut Tree, ino: u32) -> Result<()> {
         return Ok(());
     }
     let home = lost_found(state, tree)?;
-    let free = |name: &[u8]| tree.dirs.get(&home).is_some_and(|d| !d.names.iter().any(|n| n.name == name));
-    let candidates = (1..TRIES).map(|i| if i == 1 { ino.to_string() } else { format!("{ino}-{i}") });
-    let Some(name) = candidates.map(String::into_bytes).find(|n| free(n)) else {
+    let mut candidates = (1..TRIES).map(|i| if i == 1 { ino.to_string() } else { format!("{ino}-{i}") });
+    let Some(name) = candidates.find(|n| !tree.has(home, n.as_bytes())).map(String::into_bytes) else {
         return Err(RepairError::refused(format!("no name is free in lost+found for inode {ino}")));
     };
     add(state, tree, home, &name, ino)?;
@@ -237,6 +261,9 @@ fn add(state: &mut State<'_>, tree: &mut Tree, parent: u32, name: &[u8], ino: u3
     let hash = dir.hash(name).unwrap_or_default();
     dir.names.push(Name { name: name.to_vec(), hash, ino, file_type, place: None });
     dir.dirty = true;
+    if let Some(taken) = tree.taken.get_mut(&parent) {
+        taken.insert(dir.identity(name));
+    }
     if is_dir {
         tree.parents.insert(ino, parent);
     }

@@ -5,7 +5,7 @@ use crate::state::{Node, State};
 use segno_format::inode::RawInode;
 use segno_format::node::{RawNode, first_block};
 use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Levels below each of the inode's five nids, and the node offset of the node there.
 const SUBTREES: [(u32, u32); 5] =
@@ -31,7 +31,7 @@ pub(crate) struct Slot {
 }
 
 /// Nodes by inode and place.
-type Places = HashMap<(u32, u32), u32>;
+type Places = BTreeMap<(u32, u32), u32>;
 
 /// Makes the pointers of all inodes right.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
@@ -78,8 +78,7 @@ impl Trees<'_, '_> {
         }
         if nid == 0 {
             let end = child_ofs(ADDRS_PER_BLOCK - 1) + step;
-            let below = |(owner, place): &(u32, u32)| *owner == ino && (ofs..end).contains(place);
-            if !self.places.keys().any(below) {
+            if self.places.range((ino, ofs)..(ino, end)).next().is_none() {
                 return Ok(0);
             }
             nid = self.make(ino, ofs)?;

@@ -9,7 +9,9 @@ use segno_format::{BlockAddr, Nid};
 use segno_repair::Undo;
 use segno_testkit::{CrashLog, CrashPlan, CrashStates, RecordDevice};
 
-const DAMAGES: [(&str, fn(&Edit)); 6] = [
+type Case = (&'static str, fn(&Edit));
+
+const DAMAGES: [Case; 6] = [
     ("pointer out of range", |e| e.set_slot(e.lookup("two"), 1, BlockAddr(5))),
     ("NAT entry", |e| {
         e.nat(e.lookup("many"), |n| n.block_addr.set(0));
