@@ -62,7 +62,7 @@ fn node_at(
     // The summary of a log of nodes may not be stored; then NAT and footer have to agree in everything else.
     let whole =
         (node.owner, node.ino, node.ofs) == (nid, nid, 0) && state.owners.of(state.vol, addr)?.is_none();
-    let named = state.summary_has_node(addr, nid)? && (node.owner == node.ino || is_inode(nid, &node));
+    let named = node.owner == node.ino && state.summary_has_node(addr, nid)?;
     if !whole && !named {
         return Ok(None);
     }

@@ -33,6 +33,7 @@ mod pack;
 mod paths;
 mod plan;
 mod quota;
+mod rebuild;
 mod resolve;
 mod state;
 mod symlink;

@@ -1,12 +1,11 @@
 //! Names against inodes: names that lead nowhere go, inodes without a name get one, directories form a tree.
 use crate::error::{RepairError, Result};
 use crate::names::{Dir, Dirs, Name};
-use crate::state::{Node, State};
-use crate::{dir, fields, names, tree, xattr};
+use crate::state::State;
+use crate::{dir, fields, names, rebuild, tree, xattr};
+use segno_format::Nid;
 use segno_format::dentry::FileType;
-use segno_format::inode::{Inline, RawInode};
-use segno_format::node::RawNodeFooter;
-use segno_format::{Block, BlockAddr, Nid};
+use segno_format::inode::RawInode;
 use std::collections::{BTreeMap, BTreeSet};
 
 const ROOT: u32 = Nid::ROOT.0;
@@ -79,10 +78,13 @@ fn targets(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
         let mut kept = Vec::with_capacity(dir.names.len());
         for mut name in std::mem::take(&mut dir.names) {
             let known = state.inodes.contains(&name.ino);
-            if !known && state.adopt(name.ino) && state.inodes.contains(&name.ino) {
+            let adopted = !known && state.adopt(name.ino) && state.inodes.contains(&name.ino);
+            if adopted {
                 fields::one(state, name.ino)?;
                 tree::adopt(state, name.ino)?;
                 xattr::one(state, name.ino)?;
+            }
+            if adopted || !known && rebuild::run(state, ino, &name)? {
                 let block = state.block(name.ino)?;
                 if block.view::<RawInode>().is_dir() {
                     let found = names::read_one(state, name.ino, &block)?;
@@ -283,38 +285,12 @@ fn lost_found(state: &mut State<'_>, tree: &mut Tree) -> Result<u32> {
     let Some(ino) = state.new_nid() else {
         return Err(RepairError::refused("no node id is free for a directory lost+found"));
     };
-    let mut block = state.block(ROOT)?;
-    let layout = state.layout(block.view());
-    if let Some(body) = block.0.get_mut(layout.base()..layout.xattr_range().end) {
-        body.fill(0);
-    }
-    let raw: &mut RawInode = block.view_mut();
-    raw.i_mode.set(0o040_700);
-    raw.i_inline &= !(Inline::DENTRY | Inline::XATTR | Inline::DOTS).bits();
-    raw.i_advise = 0;
-    raw.i_flags.set(0);
-    raw.i_blocks.set(1);
-    raw.i_size.set(0);
-    raw.i_current_depth.set(1);
-    raw.i_xattr_nid.set(0);
-    raw.i_ext.len.set(0);
-    raw.i_dir_level = 0;
-    raw.i_nid.iter_mut().for_each(|n| n.set(0));
-    raw.footer = RawNodeFooter::new(Nid(ino), Nid(ino), 0, false);
-    let dir = Dir { dirty: true, ..Dir::of(raw) };
-    let version = state.vol.nat.entry(Nid(ino)).version;
-    let node = Node { addr: BlockAddr::NULL, owner: ino, ino, ofs: 0, version, cp_ver: 0, reached: true };
-    insert(state, ino, node, block);
+    rebuild::make(state, ino, 0o040_700)?;
+    let dir = Dir { dirty: true, ..Dir::of(state.block(ino)?.view()) };
     tree.dirs.insert(ino, dir);
     add(state, tree, ROOT, LOST_FOUND, ino)?;
     state.note(ino, "is made for files without a name");
     Ok(ino)
-}
-
-fn insert(state: &mut State<'_>, ino: u32, node: Node, block: Block) {
-    state.nodes.insert(ino, node);
-    state.edits.insert(ino, block);
-    state.inodes.insert(ino);
 }
 
 fn count(tree: &mut Tree, hidden: &BTreeSet<u32>) {

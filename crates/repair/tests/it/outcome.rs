@@ -56,6 +56,14 @@ fn nat_entry_of_a_directory() {
     (0..700).for_each(|i| assert_eq!(after.read(&format!("many/file{i:05}")), [b'x'; 40]));
 }
 
+/// fsck.f2fs puts all files of such a directory into lost+found, under numbers.
+#[test]
+fn inode_of_a_directory() {
+    let after = after(|e| e.put(e.node(e.lookup("many")), &segno_format::Block::zeroed()));
+    after.said("/many: the inode of the directory was lost", true);
+    (0..700).for_each(|i| assert_eq!(after.read(&format!("many/file{i:05}")), [b'x'; 40]));
+}
+
 #[test]
 fn cross_linked_block() {
     let after = after(|e| e.set_slot(e.lookup("two"), 1, e.slot(e.lookup("three"), 1)));
