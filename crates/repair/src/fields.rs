@@ -187,7 +187,7 @@ fn times_and_names(ino: u32, raw: &mut RawInode) {
 }
 
 /// Inline data and directories: the flag, against size and nodes.
-fn inline(state: &mut State<'_>, ino: u32) -> Result<()> {
+pub(crate) fn inline(state: &mut State<'_>, ino: u32) -> Result<()> {
     let block = state.block(ino)?;
     let raw: &RawInode = block.view();
     let layout = state.layout(raw);

@@ -125,7 +125,8 @@ fn plan_as_is(device: &Arc<dyn BlockDevice>, options: PlanOptions, checkpoint: b
     let original = open(&**device)?;
     let before = check(&**device, &CheckOptions::default(), &mut |_| {})?;
     let mut out = Plan { actions: Vec::new(), steps: Vec::new() };
-    if !checkpoint && !needs_tables(&before) {
+    // Readers that compare only versions would take a pack ahead of the one in force for valid.
+    if !checkpoint && !needs_tables(&before) && !is_ahead(&original)? {
         superblocks(&original, &original, &mut out)?;
         if verify(device, &out).is_ok() {
             return Ok(out);
@@ -168,14 +169,21 @@ fn of_replayed(
 fn is_newest(original: &Volume<'_>) -> Result<bool> {
     let start = original.geo.pack_addr(1 - original.pack.index.min(1));
     let block = original.reader.block(start)?;
-    let raw: &RawCheckpoint = block.view();
-    let ahead =
-        raw.checkpoint_ver.get().wrapping_sub(original.pack.cp().checkpoint_ver.get()).cast_signed() > 0;
-    let Ok(total) = RawCheckpoint::verify(&block, start.0.into()).and_then(|_| raw.total_blocks(0)) else {
-        return Ok(true);
-    };
+    let Ok(total) = block.view::<RawCheckpoint>().total_blocks(start.0.into()) else { return Ok(true) };
     let last = original.reader.block(start.offset(total - 1))?;
-    Ok(!ahead || RawCheckpoint::verify(&last, 0).is_err())
+    // After a power cut the end is that of an older pack.
+    let version = |b: &Block| b.view::<RawCheckpoint>().checkpoint_ver;
+    let complete = RawCheckpoint::verify(&last, start.0.into()).is_ok() && version(&last) == version(&block);
+    Ok(!(is_ahead(original)? && complete))
+}
+
+/// Whether the other pack begins with a version that is newer than the one that is used.
+fn is_ahead(original: &Volume<'_>) -> Result<bool> {
+    let start = original.geo.pack_addr(1 - original.pack.index.min(1));
+    let block = original.reader.block(start)?;
+    let version = block.view::<RawCheckpoint>().checkpoint_ver.get();
+    let ahead = version.wrapping_sub(original.pack.cp().checkpoint_ver.get()).cast_signed() > 0;
+    Ok(ahead && RawCheckpoint::verify(&block, start.0.into()).is_ok())
 }
 
 /// What was done, with paths.

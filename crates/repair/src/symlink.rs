@@ -34,6 +34,12 @@ fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
     let wanted = if opaque || empty && size == 0 { size.min(MOST) } else { end };
     if wanted != size {
         state.inode(ino, |raw| raw.i_size.set(wanted))?;
+        if wanted == 0 {
+            for slot in state.slots(ino)? {
+                state.set_slot(ino, slot.nid, slot.i, BlockAddr::NULL)?;
+            }
+        }
+        crate::fields::inline(state, ino)?;
         state.lose(ino, format!("the length {size} of the link's target was impossible; it is now {wanted}"));
     }
     Ok(())

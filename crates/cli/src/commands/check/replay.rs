@@ -4,21 +4,39 @@ use anyhow::{Context, Result};
 use segno_check::Report;
 use segno_device::BlockDevice;
 use segno_engine::{Error, MountOptions, Volume};
-use segno_format::Features;
+use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
+use segno_format::{Block, Features};
 use segno_journal::{Area, Journal, Opened};
 use std::sync::Arc;
 
 /// Whether a mount would replay something. On zoned volumes only a mount of the device itself can.
 pub fn is_pending(device: &Arc<dyn BlockDevice>, report: &Report) -> Result<bool> {
-    let Ok(sb) = inspect::superblock(&**device) else { return Ok(false) };
-    if !report.complete || sb.features.intersects(Features::BLKZONED | Features::RO) {
+    if report.complete && report.summary.roll_forward.fsynced > 0 {
+        let features = inspect::superblock(&**device)?.features;
+        return Ok(!features.intersects(Features::BLKZONED | Features::RO));
+    }
+    // The journal is where the volume ends, about which a damaged copy may be wrong.
+    for copy in SUPERBLOCK_COPIES {
+        let mut one = [Block::zeroed()];
+        device.read(copy.0.into(), &mut one).with_context(|| format!("cannot read block {copy}"))?;
+        let [block] = &one;
+        if let Ok(sb) = RawSuperblock::from_block(&block.0).parse(copy.0.into())
+            && has_journal(device, &sb)?
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a journal behind the volume has something to replay.
+fn has_journal(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<bool> {
+    if sb.features.intersects(Features::BLKZONED | Features::RO) {
         return Ok(false);
     }
-    if report.summary.roll_forward.fsynced > 0 {
-        return Ok(true);
-    }
     let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(false) };
-    let checkpoint = inspect::journaled_checkpoint(&**device, &sb)?;
+    // Without a checkpoint there is nothing that a journal could belong to.
+    let Ok(checkpoint) = inspect::journaled_checkpoint(&**device, sb) else { return Ok(false) };
     match Journal::open(area, &checkpoint, &**device) {
         Ok(Opened::Usable(replay)) => Ok(!replay.accepted().is_empty()),
         Ok(Opened::Stale(_))
