@@ -1,5 +1,5 @@
 //! Fields of inodes: values that no writer stores become values that one would.
-use crate::error::Result;
+use crate::error::{RepairError, Result};
 use crate::state::State;
 use crate::tree::set_cold;
 use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH};
@@ -14,14 +14,24 @@ const REGULAR: u16 = 0o100_000;
 const DIRECTORY: u16 = 0o040_000;
 /// Words of inline attributes of inodes that Linux makes.
 const XATTR_WORDS: u16 = 50;
+/// Inodes whose fields may all be damaged.
+const MOST_CHANGED: usize = 16;
 /// Blocks of a cluster, as a power of two, that Linux makes by default.
 const LOG_CLUSTER: u8 = 2;
 
 /// Makes the fields of all inodes valid.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     let inos: Vec<u32> = state.inodes.iter().copied().collect();
-    for ino in inos {
+    for &ino in &inos {
         one(state, ino)?;
+    }
+    // Damage is rare. If nothing fits, the measure is wrong.
+    let changed = inos.iter().filter(|ino| state.edits.contains_key(ino)).count();
+    if changed > MOST_CHANGED && changed > inos.len() / 2 {
+        return Err(RepairError::refused(format!(
+            "{changed} of {} inodes do not fit the features in the superblock, so that is in doubt",
+            inos.len()
+        )));
     }
     Ok(())
 }

@@ -18,6 +18,7 @@
 mod action;
 mod blocks;
 mod claims;
+mod copies;
 mod dir;
 mod error;
 mod fields;

@@ -8,7 +8,7 @@ use crate::pack::{self, Parts};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
-use crate::{Overlay, claims, fields, finish, inventory, layout, paths, quota, symlink, tree, xattr};
+use crate::{Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, symlink, tree, xattr};
 use segno_check::tables::{Pack, Volume};
 use segno_check::{CheckOptions, Kind, Report, check};
 use segno_device::BlockDevice;
@@ -68,6 +68,10 @@ impl Plan {
         self.steps.iter().flatten().map(|(addr, _)| *addr)
     }
 
+    pub(crate) fn push(&mut self, step: Vec<(u64, Block)>) {
+        self.steps.push(step);
+    }
+
     pub(crate) fn steps(&self) -> &[Vec<(u64, Block)>] {
         &self.steps
     }
@@ -93,6 +97,19 @@ const REFUSED: Features =
 /// What a crash left is replayed on a volume repaired in memory: on a damaged one, replay might overwrite blocks in use. The
 /// plan is carried out in memory and checked: if anything would remain, there is no plan.
 pub fn plan(
+    device: &Arc<dyn BlockDevice>,
+    pending: Pending,
+    replay: Replay<'_>,
+    options: PlanOptions,
+) -> Result<Plan> {
+    let settled = copies::settled(device)?;
+    let mut plan = plan_settled(&settled, pending, replay, options)?;
+    copies::write(device, &settled, &mut plan)?;
+    Ok(plan)
+}
+
+/// Plans with superblocks that do not contradict each other.
+fn plan_settled(
     device: &Arc<dyn BlockDevice>,
     pending: Pending,
     replay: Replay<'_>,
