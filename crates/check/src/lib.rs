@@ -19,6 +19,7 @@ mod nat_bits;
 mod orphan;
 mod pack;
 mod progress;
+mod quick;
 mod quota;
 mod reader;
 mod report;
@@ -33,7 +34,19 @@ mod walk;
 
 pub use error::CheckError;
 pub use progress::{Pass, Progress};
+pub use quick::check_quick;
 pub use report::{CheckOptions, Kind, Problem, Report, RollForward, Severity, Summary};
+
+/// The tables that a check loads first, for programs that repair volumes.
+pub mod tables {
+    pub use crate::nat::Nat;
+    pub use crate::pack::{Pack, Position};
+    pub use crate::reader::Reader;
+    pub use crate::sit::Sit;
+    pub use crate::summary::PackSummaries;
+    pub use crate::volume::Volume;
+    pub use crate::walk::bad_xattr;
+}
 
 use report::Sink;
 use segno_device::BlockDevice;

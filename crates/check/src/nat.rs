@@ -15,7 +15,8 @@ use zerocopy::FromZeros;
 /// What mkfs stores for the two virtual inodes, which have no block.
 const DUMMY_ADDR: u32 = 1;
 
-pub(crate) struct Nat {
+/// The NAT as of a checkpoint.
+pub struct Nat {
     /// Only blocks with an entry in use.
     blocks: Vec<Option<Box<RawNatBlock>>>,
     /// Entries in use in each block as stored, journal aside: what nat_bits describe.
@@ -92,15 +93,23 @@ impl Nat {
         }
     }
 
+    /// Entry of any nid; zeros out of range.
+    #[must_use]
+    pub fn entry(&self, nid: Nid) -> RawNatEntry {
+        let (b, i) = nat_index(nid);
+        let block = self.blocks.get(b as usize).and_then(|b| b.as_deref());
+        block.and_then(|b| b.entries.get(i)).copied().unwrap_or_default()
+    }
+
     /// Entry of a nid whose block has an address; `None` when it is free or out of range.
-    pub(crate) fn get(&self, nid: Nid) -> Option<RawNatEntry> {
+    pub fn get(&self, nid: Nid) -> Option<RawNatEntry> {
         let (b, i) = nat_index(nid);
         let entry = *self.blocks.get(b as usize)?.as_ref()?.entries.get(i)?;
         (nid.0 >= Nid::ROOT.0 && entry.addr() != BlockAddr::NULL).then_some(entry)
     }
 
     /// All nids in use from the root on, with their entries.
-    pub(crate) fn in_use(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
+    pub fn in_use(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
         self.all().filter(|(nid, e)| nid.0 >= Nid::ROOT.0 && e.addr() != BlockAddr::NULL)
     }
 
@@ -136,7 +145,8 @@ pub(crate) fn check_places(
     Ok(places)
 }
 
-fn check_virtual(volume: &Volume<'_>, sink: &mut Sink) {
+/// Checks the entries of nids that have no block.
+pub(crate) fn check_virtual(volume: &Volume<'_>, sink: &mut Sink) {
     let expected = [BlockAddr::NULL, BlockAddr(DUMMY_ADDR), BlockAddr(DUMMY_ADDR)];
     let first = volume.nat.blocks.first().and_then(|b| b.as_deref());
     for (nid, expected) in (0..).zip(expected) {

@@ -8,14 +8,16 @@ use segno_format::sit::LogType;
 use segno_format::{Block, BlockAddr, Corrupt, Geometry, SegNo, Structure};
 
 /// The pack in force.
-pub(crate) struct Pack {
+pub struct Pack {
     /// 0 or 1.
     pub index: usize,
+    /// Address of its first block.
     pub start: BlockAddr,
     /// All its blocks, from the first checkpoint block to the second.
     pub blocks: Vec<Block>,
     /// Checksum of the checkpoint block.
     pub crc: u32,
+    /// Flags of the checkpoint block.
     pub flags: CpFlags,
     /// The checkpoint block followed by its payload.
     bitmaps: Vec<u8>,
@@ -24,9 +26,12 @@ pub(crate) struct Pack {
 
 /// Where a log writes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Position {
+pub struct Position {
+    /// Which log.
     pub log: LogType,
+    /// Its segment.
     pub seg: SegNo,
+    /// Its next block in that segment.
     pub blkoff: u16,
     /// 0 appends, 1 reuses holes.
     pub alloc_type: u8,
@@ -55,6 +60,15 @@ impl Pack {
         };
         let [first, second] = found;
         Ok(if index == 0 { first } else { second })
+    }
+
+    /// One of the packs, if it is valid.
+    pub(crate) fn load_one(
+        reader: &Reader<'_>,
+        geo: &Geometry,
+        index: usize,
+    ) -> Result<Option<Self>, CheckError> {
+        Ok(Self::read(reader, geo, index)?.ok())
     }
 
     fn read(reader: &Reader<'_>, geo: &Geometry, index: usize) -> Result<Result<Self, Corrupt>, CheckError> {
@@ -102,8 +116,15 @@ impl Pack {
         Ok(Self { index, start, crc, flags, bitmaps, place: bitmap_place(geo, flags), blocks })
     }
 
+    /// The checkpoint block and its payload, in which the version bitmaps are.
+    #[must_use]
+    pub fn bitmaps(&self) -> &[u8] {
+        &self.bitmaps
+    }
+
     /// The checkpoint block.
-    pub(crate) fn cp(&self) -> &RawCheckpoint {
+    #[must_use]
+    pub fn cp(&self) -> &RawCheckpoint {
         // A pack has at least three blocks: `total_blocks` has checked it.
         static NONE: Block = Block([0; segno_format::BLOCK_SIZE]);
         self.blocks.first().unwrap_or(&NONE).view()
@@ -115,12 +136,12 @@ impl Pack {
     }
 
     /// Whether SIT block `b` is in the second copy.
-    pub(crate) fn sit_copy(&self, b: u32) -> bool {
+    pub fn sit_copy(&self, b: u32) -> bool {
         self.bit(self.place.sit, b)
     }
 
     /// Whether NAT block `b` is in the second copy.
-    pub(crate) fn nat_copy(&self, b: u32) -> bool {
+    pub fn nat_copy(&self, b: u32) -> bool {
         self.bit(self.place.nat, b)
     }
 
@@ -129,12 +150,12 @@ impl Pack {
     }
 
     /// Whether the summaries of the node logs are in the pack.
-    pub(crate) fn has_node_summaries(&self) -> bool {
+    pub fn has_node_summaries(&self) -> bool {
         self.flags.intersects(CpFlags::UMOUNT | CpFlags::FASTBOOT)
     }
 
     /// Where a log writes next; segment and offset are as stored.
-    pub(crate) fn position(&self, log: LogType) -> Position {
+    pub fn position(&self, log: LogType) -> Position {
         let cp = self.cp();
         let (segs, offs, i) = match log.is_node() {
             true => (&cp.cur_node_segno, &cp.cur_node_blkoff, log.idx() - LogType::HotNode.idx()),
@@ -149,7 +170,7 @@ impl Pack {
     }
 
     /// The logs in use: all six, or two on a read-only image.
-    pub(crate) fn logs(geo: &Geometry) -> &'static [LogType] {
+    pub fn logs(geo: &Geometry) -> &'static [LogType] {
         if geo.has_ssa { &LogType::ALL } else { &[LogType::HotData, LogType::HotNode] }
     }
 }

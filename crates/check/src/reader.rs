@@ -6,13 +6,16 @@ use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 /// Blocks read in one go.
 const RUN: usize = 64;
 
+/// Reads blocks of a device; an error names the address.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     device: &'a dyn BlockDevice,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(device: &'a dyn BlockDevice) -> Self {
+    /// A reader of a device.
+    #[must_use]
+    pub fn new(device: &'a dyn BlockDevice) -> Self {
         Self { device }
     }
 
@@ -22,7 +25,7 @@ impl<'a> Reader<'a> {
     }
 
     /// One block.
-    pub(crate) fn block(&self, addr: BlockAddr) -> Result<Block, CheckError> {
+    pub fn block(&self, addr: BlockAddr) -> Result<Block, CheckError> {
         let mut one = [Block::zeroed()];
         self.fill(addr, &mut one)?;
         let [block] = one;
@@ -30,7 +33,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Consecutive blocks.
-    pub(crate) fn blocks(&self, addr: BlockAddr, count: u32) -> Result<Vec<Block>, CheckError> {
+    pub fn blocks(&self, addr: BlockAddr, count: u32) -> Result<Vec<Block>, CheckError> {
         let mut blocks = vec![Block::zeroed(); count as usize];
         self.fill(addr, &mut blocks)?;
         Ok(blocks)

@@ -11,8 +11,10 @@ use segno_format::{Corrupt, Geometry, SegNo, Structure};
 /// Marks a type that is not one.
 const BAD_TYPE: u8 = u8::MAX;
 
-/// Flat tables, so that a volume whose segments are empty costs no memory.
-pub(crate) struct Sit {
+/// The SIT as of a checkpoint: flat tables, so that a volume whose segments are empty costs no memory.
+///
+/// Entries of a damaged block are as stored.
+pub struct Sit {
     maps: Vec<u8>,
     counts: Vec<u16>,
     types: Vec<u8>,
@@ -91,23 +93,23 @@ impl Sit {
     }
 
     /// Type of a segment; `None` when it is invalid or the segment does not exist.
-    pub(crate) fn log_type(&self, seg: SegNo) -> Option<LogType> {
+    pub fn log_type(&self, seg: SegNo) -> Option<LogType> {
         self.types.get(seg.idx()).copied().and_then(LogType::from_disk)
     }
 
     /// Valid blocks of a segment.
-    pub(crate) fn count(&self, seg: SegNo) -> u16 {
+    pub fn count(&self, seg: SegNo) -> u16 {
         self.counts.get(seg.idx()).copied().unwrap_or_default()
     }
 
     /// Whether a block is valid.
-    pub(crate) fn is_valid(&self, seg: SegNo, off: u32) -> bool {
+    pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
         let at = seg.idx() * SIT_MAP_BYTES;
         msb::test(self.maps.get(at..at + SIT_MAP_BYTES).unwrap_or_default(), off as usize)
     }
 
     /// Segments with valid blocks.
-    pub(crate) fn used(&self) -> impl Iterator<Item = (SegNo, u16)> + '_ {
+    pub fn used(&self) -> impl Iterator<Item = (SegNo, u16)> + '_ {
         (0..).map(SegNo).zip(self.counts.iter().copied()).filter(|&(_, n)| n != 0)
     }
 }

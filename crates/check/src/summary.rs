@@ -8,10 +8,13 @@ use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock, SummaryT
 use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, Geometry, Structure};
 use zerocopy::{FromBytes, FromZeros};
 
-pub(crate) struct PackSummaries {
+/// Summaries and journals of a pack.
+pub struct PackSummaries {
     /// Summary of each log's segment; `None` for node logs of a pack that does not carry them.
     logs: [Option<Box<RawSummaryBlock>>; 6],
+    /// NAT entries newer than the NAT blocks.
     pub nat_journal: RawNatJournal,
+    /// SIT entries newer than the SIT blocks.
     pub sit_journal: RawSitJournal,
 }
 
@@ -32,7 +35,7 @@ impl PackSummaries {
     }
 
     /// Summary of a log's segment.
-    pub(crate) fn of(&self, log: LogType) -> Option<&RawSummaryBlock> {
+    pub fn of(&self, log: LogType) -> Option<&RawSummaryBlock> {
         self.logs.get(log.idx())?.as_deref()
     }
 

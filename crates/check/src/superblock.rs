@@ -8,6 +8,17 @@ use segno_format::{Corrupt, F2FS_MAGIC, Features, Structure};
 /// The only encoding there is.
 const ENCODING_UTF8_12_1: u16 = 1;
 
+/// All valid copies that fit the device: the one that a mount would use first, unless only the other one's size is possible.
+pub(crate) fn valid(reader: &Reader<'_>) -> Result<Vec<Superblock>, CheckError> {
+    let mut good = Vec::new();
+    for (copy, addr) in (0..).zip(SUPERBLOCK_COPIES).filter(|(copy, _)| *copy < reader.len()) {
+        good.extend(RawSuperblock::from_block(&reader.block(addr)?.0).parse(copy).ok());
+    }
+    good.retain(|sb| reader.len() >= sb.geo.main_end().into());
+    good.sort_by_key(|sb| sb.geo.block_count > reader.len());
+    Ok(good)
+}
+
 /// The copy that a mount would use: the first valid one.
 pub(crate) fn load(reader: &Reader<'_>, sink: &mut Sink) -> Result<Option<Superblock>, CheckError> {
     if reader.len() < SUPERBLOCK_COPIES.len() as u64 {

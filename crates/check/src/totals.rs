@@ -9,13 +9,7 @@ use segno_format::{Corrupt, Structure};
 pub(crate) fn check(volume: &Volume<'_>, found: &Found, sink: &mut Sink) {
     let cp = volume.pack.cp();
     let blocks = found.nodes.saturating_add(found.data_blocks).saturating_add(found.reserved_blocks);
-    let (mut nodes, mut all) = (0u64, 0u64);
-    for (seg, n) in volume.sit.used() {
-        all = all.saturating_add(n.into());
-        if volume.sit.log_type(seg).is_some_and(|t| t.is_node()) {
-            nodes = nodes.saturating_add(n.into());
-        }
-    }
+    let (all, nodes) = blocks_in_use(volume);
     let mut require = |why, stored: u64, counted: u64| {
         if stored != counted {
             let e = Corrupt::block(Structure::Checkpoint, volume.pack.start.0.into(), why, stored, counted);
@@ -34,8 +28,20 @@ pub(crate) fn check(volume: &Volume<'_>, found: &Found, sink: &mut Sink) {
     );
 }
 
+/// Valid blocks of the SIT, and those in segments of nodes.
+pub(crate) fn blocks_in_use(volume: &Volume<'_>) -> (u64, u64) {
+    let (mut all, mut nodes) = (0u64, 0u64);
+    for (seg, n) in volume.sit.used() {
+        all = all.saturating_add(n.into());
+        if volume.sit.log_type(seg).is_some_and(|t| t.is_node()) {
+            nodes = nodes.saturating_add(n.into());
+        }
+    }
+    (all, nodes)
+}
+
 /// Segments without a valid block that no log writes to.
-fn free_segments(volume: &Volume<'_>) -> u64 {
+pub(crate) fn free_segments(volume: &Volume<'_>) -> u64 {
     let empty_logs = Pack::logs(&volume.geo)
         .iter()
         .map(|&log| volume.pack.position(log).seg)

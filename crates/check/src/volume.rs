@@ -3,7 +3,7 @@ use crate::nat::Nat;
 use crate::orphan;
 use crate::pack::Pack;
 use crate::reader::Reader;
-use crate::report::Sink;
+use crate::report::{CheckOptions, Sink};
 use crate::sit::Sit;
 use crate::summary::PackSummaries;
 use crate::{CheckError, Pass, Progress, checkpoint, nat_bits, superblock};
@@ -11,19 +11,46 @@ use segno_device::BlockDevice;
 use segno_format::Geometry;
 use segno_format::superblock::Superblock;
 
-pub(crate) struct Volume<'a> {
+/// For those who do not judge.
+const NO_PROBLEMS: CheckOptions = CheckOptions { max_problems: 0 };
+
+/// The tables of a volume as of its checkpoint.
+pub struct Volume<'a> {
+    /// Its device.
     pub reader: Reader<'a>,
+    /// The superblock in force.
     pub sb: Superblock,
+    /// Its geometry.
     pub geo: Geometry,
+    /// The pack in force.
     pub pack: Pack,
+    /// Summaries and journals of that pack.
     pub summaries: PackSummaries,
+    /// The SIT, its journal included.
     pub sit: Sit,
+    /// The NAT, its journal included.
     pub nat: Nat,
     /// Inodes without a name.
     pub orphans: Vec<u32>,
 }
 
 impl<'a> Volume<'a> {
+    /// Loads the tables without judging them: those of the older pack, or by the second superblock, if what a mount would
+    /// use cannot be; `None` when too little is left.
+    pub fn open(device: &'a dyn BlockDevice) -> Result<Option<Self>, CheckError> {
+        let (mut sink, reader) = (Sink::new(&NO_PROBLEMS), Reader::new(device));
+        for sb in superblock::valid(&reader)? {
+            let newest = Pack::load(&reader, &sb.geo, &mut sink)?;
+            let Some(index) = newest.as_ref().map(|pack| pack.index) else { continue };
+            let older = Pack::load_one(&reader, &sb.geo, 1 - index.min(1))?;
+            let usable = |pack: &Pack| checkpoint::check(pack, &sb, &mut Sink::new(&NO_PROBLEMS));
+            if let Some(pack) = [newest, older].into_iter().flatten().find(usable) {
+                return Self::of_pack(reader, sb, pack, &mut sink, &mut |_| {}).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
     /// Loads and checks the tables; `None` when too little is left to go on with.
     pub(crate) fn load(
         device: &'a dyn BlockDevice,
@@ -40,6 +67,17 @@ impl<'a> Volume<'a> {
         if !checkpoint::check(&pack, &sb, sink) {
             return Ok(None);
         }
+        Self::of_pack(reader, sb, pack, sink, progress).map(Some)
+    }
+
+    fn of_pack(
+        reader: Reader<'a>,
+        sb: Superblock,
+        pack: Pack,
+        sink: &mut Sink,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, CheckError> {
+        let geo = sb.geo;
         let summaries = PackSummaries::load(&pack, &geo, sink);
         let orphans = orphan::load(&pack, &geo, sink);
 
@@ -48,6 +86,6 @@ impl<'a> Volume<'a> {
         progress(Progress::start(Pass::Nat));
         let nat = Nat::load(&reader, &geo, &pack, &summaries.nat_journal, sink)?;
         nat_bits::check(&reader, &geo, &pack, &nat, sink)?;
-        Ok(Some(Self { reader, sb, geo, pack, summaries, sit, nat, orphans }))
+        Ok(Self { reader, sb, geo, pack, summaries, sit, nat, orphans })
     }
 }

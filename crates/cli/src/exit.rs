@@ -8,10 +8,14 @@ pub type Outcome = anyhow::Result<ExitCode>;
 /// Codes of fsck(8).
 pub mod fsck {
     pub const CLEAN: u8 = 0;
+    pub const CORRECTED: u8 = 1;
     pub const ERRORS: u8 = 4;
     pub const OPERATIONAL: u8 = 8;
     pub const USAGE: u8 = 16;
 }
+
+/// Code of a failed command.
+pub const FAILED: u8 = 1;
 
 /// 128 + SIGPIPE, as a shell reports a closed pipe.
 const READER_GONE: u8 = 141;
@@ -55,16 +59,11 @@ fn describe(e: &anyhow::Error) -> String {
     text
 }
 
-/// Prints a usage error, or the help that was requested.
-pub fn usage(e: &clap::Error) -> ExitCode {
+/// Prints a usage error, or the help that was requested; `code` is for the error.
+pub fn usage(e: &clap::Error, code: u8) -> ExitCode {
     // The exit code is all that is left to report a failure to print.
     let _unprinted = e.print();
-    let check = std::env::args_os().nth(1).is_some_and(|a| a == "check");
-    match e.use_stderr() {
-        false => ExitCode::SUCCESS,
-        true if check => ExitCode::from(fsck::USAGE),
-        true => ExitCode::FAILURE,
-    }
+    if e.use_stderr() { ExitCode::from(code) } else { ExitCode::SUCCESS }
 }
 
 #[cfg(test)]

@@ -34,9 +34,11 @@ fn main() -> ExitCode {
     if mount::helper::is_mount_helper(&args) {
         return exit::report(mount::helper::run(&args));
     }
-    match Cli::try_parse_from(args) {
+    let check = commands::check::of_check(&args);
+    let usage_code = if check.is_some() { exit::fsck::USAGE } else { exit::FAILED };
+    match Cli::try_parse_from(check.unwrap_or(args)) {
         Ok(cli) => exit::report(cli.command.run()),
-        Err(e) => exit::usage(&e),
+        Err(e) => exit::usage(&e, usage_code),
     }
 }
 

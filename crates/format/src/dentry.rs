@@ -276,6 +276,26 @@ impl DentryShape {
         }
     }
 
+    /// Byte of the area at which the entry of a slot is.
+    #[must_use]
+    pub fn dentry_offset(&self, slot: u32) -> usize {
+        self.dentries + slot as usize * DENTRY_BYTES
+    }
+
+    /// Byte of the area at which the name of a slot is.
+    #[must_use]
+    pub fn name_offset(&self, slot: u32) -> usize {
+        self.names + slot as usize * SLOT_LEN
+    }
+
+    /// Marks all slots free.
+    pub fn clear(&self, area: &mut [u8]) {
+        let map = (self.slots as usize).div_ceil(8);
+        if let Some(map) = area.get_mut(..map) {
+            map.fill(0);
+        }
+    }
+
     /// Clears the slots of an entry.
     pub fn remove(&self, area: &mut [u8], slot: u32, name_len: usize) {
         for i in slot..slot + slots_for(name_len) {

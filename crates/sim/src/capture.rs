@@ -2,7 +2,7 @@
 use crate::fs::{Attr, Fs, Node, Res, Seek, errno};
 use crate::model::{BLOCK, Bytes, Content, Inode, Model, ROOT, Times};
 use segno_format::dentry::FileType;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of each read, holes included.
 const STEP: u64 = 1 << 20;
@@ -33,11 +33,16 @@ impl Tree {
 
     /// Reads a file system. The error names the path.
     pub fn capture<F: Fs>(fs: &mut F) -> Result<Self, String> {
+        Self::capture_without(fs, &BTreeSet::new())
+    }
+
+    /// Reads a file system but for these inodes and what is only reachable through them.
+    pub fn capture_without<F: Fs>(fs: &mut F, without: &BTreeSet<Node>) -> Result<Self, String> {
         let root = fs.root();
         let mut tree = Self { root, inodes: BTreeMap::new() };
         let mut todo = vec![(String::new(), root, root)];
         while let Some((path, node, parent)) = todo.pop() {
-            if tree.inodes.contains_key(&node) {
+            if tree.inodes.contains_key(&node) || without.contains(&node) {
                 continue;
             }
             let failed = |what: &'static str| {
@@ -113,7 +118,8 @@ fn odd_name(a: &BTreeMap<Vec<u8>, Node>, b: &BTreeMap<Vec<u8>, Node>) -> Option<
 }
 
 /// The first difference of two inodes, except for names.
-fn inode_difference(a: &Inode, b: &Inode) -> Option<String> {
+#[must_use]
+pub fn inode_difference(a: &Inode, b: &Inode) -> Option<String> {
     if a.attr() != b.attr() {
         return Some(format!("{:?} against {:?}", a.attr(), b.attr()));
     }

@@ -15,6 +15,8 @@ mod node;
 mod special;
 mod xattr;
 
+pub use xattr::bad_value as bad_xattr;
+
 use crate::bitmap::Bitmap;
 use crate::quota::{QuotaInode, Usage};
 use crate::report::{Kind, Sink};

@@ -79,7 +79,9 @@ fn judge(area: &[u8], ino: u32) -> Vec<(Kind, Corrupt)> {
     out
 }
 
-fn bad_value(entry: &XattrEntry<'_>) -> Option<&'static str> {
+/// Why the value of a known attribute is not one.
+#[must_use]
+pub fn bad_value(entry: &XattrEntry<'_>) -> Option<&'static str> {
     let (name, value) = (entry.name, entry.value);
     match entry.index {
         index::USER | index::TRUSTED | index::SECURITY if name.is_empty() => Some("attribute without a name"),

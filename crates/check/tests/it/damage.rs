@@ -24,6 +24,7 @@ fn run(cases: &[Case]) {
         let edit = Edit::new(image);
         damage(&edit);
         let found = report(&edit.dev);
+        wrong += &crate::afterwards(name, &edit.dev);
         let mut expected = expected.to_vec();
         expected.sort_unstable();
         if kinds(&found) != expected {

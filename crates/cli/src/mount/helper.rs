@@ -56,7 +56,7 @@ pub fn is_mount_helper(args: &[OsString]) -> bool {
 pub fn run(args: &[OsString]) -> Outcome {
     let helper = match Helper::try_parse_from(args) {
         Ok(helper) => helper,
-        Err(e) => return Ok(exit::usage(&e)),
+        Err(e) => return Ok(exit::usage(&e, exit::FAILED)),
     };
     let mut options = helper.options;
     if helper.read_only {

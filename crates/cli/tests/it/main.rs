@@ -3,6 +3,7 @@
 
 mod copy;
 mod external;
+mod fsck;
 mod images;
 mod journal;
 mod links;

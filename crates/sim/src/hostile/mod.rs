@@ -12,6 +12,7 @@ mod draw;
 mod edit;
 mod fields;
 mod guard;
+pub mod repair;
 mod ring;
 mod trial;
 mod watch;

@@ -1,0 +1,76 @@
+//! Progress: a line on a terminal, or what fsck(8) reads from its checkers with `-C FD`.
+use crate::progress::Progress;
+use segno_check::{Pass, Progress as Step};
+use std::fs::File;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+const INTERVAL: Duration = Duration::from_millis(200);
+const PASSES: [Pass; 7] =
+    [Pass::Superblock, Pass::Checkpoint, Pass::Sit, Pass::Nat, Pass::Nodes, Pass::Walk, Pass::Totals];
+
+pub struct Feedback {
+    line: Progress,
+    /// The descriptor of `-C`, and the name of the device that its lines end with.
+    fd: Option<(File, String)>,
+    last: Option<Instant>,
+    /// Start of the pass that runs, for the estimate.
+    pass: Option<(Pass, Instant)>,
+}
+
+impl Feedback {
+    /// Descriptor 0 asks for the line on a terminal, which is always shown; a descriptor that is not open is ignored, as
+    /// progress is no reason to fail.
+    pub fn new(fd: Option<i32>, image: String) -> Self {
+        let open = |fd: i32| File::options().write(true).open(format!("/proc/self/fd/{fd}")).ok();
+        let fd = fd.filter(|&fd| fd > 0).and_then(open).map(|file| (file, image));
+        Self { line: Progress::new(), fd, last: None, pass: None }
+    }
+
+    pub fn show(&mut self, step: Step) {
+        if self.pass.is_none_or(|(pass, _)| pass != step.pass) {
+            self.pass = Some((step.pass, Instant::now()));
+        }
+        let left = self.pass.and_then(|(_, start)| estimate(step, start.elapsed()));
+        self.line.show(|| match (step.total, left) {
+            (0, _) => format!("{} …", doing(step.pass)),
+            (total, None) => format!("{} {} of {total}", doing(step.pass), step.done),
+            (total, Some(s)) => format!("{} {} of {total}, about {s} s left", doing(step.pass), step.done),
+        });
+        self.report(step);
+    }
+
+    /// One line `PASS DONE TOTAL DEVICE`.
+    fn report(&mut self, step: Step) {
+        let Some((file, image)) = &mut self.fd else { return };
+        if step.done != 0 && self.last.is_some_and(|at| at.elapsed() < INTERVAL) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let number = PASSES.iter().position(|&p| p == step.pass).unwrap_or_default() + 1;
+        if writeln!(file, "{number} {} {} {image}", step.done, step.total.max(1)).is_err() {
+            self.fd = None;
+        }
+    }
+}
+
+/// Seconds left in a pass, once a part of it is done.
+fn estimate(step: Step, spent: Duration) -> Option<u64> {
+    let left = step.total.checked_sub(step.done)?;
+    (step.done > 0 && spent >= Duration::from_secs(1)).then(|| {
+        let ms = u64::try_from(spent.as_millis()).unwrap_or(u64::MAX);
+        ms.saturating_mul(left) / step.done / 1000
+    })
+}
+
+fn doing(pass: Pass) -> &'static str {
+    match pass {
+        Pass::Superblock => "superblock",
+        Pass::Checkpoint => "checkpoint",
+        Pass::Sit => "segment information table",
+        Pass::Nat => "node address table",
+        Pass::Nodes => "nodes",
+        Pass::Walk => "files and directories",
+        Pass::Totals => "totals",
+    }
+}

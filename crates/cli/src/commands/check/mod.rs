@@ -1,0 +1,200 @@
+//! `segno check`: options and exit codes of fsck(8).
+mod args;
+mod feedback;
+mod judge;
+mod mend;
+mod print;
+mod replay;
+
+use crate::exit::{Outcome, WithCode, fsck};
+use anyhow::{Context, Result};
+pub use args::of_check;
+use judge::Judged;
+use mend::Planned;
+use segno_device::BlockDevice;
+use serde_json::json;
+use std::io::{IsTerminal, Write, stdin, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Check an image that is not mounted, and repair it on request
+///
+/// Without -a, -p or -y nothing is written: what a crash left to replay is replayed in memory.
+/// Exit code, as of fsck(8): 0 clean, 1 corrected, 4 errors left, 8 not possible, 16 usage.
+#[derive(clap::Args, Clone)]
+#[command(version, disable_version_flag = true)]
+pub struct Args {
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Problems to print; the rest are only counted
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    max_problems: usize,
+    /// Write nothing; print what a repair would do
+    #[arg(short = 'n', short_alias = 'N', long, conflicts_with_all = ["auto", "preen", "yes"])]
+    dry_run: bool,
+    /// For use at boot: a quick check if the last unmount was clean, else a full one; repairs only what costs no data
+    #[arg(short)]
+    auto: bool,
+    /// As -a; -p0 to -p2 are accepted
+    #[arg(short)]
+    preen: bool,
+    /// Check in full even if the last unmount was clean
+    #[arg(short)]
+    force: bool,
+    /// Repair everything, also where data is lost
+    #[arg(short)]
+    yes: bool,
+    /// Repair a copy of the image, which is made, and leave the image alone
+    #[arg(long, value_name = "COPY", conflicts_with_all = ["auto", "preen", "dry_run"])]
+    to: Option<PathBuf>,
+    /// With -a, -p, -y or --to: keep what is overwritten in this file; alone: put it back
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    undo: Option<PathBuf>,
+    /// Write progress to this file descriptor in the form that fsck(8) reads
+    #[arg(short = 'C', value_name = "FD", allow_negative_numbers = true)]
+    completion: Option<i32>,
+    /// Print the version
+    #[arg(short = 'V', action = clap::ArgAction::Version)]
+    version: Option<bool>,
+    /// Print nothing but problems
+    #[arg(short)]
+    quiet: bool,
+    /// Accepted, as fsck.f2fs does
+    #[arg(short, value_name = "N", hide = true)]
+    debug: Option<i32>,
+    /// Accepted, as fsck.f2fs does
+    #[arg(short, value_name = "N", hide = true)]
+    cache: Option<u32>,
+    /// Accepted, as fsck.f2fs does
+    #[arg(long, hide = true)]
+    kernel_check: bool,
+    /// Accepted, as fsck.f2fs does
+    #[arg(long, hide = true)]
+    no_kernel_check: bool,
+    /// Image file or block device; further devices of the volume if they have moved
+    #[arg(required = true)]
+    image: Vec<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    run_on(args).map_err(|e| if e.is::<WithCode>() { e } else { WithCode(fsck::OPERATIONAL, e).into() })
+}
+
+/// What was done about the findings.
+struct Done {
+    planned: Option<Planned>,
+    replayed: bool,
+    repaired: bool,
+}
+
+impl Done {
+    fn code(&self, judged: &Judged) -> u8 {
+        match (self.repaired, judged.is_clean()) {
+            (true, _) => fsck::CORRECTED,
+            (false, true) => fsck::CLEAN,
+            (false, false) => fsck::ERRORS,
+        }
+    }
+}
+
+fn run_on(args: &Args) -> Outcome {
+    if let Some(path) = args.undo.as_deref().filter(|_| !args.writes()) {
+        mend::undo(args, path)?;
+        println!("{} is as it was before the repair", args.name());
+        return Ok(ExitCode::from(fsck::CLEAN));
+    }
+    let device = judge::open(args, !args.writes() || args.to.is_some())?;
+    let judged = judge::judge(args, &device)?;
+    let done = act(args, &device, &judged)?;
+    if args.json {
+        writeln!(stdout(), "{}", to_json(&judged, &done))?;
+    } else if !args.quiet || !judged.is_clean() {
+        print::print(&mut stdout().lock(), &judged)?;
+        print::print_done(&mut stdout().lock(), &done, args)?;
+    }
+    if ask(args, &done)? {
+        drop(device);
+        return run_on(&Args { yes: true, ..args.clone() });
+    }
+    Ok(ExitCode::from(done.code(&judged)))
+}
+
+/// Plans, replays and repairs as far as the options permit.
+fn act(args: &Args, device: &Arc<dyn BlockDevice>, judged: &Judged) -> Result<Done> {
+    let mut done = Done { planned: None, replayed: false, repaired: false };
+    let wanted = args.writes() || args.dry_run || args.interactive();
+    if !wanted || judged.quick {
+        return Ok(done);
+    }
+    if segno_repair::is_repairable(&judged.report) || judged.mount_error.is_some() {
+        let planned = mend::plan(args, device, &judged.report)?;
+        if let Ok(plan) = &planned
+            && args.writes()
+            && !(args.unattended() && plan.has_loss())
+        {
+            mend::write(args, device, plan)?;
+            done.repaired = true;
+        }
+        done.planned = Some(planned);
+    } else if judged.replayed && args.writes() {
+        let target = args.to.as_deref().map(|copy| mend::copied(args, copy)).transpose()?;
+        replay::replay(target.unwrap_or_else(|| device.clone())).context("replaying what a crash left")?;
+        done.replayed = true;
+    }
+    Ok(done)
+}
+
+/// Asks once, where somebody can answer.
+fn ask(args: &Args, done: &Done) -> Result<bool> {
+    if !args.interactive() || !matches!(done.planned, Some(Ok(_))) {
+        return Ok(false);
+    }
+    print!("repair the volume? [y/N] ");
+    stdout().flush()?;
+    let mut answer = String::new();
+    stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn to_json(judged: &Judged, done: &Done) -> serde_json::Value {
+    let mut value = json!(judged.report);
+    value["replay"] = json!({
+        "needed": judged.replayed,
+        "written": done.replayed,
+        "error": judged.mount_error.as_ref().map(ToString::to_string),
+    });
+    value["repair"] = match &done.planned {
+        None => serde_json::Value::Null,
+        Some(Ok(plan)) => json!({
+            "actions": plan.actions,
+            "loss": plan.has_loss(),
+            "blocks": plan.addresses().collect::<Vec<_>>(),
+            "written": done.repaired,
+        }),
+        Some(Err(why)) => json!({ "refused": why, "written": false }),
+    };
+    value
+}
+
+impl Args {
+    fn unattended(&self) -> bool {
+        self.auto || self.preen
+    }
+
+    fn writes(&self) -> bool {
+        self.unattended() || self.yes || self.to.is_some()
+    }
+
+    /// Whether somebody can be asked.
+    fn interactive(&self) -> bool {
+        let terminals = stdin().is_terminal() && stdout().is_terminal();
+        terminals && !self.writes() && !self.dry_run && !self.json && !self.quiet
+    }
+
+    /// The image, for messages.
+    fn name(&self) -> String {
+        self.image.first().map(|p| p.display().to_string()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,79 @@
+//! The report in words.
+use super::{Args, Done, Judged};
+use anyhow::Result;
+use segno::Severity;
+use std::io::Write;
+
+pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
+    let report = &judged.report;
+    for p in &report.problems {
+        let severity = match p.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        writeln!(out, "{severity}: {p}")?;
+    }
+    let listed = report.problems.len() as u64;
+    let all = report.errors.saturating_add(report.warnings);
+    if all > listed {
+        writeln!(out, "… and {} more", all - listed)?;
+    }
+    let s = &report.summary;
+    if report.complete && !judged.quick {
+        writeln!(
+            out,
+            "{} files, {} directories, {} symlinks, {} others in {} nodes and {} data blocks; {} of {} segments free",
+            s.files,
+            s.dirs,
+            s.symlinks,
+            s.special_files,
+            s.nodes,
+            s.data_blocks,
+            s.free_segments,
+            s.main_segments
+        )?;
+    }
+    if report.complete {
+        let left = if s.clean_unmount { "after a clean unmount" } else { "not after a clean unmount" };
+        writeln!(out, "checkpoint {:#x} in pack {}, {left}", s.checkpoint_ver, s.pack)?;
+    }
+    if let Some(e) = &judged.mount_error {
+        writeln!(out, "error: what a crash left cannot be replayed: {e}")?;
+    } else if judged.replayed {
+        writeln!(out, "with what a crash left to replay, which the next mount does")?;
+    } else if s.roll_forward.fsynced > 0 {
+        writeln!(out, "{} fsynced nodes wait for the next mount to recover them", s.roll_forward.fsynced)?;
+    }
+    match (report.complete, report.errors) {
+        (false, _) => writeln!(out, "the volume is too damaged to look further")?,
+        (true, 0) if judged.mount_error.is_none() => writeln!(out, "clean")?,
+        (true, n) => writeln!(out, "{n} error(s), {} warning(s)", report.warnings)?,
+    }
+    Ok(())
+}
+
+/// What is, or would be, done about it.
+pub fn print_done(out: &mut impl Write, done: &Done, args: &Args) -> Result<()> {
+    let name = args.name();
+    if done.replayed {
+        writeln!(out, "what a crash left was replayed")?;
+    }
+    match &done.planned {
+        None => {}
+        Some(Err(why)) => writeln!(out, "not repaired, nothing was written: {why}")?,
+        Some(Ok(plan)) => {
+            for action in &plan.actions {
+                writeln!(out, "{}: {action}", if action.loss { "loss" } else { "repair" })?;
+            }
+            let blocks = plan.addresses().count();
+            match (done.repaired, plan.has_loss() && args.unattended()) {
+                (true, _) => writeln!(out, "repaired, {blocks} blocks written")?,
+                (false, true) => {
+                    writeln!(out, "not repaired, as data would be lost: `segno check -y {name}` repairs it")?;
+                }
+                (false, false) => writeln!(out, "a repair would write {blocks} blocks")?,
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! `segno check` as fsck(8) and its callers use it.
+use super::{Scratch, json, output, refusal};
+use segno_device::FileDevice;
+use segno_engine::{MountOptions, Owner, Volume};
+use std::fs::{OpenOptions, copy, read};
+use std::os::unix::fs::{FileExt, symlink};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+/// Copies the image of a mounted volume in which a file was made and fsynced since the last checkpoint.
+fn crashed(scratch: &Scratch) -> String {
+    let device = Arc::new(FileDevice::open(scratch.image(), segno_device::OpenOptions::default()).unwrap());
+    let options = MountOptions { background: false, ..MountOptions::default() };
+    let volume = Volume::mount(device, options).unwrap();
+    let file = volume.mknod(volume.root(), b"fsynced", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+    volume.write(file, 0, b"content").unwrap();
+    volume.fsync(file, false).unwrap();
+    let image = scratch.path("crashed").to_str().unwrap().to_owned();
+    copy(scratch.image(), &image).unwrap();
+    image
+}
+
+#[test]
+fn options_of_fsck() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    for options in ["-a", "-p", "-p1", "-pf", "-py", "-f", "-n", "-N", "--dry-run", "-fd3", "-c100", "-aC0"] {
+        assert!(output(&["check", options, &image]).ends_with("clean\n"), "{options}");
+    }
+    assert_eq!(output(&["check", "-q", &image]), "");
+    assert!(output(&["check", "-V"]).starts_with("segno"));
+    for options in [&["-ny"][..], &["-Z"], &["-n", "-a"], &["-C"]] {
+        assert_eq!(refusal(&[&["check"], options, &[&image]].concat()).0, 16, "{options:?}");
+    }
+    let quick = json(&["check", "--json", "-a", &image]);
+    assert_eq!((&quick["errors"], &quick["summary"]["clean_unmount"]), (&0.into(), &true.into()));
+}
+
+#[test]
+fn names_of_fsck() {
+    let scratch = Scratch::new();
+    for name in ["fsck.segno", "fsck.f2fs"] {
+        let link = scratch.path(name);
+        symlink(env!("CARGO_BIN_EXE_segno"), &link).unwrap();
+        let run = |args: &[&str]| Command::new(&link).args(args).stdin(Stdio::null()).output().unwrap();
+        let out = run(&["-af", &scratch.image()]);
+        assert_eq!(out.status.code(), Some(0));
+        assert!(String::from_utf8(out.stdout).unwrap().ends_with("clean\n"));
+        assert_eq!(run(&[]).status.code(), Some(16));
+    }
+}
+
+#[test]
+fn what_a_crash_left_is_judged_and_written_only_on_request() {
+    let scratch = Scratch::new();
+    let image = crashed(&scratch);
+    let before = read(&image).unwrap();
+    for options in ["-n", "-f", "--json"] {
+        let said = output(&["check", options, &image]);
+        assert!(options != "-n" || said.contains("1 files") && said.contains("left to replay"), "{said}");
+    }
+    assert!(before == read(&image).unwrap(), "a check has written");
+    assert!(output(&["check", "-a", &image]).ends_with("what a crash left was replayed\n"));
+    assert_eq!(json(&["check", "--json", &image])["replay"]["needed"], false);
+    assert_eq!(output(&["cat", &image, "/fsynced"]), "content");
+}
+
+#[test]
+fn damage_in_the_tables_is_not_overlooked() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    let nat = json(&["info", "--json", &image])["superblock"]["nat_blkaddr"].as_u64().unwrap();
+    let file = OpenOptions::new().write(true).open(&image).unwrap();
+    file.write_all_at(&[0; 4096], nat << 12).unwrap();
+    let before = read(&image).unwrap();
+    let plan = refusal(&["check", "-n", &image]);
+    assert_eq!(plan.0, 4);
+    assert!(before == read(&image).unwrap(), "-n has written");
+    let (undo, copy) = (scratch.path("undo"), scratch.path("copy"));
+    let (undo, copy) = (undo.to_str().unwrap(), copy.to_str().unwrap());
+    assert_eq!(refusal(&["check", "--to", copy, &image]).0, 1);
+    assert!(before == read(&image).unwrap(), "--to has written to the image");
+    assert!(output(&["check", copy]).ends_with("clean\n"));
+    // Nothing is lost, so it is repaired at boot.
+    assert_eq!(refusal(&["check", "-a", "--undo", undo, &image]).0, 1);
+    assert!(output(&["check", &image]).ends_with("clean\n"));
+    assert_eq!(output(&["check", "-y", "-q", &image]), "", "the second pass has found something");
+    output(&["check", "--undo", undo, &image]);
+    assert!(before == read(&image).unwrap(), "not everything was put back");
+}

@@ -1,0 +1,149 @@
+//! Data blocks: each slot in use has a block of its own, that is a data block and holds this file's bytes.
+use crate::blocks::BlockSet;
+use crate::error::Result;
+use crate::state::State;
+use crate::tree::Slot;
+use segno_format::BlockAddr;
+use segno_format::inode::{Inline, RawInode};
+use segno_format::sit::LogType;
+use segno_format::summary::SummaryType;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A slot that claims a block that others claim as well.
+#[derive(Clone, Copy)]
+struct Claim {
+    ino: u32,
+    slot: Slot,
+    /// The summary names this slot.
+    named: bool,
+    cp_ver: u32,
+}
+
+/// Gives up what cannot be a block of its file, and decides between several owners.
+pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
+    let inos: Vec<u32> = state.inodes.iter().copied().collect();
+    let nodes: BTreeSet<u32> = state.nodes.values().map(|n| n.addr.0).collect();
+    let (mut claimed, mut shared) = (BlockSet::new(&state.vol.geo), BTreeSet::new());
+    for &ino in &inos {
+        let raw: RawInode = *state.block(ino)?.view();
+        for slot in state.slots(ino)? {
+            if !slot.addr.is_real() {
+                marker(state, ino, &raw, slot)?;
+            } else if nodes.contains(&slot.addr.0) || !is_own(state, &slot)? {
+                give_up(state, ino, slot, "is not one of its blocks")?;
+            } else if !claimed.insert(slot.addr) {
+                shared.insert(slot.addr.0);
+            }
+        }
+    }
+    if !shared.is_empty() {
+        decide(state, &inos, &shared)?;
+    }
+    inos.into_iter().try_for_each(|ino| clusters(state, ino))
+}
+
+/// A compressed cluster begins with a mark, then come its blocks, then nothing else. Any other is a hole.
+fn clusters(state: &mut State<'_>, ino: u32) -> Result<()> {
+    let raw: RawInode = *state.block(ino)?.view();
+    if !raw.is_compressed() {
+        return Ok(());
+    }
+    let size = 1u64 << raw.extra().i_log_cluster_size.min(8);
+    let released = raw.inline().contains(Inline::COMPRESS_RELEASED);
+    let rest = if released { BlockAddr::NULL } else { BlockAddr::NEW };
+    let slots: BTreeMap<u64, Slot> = state.slots(ino)?.into_iter().map(|s| (s.b, s)).collect();
+    for (&b, _) in slots.iter().filter(|(_, s)| s.addr == BlockAddr::COMPRESS) {
+        let addr = |b: u64| slots.get(&b).map_or(BlockAddr::NULL, |s| s.addr);
+        let stored = (b + 1..b + size).take_while(|&b| addr(b).is_real()).count() as u64;
+        if stored > 0 && (b + 1 + stored..b + size).all(|b| addr(b) == rest) {
+            continue;
+        }
+        for (_, slot) in slots.range(b..b + size) {
+            state.set_slot(ino, slot.nid, slot.i, BlockAddr::NULL)?;
+        }
+        state
+            .lose(ino, format!("the compressed cluster at block {b} of the file is damaged, and now a hole"));
+    }
+    Ok(())
+}
+
+/// Slots without a block: reserved, or the first of a compressed cluster.
+fn marker(state: &mut State<'_>, ino: u32, raw: &RawInode, slot: Slot) -> Result<()> {
+    let cluster = 1u32.checked_shl(raw.extra().i_log_cluster_size.into()).unwrap_or(1);
+    let legal = match slot.addr {
+        BlockAddr::COMPRESS => raw.is_compressed() && slot.i.is_multiple_of(cluster.max(1)),
+        _ => !raw.is_dir(),
+    };
+    if !legal {
+        state.set_slot(ino, slot.nid, slot.i, BlockAddr::NULL)?;
+        state.note(ino, format!("block {} had a mark that it cannot have", slot.b));
+    }
+    Ok(())
+}
+
+/// Whether the block holds this file's bytes: the summary says so, or else the SIT says that it is in use.
+fn is_own(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
+    let Some((seg, _)) = state.vol.geo.seg_of(slot.addr) else { return Ok(false) };
+    if names(state, slot)? {
+        return Ok(true);
+    }
+    // A summary that names another node is wrong if that node does not claim the block, and that cannot be seen of a lost one.
+    let owner = state.owners.of(state.vol, slot.addr)?.map(|(owner, _)| owner.nid());
+    let of_lost =
+        owner.is_some_and(|nid| state.vol.nat.get(nid).is_some() && !state.nodes.contains_key(&nid.0));
+    if of_lost {
+        return Ok(false);
+    }
+    let of_nodes = state.vol.sit.log_type(seg).is_some_and(LogType::is_node);
+    Ok(state.is_valid(slot.addr) && !of_nodes)
+}
+
+fn names(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
+    let version = state.nodes.get(&slot.nid).map_or(0, |n| n.version);
+    let owner = state.owners.of(state.vol, slot.addr)?;
+    Ok(owner.is_some_and(|(owner, kind)| {
+        kind == SummaryType::Data
+            && owner.nid.get() == slot.nid
+            && u32::from(owner.ofs_in_node.get()) == slot.i
+            && (owner.version == version || state.is_valid(slot.addr))
+    }))
+}
+
+fn give_up(state: &mut State<'_>, ino: u32, slot: Slot, why: &str) -> Result<()> {
+    state.set_slot(ino, slot.nid, slot.i, BlockAddr::NULL)?;
+    state.lose(
+        ino,
+        format!("block {} of the volume {why}; block {} of the file is now a hole", slot.addr, slot.b),
+    );
+    Ok(())
+}
+
+/// The slot that the summary names keeps the block, else that of the node written last.
+fn decide(state: &mut State<'_>, inos: &[u32], shared: &BTreeSet<u32>) -> Result<()> {
+    let mut claims: BTreeMap<u32, Vec<Claim>> = BTreeMap::new();
+    for &ino in inos {
+        for slot in state.slots(ino)?.into_iter().filter(|s| shared.contains(&s.addr.0)) {
+            let named = names(state, &slot)?;
+            let cp_ver = state.nodes.get(&slot.nid).map_or(0, |n| n.cp_ver);
+            claims.entry(slot.addr.0).or_default().push(Claim { ino, slot, named, cp_ver });
+        }
+    }
+    for (addr, claims) in claims {
+        let later = |a: &Claim, b: &Claim| {
+            let versions = a.cp_ver.wrapping_sub(b.cp_ver).cast_signed().cmp(&0);
+            a.named.cmp(&b.named).then(versions)
+        };
+        let Some(winner) = claims.iter().copied().max_by(later) else { continue };
+        for loser in claims.iter().filter(|c| (c.slot.nid, c.slot.i) != (winner.slot.nid, winner.slot.i)) {
+            state.set_slot(loser.ino, loser.slot.nid, loser.slot.i, BlockAddr::NULL)?;
+            state.lose(
+                loser.ino,
+                format!(
+                    "block {addr} of the volume is also claimed by inode {0}, and kept for that; block {1} of the file is now a hole",
+                    winner.ino, loser.slot.b
+                ),
+            );
+        }
+    }
+    Ok(())
+}

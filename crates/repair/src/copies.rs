@@ -1,0 +1,56 @@
+//! Two superblocks that are valid and describe different volumes: the one that the volume fits.
+use crate::error::{RepairError, Result};
+use crate::overlay::Overlay;
+use crate::plan::Plan;
+use segno_check::{CheckOptions, check};
+use segno_device::BlockDevice;
+use segno_format::Block;
+use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
+use std::sync::Arc;
+
+/// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict.
+pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>> {
+    let blocks = read(&**device)?;
+    let [first, second] = blocks.each_ref().map(|b| RawSuperblock::from_block(&b.0).parse(0).ok());
+    let (Some(first), Some(second)) = (first, second) else { return Ok(device.clone()) };
+    if first.geo == second.geo && first.features == second.features && first.raw.qf_ino == second.raw.qf_ino {
+        return Ok(device.clone());
+    }
+    let mut best: Option<(u64, Arc<dyn BlockDevice>)> = None;
+    for block in &blocks {
+        let overlay = Overlay::new(device.clone());
+        overlay.write(0, &[block, block]).map_err(|e| RepairError::refused(e.to_string()))?;
+        let found = check(&overlay, &CheckOptions { max_problems: 0 }, &mut |_| {})?;
+        let errors = if found.complete { found.errors } else { u64::MAX };
+        if best.as_ref().is_none_or(|(least, _)| errors < *least) {
+            best = Some((errors, Arc::new(overlay)));
+        }
+    }
+    Ok(best.map_or_else(|| device.clone(), |(_, settled)| settled))
+}
+
+/// Adds the writes that make the copies on the device those of the plan, which was made on the settled one.
+pub(crate) fn write(
+    device: &Arc<dyn BlockDevice>,
+    settled: &Arc<dyn BlockDevice>,
+    plan: &mut Plan,
+) -> Result<()> {
+    let wrong = |e: std::io::Error| RepairError::refused(format!("the plan is wrong: {e}"));
+    let after = Overlay::new(settled.clone());
+    plan.apply(&after).map_err(wrong)?;
+    let (old, new) = (read(&**device)?, read(&after)?);
+    for ((addr, old), new) in SUPERBLOCK_COPIES.into_iter().zip(old).zip(new).rev() {
+        let addr = u64::from(addr.0);
+        if old.0 != new.0 && plan.addresses().all(|a| a != addr) {
+            plan.push(vec![(addr, new)]);
+        }
+    }
+    Ok(())
+}
+
+fn read(device: &dyn BlockDevice) -> Result<[Block; 2]> {
+    let mut blocks = [Block::zeroed(), Block::zeroed()];
+    let failed = |source| segno_check::CheckError::Io { addr: 0, count: 2, source };
+    device.read(0, &mut blocks).map_err(failed)?;
+    Ok(blocks)
+}

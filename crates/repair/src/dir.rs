@@ -1,0 +1,219 @@
+//! Writing a directory: every name in a block where lookups find it.
+use crate::error::{RepairError, Result};
+use crate::names::{Dir, Name};
+use crate::state::State;
+use segno_format::dentry::{
+    DentryShape, FileType, MAX_DEPTH, bucket_blocks, bucket_start, buckets, slots_for,
+};
+use segno_format::inode::{Inline, RawInode};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Nid};
+use std::collections::BTreeMap;
+
+/// Writes a directory whose parent is given.
+pub(crate) fn write(state: &mut State<'_>, ino: u32, dir: &mut Dir, parent: u32) -> Result<()> {
+    if dir.inline {
+        if write_inline(state, ino, dir, parent)? {
+            return Ok(());
+        }
+        to_blocks(state, ino, dir)?;
+    }
+    let mut blocks = Blocks { state, ino, old: BTreeMap::new(), new: BTreeMap::new() };
+    for slot in blocks.state.slots(ino)? {
+        blocks.old.insert(slot.b, slot.addr);
+    }
+    let depth = blocks.fill(dir, parent)?;
+    blocks.store()?;
+    state.inode(ino, |raw| {
+        if raw.i_current_depth.get() < depth {
+            raw.i_current_depth.set(depth);
+        }
+    })?;
+    Ok(())
+}
+
+/// Places the names of an inline directory; false if they do not fit.
+fn write_inline(state: &mut State<'_>, ino: u32, dir: &Dir, parent: u32) -> Result<bool> {
+    let mut block = state.block(ino)?;
+    let layout = state.layout(block.view());
+    let shape = DentryShape::inline(&layout);
+    let Some(area) = block.0.get_mut(layout.inline_range()) else { return Ok(false) };
+    shape.clear(area);
+    dots(&shape, area, ino, parent);
+    let (kept, rest): (Vec<&Name>, Vec<&Name>) = dir.names.iter().partition(|n| n.place.is_some());
+    let mut late = Vec::new();
+    for name in kept {
+        let at = name.place.map(|(_, slot)| slot).filter(|&slot| is_free(&shape, area, slot, &name.name));
+        match at {
+            Some(slot) => put(&shape, area, slot, name),
+            None => late.push(name),
+        }
+    }
+    for name in late.into_iter().chain(rest) {
+        let Some(slot) = shape.find_room(area, slots_for(name.name.len())) else { return Ok(false) };
+        put(&shape, area, slot, name);
+    }
+    state.change(ino, |old| *old = block)?;
+    Ok(true)
+}
+
+/// Makes a directory with blocks of an inline one; its names are placed anew.
+fn to_blocks(state: &mut State<'_>, ino: u32, dir: &mut Dir) -> Result<()> {
+    dir.inline = false;
+    dir.names.iter_mut().for_each(|n| n.place = None);
+    let layout = state.layout(state.block(ino)?.view());
+    state.change(ino, |block| {
+        if let Some(area) = block.0.get_mut(layout.base()..layout.inline_range().end) {
+            area.fill(0);
+        }
+        let raw: &mut RawInode = block.view_mut();
+        raw.i_inline &= !Inline::DENTRY.bits();
+        raw.i_size.set(0);
+        raw.i_current_depth.set(1);
+    })?;
+    Ok(())
+}
+
+/// `.` and `..` in their slots.
+fn dots(shape: &DentryShape, area: &mut [u8], ino: u32, parent: u32) {
+    shape.insert(area, 0, 0, Nid(ino), b".", FileType::Directory);
+    shape.insert(area, 1, 0, Nid(parent), b"..", FileType::Directory);
+}
+
+fn is_free(shape: &DentryShape, area: &[u8], slot: u32, name: &[u8]) -> bool {
+    let end = slot + slots_for(name.len());
+    end <= shape.slots && (slot..end).all(|i| !shape.in_use(area, i))
+}
+
+fn put(shape: &DentryShape, area: &mut [u8], slot: u32, name: &Name) {
+    let t = FileType::from_disk(name.file_type).unwrap_or(FileType::Unknown);
+    shape.insert(area, slot, name.hash, Nid(name.ino), &name.name, t);
+}
+
+/// The blocks of a directory, before and after.
+struct Blocks<'s, 'a> {
+    state: &'s mut State<'a>,
+    ino: u32,
+    old: BTreeMap<u64, BlockAddr>,
+    new: BTreeMap<u64, Block>,
+}
+
+impl Blocks<'_, '_> {
+    /// Places all names; returns the levels of the hash table in use.
+    fn fill(&mut self, dir: &Dir, parent: u32) -> Result<u32> {
+        let shape = DentryShape::BLOCK;
+        let ino = self.ino;
+        dots(&shape, &mut self.block(0)?.0, ino, parent);
+        let (mut depth, mut late) = (1, Vec::new());
+        for name in &dir.names {
+            let at = name.place.filter(|&(b, _)| level_of(b, dir.level, name.hash).is_some());
+            let placed = match at {
+                Some((b, slot)) => {
+                    let block = self.block(b)?;
+                    let free = is_free(&shape, &block.0, slot, &name.name);
+                    if free {
+                        put(&shape, &mut block.0, slot, name);
+                        depth = depth.max(level_of(b, dir.level, name.hash).unwrap_or_default() + 1);
+                    }
+                    free
+                }
+                None => false,
+            };
+            if !placed {
+                late.push(name);
+            }
+        }
+        for name in late {
+            depth = depth.max(self.insert(dir, name)? + 1);
+        }
+        Ok(depth)
+    }
+
+    /// Adds a name at the first level with room; returns the level.
+    fn insert(&mut self, dir: &Dir, name: &Name) -> Result<u32> {
+        let shape = DentryShape::BLOCK;
+        for level in 0..MAX_DEPTH {
+            let first = bucket_start(level, dir.level, name.hash);
+            for b in first..first + bucket_blocks(level) {
+                let block = self.block(b)?;
+                if let Some(slot) = shape.find_room(&block.0, slots_for(name.name.len())) {
+                    put(&shape, &mut block.0, slot, name);
+                    return Ok(level);
+                }
+            }
+        }
+        Err(RepairError::refused(format!("directory {} has no room for another name", self.ino)))
+    }
+
+    /// A block without names, whose other bytes are as before.
+    fn block(&mut self, b: u64) -> Result<&mut Block> {
+        if !self.new.contains_key(&b) {
+            let addr = self.old.get(&b).copied().unwrap_or(BlockAddr::NULL);
+            let mut block = self.state.data_block(self.ino, b, addr)?;
+            DentryShape::BLOCK.clear(&mut block.0);
+            self.new.insert(b, block);
+        }
+        match self.new.get_mut(&b) {
+            Some(block) => Ok(block),
+            None => Err(RepairError::refused("a block of a directory is missing in memory")),
+        }
+    }
+
+    /// Keeps blocks that are as before, drops those without names, and gives the others to the state.
+    fn store(self) -> Result<()> {
+        let Self { state, ino, old, new } = self;
+        let mut end = 0;
+        for (&b, &addr) in &old {
+            let used = new.get(&b).is_some_and(|n| !DentryShape::BLOCK.is_empty_but(&n.0, 0..0));
+            if used {
+                let block = new.get(&b).map_or_else(Block::zeroed, Clone::clone);
+                if state.data_block(ino, b, addr)?.0 != block.0 {
+                    state.data.insert((ino, b), block);
+                }
+                end = b + 1;
+            } else if let Some((nid, i)) = state.place_for(ino, b)? {
+                state.set_slot(ino, nid, i, BlockAddr::NULL)?;
+                state.data.remove(&(ino, b));
+            }
+        }
+        for (b, block) in new.into_iter().filter(|(b, _)| !old.contains_key(b)) {
+            if DentryShape::BLOCK.is_empty_but(&block.0, 0..0) {
+                continue;
+            }
+            let Some((nid, i)) = state.place_for(ino, b)? else {
+                return Err(RepairError::refused(format!("directory {ino} cannot grow: no node id is free")));
+            };
+            state.set_slot(ino, nid, i, BlockAddr::NEW)?;
+            state.data.insert((ino, b), block);
+            end = end.max(b + 1);
+        }
+        let size = end * BLOCK_SIZE as u64;
+        state.inode(ino, |raw| {
+            if raw.i_size.get() < size || !raw.i_size.get().is_multiple_of(BLOCK_SIZE as u64) {
+                raw.i_size.set(size);
+            }
+        })?;
+        Ok(())
+    }
+}
+
+/// Level at which a name with this hash may be in a block.
+fn level_of(b: u64, dir_level: u8, hash: u32) -> Option<u32> {
+    let (mut level, mut first) = (0, 0);
+    while level < MAX_DEPTH {
+        let len = buckets(level, dir_level) * bucket_blocks(level);
+        if b < first + len {
+            let start = bucket_start(level, dir_level, hash);
+            return (start..start + bucket_blocks(level)).contains(&b).then_some(level);
+        }
+        first += len;
+        level += 1;
+    }
+    None
+}
+
+/// Whether a name is where lookups do not find it.
+pub(crate) fn is_misplaced(dir: &Dir, name: &Name, depth: u32) -> bool {
+    name.place.is_some_and(|(b, _)| {
+        !dir.inline && level_of(b, dir.level, name.hash).is_none_or(|level| level >= depth)
+    })
+}

@@ -1,0 +1,21 @@
+//! Why there is no plan.
+use segno_check::CheckError;
+
+/// A repair that was not begun: nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum RepairError {
+    /// The device did not deliver a block.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// The damage, or the volume, is of a kind that is not repaired.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl RepairError {
+    pub(crate) fn refused(why: impl Into<String>) -> Self {
+        Self::Refused(why.into())
+    }
+}
+
+pub(crate) type Result<T> = std::result::Result<T, RepairError>;

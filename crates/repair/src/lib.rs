@@ -1,0 +1,50 @@
+//! Repair of F2FS volumes: a plan computed in memory, and its writer.
+//!
+//! [`plan()`] reads a damaged volume, decides what of it is to be believed, and computes the blocks of a volume without
+//! errors. Changed nodes and blocks get new places, tables their other copy, and the checkpoint pack that is not in force is
+//! written last, so that [`Plan::apply`] leaves the old or the repaired volume wherever it is cut. Nothing but the blocks of
+//! the plan is written.
+//!
+//! Evidence counts: the NAT, the footer of a node, the pointer to it, the summary of its block and the SIT say the same
+//! thing in different places, and the majority is right. A block never goes to a file that nothing but a damaged pointer
+//! assigns it to.
+//!
+//! Memory: a few bits for each block of the main area, about 150 bytes for each node and 200 for each name.
+#![forbid(unsafe_code)]
+#![warn(missing_docs, unreachable_pub)]
+#![warn(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod action;
+mod blocks;
+mod claims;
+mod copies;
+mod dir;
+mod error;
+mod fields;
+mod finish;
+mod forge;
+mod inventory;
+mod layout;
+mod logs;
+mod names;
+mod overlay;
+mod owners;
+mod pack;
+mod paths;
+mod plan;
+mod quota;
+mod rebuild;
+mod resolve;
+mod state;
+mod symlink;
+mod tables;
+mod tree;
+mod undo;
+mod xattr;
+
+pub use action::Action;
+pub use error::RepairError;
+pub use overlay::Overlay;
+pub use plan::{Pending, Plan, PlanOptions, Replay, is_repairable, plan};
+pub use undo::Undo;

@@ -1,0 +1,79 @@
+//! Where the logs go on: where they were if that is possible, else in a free section or in holes.
+use crate::error::{RepairError, Result};
+use crate::state::State;
+use crate::tables::Claims;
+use segno_check::tables::Position;
+use segno_format::sit::LogType;
+use segno_format::{BLOCKS_PER_SEG, SegNo};
+use std::collections::BTreeSet;
+
+pub(crate) struct Logs {
+    pub positions: Vec<Position>,
+}
+
+impl Logs {
+    /// Chooses a position for each log; no two are in one section.
+    pub(crate) fn choose(state: &State<'_>, claims: &Claims) -> Result<Self> {
+        let geo = &state.vol.geo;
+        let mut sections = BTreeSet::new();
+        let mut kept = Vec::new();
+        for log in LogType::ALL {
+            let p = state.vol.pack.position(log);
+            let good = fits(state, claims, &p) && sections.insert(geo.sec_of(p.seg));
+            kept.push((log, good.then_some(p)));
+        }
+        let mut positions = Vec::new();
+        for (log, position) in kept {
+            let found = position.or_else(|| fresh(state, claims, log, &mut sections));
+            let found = found.or_else(|| hole(state, claims, log, &mut sections));
+            positions.push(found.ok_or_else(|| {
+                RepairError::refused("not enough free space for the repair: no segment is left for a log")
+            })?);
+        }
+        Ok(Self { positions })
+    }
+
+    /// The log that a segment belongs to.
+    pub(crate) fn log_of(&self, seg: SegNo) -> Option<LogType> {
+        self.positions.iter().find(|p| p.seg == seg).map(|p| p.log)
+    }
+}
+
+/// Whether a log can go on at its position.
+fn fits(state: &State<'_>, claims: &Claims, p: &Position) -> bool {
+    let (geo, off) = (&state.vol.geo, u32::from(p.blkoff));
+    if p.seg.0 >= geo.segment_count_main || off >= BLOCKS_PER_SEG || p.alloc_type > 1 {
+        return false;
+    }
+    let other = if p.log.is_node() { &claims.data } else { &claims.nodes };
+    let start = geo.seg_start(p.seg);
+    let last = if p.alloc_type == 0 { BLOCKS_PER_SEG } else { off + 1 };
+    other.is_empty_in(p.seg) && (off..last).all(|off| !claims.contains(start.offset(off)))
+}
+
+fn fresh(state: &State<'_>, claims: &Claims, log: LogType, sections: &mut BTreeSet<u32>) -> Option<Position> {
+    let geo = &state.vol.geo;
+    let empty = |sec: &u32| {
+        let first = geo.sec_start(*sec);
+        (first.0..first.0 + geo.segs_per_sec).all(|seg| claims.is_empty_in(SegNo(seg)))
+    };
+    let sec = (0..geo.section_count).find(|sec| !sections.contains(sec) && empty(sec))?;
+    sections.insert(sec);
+    Some(Position { log, seg: geo.sec_start(sec), blkoff: 0, alloc_type: 0 })
+}
+
+fn hole(state: &State<'_>, claims: &Claims, log: LogType, sections: &mut BTreeSet<u32>) -> Option<Position> {
+    let geo = &state.vol.geo;
+    let other = if log.is_node() { &claims.data } else { &claims.nodes };
+    for seg in (0..geo.segment_count_main).map(SegNo) {
+        if sections.contains(&geo.sec_of(seg)) || !other.is_empty_in(seg) {
+            continue;
+        }
+        let start = geo.seg_start(seg);
+        if let Some(off) = (0..BLOCKS_PER_SEG).find(|&off| !claims.contains(start.offset(off))) {
+            sections.insert(geo.sec_of(seg));
+            return Some(Position { log, seg, blkoff: off as u16, alloc_type: 1 });
+        }
+    }
+    None
+}

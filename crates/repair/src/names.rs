@@ -1,0 +1,210 @@
+//! The names in all directories, as far as they can be read.
+use crate::error::Result;
+use crate::fields::has_index;
+use crate::state::State;
+use segno_codec::{casefold, casefolded_name_hash, name_hash};
+use segno_format::dentry::{DentryShape, RawDentry, slots_for};
+use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
+use segno_format::{Block, NAME_MAX};
+use std::collections::{BTreeMap, HashSet};
+use zerocopy::FromBytes;
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    pub name: Vec<u8>,
+    pub hash: u32,
+    pub ino: u32,
+    pub file_type: u8,
+    /// Block of the directory and slot; `None` for a name that the repair adds.
+    pub place: Option<(u64, u32)>,
+}
+
+/// A directory.
+#[derive(Debug, Default)]
+pub(crate) struct Dir {
+    pub names: Vec<Name>,
+    /// Inodes that `.` and `..` lead to, where they are as they should be.
+    pub dots: [Option<u32>; 2],
+    /// Its blocks have to be written.
+    pub dirty: bool,
+    pub casefold: bool,
+    pub encrypted: bool,
+    pub inline: bool,
+    pub level: u8,
+}
+
+pub(crate) type Dirs = BTreeMap<u32, Dir>;
+
+impl Dir {
+    /// A directory without names.
+    pub(crate) fn of(raw: &RawInode) -> Self {
+        Self {
+            casefold: raw.flags().contains(InodeFlags::CASEFOLD),
+            encrypted: raw.advise().contains(Advise::ENCRYPT),
+            inline: raw.inline().contains(Inline::DENTRY),
+            level: raw.i_dir_level,
+            ..Self::default()
+        }
+    }
+
+    /// Hash of a name; `None` where it needs a key.
+    pub(crate) fn hash(&self, name: &[u8]) -> Option<u32> {
+        match (self.casefold, self.encrypted) {
+            (false, _) => Some(name_hash(name)),
+            (true, false) => Some(casefolded_name_hash(name)),
+            (true, true) => None,
+        }
+    }
+
+    /// What makes a name different from others here.
+    pub(crate) fn identity(&self, name: &[u8]) -> Vec<u8> {
+        let mut folded = Vec::new();
+        let folds = self.casefold && !self.encrypted && casefold(name, &mut folded).is_ok();
+        if folds { folded } else { name.to_vec() }
+    }
+
+    /// Whether names as these are allowed here.
+    pub(crate) fn allows(&self, name: &[u8]) -> bool {
+        let dots = name == b"." || name == b"..";
+        let plain = self.encrypted || !name.iter().any(|&b| b == 0 || b == b'/');
+        !name.is_empty() && name.len() <= NAME_MAX && !dots && plain
+    }
+}
+
+/// Reads all directories.
+pub(crate) fn read(state: &mut State<'_>) -> Result<Dirs> {
+    let mut dirs = Dirs::new();
+    let inos: Vec<u32> = state.inodes.iter().copied().collect();
+    for ino in inos {
+        let block = state.block(ino)?;
+        if block.view::<RawInode>().is_dir() {
+            let dir = read_one(state, ino, &block)?;
+            dirs.insert(ino, dir);
+        }
+    }
+    Ok(dirs)
+}
+
+/// Reads one directory.
+pub(crate) fn read_one(state: &mut State<'_>, ino: u32, block: &Block) -> Result<Dir> {
+    let raw: &RawInode = block.view();
+    let mut reading = Reading { dir: Dir::of(raw), seen: HashSet::new(), lost: 0 };
+    if reading.dir.inline {
+        let layout = state.layout(raw);
+        let area = block.0.get(layout.inline_range()).unwrap_or_default();
+        reading.area(&DentryShape::inline(&layout), area, 0);
+    } else if has_index(raw) {
+        for slot in state.slots(ino)? {
+            let block = state.data_block(ino, slot.b, slot.addr)?;
+            reading.area(&DentryShape::BLOCK, &block.0, slot.b);
+        }
+    }
+    if reading.lost > 0 {
+        state.lose(ino, format!("{} entries of the directory cannot be read", reading.lost));
+    }
+    Ok(reading.dir)
+}
+
+struct Reading {
+    dir: Dir,
+    seen: HashSet<Vec<u8>>,
+    lost: u32,
+}
+
+impl Reading {
+    fn area(&mut self, shape: &DentryShape, area: &[u8], b: u64) {
+        let mut slot = 0;
+        while slot < shape.slots {
+            let Some(raw) = raw(shape, area, slot) else { return };
+            let len = usize::from(raw.name_len.get());
+            let n = slots_for(len);
+            if !shape.in_use(area, slot) {
+                // A name of several slots whose first one is marked free.
+                let rest = len > 8
+                    && n <= 32
+                    && (slot + 1..slot + n).all(|i| shape.in_use(area, i) && tail(shape, area, i));
+                match self
+                    .name(shape, area, slot, &raw)
+                    .filter(|name| rest && self.dir.hash(&name.name) == Some(name.hash))
+                {
+                    Some(name) => {
+                        self.dir.dirty = true;
+                        self.add(name, b, slot);
+                        slot += n;
+                    }
+                    None => slot += 1,
+                }
+                continue;
+            }
+            if len == 0 {
+                self.dir.dirty = true;
+                slot += 1;
+                continue;
+            }
+            let Some(name) = self.name(shape, area, slot, &raw) else {
+                self.dir.dirty = true;
+                self.lost += 1;
+                slot += 1;
+                continue;
+            };
+            self.dir.dirty |= (slot..slot + n).any(|i| !shape.in_use(area, i));
+            self.add(name, b, slot);
+            slot += n;
+        }
+    }
+
+    fn name(&self, shape: &DentryShape, area: &[u8], slot: u32, raw: &RawDentry) -> Option<Name> {
+        let len = usize::from(raw.name_len.get());
+        if len == 0 || len > NAME_MAX || slot + slots_for(len) > shape.slots {
+            return None;
+        }
+        let start = shape.name_offset(slot);
+        Some(Name {
+            name: area.get(start..start + len)?.to_vec(),
+            hash: raw.hash.get(),
+            ino: raw.ino.get(),
+            file_type: raw.file_type,
+            place: None,
+        })
+    }
+
+    fn add(&mut self, mut name: Name, b: u64, slot: u32) {
+        if name.name == b"." || name.name == b".." {
+            let which = name.name.len() - 1;
+            let right = b == 0 && slot as usize == which && name.hash == 0 && name.file_type == 2;
+            match self.dir.dots.get_mut(which) {
+                Some(dot @ None) if right => *dot = Some(name.ino),
+                _ => self.dir.dirty = true,
+            }
+            return;
+        }
+        name.place = Some((b, slot));
+        let identity = self.dir.identity(&name.name);
+        if !self.dir.allows(&name.name) || !self.seen.insert(identity) {
+            self.dir.dirty = true;
+            self.lost += 1;
+            return;
+        }
+        if let Some(hash) = self.dir.hash(&name.name)
+            && hash != name.hash
+        {
+            // Kernels disagree about the folded form of some names.
+            if !self.dir.casefold || name.name.is_ascii() {
+                self.dir.dirty = true;
+                name.hash = hash;
+            }
+        }
+        self.dir.names.push(name);
+    }
+}
+
+/// Whether a slot goes on with a name that began before.
+fn tail(shape: &DentryShape, area: &[u8], slot: u32) -> bool {
+    raw(shape, area, slot).is_some_and(|d| d.name_len.get() == 0)
+}
+
+fn raw(shape: &DentryShape, area: &[u8], slot: u32) -> Option<RawDentry> {
+    let at = shape.dentry_offset(slot);
+    area.get(at..).and_then(|s| RawDentry::read_from_prefix(s).ok()).map(|(d, _)| d)
+}

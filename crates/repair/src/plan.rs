@@ -1,0 +1,407 @@
+//! The plan: what is wrong, what is done about it, and every write, in order.
+use crate::action::Action;
+use crate::blocks::BlockSet;
+use crate::error::{RepairError, Result};
+use crate::layout::Places;
+use crate::logs::Logs;
+use crate::pack::{self, Parts};
+use crate::resolve::{self, Tree};
+use crate::state::State;
+use crate::tables::{self, Claims};
+use crate::{Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, symlink, tree, xattr};
+use segno_check::tables::{Pack, Volume};
+use segno_check::{CheckOptions, Kind, Report, check};
+use segno_device::BlockDevice;
+use segno_format::checkpoint::RawCheckpoint;
+use segno_format::node::RawNode;
+use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
+use segno_format::{Block, BlockAddr, Features, SegNo};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+
+/// How to repair.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanOptions {
+    /// Whether files that lost their name return under it if it is free; they are named by number in lost+found otherwise.
+    pub restore_names: bool,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self { restore_names: true }
+    }
+}
+
+/// What a mount would replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pending {
+    /// The roll-forward chain, if there is one.
+    Chain,
+    /// The metadata journal behind the volume.
+    Journal,
+}
+
+/// Mounts and unmounts a volume in memory, so that it is replayed; an error says why it cannot be.
+pub type Replay<'r> = &'r mut dyn FnMut(Arc<Overlay>) -> std::result::Result<(), String>;
+
+/// A repair that was computed and not written yet.
+///
+/// A power cut while it is written leaves the volume as it was before or as it is after the repair.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is done.
+    pub actions: Vec<Action>,
+    /// Writes; a flush follows each step.
+    steps: Vec<Vec<(u64, Block)>>,
+}
+
+impl Plan {
+    /// Whether something is lost.
+    #[must_use]
+    pub fn has_loss(&self) -> bool {
+        self.actions.iter().any(|a| a.loss)
+    }
+
+    /// Addresses of all blocks that are written, in the order of the writes.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.steps.iter().flatten().map(|(addr, _)| *addr)
+    }
+
+    pub(crate) fn push(&mut self, step: Vec<(u64, Block)>) {
+        self.steps.push(step);
+    }
+
+    pub(crate) fn steps(&self) -> &[Vec<(u64, Block)>] {
+        &self.steps
+    }
+
+    /// Writes the repair.
+    pub fn apply(&self, device: &dyn BlockDevice) -> io::Result<()> {
+        for step in &self.steps {
+            for (addr, block) in step {
+                device.write(*addr, &[block])?;
+            }
+            device.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Features of volumes that cannot be repaired.
+const REFUSED: Features =
+    Features::RO.union(Features::BLKZONED).union(Features::DEVICE_ALIAS).union(Features::PACKED_SSA);
+
+/// Plans the repair of a volume.
+///
+/// What a crash left is replayed on a volume repaired in memory: on a damaged one, replay might overwrite blocks in use. The
+/// plan is carried out in memory and checked: if anything would remain, there is no plan.
+pub fn plan(
+    device: &Arc<dyn BlockDevice>,
+    pending: Pending,
+    replay: Replay<'_>,
+    options: PlanOptions,
+) -> Result<Plan> {
+    let settled = copies::settled(device)?;
+    let mut plan = plan_settled(&settled, pending, replay, options)?;
+    copies::write(device, &settled, &mut plan)?;
+    Ok(plan)
+}
+
+/// Plans with superblocks that do not contradict each other.
+fn plan_settled(
+    device: &Arc<dyn BlockDevice>,
+    pending: Pending,
+    replay: Replay<'_>,
+    options: PlanOptions,
+) -> Result<Plan> {
+    let chain = layout::chain(&open(&**device)?)?;
+    let fsynced = chain.iter().any(|(_, block)| block.view::<RawNode>().footer.is_fsync());
+    if pending == Pending::Chain && !fsynced {
+        return plan_as_is(device, options, false);
+    }
+    let (overlay, actions) = before_replay(device, options)?;
+    let overlay = Arc::new(overlay);
+    match (replay(overlay.clone()), pending) {
+        (Ok(()), _) => of_replayed(device, &overlay, actions, options),
+        (Err(why), Pending::Journal) => Err(RepairError::refused(format!(
+            "the journal cannot be replayed ({why}); `segno journal discard` gives up what is in it"
+        ))),
+        (Err(why), _) => {
+            let mut plan = plan_as_is(device, options, true)?;
+            let text =
+                format!("what was fsynced after the last checkpoint cannot be replayed ({why}) and is lost");
+            plan.actions.push(Action { loss: true, ..whole(&text) });
+            Ok(plan)
+        }
+    }
+}
+
+/// The volume as of its checkpoint; superblocks alone if they are all that is damaged and no new checkpoint is needed.
+fn plan_as_is(device: &Arc<dyn BlockDevice>, options: PlanOptions, checkpoint: bool) -> Result<Plan> {
+    let original = open(&**device)?;
+    let before = check(&**device, &CheckOptions::default(), &mut |_| {})?;
+    let mut out = Plan { actions: Vec::new(), steps: Vec::new() };
+    // Readers that compare only versions would take a pack ahead of the one in force for valid.
+    if !checkpoint && !needs_tables(&before) && !is_ahead(&original)? {
+        superblocks(&original, &original, &mut out)?;
+        if verify(device, &out).is_ok() {
+            return Ok(out);
+        }
+        out = Plan { actions: Vec::new(), steps: Vec::new() };
+    }
+    let mut state = State::new(&original);
+    let tree = decide(&mut state, options)?;
+    out.steps = build(&mut state, &original, &tree, &Written::default(), false)?;
+    out.actions = described(&mut state, &tree);
+    if !is_newest(&original)? {
+        let text = "the newest checkpoint is damaged; the volume is repaired as of the one before";
+        out.actions.push(Action { loss: true, ..whole(text) });
+    }
+    superblocks(&original, &original, &mut out)?;
+    verify(device, &out)?;
+    Ok(out)
+}
+
+/// The volume with what a crash left.
+fn of_replayed(
+    device: &Arc<dyn BlockDevice>,
+    overlay: &Overlay,
+    actions: Vec<Action>,
+    options: PlanOptions,
+) -> Result<Plan> {
+    let (original, view) = (open(&**device)?, open(overlay)?);
+    let written = written(&original, overlay)?;
+    let mut state = State::new(&view);
+    let tree = decide(&mut state, options)?;
+    let steps = build(&mut state, &original, &tree, &written, false)?;
+    let mut out = Plan { actions, steps };
+    out.actions.extend(std::mem::take(&mut state.actions));
+    superblocks(&original, &view, &mut out)?;
+    verify(device, &out)?;
+    Ok(out)
+}
+
+/// Whether no valid pack is newer than the one that is used.
+fn is_newest(original: &Volume<'_>) -> Result<bool> {
+    let start = original.geo.pack_addr(1 - original.pack.index.min(1));
+    let block = original.reader.block(start)?;
+    let Ok(total) = block.view::<RawCheckpoint>().total_blocks(start.0.into()) else { return Ok(true) };
+    let last = original.reader.block(start.offset(total - 1))?;
+    // After a power cut the end is that of an older pack.
+    let version = |b: &Block| b.view::<RawCheckpoint>().checkpoint_ver;
+    let complete = RawCheckpoint::verify(&last, start.0.into()).is_ok() && version(&last) == version(&block);
+    Ok(!(is_ahead(original)? && complete))
+}
+
+/// Whether the other pack begins with a version that is newer than the one that is used.
+fn is_ahead(original: &Volume<'_>) -> Result<bool> {
+    let start = original.geo.pack_addr(1 - original.pack.index.min(1));
+    let block = original.reader.block(start)?;
+    let version = block.view::<RawCheckpoint>().checkpoint_ver.get();
+    let ahead = version.wrapping_sub(original.pack.cp().checkpoint_ver.get()).cast_signed() > 0;
+    Ok(ahead && RawCheckpoint::verify(&block, start.0.into()).is_ok())
+}
+
+/// What was done, with paths.
+fn described(state: &mut State<'_>, tree: &Tree) -> Vec<Action> {
+    let actions = paths::name(std::mem::take(&mut state.actions), tree);
+    if actions.is_empty() { vec![whole("the tables and counters of the volume were wrong")] } else { actions }
+}
+
+fn whole(text: &str) -> Action {
+    Action { loss: false, ino: None, path: None, text: text.into() }
+}
+
+fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
+    let vol = Volume::open(device)?.ok_or_else(|| {
+        RepairError::refused("no superblock, or no checkpoint pack, is good enough to repair the volume from")
+    })?;
+    let refused = Features::from_bits_retain(vol.sb.features.bits() & REFUSED.bits());
+    if !refused.is_empty() || vol.sb.features.unnamed() != 0 {
+        let names = Features::from_bits_retain(refused.bits() | vol.sb.features.unnamed()).names().join(", ");
+        return Err(RepairError::refused(format!("volumes with {names} cannot be repaired yet")));
+    }
+    Ok(vol)
+}
+
+/// Whether a check has found something that a repair would change.
+#[must_use]
+pub fn is_repairable(report: &Report) -> bool {
+    report.problems.iter().any(|p| !is_matter_of_opinion(p.kind)) || !report.is_clean()
+}
+
+/// Kernels disagree about the folded form of some names, and the features of a volume are a fact.
+fn is_matter_of_opinion(kind: Kind) -> bool {
+    matches!(kind, Kind::FoldedHash | Kind::UnknownFeature)
+}
+
+/// Whether the damage is not in the superblocks alone.
+fn needs_tables(report: &Report) -> bool {
+    let of_superblock = |kind| {
+        matches!(kind, Kind::Superblock | Kind::SuperblockCopies | Kind::SuperblockStale | Kind::ErrorRecord)
+    };
+    report.problems.iter().any(|p| !of_superblock(p.kind) && !is_matter_of_opinion(p.kind))
+}
+
+/// The volume repaired as of its checkpoint, in memory, with the roll-forward chain or the journal still to be replayed.
+fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<(Overlay, Vec<Action>)> {
+    let vol = open(&**device)?;
+    let mut state = State::new(&vol);
+    let tree = decide(&mut state, options)?;
+    let mut plan =
+        Plan { actions: Vec::new(), steps: build(&mut state, &vol, &tree, &Written::default(), true)? };
+    plan.actions = described(&mut state, &tree);
+    superblocks(&vol, &vol, &mut plan)?;
+    let overlay = Overlay::new(device.clone());
+    plan.apply(&overlay).map_err(|e| RepairError::refused(format!("the plan is wrong: {e}")))?;
+    Ok((overlay, plan.actions))
+}
+
+/// What a replay wrote.
+#[derive(Default)]
+struct Written {
+    /// Blocks of the main area.
+    main: Vec<BlockAddr>,
+    /// Segments whose summary was written.
+    summaries: BTreeSet<u32>,
+}
+
+/// What the replay wrote. No block of it may belong to a file before the replay.
+fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Written> {
+    let geo = &original.geo;
+    let all: Vec<u32> = overlay.written().into_iter().filter_map(|a| u32::try_from(a).ok()).collect();
+    let main: Vec<_> = all.iter().copied().map(BlockAddr).filter(|a| geo.in_main(*a)).collect();
+    let ssa = geo.ssa_blkaddr..geo.ssa_blkaddr.saturating_add(geo.segment_count_main);
+    let summaries = all.iter().filter(|a| ssa.contains(a)).map(|a| a - geo.ssa_blkaddr).collect();
+    let written = Written { main, summaries };
+    let mut state = State::new(original);
+    decide_blocks(&mut state)?;
+    let claims = Claims::of(&mut state, &BTreeSet::new())?;
+    match written.main.iter().find(|a| claims.contains(**a)) {
+        None => Ok(written),
+        Some(addr) => Err(RepairError::refused(format!(
+            "what a crash left cannot be replayed: block {addr} would be overwritten, which a file uses though the SIT has it as free"
+        ))),
+    }
+}
+
+/// Nodes, fields, pointers and blocks.
+fn decide_blocks(state: &mut State<'_>) -> Result<()> {
+    inventory::run(state)?;
+    fields::run(state)?;
+    tree::run(state)?;
+    xattr::run(state)?;
+    claims::run(state)?;
+    symlink::run(state)
+}
+
+fn decide(state: &mut State<'_>, options: PlanOptions) -> Result<Tree> {
+    decide_blocks(state)?;
+    resolve::run(state, options.restore_names)
+}
+
+/// All writes but those of superblocks.
+fn build(
+    state: &mut State<'_>,
+    original: &Volume<'_>,
+    tree: &Tree,
+    written: &Written,
+    keep_chain: bool,
+) -> Result<Vec<Vec<(u64, Block)>>> {
+    let totals = finish::run(state, tree)?;
+    quota::run(state, &totals)?;
+    let totals = finish::run(state, tree)?;
+    let mut taken: BlockSet = layout::taken(state, original)?;
+    let mut places = Places::new(state, original, &mut taken);
+    let moved = layout::run(state, &mut places)?;
+    let of_logs = |vol: &Volume<'_>| {
+        Pack::logs(&vol.geo).iter().map(|&log| vol.pack.position(log).seg.0).collect::<BTreeSet<u32>>()
+    };
+    let mut whole = &(&of_logs(original) | &of_logs(state.vol)) | &written.summaries;
+    let claims = Claims::of(state, &whole)?;
+    let logs = Logs::choose(state, &claims)?;
+    whole.extend(logs.positions.iter().map(|p| p.seg.0));
+    let claims = Claims::of(state, &whole)?;
+    mixed(&claims, original)?;
+    let (sit, nat) = (tables::sit(state, original, &claims, &logs)?, tables::nat(state, original, &claims)?);
+    let parts = Parts { claims: &claims, logs: &logs, totals: &totals, sit: &sit, nat: &nat, keep_chain };
+    let pack = pack::build(state, original, &parts)?;
+    let mut first: Vec<(u64, Block)> = moved.into_iter().map(|(a, b)| (a.0.into(), b)).collect();
+    for addr in written.main.iter().filter(|a| claims.contains(**a)) {
+        first.push((addr.0.into(), state.vol.reader.block(*addr)?));
+    }
+    first.extend(sit.iter().chain(&nat).map(|f| (f.addr.0.into(), f.block.clone())));
+    for seg in claims.summaries.keys().copied().map(SegNo).filter(|s| s.0 < original.geo.segment_count_main) {
+        let addr = original.geo.ssa_addr(seg);
+        let block = Block(zerocopy::transmute!(claims.summary_block(state, seg)?));
+        if logs.log_of(seg).is_none() && original.reader.block(addr)?.0 != block.0 {
+            first.push((addr.0.into(), block));
+        }
+    }
+    first.sort_by_key(|(addr, _)| *addr);
+    first.dedup_by_key(|(addr, _)| *addr);
+    let other = 1 - original.pack.index.min(1);
+    let index = if keep_chain { original.pack.index } else { other };
+    let start = u64::from(original.geo.pack_addr(index).0);
+    let mut pack: Vec<(u64, Block)> = (start..).zip(pack).collect();
+    let last = pack.pop().into_iter().collect();
+    Ok(vec![first, pack, last])
+}
+
+/// A segment has nodes or data.
+fn mixed(claims: &Claims, original: &Volume<'_>) -> Result<()> {
+    let both = |seg: &SegNo| !claims.nodes.is_empty_in(*seg) && !claims.data.is_empty_in(*seg);
+    match (0..original.geo.segment_count_main).map(SegNo).find(both) {
+        None => Ok(()),
+        Some(seg) => Err(RepairError::refused(format!("segment {seg} has nodes and data"))),
+    }
+}
+
+/// The copies of the superblock: as the one in force, without the records of errors.
+fn superblocks(original: &Volume<'_>, view: &Volume<'_>, out: &mut Plan) -> Result<()> {
+    let mut wanted = view.sb.raw;
+    wanted.s_stop_reason.fill(0);
+    wanted.s_errors.fill(0);
+    if view.sb.features.contains(Features::CASEFOLD) {
+        // The only encoding there is.
+        wanted.s_encoding.set(1);
+    }
+    if !view.sb.features.contains(Features::QUOTA_INO) {
+        wanted.qf_ino.fill(zerocopy::little_endian::U32::ZERO);
+    }
+    wanted.seal();
+    let mut steps = Vec::new();
+    for copy in SUPERBLOCK_COPIES.into_iter().rev() {
+        let old = original.reader.block(copy)?;
+        let mut new = old.clone();
+        wanted.store(&mut new.0);
+        let sound = RawSuperblock::from_block(&old.0).parse(copy.0.into()).is_ok();
+        if new.0 != old.0 {
+            steps.push((sound, (u64::from(copy.0), new)));
+        }
+    }
+    // A damaged copy first: the sound one is all there is until then.
+    steps.sort_by_key(|(sound, _)| *sound);
+    if !steps.is_empty() {
+        out.actions.push(whole("a copy of the superblock was damaged, old, or had records of errors"));
+    }
+    out.steps.extend(steps.into_iter().map(|(_, write)| vec![write]));
+    Ok(())
+}
+
+/// Carries out the plan in memory and checks the result.
+fn verify(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<()> {
+    let overlay = Overlay::new(device.clone());
+    plan.apply(&overlay).map_err(|e| RepairError::refused(format!("the plan is wrong: {e}")))?;
+    let left = check(&overlay, &CheckOptions { max_problems: 3 }, &mut |_| {})?;
+    if left.is_clean() {
+        return Ok(());
+    }
+    let first: Vec<String> = left.problems.iter().map(ToString::to_string).collect();
+    Err(RepairError::refused(format!(
+        "{} error(s) cannot be repaired yet: {}",
+        left.errors,
+        first.join("; ")
+    )))
+}

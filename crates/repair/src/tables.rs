@@ -1,0 +1,188 @@
+//! The tables of the repaired volume, computed from its nodes: what of them differs from the tables on the device.
+use crate::blocks::BlockSet;
+use crate::error::Result;
+use crate::logs::Logs;
+use crate::state::State;
+use segno_check::tables::Volume;
+use segno_format::bits::msb;
+use segno_format::geometry::{NAT_PER_BLOCK, SIT_PER_BLOCK};
+use segno_format::nat::{RawNatBlock, RawNatEntry};
+use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, SIT_MAP_BYTES};
+use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::{Block, BlockAddr, Nid, SegNo};
+use std::collections::{BTreeMap, BTreeSet};
+use zerocopy::little_endian::U32;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// Everything that is in use after the repair.
+pub(crate) struct Claims {
+    pub nodes: BlockSet,
+    pub data: BlockSet,
+    pub nids: BTreeSet<u32>,
+    /// Summary entries that differ from those stored, and all of the segments of logs.
+    pub summaries: BTreeMap<u32, BTreeMap<u32, RawSummary>>,
+}
+
+impl Claims {
+    /// Claims of all inodes; of the segments in `whole` every summary entry is kept.
+    pub(crate) fn of(state: &mut State<'_>, whole: &BTreeSet<u32>) -> Result<Self> {
+        let geo = state.vol.geo;
+        let mut claims = Self {
+            nodes: BlockSet::new(&geo),
+            data: BlockSet::new(&geo),
+            nids: BTreeSet::new(),
+            summaries: BTreeMap::new(),
+        };
+        let inos: Vec<u32> = state.inodes.iter().copied().collect();
+        for ino in inos {
+            for nid in state.nodes_of(ino)? {
+                let Some(addr) = state.nodes.get(&nid).map(|n| n.addr) else { continue };
+                claims.nids.insert(nid);
+                claims.nodes.insert(addr);
+                claims.summary(state, addr, RawSummary::node(Nid(nid)), SummaryType::Node, whole)?;
+            }
+            for slot in state.slots(ino)?.into_iter().filter(|s| s.addr.is_real()) {
+                claims.data.insert(slot.addr);
+                let version = state.nodes.get(&slot.nid).map_or(0, |n| n.version);
+                // A node has fewer than 2^16 slots.
+                let owner = RawSummary::data(Nid(slot.nid), version, slot.i as u16);
+                claims.summary(state, slot.addr, owner, SummaryType::Data, whole)?;
+            }
+        }
+        Ok(claims)
+    }
+
+    fn summary(
+        &mut self,
+        state: &mut State<'_>,
+        addr: BlockAddr,
+        want: RawSummary,
+        kind: SummaryType,
+        whole: &BTreeSet<u32>,
+    ) -> Result<()> {
+        let Some((seg, off)) = state.vol.geo.seg_of(addr) else { return Ok(()) };
+        let same = state.owners.of(state.vol, addr)?.is_some_and(|(found, stored)| {
+            let same = if kind == SummaryType::Node { found.nid == want.nid } else { found == want };
+            same && stored == kind
+        });
+        if !same || whole.contains(&seg.0) {
+            self.summaries.entry(seg.0).or_default().insert(off, want);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn contains(&self, addr: BlockAddr) -> bool {
+        self.nodes.contains(addr) || self.data.contains(addr)
+    }
+
+    pub(crate) fn is_empty_in(&self, seg: SegNo) -> bool {
+        self.nodes.is_empty_in(seg) && self.data.is_empty_in(seg)
+    }
+
+    /// The summary block of a segment.
+    pub(crate) fn summary_block(&self, state: &mut State<'_>, seg: SegNo) -> Result<RawSummaryBlock> {
+        let kind = if self.nodes.is_empty_in(seg) { SummaryType::Data } else { SummaryType::Node };
+        let stored = state.owners.segment(state.vol, seg)?.copied();
+        let mut block = stored.unwrap_or_else(|| RawSummaryBlock::empty(kind));
+        if !self.is_empty_in(seg) {
+            block.entry_type = kind as u8;
+        }
+        for (&off, entry) in self.summaries.get(&seg.0).into_iter().flatten() {
+            if let Some(e) = block.entries.get_mut(off as usize) {
+                *e = *entry;
+            }
+        }
+        Ok(block)
+    }
+}
+
+/// The copy of a table's block that is not in force, and its new contents.
+pub(crate) struct Flip {
+    pub b: u32,
+    pub addr: BlockAddr,
+    pub block: Block,
+}
+
+/// SIT blocks that change.
+pub(crate) fn sit(
+    state: &State<'_>,
+    original: &Volume<'_>,
+    claims: &Claims,
+    logs: &Logs,
+) -> Result<Vec<Flip>> {
+    let (geo, vol) = (original.geo, state.vol);
+    let mut journal: BTreeMap<u32, RawSitEntry> = BTreeMap::new();
+    let listed = &vol.summaries.sit_journal;
+    for e in listed.entries.iter().take(listed.count.get().into()) {
+        journal.entry(e.segno.get()).or_insert(e.entry);
+    }
+    let mut out = Vec::new();
+    for b in 0..geo.sit_blocks() {
+        let current = vol.reader.block(geo.sit_addr(b, vol.pack.sit_copy(b)))?;
+        let mut block = current.clone();
+        let first = b * SIT_PER_BLOCK;
+        for (seg, entry) in (first..geo.segment_count_main).zip(&mut block.view_mut::<RawSitBlock>().entries)
+        {
+            let old = journal.get(&seg).copied().unwrap_or(*entry);
+            *entry = sit_entry(SegNo(seg), &old, claims, logs);
+        }
+        let copy = original.pack.sit_copy(b);
+        if original.reader.block(geo.sit_addr(b, copy))?.0 != block.0 {
+            out.push(Flip { b, addr: geo.sit_addr(b, !copy), block });
+        }
+    }
+    Ok(out)
+}
+
+fn sit_entry(seg: SegNo, old: &RawSitEntry, claims: &Claims, logs: &Logs) -> RawSitEntry {
+    let mut map = [0; SIT_MAP_BYTES];
+    let offsets = claims.nodes.of_segment(seg).chain(claims.data.of_segment(seg));
+    let mut count = 0;
+    for off in offsets {
+        msb::put(&mut map, off as usize, true);
+        count += 1;
+    }
+    let stored = u8::try_from(old.vblocks.get() >> 10).ok().and_then(LogType::from_disk);
+    let is_node = !claims.nodes.is_empty_in(seg);
+    let fallback = if is_node { LogType::WarmNode } else { LogType::WarmData };
+    let kept = stored.filter(|t| count == 0 || t.is_node() == is_node).unwrap_or(fallback);
+    let log = logs.log_of(seg).unwrap_or(kept);
+    RawSitEntry::new(log, count, &map, old.mtime.get())
+}
+
+/// NAT blocks that change.
+pub(crate) fn nat(state: &State<'_>, original: &Volume<'_>, claims: &Claims) -> Result<Vec<Flip>> {
+    let geo = original.geo;
+    let mut out = Vec::new();
+    for b in 0..geo.nat_blocks() {
+        let copy = original.pack.nat_copy(b);
+        let stored = original.reader.block(geo.nat_addr(b, copy))?;
+        let mut block = stored.clone();
+        let raw: &mut RawNatBlock = block.view_mut();
+        *raw = RawNatBlock::new_zeroed();
+        for (nid, entry) in (b * NAT_PER_BLOCK..).zip(&mut raw.entries) {
+            *entry = nat_entry(state, claims, nid);
+        }
+        if raw.as_bytes() != stored.0.as_slice() {
+            out.push(Flip { b, addr: geo.nat_addr(b, !copy), block });
+        }
+    }
+    Ok(out)
+}
+
+fn nat_entry(state: &State<'_>, claims: &Claims, nid: u32) -> RawNatEntry {
+    let old = state.vol.nat.entry(Nid(nid));
+    match state.nodes.get(&nid).filter(|_| claims.nids.contains(&nid)) {
+        Some(node) => RawNatEntry {
+            version: node.version,
+            ino: U32::new(node.owner),
+            block_addr: U32::new(node.addr.0),
+        },
+        // The two virtual inodes have an entry and no block.
+        None if nid == 1 || nid == 2 => {
+            RawNatEntry { version: old.version, ino: U32::new(nid), block_addr: U32::new(1) }
+        }
+        None if old.block_addr.get() == 0 => old,
+        None => RawNatEntry { version: old.version.wrapping_add(1), ..RawNatEntry::default() },
+    }
+}

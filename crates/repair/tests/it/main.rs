@@ -1,0 +1,19 @@
+//! Repairs of volumes that mkfs.f2fs and sload.f2fs made: each damage that the checker's tests know, and what follows from it.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
+
+mod cuts;
+#[path = "../../../check/tests/it/damage.rs"]
+mod damage;
+#[path = "../../../check/tests/it/edit.rs"]
+#[allow(dead_code, reason = "shared with the tests of the checker")]
+mod edit;
+#[path = "../../../check/tests/it/image.rs"]
+#[allow(dead_code, reason = "shared with the tests of the checker")]
+mod image;
+mod outcome;
+mod rig;
+
+/// Repairs a damaged volume of the table: then the checker finds nothing, and fsck.f2fs neither.
+fn afterwards(name: &str, damaged: &segno_device::MemDevice) -> String {
+    rig::repaired_or_refused(name, damaged)
+}

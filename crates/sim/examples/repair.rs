@@ -1,0 +1,100 @@
+//! Repairs damaged volumes: `repair [SEED [FROM [TO]]]`. With the variable FSCK set to a path, fsck.f2fs checks every repaired
+//! volume in a file there. Exits with 1 if a rule was broken.
+use segno_device::{BlockDevice, FileDevice, MemDevice, Snapshot};
+use segno_format::Block;
+use segno_format::superblock::RawSuperblock;
+use segno_sim::hostile::image;
+use segno_sim::hostile::repair::{Ended, run};
+use std::collections::BTreeMap;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+fn main() -> ExitCode {
+    let mut numbers = std::env::args().skip(1).map(|a| a.parse().unwrap_or(0));
+    let (seed, from, to) =
+        (numbers.next().unwrap_or(1), numbers.next().unwrap_or(0), numbers.next().unwrap_or(2000));
+    let started = Instant::now();
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut refusals: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for number in from..to {
+        let outcome = image(seed, number).and_then(|image| {
+            if to == from + 1 {
+                print!("{image}");
+            }
+            segno_sim::catch_panic::caught(|| run(&image))
+        });
+        let outcome = outcome.and_then(|ended| match &ended {
+            Ended::Repaired { after, .. } => fsck(after).map(|()| ended),
+            _ => Ok(ended),
+        });
+        let kind = match outcome {
+            Ok(Ended::Sound) => "sound",
+            Ok(Ended::Beyond) => "beyond repair",
+            Ok(Ended::Refused(why)) => {
+                if to == from + 1 {
+                    println!("refused: {why}");
+                }
+                let words: String = why.chars().filter(|c| !c.is_ascii_digit()).take(150).collect();
+                refusals.entry(words).or_default().push(number);
+                "refused"
+            }
+            Ok(Ended::Repaired { plan, .. }) => {
+                if to == from + 1 {
+                    plan.actions.iter().for_each(|a| println!("{a}"));
+                }
+                "repaired"
+            }
+            Err(e) => {
+                println!("number {number}: {e}");
+                "violations"
+            }
+        };
+        *counts.entry(kind).or_default() += 1;
+    }
+    let mut refusals: Vec<_> = refusals.into_iter().collect();
+    refusals.sort_by_key(|(_, numbers)| std::cmp::Reverse(numbers.len()));
+    for (why, numbers) in refusals {
+        println!(
+            "refused {} (such as {:?}): {why}",
+            numbers.len(),
+            numbers.iter().take(4).collect::<Vec<_>>()
+        );
+    }
+    println!("{counts:?}, {:.0} s", started.elapsed().as_secs_f64());
+    if counts.contains_key("violations") { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn fsck(volume: &Snapshot) -> Result<(), String> {
+    let Some(path) = std::env::var_os("FSCK") else { return Ok(()) };
+    let text = |e: std::io::Error| e.to_string();
+    let (from, mut one) = (MemDevice::from_snapshot(volume), [Block::zeroed()]);
+    from.read(0, &mut one).map_err(text)?;
+    let [block] = &one;
+    // fsck.f2fs refuses devices at other paths than those in the superblock.
+    if RawSuperblock::from_block(&block.0).devs.first().is_some_and(|d| d.path.first() != Some(&0)) {
+        return Ok(());
+    }
+    let bytes = volume.block_count() * 4096;
+    let _missing = std::fs::remove_file(&path);
+    let file = FileDevice::create(&path, bytes, false).map_err(|e| e.to_string())?;
+    for addr in 0..from.block_count() {
+        from.read(addr, &mut one).map_err(text)?;
+        let [block] = &one;
+        if !block.is_zero() {
+            file.write(addr, &[block]).map_err(text)?;
+        }
+    }
+    drop(file);
+    let out = Command::new("fsck.f2fs").arg("--dry-run").arg("-f").arg(&path).output().map_err(text)?;
+    let said = String::from_utf8_lossy(&out.stdout);
+    let bad: Vec<&str> = said
+        .lines()
+        .filter(|l| l.contains("[ASSERT]") || l.contains("[FIX]") || l.contains("[Fail]"))
+        .take(5)
+        .collect();
+    if out.status.success() && bad.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("fsck.f2fs: {} {bad:?}", out.status))
+    }
+}
