@@ -1,0 +1,95 @@
+//! One pass over the source: node blocks by their footers, superblocks and checkpoint blocks by their checksums.
+mod candidate;
+mod map;
+mod nested;
+mod read;
+
+pub use candidate::Candidate;
+pub use map::BadBlocks;
+
+use crate::RescueError;
+use segno_device::BlockDevice;
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+
+/// How to scan.
+#[derive(Clone, Copy)]
+pub struct ScanOptions<'a> {
+    /// Threads that read and parse.
+    pub threads: usize,
+    /// Blocks not to be tried, known as unreadable from an earlier run.
+    pub known_bad: &'a BadBlocks,
+    /// Ends the scan when set.
+    pub stop: &'a AtomicBool,
+}
+
+/// What a scan found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Node blocks of the volume; [`Candidate::addr`] counts from `base`.
+    pub nodes: Vec<Candidate>,
+    /// Block of the source that block 0 of the volume is at.
+    pub base: i64,
+    /// Blocks of the source that hold a valid superblock.
+    pub superblocks: Vec<u32>,
+    /// Blocks of the source that hold a valid checkpoint block.
+    pub checkpoints: Vec<u32>,
+    /// Blocks that could not be read.
+    pub bad: BadBlocks,
+    /// Node blocks that belong to other volumes, such as images in files.
+    pub foreign: usize,
+}
+
+/// Scans the source. `progress` is called with the blocks read so far.
+pub fn scan(
+    device: &dyn BlockDevice,
+    options: &ScanOptions<'_>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Found, RescueError> {
+    let blocks = device.block_count();
+    if u32::try_from(blocks).is_err() {
+        return Err(RescueError::TooLarge { blocks });
+    }
+    let mut found = read::all(device, options, progress)?;
+    found.nodes.sort_unstable_by_key(|n| n.addr);
+    found.superblocks.sort_unstable();
+    found.checkpoints.sort_unstable();
+    found.settle();
+    if found.nodes.is_empty() && found.superblocks.is_empty() {
+        return Err(RescueError::NothingFound);
+    }
+    Ok(found)
+}
+
+impl Found {
+    /// Finds the base, and makes addresses of the places in the source.
+    fn settle(&mut self) {
+        self.base = self.majority().or_else(|| self.first_superblock()).unwrap_or(0);
+        let before = self.nodes.len();
+        nested::drop_foreign(&mut self.nodes, self.base);
+        self.foreign = before.saturating_sub(self.nodes.len());
+        let base = self.base;
+        self.nodes.retain_mut(|n| match u32::try_from(i64::from(n.addr) - base) {
+            Ok(addr) => {
+                n.addr = addr;
+                true
+            }
+            Err(_) => false,
+        });
+    }
+
+    /// In a log the next block follows, so most nodes name the block behind their own.
+    fn majority(&self) -> Option<i64> {
+        let mut votes: HashMap<i64, u32> = HashMap::new();
+        for n in &self.nodes {
+            if let Some(base) = n.vote() {
+                *votes.entry(base).or_default() += 1;
+            }
+        }
+        votes.into_iter().max_by_key(|&(base, n)| (n, -base)).map(|(base, _)| base)
+    }
+
+    fn first_superblock(&self) -> Option<i64> {
+        self.superblocks.first().map(|&b| i64::from(b))
+    }
+}
