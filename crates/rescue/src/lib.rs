@@ -25,8 +25,10 @@ mod reader;
 mod record;
 pub mod scan;
 mod seed;
+mod shifted;
 pub mod tables;
 mod tree;
+pub mod undelete;
 mod versions;
 mod volume;
 
@@ -36,6 +38,7 @@ pub use judge::{Blocks, Class, Verdicts};
 pub use reader::Reader;
 pub use record::Record;
 pub use scan::{Found, ScanOptions, scan};
+pub use shifted::Shifted;
 pub use tree::{Entry, Tree};
 pub use versions::Versions;
 pub use volume::{Checked, Volume};

@@ -41,6 +41,7 @@ commands! {
     get,
     put,
     extents,
+    rescue,
     stats,
     sync,
     ctl,

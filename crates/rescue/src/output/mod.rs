@@ -218,6 +218,11 @@ impl Item {
     }
 }
 
+/// A name as one component; what is none gets one made of a number.
+pub(crate) fn safe_name(name: &[u8], number: u32) -> Vec<u8> {
+    place::safe(name, number)
+}
+
 /// Whether an attribute holds an encryption context.
 fn is_context(a: &attrs::Attribute) -> bool {
     a.index == segno_format::xattr::index::ENCRYPTION

@@ -2,5 +2,6 @@
 //! keeps.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
+mod deleted;
 mod fixture;
 mod wiped;
