@@ -112,6 +112,11 @@ fn scan_shown(
     })
 }
 
+/// A name of a damaged volume, without what a terminal would obey.
+pub fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
 /// Prints files as they come, or collects them for JSON.
 pub struct Listing {
     json: bool,
@@ -141,7 +146,7 @@ impl Listing {
             return Ok(());
         }
         let mut out = stdout().lock();
-        write!(out, "{:?} {:>12} {}", item.class, item.size, item.path)?;
+        write!(out, "{:?} {:>12} {}", item.class, item.size, printable(&item.path))?;
         if item.kind == "directory" {
             write!(out, "/")?;
         }

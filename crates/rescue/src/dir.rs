@@ -15,6 +15,16 @@ pub struct Name {
     pub ino: u32,
     /// Whether its slots are marked as unused.
     pub removed: bool,
+    /// Hash, as stored.
+    pub hash: u32,
+    /// Whether that is the hash of the name. Not known where names are encrypted and ignore case.
+    pub hash_right: bool,
+    /// Type, as stored.
+    pub file_type: u8,
+    /// Block of the directory; `None` for an inline directory.
+    pub block: Option<u64>,
+    /// First slot.
+    pub slot: u32,
 }
 
 /// Most blocks of a directory that are read: more than its hash levels can need for 2^31 names.
@@ -23,23 +33,40 @@ const BLOCKS: u64 = 1 << 26;
 /// Reads all names but `.` and `..`. Returns whether every block could be read and made sense.
 pub fn names(volume: &Volume<'_>, dir: &File, index: &Index, mut each: impl FnMut(Name)) -> bool {
     if dir.raw().inline().contains(Inline::DENTRY) {
-        return area(dir, &DentryShape::inline(&dir.layout), dir.inline_area(), &mut each);
+        return area(dir, &DentryShape::inline(&dir.layout), dir.inline_area(), None, &mut each);
     }
     let mut complete = index.missing == 0;
     let end = dir.blocks().min(BLOCKS);
     let lost = dir.slots(volume, index, |slots| {
         for slot in slots.iter().filter(|s| s.addr.is_real() && s.file_block < end) {
             let block = volume.reader.block(slot.addr).filter(|_| volume.in_main(slot.addr));
-            complete &= block.is_some_and(|b| area(dir, &DentryShape::BLOCK, &b.0, &mut each));
+            complete &=
+                block.is_some_and(|b| area(dir, &DentryShape::BLOCK, &b.0, Some(slot.file_block), &mut each));
         }
     });
     complete && lost == 0
 }
 
-fn area(dir: &File, shape: &DentryShape, area: &[u8], each: &mut impl FnMut(Name)) -> bool {
+fn area(
+    dir: &File,
+    shape: &DentryShape,
+    area: &[u8],
+    block: Option<u64>,
+    each: &mut impl FnMut(Name),
+) -> bool {
+    let name = |e: &Entry<'_>, removed| Name {
+        name: e.name.to_vec(),
+        ino: e.ino.0,
+        removed,
+        hash: e.hash,
+        hash_right: e.hash == hash(dir, e.name),
+        file_type: e.file_type,
+        block,
+        slot: e.slot,
+    };
     let complete = entries(shape, area, |e| {
         if e.name != b"." && e.name != b".." {
-            each(Name { name: e.name.to_vec(), ino: e.ino.0, removed: false });
+            each(name(&e, false));
         }
     });
     // With the bitmap inverted the unused slots are the used ones.
@@ -49,8 +76,9 @@ fn area(dir: &File, shape: &DentryShape, area: &[u8], each: &mut impl FnMut(Name
     let map = (shape.slots as usize).div_ceil(8);
     copy.iter_mut().take(map).for_each(|b| *b = !*b);
     let _any = entries(shape, copy, |e| {
-        if e.ino.0 > 2 && e.hash != 0 && e.hash == hash(dir, e.name) {
-            each(Name { name: e.name.to_vec(), ino: e.ino.0, removed: true });
+        let name = name(&e, true);
+        if name.ino > 2 && name.hash != 0 && name.hash_right {
+            each(name);
         }
     });
     complete

@@ -215,18 +215,18 @@ fn fill(all: &mut Vec<Slot>, first: u64, nid: u32, addrs: impl Iterator<Item = B
     }));
 }
 
-/// Chooses nodes of a live file.
-pub(crate) fn choose_live<'v>(
+/// Chooses the nodes of a live file.
+pub fn choose_live<'v>(
     volume: &'v Volume<'_>,
     ino: u32,
 ) -> impl Fn(Option<u32>, u32) -> Option<Candidate> + 'v {
     move |nid, offset| {
         let right = |n: &Candidate| n.ino == ino && n.offset() == offset;
         match nid {
-            Some(nid) => volume.live(nid, right).map(|(n, _)| *n),
+            Some(nid) => volume.live(nid, right).map(|(n, _)| n),
             None => {
                 let at = volume.nodes.owned(ino, offset).take_while(|n| n.offset() == offset);
-                at.filter_map(|n| volume.live(n.nid, right)).map(|(n, _)| *n).next()
+                at.filter_map(|n| volume.live(n.nid, right)).map(|(n, _)| n).next()
             }
         }
     }

@@ -38,12 +38,12 @@ pub(crate) fn all(volume: &Volume<'_>) -> Vec<Record> {
 /// The record of an inode: of the newest version whose checksum is not wrong, or else of the newest.
 fn of(volume: &Volume<'_>, ino: u32) -> Option<Record> {
     let (first, named) = volume.live(ino, Candidate::is_inode)?;
-    let newest = File::read(volume, first);
+    let newest = File::read(volume, &first);
     if let Some(file) = newest.as_ref().filter(|f| f.checked != Checked::Wrong) {
         return Some(record(file, named, false));
     }
     let older =
-        volume.nodes.of(ino).filter(|n| n.is_inode() && volume.nodes.age(n) < volume.nodes.age(first));
+        volume.nodes.of(ino).filter(|n| n.is_inode() && volume.nodes.age(n) < volume.nodes.age(&first));
     let same = older.filter(|n| n.generation == first.generation || newest.is_none());
     let sound = same.filter_map(|n| File::read(volume, n)).find(|f| f.checked != Checked::Wrong);
     match (sound, newest) {

@@ -35,12 +35,15 @@ pub struct Volume<'a> {
     pub nodes: Versions,
     /// Blocks of the source that cannot be read.
     pub bad: BadBlocks,
+    /// Whether all nodes were looked for.
+    pub scanned: bool,
 }
 
 impl<'a> Volume<'a> {
     /// Puts together what a scan found. With `previous`, as of the older checkpoint pack.
     #[must_use]
     pub fn find(device: &'a dyn BlockDevice, found: Found, previous: bool) -> Self {
+        let scanned = !found.nodes.is_empty();
         let reader = Reader::new(device, found.base);
         let nodes = Versions::new(found.nodes);
         let superblock = Superblocks::load(&reader).in_force().cloned();
@@ -57,7 +60,7 @@ impl<'a> Volume<'a> {
         let both = geo.zip(pack.as_ref()).zip(summaries.as_ref());
         let mut nat = both.map(|((geo, pack), sums)| Nat::load(&reader, &geo, pack, sums));
         let fits = |nid: Nid, addr, ino| nodes.at_addr(addr).is_some_and(|n| n.nid == nid.0 && n.ino == ino);
-        if let Some(nat) = &mut nat {
+        if let Some(nat) = nat.as_mut().filter(|_| scanned) {
             nat.judge(|nid, e| fits(nid, e.addr(), e.ino.get()));
         }
         let sit = both.map(|((geo, pack), sums)| Sit::load(&reader, &geo, pack, sums));
@@ -67,7 +70,27 @@ impl<'a> Volume<'a> {
             None => Chain::default(),
         };
         let (nat, sit) = (nat.filter(|n| !n.is_lost()), sit.filter(|s| !s.is_lost()));
-        Self { reader, superblock, geo, features, seed, pack, nat, sit, ssa, chain, nodes, bad: found.bad }
+        Self {
+            reader,
+            superblock,
+            geo,
+            features,
+            seed,
+            pack,
+            nat,
+            sit,
+            ssa,
+            chain,
+            nodes,
+            bad: found.bad,
+            scanned,
+        }
+    }
+
+    /// The volume at the start of a device, without a scan: nodes are found by the NAT alone.
+    #[must_use]
+    pub fn unscanned(device: &'a dyn BlockDevice) -> Self {
+        Self::find(device, Found::default(), false)
     }
 
     /// Whether an address can be a block of the main area.
@@ -86,21 +109,30 @@ impl<'a> Volume<'a> {
     }
 
     /// The version of a node that counts, with the NAT's word for it or without. `right` says which versions can be it.
-    pub fn live(&self, nid: u32, right: impl Fn(&Candidate) -> bool) -> Option<(&Candidate, bool)> {
+    pub fn live(&self, nid: u32, right: impl Fn(&Candidate) -> bool) -> Option<(Candidate, bool)> {
         if let Some(addr) = self.chain.overlay.get(&nid) {
-            return self.nodes.at_addr(BlockAddr(*addr)).filter(|n| right(n)).map(|n| (n, true));
+            return self.node_at(BlockAddr(*addr)).filter(|n| right(n)).map(|n| (n, true));
         }
         match self.nat(nid) {
             NatState::Free(_) => return None,
             NatState::Used(e) => {
-                let named = self.nodes.at_addr(e.addr()).filter(|n| n.nid == nid && right(n));
+                let named = self.node_at(e.addr()).filter(|n| n.nid == nid && right(n));
                 if named.is_some() {
                     return named.map(|n| (n, true));
                 }
             }
             NatState::Unknown => {}
         }
-        self.nodes.of(nid).find(|n| self.promised(n) && right(n)).map(|n| (n, false))
+        self.nodes.of(nid).find(|n| self.promised(n) && right(n)).map(|n| (*n, false))
+    }
+
+    /// The node at an address, read now if there was no scan.
+    #[must_use]
+    pub fn node_at(&self, addr: BlockAddr) -> Option<Candidate> {
+        if self.scanned {
+            return self.nodes.at_addr(addr).copied();
+        }
+        Candidate::of(&self.reader.block(addr)?, addr.0, self.reader.end())
     }
 
     /// Whether a node is part of the checkpoint in force, as far as its version tells.

@@ -42,6 +42,8 @@ commands! {
     put,
     extents,
     rescue,
+    undelete,
+    dump,
     stats,
     sync,
     ctl,

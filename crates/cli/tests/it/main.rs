@@ -6,6 +6,7 @@ mod external;
 mod images;
 mod journal;
 mod links;
+mod salvage;
 mod sizes;
 
 use std::ffi::OsStr;

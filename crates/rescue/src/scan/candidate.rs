@@ -35,7 +35,7 @@ const _: () = assert!(size_of::<Candidate>() == 48);
 
 impl Candidate {
     /// The node block at a place of the source, if it can be one. `blocks` is the size of the source.
-    pub(super) fn of(block: &Block, at: u32, blocks: u32) -> Option<Self> {
+    pub(crate) fn of(block: &Block, at: u32, blocks: u32) -> Option<Self> {
         let node: &RawNode = block.view();
         let f = node.footer;
         let (nid, ino, offset) = (f.nid.get(), f.ino.get(), f.node_offset());

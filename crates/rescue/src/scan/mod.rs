@@ -55,7 +55,7 @@ pub fn scan(
     found.superblocks.sort_unstable();
     found.checkpoints.sort_unstable();
     found.settle();
-    if found.nodes.is_empty() && found.superblocks.is_empty() {
+    if !found.is_volume() {
         return Err(RescueError::NothingFound);
     }
     Ok(found)
@@ -76,6 +76,12 @@ impl Found {
             }
             Err(_) => false,
         });
+    }
+
+    /// A single block can look like a node by chance.
+    fn is_volume(&self) -> bool {
+        let root = |n: &Candidate| n.nid == segno_format::Nid::ROOT.0;
+        !self.superblocks.is_empty() || self.nodes.len() > 1 || self.nodes.iter().any(root)
     }
 
     /// In a log the next block follows, so most nodes name the block behind their own.
