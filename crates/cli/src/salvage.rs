@@ -80,16 +80,16 @@ pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
 /// Finds the volume on a device, and calls `then` with what was found.
 pub fn with_volume(
     device: &dyn BlockDevice,
-    offset: Option<u64>,
+    known: Option<u64>,
     known_bad: &BadBlocks,
     stop: &AtomicBool,
     then: impl FnOnce(&dyn BlockDevice, Found) -> Outcome,
 ) -> Outcome {
     let mut last = None;
-    let offsets = offset.map_or_else(|| (0..SECTORS).map(|s| s * SECTOR).collect(), |o| vec![o]);
+    let offsets = known.map_or_else(|| (0..SECTORS).map(|s| s * SECTOR).collect(), |o| vec![o]);
     for offset in offsets {
         let shifted = Shifted::new(device, offset);
-        match scan_shown(&shifted, known_bad, stop) {
+        match scan_shown(&shifted, known_bad, known.map(|_| 0), stop) {
             Ok(found) => return then(&shifted, found),
             Err(e @ RescueError::NothingFound) => last = Some(e),
             Err(e) => return Err(e.into()),
@@ -101,13 +101,14 @@ pub fn with_volume(
 fn scan_shown(
     device: &dyn BlockDevice,
     known_bad: &BadBlocks,
+    base: Option<i64>,
     stop: &AtomicBool,
 ) -> Result<Found, RescueError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let progress = Mutex::new(Progress::new());
     let bytes = |blocks: u64| size::human(blocks.saturating_mul(4096));
     let total = bytes(device.block_count());
-    scan(device, &ScanOptions { threads, known_bad, stop }, &|done| {
+    scan(device, &ScanOptions { threads, known_bad, base, stop }, &|done| {
         progress.lock().show(|| format!("searching for nodes: {} of {total}", bytes(done)));
     })
 }
@@ -135,7 +136,9 @@ impl Listing {
         if let Some(n) = self.classes.get_mut(item.class as usize) {
             *n += 1;
         }
-        self.failed += u64::from(item.failed.is_some());
+        if item.failed.is_some() {
+            self.failed += 1;
+        }
         if self.json {
             self.items.push(json!(item));
             return Ok(());

@@ -9,6 +9,7 @@ use segno_rescue::scan::Candidate;
 use segno_rescue::tables::NatState;
 use segno_rescue::{attrs, dir};
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
 impl Image<'_> {
     /// Address of a node: from the chain, or else the NAT.
@@ -111,7 +112,7 @@ impl Image<'_> {
         }
         let index = dir.index(&self.volume, &choose_live(&self.volume, ino));
         let mut list = Vec::new();
-        let complete = dir::names(&self.volume, &dir, &index, |n| {
+        let complete = dir::names(&self.volume, &dir, &index, &mut HashSet::new(), |n| {
             if cleared || !n.removed {
                 list.push(json!({ "name": String::from_utf8_lossy(&n.name), "ino": n.ino, "hash": n.hash,
                                   "hash_right": n.hash_right, "file_type": n.file_type, "block": n.block,

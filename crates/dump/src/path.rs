@@ -4,6 +4,7 @@ use crate::{DumpError, Image};
 use segno_format::Nid;
 use segno_rescue::dir;
 use segno_rescue::file::choose_live;
+use std::collections::HashSet;
 
 /// Directories above a file.
 const DEPTH: usize = 256;
@@ -23,7 +24,7 @@ impl Image<'_> {
             }
             let index = dir.index(&self.volume, &choose_live(&self.volume, at));
             let mut found = None;
-            dir::names(&self.volume, &dir, &index, |n| {
+            dir::names(&self.volume, &dir, &index, &mut HashSet::new(), |n| {
                 if !n.removed && n.name == part.as_bytes() {
                     found = found.or(Some(n.ino));
                 }

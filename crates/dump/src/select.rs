@@ -151,5 +151,9 @@ fn range(selector: Option<&str>) -> Result<Range<u32>, DumpError> {
 pub(crate) fn scan_all(device: &dyn BlockDevice) -> Result<Found, RescueError> {
     let (known_bad, stop) = (BadBlocks::default(), AtomicBool::new(false));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    segno_rescue::scan(device, &ScanOptions { threads, known_bad: &known_bad, stop: &stop }, &|_| {})
+    segno_rescue::scan(
+        device,
+        &ScanOptions { threads, known_bad: &known_bad, base: Some(0), stop: &stop },
+        &|_| {},
+    )
 }

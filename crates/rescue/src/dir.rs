@@ -5,6 +5,7 @@ use segno_codec::{casefolded_name_hash, name_hash};
 use segno_format::BLOCK_SIZE;
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, InodeFlags};
+use std::collections::HashSet;
 
 /// A name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +31,15 @@ pub struct Name {
 /// Most blocks of a directory that are read: more than its hash levels can need for 2^31 names.
 const BLOCKS: u64 = 1 << 26;
 
-/// Reads all names but `.` and `..`. Returns whether every block could be read and made sense.
-pub fn names(volume: &Volume<'_>, dir: &File, index: &Index, mut each: impl FnMut(Name)) -> bool {
+/// Reads all names but `.` and `..`. Returns whether every block could be read and made sense. A block that is in `seen` is
+/// another directory's, so however often blocks are named, each is read once; those that are read are added.
+pub fn names(
+    volume: &Volume<'_>,
+    dir: &File,
+    index: &Index,
+    seen: &mut HashSet<u32>,
+    mut each: impl FnMut(Name),
+) -> bool {
     if dir.raw().inline().contains(Inline::DENTRY) {
         return area(dir, &DentryShape::inline(&dir.layout), dir.inline_area(), None, &mut each);
     }
@@ -39,7 +47,8 @@ pub fn names(volume: &Volume<'_>, dir: &File, index: &Index, mut each: impl FnMu
     let end = dir.blocks().min(BLOCKS);
     let lost = dir.slots(volume, index, |slots| {
         for slot in slots.iter().filter(|s| s.addr.is_real() && s.file_block < end) {
-            let block = volume.reader.block(slot.addr).filter(|_| volume.in_main(slot.addr));
+            let own = volume.in_main(slot.addr) && seen.insert(slot.addr.0);
+            let block = if own { volume.reader.block(slot.addr) } else { None };
             complete &=
                 block.is_some_and(|b| area(dir, &DentryShape::BLOCK, &b.0, Some(slot.file_block), &mut each));
         }

@@ -56,6 +56,8 @@ struct Builder<'v, 'a> {
     /// Directories and hashes of names in use, once anything lost is to be placed.
     taken: HashSet<(u32, u64)>,
     lost_found: Option<u32>,
+    /// Blocks of directories that were read.
+    blocks: HashSet<u32>,
 }
 
 impl Tree {
@@ -66,8 +68,17 @@ impl Tree {
         let placed = vec![false; records.len()];
         let tree = Self { records, ..Self::default() };
         let (dirs, deferred, promised) = (HashMap::new(), Vec::new(), promised(volume));
-        let taken = HashSet::new();
-        let mut builder = Builder { volume, tree, dirs, placed, deferred, promised, taken, lost_found: None };
+        let mut builder = Builder {
+            volume,
+            tree,
+            dirs,
+            placed,
+            deferred,
+            promised,
+            taken: HashSet::new(),
+            lost_found: None,
+            blocks: HashSet::new(),
+        };
         let root = builder.tree.find(Nid::ROOT.0).filter(|&r| builder.is_dir(r));
         builder.push(Entry { parent: 0, name: Box::default(), record: root, guessed: root.is_none() });
         builder.walk(0);
@@ -150,7 +161,7 @@ impl Builder<'_, '_> {
         let (mut found, mut complete) = (Vec::new(), false);
         if let Some(file) = File::read(self.volume, &r.node) {
             let index = file.index(self.volume, &choose_live(self.volume, ino));
-            complete = dir::names(self.volume, &file, &index, |n| found.push(n)) && !r.old;
+            complete = dir::names(self.volume, &file, &index, &mut self.blocks, |n| found.push(n)) && !r.old;
         }
         if !complete {
             self.tree.incomplete.insert(record);

@@ -3,6 +3,9 @@ use crate::scan::Candidate;
 use segno_format::BlockAddr;
 use std::cmp::Reverse;
 
+/// What mkfs stores in the nodes that it makes, whatever the version of its checkpoint.
+pub(crate) const OF_MKFS: u64 = 1;
+
 /// The nodes that a scan found.
 #[derive(Debug, Default)]
 pub struct Versions {
@@ -46,7 +49,7 @@ impl Versions {
     /// A checkpoint version as a number that can be compared.
     #[must_use]
     pub fn version(&self, cp_ver: u64) -> u32 {
-        (cp_ver as u32).wrapping_sub(self.oldest)
+        if cp_ver == OF_MKFS { 0 } else { (cp_ver as u32).wrapping_sub(self.oldest) }
     }
 
     /// All nodes by address.
@@ -137,6 +140,12 @@ mod tests {
         let versions = Versions::new(nodes);
         assert_eq!(versions.of(5).map(|n| n.addr).collect::<Vec<_>>(), [10, 30, 20]);
         assert_eq!(versions.of(7).count(), 0);
+    }
+
+    #[test]
+    fn nodes_of_mkfs_are_the_oldest() {
+        let nodes = vec![node(10, 3, 1, 11), node(20, 3, 0xB000_0000, 21), node(21, 9, 0xB000_0000, 22)];
+        assert_eq!(Versions::new(nodes).of(3).map(|n| n.addr).collect::<Vec<_>>(), [20, 10]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 use crate::chain::Chain;
 use crate::scan::{BadBlocks, Candidate, Found};
 use crate::tables::{Nat, NatState, Pack, Packs, Sit, Ssa, Summaries, Superblocks};
-use crate::versions::Versions;
+use crate::versions::{OF_MKFS, Versions};
 use crate::{Reader, features, geometry};
 use segno_device::BlockDevice;
 use segno_format::inode::{RawInode, verify_checksum};
@@ -140,7 +140,7 @@ impl<'a> Volume<'a> {
     pub fn promised(&self, n: &Candidate) -> bool {
         let Some(pack) = &self.pack else { return true };
         let ahead = (n.cp_ver as u32).wrapping_sub(pack.version() as u32).cast_signed();
-        ahead < 0
+        ahead < 0 || n.cp_ver == OF_MKFS
     }
 
     /// Reads an inode block; the flag says whether its checksum was there and right.

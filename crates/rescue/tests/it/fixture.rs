@@ -93,7 +93,7 @@ fn write(volume: &Volume, files: &mut Oracle, path: String, bytes: Vec<u8>, i: u
 
 pub fn look(device: &dyn BlockDevice) -> Result<Found, RescueError> {
     let (bad, stop) = (BadBlocks::default(), AtomicBool::new(false));
-    scan(device, &ScanOptions { threads: 2, known_bad: &bad, stop: &stop }, &|_| {})
+    scan(device, &ScanOptions { threads: 2, known_bad: &bad, base: None, stop: &stop }, &|_| {})
 }
 
 /// Overwrites blocks with zeros, or with noise.

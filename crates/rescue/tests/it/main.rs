@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 mod deleted;
+mod details;
 mod fixture;
 mod wiped;
