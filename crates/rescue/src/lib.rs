@@ -39,6 +39,6 @@ pub use reader::Reader;
 pub use record::Record;
 pub use scan::{Found, ScanOptions, scan};
 pub use shifted::Shifted;
-pub use tree::{Entry, Tree};
+pub use tree::{Entry, Numbered, Tree};
 pub use versions::Versions;
 pub use volume::{Checked, Volume};

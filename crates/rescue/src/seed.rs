@@ -7,6 +7,7 @@ use zerocopy::IntoBytes;
 const CHECKSUM_AT: usize = BODY_OFFSET + 8;
 
 /// The checksum of each single byte.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut i = 0;
@@ -23,6 +24,7 @@ const TABLE: [u32; 256] = {
 };
 
 /// Index of the table by the highest byte of its values, which are all different.
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const INVERSE: [u8; 256] = {
     let mut inverse = [0; 256];
     let mut i = 0;

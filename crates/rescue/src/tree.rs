@@ -13,6 +13,9 @@ const LOST_FOUND: &[u8] = b"lost+found";
 /// Directories above a file; longer paths are damage.
 const DEPTH: usize = 4096;
 
+/// An inode number and a name.
+pub type Numbered = (u32, Box<[u8]>);
+
 /// A name in the tree.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -36,11 +39,11 @@ pub struct Tree {
     /// Inodes that no name leads to although the directory of their name is complete.
     pub deleted: Vec<u32>,
     /// Names whose inode was not found, with the entry of their directory.
-    pub dangling: Vec<(u32, Box<[u8]>)>,
+    pub dangling: Vec<Numbered>,
     /// Directories of which a part is lost, by the index of their record.
     pub incomplete: HashSet<u32>,
     /// Removed names that can still be read, by inode number, with the inode number of the directory.
-    pub removed: HashMap<u32, Vec<(u32, Box<[u8]>)>>,
+    pub removed: HashMap<u32, Vec<Numbered>>,
 }
 
 struct Builder<'v, 'a> {
@@ -52,7 +55,7 @@ struct Builder<'v, 'a> {
     /// Directories whose inode names another parent: (entry of the directory, name, record).
     deferred: Vec<(u32, Box<[u8]>, u32)>,
     /// Names that fsync promised, by directory.
-    promised: HashMap<u32, Vec<(Box<[u8]>, u32)>>,
+    promised: HashMap<u32, Vec<Numbered>>,
     /// Directories and hashes of names in use, once anything lost is to be placed.
     taken: HashSet<(u32, u64)>,
     lost_found: Option<u32>,
@@ -168,7 +171,7 @@ impl Builder<'_, '_> {
         }
         let mut seen: HashSet<Box<[u8]>> = HashSet::new();
         let promised = self.promised.remove(&ino).unwrap_or_default();
-        for (name, ino) in &promised {
+        for (ino, name) in &promised {
             self.name(at, name.clone(), *ino);
             seen.insert(name.clone());
         }
@@ -308,14 +311,14 @@ fn key(parent: u32, name: &[u8]) -> (u32, u64) {
 }
 
 /// Names of inodes that fsync wrote after the checkpoint.
-fn promised(volume: &Volume<'_>) -> HashMap<u32, Vec<(Box<[u8]>, u32)>> {
-    let mut out: HashMap<u32, Vec<(Box<[u8]>, u32)>> = HashMap::new();
+fn promised(volume: &Volume<'_>) -> HashMap<u32, Vec<Numbered>> {
+    let mut out: HashMap<u32, Vec<Numbered>> = HashMap::new();
     for &addr in &volume.chain.dents {
         let file = volume.nodes.at_addr(BlockAddr(addr)).and_then(|n| File::read(volume, n));
         if let Some(file) = file.filter(|f| !f.raw().name().is_empty()) {
             let names = out.entry(file.raw().i_pino.get()).or_default();
-            names.retain(|(name, _)| **name != *file.raw().name());
-            names.push((file.raw().name().into(), file.node.nid));
+            names.retain(|(_, name)| **name != *file.raw().name());
+            names.push((file.node.nid, file.raw().name().into()));
         }
     }
     out

@@ -11,7 +11,6 @@ macro_rules! commands {
 
         #[derive(clap::Subcommand)]
         #[expect(non_camel_case_types, reason = "a variant has the name of its module")]
-        #[expect(clippy::large_enum_variant, reason = "there is one, parsed once")]
         pub enum Command {
             $($name($name::Args),)*
         }

@@ -58,16 +58,14 @@ fn same(path: &Path, (bytes, mode): &(Vec<u8>, u32)) -> bool {
         && std::fs::metadata(path).unwrap().permissions().mode() & 0o7777 == *mode
 }
 
-/// Wipes areas with zeros and with noise, and expects all but one file in a thousand.
-fn expect(base: &Aged, areas: impl Fn(&Geometry) -> Vec<Range<u32>>) {
+/// Wipes an area with zeros and with noise, and expects all but one file in a thousand.
+fn expect(base: &Aged, area: impl Fn(&Geometry) -> Range<u32>) {
     for noise in [false, true] {
         let device = MemDevice::from_snapshot(&base.device.snapshot());
         let geo = geometry(&device);
         let mut rng = Rng::new(5);
-        for area in areas(&geo) {
-            for at in area {
-                wipe(&device, at..at + 1, noise.then_some(&mut rng));
-            }
+        for at in area(&geo) {
+            wipe(&device, at..at + 1, noise.then_some(&mut rng));
         }
         let (share, classes) = rescue(&device, &base.files);
         println!("noise {noise}: {share} {classes:?}");
@@ -83,32 +81,32 @@ fn a_whole_volume_is_proven() {
 
 #[test]
 fn without_superblocks() {
-    expect(plain(), |_| vec![0..2]);
-    expect(full(), |_| vec![0..2]);
+    expect(plain(), |_| 0..2);
+    expect(full(), |_| 0..2);
 }
 
 #[test]
 fn without_packs() {
-    expect(plain(), |g| vec![g.cp_blkaddr..g.sit_blkaddr]);
+    expect(plain(), |g| g.cp_blkaddr..g.sit_blkaddr);
 }
 
 #[test]
 fn without_sit() {
-    expect(plain(), |g| vec![g.sit_blkaddr..g.nat_blkaddr]);
+    expect(plain(), |g| g.sit_blkaddr..g.nat_blkaddr);
 }
 
 #[test]
 fn without_nat() {
-    expect(plain(), |g| vec![g.nat_blkaddr..g.ssa_blkaddr]);
+    expect(plain(), |g| g.nat_blkaddr..g.ssa_blkaddr);
 }
 
 #[test]
 fn without_ssa() {
-    expect(plain(), |g| vec![g.ssa_blkaddr..g.main_blkaddr]);
+    expect(plain(), |g| g.ssa_blkaddr..g.main_blkaddr);
 }
 
 #[test]
 fn without_all_before_the_main_area() {
-    expect(plain(), |g| vec![0..g.main_blkaddr]);
-    expect(full(), |g| vec![0..g.main_blkaddr]);
+    expect(plain(), |g| 0..g.main_blkaddr);
+    expect(full(), |g| 0..g.main_blkaddr);
 }
