@@ -185,7 +185,7 @@ mod tests {
                 })
                 .unwrap();
             }
-            assert!(compared > 4 << 20, "{}: {compared}", base.name);
+            assert!(compared > 4_000_000, "{}: {compared}", base.name);
         }
     }
 }
