@@ -9,6 +9,7 @@ mod inspect;
 mod mount;
 mod path;
 mod progress;
+mod salvage;
 mod show;
 mod size;
 mod tally;

@@ -9,6 +9,11 @@ pub fn reason<T>(result: segno::Result<T>) -> Result<T> {
     result.map_err(|e| e.source().map_or_else(|| anyhow!("{e}"), |why| anyhow!("{why}")))
 }
 
+/// The inode number of `#INO`; a name that begins so needs a slash before it.
+pub fn inode_number(path: &str) -> Option<u32> {
+    path.strip_prefix('#')?.parse().ok()
+}
+
 /// Names the path as one of the volume.
 pub fn on_volume<T>(path: &str, result: segno::Result<T>) -> Result<T> {
     reason(result).with_context(|| format!("{path} on the volume"))

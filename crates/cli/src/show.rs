@@ -76,6 +76,29 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
+/// Seconds since 1970 of a number, or of a date in UTC as [`time`] prints it.
+pub fn parse_time(text: &str) -> Result<u64, String> {
+    if let Ok(secs) = text.parse() {
+        return Ok(secs);
+    }
+    let bad = || format!("{text:?} is no time; examples: 1795179909, 2026-11-20, \"2026-11-20 13:05\"");
+    let (date, clock) = text.split_once([' ', 'T']).unwrap_or((text, "0:0"));
+    let numbers = |text: &str, by| text.split(by).map(str::parse).collect::<Result<Vec<i64>, _>>();
+    let (date, clock) = (numbers(date, '-').map_err(|_| bad())?, numbers(clock, ':').map_err(|_| bad())?);
+    let (&[year, month, day], &[hour, minute, ref second @ ..]) = (date.as_slice(), clock.as_slice()) else {
+        return Err(bad());
+    };
+    let inside = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    let second = second.first().copied().unwrap_or(0);
+    if !inside || !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0..61).contains(&second) {
+        return Err(bad());
+    }
+    // Years are counted from March, so that the leap day is the last one.
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 - 719_468;
+    u64::try_from(days * 86_400 + hour * 3600 + minute * 60 + second).map_err(|_| bad())
+}
+
 /// Names of the file flags, as far as they have one.
 pub fn flags(flags: InodeFlags) -> Vec<String> {
     flags.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect()
@@ -146,6 +169,22 @@ mod tests {
         let bytes =
             [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x10];
         assert_eq!(uuid(&bytes), "11223344-5566-7788-99aa-bbccddeeff10");
+    }
+
+    #[test]
+    fn dates_are_times() {
+        for (text, secs) in [
+            ("1795179909", 1_795_179_909),
+            ("2026-11-20 13:05:09", 1_795_179_909),
+            ("2000-02-29", 951_782_400),
+            ("1970-01-01T00:01", 60),
+            ("2100-03-01", 4_107_542_400),
+        ] {
+            assert_eq!(parse_time(text), Ok(secs), "{text}");
+        }
+        for text in ["", "yesterday", "2026-13-01", "2026-11", "2026-11-20 25:00", "-5"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
     }
 
     #[test]

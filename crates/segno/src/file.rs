@@ -86,6 +86,16 @@ impl File {
         Ok(file)
     }
 
+    /// For reading.
+    pub(crate) fn of_inode(dir: &Dir, ino: Ino, path: PathBuf) -> Result<Self, Cause> {
+        if dir.engine().find(ino)?.kind != FileType::Regular {
+            return Err(refuse(errno::INVAL, "it is not a regular file"));
+        }
+        dir.engine().open(ino)?;
+        let mount = Arc::clone(dir.mount());
+        Ok(Self { mount, ino, path, read: true, write: false, append: false, pos: 0 })
+    }
+
     fn engine(&self) -> &Volume {
         &self.mount.engine
     }

@@ -40,6 +40,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod attrs;
+mod by_number;
 mod check;
 mod device;
 mod dir;

@@ -1,6 +1,6 @@
 //! `segno cat`: the contents of files of an image.
 use crate::exit::Outcome;
-use crate::path::{on_volume, reason};
+use crate::path::{inode_number, on_volume, reason};
 use crate::{image, show};
 use anyhow::{Context, ensure};
 use segno::FileType;
@@ -15,7 +15,7 @@ const BUFFER: usize = 1 << 20;
 pub struct Args {
     /// Image file or block device
     image: PathBuf,
-    /// Paths on the volume
+    /// Paths on the volume, or #INO for inodes by number
     #[arg(required = true)]
     paths: Vec<String>,
 }
@@ -25,9 +25,12 @@ pub fn run(args: &Args) -> Outcome {
     let mut buffer = vec![0; BUFFER];
     let mut out = stdout().lock();
     for path in &args.paths {
-        let kind = on_volume(path, volume.metadata(path))?.file_type();
+        let number = inode_number(path);
+        let attr = number.map_or_else(|| volume.metadata(path), |ino| volume.inode_metadata(ino));
+        let kind = on_volume(path, attr)?.file_type();
         ensure!(kind == FileType::Regular, "{path} on the volume is not a file but a {}", show::kind(kind));
-        let file = on_volume(path, volume.open_file(path))?;
+        let file = number.map_or_else(|| volume.open_file(path), |ino| volume.open_inode(ino));
+        let file = on_volume(path, file)?;
         let mut offset = 0;
         loop {
             let n = reason(file.read_at(&mut buffer, offset)).with_context(|| format!("reading {path}"))?;

@@ -1,6 +1,6 @@
 //! `segno stat`: all attributes of a file of an image.
 use crate::exit::Outcome;
-use crate::path::{on_volume, reason};
+use crate::path::{inode_number, on_volume, reason};
 use crate::{image, show};
 use anyhow::{Context, Result};
 use segno::{FileType, Metadata};
@@ -18,17 +18,23 @@ pub struct Args {
     json: bool,
     /// Image file or block device
     image: PathBuf,
-    /// Path on the volume; a symbolic link at its end stands for itself
+    /// Path on the volume; a symbolic link at its end stands for itself. #INO is an inode by number
     path: String,
 }
 
 pub fn run(args: &Args) -> Outcome {
     let volume = image::volume_read_only(&args.image)?;
-    let attr = on_volume(&args.path, volume.symlink_metadata(&args.path))?;
-    let xattrs = reason(volume.list_xattrs(&args.path)).context("reading the extended attributes")?;
+    let (path, number) = (&args.path, inode_number(&args.path));
+    let attr = number.map_or_else(|| volume.symlink_metadata(path), |ino| volume.inode_metadata(ino));
+    let attr = on_volume(path, attr)?;
+    let xattrs = number.map_or_else(|| volume.list_xattrs(path), |ino| volume.inode_xattrs(ino));
+    let xattrs = reason(xattrs).context("reading the extended attributes")?;
     let xattrs: Vec<String> = xattrs.iter().map(|name| show::name(name.as_bytes())).collect();
     let target = match attr.is_symlink() {
-        true => Some(show::name(reason(volume.read_link(&args.path))?.as_os_str().as_bytes())),
+        true => {
+            let link = number.map_or_else(|| volume.read_link(path), |ino| volume.inode_link(ino));
+            Some(show::name(reason(link)?.as_os_str().as_bytes()))
+        }
         false => None,
     };
     let mut out = stdout().lock();

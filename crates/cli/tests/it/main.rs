@@ -7,6 +7,7 @@ mod fsck;
 mod images;
 mod journal;
 mod links;
+mod salvage;
 mod sizes;
 
 use std::ffi::OsStr;

@@ -14,10 +14,12 @@ mod fields;
 mod guard;
 pub mod repair;
 mod ring;
+mod salvage;
 mod trial;
 mod watch;
 
 pub use edit::{Edit, Image, Place, Value};
+pub use salvage::Salvaged;
 pub use trial::Outcome;
 
 use crate::catch_panic::caught;
@@ -94,6 +96,13 @@ pub fn run_image(image: &Image) -> Result<Outcome, String> {
     watch::watched(image, || caught(|| trial::run(base, image)))
 }
 
+/// Searches one image for files and shows its structures; an error is a violation.
+pub fn salvage_image(image: &Image) -> Result<Salvaged, String> {
+    let base = base::bases()?.iter().find(|b| b.name == image.base);
+    let base = base.ok_or_else(|| format!("no base volume {}", image.base))?;
+    watch::watched(image, || caught(|| salvage::run(base, image)))
+}
+
 /// Removes changes while it remains a violation.
 fn shrink(mut image: Image) -> Image {
     let mut at = 0;
@@ -122,6 +131,27 @@ mod tests {
                 assert!(outcome.clean && outcome.mounted && outcome.unmounted, "{image}{outcome:?}");
             }
         }
+    }
+
+    #[test]
+    fn everything_is_found_and_shown() {
+        for base in base::bases().unwrap() {
+            let image = Image { base: base.name.into(), edits: Vec::new(), sealed: false, session: 0 };
+            let found = salvage_image(&image).unwrap_or_else(|e| panic!("{image}{e}"));
+            assert!(found.names > 160 && found.bytes > 4 << 20 && found.shown > 25, "{image}{found:?}");
+        }
+    }
+
+    #[test]
+    fn drawn_images_are_salvaged() {
+        let mut names = 0;
+        for number in 0..150 {
+            let image = image(7, number).unwrap();
+            let found =
+                salvage_image(&image).unwrap_or_else(|e| panic!("seed 7, number {number}: {e}\n{image}"));
+            names += found.names;
+        }
+        assert!(names > 150 * 100, "{names}");
     }
 
     #[test]

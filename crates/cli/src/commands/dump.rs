@@ -1,0 +1,51 @@
+//! `segno dump`: structures of a volume, also of one that is damaged.
+use crate::exit::Outcome;
+use crate::image;
+use segno_device::{DeviceError, FileDevice, OpenOptions, open_volume};
+use segno_dump::{Image, What};
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Show an on-disk structure
+///
+/// WHAT is one of sb [1|2], cp [1|2], nat [A..B], sit [A..B], ssa [A..B], node NID, inode INO, path PATH, dentry PATH|INO,
+/// xattr PATH|INO, orphans, quota, chain, journal, block ADDR, segment N, owner ADDR. Ranges end before B. Each structure is
+/// read by itself, so damaged volumes can be shown; an error stands beside what is wrong.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// All versions of a node or inode that are on the device, newest first
+    #[arg(long)]
+    versions: bool,
+    /// Removed names of a directory too
+    #[arg(long)]
+    cleared: bool,
+    /// Image file or block device
+    image: PathBuf,
+    /// Structure and selector
+    #[arg(required = true, num_args = 1..=2)]
+    what: Vec<String>,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let what = What::parse(&args.what, args.versions, args.cleared)?;
+    let options = OpenOptions { read_only: true, direct: false };
+    let device = match image::patiently(|| open_volume(&[&args.image], options)) {
+        Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. } | DeviceError::Member { .. }) => {
+            Arc::new(FileDevice::open(&args.image, options).map_err(image::explain)?)
+        }
+        other => other.map_err(image::explain)?,
+    };
+    let shown = Image::open(&device, &what)?.show(&what)?;
+    let mut out = stdout().lock();
+    if args.json {
+        writeln!(out, "{shown:#}")?;
+    } else {
+        segno_dump::print(&mut out, &shown)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

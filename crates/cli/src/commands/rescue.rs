@@ -1,0 +1,176 @@
+//! `segno rescue`: files of a volume that cannot be mounted any more.
+use crate::exit::Outcome;
+use crate::progress::Progress;
+use crate::salvage::{self, Listing};
+use crate::size;
+use anyhow::{Context, Result};
+use segno_device::BlockDevice;
+use segno_rescue::output::{OutputOptions, Plan, Target};
+use segno_rescue::scan::BadBlocks;
+use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// Copy the files of a damaged volume to a directory
+///
+/// Works without superblock, checkpoint, NAT, SIT and SSA. The source is only read. Each file gets a class: A is proven, B
+/// has nothing against it, C is doubtful or has holes.
+#[derive(clap::Args)]
+pub struct Args {
+    /// List what would be copied
+    #[arg(long)]
+    list: bool,
+    /// Copy only paths that match; * matches slashes too
+    #[arg(long, value_name = "GLOB")]
+    only: Option<String>,
+    /// Report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Byte of the source that the volume starts at; found by itself otherwise
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    offset: Option<u64>,
+    /// Keep unreadable blocks in this map of ddrescue; with --resume they are not tried before the rest was read
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+    /// Go on with a directory that is not empty; files that are there with the right size and time are kept
+    #[arg(long)]
+    resume: bool,
+    /// Keep set-user-ID and set-group-ID
+    #[arg(long)]
+    set_ids: bool,
+    /// Make device nodes
+    #[arg(long)]
+    devices: bool,
+    /// Further devices of the volume, in order
+    #[arg(long = "device", value_name = "PATH")]
+    further: Vec<PathBuf>,
+    /// Image file or block device
+    source: PathBuf,
+    /// Directory to copy to, made if it does not exist
+    #[arg(required_unless_present = "list")]
+    target: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let stop = salvage::stop_flag()?;
+    let only = args
+        .only
+        .as_ref()
+        .map(|text| glob::Pattern::new(text).map_err(|e| RescueError::Pattern(text.clone(), e)));
+    let only = only.transpose()?;
+    let mut paths = vec![args.source.clone()];
+    paths.extend_from_slice(&args.further);
+    let device = salvage::open(&paths)?;
+    let target = args.target.as_deref().filter(|_| !args.list);
+    let target = target.map(|path| open_target(args, path)).transpose()?;
+    let known_bad = known_bad(args)?;
+    let blocks = device.block_count();
+    salvage::with_volume(&*device, args.offset, &known_bad, &stop, |device, found| {
+        if let Some(path) = &args.map {
+            std::fs::write(path, found.bad.to_map(blocks))
+                .with_context(|| format!("cannot write the map {}", path.display()))?;
+        }
+        copy(args, device, found, only, target, &stop)
+    })
+}
+
+fn open_target(args: &Args, path: &Path) -> Result<Target> {
+    salvage::refuse_inside(&args.source, path)?;
+    let options = OutputOptions { resume: args.resume, set_ids: args.set_ids, devices: args.devices };
+    Ok(Target::open(path, options)?)
+}
+
+fn known_bad(args: &Args) -> Result<BadBlocks> {
+    match args.map.as_ref().filter(|path| args.resume && path.exists()) {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the map {}", path.display()))?;
+            Ok(BadBlocks::from_map(&text, path)?)
+        }
+        None => Ok(BadBlocks::default()),
+    }
+}
+
+fn copy(
+    args: &Args,
+    device: &dyn BlockDevice,
+    found: Found,
+    only: Option<glob::Pattern>,
+    target: Option<Target>,
+    stop: &AtomicBool,
+) -> Outcome {
+    let (nodes, foreign) = (found.nodes.len(), found.foreign);
+    let volume = Volume::find(device, found, false);
+    let tree = Tree::build(&volume);
+    let mut progress = Progress::new();
+    let verdicts = Verdicts::of(&volume, &tree, &mut |done, total| {
+        progress.show(|| format!("judging file {done} of {total}"));
+    });
+    let plan = Plan { volume: &volume, tree: &tree, verdicts: &verdicts, only };
+    let mut listing = Listing::new(args.json);
+    match target {
+        None => plan.entries().try_for_each(|e| listing.add(&plan.item(e), false))?,
+        Some(mut target) => {
+            let (mut printed, mut done) = (Ok(()), 0u64);
+            plan.copy(&mut target, stop, |item| {
+                done += 1;
+                progress.show(|| format!("{done} files  {}", item.path));
+                if printed.is_ok() {
+                    printed = listing.add(&item, true);
+                }
+            })?;
+            printed?;
+        }
+    }
+    drop(progress);
+    let mut more = about(&volume, &tree);
+    if let Some(object) = more.as_object_mut() {
+        object.insert("nodes".into(), json!(nodes));
+        object.insert("foreign_nodes".into(), json!(foreign));
+    }
+    if !args.json {
+        eprintln!("segno: {}", words(&volume, &tree));
+    }
+    listing.finish("files and directories", more)
+}
+
+/// What was left of the volume.
+fn about(volume: &Volume<'_>, tree: &Tree) -> Value {
+    json!({
+        "base_block": volume.reader.base(),
+        "superblock": volume.superblock.is_some(),
+        "geometry": volume.geo.is_some(),
+        "checkpoint": volume.pack.as_ref().map(segno_rescue::tables::Pack::version),
+        "nat": volume.nat.is_some(),
+        "sit": volume.sit.is_some(),
+        "unreadable_blocks": volume.bad.count(),
+        "deleted_inodes": tree.deleted.len(),
+        "names_without_inode": tree.dangling.iter().map(|(dir, name)| {
+            let path = [&tree.path(*dir), &b"/"[..], name].concat();
+            String::from_utf8_lossy(&path).into_owned()
+        }).collect::<Vec<_>>(),
+    })
+}
+
+fn words(volume: &Volume<'_>, tree: &Tree) -> String {
+    let parts = [
+        ("superblock", volume.superblock.is_some()),
+        ("checkpoint", volume.pack.is_some()),
+        ("NAT", volume.nat.is_some()),
+        ("SIT", volume.sit.is_some()),
+    ];
+    let list = |there: bool| {
+        let names: Vec<_> = parts.iter().filter(|(_, is)| *is == there).map(|(name, _)| *name).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    };
+    format!(
+        "volume at block {}; usable: {}; lost: {}; {} unreadable blocks, {} names without inode, {} deleted inodes",
+        volume.reader.base(),
+        list(true),
+        list(false),
+        volume.bad.count(),
+        tree.dangling.len(),
+        tree.deleted.len()
+    )
+}

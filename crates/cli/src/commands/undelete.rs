@@ -1,0 +1,165 @@
+//! `segno undelete`: files that were deleted.
+use crate::exit::Outcome;
+use crate::progress::Progress;
+use crate::salvage::{self, Listing};
+use crate::show;
+use anyhow::{Result, bail};
+use segno::Time;
+use segno_device::BlockDevice;
+use segno_rescue::output::{OutputOptions, Plan, Target};
+use segno_rescue::scan::BadBlocks;
+use segno_rescue::undelete::{self, Dead, Lost, Proof};
+use segno_rescue::{Found, Tree, Verdicts, Volume};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Find deleted files and copy them to a directory
+///
+/// Stop writing to the volume first, and do not mount it with discard. The image is only read. Without --to, files are
+/// listed with the share of their blocks that is proven to be theirs still; other blocks become holes.
+#[derive(clap::Args)]
+pub struct Args {
+    /// List only, also with --to
+    #[arg(long)]
+    list: bool,
+    /// Files that can have been deleted since then: seconds since 1970, or YYYY-MM-DD[ HH:MM[:SS]] in UTC
+    #[arg(long, value_name = "TIME", value_parser = show::parse_time)]
+    since: Option<u64>,
+    /// Directory to copy to, made if it does not exist
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Copy also blocks that may be another file's by now; such files get the suffix .unproven
+    #[arg(long)]
+    unproven: bool,
+    /// List the volume as of the older checkpoint
+    #[arg(long, conflicts_with_all = ["since", "to", "unproven"])]
+    previous: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Image file or block device
+    image: PathBuf,
+    /// Paths on the volume that the files had; all below them are meant
+    paths: Vec<String>,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let stop = salvage::stop_flag()?;
+    let device = salvage::open(std::slice::from_ref(&args.image))?;
+    if args.unproven && !rustix::process::geteuid().is_root() {
+        bail!("--unproven may show other users' data: only root may use it");
+    }
+    salvage::with_volume(&*device, None, &BadBlocks::default(), &stop, |device, found| {
+        if args.previous { previous(args, device, found) } else { deleted(args, device, found, &stop) }
+    })
+}
+
+/// Whether a path is one of those named, or below it.
+fn wanted(args: &Args, path: &str) -> bool {
+    let path = path.as_bytes();
+    args.paths.is_empty()
+        || args.paths.iter().any(|p| {
+            let p = p.trim_matches('/').as_bytes();
+            p.is_empty() || path == p || path.strip_prefix(p).is_some_and(|rest| rest.first() == Some(&b'/'))
+        })
+}
+
+fn previous(args: &Args, device: &dyn BlockDevice, found: Found) -> Outcome {
+    let volume = Volume::find(device, found, true);
+    if volume.pack.is_none() {
+        bail!("the older checkpoint of {} is damaged or was never written", args.image.display());
+    }
+    let tree = Tree::build(&volume);
+    let verdicts = Verdicts::of(&volume, &tree, &mut |_, _| {});
+    let plan = Plan { volume: &volume, tree: &tree, verdicts: &verdicts, only: None };
+    let mut listing = Listing::new(args.json);
+    for item in plan.entries().map(|e| plan.item(e)).filter(|item| wanted(args, &item.path)) {
+        listing.add(&item, false)?;
+    }
+    let version = volume.pack.as_ref().map(segno_rescue::tables::Pack::version);
+    listing.finish("files and directories", json!({ "checkpoint": version }))
+}
+
+fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBool) -> Outcome {
+    let volume = Volume::find(device, found, false);
+    undelete::require(&volume)?;
+    let tree = Tree::build(&volume);
+    let dead = undelete::deleted(&volume, &tree);
+    let mut progress = Progress::new();
+    let proof = Proof::of(&volume, &dead, &mut |done, total| {
+        progress.show(|| format!("comparing node {done} of {total}"));
+    });
+    let mut target = match args.to.as_ref().filter(|_| !args.list) {
+        Some(path) => {
+            salvage::refuse_inside(&args.image, path)?;
+            Some(Target::open(path, OutputOptions::default())?)
+        }
+        None => None,
+    };
+    let (mut files, mut failed, mut taken) = (Vec::new(), false, HashSet::new());
+    for d in &dead {
+        if stop.load(Ordering::Relaxed) {
+            bail!("interrupted");
+        }
+        let mut lost = undelete::describe(&volume, &tree, d, &proof);
+        if !wanted(args, &lost.item.path)
+            || args.since.is_some_and(|t| lost.deleted_by.is_some_and(|by| by < t))
+        {
+            continue;
+        }
+        if let Some(target) = &mut target {
+            progress.show(|| lost.item.path.clone());
+            copy(args, &volume, d, &proof, target, &mut taken, &mut lost)?;
+        }
+        failed |= lost.item.failed.is_some();
+        if args.json { files.push(json!(lost)) } else { print(&lost)? }
+    }
+    drop(progress);
+    if args.json {
+        writeln!(stdout(), "{}", json!({ "files": Value::from(files) }))?;
+    } else if target.is_none() {
+        eprintln!(
+            "segno: stop writing to the volume, and do not mount it with discard, until the files are copied"
+        );
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn copy(
+    args: &Args,
+    volume: &Volume<'_>,
+    dead: &Dead,
+    proof: &Proof,
+    target: &mut Target,
+    taken: &mut HashSet<Vec<Vec<u8>>>,
+    lost: &mut Lost,
+) -> Result<()> {
+    match undelete::copy(volume, dead, proof, args.unproven, target, taken, lost) {
+        Err(e @ segno_rescue::RescueError::NoSpace { .. }) => Err(e.into()),
+        Err(e) => {
+            lost.item.failed = Some(e.to_string());
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+fn print(lost: &Lost) -> Result<()> {
+    let b = lost.blocks;
+    let all = b.proven + b.unproven + b.gone;
+    let share = (b.proven * 100).checked_div(all).unwrap_or(if b.nodes > 0 { 0 } else { 100 });
+    let time = show::time(Time { secs: lost.changed.cast_signed(), nsec: 0 });
+    let mut out = stdout().lock();
+    write!(out, "{share:>3} % {:>12} {time} {}", lost.item.size, salvage::printable(&lost.item.path))?;
+    if !lost.item.reasons.is_empty() {
+        write!(out, "  ({})", lost.item.reasons.join("; "))?;
+    }
+    if let Some(why) = &lost.item.failed {
+        write!(out, "  not copied: {why}")?;
+    }
+    Ok(writeln!(out)?)
+}

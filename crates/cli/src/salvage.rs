@@ -1,0 +1,187 @@
+//! What `rescue` and `undelete` share: the source, its scan, interruption.
+use crate::exit::Outcome;
+use crate::image;
+use crate::mount::table;
+use crate::progress::Progress;
+use crate::size;
+use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
+use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_volume};
+use segno_rescue::output::Item;
+use segno_rescue::scan::BadBlocks;
+use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
+use serde_json::{Value, json};
+use std::io::{Write, stdout};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Sectors in a block, which a partition may start at any of.
+const SECTORS: u64 = 8;
+const SECTOR: u64 = 512;
+
+/// Set by Ctrl-C.
+pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&flag)).context("cannot handle signals")?;
+    }
+    Ok(flag)
+}
+
+/// Opens the source for reading. Further devices are found by the superblock, if there is one.
+pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
+    let options = OpenOptions { read_only: true, direct: false };
+    if let Some((source, _)) = paths.split_first() {
+        refuse_mounted(source)?;
+    }
+    match (image::patiently(|| open_volume(paths, options)), paths) {
+        (Ok(device), _) => Ok(device),
+        (Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }), [only]) => {
+            Ok(Arc::new(FileDevice::open(only, options).map_err(image::explain)?))
+        }
+        (Err(e), _) => Err(image::explain(e)),
+    }
+}
+
+/// An image file that the kernel has mounted is not locked by it.
+fn refuse_mounted(source: &Path) -> Result<()> {
+    let canonical = source.canonicalize().with_context(|| format!("cannot open {}", source.display()))?;
+    for mount in table::read()? {
+        let name = mount.source.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let backing = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+        let same = mount.source == canonical || backing.is_ok_and(|b| Path::new(b.trim_end()) == canonical);
+        if same && !mount.read_only {
+            bail!("{} is mounted at {}: unmount it first", source.display(), mount.dir.display());
+        }
+    }
+    Ok(())
+}
+
+/// The target must not be on the source.
+pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
+    let source_meta =
+        std::fs::metadata(source).with_context(|| format!("cannot open {}", source.display()))?;
+    let above = target
+        .ancestors()
+        .find_map(|p| std::fs::metadata(if p.as_os_str().is_empty() { Path::new(".") } else { p }).ok());
+    if source_meta.rdev() != 0 && above.is_some_and(|m| m.dev() == source_meta.rdev()) {
+        bail!(
+            "{} is on {}, and writing there would destroy what is to be found",
+            target.display(),
+            source.display()
+        );
+    }
+    Ok(())
+}
+
+/// Finds the volume on a device, and calls `then` with what was found.
+pub fn with_volume(
+    device: &dyn BlockDevice,
+    known: Option<u64>,
+    known_bad: &BadBlocks,
+    stop: &AtomicBool,
+    then: impl FnOnce(&dyn BlockDevice, Found) -> Outcome,
+) -> Outcome {
+    let mut last = None;
+    let offsets = known.map_or_else(|| (0..SECTORS).map(|s| s * SECTOR).collect(), |o| vec![o]);
+    for offset in offsets {
+        let shifted = Shifted::new(device, offset);
+        match scan_shown(&shifted, known_bad, known.map(|_| 0), stop) {
+            Ok(found) => return then(&shifted, found),
+            Err(e @ RescueError::NothingFound) => last = Some(e),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Err(last.map_or_else(|| anyhow::anyhow!("nothing to scan"), anyhow::Error::from))
+}
+
+fn scan_shown(
+    device: &dyn BlockDevice,
+    known_bad: &BadBlocks,
+    base: Option<i64>,
+    stop: &AtomicBool,
+) -> Result<Found, RescueError> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let progress = Mutex::new(Progress::new());
+    let bytes = |blocks: u64| size::human(blocks.saturating_mul(4096));
+    let total = bytes(device.block_count());
+    scan(device, &ScanOptions { threads, known_bad, base, stop }, &|done| {
+        progress.lock().show(|| format!("searching for nodes: {} of {total}", bytes(done)));
+    })
+}
+
+/// A name of a damaged volume, without what a terminal would obey.
+pub fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Prints files as they come, or collects them for JSON.
+pub struct Listing {
+    json: bool,
+    items: Vec<Value>,
+    classes: [u64; 3],
+    failed: u64,
+}
+
+impl Listing {
+    pub fn new(json: bool) -> Self {
+        Self { json, items: Vec::new(), classes: [0; 3], failed: 0 }
+    }
+
+    /// With `quiet`, only what failed or is doubtful is printed.
+    pub fn add(&mut self, item: &Item, quiet: bool) -> Result<()> {
+        if let Some(n) = self.classes.get_mut(item.class as usize) {
+            *n += 1;
+        }
+        if item.failed.is_some() {
+            self.failed += 1;
+        }
+        if self.json {
+            self.items.push(json!(item));
+            return Ok(());
+        }
+        let reasons = item.reasons.join("; ");
+        let doubtful = item.class == segno_rescue::Class::C || item.failed.is_some();
+        if quiet && !doubtful {
+            return Ok(());
+        }
+        let mut out = stdout().lock();
+        write!(out, "{:?} {:>12} {}", item.class, item.size, printable(&item.path))?;
+        if item.kind == "directory" {
+            write!(out, "/")?;
+        }
+        if doubtful && !reasons.is_empty() {
+            write!(out, "  ({reasons})")?;
+        }
+        if let Some(why) = &item.failed {
+            write!(out, "  not copied: {why}")?;
+        }
+        Ok(writeln!(out)?)
+    }
+
+    pub fn finish(self, what: &str, mut more: Value) -> Outcome {
+        let [a, b, c] = self.classes;
+        let mut out = stdout().lock();
+        if self.json {
+            if let Some(object) = more.as_object_mut() {
+                object.insert("classes".into(), json!({ "A": a, "B": b, "C": c }));
+                object.insert("failed".into(), json!(self.failed));
+                object.insert("files".into(), Value::from(self.items));
+            }
+            writeln!(out, "{more}")?;
+        } else {
+            writeln!(
+                out,
+                "{} {what}: {a} proven (A), {b} without contradiction (B), {c} doubtful (C)",
+                a + b + c
+            )?;
+            if self.failed > 0 {
+                writeln!(out, "{} could not be copied", self.failed)?;
+            }
+        }
+        Ok(if self.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}

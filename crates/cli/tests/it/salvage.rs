@@ -1,0 +1,182 @@
+//! `rescue`, `undelete`, `dump`, and inodes by number.
+use super::{Scratch, json, output, refusal, segno};
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+/// A tree in the volume, and beside it.
+fn filled() -> Scratch {
+    let scratch = Scratch::new();
+    let tree = scratch.path("tree");
+    fs::create_dir_all(tree.join("a/b")).unwrap();
+    fs::write(tree.join("a/b/large"), (0..300_000u32).map(|i| (i / 11) as u8 | 1).collect::<Vec<_>>())
+        .unwrap();
+    fs::write(tree.join("a/small"), "inline").unwrap();
+    symlink("../outside", tree.join("a/link")).unwrap();
+    let sparse = fs::File::create(tree.join("sparse")).unwrap();
+    sparse.write_all_at(b"end", 900_000).unwrap();
+    output(&["put", &scratch.image(), tree.to_str().unwrap(), "/"]);
+    scratch
+}
+
+fn wipe(image: &str, bytes: std::ops::Range<usize>) {
+    let file = OpenOptions::new().write(true).open(image).unwrap();
+    file.write_all_at(&vec![0; bytes.len()], bytes.start as u64).unwrap();
+}
+
+#[track_caller]
+fn same_tree(one: &Path, other: &Path) {
+    let diff = Command::new("diff").args(["-r", "--no-dereference"]).args([one, other]).output().unwrap();
+    assert!(diff.status.success(), "{diff:?}");
+}
+
+#[test]
+fn a_volume_without_superblocks_is_rescued() {
+    let scratch = filled();
+    let (image, target) = (scratch.image(), scratch.path("out"));
+    let target = target.to_str().unwrap();
+    wipe(&image, 0..8192);
+    let before = fs::read(&image).unwrap();
+    let listed = json(&["rescue", "--list", "--json", &image]);
+    assert_eq!((&listed["superblock"], &listed["nat"]), (&false.into(), &true.into()), "{listed}");
+    assert_eq!(listed["classes"], serde_json::json!({ "A": 7, "B": 0, "C": 0 }), "{listed}");
+    let done = json(&["rescue", "--json", &image, target]);
+    assert_eq!((&done["failed"], &done["unreadable_blocks"]), (&0.into(), &0.into()));
+    same_tree(&scratch.path("tree"), &scratch.path("out/tree"));
+    let hole = fs::metadata(scratch.path("out/tree/sparse")).unwrap();
+    assert!(hole.blocks() * 512 < 100_000, "the hole was filled");
+    assert!(before == fs::read(&image).unwrap(), "the source was written to");
+    let (code, said) = refusal(&["rescue", &image, target]);
+    assert_eq!(
+        (code, said),
+        (1, format!("segno: {target} is not empty; name a new directory, or go on with --resume\n"))
+    );
+    fs::remove_file(scratch.path("out/tree/a/small")).unwrap();
+    output(&["rescue", "--resume", &image, target]);
+    same_tree(&scratch.path("tree"), &scratch.path("out/tree"));
+}
+
+#[test]
+fn only_what_matches_is_rescued() {
+    let scratch = filled();
+    let target = scratch.path("out");
+    output(&["rescue", "--only", "*/small", &scratch.image(), target.to_str().unwrap()]);
+    assert_eq!(fs::read(target.join("tree/a/small")).unwrap(), b"inline");
+    assert!(!target.join("tree/a/b").exists() && !target.join("tree/sparse").exists());
+    let (code, said) = refusal(&["rescue", "--only", "[", &scratch.image(), target.to_str().unwrap()]);
+    assert!(code == 1 && said.contains("is not a pattern"), "{said}");
+}
+
+/// A disk whose partition table is lost, with partitions as they begin today and as they once did.
+#[test]
+fn a_volume_is_found_wherever_it_begins() {
+    for (sectors, wiped) in [(2048u64, 8192), (63, 0), (63, 8192)] {
+        let scratch = filled();
+        wipe(&scratch.image(), 0..wiped);
+        let disk = scratch.path("disk");
+        let file = fs::File::create(&disk).unwrap();
+        file.write_all_at(&fs::read(scratch.image()).unwrap(), sectors * 512).unwrap();
+        file.set_len(sectors * 512 + (65 << 20)).unwrap();
+        let target = scratch.path("out");
+        output(&["rescue", disk.to_str().unwrap(), target.to_str().unwrap()]);
+        same_tree(&scratch.path("tree"), &scratch.path("out/tree"));
+        let given = scratch.path("given");
+        let offset = (sectors * 512).to_string();
+        output(&["rescue", "--offset", &offset, disk.to_str().unwrap(), given.to_str().unwrap()]);
+        same_tree(&scratch.path("tree"), &scratch.path("given/tree"));
+    }
+}
+
+#[test]
+fn what_is_no_volume_is_refused() {
+    let scratch = Scratch::new();
+    let empty = scratch.path("empty");
+    fs::File::create(&empty).unwrap().set_len(1 << 20).unwrap();
+    let (code, said) = refusal(&["rescue", "--list", empty.to_str().unwrap()]);
+    assert_eq!((code, said.as_str()), (1, "segno: no node of an F2FS volume was found\n"));
+    let (code, said) = refusal(&["rescue", "--list", scratch.path("absent").to_str().unwrap()]);
+    assert!(code == 1 && said.contains("absent"), "{said}");
+}
+
+#[test]
+fn a_map_of_ddrescue_is_written() {
+    let scratch = filled();
+    let map = scratch.path("map");
+    output(&["rescue", "--list", "--map", map.to_str().unwrap(), &scratch.image()]);
+    let text = fs::read_to_string(&map).unwrap();
+    assert!(text.lines().any(|l| l == "0x00000000  0x04000000  +"), "{text}");
+    let (code, said) = {
+        fs::write(&map, "0 ?\n0x0 what -\n").unwrap();
+        refusal(&["rescue", "--list", "--resume", "--map", map.to_str().unwrap(), &scratch.image()])
+    };
+    assert!(code == 1 && said.contains("in line 2 of the map"), "{said}");
+}
+
+#[test]
+fn deleted_files_are_listed_and_copied() {
+    let scratch = filled();
+    let image = scratch.image();
+    // Nothing of the command deletes without discarding, so the library does.
+    {
+        let device = ::segno::Device::open(&image).unwrap();
+        let options = ::segno::MountOptions::new().discard(false).background(false);
+        let volume = ::segno::Volume::open_with(&device, &options).unwrap();
+        volume.remove_dir_all("/tree/a").unwrap();
+        volume.close().unwrap();
+    }
+    let listed = json(&["undelete", "--json", &image]);
+    let mut paths: Vec<_> =
+        listed["files"].as_array().unwrap().iter().map(|f| f["path"].as_str().unwrap()).collect();
+    paths.sort_unstable();
+    assert_eq!(paths, ["tree/a/b/large", "tree/a/link", "tree/a/small"], "{listed}");
+    assert_eq!(json(&["undelete", "--json", &image, "/tree/a/b"])["files"].as_array().unwrap().len(), 1);
+    let target = scratch.path("back");
+    let text = output(&["undelete", "--to", target.to_str().unwrap(), &image]);
+    assert!(text.contains("100 %       300000"), "{text}");
+    same_tree(&scratch.path("tree/a"), &scratch.path("back/tree/a"));
+    let before = json(&["undelete", "--previous", "--json", &image]);
+    let files = before["files"].as_array().unwrap();
+    assert!(files.iter().any(|f| f["path"] == "tree/a/small"), "{before}");
+}
+
+#[test]
+fn inodes_are_found_by_number() {
+    let scratch = filled();
+    let image = scratch.image();
+    let by_path = json(&["stat", "--json", &image, "/tree/a/small"]);
+    let number = format!("#{}", by_path["ino"]);
+    let by_number = json(&["stat", "--json", &image, &number]);
+    assert_eq!((&by_number["mtime"], &by_number["size"]), (&by_path["mtime"], &by_path["size"]));
+    assert_eq!(output(&["cat", &image, &number]), "inline");
+    assert!(segno(&["cat", &image, "#3"]).stderr.starts_with(b"segno: #3 on the volume is not a file"));
+    assert_eq!(refusal(&["stat", &image, "#4000000000"]).0, 1);
+}
+
+#[test]
+fn structures_are_shown() {
+    let scratch = filled();
+    let image = scratch.image();
+    let dump = |what: &[&str]| json(&[&["dump", "--json", &image], what].concat());
+    let ino = dump(&["path", "/tree/a/small"])["inode"]["i_size"].clone();
+    assert_eq!(ino, 6);
+    let large = dump(&["path", "/tree/a/b/large"]);
+    let addr = large["slots"][0]["addr"].to_string();
+    let owner = dump(&["owner", &addr]);
+    assert_eq!((&owner["path"], &owner["offset"]), (&"/tree/a/b/large".into(), &0.into()), "{owner}");
+    assert_eq!((&owner["valid"], &owner["owner_names_it"]), (&true.into(), &true.into()));
+    let names = dump(&["dentry", "/tree"]);
+    assert_eq!(names["entries"].as_array().unwrap().len(), 2, "{names}");
+    for what in ["sb", "cp", "nat", "sit", "ssa", "orphans", "quota", "chain"] {
+        assert!(!dump(&[what]).is_null(), "{what}");
+        assert!(segno(&["dump", &image, what]).status.success(), "{what}");
+    }
+    assert_eq!(dump(&["sb"])["copies"][1]["main_blkaddr"], dump(&["sb", "2"])["copies"][0]["main_blkaddr"]);
+    let (code, said) = refusal(&["dump", &image, "shoe"]);
+    assert!(code == 1 && said.contains("there is no structure \"shoe\""), "{said}");
+    // One lost superblock and one lost pack do not keep the rest from being shown.
+    wipe(&image, 0..4096);
+    let sb = dump(&["sb"]);
+    assert_eq!((&sb["in_force"], sb["copies"][0]["error"].is_string()), (&2.into(), true), "{sb}");
+    assert_eq!(dump(&["path", "/tree/a/small"])["inode"]["i_size"], 6);
+}

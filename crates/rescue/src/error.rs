@@ -1,0 +1,46 @@
+//! Why a rescue stops. Damage is no reason: it is recorded with the file that it concerns.
+use std::io;
+use std::path::PathBuf;
+
+/// A reason to stop.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each message states its case")]
+pub enum RescueError {
+    #[error(
+        "the source has {blocks} blocks of 4 KiB, more than an F2FS volume can have; name the start of the volume by an offset"
+    )]
+    TooLarge { blocks: u64 },
+    #[error("no node of an F2FS volume was found")]
+    NothingFound,
+    #[error(
+        "the volume has no {0} that could be read, and deleted files cannot be told from others without it"
+    )]
+    NoTable(&'static str),
+    #[error("{action} {path}: {source}", path = path.display())]
+    Target { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("{path} has no space left; what was copied so far is complete, and --resume goes on elsewhere or with more space", path = path.display())]
+    NoSpace { path: PathBuf },
+    #[error("{path} is not empty; name a new directory, or go on with --resume", path = path.display())]
+    NotEmpty { path: PathBuf },
+    #[error("{path}: {why} in line {line} of the map", path = path.display())]
+    BadMap { path: PathBuf, line: usize, why: &'static str },
+    #[error("{0:?} is not a pattern: {1}")]
+    Pattern(String, glob::PatternError),
+    #[error("interrupted; --resume goes on")]
+    Interrupted,
+}
+
+impl RescueError {
+    pub(crate) fn target(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        let (path, source) = (path.into(), source.into());
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
+            _ => Self::Target { action, path, source },
+        }
+    }
+}

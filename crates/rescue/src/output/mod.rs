@@ -1,0 +1,229 @@
+//! Copies files to a directory. Names come from the damaged volume: each is one component, opened beneath the target without
+//! following symbolic links, so nothing outside of it is touched.
+mod attributes;
+mod node;
+mod place;
+
+pub use node::{Copied, Source};
+pub use place::{OutputOptions, Target};
+
+use crate::attrs;
+use crate::file::choose_live;
+use crate::judge::{Class, Verdicts};
+use crate::tree::Tree;
+use crate::volume::Volume;
+use crate::{RescueError, judge};
+use segno_format::dentry::FileType;
+use serde::Serialize;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A file of the report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Item {
+    /// Path below the root; bytes that are not UTF-8 are replaced.
+    pub path: String,
+    /// Inode number; 0 for a directory that is made for what has no place.
+    pub ino: u32,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Bytes.
+    pub size: u64,
+    /// How sure it is.
+    pub class: Class,
+    /// Why.
+    pub reasons: Vec<String>,
+    /// Why it was not copied, if it was not.
+    pub failed: Option<String>,
+}
+
+/// One word for a file type.
+#[must_use]
+pub fn kind_name(kind: FileType) -> &'static str {
+    match kind {
+        FileType::Regular => "file",
+        FileType::Directory => "directory",
+        FileType::CharDevice => "character device",
+        FileType::BlockDevice => "block device",
+        FileType::Fifo => "fifo",
+        FileType::Socket => "socket",
+        FileType::Symlink => "symlink",
+        FileType::Unknown => "unknown",
+    }
+}
+
+/// The files of a tree, judged.
+pub struct Plan<'v, 'a> {
+    /// What was found.
+    pub volume: &'v Volume<'a>,
+    /// Its names.
+    pub tree: &'v Tree,
+    /// How sure their content is.
+    pub verdicts: &'v Verdicts,
+    /// Which paths count.
+    pub only: Option<glob::Pattern>,
+}
+
+impl Plan<'_, '_> {
+    /// Entries that match the pattern, in the order of the tree; the root is none of them.
+    pub fn entries(&self) -> impl Iterator<Item = u32> + '_ {
+        (1..self.tree.entries.len() as u32).filter(|&e| self.matches(e))
+    }
+
+    fn matches(&self, entry: u32) -> bool {
+        let path = || String::from_utf8_lossy(&self.tree.path(entry)).into_owned();
+        self.only.as_ref().is_none_or(|p| p.matches(&path()))
+    }
+
+    /// What is reported of an entry.
+    #[must_use]
+    pub fn item(&self, entry: u32) -> Item {
+        let record = self.tree.entries.get(entry as usize).and_then(|e| e.record);
+        let record = record.and_then(|r| self.tree.record(r));
+        let (class, reasons) = self.verdicts.class(self.tree, entry);
+        Item {
+            path: String::from_utf8_lossy(&self.tree.path(entry)).into_owned(),
+            ino: record.map_or(0, |r| r.node.nid),
+            kind: record.map_or("directory", |r| kind_name(r.kind)),
+            size: record.map_or(0, |r| r.size),
+            class,
+            reasons: reasons.into_iter().map(str::to_owned).collect(),
+            failed: None,
+        }
+    }
+
+    /// Copies all entries that match. `each` is called for every one, after it was tried.
+    pub fn copy(
+        &self,
+        target: &mut Target,
+        stop: &AtomicBool,
+        mut each: impl FnMut(Item),
+    ) -> Result<(), RescueError> {
+        let mut dirs = Vec::new();
+        let mut made: HashSet<u32> = HashSet::from([0]);
+        let mut linked: HashMap<u32, u32> = HashMap::new();
+        for entry in self.entries() {
+            if stop.load(Ordering::Relaxed) {
+                return Err(RescueError::Interrupted);
+            }
+            let mut item = self.item(entry);
+            match self.copy_one(target, entry, &mut made, &mut linked, &mut dirs) {
+                Ok(copied) => item.add(&copied),
+                Err(e @ RescueError::NoSpace { .. }) => return Err(e),
+                Err(e) => item.failed = Some(e.to_string()),
+            }
+            each(item);
+        }
+        // Making something in a directory changes its times, and it may not be writable to its owner.
+        for entry in dirs.into_iter().rev() {
+            if let Some((record, (file, index))) = self.open(entry) {
+                let choose = choose_live(self.volume, record);
+                let source = Source {
+                    volume: self.volume,
+                    file: &file,
+                    index: &index,
+                    choose: &choose,
+                    allowed: &|_| true,
+                };
+                target.finish_dir(&self.components(entry), &source)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self, entry: u32) -> Option<(u32, (crate::file::File, crate::file::Index))> {
+        let record = self.tree.entries.get(entry as usize)?.record?;
+        let ino = self.tree.record(record)?.node.nid;
+        Some((ino, judge::open(self.volume, self.tree, record)?))
+    }
+
+    /// Names on the target; one that is no name there is replaced by the inode number.
+    fn components(&self, entry: u32) -> Vec<Vec<u8>> {
+        self.tree.components(entry).into_iter().map(|name| place::safe(name, entry)).collect()
+    }
+
+    fn copy_one(
+        &self,
+        target: &mut Target,
+        entry: u32,
+        made: &mut HashSet<u32>,
+        linked: &mut HashMap<u32, u32>,
+        dirs: &mut Vec<u32>,
+    ) -> Result<Copied, RescueError> {
+        // Directories on the way are made even if they do not match.
+        let mut above = Vec::new();
+        let mut at = entry;
+        while let Some(e) = self.tree.entries.get(at as usize).filter(|e| !made.contains(&e.parent)) {
+            above.push(e.parent);
+            at = e.parent;
+        }
+        for dir in above.into_iter().rev() {
+            target.make_dir(&self.components(dir))?;
+            made.insert(dir);
+            dirs.push(dir);
+        }
+        let path = self.components(entry);
+        let record = self.tree.entries.get(entry as usize).and_then(|e| e.record);
+        let Some(record) = record.and_then(|r| self.tree.record(r)) else {
+            made.insert(entry);
+            return target.make_dir(&path).map(|()| Copied::default());
+        };
+        if record.kind == FileType::Directory {
+            if made.insert(entry) {
+                target.make_dir(&path)?;
+                dirs.push(entry);
+            }
+            return Ok(Copied::default());
+        }
+        if let Some(first) = linked.get(&record.node.nid) {
+            return target.link(&self.components(*first), &path).map(|()| Copied::default());
+        }
+        let Some((ino, (file, index))) = self.open(entry) else {
+            return Ok(Copied { failed: Some("the inode cannot be read"), ..Copied::default() });
+        };
+        let choose = choose_live(self.volume, ino);
+        let allowed = |s: &crate::file::Slot| !self.verdicts.is_foreign(s);
+        let source =
+            Source { volume: self.volume, file: &file, index: &index, choose: &choose, allowed: &allowed };
+        let copied = target.copy(&path, &source)?;
+        if record.links > 1 && copied.failed.is_none() {
+            linked.insert(ino, entry);
+        }
+        Ok(copied)
+    }
+}
+
+impl Item {
+    /// Adds what was noticed while copying.
+    pub fn add(&mut self, copied: &Copied) {
+        self.failed = copied.failed.map(str::to_owned);
+        let holes = copied.holes;
+        let faults = [
+            (holes.unreadable, "blocks that cannot be read are holes"),
+            (holes.withheld, "blocks that may be another file's are holes"),
+            (holes.clusters, "clusters that cannot be decompressed are holes"),
+            (u64::from(copied.xattrs_lost), "extended attributes are lost"),
+        ];
+        for (n, why) in faults.into_iter().filter(|(n, _)| *n > 0) {
+            self.class = Class::C;
+            self.reasons.push(format!("{n} {why}"));
+        }
+        let notes = [
+            (copied.encrypted, "encrypted: content and names are as stored"),
+            (copied.refused_xattrs > 0, "the target refused extended attributes"),
+            (copied.kept, "was there already"),
+        ];
+        self.reasons.extend(notes.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned()));
+    }
+}
+
+/// A name as one component; what is none gets one made of a number.
+pub(crate) fn safe_name(name: &[u8], number: u32) -> Vec<u8> {
+    place::safe(name, number)
+}
+
+/// Whether an attribute holds an encryption context.
+fn is_context(a: &attrs::Attribute) -> bool {
+    a.index == segno_format::xattr::index::ENCRYPTION
+}

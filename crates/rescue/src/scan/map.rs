@@ -1,0 +1,114 @@
+//! Unreadable blocks, and the map of ddrescue that keeps them between runs.
+use crate::RescueError;
+use segno_format::BLOCK_SIZE;
+use std::fmt::Write;
+use std::ops::Range;
+use std::path::Path;
+
+/// Blocks of the source that cannot be read, as ascending ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BadBlocks(Vec<Range<u64>>);
+
+impl BadBlocks {
+    /// The ranges.
+    #[must_use]
+    pub fn ranges(&self) -> &[Range<u64>] {
+        &self.0
+    }
+
+    /// Number of blocks.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|r| r.end - r.start).sum()
+    }
+
+    /// Whether a block is one of them.
+    #[must_use]
+    pub fn contains(&self, at: u64) -> bool {
+        let i = self.0.partition_point(|r| r.end <= at);
+        self.0.get(i).is_some_and(|r| r.start <= at)
+    }
+
+    /// Adds a block behind all others.
+    pub(super) fn add(&mut self, at: u64) {
+        match self.0.last_mut() {
+            Some(last) if last.end == at => last.end += 1,
+            _ => self.0.push(at..at + 1),
+        }
+    }
+
+    /// The map as ddrescue writes it, for a source of so many blocks.
+    #[must_use]
+    pub fn to_map(&self, blocks: u64) -> String {
+        let bytes = |n: u64| n * BLOCK_SIZE as u64;
+        let mut text =
+            String::from("# Mapfile of segno rescue\n# current_pos  current_status  current_pass\n");
+        let _infallible =
+            writeln!(text, "{:#010x}     +               1\n#      pos        size  status", bytes(blocks));
+        let mut at = 0;
+        let mut line = |range: Range<u64>, status: char| {
+            if !range.is_empty() {
+                let (pos, size) = (bytes(range.start), bytes(range.end - range.start));
+                let _infallible = writeln!(text, "{pos:#010x}  {size:#010x}  {status}");
+            }
+        };
+        for bad in &self.0 {
+            line(at..bad.start, '+');
+            line(bad.clone(), '-');
+            at = bad.end;
+        }
+        line(at..blocks, '+');
+        text
+    }
+
+    /// The blocks that a map of ddrescue does not count as read.
+    pub fn from_map(text: &str, path: &Path) -> Result<Self, RescueError> {
+        let mut out = Self::default();
+        let lines = text.lines().enumerate().filter(|(_, l)| !l.starts_with('#') && !l.trim().is_empty());
+        // The first line is ddrescue's position.
+        for (i, line) in lines.skip(1) {
+            let bad = |why| RescueError::BadMap { path: path.to_owned(), line: i + 1, why };
+            let mut fields = line.split_whitespace();
+            let mut number = || fields.next().and_then(parse).ok_or_else(|| bad("a number is missing"));
+            let (pos, size) = (number()?, number()?);
+            let status = fields.next().ok_or_else(|| bad("the status is missing"))?;
+            let end = pos.checked_add(size).ok_or_else(|| bad("the range is too large"))?;
+            let start = pos / BLOCK_SIZE as u64;
+            if status == "+" || size == 0 {
+                continue;
+            }
+            match out.0.last_mut() {
+                Some(last) if last.end > start => return Err(bad("ranges are not in order")),
+                Some(last) if last.end == start => last.end = end.div_ceil(BLOCK_SIZE as u64),
+                _ => out.0.push(start..end.div_ceil(BLOCK_SIZE as u64)),
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn parse(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_is_read_back() {
+        let mut bad = BadBlocks::default();
+        [3, 4, 9].into_iter().for_each(|at| bad.add(at));
+        assert_eq!(bad.ranges(), [3..5, 9..10]);
+        assert_eq!([2, 3, 4, 5, 9, 10].map(|at| bad.contains(at)), [false, true, true, false, true, false]);
+        let map = bad.to_map(12);
+        assert!(map.contains("0x00003000  0x00002000  -\n"), "{map}");
+        assert_eq!(BadBlocks::from_map(&map, Path::new("m")).unwrap(), bad);
+        let of = |text| BadBlocks::from_map(text, Path::new("m"));
+        assert!(of("0 +\n0x1000 0x1000\n").is_err());
+        assert_eq!(of("0 ?\n0x200 0x1000 /\n").unwrap().count(), 2);
+    }
+}

@@ -1,0 +1,99 @@
+//! The NAT as of a checkpoint, block by block: each block may be lost.
+use super::{Pack, Summaries};
+use crate::Reader;
+use segno_format::nat::{RawNatBlock, RawNatEntry, nat_index};
+use segno_format::{BlockAddr, Geometry, Nid};
+use std::collections::HashMap;
+
+/// What the NAT says of a nid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NatState {
+    /// It has this entry.
+    Used(RawNatEntry),
+    /// It is free; the entry still has the version.
+    Free(RawNatEntry),
+    /// The block that has the entry is not to be believed.
+    Unknown,
+}
+
+/// The NAT. Blocks of zeros take no memory.
+pub struct Nat {
+    blocks: Vec<Slot>,
+    journal: HashMap<u32, RawNatEntry>,
+}
+
+enum Slot {
+    Lost,
+    Zero,
+    Block(Box<RawNatBlock>),
+}
+
+impl Nat {
+    /// Reads the copies that a pack selects.
+    #[must_use]
+    pub fn load(reader: &Reader<'_>, geo: &Geometry, pack: &Pack, summaries: &Summaries) -> Self {
+        let journal = summaries.nat_journal().iter().map(|e| (e.nid.get(), e.entry)).collect();
+        let mut blocks = Vec::new();
+        for b in 0..geo.nat_blocks().min(reader.end()) {
+            blocks.push(match reader.block(geo.nat_addr(b, pack.nat_copy(b))) {
+                None => Slot::Lost,
+                Some(block) if block.is_zero() => Slot::Zero,
+                Some(block) => Slot::Block(Box::new(*block.view())),
+            });
+        }
+        Self { blocks, journal }
+    }
+
+    /// Forgets blocks that are not to be believed: those of which more entries fail than pass, and those of zeros unless
+    /// some block passes. `fits` says whether an entry in use leads to its node.
+    pub fn judge(&mut self, fits: impl Fn(Nid, &RawNatEntry) -> bool) {
+        let mut any = false;
+        for (b, slot) in (0u32..).zip(&mut self.blocks) {
+            let Slot::Block(block) = slot else { continue };
+            let first = b.saturating_mul(block.entries.len() as u32);
+            let used =
+                (first..).zip(&block.entries).filter(|(nid, e)| *nid >= Nid::ROOT.0 && e.addr().is_real());
+            let (good, bad) = used.fold((0, 0), |(good, bad), (nid, e)| match fits(Nid(nid), e) {
+                true => (good + 1, bad),
+                false => (good, bad + 1),
+            });
+            any |= good > bad;
+            if bad > good {
+                *slot = Slot::Lost;
+            }
+        }
+        // The root is in the first block, so a volume has at least that one.
+        let first_lost = !matches!(self.blocks.first(), Some(Slot::Block(_)));
+        if !any || first_lost {
+            self.blocks.iter_mut().filter(|s| matches!(s, Slot::Zero)).for_each(|s| *s = Slot::Lost);
+        }
+    }
+
+    /// What it says of a nid.
+    #[must_use]
+    pub fn get(&self, nid: Nid) -> NatState {
+        let (b, i) = nat_index(nid);
+        let entry = match (self.journal.get(&nid.0), self.blocks.get(b as usize)) {
+            (Some(entry), _) => *entry,
+            (None, Some(Slot::Block(block))) => block.entries.get(i).copied().unwrap_or_default(),
+            (None, Some(Slot::Zero)) => RawNatEntry::default(),
+            (None, Some(Slot::Lost) | None) => return NatState::Unknown,
+        };
+        match entry.addr() {
+            BlockAddr::NULL => NatState::Free(entry),
+            _ => NatState::Used(entry),
+        }
+    }
+
+    /// Whether nothing of it can be believed.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.blocks.iter().all(|s| matches!(s, Slot::Lost))
+    }
+
+    /// Whether an entry is in the journal.
+    #[must_use]
+    pub fn in_journal(&self, nid: Nid) -> bool {
+        self.journal.contains_key(&nid.0)
+    }
+}

@@ -1,0 +1,115 @@
+//! Summaries and journals that are kept in a checkpoint pack.
+use super::Pack;
+use segno_format::checkpoint::CpFlags;
+use segno_format::nat::{RawNatJournal, RawNatJournalEntry};
+use segno_format::sit::{LogType, RawSitJournal, RawSitJournalEntry};
+use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock, SummaryType, compact_position};
+use segno_format::{BLOCKS_PER_SEG, Block};
+use zerocopy::{FromBytes, FromZeros};
+
+/// What a pack keeps for its logs.
+pub struct Summaries {
+    logs: [Option<Box<RawSummaryBlock>>; 6],
+    nat: Box<RawNatJournal>,
+    sit: Box<RawSitJournal>,
+}
+
+impl Summaries {
+    /// Decodes them; what is missing is empty.
+    #[must_use]
+    pub fn load(pack: &Pack) -> Self {
+        let mut out = if pack.flags().contains(CpFlags::COMPACT_SUM) {
+            Self::compact(pack)
+        } else {
+            Self::normal(pack)
+        };
+        if pack.has_node_summaries() {
+            let first = pack.cp().cp_pack_total_block_count.get().saturating_sub(4);
+            for (log, i) in LogType::ALL.into_iter().filter(|l| l.is_node()).zip(first..) {
+                out.put(log, full(pack, i));
+            }
+        }
+        out
+    }
+
+    /// Summary of a log's segment.
+    #[must_use]
+    pub fn of(&self, log: LogType) -> Option<&RawSummaryBlock> {
+        self.logs.get(log.idx())?.as_deref()
+    }
+
+    /// NAT entries newer than the NAT blocks.
+    #[must_use]
+    pub fn nat_journal(&self) -> &[RawNatJournalEntry] {
+        self.nat.entries.get(..usize::from(self.nat.count.get())).unwrap_or_default()
+    }
+
+    /// SIT entries newer than the SIT blocks.
+    #[must_use]
+    pub fn sit_journal(&self) -> &[RawSitJournalEntry] {
+        self.sit.entries.get(..usize::from(self.sit.count.get())).unwrap_or_default()
+    }
+
+    fn put(&mut self, log: LogType, block: Option<Box<RawSummaryBlock>>) {
+        if let Some(slot) = self.logs.get_mut(log.idx()) {
+            *slot = block;
+        }
+    }
+
+    fn empty() -> Self {
+        let (nat, sit) = (Box::new(RawNatJournal::new_zeroed()), Box::new(RawSitJournal::new_zeroed()));
+        Self { logs: Default::default(), nat, sit }
+    }
+
+    fn normal(pack: &Pack) -> Self {
+        let mut out = Self::empty();
+        let start = pack.cp().cp_pack_start_sum.get();
+        for (log, i) in LogType::ALL.into_iter().filter(|l| !l.is_node()).zip(start..) {
+            out.put(log, full(pack, i));
+        }
+        let journal = |log| out.of(log).map_or([0; JOURNAL_BYTES], |s| s.journal);
+        let (nat, sit) = (journal(LogType::HotData), journal(LogType::ColdData));
+        (*out.nat, *out.sit) = (zerocopy::transmute!(nat), zerocopy::transmute!(sit));
+        out
+    }
+
+    fn compact(pack: &Pack) -> Self {
+        let mut out = Self::empty();
+        let start = pack.cp().cp_pack_start_sum.get() as usize;
+        // The second end of the pack and the node summaries are not part of the stream.
+        let tail = 1 + if pack.has_node_summaries() { 3 } else { 0 };
+        let stream = pack.blocks.get(start..pack.blocks.len().saturating_sub(tail)).unwrap_or_default();
+        let Some(first) = stream.first() else { return out };
+        if let Some(nat) = prefix(&first.0) {
+            *out.nat = nat;
+        }
+        if let Some(sit) = first.0.get(JOURNAL_BYTES..).and_then(prefix) {
+            *out.sit = sit;
+        }
+        let mut next = 0;
+        for log in LogType::ALL.into_iter().filter(|l| !l.is_node()) {
+            let p = pack.position(log);
+            let count = if p.reuses { BLOCKS_PER_SEG } else { u32::from(p.blkoff).min(BLOCKS_PER_SEG) };
+            let mut block = Box::new(RawSummaryBlock::empty(SummaryType::Data));
+            for (slot, i) in block.entries.iter_mut().take(count as usize).zip(next..) {
+                *slot = entry_at(stream, i).unwrap_or_default();
+            }
+            next += count as usize;
+            out.put(log, Some(block));
+        }
+        out
+    }
+}
+
+fn entry_at(stream: &[Block], i: usize) -> Option<RawSummary> {
+    let (block, offset) = compact_position(i);
+    prefix(stream.get(block)?.0.get(offset..)?)
+}
+
+fn prefix<T: FromBytes>(bytes: &[u8]) -> Option<T> {
+    T::read_from_prefix(bytes).ok().map(|(v, _)| v)
+}
+
+fn full(pack: &Pack, i: u32) -> Option<Box<RawSummaryBlock>> {
+    Some(Box::new(*pack.blocks.get(i as usize)?.view()))
+}

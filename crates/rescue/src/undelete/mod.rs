@@ -1,0 +1,144 @@
+//! Deleted files. A deletion writes no node, so the last version from before is still there until its block is used again.
+//! A block is shown only if nothing may have been written to it since.
+mod dead;
+mod proof;
+
+pub use dead::{Dead, deleted};
+pub use proof::Proof;
+
+use crate::RescueError;
+use crate::file::Slot;
+use crate::judge::Class;
+use crate::output::{Item, Source, Target, kind_name};
+use crate::tree::Tree;
+use crate::volume::Volume;
+use segno_format::dentry::FileType;
+use serde::Serialize;
+use std::collections::HashSet;
+
+/// How much of a deleted file is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// Blocks proven to be its own still.
+    pub proven: u64,
+    /// Blocks that only summaries speak against, or that lie where writes after the last checkpoint leave no trace.
+    pub unproven: u64,
+    /// Blocks that are in use or were used again, or cannot be read.
+    pub gone: u64,
+    /// Of the proven ones, those that read as zeros, perhaps because they were discarded.
+    pub zero: u64,
+    /// Nodes of its index that are gone.
+    pub nodes: u64,
+}
+
+/// A deleted file of the report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lost {
+    /// Path, class and reasons.
+    #[serde(flatten)]
+    pub item: Item,
+    /// Seconds since 1970 of its last change.
+    pub changed: u64,
+    /// Seconds since 1970 by which it was gone, if its directory tells.
+    pub deleted_by: Option<u64>,
+    /// What is left.
+    pub blocks: Share,
+}
+
+/// Checks that a volume still has what proofs need.
+pub fn require(volume: &Volume<'_>) -> Result<(), RescueError> {
+    let missing =
+        [("checkpoint", volume.pack.is_none()), ("NAT", volume.nat.is_none()), ("SIT", volume.sit.is_none())];
+    match missing.into_iter().find(|(_, is)| *is) {
+        Some((what, _)) => Err(RescueError::NoTable(what)),
+        None => Ok(()),
+    }
+}
+
+/// What is reported of a deleted file.
+#[must_use]
+pub fn describe(volume: &Volume<'_>, tree: &Tree, dead: &Dead, proof: &Proof) -> Lost {
+    let raw = dead.file.raw();
+    let blocks = proof.share(volume, dead);
+    let whole = blocks.unproven + blocks.gone + blocks.nodes == 0;
+    let mut reasons = Vec::new();
+    for (n, what) in [
+        (blocks.unproven, "blocks are not proven to be its own"),
+        (blocks.gone, "blocks were used again"),
+        (blocks.nodes, "nodes of its index are gone"),
+        (
+            if whole && blocks.proven == blocks.zero { blocks.zero } else { 0 },
+            "blocks are all zero, perhaps discarded",
+        ),
+    ] {
+        if n > 0 {
+            reasons.push(format!("{n} {what}"));
+        }
+    }
+    let class = if reasons.is_empty() { Class::A } else { Class::C };
+    let kind = FileType::of_mode(raw.i_mode.get());
+    Lost {
+        item: Item {
+            path: String::from_utf8_lossy(&dead.path.join(&b'/')).into_owned(),
+            ino: dead.file.node.ino,
+            kind: kind_name(kind),
+            size: raw.i_size.get(),
+            class,
+            reasons,
+            failed: None,
+        },
+        changed: raw.i_ctime.get(),
+        deleted_by: dead.parent_changed(volume, tree),
+        blocks,
+    }
+}
+
+/// Copies a deleted file; what is not whole gets a name that says so. `taken` are the paths in use.
+pub fn copy(
+    volume: &Volume<'_>,
+    dead: &Dead,
+    proof: &Proof,
+    unproven: bool,
+    target: &mut Target,
+    taken: &mut HashSet<Vec<Vec<u8>>>,
+    lost: &mut Lost,
+) -> Result<(), RescueError> {
+    let b = lost.blocks;
+    let nothing = b.proven + if unproven { b.unproven } else { 0 } == 0 && b.unproven + b.gone + b.nodes > 0;
+    if nothing {
+        lost.item.failed = Some("no block of it is proven; --unproven copies what may be its own".into());
+        return Ok(());
+    }
+    let mut path = dead.path.clone();
+    if let Some(name) = path.last_mut() {
+        let whole = b.unproven + b.gone + b.nodes == 0;
+        let mark: &[u8] = match (whole, unproven && b.unproven > 0) {
+            (true, _) => b"",
+            (false, true) => b".unproven",
+            (false, false) => b".partial",
+        };
+        name.truncate(segno_format::NAME_MAX.saturating_sub(mark.len() + 24));
+        name.extend_from_slice(mark);
+    }
+    let mut n = 1;
+    let plain = path.clone();
+    while !taken.insert(path.clone()) {
+        n += 1;
+        path.clone_from(&plain);
+        if let Some(name) = path.last_mut() {
+            name.extend_from_slice(format!(".{n}").as_bytes());
+        }
+    }
+    for depth in 1..path.len() {
+        let dir = path.get(..depth).unwrap_or_default().to_vec();
+        if taken.insert(dir.clone()) {
+            target.make_dir(&dir)?;
+        }
+    }
+    let choose = dead.choose(volume);
+    let allowed = |s: &Slot| proof.allows(volume, dead, s, unproven);
+    let source = Source { volume, file: &dead.file, index: &dead.index, choose: &choose, allowed: &allowed };
+    lost.item.path = String::from_utf8_lossy(&path.join(&b'/')).into_owned();
+    lost.item.add(&target.copy(&path, &source)?);
+    Ok(())
+}

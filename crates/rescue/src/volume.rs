@@ -1,0 +1,176 @@
+//! All that is left of a volume, and which version of each node counts.
+use crate::chain::Chain;
+use crate::scan::{BadBlocks, Candidate, Found};
+use crate::tables::{Nat, NatState, Pack, Packs, Sit, Ssa, Summaries, Superblocks};
+use crate::versions::{OF_MKFS, Versions};
+use crate::{Reader, features, geometry};
+use segno_device::BlockDevice;
+use segno_format::inode::{RawInode, verify_checksum};
+use segno_format::superblock::Superblock;
+use segno_format::{Block, BlockAddr, Features, Geometry, Nid};
+
+/// What was found of a volume.
+pub struct Volume<'a> {
+    /// Its blocks.
+    pub reader: Reader<'a>,
+    /// The superblock, if a copy is valid.
+    pub superblock: Option<Superblock>,
+    /// Addresses of the areas, from the superblock or guessed.
+    pub geo: Option<Geometry>,
+    /// Features, from the superblock or from inodes.
+    pub features: Features,
+    /// Seed of inode checksums.
+    pub seed: Option<u32>,
+    /// The checkpoint in force.
+    pub pack: Option<Pack>,
+    /// The NAT as of that checkpoint.
+    pub nat: Option<Nat>,
+    /// The SIT as of that checkpoint.
+    pub sit: Option<Sit>,
+    /// Owners of blocks.
+    pub ssa: Option<Ssa<'a>>,
+    /// What fsync wrote after the checkpoint.
+    pub chain: Chain,
+    /// All nodes.
+    pub nodes: Versions,
+    /// Blocks of the source that cannot be read.
+    pub bad: BadBlocks,
+    /// Whether all nodes were looked for.
+    pub scanned: bool,
+}
+
+impl<'a> Volume<'a> {
+    /// Puts together what a scan found. With `previous`, as of the older checkpoint pack.
+    #[must_use]
+    pub fn find(device: &'a dyn BlockDevice, found: Found, previous: bool) -> Self {
+        let scanned = !found.nodes.is_empty();
+        let reader = Reader::new(device, found.base);
+        let nodes = Versions::new(found.nodes);
+        let superblock = Superblocks::load(&reader).in_force().cloned();
+        let addr = |at: &u32| u32::try_from(i64::from(*at) - found.base).ok();
+        let checkpoints: Vec<u32> = found.checkpoints.iter().filter_map(addr).collect();
+        let geo =
+            superblock.as_ref().map(|s| s.geo).or_else(|| geometry::guess(&reader, &nodes, &checkpoints));
+        let (features, seed) = match &superblock {
+            Some(sb) => (sb.features, Some(sb.inode_checksum_seed())),
+            None => features::infer(&reader, &nodes),
+        };
+        let pack = geo.and_then(|geo| Packs::load(&reader, &geo).pick(previous));
+        let summaries = pack.as_ref().map(Summaries::load);
+        let both = geo.zip(pack.as_ref()).zip(summaries.as_ref());
+        let mut nat = both.map(|((geo, pack), sums)| Nat::load(&reader, &geo, pack, sums));
+        let fits = |nid: Nid, addr, ino| nodes.at_addr(addr).is_some_and(|n| n.nid == nid.0 && n.ino == ino);
+        if let Some(nat) = nat.as_mut().filter(|_| scanned) {
+            nat.judge(|nid, e| fits(nid, e.addr(), e.ino.get()));
+        }
+        let sit = both.map(|((geo, pack), sums)| Sit::load(&reader, &geo, pack, sums));
+        let ssa = geo.map(|geo| Ssa::new(reader, geo, pack.as_ref().zip(summaries.as_ref())));
+        let chain = match geo.zip(pack.as_ref()).filter(|_| !previous) {
+            Some((geo, pack)) => Chain::find(pack, &geo, &nodes),
+            None => Chain::default(),
+        };
+        let (nat, sit) = (nat.filter(|n| !n.is_lost()), sit.filter(|s| !s.is_lost()));
+        Self {
+            reader,
+            superblock,
+            geo,
+            features,
+            seed,
+            pack,
+            nat,
+            sit,
+            ssa,
+            chain,
+            nodes,
+            bad: found.bad,
+            scanned,
+        }
+    }
+
+    /// The volume at the start of a device, without a scan: nodes are found by the NAT alone.
+    #[must_use]
+    pub fn unscanned(device: &'a dyn BlockDevice) -> Self {
+        Self::find(device, Found::default(), false)
+    }
+
+    /// Whether an address can be a block of the main area.
+    #[must_use]
+    pub fn in_main(&self, addr: BlockAddr) -> bool {
+        match &self.geo {
+            Some(geo) => geo.in_main(addr) && addr.0 < self.reader.end(),
+            None => addr.is_real() && addr.0 < self.reader.end(),
+        }
+    }
+
+    /// What the NAT says of a nid.
+    #[must_use]
+    pub fn nat(&self, nid: u32) -> NatState {
+        self.nat.as_ref().map_or(NatState::Unknown, |nat| nat.get(Nid(nid)))
+    }
+
+    /// The version of a node that counts, with the NAT's word for it or without. `right` says which versions can be it.
+    pub fn live(&self, nid: u32, right: impl Fn(&Candidate) -> bool) -> Option<(Candidate, bool)> {
+        if let Some(addr) = self.chain.overlay.get(&nid) {
+            return self.node_at(BlockAddr(*addr)).filter(|n| right(n)).map(|n| (n, true));
+        }
+        match self.nat(nid) {
+            NatState::Free(_) => return None,
+            NatState::Used(e) => {
+                let named = self.node_at(e.addr()).filter(|n| n.nid == nid && right(n));
+                if named.is_some() {
+                    return named.map(|n| (n, true));
+                }
+            }
+            NatState::Unknown => {}
+        }
+        self.nodes.of(nid).find(|n| self.promised(n) && right(n)).map(|n| (*n, false))
+    }
+
+    /// The node at an address, read now if there was no scan.
+    #[must_use]
+    pub fn node_at(&self, addr: BlockAddr) -> Option<Candidate> {
+        if self.scanned {
+            return self.nodes.at_addr(addr).copied();
+        }
+        Candidate::of(&self.reader.block(addr)?, addr.0, self.reader.end())
+    }
+
+    /// Whether a node is part of the checkpoint in force, as far as its version tells.
+    #[must_use]
+    pub fn promised(&self, n: &Candidate) -> bool {
+        let Some(pack) = &self.pack else { return true };
+        let ahead = (n.cp_ver as u32).wrapping_sub(pack.version() as u32).cast_signed();
+        ahead < 0 || n.cp_ver == OF_MKFS
+    }
+
+    /// Reads an inode block; the flag says whether its checksum was there and right.
+    #[must_use]
+    pub fn inode(&self, n: &Candidate) -> Option<(Block, Checked)> {
+        let block = self.reader.block(n.place())?;
+        let footer = block.view::<RawInode>().footer;
+        if footer.nid.get() != n.nid || footer.ino.get() != n.ino {
+            return None;
+        }
+        let checked = match (self.features.contains(Features::INODE_CHKSUM), self.seed) {
+            (true, Some(seed)) if block.view::<RawInode>().has_extra(12) => {
+                match verify_checksum(&block, self.features, seed) {
+                    Ok(()) => Checked::Right,
+                    Err(_) => Checked::Wrong,
+                }
+            }
+            _ => Checked::Absent,
+        };
+        Some((block, checked))
+    }
+}
+
+/// What the checksum of an inode says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// It is right.
+    Right,
+    /// It is wrong.
+    Wrong,
+    /// There is none, or the seed is not known.
+    Absent,
+}

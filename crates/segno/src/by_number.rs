@@ -1,0 +1,40 @@
+//! Inodes by number, also those that no name leads to.
+use crate::error::{Cause, Doing, Result};
+use crate::file::File;
+use crate::metadata::Metadata;
+use crate::volume::Volume;
+use segno_format::Nid;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+impl Volume {
+    /// Attributes of an inode.
+    pub fn inode_metadata(&self, ino: u32) -> Result<Metadata> {
+        let found = self.root().engine().find(Nid(ino));
+        Ok(Metadata::new(found.doing_at("look up", &shown(ino))?))
+    }
+
+    /// Opens the file of an inode for reading.
+    pub fn open_inode(&self, ino: u32) -> Result<File> {
+        File::of_inode(&self.root(), Nid(ino), shown(ino)).doing_at("open", &shown(ino))
+    }
+
+    /// The names of all extended attributes of an inode.
+    pub fn inode_xattrs(&self, ino: u32) -> Result<Vec<OsString>> {
+        let names = self.root().engine().listxattr(Nid(ino)).map_err(Cause::from);
+        let names = names.doing_at("list the extended attributes of", &shown(ino))?;
+        let names = names.split(|&b| b == 0).filter(|n| !n.is_empty());
+        Ok(names.map(|n| OsString::from_vec(n.to_vec())).collect())
+    }
+
+    /// The target of the symbolic link with a number.
+    pub fn inode_link(&self, ino: u32) -> Result<PathBuf> {
+        let target = self.root().engine().readlink(Nid(ino)).map_err(Cause::from);
+        Ok(OsString::from_vec(target.doing_at("read the link", &shown(ino))?).into())
+    }
+}
+
+fn shown(ino: u32) -> PathBuf {
+    PathBuf::from(format!("#{ino}"))
+}
