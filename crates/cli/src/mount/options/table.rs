@@ -85,7 +85,7 @@ const OWN: &[MountOption] = &[
     words(
         "checkpoint",
         "auto",
-        "whether changes wait while a checkpoint is written; auto: they do unless there is a journal",
+        "whether changes wait while a checkpoint is written, as in F2FS; auto: they do not",
         &[
             ("auto", |s| s.engine.checkpoint = CheckpointMode::Auto),
             ("blocking", |s| s.engine.checkpoint = CheckpointMode::Blocking),
