@@ -142,6 +142,11 @@ impl Files {
 
     /// Checks that blocks named by the index are valid.
     fn check_all_in_use(&self, addrs: &[BlockAddr], inode: &Inode, blocks: &Range<u64>) -> Result<()> {
+        if self.space.first_unused(addrs).is_none() {
+            return Ok(());
+        }
+        // Pages stay locked from a new address in the index to its bit in the SIT.
+        drop(inode.pages.lock());
         match self.space.first_unused(addrs) {
             None => Ok(()),
             // Moved and freed between the two checks.

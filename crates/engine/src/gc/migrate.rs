@@ -224,6 +224,8 @@ impl Gc {
         for ((m, &place), crc) in blocks.iter().zip(&places).zip(crcs) {
             // A checkpoint moves directory blocks too.
             if self.still_names(m)? {
+                // A reader that finds the new address waits here for its bit in the SIT.
+                let _pages = inode.pages.lock();
                 self.nodes.set_slot(&op, &inode.frame, &m.frame, m.slot.into(), place)?;
                 self.nodes.space.publish(place, m.addr)?;
                 self.note_moved(&op, inode, m, (place, crc))?;
