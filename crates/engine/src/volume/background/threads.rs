@@ -41,7 +41,8 @@ impl Background {
         let relieve: Step = |v| _ = v.commit.relieve_journal();
         background.spawn("segno-background", signal, step, |v| _ = v.tick(), relieve)?;
         if journal {
-            background.spawn("segno-data", Arc::default(), interval, |v| _ = v.write_aged(), relieve)?;
+            let write: Step = |v| _ = v.write_aged();
+            background.spawn("segno-data", Arc::default(), interval, write, write)?;
         }
         if volume.base.is_paced() {
             let (signal, clean): (Arc<Signal>, Step) = (Arc::default(), |v| _ = v.gc.catch_up());
