@@ -11,6 +11,7 @@ pub mod addr;
 pub mod bits;
 pub mod block;
 pub mod checkpoint;
+pub mod cluster;
 pub mod dentry;
 pub mod error;
 pub mod features;

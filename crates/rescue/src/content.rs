@@ -2,13 +2,13 @@
 use crate::file::{File, Index, Slot};
 use crate::volume::Volume;
 use segno_codec::{Algorithm, decompress};
+use segno_format::cluster::{CHECKSUM, compressed_data};
 use segno_format::inode::{Advise, Inline};
-use segno_format::{BLOCK_SIZE, BlockAddr, F2FS_MAGIC, crc};
+use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::io;
 
 /// Blocks read at once.
 const RUN: usize = 256;
-const CLUSTER_HEADER: usize = 24;
 
 /// Takes the pieces of a file.
 pub type Write<'a> = dyn FnMut(u64, &[u8]) -> io::Result<()> + 'a;
@@ -128,13 +128,9 @@ impl Output<'_, '_> {
                 self.volume.reader.block(s.addr).filter(|_| self.volume.in_main(s.addr) && allowed(s))?;
             data.extend_from_slice(&block.0);
         }
-        let len = u32::from_le_bytes(*data.first_chunk()?) as usize;
-        let stored = u32::from_le_bytes(*data.get(4..)?.first_chunk()?);
-        let cdata = data.get(CLUSTER_HEADER..CLUSTER_HEADER.checked_add(len)?)?;
         let extra = file.raw().extra();
-        if extra.i_compress_flag.get() & 1 != 0 && crc(F2FS_MAGIC, cdata) != stored {
-            return None;
-        }
+        let checksum = extra.i_compress_flag.get() & CHECKSUM != 0;
+        let cdata = compressed_data(file.node.ino, &data, checksum).ok()?;
         let mut out = vec![0; (rest.len() + 1) * BLOCK_SIZE];
         decompress(Algorithm::from_disk(extra.i_compress_algorithm)?, cdata, &mut out).ok()?;
         Some(out)

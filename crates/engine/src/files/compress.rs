@@ -6,16 +6,12 @@ use super::read::Window;
 use crate::error::{Error, Result};
 use crate::nodes::Place;
 use segno_codec::{Algorithm, decompress};
+use segno_format::cluster::{CHECKSUM, compressed_data};
 use segno_format::inode::RawInode;
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Structure, crc};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Structure};
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
-
-/// Bytes before the compressed data: length, checksum, 16 reserved.
-pub const HEADER: usize = 24;
-/// `i_compress_flag`: clusters carry a checksum.
-pub const CHECKSUM: u16 = 1;
 
 /// Compression parameters of a file.
 #[derive(Clone, Copy, Debug)]
@@ -106,20 +102,9 @@ impl Files {
                 self.base.dev.read_into(first, now)?;
             }
         }
-        let bytes = blocks.as_bytes();
-        let word =
-            |at: usize| bytes.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b));
-        let (len, sum) = (word(0) as usize, word(4));
-        let room = bytes.len().saturating_sub(HEADER);
-        let Some(data) = bytes.get(HEADER..).and_then(|b| b.get(..len)).filter(|d| !d.is_empty()) else {
-            return Err(bad_cluster(inode, "length of the compressed data", len, room));
-        };
-        let computed = crc(segno_format::F2FS_MAGIC, data);
-        if method.checksum && computed != sum {
-            return Err(bad_cluster(inode, "checksum", sum as usize, computed as usize));
-        }
+        let data = compressed_data(inode.ino.0, blocks.as_bytes(), method.checksum)?;
         decompress(method.algorithm, data, plain)
-            .map_err(|_| bad_cluster(inode, "data cannot be decompressed", len, plain.len()))
+            .map_err(|_| bad_cluster(inode, "data cannot be decompressed", data.len(), plain.len()))
     }
 
     /// Whether the cluster of a file block is stored compressed.

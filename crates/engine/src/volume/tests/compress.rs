@@ -2,9 +2,9 @@
 use super::rig::Rig;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::files::compress::{CHECKSUM, HEADER};
 use crate::types::{ExtentKind, FallocMode};
 use segno_codec::lzo;
+use segno_format::cluster::{CHECKSUM, RawClusterHeader};
 use segno_format::inode::{Inline, InodeFlags, RawInode};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use zerocopy::little_endian::{U16, U32, U64};
 
 const CLUSTER: usize = 4;
+const HEADER: usize = size_of::<RawClusterHeader>();
 
 fn rig() -> Rig {
     Rig::new(Features::EXTRA_ATTR | Features::COMPRESSION)
