@@ -1,19 +1,20 @@
 //! The positions of the logs against the SIT and each other.
-use crate::pack::{Pack, Position};
+use crate::pack::Pack;
 use crate::report::{Kind, Sink};
 use crate::volume::Volume;
+use segno_format::checkpoint::LogPosition;
 use segno_format::{BLOCKS_PER_SEG, Corrupt, Structure};
 
 pub(crate) fn check(volume: &Volume<'_>, sink: &mut Sink) {
     let logs = Pack::logs(&volume.geo);
-    let positions: Vec<_> = logs.iter().map(|&log| volume.pack.position(log)).collect();
+    let positions: Vec<_> = logs.iter().map(|&log| volume.pack.cp().position(log)).collect();
     for p in &positions {
         check_one(volume, p, sink);
     }
     check_apart(volume, &positions, sink);
 }
 
-fn check_one(volume: &Volume<'_>, p: &Position, sink: &mut Sink) {
+fn check_one(volume: &Volume<'_>, p: &LogPosition, sink: &mut Sink) {
     let geo = &volume.geo;
     let mut require = |ok: bool, why, found: u64, expected: u64| {
         if !ok {
@@ -38,13 +39,13 @@ fn check_one(volume: &Volume<'_>, p: &Position, sink: &mut Sink) {
     let stored = kind.map_or(u64::MAX, |t| t as u64);
     require(kind == Some(p.log), "type in the SIT of a log's segment", stored, p.log as u64);
     require(!volume.sit.is_valid(p.seg, off), "next block of a log is in use", off.into(), off.into());
-    if p.alloc_type == 0 {
+    if !p.fills_holes() {
         let used = (off + 1..BLOCKS_PER_SEG).filter(|&i| volume.sit.is_valid(p.seg, i)).count();
         require(used == 0, "blocks in use after the next block of an appending log", used as u64, 0);
     }
 }
 
-fn check_apart(volume: &Volume<'_>, positions: &[Position], sink: &mut Sink) {
+fn check_apart(volume: &Volume<'_>, positions: &[LogPosition], sink: &mut Sink) {
     for (i, p) in positions.iter().enumerate() {
         let section = volume.geo.sec_of(p.seg);
         let before = positions.iter().take(i);

@@ -5,7 +5,7 @@ use crate::report::{Kind, Sink};
 use segno_format::bits::msb;
 use segno_format::checkpoint::{BitmapPlace, CpFlags, RawCheckpoint, bitmap_place, newer_pack};
 use segno_format::sit::LogType;
-use segno_format::{Block, BlockAddr, Corrupt, Geometry, SegNo, Structure};
+use segno_format::{Block, BlockAddr, Corrupt, Geometry, Structure};
 
 /// The pack in force.
 pub struct Pack {
@@ -22,19 +22,6 @@ pub struct Pack {
     /// The checkpoint block followed by its payload.
     bitmaps: Vec<u8>,
     place: BitmapPlace,
-}
-
-/// Where a log writes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Which log.
-    pub log: LogType,
-    /// Its segment.
-    pub seg: SegNo,
-    /// Its next block in that segment.
-    pub blkoff: u16,
-    /// 0 appends, 1 reuses holes.
-    pub alloc_type: u8,
 }
 
 impl Pack {
@@ -152,21 +139,6 @@ impl Pack {
     /// Whether the summaries of the node logs are in the pack.
     pub fn has_node_summaries(&self) -> bool {
         self.flags.intersects(CpFlags::UMOUNT | CpFlags::FASTBOOT)
-    }
-
-    /// Where a log writes next; segment and offset are as stored.
-    pub fn position(&self, log: LogType) -> Position {
-        let cp = self.cp();
-        let (segs, offs, i) = match log.is_node() {
-            true => (&cp.cur_node_segno, &cp.cur_node_blkoff, log.idx() - LogType::HotNode.idx()),
-            false => (&cp.cur_data_segno, &cp.cur_data_blkoff, log.idx()),
-        };
-        Position {
-            log,
-            seg: segs.get(i).map_or(SegNo::NONE, |s| SegNo(s.get())),
-            blkoff: offs.get(i).map_or(u16::MAX, |o| o.get()),
-            alloc_type: cp.alloc_type.get(log.idx()).copied().unwrap_or_default(),
-        }
     }
 
     /// The logs in use: all six, or two on a read-only image.

@@ -10,7 +10,7 @@ use segno_format::{Corrupt, Structure};
 
 pub(crate) fn find(volume: &Volume<'_>, sink: &mut Sink) -> Result<RollForward, CheckError> {
     let mut out = RollForward::default();
-    let position = volume.pack.position(LogType::WarmNode);
+    let position = volume.pack.cp().position(LogType::WarmNode);
     if !volume.geo.has_ssa || position.seg.0 >= volume.geo.segment_count_main {
         return Ok(out);
     }

@@ -34,7 +34,8 @@ impl<'v> Ssa<'v> {
     pub(crate) fn new(volume: &'v Volume<'v>) -> Self {
         let mut cache = Vec::new();
         cache.resize_with(CACHE_SLOTS, || None);
-        let logs = Pack::logs(&volume.geo).iter().map(|&log| (volume.pack.position(log).seg, log)).collect();
+        let logs =
+            Pack::logs(&volume.geo).iter().map(|&log| (volume.pack.cp().position(log).seg, log)).collect();
         Self { volume, logs, cache, judged: Bitmap::new(volume.geo.segment_count_main.into()) }
     }
 

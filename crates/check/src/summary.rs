@@ -4,8 +4,8 @@ use crate::report::{Kind, Sink};
 use segno_format::checkpoint::CpFlags;
 use segno_format::nat::RawNatJournal;
 use segno_format::sit::{LogType, RawSitJournal};
-use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock, SummaryType, compact_position};
-use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, Geometry, Structure};
+use segno_format::summary::{JOURNAL_BYTES, RawSummaryBlock, SummaryType, compact_entry};
+use segno_format::{Corrupt, Geometry, Structure};
 use zerocopy::{FromBytes, FromZeros};
 
 /// Summaries and journals of a pack.
@@ -79,12 +79,11 @@ impl PackSummaries {
         let stream = blocks.get(..blocks.len().saturating_sub(tail)).unwrap_or_default();
         let mut next = 0;
         for log in LogType::ALL.into_iter().filter(|l| !l.is_node()) {
-            let p = pack.position(log);
-            let count =
-                if p.alloc_type == 1 { BLOCKS_PER_SEG } else { u32::from(p.blkoff).min(BLOCKS_PER_SEG) };
+            let p = pack.cp().position(log);
+            let count = p.used_blocks();
             let mut block = Box::new(RawSummaryBlock::empty(SummaryType::Data));
             for (slot, i) in block.entries.iter_mut().take(count as usize).zip(next..) {
-                let Some(entry) = entry_at(stream, i) else {
+                let Some(entry) = compact_entry(stream, i) else {
                     let e = Corrupt::block(
                         Structure::Summary,
                         pack.addr(start),
@@ -102,11 +101,6 @@ impl PackSummaries {
         }
         out
     }
-}
-
-fn entry_at(stream: &[Block], i: usize) -> Option<RawSummary> {
-    let (block, offset) = compact_position(i);
-    prefix(stream.get(block)?.0.get(offset..)?)
 }
 
 fn prefix<T: FromBytes>(bytes: &[u8]) -> Option<T> {

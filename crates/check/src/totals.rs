@@ -44,7 +44,7 @@ pub(crate) fn blocks_in_use(volume: &Volume<'_>) -> (u64, u64) {
 pub(crate) fn free_segments(volume: &Volume<'_>) -> u64 {
     let empty_logs = Pack::logs(&volume.geo)
         .iter()
-        .map(|&log| volume.pack.position(log).seg)
+        .map(|&log| volume.pack.cp().position(log).seg)
         .collect::<std::collections::HashSet<_>>()
         .into_iter()
         .filter(|&seg| seg.0 < volume.geo.segment_count_main && volume.sit.count(seg) == 0)

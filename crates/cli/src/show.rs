@@ -3,20 +3,6 @@ use segno::{FileType, InodeFlags, Metadata, Time};
 use segno_clean::guard::Guarded;
 use serde_json::{Value, json};
 
-/// One word for a file type.
-pub fn kind(kind: FileType) -> &'static str {
-    match kind {
-        FileType::Regular => "file",
-        FileType::Directory => "directory",
-        FileType::CharDevice => "character device",
-        FileType::BlockDevice => "block device",
-        FileType::Fifo => "fifo",
-        FileType::Socket => "socket",
-        FileType::Symlink => "symlink",
-        FileType::Unknown => "unknown",
-    }
-}
-
 /// The number of nodes up to which cleaning always finds space.
 pub fn guarded(guarded: Guarded) -> String {
     match guarded {
@@ -130,7 +116,7 @@ pub fn attr_json(m: &Metadata) -> Value {
     json!({
         "ino": m.ino(),
         "generation": m.generation(),
-        "type": kind(m.file_type()),
+        "type": m.file_type().name(),
         "mode": format!("{:o}", m.mode()),
         "nlink": m.nlink(),
         "uid": m.uid(),

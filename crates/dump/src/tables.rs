@@ -131,7 +131,7 @@ impl Image<'_> {
         let Ok(geo) = self.geo() else { return Value::Null };
         let log = LogType::ALL
             .into_iter()
-            .find(|&log| self.volume.pack.as_ref().is_some_and(|p| p.position(log).seg == seg));
+            .find(|&log| self.volume.pack.as_ref().is_some_and(|p| p.cp().position(log).seg == seg));
         let kept = log.and_then(|log| {
             let summaries = segno_rescue::tables::Summaries::load(self.volume.pack.as_ref()?);
             summaries.of(log).copied()

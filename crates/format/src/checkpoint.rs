@@ -1,5 +1,6 @@
 //! The checkpoint block and the version bitmaps that ride behind it.
-use crate::{BLOCK_SIZE, Block, Corrupt, F2FS_MAGIC, Geometry, Structure, crc};
+use crate::sit::LogType;
+use crate::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Corrupt, F2FS_MAGIC, Geometry, SegNo, Structure, crc};
 use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -105,7 +106,63 @@ const _: () = assert!(size_of::<RawCheckpoint>() == 4096);
 const _: () = assert!(std::mem::offset_of!(RawCheckpoint, ckpt_flags) == 132);
 const _: () = assert!(std::mem::offset_of!(RawCheckpoint, tail) == 192);
 
+/// Where a log writes next, as stored: nothing is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPosition {
+    /// Which log.
+    pub log: LogType,
+    /// Its segment.
+    pub seg: SegNo,
+    /// Its next block in that segment.
+    pub blkoff: u16,
+    /// 0 appends (LFS), 1 fills holes (SSR).
+    pub alloc_type: u8,
+}
+
+impl LogPosition {
+    /// Whether the log fills the holes of its segment.
+    #[must_use]
+    pub fn fills_holes(&self) -> bool {
+        self.alloc_type == 1
+    }
+
+    /// Blocks of the segment, from its start, that may be in use.
+    #[must_use]
+    pub fn used_blocks(&self) -> u32 {
+        if self.fills_holes() { BLOCKS_PER_SEG } else { u32::from(self.blkoff).min(BLOCKS_PER_SEG) }
+    }
+}
+
 impl RawCheckpoint {
+    /// Where a log writes next.
+    #[must_use]
+    pub fn position(&self, log: LogType) -> LogPosition {
+        let (segs, offs) = match log.is_node() {
+            true => (&self.cur_node_segno, &self.cur_node_blkoff),
+            false => (&self.cur_data_segno, &self.cur_data_blkoff),
+        };
+        let i = log.idx() % 3;
+        LogPosition {
+            log,
+            seg: segs.get(i).map_or(SegNo::NONE, |s| SegNo(s.get())),
+            blkoff: offs.get(i).map_or(u16::MAX, |o| o.get()),
+            alloc_type: self.alloc_type.get(log.idx()).copied().unwrap_or_default(),
+        }
+    }
+
+    /// Stores where a log writes next.
+    #[expect(clippy::indexing_slicing, reason = "there are six logs, and the arrays hold 8 and 16")]
+    pub fn set_position(&mut self, p: &LogPosition) {
+        let (segs, offs) = match p.log.is_node() {
+            true => (&mut self.cur_node_segno, &mut self.cur_node_blkoff),
+            false => (&mut self.cur_data_segno, &mut self.cur_data_blkoff),
+        };
+        let i = p.log.idx() % 3;
+        segs[i].set(p.seg.0);
+        offs[i].set(p.blkoff);
+        self.alloc_type[p.log.idx()] = p.alloc_type;
+    }
+
     /// The flags.
     #[must_use]
     pub fn flags(&self) -> CpFlags {

@@ -8,6 +8,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Slots in a dentry block.
 pub const SLOTS_PER_BLOCK: u32 = 214;
+/// Name, in the root directory, of the directory for files that lost theirs.
+pub const LOST_FOUND: &[u8] = b"lost+found";
 /// Name bytes in a slot.
 pub const SLOT_LEN: usize = 8;
 /// Deepest hash level.
@@ -68,6 +70,21 @@ impl FileType {
             7 => Self::Symlink,
             _ => return None,
         })
+    }
+
+    /// The type in words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Regular => "file",
+            Self::Directory => "directory",
+            Self::CharDevice => "character device",
+            Self::BlockDevice => "block device",
+            Self::Fifo => "fifo",
+            Self::Socket => "socket",
+            Self::Symlink => "symlink",
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Segment summaries: who owns each block of a segment; and the journals that ride in them.
-use crate::{Corrupt, Nid, Structure};
+use crate::{Block, Corrupt, Nid, Structure};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -109,4 +109,12 @@ pub fn compact_position(i: usize) -> (usize, usize) {
         None => (0, 2 * JOURNAL_BYTES + i * 7),
         Some(rest) => (1 + rest / COMPACT_NEXT, (rest % COMPACT_NEXT) * 7),
     }
+}
+
+/// Entry `i` of compacted summaries, if the blocks reach that far.
+#[must_use]
+pub fn compact_entry(blocks: &[Block], i: usize) -> Option<RawSummary> {
+    let (block, offset) = compact_position(i);
+    let bytes = blocks.get(block)?.0.get(offset..)?;
+    RawSummary::read_from_prefix(bytes).ok().map(|(entry, _)| entry)
 }

@@ -28,6 +28,20 @@ pub mod index {
     pub const VERITY: u8 = 11;
 }
 
+/// Kinds of attributes and the prefixes of their names.
+pub const PREFIXES: [(u8, &[u8]); 3] =
+    [(index::USER, b"user."), (index::TRUSTED, b"trusted."), (index::SECURITY, b"security.")];
+/// The access control lists, whose stored names are empty.
+pub const ACL_NAMES: [(u8, &[u8]); 2] =
+    [(index::ACL_ACCESS, b"system.posix_acl_access"), (index::ACL_DEFAULT, b"system.posix_acl_default")];
+
+/// The name that system calls use; `None` for attributes that are not shown.
+#[must_use]
+pub fn full_name(index: u8, name: &[u8]) -> Option<Vec<u8>> {
+    let (_, prefix) = PREFIXES.iter().chain(&ACL_NAMES).find(|(i, _)| *i == index)?;
+    Some([prefix, name].concat())
+}
+
 /// One attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XattrEntry<'a> {

@@ -2,10 +2,10 @@
 use crate::content::Content;
 use crate::{Layout, MkfsOptions};
 use segno_format::bits::{lsb, msb};
-use segno_format::checkpoint::nat_bits_cookie;
 use segno_format::checkpoint::{
     CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, RawCheckpoint, nat_bits_blocks,
 };
+use segno_format::checkpoint::{LogPosition, nat_bits_cookie};
 use segno_format::nat::{RawNatEntry, RawNatJournal, RawNatJournalEntry};
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournal, RawSitJournalEntry, SIT_MAP_BYTES};
 use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock, SummaryType, compact_position};
@@ -81,17 +81,12 @@ impl Source<'_> {
         cp.cur_node_segno = [U32::new(SegNo::NONE.0); 8];
         cp.cur_data_segno = [U32::new(SegNo::NONE.0); 8];
         for log in LogType::ALL {
-            let (segnos, offsets) = if log.is_node() {
-                (&mut cp.cur_node_segno, &mut cp.cur_node_blkoff)
-            } else {
-                (&mut cp.cur_data_segno, &mut cp.cur_data_blkoff)
-            };
-            if let (Some(segno), Some(offset)) =
-                (segnos.get_mut(log.idx() % 3), offsets.get_mut(log.idx() % 3))
-            {
-                *segno = U32::new(self.layout.curseg(log).0);
-                *offset = U16::new(self.valid_blocks(log));
-            }
+            cp.set_position(&LogPosition {
+                log,
+                seg: self.layout.curseg(log),
+                blkoff: self.valid_blocks(log),
+                alloc_type: 0,
+            });
         }
     }
 

@@ -1,7 +1,7 @@
 //! The first files: root, quota files, `lost+found`.
 use crate::quota::{self, Usage};
 use crate::{Layout, MkfsOptions};
-use segno_format::dentry::{DentryShape, FileType};
+use segno_format::dentry::{DentryShape, FileType, LOST_FOUND};
 use segno_format::inode::{Inline, InodeFlags, RawExtraAttr, RawInode, seal_checksum};
 use segno_format::node::RawNodeFooter;
 use segno_format::sit::LogType;
@@ -10,7 +10,6 @@ use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features, Nid, crc, name_hash};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
 
-const LOST_FOUND: &[u8] = b"lost+found";
 const MODE_ROOT: u16 = 0o040_755;
 const MODE_LOST_FOUND: u16 = 0o040_700;
 const MODE_QUOTA: u16 = 0o100_600;

@@ -40,7 +40,7 @@ pub(crate) fn taken(state: &State<'_>, original: &Volume<'_>) -> Result<BlockSet
 /// Nodes of the roll-forward chain, with their addresses.
 pub(crate) fn chain(vol: &Volume<'_>) -> Result<Vec<(BlockAddr, Block)>> {
     let geo = &vol.geo;
-    let position = vol.pack.position(LogType::WarmNode);
+    let position = vol.pack.cp().position(LogType::WarmNode);
     let mut addr = geo.seg_start(position.seg).offset(position.blkoff.into());
     let version = vol.pack.cp().checkpoint_ver.get() as u32;
     let (mut seen, mut out) = (BTreeSet::new(), Vec::new());
@@ -79,7 +79,7 @@ pub(crate) struct Places<'t> {
 impl<'t> Places<'t> {
     pub(crate) fn new(state: &State<'_>, original: &Volume<'_>, taken: &'t mut BlockSet) -> Self {
         let of = |vol: &Volume<'_>| {
-            let all = Pack::logs(&vol.geo).iter().map(|&log| vol.geo.sec_of(vol.pack.position(log).seg));
+            let all = Pack::logs(&vol.geo).iter().map(|&log| vol.geo.sec_of(vol.pack.cp().position(log).seg));
             all.collect::<BTreeSet<u32>>()
         };
         Self { taken, logs: &of(original) | &of(state.vol), open: [None; 2] }

@@ -2,13 +2,13 @@
 use crate::error::{RepairError, Result};
 use crate::state::State;
 use crate::tables::Claims;
-use segno_check::tables::Position;
+use segno_format::checkpoint::LogPosition;
 use segno_format::sit::LogType;
 use segno_format::{BLOCKS_PER_SEG, SegNo};
 use std::collections::BTreeSet;
 
 pub(crate) struct Logs {
-    pub positions: Vec<Position>,
+    pub positions: Vec<LogPosition>,
 }
 
 impl Logs {
@@ -18,7 +18,7 @@ impl Logs {
         let mut sections = BTreeSet::new();
         let mut kept = Vec::new();
         for log in LogType::ALL {
-            let p = state.vol.pack.position(log);
+            let p = state.vol.pack.cp().position(log);
             let good = fits(state, claims, &p) && sections.insert(geo.sec_of(p.seg));
             kept.push((log, good.then_some(p)));
         }
@@ -40,7 +40,7 @@ impl Logs {
 }
 
 /// Whether a log can go on at its position.
-fn fits(state: &State<'_>, claims: &Claims, p: &Position) -> bool {
+fn fits(state: &State<'_>, claims: &Claims, p: &LogPosition) -> bool {
     let (geo, off) = (&state.vol.geo, u32::from(p.blkoff));
     if p.seg.0 >= geo.segment_count_main || off >= BLOCKS_PER_SEG || p.alloc_type > 1 {
         return false;
@@ -51,7 +51,12 @@ fn fits(state: &State<'_>, claims: &Claims, p: &Position) -> bool {
     other.is_empty_in(p.seg) && (off..last).all(|off| !claims.contains(start.offset(off)))
 }
 
-fn fresh(state: &State<'_>, claims: &Claims, log: LogType, sections: &mut BTreeSet<u32>) -> Option<Position> {
+fn fresh(
+    state: &State<'_>,
+    claims: &Claims,
+    log: LogType,
+    sections: &mut BTreeSet<u32>,
+) -> Option<LogPosition> {
     let geo = &state.vol.geo;
     let empty = |sec: &u32| {
         let first = geo.sec_start(*sec);
@@ -59,10 +64,15 @@ fn fresh(state: &State<'_>, claims: &Claims, log: LogType, sections: &mut BTreeS
     };
     let sec = (0..geo.section_count).find(|sec| !sections.contains(sec) && empty(sec))?;
     sections.insert(sec);
-    Some(Position { log, seg: geo.sec_start(sec), blkoff: 0, alloc_type: 0 })
+    Some(LogPosition { log, seg: geo.sec_start(sec), blkoff: 0, alloc_type: 0 })
 }
 
-fn hole(state: &State<'_>, claims: &Claims, log: LogType, sections: &mut BTreeSet<u32>) -> Option<Position> {
+fn hole(
+    state: &State<'_>,
+    claims: &Claims,
+    log: LogType,
+    sections: &mut BTreeSet<u32>,
+) -> Option<LogPosition> {
     let geo = &state.vol.geo;
     let other = if log.is_node() { &claims.data } else { &claims.nodes };
     for seg in (0..geo.segment_count_main).map(SegNo) {
@@ -72,7 +82,7 @@ fn hole(state: &State<'_>, claims: &Claims, log: LogType, sections: &mut BTreeSe
         let start = geo.seg_start(seg);
         if let Some(off) = (0..BLOCKS_PER_SEG).find(|&off| !claims.contains(start.offset(off))) {
             sections.insert(geo.sec_of(seg));
-            return Some(Position { log, seg, blkoff: off as u16, alloc_type: 1 });
+            return Some(LogPosition { log, seg, blkoff: off as u16, alloc_type: 1 });
         }
     }
     None

@@ -16,7 +16,7 @@ pub(crate) struct Owners {
 
 impl Owners {
     pub(crate) fn new(vol: &Volume<'_>) -> Self {
-        let logs = Pack::logs(&vol.geo).iter().map(|&log| (vol.pack.position(log).seg, log)).collect();
+        let logs = Pack::logs(&vol.geo).iter().map(|&log| (vol.pack.cp().position(log).seg, log)).collect();
         Self { logs, kept: HashMap::new() }
     }
 

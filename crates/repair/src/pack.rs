@@ -105,17 +105,7 @@ fn header(
         cp.next_free_nid.set(segno_format::Nid::ROOT.0 + 1);
     }
     for p in &parts.logs.positions {
-        let (segs, offs, i) = match p.log.is_node() {
-            true => (&mut cp.cur_node_segno, &mut cp.cur_node_blkoff, p.log.idx() - LogType::HotNode.idx()),
-            false => (&mut cp.cur_data_segno, &mut cp.cur_data_blkoff, p.log.idx()),
-        };
-        if let (Some(seg), Some(off)) = (segs.get_mut(i), offs.get_mut(i)) {
-            seg.set(p.seg.0);
-            off.set(p.blkoff);
-        }
-        if let Some(t) = cp.alloc_type.get_mut(p.log.idx()) {
-            *t = p.alloc_type;
-        }
+        cp.set_position(p);
     }
     RawCheckpoint::seal(block);
 }

@@ -316,7 +316,7 @@ fn build(
     let mut places = Places::new(state, original, &mut taken);
     let moved = layout::run(state, &mut places)?;
     let of_logs = |vol: &Volume<'_>| {
-        Pack::logs(&vol.geo).iter().map(|&log| vol.pack.position(log).seg.0).collect::<BTreeSet<u32>>()
+        Pack::logs(&vol.geo).iter().map(|&log| vol.pack.cp().position(log).seg.0).collect::<BTreeSet<u32>>()
     };
     let mut whole = &(&of_logs(original) | &of_logs(state.vol)) | &written.summaries;
     let claims = Claims::of(state, &whole)?;

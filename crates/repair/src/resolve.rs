@@ -4,12 +4,11 @@ use crate::names::{Dir, Dirs, Name};
 use crate::state::State;
 use crate::{dir, fields, names, rebuild, tree, xattr};
 use segno_format::Nid;
-use segno_format::dentry::FileType;
+use segno_format::dentry::{FileType, LOST_FOUND};
 use segno_format::inode::RawInode;
 use std::collections::{BTreeMap, BTreeSet};
 
 const ROOT: u32 = Nid::ROOT.0;
-const LOST_FOUND: &[u8] = b"lost+found";
 /// Attempts to find a free name in lost+found.
 const TRIES: u32 = 100;
 

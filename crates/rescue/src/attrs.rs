@@ -4,7 +4,7 @@ use crate::volume::Volume;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::XATTR_NODE_OFFSET;
 use segno_format::rdev;
-use segno_format::xattr::{self, XATTR_NODE_BYTES, index};
+use segno_format::xattr::{self, XATTR_NODE_BYTES};
 
 /// An extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,15 +21,7 @@ impl Attribute {
     /// The name that system calls use; `None` for those that are not shown.
     #[must_use]
     pub fn full_name(&self) -> Option<Vec<u8>> {
-        let prefix: &[u8] = match self.index {
-            index::USER => b"user.",
-            index::TRUSTED => b"trusted.",
-            index::SECURITY => b"security.",
-            index::ACL_ACCESS => b"system.posix_acl_access",
-            index::ACL_DEFAULT => b"system.posix_acl_default",
-            _ => return None,
-        };
-        Some([prefix, &self.name].concat())
+        xattr::full_name(self.index, &self.name)
     }
 }
 

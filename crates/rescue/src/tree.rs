@@ -3,13 +3,12 @@ use crate::dir;
 use crate::file::{File, choose_live};
 use crate::record::{self, Record};
 use crate::volume::Volume;
-use segno_format::dentry::FileType;
+use segno_format::dentry::{FileType, LOST_FOUND};
 use segno_format::{BlockAddr, Nid};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Where inodes without a name go.
-const LOST_FOUND: &[u8] = b"lost+found";
 /// Directories above a file; longer paths are damage.
 const DEPTH: usize = 4096;
 

@@ -1,7 +1,7 @@
 //! `segno cat`: the contents of files of an image.
 use crate::exit::Outcome;
+use crate::image;
 use crate::path::{inode_number, on_volume, reason};
-use crate::{image, show};
 use anyhow::{Context, ensure};
 use segno::FileType;
 use std::io::{Write, stdout};
@@ -28,7 +28,7 @@ pub fn run(args: &Args) -> Outcome {
         let number = inode_number(path);
         let attr = number.map_or_else(|| volume.metadata(path), |ino| volume.inode_metadata(ino));
         let kind = on_volume(path, attr)?.file_type();
-        ensure!(kind == FileType::Regular, "{path} on the volume is not a file but a {}", show::kind(kind));
+        ensure!(kind == FileType::Regular, "{path} on the volume is not a file but a {}", kind.name());
         let file = number.map_or_else(|| volume.open_file(path), |ino| volume.open_inode(ino));
         let file = on_volume(path, file)?;
         let mut offset = 0;

@@ -62,7 +62,7 @@ fn print(
     let arrow = target.map(|t| format!(" -> {t}")).unwrap_or_default();
     writeln!(out, "path      {path}{arrow}")?;
     let (kind, mode) = (a.file_type(), a.mode());
-    writeln!(out, "inode     {}, generation {}, {}", a.ino(), a.generation(), show::kind(kind))?;
+    writeln!(out, "inode     {}, generation {}, {}", a.ino(), a.generation(), kind.name())?;
     writeln!(out, "mode      {} ({:04o})", show::mode(mode, kind), mode & 0o7777)?;
     writeln!(out, "owner     {}:{}, project {}", a.uid(), a.gid(), a.project())?;
     writeln!(out, "links     {}", a.nlink())?;

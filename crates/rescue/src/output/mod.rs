@@ -38,21 +38,6 @@ pub struct Item {
     pub failed: Option<String>,
 }
 
-/// One word for a file type.
-#[must_use]
-pub fn kind_name(kind: FileType) -> &'static str {
-    match kind {
-        FileType::Regular => "file",
-        FileType::Directory => "directory",
-        FileType::CharDevice => "character device",
-        FileType::BlockDevice => "block device",
-        FileType::Fifo => "fifo",
-        FileType::Socket => "socket",
-        FileType::Symlink => "symlink",
-        FileType::Unknown => "unknown",
-    }
-}
-
 /// The files of a tree, judged.
 pub struct Plan<'v, 'a> {
     /// What was found.
@@ -85,7 +70,7 @@ impl Plan<'_, '_> {
         Item {
             path: String::from_utf8_lossy(&self.tree.path(entry)).into_owned(),
             ino: record.map_or(0, |r| r.node.nid),
-            kind: record.map_or("directory", |r| kind_name(r.kind)),
+            kind: record.map_or("directory", |r| r.kind.name()),
             size: record.map_or(0, |r| r.size),
             class,
             reasons: reasons.into_iter().map(str::to_owned).collect(),

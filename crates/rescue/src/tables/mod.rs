@@ -8,7 +8,7 @@ mod summaries;
 mod superblock;
 
 pub use nat::{Nat, NatState};
-pub use pack::{Pack, Packs, Position};
+pub use pack::{Pack, Packs};
 pub use sit::Sit;
 pub use ssa::{Owner, Ssa};
 pub use summaries::Summaries;

@@ -5,7 +5,7 @@ use segno_format::bits::msb;
 use segno_format::checkpoint::{BitmapPlace, CpFlags, RawCheckpoint, bitmap_place, newer_pack};
 use segno_format::orphan::RawOrphanBlock;
 use segno_format::sit::LogType;
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Nid, SegNo, Structure};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Nid, Structure};
 
 /// A pack whose two ends are valid and agree.
 pub struct Pack {
@@ -22,17 +22,6 @@ pub struct Pack {
 
 /// Both packs, each with its verdict.
 pub struct Packs(pub [Result<Pack, Corrupt>; 2]);
-
-/// Where a log writes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    /// Its segment, as stored.
-    pub seg: SegNo,
-    /// Next block in the segment, as stored.
-    pub blkoff: u16,
-    /// Whether it reuses holes (SSR).
-    pub reuses: bool,
-}
 
 impl Packs {
     /// Reads both.
@@ -135,25 +124,10 @@ impl Pack {
         self.flags().intersects(CpFlags::UMOUNT | CpFlags::FASTBOOT)
     }
 
-    /// Where a log writes next.
-    #[must_use]
-    pub fn position(&self, log: LogType) -> Position {
-        let cp = self.cp();
-        let (segs, offs, i) = match log.is_node() {
-            true => (&cp.cur_node_segno, &cp.cur_node_blkoff, log.idx() - LogType::HotNode.idx()),
-            false => (&cp.cur_data_segno, &cp.cur_data_blkoff, log.idx()),
-        };
-        Position {
-            seg: segs.get(i).map_or(SegNo::NONE, |s| SegNo(s.get())),
-            blkoff: offs.get(i).map_or(u16::MAX, |o| o.get()),
-            reuses: cp.alloc_type.get(log.idx()) == Some(&1),
-        }
-    }
-
     /// Address at which a log writes next, if there is such a place.
     #[must_use]
     pub fn next_of(&self, log: LogType, geo: &Geometry) -> Option<BlockAddr> {
-        let p = self.position(log);
+        let p = self.cp().position(log);
         let exists = p.seg.0 < geo.segment_count_main && u32::from(p.blkoff) < BLOCKS_PER_SEG;
         exists.then(|| geo.seg_start(p.seg).offset(p.blkoff.into()))
     }

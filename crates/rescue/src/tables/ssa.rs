@@ -33,7 +33,7 @@ impl<'a> Ssa<'a> {
     #[must_use]
     pub fn new(reader: Reader<'a>, geo: Geometry, pack: Option<(&Pack, &Summaries)>) -> Self {
         let of = |(pack, summaries): (&Pack, &Summaries)| {
-            let each = |log| (pack.position(log).seg, summaries.of(log).map(|s| Box::new(*s)));
+            let each = |log| (pack.cp().position(log).seg, summaries.of(log).map(|s| Box::new(*s)));
             LogType::ALL.into_iter().map(each).collect()
         };
         Self { reader, geo, logs: pack.map(of).unwrap_or_default(), cache: RefCell::default() }

@@ -3,8 +3,7 @@ use super::Pack;
 use segno_format::checkpoint::CpFlags;
 use segno_format::nat::{RawNatJournal, RawNatJournalEntry};
 use segno_format::sit::{LogType, RawSitJournal, RawSitJournalEntry};
-use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock, SummaryType, compact_position};
-use segno_format::{BLOCKS_PER_SEG, Block};
+use segno_format::summary::{JOURNAL_BYTES, RawSummaryBlock, SummaryType, compact_entry};
 use zerocopy::{FromBytes, FromZeros};
 
 /// What a pack keeps for its logs.
@@ -88,22 +87,17 @@ impl Summaries {
         }
         let mut next = 0;
         for log in LogType::ALL.into_iter().filter(|l| !l.is_node()) {
-            let p = pack.position(log);
-            let count = if p.reuses { BLOCKS_PER_SEG } else { u32::from(p.blkoff).min(BLOCKS_PER_SEG) };
+            let p = pack.cp().position(log);
+            let count = p.used_blocks();
             let mut block = Box::new(RawSummaryBlock::empty(SummaryType::Data));
             for (slot, i) in block.entries.iter_mut().take(count as usize).zip(next..) {
-                *slot = entry_at(stream, i).unwrap_or_default();
+                *slot = compact_entry(stream, i).unwrap_or_default();
             }
             next += count as usize;
             out.put(log, Some(block));
         }
         out
     }
-}
-
-fn entry_at(stream: &[Block], i: usize) -> Option<RawSummary> {
-    let (block, offset) = compact_position(i);
-    prefix(stream.get(block)?.0.get(offset..)?)
 }
 
 fn prefix<T: FromBytes>(bytes: &[u8]) -> Option<T> {

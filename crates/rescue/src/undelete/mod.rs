@@ -9,7 +9,7 @@ pub use proof::Proof;
 use crate::RescueError;
 use crate::file::Slot;
 use crate::judge::Class;
-use crate::output::{Item, Source, Target, kind_name};
+use crate::output::{Item, Source, Target};
 use crate::tree::Tree;
 use crate::volume::Volume;
 use segno_format::dentry::FileType;
@@ -81,7 +81,7 @@ pub fn describe(volume: &Volume<'_>, tree: &Tree, dead: &Dead, proof: &Proof) ->
         item: Item {
             path: String::from_utf8_lossy(&dead.path.join(&b'/')).into_owned(),
             ino: dead.file.node.ino,
-            kind: kind_name(kind),
+            kind: kind.name(),
             size: raw.i_size.get(),
             class,
             reasons,

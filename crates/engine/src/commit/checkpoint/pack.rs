@@ -2,12 +2,12 @@
 use crate::error::{Error, Result};
 use crate::meta::Device;
 use crate::space::Log;
-use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place, newer_pack};
+use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint, bitmap_place, newer_pack};
 use segno_format::nat::RawNatJournal;
 use segno_format::node::RawNode;
 use segno_format::orphan::RawOrphanBlock;
 use segno_format::sit::{LogType, RawSitJournal};
-use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock, SummaryType, compact_position};
+use segno_format::summary::{JOURNAL_BYTES, RawSummaryBlock, SummaryType, compact_entry, compact_position};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Ino, SegNo, Structure};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -117,8 +117,9 @@ fn check(cp: &RawCheckpoint, geo: &Geometry, start: BlockAddr, ro_image: bool) -
         return fail("valid_node_count", cp.valid_node_count.get().into(), geo.max_nid().into());
     }
     let mut seen = Vec::new();
-    for (kind, segno, off) in positions(cp) {
-        if ro_image && !matches!(kind, LogType::HotData | LogType::HotNode) {
+    for p in positions(cp) {
+        let (segno, off) = (p.seg.0, u32::from(p.blkoff));
+        if ro_image && !matches!(p.log, LogType::HotData | LogType::HotNode) {
             continue;
         }
         if segno >= geo.segment_count_main {
@@ -131,9 +132,8 @@ fn check(cp: &RawCheckpoint, geo: &Geometry, start: BlockAddr, ro_image: bool) -
             return fail("two logs in one segment", segno.into(), 0);
         }
         seen.push(segno);
-        let alloc = cp.alloc_type.get(kind.idx()).copied().unwrap_or(0);
-        if alloc > 1 {
-            return fail("alloc_type", alloc.into(), 1);
+        if p.alloc_type > 1 {
+            return fail("alloc_type", p.alloc_type.into(), 1);
         }
     }
     let sizes = [
@@ -158,17 +158,8 @@ fn check(cp: &RawCheckpoint, geo: &Geometry, start: BlockAddr, ro_image: bool) -
     Ok(())
 }
 
-/// The logs of a checkpoint, with segment and offset.
-fn positions(cp: &RawCheckpoint) -> impl Iterator<Item = (LogType, u32, u32)> + '_ {
-    LogType::ALL.into_iter().map(|t| {
-        let (segs, offs) = if t.is_node() {
-            (&cp.cur_node_segno, &cp.cur_node_blkoff)
-        } else {
-            (&cp.cur_data_segno, &cp.cur_data_blkoff)
-        };
-        let i = t.idx() % 3;
-        (t, segs.get(i).map_or(u32::MAX, |s| s.get()), offs.get(i).map_or(0, |o| o.get().into()))
-    })
+fn positions(cp: &RawCheckpoint) -> impl Iterator<Item = LogPosition> + '_ {
+    LogType::ALL.into_iter().map(|log| cp.position(log))
 }
 
 fn read_bitmaps(
@@ -248,16 +239,12 @@ fn read_compact(
 ) -> Result<()> {
     let mut blocks = vec![first];
     let mut n = 0;
-    for ((kind, _, off), sum) in positions(cp).zip(data) {
-        let ssr = cp.alloc_type.get(kind.idx()) == Some(&1);
-        let count = if ssr { BLOCKS_PER_SEG } else { off };
-        for entry in sum.entries.iter_mut().take(count as usize) {
-            let (block, byte) = compact_position(n);
-            while blocks.len() <= block {
+    for (p, sum) in positions(cp).zip(data) {
+        for entry in sum.entries.iter_mut().take(p.used_blocks() as usize) {
+            while blocks.len() <= compact_position(n).0 {
                 blocks.push(dev.read(at.offset(blocks.len() as u32))?);
             }
-            let bytes = blocks.get(block).and_then(|b| b.0.get(byte..)).unwrap_or_default();
-            *entry = RawSummary::read_from_prefix(bytes).map_or_else(|_| RawSummary::default(), |(e, _)| e);
+            *entry = compact_entry(&blocks, n).unwrap_or_default();
             n += 1;
         }
     }
@@ -268,21 +255,26 @@ fn open_logs(dev: &Device, geo: &Geometry, cp: &RawCheckpoint, sums: Summaries) 
     let [d0, d1, d2] = sums.data;
     let mut logs = Vec::with_capacity(6);
     let mut data = [d0, d1, d2].into_iter();
-    for (kind, segno, next) in positions(cp) {
-        let ssr = cp.alloc_type.get(kind.idx()) == Some(&1);
+    for p in positions(cp) {
+        let kind = p.log;
         let mut summary = match (kind.is_node(), &sums.node) {
             (false, _) => data.next().unwrap_or(RawSummaryBlock::empty(SummaryType::Data)),
             (true, Some(node)) => {
                 node.get(kind.idx() - 3).copied().unwrap_or(RawSummaryBlock::empty(SummaryType::Node))
             }
             // A log that only appends has nothing in use past its position.
-            (true, None) => {
-                rebuild_node_summary(dev, geo, SegNo(segno), if ssr { BLOCKS_PER_SEG } else { next })?
-            }
+            (true, None) => rebuild_node_summary(dev, geo, p.seg, p.used_blocks())?,
         };
         summary.entry_type = Log::summary_type(kind) as u8;
         summary.journal.as_mut_bytes().fill(0);
-        logs.push(Log { kind, segno: SegNo(segno), next, ssr, summary: Box::new(summary), fsyncs: 0 });
+        logs.push(Log {
+            kind,
+            segno: p.seg,
+            next: p.blkoff.into(),
+            ssr: p.fills_holes(),
+            summary: Box::new(summary),
+            fsyncs: 0,
+        });
     }
     logs.try_into().map_err(|_| Corrupt::block(Structure::Checkpoint, 0, "number of logs", 0, 6).into())
 }

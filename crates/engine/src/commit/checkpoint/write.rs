@@ -13,7 +13,7 @@ use crate::options::CheckpointMode;
 use crate::space::{LogSnapshot, LogState, SegmentPin, SitFlush};
 use crate::stat;
 use crate::sync::atomic::Ordering;
-use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
+use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint, bitmap_place};
 use segno_format::orphan::{ORPHANS_PER_BLOCK, RawOrphanBlock};
 use segno_format::sit::LogType;
 use segno_format::summary::{
@@ -307,8 +307,7 @@ impl Commit {
             cp.ckpt_flags = U32::new(flags.bits());
             cp.tail.fill(0);
             for (log, _) in logs {
-                let stored = store_log(cp, log)?;
-                invariant!(self.base.health, stored, "a log has no place in the checkpoint");
+                cp.set_position(&position(log)?);
             }
         }
         let place = bitmap_place(&self.base.geo, flags);
@@ -404,23 +403,13 @@ fn summary_block(sum: &RawSummaryBlock, journal: &[u8]) -> Block {
     block
 }
 
-/// Stores a log's position. Returns false if the checkpoint has no field for it.
-fn store_log(cp: &mut RawCheckpoint, log: &LogState) -> Result<bool> {
+/// Where a log goes on after the checkpoint.
+fn position(log: &LogState) -> Result<LogPosition> {
     if log.next >= BLOCKS_PER_SEG {
         return Err(Error::NoSpace);
     }
-    let i = log.kind.idx() % 3;
-    let (segs, offs) = if log.kind.is_node() {
-        (&mut cp.cur_node_segno, &mut cp.cur_node_blkoff)
-    } else {
-        (&mut cp.cur_data_segno, &mut cp.cur_data_blkoff)
-    };
-    let places = (segs.get_mut(i), offs.get_mut(i), cp.alloc_type.get_mut(log.kind.idx()));
-    let (Some(s), Some(o), Some(a)) = places else { return Ok(false) };
-    *s = U32::new(log.segno.0);
-    *o = U16::new(log.next as u16);
-    *a = u8::from(log.ssr);
-    Ok(true)
+    let (seg, blkoff) = (log.segno, log.next as u16);
+    Ok(LogPosition { log: log.kind, seg, blkoff, alloc_type: u8::from(log.ssr) })
 }
 
 /// Stores bytes at an offset of consecutive blocks. Returns false if they do not fit.

@@ -2,23 +2,17 @@
 use crate::error::{Error, Result};
 use crate::options::MountOptions;
 use segno_format::NAME_MAX;
-use segno_format::xattr::index;
+use segno_format::xattr::{ACL_NAMES, PREFIXES, full_name, index};
 
-const PREFIXES: [(u8, &[u8]); 3] =
-    [(index::USER, b"user."), (index::TRUSTED, b"trusted."), (index::SECURITY, b"security.")];
-/// Attributes identified by their full name; the stored name is empty.
-const WHOLE: [(u8, &[u8]); 3] = [
-    (index::ACL_ACCESS, b"system.posix_acl_access"),
-    (index::ACL_DEFAULT, b"system.posix_acl_default"),
-    (index::ADVISE, b"system.advise"),
-];
+const ADVISE: (u8, &[u8]) = (index::ADVISE, b"system.advise");
 
 /// Index and stored name of a full name.
 pub(super) fn parse<'a>(full: &'a [u8], opts: &MountOptions) -> Result<(u8, &'a [u8])> {
     if full.len() > NAME_MAX {
         return Err(Error::Range);
     }
-    let whole = WHOLE.iter().find(|(_, name)| *name == full).map(|&(i, _)| (i, &b""[..]));
+    let whole =
+        ACL_NAMES.iter().chain([&ADVISE]).find(|(_, name)| *name == full).map(|&(i, _)| (i, &b""[..]));
     let prefixed = || PREFIXES.iter().find_map(|&(i, p)| Some((i, full.strip_prefix(p)?)));
     match whole.or_else(prefixed) {
         Some((i, _)) if !enabled(i, opts) => {
@@ -36,11 +30,7 @@ pub(super) fn parse<'a>(full: &'a [u8], opts: &MountOptions) -> Result<(u8, &'a 
 
 /// The full name of a stored attribute, or `None` if users may not see it.
 pub(super) fn full(index: u8, name: &[u8], opts: &MountOptions) -> Option<Vec<u8>> {
-    if !enabled(index, opts) {
-        return None;
-    }
-    let prefix = PREFIXES.iter().chain(WHOLE.iter().take(2)).find(|(i, _)| *i == index)?.1;
-    Some([prefix, name].concat())
+    enabled(index, opts).then(|| full_name(index, name))?
 }
 
 fn enabled(i: u8, opts: &MountOptions) -> bool {
