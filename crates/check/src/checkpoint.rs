@@ -3,11 +3,25 @@ use crate::pack::Pack;
 use crate::report::{Kind, Sink};
 use segno_format::checkpoint::{CpFlags, nat_bits_blocks};
 use segno_format::superblock::Superblock;
-use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Features, Structure};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Features, Geometry, Structure};
 use zerocopy::IntoBytes;
 
 /// Blocks behind the start of the summaries: six logs and the second checkpoint block.
 const AFTER_START_SUM: u32 = 7;
+
+/// Segments of metadata and reserve below which fsck.f2fs does not open a volume; Linux is content with one less.
+const RESERVED_LEAST: u64 = 9;
+
+/// Whether a reserve is as large as Linux and fsck.f2fs require.
+#[must_use]
+pub fn enough_reserved(geo: &Geometry, reserved: u32) -> bool {
+    reserved_and_metadata(geo, reserved) >= RESERVED_LEAST
+}
+
+fn reserved_and_metadata(geo: &Geometry, reserved: u32) -> u64 {
+    let parts = [2, geo.segment_count_sit, geo.segment_count_nat, geo.segment_count_ssa, reserved];
+    parts.into_iter().map(u64::from).sum()
+}
 
 /// Checks ranges and flags; whether the pack is good enough to go on with.
 pub(crate) fn check(pack: &Pack, sb: &Superblock, sink: &mut Sink) -> bool {
@@ -59,14 +73,12 @@ fn check_ends(pack: &Pack, damage: &mut Damage) {
 fn check_counts(pack: &Pack, sb: &Superblock, damage: &mut Damage) {
     let (cp, geo) = (pack.cp(), &sb.geo);
     let ro = sb.features.contains(Features::RO);
-    let meta =
-        [2, geo.segment_count_sit, geo.segment_count_nat, geo.segment_count_ssa, cp.rsvd_segment_count.get()];
-    let meta: u64 = meta.into_iter().map(u64::from).sum();
+    let meta = reserved_and_metadata(geo, cp.rsvd_segment_count.get());
     let segments = u64::from(geo.segment_count);
     damage.require(meta < segments, "metadata and reserved segments", meta, segments);
     let over = cp.overprov_segment_count.get();
     if !ro {
-        damage.require(meta >= 8, "metadata and reserved segments", meta, 8);
+        damage.require(meta >= RESERVED_LEAST, "metadata and reserved segments", meta, RESERVED_LEAST);
         damage.require(over != 0, "overprov_segment_count", over.into(), 1);
         damage.require(cp.rsvd_segment_count.get() != 0, "rsvd_segment_count", 0, 1);
     }

@@ -35,9 +35,7 @@ pub(crate) fn write(
     settled: &Arc<dyn BlockDevice>,
     plan: &mut Plan,
 ) -> Result<()> {
-    let wrong = |e: std::io::Error| RepairError::refused(format!("the plan is wrong: {e}"));
-    let after = Overlay::new(settled.clone());
-    plan.apply(&after).map_err(wrong)?;
+    let after = plan.on_overlay(settled)?;
     let (old, new) = (read(&**device)?, read(&after)?);
     for ((addr, old), new) in SUPERBLOCK_COPIES.into_iter().zip(old).zip(new).rev() {
         let addr = u64::from(addr.0);

@@ -152,10 +152,7 @@ impl Blocks<'_, '_> {
             DentryShape::BLOCK.clear(&mut block.0);
             self.new.insert(b, block);
         }
-        match self.new.get_mut(&b) {
-            Some(block) => Ok(block),
-            None => Err(RepairError::refused("a block of a directory is missing in memory")),
-        }
+        self.new.get_mut(&b).ok_or(RepairError::Invariant("a block of a directory that was added is there"))
     }
 
     /// Keeps blocks that are as before, drops those without names, and gives the others to the state.

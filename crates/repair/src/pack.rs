@@ -1,11 +1,11 @@
 //! The checkpoint pack of the repaired volume.
-use crate::error::Result;
+use crate::error::{RepairError, Result};
 use crate::finish::Totals;
 use crate::forge;
 use crate::logs::Logs;
 use crate::state::State;
 use crate::tables::{Claims, Flip};
-use segno_check::tables::Volume;
+use segno_check::tables::{Volume, enough_reserved};
 use segno_format::bits::msb;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
 use segno_format::sit::LogType;
@@ -35,7 +35,7 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
     let place = bitmap_place(&original.geo, flags);
     for (at, flips) in [(place.sit, parts.sit), (place.nat, parts.nat)] {
         for flip in flips {
-            let Some(map) = bytes.get_mut(at..) else { continue };
+            let map = bytes.get_mut(at..).ok_or(RepairError::Invariant("the pack has its version bitmaps"))?;
             let old = msb::test(map, flip.b as usize);
             msb::put(map, flip.b as usize, !old);
         }
@@ -123,11 +123,16 @@ fn header(
 /// Counts that never change: of this pack, or if they are impossible of the other one.
 fn constants(original: &Volume<'_>) -> Result<(U64, U32, U32)> {
     let other = original.reader.block(original.geo.pack_addr(1 - original.pack.index.min(1)))?;
-    let main = original.geo.segment_count_main;
+    let geo = &original.geo;
+    let main = geo.segment_count_main;
     let sound = |cp: &RawCheckpoint| {
         let (reserved, over) = (cp.rsvd_segment_count.get(), cp.overprov_segment_count.get());
         let user = u64::from(main.saturating_sub(over)) * u64::from(BLOCKS_PER_SEG);
-        reserved > 0 && over >= reserved && over < main && cp.user_block_count.get() == user
+        reserved > 0
+            && enough_reserved(geo, reserved)
+            && over >= reserved
+            && over < main
+            && cp.user_block_count.get() == user
     };
     let own = original.pack.cp();
     let valid = RawCheckpoint::verify(&other, 0).is_ok() && sound(other.view());

@@ -191,21 +191,27 @@ fn lost(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Resul
             None => break,
         }
     }
-    let named: BTreeSet<u32> = tree.dirs.values().flat_map(|d| &d.names).map(|n| n.ino).collect();
-    let files: Vec<u32> = state.inodes.difference(&named).copied().filter(|i| !hidden.contains(i)).collect();
-    files.into_iter().filter(|ino| *ino != ROOT).try_for_each(|ino| name_it(state, tree, ino))
+    unnamed(state, &named(tree), hidden).into_iter().try_for_each(|ino| name_it(state, tree, ino))
+}
+
+/// Inodes that a name leads to.
+fn named(tree: &Tree) -> BTreeSet<u32> {
+    tree.dirs.values().flat_map(|d| &d.names).map(|n| n.ino).collect()
+}
+
+/// Inodes that need a name and have none.
+fn unnamed(state: &State<'_>, named: &BTreeSet<u32>, hidden: &BTreeSet<u32>) -> Vec<u32> {
+    state.inodes.difference(named).copied().filter(|ino| !hidden.contains(ino)).collect()
 }
 
 /// Inodes of the orphan list, and others without links, that no name leads to.
 fn free_orphans(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Result<()> {
-    let named: BTreeSet<u32> = tree.dirs.values().flat_map(|d| &d.names).map(|n| n.ino).collect();
+    let named = named(tree);
     let listed: BTreeSet<u32> = state.vol.orphans.iter().copied().collect();
     for ino in listed.intersection(&named) {
         state.note(*ino, "was listed as an orphan although it has a name, and is kept");
     }
-    let unnamed: Vec<u32> =
-        state.inodes.difference(&named).copied().filter(|i| !hidden.contains(i)).collect();
-    for ino in unnamed {
+    for ino in unnamed(state, &named, hidden) {
         let links = state.block(ino)?.view::<RawInode>().i_links.get();
         let empty = tree.dirs.get(&ino).is_none_or(|d| d.names.is_empty());
         if (links == 0 || listed.contains(&ino)) && empty {
