@@ -6,6 +6,7 @@ use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode, verify_checksum};
 use segno_format::node::{RawNode, XATTR_NODE_OFFSET};
 use segno_format::{BLOCK_SIZE, Block, Features, NAME_MAX, Nid};
+use std::collections::BTreeMap;
 use zerocopy::little_endian::U16;
 
 const NSEC: u32 = 1_000_000_000;
@@ -22,6 +23,7 @@ const LOG_CLUSTER: u8 = 2;
 /// Makes the fields of all inodes valid.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     let inos: Vec<u32> = state.inodes.iter().copied().collect();
+    state.extra_isize = usual_extra_isize(state)?;
     for &ino in &inos {
         one(state, ino)?;
     }
@@ -46,9 +48,11 @@ pub(crate) fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
         state.lose(ino, "the checksum of the inode is wrong; its fields look right and are kept");
     }
     let dots = has_dots(state, ino)?;
-    let extra_isize = state.block(Nid::ROOT.0)?.view::<RawInode>().extra().i_extra_isize.get();
+    let extra_isize = state.extra_isize;
+    let quota = state.quota_inos().contains(&ino);
+    let known = (ino == Nid::ROOT.0).then_some(true).or(quota.then_some(false));
     let changed = state.change(ino, |block| {
-        kind(block, dots);
+        kind(block, dots, known);
         let raw: &mut RawInode = block.view_mut();
         sizes(raw, features, extra_isize);
         flags(raw, features);
@@ -56,7 +60,6 @@ pub(crate) fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
     })?;
     let is_dir = state.block(ino)?.view::<RawInode>().is_dir();
     // mkfs.f2fs writes quota files without the bit.
-    let quota = state.quota_inos().contains(&ino);
     if changed | (!quota && state.change(ino, |block| set_cold(block, !is_dir))?) {
         state.note(ino, "fields of the inode were invalid");
     }
@@ -83,8 +86,26 @@ pub(crate) fn set_footer(block: &mut Block, ino: u32, ofs: u32) {
     footer.flag.set(ofs << 3 | marks);
 }
 
-/// Directory or not: the type in the mode, the cold bit, and if they differ what the inode holds.
-fn kind(block: &mut Block, dots: bool) {
+/// Size of the extra attributes that most inodes have; 0 if there are none.
+fn usual_extra_isize(state: &State<'_>) -> Result<u16> {
+    let mut sizes: BTreeMap<u16, u32> = BTreeMap::new();
+    for &ino in &state.inodes {
+        let block = state.block(ino)?;
+        let raw: &RawInode = block.view();
+        let size = raw.extra().i_extra_isize.get();
+        if raw.inline().contains(Inline::EXTRA_ATTR) && is_extra_isize(size) {
+            *sizes.entry(size).or_default() += 1;
+        }
+    }
+    Ok(sizes.into_iter().max_by_key(|(_, inodes)| *inodes).map_or(0, |(size, _)| size))
+}
+
+fn is_extra_isize(size: u16) -> bool {
+    size.is_multiple_of(4) && (4..=36).contains(&size)
+}
+
+/// Directory or not: what is known of the inode, else the type in the mode, the cold bit, and if they differ what the inode holds.
+fn kind(block: &mut Block, dots: bool, fixed: Option<bool>) {
     let cold = block.view::<RawNode>().footer.is_cold();
     let raw: &RawInode = block.view();
     let mode = raw.i_mode.get();
@@ -95,7 +116,9 @@ fn kind(block: &mut Block, dots: bool) {
         (false, _, false) => true,
         _ => dots,
     };
-    if known && raw.is_dir() == is_dir {
+    let is_dir = fixed.unwrap_or(is_dir);
+    let as_known = fixed != Some(false) || raw.is_reg();
+    if known && raw.is_dir() == is_dir && as_known {
         return;
     }
     let format = if is_dir { DIRECTORY } else { REGULAR };
@@ -137,7 +160,7 @@ fn sizes(raw: &mut RawInode, features: Features, extra_isize: u16) {
     }
     let mut extra = raw.extra();
     let size = extra.i_extra_isize.get();
-    if !size.is_multiple_of(4) || !(4..=36).contains(&size) || size < extra_isize.min(36) {
+    if !is_extra_isize(size) || size < extra_isize {
         extra.i_extra_isize = U16::new(extra_isize);
     }
     raw.set_extra(&extra);
@@ -207,6 +230,9 @@ pub(crate) fn inline(state: &mut State<'_>, ino: u32) -> Result<()> {
         FileType::Directory => inline.remove(Inline::DATA),
         FileType::Regular | FileType::Symlink => inline.remove(Inline::DENTRY),
         _ => inline.remove(Inline::DATA | Inline::DENTRY),
+    }
+    if state.quota_inos().contains(&ino) {
+        inline.remove(Inline::DATA | Inline::DATA_EXIST | Inline::DENTRY);
     }
     let opaque = raw.advise().intersects(Advise::ENCRYPT | Advise::VERITY) || raw.is_compressed();
     let has_nodes = raw.i_nid.iter().any(|n| n.get() != 0);

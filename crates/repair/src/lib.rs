@@ -28,6 +28,7 @@ mod inventory;
 mod layout;
 mod logs;
 mod names;
+mod older;
 mod overlay;
 mod owners;
 mod pack;
@@ -41,6 +42,7 @@ mod symlink;
 mod tables;
 mod tree;
 mod undo;
+mod unowned;
 mod xattr;
 
 pub use action::Action;

@@ -8,7 +8,7 @@ use crate::pack::{self, Parts};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
-use crate::{Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, symlink, tree, xattr};
+use crate::{Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr};
 use segno_check::tables::{Pack, Volume};
 use segno_check::{CheckOptions, Kind, Report, check};
 use segno_device::BlockDevice;
@@ -225,12 +225,26 @@ fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
     let vol = Volume::open(device)?.ok_or_else(|| {
         RepairError::refused("no superblock, or no checkpoint pack, is good enough to repair the volume from")
     })?;
-    let refused = Features::from_bits_retain(vol.sb.features.bits() & REFUSED.bits());
-    if !refused.is_empty() || vol.sb.features.unnamed() != 0 {
-        let names = Features::from_bits_retain(refused.bits() | vol.sb.features.unnamed()).names().join(", ");
-        return Err(RepairError::refused(format!("volumes with {names} cannot be repaired yet")));
+    let refused = refused(vol.sb.features);
+    if refused.is_empty() {
+        return Ok(vol);
     }
-    Ok(vol)
+    let names = refused.names().join(", ");
+    Err(RepairError::refused(match () {
+        () if refused == Features::RO => {
+            "read-only images are not repaired: make the image anew from its source".to_owned()
+        }
+        () if refused == Features::BLKZONED => {
+            "zoned volumes are not repaired, as that would write inside zones: `segno rescue` copies the files"
+                .to_owned()
+        }
+        () => format!("volumes with {names} cannot be repaired; `segno rescue` copies the files"),
+    }))
+}
+
+/// Features of a volume with which it is not repaired.
+pub(crate) fn refused(features: Features) -> Features {
+    Features::from_bits_retain(features.bits() & REFUSED.bits() | features.unnamed())
 }
 
 /// Whether a check has found something that a repair would change.
@@ -295,6 +309,7 @@ fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Written> {
 /// Nodes, fields, pointers and blocks.
 fn decide_blocks(state: &mut State<'_>) -> Result<()> {
     inventory::run(state)?;
+    rebuild::fixed(state)?;
     fields::run(state)?;
     tree::run(state)?;
     xattr::run(state)?;

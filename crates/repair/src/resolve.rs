@@ -2,7 +2,7 @@
 use crate::error::{RepairError, Result};
 use crate::names::{Dir, Dirs, Name};
 use crate::state::State;
-use crate::{dir, fields, names, rebuild, tree, xattr};
+use crate::{dir, fields, names, older, rebuild, tree, xattr};
 use segno_format::Nid;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
@@ -48,8 +48,9 @@ pub(crate) fn run(state: &mut State<'_>, restore: bool) -> Result<Tree> {
         taken: BTreeMap::new(),
     };
     if !tree.dirs.contains_key(&ROOT) {
-        return Err(RepairError::refused("the root directory is lost"));
+        return Err(RepairError::Invariant("the root is a directory"));
     }
+    older::confirm(state, &mut tree.dirs)?;
     targets(state, &mut tree)?;
     one_parent_each(state, &mut tree)?;
     let hidden = hidden(state);
