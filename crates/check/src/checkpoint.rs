@@ -29,9 +29,15 @@ pub(crate) fn check(pack: &Pack, sb: &Superblock, sink: &mut Sink) -> bool {
     let mut damage = Damage { at: pack.start, found: Vec::new() };
     check_ends(pack, &mut damage);
     check_counts(pack, sb, &mut damage);
-    let usable = check_layout(pack, sb, &mut damage);
+    let sized = check_bitmap_sizes(pack, sb, &mut damage);
+    let usable = check_layout(pack, sb, &mut damage) && sized;
     damage.found.into_iter().for_each(|e| sink.add(Kind::Checkpoint, e));
     usable
+}
+
+/// Whether the pack can be read, whatever it says of the sizes of its bitmaps: the superblock has them too.
+pub(crate) fn is_readable(pack: &Pack, sb: &Superblock) -> bool {
+    check_layout(pack, sb, &mut Damage { at: pack.start, found: Vec::new() })
 }
 
 struct Damage {
@@ -93,13 +99,18 @@ fn check_counts(pack: &Pack, sb: &Superblock, damage: &mut Damage) {
     damage.require(next < geo.max_nid(), "next_free_nid", next.into(), geo.max_nid().into());
 }
 
-fn check_layout(pack: &Pack, sb: &Superblock, damage: &mut Damage) -> bool {
+fn check_bitmap_sizes(pack: &Pack, sb: &Superblock, damage: &mut Damage) -> bool {
     let (cp, geo) = (pack.cp(), &sb.geo);
     let (sit, nat) = (geo.sit_bitmap_bytes() as u64, geo.nat_bitmap_bytes() as u64);
     let found = u64::from(cp.sit_ver_bitmap_bytesize.get());
-    let mut usable = damage.require(found == sit, "sit_ver_bitmap_bytesize", found, sit);
+    let sized = damage.require(found == sit, "sit_ver_bitmap_bytesize", found, sit);
     let found = u64::from(cp.nat_ver_bitmap_bytesize.get());
-    usable &= damage.require(found == nat, "nat_ver_bitmap_bytesize", found, nat);
+    sized & damage.require(found == nat, "nat_ver_bitmap_bytesize", found, nat)
+}
+
+fn check_layout(pack: &Pack, sb: &Superblock, damage: &mut Damage) -> bool {
+    let (cp, geo) = (pack.cp(), &sb.geo);
+    let mut usable = true;
     if pack.flags.contains(CpFlags::LARGE_NAT_BITMAP) {
         let offset = cp.checksum_offset.get();
         usable &=

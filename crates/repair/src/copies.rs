@@ -38,18 +38,16 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevi
     Ok(best.map_or_else(|| device.clone(), |(_, settled)| settled))
 }
 
-/// Adds the writes that make the copies on the device those of the plan, which was made on the settled one.
-pub(crate) fn write(
+/// Makes the superblock that the plan follows the first write: before it is in both places, the volume in force is another one.
+pub(crate) fn write_first(
     device: &Arc<dyn BlockDevice>,
     settled: &Arc<dyn BlockDevice>,
     plan: &mut Plan,
 ) -> Result<()> {
-    let after = plan.on_overlay(settled)?;
-    let (old, new) = (read(&**device)?, read(&after)?);
-    for ((addr, old), new) in SUPERBLOCK_COPIES.into_iter().zip(old).zip(new).rev() {
-        let addr = u64::from(addr.0);
-        if old.0 != new.0 && plan.addresses().all(|a| a != addr) {
-            plan.push(vec![(addr, new)]);
+    let copies = SUPERBLOCK_COPIES.into_iter().zip(read(&**device)?).zip(read(&**settled)?);
+    for ((addr, old), new) in copies {
+        if old.0 != new.0 {
+            plan.push_first(vec![(addr.0.into(), new)]);
         }
     }
     Ok(())

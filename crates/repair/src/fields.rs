@@ -1,12 +1,12 @@
 //! Fields of inodes: values that no writer stores become values that one would.
 use crate::error::{RepairError, Result};
+use crate::extra;
 use crate::state::State;
 use crate::tree::set_cold;
 use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode, verify_checksum};
 use segno_format::node::{RawNode, XATTR_NODE_OFFSET};
 use segno_format::{BLOCK_SIZE, Block, Features, NAME_MAX, Nid};
-use std::collections::BTreeMap;
 use zerocopy::little_endian::U16;
 
 const NSEC: u32 = 1_000_000_000;
@@ -23,7 +23,7 @@ const LOG_CLUSTER: u8 = 2;
 /// Makes the fields of all inodes valid.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     let inos: Vec<u32> = state.inodes.iter().copied().collect();
-    state.extra_isize = usual_extra_isize(state)?;
+    state.extra_sizes = extra::common_sizes(state)?;
     for &ino in &inos {
         one(state, ino)?;
     }
@@ -47,20 +47,20 @@ pub(crate) fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
         state.edits.insert(ino, block);
         state.lose(ino, "the checksum of the inode is wrong; its fields look right and are kept");
     }
+    let sized = extra::run(state, ino)?;
     let dots = has_dots(state, ino)?;
-    let extra_isize = state.extra_isize;
     let quota = state.quota_inos().contains(&ino);
     let known = (ino == Nid::ROOT.0).then_some(true).or(quota.then_some(false));
     let changed = state.change(ino, |block| {
         kind(block, dots, known);
         let raw: &mut RawInode = block.view_mut();
-        sizes(raw, features, extra_isize);
+        sizes(raw, features);
         flags(raw, features);
         times_and_names(ino, raw);
     })?;
     let is_dir = state.block(ino)?.view::<RawInode>().is_dir();
     // mkfs.f2fs writes quota files without the bit.
-    if changed | (!quota && state.change(ino, |block| set_cold(block, !is_dir))?) {
+    if sized | changed | (!quota && state.change(ino, |block| set_cold(block, !is_dir))?) {
         state.note(ino, "fields of the inode were invalid");
     }
     inline(state, ino)
@@ -84,24 +84,6 @@ pub(crate) fn set_footer(block: &mut Block, ino: u32, ofs: u32) {
     let marks = footer.flag.get() & 7;
     footer.ino.set(ino);
     footer.flag.set(ofs << 3 | marks);
-}
-
-/// Size of the extra attributes that most inodes have; 0 if there are none.
-fn usual_extra_isize(state: &State<'_>) -> Result<u16> {
-    let mut sizes: BTreeMap<u16, u32> = BTreeMap::new();
-    for &ino in &state.inodes {
-        let block = state.block(ino)?;
-        let raw: &RawInode = block.view();
-        let size = raw.extra().i_extra_isize.get();
-        if raw.inline().contains(Inline::EXTRA_ATTR) && is_extra_isize(size) {
-            *sizes.entry(size).or_default() += 1;
-        }
-    }
-    Ok(sizes.into_iter().max_by_key(|(_, inodes)| *inodes).map_or(0, |(size, _)| size))
-}
-
-fn is_extra_isize(size: u16) -> bool {
-    size.is_multiple_of(4) && (4..=36).contains(&size)
 }
 
 /// Directory or not: what is known of the inode, else the type in the mode, the cold bit, and if they differ what the inode holds.
@@ -139,7 +121,7 @@ fn has_dots(state: &State<'_>, ino: u32) -> Result<bool> {
 }
 
 /// Whether an inline area begins as that of a directory.
-fn inline_dots(ino: u32, block: &Block, features: Features) -> bool {
+pub(crate) fn inline_dots(ino: u32, block: &Block, features: Features) -> bool {
     let raw: &RawInode = block.view();
     let Ok(layout) = raw.layout(features) else { return false };
     let area = block.0.get(layout.inline_range()).unwrap_or_default();
@@ -147,23 +129,11 @@ fn inline_dots(ino: u32, block: &Block, features: Features) -> bool {
     first.is_ok_and(|e| e.is_some_and(|e| e.name == b"." && e.ino.0 == ino))
 }
 
-fn sizes(raw: &mut RawInode, features: Features, extra_isize: u16) {
-    let mut inline = raw.inline();
-    if !features.contains(Features::EXTRA_ATTR) {
-        inline.remove(Inline::EXTRA_ATTR);
-    } else if extra_isize != 0 && !inline.contains(Inline::EXTRA_ATTR) {
-        inline.insert(Inline::EXTRA_ATTR);
-    }
-    raw.i_inline = inline.bits();
-    if !inline.contains(Inline::EXTRA_ATTR) {
+fn sizes(raw: &mut RawInode, features: Features) {
+    if !raw.inline().contains(Inline::EXTRA_ATTR) {
         return;
     }
     let mut extra = raw.extra();
-    let size = extra.i_extra_isize.get();
-    if !is_extra_isize(size) || size < extra_isize {
-        extra.i_extra_isize = U16::new(extra_isize);
-    }
-    raw.set_extra(&extra);
     if features.contains(Features::FLEXIBLE_INLINE_XATTR) && raw.layout(features).is_err() {
         extra.i_inline_xattr_size = U16::new(XATTR_WORDS);
         raw.set_extra(&extra);

@@ -68,8 +68,8 @@ impl Plan {
         self.steps.iter().flatten().map(|(addr, _)| *addr)
     }
 
-    pub(crate) fn push(&mut self, step: Vec<(u64, Block)>) {
-        self.steps.push(step);
+    pub(crate) fn push_first(&mut self, step: Vec<(u64, Block)>) {
+        self.steps.insert(0, step);
     }
 
     pub(crate) fn steps(&self) -> &[Vec<(u64, Block)>] {
@@ -112,7 +112,7 @@ pub fn plan(
 ) -> Result<Plan> {
     let settled = copies::settled(device)?;
     let mut plan = plan_settled(&settled, pending, replay, options)?;
-    copies::write(device, &settled, &mut plan)?;
+    copies::write_first(device, &settled, &mut plan)?;
     Ok(plan)
 }
 
@@ -130,7 +130,12 @@ fn plan_settled(
     }
     let (overlay, actions) = before_replay(device, options)?;
     let overlay = Arc::new(overlay);
-    match (replay(overlay.clone()), pending) {
+    let replayed = replay(overlay.clone());
+    // A read error is not damage: the chain is not given up for it.
+    if let Some(failed) = overlay.take_failed() {
+        return Err(failed.into());
+    }
+    match (replayed, pending) {
         (Ok(()), _) => of_replayed(device, &overlay, actions, options),
         (Err(why), Pending::Journal) => Err(RepairError::refused(format!(
             "the journal cannot be replayed ({why}); `segno journal discard` gives up what is in it"

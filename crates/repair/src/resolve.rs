@@ -54,6 +54,7 @@ pub(crate) fn run(state: &mut State<'_>, restore: bool) -> Result<Tree> {
     targets(state, &mut tree)?;
     one_parent_each(state, &mut tree)?;
     let hidden = hidden(state);
+    misled(state, &mut tree, &hidden)?;
     lost(state, &mut tree, &hidden)?;
     count(&mut tree, &hidden);
     write(state, &mut tree)?;
@@ -108,6 +109,43 @@ fn targets(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
         }
         dir.names = kept;
         tree.dirs.insert(ino, dir);
+    }
+    Ok(())
+}
+
+/// A name that leads to a file with more names than links, which has its own name elsewhere, leads back to the file without a
+/// name that had this one.
+fn misled(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Result<()> {
+    let mut names: BTreeMap<u32, u32> = BTreeMap::new();
+    tree.dirs.values().flat_map(|d| &d.names).for_each(|n| *names.entry(n.ino).or_default() += 1);
+    for ino in unnamed(state, &named(tree), hidden) {
+        let raw: RawInode = *state.block(ino)?.view();
+        let pino = raw.i_pino.get();
+        let find = |dir: &Dir| dir.names.iter().position(|n| n.name == raw.name());
+        let Some((i, other)) =
+            tree.dirs.get(&pino).and_then(|d| find(d).and_then(|i| Some((i, d.names.get(i)?.ino))))
+        else {
+            continue;
+        };
+        let holder: RawInode = *state.block(other)?.view();
+        let own = tree.dirs.get(&holder.i_pino.get());
+        let has_own = own.is_some_and(|d| d.names.iter().any(|n| n.ino == other && n.name == holder.name()));
+        let same = (holder.i_pino.get(), holder.name()) == (pino, raw.name());
+        if same || !has_own || names.get(&other).is_none_or(|n| *n <= holder.i_links.get()) {
+            continue;
+        }
+        names.entry(other).and_modify(|n| *n -= 1);
+        let kind = FileType::of_mode(raw.i_mode.get()) as u8;
+        if let Some(dir) = tree.dirs.get_mut(&pino)
+            && let Some(name) = dir.names.get_mut(i)
+        {
+            (name.ino, name.file_type) = (ino, kind);
+            dir.dirty = true;
+        }
+        if raw.is_dir() {
+            tree.parents.insert(ino, pino);
+        }
+        state.note(ino, format!("its name led to inode {other}"));
     }
     Ok(())
 }

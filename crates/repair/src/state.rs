@@ -45,8 +45,8 @@ pub(crate) struct State<'a> {
     pub older: BTreeSet<u32>,
     /// Blocks of lost nodes, once they are searched for.
     pub unowned: Option<Unowned>,
-    /// Size of the extra attributes of most inodes.
-    pub extra_isize: u16,
+    /// Sizes of the extra attributes that several inodes have.
+    pub extra_sizes: Vec<u16>,
 }
 
 impl<'a> State<'a> {
@@ -63,7 +63,7 @@ impl<'a> State<'a> {
             waiting: BTreeSet::new(),
             older: BTreeSet::new(),
             unowned: None,
-            extra_isize: 0,
+            extra_sizes: Vec::new(),
         }
     }
 

@@ -5,14 +5,18 @@ use segno_format::superblock::RawSuperblock;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs fsck.f2fs in the folder that the variable FSCK names, if it is set.
-pub fn check(volume: &Snapshot) -> Result<(), String> {
-    let Some(dir) = std::env::var_os("FSCK") else { return Ok(()) };
+/// Runs fsck.f2fs in the folder that the variable FSCK names, if it is set; whether it could judge the volume.
+pub fn check(volume: &Snapshot) -> Result<bool, String> {
+    let Some(dir) = std::env::var_os("FSCK") else { return Ok(false) };
     let dir = Path::new(&dir);
     std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let from = MemDevice::from_snapshot(volume);
     let mut first = 0;
     let members = members(&from)?;
+    // Damage may have changed the paths of devices, of which only the system knows which exist.
+    if members.iter().any(|(name, _)| !name.bytes().all(|b| b.is_ascii_alphanumeric())) {
+        return Ok(false);
+    }
     for (name, end) in &members {
         write(&from, first..*end, &dir.join(name)).map_err(|e| format!("{name}: {e}"))?;
         first = *end;
@@ -26,7 +30,7 @@ pub fn check(volume: &Snapshot) -> Result<(), String> {
     let bad: Vec<&str> = said.lines().filter(bad).take(5).collect();
     let ended = said.lines().any(|l| l.starts_with("[FSCK] other corrupted bugs"));
     if out.status.success() && bad.is_empty() && ended {
-        return Ok(());
+        return Ok(true);
     }
     let last: Vec<&str> = said.lines().rev().filter(|l| !l.trim().is_empty()).take(2).collect();
     Err(format!("fsck.f2fs: {} {bad:?}, at the end {last:?}", out.status))

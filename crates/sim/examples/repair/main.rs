@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     let mut refusals: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let mut judged = 0;
     for number in from..to {
         let outcome = image(seed, number).and_then(|image| {
             if to == from + 1 {
@@ -23,7 +24,10 @@ fn main() -> ExitCode {
             segno_sim::catch_panic::caught(|| run(&image))
         });
         let outcome = outcome.and_then(|ended| match &ended {
-            Ended::Repaired { after, .. } => fsck::check(after).map(|()| ended),
+            Ended::Repaired { after, .. } => fsck::check(after).map(|done| {
+                judged += u64::from(done);
+                ended
+            }),
             _ => Ok(ended),
         });
         let kind = match outcome {
@@ -59,6 +63,6 @@ fn main() -> ExitCode {
             numbers.iter().take(4).collect::<Vec<_>>()
         );
     }
-    println!("{counts:?}, {:.0} s", started.elapsed().as_secs_f64());
+    println!("{counts:?}, {judged} judged by fsck.f2fs, {:.0} s", started.elapsed().as_secs_f64());
     if counts.contains_key("violations") { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

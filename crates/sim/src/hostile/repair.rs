@@ -80,7 +80,7 @@ fn copy(from: &dyn BlockDevice, to: &MemDevice) -> Result<(), String> {
     Ok(())
 }
 
-fn check(device: &dyn BlockDevice) -> Result<Report, String> {
+pub(super) fn check(device: &dyn BlockDevice) -> Result<Report, String> {
     segno_check::check(device, &CheckOptions::default(), &mut |_| {}).map_err(|e| e.to_string())
 }
 
