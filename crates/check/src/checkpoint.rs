@@ -3,11 +3,25 @@ use crate::pack::Pack;
 use crate::report::{Kind, Sink};
 use segno_format::checkpoint::{CpFlags, nat_bits_blocks};
 use segno_format::superblock::Superblock;
-use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Features, Structure};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Features, Geometry, Structure};
 use zerocopy::IntoBytes;
 
 /// Blocks behind the start of the summaries: six logs and the second checkpoint block.
 const AFTER_START_SUM: u32 = 7;
+
+/// Segments of metadata and reserve below which fsck.f2fs does not open a volume; Linux is content with one less.
+const RESERVED_LEAST: u64 = 9;
+
+/// Whether a reserve is as large as Linux and fsck.f2fs require.
+#[must_use]
+pub fn enough_reserved(geo: &Geometry, reserved: u32) -> bool {
+    reserved_and_metadata(geo, reserved) >= RESERVED_LEAST
+}
+
+fn reserved_and_metadata(geo: &Geometry, reserved: u32) -> u64 {
+    let parts = [2, geo.segment_count_sit, geo.segment_count_nat, geo.segment_count_ssa, reserved];
+    parts.into_iter().map(u64::from).sum()
+}
 
 /// Checks ranges and flags; whether the pack is good enough to go on with.
 pub(crate) fn check(pack: &Pack, sb: &Superblock, sink: &mut Sink) -> bool {
@@ -15,9 +29,15 @@ pub(crate) fn check(pack: &Pack, sb: &Superblock, sink: &mut Sink) -> bool {
     let mut damage = Damage { at: pack.start, found: Vec::new() };
     check_ends(pack, &mut damage);
     check_counts(pack, sb, &mut damage);
-    let usable = check_layout(pack, sb, &mut damage);
+    let sized = check_bitmap_sizes(pack, sb, &mut damage);
+    let usable = check_layout(pack, sb, &mut damage) && sized;
     damage.found.into_iter().for_each(|e| sink.add(Kind::Checkpoint, e));
     usable
+}
+
+/// Whether the pack can be read, whatever it says of the sizes of its bitmaps: the superblock has them too.
+pub(crate) fn is_readable(pack: &Pack, sb: &Superblock) -> bool {
+    check_layout(pack, sb, &mut Damage { at: pack.start, found: Vec::new() })
 }
 
 struct Damage {
@@ -59,14 +79,12 @@ fn check_ends(pack: &Pack, damage: &mut Damage) {
 fn check_counts(pack: &Pack, sb: &Superblock, damage: &mut Damage) {
     let (cp, geo) = (pack.cp(), &sb.geo);
     let ro = sb.features.contains(Features::RO);
-    let meta =
-        [2, geo.segment_count_sit, geo.segment_count_nat, geo.segment_count_ssa, cp.rsvd_segment_count.get()];
-    let meta: u64 = meta.into_iter().map(u64::from).sum();
+    let meta = reserved_and_metadata(geo, cp.rsvd_segment_count.get());
     let segments = u64::from(geo.segment_count);
     damage.require(meta < segments, "metadata and reserved segments", meta, segments);
     let over = cp.overprov_segment_count.get();
     if !ro {
-        damage.require(meta >= 8, "metadata and reserved segments", meta, 8);
+        damage.require(meta >= RESERVED_LEAST, "metadata and reserved segments", meta, RESERVED_LEAST);
         damage.require(over != 0, "overprov_segment_count", over.into(), 1);
         damage.require(cp.rsvd_segment_count.get() != 0, "rsvd_segment_count", 0, 1);
     }
@@ -81,13 +99,18 @@ fn check_counts(pack: &Pack, sb: &Superblock, damage: &mut Damage) {
     damage.require(next < geo.max_nid(), "next_free_nid", next.into(), geo.max_nid().into());
 }
 
-fn check_layout(pack: &Pack, sb: &Superblock, damage: &mut Damage) -> bool {
+fn check_bitmap_sizes(pack: &Pack, sb: &Superblock, damage: &mut Damage) -> bool {
     let (cp, geo) = (pack.cp(), &sb.geo);
     let (sit, nat) = (geo.sit_bitmap_bytes() as u64, geo.nat_bitmap_bytes() as u64);
     let found = u64::from(cp.sit_ver_bitmap_bytesize.get());
-    let mut usable = damage.require(found == sit, "sit_ver_bitmap_bytesize", found, sit);
+    let sized = damage.require(found == sit, "sit_ver_bitmap_bytesize", found, sit);
     let found = u64::from(cp.nat_ver_bitmap_bytesize.get());
-    usable &= damage.require(found == nat, "nat_ver_bitmap_bytesize", found, nat);
+    sized & damage.require(found == nat, "nat_ver_bitmap_bytesize", found, nat)
+}
+
+fn check_layout(pack: &Pack, sb: &Superblock, damage: &mut Damage) -> bool {
+    let (cp, geo) = (pack.cp(), &sb.geo);
+    let mut usable = true;
     if pack.flags.contains(CpFlags::LARGE_NAT_BITMAP) {
         let offset = cp.checksum_offset.get();
         usable &=

@@ -39,6 +39,7 @@ pub use report::{CheckOptions, Kind, Problem, Report, RollForward, Severity, Sum
 
 /// The tables that a check loads first, for programs that repair volumes.
 pub mod tables {
+    pub use crate::checkpoint::enough_reserved;
     pub use crate::nat::Nat;
     pub use crate::pack::Pack;
     pub use crate::reader::Reader;

@@ -43,8 +43,8 @@ impl<'a> Volume<'a> {
             let newest = Pack::load(&reader, &sb.geo, &mut sink)?;
             let Some(index) = newest.as_ref().map(|pack| pack.index) else { continue };
             let older = Pack::load_one(&reader, &sb.geo, 1 - index.min(1))?;
-            let usable = |pack: &Pack| checkpoint::check(pack, &sb, &mut Sink::new(&NO_PROBLEMS));
-            if let Some(pack) = [newest, older].into_iter().flatten().find(usable) {
+            let readable = |pack: &Pack| checkpoint::is_readable(pack, &sb);
+            if let Some(pack) = [newest, older].into_iter().flatten().find(readable) {
                 return Self::of_pack(reader, sb, pack, &mut sink, &mut |_| {}).map(Some);
             }
         }

@@ -1,48 +1,53 @@
 //! Two superblocks that are valid and describe different volumes: the one that the volume fits.
 use crate::error::{RepairError, Result};
 use crate::overlay::Overlay;
-use crate::plan::Plan;
+use crate::plan::{Plan, refused};
 use segno_check::{CheckOptions, check};
 use segno_device::BlockDevice;
 use segno_format::Block;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
 use std::sync::Arc;
 
+/// How bad a superblock is: features that cannot be, errors of the volume with it, an end behind that of the device.
+type Rank = (bool, u64, bool);
+
 /// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict.
 pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>> {
     let blocks = read(&**device)?;
     let [first, second] = blocks.each_ref().map(|b| RawSuperblock::from_block(&b.0).parse(0).ok());
     let (Some(first), Some(second)) = (first, second) else { return Ok(device.clone()) };
-    if first.geo == second.geo && first.features == second.features && first.raw.qf_ino == second.raw.qf_ino {
+    let same = first.geo == second.geo
+        && first.features == second.features
+        && first.raw.qf_ino == second.raw.qf_ino
+        && first.raw.uuid == second.raw.uuid
+        && first.devices == second.devices;
+    if same {
         return Ok(device.clone());
     }
-    let mut best: Option<(u64, Arc<dyn BlockDevice>)> = None;
-    for block in &blocks {
+    let mut best: Option<(Rank, Arc<dyn BlockDevice>)> = None;
+    for (block, sb) in blocks.iter().zip([&first, &second]) {
         let overlay = Overlay::new(device.clone());
         overlay.write(0, &[block, block]).map_err(|e| RepairError::refused(e.to_string()))?;
         let found = check(&overlay, &CheckOptions { max_problems: 0 }, &mut |_| {})?;
         let errors = if found.complete { found.errors } else { u64::MAX };
-        if best.as_ref().is_none_or(|(least, _)| errors < *least) {
-            best = Some((errors, Arc::new(overlay)));
+        let rank = (!refused(sb.features).is_empty(), errors, sb.geo.block_count > device.block_count());
+        if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+            best = Some((rank, Arc::new(overlay)));
         }
     }
     Ok(best.map_or_else(|| device.clone(), |(_, settled)| settled))
 }
 
-/// Adds the writes that make the copies on the device those of the plan, which was made on the settled one.
-pub(crate) fn write(
+/// Makes the superblock that the plan follows the first write: before it is in both places, the volume in force is another one.
+pub(crate) fn write_first(
     device: &Arc<dyn BlockDevice>,
     settled: &Arc<dyn BlockDevice>,
     plan: &mut Plan,
 ) -> Result<()> {
-    let wrong = |e: std::io::Error| RepairError::refused(format!("the plan is wrong: {e}"));
-    let after = Overlay::new(settled.clone());
-    plan.apply(&after).map_err(wrong)?;
-    let (old, new) = (read(&**device)?, read(&after)?);
-    for ((addr, old), new) in SUPERBLOCK_COPIES.into_iter().zip(old).zip(new).rev() {
-        let addr = u64::from(addr.0);
-        if old.0 != new.0 && plan.addresses().all(|a| a != addr) {
-            plan.push(vec![(addr, new)]);
+    let copies = SUPERBLOCK_COPIES.into_iter().zip(read(&**device)?).zip(read(&**settled)?);
+    for ((addr, old), new) in copies {
+        if old.0 != new.0 {
+            plan.push_first(vec![(addr.0.into(), new)]);
         }
     }
     Ok(())

@@ -9,6 +9,9 @@ use segno_format::inode::{Inline, RawInode};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
 
+/// Largest first hash table, as a power of two, that is taken for one.
+const MOST_LEVEL: u8 = 16;
+
 /// Writes a directory whose parent is given.
 pub(crate) fn write(state: &mut State<'_>, ino: u32, dir: &mut Dir, parent: u32) -> Result<()> {
     if dir.inline {
@@ -60,6 +63,8 @@ fn write_inline(state: &mut State<'_>, ino: u32, dir: &Dir, parent: u32) -> Resu
 fn to_blocks(state: &mut State<'_>, ino: u32, dir: &mut Dir) -> Result<()> {
     dir.inline = false;
     dir.names.iter_mut().for_each(|n| n.place = None);
+    dir.level = usual_level(dir);
+    let level = dir.level;
     let layout = state.layout(state.block(ino)?.view());
     state.change(ino, |block| {
         if let Some(area) = block.0.get_mut(layout.base()..layout.inline_range().end) {
@@ -69,6 +74,7 @@ fn to_blocks(state: &mut State<'_>, ino: u32, dir: &mut Dir) -> Result<()> {
         raw.i_inline &= !Inline::DENTRY.bits();
         raw.i_size.set(0);
         raw.i_current_depth.set(1);
+        raw.i_dir_level = level;
     })?;
     Ok(())
 }
@@ -152,10 +158,7 @@ impl Blocks<'_, '_> {
             DentryShape::BLOCK.clear(&mut block.0);
             self.new.insert(b, block);
         }
-        match self.new.get_mut(&b) {
-            Some(block) => Ok(block),
-            None => Err(RepairError::refused("a block of a directory is missing in memory")),
-        }
+        self.new.get_mut(&b).ok_or(RepairError::Invariant("a block of a directory that was added is there"))
     }
 
     /// Keeps blocks that are as before, drops those without names, and gives the others to the state.
@@ -194,6 +197,19 @@ impl Blocks<'_, '_> {
         })?;
         Ok(())
     }
+}
+
+/// How large the first hash table of a directory is: as stored, unless another size explains the places of more names.
+pub(crate) fn usual_level(dir: &Dir) -> u8 {
+    let in_place = |level: u8| {
+        let right = |n: &&Name| n.place.is_some_and(|(b, _)| level_of(b, level, n.hash).is_some());
+        dir.names.iter().filter(right).count()
+    };
+    if in_place(dir.level) == dir.names.len() && !dir.names.is_empty() {
+        return dir.level;
+    }
+    let stored = if dir.level <= MOST_LEVEL { dir.level } else { 0 };
+    (0..=MOST_LEVEL).max_by_key(|level| (in_place(*level), *level == stored)).unwrap_or_default()
 }
 
 /// Level at which a name with this hash may be in a block.

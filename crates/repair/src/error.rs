@@ -10,6 +10,9 @@ pub enum RepairError {
     /// The damage, or the volume, is of a kind that is not repaired.
     #[error("{0}")]
     Refused(String),
+    /// A bug of the planner: this must hold whatever is on the device.
+    #[error("the planner is wrong, nothing was written: it does not hold that {0}")]
+    Invariant(&'static str),
 }
 
 impl RepairError {

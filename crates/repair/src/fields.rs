@@ -1,5 +1,6 @@
 //! Fields of inodes: values that no writer stores become values that one would.
 use crate::error::{RepairError, Result};
+use crate::extra;
 use crate::state::State;
 use crate::tree::set_cold;
 use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH};
@@ -22,6 +23,7 @@ const LOG_CLUSTER: u8 = 2;
 /// Makes the fields of all inodes valid.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     let inos: Vec<u32> = state.inodes.iter().copied().collect();
+    state.extra_sizes = extra::common_sizes(state)?;
     for &ino in &inos {
         one(state, ino)?;
     }
@@ -45,19 +47,20 @@ pub(crate) fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
         state.edits.insert(ino, block);
         state.lose(ino, "the checksum of the inode is wrong; its fields look right and are kept");
     }
+    let sized = extra::run(state, ino)?;
     let dots = has_dots(state, ino)?;
-    let extra_isize = state.block(Nid::ROOT.0)?.view::<RawInode>().extra().i_extra_isize.get();
+    let quota = state.quota_inos().contains(&ino);
+    let known = (ino == Nid::ROOT.0).then_some(true).or(quota.then_some(false));
     let changed = state.change(ino, |block| {
-        kind(block, dots);
+        kind(block, dots, known);
         let raw: &mut RawInode = block.view_mut();
-        sizes(raw, features, extra_isize);
+        sizes(raw, features);
         flags(raw, features);
         times_and_names(ino, raw);
     })?;
     let is_dir = state.block(ino)?.view::<RawInode>().is_dir();
     // mkfs.f2fs writes quota files without the bit.
-    let quota = state.quota_inos().contains(&ino);
-    if changed | (!quota && state.change(ino, |block| set_cold(block, !is_dir))?) {
+    if sized | changed | (!quota && state.change(ino, |block| set_cold(block, !is_dir))?) {
         state.note(ino, "fields of the inode were invalid");
     }
     inline(state, ino)
@@ -83,8 +86,8 @@ pub(crate) fn set_footer(block: &mut Block, ino: u32, ofs: u32) {
     footer.flag.set(ofs << 3 | marks);
 }
 
-/// Directory or not: the type in the mode, the cold bit, and if they differ what the inode holds.
-fn kind(block: &mut Block, dots: bool) {
+/// Directory or not: what is known of the inode, else the type in the mode, the cold bit, and if they differ what the inode holds.
+fn kind(block: &mut Block, dots: bool, fixed: Option<bool>) {
     let cold = block.view::<RawNode>().footer.is_cold();
     let raw: &RawInode = block.view();
     let mode = raw.i_mode.get();
@@ -95,7 +98,9 @@ fn kind(block: &mut Block, dots: bool) {
         (false, _, false) => true,
         _ => dots,
     };
-    if known && raw.is_dir() == is_dir {
+    let is_dir = fixed.unwrap_or(is_dir);
+    let as_known = fixed != Some(false) || raw.is_reg();
+    if known && raw.is_dir() == is_dir && as_known {
         return;
     }
     let format = if is_dir { DIRECTORY } else { REGULAR };
@@ -116,7 +121,7 @@ fn has_dots(state: &State<'_>, ino: u32) -> Result<bool> {
 }
 
 /// Whether an inline area begins as that of a directory.
-fn inline_dots(ino: u32, block: &Block, features: Features) -> bool {
+pub(crate) fn inline_dots(ino: u32, block: &Block, features: Features) -> bool {
     let raw: &RawInode = block.view();
     let Ok(layout) = raw.layout(features) else { return false };
     let area = block.0.get(layout.inline_range()).unwrap_or_default();
@@ -124,23 +129,11 @@ fn inline_dots(ino: u32, block: &Block, features: Features) -> bool {
     first.is_ok_and(|e| e.is_some_and(|e| e.name == b"." && e.ino.0 == ino))
 }
 
-fn sizes(raw: &mut RawInode, features: Features, extra_isize: u16) {
-    let mut inline = raw.inline();
-    if !features.contains(Features::EXTRA_ATTR) {
-        inline.remove(Inline::EXTRA_ATTR);
-    } else if extra_isize != 0 && !inline.contains(Inline::EXTRA_ATTR) {
-        inline.insert(Inline::EXTRA_ATTR);
-    }
-    raw.i_inline = inline.bits();
-    if !inline.contains(Inline::EXTRA_ATTR) {
+fn sizes(raw: &mut RawInode, features: Features) {
+    if !raw.inline().contains(Inline::EXTRA_ATTR) {
         return;
     }
     let mut extra = raw.extra();
-    let size = extra.i_extra_isize.get();
-    if !size.is_multiple_of(4) || !(4..=36).contains(&size) || size < extra_isize.min(36) {
-        extra.i_extra_isize = U16::new(extra_isize);
-    }
-    raw.set_extra(&extra);
     if features.contains(Features::FLEXIBLE_INLINE_XATTR) && raw.layout(features).is_err() {
         extra.i_inline_xattr_size = U16::new(XATTR_WORDS);
         raw.set_extra(&extra);
@@ -207,6 +200,9 @@ pub(crate) fn inline(state: &mut State<'_>, ino: u32) -> Result<()> {
         FileType::Directory => inline.remove(Inline::DATA),
         FileType::Regular | FileType::Symlink => inline.remove(Inline::DENTRY),
         _ => inline.remove(Inline::DATA | Inline::DENTRY),
+    }
+    if state.quota_inos().contains(&ino) {
+        inline.remove(Inline::DATA | Inline::DATA_EXIST | Inline::DENTRY);
     }
     let opaque = raw.advise().intersects(Advise::ENCRYPT | Advise::VERITY) || raw.is_compressed();
     let has_nodes = raw.i_nid.iter().any(|n| n.get() != 0);

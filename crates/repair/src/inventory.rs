@@ -36,14 +36,19 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
             state.nodes.insert(nid, node);
         }
     }
+    let hidden = state.quota_inos().into_iter().chain([Nid::ROOT.0]);
+    hidden.for_each(|ino| {
+        state.adopt(ino);
+    });
+    crate::older::run(state)?;
     let inodes = state.nodes.iter().filter(|(nid, node)| is_inode(**nid, node));
     state.inodes = inodes.map(|(nid, _)| *nid).collect();
     Ok(())
 }
 
-/// Two of three say so: the NAT, the owner in the footer, the offset in the footer.
+/// Two of three say so: the NAT, the owner in the footer, the offset in the footer. The root is one in any case.
 pub(crate) fn is_inode(nid: u32, node: &Node) -> bool {
-    [node.owner == nid, node.ino == nid, node.ofs == 0].into_iter().filter(|v| *v).count() >= 2
+    nid == Nid::ROOT.0 || [node.owner == nid, node.ino == nid, node.ofs == 0].into_iter().filter(|v| *v).count() >= 2
 }
 
 fn node_at(

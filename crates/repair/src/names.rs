@@ -1,4 +1,5 @@
 //! The names in all directories, as far as they can be read.
+use crate::dir;
 use crate::error::Result;
 use crate::fields::has_index;
 use crate::state::State;
@@ -102,6 +103,12 @@ pub(crate) fn read_one(state: &mut State<'_>, ino: u32, block: &Block) -> Result
     }
     if reading.lost > 0 {
         state.lose(ino, format!("{} entries of the directory cannot be read", reading.lost));
+    }
+    let level = dir::usual_level(&reading.dir);
+    if !reading.dir.inline && level != reading.dir.level {
+        reading.dir.level = level;
+        state.inode(ino, |raw| raw.i_dir_level = level)?;
+        state.note(ino, "the size of the directory's first hash table was wrong");
     }
     Ok(reading.dir)
 }

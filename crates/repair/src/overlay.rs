@@ -1,5 +1,6 @@
 //! A device in front of another one: reads fall through, writes stay in memory.
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
+use segno_check::CheckError;
 use segno_device::{BlockDevice, check_bounds};
 use segno_format::{BLOCK_SIZE, Block};
 use std::collections::BTreeMap;
@@ -12,19 +13,31 @@ use std::sync::Arc;
 pub struct Overlay {
     base: Arc<dyn BlockDevice>,
     written: RwLock<BTreeMap<u64, Arc<[u8; BLOCK_SIZE]>>>,
+    /// The last read that failed.
+    failed: Mutex<Option<CheckError>>,
 }
 
 impl Overlay {
     /// An overlay without writes.
     #[must_use]
     pub fn new(base: Arc<dyn BlockDevice>) -> Self {
-        Self { base, written: RwLock::default() }
+        Self { base, written: RwLock::default(), failed: Mutex::default() }
     }
 
     /// Addresses of the blocks that were written, ascending.
     #[must_use]
     pub fn written(&self) -> Vec<u64> {
         self.written.read().keys().copied().collect()
+    }
+
+    /// The last read that the device did not carry out.
+    pub(crate) fn take_failed(&self) -> Option<CheckError> {
+        self.failed.lock().take()
+    }
+
+    fn note(&self, addr: u64, count: usize, e: &io::Error) {
+        let source = e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error);
+        *self.failed.lock() = Some(CheckError::Io { addr, count, source });
     }
 }
 
@@ -34,7 +47,7 @@ impl BlockDevice for Overlay {
     }
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.base.read(addr, into)?;
+        self.base.read(addr, into).inspect_err(|e| self.note(addr, into.len(), e))?;
         let written = self.written.read();
         let end = addr.saturating_add(into.len() as u64);
         for (&at, bytes) in written.range(addr..end) {

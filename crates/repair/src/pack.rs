@@ -1,11 +1,11 @@
 //! The checkpoint pack of the repaired volume.
-use crate::error::Result;
+use crate::error::{RepairError, Result};
 use crate::finish::Totals;
 use crate::forge;
 use crate::logs::Logs;
 use crate::state::State;
 use crate::tables::{Claims, Flip};
-use segno_check::tables::Volume;
+use segno_check::tables::{Volume, enough_reserved};
 use segno_format::bits::msb;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
 use segno_format::sit::LogType;
@@ -16,6 +16,9 @@ use zerocopy::little_endian::{U32, U64};
 
 /// Summaries in a pack after a clean unmount: of three logs of data and three of nodes.
 const SUMMARIES: u32 = 6;
+
+/// Checkpoints by which a pack can be ahead of the one in force.
+const VERSIONS_AHEAD: u64 = 1 << 32;
 
 /// What a pack is made of.
 pub(crate) struct Parts<'p> {
@@ -35,7 +38,7 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
     let place = bitmap_place(&original.geo, flags);
     for (at, flips) in [(place.sit, parts.sit), (place.nat, parts.nat)] {
         for flip in flips {
-            let Some(map) = bytes.get_mut(at..) else { continue };
+            let map = bytes.get_mut(at..).ok_or(RepairError::Invariant("the pack has its version bitmaps"))?;
             let old = msb::test(map, flip.b as usize);
             msb::put(map, flip.b as usize, !old);
         }
@@ -99,6 +102,8 @@ fn header(
     let free = (0..geo.segment_count_main).map(SegNo);
     let free = free.filter(|s| parts.claims.is_empty_in(*s) && parts.logs.log_of(*s).is_none()).count();
     cp.free_segment_count.set(free as u32);
+    cp.sit_ver_bitmap_bytesize.set(geo.sit_bitmap_bytes() as u32);
+    cp.nat_ver_bitmap_bytesize.set(geo.nat_bitmap_bytes() as u32);
     cp.cp_pack_start_sum.set(1 + geo.cp_payload);
     cp.cp_pack_total_block_count.set(2 + geo.cp_payload + SUMMARIES);
     if cp.next_free_nid.get() >= geo.max_nid() {
@@ -113,11 +118,16 @@ fn header(
 /// Counts that never change: of this pack, or if they are impossible of the other one.
 fn constants(original: &Volume<'_>) -> Result<(U64, U32, U32)> {
     let other = original.reader.block(original.geo.pack_addr(1 - original.pack.index.min(1)))?;
-    let main = original.geo.segment_count_main;
+    let geo = &original.geo;
+    let main = geo.segment_count_main;
     let sound = |cp: &RawCheckpoint| {
         let (reserved, over) = (cp.rsvd_segment_count.get(), cp.overprov_segment_count.get());
         let user = u64::from(main.saturating_sub(over)) * u64::from(BLOCKS_PER_SEG);
-        reserved > 0 && over >= reserved && over < main && cp.user_block_count.get() == user
+        reserved > 0
+            && enough_reserved(geo, reserved)
+            && over >= reserved
+            && over < main
+            && cp.user_block_count.get() == user
     };
     let own = original.pack.cp();
     let valid = RawCheckpoint::verify(&other, 0).is_ok() && sound(other.view());
@@ -125,15 +135,26 @@ fn constants(original: &Volume<'_>) -> Result<(U64, U32, U32)> {
     Ok((cp.user_block_count, cp.rsvd_segment_count, cp.overprov_segment_count))
 }
 
-/// One more than any pack has, so that neither pack nor chain nor journal can be taken for newer.
+/// One more than any pack has, so that neither pack nor chain nor journal can be taken for newer. A version far from that in
+/// force is damage: nothing follows it, and a pack ahead of it might count as older than the one in force.
 fn next_version(state: &State<'_>, original: &Volume<'_>) -> Result<u64> {
-    let mut newest = state.vol.pack.cp().checkpoint_ver.get().max(original.pack.cp().checkpoint_ver.get());
+    let own = original.pack.cp().checkpoint_ver.get();
+    let mut ahead = state.vol.pack.cp().checkpoint_ver.get().wrapping_sub(own);
     for index in 0..2 {
-        let start = original.geo.pack_addr(index);
-        let block = original.reader.block(start)?;
-        if RawCheckpoint::verify(&block, start.0.into()).is_ok() {
-            newest = newest.max(block.view::<RawCheckpoint>().checkpoint_ver.get());
+        for end in ends(original, index)? {
+            let found = end.wrapping_sub(own);
+            ahead = if found < VERSIONS_AHEAD { ahead.max(found) } else { ahead };
         }
     }
-    Ok(newest.wrapping_add(1))
+    Ok(own.wrapping_add(ahead).wrapping_add(1))
+}
+
+/// Versions at both ends of a pack, as far as they can be read.
+fn ends(original: &Volume<'_>, index: usize) -> Result<Vec<u64>> {
+    let start = original.geo.pack_addr(index);
+    let first = original.reader.block(start)?;
+    let total = first.view::<RawCheckpoint>().total_blocks(start.0.into());
+    let last = total.ok().map(|n| original.reader.block(start.offset(n - 1))).transpose()?;
+    let valid = [Some(first), last].into_iter().flatten().filter(|b| RawCheckpoint::verify(b, 0).is_ok());
+    Ok(valid.map(|b| b.view::<RawCheckpoint>().checkpoint_ver.get()).collect())
 }

@@ -8,7 +8,7 @@ use crate::pack::{self, Parts};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
-use crate::{Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, symlink, tree, xattr};
+use crate::{Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr};
 use segno_check::tables::{Pack, Volume};
 use segno_check::{CheckOptions, Kind, Report, check};
 use segno_device::BlockDevice;
@@ -68,12 +68,20 @@ impl Plan {
         self.steps.iter().flatten().map(|(addr, _)| *addr)
     }
 
-    pub(crate) fn push(&mut self, step: Vec<(u64, Block)>) {
-        self.steps.push(step);
+    pub(crate) fn push_first(&mut self, step: Vec<(u64, Block)>) {
+        self.steps.insert(0, step);
     }
 
     pub(crate) fn steps(&self) -> &[Vec<(u64, Block)>] {
         &self.steps
+    }
+
+    /// The volume after the repair, in memory.
+    pub(crate) fn on_overlay(&self, device: &Arc<dyn BlockDevice>) -> Result<Overlay> {
+        let overlay = Overlay::new(device.clone());
+        let written = self.apply(&overlay);
+        written.map_err(|_| RepairError::Invariant("every write of a plan is inside the device"))?;
+        Ok(overlay)
     }
 
     /// Writes the repair.
@@ -104,7 +112,7 @@ pub fn plan(
 ) -> Result<Plan> {
     let settled = copies::settled(device)?;
     let mut plan = plan_settled(&settled, pending, replay, options)?;
-    copies::write(device, &settled, &mut plan)?;
+    copies::write_first(device, &settled, &mut plan)?;
     Ok(plan)
 }
 
@@ -122,7 +130,12 @@ fn plan_settled(
     }
     let (overlay, actions) = before_replay(device, options)?;
     let overlay = Arc::new(overlay);
-    match (replay(overlay.clone()), pending) {
+    let replayed = replay(overlay.clone());
+    // A read error is not damage: the chain is not given up for it.
+    if let Some(failed) = overlay.take_failed() {
+        return Err(failed.into());
+    }
+    match (replayed, pending) {
         (Ok(()), _) => of_replayed(device, &overlay, actions, options),
         (Err(why), Pending::Journal) => Err(RepairError::refused(format!(
             "the journal cannot be replayed ({why}); `segno journal discard` gives up what is in it"
@@ -217,12 +230,26 @@ fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
     let vol = Volume::open(device)?.ok_or_else(|| {
         RepairError::refused("no superblock, or no checkpoint pack, is good enough to repair the volume from")
     })?;
-    let refused = Features::from_bits_retain(vol.sb.features.bits() & REFUSED.bits());
-    if !refused.is_empty() || vol.sb.features.unnamed() != 0 {
-        let names = Features::from_bits_retain(refused.bits() | vol.sb.features.unnamed()).names().join(", ");
-        return Err(RepairError::refused(format!("volumes with {names} cannot be repaired yet")));
+    let refused = refused(vol.sb.features);
+    if refused.is_empty() {
+        return Ok(vol);
     }
-    Ok(vol)
+    let names = refused.names().join(", ");
+    Err(RepairError::refused(match () {
+        () if refused == Features::RO => {
+            "read-only images are not repaired: make the image anew from its source".to_owned()
+        }
+        () if refused == Features::BLKZONED => {
+            "zoned volumes are not repaired, as that would write inside zones: `segno rescue` copies the files"
+                .to_owned()
+        }
+        () => format!("volumes with {names} cannot be repaired; `segno rescue` copies the files"),
+    }))
+}
+
+/// Features of a volume with which it is not repaired.
+pub(crate) fn refused(features: Features) -> Features {
+    Features::from_bits_retain(features.bits() & REFUSED.bits() | features.unnamed())
 }
 
 /// Whether a check has found something that a repair would change.
@@ -253,9 +280,7 @@ fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<
         Plan { actions: Vec::new(), steps: build(&mut state, &vol, &tree, &Written::default(), true)? };
     plan.actions = described(&mut state, &tree);
     superblocks(&vol, &vol, &mut plan)?;
-    let overlay = Overlay::new(device.clone());
-    plan.apply(&overlay).map_err(|e| RepairError::refused(format!("the plan is wrong: {e}")))?;
-    Ok((overlay, plan.actions))
+    Ok((plan.on_overlay(device)?, plan.actions))
 }
 
 /// What a replay wrote.
@@ -289,6 +314,7 @@ fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Written> {
 /// Nodes, fields, pointers and blocks.
 fn decide_blocks(state: &mut State<'_>) -> Result<()> {
     inventory::run(state)?;
+    rebuild::fixed(state)?;
     fields::run(state)?;
     tree::run(state)?;
     xattr::run(state)?;
@@ -392,16 +418,11 @@ fn superblocks(original: &Volume<'_>, view: &Volume<'_>, out: &mut Plan) -> Resu
 
 /// Carries out the plan in memory and checks the result.
 fn verify(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<()> {
-    let overlay = Overlay::new(device.clone());
-    plan.apply(&overlay).map_err(|e| RepairError::refused(format!("the plan is wrong: {e}")))?;
-    let left = check(&overlay, &CheckOptions { max_problems: 3 }, &mut |_| {})?;
-    if left.is_clean() {
+    let left = check(&plan.on_overlay(device)?, &CheckOptions::default(), &mut |_| {})?;
+    if !is_repairable(&left) {
         return Ok(());
     }
-    let first: Vec<String> = left.problems.iter().map(ToString::to_string).collect();
-    Err(RepairError::refused(format!(
-        "{} error(s) cannot be repaired yet: {}",
-        left.errors,
-        first.join("; ")
-    )))
+    let left = left.problems.iter().filter(|p| !is_matter_of_opinion(p.kind));
+    let (count, first) = (left.clone().count(), left.take(3).map(ToString::to_string).collect::<Vec<_>>());
+    Err(RepairError::refused(format!("{count} finding(s) cannot be repaired yet: {}", first.join("; "))))
 }

@@ -1,14 +1,16 @@
-//! A directory whose inode is lost: made anew from its blocks, which summaries name, and from the parents in inodes.
-use crate::error::Result;
+//! Inodes that are made anew: of directories, from their blocks, which summaries name, and from the parents in inodes; the
+//! root; quota files.
+use crate::error::{RepairError, Result};
 use crate::names::Name;
 use crate::state::{Node, State};
 use segno_format::dentry::{DentryShape, FileType};
-use segno_format::inode::{Inline, RawInode};
+use segno_format::inode::{Inline, InodeFlags, RawInode};
 use segno_format::node::RawNodeFooter;
-use segno_format::sit::LogType;
-use segno_format::summary::SummaryType;
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Nid};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
+use zerocopy::little_endian::U32;
+
+const ROOT: u32 = Nid::ROOT.0;
 
 /// Makes the inode of a directory that a name leads to, if anything of the directory is left; whether it is there now.
 pub(crate) fn run(state: &mut State<'_>, parent: u32, name: &Name) -> Result<bool> {
@@ -24,13 +26,8 @@ pub(crate) fn run(state: &mut State<'_>, parent: u32, name: &Name) -> Result<boo
         return Ok(false);
     }
     make(state, ino, 0o040_700)?;
-    let layout = state.layout(state.block(ino)?.view());
-    let end = blocks.keys().next_back().map_or(0, |b| u64::from(*b) + 1);
-    state.inode(ino, |raw| {
-        raw.set_name(Nid(parent), &name.name);
-        raw.i_size.set(end * BLOCK_SIZE as u64);
-        blocks.iter().for_each(|(&b, &addr)| raw.set_slot(&layout, b, addr));
-    })?;
+    fill(state, ino, &blocks)?;
+    state.inode(ino, |raw| raw.set_name(Nid(parent), &name.name))?;
     state.lose(
         ino,
         "the inode of the directory was lost; it is made anew, with mode 0700 and the owner of the root",
@@ -38,29 +35,12 @@ pub(crate) fn run(state: &mut State<'_>, parent: u32, name: &Name) -> Result<boo
     Ok(true)
 }
 
-/// Valid blocks of directory entries that the summaries give to slots of the inode.
+/// Blocks of directory entries that the summaries give to slots of the inode.
 fn blocks(state: &mut State<'_>, ino: u32) -> Result<BTreeMap<u32, BlockAddr>> {
-    let slots = state.layout(state.block(Nid::ROOT.0)?.view()).slots;
     let mut out = BTreeMap::new();
-    let used: Vec<_> = state.vol.sit.used().map(|(seg, _)| seg).collect();
-    for seg in used {
-        if state.vol.sit.log_type(seg).is_none_or(LogType::is_node) {
-            continue;
-        }
-        let Some(summary) = state.owners.segment(state.vol, seg)? else { continue };
-        if summary.parse_type(0) != Ok(SummaryType::Data) {
-            continue;
-        }
-        let named: Vec<(u32, u32)> = (0..BLOCKS_PER_SEG)
-            .zip(&summary.entries)
-            .filter(|(_, e)| e.nid.get() == ino && u32::from(e.ofs_in_node.get()) < slots)
-            .map(|(off, e)| (off, e.ofs_in_node.get().into()))
-            .collect();
-        for (off, slot) in named {
-            let addr = state.vol.geo.seg_start(seg).offset(off);
-            if state.vol.sit.is_valid(seg, off) && is_readable(&state.vol.reader.block(addr)?) {
-                out.insert(slot, addr);
-            }
+    for (slot, addr) in state.slots_of_lost(ino)? {
+        if is_readable(&state.vol.reader.block(addr)?) {
+            out.insert(slot, addr);
         }
     }
     Ok(out)
@@ -88,9 +68,60 @@ fn has_children(state: &State<'_>, ino: u32) -> Result<bool> {
     Ok(false)
 }
 
-/// A directory without blocks, owned as the root is.
+/// Makes the root and the quota files of which no version is left.
+pub(crate) fn fixed(state: &mut State<'_>) -> Result<()> {
+    if !state.inodes.contains(&ROOT) {
+        let blocks = blocks(state, ROOT)?;
+        make(state, ROOT, 0o040_755)?;
+        fill(state, ROOT, &blocks)?;
+        state.inode(ROOT, |raw| (raw.i_uid, raw.i_gid) = (U32::ZERO, U32::ZERO))?;
+        state.lose(ROOT, "the root directory was lost; it is made anew, with mode 0755, owned by root");
+    }
+    for ino in state.quota_inos() {
+        if state.inodes.contains(&ino) {
+            continue;
+        }
+        if state.nodes.contains_key(&ino) {
+            return Err(RepairError::refused(format!("another node has the number {ino} of a quota file")));
+        }
+        let blocks = state.slots_of_lost(ino)?;
+        make(state, ino, 0o100_600)?;
+        fill(state, ino, &blocks)?;
+        state.inode(ino, |raw| {
+            raw.i_flags.set(InodeFlags::IMMUTABLE.bits());
+            raw.i_current_depth.set(0);
+        })?;
+        state.lose(ino, "the inode of the quota file was lost, and is made anew");
+    }
+    Ok(())
+}
+
+/// Gives a new inode its blocks, and no name.
+fn fill(state: &mut State<'_>, ino: u32, blocks: &BTreeMap<u32, BlockAddr>) -> Result<()> {
+    let layout = state.layout(state.block(ino)?.view());
+    let end = blocks.keys().next_back().map_or(0, |b| u64::from(*b) + 1);
+    state.inode(ino, |raw| {
+        raw.set_name(Nid(0), b"");
+        raw.i_size.set(end * BLOCK_SIZE as u64);
+        blocks.iter().for_each(|(&b, &addr)| raw.set_slot(&layout, b, addr));
+    })?;
+    Ok(())
+}
+
+/// An inode to copy sizes, times and owner from: the root, else the first.
+fn template(state: &State<'_>) -> Result<Block> {
+    for ino in std::iter::once(&ROOT).filter(|ino| state.inodes.contains(ino)).chain(&state.inodes) {
+        let block = state.block(*ino)?;
+        if block.view::<RawInode>().layout(state.vol.sb.features).is_ok() {
+            return Ok(block);
+        }
+    }
+    Err(RepairError::refused("no inode is left: `segno rescue` searches for files"))
+}
+
+/// An inode without blocks, owned as the root is.
 pub(crate) fn make(state: &mut State<'_>, ino: u32, mode: u16) -> Result<()> {
-    let mut block = state.block(Nid::ROOT.0)?;
+    let mut block = template(state)?;
     let layout = state.layout(block.view());
     if let Some(body) = block.0.get_mut(layout.base()..layout.xattr_range().end) {
         body.fill(0);

@@ -2,7 +2,7 @@
 use crate::error::{RepairError, Result};
 use crate::names::{Dir, Dirs, Name};
 use crate::state::State;
-use crate::{dir, fields, names, rebuild, tree, xattr};
+use crate::{dir, fields, names, older, rebuild, tree, xattr};
 use segno_format::Nid;
 use segno_format::dentry::{FileType, LOST_FOUND};
 use segno_format::inode::RawInode;
@@ -47,11 +47,13 @@ pub(crate) fn run(state: &mut State<'_>, restore: bool) -> Result<Tree> {
         taken: BTreeMap::new(),
     };
     if !tree.dirs.contains_key(&ROOT) {
-        return Err(RepairError::refused("the root directory is lost"));
+        return Err(RepairError::Invariant("the root is a directory"));
     }
+    older::confirm(state, &mut tree.dirs)?;
     targets(state, &mut tree)?;
     one_parent_each(state, &mut tree)?;
     let hidden = hidden(state);
+    misled(state, &mut tree, &hidden)?;
     lost(state, &mut tree, &hidden)?;
     count(&mut tree, &hidden);
     write(state, &mut tree)?;
@@ -106,6 +108,43 @@ fn targets(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
         }
         dir.names = kept;
         tree.dirs.insert(ino, dir);
+    }
+    Ok(())
+}
+
+/// A name that leads to a file with more names than links, which has its own name elsewhere, leads back to the file without a
+/// name that had this one.
+fn misled(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Result<()> {
+    let mut names: BTreeMap<u32, u32> = BTreeMap::new();
+    tree.dirs.values().flat_map(|d| &d.names).for_each(|n| *names.entry(n.ino).or_default() += 1);
+    for ino in unnamed(state, &named(tree), hidden) {
+        let raw: RawInode = *state.block(ino)?.view();
+        let pino = raw.i_pino.get();
+        let find = |dir: &Dir| dir.names.iter().position(|n| n.name == raw.name());
+        let Some((i, other)) =
+            tree.dirs.get(&pino).and_then(|d| find(d).and_then(|i| Some((i, d.names.get(i)?.ino))))
+        else {
+            continue;
+        };
+        let holder: RawInode = *state.block(other)?.view();
+        let own = tree.dirs.get(&holder.i_pino.get());
+        let has_own = own.is_some_and(|d| d.names.iter().any(|n| n.ino == other && n.name == holder.name()));
+        let same = (holder.i_pino.get(), holder.name()) == (pino, raw.name());
+        if same || !has_own || names.get(&other).is_none_or(|n| *n <= holder.i_links.get()) {
+            continue;
+        }
+        names.entry(other).and_modify(|n| *n -= 1);
+        let kind = FileType::of_mode(raw.i_mode.get()) as u8;
+        if let Some(dir) = tree.dirs.get_mut(&pino)
+            && let Some(name) = dir.names.get_mut(i)
+        {
+            (name.ino, name.file_type) = (ino, kind);
+            dir.dirty = true;
+        }
+        if raw.is_dir() {
+            tree.parents.insert(ino, pino);
+        }
+        state.note(ino, format!("its name led to inode {other}"));
     }
     Ok(())
 }
@@ -190,21 +229,27 @@ fn lost(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Resul
             None => break,
         }
     }
-    let named: BTreeSet<u32> = tree.dirs.values().flat_map(|d| &d.names).map(|n| n.ino).collect();
-    let files: Vec<u32> = state.inodes.difference(&named).copied().filter(|i| !hidden.contains(i)).collect();
-    files.into_iter().filter(|ino| *ino != ROOT).try_for_each(|ino| name_it(state, tree, ino))
+    unnamed(state, &named(tree), hidden).into_iter().try_for_each(|ino| name_it(state, tree, ino))
+}
+
+/// Inodes that a name leads to.
+fn named(tree: &Tree) -> BTreeSet<u32> {
+    tree.dirs.values().flat_map(|d| &d.names).map(|n| n.ino).collect()
+}
+
+/// Inodes that need a name and have none.
+fn unnamed(state: &State<'_>, named: &BTreeSet<u32>, hidden: &BTreeSet<u32>) -> Vec<u32> {
+    state.inodes.difference(named).copied().filter(|ino| !hidden.contains(ino)).collect()
 }
 
 /// Inodes of the orphan list, and others without links, that no name leads to.
 fn free_orphans(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Result<()> {
-    let named: BTreeSet<u32> = tree.dirs.values().flat_map(|d| &d.names).map(|n| n.ino).collect();
+    let named = named(tree);
     let listed: BTreeSet<u32> = state.vol.orphans.iter().copied().collect();
     for ino in listed.intersection(&named) {
         state.note(*ino, "was listed as an orphan although it has a name, and is kept");
     }
-    let unnamed: Vec<u32> =
-        state.inodes.difference(&named).copied().filter(|i| !hidden.contains(i)).collect();
-    for ino in unnamed {
+    for ino in unnamed(state, &named, hidden) {
         let links = state.block(ino)?.view::<RawInode>().i_links.get();
         let empty = tree.dirs.get(&ino).is_none_or(|d| d.names.is_empty());
         if (links == 0 || listed.contains(&ino)) && empty {

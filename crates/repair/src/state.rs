@@ -6,6 +6,7 @@ use segno_check::tables::Volume;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::summary::SummaryType;
 use segno_format::{Block, BlockAddr, Features, Nid};
+use crate::unowned::Unowned;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node that has a block.
@@ -40,6 +41,12 @@ pub(crate) struct State<'a> {
     pub actions: Vec<Action>,
     /// Numbers of nodes that wait to be replayed.
     pub waiting: BTreeSet<u32>,
+    /// Inodes that are older versions of lost ones, until a name confirms them.
+    pub older: BTreeSet<u32>,
+    /// Blocks of lost nodes, once they are searched for.
+    pub unowned: Option<Unowned>,
+    /// Sizes of the extra attributes that several inodes have.
+    pub extra_sizes: Vec<u16>,
 }
 
 impl<'a> State<'a> {
@@ -54,6 +61,9 @@ impl<'a> State<'a> {
             data: BTreeMap::new(),
             actions: Vec::new(),
             waiting: BTreeSet::new(),
+            older: BTreeSet::new(),
+            unowned: None,
+            extra_sizes: Vec::new(),
         }
     }
 
@@ -112,7 +122,8 @@ impl<'a> State<'a> {
                 && !self.waiting.contains(nid)
                 && self.vol.nat.get(Nid(*nid)).is_none()
         };
-        (Nid::ROOT.0 + 1..self.vol.geo.max_nid()).find(free)
+        // From the end: a journal that is still to be replayed has given out the first ones.
+        (Nid::ROOT.0 + 1..self.vol.geo.max_nid()).rev().find(free)
     }
 
     /// A block of a directory or quota file, with its changes. A hole reads as zeros.

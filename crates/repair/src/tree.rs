@@ -3,8 +3,8 @@ use crate::error::Result;
 use crate::fields::{XATTR, has_index, set_footer};
 use crate::state::{Node, State};
 use segno_format::inode::RawInode;
-use segno_format::node::{RawNode, first_block};
-use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr};
+use segno_format::node::{NodeKind, RawNode, RawNodeFooter, first_block, kind_of_offset};
+use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
 
 /// Levels below each of the inode's five nids, and the node offset of the node there.
@@ -63,7 +63,7 @@ impl Trees<'_, '_> {
         }
         for (i, (depth, ofs)) in (0u32..).zip(SUBTREES) {
             let nid = self.subtree(ino, depth, ofs, raw.nid(i).0)?;
-            self.state.inode(ino, |raw| raw.set_nid(i, segno_format::Nid(nid)))?;
+            self.state.inode(ino, |raw| raw.set_nid(i, Nid(nid)))?;
         }
         Ok(())
     }
@@ -97,13 +97,7 @@ impl Trees<'_, '_> {
     /// An indirect node in place of one that is gone, as nodes below it are left.
     fn make(&mut self, ino: u32, ofs: u32) -> Result<u32> {
         let Some(nid) = self.state.new_nid() else { return Ok(0) };
-        let node = Node { addr: BlockAddr::NULL, owner: ino, ino, ofs, version: 0, cp_ver: 0, reached: true };
-        let cold = !self.state.block(ino)?.view::<RawInode>().is_dir();
-        let mut block = Block::zeroed();
-        let (own, owner) = (segno_format::Nid(nid), segno_format::Nid(ino));
-        block.view_mut::<RawNode>().footer = segno_format::node::RawNodeFooter::new(own, owner, ofs, cold);
-        self.state.nodes.insert(nid, node);
-        self.state.edits.insert(nid, block);
+        self.insert(ino, ofs, nid, 0)?;
         self.state.note(ino, "an indirect node is made anew from the nodes below it");
         Ok(nid)
     }
@@ -128,10 +122,46 @@ impl Trees<'_, '_> {
                 Ok(0)
             }
             (None, _) => {
-                self.state.lose(ino, format!("node {pointer} is lost; what it held is a hole"));
-                Ok(0)
+                let remade = self.remake(ino, ofs, pointer)?;
+                let rest = if remade { "it is made anew from the summaries of its blocks" } else { "what it held is a hole" };
+                self.state.lose(ino, format!("node {pointer} is lost; {rest}"));
+                Ok(if remade { pointer } else { 0 })
             }
         }
+    }
+
+    /// A direct node that is lost, with the blocks that the summaries give to it.
+    fn remake(&mut self, ino: u32, ofs: u32, nid: u32) -> Result<bool> {
+        let direct = matches!(kind_of_offset(ofs), Some(NodeKind::Direct { .. }));
+        let owned = self.state.vol.nat.get(Nid(nid)).is_none_or(|e| e.owner().0 == ino);
+        let free = self.state.vol.geo.nid_ok(Nid(nid)) && !self.state.nodes.contains_key(&nid);
+        // The marks of compressed clusters are in the node alone.
+        if !direct || !owned || !free || self.state.block(ino)?.view::<RawInode>().is_compressed() {
+            return Ok(false);
+        }
+        let slots = self.state.slots_of_lost(nid)?;
+        if slots.is_empty() {
+            return Ok(false);
+        }
+        let version = self.state.vol.nat.entry(Nid(nid)).version;
+        self.insert(ino, ofs, nid, version)?;
+        self.state.change(nid, |block| {
+            for (&i, addr) in slots.iter().filter(|(i, _)| **i < ADDRS_PER_BLOCK) {
+                block.view_mut::<RawNode>().set(i, addr.0);
+            }
+        })?;
+        Ok(true)
+    }
+
+    /// An empty node.
+    fn insert(&mut self, ino: u32, ofs: u32, nid: u32, version: u8) -> Result<()> {
+        let cold = !self.state.block(ino)?.view::<RawInode>().is_dir();
+        let mut block = Block::zeroed();
+        block.view_mut::<RawNode>().footer = RawNodeFooter::new(Nid(nid), Nid(ino), ofs, cold);
+        let node = Node { addr: BlockAddr::NULL, owner: ino, ino, ofs, version, cp_ver: 0, reached: true };
+        self.state.nodes.insert(nid, node);
+        self.state.edits.insert(nid, block);
+        Ok(())
     }
 
     /// Two of three agree with the pointer: the owner in the NAT, owner and place in the footer.
@@ -293,7 +323,7 @@ impl State<'_> {
             }
             let at_inode = nid == ino;
             self.change(nid, |block| match at_inode {
-                true => block.view_mut::<RawInode>().set_nid(index, segno_format::Nid(child)),
+                true => block.view_mut::<RawInode>().set_nid(index, Nid(child)),
                 false => block.view_mut::<RawNode>().set(index, child),
             })?;
             nid = child;

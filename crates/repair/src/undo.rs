@@ -2,10 +2,11 @@
 use crate::plan::Plan;
 use segno_device::BlockDevice;
 use segno_format::{BLOCK_SIZE, Block, crc};
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
 const MAGIC: &[u8; 8] = b"segnoun1";
-/// Steps of a plan: tables and blocks, pack, its end, two superblocks.
+/// Steps of a plan: a superblock, tables and blocks, pack, its end, two superblocks.
 const MOST_STEPS: u32 = 8;
 
 /// Old contents of the blocks that a plan writes.
@@ -81,12 +82,17 @@ impl Undo {
         if device.block_count() != self.blocks {
             return Err(io::Error::other("the file belongs to a device of another size"));
         }
+        let mut written: HashMap<u64, Vec<u32>> = HashMap::new();
+        for old in self.steps.iter().flatten() {
+            written.entry(old.addr).or_default().push(old.new_crc);
+        }
         for old in self.steps.iter().flatten() {
             let mut one = [Block::zeroed()];
             device.read(old.addr, &mut one)?;
             let [now] = one;
             // A repair that was interrupted has left some blocks as they were.
-            if now.0 != old.block.0 && crc(u32::MAX, &now.0) != old.new_crc {
+            let repaired = written.get(&old.addr).is_some_and(|crcs| crcs.contains(&crc(u32::MAX, &now.0)));
+            if now.0 != old.block.0 && !repaired {
                 let text =
                     format!("block {} has changed since the repair: putting it back would do harm", old.addr);
                 return Err(io::Error::other(text));

@@ -72,6 +72,7 @@ fn checkpoint() {
         }),
         ("user_block_count", &[Kind::Checkpoint], |e| e.change_cp(|cp| cp.user_block_count = U64::new(0))),
         ("overprovision", &[Kind::Checkpoint], |e| e.change_cp(|cp| cp.overprov_segment_count = U32::new(0))),
+        ("reserve", &[Kind::Checkpoint], |e| e.change_cp(|cp| cp.rsvd_segment_count = U32::new(1))),
         ("bitmap size", &[Kind::Checkpoint], |e| e.change_cp(|cp| cp.sit_ver_bitmap_bytesize = U32::new(1))),
         ("start of summaries", &[Kind::Checkpoint], |e| e.change_cp(|cp| cp.cp_pack_start_sum = U32::new(0))),
         ("orphans without their flag", &[Kind::Checkpoint], |e| {

@@ -10,7 +10,9 @@ mod edit;
 #[path = "../../../check/tests/it/image.rs"]
 #[allow(dead_code, reason = "shared with the tests of the checker")]
 mod image;
+mod lost;
 mod outcome;
+mod refused;
 mod rig;
 
 /// Repairs a damaged volume of the table: then the checker finds nothing, and fsck.f2fs neither.

@@ -5,16 +5,17 @@ use crate::rig::{planned, repaired};
 use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::{MountOptions, Volume};
 use segno_format::dentry::{DentryShape, FileType};
+use segno_format::node::RawNode;
 use segno_format::{BlockAddr, Ino, Nid};
 use segno_repair::Plan;
 use std::sync::Arc;
 
-struct After {
-    volume: Arc<Volume>,
-    plan: Plan,
+pub struct After {
+    pub volume: Arc<Volume>,
+    pub plan: Plan,
 }
 
-fn after(damage: impl FnOnce(&Edit)) -> After {
+pub fn after(damage: impl FnOnce(&Edit)) -> After {
     let edit = Edit::new(filled());
     damage(&edit);
     let (device, plan) = repaired(&edit.dev.snapshot());
@@ -26,21 +27,21 @@ fn after(damage: impl FnOnce(&Edit)) -> After {
 }
 
 impl After {
-    fn ino(&self, path: &str) -> Option<Ino> {
+    pub fn ino(&self, path: &str) -> Option<Ino> {
         let names = path.split('/').filter(|n| !n.is_empty());
         names.into_iter().try_fold(self.volume.root(), |dir, name| {
             self.volume.lookup(dir, name.as_bytes()).ok().map(|a| a.ino)
         })
     }
 
-    fn read(&self, path: &str) -> Vec<u8> {
+    pub fn read(&self, path: &str) -> Vec<u8> {
         let ino = self.ino(path).unwrap_or_else(|| panic!("{path} is gone"));
         let mut bytes = vec![0; self.volume.getattr(ino).unwrap().size as usize];
         assert_eq!(self.volume.read(ino, 0, &mut bytes).unwrap(), bytes.len());
         bytes
     }
 
-    fn said(&self, text: &str, loss: bool) {
+    pub fn said(&self, text: &str, loss: bool) {
         let all: Vec<String> = self.plan.actions.iter().map(ToString::to_string).collect();
         assert!(self.plan.actions.iter().any(|a| a.loss == loss && a.to_string().contains(text)), "{all:#?}");
     }
@@ -126,7 +127,8 @@ fn lost_inode_whose_name_is_taken() {
     let after = after(|e| {
         let (sub, small) = (e.lookup("sub"), e.lookup("small"));
         ino = e.lookup("sub/inner");
-        // Another file has the name now.
+        // Another file has the name now, and says so.
+        e.inode(small, |n| n.i_links.set(2));
         e.dentry(sub, b"inner", |b, slot, _| {
             DentryShape::BLOCK.set_target(b, slot, Nid(small), FileType::Regular);
         });
@@ -135,6 +137,20 @@ fn lost_inode_whose_name_is_taken() {
     assert_eq!(after.read(&format!("lost+found/{ino}")), b"inner");
     let home = after.volume.getattr(after.ino("lost+found").unwrap()).unwrap();
     assert_eq!(home.mode & 0o7777, 0o700);
+}
+
+/// The other file has one link, and that is its own name.
+#[test]
+fn name_that_leads_to_another_file() {
+    let after = after(|e| {
+        let small = e.lookup("small");
+        e.dentry(e.lookup("sub"), b"inner", |b, slot, _| {
+            DentryShape::BLOCK.set_target(b, slot, Nid(small), FileType::Regular);
+        });
+    });
+    after.said("/sub/inner: its name led to inode", false);
+    assert_eq!(after.read("sub/inner"), b"inner");
+    assert_eq!(after.volume.getattr(after.ino("small").unwrap()).unwrap().nlink, 1);
 }
 
 #[test]
@@ -164,10 +180,13 @@ fn lost_node_leaves_a_hole() {
     let after = after(|e| {
         let nid = e.raw_inode(e.lookup("big")).nid(1);
         let addr = e.node(nid.0);
+        let node = e.block(addr);
         e.put(addr, &segno_format::Block::zeroed());
         e.summary(addr, |s| s.nid.set(0));
+        // Without the word of the summaries nothing says which blocks the node had.
+        (0..1018).for_each(|i| e.summary(node.view::<RawNode>().addr(i), |s| s.nid.set(0)));
     });
-    after.said("/big: node", true);
+    after.said("what it held is a hole", true);
     let big = after.read("big");
     assert_eq!(big.len(), 4096 * 3000);
     assert!(big.iter().all(|&b| b == 9 || b == 0) && big.iter().filter(|&&b| b == 9).count() >= 4096 * 1900);

@@ -17,7 +17,7 @@ pub fn planned(damaged: &Snapshot) -> Result<Plan, RepairError> {
     plan(&device, Pending::Chain, &mut replay, PlanOptions::default())
 }
 
-fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
+pub fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
     let options = MountOptions { background: false, discard: false, ..MountOptions::default() };
     let volume = Volume::mount(overlay, options).map_err(|e| e.to_string())?;
     volume.unmount().map_err(|e| e.to_string())

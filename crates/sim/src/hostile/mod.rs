@@ -7,6 +7,7 @@
 mod base;
 #[cfg(test)]
 mod corpus;
+pub mod cuts;
 mod decode;
 mod draw;
 mod edit;

@@ -47,6 +47,7 @@ pub fn run(image: &Image) -> Result<Ended, String> {
     let pending = if base.name == "journal" { Pending::Journal } else { Pending::Chain };
     let plan = match segno_repair::plan(&device, pending, &mut replay, PlanOptions::default()) {
         Ok(plan) => plan,
+        Err(RepairError::Refused(_)) if no_superblock_left(image) => return Ok(Ended::Beyond),
         Err(RepairError::Refused(why)) => return Ok(Ended::Refused(why)),
         Err(e) => return Err(format!("plan: {e}")),
     };
@@ -79,7 +80,7 @@ fn copy(from: &dyn BlockDevice, to: &MemDevice) -> Result<(), String> {
     Ok(())
 }
 
-fn check(device: &dyn BlockDevice) -> Result<Report, String> {
+pub(super) fn check(device: &dyn BlockDevice) -> Result<Report, String> {
     segno_check::check(device, &CheckOptions::default(), &mut |_| {}).map_err(|e| e.to_string())
 }
 
@@ -97,8 +98,16 @@ fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
     volume.unmount().map_err(|e| e.to_string())
 }
 
+/// Whether both copies of the superblock were changed.
+fn no_superblock_left(image: &Image) -> bool {
+    (0..2).all(|copy| image.edits.iter().any(|e| e.place == Place::Super(copy)))
+}
+
 /// Inodes that the damage touched; `None` if it may be all of them.
 fn touched(base: &Base, image: &Image) -> Option<BTreeSet<u32>> {
+    if no_superblock_left(image) {
+        return None;
+    }
     let device = MemDevice::from_snapshot(&base.image);
     let owner = |place| {
         let (block, _) = base.layout.block(&device, place).ok()?;

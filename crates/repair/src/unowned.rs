@@ -1,0 +1,53 @@
+//! Data blocks in use whose summary names a node that is lost: what the node had in its slots.
+use crate::error::Result;
+use crate::state::State;
+use segno_format::sit::LogType;
+use segno_format::summary::SummaryType;
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Nid};
+use std::collections::{BTreeMap, HashMap};
+
+/// Slot, NAT version and block by nid.
+pub(crate) type Unowned = HashMap<u32, Vec<(u32, u8, BlockAddr)>>;
+
+impl State<'_> {
+    /// Slots of a node that is lost, and the blocks of the NAT's version of it. A slot that several blocks claim is left out.
+    pub(crate) fn slots_of_lost(&mut self, nid: u32) -> Result<BTreeMap<u32, BlockAddr>> {
+        if self.unowned.is_none() {
+            self.unowned = Some(find(self)?);
+        }
+        let version = self.vol.nat.get(Nid(nid)).map(|e| e.version);
+        let named = self.unowned.as_ref().and_then(|u| u.get(&nid)).map(Vec::as_slice).unwrap_or_default();
+        let mut slots: BTreeMap<u32, Vec<BlockAddr>> = BTreeMap::new();
+        for &(slot, _, addr) in named.iter().filter(|(_, v, _)| version.is_none_or(|version| version == *v)) {
+            slots.entry(slot).or_default().push(addr);
+        }
+        let single = slots.into_iter().filter_map(|(slot, blocks)| match *blocks {
+            [addr] => Some((slot, addr)),
+            _ => None,
+        });
+        Ok(single.collect())
+    }
+}
+
+fn find(state: &mut State<'_>) -> Result<Unowned> {
+    let mut out = Unowned::new();
+    let used: Vec<_> = state.vol.sit.used().map(|(seg, _)| seg).collect();
+    for seg in used {
+        if state.vol.sit.log_type(seg).is_none_or(LogType::is_node) {
+            continue;
+        }
+        let Some(summary) = state.owners.segment(state.vol, seg)?.copied() else { continue };
+        if summary.parse_type(0) != Ok(SummaryType::Data) {
+            continue;
+        }
+        let start = state.vol.geo.seg_start(seg);
+        for (off, entry) in (0..BLOCKS_PER_SEG).zip(&summary.entries) {
+            let nid = entry.nid.get();
+            if state.vol.sit.is_valid(seg, off) && !state.nodes.contains_key(&nid) {
+                let place = (entry.ofs_in_node.get().into(), entry.version, start.offset(off));
+                out.entry(nid).or_default().push(place);
+            }
+        }
+    }
+    Ok(out)
+}

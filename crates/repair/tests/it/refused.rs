@@ -1,0 +1,58 @@
+//! Volumes that are not repaired, with a reason, and devices that fail: nothing is written.
+use crate::edit::Edit;
+use crate::image::{filled, load, mkfs};
+use crate::rig::{planned, replay};
+use segno_device::{BlockDevice, MemDevice, Snapshot};
+use segno_format::{Block, BlockAddr, Features};
+use segno_repair::{Pending, PlanOptions, RepairError, plan};
+use segno_testkit::{Fault, FaultCall, FaultDevice, FaultError};
+use std::sync::Arc;
+
+fn refused(damaged: &Snapshot) -> String {
+    match planned(damaged).unwrap_err() {
+        RepairError::Refused(why) => why,
+        e => panic!("{e}"),
+    }
+}
+
+#[test]
+fn read_only_image() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    mkfs(&path, 64 << 20, &["-O", "ro"]);
+    let edit = Edit::new(&load(&path));
+    edit.put(edit.node(3), &Block::zeroed());
+    assert!(refused(&edit.dev.snapshot()).starts_with("read-only images are not repaired: make the image anew"));
+}
+
+#[test]
+fn zoned_volume() {
+    let edit = Edit::new(filled());
+    for copy in 0..2 {
+        edit.superblock(copy, |sb| sb.feature.set(sb.feature.get() | Features::BLKZONED.bits()));
+    }
+    edit.set_slot(edit.lookup("two"), 1, BlockAddr(5));
+    assert!(refused(&edit.dev.snapshot()).contains("zoned volumes are not repaired"));
+}
+
+/// Whatever read fails, it is an error of the device, and there is no plan. Not even the chain is given up for it.
+#[test]
+fn read_errors() {
+    let edit = Edit::new(filled());
+    edit.set_slot(edit.lookup("two"), 1, BlockAddr(5));
+    edit.nat(edit.lookup("many"), |n| n.block_addr.set(0));
+    edit.fsync(edit.lookup("small"), edit.next_node().offset(1));
+    let damaged = edit.dev.snapshot();
+    let planned = |nth: Option<u64>| {
+        let faults = nth.map(|nth| Fault { call: FaultCall::Read, nth, error: FaultError::Io, lasting: false });
+        let device = Arc::new(FaultDevice::new(MemDevice::from_snapshot(&damaged), faults.into_iter().collect()));
+        let shared: Arc<dyn BlockDevice> = device.clone();
+        (plan(&shared, Pending::Chain, &mut replay, PlanOptions::default()), device.calls())
+    };
+    let (sound, calls) = planned(None);
+    sound.unwrap();
+    assert!(calls > 1000, "{calls} calls");
+    for nth in (0..calls).step_by(calls as usize / 40) {
+        assert!(matches!(planned(Some(nth)).0, Err(RepairError::Check(_))), "read {nth}");
+    }
+}

@@ -1,0 +1,67 @@
+//! fsck.f2fs as a second judge of a volume in memory.
+use segno_device::{BlockDevice, FileDevice, MemDevice, Snapshot};
+use segno_format::Block;
+use segno_format::superblock::RawSuperblock;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs fsck.f2fs in the folder that the variable FSCK names, if it is set; whether it could judge the volume.
+pub fn check(volume: &Snapshot) -> Result<bool, String> {
+    let Some(dir) = std::env::var_os("FSCK") else { return Ok(false) };
+    let dir = Path::new(&dir);
+    std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let from = MemDevice::from_snapshot(volume);
+    let mut first = 0;
+    let members = members(&from)?;
+    // Damage may have changed the paths of devices, of which only the system knows which exist.
+    if members.iter().any(|(name, _)| !name.bytes().all(|b| b.is_ascii_alphanumeric())) {
+        return Ok(false);
+    }
+    for (name, end) in &members {
+        write(&from, first..*end, &dir.join(name)).map_err(|e| format!("{name}: {e}"))?;
+        first = *end;
+    }
+    let name = members.first().map_or("image", |(name, _)| name.as_str());
+    // Devices are named as the superblock has them, here without a folder.
+    let out = Command::new("fsck.f2fs").args(["--dry-run", "-f", name]).current_dir(dir).output();
+    let out = out.map_err(|e| format!("fsck.f2fs: {e}"))?;
+    let said = String::from_utf8_lossy(&out.stdout);
+    let bad = |l: &&str| ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| l.contains(mark));
+    let bad: Vec<&str> = said.lines().filter(bad).take(5).collect();
+    let ended = said.lines().any(|l| l.starts_with("[FSCK] other corrupted bugs"));
+    if out.status.success() && bad.is_empty() && ended {
+        return Ok(true);
+    }
+    let last: Vec<&str> = said.lines().rev().filter(|l| !l.trim().is_empty()).take(2).collect();
+    Err(format!("fsck.f2fs: {} {bad:?}, at the end {last:?}", out.status))
+}
+
+/// Names of the devices, each with the address at which it ends.
+fn members(volume: &MemDevice) -> Result<Vec<(String, u64)>, String> {
+    let mut one = [Block::zeroed()];
+    volume.read(0, &mut one).map_err(|e| e.to_string())?;
+    let [block] = &one;
+    let sb = RawSuperblock::from_block(&block.0).parse(0).map_err(|e| e.to_string())?;
+    let mut end = u64::from(sb.geo.segment0_blkaddr);
+    let named = sb.devices.iter().map(|d| {
+        end += u64::from(d.total_segments) * 512;
+        (d.path.clone(), end)
+    });
+    let named: Vec<_> = named.collect();
+    Ok(if named.is_empty() { vec![("image".into(), volume.block_count())] } else { named })
+}
+
+fn write(from: &MemDevice, blocks: std::ops::Range<u64>, path: &Path) -> std::io::Result<()> {
+    let _missing = std::fs::remove_file(path);
+    let file = FileDevice::create(path, (blocks.end - blocks.start) * 4096, false)
+        .map_err(std::io::Error::other)?;
+    let mut one = [Block::zeroed()];
+    for addr in blocks.clone() {
+        from.read(addr, &mut one)?;
+        let [block] = &one;
+        if !block.is_zero() {
+            file.write(addr - blocks.start, &[block])?;
+        }
+    }
+    Ok(())
+}
