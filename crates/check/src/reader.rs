@@ -1,10 +1,10 @@
 //! Reading blocks: one at a time, or many in long runs with zero blocks left out.
 use crate::CheckError;
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, Buffer, Reading};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 
-/// Blocks read in one go.
-const RUN: usize = 64;
+/// Blocks of a table read in one go: 2 MiB.
+const RUN: usize = 512;
 
 /// Reads blocks of a device; an error names the address.
 #[derive(Clone, Copy)]
@@ -61,6 +61,11 @@ impl<'a> Reader<'a> {
             first = first.saturating_add(n as u32);
         }
         Ok(())
+    }
+
+    /// Starts to fill a buffer with consecutive blocks.
+    pub(crate) fn start(&self, addr: BlockAddr, into: Buffer) -> Reading {
+        self.device.start_read(addr.0.into(), into)
     }
 
     fn fill(&self, addr: BlockAddr, into: &mut [Block]) -> Result<(), CheckError> {

@@ -1,5 +1,4 @@
 //! Extended attributes: the area parses, names are not repeated, values of known attributes have their form.
-use super::Walk;
 use super::file::File;
 use crate::report::Kind;
 use segno_format::inode::{Advise, Inline, RawInode};
@@ -12,31 +11,28 @@ const VERITY_LOCATION: usize = 16;
 /// Bytes of an encryption context of version 1 and 2.
 const CONTEXTS: [usize; 2] = [28, 40];
 
-impl Walk<'_, '_> {
-    pub(super) fn xattrs(&mut self, file: &File, block: &Block, node: Option<&Block>) {
-        let raw: &RawInode = block.view();
-        let mut area = Vec::new();
-        if raw.inline().contains(Inline::XATTR) {
-            area.extend_from_slice(block.0.get(file.layout.xattr_range()).unwrap_or_default());
-        }
-        if let Some(node) = node {
-            area.extend_from_slice(node.0.get(..XATTR_NODE_BYTES).unwrap_or_default());
-        }
-        for (kind, e) in judge(&area, file.ino) {
-            self.report(file.ino, kind, e);
-        }
-        let needs = [
-            (Advise::ENCRYPT, index::ENCRYPTION, "encrypted inode without its context"),
-            (Advise::VERITY, index::VERITY, "verity file without the place of its descriptor"),
-        ];
-        for (flag, index, why) in needs {
-            let has = iter(&area, file.ino).flatten().any(|e| e.index == index);
-            if raw.advise().contains(flag) && !has {
-                let e = Corrupt::nid(Structure::Xattr, file.ino, why, 0, index.into());
-                self.report(file.ino, Kind::Xattr, e);
-            }
+/// What is wrong with the attributes of an inode and its node for them.
+pub(super) fn problems(file: &File, block: &Block, node: Option<&Block>) -> Vec<(Kind, Corrupt)> {
+    let raw: &RawInode = block.view();
+    let mut area = Vec::new();
+    if raw.inline().contains(Inline::XATTR) {
+        area.extend_from_slice(block.0.get(file.layout.xattr_range()).unwrap_or_default());
+    }
+    if let Some(node) = node {
+        area.extend_from_slice(node.0.get(..XATTR_NODE_BYTES).unwrap_or_default());
+    }
+    let mut found = judge(&area, file.ino);
+    let needs = [
+        (Advise::ENCRYPT, index::ENCRYPTION, "encrypted inode without its context"),
+        (Advise::VERITY, index::VERITY, "verity file without the place of its descriptor"),
+    ];
+    for (flag, index, why) in needs {
+        let has = || iter(&area, file.ino).flatten().any(|e| e.index == index);
+        if raw.advise().contains(flag) && !has() {
+            found.push((Kind::Xattr, Corrupt::nid(Structure::Xattr, file.ino, why, 0, index.into())));
         }
     }
+    found
 }
 
 fn judge(area: &[u8], ino: u32) -> Vec<(Kind, Corrupt)> {
