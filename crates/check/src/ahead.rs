@@ -5,8 +5,10 @@ use crate::runs;
 use segno_format::{Block, BlockAddr};
 use std::collections::HashMap;
 
-/// Blocks kept: 16 MiB.
-pub(crate) const LIMIT: usize = 4096;
+/// Blocks kept: 4 MiB.
+pub(crate) const LIMIT: usize = 1024;
+/// Blocks between two that are wanted may be read, too. What is wanted here is scattered, so larger gaps would mostly be waste.
+const GAP: u32 = 4;
 
 pub(crate) struct Ahead<'v> {
     reader: Reader<'v>,
@@ -30,10 +32,11 @@ impl<'v> Ahead<'v> {
         }
         addrs.sort_unstable();
         addrs.dedup();
-        let mut runs = runs::join(addrs.iter().copied()).into_iter();
+        let mut runs = runs::join(addrs.iter().copied(), GAP).into_iter();
         let mut left = addrs.into_iter().peekable();
         runs::read(
             self.reader,
+            runs::IN_FLIGHT,
             || runs.next(),
             |run, blocks| {
                 while left.next_if(|a| *a < run.start).is_some() {}

@@ -79,9 +79,9 @@ fn check_loaded(
 ) -> Result<Summary, CheckError> {
     curseg::check(volume, sink);
     let mut ssa = ssa::Ssa::new(volume);
-    let nodes = nat::check_places(volume, &mut ssa, sink)?;
+    let nodes = nat::check_places(volume, sink);
     let roll_forward = roll_forward::find(volume, sink)?;
-    let found = walk::run(volume, &mut ssa, nodes, sink, progress)?;
+    let found = walk::run(volume, &mut ssa, &nodes, sink, progress)?;
     progress(Progress::start(Pass::Totals));
     totals::check(volume, &found, sink);
     quota::check(volume, &found.usage, sink)?;

@@ -4,11 +4,9 @@ use crate::bitmap::Bitmap;
 use crate::pack::Pack;
 use crate::reader::Reader;
 use crate::report::{Kind, Sink};
-use crate::ssa::{Expected, Ssa};
 use crate::volume::Volume;
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
-use segno_format::summary::RawSummary;
 use segno_format::{BlockAddr, Corrupt, Geometry, Nid, Structure};
 use zerocopy::FromZeros;
 
@@ -125,35 +123,15 @@ impl Nat {
     }
 }
 
-/// Where all nodes are.
-pub(crate) struct Places {
-    /// By block of the main area.
-    pub blocks: Bitmap,
-    /// Blocks that are valid and no other node's, ascending, with their nids.
-    pub nodes: Vec<(BlockAddr, Nid)>,
-}
-
-/// Checks the entries and the places they name.
-pub(crate) fn check_places(
-    volume: &Volume<'_>,
-    ssa: &mut Ssa<'_>,
-    sink: &mut Sink,
-) -> Result<Places, CheckError> {
+/// Checks the entries and the places they name. Returns the addresses of all nodes, by block of the main area.
+pub(crate) fn check_places(volume: &Volume<'_>, sink: &mut Sink) -> Bitmap {
     check_virtual(volume, sink);
-    let mut places = Places { blocks: Bitmap::new(volume.geo.main_blocks()), nodes: Vec::new() };
+    let mut places = Bitmap::new(volume.geo.main_blocks());
     for (nid, entry) in volume.nat.in_use() {
         check_owner(volume, nid, &entry, sink);
-        if check_place(volume, nid, &entry, &mut places.blocks, sink) {
-            places.nodes.push((entry.addr(), nid));
-        }
+        check_place(volume, nid, &entry, &mut places, sink);
     }
-    // Summaries are read in order of the segments.
-    places.nodes.sort_unstable();
-    for &(addr, nid) in &places.nodes {
-        let ino = volume.nat.entry(nid).owner().0;
-        ssa.compare(Expected { addr, ino, owner: RawSummary::node(nid), is_node: true }, sink)?;
-    }
-    Ok(places)
+    places
 }
 
 /// Checks the entries of nids that have no block.
@@ -178,28 +156,17 @@ fn check_owner(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, sink: &mut Si
     }
 }
 
-/// Whether the place is valid and no other node's.
-fn check_place(
-    volume: &Volume<'_>,
-    nid: Nid,
-    entry: &RawNatEntry,
-    places: &mut Bitmap,
-    sink: &mut Sink,
-) -> bool {
+fn check_place(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, places: &mut Bitmap, sink: &mut Sink) {
     let (addr, ino) = (entry.addr(), entry.owner().0);
     let bad = |why, found: u64, expected: u64| Corrupt::nid(Structure::NatBlock, nid.0, why, found, expected);
     let Some((seg, off)) = volume.geo.seg_of(addr) else {
         let e = bad("address outside the main area", addr.0.into(), volume.geo.main_blkaddr.into());
         sink.add_for(ino, Kind::NatEntry, e);
-        return false;
+        return;
     };
     if !places.insert((addr.0 - volume.geo.main_blkaddr).into()) {
         sink.add_for(ino, Kind::NatDuplicate, bad("another nid has the same block", addr.0.into(), 0));
-        return false;
-    }
-    let valid = volume.sit.is_valid(seg, off);
-    if !valid {
+    } else if !volume.sit.is_valid(seg, off) {
         sink.add_for(ino, Kind::BlockFree, bad("block is free in the SIT", addr.0.into(), 1));
     }
-    valid
 }

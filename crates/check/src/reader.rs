@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
             let n = 1 + (1..limit).take_while(follows).count();
             let part = buf.get_mut(..n).unwrap_or_default();
             self.fill(start, part)?;
-            for (b, block) in (first..).zip(part.iter()).filter(|(_, block)| !is_zero(block)) {
+            for (b, block) in (first..).zip(part.iter()).filter(|(_, block)| !is_zero(&block.0)) {
                 each(b, block);
             }
             first = first.saturating_add(n as u32);
@@ -75,9 +75,9 @@ impl<'a> Reader<'a> {
 }
 
 /// Compares whole arrays, which is much faster than looking at bytes one by one.
-pub(crate) fn is_zero(block: &Block) -> bool {
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     static ZERO: [u8; BLOCK_SIZE] = [0; BLOCK_SIZE];
-    block.0 == ZERO
+    bytes.chunks(BLOCK_SIZE).all(|part| ZERO.get(..part.len()) == Some(part))
 }
 
 #[cfg(test)]

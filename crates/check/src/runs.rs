@@ -4,13 +4,12 @@ use segno_device::{Buffer, Reading};
 use segno_format::{Block, BlockAddr};
 use std::collections::VecDeque;
 
-/// Most blocks of a run: 1 MiB.
-const RUN: u32 = 256;
-/// Blocks that nobody asked for are read, too, when that joins two runs: up to 64 KiB.
-const GAP: u32 = 16;
-/// Limits of what is in flight: requests, and blocks (4 MiB).
+/// Most blocks of a run: 512 KiB.
+const RUN: u32 = 128;
+/// Requests in flight.
 const REQUESTS: usize = 32;
-const BLOCKS: u32 = 1024;
+/// Blocks in flight, of all threads together: 4 MiB.
+pub(crate) const IN_FLIGHT: u32 = 1024;
 
 /// Consecutive blocks to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +25,13 @@ impl Run {
     }
 }
 
-/// Joins ascending addresses to runs.
-pub(crate) fn join(addrs: impl IntoIterator<Item = BlockAddr>) -> Vec<Run> {
+/// Joins ascending addresses to runs. Up to `gap` blocks that nobody asked for are read, too, when that joins two runs.
+pub(crate) fn join(addrs: impl IntoIterator<Item = BlockAddr>, gap: u32) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for addr in addrs {
         match runs.last_mut() {
             Some(run)
-                if addr.0.saturating_sub(run.end().0) <= GAP && addr.0.saturating_sub(run.start.0) < RUN =>
+                if addr.0.saturating_sub(run.end().0) <= gap && addr.0.saturating_sub(run.start.0) < RUN =>
             {
                 run.count = addr.0.saturating_sub(run.start.0).saturating_add(1);
             }
@@ -43,9 +42,11 @@ pub(crate) fn join(addrs: impl IntoIterator<Item = BlockAddr>) -> Vec<Run> {
 }
 
 /// Reads runs as `next` names them, and passes their blocks on in that order. A run that cannot be read is left out: who
-/// needs one of its blocks reads it alone, and then the error names it.
+/// needs one of its blocks reads it alone, and then the error names it. At least one run is in flight, and more up to `limit`
+/// blocks.
 pub(crate) fn read(
     reader: Reader<'_>,
+    limit: u32,
     mut next: impl FnMut() -> Option<Run>,
     mut each: impl FnMut(Run, &[Block]),
 ) {
@@ -53,7 +54,7 @@ pub(crate) fn read(
     let (mut blocks, mut spare) = (0u32, Vec::<Buffer>::new());
     loop {
         while flight.len() < REQUESTS
-            && blocks < BLOCKS
+            && blocks < limit
             && let Some(run) = next()
         {
             let count = run.count as usize;
@@ -66,7 +67,7 @@ pub(crate) fn read(
         blocks = blocks.saturating_sub(run.count);
         if let Ok(buffer) = reading.wait() {
             each(run, buffer.blocks());
-            spare.truncate(BLOCKS as usize / RUN as usize);
+            spare.truncate((limit / RUN) as usize);
             spare.push(buffer);
         }
     }
@@ -80,13 +81,16 @@ mod tests {
     #[test]
     fn neighbours_are_joined_over_small_gaps() {
         let joined = |addrs: &[u32]| {
-            join(addrs.iter().map(|&a| BlockAddr(a))).iter().map(|r| (r.start.0, r.count)).collect::<Vec<_>>()
+            join(addrs.iter().map(|&a| BlockAddr(a)), 16)
+                .iter()
+                .map(|r| (r.start.0, r.count))
+                .collect::<Vec<_>>()
         };
         assert_eq!(joined(&[]), []);
         assert_eq!(joined(&[5, 6, 23, 40]), [(5, 36)], "gaps of 16");
         assert_eq!(joined(&[5, 22, 40]), [(5, 18), (40, 1)], "a gap of 17");
         let all: Vec<u32> = (0..600).collect();
-        assert_eq!(joined(&all), [(0, 256), (256, 256), (512, 88)]);
+        assert_eq!(joined(&all), [(0, 128), (128, 128), (256, 128), (384, 128), (512, 88)]);
     }
 
     #[test]
@@ -97,10 +101,11 @@ mod tests {
             block.set_u32_at(0, addr as u32);
             device.write(addr, &[&block]).unwrap();
         }
-        let runs = join((0..4000).filter(|a| a % 100 < 30 || a % 7 == 0).map(BlockAddr));
+        let runs = join((0..4000).filter(|a| a % 100 < 30 || a % 7 == 0).map(BlockAddr), 16);
         let (mut list, mut seen) = (runs.iter().copied(), Vec::new());
         read(
             Reader::new(&device),
+            IN_FLIGHT,
             || list.next(),
             |run, blocks| {
                 assert!((run.start.0..).zip(blocks).all(|(a, b)| b.u32_at(0) == a));
@@ -113,7 +118,7 @@ mod tests {
         let mut list =
             [Run { start: BlockAddr(3999), count: 2 }, Run { start: BlockAddr(1), count: 1 }].into_iter();
         let mut seen = Vec::new();
-        read(Reader::new(&device), || list.next(), |run, _| seen.push(run.start.0));
+        read(Reader::new(&device), 1, || list.next(), |run, _| seen.push(run.start.0));
         assert_eq!(seen, [1]);
     }
 }

@@ -8,8 +8,8 @@ use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BlockAddr, Corrupt, SegNo, Structure};
 
-/// Summary blocks kept: 8 MiB.
-const CACHE_SLOTS: usize = 2048;
+/// Summary blocks kept: 4 MiB.
+const CACHE_SLOTS: usize = 1024;
 /// Summary blocks read at once: 128 KiB.
 const AHEAD: u32 = 32;
 
@@ -109,11 +109,18 @@ impl<'v> Ssa<'v> {
         Ok(Some(Stored { at, kind: block.entry_type, entry }))
     }
 
-    /// Reads the summaries of the segments that follow, too, up to the first one that is kept or free.
+    /// Drops what was read.
+    pub(crate) fn forget(&mut self) {
+        self.cache.iter_mut().for_each(|slot| *slot = None);
+    }
+
+    /// In a sequence also reads the summaries of the segments that follow, up to the first one that is kept or free.
     fn read(&mut self, seg: SegNo) -> Result<&RawSummaryBlock, CheckError> {
         static NONE: [u8; segno_format::BLOCK_SIZE] = [0; segno_format::BLOCK_SIZE];
         if !self.has(seg) {
-            let end = seg.0.saturating_add(AHEAD).min(self.volume.geo.segment_count_main);
+            let sequence = seg.0.checked_sub(1).is_some_and(|s| self.has(SegNo(s)));
+            let count = if sequence { AHEAD } else { 1 };
+            let end = seg.0.saturating_add(count).min(self.volume.geo.segment_count_main);
             let wanted = |s: &SegNo| self.volume.sit.count(*s) != 0 && !self.has(*s);
             let more = (seg.0.saturating_add(1)..end).map(SegNo).take_while(wanted).count();
             let from = self.volume.geo.ssa_addr(seg);

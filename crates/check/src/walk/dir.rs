@@ -8,8 +8,8 @@ use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Block, BlockAddr, Corrupt, Ino, Nid, Structure};
 use std::collections::HashSet;
 
-/// Blocks of directories read ahead: 8 MiB.
-const AHEAD: usize = 2048;
+/// Blocks of directories read ahead: 2 MiB.
+const AHEAD: usize = 512;
 
 /// A directory while its entries are read.
 pub(super) struct Dir {
@@ -70,6 +70,10 @@ impl Walk<'_, '_> {
                 let block = self.dentries.block(place.addr)?;
                 if let Some(Open { dir, .. }) = open.get_mut(i) {
                     self.entries(dir, &DentryShape::BLOCK, &block.0, place)?;
+                }
+                // Blocks come directory by directory: the names of the one before are not needed again.
+                if let Some(Open { dir, .. }) = i.checked_sub(1).and_then(|before| open.get_mut(before)) {
+                    dir.names = HashSet::new();
                 }
             }
         }

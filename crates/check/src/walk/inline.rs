@@ -1,5 +1,6 @@
 //! Inline data and inline directories: the word before them and the index stay empty.
 use super::file::File;
+use crate::reader::is_zero;
 use crate::report::Kind;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{Block, Corrupt, Structure};
@@ -28,13 +29,15 @@ pub(super) fn problems(file: &File, block: &Block) -> Vec<(Kind, Corrupt)> {
     }
     let area = block.0.get(file.layout.inline_range()).unwrap_or_default();
     let (data, rest) = area.split_at_checked(size as usize).unwrap_or_default();
-    let used = |bytes: &[u8]| bytes.iter().filter(|&&b| b != 0).count() as u64;
-    if !raw.inline().contains(Inline::DATA_EXIST) && used(data) != 0 {
+    if !raw.inline().contains(Inline::DATA_EXIST) && !is_zero(data) {
         add(Kind::InlineData, "data without the DATA_EXIST flag", used(data), 0);
     }
-    let past = used(rest);
-    if past != 0 {
-        add(Kind::Padding, "bytes in use past the end of inline data", past, 0);
+    if !is_zero(rest) {
+        add(Kind::Padding, "bytes in use past the end of inline data", used(rest), 0);
     }
     found
+}
+
+fn used(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|&&b| b != 0).count() as u64
 }

@@ -5,9 +5,7 @@ use segno_format::nat::nat_index;
 use segno_format::{BlockAddr, Nid};
 
 /// Bytes kept at most. What finds no room is read again when the walk reaches it.
-pub(super) const LIMIT: usize = 96 << 20;
-/// Workers whose shelves a place can name.
-pub(super) const WORKERS: usize = 16;
+const LIMIT: usize = 96 << 20;
 
 /// An inode without nodes of its own that agrees with itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,21 +79,21 @@ fn take(bytes: &mut &[u8]) -> Option<u32> {
     None
 }
 
-/// What one worker keeps.
+/// What one worker keeps of a window.
 pub(super) struct Shelf {
-    limit: usize,
+    room: usize,
     bytes: Vec<u8>,
     /// Where in the bytes each inode is.
     list: Vec<(Nid, u32)>,
 }
 
 impl Shelf {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit, bytes: Vec::new(), list: Vec::new() }
+    pub(super) fn new(room: usize) -> Self {
+        Self { room, bytes: Vec::new(), list: Vec::new() }
     }
 
     pub(super) fn add(&mut self, ino: Nid, kept: &Kept) {
-        if self.bytes.len() < self.limit {
+        if self.bytes.len() < self.room {
             self.list.push((ino, self.bytes.len() as u32));
             kept.put(&mut self.bytes);
         }
@@ -105,22 +103,23 @@ impl Shelf {
 /// What all workers kept.
 #[derive(Default)]
 pub(super) struct Shelves {
-    bytes: Vec<Vec<u8>>,
-    /// By nid, in blocks like those of the NAT: one more than the place's shelf and offset; 0 where nothing is kept.
+    bytes: Vec<u8>,
+    /// By nid, in blocks like those of the NAT: one more than the offset in the bytes; 0 where nothing is kept.
     places: Vec<Option<Box<[u32; NAT_PER_BLOCK as usize]>>>,
 }
 
 impl Shelves {
-    pub(super) fn new(shelves: impl IntoIterator<Item = Shelf>) -> Self {
-        let mut all = Self::default();
-        for (number, shelf) in (0u32..).zip(shelves) {
-            for (ino, offset) in shelf.list {
-                // A limit of 96 MiB and 16 shelves: this fits.
-                all.place(ino, offset * WORKERS as u32 + number + 1);
-            }
-            all.bytes.push(shelf.bytes);
+    /// Bytes that can still be kept.
+    pub(super) fn room(&self) -> usize {
+        LIMIT.saturating_sub(self.bytes.len())
+    }
+
+    pub(super) fn add(&mut self, shelf: Shelf) {
+        for (ino, offset) in shelf.list {
+            // The limit is far below 2^32.
+            self.place(ino, self.bytes.len() as u32 + offset + 1);
         }
-        all
+        self.bytes.extend(shelf.bytes);
     }
 
     fn place(&mut self, ino: Nid, place: u32) {
@@ -135,19 +134,19 @@ impl Shelves {
         }
     }
 
-    fn bytes(&self, ino: Nid) -> Option<&[u8]> {
+    fn find(&self, ino: Nid) -> Option<&[u8]> {
         let (b, i) = nat_index(ino);
-        let place = self.places.get(b as usize)?.as_ref()?.get(i)?.checked_sub(1)? as usize;
-        self.bytes.get(place % WORKERS)?.get(place / WORKERS..)
+        let place = self.places.get(b as usize)?.as_ref()?.get(i)?.checked_sub(1)?;
+        self.bytes.get(place as usize..)
     }
 
     /// Whether an inode is kept.
     pub(super) fn has(&self, ino: Nid) -> bool {
-        self.bytes(ino).is_some()
+        self.find(ino).is_some()
     }
 
     pub(super) fn get(&self, ino: Nid) -> Option<Kept> {
-        self.bytes(ino).and_then(Kept::take)
+        self.find(ino).and_then(Kept::take)
     }
 }
 
@@ -171,7 +170,9 @@ mod tests {
         first.add(Nid(100_000), &full);
         second.add(Nid(5), &full);
         second.add(Nid(6), &plain);
-        let shelves = Shelves::new([first, second]);
+        let mut shelves = Shelves::default();
+        shelves.add(first);
+        shelves.add(second);
         assert_eq!(shelves.get(Nid(4)), Some(plain));
         assert_eq!(shelves.get(Nid(5)), Some(full.clone()));
         assert_eq!(shelves.get(Nid(100_000)), Some(full));

@@ -26,7 +26,6 @@ pub use xattr::bad_value as bad_xattr;
 
 use crate::ahead::Ahead;
 use crate::bitmap::Bitmap;
-use crate::nat::Places;
 use crate::quota::{QuotaInode, Usage};
 use crate::report::{Kind, Sink};
 use crate::ssa::Ssa;
@@ -72,7 +71,7 @@ pub(crate) enum Via {
 }
 
 /// Directories read together.
-const BATCH: usize = 256;
+const BATCH: usize = 64;
 
 /// A directory that is claimed but not read yet.
 struct PendingDir {
@@ -101,14 +100,12 @@ pub(crate) struct Walk<'w, 'v> {
 pub(crate) fn run<'v>(
     volume: &'v Volume<'v>,
     ssa: &mut Ssa<'v>,
-    places: Places,
+    places: &Bitmap,
     sink: &mut Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Found, CheckError> {
     let geo = &volume.geo;
-    let Places { blocks: places, nodes } = places;
-    let shelves = sweep::run(volume, &nodes, progress);
-    drop(nodes);
+    let shelves = sweep::run(volume, ssa, &places, sink, progress)?;
     let found = Found {
         nids: Bitmap::new(geo.max_nid().into()),
         data: Bitmap::new(geo.main_blocks()),
@@ -126,7 +123,7 @@ pub(crate) fn run<'v>(
     let mut walk = Walk {
         volume,
         ssa,
-        places: &places,
+        places,
         shelves,
         nodes: Ahead::new(volume.reader),
         dentries: Ahead::new(volume.reader),
@@ -140,7 +137,7 @@ pub(crate) fn run<'v>(
     walk.quota_files()?;
     walk.orphans()?;
     walk.links.check(walk.sink);
-    lost::check(volume, &walk.found, &places, walk.sink);
+    lost::check(volume, &walk.found, places, walk.sink);
     Ok(walk.found)
 }
 

@@ -43,7 +43,7 @@ pub(super) fn judge(volume: &Volume<'_>, ssa: &mut Ssa<'_>, ino: Nid, block: &Bl
         FileType::Regular | FileType::Symlink if raw.inline().intersects(Inline::DATA | Inline::DENTRY) => {
             inline::problems(&file, block).is_empty() && symlink::inline_problem(&file, block).is_none()
         }
-        FileType::Regular => slots(&mut file, raw, version, ssa, &mut kept),
+        FileType::Regular => slots(&mut file, block, version, ssa, &mut kept),
         FileType::Symlink | FileType::Directory | FileType::Unknown => false,
         _ => special::problems(&file, raw, file_type).is_empty(),
     };
@@ -51,16 +51,18 @@ pub(super) fn judge(volume: &Volume<'_>, ssa: &mut Ssa<'_>, ino: Nid, block: &Bl
 }
 
 /// Notes the slots of the inode; whether each holds nothing, or a block whose summary names it.
-fn slots(file: &mut File, raw: &RawInode, version: u8, ssa: &mut Ssa<'_>, kept: &mut Kept) -> bool {
-    for i in 0..file.layout.slots {
-        let addr = raw.slot(&file.layout, i);
+fn slots(file: &mut File, block: &Block, version: u8, ssa: &mut Ssa<'_>, kept: &mut Kept) -> bool {
+    let area =
+        block.0.get(file.layout.base()..file.layout.slot_offset(file.layout.slots)).unwrap_or_default();
+    // An inode has fewer than 2^16 slots.
+    for (i, word) in (0u16..).zip(area.as_chunks::<4>().0) {
+        let addr = BlockAddr(u32::from_le_bytes(*word));
         match addr {
             BlockAddr::NULL => continue,
             BlockAddr::COMPRESS => return false,
             BlockAddr::NEW => kept.reserved = kept.reserved.saturating_add(1),
             _ => {
-                // An inode has fewer than 2^16 slots.
-                if !ssa.names(addr, RawSummary::data(Nid(file.ino), version, i as u16)) {
+                if !ssa.names(addr, RawSummary::data(Nid(file.ino), version, i)) {
                     return false;
                 }
                 file.note(i.into(), addr);

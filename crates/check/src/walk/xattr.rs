@@ -1,5 +1,6 @@
 //! Extended attributes: the area parses, names are not repeated, values of known attributes have their form.
 use super::file::File;
+use crate::reader::is_zero;
 use crate::report::Kind;
 use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::xattr::{HEADER_BYTES, XATTR_MAGIC, XATTR_NODE_BYTES, XattrEntry, index, iter};
@@ -42,7 +43,7 @@ fn judge(area: &[u8], ino: u32) -> Vec<(Kind, Corrupt)> {
     let magic = area.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
     if magic != XATTR_MAGIC {
         // Readers take such an area for an empty one.
-        if nonzero(area) != 0 {
+        if !is_zero(area) {
             out.push((
                 Kind::Padding,
                 bad("magic number of an area in use", magic.into(), XATTR_MAGIC.into()),
@@ -68,9 +69,9 @@ fn judge(area: &[u8], ino: u32) -> Vec<(Kind, Corrupt)> {
             out.push((Kind::Xattr, bad(why, entry.value.len() as u64, entry.index.into())));
         }
     }
-    let rest = nonzero(area.get(end..).unwrap_or_default());
-    if rest != 0 {
-        out.push((Kind::Padding, bad("bytes in use after the last attribute", rest, 0)));
+    let rest = area.get(end..).unwrap_or_default();
+    if !is_zero(rest) {
+        out.push((Kind::Padding, bad("bytes in use after the last attribute", nonzero(rest), 0)));
     }
     out
 }
