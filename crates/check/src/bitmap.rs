@@ -20,6 +20,11 @@ impl Bitmap {
         new
     }
 
+    /// Numbers of the set in words of 64, from word `first` on.
+    pub(crate) fn counts(&self, first: usize) -> impl Iterator<Item = usize> + '_ {
+        self.words.iter().skip(first).map(|w| w.count_ones() as usize)
+    }
+
     /// Whether the set has the number.
     pub(crate) fn contains(&self, i: u64) -> bool {
         self.words.get((i / 64) as usize).is_some_and(|w| w & (1 << (i % 64)) != 0)

@@ -10,6 +10,7 @@
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+mod ahead;
 mod bitmap;
 mod checkpoint;
 mod curseg;
@@ -24,6 +25,7 @@ mod quota;
 mod reader;
 mod report;
 mod roll_forward;
+mod runs;
 mod sit;
 mod ssa;
 mod summary;
@@ -78,7 +80,7 @@ fn check_loaded(
 ) -> Result<Summary, CheckError> {
     curseg::check(volume, sink);
     let mut ssa = ssa::Ssa::new(volume);
-    let nodes = nat::check_places(volume, &mut ssa, sink, progress)?;
+    let nodes = nat::check_places(volume, sink);
     let roll_forward = roll_forward::find(volume, sink)?;
     let found = walk::run(volume, &mut ssa, &nodes, sink, progress)?;
     progress(Progress::start(Pass::Totals));

@@ -1,14 +1,12 @@
 //! The NAT: place and owner of every node.
+use crate::CheckError;
 use crate::bitmap::Bitmap;
 use crate::pack::Pack;
 use crate::reader::Reader;
 use crate::report::{Kind, Sink};
-use crate::ssa::{Expected, Ssa};
 use crate::volume::Volume;
-use crate::{CheckError, Pass, Progress};
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
-use segno_format::summary::RawSummary;
 use segno_format::{BlockAddr, Corrupt, Geometry, Nid, Structure};
 use zerocopy::FromZeros;
 
@@ -126,23 +124,14 @@ impl Nat {
 }
 
 /// Checks the entries and the places they name. Returns the addresses of all nodes, by block of the main area.
-pub(crate) fn check_places(
-    volume: &Volume<'_>,
-    ssa: &mut Ssa<'_>,
-    sink: &mut Sink,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Bitmap, CheckError> {
+pub(crate) fn check_places(volume: &Volume<'_>, sink: &mut Sink) -> Bitmap {
     check_virtual(volume, sink);
     let mut places = Bitmap::new(volume.geo.main_blocks());
-    let total = volume.pack.cp().valid_node_count.get().into();
-    for (done, (nid, entry)) in (0u64..).zip(volume.nat.in_use()) {
-        if done.is_multiple_of(4096) {
-            progress(Progress { pass: Pass::Nodes, done, total });
-        }
+    for (nid, entry) in volume.nat.in_use() {
         check_owner(volume, nid, &entry, sink);
-        check_place(volume, ssa, nid, &entry, &mut places, sink)?;
+        check_place(volume, nid, &entry, &mut places, sink);
     }
-    Ok(places)
+    places
 }
 
 /// Checks the entries of nids that have no block.
@@ -167,28 +156,17 @@ fn check_owner(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, sink: &mut Si
     }
 }
 
-fn check_place(
-    volume: &Volume<'_>,
-    ssa: &mut Ssa<'_>,
-    nid: Nid,
-    entry: &RawNatEntry,
-    places: &mut Bitmap,
-    sink: &mut Sink,
-) -> Result<(), CheckError> {
+fn check_place(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, places: &mut Bitmap, sink: &mut Sink) {
     let (addr, ino) = (entry.addr(), entry.owner().0);
     let bad = |why, found: u64, expected: u64| Corrupt::nid(Structure::NatBlock, nid.0, why, found, expected);
     let Some((seg, off)) = volume.geo.seg_of(addr) else {
         let e = bad("address outside the main area", addr.0.into(), volume.geo.main_blkaddr.into());
         sink.add_for(ino, Kind::NatEntry, e);
-        return Ok(());
+        return;
     };
     if !places.insert((addr.0 - volume.geo.main_blkaddr).into()) {
         sink.add_for(ino, Kind::NatDuplicate, bad("another nid has the same block", addr.0.into(), 0));
-        return Ok(());
-    }
-    if !volume.sit.is_valid(seg, off) {
+    } else if !volume.sit.is_valid(seg, off) {
         sink.add_for(ino, Kind::BlockFree, bad("block is free in the SIT", addr.0.into(), 1));
-        return Ok(());
     }
-    ssa.compare(Expected { addr, ino, owner: RawSummary::node(nid), is_node: true }, sink)
 }

@@ -1,10 +1,10 @@
 //! Reading blocks: one at a time, or many in long runs with zero blocks left out.
 use crate::CheckError;
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, Buffer, Reading};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 
-/// Blocks read in one go.
-const RUN: usize = 64;
+/// Blocks of a table read in one go: 2 MiB.
+const RUN: usize = 512;
 
 /// Reads blocks of a device; an error names the address.
 #[derive(Clone, Copy)]
@@ -55,12 +55,17 @@ impl<'a> Reader<'a> {
             let n = 1 + (1..limit).take_while(follows).count();
             let part = buf.get_mut(..n).unwrap_or_default();
             self.fill(start, part)?;
-            for (b, block) in (first..).zip(part.iter()).filter(|(_, block)| !is_zero(block)) {
+            for (b, block) in (first..).zip(part.iter()).filter(|(_, block)| !is_zero(&block.0)) {
                 each(b, block);
             }
             first = first.saturating_add(n as u32);
         }
         Ok(())
+    }
+
+    /// Starts to fill a buffer with consecutive blocks.
+    pub(crate) fn start(&self, addr: BlockAddr, into: Buffer) -> Reading {
+        self.device.start_read(addr.0.into(), into)
     }
 
     fn fill(&self, addr: BlockAddr, into: &mut [Block]) -> Result<(), CheckError> {
@@ -70,9 +75,9 @@ impl<'a> Reader<'a> {
 }
 
 /// Compares whole arrays, which is much faster than looking at bytes one by one.
-pub(crate) fn is_zero(block: &Block) -> bool {
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     static ZERO: [u8; BLOCK_SIZE] = [0; BLOCK_SIZE];
-    block.0 == ZERO
+    bytes.chunks(BLOCK_SIZE).all(|part| ZERO.get(..part.len()) == Some(part))
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BlockAddr, Corrupt, SegNo, Structure};
 
-/// Summary blocks kept: 8 MiB.
-const CACHE_SLOTS: usize = 2048;
+/// Summary blocks kept: 4 MiB.
+const CACHE_SLOTS: usize = 1024;
+/// Summary blocks read at once: 128 KiB.
+const AHEAD: u32 = 32;
 
 pub(crate) struct Ssa<'v> {
     volume: &'v Volume<'v>,
@@ -30,6 +32,21 @@ pub(crate) struct Expected {
     pub is_node: bool,
 }
 
+impl Expected {
+    fn kind(&self) -> u8 {
+        if self.is_node { SummaryType::Node as u8 } else { SummaryType::Data as u8 }
+    }
+}
+
+/// What a summary says about a block.
+struct Stored {
+    /// Address of the summary, for reports.
+    at: u64,
+    /// Type of the summary.
+    kind: u8,
+    entry: RawSummary,
+}
+
 impl<'v> Ssa<'v> {
     pub(crate) fn new(volume: &'v Volume<'v>) -> Self {
         let mut cache = Vec::new();
@@ -41,63 +58,90 @@ impl<'v> Ssa<'v> {
 
     /// Compares a valid block's summary with its owner.
     pub(crate) fn compare(&mut self, want: Expected, sink: &mut Sink) -> Result<(), CheckError> {
-        let Some((seg, off)) = self.volume.geo.seg_of(want.addr) else { return Ok(()) };
-        if !self.volume.geo.has_ssa {
-            return Ok(());
-        }
-        let judged = !self.judged.insert(seg.0.into());
-        let (at, block) = match self.logs.iter().find(|(s, _)| *s == seg) {
-            Some(&(_, log)) => {
-                let start = self.volume.pack.cp().cp_pack_start_sum.get();
-                // Without node summaries in the pack their entries are the footers, which the walk compares.
-                let Some(block) = self.volume.summaries.of(log) else { return Ok(()) };
-                (self.volume.pack.addr(start), block)
-            }
-            None => (self.volume.geo.ssa_addr(seg).0.into(), self.read(seg)?),
-        };
-        let found = block.entries.get(off as usize).copied().unwrap_or_default();
-        let kind = block.entry_type;
-        if !judged {
-            let expected = if want.is_node { SummaryType::Node } else { SummaryType::Data };
-            if kind != expected as u8 {
-                let e = Corrupt::block(Structure::Summary, at, "entry type", kind.into(), expected as u64);
-                sink.add(Kind::SummaryType, e);
-            }
+        let Some((seg, _)) = self.volume.geo.seg_of(want.addr) else { return Ok(()) };
+        let Some(stored) = self.entry(want.addr)? else { return Ok(()) };
+        if self.judged.insert(seg.0.into()) && stored.kind != want.kind() {
+            let (found, expected) = (stored.kind.into(), want.kind().into());
+            let e = Corrupt::block(Structure::Summary, stored.at, "entry type", found, expected);
+            sink.add(Kind::SummaryType, e);
         }
         let mut require = |why, found: u32, expected: u32| {
             if found != expected {
-                let e = Corrupt::block(
-                    Structure::Summary,
-                    want.addr.0.into(),
-                    why,
-                    found.into(),
-                    expected.into(),
-                );
+                let at = want.addr.0.into();
+                let e = Corrupt::block(Structure::Summary, at, why, found.into(), expected.into());
                 sink.add_for(want.ino, Kind::SummaryEntry, e);
             }
             found == expected
         };
         // A node's version and slot have no meaning: readers ignore them.
-        let same = require("nid in the block's summary", found.nid.get(), want.owner.nid.get());
+        let (found, owner) = (stored.entry, &want.owner);
+        let same = require("nid in the block's summary", found.nid.get(), owner.nid.get());
         if same && !want.is_node {
-            let (got, want) = (found.ofs_in_node.get(), want.owner.ofs_in_node.get());
-            require("slot in the block's summary", got.into(), want.into());
+            let (found, expected) = (found.ofs_in_node.get(), owner.ofs_in_node.get());
+            require("slot in the block's summary", found.into(), expected.into());
         }
         if same && !want.is_node {
-            require("node version in the block's summary", found.version.into(), want.owner.version.into());
+            require("node version in the block's summary", found.version.into(), owner.version.into());
         }
         Ok(())
     }
 
+    /// Whether the summary names the owner of a data block. What cannot be read does not.
+    pub(crate) fn names(&mut self, addr: BlockAddr, owner: RawSummary) -> bool {
+        let stored = self.entry(addr);
+        stored.is_ok_and(|s| s.is_none_or(|s| s.kind == SummaryType::Data as u8 && s.entry == owner))
+    }
+
+    /// The entry of a block of the main area; `None` where no summary says anything about it.
+    fn entry(&mut self, addr: BlockAddr) -> Result<Option<Stored>, CheckError> {
+        let Some((seg, off)) = self.volume.geo.seg_of(addr).filter(|_| self.volume.geo.has_ssa) else {
+            return Ok(None);
+        };
+        let (at, block) = match self.logs.iter().find(|(s, _)| *s == seg) {
+            Some(&(_, log)) => {
+                let start = self.volume.pack.cp().cp_pack_start_sum.get();
+                // Without node summaries in the pack their entries are the footers, which the walk compares.
+                let Some(block) = self.volume.summaries.of(log) else { return Ok(None) };
+                (self.volume.pack.addr(start), block)
+            }
+            None => (self.volume.geo.ssa_addr(seg).0.into(), self.read(seg)?),
+        };
+        let entry = block.entries.get(off as usize).copied().unwrap_or_default();
+        Ok(Some(Stored { at, kind: block.entry_type, entry }))
+    }
+
+    /// Drops what was read.
+    pub(crate) fn forget(&mut self) {
+        self.cache.iter_mut().for_each(|slot| *slot = None);
+    }
+
+    /// In a sequence also reads the summaries of the segments that follow, up to the first one that is kept or free.
     fn read(&mut self, seg: SegNo) -> Result<&RawSummaryBlock, CheckError> {
         static NONE: [u8; segno_format::BLOCK_SIZE] = [0; segno_format::BLOCK_SIZE];
-        let Some(slot) = self.cache.get_mut(seg.idx() % CACHE_SLOTS) else {
-            return Ok(zerocopy::transmute_ref!(&NONE));
-        };
-        if slot.as_ref().is_none_or(|(s, _)| *s != seg) {
-            let block = self.volume.reader.block(self.volume.geo.ssa_addr(seg))?;
-            *slot = Some((seg, Box::new(*block.view::<RawSummaryBlock>())));
+        if !self.has(seg) {
+            let sequence = seg.0.checked_sub(1).is_some_and(|s| self.has(SegNo(s)));
+            let count = if sequence { AHEAD } else { 1 };
+            let end = seg.0.saturating_add(count).min(self.volume.geo.segment_count_main);
+            let wanted = |s: &SegNo| self.volume.sit.count(*s) != 0 && !self.has(*s);
+            let more = (seg.0.saturating_add(1)..end).map(SegNo).take_while(wanted).count();
+            let from = self.volume.geo.ssa_addr(seg);
+            // An error in what follows is none yet.
+            let blocks = match self.volume.reader.blocks(from, 1 + more as u32) {
+                Ok(blocks) => blocks,
+                Err(_) => vec![self.volume.reader.block(from)?],
+            };
+            for (s, block) in (seg.0..).map(SegNo).zip(&blocks) {
+                if let Some(slot) = self.cache.get_mut(s.idx() % CACHE_SLOTS) {
+                    *slot = Some((s, Box::new(*block.view::<RawSummaryBlock>())));
+                }
+            }
         }
-        Ok(slot.as_ref().map_or(zerocopy::transmute_ref!(&NONE), |(_, b)| b))
+        let slot = self.cache.get(seg.idx() % CACHE_SLOTS).and_then(Option::as_ref);
+        Ok(slot.map_or(zerocopy::transmute_ref!(&NONE), |(_, b)| b))
+    }
+
+    fn has(&self, seg: SegNo) -> bool {
+        let slot = self.cache.get(seg.idx() % CACHE_SLOTS).and_then(Option::as_ref);
+        slot.is_some_and(|(s, _)| *s == seg)
     }
 }

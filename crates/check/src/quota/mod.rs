@@ -36,15 +36,24 @@ pub(crate) struct Usage {
     pub files: [Option<QuotaInode>; TYPES],
 }
 
-impl Usage {
-    /// Charges an inode with that many blocks to its owners.
-    pub(crate) fn add(&mut self, raw: &RawInode, features: Features, blocks: u64) {
-        if !features.contains(Features::QUOTA_INO) {
-            return;
-        }
+/// Who pays for an inode: user, group and project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owners(pub [u32; TYPES]);
+
+impl Owners {
+    /// The owners of an inode on volumes with quotas.
+    pub(crate) fn of(raw: &RawInode, features: Features) -> Option<Self> {
         let has_projid = features.contains(Features::PRJQUOTA) && raw.has_extra(PROJID_END);
         let projid = if has_projid { raw.extra().i_projid.get() } else { 0 };
-        for (charges, id) in self.charges.iter_mut().zip([raw.i_uid.get(), raw.i_gid.get(), projid]) {
+        let ids = [raw.i_uid.get(), raw.i_gid.get(), projid];
+        features.contains(Features::QUOTA_INO).then_some(Self(ids))
+    }
+}
+
+impl Usage {
+    /// Charges an inode with that many blocks to its owners.
+    pub(crate) fn add(&mut self, owners: Owners, blocks: u64) {
+        for (charges, id) in self.charges.iter_mut().zip(owners.0) {
             let charge = charges.entry(id).or_default();
             charge.inodes = charge.inodes.saturating_add(1);
             // The inode block itself is free of charge.

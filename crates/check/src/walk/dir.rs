@@ -8,6 +8,9 @@ use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Block, BlockAddr, Corrupt, Ino, Nid, Structure};
 use std::collections::HashSet;
 
+/// Blocks of directories read ahead: 2 MiB.
+const AHEAD: usize = 512;
+
 /// A directory while its entries are read.
 pub(super) struct Dir {
     pub ino: u32,
@@ -40,45 +43,76 @@ pub(super) struct Child {
     pub file_type: u8,
 }
 
+/// A directory whose inode has been judged.
+struct Open {
+    dir: Dir,
+    block: Block,
+    file: File,
+}
+
 impl Walk<'_, '_> {
-    /// Reads a claimed directory and follows its entries.
-    pub(super) fn directory(&mut self, pending: &PendingDir) -> Result<(), CheckError> {
+    /// Reads claimed directories, the last one first, and follows their entries.
+    pub(super) fn directories(&mut self, mut batch: Vec<PendingDir>) -> Result<(), CheckError> {
+        let places: Vec<_> = batch.iter().filter_map(|d| self.place(Nid(d.ino))).collect();
+        self.nodes.want(places);
+        let mut open = Vec::new();
+        while let Some(pending) = batch.pop() {
+            open.extend(self.open_dir(&pending)?);
+        }
+        let listed = open
+            .iter()
+            .enumerate()
+            .flat_map(|(i, o)| o.file.kept.iter().flatten().map(move |&(b, addr)| (i, Place { addr, b })));
+        let listed: Vec<(usize, Place)> = listed.collect();
+        for part in listed.chunks(AHEAD) {
+            self.dentries.want(part.iter().map(|(_, place)| place.addr));
+            for &(i, place) in part {
+                let block = self.dentries.block(place.addr)?;
+                if let Some(Open { dir, .. }) = open.get_mut(i) {
+                    self.entries(dir, &DentryShape::BLOCK, &block.0, place)?;
+                }
+                // Blocks come directory by directory: the names of the one before are not needed again.
+                if let Some(Open { dir, .. }) = i.checked_sub(1).and_then(|before| open.get_mut(before)) {
+                    dir.names = HashSet::new();
+                }
+            }
+        }
+        for Open { mut dir, block, file } in open {
+            if dir.inline {
+                let area = block.0.get(file.layout.inline_range()).unwrap_or_default();
+                let addr = self.volume.nat.get(Nid(dir.ino)).map_or(BlockAddr::NULL, |e| e.addr());
+                self.entries(&mut dir, &DentryShape::inline(&file.layout), area, Place { addr, b: 0 })?;
+            }
+            self.finish(&dir, block.view());
+        }
+        Ok(())
+    }
+
+    fn open_dir(&mut self, pending: &PendingDir) -> Result<Option<Open>, CheckError> {
         let (ino, via) = (pending.ino, pending.via);
-        let Some(block) = self.load(Nid(ino), ino, 0)? else { return Ok(()) };
-        let Some(file) = self.inode(ino, &block, via)? else { return Ok(()) };
+        let Some(block) = self.load(Nid(ino), ino, 0)? else { return Ok(None) };
+        let Some(mut file) = self.inode(ino, &block, via)? else { return Ok(None) };
         let raw: &RawInode = block.view();
         if !raw.is_dir() {
-            return Ok(());
+            return Ok(None);
         }
-        let mut dir = Dir {
+        let inline = raw.inline().contains(Inline::DENTRY);
+        if inline {
+            file.kept = None;
+        }
+        let dir = Dir {
             ino,
             parent: if let Via::Name { parent, .. } = via { parent } else { ino },
             dir_level: raw.i_dir_level,
             depth: raw.i_current_depth.get(),
-            inline: raw.inline().contains(Inline::DENTRY),
+            inline,
             casefold: raw.flags().contains(InodeFlags::CASEFOLD),
             encrypted: raw.advise().contains(Advise::ENCRYPT),
             names: HashSet::new(),
             dots: [false; 2],
             subdirs: 0,
         };
-        if dir.inline {
-            let area = block.0.get(file.layout.inline_range()).unwrap_or_default();
-            let addr = self.volume.nat.get(Nid(ino)).map_or(BlockAddr::NULL, |e| e.addr());
-            self.entries(&mut dir, &DentryShape::inline(&file.layout), area, Place { addr, b: 0 })?;
-        } else {
-            self.blocks(&mut dir, &file)?;
-        }
-        self.finish(&dir, raw);
-        Ok(())
-    }
-
-    fn blocks(&mut self, dir: &mut Dir, file: &File) -> Result<(), CheckError> {
-        for &(b, addr) in file.kept.iter().flatten() {
-            let block: Block = self.volume.reader.block(addr)?;
-            self.entries(dir, &DentryShape::BLOCK, &block.0, Place { addr, b })?;
-        }
-        Ok(())
+        Ok(Some(Open { dir, block, file }))
     }
 
     fn entries(
@@ -89,6 +123,7 @@ impl Walk<'_, '_> {
         place: Place,
     ) -> Result<(), CheckError> {
         let children = self.judge_entries(dir, shape, area, place);
+        self.want_children(&children);
         for child in children {
             if child.file_type == FileType::Directory as u8 {
                 dir.subdirs = dir.subdirs.saturating_add(1);
@@ -96,6 +131,18 @@ impl Walk<'_, '_> {
             self.named(child.ino.0, dir.ino, child.file_type)?;
         }
         Ok(())
+    }
+
+    /// Reads ahead the inodes that the sweep did not keep, and the nodes for their attributes.
+    fn want_children(&mut self, children: &[Child]) {
+        let unread = |c: &&Child| c.file_type != FileType::Directory as u8 && !self.shelves.has(Nid(c.ino.0));
+        let places: Vec<_> =
+            children.iter().filter(unread).filter_map(|c| self.place(Nid(c.ino.0))).collect();
+        self.nodes.want(places.iter().copied());
+        let inodes = places.iter().filter_map(|&addr| self.nodes.peek(addr));
+        let xattrs = inodes.map(|block| Nid(block.view::<RawInode>().i_xattr_nid.get()));
+        let places: Vec<_> = xattrs.filter_map(|nid| self.place(nid)).collect();
+        self.nodes.want(places);
     }
 
     fn finish(&mut self, dir: &Dir, raw: &RawInode) {

@@ -1,7 +1,7 @@
 //! What is known about one file while its index is walked.
-use super::Via;
+use crate::report::Kind;
 use segno_format::inode::{Inline, InodeFlags, InodeLayout, RawExtent, RawInode};
-use segno_format::{BlockAddr, Features};
+use segno_format::{BlockAddr, Corrupt, Features, Structure};
 
 pub(super) struct File {
     pub ino: u32,
@@ -27,7 +27,7 @@ pub(super) struct File {
 }
 
 impl File {
-    pub(super) fn new(ino: u32, raw: &RawInode, layout: InodeLayout, features: Features, via: Via) -> Self {
+    pub(super) fn new(ino: u32, raw: &RawInode, layout: InodeLayout, features: Features) -> Self {
         let compressed = raw.is_compressed() && features.contains(Features::COMPRESSION);
         Self {
             ino,
@@ -40,7 +40,7 @@ impl File {
             saved: 0,
             ext_hits: 0,
             first: None,
-            kept: (raw.is_dir() || via == Via::Quota).then(Vec::new),
+            kept: None,
             end: 0,
         }
     }
@@ -57,6 +57,28 @@ impl File {
         if at < u64::from(self.ext.len.get()) && u64::from(addr.0) == u64::from(self.ext.blk.get()) + at {
             self.ext_hits = self.ext_hits.saturating_add(1);
         }
+    }
+
+    /// The counts of the inode against what its index has.
+    pub(super) fn count_problems(&self, raw: &RawInode, features: Features) -> Vec<(Kind, Corrupt)> {
+        let mut found = Vec::new();
+        let mut require = |ok: bool, kind, why, stored: u64, expected: u64| {
+            if !ok {
+                found.push((kind, Corrupt::nid(Structure::Inode, self.ino, why, stored, expected)));
+            }
+        };
+        let stored = raw.i_blocks.get();
+        require(stored == self.blocks, Kind::InodeBlocks, "i_blocks", stored, self.blocks);
+        // A read-only image may keep extents of compressed files, which do not follow the index.
+        let free = features.contains(Features::RO) && self.cluster != 0;
+        let (hits, len) = (self.ext_hits, u64::from(self.ext.len.get()));
+        require(hits == len || free, Kind::InodeExtent, "blocks of i_ext that the index has", hits, len);
+        if self.cluster != 0 {
+            let (stored, saved) =
+                (raw.extra().i_compr_blocks.get(), if self.released { 0 } else { self.saved });
+            require(stored == saved, Kind::ComprBlocks, "i_compr_blocks", stored, saved);
+        }
+        found
     }
 }
 

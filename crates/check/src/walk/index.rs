@@ -26,6 +26,7 @@ impl Walk<'_, '_> {
     pub(super) fn index(&mut self, file: &mut File, raw: &RawInode) -> Result<(), CheckError> {
         let addrs: Vec<_> = (0..file.layout.slots).map(|i| raw.slot(&file.layout, i)).collect();
         self.slots(file, Nid(file.ino), 0, &addrs)?;
+        self.want_nodes(SUBTREES.iter().zip(0..).map(|(_, i)| raw.nid(i)));
         for (i, (depth, offset)) in (0u32..).zip(SUBTREES) {
             let nid = raw.nid(i);
             if nid != Nid::NONE {
@@ -33,6 +34,11 @@ impl Walk<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    fn want_nodes(&mut self, nids: impl Iterator<Item = Nid>) {
+        let places: Vec<_> = nids.filter_map(|nid| self.place(nid)).collect();
+        self.nodes.want(places);
     }
 
     /// `depth` is 1 for a direct node and at most 3, so the recursion is bounded.
@@ -45,6 +51,7 @@ impl Walk<'_, '_> {
             let addrs: Vec<_> = (0..file.layout.per_node).map(|i| node.addr(i)).collect();
             return self.slots(file, nid, offset, &addrs);
         }
+        self.want_nodes((0..ADDRS_PER_BLOCK).map(|i| node.nid(i)));
         let step = if depth == 3 { ADDRS_PER_BLOCK + 1 } else { 1 };
         for i in 0..ADDRS_PER_BLOCK {
             let child = node.nid(i);

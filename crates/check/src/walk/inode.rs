@@ -1,19 +1,21 @@
 //! One inode: its fields, its index, its attributes, and the counts that must agree.
 use super::file::{File, is_device_alias};
-use super::{Via, Walk, fields};
+use super::named::Named;
+use super::{Via, Walk, fields, inline, special, xattr};
 use crate::CheckError;
+use crate::quota::Owners;
 use crate::report::Kind;
 use segno_format::dentry::FileType;
-use segno_format::inode::{Advise, Inline, RawInode, verify_checksum};
+use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::XATTR_NODE_OFFSET;
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Features, Nid, Structure};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Nid, Structure};
 
 impl Walk<'_, '_> {
     /// Checks an inode and everything that hangs from it but the entries of a directory.
     pub(super) fn inode(&mut self, ino: u32, block: &Block, via: Via) -> Result<Option<File>, CheckError> {
         let raw: &RawInode = block.view();
         let features = self.volume.sb.features;
-        self.count(raw);
+        self.count(FileType::of_mode(raw.i_mode.get()));
         if let Err(e) = verify_checksum(block, features, self.volume.sb.inode_checksum_seed()) {
             self.report(ino, Kind::InodeChecksum, e);
         }
@@ -32,19 +34,22 @@ impl Walk<'_, '_> {
         for e in fields::check(ino, raw, &layout, &self.volume.sb) {
             self.report(ino, Kind::Inode, e);
         }
-        let mut file = File::new(ino, raw, layout, features, via);
+        let mut file = File::new(ino, raw, layout, features);
+        file.kept = (raw.is_dir() || via == Via::Quota).then(Vec::new);
         self.contents(&mut file, block, via)?;
         let node = self.xattr_node(&mut file, raw)?;
-        self.xattrs(&file, block, node.as_ref());
-        self.check_counts(&file, raw);
-        if via != Via::Quota {
-            self.found.usage.add(raw, features, file.blocks);
+        self.report_all(ino, xattr::problems(&file, block, node.as_ref()));
+        self.report_all(ino, file.count_problems(raw, features));
+        if via != Via::Quota
+            && let Some(owners) = Owners::of(raw, features)
+        {
+            self.found.usage.add(owners, file.blocks);
         }
         Ok(Some(file))
     }
 
-    fn count(&mut self, raw: &RawInode) {
-        let n = match FileType::of_mode(raw.i_mode.get()) {
+    pub(super) fn count(&mut self, file_type: FileType) {
+        let n = match file_type {
             FileType::Regular => &mut self.found.files,
             FileType::Directory => &mut self.found.dirs,
             FileType::Symlink => &mut self.found.symlinks,
@@ -69,17 +74,12 @@ impl Walk<'_, '_> {
                 }
             }
             Via::Name { parent, file_type: stored } => {
-                if stored != file_type as u8 || file_type == FileType::Unknown {
-                    let e = bad("type in the directory entry", stored.into(), file_type as u32);
-                    self.report(parent, Kind::DentryType, e);
+                let named = Named::of(raw);
+                for (who, kind, e) in named.problems(ino, parent, stored) {
+                    self.report(who, kind, e);
                 }
                 if !raw.is_dir() {
-                    self.links.first(ino, links, file_type);
-                }
-                let lost = raw.advise().contains(Advise::LOST_PINO);
-                let keeps_parent = raw.is_dir() || raw.is_reg() && links == 1 && !lost;
-                if keeps_parent && raw.i_pino.get() != parent {
-                    self.report(ino, Kind::ParentPointer, bad("i_pino", raw.i_pino.get(), parent));
+                    self.links.first(ino, links, file_type as u8);
                 }
             }
             Via::Orphan => {
@@ -107,12 +107,12 @@ impl Walk<'_, '_> {
         match FileType::of_mode(raw.i_mode.get()) {
             FileType::Regular | FileType::Directory | FileType::Symlink | FileType::Unknown => {}
             special => {
-                self.special(file, raw, special);
+                self.report_all(file.ino, special::problems(file, raw, special));
                 return Ok(());
             }
         }
         if inline.intersects(Inline::DATA | Inline::DENTRY) {
-            self.inline_area(file, block);
+            self.report_all(file.ino, inline::problems(file, block));
         } else {
             self.index(file, raw)?;
             if file.is_dir && via != Via::Orphan {
@@ -154,41 +154,6 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Inline data and inline directories: the word before them and the index stay empty.
-    fn inline_area(&mut self, file: &File, block: &Block) {
-        let raw: &RawInode = block.view();
-        let bad =
-            |why, found: u64, expected: u64| Corrupt::nid(Structure::Inode, file.ino, why, found, expected);
-        let word = block.u32_at(file.layout.base());
-        if word != 0 {
-            self.report(file.ino, Kind::InlineData, bad("first slot of an inline file", word.into(), 0));
-        }
-        if let Some(nid) = raw.i_nid.iter().find(|n| n.get() != 0) {
-            self.report(file.ino, Kind::InlineData, bad("index node of an inline file", nid.get().into(), 0));
-        }
-        let (size, capacity) = (raw.i_size.get(), file.layout.inline_capacity() as u64);
-        if size > capacity {
-            self.report(file.ino, Kind::InlineData, bad("i_size of an inline file", size, capacity));
-            return;
-        }
-        if raw.inline().contains(Inline::DENTRY) {
-            return;
-        }
-        let area = block.0.get(file.layout.inline_range()).unwrap_or_default();
-        let (data, rest) = area.split_at_checked(size as usize).unwrap_or_default();
-        let used = |bytes: &[u8]| bytes.iter().filter(|&&b| b != 0).count() as u64;
-        if !raw.inline().contains(Inline::DATA_EXIST) && used(data) != 0 {
-            self.report(file.ino, Kind::InlineData, bad("data without the DATA_EXIST flag", used(data), 0));
-        }
-        if used(rest) != 0 {
-            self.report(
-                file.ino,
-                Kind::Padding,
-                bad("bytes in use past the end of inline data", used(rest), 0),
-            );
-        }
-    }
-
     fn check_dir_size(&mut self, file: &File, raw: &RawInode) {
         let size = raw.i_size.get();
         let covered = size / BLOCK_SIZE as u64;
@@ -219,29 +184,7 @@ impl Walk<'_, '_> {
         Ok(node)
     }
 
-    fn check_counts(&mut self, file: &File, raw: &RawInode) {
-        let bad =
-            |why, found: u64, expected: u64| Corrupt::nid(Structure::Inode, file.ino, why, found, expected);
-        let stored = raw.i_blocks.get();
-        if stored != file.blocks {
-            self.report(file.ino, Kind::InodeBlocks, bad("i_blocks", stored, file.blocks));
-        }
-        // A read-only image may keep extents of compressed files, which do not follow the index.
-        let read_only = self.volume.sb.features.contains(Features::RO);
-        let len = u64::from(file.ext.len.get());
-        if file.ext_hits != len && !(read_only && file.cluster != 0) {
-            self.report(
-                file.ino,
-                Kind::InodeExtent,
-                bad("blocks of i_ext that the index has", file.ext_hits, len),
-            );
-        }
-        if file.cluster != 0 {
-            let (stored, saved) =
-                (raw.extra().i_compr_blocks.get(), if file.released { 0 } else { file.saved });
-            if stored != saved {
-                self.report(file.ino, Kind::ComprBlocks, bad("i_compr_blocks", stored, saved));
-            }
-        }
+    pub(super) fn report_all(&mut self, ino: u32, found: Vec<(Kind, Corrupt)>) {
+        found.into_iter().for_each(|(kind, e)| self.report(ino, kind, e));
     }
 }

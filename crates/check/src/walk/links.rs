@@ -21,9 +21,9 @@ pub(super) struct Links {
 
 impl Links {
     /// The first name of a file.
-    pub(super) fn first(&mut self, ino: u32, links: u32, file_type: FileType) {
+    pub(super) fn first(&mut self, ino: u32, links: u32, file_type: u8) {
         if links != 1 {
-            self.files.insert(ino, Names { links, found: 1, file_type: file_type as u8 });
+            self.files.insert(ino, Names { links, found: 1, file_type });
         }
     }
 

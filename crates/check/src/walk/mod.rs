@@ -1,29 +1,39 @@
 //! The walk over everything that can be reached: the tree from the root, quota files, orphans.
 //!
 //! Directories wait on a list instead of on the stack, each node id is entered once, and each block may be claimed
-//! once, so damaged volumes with cycles end like all others.
+//! once, so damaged volumes with cycles end like all others. What the walk will need is read ahead, in order of the
+//! addresses: all inodes before it starts, the blocks of a batch of directories, the nodes of a file.
 mod claim;
 mod dir;
 mod entry;
 mod fields;
 mod file;
 mod index;
+mod inline;
 mod inode;
+mod kept;
 mod links;
 mod lost;
+mod named;
 mod node;
+mod simple;
 mod special;
+mod sweep;
+mod symlink;
 mod xattr;
 
 pub use xattr::bad_value as bad_xattr;
 
+use crate::ahead::Ahead;
 use crate::bitmap::Bitmap;
 use crate::quota::{QuotaInode, Usage};
 use crate::report::{Kind, Sink};
 use crate::ssa::Ssa;
 use crate::volume::Volume;
 use crate::{CheckError, Pass, Progress};
+use kept::Shelves;
 use links::Links;
+use named::Named;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
 use segno_format::{Corrupt, Nid, Structure};
@@ -60,6 +70,9 @@ pub(crate) enum Via {
     Quota,
 }
 
+/// Directories read together.
+const BATCH: usize = 64;
+
 /// A directory that is claimed but not read yet.
 struct PendingDir {
     ino: u32,
@@ -71,6 +84,11 @@ pub(crate) struct Walk<'w, 'v> {
     ssa: &'w mut Ssa<'v>,
     /// Addresses of all nodes.
     places: &'w Bitmap,
+    /// What the sweep kept.
+    shelves: Shelves,
+    /// Nodes and blocks of directories that were read ahead.
+    nodes: Ahead<'v>,
+    dentries: Ahead<'v>,
     sink: &'w mut Sink,
     progress: &'w mut dyn FnMut(Progress),
     found: Found,
@@ -87,6 +105,7 @@ pub(crate) fn run<'v>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Found, CheckError> {
     let geo = &volume.geo;
+    let shelves = sweep::run(volume, ssa, &places, sink, progress)?;
     let found = Found {
         nids: Bitmap::new(geo.max_nid().into()),
         data: Bitmap::new(geo.main_blocks()),
@@ -101,8 +120,19 @@ pub(crate) fn run<'v>(
         reserved_blocks: 0,
         usage: Usage::default(),
     };
-    let mut walk =
-        Walk { volume, ssa, places, sink, progress, found, links: Links::default(), pending: Vec::new() };
+    let mut walk = Walk {
+        volume,
+        ssa,
+        places,
+        shelves,
+        nodes: Ahead::new(volume.reader),
+        dentries: Ahead::new(volume.reader),
+        sink,
+        progress,
+        found,
+        links: Links::default(),
+        pending: Vec::new(),
+    };
     walk.tree()?;
     walk.quota_files()?;
     walk.orphans()?;
@@ -116,8 +146,9 @@ impl Walk<'_, '_> {
         if self.claim_nid(Nid::ROOT, Nid::ROOT.0, Structure::Volume) {
             self.pending.push(PendingDir { ino: Nid::ROOT.0, via: Via::Root });
         }
-        while let Some(dir) = self.pending.pop() {
-            self.directory(&dir)?;
+        while !self.pending.is_empty() {
+            let batch = self.pending.split_off(self.pending.len().saturating_sub(BATCH));
+            self.directories(batch)?;
         }
         Ok(())
     }
@@ -174,7 +205,7 @@ impl Walk<'_, '_> {
             Via::Orphan => (ino, Structure::OrphanBlock),
             Via::Root | Via::Quota => (ino, Structure::Superblock),
         };
-        if !self.claim_nid(Nid(ino), by, from) {
+        if !self.claim_nid(Nid(ino), by, from) || self.is_kept(ino, via) {
             return Ok(());
         }
         let Some(block) = self.load(Nid(ino), ino, 0)? else { return Ok(()) };
@@ -184,6 +215,28 @@ impl Walk<'_, '_> {
         }
         self.inode(ino, &block, via)?;
         Ok(())
+    }
+
+    /// Whether the sweep has judged an inode and nothing is wrong with it as reached now either; notes what it has then.
+    fn is_kept(&mut self, ino: u32, via: Via) -> bool {
+        let Via::Name { parent, file_type } = via else { return false };
+        let Some(kept) = self.shelves.get(Nid(ino)) else { return false };
+        let fits = Named::of_kept(&kept).problems(ino, parent, file_type).is_empty()
+            && kept.data().all(|addr| self.is_unclaimed(addr));
+        if !fits {
+            return false;
+        }
+        for addr in kept.data() {
+            self.found.data.insert((addr.0 - self.volume.geo.main_blkaddr).into());
+            self.found.data_blocks = self.found.data_blocks.saturating_add(1);
+        }
+        self.found.reserved_blocks = self.found.reserved_blocks.saturating_add(kept.reserved.into());
+        self.count(FileType::from_disk(kept.file_type).unwrap_or(FileType::Unknown));
+        self.links.first(ino, kept.links, kept.file_type);
+        if let Some(owners) = kept.owners {
+            self.found.usage.add(owners, kept.blocks());
+        }
+        true
     }
 
     fn report(&mut self, ino: u32, kind: Kind, e: Corrupt) {

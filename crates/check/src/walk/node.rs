@@ -4,7 +4,7 @@ use crate::CheckError;
 use crate::report::Kind;
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
-use segno_format::{Block, Corrupt, Nid, Structure};
+use segno_format::{Block, BlockAddr, Corrupt, Nid, Structure};
 
 impl Walk<'_, '_> {
     /// Notes that a node is referred to, by a structure of inode `by`; false when it cannot be, or was before.
@@ -34,6 +34,11 @@ impl Walk<'_, '_> {
         true
     }
 
+    /// Where a node is, if that is in the main area.
+    pub(super) fn place(&self, nid: Nid) -> Option<BlockAddr> {
+        self.volume.nat.get(nid).map(|e| e.addr()).filter(|a| self.volume.geo.in_main(*a))
+    }
+
     /// Claims and reads a node of an inode below the inode itself.
     pub(super) fn node(&mut self, nid: Nid, ino: u32, offset: u32) -> Result<Option<Block>, CheckError> {
         if !self.claim_nid(nid, ino, Structure::Inode) {
@@ -55,7 +60,7 @@ impl Walk<'_, '_> {
         if entry.owner().0 != ino {
             self.report(ino, Kind::NodeFooter, bad("owner in the NAT", entry.owner().0, ino));
         }
-        let block = self.volume.reader.block(entry.addr())?;
+        let block = self.nodes.block(entry.addr())?;
         let footer = block.view::<RawNode>().footer;
         if let Err(e) = footer.check(nid, Nid(ino)) {
             self.report(ino, Kind::NodeFooter, e);
@@ -70,10 +75,7 @@ impl Walk<'_, '_> {
 
     /// Checks the mark that tells nodes of directories from others.
     pub(super) fn check_cold_bit(&mut self, nid: Nid, ino: u32, block: &Block, is_dir: bool) {
-        let cold = block.view::<RawNode>().footer.is_cold();
-        if cold == is_dir {
-            let why = "cold bit of a node";
-            let e = Corrupt::nid(Structure::NodeFooter, nid.0, why, cold.into(), (!is_dir).into());
+        if let Some(e) = cold_bit(nid, block, is_dir) {
             self.report(ino, Kind::ColdBit, e);
         }
     }
@@ -82,4 +84,11 @@ impl Walk<'_, '_> {
     pub(super) fn is_dir(&self, block: &Block) -> bool {
         block.view::<RawInode>().is_dir()
     }
+}
+
+/// Whether the mark that tells nodes of directories from others is wrong.
+pub(super) fn cold_bit(nid: Nid, block: &Block, is_dir: bool) -> Option<Corrupt> {
+    let cold = block.view::<RawNode>().footer.is_cold();
+    let why = "cold bit of a node";
+    (cold == is_dir).then(|| Corrupt::nid(Structure::NodeFooter, nid.0, why, cold.into(), (!is_dir).into()))
 }

@@ -1,6 +1,6 @@
 //! Extended attributes: the area parses, names are not repeated, values of known attributes have their form.
-use super::Walk;
 use super::file::File;
+use crate::reader::is_zero;
 use crate::report::Kind;
 use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::xattr::{HEADER_BYTES, XATTR_MAGIC, XATTR_NODE_BYTES, XattrEntry, index, iter};
@@ -12,31 +12,28 @@ const VERITY_LOCATION: usize = 16;
 /// Bytes of an encryption context of version 1 and 2.
 const CONTEXTS: [usize; 2] = [28, 40];
 
-impl Walk<'_, '_> {
-    pub(super) fn xattrs(&mut self, file: &File, block: &Block, node: Option<&Block>) {
-        let raw: &RawInode = block.view();
-        let mut area = Vec::new();
-        if raw.inline().contains(Inline::XATTR) {
-            area.extend_from_slice(block.0.get(file.layout.xattr_range()).unwrap_or_default());
-        }
-        if let Some(node) = node {
-            area.extend_from_slice(node.0.get(..XATTR_NODE_BYTES).unwrap_or_default());
-        }
-        for (kind, e) in judge(&area, file.ino) {
-            self.report(file.ino, kind, e);
-        }
-        let needs = [
-            (Advise::ENCRYPT, index::ENCRYPTION, "encrypted inode without its context"),
-            (Advise::VERITY, index::VERITY, "verity file without the place of its descriptor"),
-        ];
-        for (flag, index, why) in needs {
-            let has = iter(&area, file.ino).flatten().any(|e| e.index == index);
-            if raw.advise().contains(flag) && !has {
-                let e = Corrupt::nid(Structure::Xattr, file.ino, why, 0, index.into());
-                self.report(file.ino, Kind::Xattr, e);
-            }
+/// What is wrong with the attributes of an inode and its node for them.
+pub(super) fn problems(file: &File, block: &Block, node: Option<&Block>) -> Vec<(Kind, Corrupt)> {
+    let raw: &RawInode = block.view();
+    let mut area = Vec::new();
+    if raw.inline().contains(Inline::XATTR) {
+        area.extend_from_slice(block.0.get(file.layout.xattr_range()).unwrap_or_default());
+    }
+    if let Some(node) = node {
+        area.extend_from_slice(node.0.get(..XATTR_NODE_BYTES).unwrap_or_default());
+    }
+    let mut found = judge(&area, file.ino);
+    let needs = [
+        (Advise::ENCRYPT, index::ENCRYPTION, "encrypted inode without its context"),
+        (Advise::VERITY, index::VERITY, "verity file without the place of its descriptor"),
+    ];
+    for (flag, index, why) in needs {
+        let has = || iter(&area, file.ino).flatten().any(|e| e.index == index);
+        if raw.advise().contains(flag) && !has() {
+            found.push((Kind::Xattr, Corrupt::nid(Structure::Xattr, file.ino, why, 0, index.into())));
         }
     }
+    found
 }
 
 fn judge(area: &[u8], ino: u32) -> Vec<(Kind, Corrupt)> {
@@ -46,7 +43,7 @@ fn judge(area: &[u8], ino: u32) -> Vec<(Kind, Corrupt)> {
     let magic = area.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
     if magic != XATTR_MAGIC {
         // Readers take such an area for an empty one.
-        if nonzero(area) != 0 {
+        if !is_zero(area) {
             out.push((
                 Kind::Padding,
                 bad("magic number of an area in use", magic.into(), XATTR_MAGIC.into()),
@@ -72,9 +69,9 @@ fn judge(area: &[u8], ino: u32) -> Vec<(Kind, Corrupt)> {
             out.push((Kind::Xattr, bad(why, entry.value.len() as u64, entry.index.into())));
         }
     }
-    let rest = nonzero(area.get(end..).unwrap_or_default());
-    if rest != 0 {
-        out.push((Kind::Padding, bad("bytes in use after the last attribute", rest, 0)));
+    let rest = area.get(end..).unwrap_or_default();
+    if !is_zero(rest) {
+        out.push((Kind::Padding, bad("bytes in use after the last attribute", nonzero(rest), 0)));
     }
     out
 }

@@ -41,6 +41,7 @@ fn random_bytes() {
         }
         // Checksums would stop most of the damage at the door.
         e.change_cp(|_| {});
+        assert_eq!(crate::ahead::compare(&format!("seed {seed}"), &e.dev), "");
         match check(&e.dev, &opts, &mut |_| {}) {
             Ok(found) => assert!(found.problems.len() <= opts.max_problems),
             Err(CheckError::NotF2fs) => {}

@@ -22,6 +22,7 @@ mod watch;
 pub use edit::{Edit, Image, Place, Value};
 pub use salvage::Salvaged;
 pub use trial::Outcome;
+pub use watch::peak_kib;
 
 use crate::catch_panic::caught;
 use serde::Serialize;
@@ -97,7 +98,7 @@ pub fn run_image(image: &Image) -> Result<Outcome, String> {
     watch::watched(image, || caught(|| trial::run(base, image)))
 }
 
-/// Searches one image for files and shows its structures; an error is a violation.
+/// Checks one image, searches it for files and shows its structures; an error is a violation.
 pub fn salvage_image(image: &Image) -> Result<Salvaged, String> {
     let base = base::bases()?.iter().find(|b| b.name == image.base);
     let base = base.ok_or_else(|| format!("no base volume {}", image.base))?;

@@ -1,7 +1,9 @@
-//! One damaged volume: search it for nodes, read every file that is found, live and deleted, and show every structure.
+//! One damaged volume: check it, search it for nodes, read every file that is found, live and deleted, and show every
+//! structure.
 use super::base::Base;
 use super::edit::Image;
 use super::guard::Guard;
+use segno_check::CheckOptions;
 use segno_device::{BlockDevice, MemDevice};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::undelete::{self, Proof};
@@ -38,6 +40,8 @@ const WHAT: [&str; 17] = [
 /// What a run found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
+    /// Errors that the checker found.
+    pub problems: u64,
     /// Names in the tree.
     pub names: usize,
     /// Bytes of files that were read.
@@ -55,12 +59,25 @@ pub fn run(base: &Base, image: &Image) -> Result<Salvaged, String> {
     let blocks = device.block_count();
     let guard = Arc::new(Guard::new(device, STEPS));
     let mut out = Salvaged::default();
+    check(&guard, &mut out)?;
     files(&guard, blocks, &mut out)?;
     guard.verdict().map_err(|e| format!("rescue: {e}"))?;
     guard.allow(STEPS);
     structures(&guard, &mut out);
     guard.verdict().map_err(|e| format!("dump: {e}"))?;
     if guard.writes() > 0 { Err("the volume was written to".into()) } else { Ok(out) }
+}
+
+fn check(guard: &Arc<Guard>, out: &mut Salvaged) -> Result<(), String> {
+    let options = CheckOptions { max_problems: 4 };
+    let full = segno_check::check(&**guard, &options, &mut |_| {});
+    guard.verdict().map_err(|e| format!("check: {e}"))?;
+    out.problems = full.map_or(0, |report| report.errors);
+    guard.allow(STEPS);
+    let _any = segno_check::check_quick(&**guard, &options);
+    guard.verdict().map_err(|e| format!("quick check: {e}"))?;
+    guard.allow(STEPS);
+    Ok(())
 }
 
 fn files(guard: &Arc<Guard>, blocks: u64, out: &mut Salvaged) -> Result<(), String> {
