@@ -3,8 +3,11 @@
 # make models every schedule of the engine's small parts (loom), and many of whole operations (shuttle)
 # make fmt    formats everything
 # make setup  installs the programs that both call
+# make install [DESTDIR=] [PREFIX=/usr/local] [SBINDIR=/usr/sbin]: programs, links, manual pages, completions
+# make deb    Debian packages segnofs and segno-lab, in target/debian
+# make static one file that needs no library, target/static/segno
 
-.PHONY: all demo fmt models test setup
+.PHONY: all deb demo fmt install manual models setup static test
 
 # Modules that a macro declares, which cargo fmt does not find.
 COMMANDS := $(wildcard crates/cli/src/commands/*.rs crates/cli/src/commands/*/mod.rs)
@@ -39,3 +42,16 @@ fmt:
 
 setup:
 	@scripts/setup
+
+# Pages and completions come from the command line's definition.
+manual:
+	cargo run -q -p segno-cli --example manual -- "$${CARGO_TARGET_DIR:-target}/manual"
+
+install: all manual
+	DESTDIR="$(DESTDIR)" PREFIX="$(or $(PREFIX),/usr/local)" SBINDIR="$(or $(SBINDIR),/usr/sbin)" scripts/install
+
+deb: all manual
+	scripts/deb
+
+static:
+	scripts/static

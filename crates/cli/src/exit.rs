@@ -1,4 +1,7 @@
 //! Exit codes, and how an error reaches the user.
+use clap::error::{ContextKind, ErrorKind};
+use serde_json::json;
+use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
@@ -32,18 +35,56 @@ impl std::fmt::Display for WithCode {
 
 impl std::error::Error for WithCode {}
 
-/// Prints the error, if there is one, and returns the exit code.
-pub fn report(outcome: Outcome) -> ExitCode {
-    let e = match outcome {
-        Ok(code) => return code,
-        Err(e) => e,
-    };
-    let is_pipe = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
-    if e.chain().filter_map(|c| c.downcast_ref::<io::Error>()).any(is_pipe) {
-        return ExitCode::from(READER_GONE);
+/// How errors reach the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    Text,
+    /// One object on a line: `{"error":"…","code":1}`.
+    Json,
+}
+
+impl Style {
+    /// JSON if the report was requested as JSON.
+    pub fn of(args: &[OsString]) -> Self {
+        let mut options = args.iter().take_while(|a| *a != "--");
+        if options.any(|a| a == "--json" || a == "--json-lines") { Self::Json } else { Self::Text }
     }
-    eprintln!("segno: {}", describe(&e));
-    e.downcast_ref::<WithCode>().map_or(ExitCode::FAILURE, |w| ExitCode::from(w.0))
+
+    /// Prints the error, if there is one, and returns the exit code.
+    pub fn report(self, outcome: Outcome) -> ExitCode {
+        let e = match outcome {
+            Ok(code) => return code,
+            Err(e) => e,
+        };
+        let is_pipe = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
+        if e.chain().filter_map(|c| c.downcast_ref::<io::Error>()).any(is_pipe) {
+            return ExitCode::from(READER_GONE);
+        }
+        let code = e.downcast_ref::<WithCode>().map_or(FAILED, |w| w.0);
+        match self {
+            Self::Text => eprintln!("segno: {}", describe(&e)),
+            Self::Json => eprintln!("{}", json!({ "error": describe(&e), "code": code })),
+        }
+        ExitCode::from(code)
+    }
+
+    /// Prints a usage error, or the help that was requested; `code` is for the error.
+    pub fn usage(self, mut e: clap::Error, code: u8) -> ExitCode {
+        if !e.use_stderr() {
+            return usage(&e, code);
+        }
+        // `-- -g` as a way to pass an option that does not exist: it would become the name of an image.
+        if e.kind() == ErrorKind::UnknownArgument {
+            e.remove(ContextKind::Suggested);
+        }
+        if self == Self::Text {
+            return usage(&e, code);
+        }
+        let text = e.to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text).trim();
+        eprintln!("{}", json!({ "error": text, "code": code }));
+        ExitCode::from(code)
+    }
 }
 
 /// The error and its causes on one line, each once: many errors include the text of their cause.
@@ -59,8 +100,7 @@ fn describe(e: &anyhow::Error) -> String {
     text
 }
 
-/// Prints a usage error, or the help that was requested; `code` is for the error.
-pub fn usage(e: &clap::Error, code: u8) -> ExitCode {
+fn usage(e: &clap::Error, code: u8) -> ExitCode {
     // The exit code is all that is left to report a failure to print.
     let _unprinted = e.print();
     if e.use_stderr() { ExitCode::from(code) } else { ExitCode::SUCCESS }
@@ -78,5 +118,18 @@ mod tests {
         assert_eq!(describe(&e), "mounting: cannot open x: no luck");
         let e = Err::<(), _>(cause()).context("mounting").unwrap_err();
         assert_eq!(describe(&e), "mounting: no luck");
+    }
+
+    #[test]
+    fn a_report_as_json_has_errors_as_json() {
+        for (words, style) in [
+            ("segno ls --json image", Style::Json),
+            ("segno stats --json-lines dir", Style::Json),
+            ("segno ls image", Style::Text),
+            ("segno ls -- --json", Style::Text),
+        ] {
+            let args: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+            assert_eq!(Style::of(&args), style, "{words}");
+        }
     }
 }

@@ -5,6 +5,7 @@ use anyhow::{Context, anyhow};
 use segno::{Device, MountOptions, Volume};
 use segno_device::{BlockDevice, DeviceError, OpenOptions, open_volume};
 use segno_engine::Observer;
+use segno_format::BLOCK_SIZE;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,10 +84,35 @@ pub fn explain(e: DeviceError) -> anyhow::Error {
             anyhow!("{path} is not an F2FS volume; `segno mkfs {path}` makes one and erases what is there")
         }
         DeviceError::NoSuperblock { path, .. } => anyhow!("{e} (`segno check {path}` reports details)"),
+        DeviceError::TooSmall { path, blocks, needed } => truncated(path, *blocks, *needed),
         DeviceError::NoDirect { .. } => anyhow!("{e}: leave out -o direct"),
         _ => e.into(),
     }
 }
+
+/// For commands that go on with what is there.
+pub fn note_truncated(e: DeviceError) {
+    if let DeviceError::TooSmall { .. } = e {
+        eprintln!("segno: note: {}", explain(e));
+    }
+}
+
+/// What is said of an image that ends before its volume does, by all commands.
+fn truncated(path: &str, blocks: u64, needed: u64) -> anyhow::Error {
+    let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
+    if blocks < SUPERBLOCK_COPIES {
+        return anyhow!("{path} is too short for an F2FS volume; was it copied in full?");
+    }
+    anyhow!(
+        "{path} is truncated: its volume has {} bytes ({needed} blocks) and {} are there. Copy it again in full; `segno rescue {path} DIR` \
+         copies the files that are in the part that is there",
+        bytes(needed),
+        bytes(blocks)
+    )
+}
+
+/// Blocks that every volume begins with.
+const SUPERBLOCK_COPIES: u64 = 2;
 
 /// Reason for refusing a superblock without F2FS's magic.
 const MAGIC: &str = "magic number";

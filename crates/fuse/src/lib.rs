@@ -21,6 +21,7 @@ mod list;
 mod loop_device;
 mod mount;
 mod notify;
+mod ownership;
 mod page_cache;
 mod probe;
 mod reply;
@@ -40,6 +41,7 @@ pub use control::{
 };
 pub use heap::share as share_heap;
 pub use loop_device::image_behind;
+pub use ownership::Ownership;
 pub use page_cache::PageCache;
 pub use probe::probe_no_open;
 pub use serve::{FuseOptions, Started, serve};

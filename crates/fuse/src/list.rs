@@ -27,7 +27,7 @@ impl Server {
             }
             match self.volume.getattr(e.ino) {
                 Ok(attr) => {
-                    let fits = page.put(Some(&entry_out(&attr)), &e);
+                    let fits = page.put(Some(&entry_out(&self.ownership.shown(attr))), &e);
                     if fits && !matches!(e.name, b"." | b"..") {
                         self.volume.add_reference(e.ino);
                     }

@@ -3,6 +3,7 @@ use crate::bdi;
 use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
 use crate::mount::{self, Request};
+use crate::ownership::Ownership;
 use crate::page_cache::PageCache;
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
@@ -42,6 +43,8 @@ pub struct FuseOptions {
     pub writeback_cache: bool,
     /// Permit the shutdown ioctl of crash tests.
     pub shutdown: bool,
+    /// Owner and permissions to show.
+    pub ownership: Ownership,
 }
 
 /// A mount that has started.
@@ -76,7 +79,7 @@ pub fn serve(
 ) -> io::Result<()> {
     let (ended, end) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let server = Server::new(volume).on_destroy(close).permit_shutdown(opts.shutdown);
+    let server = Server::new(volume).on_destroy(close).permit_shutdown(opts.shutdown).show(opts.ownership);
     let (session, mount_type) = start(server, dir, opts)?;
     let page_cache = session.page_cache;
     let started = Started { transport: session.transport.clone(), mount_type, page_cache };

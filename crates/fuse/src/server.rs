@@ -1,6 +1,7 @@
 //! Request handlers: each request of either transport is served by one of these methods on the volume.
 use crate::attr::{attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out};
 use crate::notify::Notifier;
+use crate::ownership::Ownership;
 use crate::probe::NoOpenProbe;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -46,6 +47,8 @@ pub(crate) struct Server {
     /// Whether the ioctl may shut the volume down.
     pub(crate) permits_shutdown: bool,
     is_shut_down: AtomicBool,
+    /// Owner and permissions that are shown.
+    pub(crate) ownership: Ownership,
 }
 
 impl Server {
@@ -63,12 +66,18 @@ impl Server {
             on_destroy: None,
             permits_shutdown: false,
             is_shut_down: AtomicBool::new(false),
+            ownership: Ownership::default(),
         }
     }
 
     /// Permits the shutdown ioctl of crash tests.
     pub(crate) fn permit_shutdown(self, permits_shutdown: bool) -> Self {
         Self { permits_shutdown, ..self }
+    }
+
+    /// Shows another owner or other permissions.
+    pub(crate) fn show(self, ownership: Ownership) -> Self {
+        Self { ownership, ..self }
     }
 
     /// Stops the volume. From then on requests on files and names fail.
@@ -126,7 +135,7 @@ impl Server {
             Opcode::GetAttr => self.attr(reply, self.volume.getattr(node(r))),
             // Sent only for the birth time; the kernel uses GETATTR after ENOSYS.
             Opcode::Statx if !self.has_birth_time => Err(Errno::NOSYS),
-            Opcode::Statx => reply.put(&statx_out(&self.volume.getattr(node(r)).map_err(errno)?)),
+            Opcode::Statx => reply.put(&statx_out(&self.seen(self.volume.getattr(node(r)))?)),
             Opcode::SetAttr => self.setattr(r, reply),
             Opcode::ReadLink => reply.put(self.volume.readlink(node(r)).map_err(errno)?.as_slice()),
             Opcode::Symlink => self.symlink(r, reply),
@@ -172,7 +181,7 @@ impl Server {
     }
 
     fn entry(&self, reply: &mut Reply<'_>, made: Result<Attr, Error>) -> Done {
-        let attr = made.map_err(errno)?;
+        let attr = self.seen(made)?;
         reply.put(&entry_out(&attr))?;
         self.volume.add_reference(attr.ino);
         Ok(())
@@ -193,7 +202,12 @@ impl Server {
     }
 
     fn attr(&self, reply: &mut Reply<'_>, attr: Result<Attr, Error>) -> Done {
-        reply.put(&attr_out(&attr.map_err(errno)?))
+        reply.put(&attr_out(&self.seen(attr)?))
+    }
+
+    /// Attributes as this mount shows them.
+    fn seen(&self, attr: Result<Attr, Error>) -> Result<Attr, Errno> {
+        attr.map(|a| self.ownership.shown(a)).map_err(errno)
     }
 
     fn lookup(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
@@ -224,7 +238,7 @@ impl Server {
                 return Err(errno(e));
             }
         };
-        reply.put(&entry_out(&attr))
+        reply.put(&entry_out(&self.ownership.shown(attr)))
     }
 
     fn setattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
@@ -249,36 +263,41 @@ impl Server {
             kill_suidgid: has(FattrValid::KILL_SUIDGID),
             touch: has(FattrValid::ATIME_NOW) && mtime_now,
         };
-        self.attr(reply, self.volume.setattr(node(r), &set))
+        self.attr(reply, self.volume.setattr(node(r), &self.ownership.visible(set)))
+    }
+
+    /// Owner and umask of a new file.
+    fn owner(&self, r: &Request<'_>, umask: u32) -> Owner {
+        self.ownership.of_new(Owner { uid: r.head.uid, gid: r.head.gid, umask: umask as u16 & 0o777 })
     }
 
     fn symlink(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let (name, target) = r.names()?;
-        self.entry(reply, self.volume.symlink(node(r), name, target, owner(r, 0)))
+        self.entry(reply, self.volume.symlink(node(r), name, target, self.owner(r, 0)))
     }
 
     fn mknod(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::MknodIn = r.arg()?;
-        let (owner, rdev) = (owner(r, a.umask), rdev_of(a.rdev));
+        let (owner, rdev) = (self.owner(r, a.umask), rdev_of(a.rdev));
         self.entry(reply, self.volume.mknod(node(r), r.name()?, a.mode as u16, rdev, owner))
     }
 
     fn mkdir(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::MkdirIn = r.arg()?;
-        self.entry(reply, self.volume.mkdir(node(r), r.name()?, a.mode as u16, owner(r, a.umask)))
+        self.entry(reply, self.volume.mkdir(node(r), r.name()?, a.mode as u16, self.owner(r, a.umask)))
     }
 
     fn create(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::CreateIn = r.arg()?;
         let mode = a.mode as u16 & 0o7777;
-        self.entry(reply, self.volume.mknod(node(r), r.name()?, mode, (0, 0), owner(r, a.umask)))?;
+        self.entry(reply, self.volume.mknod(node(r), r.name()?, mode, (0, 0), self.owner(r, a.umask)))?;
         reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
     }
 
     fn tmpfile(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::CreateIn = r.arg()?;
         let mode = a.mode as u16 & 0o7777;
-        let made = self.volume.tmpfile(node(r), mode, owner(r, a.umask)).map_err(errno)?;
+        let made = self.volume.tmpfile(node(r), mode, self.owner(r, a.umask)).map_err(errno)?;
         self.entry(reply, Ok(made))?;
         // The reply holds a reference, so the open is not counted.
         self.volume.release(made.ino).map_err(errno)?;
@@ -287,7 +306,7 @@ impl Server {
 
     fn link(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let old = ino_of(r.arg::<wire::LinkIn>()?.oldnodeid);
-        let attr = self.volume.link(old, node(r), r.name()?).map_err(errno)?;
+        let attr = self.seen(self.volume.link(old, node(r), r.name()?))?;
         reply.put(&link_out(&attr))?;
         self.volume.add_reference(attr.ino);
         Ok(())
@@ -302,7 +321,7 @@ impl Server {
             _ => return Err(Errno::INVAL),
         };
         let (old, new) = r.names()?;
-        self.volume.rename(node(r), old, ino_of(newdir), new, mode, owner(r, 0)).map_err(errno)
+        self.volume.rename(node(r), old, ino_of(newdir), new, mode, self.owner(r, 0)).map_err(errno)
     }
 
     fn open(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
@@ -398,10 +417,6 @@ impl Server {
 /// The inode of a request.
 pub(crate) fn node(r: &Request<'_>) -> Ino {
     ino_of(r.head.nodeid)
-}
-
-fn owner(r: &Request<'_>, umask: u32) -> Owner {
-    Owner { uid: r.head.uid, gid: r.head.gid, umask: umask as u16 & 0o777 }
 }
 
 fn opened(flags: OpenedFlags) -> OpenOut {

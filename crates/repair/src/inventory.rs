@@ -48,7 +48,8 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
 
 /// Two of three say so: the NAT, the owner in the footer, the offset in the footer. The root is one in any case.
 pub(crate) fn is_inode(nid: u32, node: &Node) -> bool {
-    nid == Nid::ROOT.0 || [node.owner == nid, node.ino == nid, node.ofs == 0].into_iter().filter(|v| *v).count() >= 2
+    nid == Nid::ROOT.0
+        || [node.owner == nid, node.ino == nid, node.ofs == 0].into_iter().filter(|v| *v).count() >= 2
 }
 
 fn node_at(

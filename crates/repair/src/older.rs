@@ -12,7 +12,8 @@ use segno_format::summary::SummaryType;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, NAME_MAX, Nid, SegNo};
 use std::collections::BTreeMap;
 
-const SAID: &str = "the newest version of the inode is lost; an older one is used, with the blocks of the newest";
+const SAID: &str =
+    "the newest version of the inode is lost; an older one is used, with the blocks of the newest";
 
 /// Takes older versions of the inodes that the NAT has and that have no block.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {

@@ -38,7 +38,8 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
     let place = bitmap_place(&original.geo, flags);
     for (at, flips) in [(place.sit, parts.sit), (place.nat, parts.nat)] {
         for flip in flips {
-            let map = bytes.get_mut(at..).ok_or(RepairError::Invariant("the pack has its version bitmaps"))?;
+            let map =
+                bytes.get_mut(at..).ok_or(RepairError::Invariant("the pack has its version bitmaps"))?;
             let old = msb::test(map, flip.b as usize);
             msb::put(map, flip.b as usize, !old);
         }

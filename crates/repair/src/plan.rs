@@ -8,7 +8,9 @@ use crate::pack::{self, Parts};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
-use crate::{Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr};
+use crate::{
+    Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr,
+};
 use segno_check::tables::{Pack, Volume};
 use segno_check::{CheckOptions, Kind, Report, check};
 use segno_device::BlockDevice;

@@ -2,11 +2,11 @@
 use crate::action::Action;
 use crate::error::Result;
 use crate::owners::Owners;
+use crate::unowned::Unowned;
 use segno_check::tables::Volume;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::summary::SummaryType;
 use segno_format::{Block, BlockAddr, Features, Nid};
-use crate::unowned::Unowned;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A node that has a block.

@@ -123,7 +123,11 @@ impl Trees<'_, '_> {
             }
             (None, _) => {
                 let remade = self.remake(ino, ofs, pointer)?;
-                let rest = if remade { "it is made anew from the summaries of its blocks" } else { "what it held is a hole" };
+                let rest = if remade {
+                    "it is made anew from the summaries of its blocks"
+                } else {
+                    "what it held is a hole"
+                };
                 self.state.lose(ino, format!("node {pointer} is lost; {rest}"));
                 Ok(if remade { pointer } else { 0 })
             }

@@ -105,7 +105,7 @@ pub(crate) fn run<'v>(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Found, CheckError> {
     let geo = &volume.geo;
-    let shelves = sweep::run(volume, ssa, &places, sink, progress)?;
+    let shelves = sweep::run(volume, ssa, places, sink, progress)?;
     let found = Found {
         nids: Bitmap::new(geo.max_nid().into()),
         data: Bitmap::new(geo.main_blocks()),

@@ -1,9 +1,9 @@
 //! `segno cat`: the contents of files of an image.
 use crate::exit::Outcome;
-use crate::image;
 use crate::path::{inode_number, on_volume, reason};
-use anyhow::{Context, ensure};
-use segno::FileType;
+use crate::image;
+use anyhow::{Context, Result, ensure};
+use segno::{FileType, Volume};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,25 +22,29 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let volume = image::volume_read_only(&args.image)?;
-    let mut buffer = vec![0; BUFFER];
     let mut out = stdout().lock();
     for path in &args.paths {
-        let number = inode_number(path);
-        let attr = number.map_or_else(|| volume.metadata(path), |ino| volume.inode_metadata(ino));
-        let kind = on_volume(path, attr)?.file_type();
-        ensure!(kind == FileType::Regular, "{path} on the volume is not a file but a {}", kind.name());
-        let file = number.map_or_else(|| volume.open_file(path), |ino| volume.open_inode(ino));
-        let file = on_volume(path, file)?;
-        let mut offset = 0;
-        loop {
-            let n = reason(file.read_at(&mut buffer, offset)).with_context(|| format!("reading {path}"))?;
-            if n == 0 {
-                break;
-            }
-            out.write_all(buffer.get(..n).unwrap_or_default())?;
-            offset += n as u64;
-        }
+        write(&volume, path, &mut out)?;
     }
-    out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the contents of a file.
+pub fn write(volume: &Volume, path: &str, out: &mut impl Write) -> Result<()> {
+    let number = inode_number(path);
+    let attr = number.map_or_else(|| volume.metadata(path), |ino| volume.inode_metadata(ino));
+    let kind = on_volume(path, attr)?.file_type();
+    ensure!(kind == FileType::Regular, "{path} on the volume is not a file but a {}", kind.name());
+    let file = number.map_or_else(|| volume.open_file(path), |ino| volume.open_inode(ino));
+    let file = on_volume(path, file)?;
+    let mut buffer = vec![0; BUFFER];
+    let mut offset = 0;
+    loop {
+        let n = reason(file.read_at(&mut buffer, offset)).with_context(|| format!("reading {path}"))?;
+        if n == 0 {
+            return Ok(out.flush()?);
+        }
+        out.write_all(buffer.get(..n).unwrap_or_default())?;
+        offset += n as u64;
+    }
 }

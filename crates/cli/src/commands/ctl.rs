@@ -63,13 +63,18 @@ fn settings_help() -> String {
 pub struct Args {
     /// Any file or directory of the mount
     dir: PathBuf,
-    /// Shows a setting, or changes it
-    #[arg(required = true, value_name = "NAME[=VALUE]")]
+    /// Shows a setting, or changes it; without any, all are shown
+    #[arg(value_name = "NAME[=VALUE]")]
     settings: Vec<String>,
 }
 
 pub fn run(args: &Args) -> Outcome {
     let mut out = stdout().lock();
+    if args.settings.is_empty() {
+        for Setting { name, attribute, .. } in &SETTINGS {
+            writeln!(out, "{name}={}", read(&args.dir, attribute)?)?;
+        }
+    }
     for word in &args.settings {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),

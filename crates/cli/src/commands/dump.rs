@@ -35,7 +35,8 @@ pub fn run(args: &Args) -> Outcome {
     let what = What::parse(&args.what, args.versions, args.cleared)?;
     let options = OpenOptions { read_only: true, direct: false };
     let device = match image::patiently(|| open_volume(&[&args.image], options)) {
-        Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. } | DeviceError::Member { .. }) => {
+        Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. } | DeviceError::Member { .. })) => {
+            image::note_truncated(e);
             Arc::new(FileDevice::open(&args.image, options).map_err(image::explain)?)
         }
         other => other.map_err(image::explain)?,

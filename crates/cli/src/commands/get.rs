@@ -1,4 +1,5 @@
 //! `segno get`: copies files with all their attributes out of an image.
+use super::cat;
 use crate::exit::Outcome;
 use crate::path::{on_volume, reason};
 use crate::tally::Tally;
@@ -11,7 +12,9 @@ use std::collections::{HashMap, HashSet};
 use std::fs::{DirBuilder, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt, symlink};
+use std::io::stdout;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 const BUFFER: usize = 1 << 20;
 
@@ -25,12 +28,17 @@ pub struct Args {
     image: PathBuf,
     /// Path on the volume
     path: String,
-    /// Destination; copies into it if it is an existing directory
+    /// Destination; copies into it if it is an existing directory. - is standard output, for one file
     dest: PathBuf,
 }
 
 pub fn run(args: &Args) -> Outcome {
     let volume = image::volume_read_only(&args.image)?;
+    if args.dest.as_os_str() == "-" {
+        ensure!(!args.json, "standard output carries the file: leave out --json");
+        cat::write(&volume, &args.path, &mut stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     on_volume(&args.path, volume.symlink_metadata(&args.path))?;
     let mut copy = Copy {
         volume: &volume,

@@ -44,6 +44,7 @@ commands! {
     undelete,
     dump,
     stats,
+    metrics,
     sync,
     ctl,
     bench,

@@ -17,7 +17,8 @@ pub struct Args {
     /// Stay in the foreground instead of returning when the mount responds
     #[arg(short, long)]
     pub foreground: bool,
-    /// Report the type of the mount, the mode of the page cache, and whether space is not guarded
+    /// Report transport, threads, what sync(2) does, the mode of the page cache, options without effect, and whether space
+    /// is not guarded
     #[arg(short, long)]
     pub verbose: bool,
     /// Report on standard output when the mount responds, then detach from the terminal
@@ -36,9 +37,14 @@ pub fn run(args: &Args) -> Outcome {
     if args.foreground || args.detach {
         let readiness = if args.detach { Readiness::Background } else { Readiness::Foreground };
         serve(&plan, |started, note| {
-            let [mount_type, page_cache] = [started.mount_type.to_string(), started.page_cache.to_string()];
-            let notes = args.verbose.then_some([Some(mount_type), Some(page_cache), note]);
-            readiness.announce(started, notes.into_iter().flatten().flatten(), plan.settings.log.as_deref());
+            let mut notes = Vec::new();
+            if args.verbose {
+                notes.extend([started.transport.to_string(), started.mount_type.to_string()]);
+                notes.push(started.page_cache.to_string());
+                notes.extend(plan.settings.ignored.iter().map(|i| format!("{} has no effect: {}", i.word, i.reason)));
+                notes.extend(note);
+            }
+            readiness.announce(notes.into_iter(), plan.settings.log.as_deref());
         })?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,84 +1,171 @@
 //! `segno stats`: the counters of a live mount.
+use crate::counters::{self, GROUPS, Kind, Reading};
 use crate::exit::Outcome;
-use crate::mount::table::FSTYPES;
-use anyhow::{Context, Result, anyhow};
-use rustix::fs::getxattr;
-use rustix::io::Errno;
-use segno_fuse::STATS_XATTR;
+use crate::mount::options::help;
+use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const BLOCK: f64 = segno_format::BLOCK_SIZE as f64;
-/// What a mount writes, in blocks, except for what cleaning moves (counted in `data_blocks` and `node_blocks` or not,
-/// as the names say).
-const WRITTEN: [&str; 5] = ["data_blocks", "gc_data_blocks", "dent_blocks", "node_blocks", "meta_blocks"];
+const AMPLIFICATION: &str = "write_amplification";
+const AMPLIFICATION_HELP: &str = "bytes written to the device for each byte that programs wrote";
 
 /// Show the counters of a mount
+///
+/// Totals count from the mount on. With --watch a second column shows the change a second.
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print an object on a line, with --watch one each time: t, dt, abs (values), rate (change of totals a second)
+    #[arg(long, conflicts_with = "json")]
+    json_lines: bool,
+    /// Print again after so many seconds, until interrupted
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "json")]
+    watch: Option<u64>,
+    /// Describe each counter
+    #[arg(long, conflicts_with_all = ["json", "json_lines"])]
+    explain: bool,
     /// Any file or directory of the mount
     dir: PathBuf,
 }
 
+/// The counters at one moment.
+struct Moment {
+    at: Instant,
+    readings: Vec<Reading>,
+}
+
+impl Moment {
+    fn read(args: &Args) -> Result<Self> {
+        Ok(Self { at: Instant::now(), readings: counters::read(&args.dir)? })
+    }
+
+    /// Changes a second of the totals since an earlier moment.
+    fn rates(&self, earlier: &Self) -> Vec<(&str, f64)> {
+        let seconds = self.at.duration_since(earlier.at).as_secs_f64();
+        let totals = self.readings.iter().filter(|r| r.kind() == Some(Kind::Total));
+        let change = |r: &Reading| r.value.saturating_sub(counters::value(&earlier.readings, &r.name));
+        totals.map(|r| (r.name.as_str(), if seconds > 0.0 { change(r) as f64 / seconds } else { 0.0 })).collect()
+    }
+}
+
 pub fn run(args: &Args) -> Outcome {
-    let mut counters = read(&args.dir)?;
-    let waf = write_amplification(&counters);
-    let mut out = stdout().lock();
-    if args.json {
-        counters.insert("write_amplification".into(), json!(waf));
-        writeln!(out, "{}", Value::Object(counters))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    for (name, value) in &counters {
-        writeln!(out, "{name:24} {value:>14}")?;
-    }
-    if let Some(waf) = waf {
-        writeln!(out, "{:24} {waf:>14.3}", "write_amplification")?;
+    let mut now = Moment::read(args)?;
+    print(args, &now, None)?;
+    while let Some(seconds) = args.watch {
+        sleep(Duration::from_secs(seconds));
+        let next = Moment::read(args)?;
+        print(args, &next, Some(&now))?;
+        now = next;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &Path) -> Result<Map<String, Value>> {
-    let mut buffer = vec![0; 65_536];
-    let n = getxattr(path, STATS_XATTR, &mut buffer).map_err(|e| match e {
-        Errno::OPNOTSUPP | Errno::NODATA => {
-            let types = FSTYPES.join(" or ");
-            anyhow!("{} is not on a mount of segno ({types} in /proc/mounts)", path.display())
-        }
-        Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {
-            anyhow!("the server of {0} has died: `segno umount {0}`", path.display())
-        }
-        e => anyhow!(e).context(format!("cannot read the counters of {}", path.display())),
-    })?;
-    serde_json::from_slice(buffer.get(..n).unwrap_or_default()).context("the server's response is malformed")
+fn print(args: &Args, now: &Moment, earlier: Option<&Moment>) -> Result<()> {
+    let mut out = stdout().lock();
+    if args.json {
+        writeln!(out, "{}", Value::Object(values(now)))?;
+    } else if args.json_lines {
+        writeln!(out, "{}", line(now, earlier))?;
+    } else {
+        out.write_all(text(now, earlier, args.explain).as_bytes())?;
+    }
+    Ok(out.flush()?)
 }
 
-/// Bytes written to the device for each byte that callers wrote.
-fn write_amplification(counters: &Map<String, Value>) -> Option<f64> {
-    let get = |name: &str| counters.get(name).and_then(Value::as_f64).unwrap_or(0.0);
-    let user = get("user_bytes");
-    let blocks: f64 = WRITTEN.iter().map(|name| get(name)).sum();
-    (user > 0.0).then(|| blocks * BLOCK / user)
+fn values(now: &Moment) -> Map<String, Value> {
+    let mut all: Map<String, Value> = now.readings.iter().map(|r| (r.name.clone(), json!(r.value))).collect();
+    all.insert(AMPLIFICATION.into(), json!(counters::write_amplification(&now.readings)));
+    all
+}
+
+fn line(now: &Moment, earlier: Option<&Moment>) -> Value {
+    let t = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let dt = earlier.map(|e| now.at.duration_since(e.at).as_secs_f64());
+    let rate: Option<Map<String, Value>> =
+        earlier.map(|e| now.rates(e).into_iter().map(|(name, r)| (name.to_owned(), json!(r))).collect());
+    json!({ "t": t, "dt": dt, "abs": values(now), "rate": rate })
+}
+
+/// The groups, then what this program does not know.
+fn text(now: &Moment, earlier: Option<&Moment>, explain: bool) -> String {
+    let rates = earlier.map(|e| now.rates(e)).unwrap_or_default();
+    let entry = |r: &Reading| {
+        let rate = rates.iter().find(|(name, _)| *name == r.name);
+        row(&r.name, &r.value.to_string(), rate.map(|(_, n)| *n), explain.then(|| r.help()))
+    };
+    let mut out = String::new();
+    for group in &GROUPS {
+        let of_group = |r: &&Reading| {
+            r.row.as_ref().is_some_and(|(c, _)| group.counters.iter().any(|g| std::ptr::eq(g, *c)))
+        };
+        let rows: String = now.readings.iter().filter(of_group).map(entry).collect();
+        if !rows.is_empty() {
+            out += &format!("{}\n{rows}", group.title);
+        }
+        if group.title == "Written"
+            && let Some(waf) = counters::write_amplification(&now.readings)
+        {
+            out += &row(AMPLIFICATION, &format!("{waf:.3}"), None, explain.then(|| AMPLIFICATION_HELP.into()));
+        }
+    }
+    let unknown: String = now.readings.iter().filter(|r| r.row.is_none()).map(entry).collect();
+    if !unknown.is_empty() {
+        out += &format!("Others\n{unknown}");
+    }
+    out + "\n"
+}
+
+fn row(name: &str, value: &str, rate: Option<f64>, help: Option<String>) -> String {
+    let rate = rate.map(|r| format!("{r:>12.1}/s")).unwrap_or_default();
+    let figures = format!("  {name:30} {value:>16}{rate}\n");
+    figures + &help.map(|h| help::paragraph(&h)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn moments() -> (Moment, Moment) {
+        let at = Instant::now();
+        let first = counters::sample(&[("user_bytes", 4096), ("free_sections", 9), ("node_blocks", 1), ("odd", 1)]);
+        let second = counters::sample(&[("user_bytes", 12288), ("free_sections", 7), ("node_blocks", 3), ("odd", 5)]);
+        let later = at + Duration::from_secs(2);
+        (Moment { at, readings: first }, Moment { at: later, readings: second })
+    }
+
     #[test]
-    fn amplification_counts_every_kind_of_block_once() {
-        let mut counters = Map::new();
-        assert_eq!(write_amplification(&counters), None);
-        counters.insert("user_bytes".into(), json!(8192));
-        for name in WRITTEN {
-            counters.insert(name.into(), json!(2));
-        }
-        counters.insert("gc_node_blocks".into(), json!(100));
-        assert_eq!(write_amplification(&counters), Some(5.0));
+    fn counters_are_grouped() {
+        let (_, now) = moments();
+        let expected = "\
+Written
+  user_bytes                                12288
+  node_blocks                                   3
+  write_amplification                       1.000
+Space
+  free_sections                                 7
+Others
+  odd                                           5
+
+";
+        assert_eq!(text(&now, None, false), expected);
+    }
+
+    #[test]
+    fn only_totals_have_a_rate() {
+        let (earlier, now) = moments();
+        let shown = text(&now, Some(&earlier), true);
+        assert!(shown.contains("  user_bytes                                12288      4096.0/s\n"), "{shown}");
+        assert!(shown.contains("  free_sections                                 7\n"), "{shown}");
+        assert!(shown.contains("bytes that programs wrote\n"), "{shown}");
+        let line = line(&now, Some(&earlier));
+        assert_eq!((&line["dt"], &line["abs"]["free_sections"]), (&json!(2.0), &json!(7)));
+        assert_eq!(line["rate"], json!({ "user_bytes": 4096.0, "node_blocks": 1.0 }));
+        assert_eq!(super::line(&now, None)["rate"], Value::Null);
     }
 }

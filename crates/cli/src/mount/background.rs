@@ -3,7 +3,6 @@
 use super::table;
 use anyhow::{Context, Result};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
-use segno_fuse::Started;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -25,9 +24,8 @@ pub enum Readiness {
 }
 
 impl Readiness {
-    /// Reports the mount, its transport and notes. In the background, leaves the terminal, the session and the working directory.
-    pub fn announce(self, started: &Started, notes: impl Iterator<Item = String>, log: Option<&Path>) {
-        eprintln!("segno: {}", started.transport);
+    /// Prints notes and reports the mount. In the background, leaves the terminal, the session and the working directory.
+    pub fn announce(self, notes: impl Iterator<Item = String>, log: Option<&Path>) {
         notes.for_each(|note| eprintln!("segno: {note}"));
         if let Self::Background = self
             && let Err(e) = detach(log)

@@ -2,7 +2,7 @@
 use crate::commands::mount::{self, Args};
 use crate::exit::{self, Outcome};
 use crate::mount::remount;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -44,19 +44,33 @@ struct Helper {
     type_name: Option<String>,
 }
 
+/// The command line of mount.segno, for its manual page.
+pub fn command() -> clap::Command {
+    Helper::command()
+}
+
 /// Whether mount(8) or its helper makes this call, not a user.
 pub fn is_mount_helper(args: &[OsString]) -> bool {
     let name = args.first().and_then(|a| Path::new(a).file_name());
     let by_name = name.is_some_and(|n| NAMES.iter().any(|h| n == OsStr::new(h)));
-    // No subcommand has a slash; mount.fuse3 passes the absolute path of the source.
-    by_name || args.get(1).is_some_and(|a| a.as_bytes().contains(&b'/'))
+    by_name || is_mount_fuse(args)
+}
+
+/// Whether mount.fuse3 makes the call: `segno SOURCE DIR -o …` with an absolute path. No subcommand has a slash, and a user
+/// who names an image gets an answer.
+fn is_mount_fuse(args: &[OsString]) -> bool {
+    let is_absolute = |a: &OsString| a.as_bytes().starts_with(b"/");
+    match args {
+        [_, source, dir, options, ..] => is_absolute(source) && is_absolute(dir) && options == "-o",
+        _ => false,
+    }
 }
 
 /// Mounts for mount(8).
 pub fn run(args: &[OsString]) -> Outcome {
     let helper = match Helper::try_parse_from(args) {
         Ok(helper) => helper,
-        Err(e) => return Ok(exit::usage(&e, exit::FAILED)),
+        Err(e) => return Ok(exit::Style::Text.usage(e, exit::FAILED)),
     };
     let mut options = helper.options;
     if helper.read_only {
@@ -73,4 +87,26 @@ pub fn run(args: &[OsString]) -> Outcome {
     let args =
         Args { options, image, dir, foreground: helper.foreground, verbose: helper.verbose, detach: false };
     mount::run(&args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_who_names_an_image_is_not_mount() {
+        for (call, is_helper) in [
+            ("/sbin/mount.segno /img /mnt", true),
+            ("mount.fuse.segno img mnt -o ro", true),
+            ("/usr/bin/segno /srv/img /mnt -o rw,dev,suid", true),
+            ("segno ./img", false),
+            ("segno /img", false),
+            ("segno /img /mnt", false),
+            ("segno check /img", false),
+            ("segno mount /img /mnt -o ro", false),
+        ] {
+            let args: Vec<OsString> = call.split(' ').map(OsString::from).collect();
+            assert_eq!(is_mount_helper(&args), is_helper, "{call}");
+        }
+    }
 }

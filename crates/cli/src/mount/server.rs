@@ -9,7 +9,7 @@ use segno_device::{BlockDevice, FileDevice, OpenOptions, StorageKind, probe};
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, JournalArea, MountOptions, Volume};
 use segno_format::{BLOCK_SIZE, Features};
-use segno_fuse::{Backing, FuseOptions, Started};
+use segno_fuse::{Backing, FuseOptions, Ownership, Started};
 use segno_journal::About;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +43,8 @@ impl Plan {
             backing,
             read_only: s.engine.read_only,
             allow_other: s.allow_other,
-            acl: s.engine.acl,
+            // An ACL would grant or deny what the mode that is shown does not.
+            acl: s.engine.acl && s.ownership == Ownership::default(),
             extra: s.flags.clone(),
             auto_unmount: s.auto_unmount,
             threads: s.threads,
@@ -51,6 +52,7 @@ impl Plan {
             no_sched_idle: s.no_sched_idle,
             writeback_cache: s.writeback_cache,
             shutdown: s.shutdown,
+            ownership: s.ownership,
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod copy;
 mod external;
+mod friction;
 mod fsck;
 mod images;
 mod journal;

@@ -22,7 +22,9 @@ fn read_only_image() {
     mkfs(&path, 64 << 20, &["-O", "ro"]);
     let edit = Edit::new(&load(&path));
     edit.put(edit.node(3), &Block::zeroed());
-    assert!(refused(&edit.dev.snapshot()).starts_with("read-only images are not repaired: make the image anew"));
+    assert!(
+        refused(&edit.dev.snapshot()).starts_with("read-only images are not repaired: make the image anew")
+    );
 }
 
 #[test]
@@ -44,8 +46,10 @@ fn read_errors() {
     edit.fsync(edit.lookup("small"), edit.next_node().offset(1));
     let damaged = edit.dev.snapshot();
     let planned = |nth: Option<u64>| {
-        let faults = nth.map(|nth| Fault { call: FaultCall::Read, nth, error: FaultError::Io, lasting: false });
-        let device = Arc::new(FaultDevice::new(MemDevice::from_snapshot(&damaged), faults.into_iter().collect()));
+        let faults =
+            nth.map(|nth| Fault { call: FaultCall::Read, nth, error: FaultError::Io, lasting: false });
+        let device =
+            Arc::new(FaultDevice::new(MemDevice::from_snapshot(&damaged), faults.into_iter().collect()));
         let shared: Arc<dyn BlockDevice> = device.clone();
         (plan(&shared, Pending::Chain, &mut replay, PlanOptions::default()), device.calls())
     };

@@ -53,8 +53,8 @@ fn members(volume: &MemDevice) -> Result<Vec<(String, u64)>, String> {
 
 fn write(from: &MemDevice, blocks: std::ops::Range<u64>, path: &Path) -> std::io::Result<()> {
     let _missing = std::fs::remove_file(path);
-    let file = FileDevice::create(path, (blocks.end - blocks.start) * 4096, false)
-        .map_err(std::io::Error::other)?;
+    let file =
+        FileDevice::create(path, (blocks.end - blocks.start) * 4096, false).map_err(std::io::Error::other)?;
     let mut one = [Block::zeroed()];
     for addr in blocks.clone() {
         from.read(addr, &mut one)?;

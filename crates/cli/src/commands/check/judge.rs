@@ -30,7 +30,8 @@ pub fn open(args: &Args, read_only: bool) -> Result<Arc<dyn BlockDevice>> {
     let (paths, options) = (&args.image, OpenOptions { read_only, direct: false });
     match (image::patiently(|| open_volume(paths, options)), paths.as_slice()) {
         (Ok(device), _) => Ok(device),
-        (Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }), [only]) => {
+        (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only]) => {
+            image::note_truncated(e);
             Ok(Arc::new(FileDevice::open(only, options).map_err(image::explain)?))
         }
         (Err(e), _) => Err(image::explain(e)),

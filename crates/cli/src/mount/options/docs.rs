@@ -1,6 +1,7 @@
 //! docs/mount-options.md, rendered from the tables and compared with the file. `UPDATE_DOCS=1 cargo test -p segno-cli docs`
 //! writes the file.
-use super::table::{ALIASES, GROUPS, IGNORED, IGNORED_PREFIXES};
+use super::foreign::{self, ALIASES, IGNORED, IGNORED_PREFIXES, REFUSED};
+use super::table::GROUPS;
 use super::{Settings, table};
 use crate::commands::ctl::SETTINGS;
 use segno_clean::policy::POLICIES;
@@ -9,11 +10,12 @@ use std::collections::BTreeSet;
 const INTRODUCTION: &str = "\
 # Mount options
 
-Generated from the tables in crates/cli/src/mount/options/table.rs, crates/clean/src/policy/mod.rs and
+Generated from the tables in crates/cli/src/mount/options/table.rs and foreign.rs, crates/clean/src/policy/mod.rs and
 crates/cli/src/commands/ctl.rs; a test compares. To write it: `UPDATE_DOCS=1 cargo test -p segno-cli docs`.
 
 `segno mount -o OPTION,… IMAGE DIR`, or the fourth field of fstab. Of repeated options the last one wins. Unknown options are
-errors.
+errors. All options of the kernel's F2FS up to Linux 7.3 are below: as options, aliases, words without effect, or refusals.
+`segno mount -v` names those of them that were given and have no effect.
 ";
 
 fn render() -> String {
@@ -27,6 +29,8 @@ fn render() -> String {
     let mut rows: Vec<_> = IGNORED.iter().map(|i| [i.reason.into(), list(i.words)]).collect();
     rows.push(["comments of fstab".into(), format!("all that begin with {}", list(&IGNORED_PREFIXES))]);
     out += &section("Accepted without effect", ["reason", "options"], rows);
+    let rows = REFUSED.iter().map(|r| [list(r.words), r.advice.into()]);
+    out += &section("Refused", ["option", "instead"], rows);
     let rows = POLICIES.iter().map(|p| [code(&p.syntax()), p.help.into()]);
     out += &section("Cleaning policies", ["`gc_policy=`", "victim"], rows);
     let rows = SETTINGS.iter().map(|s| [code(&format!("{}={}", s.name, s.values)), s.help.into()]);
@@ -88,8 +92,8 @@ fn documented_defaults_are_in_force() {
             Err(_) => _ = described.insert(option.name),
         }
     }
-    let expected = ["allow_other", "dev", "device", "dirsync", "exec", "log", "suid", "sync", "threads"];
-    assert_eq!(described.into_iter().collect::<Vec<_>>(), expected);
+    let expected = "allow_other dev device dirsync dmask exec fmask gid log suid sync threads uid umask";
+    assert_eq!(described.into_iter().collect::<Vec<_>>().join(" "), expected);
 }
 
 #[test]
@@ -97,7 +101,9 @@ fn names_are_unique() {
     let names: Vec<String> =
         table::all().flat_map(|o| [Some(o.name.to_owned()), o.opposite()]).flatten().collect();
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
-    assert!(names.iter().all(|n| !table::is_ignored(n) && table::resolve(n) == n));
+    let is_foreign =
+        |n: &str| foreign::ignored(n).is_some() || foreign::advice(n).is_some() || foreign::resolve(n) != n;
+    assert!(names.iter().all(|n| !is_foreign(n)));
 }
 
 #[test]

@@ -21,25 +21,26 @@ pub fn text() -> String {
     for policy in &POLICIES {
         out += &entry(&policy.syntax(), policy.help);
     }
-    out += "\nAccepted without effect:\n";
-    for ignored in &table::IGNORED {
-        out += &entry(ignored.reason, &ignored.words.join(", "));
-    }
+    out += "\nOptions of the kernel's F2FS and of fstab that are not listed are accepted without effect or refused with advice; \
+            docs/mount-options.md, or segno(5), has them all.\n";
     out += "\nDefaults are in brackets. Of repeated options the last one wins.";
     out
 }
 
 /// One row: what is written, then, from a fixed column, what it does.
 pub fn entry(syntax: &str, help: &str) -> String {
-    let mut out = format!("  {syntax}");
-    let mut column = out.len();
-    if column + 2 > INDENT {
-        out.push('\n');
-        column = 0;
+    let head = format!("  {syntax}");
+    let room = INDENT.checked_sub(head.len()).filter(|r| *r >= 2);
+    match room {
+        Some(room) => head + &" ".repeat(room) + paragraph(help).trim_start(),
+        None => head + "\n" + &paragraph(help),
     }
-    out += &" ".repeat(INDENT - column);
-    column = INDENT;
-    for word in help.split(' ') {
+}
+
+/// Text from a fixed column on, in lines of limited width.
+pub fn paragraph(text: &str) -> String {
+    let (mut out, mut column) = (" ".repeat(INDENT), INDENT);
+    for word in text.split(' ') {
         if column > INDENT && column + word.len() > WIDTH {
             out = out.trim_end().to_owned() + "\n" + &" ".repeat(INDENT);
             column = INDENT;
@@ -48,7 +49,18 @@ pub fn entry(syntax: &str, help: &str) -> String {
         out.push(' ');
         column += word.len() + 1;
     }
-    out.truncate(out.trim_end().len());
-    out.push('\n');
-    out
+    out.trim_end().to_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_have_a_line_of_their_own() {
+        assert_eq!(entry("ro", "mount"), format!("  ro{}mount\n", " ".repeat(24)));
+        let name = "n".repeat(27);
+        assert_eq!(entry(&name, "x"), format!("  {name}\n{}x\n", " ".repeat(28)));
+        assert!(paragraph(&"word ".repeat(60)).lines().all(|l| l.len() <= WIDTH && l.starts_with("    ")));
+    }
 }

@@ -1,7 +1,12 @@
-//! Mount options. [`table`] has a row for each; everything else here applies, lists or describes the rows.
+//! Mount options. [`table`] has a row for each, and [`foreign`] for each word that is none; everything else here applies,
+//! lists or describes the rows.
 #[cfg(test)]
 mod docs;
+mod foreign;
 pub mod help;
+#[cfg(test)]
+mod kernel;
+pub mod pages;
 mod row;
 mod suggest;
 mod table;
@@ -9,8 +14,8 @@ mod table;
 use anyhow::{Result, anyhow, bail, ensure};
 use rustix::mount::MountFlags;
 use segno_engine::MountOptions;
-use segno_engine::options::JournalMode;
-use segno_fuse::Choice;
+use segno_engine::options::{AllocMode, JournalMode};
+use segno_fuse::{Choice, Ownership};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -41,6 +46,17 @@ pub struct Settings {
     pub devices: Vec<PathBuf>,
     /// File or device of an external journal.
     pub journal: Option<PathBuf>,
+    /// Owner and permissions that all files appear to have.
+    pub ownership: Ownership,
+    /// Words without effect that `segno mount -v` names.
+    pub ignored: Vec<Noted>,
+}
+
+/// A word without effect, and why it has none.
+#[derive(Clone, Debug)]
+pub struct Noted {
+    pub word: String,
+    pub reason: &'static str,
 }
 
 impl Settings {
@@ -62,6 +78,10 @@ impl Settings {
             "norecovery needs a read-only mount: add ro"
         );
         ensure!(
+            settings.engine.mode != AllocMode::Lfs || settings.engine.gc_policy.as_deref() != Some("atgc"),
+            "atgc and mode=lfs exclude each other, as in the kernel: leave one out"
+        );
+        ensure!(
             !settings.auto_unmount || settings.allow_other,
             "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"
         );
@@ -69,10 +89,18 @@ impl Settings {
     }
 
     fn apply(&mut self, word: &str) -> Result<()> {
-        if table::is_ignored(word) {
+        if foreign::is_comment(word) {
             return Ok(());
         }
-        let resolved = table::resolve(word);
+        if let Some(row) = foreign::ignored(word) {
+            let noted = row.noted.then(|| Noted { word: word.to_owned(), reason: row.reason });
+            self.ignored.extend(noted);
+            return Ok(());
+        }
+        if let Some(advice) = foreign::advice(word) {
+            bail!("mount option {word} is not supported: {advice}");
+        }
+        let resolved = foreign::resolve(word);
         let (name, value) = resolved.split_once('=').map_or((resolved, None), |(n, v)| (n, Some(v)));
         match table::all().find_map(|option| option.apply(self, name, value)) {
             Some(result) => result.map_err(|why| anyhow!("mount option {word}: {why}")),
@@ -113,6 +141,18 @@ fn journal(settings: &mut Settings, value: &str) -> Result<(), String> {
     Ok(())
 }
 
+fn user(value: &str) -> Result<u32, String> {
+    value.parse().map_err(|_| "a number is needed, as `id -u` prints it".into())
+}
+
+/// Permissions that files do not get, in octal.
+fn umask(value: &str) -> Result<u16, String> {
+    u16::from_str_radix(value, 8)
+        .ok()
+        .filter(|m| *m <= 0o777)
+        .ok_or_else(|| "an octal number up to 777 is needed".into())
+}
+
 fn exclusive_streams(settings: &mut Settings, value: &str) -> Result<(), String> {
     settings.engine.exclusive_streams = match value {
         "auto" => None,
@@ -124,7 +164,7 @@ fn exclusive_streams(settings: &mut Settings, value: &str) -> Result<(), String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_engine::options::{AllocMode, FsyncLookup, FsyncMode};
+    use segno_engine::options::{FsyncLookup, FsyncMode};
 
     fn parse(words: &str) -> Result<Settings> {
         Settings::parse(&[words.to_owned()], false)

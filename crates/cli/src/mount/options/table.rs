@@ -1,7 +1,7 @@
 //! All mount options. A row is the whole of an option: the parser, `segno mount --help`, error messages, remount and
 //! docs/mount-options.md come from it.
 use super::row::{MountOption, flag, pair, switch, value, words};
-use super::{exclusive_streams, from_one, journal};
+use super::{exclusive_streams, from_one, journal, umask, user};
 use crate::size;
 use rustix::mount::MountFlags;
 use segno_clean::policy;
@@ -197,6 +197,29 @@ const OWN: &[MountOption] = &[
         "auto: root's mounts have the type fuseblk on kernels that forward sync(2) only to that type",
         &[("auto", |s| s.fuse_only = false), ("off", |s| s.fuse_only = true)],
     ),
+    value(
+        "uid",
+        "N",
+        "the file's",
+        "owner that all files appear to have; chown and chmod then change nothing",
+        |s, v| user(v).map(|id| s.ownership.uid = Some(id)),
+    ),
+    value("gid", "N", "the file's", "group that all files appear to have", |s, v| {
+        user(v).map(|id| s.ownership.gid = Some(id))
+    }),
+    value(
+        "umask",
+        "OCTAL",
+        "the file's mode",
+        "all files appear to have mode 777 without these bits",
+        |s, v| umask(v).map(|m| (s.ownership.fmask, s.ownership.dmask) = (Some(m), Some(m))),
+    ),
+    value("fmask", "OCTAL", "the file's mode", "umask of files that are no directories", |s, v| {
+        umask(v).map(|m| s.ownership.fmask = Some(m))
+    }),
+    value("dmask", "OCTAL", "the file's mode", "umask of directories", |s, v| {
+        umask(v).map(|m| s.ownership.dmask = Some(m))
+    }),
     pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.allow_other),
     switch("auto_unmount", "unmount if the server dies; needs allow_other", |s| s.auto_unmount = true),
     switch("shutdown", "for crash tests: enable the ioctl FS_IOC_SHUTDOWN", |s| s.shutdown = true),
@@ -216,101 +239,7 @@ const FLAGS: &[MountOption] = &[
     ),
 ];
 
-/// Words with the option that they stand for.
-pub const ALIASES: [(&str, &str); 3] = [
-    ("disable_roll_forward", "norecovery"),
-    ("nobarrier", "fsync_mode=nobarrier"),
-    ("background_gc=sync", "background_gc=on"),
-];
-
-/// Words that are accepted without effect.
-pub struct Ignored {
-    pub reason: &'static str,
-    pub words: &'static [&'static str],
-}
-
-pub const IGNORED: [Ignored; 4] = [
-    Ignored {
-        reason: "used by fstab and mount(8)",
-        words: &[
-            "rw",
-            "defaults",
-            "auto",
-            "noauto",
-            "user",
-            "nouser",
-            "users",
-            "owner",
-            "group",
-            "nofail",
-            "_netdev",
-            "silent",
-            "loud",
-            "mand",
-            "nomand",
-            "iversion",
-            "noiversion",
-        ],
-    },
-    Ignored {
-        reason: "access times are not kept: every mount is noatime",
-        words: &[
-            "atime",
-            "noatime",
-            "relatime",
-            "norelatime",
-            "strictatime",
-            "nostrictatime",
-            "lazytime",
-            "nolazytime",
-            "diratime",
-            "nodiratime",
-        ],
-    },
-    Ignored {
-        reason: "quotas follow the features of the volume",
-        words: &["quota", "noquota", "usrquota", "grpquota", "prjquota"],
-    },
-    Ignored {
-        reason: "tuning of the kernel's F2FS without a counterpart",
-        words: &[
-            "heap",
-            "no_heap",
-            "extent_cache",
-            "noextent_cache",
-            "age_extent_cache",
-            "flush_merge",
-            "noflush_merge",
-            "checkpoint_merge",
-            "nocheckpoint_merge",
-            "gc_merge",
-            "nogc_merge",
-            "barrier",
-            "data_flush",
-            "active_logs=6",
-            "alloc_mode=default",
-            "alloc_mode=reuse",
-            "memory=normal",
-            "memory=low",
-            "checkpoint=enable",
-            "discard_unit=block",
-        ],
-    },
-];
-
-/// Beginnings of words that are accepted without effect.
-pub const IGNORED_PREFIXES: [&str; 3] = ["x-", "X-", "comment="];
-
 /// All options.
 pub fn all() -> impl Iterator<Item = &'static MountOption> {
     GROUPS.iter().flat_map(|g| g.options)
-}
-
-pub fn is_ignored(word: &str) -> bool {
-    IGNORED.iter().any(|i| i.words.contains(&word)) || IGNORED_PREFIXES.iter().any(|p| word.starts_with(p))
-}
-
-/// The option that a word stands for.
-pub fn resolve(word: &str) -> &str {
-    ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, option)| option)
 }

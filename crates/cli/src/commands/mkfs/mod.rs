@@ -1,4 +1,6 @@
 //! `segno mkfs`: options are named as in mkfs.f2fs.
+mod room;
+
 use super::journal::found;
 use crate::exit::Outcome;
 use crate::image::{explain, patiently};
@@ -98,7 +100,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let options = options(args)?;
     let members = members(args, &options)?;
-    let report = format(&members, &options)?;
+    let blocks = members.first().map_or(0, |m| m.device.block_count());
+    let report = format(&members, &options).map_err(|e| room::explain(e, &options, blocks))?;
     let journal = match (args.journal, members.first()) {
         (Some(_), Some(only)) => Some(found::make(&only.device)?),
         _ => None,
@@ -164,8 +167,12 @@ fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
 
 /// Makes the image file, unless the options cannot work on one of that size.
 fn create(args: &Args, options: &MkfsOptions, bytes: u64) -> Result<Member> {
+    if is_in_dev(&args.image) {
+        bail!("{}: --size makes an image file, and /dev has devices: leave it out, or name a file elsewhere", args.image.display());
+    }
     if args.devices.is_empty() {
-        plan(&[bytes / BLOCK_SIZE as u64], options)?;
+        let blocks = bytes / BLOCK_SIZE as u64;
+        plan(&[blocks], options).map_err(|e| room::explain(e, options, blocks))?;
     }
     let device = patiently(|| FileDevice::create(&args.image, bytes, args.force)).map_err(|e| match e {
         DeviceError::Exists { path } => anyhow!("{path} exists already; overwrite it with -f"),
@@ -183,6 +190,9 @@ fn recorded(path: &Path) -> String {
 
 fn existing(path: &Path, force: bool) -> Result<Member> {
     let device = patiently(|| FileDevice::open(path, OpenOptions::default())).map_err(|e| match e {
+        DeviceError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound && is_in_dev(path) => {
+            anyhow!("there is no device {}; `lsblk` lists those that exist", path.display())
+        }
         DeviceError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound => {
             anyhow!("{e}; --size makes a new image file, for example --size 4G")
         }
@@ -194,6 +204,12 @@ fn existing(path: &Path, force: bool) -> Result<Member> {
         bail!("{} holds {what}; overwrite it with -f", path.display());
     }
     Ok(Member { device: Arc::new(device), path: recorded(path), zeroed: false })
+}
+
+/// Whether a path names a device, existing or not. /dev/shm has files.
+fn is_in_dev(path: &Path) -> bool {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute.starts_with("/dev") && !absolute.starts_with("/dev/shm")
 }
 
 fn report_json(args: &Args, report: &Report, journal: Option<u64>) -> serde_json::Value {

@@ -1,0 +1,76 @@
+//! `segno metrics`: the counters of mounts for monitoring systems.
+#[cfg(test)]
+mod dashboard;
+mod serve;
+mod text;
+
+use crate::counters;
+use crate::exit::Outcome;
+use crate::mount::table::{self, Mount};
+use anyhow::{Result, anyhow};
+use segno_format::BLOCK_SIZE;
+use segno_format::superblock::RawSuperblock;
+use std::fs::File;
+use std::io::{Read, Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use text::{Family, Format, Source};
+
+/// Print or serve the counters of mounts as metrics
+///
+/// For node_exporter's textfile collector, print them to a file from a timer. --listen serves them over HTTP at /metrics, in
+/// a process of its own.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Format of the text
+    #[arg(long, value_enum, default_value_t = Format::Openmetrics)]
+    format: Format,
+    /// Serve at this address of the loopback interface, for example 127.0.0.1:9750, or at unix:/run/segno.sock
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<serve::Address>,
+    /// Any file or directory of each mount
+    #[arg(required = true)]
+    dirs: Vec<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    if let Some(address) = &args.listen {
+        collect(args)?;
+        serve::run(address, args.format.content_type(), || collect(args))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    stdout().lock().write_all(collect(args)?.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The metrics of all mounts.
+fn collect(args: &Args) -> Result<String> {
+    let sources = args.dirs.iter().map(|dir| source(dir)).collect::<Result<Vec<Source>>>()?;
+    Ok(text::render(&Family::of(&sources), args.format))
+}
+
+fn source(dir: &Path) -> Result<Source> {
+    let readings = counters::read(dir)?;
+    let mount = mount_of(dir)?;
+    Ok(Source {
+        volume: uuid(&mount.source).unwrap_or_else(|| "unknown".into()),
+        image: mount.source.display().to_string(),
+        dir: mount.dir.display().to_string(),
+        readings,
+    })
+}
+
+/// The mount that has a file.
+fn mount_of(path: &Path) -> Result<Mount> {
+    let path = path.canonicalize()?;
+    let ours = table::read()?.into_iter().filter(|m| m.is_ours() && path.starts_with(&m.dir));
+    ours.max_by_key(|m| m.dir.as_os_str().len()).ok_or_else(|| anyhow!("{} is not on a mount of segno", path.display()))
+}
+
+/// The volume id, if this user may read the image.
+fn uuid(image: &Path) -> Option<String> {
+    let mut block = [0; BLOCK_SIZE];
+    File::open(image).ok()?.read_exact(&mut block).ok()?;
+    let superblock = RawSuperblock::from_block(&block).parse(0).ok()?;
+    Some(crate::show::uuid(&superblock.raw.uuid))
+}

@@ -1,0 +1,162 @@
+//! The counters of a mount: groups, descriptions, and the metric that each is exported as. A row of [`table`] is the whole
+//! of a counter here; the server only sends names and values.
+mod table;
+
+use crate::mount::table::FSTYPES;
+use anyhow::{Context, Result, anyhow};
+use rustix::fs::getxattr;
+use rustix::io::Errno;
+use segno_fuse::STATS_XATTR;
+use std::path::Path;
+pub use table::GROUPS;
+
+/// Counters that belong together.
+pub struct Group {
+    pub title: &'static str,
+    pub counters: &'static [Counter],
+}
+
+/// A counter, or a family of them whose names begin the same (then the name ends with `*`).
+pub struct Counter {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// One sentence without a period; `{}` stands for the rest of the name in a family.
+    pub help: &'static str,
+    pub metric: Metric,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows while the volume is mounted.
+    Total,
+    /// A value of the moment.
+    Now,
+}
+
+/// How a counter is exported: the family, labels (`{}` as in [`Counter::help`]), and the factor to its base unit.
+#[derive(Clone, Copy)]
+pub struct Metric {
+    pub family: &'static str,
+    pub labels: &'static str,
+    pub scale: f64,
+}
+
+/// A counter with its value.
+pub struct Reading {
+    pub name: String,
+    pub value: u64,
+    /// Its row, and what `*` stands for; `None` if this program does not know it.
+    pub row: Option<(&'static Counter, String)>,
+}
+
+impl Reading {
+    fn new(name: &str, value: u64) -> Self {
+        let rows = GROUPS.iter().flat_map(|g| g.counters);
+        let row = rows.filter_map(|c| Some((c, c.rest_of(name)?.to_owned()))).next();
+        Self { name: name.to_owned(), value, row }
+    }
+
+    pub fn kind(&self) -> Option<Kind> {
+        self.row.as_ref().map(|(c, _)| c.kind)
+    }
+
+    pub fn help(&self) -> String {
+        self.row.as_ref().map(|(c, rest)| c.help.replace("{}", rest)).unwrap_or_default()
+    }
+}
+
+impl Counter {
+    /// What `*` stands for if this row describes that name.
+    fn rest_of<'a>(&self, name: &'a str) -> Option<&'a str> {
+        match self.name.split_once('*') {
+            Some((start, end)) => name.strip_prefix(start)?.strip_suffix(end),
+            None => (self.name == name).then_some(""),
+        }
+    }
+}
+
+/// The counters of the mount that has this file, in the server's order.
+pub fn read(path: &Path) -> Result<Vec<Reading>> {
+    let mut buffer = vec![0; 65_536];
+    let n = getxattr(path, STATS_XATTR, &mut buffer).map_err(|e| match e {
+        Errno::OPNOTSUPP | Errno::NODATA => {
+            let types = FSTYPES.join(" or ");
+            anyhow!("{} is not on a mount of segno ({types} in /proc/mounts)", path.display())
+        }
+        Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {
+            anyhow!("the server of {0} has died: `segno umount {0}`", path.display())
+        }
+        e => anyhow!(e).context(format!("cannot read the counters of {}", path.display())),
+    })?;
+    parse(buffer.get(..n).unwrap_or_default())
+}
+
+fn parse(text: &[u8]) -> Result<Vec<Reading>> {
+    let counters: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(text).context("the server's response is malformed")?;
+    Ok(counters.iter().filter_map(|(name, value)| Some(Reading::new(name, value.as_u64()?))).collect())
+}
+
+/// The value of a counter; 0 if the server does not have it.
+pub fn value(readings: &[Reading], name: &str) -> u64 {
+    readings.iter().find(|r| r.name == name).map_or(0, |r| r.value)
+}
+
+/// What a mount writes, in blocks. Data blocks that cleaning moves are counted apart, node blocks are not.
+const WRITTEN: [&str; 5] = ["data_blocks", "gc_data_blocks", "dent_blocks", "node_blocks", "meta_blocks"];
+
+/// Bytes written to the device for each byte that callers wrote.
+pub fn write_amplification(readings: &[Reading]) -> Option<f64> {
+    let user = value(readings, "user_bytes") as f64;
+    let blocks: u64 = WRITTEN.iter().map(|name| value(readings, name)).sum();
+    (user > 0.0).then(|| blocks as f64 * segno_format::BLOCK_SIZE as f64 / user)
+}
+
+#[cfg(test)]
+pub fn sample(values: &[(&str, u64)]) -> Vec<Reading> {
+    values.iter().map(|(name, value)| Reading::new(name, *value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use segno_device::MemDevice;
+    use segno_engine::{MountOptions, Volume};
+    use segno_mkfs::{Member, MkfsOptions};
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    /// A counter that is added to the engine needs a row.
+    #[test]
+    fn every_counter_of_the_engine_is_described() {
+        let device = Arc::new(MemDevice::new(100 << 8));
+        let member = Member { device: device.clone(), path: String::new(), zeroed: true };
+        segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
+        let volume = Volume::mount(device, MountOptions { background: false, ..Default::default() }).unwrap();
+        let readings: Vec<Reading> = volume.report().iter().map(|(n, v)| Reading::new(n, *v)).collect();
+        let unknown: Vec<&str> =
+            readings.iter().filter(|r| r.row.is_none()).map(|r| r.name.as_str()).collect();
+        assert!(unknown.is_empty(), "no row for {unknown:?}");
+        let met: BTreeSet<&str> = readings.iter().filter_map(|r| Some(r.row.as_ref()?.0.name)).collect();
+        let rows = GROUPS.iter().flat_map(|g| g.counters).map(|c| c.name);
+        let unmet: Vec<&str> = rows.filter(|n| !met.contains(n) && *n != "fuse_*").collect();
+        assert!(unmet.is_empty(), "no counter for {unmet:?}");
+    }
+
+    #[test]
+    fn families_have_names() {
+        let all = sample(&[("fuse_read", 3), ("fsync_flush_ns_p99", 7), ("user_bytes", 1), ("nonsense", 1)]);
+        let rests: Vec<Option<&str>> =
+            all.iter().map(|r| r.row.as_ref().map(|(_, rest)| rest.as_str())).collect();
+        assert_eq!(rests, [Some("read"), Some("flush"), Some(""), None]);
+        assert_eq!(all[0].help(), "requests of type read from the kernel");
+    }
+
+    #[test]
+    fn amplification_counts_every_kind_of_block_once() {
+        assert_eq!(write_amplification(&sample(&[])), None);
+        let mut values: Vec<(&str, u64)> = WRITTEN.iter().map(|name| (*name, 2)).collect();
+        values.extend([("user_bytes", 8192), ("gc_node_blocks", 100)]);
+        assert_eq!(write_amplification(&sample(&values)), Some(5.0));
+    }
+}

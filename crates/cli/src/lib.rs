@@ -1,0 +1,98 @@
+//! The `segno` command: formats, mounts, checks and inspects F2FS volumes.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod advice;
+mod commands;
+mod counters;
+mod exit;
+mod image;
+mod inspect;
+pub mod manual;
+mod mount;
+mod path;
+mod progress;
+mod salvage;
+mod show;
+mod size;
+mod tally;
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use commands::Command;
+use exit::WithCode;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// A log-structured file system in user space that keeps its data in the F2FS format.
+///
+/// Every command that reports takes --json; errors are then JSON too. Progress and errors go to standard error.
+/// Exit code: 0 done, 1 failed; `check` uses the codes of fsck(8).
+#[derive(Parser)]
+#[command(name = "segno", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// The version of all programs.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The command line: for manual pages and completions.
+#[must_use]
+pub fn command_line() -> clap::Command {
+    manual::with_examples(Cli::command())
+}
+
+/// Runs the program with the arguments of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args = called_as_mkfs(std::env::args_os().collect());
+    let style = exit::Style::of(&args);
+    if mount::helper::is_mount_helper(&args) {
+        return style.report(mount::helper::run(&args));
+    }
+    let check = commands::check::of_check(&args);
+    let usage_code = if check.is_some() { exit::fsck::USAGE } else { exit::FAILED };
+    let args = check.unwrap_or(args);
+    let parsed = command_line().try_get_matches_from(&args).and_then(|m| Cli::from_arg_matches(&m));
+    match parsed {
+        Ok(cli) => style.report(cli.command.run()),
+        Err(e) => match advice::on(&e, &args) {
+            Some(advice) => style.report(Err(WithCode(usage_code, advice).into())),
+            None => style.usage(e, usage_code),
+        },
+    }
+}
+
+/// `mkfs.segno …` is `segno mkfs …`.
+fn called_as_mkfs(args: Vec<OsString>) -> Vec<OsString> {
+    match args.split_first() {
+        Some((program, rest)) if Path::new(program).file_name().is_some_and(|n| n == "mkfs.segno") => {
+            ["segno".into(), "mkfs".into()].into_iter().chain(rest.iter().cloned()).collect()
+        }
+        _ => args,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_subcommand_is_described() {
+        let mut cli = command_line();
+        // Finds conflicts of names that a user would meet as a panic of debug builds.
+        cli.build();
+        cli.clone().debug_assert();
+        let silent = cli.get_subcommands().find(|c| c.get_about().is_none());
+        assert_eq!(silent.map(|c| c.get_name()), None);
+    }
+
+    #[test]
+    fn a_link_with_the_name_of_mkfs_formats() {
+        let called = |args: &[&str]| called_as_mkfs(args.iter().map(OsString::from).collect());
+        assert_eq!(called(&["/sbin/mkfs.segno", "-f", "a"]), ["segno", "mkfs", "-f", "a"]);
+        assert_eq!(called(&["segno", "mkfs"]), ["segno", "mkfs"]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Manual pages that the command line alone does not give, and the examples of `--help`.
+use crate::commands::{check, mkfs};
+use crate::mount::helper;
+use crate::mount::options::pages;
+use clap::{Args, Command};
+
+/// Commands with an example; tests run them in this order.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("mkfs", "segno mkfs --size 1G --label demo disk.img"),
+    ("put", "segno put disk.img tree"),
+    ("ls", "segno ls -l disk.img tree"),
+    ("cat", "segno cat disk.img tree/hello"),
+    ("stat", "segno stat disk.img tree/hello"),
+    ("extents", "segno extents --image disk.img tree/hello"),
+    ("get", "segno get disk.img tree copy"),
+    ("info", "segno info --json disk.img"),
+    ("journal", "segno journal info disk.img"),
+    ("check", "segno check disk.img"),
+    ("dump", "segno dump disk.img cp"),
+    ("rescue", "segno rescue disk.img rescued"),
+    ("undelete", "segno undelete --list disk.img"),
+    ("mount", "segno mount -o cache=64M disk.img mnt"),
+    ("sync", "segno sync mnt"),
+    ("stats", "segno stats --explain mnt"),
+    ("metrics", "segno metrics --format prometheus mnt"),
+    ("ctl", "segno ctl mnt gc=urgent"),
+    ("umount", "segno umount mnt"),
+];
+
+/// Adds the examples to the help texts.
+pub fn with_examples(mut cli: Command) -> Command {
+    for (name, example) in EXAMPLES {
+        cli = cli.mut_subcommand(name, |c| {
+            let before = c.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
+            c.after_help(format!("{before}Example:\n  {example}"))
+        });
+    }
+    cli
+}
+
+/// The programs of section 8, which mount(8), fsck(8) and mkfs(8) call.
+#[must_use]
+pub fn system_programs() -> Vec<Command> {
+    let named =
+        |name: &'static str, from: fn(Command) -> Command| from(Command::new(name).version(crate::VERSION));
+    vec![
+        helper::command(),
+        named("fsck.segno", check::Args::augment_args),
+        named("mkfs.segno", mkfs::Args::augment_args),
+    ]
+}
+
+/// segno(5): the volumes and the mount options, in the language of man(7).
+#[must_use]
+pub fn file_formats() -> String {
+    let mut out = format!(
+        ".TH segno 5 \"\" \"segno {}\" \"File Formats\"\n\
+         .SH NAME\nsegno \\- volumes in the F2FS format and their mount options\n\
+         .SH DESCRIPTION\n\
+         A volume of\n.BR segno (1)\nhas the on\\-disk format of the F2FS of Linux. Either program mounts volumes of the other.\n\
+         A metadata journal, if there is one, is behind the end of the volume or in a file of its own; Linux does not read it.\n\
+         .PP\nIn\n.BR fstab (5)\nthe type is\n.IR segno :\n.PP\n.EX\n\
+         /srv/disk.img  /srv/data  segno  nofail,cache=512M  0  0\n.EE\n",
+        crate::VERSION
+    );
+    for section in pages::sections() {
+        out += &format!(".SH {}\n", section.title.to_uppercase());
+        for (word, text) in section.entries {
+            out += &format!(".TP\n\\fB{}\\fR\n{}\n", roff(&word), roff(&text));
+        }
+    }
+    out + ".SH SEE ALSO\n.BR segno (1),\n.BR mount (8),\n.BR fstab (5)\n"
+}
+
+/// Text that troff prints as it stands.
+fn roff(text: &str) -> String {
+    let escaped = text.replace('\\', "\\e").replace('-', "\\-");
+    if escaped.starts_with(['.', '\'']) { format!("\\&{escaped}") } else { escaped }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_an_example() {
+        let cli = crate::command_line();
+        // The two that another program has.
+        let without =
+            cli.get_subcommands().map(Command::get_name).filter(|n| !["bench", "crashtest"].contains(n));
+        let missing: Vec<&str> = without.filter(|n| !EXAMPLES.iter().any(|(name, _)| name == n)).collect();
+        assert!(missing.is_empty(), "no example of {missing:?}");
+    }
+
+    #[test]
+    fn examples_are_accepted() {
+        for (name, example) in EXAMPLES {
+            let words: Vec<&str> = example.split(' ').collect();
+            assert_eq!(words[1], *name);
+            crate::command_line().try_get_matches_from(words).unwrap();
+        }
+    }
+
+    #[test]
+    fn options_are_in_the_page_of_section_5() {
+        let page = file_formats();
+        for text in ["\\fBfsync_mode=strict|posix|nobarrier\\fR", "\\fBreserve_root=*", ".SH REFUSED"] {
+            assert!(page.contains(text), "{text}");
+        }
+        assert!(page.lines().all(|l| !l.starts_with('\'')));
+    }
+}

@@ -1,0 +1,197 @@
+//! Words of fstab and of the kernel's F2FS that are no options here: each stands for an option, has no effect, or is refused
+//! with what to use instead. Up to Linux 7.3.
+
+/// Words with the options that they stand for.
+pub const ALIASES: [(&str, &str); 6] = [
+    ("disable_roll_forward", "norecovery"),
+    ("nobarrier", "fsync_mode=nobarrier"),
+    ("background_gc=sync", "background_gc=on"),
+    ("atgc", "gc_policy=atgc"),
+    ("checkpoint=enable", "checkpoint=auto"),
+    ("memory=low", "cache=64M"),
+];
+
+/// Words that are accepted without effect. A word that ends with `=*` takes any value.
+pub struct Ignored {
+    pub reason: &'static str,
+    /// Whether `segno mount -v` names them: what every fstab has is not worth a line.
+    pub noted: bool,
+    pub words: &'static [&'static str],
+}
+
+const fn silent(reason: &'static str, words: &'static [&'static str]) -> Ignored {
+    Ignored { reason, noted: false, words }
+}
+
+const fn noted(reason: &'static str, words: &'static [&'static str]) -> Ignored {
+    Ignored { reason, noted: true, words }
+}
+
+pub const IGNORED: &[Ignored] = &[
+    silent(
+        "used by fstab and mount(8)",
+        &[
+            "rw",
+            "defaults",
+            "auto",
+            "noauto",
+            "user",
+            "nouser",
+            "users",
+            "owner",
+            "group",
+            "nofail",
+            "_netdev",
+            "silent",
+            "loud",
+            "mand",
+            "nomand",
+            "iversion",
+            "noiversion",
+        ],
+    ),
+    silent(
+        "access times are not kept: every mount is noatime",
+        &[
+            "atime",
+            "noatime",
+            "relatime",
+            "norelatime",
+            "strictatime",
+            "nostrictatime",
+            "lazytime",
+            "nolazytime",
+            "diratime",
+            "nodiratime",
+        ],
+    ),
+    noted(
+        "tuning of the kernel's F2FS without a counterpart",
+        &[
+            "heap",
+            "no_heap",
+            "extent_cache",
+            "noextent_cache",
+            "age_extent_cache",
+            "flush_merge",
+            "noflush_merge",
+            "checkpoint_merge",
+            "nocheckpoint_merge",
+            "gc_merge",
+            "nogc_merge",
+            "barrier",
+            "nat_bits",
+            "fastboot",
+            "active_logs=2",
+            "active_logs=4",
+            "active_logs=6",
+            "alloc_mode=default",
+            "alloc_mode=reuse",
+            "memory=normal",
+            "io_bits=*",
+            "whint_mode=*",
+            "resizable_tail_secno=*",
+        ],
+    ),
+    noted(
+        "whole segments are discarded, on zoned devices whole zones",
+        &["discard_unit=block", "discard_unit=segment", "discard_unit=section"],
+    ),
+    noted("data is written before each checkpoint anyway", &["data_flush"]),
+    noted("encrypted files cannot be opened, and the option changes nothing on the device", &["inlinecrypt"]),
+    noted(
+        "new files are not compressed; compressed files are read",
+        &[
+            "compress_algorithm=*",
+            "compress_log_size=*",
+            "compress_extension=*",
+            "nocompress_extension=*",
+            "compress_chksum",
+            "compress_mode=fs",
+            "compress_mode=user",
+            "compress_cache",
+        ],
+    ),
+    noted(
+        "a lookup in a directory that ignores case always searches all of it before it fails, as with compat",
+        &["lookup_mode=auto", "lookup_mode=compat", "lookup_mode=perf"],
+    ),
+    noted("after an error in metadata the volume accepts no more changes", &["errors=remount-ro"]),
+    noted(
+        "usage is counted where the volume has the feature quota, and limits are not enforced",
+        &["noquota", "usrjquota=", "grpjquota=", "prjjquota="],
+    ),
+];
+
+/// Beginnings of words that are accepted without effect.
+pub const IGNORED_PREFIXES: [&str; 3] = ["x-", "X-", "comment="];
+
+/// Words that are refused: they promise what Segno does not do. A word that ends with `*` stands for all that begin so.
+pub struct Refused {
+    pub words: &'static [&'static str],
+    pub advice: &'static str,
+}
+
+const fn refused(words: &'static [&'static str], advice: &'static str) -> Refused {
+    Refused { words, advice }
+}
+
+pub const REFUSED: &[Refused] = &[
+    refused(
+        &["checkpoint=disable", "checkpoint=disable:*"],
+        "changes cannot be held back and dropped; mount with ro, or work on a copy of the image",
+    ),
+    refused(
+        &["mode=fragment:segment", "mode=fragment:block"],
+        "it only makes volumes slow for tests; leave it out",
+    ),
+    refused(&["fault_injection=*", "fault_type=*"], "faults are tried in memory: `segno crashtest`"),
+    refused(
+        &["test_dummy_encryption", "test_dummy_encryption=*"],
+        "there are no keys here, so files cannot be encrypted; leave it out",
+    ),
+    refused(
+        &["quota", "usrquota", "grpquota", "prjquota"],
+        "limits are not enforced; leave it out, usage is counted where the volume has the feature quota",
+    ),
+    refused(
+        &["usrjquota=*", "grpjquota=*", "prjjquota=*", "jqfmt=*"],
+        "quota files in directories are not kept up to date; `segno mkfs -O quota` makes a volume that counts usage",
+    ),
+    refused(
+        &["reserve_root=*", "reserve_node=*", "resuid=*", "resgid=*"],
+        "no space can be kept for one user; leave it out, cleaning has a reserve of its own",
+    ),
+    refused(
+        &["errors=continue"],
+        "after an error in metadata the volume accepts no more changes; use errors=remount-ro, which says so",
+    ),
+    refused(&["errors=panic"], "a server cannot stop the machine; use errors=remount-ro"),
+    refused(
+        &["inline_xattr_size=*"],
+        "inodes keep 200 bytes for attributes; leave it out, or use noinline_xattr",
+    ),
+];
+
+/// The row of words without effect that has this word. `None` also for comments of fstab.
+pub fn ignored(word: &str) -> Option<&'static Ignored> {
+    IGNORED.iter().find(|i| i.words.iter().any(|known| matches(known, word)))
+}
+
+pub fn is_comment(word: &str) -> bool {
+    IGNORED_PREFIXES.iter().any(|p| word.starts_with(p))
+}
+
+/// What to use instead of a word that is refused.
+pub fn advice(word: &str) -> Option<&'static str> {
+    REFUSED.iter().find(|r| r.words.iter().any(|known| matches(known, word))).map(|r| r.advice)
+}
+
+/// The option that a word stands for.
+pub fn resolve(word: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, option)| option)
+}
+
+fn matches(known: &str, word: &str) -> bool {
+    known.strip_suffix('*').map_or(known == word, |start| word.starts_with(start))
+}
