@@ -98,7 +98,8 @@ const fn foreign(command: &'static str, options: &'static [&'static str], answer
 }
 
 const LEAVE_OUT: &str = "leave it out";
-const RAW_ONLY: &str = "volumes are raw images here; `simg2img` of Android's tools converts sparse ones";
+const RAW_ONLY: &str =
+    "leave it out: sparse images are recognised and read in place; `segno sparse unpack` converts one";
 const VERSION: &str = "`segno --version` shows the version";
 const TREES: &str = "leave it out: a directory is copied with all that is in it, and with all attributes";
 
@@ -115,7 +116,8 @@ const OPTIONS: &[Foreign] = &[
     foreign(
         "mkfs",
         &["-S"],
-        "leave it out: with --size the image file is sparse already, and Android's sparse format is another",
+        "leave it out: with --size the image file is sparse already; `segno sparse pack` converts it to Android's sparse \
+         format",
     ),
     foreign("mkfs", &["-V"], VERSION),
     foreign("mkfs", &["-L", "-n"], "the label is -l LABEL"),

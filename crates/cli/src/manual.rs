@@ -16,6 +16,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("info", "segno info --json disk.img"),
     ("journal", "segno journal info disk.img"),
     ("check", "segno check disk.img"),
+    ("sparse", "segno sparse pack disk.img sparse.img"),
     ("dump", "segno dump disk.img cp"),
     ("rescue", "segno rescue disk.img rescued"),
     ("undelete", "segno undelete --list disk.img"),

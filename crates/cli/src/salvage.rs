@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_volume};
+use segno_device::{BlockDevice, DeviceError, OpenOptions, open_storage, open_volume};
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
@@ -40,7 +40,7 @@ pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
     match (image::patiently(|| open_volume(paths, options)), paths) {
         (Ok(device), _) => Ok(device),
         (Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }), [only]) => {
-            Ok(Arc::new(FileDevice::open(only, options).map_err(image::explain)?))
+            open_storage(only, options).map_err(image::explain)
         }
         (Err(e), _) => Err(image::explain(e)),
     }

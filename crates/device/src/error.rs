@@ -13,6 +13,10 @@ pub enum DeviceError {
     ReadOnly { path: String, source: io::Error },
     #[error("{path} exists already; choose another name, or force it to be overwritten")]
     Exists { path: String },
+    #[error(
+        "{path} is an Android sparse image, which can only be read: `segno sparse unpack` makes an image of it that can be written"
+    )]
+    Sparse { path: String },
     #[error("{path} is neither a regular file nor a block device")]
     NotStorage { path: String },
     #[error("{path} is a block device; its size cannot be chosen")]
@@ -52,6 +56,7 @@ impl DeviceError {
             Self::NotStorage { .. } | Self::FixedSize { .. } | Self::MemberCount { .. } | Self::NoPath => {
                 io::ErrorKind::InvalidInput
             }
+            Self::Sparse { .. } => io::ErrorKind::ReadOnlyFilesystem,
             Self::NoDirect { .. } => io::ErrorKind::Unsupported,
             Self::TooSmall { .. } | Self::NoSuperblock { .. } => io::ErrorKind::InvalidData,
             Self::Member { source, .. } => source.kind(),

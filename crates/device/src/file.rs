@@ -63,7 +63,7 @@ pub struct FileDevice {
 /// A file that is unlocked when dropped. Closing alone would not do: a process being started by another thread shares
 /// the descriptor, and with it the lock, until it executes its program.
 #[derive(Debug)]
-struct LockedFile(File);
+pub(crate) struct LockedFile(pub(crate) File);
 
 impl Deref for LockedFile {
     type Target = File;
@@ -418,7 +418,7 @@ fn unsupported(e: &io::Error) -> bool {
     matches!(Errno::from_io_error(e), Some(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
-fn lock(path: &Path, file: &File, shared: bool) -> Result<(), DeviceError> {
+pub(crate) fn lock(path: &Path, file: &File, shared: bool) -> Result<(), DeviceError> {
     let operation =
         if shared { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
     match flock(file, operation) {

@@ -1,5 +1,5 @@
 //! Opens all devices of a volume, given the path of the first.
-use crate::{BlockDevice, DeviceError, FileDevice, MultiDevice, OpenOptions};
+use crate::{BlockDevice, DeviceError, MultiDevice, OpenOptions, open_storage};
 use segno_format::superblock::{RawSuperblock, Superblock};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block};
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ pub fn open_volume(
 ) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let (first, others) = paths.split_first().ok_or(DeviceError::NoPath)?;
     let first = first.as_ref();
-    let device = FileDevice::open(first, options)?;
-    let superblock = read_superblock(first, &device)?;
+    let device = open_storage(first, options)?;
+    let superblock = read_superblock(first, &*device)?;
     let (share, other_shares) = shares(&superblock);
-    check_size(first, &device, share)?;
+    check_size(first, &*device, share)?;
     let other_paths = other_paths(first, others, &superblock)?;
     if other_paths.is_empty() {
-        return Ok(Arc::new(device));
+        return Ok(device);
     }
-    let mut members: Vec<(Arc<dyn BlockDevice>, u64)> = vec![(Arc::new(device), share)];
+    let mut members: Vec<(Arc<dyn BlockDevice>, u64)> = vec![(device, share)];
     for ((index, path), share) in (1..).zip(&other_paths).zip(other_shares) {
         let member = open_member(path, options, share)
             .map_err(|e| DeviceError::Member { index, source: Box::new(e) })?;
-        members.push((Arc::new(member), share));
+        members.push((member, share));
     }
     let joined = MultiDevice::new(members).map_err(|e| DeviceError::io("join the devices of", first, e))?;
     Ok(Arc::new(joined))
 }
 
-fn open_member(path: &Path, options: OpenOptions, share: u64) -> Result<FileDevice, DeviceError> {
-    let device = FileDevice::open(path, options)?;
-    check_size(path, &device, share)?;
+fn open_member(path: &Path, options: OpenOptions, share: u64) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    let device = open_storage(path, options)?;
+    check_size(path, &*device, share)?;
     Ok(device)
 }
 
@@ -68,7 +68,7 @@ fn other_paths(
     Ok(given.iter().map(|p| p.as_ref().to_path_buf()).collect())
 }
 
-fn check_size(path: &Path, device: &FileDevice, needed: u64) -> Result<(), DeviceError> {
+fn check_size(path: &Path, device: &dyn BlockDevice, needed: u64) -> Result<(), DeviceError> {
     let blocks = device.block_count();
     if blocks < needed {
         return Err(DeviceError::TooSmall { path: path.display().to_string(), blocks, needed });
@@ -77,7 +77,7 @@ fn check_size(path: &Path, device: &FileDevice, needed: u64) -> Result<(), Devic
 }
 
 /// The first valid superblock copy.
-fn read_superblock(path: &Path, device: &FileDevice) -> Result<Superblock, DeviceError> {
+fn read_superblock(path: &Path, device: &dyn BlockDevice) -> Result<Superblock, DeviceError> {
     let mut copies = [const { Block([0; BLOCK_SIZE]) }; 2];
     check_size(path, device, copies.len() as u64)?;
     device.read(0, &mut copies).map_err(|e| DeviceError::io("read", path, e))?;

@@ -1,6 +1,6 @@
 //! The storage that holds a volume.
 use crate::error::{Cause, Doing, Result, errno, refuse};
-use segno_device::{BlockDevice, DeviceError, FileDevice, MemDevice, OpenOptions, open_volume};
+use segno_device::{BlockDevice, DeviceError, FileDevice, MemDevice, OpenOptions, open_storage, open_volume};
 use segno_format::BLOCK_SIZE;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Device {
         let storage = match open_volume(&[path], options) {
             // Nothing to join: not formatted yet, or too damaged for it.
             Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }) => {
-                FileDevice::open(path, options).map(|file| Arc::new(file) as Arc<dyn BlockDevice>)
+                open_storage(path, options)
             }
             other => other,
         };

@@ -1,7 +1,7 @@
 //! `segno cat`: the contents of files of an image.
 use crate::exit::Outcome;
-use crate::path::{inode_number, on_volume, reason};
 use crate::image;
+use crate::path::{inode_number, on_volume, reason};
 use anyhow::{Context, Result, ensure};
 use segno::{FileType, Volume};
 use std::io::{Write, stdout};

@@ -1,12 +1,11 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
 use crate::exit::Outcome;
 use crate::image;
-use segno_device::{DeviceError, FileDevice, OpenOptions, open_volume};
+use segno_device::{DeviceError, OpenOptions, open_storage, open_volume};
 use segno_dump::{Image, What};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Show an on-disk structure
 ///
@@ -35,9 +34,12 @@ pub fn run(args: &Args) -> Outcome {
     let what = What::parse(&args.what, args.versions, args.cleared)?;
     let options = OpenOptions { read_only: true, direct: false };
     let device = match image::patiently(|| open_volume(&[&args.image], options)) {
-        Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. } | DeviceError::Member { .. })) => {
+        Err(
+            e
+            @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. } | DeviceError::Member { .. }),
+        ) => {
             image::note_truncated(e);
-            Arc::new(FileDevice::open(&args.image, options).map_err(image::explain)?)
+            open_storage(&args.image, options).map_err(image::explain)?
         }
         other => other.map_err(image::explain)?,
     };

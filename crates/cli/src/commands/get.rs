@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use segno::{FileType, Metadata, Time, Volume};
 use std::collections::{HashMap, HashSet};
 use std::fs::{DirBuilder, File, Permissions};
+use std::io::stdout;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt, symlink};
-use std::io::stdout;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

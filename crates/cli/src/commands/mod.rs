@@ -40,6 +40,7 @@ commands! {
     get,
     put,
     extents,
+    sparse,
     rescue,
     undelete,
     dump,

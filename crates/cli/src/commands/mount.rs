@@ -41,7 +41,9 @@ pub fn run(args: &Args) -> Outcome {
             if args.verbose {
                 notes.extend([started.transport.to_string(), started.mount_type.to_string()]);
                 notes.push(started.page_cache.to_string());
-                notes.extend(plan.settings.ignored.iter().map(|i| format!("{} has no effect: {}", i.word, i.reason)));
+                notes.extend(
+                    plan.settings.ignored.iter().map(|i| format!("{} has no effect: {}", i.word, i.reason)),
+                );
                 notes.extend(note);
             }
             readiness.announce(notes.into_iter(), plan.settings.log.as_deref());

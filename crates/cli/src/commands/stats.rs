@@ -50,7 +50,9 @@ impl Moment {
         let seconds = self.at.duration_since(earlier.at).as_secs_f64();
         let totals = self.readings.iter().filter(|r| r.kind() == Some(Kind::Total));
         let change = |r: &Reading| r.value.saturating_sub(counters::value(&earlier.readings, &r.name));
-        totals.map(|r| (r.name.as_str(), if seconds > 0.0 { change(r) as f64 / seconds } else { 0.0 })).collect()
+        totals
+            .map(|r| (r.name.as_str(), if seconds > 0.0 { change(r) as f64 / seconds } else { 0.0 }))
+            .collect()
     }
 }
 
@@ -111,7 +113,8 @@ fn text(now: &Moment, earlier: Option<&Moment>, explain: bool) -> String {
         if group.title == "Written"
             && let Some(waf) = counters::write_amplification(&now.readings)
         {
-            out += &row(AMPLIFICATION, &format!("{waf:.3}"), None, explain.then(|| AMPLIFICATION_HELP.into()));
+            out +=
+                &row(AMPLIFICATION, &format!("{waf:.3}"), None, explain.then(|| AMPLIFICATION_HELP.into()));
         }
     }
     let unknown: String = now.readings.iter().filter(|r| r.row.is_none()).map(entry).collect();
@@ -133,8 +136,10 @@ mod tests {
 
     fn moments() -> (Moment, Moment) {
         let at = Instant::now();
-        let first = counters::sample(&[("user_bytes", 4096), ("free_sections", 9), ("node_blocks", 1), ("odd", 1)]);
-        let second = counters::sample(&[("user_bytes", 12288), ("free_sections", 7), ("node_blocks", 3), ("odd", 5)]);
+        let first =
+            counters::sample(&[("user_bytes", 4096), ("free_sections", 9), ("node_blocks", 1), ("odd", 1)]);
+        let second =
+            counters::sample(&[("user_bytes", 12288), ("free_sections", 7), ("node_blocks", 3), ("odd", 5)]);
         let later = at + Duration::from_secs(2);
         (Moment { at, readings: first }, Moment { at: later, readings: second })
     }
@@ -160,7 +165,10 @@ Others
     fn only_totals_have_a_rate() {
         let (earlier, now) = moments();
         let shown = text(&now, Some(&earlier), true);
-        assert!(shown.contains("  user_bytes                                12288      4096.0/s\n"), "{shown}");
+        assert!(
+            shown.contains("  user_bytes                                12288      4096.0/s\n"),
+            "{shown}"
+        );
         assert!(shown.contains("  free_sections                                 7\n"), "{shown}");
         assert!(shown.contains("bytes that programs wrote\n"), "{shown}");
         let line = line(&now, Some(&earlier));

@@ -4,7 +4,7 @@ use super::{Args, replay};
 use crate::image;
 use anyhow::{Context, Result, anyhow};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
-use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_volume};
+use segno_device::{BlockDevice, DeviceError, OpenOptions, open_storage, open_volume};
 use segno_repair::Overlay;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub fn open(args: &Args, read_only: bool) -> Result<Arc<dyn BlockDevice>> {
         (Ok(device), _) => Ok(device),
         (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only]) => {
             image::note_truncated(e);
-            Ok(Arc::new(FileDevice::open(only, options).map_err(image::explain)?))
+            open_storage(only, options).map_err(image::explain)
         }
         (Err(e), _) => Err(image::explain(e)),
     }

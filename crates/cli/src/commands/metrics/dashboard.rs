@@ -35,7 +35,8 @@ fn every_panel_shows_metrics_that_exist() {
     for panel in panels {
         for target in panel["targets"].as_array().unwrap() {
             let expr = target["expr"].as_str().unwrap();
-            let metrics: Vec<&str> = words(expr).into_iter().map(|(w, _)| w).filter(|w| w.starts_with("segno_")).collect();
+            let metrics: Vec<&str> =
+                words(expr).into_iter().map(|(w, _)| w).filter(|w| w.starts_with("segno_")).collect();
             assert!(!metrics.is_empty(), "{expr}");
             metrics.iter().for_each(|m| assert!(names.contains(*m), "{}: no metric {m}", panel["title"]));
             let legend = target["legendFormat"].as_str().unwrap();

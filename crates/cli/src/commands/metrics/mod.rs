@@ -64,7 +64,8 @@ fn source(dir: &Path) -> Result<Source> {
 fn mount_of(path: &Path) -> Result<Mount> {
     let path = path.canonicalize()?;
     let ours = table::read()?.into_iter().filter(|m| m.is_ours() && path.starts_with(&m.dir));
-    ours.max_by_key(|m| m.dir.as_os_str().len()).ok_or_else(|| anyhow!("{} is not on a mount of segno", path.display()))
+    ours.max_by_key(|m| m.dir.as_os_str().len())
+        .ok_or_else(|| anyhow!("{} is not on a mount of segno", path.display()))
 }
 
 /// The volume id, if this user may read the image.

@@ -32,9 +32,11 @@ impl FromStr for Address {
         let address: SocketAddr =
             text.parse().map_err(|_| "an address with a port is needed, as 127.0.0.1:9750, or unix:PATH")?;
         if !address.ip().is_loopback() {
-            return Err("only loopback addresses (127.0.0.1, [::1]) and unix:PATH are served; other machines need a \
+            return Err(
+                "only loopback addresses (127.0.0.1, [::1]) and unix:PATH are served; other machines need a \
                         proxy that checks who asks"
-                .into());
+                    .into(),
+            );
         }
         Ok(Self::Tcp(address))
     }
@@ -115,7 +117,11 @@ fn serve<C: Client>(
     })
 }
 
-fn answer(mut client: impl Client, content_type: &str, collect: &impl Fn() -> Result<String>) -> io::Result<()> {
+fn answer(
+    mut client: impl Client,
+    content_type: &str,
+    collect: &impl Fn() -> Result<String>,
+) -> io::Result<()> {
     client.limit()?;
     let line = request(&mut client)?;
     let (status, kind, body) = match line.split(' ').collect::<Vec<_>>().as_slice() {
@@ -127,7 +133,10 @@ fn answer(mut client: impl Client, content_type: &str, collect: &impl Fn() -> Re
         _ => ("400 Bad Request", "text/plain", "only GET is served\n".to_owned()),
     };
     let length = body.len();
-    write!(client, "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")?;
+    write!(
+        client,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )?;
     client.flush()
 }
 
@@ -161,7 +170,10 @@ mod tests {
     fn requests_are_answered() {
         let works = || Ok("a 1\n".to_owned());
         let said = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", &works);
-        assert_eq!(said, "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nContent-Length: 4\r\nConnection: close\r\n\r\na 1\n");
+        assert_eq!(
+            said,
+            "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nContent-Length: 4\r\nConnection: close\r\n\r\na 1\n"
+        );
         assert!(ask("GET / HTTP/1.1\r\n\r\n", &works).starts_with("HTTP/1.1 404 "));
         assert!(ask("POST /metrics HTTP/1.1\r\n\r\n", &works).starts_with("HTTP/1.1 400 "));
         assert!(ask("\r\n", &works).starts_with("HTTP/1.1 400 "));

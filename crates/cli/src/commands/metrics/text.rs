@@ -95,9 +95,10 @@ impl Family {
 
     fn new(name: &'static str, counter: &'static Counter, samples: Vec<Sample>) -> Self {
         let shared = SHARED.iter().find(|(family, _)| *family == name);
-        let is_summary = GROUPS.iter().flat_map(|g| g.counters).any(|c| {
-            c.metric.family == name && c.metric.labels.contains("quantile=")
-        });
+        let is_summary = GROUPS
+            .iter()
+            .flat_map(|g| g.counters)
+            .any(|c| c.metric.family == name && c.metric.labels.contains("quantile="));
         let kind = match counter.kind {
             _ if is_summary => Type::Summary,
             Kind::Total => Type::Counter,
@@ -114,7 +115,12 @@ impl Family {
 
     fn info(sources: &[Source]) -> Self {
         let labels = |s: &Source| {
-            format!("volume=\"{}\",image=\"{}\",dir=\"{}\"", escape(&s.volume), escape(&s.image), escape(&s.dir))
+            format!(
+                "volume=\"{}\",image=\"{}\",dir=\"{}\"",
+                escape(&s.volume),
+                escape(&s.image),
+                escape(&s.dir)
+            )
         };
         let samples = sources.iter().map(|s| Sample { suffix: "", labels: labels(s), value: 1.0 }).collect();
         Self { name: "segno_mount_info", kind: Type::Gauge, help: "Image and directory of a mount", samples }
@@ -211,7 +217,10 @@ mod tests {
         }
         assert!(text.ends_with("# EOF\n") && !text.contains("future"));
         let text = render(&Family::of(&sources()), Format::Prometheus);
-        assert!(text.contains("# TYPE segno_written_bytes_total counter\n") && !text.contains("EOF"), "{text}");
+        assert!(
+            text.contains("# TYPE segno_written_bytes_total counter\n") && !text.contains("EOF"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -221,9 +230,13 @@ mod tests {
         for (family, _) in SHARED {
             assert!(families.contains(family), "{family}");
         }
-        let several = |f: &str| GROUPS.iter().flat_map(|g| g.counters).filter(|c| c.metric.family == f).count() > 1;
+        let several =
+            |f: &str| GROUPS.iter().flat_map(|g| g.counters).filter(|c| c.metric.family == f).count() > 1;
         for family in families {
-            assert!(!several(family) || SHARED.iter().any(|(f, _)| *f == family), "{family} needs a description");
+            assert!(
+                !several(family) || SHARED.iter().any(|(f, _)| *f == family),
+                "{family} needs a description"
+            );
         }
     }
 

@@ -168,7 +168,10 @@ fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
 /// Makes the image file, unless the options cannot work on one of that size.
 fn create(args: &Args, options: &MkfsOptions, bytes: u64) -> Result<Member> {
     if is_in_dev(&args.image) {
-        bail!("{}: --size makes an image file, and /dev has devices: leave it out, or name a file elsewhere", args.image.display());
+        bail!(
+            "{}: --size makes an image file, and /dev has devices: leave it out, or name a file elsewhere",
+            args.image.display()
+        );
     }
     if args.devices.is_empty() {
         let blocks = bytes / BLOCK_SIZE as u64;

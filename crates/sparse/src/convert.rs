@@ -1,0 +1,152 @@
+//! Conversion of files, as img2simg and simg2img do it.
+use crate::crc::add_words;
+use crate::{Index, Kind, SparseError, Writer};
+use crc32fast::Hasher;
+use std::fs::File;
+use std::io::{BufWriter, Read};
+use std::os::unix::fs::FileExt;
+
+const BUFFER: usize = 1 << 20;
+
+/// What to do about a checksum that does not match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// Report it: libsparse stores wrong ones for images with gaps or fills.
+    Report,
+    /// Refuse the image.
+    Require,
+}
+
+/// Writes a raw image as a sparse one, from the current position of the file; the last block is filled up with zeros.
+/// Blocks of zeros become fills, as nothing says that they are never read; a block that was filled up stays as it is, as with
+/// img2simg. Returns the bytes of the image.
+pub fn pack(mut raw: &File, sparse: File, block_size: u32) -> Result<u64, SparseError> {
+    let mut writer = Writer::new(BufWriter::with_capacity(BUFFER, sparse), block_size, u32::MAX)?;
+    let mut buffer = vec![0; BUFFER.next_multiple_of(block_size as usize)];
+    let mut total = 0;
+    loop {
+        let got = read_full(&mut raw, &mut buffer).map_err(SparseError::io("read the image"))?;
+        let whole = got.next_multiple_of(block_size as usize);
+        if let Some(pad) = buffer.get_mut(got..whole) {
+            pad.fill(0);
+        }
+        let (full, last) = buffer.get(..whole).unwrap_or_default().split_at(got - got % block_size as usize);
+        writer.write(full)?;
+        writer.raw(last)?;
+        total += got as u64;
+        if got < buffer.len() {
+            break;
+        }
+    }
+    writer.finish()?;
+    Ok(total)
+}
+
+fn read_full(from: &mut impl Read, into: &mut [u8]) -> std::io::Result<usize> {
+    let mut got = 0;
+    while let Some(rest) = into.get_mut(got..).filter(|r| !r.is_empty()) {
+        match from.read(rest) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(got)
+}
+
+/// Writes the image of a sparse file, or of the parts of a split one in order, to an empty file. Returns the mismatches of
+/// checksums that were only to be reported.
+pub fn unpack(parts: &[File], raw: &File, checksum: Checksum) -> Result<Vec<SparseError>, SparseError> {
+    let (mut size, mut mismatches) = (None, Vec::new());
+    for (number, part) in parts.iter().enumerate() {
+        let index = Index::read(part)?;
+        let first = *size.get_or_insert(index.size);
+        if first != index.size {
+            return Err(SparseError::Parts { first, other: index.size });
+        }
+        raw.set_len(first).map_err(SparseError::io("set the size of the image"))?;
+        let mut copy = Copy { part, raw, fresh: number == 0, buffer: vec![0; BUFFER] };
+        copy.all(&index, checksum, &mut mismatches)?;
+    }
+    Ok(mismatches)
+}
+
+struct Copy<'f> {
+    part: &'f File,
+    raw: &'f File,
+    /// Whether the image still reads as zeros where nothing was written.
+    fresh: bool,
+    buffer: Vec<u8>,
+}
+
+impl Copy<'_> {
+    fn all(
+        &mut self,
+        index: &Index,
+        checksum: Checksum,
+        mismatches: &mut Vec<SparseError>,
+    ) -> Result<(), SparseError> {
+        let mut sums = index.checksums.iter().peekable();
+        let mut hasher = sums.peek().is_some().then(Hasher::new);
+        let ends = index.extents.iter().map(|e| (e.start, Some(e))).chain([(index.size, None)]);
+        for (start, extent) in ends {
+            while let Some((_, at, stored)) = sums.next_if(|(end, ..)| *end <= start) {
+                let computed = hasher.clone().map_or(0, Hasher::finalize);
+                if computed == *stored {
+                    continue;
+                }
+                let wrong = SparseError::Checksum { at: *at, stored: *stored, computed };
+                match checksum {
+                    Checksum::Require => return Err(wrong),
+                    Checksum::Report => mismatches.push(wrong),
+                }
+            }
+            let Some(extent) = extent else { break };
+            match extent.kind {
+                Kind::Raw(at) => self.raw(at, extent.start, extent.len, hasher.as_mut())?,
+                Kind::Fill(word) => {
+                    if word != 0 || !self.fresh {
+                        self.fill(word, extent.start, extent.len)?;
+                    }
+                    hasher.iter_mut().for_each(|h| add_words(h, word, extent.len / 4));
+                }
+                Kind::DontCare => hasher.iter_mut().for_each(|h| add_words(h, 0, extent.len / 4)),
+            }
+        }
+        Ok(())
+    }
+
+    fn raw(
+        &mut self,
+        from: u64,
+        to: u64,
+        len: u64,
+        mut hasher: Option<&mut Hasher>,
+    ) -> Result<(), SparseError> {
+        let mut done = 0;
+        while done < len {
+            let n = (self.buffer.len() as u64).min(len - done) as usize;
+            let now = self.buffer.get_mut(..n).unwrap_or_default();
+            self.part.read_exact_at(now, from + done).map_err(SparseError::io("read a chunk"))?;
+            if let Some(hasher) = &mut hasher {
+                hasher.update(now);
+            }
+            self.raw.write_all_at(now, to + done).map_err(SparseError::io("write the image"))?;
+            done += n as u64;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, word: u32, to: u64, len: u64) -> Result<(), SparseError> {
+        self.buffer.as_chunks_mut::<4>().0.fill(word.to_le_bytes());
+        let mut done = 0;
+        while done < len {
+            let n = (self.buffer.len() as u64).min(len - done) as usize;
+            let now = self.buffer.get(..n).unwrap_or_default();
+            self.raw.write_all_at(now, to + done).map_err(SparseError::io("write the image"))?;
+            done += n as u64;
+        }
+        Ok(())
+    }
+}
