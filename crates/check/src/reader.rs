@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
             let n = 1 + (1..limit).take_while(follows).count();
             let part = buf.get_mut(..n).unwrap_or_default();
             self.fill(start, part)?;
-            for (b, block) in (first..).zip(part.iter()).filter(|(_, block)| !is_zero(&block.0)) {
+            for (b, block) in (first..).zip(part.iter()).filter(|(_, block)| !block.is_zero()) {
                 each(b, block);
             }
             first = first.saturating_add(n as u32);
@@ -78,6 +78,11 @@ impl<'a> Reader<'a> {
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     static ZERO: [u8; BLOCK_SIZE] = [0; BLOCK_SIZE];
     bytes.chunks(BLOCK_SIZE).all(|part| ZERO.get(..part.len()) == Some(part))
+}
+
+/// How many bytes are in use, for reports.
+pub(crate) fn nonzero(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|&&b| b != 0).count() as u64
 }
 
 #[cfg(test)]

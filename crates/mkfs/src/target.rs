@@ -108,8 +108,8 @@ impl<'a> Target<'a> {
     /// Writes zeros over the runs of blocks that are not zero.
     fn clear_dirty(&self, at: u64, found: &[Block]) -> Result<(), MkfsError> {
         let mut at = at;
-        for run in found.chunk_by(|a, b| is_zero(a) == is_zero(b)) {
-            if !run.first().is_none_or(is_zero) {
+        for run in found.chunk_by(|a, b| a.is_zero() == b.is_zero()) {
+            if !run.first().is_none_or(Block::is_zero) {
                 self.on("clearing", self.volume.write(at, &vec![&ZERO; run.len()]))?;
             }
             at += run.len() as u64;
@@ -148,8 +148,4 @@ impl<'a> Target<'a> {
 fn io_error(members: &[Member], doing: &'static str, source: io::Error) -> MkfsError {
     let paths: Vec<&str> = members.iter().map(|m| m.path.as_str()).collect();
     MkfsError::Io { path: paths.join(", "), doing, source }
-}
-
-fn is_zero(block: &Block) -> bool {
-    block.0 == ZERO.0
 }

@@ -53,8 +53,7 @@ struct Open {
 impl Walk<'_, '_> {
     /// Reads claimed directories, the last one first, and follows their entries.
     pub(super) fn directories(&mut self, mut batch: Vec<PendingDir>) -> Result<(), CheckError> {
-        let places: Vec<_> = batch.iter().filter_map(|d| self.place(Nid(d.ino))).collect();
-        self.nodes.want(places);
+        self.want_nodes(batch.iter().map(|d| Nid(d.ino)));
         let mut open = Vec::new();
         while let Some(pending) = batch.pop() {
             open.extend(self.open_dir(&pending)?);
@@ -140,9 +139,8 @@ impl Walk<'_, '_> {
             children.iter().filter(unread).filter_map(|c| self.place(Nid(c.ino.0))).collect();
         self.nodes.want(places.iter().copied());
         let inodes = places.iter().filter_map(|&addr| self.nodes.peek(addr));
-        let xattrs = inodes.map(|block| Nid(block.view::<RawInode>().i_xattr_nid.get()));
-        let places: Vec<_> = xattrs.filter_map(|nid| self.place(nid)).collect();
-        self.nodes.want(places);
+        let xattrs: Vec<_> = inodes.map(|block| Nid(block.view::<RawInode>().i_xattr_nid.get())).collect();
+        self.want_nodes(xattrs);
     }
 
     fn finish(&mut self, dir: &Dir, raw: &RawInode) {

@@ -36,11 +36,6 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn want_nodes(&mut self, nids: impl Iterator<Item = Nid>) {
-        let places: Vec<_> = nids.filter_map(|nid| self.place(nid)).collect();
-        self.nodes.want(places);
-    }
-
     /// `depth` is 1 for a direct node and at most 3, so the recursion is bounded.
     fn subtree(&mut self, file: &mut File, nid: Nid, depth: u32, offset: u32) -> Result<(), CheckError> {
         let Some(block) = self.node(nid, file.ino, offset)? else { return Ok(()) };

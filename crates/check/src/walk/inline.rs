@@ -1,6 +1,6 @@
 //! Inline data and inline directories: the word before them and the index stay empty.
 use super::file::File;
-use crate::reader::is_zero;
+use crate::reader::{is_zero, nonzero};
 use crate::report::Kind;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{Block, Corrupt, Structure};
@@ -30,14 +30,10 @@ pub(super) fn problems(file: &File, block: &Block) -> Vec<(Kind, Corrupt)> {
     let area = block.0.get(file.layout.inline_range()).unwrap_or_default();
     let (data, rest) = area.split_at_checked(size as usize).unwrap_or_default();
     if !raw.inline().contains(Inline::DATA_EXIST) && !is_zero(data) {
-        add(Kind::InlineData, "data without the DATA_EXIST flag", used(data), 0);
+        add(Kind::InlineData, "data without the DATA_EXIST flag", nonzero(data), 0);
     }
     if !is_zero(rest) {
-        add(Kind::Padding, "bytes in use past the end of inline data", used(rest), 0);
+        add(Kind::Padding, "bytes in use past the end of inline data", nonzero(rest), 0);
     }
     found
-}
-
-fn used(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|&&b| b != 0).count() as u64
 }

@@ -1,4 +1,5 @@
 //! What is kept of inodes that were judged by themselves, in a few bytes each.
+use super::named::Named;
 use crate::quota::Owners;
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::nat_index;
@@ -10,11 +11,7 @@ const LIMIT: usize = 96 << 20;
 /// An inode without nodes of its own that agrees with itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kept {
-    pub file_type: u8,
-    /// The parent it records is not up to date.
-    pub lost_pino: bool,
-    pub links: u32,
-    pub pino: u32,
+    pub named: Named,
     /// Slots that count without a place.
     pub reserved: u32,
     /// On volumes with quotas.
@@ -25,10 +22,11 @@ pub(super) struct Kept {
 
 impl Kept {
     fn put(&self, out: &mut Vec<u8>) {
-        let flags = u8::from(self.lost_pino) | u8::from(self.owners.is_some()) << 1;
-        out.extend([self.file_type, flags]);
+        let Named { file_type, links, pino, lost_pino } = self.named;
+        let flags = u8::from(lost_pino) | u8::from(self.owners.is_some()) << 1;
+        out.extend([file_type, flags]);
         let owners = self.owners.iter().flat_map(|o| o.0);
-        let head = [self.links, self.pino, self.reserved].into_iter().chain(owners);
+        let head = [links, pino, self.reserved].into_iter().chain(owners);
         let runs = self.runs.iter().flat_map(|(addr, count)| [addr.0, *count]);
         for n in head.chain([self.runs.len() as u32]).chain(runs) {
             put(n, out);
@@ -42,7 +40,8 @@ impl Kept {
         let (links, pino, reserved) = (next()?, next()?, next()?);
         let owners = if flags & 2 == 0 { None } else { Some(Owners([next()?, next()?, next()?])) };
         let runs = (0..next()?).map(|_| Some((BlockAddr(next()?), next()?))).collect::<Option<_>>()?;
-        Some(Self { file_type, lost_pino: flags & 1 != 0, links, pino, reserved, owners, runs })
+        let named = Named { file_type, links, pino, lost_pino: flags & 1 != 0 };
+        Some(Self { named, reserved, owners, runs })
     }
 
     /// Blocks that i_blocks counts.
@@ -156,14 +155,13 @@ mod tests {
 
     #[test]
     fn what_is_kept_comes_back() {
-        let plain = Kept { file_type: 1, links: 1, pino: 3, ..Kept::default() };
+        let plain =
+            Kept { named: Named { file_type: 1, links: 1, pino: 3, lost_pino: false }, ..Kept::default() };
         let full = Kept {
-            lost_pino: true,
-            links: u32::MAX,
+            named: Named { lost_pino: true, links: u32::MAX, ..plain.named },
             reserved: 128,
             owners: Some(Owners([0, 1000, u32::MAX])),
             runs: vec![(BlockAddr(u32::MAX), 1), (BlockAddr(70_000), 923)],
-            ..plain.clone()
         };
         let (mut first, mut second) = (Shelf::new(1000), Shelf::new(10));
         first.add(Nid(4), &plain);
@@ -184,7 +182,8 @@ mod tests {
     fn a_small_file_takes_a_dozen_bytes() {
         let mut out = Vec::new();
         let runs = vec![(BlockAddr(3_000_000), 2)];
-        Kept { file_type: 1, links: 1, pino: 70_000, runs, ..Kept::default() }.put(&mut out);
+        let named = Named { file_type: 1, links: 1, pino: 70_000, lost_pino: false };
+        Kept { named, runs, ..Kept::default() }.put(&mut out);
         assert_eq!(out.len(), 13);
     }
 }

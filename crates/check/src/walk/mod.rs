@@ -33,7 +33,6 @@ use crate::volume::Volume;
 use crate::{CheckError, Pass, Progress};
 use kept::Shelves;
 use links::Links;
-use named::Named;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
 use segno_format::{Corrupt, Nid, Structure};
@@ -221,7 +220,7 @@ impl Walk<'_, '_> {
     fn is_kept(&mut self, ino: u32, via: Via) -> bool {
         let Via::Name { parent, file_type } = via else { return false };
         let Some(kept) = self.shelves.get(Nid(ino)) else { return false };
-        let fits = Named::of_kept(&kept).problems(ino, parent, file_type).is_empty()
+        let fits = kept.named.problems(ino, parent, file_type).is_empty()
             && kept.data().all(|addr| self.is_unclaimed(addr));
         if !fits {
             return false;
@@ -231,8 +230,8 @@ impl Walk<'_, '_> {
             self.found.data_blocks = self.found.data_blocks.saturating_add(1);
         }
         self.found.reserved_blocks = self.found.reserved_blocks.saturating_add(kept.reserved.into());
-        self.count(FileType::from_disk(kept.file_type).unwrap_or(FileType::Unknown));
-        self.links.first(ino, kept.links, kept.file_type);
+        self.count(FileType::from_disk(kept.named.file_type).unwrap_or(FileType::Unknown));
+        self.links.first(ino, kept.named.links, kept.named.file_type);
         if let Some(owners) = kept.owners {
             self.found.usage.add(owners, kept.blocks());
         }

@@ -1,15 +1,16 @@
 //! An inode against the entry that names it.
-use super::kept::Kept;
 use crate::report::Kind;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, RawInode};
 use segno_format::{Corrupt, Structure};
 
 /// What an entry can contradict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     pub file_type: u8,
     pub links: u32,
     pub pino: u32,
+    /// The parent it records is not up to date.
     pub lost_pino: bool,
 }
 
@@ -21,11 +22,6 @@ impl Named {
             pino: raw.i_pino.get(),
             lost_pino: raw.advise().contains(Advise::LOST_PINO),
         }
-    }
-
-    pub(super) fn of_kept(kept: &Kept) -> Self {
-        let Kept { file_type, links, pino, lost_pino, .. } = *kept;
-        Self { file_type, links, pino, lost_pino }
     }
 
     /// What is wrong, with the inode that it is about: `parent`, whose entry has the type `stored`, or this one.

@@ -39,6 +39,12 @@ impl Walk<'_, '_> {
         self.volume.nat.get(nid).map(|e| e.addr()).filter(|a| self.volume.geo.in_main(*a))
     }
 
+    /// Reads nodes ahead.
+    pub(super) fn want_nodes(&mut self, nids: impl IntoIterator<Item = Nid>) {
+        let places: Vec<_> = nids.into_iter().filter_map(|nid| self.place(nid)).collect();
+        self.nodes.want(places);
+    }
+
     /// Claims and reads a node of an inode below the inode itself.
     pub(super) fn node(&mut self, nid: Nid, ino: u32, offset: u32) -> Result<Option<Block>, CheckError> {
         if !self.claim_nid(nid, ino, Structure::Inode) {

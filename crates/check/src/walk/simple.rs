@@ -1,12 +1,13 @@
 //! Judging an inode block by itself: most are plain files without nodes of their own, and nothing is wrong with them.
 use super::file::{File, is_device_alias};
 use super::kept::Kept;
+use super::named::Named;
 use super::{fields, inline, node, special, symlink, xattr};
 use crate::quota::Owners;
 use crate::ssa::Ssa;
 use crate::volume::Volume;
 use segno_format::dentry::FileType;
-use segno_format::inode::{Advise, Inline, RawInode, verify_checksum};
+use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::summary::RawSummary;
 use segno_format::{Block, BlockAddr, Nid};
 
@@ -29,23 +30,15 @@ pub(super) fn judge(volume: &Volume<'_>, ssa: &mut Ssa<'_>, ino: Nid, block: &Bl
     if !clean || file.cluster != 0 {
         return None;
     }
-    let file_type = FileType::of_mode(raw.i_mode.get());
-    let mut kept = Kept {
-        file_type: file_type as u8,
-        lost_pino: raw.advise().contains(Advise::LOST_PINO),
-        links: raw.i_links.get(),
-        pino: raw.i_pino.get(),
-        owners: Owners::of(raw, features),
-        ..Kept::default()
-    };
+    let mut kept = Kept { named: Named::of(raw), owners: Owners::of(raw, features), ..Kept::default() };
     let version = volume.nat.entry(ino).version;
-    let contents = match file_type {
+    let contents = match FileType::of_mode(raw.i_mode.get()) {
         FileType::Regular | FileType::Symlink if raw.inline().intersects(Inline::DATA | Inline::DENTRY) => {
             inline::problems(&file, block).is_empty() && symlink::inline_problem(&file, block).is_none()
         }
         FileType::Regular => slots(&mut file, block, version, ssa, &mut kept),
         FileType::Symlink | FileType::Directory | FileType::Unknown => false,
-        _ => special::problems(&file, raw, file_type).is_empty(),
+        kind => special::problems(&file, raw, kind).is_empty(),
     };
     (contents && file.count_problems(raw, features).is_empty()).then_some(kept)
 }

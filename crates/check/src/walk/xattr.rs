@@ -1,6 +1,6 @@
 //! Extended attributes: the area parses, names are not repeated, values of known attributes have their form.
 use super::file::File;
-use crate::reader::is_zero;
+use crate::reader::{is_zero, nonzero};
 use crate::report::Kind;
 use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::xattr::{HEADER_BYTES, XATTR_MAGIC, XATTR_NODE_BYTES, XattrEntry, index, iter};
@@ -39,7 +39,6 @@ pub(super) fn problems(file: &File, block: &Block, node: Option<&Block>) -> Vec<
 fn judge(area: &[u8], ino: u32) -> Vec<(Kind, Corrupt)> {
     let mut out = Vec::new();
     let bad = |why, found: u64, expected: u64| Corrupt::nid(Structure::Xattr, ino, why, found, expected);
-    let nonzero = |bytes: &[u8]| bytes.iter().filter(|&&b| b != 0).count() as u64;
     let magic = area.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
     if magic != XATTR_MAGIC {
         // Readers take such an area for an empty one.
