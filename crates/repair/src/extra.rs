@@ -36,10 +36,10 @@ fn is_size(size: u16) -> bool {
 
 /// Makes flag and size right: as stored if the content fits, else another size with which it does.
 pub(crate) fn run(state: &mut State<'_>, ino: u32) -> Result<bool> {
-    let has = state.vol.sb.features.contains(Features::EXTRA_ATTR);
-    let Some(&usual) = state.extra_sizes.first().filter(|_| has) else {
-        return state.inode(ino, |raw| raw.i_inline &= !if has { 0 } else { Inline::EXTRA_ATTR.bits() });
-    };
+    if !state.vol.sb.features.contains(Features::EXTRA_ATTR) {
+        return state.inode(ino, |raw| raw.i_inline &= !Inline::EXTRA_ATTR.bits());
+    }
+    let Some(&usual) = state.extra_sizes.first() else { return Ok(false) };
     let block = state.block(ino)?;
     let own = block.view::<RawInode>().extra().i_extra_isize.get();
     let mut size = if state.extra_sizes.contains(&own) { own } else { usual };

@@ -135,12 +135,13 @@ fn misled(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Res
         }
         names.entry(other).and_modify(|n| *n -= 1);
         let kind = FileType::of_mode(raw.i_mode.get()) as u8;
-        if let Some(dir) = tree.dirs.get_mut(&pino)
-            && let Some(name) = dir.names.get_mut(i)
-        {
-            (name.ino, name.file_type) = (ino, kind);
+        let dir = tree.dirs.get_mut(&pino);
+        let name = dir.and_then(|dir| {
             dir.dirty = true;
-        }
+            dir.names.get_mut(i)
+        });
+        let name = name.ok_or(RepairError::Invariant("a name that was found is in its directory"))?;
+        (name.ino, name.file_type) = (ino, kind);
         if raw.is_dir() {
             tree.parents.insert(ino, pino);
         }
