@@ -1,9 +1,9 @@
 //! Owner and permissions that a mount shows instead of those on the volume: for volumes that come from another machine.
 use segno_engine::{Attr, Owner, SetAttr};
+use segno_format::dentry::FileType;
 
-const TYPE: u16 = 0o170_000;
-const DIRECTORY: u16 = 0o040_000;
-const SYMLINK: u16 = 0o120_000;
+/// The bits of a mode that are no file type.
+const PERMISSIONS: u16 = 0o7777;
 
 /// What all files appear to have. Changes of it by chmod and chown succeed without effect, as in ntfs-3g.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,12 +21,12 @@ pub struct Ownership {
 impl Ownership {
     /// Attributes as the mount shows them.
     pub(crate) fn shown(&self, attr: Attr) -> Attr {
-        let mask = match attr.mode & TYPE {
-            SYMLINK => None,
-            DIRECTORY => self.dmask,
+        let mask = match FileType::of_mode(attr.mode) {
+            FileType::Symlink => None,
+            FileType::Directory => self.dmask,
             _ => self.fmask,
         };
-        let mode = mask.map_or(attr.mode, |m| attr.mode & TYPE | 0o777 & !m);
+        let mode = mask.map_or(attr.mode, |m| attr.mode & !PERMISSIONS | 0o777 & !m);
         Attr { uid: self.uid.unwrap_or(attr.uid), gid: self.gid.unwrap_or(attr.gid), mode, ..attr }
     }
 

@@ -8,6 +8,7 @@ mod fsync;
 mod handles;
 mod hang;
 mod notify;
+mod ownership;
 mod policy;
 mod protocol;
 mod suid;
