@@ -10,6 +10,7 @@ mod image;
 mod inspect;
 pub mod manual;
 mod mount;
+mod new_file;
 mod path;
 mod progress;
 mod salvage;

@@ -1,8 +1,8 @@
 //! `segno sparse`: Android sparse images.
 use crate::exit::Outcome;
+use crate::new_file::NewFile;
 use crate::size;
 use anyhow::{Context, Result};
-use segno_image::NewFile;
 use segno_sparse::{Checksum, DEFAULT_BLOCK_SIZE, pack, unpack};
 use serde_json::json;
 use std::fs::File;

@@ -104,7 +104,7 @@ fn text(now: &Moment, earlier: Option<&Moment>, explain: bool) -> String {
     let mut out = String::new();
     for group in &GROUPS {
         let of_group = |r: &&Reading| {
-            r.row.as_ref().is_some_and(|(c, _)| group.counters.iter().any(|g| std::ptr::eq(g, *c)))
+            r.row.as_ref().is_some_and(|(row, _)| group.counters.iter().any(|c| c.name == row.name))
         };
         let rows: String = now.readings.iter().filter(of_group).map(entry).collect();
         if !rows.is_empty() {

@@ -49,10 +49,14 @@ pub struct Reading {
     pub row: Option<(&'static Counter, String)>,
 }
 
+/// All rows, in their order.
+pub fn all() -> impl Iterator<Item = &'static Counter> {
+    GROUPS.iter().flat_map(|g| g.counters)
+}
+
 impl Reading {
     fn new(name: &str, value: u64) -> Self {
-        let rows = GROUPS.iter().flat_map(|g| g.counters);
-        let row = rows.filter_map(|c| Some((c, c.rest_of(name)?.to_owned()))).next();
+        let row = all().find_map(|c| Some((c, c.rest_of(name)?.to_owned())));
         Self { name: name.to_owned(), value, row }
     }
 
@@ -138,7 +142,7 @@ mod tests {
             readings.iter().filter(|r| r.row.is_none()).map(|r| r.name.as_str()).collect();
         assert!(unknown.is_empty(), "no row for {unknown:?}");
         let met: BTreeSet<&str> = readings.iter().filter_map(|r| Some(r.row.as_ref()?.0.name)).collect();
-        let rows = GROUPS.iter().flat_map(|g| g.counters).map(|c| c.name);
+        let rows = all().map(|c| c.name);
         let unmet: Vec<&str> = rows.filter(|n| !met.contains(n) && *n != "fuse_*").collect();
         assert!(unmet.is_empty(), "no counter for {unmet:?}");
     }

@@ -22,8 +22,7 @@ const fn now(name: &'static str, metric: (&'static str, &'static str, f64), help
     row(Kind::Now, name, metric, help)
 }
 
-/// A static, as rows are compared by address.
-pub static GROUPS: [Group; 10] = [
+pub const GROUPS: [Group; 10] = [
     Group { title: "Written", counters: WRITTEN },
     Group { title: "Space", counters: SPACE },
     Group { title: "Cleaning", counters: CLEANING },

@@ -1,13 +1,12 @@
 //! packaging/grafana/segno.json against the exporter.
 use super::text::{Family, Format, Source, render};
-use crate::counters::{GROUPS, sample};
+use crate::counters::{all, sample};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Names of all metrics, and of their labels, in Prometheus's format.
 fn exported() -> (BTreeSet<String>, BTreeSet<String>) {
-    let names: Vec<String> =
-        GROUPS.iter().flat_map(|g| g.counters).map(|c| c.name.replace('*', "read")).collect();
+    let names: Vec<String> = all().map(|c| c.name.replace('*', "read")).collect();
     let values: Vec<(&str, u64)> = names.iter().map(|n| (n.as_str(), 1)).collect();
     let text = |s: &str| s.to_owned();
     let source = Source { volume: text("v"), image: text("i"), dir: text("d"), readings: sample(&values) };

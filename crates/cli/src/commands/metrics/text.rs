@@ -1,5 +1,5 @@
 //! OpenMetrics, and the older text format of Prometheus.
-use crate::counters::{Counter, GROUPS, Kind, Reading};
+use crate::counters::{self, Counter, Kind, Reading};
 use std::fmt::Write;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -75,7 +75,7 @@ impl Family {
     /// All families that have a sample, in the order of the table.
     pub fn of(sources: &[Source]) -> Vec<Self> {
         let mut all = vec![Self::build(), Self::info(sources)];
-        for counter in GROUPS.iter().flat_map(|g| g.counters) {
+        for counter in counters::all() {
             let samples: Vec<Sample> = sources.iter().flat_map(|s| samples(s, counter)).collect();
             if samples.is_empty() {
                 continue;
@@ -95,10 +95,8 @@ impl Family {
 
     fn new(name: &'static str, counter: &'static Counter, samples: Vec<Sample>) -> Self {
         let shared = SHARED.iter().find(|(family, _)| *family == name);
-        let is_summary = GROUPS
-            .iter()
-            .flat_map(|g| g.counters)
-            .any(|c| c.metric.family == name && c.metric.labels.contains("quantile="));
+        let is_summary =
+            counters::all().any(|c| c.metric.family == name && c.metric.labels.contains("quantile="));
         let kind = match counter.kind {
             _ if is_summary => Type::Summary,
             Kind::Total => Type::Counter,
@@ -108,7 +106,7 @@ impl Family {
     }
 
     fn build() -> Self {
-        let labels = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
+        let labels = format!("version=\"{}\"", crate::VERSION);
         let samples = vec![Sample { suffix: "", labels, value: 1.0 }];
         Self { name: "segno_build_info", kind: Type::Gauge, help: "Version of the exporter", samples }
     }
@@ -130,7 +128,7 @@ impl Family {
 fn samples(source: &Source, counter: &'static Counter) -> Vec<Sample> {
     let of_row = source.readings.iter().filter_map(|r| {
         let (row, rest) = r.row.as_ref()?;
-        std::ptr::eq(*row, counter).then_some((r, rest))
+        (row.name == counter.name).then_some((r, rest))
     });
     let metric = &counter.metric;
     let suffix = if metric.family.ends_with("_count") { "_count" } else { "" };
@@ -225,13 +223,11 @@ mod tests {
 
     #[test]
     fn shared_descriptions_are_used() {
-        let families: BTreeSet<&str> =
-            GROUPS.iter().flat_map(|g| g.counters).map(|c| c.metric.family).collect();
+        let families: BTreeSet<&str> = counters::all().map(|c| c.metric.family).collect();
         for (family, _) in SHARED {
             assert!(families.contains(family), "{family}");
         }
-        let several =
-            |f: &str| GROUPS.iter().flat_map(|g| g.counters).filter(|c| c.metric.family == f).count() > 1;
+        let several = |f: &str| counters::all().filter(|c| c.metric.family == f).count() > 1;
         for family in families {
             assert!(
                 !several(family) || SHARED.iter().any(|(f, _)| *f == family),
@@ -243,8 +239,8 @@ mod tests {
     /// Families that counters of different kinds share would have two types.
     #[test]
     fn a_family_has_one_type() {
-        for a in GROUPS.iter().flat_map(|g| g.counters) {
-            for b in GROUPS.iter().flat_map(|g| g.counters).filter(|b| b.metric.family == a.metric.family) {
+        for a in counters::all() {
+            for b in counters::all().filter(|b| b.metric.family == a.metric.family) {
                 assert_eq!(a.kind, b.kind, "{} and {}", a.name, b.name);
             }
         }
