@@ -294,7 +294,7 @@ const WRITEBACK: &[Counter] = &[
     ),
     total(
         "park_blocks",
-        ("segno_stream_summary_bytes", "", BLOCK),
+        ("segno_stream_ssa_bytes", "", BLOCK),
         "summaries written because a stream was open at a checkpoint",
     ),
 ];
