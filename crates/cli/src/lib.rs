@@ -14,6 +14,7 @@ mod new_file;
 mod path;
 mod progress;
 mod salvage;
+mod segments;
 mod show;
 mod size;
 mod tally;

@@ -14,6 +14,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("extents", "segno extents --image disk.img tree/hello"),
     ("get", "segno get disk.img tree copy"),
     ("info", "segno info --json disk.img"),
+    ("map", "segno map -o map.svg disk.img"),
     ("journal", "segno journal info disk.img"),
     ("check", "segno check disk.img"),
     ("sparse", "segno sparse pack disk.img sparse.img"),

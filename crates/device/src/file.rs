@@ -39,7 +39,7 @@ pub struct OpenOptions {
     pub direct: bool,
 }
 
-/// An image file or block device, held exclusively until dropped.
+/// An image file or block device, held exclusively until dropped unless it is only observed.
 #[derive(Debug)]
 pub struct FileDevice {
     probe: Probe,
@@ -113,6 +113,15 @@ impl FileDevice {
         };
         let options = OpenOptions { direct: options.direct || zones.is_some(), ..options };
         Ok(Self { zones, claim, ..Self::new(file, probe, options) })
+    }
+
+    /// Opens an existing file or device for reading, without a lock. What is read may change at any time: the caller must be
+    /// able to tell.
+    pub fn observe(path: impl AsRef<Path>) -> Result<Self, DeviceError> {
+        let (path, options) = (path.as_ref(), OpenOptions { read_only: true, direct: false });
+        let file = File::open(path).map_err(|e| open_error(path, options, e))?;
+        let probe = probe_file(path, &file)?;
+        Ok(Self::new(file, probe, options))
     }
 
     /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use.

@@ -33,6 +33,7 @@ commands! {
     check,
     crashtest,
     info,
+    map,
     journal,
     ls,
     cat,

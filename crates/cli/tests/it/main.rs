@@ -8,6 +8,7 @@ mod fsck;
 mod images;
 mod journal;
 mod links;
+mod map;
 mod salvage;
 mod sizes;
 

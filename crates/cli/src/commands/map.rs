@@ -1,0 +1,122 @@
+//! `segno map`: the segments of a volume by type and fill.
+use crate::exit::Outcome;
+use crate::segments::grid::{Grid, LEVELS};
+use crate::segments::{Content, Segment, Segments, png, svg, write_file};
+use anyhow::{Result, bail};
+use segno_format::BLOCKS_PER_SEG;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Squares of a picture; larger volumes have several segments in one.
+const PICTURED: usize = 65_536;
+const COLUMNS: usize = 64;
+const ROWS: usize = 24;
+/// From empty to full.
+const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
+
+/// Show the segments of a volume by type and fill
+///
+/// Of a mount the last checkpoint is shown: `segno sync DIR` takes one. Pictures have a square for each segment: the colour is
+/// the type, the lightness the share of valid blocks, an outline an open log, red damage. On a terminal the type is the
+/// colour; otherwise use --json for it.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print JSON: totals, and each segment
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+    /// Write a picture, x.svg or x.png
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Overwrite the picture if it exists
+    #[arg(short, long, requires = "output")]
+    force: bool,
+    /// Image file, block device, or directory of a mount
+    volume: PathBuf,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    if let Some(path) = &args.output {
+        let encode = encoder(path)?;
+        let found = Segments::of(&args.volume)?;
+        return write_file(path, args.force, &encode(&Grid::pictured(&found.all, PICTURED))?);
+    }
+    let found = Segments::of(&args.volume)?;
+    let mut out = stdout().lock();
+    if args.json {
+        writeln!(out, "{:#}", all(&found))?;
+    } else {
+        let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        out.write_all(text(&found, coloured).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+type Encoder = fn(&Grid) -> Result<Vec<u8>>;
+
+fn encoder(path: &Path) -> Result<Encoder> {
+    let encoder: Encoder = match path.extension().and_then(|e| e.to_str()) {
+        Some("svg") => |grid| Ok(svg::element(grid).into_bytes()),
+        Some("png") => png::file,
+        _ => bail!("{}: the name of a picture ends in .svg or .png", path.display()),
+    };
+    Ok(encoder)
+}
+
+fn all(found: &Segments) -> Value {
+    let totals: Vec<Value> = found
+        .totals()
+        .iter()
+        .map(|t| json!({ "type": t.content.name(), "segments": t.segments, "valid_blocks": t.valid }))
+        .collect();
+    let each = |(segno, s): (usize, &Segment)| {
+        let log = s.log.map(|log| Content::Of(log).name());
+        json!({ "segno": segno, "type": s.content.name(), "valid_blocks": s.valid, "log": log })
+    };
+    json!({
+        "checkpoint_ver": found.checkpoint.checkpoint_ver.get(),
+        "blocks_per_segment": BLOCKS_PER_SEG,
+        "totals": totals,
+        "segments": found.all.iter().enumerate().map(each).collect::<Vec<_>>(),
+    })
+}
+
+/// A map of characters, and the totals.
+fn text(found: &Segments, coloured: bool) -> String {
+    let grid = Grid::new(&found.all, COLUMNS * ROWS, COLUMNS);
+    let mut out =
+        format!("a character = {} segments; {} empty to full\n", grid.per_cell, String::from_iter(SHADES));
+    for row in grid.cells.chunks(grid.columns) {
+        for cell in row {
+            let shade = match (cell.content, cell.open) {
+                (Content::Damaged, _) => '!',
+                (_, true) => '▲',
+                _ => shade(cell.level),
+            };
+            out += &painted(cell.content, &shade.to_string(), coloured);
+        }
+        out.push('\n');
+    }
+    out += "▲ open log  ! damaged\n";
+    for t in found.totals().iter().filter(|t| t.segments > 0) {
+        let name = painted(t.content, &format!("{:12}", t.content.name()), coloured);
+        let percent = 100 * t.valid / (t.segments * u64::from(BLOCKS_PER_SEG));
+        // Writing to a string cannot fail.
+        let _written =
+            writeln!(out, "{name}{:>10} segments {:>12} valid blocks ({percent} %)", t.segments, t.valid);
+    }
+    out
+}
+
+/// Empty, then a shade for each started quarter.
+fn shade(level: u8) -> char {
+    let step = usize::from(level.div_ceil(LEVELS / 4));
+    SHADES.get(step).copied().unwrap_or('█')
+}
+
+fn painted(content: Content, text: &str, coloured: bool) -> String {
+    let [r, g, b] = png::colour(content);
+    if coloured { format!("\x1b[38;2;{r};{g};{b}m{text}\x1b[0m") } else { text.to_owned() }
+}

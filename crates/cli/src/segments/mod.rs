@@ -1,0 +1,181 @@
+//! The segments of a volume as of its last checkpoint: type, valid blocks, and the log that has them open.
+pub mod grid;
+pub mod png;
+pub mod svg;
+
+use crate::exit::Outcome;
+use crate::mount::table;
+use crate::new_file::NewFile;
+use crate::{image, inspect};
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::io::Errno;
+use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_format::checkpoint::RawCheckpoint;
+use segno_format::sit::LogType;
+use segno_format::SegNo;
+use segno_rescue::Reader;
+use segno_rescue::tables::{Packs, Sit, Summaries, Superblocks};
+use std::io::{Error, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// How often a busy mount is read again before giving up.
+const ATTEMPTS: u32 = 20;
+
+/// What a segment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Content {
+    /// Nothing, and no log has it open.
+    Free,
+    /// Blocks of this log's type, or none yet.
+    Of(LogType),
+    /// The SIT contradicts itself or cannot be read here.
+    Damaged,
+}
+
+/// One segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    pub content: Content,
+    pub valid: u16,
+    /// The log that writes here.
+    pub log: Option<LogType>,
+}
+
+/// All segments of the main area, and the checkpoint that they were read by.
+pub struct Segments {
+    pub checkpoint: RawCheckpoint,
+    pub all: Vec<Segment>,
+}
+
+/// Segments of one content.
+pub struct Total {
+    pub content: Content,
+    pub segments: u64,
+    pub valid: u64,
+}
+
+impl Content {
+    /// The contents in the order in which they are listed.
+    pub fn all() -> impl Iterator<Item = Self> {
+        LogType::ALL.into_iter().map(Self::Of).chain([Self::Free, Self::Damaged])
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Damaged => "damaged",
+            Self::Of(LogType::HotData) => "hot data",
+            Self::Of(LogType::WarmData) => "warm data",
+            Self::Of(LogType::ColdData) => "cold data",
+            Self::Of(LogType::HotNode) => "hot node",
+            Self::Of(LogType::WarmNode) => "warm node",
+            Self::Of(LogType::ColdNode) => "cold node",
+        }
+    }
+}
+
+impl Segments {
+    /// Of an image, or of the mount at this directory: then as of its last checkpoint.
+    pub fn of(path: &Path) -> Result<Self> {
+        let died = |e: &Error| e.kind() == ErrorKind::NotConnected;
+        if path.metadata().map_or_else(|e| died(&e), |m| m.is_dir()) {
+            return Self::of_mount(path);
+        }
+        let device = image::open(&[path.to_owned()], OpenOptions { read_only: true, direct: false })?;
+        Self::read(&*device).with_context(|| image::cannot_read(path))
+    }
+
+    fn of_mount(dir: &Path) -> Result<Self> {
+        let device = FileDevice::observe(image_of(dir)?).map_err(image::explain)?;
+        for _ in 0..ATTEMPTS {
+            let found = Self::read(&device);
+            let version = newest(&device).map(|cp| cp.checkpoint_ver.get());
+            // The next checkpoint leaves what this one names; the one after it does not.
+            if let (Ok(found), Ok(version)) = (found, version)
+                && found.checkpoint.checkpoint_ver.get() == version
+            {
+                return Ok(found);
+            }
+        }
+        bail!("{} takes checkpoints faster than its tables can be read; try again", dir.display())
+    }
+
+    fn read(device: &dyn BlockDevice) -> Result<Self> {
+        let reader = Reader::new(device, 0);
+        let superblocks = Superblocks::load(&reader);
+        let geo = superblocks.in_force().ok_or_else(|| anyhow!("no superblock is valid"))?.geo;
+        let pack = Packs::load(&reader, &geo).pick(false).ok_or_else(|| anyhow!("no checkpoint is valid"))?;
+        let sit = Sit::load(&reader, &geo, &pack, &Summaries::load(&pack));
+        let checkpoint = *pack.cp();
+        let mut all: Vec<Segment> =
+            (0..geo.segment_count_main).map(|seg| segment(&sit, SegNo(seg))).collect();
+        for log in LogType::ALL {
+            let open = usize::try_from(checkpoint.position(log).seg.0).ok().and_then(|seg| all.get_mut(seg));
+            if let Some(open) = open {
+                open.log = Some(log);
+                if open.content == Content::Free {
+                    open.content = Content::Of(log);
+                }
+            }
+        }
+        Ok(Self { checkpoint, all })
+    }
+
+    /// Numbers by content, in the order of [`Content::all`].
+    pub fn totals(&self) -> Vec<Total> {
+        Content::all()
+            .map(|content| {
+                let of = || self.all.iter().filter(move |s| s.content == content);
+                let valid = of().map(|s| u64::from(s.valid)).sum();
+                Total { content, segments: of().count() as u64, valid }
+            })
+            .collect()
+    }
+}
+
+fn segment(sit: &Sit, seg: SegNo) -> Segment {
+    let Some(entry) = sit.get(seg) else {
+        return Segment { content: Content::Damaged, valid: 0, log: None };
+    };
+    let content = match (entry.parse(seg), entry.valid()) {
+        (Err(_), _) => Content::Damaged,
+        (Ok(_), 0) => Content::Free,
+        (Ok(log), _) => Content::Of(log),
+    };
+    Segment { content, valid: entry.valid(), log: None }
+}
+
+fn newest(device: &dyn BlockDevice) -> Result<RawCheckpoint> {
+    let superblock = inspect::superblock(device)?;
+    Ok(inspect::checkpoint(device, &superblock)?.0)
+}
+
+/// The image that is mounted at a directory or above it.
+fn image_of(dir: &Path) -> Result<PathBuf> {
+    table::probe(dir).map_err(|e| match e {
+        Errno::NOTCONN | Errno::CONNABORTED => {
+            anyhow!("the server of {0} has died: `segno umount {0}`", dir.display())
+        }
+        e => anyhow!("cannot read {}: {e}", dir.display()),
+    })?;
+    let dir = dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))?;
+    let mounts = table::read()?;
+    let deepest =
+        mounts.into_iter().filter(|m| dir.starts_with(&m.dir)).max_by_key(|m| m.dir.components().count());
+    match deepest {
+        Some(mount) if mount.is_ours() => Ok(mount.source),
+        _ => bail!(
+            "{} is a directory that is not on a mount of segno; name an image or a mount",
+            dir.display()
+        ),
+    }
+}
+
+/// Writes a picture or page, durably and under its name only when complete.
+pub fn write_file(path: &Path, force: bool, bytes: &[u8]) -> Outcome {
+    let new = NewFile::create(path, force)?;
+    new.file().write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    new.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
