@@ -15,6 +15,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("get", "segno get disk.img tree copy"),
     ("info", "segno info --json disk.img"),
     ("map", "segno map -o map.svg disk.img"),
+    ("report", "segno report -o report.html disk.img"),
     ("journal", "segno journal info disk.img"),
     ("check", "segno check disk.img"),
     ("sparse", "segno sparse pack disk.img sparse.img"),

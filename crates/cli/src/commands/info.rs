@@ -150,7 +150,7 @@ fn usage(sb: &Superblock, cp: &RawCheckpoint) -> Value {
 }
 
 /// The number of nodes up to which cleaning always finds space.
-fn guarded(sb: &Superblock, cp: &RawCheckpoint) -> Guarded {
+pub fn guarded(sb: &Superblock, cp: &RawCheckpoint) -> Guarded {
     Extent {
         sections: sb.geo.section_count.into(),
         blocks_per_section: sb.geo.blocks_per_sec().into(),
@@ -159,15 +159,16 @@ fn guarded(sb: &Superblock, cp: &RawCheckpoint) -> Guarded {
     .guarded()
 }
 
-struct Usage {
-    device: u64,
+/// Bytes of the volume.
+pub struct Usage {
+    pub device: u64,
     /// Blocks available to users.
-    user: u64,
-    used: u64,
+    pub user: u64,
+    pub used: u64,
 }
 
 impl Usage {
-    fn of(sb: &Superblock, cp: &RawCheckpoint) -> Self {
+    pub fn of(sb: &Superblock, cp: &RawCheckpoint) -> Self {
         let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
         Self {
             device: bytes(sb.geo.block_count),
@@ -176,7 +177,7 @@ impl Usage {
         }
     }
 
-    fn percent(&self) -> u64 {
+    pub fn percent(&self) -> u64 {
         self.used.saturating_mul(100).checked_div(self.user).unwrap_or(0)
     }
 }

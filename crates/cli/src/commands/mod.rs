@@ -34,6 +34,7 @@ commands! {
     crashtest,
     info,
     map,
+    report,
     journal,
     ls,
     cat,

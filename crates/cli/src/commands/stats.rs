@@ -103,9 +103,7 @@ fn text(now: &Moment, earlier: Option<&Moment>, explain: bool) -> String {
     };
     let mut out = String::new();
     for group in &GROUPS {
-        let of_group = |r: &&Reading| {
-            r.row.as_ref().is_some_and(|(row, _)| group.counters.iter().any(|c| c.name == row.name))
-        };
+        let of_group = |r: &&Reading| r.is_of(group);
         let rows: String = now.readings.iter().filter(of_group).map(entry).collect();
         if !rows.is_empty() {
             out += &format!("{}\n{rows}", group.title);

@@ -64,6 +64,10 @@ impl Reading {
         self.row.as_ref().map(|(c, _)| c.kind)
     }
 
+    pub fn is_of(&self, group: &Group) -> bool {
+        self.row.as_ref().is_some_and(|(row, _)| group.counters.iter().any(|c| c.name == row.name))
+    }
+
     pub fn help(&self) -> String {
         self.row.as_ref().map(|(c, rest)| c.help.replace("{}", rest)).unwrap_or_default()
     }

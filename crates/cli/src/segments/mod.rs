@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::sit::LogType;
-use segno_format::SegNo;
+use segno_format::superblock::Superblock;
+use segno_format::{BLOCKS_PER_SEG, SegNo};
 use segno_rescue::Reader;
 use segno_rescue::tables::{Packs, Sit, Summaries, Superblocks};
 use std::io::{Error, ErrorKind, Write};
@@ -42,8 +43,9 @@ pub struct Segment {
     pub log: Option<LogType>,
 }
 
-/// All segments of the main area, and the checkpoint that they were read by.
+/// All segments of the main area, and the structures that they were read by.
 pub struct Segments {
+    pub superblock: Superblock,
     pub checkpoint: RawCheckpoint,
     pub all: Vec<Segment>,
 }
@@ -104,7 +106,8 @@ impl Segments {
     fn read(device: &dyn BlockDevice) -> Result<Self> {
         let reader = Reader::new(device, 0);
         let superblocks = Superblocks::load(&reader);
-        let geo = superblocks.in_force().ok_or_else(|| anyhow!("no superblock is valid"))?.geo;
+        let superblock = superblocks.in_force().ok_or_else(|| anyhow!("no superblock is valid"))?.clone();
+        let geo = superblock.geo;
         let pack = Packs::load(&reader, &geo).pick(false).ok_or_else(|| anyhow!("no checkpoint is valid"))?;
         let sit = Sit::load(&reader, &geo, &pack, &Summaries::load(&pack));
         let checkpoint = *pack.cp();
@@ -119,7 +122,7 @@ impl Segments {
                 }
             }
         }
-        Ok(Self { checkpoint, all })
+        Ok(Self { superblock, checkpoint, all })
     }
 
     /// Numbers by content, in the order of [`Content::all`].
@@ -131,6 +134,13 @@ impl Segments {
                 Total { content, segments: of().count() as u64, valid }
             })
             .collect()
+    }
+
+    /// Segments with valid blocks that no log has open, and those of them that are less than half full.
+    pub fn scattered(&self) -> (u64, u64) {
+        let used = || self.all.iter().filter(|s| s.valid > 0 && s.log.is_none());
+        let sparse = used().filter(|s| u32::from(s.valid) < BLOCKS_PER_SEG / 2);
+        (used().count() as u64, sparse.count() as u64)
     }
 }
 

@@ -9,6 +9,7 @@ mod images;
 mod journal;
 mod links;
 mod map;
+mod report;
 mod salvage;
 mod sizes;
 

@@ -1,0 +1,72 @@
+//! `segno report`: the state of a volume with recommendations, as a page or as JSON.
+mod findings;
+mod page;
+
+use crate::counters;
+use crate::exit::Outcome;
+use crate::segments::{Segments, write_file};
+use crate::show;
+use findings::{Finding, Level, State};
+use segno::Time;
+use serde_json::{Value, json};
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Show the state of a volume with recommendations, as a page
+///
+/// The page has the map of the segments, the figures of the last checkpoint and, of a mount, its counters. It needs no other
+/// file. Without -o the recommendations are printed.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print JSON: the recommendations
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+    /// Write an HTML page
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Overwrite the page if it exists
+    #[arg(short, long, requires = "output")]
+    force: bool,
+    /// Image file, block device, or directory of a mount
+    volume: PathBuf,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let segments = Segments::of(&args.volume)?;
+    let counters = args.volume.is_dir().then(|| counters::read(&args.volume)).transpose()?;
+    let name = args.volume.display().to_string();
+    let state = State { name: &name, segments: &segments, counters: counters.as_deref() };
+    let findings = findings::of(&state);
+    match &args.output {
+        Some(path) => write_file(path, args.force, page::html(&state, &findings, &now()).as_bytes()),
+        None => print(args.json, &findings),
+    }
+}
+
+fn print(json: bool, findings: &[Finding]) -> Outcome {
+    let mut out = stdout().lock();
+    if json {
+        writeln!(out, "{:#}", Value::from(findings.iter().map(as_json).collect::<Vec<_>>()))?;
+    } else {
+        out.write_all(text(findings).as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(f: &Finding) -> Value {
+    json!({ "level": if f.level == Level::Serious { "serious" } else { "advice" }, "fact": f.fact, "advice": f.advice })
+}
+
+fn text(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return "nothing needs to be done\n".into();
+    }
+    findings.iter().map(|f| format!("{}.\n  {}.\n", f.fact, f.advice)).collect()
+}
+
+fn now() -> String {
+    let secs = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    show::time(Time { secs: secs.cast_signed(), nsec: 0 })
+}
