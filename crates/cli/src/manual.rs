@@ -18,6 +18,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("report", "segno report -o report.html disk.img"),
     ("journal", "segno journal info disk.img"),
     ("check", "segno check disk.img"),
+    ("build", "segno build --label system -T 1700000000 tree system.img"),
     ("sparse", "segno sparse pack disk.img sparse.img"),
     ("dump", "segno dump disk.img cp"),
     ("rescue", "segno rescue disk.img rescued"),

@@ -37,6 +37,11 @@ impl NewFile {
         self.temporary.as_file()
     }
 
+    /// Its path until it has its name.
+    pub fn temporary(&self) -> &Path {
+        self.temporary.path()
+    }
+
     /// Makes the content durable and gives the file its name.
     pub fn finish(self) -> Result<()> {
         let Self { temporary, path, force } = self;

@@ -159,3 +159,11 @@ pub enum MkfsError {
 fn list(features: Features) -> String {
     features.names().join(", ")
 }
+
+impl MkfsError {
+    /// Whether another size of the device may help.
+    #[must_use]
+    pub fn is_about_size(&self) -> bool {
+        matches!(self, Self::DeviceTooSmall { .. } | Self::NoUserSpace { .. } | Self::TooFewZones { .. })
+    }
+}

@@ -28,6 +28,7 @@ macro_rules! commands {
 // In the order of `segno --help`.
 commands! {
     mkfs,
+    build,
     mount,
     umount,
     check,

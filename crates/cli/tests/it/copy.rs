@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 const HOLE: u64 = 30 << 20;
 
 /// Files of all sizes and shapes; an ancient time, a mode without write permission, a hole, several links, odd names.
-fn plant(root: &Path) {
+pub fn plant(root: &Path) {
     create_dir_all(root.join("deep/er")).unwrap();
     for (name, size) in [("empty", 0), ("inline", 3000), ("block", 4096), ("deep/er/large", 3_000_000)] {
         let bytes: Vec<u8> = (0..size).map(|i: u32| b'a' + ((i * 7 + size) % 26) as u8).collect();
@@ -33,7 +33,7 @@ fn plant(root: &Path) {
 }
 
 /// What can be seen of a tree, by path. Sizes of directories and times of symbolic links depend on where they are.
-fn look(root: &Path) -> BTreeMap<String, String> {
+pub fn look(root: &Path) -> BTreeMap<String, String> {
     let (mut seen, mut dirs) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(dir) = dirs.pop() {
         for entry in dir.read_dir().unwrap() {
@@ -46,6 +46,8 @@ fn look(root: &Path) -> BTreeMap<String, String> {
                 format!("{common} {time}")
             } else if meta.is_symlink() {
                 read_link(&path).unwrap().display().to_string()
+            } else if !meta.is_file() {
+                format!("{common} {time} device {}", meta.rdev())
             } else {
                 let bytes = std::fs::read(&path).unwrap();
                 let sum = bytes.iter().fold(0u64, |s, &b| s.rotate_left(5) ^ u64::from(b));

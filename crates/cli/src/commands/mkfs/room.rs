@@ -9,8 +9,7 @@ const MOST_BLOCKS: u64 = 1 << 32;
 
 /// Adds the smallest size to a refusal of `given` blocks.
 pub fn explain(e: MkfsError, options: &MkfsOptions, given: u64) -> anyhow::Error {
-    use MkfsError::{DeviceTooSmall, NoUserSpace, TooFewZones};
-    if !matches!(e, DeviceTooSmall { .. } | NoUserSpace { .. } | TooFewZones { .. }) {
+    if !e.is_about_size() {
         return e.into();
     }
     let Some((blocks, layout)) = smallest(options) else { return e.into() };

@@ -1,0 +1,182 @@
+//! An image holds the tree that it was built of, and the same tree gives the same image.
+use super::copy::{look, plant};
+use super::{json, output, refusal};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mkfifoat, mknodat};
+use std::fs::{File, create_dir, hard_link};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, UNIX_EPOCH};
+
+const SEGMENT: u64 = 2 << 20;
+
+struct Yard {
+    dir: tempfile::TempDir,
+}
+
+impl Yard {
+    fn new() -> Self {
+        let yard = Self { dir: tempfile::tempdir().unwrap() };
+        create_dir(yard.path("tree")).unwrap();
+        yard
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// Builds an image of a directory with these options and returns the report.
+    #[track_caller]
+    fn build(&self, from: &str, to: &str, options: &[&str]) -> serde_json::Value {
+        let (from, to) = (self.text(from), self.text(to));
+        json(&[&["build", "--json"], options, &[from.as_str(), to.as_str()]].concat())
+    }
+}
+
+#[track_caller]
+fn assert_clean(image: &Path) {
+    let image = image.to_str().unwrap();
+    let said = output(&["check", image]);
+    assert!(said.ends_with(", after a clean unmount\nclean\n"), "{said}");
+    let fsck = Command::new("fsck.f2fs").args(["--dry-run", image]).output().unwrap();
+    let said = String::from_utf8_lossy(&fsck.stdout);
+    assert!(fsck.status.success() && !said.contains("[ASSERT]") && !said.contains("[FIX]"), "{said}");
+}
+
+#[test]
+fn an_image_holds_the_tree() {
+    let yard = Yard::new();
+    let tree = yard.path("tree");
+    plant(&tree);
+    mkfifoat(CWD, tree.join("fifo"), Mode::RUSR).unwrap();
+    symlink("t".repeat(4000), tree.join("long link")).unwrap();
+    File::create(tree.join(std::ffi::OsStr::from_bytes(b"\xff\xfe"))).unwrap();
+    let labelled = lsetxattr(tree.join("deep"), "user.origin", b"camera", XattrFlags::empty()).is_ok();
+    // Only root may make devices.
+    let device = rustix::fs::makedev(300, 70_000);
+    let has_device = mknodat(CWD, tree.join("device"), FileType::BlockDevice, Mode::RUSR, device).is_ok();
+    let report = yard.build("tree", "image", &["--owner", "keep", "-l", "system"]);
+    assert_clean(&yard.path("image"));
+    let (image, back) = (yard.text("image"), yard.text("back"));
+    output(&["get", &image, "/", &back]);
+    assert_eq!(look(&yard.path("back")), look(&tree));
+    let names = 513 + u64::from(has_device);
+    assert_eq!(report["files"], names + 1);
+    let info = json(&["info", "--json", &image]);
+    assert_eq!(info["superblock"]["volume_name"], "system");
+    assert_eq!(
+        info["superblock"]["block_count"].as_u64().unwrap() * 4096,
+        report["image_bytes"].as_u64().unwrap()
+    );
+    if labelled {
+        let attributes = output(&["stat", &image, "/deep"]);
+        assert!(attributes.contains("user.origin"), "{attributes}");
+    }
+}
+
+#[test]
+fn the_same_tree_gives_the_same_bytes() {
+    let yard = Yard::new();
+    create_dir(yard.path("other")).unwrap();
+    let names: Vec<String> = (0..300).map(|i| format!("name {}", i * 7919 % 300)).collect();
+    let fill = |dir: &str, names: &mut dyn Iterator<Item = &String>| {
+        let dir = yard.path(dir);
+        for name in names {
+            let path = dir.join(name);
+            std::fs::write(&path, name.repeat(name.len() * 40)).unwrap();
+            File::open(path).unwrap().set_modified(UNIX_EPOCH + Duration::new(1_000_000, 7)).unwrap();
+        }
+        hard_link(dir.join("name 5"), dir.join("a link")).unwrap();
+        File::open(dir).unwrap().set_modified(UNIX_EPOCH + Duration::from_secs(2_000_000)).unwrap();
+    };
+    // The order in which a directory lists its names differs, and so do inode numbers.
+    fill("tree", &mut names.iter());
+    fill("other", &mut names.iter().rev());
+    yard.build("tree", "one", &[]);
+    let (other, two) = (yard.text("other"), yard.text("two"));
+    let elsewhere = Command::new("sh")
+        .args(["-c", "umask 077; exec \"$0\" build \"$1\" \"$2\"", env!("CARGO_BIN_EXE_segno"), &other, &two])
+        .env("TZ", "Asia/Tokyo")
+        .env("LC_ALL", "C")
+        .status()
+        .unwrap();
+    assert!(elsewhere.success());
+    let one = std::fs::read(yard.path("one")).unwrap();
+    assert!(one == std::fs::read(yard.path("two")).unwrap(), "the images differ");
+    assert_eq!(json(&["stat", "--json", &yard.text("one"), "name 5"])["mtime"]["nsec"], 7);
+}
+
+#[test]
+fn zeros_are_holes_wherever_the_source_has_holes() {
+    let yard = Yard::new();
+    create_dir(yard.path("other")).unwrap();
+    std::fs::write(yard.path("tree/file"), vec![0; 100_000]).unwrap();
+    let file = File::create(yard.path("other/file")).unwrap();
+    file.set_len(100_000).unwrap();
+    for (dir, image) in [("tree", "one"), ("other", "two")] {
+        let path = yard.path(dir).join("file");
+        File::options().write(true).open(path).unwrap().write_all_at(b"data", 50_000).unwrap();
+        yard.build(dir, image, &["-T", "1700000000"]);
+    }
+    let one = std::fs::read(yard.path("one")).unwrap();
+    assert!(one == std::fs::read(yard.path("two")).unwrap(), "the images differ");
+    let stat = json(&["stat", "--json", &yard.text("one"), "file"]);
+    assert_eq!((&stat["size"], &stat["mtime"]["sec"]), (&100_000.into(), &1_700_000_000.into()));
+    let extents = json(&["extents", "--json", "--image", &yard.text("one"), "file"]);
+    assert_eq!(extents[0]["extents"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_smallest_size_is_found_and_named() {
+    let yard = Yard::new();
+    let noise: Vec<u8> = (0..40_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    std::fs::write(yard.path("tree/noise"), noise).unwrap();
+    let smallest = yard.build("tree", "image", &[])["image_bytes"].as_u64().unwrap();
+    assert_eq!(std::fs::metadata(yard.path("image")).unwrap().len(), smallest);
+    assert_clean(&yard.path("image"));
+    let (less, tree, small) = ((smallest - SEGMENT).to_string(), yard.text("tree"), yard.text("small"));
+    let (code, said) = refusal(&["build", "--size", &less, &tree, &small]);
+    let wanted = format!(
+        "segno: the tree does not fit in {less} bytes: {SEGMENT} bytes are missing, {smallest} bytes (--size {smallest}) suffice\n"
+    );
+    assert_eq!((code, said), (1, wanted));
+    // Nothing is left of the image that failed.
+    let names: Vec<_> = yard.dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    let roomy = yard.build("tree", "roomy", &["--headroom", "20M"]);
+    assert!(roomy["free_bytes"].as_u64().unwrap() >= 20 << 20, "{roomy}");
+}
+
+#[test]
+fn what_is_excluded_is_missing_with_all_below_it() {
+    let yard = Yard::new();
+    plant(&yard.path("tree"));
+    let options = ["--exclude-path", "/deep/er/", "--exclude-regex", "^emp.y$", "--owner", "5:70000"];
+    yard.build("tree", "image", &options);
+    let image = yard.text("image");
+    assert_eq!(output(&["ls", &image]), "block\ndangling\ndeep\ninline\n");
+    assert_eq!(output(&["ls", &image, "deep"]), "holes\nsecond name\n");
+    assert_eq!(json(&["stat", "--json", &image, "block"])["gid"], 70_000);
+    let (code, said) = refusal(&["build", "--exclude-regex", "(", &yard.text("tree"), &yard.text("no")]);
+    assert!(code != 0 && said.contains("unclosed group"), "{said}");
+}
+
+#[test]
+fn an_existing_image_is_replaced_on_request_only() {
+    let yard = Yard::new();
+    std::fs::write(yard.path("image"), "precious").unwrap();
+    let (tree, image) = (yard.text("tree"), yard.text("image"));
+    let (code, said) = refusal(&["build", &tree, &image]);
+    assert_eq!((code, said), (1, format!("segno: {image} exists already; overwrite it with -f\n")));
+    let (_, said) = refusal(&["build", "-f", "-O", "ro", &tree, &image]);
+    assert!(said.contains("read-only layout"), "{said}");
+    assert_eq!(std::fs::read(&image).unwrap(), b"precious");
+    yard.build("tree", "image", &["-f", "-O", "extra_attr,lost_found"]);
+    assert_clean(&yard.path("image"));
+    assert!(std::fs::metadata(&image).unwrap().blocks() < 4096, "the image file is not sparse");
+}
