@@ -32,7 +32,7 @@ pub struct Report {
     pub free_bytes: u64,
     /// Names in the image, with the root.
     pub files: u64,
-    /// Bytes of content, without holes and the further names of files.
+    /// Sizes of all files, each counted once.
     pub content_bytes: u64,
     /// The volume's id.
     pub uuid: [u8; 16],

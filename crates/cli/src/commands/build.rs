@@ -4,7 +4,7 @@ use crate::exit::Outcome;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::{show, size};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use segno_image::{BuildOptions, Exclude, Headroom, Owner, Report, Size, build};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -56,6 +56,7 @@ enum Chosen {
 
 pub fn run(args: &Args) -> Outcome {
     let options = options(args)?;
+    refuse_inside(&args.image, &args.source)?;
     let new = NewFile::create(&args.image, args.force)?;
     let mut progress = Progress::new();
     let built = build(&args.source, new.temporary(), &options, &mut |p| {
@@ -66,6 +67,17 @@ pub fn run(args: &Args) -> Outcome {
     new.finish()?;
     print(&args.image, &report, args.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// An image in the tree that it is made of would have to contain itself.
+fn refuse_inside(image: &Path, source: &Path) -> Result<()> {
+    let absolute =
+        |path: &Path| path.canonicalize().with_context(|| format!("cannot read {}", path.display()));
+    let dir = image.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if absolute(dir)?.starts_with(absolute(source)?) {
+        bail!("{} is inside {}; put the image elsewhere", image.display(), source.display());
+    }
+    Ok(())
 }
 
 fn options(args: &Args) -> Result<BuildOptions> {

@@ -175,6 +175,9 @@ fn an_existing_image_is_replaced_on_request_only() {
     assert_eq!((code, said), (1, format!("segno: {image} exists already; overwrite it with -f\n")));
     let (_, said) = refusal(&["build", "-f", "-O", "ro", &tree, &image]);
     assert!(said.contains("read-only layout"), "{said}");
+    let inside = yard.text("tree/image");
+    let (_, said) = refusal(&["build", &tree, &inside]);
+    assert_eq!(said, format!("segno: {inside} is inside {tree}; put the image elsewhere\n"));
     assert_eq!(std::fs::read(&image).unwrap(), b"precious");
     yard.build("tree", "image", &["-f", "-O", "extra_attr,lost_found"]);
     assert_clean(&yard.path("image"));
