@@ -5,11 +5,12 @@ use crate::plan::{Plan, refused};
 use segno_check::{CheckOptions, check};
 use segno_device::BlockDevice;
 use segno_format::Block;
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
+use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use std::sync::Arc;
 
-/// How bad a superblock is: features that cannot be, errors of the volume with it, an end behind that of the device.
-type Rank = (bool, u64, bool);
+/// How bad a superblock is: features that cannot be, errors of the volume with it, an end behind that of the device, segments
+/// that are no whole number of zones, names of devices that are no text.
+type Rank = (bool, u64, bool, bool, bool);
 
 /// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict.
 pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>> {
@@ -30,12 +31,28 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevi
         overlay.write(0, &[block, block]).map_err(|e| RepairError::refused(e.to_string()))?;
         let found = check(&overlay, &CheckOptions { max_problems: 0 }, &mut |_| {})?;
         let errors = if found.complete { found.errors } else { u64::MAX };
-        let rank = (!refused(sb.features).is_empty(), errors, sb.geo.block_count > device.block_count());
+        let rank = (
+            !refused(sb.features).is_empty(),
+            errors,
+            sb.geo.block_count > device.block_count(),
+            !is_whole_zones(sb),
+            !sb.devices.iter().all(|d| is_text(&d.path)),
+        );
         if best.as_ref().is_none_or(|(least, _)| rank < *least) {
             best = Some((rank, Arc::new(overlay)));
         }
     }
     Ok(best.map_or_else(|| device.clone(), |(_, settled)| settled))
+}
+
+/// Formatters leave out what does not fill a zone.
+fn is_whole_zones(sb: &Superblock) -> bool {
+    let zone = u64::from(sb.geo.segs_per_sec) * u64::from(sb.geo.secs_per_zone);
+    u64::from(sb.raw.segment_count.get()).is_multiple_of(zone.max(1))
+}
+
+fn is_text(path: &str) -> bool {
+    !path.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER)
 }
 
 /// Makes the superblock that the plan follows the first write: before it is in both places, the volume in force is another one.

@@ -28,6 +28,7 @@ mod forge;
 mod inventory;
 mod layout;
 mod logs;
+mod misled;
 mod names;
 mod older;
 mod overlay;

@@ -17,6 +17,8 @@ pub(crate) struct Name {
     pub hash: u32,
     pub ino: u32,
     pub file_type: u8,
+    /// Type of the file as the directory has it.
+    pub stored_type: u8,
     /// Block of the directory and slot; `None` for a name that the repair adds.
     pub place: Option<(u64, u32)>,
 }
@@ -172,6 +174,7 @@ impl Reading {
             hash: raw.hash.get(),
             ino: raw.ino.get(),
             file_type: raw.file_type,
+            stored_type: raw.file_type,
             place: None,
         })
     }

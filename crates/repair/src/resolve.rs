@@ -2,7 +2,7 @@
 use crate::error::{RepairError, Result};
 use crate::names::{Dir, Dirs, Name};
 use crate::state::State;
-use crate::{dir, fields, names, older, rebuild, tree, xattr};
+use crate::{dir, fields, misled, names, older, rebuild, tree, xattr};
 use segno_format::Nid;
 use segno_format::dentry::{FileType, LOST_FOUND};
 use segno_format::inode::RawInode;
@@ -51,9 +51,9 @@ pub(crate) fn run(state: &mut State<'_>, restore: bool) -> Result<Tree> {
     }
     older::confirm(state, &mut tree.dirs)?;
     targets(state, &mut tree)?;
-    one_parent_each(state, &mut tree)?;
     let hidden = hidden(state);
-    misled(state, &mut tree, &hidden)?;
+    misled::run(state, &mut tree.dirs, &hidden)?;
+    one_parent_each(state, &mut tree)?;
     lost(state, &mut tree, &hidden)?;
     count(&mut tree, &hidden);
     write(state, &mut tree)?;
@@ -108,44 +108,6 @@ fn targets(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
         }
         dir.names = kept;
         tree.dirs.insert(ino, dir);
-    }
-    Ok(())
-}
-
-/// A name that leads to a file with more names than links, which has its own name elsewhere, leads back to the file without a
-/// name that had this one.
-fn misled(state: &mut State<'_>, tree: &mut Tree, hidden: &BTreeSet<u32>) -> Result<()> {
-    let mut names: BTreeMap<u32, u32> = BTreeMap::new();
-    tree.dirs.values().flat_map(|d| &d.names).for_each(|n| *names.entry(n.ino).or_default() += 1);
-    for ino in unnamed(state, &named(tree), hidden) {
-        let raw: RawInode = *state.block(ino)?.view();
-        let pino = raw.i_pino.get();
-        let find = |dir: &Dir| dir.names.iter().position(|n| n.name == raw.name());
-        let Some((i, other)) =
-            tree.dirs.get(&pino).and_then(|d| find(d).and_then(|i| Some((i, d.names.get(i)?.ino))))
-        else {
-            continue;
-        };
-        let holder: RawInode = *state.block(other)?.view();
-        let own = tree.dirs.get(&holder.i_pino.get());
-        let has_own = own.is_some_and(|d| d.names.iter().any(|n| n.ino == other && n.name == holder.name()));
-        let same = (holder.i_pino.get(), holder.name()) == (pino, raw.name());
-        if same || !has_own || names.get(&other).is_none_or(|n| *n <= holder.i_links.get()) {
-            continue;
-        }
-        names.entry(other).and_modify(|n| *n -= 1);
-        let kind = FileType::of_mode(raw.i_mode.get()) as u8;
-        let dir = tree.dirs.get_mut(&pino);
-        let name = dir.and_then(|dir| {
-            dir.dirty = true;
-            dir.names.get_mut(i)
-        });
-        let name = name.ok_or(RepairError::Invariant("a name that was found is in its directory"))?;
-        (name.ino, name.file_type) = (ino, kind);
-        if raw.is_dir() {
-            tree.parents.insert(ino, pino);
-        }
-        state.note(ino, format!("its name led to inode {other}"));
     }
     Ok(())
 }
@@ -306,7 +268,7 @@ fn add(state: &mut State<'_>, tree: &mut Tree, parent: u32, name: &[u8], ino: u3
     let file_type = FileType::of_mode(raw.i_mode.get()) as u8;
     let Some(dir) = tree.dirs.get_mut(&parent) else { return Ok(()) };
     let hash = dir.hash(name).unwrap_or_default();
-    dir.names.push(Name { name: name.to_vec(), hash, ino, file_type, place: None });
+    dir.names.push(Name { name: name.to_vec(), hash, ino, file_type, stored_type: file_type, place: None });
     dir.dirty = true;
     if let Some(taken) = tree.taken.get_mut(&parent) {
         taken.insert(dir.identity(name));
@@ -356,10 +318,12 @@ fn write(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
     let inos: Vec<u32> = tree.dirs.keys().copied().collect();
     for ino in inos {
         let parent = tree.parents.get(&ino).copied().unwrap_or(ROOT);
-        let depth = state.block(ino)?.view::<RawInode>().i_current_depth.get();
+        let raw: RawInode = *state.block(ino)?.view();
+        let (depth, is_lost_found) = (raw.i_current_depth.get(), raw.name() == LOST_FOUND);
         let Some(d) = tree.dirs.get_mut(&ino) else { continue };
         // Versions of mkfs.f2fs differ in what `..` of lost+found says.
-        let up = d.dots[1] == Some(parent) || parent == ROOT && d.dots[1] == Some(ino);
+        let loose = is_lost_found && parent == ROOT && d.dots[1] == Some(ino);
+        let up = d.dots[1] == Some(parent) || loose;
         let right = d.dots[0] == Some(ino) && up;
         let misplaced = d.names.iter().any(|n| dir::is_misplaced(d, n, depth));
         if d.dirty || !right || misplaced {

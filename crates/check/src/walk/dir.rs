@@ -3,7 +3,7 @@ use super::file::File;
 use super::{PendingDir, Via, Walk};
 use crate::CheckError;
 use crate::report::Kind;
-use segno_format::dentry::{DentryShape, FileType};
+use segno_format::dentry::{DentryShape, FileType, LOST_FOUND};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Block, BlockAddr, Corrupt, Ino, Nid, Structure};
 use std::collections::HashSet;
@@ -21,6 +21,8 @@ pub(super) struct Dir {
     pub inline: bool,
     pub casefold: bool,
     pub encrypted: bool,
+    /// Its inode has the name `lost+found`.
+    pub is_lost_found: bool,
     /// Hashes of the names seen.
     pub names: HashSet<u64>,
     /// Whether `.` and `..` were found in their slots.
@@ -107,6 +109,7 @@ impl Walk<'_, '_> {
             inline,
             casefold: raw.flags().contains(InodeFlags::CASEFOLD),
             encrypted: raw.advise().contains(Advise::ENCRYPT),
+            is_lost_found: raw.name() == LOST_FOUND,
             names: HashSet::new(),
             dots: [false; 2],
             subdirs: 0,

@@ -81,7 +81,7 @@ impl Walk<'_, '_> {
         require(entry.file_type == FileType::Directory as u8, "type of . or ..", entry.file_type.into(), 2);
         let expected = if which == 0 { dir.ino } else { dir.parent };
         // mkfs.f2fs versions differ in what `..` of lost+found says, and nobody reads it.
-        let loose = which == 1 && dir.parent == Nid::ROOT.0 && entry.ino.0 == dir.ino;
+        let loose = which == 1 && dir.is_lost_found && dir.parent == Nid::ROOT.0 && entry.ino.0 == dir.ino;
         require(entry.ino.0 == expected || loose, "inode of . or ..", entry.ino.0.into(), expected.into());
     }
 

@@ -498,6 +498,10 @@ fn entry_targets() {
                 BLOCK.set_target(b, slot, Nid(3), FileType::Directory)
             });
         }),
+        (".. of itself", &[Kind::DentryDots], |e| {
+            let ino = e.lookup("sub");
+            e.dentry(ino, b"..", |b, slot, _| BLOCK.set_target(b, slot, Nid(ino), FileType::Directory));
+        }),
         ("no ..", &[Kind::DentryDots], |e| {
             e.dentry(e.lookup("sub/deep"), b"..", |b, slot, _| BLOCK.remove(b, slot, 2));
         }),

@@ -148,9 +148,37 @@ fn name_that_leads_to_another_file() {
             DentryShape::BLOCK.set_target(b, slot, Nid(small), FileType::Regular);
         });
     });
-    after.said("/sub/inner: its name led to inode", false);
+    after.said("/sub/inner: its name inner led to inode", false);
     assert_eq!(after.read("sub/inner"), b"inner");
     assert_eq!(after.volume.getattr(after.ino("small").unwrap()).unwrap().nlink, 1);
+}
+
+/// One of two names leads to a third file: which file it had is known by its count of links.
+#[test]
+fn second_name_that_leads_to_another_file() {
+    let after = after(|e| {
+        let (sub, small, two) = (e.lookup("sub"), e.lookup("small"), e.lookup("two"));
+        e.add_name(sub, b"hard", two, FileType::Regular);
+        e.inode(small, |n| n.i_links.set(2));
+    });
+    assert!(!after.plan.has_loss());
+    after.said("its name hard led to inode", false);
+    assert_eq!(after.ino("sub/hard"), after.ino("small"));
+    assert_eq!(after.volume.getattr(after.ino("two").unwrap()).unwrap().nlink, 1);
+}
+
+/// Several files lack a name, so no one knows which had this one.
+#[test]
+fn second_name_of_one_of_several_files() {
+    let after = after(|e| {
+        let (sub, two) = (e.lookup("sub"), e.lookup("two"));
+        e.add_name(sub, b"hard", two, FileType::Regular);
+        e.add_name(sub, b"hard2", two, FileType::Regular);
+        ["small", "three"].iter().for_each(|f| e.inode(e.lookup(f), |n| n.i_links.set(2)));
+    });
+    after.said("name hard led to inode", true);
+    assert_eq!((after.ino("sub/hard"), after.ino("sub/hard2")), (None, None));
+    assert_eq!(after.volume.getattr(after.ino("two").unwrap()).unwrap().nlink, 1);
 }
 
 #[test]

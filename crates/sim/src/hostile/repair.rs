@@ -9,6 +9,7 @@ use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::options::JournalMode;
 use segno_engine::{Clock, MountOptions, Volume};
 use segno_format::node::RawNode;
+use segno_format::superblock::RawSuperblock;
 use segno_repair::{Overlay, Pending, Plan, PlanOptions, RepairError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -57,6 +58,9 @@ pub fn run(image: &Image) -> Result<Ended, String> {
         let first = left.problems.first().map(ToString::to_string).unwrap_or_default();
         return Err(format!("a second pass would have something to do: {first}"));
     }
+    if !no_superblock_left(image) {
+        same_devices(base, &*device)?;
+    }
     // A damaged chain may be lost as a whole.
     let given_up = plan.actions.iter().any(|a| a.text.contains("cannot be replayed"));
     if let Some(touched) = touched.filter(|_| !given_up) {
@@ -66,6 +70,19 @@ pub fn run(image: &Image) -> Result<Ended, String> {
     let repaired = MemDevice::new(device.block_count());
     copy(&*device, &repaired)?;
     Ok(Ended::Repaired { before, after: repaired.snapshot(), plan })
+}
+
+/// The list of devices, without which a volume of several does not open.
+fn same_devices(base: &Base, device: &dyn BlockDevice) -> Result<(), String> {
+    let list = |device: &dyn BlockDevice| {
+        let mut one = [segno_format::Block::zeroed()];
+        device.read(0, &mut one).map_err(|e| e.to_string())?;
+        let [block] = &one;
+        let sb = RawSuperblock::from_block(&block.0).parse(0).map_err(|e| e.to_string())?;
+        Ok::<_, String>(sb.devices)
+    };
+    let (old, new) = (list(&MemDevice::from_snapshot(&base.image))?, list(device)?);
+    (old == new).then_some(()).ok_or_else(|| format!("the list of devices is {new:?}"))
 }
 
 fn copy(from: &dyn BlockDevice, to: &MemDevice) -> Result<(), String> {
