@@ -12,6 +12,8 @@ use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
 
 const N: u32 = ADDRS_PER_BLOCK;
+/// Slots looked at together.
+const GROUP: usize = 16;
 /// Number of nodes of a whole indirect subtree.
 const INDIRECT_NODES: u32 = N + 1;
 /// The subtrees of the inode: node offset of the root, and levels of nodes below it.
@@ -234,7 +236,7 @@ impl Freed {
     fn collect(all: &[U32], slots: Range<usize>, cluster: Option<Cluster>) -> Self {
         let mut freed = Self::default();
         let at = |i: usize| all.get(i).map_or(BlockAddr::NULL, |w| BlockAddr(w.get()));
-        for i in slots {
+        for i in filled_groups(all, slots).flatten() {
             let addr = at(i);
             if addr == BlockAddr::NULL {
                 continue;
@@ -248,5 +250,44 @@ impl Freed {
             freed.saved += u64::from(!addr.is_real() && compressed.is_some_and(|c| !c.released));
         }
         freed
+    }
+}
+
+/// Those parts of a range of slots that are not all empty: most files fill few slots of their inode.
+fn filled_groups(all: &[U32], slots: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = slots.end.min(all.len());
+    let words = all.get(slots.start..end).unwrap_or_default();
+    (slots.start..).step_by(GROUP).zip(words.chunks(GROUP)).filter_map(|(first, group)| {
+        let any = group.iter().fold(0, |any, word| any | word.get());
+        (any != BlockAddr::NULL.0).then(|| first..first + group.len())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filled_slot_is_collected_wherever_it_is() {
+        const SLOTS: usize = 3 * GROUP + 5;
+        for filled in 0..SLOTS {
+            let mut all = [U32::new(BlockAddr::NULL.0); SLOTS];
+            all[filled] = U32::new(BlockAddr::NEW.0);
+            for start in 0..SLOTS {
+                for end in start..SLOTS + 2 {
+                    let freed = Freed::collect(&all, start..end, None);
+                    assert_eq!(freed.slots, usize::from((start..end).contains(&filled)), "{start}..{end}");
+                    assert_eq!((freed.counted, freed.blocks.len()), (freed.slots as u64, 0));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_groups_with_a_filled_slot_are_visited() {
+        let mut all = [U32::new(BlockAddr::NULL.0); 10 * GROUP];
+        all[3 + 2 * GROUP] = U32::new(77);
+        let visited: Vec<_> = filled_groups(&all, 3..10 * GROUP).collect();
+        assert_eq!(visited, vec![3 + 2 * GROUP..3 + 3 * GROUP]);
     }
 }
