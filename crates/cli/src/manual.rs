@@ -26,6 +26,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("mount", "segno mount -o cache=64M disk.img mnt"),
     ("sync", "segno sync mnt"),
     ("stats", "segno stats --explain mnt"),
+    ("top", "segno top mnt"),
     ("metrics", "segno metrics --format prometheus mnt"),
     ("ctl", "segno ctl mnt gc=urgent"),
     ("umount", "segno umount mnt"),

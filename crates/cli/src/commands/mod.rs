@@ -48,6 +48,7 @@ commands! {
     undelete,
     dump,
     stats,
+    top,
     metrics,
     sync,
     ctl,

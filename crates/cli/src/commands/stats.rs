@@ -1,5 +1,5 @@
 //! `segno stats`: the counters of a live mount.
-use crate::counters::{self, GROUPS, Kind, Reading};
+use crate::counters::{self, GROUPS, Moment, Reading};
 use crate::exit::Outcome;
 use crate::mount::options::help;
 use anyhow::Result;
@@ -8,7 +8,7 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const AMPLIFICATION: &str = "write_amplification";
 const AMPLIFICATION_HELP: &str = "bytes written to the device for each byte that programs wrote";
@@ -34,34 +34,12 @@ pub struct Args {
     dir: PathBuf,
 }
 
-/// The counters at one moment.
-struct Moment {
-    at: Instant,
-    readings: Vec<Reading>,
-}
-
-impl Moment {
-    fn read(args: &Args) -> Result<Self> {
-        Ok(Self { at: Instant::now(), readings: counters::read(&args.dir)? })
-    }
-
-    /// Changes a second of the totals since an earlier moment.
-    fn rates(&self, earlier: &Self) -> Vec<(&str, f64)> {
-        let seconds = self.at.duration_since(earlier.at).as_secs_f64();
-        let totals = self.readings.iter().filter(|r| r.kind() == Some(Kind::Total));
-        let change = |r: &Reading| r.value.saturating_sub(counters::value(&earlier.readings, &r.name));
-        totals
-            .map(|r| (r.name.as_str(), if seconds > 0.0 { change(r) as f64 / seconds } else { 0.0 }))
-            .collect()
-    }
-}
-
 pub fn run(args: &Args) -> Outcome {
-    let mut now = Moment::read(args)?;
+    let mut now = Moment::read(&args.dir)?;
     print(args, &now, None)?;
     while let Some(seconds) = args.watch {
         sleep(Duration::from_secs(seconds));
-        let next = Moment::read(args)?;
+        let next = Moment::read(&args.dir)?;
         print(args, &next, Some(&now))?;
         now = next;
     }
@@ -131,6 +109,7 @@ fn row(name: &str, value: &str, rate: Option<f64>, help: Option<String>) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     fn moments() -> (Moment, Moment) {
         let at = Instant::now();

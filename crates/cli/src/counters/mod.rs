@@ -1,9 +1,11 @@
 //! The counters of a mount: groups, descriptions, and the metric that each is exported as. A row of [`table`] is the whole
 //! of a counter here; the server only sends names and values.
+mod moment;
 mod table;
 
 use crate::mount::table::FSTYPES;
 use anyhow::{Context, Result, anyhow};
+pub use moment::Moment;
 use rustix::fs::getxattr;
 use rustix::io::Errno;
 use segno_fuse::STATS_XATTR;
@@ -111,7 +113,7 @@ pub fn value(readings: &[Reading], name: &str) -> u64 {
 }
 
 /// What a mount writes, in blocks. Data blocks that cleaning moves are counted apart, node blocks are not.
-const WRITTEN: [&str; 5] = ["data_blocks", "gc_data_blocks", "dent_blocks", "node_blocks", "meta_blocks"];
+pub const WRITTEN: [&str; 5] = ["data_blocks", "gc_data_blocks", "dent_blocks", "node_blocks", "meta_blocks"];
 
 /// Bytes written to the device for each byte that callers wrote.
 pub fn write_amplification(readings: &[Reading]) -> Option<f64> {

@@ -1,0 +1,202 @@
+//! The lines above the table: the figures that matter most, in units that are easily read.
+use crate::counters::{self, Moment};
+use crate::size;
+use segno_format::BLOCK_SIZE;
+
+/// Name, figures, and what they are.
+pub struct Line {
+    pub name: &'static str,
+    pub text: String,
+    pub help: &'static str,
+}
+
+/// Values and rates by name.
+struct Figures<'a> {
+    now: &'a Moment,
+    rates: Vec<(&'a str, f64)>,
+}
+
+impl Figures<'_> {
+    fn value(&self, name: &str) -> u64 {
+        counters::value(&self.now.readings, name)
+    }
+
+    fn rate(&self, name: &str) -> f64 {
+        self.rates.iter().find(|(n, _)| *n == name).map_or(0.0, |(_, rate)| *rate)
+    }
+
+    fn bytes(&self, blocks: &str) -> String {
+        size::human(self.value(blocks).saturating_mul(BLOCK_SIZE as u64))
+    }
+
+    fn ms(&self, name: &str) -> f64 {
+        self.value(name) as f64 / 1e6
+    }
+
+    fn requests(&self) -> f64 {
+        self.rates.iter().filter(|(n, _)| n.starts_with("fuse_")).map(|(_, rate)| *rate).sum()
+    }
+
+    /// Bytes a second to the device, as write amplification counts them.
+    fn device_rate(&self) -> f64 {
+        counters::WRITTEN.iter().map(|name| self.rate(name)).sum::<f64>() * BLOCK_SIZE as f64
+    }
+}
+
+/// All lines.
+pub fn lines(now: &Moment, earlier: Option<&Moment>) -> Vec<Line> {
+    let f = Figures { now, rates: earlier.map(|e| now.rates(e)).unwrap_or_default() };
+    vec![
+        requests(&f),
+        written(&f),
+        space(&f),
+        checkpoints(&f),
+        fsync(&f),
+        journal(&f),
+        writeback(&f),
+        cleaning(&f),
+        cache(&f),
+    ]
+}
+
+fn per_second(bytes: f64) -> String {
+    format!("{}/s", size::human(bytes as u64))
+}
+
+fn requests(f: &Figures<'_>) -> Line {
+    let of = |name| f.rate(name);
+    Line {
+        name: "requests",
+        text: format!(
+            "{:.0}/s: lookup {:.0}, read {:.0}, write {:.0}, create {:.0}, unlink {:.0}",
+            f.requests(),
+            of("fuse_lookup"),
+            of("fuse_read"),
+            of("fuse_write"),
+            of("fuse_create"),
+            of("fuse_unlink")
+        ),
+        help: "requests from the kernel, and some kinds of them; what the kernel has cached does not arrive here",
+    }
+}
+
+fn written(f: &Figures<'_>) -> Line {
+    let waf = counters::write_amplification(&f.now.readings);
+    let waf = waf.map_or_else(|| "-".to_owned(), |waf| format!("{waf:.3}"));
+    Line {
+        name: "written",
+        text: format!(
+            "programs {}, device {}, amplification {waf}",
+            per_second(f.rate("user_bytes")),
+            per_second(f.device_rate())
+        ),
+        help: "bytes from programs, bytes to the device (data, directories, nodes, metadata, moved data), and the bytes written to \
+               the device for each byte from programs since mount",
+    }
+}
+
+fn space(f: &Figures<'_>) -> Line {
+    let used = f.value("valid_block_count").saturating_mul(100);
+    let percent = used.checked_div(f.value("user_block_count")).unwrap_or(0);
+    Line {
+        name: "space",
+        text: format!(
+            "{} of {} ({percent} %), free sections {}, prefree segments {}",
+            f.bytes("valid_block_count"),
+            f.bytes("user_block_count"),
+            f.value("free_sections"),
+            f.value("prefree_segments")
+        ),
+        help: "what is in use of the space for files; sections that logs can open; segments that the next checkpoint frees",
+    }
+}
+
+fn checkpoints(f: &Figures<'_>) -> Line {
+    Line {
+        name: "checkpoints",
+        text: format!(
+            "{} ({:.1}/s), blocked p50 {:.1} p99 {:.1} max {:.1} ms",
+            f.value("checkpoints"),
+            f.rate("checkpoints"),
+            f.ms("checkpoint_blocked_ns_p50"),
+            f.ms("checkpoint_blocked_ns_p99"),
+            f.ms("checkpoint_blocked_ns_max")
+        ),
+        help: "checkpoints since mount, and how long they blocked operations",
+    }
+}
+
+fn fsync(f: &Figures<'_>) -> Line {
+    let phase = |name: &str| {
+        let of = |what: &str| f.ms(&format!("fsync_{name}_ns_{what}"));
+        format!("p50 {:.1} p99 {:.1} ms", of("p50"), of("p99"))
+    };
+    Line {
+        name: "fsync",
+        text: format!("{:.0}/s, {}, flush {}", f.rate("fsyncs"), phase("total"), phase("flush")),
+        help: "calls of fsync and fdatasync, how long they took, and how long flushing the device's cache took of that",
+    }
+}
+
+fn journal(f: &Figures<'_>) -> Line {
+    Line {
+        name: "journal",
+        text: format!(
+            "in use {}, {} commits ({:.1}/s), commit p50 {:.1} p99 {:.1} ms",
+            size::human(f.value("journal_bytes_used")),
+            f.value("journal_commits"),
+            f.rate("journal_commits"),
+            f.ms("journal_commit_ns_p50"),
+            f.ms("journal_commit_ns_p99")
+        ),
+        help: "bytes of the metadata journal that the next checkpoint frees, epochs committed, and how long that took; zeros without \
+               a journal",
+    }
+}
+
+fn writeback(f: &Figures<'_>) -> Line {
+    Line {
+        name: "writeback",
+        text: format!(
+            "dirty {}, contexts {}, threads {}, streams {}+{}, delayed {:.1}/s",
+            f.bytes("dirty_data_pages"),
+            f.value("writeback_contexts"),
+            f.value("writeback_threads"),
+            f.value("streams_shared"),
+            f.value("streams_exclusive"),
+            f.rate("throttle_pauses")
+        ),
+        help: "data that waits to be written, files that are written in parallel, threads that do it, streams of several files and \
+               of one, and how often writers were delayed",
+    }
+}
+
+fn cleaning(f: &Figures<'_>) -> Line {
+    Line {
+        name: "cleaning",
+        text: format!(
+            "{} sections ({:.1}/s), moved {}, stalls {}, by operations {}",
+            f.value("gc_sections"),
+            f.rate("gc_sections"),
+            f.bytes("gc_data_blocks"),
+            f.value("gc_stalls"),
+            f.value("gc_foreground")
+        ),
+        help: "sections that cleaning emptied, data that it moved, operations that waited for it, and times that one had to clean \
+               itself",
+    }
+}
+
+fn cache(f: &Figures<'_>) -> Line {
+    Line {
+        name: "cache",
+        text: format!(
+            "{}: {} inodes, {} nodes, {} pages",
+            size::human(f.value("cache_bytes")),
+            f.value("cached_inodes"),
+            f.value("cached_nodes"),
+            f.value("cached_pages")
+        ),
+        help: "memory of all cached data and metadata, which cache= limits, and what is in it",
+    }
+}
