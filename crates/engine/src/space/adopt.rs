@@ -27,7 +27,7 @@ impl Space {
         }
         let (empty, log) = self.with_table(|t| (t.valid_in_segment(seg) == 0, t.log_of(seg)));
         let mut summary = if empty {
-            self.with_table(|t| t.retype(seg, LogType::WarmData));
+            self.with_table(|t| t.retype_section(self.geo.sec_of(seg), LogType::WarmData));
             RawSummaryBlock::empty(SummaryType::Data)
         } else if log.is_some_and(LogType::is_node) {
             return Err(bad("data block in a segment of nodes").into());

@@ -361,6 +361,17 @@ impl Table {
         invariant!(self.health, may, "a segment in use changes its type", else return);
         self.update(seg, |s, _| s.log = log);
     }
+    /// Gives the segments of a section that have no valid block and no log the type of what recovery found in the section.
+    /// Linux, and cleaning here, take the type of a section from its first segment.
+    pub fn retype_section(&mut self, sec: u32, log: LogType) {
+        let first = sec * self.segs_per_sec;
+        for seg in (first..first + self.segs_per_sec).map(SegNo) {
+            if self.valid_in_segment(seg) == 0 && !self.current.contains(&seg) {
+                self.update(seg, |s, _| s.log = log);
+                self.changed.insert(seg);
+            }
+        }
+    }
     /// A log leaves a segment.
     pub fn close(&mut self, seg: SegNo) {
         self.update(seg, |s, _| s.current = false);

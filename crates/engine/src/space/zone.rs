@@ -92,7 +92,10 @@ impl Space {
             } else {
                 RawSummaryBlock::empty(Log::summary_type(log.kind))
             };
-            self.with_table(|t| t.open(segno, log.kind));
+            self.with_table(|t| {
+                t.open(segno, log.kind);
+                t.retype_section(sec, log.kind);
+            });
             self.leave_for(log, segno, summary);
         }
         (log.next, log.ssr) = (pointer % BLOCKS_PER_SEG, false);
