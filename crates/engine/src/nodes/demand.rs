@@ -3,6 +3,7 @@
 //! Where cleaning is paced, it is counted in blocks ([`segno_clean::need`]), elsewhere in sections.
 use super::Nodes;
 use crate::options::AllocMode;
+use segno_clean::guard::Extent;
 use segno_clean::need::Figures;
 use segno_format::Ino;
 
@@ -58,7 +59,21 @@ impl Nodes {
     /// they take room twice.
     pub fn has_room_for_chain(&self, ino: Ino) -> bool {
         let nodes = || self.cache.dirty.direct_count(ino) as i64 + 1;
-        !self.base.is_paced() || self.figures().floor() >= nodes()
+        !self.base.is_paced()
+            || self.spares(self.space.log_room().without_pointer) && self.figures().floor() >= nodes()
+    }
+
+    /// Whether the volume can spare so many sections for recovery and still guarantees cleaning for what it holds. Kept on a
+    /// fuller volume, they would make cleaning empty sections without a hole.
+    fn spares(&self, sections: u64) -> bool {
+        let (geo, values) = (&self.base.geo, self.space.counts.values());
+        let per_section = u64::from(geo.blocks_per_sec()).max(1);
+        let held = Extent {
+            sections: geo.section_count.into(),
+            blocks_per_section: per_section,
+            user_blocks: values.valid_blocks + sections * per_section,
+        };
+        sections == 0 || held.guarded().covers(values.valid_nodes.into())
     }
 
     /// Whether a quantum of writeback and the checkpoint behind it fit, if no crash makes recovery write anything again.
@@ -72,10 +87,12 @@ impl Nodes {
         let values = self.space.counts.values();
         let nodes = u64::from(values.valid_nodes);
         let dents = self.base.mem.dirty_dents.get() + self.quota.blocks_due();
+        let logged = self.since.logged().min(nodes);
+        let kept = if logged > 0 || self.spares(left.without_pointer) { left.without_pointer } else { 0 };
         Figures {
             per_section: u64::from(self.base.geo.blocks_per_sec()).max(1),
             free_sections: self.space.free_sections(),
-            kept: left.without_pointer,
+            kept,
             pending_sections: 0,
             unused: self.base.geo.main_blocks().saturating_sub(values.valid_blocks),
             data_left: left.data,
@@ -83,7 +100,7 @@ impl Nodes {
             nodes,
             dirty_nodes: self.base.mem.dirty_nodes.get() + dents,
             dents,
-            logged: self.since.logged().min(nodes),
+            logged,
             granted: self.base.mem.granted.get() + UNCOUNTED,
             victim: None,
         }
