@@ -1,10 +1,17 @@
 //! The clock is supplied by the caller, so a run is a function of its seed.
 use crate::types::Time;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 /// The engine's only source of time.
 pub trait Clock: Send + Sync {
     /// Wall-clock time for file timestamps.
     fn now(&self) -> Time;
+
+    /// Time since any fixed moment, which never goes back, for the ages of segments. It stands still by default.
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The system clock.
@@ -15,5 +22,10 @@ impl Clock for SystemClock {
     fn now(&self) -> Time {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Time { secs: since.as_secs().cast_signed(), nsec: since.subsec_nanos() }
+    }
+
+    fn uptime(&self) -> Duration {
+        static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        BEGUN.elapsed()
     }
 }

@@ -11,6 +11,7 @@ use segno_mkfs::{Member, MkfsOptions, format};
 use segno_testkit::{ZoneShape, ZonedDevice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Conventional zones for metadata, at most.
 const CONVENTIONAL_MOST: u32 = 64;
@@ -54,6 +55,10 @@ struct Steps(AtomicU64);
 impl Clock for Steps {
     fn now(&self) -> Time {
         Time { secs: (self.0.load(Ordering::Relaxed) / PER_SECOND).cast_signed(), nsec: 0 }
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::Relaxed) / PER_SECOND)
     }
 }
 

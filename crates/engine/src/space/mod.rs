@@ -30,6 +30,7 @@ pub use stream::{SharedStream, Stream};
 pub use table::Table;
 pub(crate) use zone::CrashedLogs;
 
+use crate::clock::Clock;
 use crate::error::Result;
 use crate::health::Health;
 use crate::lock::{Mutex, rank};
@@ -41,7 +42,7 @@ use segno_format::{Block, BlockAddr, Geometry, SegNo};
 use stats::AllocStats;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 /// Segment table, logs, streams and counters of one volume.
 pub struct Space {
@@ -64,7 +65,8 @@ pub struct Space {
     sit: Mutex<SitState, { rank::SIT }>,
     /// Seconds the volume had been mounted before this mount; base of the SIT clock.
     elapsed_before: u64,
-    mounted_at: Instant,
+    clock: Arc<dyn Clock>,
+    mounted_at: Duration,
 }
 
 /// State of the SIT that a checkpoint stores outside the SIT blocks.
@@ -78,7 +80,7 @@ struct SitState {
 impl Space {
     /// Seconds on the clock of SIT mtimes.
     pub fn now(&self) -> u64 {
-        self.elapsed_before + self.mounted_at.elapsed().as_secs()
+        self.elapsed_before + self.clock.uptime().saturating_sub(self.mounted_at).as_secs()
     }
 
     /// Sections that a log may open.

@@ -1,6 +1,7 @@
 //! Reading the SIT at mount and writing it at a checkpoint.
 use super::log::LogCell;
 use super::{Counts, Log, SegmentPin, SitState, Space, Table, Tables};
+use crate::clock::Clock;
 use crate::error::Result;
 use crate::health::{Health, invariant};
 use crate::lock::Mutex;
@@ -12,7 +13,6 @@ use segno_format::sit::{LogType, RawSitBlock, RawSitJournal, RawSitJournalEntry,
 use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, Geometry, SegNo, Structure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32};
 
@@ -47,6 +47,7 @@ impl Space {
         dev: Arc<Device>,
         health: Arc<Health>,
         mode: AllocMode,
+        clock: Arc<dyn Clock>,
         cp: Loaded<'_>,
     ) -> Result<Self> {
         let mut table = Table::new(&geo, health.clone());
@@ -71,7 +72,8 @@ impl Space {
             ssa: Mutex::new(BTreeMap::new()),
             sit: Mutex::new(SitState { bitmap: cp.bitmap, journal }),
             elapsed_before: cp.elapsed_time,
-            mounted_at: Instant::now(),
+            mounted_at: clock.uptime(),
+            clock,
         })
     }
 

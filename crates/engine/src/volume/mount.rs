@@ -112,7 +112,8 @@ impl Volume {
             overprov_segments,
             ro_image,
         };
-        let space = Arc::new(Space::load(geo, dev.clone(), health.clone(), opts.mode, loaded)?);
+        let space =
+            Arc::new(Space::load(geo, dev.clone(), health.clone(), opts.mode, clock.clone(), loaded)?);
         if !ro_image {
             check_totals(&space)?;
         }
