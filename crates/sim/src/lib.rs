@@ -13,6 +13,7 @@ pub mod compare;
 pub mod crash;
 pub mod fault;
 pub mod fs;
+pub mod guarded;
 pub mod hostile;
 pub mod model;
 pub mod mounted;

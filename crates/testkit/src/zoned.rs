@@ -89,6 +89,12 @@ impl ZonedDevice {
         self.state.lock().commands_left = Some(commands);
     }
 
+    /// Whether the power is off.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.state.lock().commands_left == Some(0)
+    }
+
     /// The device after a power cut now. Each zone keeps what was flushed, and of the blocks after that the first `keep(blocks)`.
     #[must_use]
     pub fn after_cut(&self, mut keep: impl FnMut(u64) -> u64) -> Self {

@@ -21,6 +21,7 @@ use crate::types::StatFs;
 use crate::writeback::Writeback;
 pub use background::Background;
 use segno_clean::guard::{Extent, Guarded};
+use segno_clean::need::Figures;
 use segno_format::Ino;
 use segno_format::superblock::Superblock;
 pub use shutdown::Shutdown;
@@ -57,6 +58,12 @@ impl Volume {
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.base.stats
+    }
+
+    /// Space as cleaning counts it.
+    #[must_use]
+    pub fn space_figures(&self) -> Figures {
+        self.nodes.figures()
     }
 
     /// Counters and state by name, for reports.

@@ -26,11 +26,13 @@ pub enum Kind {
     Fault,
     /// Damaged volumes.
     Damage,
+    /// Full volumes of random geometry, guarded for what they hold, overwritten and cut.
+    Guarded,
 }
 
 impl Kind {
     /// All, in the order in which they run.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Single,
         Self::Scene,
         Self::Full,
@@ -40,6 +42,7 @@ impl Kind {
         Self::Pair,
         Self::Drawn,
         Self::Damage,
+        Self::Guarded,
     ];
 
     #[must_use]
@@ -54,13 +57,14 @@ impl Kind {
             Self::Race => "race",
             Self::Fault => "fault",
             Self::Damage => "damage",
+            Self::Guarded => "guarded",
         }
     }
 
     /// Whether its cases are on any of the common setups.
     #[must_use]
     pub fn chooses_setup(self) -> bool {
-        !matches!(self, Self::Full | Self::Damage)
+        !matches!(self, Self::Full | Self::Damage | Self::Guarded)
     }
 
     /// For a table.
@@ -76,6 +80,7 @@ impl Kind {
             Self::Race => "power cuts: two threads",
             Self::Fault => "failing device calls",
             Self::Damage => "damaged volumes",
+            Self::Guarded => "guarded volumes: full, overwritten, cut",
         }
     }
 }

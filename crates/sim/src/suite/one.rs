@@ -2,8 +2,9 @@
 use super::case::{Case, Kind};
 use super::plan::Depth;
 use super::report::{Finding, Totals};
+use crate::catch_panic::caught;
 use crate::op::{Op, shrink};
-use crate::{compare, crash, fault, hostile};
+use crate::{compare, crash, fault, guarded, hostile};
 use std::time::Instant;
 
 /// Maximum number of runs to shrink a sequence.
@@ -28,6 +29,7 @@ pub fn run(
         Kind::Drawn => cuts(case, crash::drawn(case.number, case.setup), depth, until, totals),
         Kind::Fault => faults(case, depth, until, totals),
         Kind::Damage => damage(case, totals),
+        Kind::Guarded => guarded(case, totals),
     };
     totals.violations += u64::from(result.is_err());
     result
@@ -95,6 +97,17 @@ fn damage(case: Case, totals: &mut Totals) -> Result<(), Box<Finding>> {
     let Some(first) = findings.into_iter().next() else { return Ok(()) };
     let state = format!("image {} of seed {}: {}", first.number, case.number, first.image);
     Err(finding(case, "", crash::Violation { state, what: first.what }, &[]))
+}
+
+/// One volume; the case's number is its seed.
+fn guarded(case: Case, totals: &mut Totals) -> Result<(), Box<Finding>> {
+    let drawn = guarded::Case::draw(case.number);
+    totals.crash_workloads += 1;
+    let done = caught(|| guarded::run(&drawn));
+    let done =
+        done.map_err(|what| finding(case, "", crash::Violation { state: format!("{drawn:?}"), what }, &[]))?;
+    totals.crash_states += done.cuts;
+    Ok(())
 }
 
 pub fn is_over(until: Option<Instant>) -> bool {

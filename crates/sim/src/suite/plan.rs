@@ -63,10 +63,11 @@ impl Plan {
             row(Kind::Full, crash::fulls(), 3),
             row(Kind::Race, crash::races(), 7),
             row(Kind::Fault, 400, 11),
-            row(Kind::Model, 20_000, 15),
+            row(Kind::Model, 20_000, 12),
             row(Kind::Pair, 1000, 8),
             row(Kind::Drawn, 1000, 10),
             row(Kind::Damage, 500, 10),
+            row(Kind::Guarded, 100, 3),
         ];
         Self { seed, quick: true, setup: None, budget: Some(QUICK), rows }
     }
@@ -88,6 +89,7 @@ impl Plan {
             row(Kind::Pair, 24_000, Some(120)),
             row(Kind::Drawn, 3000, Some(200)),
             row(Kind::Damage, 5000, None),
+            row(Kind::Guarded, 400, None),
         ];
         Self { seed, quick: false, setup: None, budget: None, rows }
     }

@@ -1,0 +1,63 @@
+//! The volume of a case on a zoned device in memory, or on one without zones.
+use super::draw::Case;
+use segno_device::{BlockDevice, ZoneLimits};
+use segno_engine::options::AllocMode;
+use segno_engine::{MountOptions, Volume};
+use segno_format::BLOCKS_PER_SEG;
+use segno_mkfs::{Member, MkfsOptions, format};
+use segno_testkit::{ZoneShape, ZonedDevice};
+use std::sync::Arc;
+
+/// Sections for metadata, at most.
+const MOST_CONVENTIONAL: u32 = 24;
+const CACHE: usize = 32 << 20;
+
+impl Case {
+    /// A formatted device with the sections of the case, of which so many are kept from users.
+    pub(super) fn device(&self, reserved: u32) -> Result<Arc<ZonedDevice>, String> {
+        let opts = MkfsOptions {
+            zoned: self.zoned,
+            segs_per_sec: self.segments_per_section,
+            overprovision_percent: Some(1.0),
+            reserved_sections: Some(reserved),
+            uuid: Some([7; 16]),
+            checkpoint_ver: Some(1_000_000),
+            timestamp: Some(1),
+            ..MkfsOptions::default()
+        };
+        let blocks = u64::from(self.segments_per_section * BLOCKS_PER_SEG);
+        let mut why = String::new();
+        for conventional in 2..MOST_CONVENTIONAL {
+            let zones = conventional + self.sections;
+            let shape = ZoneShape {
+                zones,
+                conventional: if self.zoned { conventional } else { zones },
+                blocks,
+                capacity: blocks,
+                limits: ZoneLimits::default(),
+            };
+            let dev = Arc::new(ZonedDevice::new(shape));
+            let device: Arc<dyn BlockDevice> = dev.clone();
+            match format(&[Member { device, path: "memory".into(), zeroed: true }], &opts) {
+                Ok(made) if u64::from(made.layout.main_blkaddr) <= u64::from(conventional) * blocks => {
+                    return Ok(dev);
+                }
+                Ok(_) => {}
+                Err(e) => why = e.to_string(),
+            }
+        }
+        Err(format!("no layout has {} sections: {why}", self.sections))
+    }
+
+    pub(super) fn mount(&self, device: Arc<ZonedDevice>) -> Result<Arc<Volume>, String> {
+        let opts = MountOptions {
+            background: false,
+            mode: if self.zoned { MountOptions::default().mode } else { AllocMode::Lfs },
+            gc_policy: Some(self.policy.to_owned()),
+            lifetime: self.lifetime,
+            cache_bytes: CACHE,
+            ..MountOptions::default()
+        };
+        Volume::mount(device, opts).map_err(|e| format!("mount: {e}"))
+    }
+}

@@ -1,0 +1,11 @@
+//! Space accounting on random geometries: full volumes within their guaranteed number of nodes are overwritten, cut and
+//! recovered. No write may run out of space, and the checkpoint must fit at every step.
+mod device;
+mod draw;
+mod drive;
+mod files;
+mod pages;
+mod room;
+
+pub use draw::{Case, Pattern};
+pub use drive::{Totals, run};

@@ -1,0 +1,34 @@
+//! Whether a checkpoint fits, from the state of the logs alone, in the worst distribution of blocks over them.
+use segno_clean::need::Figures;
+
+/// An error if the checkpoint, and the one behind a recovery now, may open more sections than are free.
+pub fn checkpoint_fits(f: &Figures) -> Result<(), String> {
+    let nodes = f.logged.min(f.nodes) + f.dirty_nodes;
+    let opened = opens(f.data_left, f.dents, f.per_section) + opens(f.node_left, nodes, f.per_section);
+    if opened <= f.free_sections {
+        return Ok(());
+    }
+    Err(format!("a checkpoint opens {opened} sections: {f:?}"))
+}
+
+/// Most sections that logs with so many blocks left open for `blocks`, whichever log each goes to. A log that fills its
+/// section opens the next one at once.
+fn opens(left: [u64; 3], blocks: u64, per_section: u64) -> u64 {
+    let opened_by = |some: u32| {
+        let some = left.iter().enumerate().filter(|(log, _)| some >> log & 1 == 1);
+        let (logs, filled) = some.fold((0, 0), |(logs, filled), (_, left)| (logs + 1, filled + left));
+        blocks.checked_sub(filled).map_or(0, |more| logs + more / per_section.max(1))
+    };
+    (1..8).map(opened_by).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_distribution_counts() {
+        assert_eq!((opens([1, 2, 3], 0, 4), opens([1, 2, 3], 3, 4), opens([1, 2, 3], 6, 4)), (0, 2, 3));
+        assert_eq!(opens([4, 4, 4], 11, 4), 2);
+    }
+}
