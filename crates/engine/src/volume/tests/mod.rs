@@ -1,5 +1,6 @@
 //! Volume tests with access to internals.
 mod access;
+mod ages;
 mod chain;
 mod compress;
 mod invariants;
