@@ -182,12 +182,22 @@ impl Site {
         self.mount(system)
     }
 
+    /// The process that serves the mount; `None` for a file system in the kernel.
+    pub fn server(&self, system: FileSystem) -> Result<Option<u32>> {
+        if system.in_kernel() { Ok(None) } else { process_with(&self.opened(system)?) }
+    }
+
+    /// The file that a server in user space has open.
+    fn opened(&self, system: FileSystem) -> Result<PathBuf> {
+        let device = if system == FileSystem::ExfatFuse { self.device()? } else { None };
+        Ok(device.map_or_else(|| self.image.canonicalize(), Ok)?)
+    }
+
     /// The server continues to write after umount(8) returned.
     fn wait_until_closed(&self, system: FileSystem) -> Result<()> {
         let begun = Instant::now();
-        let device = if system == FileSystem::ExfatFuse { self.device()? } else { None };
-        let open = device.map_or_else(|| self.image.canonicalize(), Ok)?;
-        while is_open(&open)? {
+        let open = self.opened(system)?;
+        while process_with(&open)?.is_some() {
             ensure!(begun.elapsed() < END, "{} does not end", system.name());
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -214,16 +224,17 @@ fn segno(command: &str) -> Result<Command> {
     Ok(c)
 }
 
-/// Whether a process has that file open.
-fn is_open(path: &Path) -> Result<bool> {
+/// A process that has that file open.
+fn process_with(path: &Path) -> Result<Option<u32>> {
     for process in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         for fd in fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten() {
             if fs::read_link(fd.path()).is_ok_and(|target| target == path) {
-                return Ok(true);
+                return Ok(Some(pid));
             }
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 fn carry_out(command: &mut Command) -> Result<()> {

@@ -9,13 +9,18 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub fn seq_write(dir: &Path, scale: Scale) -> Result<usize> {
-    let mut f = File::create(dir.join("big"))?;
+    write_whole(&dir.join("big"), scale.big_mib)
+}
+
+/// Writes a file of this size and syncs it; returns its size.
+pub fn write_whole(path: &Path, big_mib: usize) -> Result<usize> {
+    let mut f = File::create(path)?;
     let mib = vec![0xa5; 1 << 20];
-    for _ in 0..scale.big_mib {
+    for _ in 0..big_mib {
         f.write_all(&mib)?;
     }
     f.sync_all()?;
-    Ok(scale.big_mib)
+    Ok(big_mib)
 }
 
 pub fn seq_read(dir: &Path, scale: Scale) -> Result<usize> {
@@ -28,17 +33,21 @@ pub fn seq_read(dir: &Path, scale: Scale) -> Result<usize> {
     Ok(scale.big_mib)
 }
 
-/// Block numbers in a fixed pseudorandom order.
+/// Block numbers of the big file in a fixed pseudorandom order.
 fn scattered(scale: Scale) -> impl Iterator<Item = u64> {
+    blocks_in_random_order(scale, 1).take(scale.random_ops)
+}
+
+/// Endless; another order for each seed but 0.
+pub fn blocks_in_random_order(scale: Scale, seed: u64) -> impl Iterator<Item = u64> {
     let blocks = scale.big_mib as u64 * 256;
-    let mut x = 0x9E37_79B9_7F4A_7C15u64;
+    let mut x = 0x9E37_79B9_7F4A_7C15u64.wrapping_mul(seed);
     std::iter::repeat_with(move || {
         x ^= x << 13;
         x ^= x >> 7;
         x ^= x << 17;
         x % blocks
     })
-    .take(scale.random_ops)
 }
 
 pub fn rand_read(dir: &Path, scale: Scale) -> Result<usize> {

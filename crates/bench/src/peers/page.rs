@@ -1,10 +1,10 @@
 //! The table, the geometric means and the plot.
-use super::{Row, WORK};
+use super::{Row, Step};
 use crate::mounts::FileSystem;
 use crate::page::{Bar, Bars, Figure, Group, Table, short};
 use crate::report::Report;
 
-pub fn fill(report: &mut Report, rows: &[Row], rounds: usize) {
+pub fn fill(report: &mut Report, steps: &[&Step], rows: &[Row], rounds: usize) {
     let peers: Vec<&'static str> = FileSystem::ALL
         .map(FileSystem::name)
         .into_iter()
@@ -25,23 +25,43 @@ pub fn fill(report: &mut Report, rows: &[Row], rounds: usize) {
     table.head.extend(peers.iter().map(ToString::to_string));
     table.head.extend(others.iter().map(|p| format!("/{p}")));
     let mut groups = Vec::new();
-    for work in WORK.iter().filter(|w| find(w.name, "segno").is_some()) {
-        let mut cells = vec![work.name.to_owned(), work.unit.to_owned()];
-        cells.extend(peers.iter().map(|p| find(work.name, p).map_or("–".into(), cell)));
-        let ratios: Vec<Option<f64>> = others.iter().map(|p| ratio(work.name, p)).collect();
+    let mut usage = Table {
+        title: "Processor time and memory".into(),
+        head: [&["row"][..], &peers].concat().into_iter().map(str::to_owned).collect(),
+        note: "Of the whole machine during the row, median; resident set of the server at its end, maximum."
+            .into(),
+        ..Table::default()
+    };
+    for step in steps.iter().filter(|s| find(&s.label, "segno").is_some()) {
+        let of = |p: &&str| find(&step.label, p);
+        let mut cells = vec![step.label.clone(), step.unit.to_owned()];
+        cells.extend(peers.iter().map(|p| of(p).map_or("–".into(), cell)));
+        let used = peers.iter().map(|p| of(p).map_or("–".into(), usage_cell));
+        usage.rows.push(std::iter::once(step.label.clone()).chain(used).collect());
+        let ratios: Vec<Option<f64>> = others.iter().map(|p| ratio(&step.label, p)).collect();
         cells.extend(ratios.iter().map(|r| r.map_or("–".into(), |r| format!("{r:.2}"))));
         table.rows.push(cells);
-        groups
-            .push(Group { name: work.name.into(), bars: ratios.iter().map(|r| r.map(Bar::from)).collect() });
+        groups.push(Group {
+            name: step.label.clone(),
+            bars: ratios.iter().map(|r| r.map(Bar::from)).collect(),
+        });
     }
     for peer in &others {
-        let logs: Vec<f64> = WORK.iter().filter_map(|w| ratio(w.name, peer)).map(f64::ln).collect();
-        if !logs.is_empty() {
-            let mean = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
-            report.notes.push(format!("Geometric mean of segno/{peer} over {} rows: {mean:.2}.", logs.len()));
+        let ratios: Vec<f64> = steps.iter().filter_map(|s| ratio(&s.label, peer)).collect();
+        if !ratios.is_empty() {
+            let mean = |most: f64| {
+                let logs: f64 = ratios.iter().map(|r| r.min(most).ln()).sum();
+                (logs / ratios.len() as f64).exp()
+            };
+            let (all, capped) = (mean(f64::INFINITY), mean(2.0));
+            report.notes.push(format!(
+                "Geometric mean of segno/{peer} over {} rows: {all:.2}, with every row capped at 2 {capped:.2}.",
+                ratios.len()
+            ));
         }
     }
     report.figures.push(Figure::Table(table));
+    report.figures.push(Figure::Table(usage));
     report.figures.push(Figure::Bars(Bars {
         title: "Segno's rate over that of each".into(),
         unit: "ratio".into(),
@@ -53,4 +73,9 @@ pub fn fill(report: &mut Report, rows: &[Row], rounds: usize) {
 
 fn cell(row: &Row) -> String {
     format!("{} ± {:.0} %", short(row.median), row.spread_percent)
+}
+
+fn usage_cell(row: &Row) -> String {
+    let memory = row.rss_mib.map_or(String::new(), |mib| format!(", {mib:.0} MiB"));
+    format!("{:.2} s{memory}", row.cpu_seconds)
 }

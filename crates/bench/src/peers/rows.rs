@@ -1,5 +1,6 @@
 //! The timed workloads, one row each. Every row has its own directory and returns the number of units of work.
-use super::{data, files, tree};
+use super::{data, files, personality, threads, tree};
+use Group::{Data, Databases, Files, Names, Tree};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
@@ -13,32 +14,70 @@ pub struct Scale {
     pub random_ops: usize,
     pub fsyncs: usize,
     pub transactions: usize,
+    /// Duration of a personality.
+    pub seconds: f64,
 }
 
 impl Scale {
-    pub const FULL: Self =
-        Self { files: 10_000, big_mib: 1024, random_ops: 50_000, fsyncs: 2_000, transactions: 1_000 };
+    pub const FULL: Self = Self {
+        files: 10_000,
+        big_mib: 1024,
+        random_ops: 50_000,
+        fsyncs: 2_000,
+        transactions: 1_000,
+        seconds: 10.0,
+    };
     pub const QUICK: Self =
-        Self { files: 2_000, big_mib: 128, random_ops: 5_000, fsyncs: 200, transactions: 100 };
+        Self { files: 2_000, big_mib: 128, random_ops: 5_000, fsyncs: 200, transactions: 100, seconds: 2.0 };
     #[cfg(test)]
-    pub const TINY: Self = Self { files: 20, big_mib: 1, random_ops: 10, fsyncs: 20, transactions: 2 };
+    pub const TINY: Self =
+        Self { files: 20, big_mib: 1, random_ops: 10, fsyncs: 20, transactions: 2, seconds: 0.02 };
 }
 
-pub type Work = fn(&Path, Scale) -> Result<usize>;
+type Alone = fn(&Path, Scale) -> Result<usize>;
+
+enum Work {
+    /// By one thread.
+    Alone(Alone),
+    /// By a number of threads that share the amount of work.
+    Threads(fn(&Path, Scale, usize) -> Result<usize>),
+    /// A built-in job of this name, by a number of threads for a fixed time.
+    Personality(&'static str),
+}
+
+/// Rows of one group use what earlier rows of it made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Group {
+    Names,
+    Files,
+    Tree,
+    Data,
+    Databases,
+    /// Several threads on shared and on separate files and directories.
+    Threads,
+    /// Mixes like those of filebench.
+    Personalities,
+}
 
 pub struct Row {
     pub name: &'static str,
     pub unit: &'static str,
+    pub group: Group,
     /// Remounted before with empty kernel caches.
     pub cold: bool,
     /// Works on names and attributes rather than on contents.
     pub metadata: bool,
     /// Untimed preparation.
-    before: Option<Work>,
+    before: Option<Alone>,
     work: Work,
 }
 
 impl Row {
+    /// Whether it runs once for each number of threads.
+    pub fn is_threaded(&self) -> bool {
+        !matches!(self.work, Work::Alone(_))
+    }
+
     /// Prepares the row.
     pub fn prepare(&self, dir: &Path, scale: Scale) -> Result<()> {
         let made = self.before.map(|make| make(dir, scale)).transpose();
@@ -46,48 +85,101 @@ impl Row {
     }
 
     /// Runs the row; returns units per second.
-    pub fn rate(&self, dir: &Path, scale: Scale) -> Result<f64> {
+    pub fn rate(&self, dir: &Path, scale: Scale, threads: usize) -> Result<f64> {
         let begun = Instant::now();
-        let units = (self.work)(dir, scale).with_context(|| format!("row '{}'", self.name))?;
+        let units = match self.work {
+            Work::Alone(work) => work(dir, scale),
+            Work::Threads(work) => work(dir, scale, threads),
+            Work::Personality(job) => return personality::rate(dir, job, scale, threads),
+        };
+        let units = units.with_context(|| format!("row '{}'", self.name))?;
         Ok(units as f64 / begun.elapsed().as_secs_f64())
     }
 }
 
-const fn row(name: &'static str, unit: &'static str, cold: bool, metadata: bool, work: Work) -> Row {
-    Row { name, unit, cold, metadata, before: None, work }
+const fn row(group: Group, name: &'static str, unit: &'static str, work: Work) -> Row {
+    let metadata = matches!(group, Group::Names);
+    Row { name, unit, group, cold: false, metadata, before: None, work }
 }
 
-const fn after(before: Work, row: Row) -> Row {
+const fn one(group: Group, name: &'static str, unit: &'static str, work: Alone) -> Row {
+    row(group, name, unit, Work::Alone(work))
+}
+
+const fn several(
+    name: &'static str,
+    unit: &'static str,
+    work: fn(&Path, Scale, usize) -> Result<usize>,
+) -> Row {
+    row(Group::Threads, name, unit, Work::Threads(work))
+}
+
+const fn mix(name: &'static str) -> Row {
+    row(Group::Personalities, name, "ops/s", Work::Personality(name))
+}
+
+const fn cold(row: Row) -> Row {
+    Row { cold: true, ..row }
+}
+
+const fn metadata(row: Row) -> Row {
+    Row { metadata: true, ..row }
+}
+
+const fn after(before: Alone, row: Row) -> Row {
     Row { before: Some(before), ..row }
 }
 
 /// In the order they run: later ones use what earlier ones made.
 pub const ROWS: &[Row] = &[
-    row("create empty", "files/s", false, true, files::create_empty),
-    row("list cold", "names/s", true, true, files::list_all),
-    row("list warm", "names/s", false, true, files::list_all),
-    row("stat cold", "files/s", true, true, files::stat_all),
-    row("stat warm", "files/s", false, true, files::stat_all),
-    row("unlink empty", "files/s", false, true, files::unlink_empty),
-    after(files::create_empty, row("unlink cold", "files/s", true, true, files::unlink_empty)),
-    row("create 4 KiB", "files/s", false, true, files::create_small),
-    row("read 4 KiB files cold", "files/s", true, false, files::read_small),
-    row("copy 4 KiB", "files/s", false, false, files::copy_small),
-    row("unlink 4 KiB", "files/s", false, true, files::unlink_small),
-    row("varmail", "loops/s", false, false, files::varmail),
-    row("untar", "files/s", false, false, tree::untar),
-    row("du cold", "files/s", true, false, tree::du),
-    row("grep cold", "files/s", true, false, tree::grep),
-    row("grep warm", "files/s", false, false, tree::grep),
-    row("rm -rf", "files/s", false, false, tree::rm),
-    row("sequential write 1 MiB", "MiB/s", false, false, data::seq_write),
-    row("sequential read 1 MiB cold", "MiB/s", true, false, data::seq_read),
-    row("random read 4 KiB cold", "ops/s", true, false, data::rand_read),
-    row("random write 4 KiB + fsync", "ops/s", false, false, data::rand_write),
-    row("random read 4 KiB direct", "ops/s", false, false, data::rand_read_direct),
-    row("random write 4 KiB direct", "ops/s", false, false, data::rand_write_direct),
-    row("4 KiB append, fsync every write", "ops/s", false, false, data::fsync_each),
-    row("4 KiB append, fsync every 32", "ops/s", false, false, data::fsync_32),
-    row("SQLite WAL transactions", "tx/s", false, false, data::sqlite_wal),
-    row("SQLite DELETE transactions", "tx/s", false, false, data::sqlite_delete),
+    one(Names, "create empty", "files/s", files::create_empty),
+    cold(one(Names, "list cold", "names/s", files::list_all)),
+    one(Names, "list warm", "names/s", files::list_all),
+    cold(one(Names, "stat cold", "files/s", files::stat_all)),
+    one(Names, "stat warm", "files/s", files::stat_all),
+    one(Names, "unlink empty", "files/s", files::unlink_empty),
+    after(files::create_empty, cold(one(Names, "unlink cold", "files/s", files::unlink_empty))),
+    metadata(one(Files, "create 4 KiB", "files/s", files::create_small)),
+    cold(one(Files, "read 4 KiB files cold", "files/s", files::read_small)),
+    one(Files, "copy 4 KiB", "files/s", files::copy_small),
+    metadata(one(Files, "unlink 4 KiB", "files/s", files::unlink_small)),
+    one(Files, "varmail", "loops/s", files::varmail),
+    one(Tree, "untar", "files/s", tree::untar),
+    cold(one(Tree, "du cold", "files/s", tree::du)),
+    cold(one(Tree, "grep cold", "files/s", tree::grep)),
+    one(Tree, "grep warm", "files/s", tree::grep),
+    one(Tree, "rm -rf", "files/s", tree::rm),
+    one(Data, "sequential write 1 MiB", "MiB/s", data::seq_write),
+    cold(one(Data, "sequential read 1 MiB cold", "MiB/s", data::seq_read)),
+    one(Data, "sequential read 1 MiB warm", "MiB/s", data::seq_read),
+    cold(one(Data, "random read 4 KiB cold", "ops/s", data::rand_read)),
+    one(Data, "random write 4 KiB + fsync", "ops/s", data::rand_write),
+    one(Data, "random read 4 KiB direct", "ops/s", data::rand_read_direct),
+    one(Data, "random write 4 KiB direct", "ops/s", data::rand_write_direct),
+    one(Data, "4 KiB append, fsync every write", "ops/s", data::fsync_each),
+    one(Data, "4 KiB append, fsync every 32", "ops/s", data::fsync_32),
+    one(Databases, "SQLite WAL transactions", "tx/s", data::sqlite_wal),
+    one(Databases, "SQLite DELETE transactions", "tx/s", data::sqlite_delete),
+    after(
+        threads::make_file,
+        several("random write 4 KiB, one file, fsync at the end", "ops/s", threads::write_at_end),
+    ),
+    after(
+        threads::make_file,
+        several("random write 4 KiB, one file, fsync every 32", "ops/s", threads::write_32),
+    ),
+    after(
+        threads::make_file,
+        several("random write 4 KiB, one file, fsync each", "ops/s", threads::write_each),
+    ),
+    after(threads::make_file, cold(several("random read 4 KiB cold, one file", "ops/s", threads::read))),
+    several("sequential write, own files", "MiB/s", threads::seq_write),
+    metadata(several("create 4 KiB, one directory", "files/s", threads::create_shared)),
+    metadata(several("create 4 KiB, own directories", "files/s", threads::create_own)),
+    several("varmail, own directories", "loops/s", threads::varmail),
+    mix("varmail"),
+    mix("fileserver"),
+    mix("webserver"),
+    mix("webproxy"),
+    mix("oltp"),
 ];

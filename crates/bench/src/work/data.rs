@@ -23,7 +23,7 @@ pub fn prepare(fs: &dyn Fs, data: &Data, threads: usize) -> Result<()> {
     fs.sync()
 }
 
-/// Work of one thread until the time is over.
+/// Work of one thread until the time is over; at least one block.
 pub fn thread(
     fs: &dyn Fs,
     data: &Data,
@@ -36,22 +36,24 @@ pub fn thread(
     let (mut rng, blocks) = (Rng::for_thread(seed, thread), data.size / data.block as u64);
     let (from, mut to) = (vec![0xa5; data.block], vec![0; data.block]);
     let (mut next, mut written) = (0, 0);
-    while Instant::now() < until {
+    loop {
         let block = if data.random { rng.below(blocks) } else { next % blocks };
         next += 1;
         let at = block * data.block as u64;
         if rng.below(100) < data.read_percent {
             file.read(at, &mut to)?;
             tally.op();
-            continue;
+        } else {
+            file.write(at, &from)?;
+            tally.wrote(data.block as u64);
+            tally.op();
+            written += 1;
+            if data.fsync_every > 0 && written % data.fsync_every == 0 {
+                tally.fsync(|| file.fsync())?;
+            }
         }
-        file.write(at, &from)?;
-        tally.wrote(data.block as u64);
-        tally.op();
-        written += 1;
-        if data.fsync_every > 0 && written % data.fsync_every == 0 {
-            tally.fsync(|| file.fsync())?;
+        if Instant::now() >= until {
+            return Ok(());
         }
     }
-    Ok(())
 }

@@ -72,7 +72,7 @@ fn put(list: &Mutex<Vec<u32>>, n: u32) {
     list.lock().unwrap_or_else(PoisonError::into_inner).push(n);
 }
 
-/// Work of one thread until the time is over.
+/// Work of one thread until the time is over; at least one pass over the steps.
 pub fn thread(
     fs: &dyn Fs,
     flow: &Flow,
@@ -85,7 +85,7 @@ pub fn thread(
     let (mut rng, data, mut buffer) = (Rng::for_thread(seed, thread), vec![0xa5; PIECE], vec![0; PIECE]);
     let mut open: Option<(u32, Box<dyn File>)> = None;
     let mut logged = 0;
-    while Instant::now() < until {
+    loop {
         for step in &flow.steps {
             let file = open.as_ref().map(|(_, f)| &**f);
             match step {
@@ -126,8 +126,10 @@ pub fn thread(
             }
             tally.op();
         }
+        if Instant::now() >= until {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// A number between half and one and a half of a mean.
