@@ -5,11 +5,11 @@ use crate::plan::{Plan, refused};
 use segno_check::{CheckOptions, check};
 use segno_device::BlockDevice;
 use segno_format::Block;
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
+use segno_format::superblock::{RawDevice, RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use std::sync::Arc;
 
 /// How bad a superblock is: features that cannot be, errors of the volume with it, an end behind that of the device, segments
-/// that are no whole number of zones, names of devices that are no text.
+/// that are no whole number of zones, a damaged list of devices.
 type Rank = (bool, u64, bool, bool, bool);
 
 /// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict.
@@ -36,7 +36,7 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevi
             errors,
             sb.geo.block_count > device.block_count(),
             !is_whole_zones(sb),
-            !sb.devices.iter().all(|d| is_text(&d.path)),
+            !is_list_of_devices(sb),
         );
         if best.as_ref().is_none_or(|(least, _)| rank < *least) {
             best = Some((rank, Arc::new(overlay)));
@@ -51,8 +51,11 @@ fn is_whole_zones(sb: &Superblock) -> bool {
     u64::from(sb.raw.segment_count.get()).is_multiple_of(zone.max(1))
 }
 
-fn is_text(path: &str) -> bool {
-    !path.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER)
+/// Names are text, and nothing comes behind the first empty one.
+fn is_list_of_devices(sb: &Superblock) -> bool {
+    let is_text = |path: &str| !path.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER);
+    let is_empty = |d: &RawDevice| d.total_segments.get() == 0 && d.path.iter().all(|&b| b == 0);
+    sb.devices.iter().all(|d| is_text(&d.path)) && sb.raw.devs.iter().skip(sb.devices.len()).all(is_empty)
 }
 
 /// Makes the superblock that the plan follows the first write: before it is in both places, the volume in force is another one.

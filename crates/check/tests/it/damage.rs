@@ -449,6 +449,10 @@ fn entry_names() {
         }),
         ("debatable hash of a folded name", &[Kind::FoldedHash], |e| {
             change("sub/deep", e, |n| n.i_flags.set(InodeFlags::CASEFOLD.bits()));
+            link(e, "sub/deep", "\u{dc}\u{200d}".as_bytes());
+        }),
+        ("hash of a folded name beyond ASCII", &[Kind::DentryHash], |e| {
+            change("sub/deep", e, |n| n.i_flags.set(InodeFlags::CASEFOLD.bits()));
             link(e, "sub/deep", "\u{dc}".as_bytes());
         }),
         ("names that fold to the same", &[Kind::DentryDuplicate, Kind::DentryHash], |e| {

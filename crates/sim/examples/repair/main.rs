@@ -1,5 +1,5 @@
 //! Repairs damaged volumes: `repair [SEED [FROM [TO]]]`. With the variable FSCK set to a folder, fsck.f2fs checks every repaired
-//! volume there. Exits with 1 if a rule was broken.
+//! volume there; with SAVE set to one, repaired volumes on one device are kept in it. Exits with 1 if a rule was broken.
 mod fsck;
 
 use segno_sim::hostile::image;
@@ -24,10 +24,12 @@ fn main() -> ExitCode {
             segno_sim::catch_panic::caught(|| run(&image))
         });
         let outcome = outcome.and_then(|ended| match &ended {
-            Ended::Repaired { after, .. } => fsck::check(after).map(|done| {
-                judged += u64::from(done);
-                ended
-            }),
+            Ended::Repaired { after, .. } => fsck::check(after)
+                .and_then(|done| fsck::save(after, &format!("{seed}-{number}")).map(|()| done))
+                .map(|done| {
+                    judged += u64::from(done);
+                    ended
+                }),
             _ => Ok(ended),
         });
         let kind = match outcome {

@@ -205,6 +205,17 @@ fn compare(base: &Base, device: &Arc<dyn BlockDevice>, touched: &BTreeSet<u32>) 
 mod tests {
     use super::*;
 
+    /// Images that were once repaired wrongly: extra attributes without room for the checksum; a compressed file that became a
+    /// device; free blocks in a segment whose summary has the wrong type; a folded name with a wrong hash; an empty name in the
+    /// list of devices.
+    #[test]
+    fn known_images() {
+        for (seed, number) in [(61, 1384), (61, 1622), (81, 4544), (81, 5602), (81, 5988)] {
+            let ended = run(&crate::hostile::image(seed, number).unwrap());
+            assert!(matches!(ended, Ok(Ended::Repaired { .. })), "seed {seed}, number {number}: {:?}", ended.err());
+        }
+    }
+
     /// More: `cargo run -p segno-sim --example repair`.
     #[test]
     fn drawn_images_are_repaired() {
