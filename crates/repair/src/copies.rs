@@ -12,19 +12,23 @@ use std::sync::Arc;
 /// that are no whole number of zones, a damaged list of devices.
 type Rank = (bool, u64, bool, bool, bool);
 
-/// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict.
-pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>> {
+/// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict. The flag
+/// says that nothing tells which one is right, and that the first was taken.
+pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDevice>, bool)> {
     let blocks = read(&**device)?;
     let [first, second] = blocks.each_ref().map(|b| RawSuperblock::from_block(&b.0).parse(0).ok());
-    let (Some(first), Some(second)) = (first, second) else { return Ok(device.clone()) };
+    let (Some(first), Some(second)) = (first, second) else {
+        return Ok((device.clone(), false));
+    };
     let same = first.geo == second.geo
         && first.features == second.features
         && first.raw.qf_ino == second.raw.qf_ino
         && first.raw.uuid == second.raw.uuid
         && first.devices == second.devices;
     if same {
-        return Ok(device.clone());
+        return Ok((device.clone(), false));
     }
+    let mut undecided = false;
     let mut best: Option<(Rank, Arc<dyn BlockDevice>)> = None;
     for (block, sb) in blocks.iter().zip([&first, &second]) {
         let overlay = Overlay::new(device.clone());
@@ -38,11 +42,12 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevi
             !is_whole_zones(sb),
             !is_list_of_devices(sb),
         );
+        undecided = best.as_ref().is_some_and(|(least, _)| rank == *least);
         if best.as_ref().is_none_or(|(least, _)| rank < *least) {
             best = Some((rank, Arc::new(overlay)));
         }
     }
-    Ok(best.map_or_else(|| device.clone(), |(_, settled)| settled))
+    Ok((best.map_or_else(|| device.clone(), |(_, settled)| settled), undecided))
 }
 
 /// Formatters leave out what does not fill a zone.

@@ -2,7 +2,7 @@
 use crate::exit::fsck;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::process::exit;
@@ -35,7 +35,7 @@ pub struct Cancel(Arc<Mutex<Phase>>);
 impl Cancel {
     pub fn install() -> Result<Self> {
         let cancel = Self::default();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot handle signals")?;
+        let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot handle signals")?;
         let shared = cancel.clone();
         thread::spawn(move || signals.forever().for_each(|_| shared.obey()));
         Ok(cancel)
