@@ -62,6 +62,8 @@ impl BlockDevice for Overlay {
     }
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        // An address that cannot be is no failure of the device.
+        check_bounds(self.block_count(), addr, into.len() as u64)?;
         self.base.read(addr, into).inspect_err(|e| self.note(addr, into.len(), e))?;
         let written = self.written.read();
         let end = addr.saturating_add(into.len() as u64);

@@ -117,8 +117,9 @@ fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
     volume.unmount().map_err(|e| e.to_string())
 }
 
-/// Whether both copies of the superblock were changed.
-fn no_superblock_left(image: &Image) -> bool {
+/// Whether both copies of the superblock were changed, so that nothing tells what the volume was.
+#[must_use]
+pub fn no_superblock_left(image: &Image) -> bool {
     (0..2).all(|copy| image.edits.iter().any(|e| e.place == Place::Super(copy)))
 }
 
@@ -216,6 +217,14 @@ mod tests {
             let ended = run(&crate::hostile::image(seed, number).unwrap());
             assert!(matches!(ended, Ok(Ended::Repaired { .. })), "seed {seed}, number {number}: {:?}", ended.err());
         }
+    }
+
+    /// A journal that names a block behind the end of the device is damage, and no read error.
+    #[test]
+    fn journal_with_an_impossible_address() {
+        let ended = run(&crate::hostile::image(81, 11829).unwrap());
+        let Ok(Ended::Refused(why)) = ended else { panic!("{:?}", ended.err()) };
+        assert!(why.starts_with("the journal cannot be replayed"), "{why}");
     }
 
     /// More: `cargo run -p segno-sim --example repair`.

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
 use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_storage, open_volume};
 use segno_repair::Overlay;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,9 +91,14 @@ pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>, journal: &External) -> 
     let overlay = Arc::new(Overlay::new(device.clone()));
     match replay::replay(overlay.clone(), journal.in_memory()) {
         Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false) }),
-        Err(e @ segno_engine::Error::Io { .. }) => Err(unreadable(args, e.into())),
+        Err(e) if is_failure(&e) => Err(unreadable(args, e.into())),
         Err(e) => Ok(Judged { mount_error: Some(e), ..done(report, false) }),
     }
+}
+
+/// Whether the device has failed, as opposed to damage that names a block which cannot be.
+fn is_failure(e: &segno_engine::Error) -> bool {
+    matches!(e, segno_engine::Error::Io { source, .. } if source.kind() != ErrorKind::InvalidInput)
 }
 
 fn explain(args: &Args, outcome: Result<Report, CheckError>) -> Result<Report> {
