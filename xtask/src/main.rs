@@ -10,6 +10,7 @@ mod manifest;
 mod memory;
 mod paths;
 mod populate;
+mod repaired;
 mod stale;
 mod suites;
 mod twin;
@@ -39,6 +40,7 @@ enum Command {
     Handover(handover::Handover),
     Kills(kills::Kills),
     Memory(memory::Memory),
+    Repaired(repaired::Repaired),
     Stale(stale::Stale),
     Waf(waf::Waf),
 }
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Handover(handover) => handover.run(),
         Command::Kills(kills) => kills.run(),
         Command::Memory(memory) => memory.run(),
+        Command::Repaired(repaired) => repaired.run(),
         Command::Stale(stale) => stale.run(),
         Command::Waf(waf) => waf.run(),
     };

@@ -48,7 +48,7 @@ pub mod tables {
     pub use crate::sit::Sit;
     pub use crate::summary::PackSummaries;
     pub use crate::volume::Volume;
-    pub use crate::walk::bad_xattr;
+    pub use crate::walk::{bad_xattr, is_debatable_name};
 }
 
 use report::Sink;

@@ -12,9 +12,12 @@ pub type Outcome = anyhow::Result<ExitCode>;
 pub mod fsck {
     pub const CLEAN: u8 = 0;
     pub const CORRECTED: u8 = 1;
+    /// Together with another code: the volume was mounted while it was written.
+    pub const REBOOT: u8 = 2;
     pub const ERRORS: u8 = 4;
     pub const OPERATIONAL: u8 = 8;
     pub const USAGE: u8 = 16;
+    pub const CANCELLED: u8 = 32;
 }
 
 /// Code of a failed command.

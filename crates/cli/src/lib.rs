@@ -13,6 +13,7 @@ mod mount;
 mod new_file;
 mod path;
 mod progress;
+mod rescue_image;
 mod salvage;
 mod segments;
 mod show;

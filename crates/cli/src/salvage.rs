@@ -48,16 +48,10 @@ pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
 
 /// An image file that the kernel has mounted is not locked by it.
 fn refuse_mounted(source: &Path) -> Result<()> {
-    let canonical = source.canonicalize().with_context(|| format!("cannot open {}", source.display()))?;
-    for mount in table::read()? {
-        let name = mount.source.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        let backing = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
-        let same = mount.source == canonical || backing.is_ok_and(|b| Path::new(b.trim_end()) == canonical);
-        if same && !mount.read_only {
-            bail!("{} is mounted at {}: unmount it first", source.display(), mount.dir.display());
-        }
+    match table::mounts_of(source)?.iter().find(|m| !m.read_only) {
+        Some(mount) => bail!("{} is mounted at {}: unmount it first", source.display(), mount.dir.display()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The target must not be on the source.

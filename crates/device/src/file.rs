@@ -124,6 +124,20 @@ impl FileDevice {
         Ok(Self::new(file, probe, options))
     }
 
+    /// Opens a block device for writing that a mount has claimed. The caller knows that the mount is read-only, and that it has to
+    /// end before anything else is written.
+    pub fn open_held(path: impl AsRef<Path>) -> Result<Self, DeviceError> {
+        let (path, options) = (path.as_ref(), OpenOptions::default());
+        if kind(path)? != StorageKind::BlockDevice {
+            return Err(DeviceError::InUse { path: path.display().to_string() });
+        }
+        let file =
+            File::options().read(true).write(true).open(path).map_err(|e| open_error(path, options, e))?;
+        check_protection(path, &file, false)?;
+        let probe = probe_file(path, &file)?;
+        Ok(Self::new(file, probe, options))
+    }
+
     /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use.
     pub fn create(path: impl AsRef<Path>, bytes: u64, force: bool) -> Result<Self, DeviceError> {
         let path = path.as_ref();

@@ -98,11 +98,14 @@ fn is_own(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
     Ok(state.is_valid(slot.addr) && !of_nodes)
 }
 
+/// Whether the summary of a block has this slot, in a segment of data as the summary or the SIT says.
 fn names(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
     let version = state.nodes.get(&slot.nid).map_or(0, |n| n.version);
     let owner = state.owners.of(state.vol, slot.addr)?;
+    let log = state.vol.geo.seg_of(slot.addr).and_then(|(seg, _)| state.vol.sit.log_type(seg));
+    let of_data = log.is_some_and(|t| !t.is_node());
     Ok(owner.is_some_and(|(owner, kind)| {
-        kind == SummaryType::Data
+        (kind == SummaryType::Data || of_data)
             && owner.nid.get() == slot.nid
             && u32::from(owner.ofs_in_node.get()) == slot.i
             && (owner.version == version || state.is_valid(slot.addr))

@@ -5,26 +5,30 @@ use crate::plan::{Plan, refused};
 use segno_check::{CheckOptions, check};
 use segno_device::BlockDevice;
 use segno_format::Block;
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
+use segno_format::superblock::{RawDevice, RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use std::sync::Arc;
 
 /// How bad a superblock is: features that cannot be, errors of the volume with it, an end behind that of the device, segments
-/// that are no whole number of zones, names of devices that are no text.
+/// that are no whole number of zones, a damaged list of devices.
 type Rank = (bool, u64, bool, bool, bool);
 
-/// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict.
-pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevice>> {
+/// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict. The flag
+/// says that nothing tells which one is right, and that the first was taken.
+pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDevice>, bool)> {
     let blocks = read(&**device)?;
     let [first, second] = blocks.each_ref().map(|b| RawSuperblock::from_block(&b.0).parse(0).ok());
-    let (Some(first), Some(second)) = (first, second) else { return Ok(device.clone()) };
+    let (Some(first), Some(second)) = (first, second) else {
+        return Ok((device.clone(), false));
+    };
     let same = first.geo == second.geo
         && first.features == second.features
         && first.raw.qf_ino == second.raw.qf_ino
         && first.raw.uuid == second.raw.uuid
         && first.devices == second.devices;
     if same {
-        return Ok(device.clone());
+        return Ok((device.clone(), false));
     }
+    let mut undecided = false;
     let mut best: Option<(Rank, Arc<dyn BlockDevice>)> = None;
     for (block, sb) in blocks.iter().zip([&first, &second]) {
         let overlay = Overlay::new(device.clone());
@@ -36,13 +40,14 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<Arc<dyn BlockDevi
             errors,
             sb.geo.block_count > device.block_count(),
             !is_whole_zones(sb),
-            !sb.devices.iter().all(|d| is_text(&d.path)),
+            !is_list_of_devices(sb),
         );
+        undecided = best.as_ref().is_some_and(|(least, _)| rank == *least);
         if best.as_ref().is_none_or(|(least, _)| rank < *least) {
             best = Some((rank, Arc::new(overlay)));
         }
     }
-    Ok(best.map_or_else(|| device.clone(), |(_, settled)| settled))
+    Ok((best.map_or_else(|| device.clone(), |(_, settled)| settled), undecided))
 }
 
 /// Formatters leave out what does not fill a zone.
@@ -51,8 +56,11 @@ fn is_whole_zones(sb: &Superblock) -> bool {
     u64::from(sb.raw.segment_count.get()).is_multiple_of(zone.max(1))
 }
 
-fn is_text(path: &str) -> bool {
-    !path.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER)
+/// Names are text, and nothing comes behind the first empty one.
+fn is_list_of_devices(sb: &Superblock) -> bool {
+    let is_text = |path: &str| !path.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER);
+    let is_empty = |d: &RawDevice| d.total_segments.get() == 0 && d.path.iter().all(|&b| b == 0);
+    sb.devices.iter().all(|d| is_text(&d.path)) && sb.raw.devs.iter().skip(sb.devices.len()).all(is_empty)
 }
 
 /// Makes the superblock that the plan follows the first write: before it is in both places, the volume in force is another one.

@@ -2,12 +2,14 @@
 use crate::error::Result;
 use crate::fields::{has_index, inline_dots};
 use crate::state::State;
-use segno_format::inode::{Inline, RawInode};
+use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::summary::SummaryType;
 use segno_format::{Block, Features};
 use std::collections::BTreeMap;
 use zerocopy::little_endian::U16;
 
+/// Where the checksum ends in the extra attributes.
+const CHECKSUM_END: u16 = 12;
 /// Inodes that share a size for it to be common.
 const COMMON: u32 = 2;
 
@@ -44,8 +46,12 @@ pub(crate) fn run(state: &mut State<'_>, ino: u32) -> Result<bool> {
     let own = block.view::<RawInode>().extra().i_extra_isize.get();
     let mut size = if state.extra_sizes.contains(&own) { own } else { usual };
     if own != usual || state.extra_sizes.len() > 1 {
+        // Where inodes have checksums, a size with which there is none, or a wrong one, is the last to be tried.
+        let proven = !state.vol.sb.features.contains(Features::INODE_CHKSUM)
+            || block.view::<RawInode>().has_extra(CHECKSUM_END) && is_summed(state, &block);
         let own = Some(own).filter(|own| is_size(*own));
-        for candidate in own.into_iter().chain(state.extra_sizes.clone()) {
+        let (first, last) = if proven { (own, None) } else { (None, own) };
+        for candidate in first.into_iter().chain(state.extra_sizes.clone()).chain(last) {
             let mut block = block.clone();
             set(block.view_mut(), candidate);
             if fits(state, ino, &block)? {
@@ -55,6 +61,10 @@ pub(crate) fn run(state: &mut State<'_>, ino: u32) -> Result<bool> {
         }
     }
     state.inode(ino, |raw| set(raw, size))
+}
+
+fn is_summed(state: &State<'_>, block: &Block) -> bool {
+    verify_checksum(block, state.vol.sb.features, state.vol.sb.inode_checksum_seed()).is_ok()
 }
 
 fn set(raw: &mut RawInode, size: u16) {

@@ -5,8 +5,8 @@ use crate::resolve::Tree;
 use crate::state::State;
 use crate::tree::Slot;
 use segno_format::dentry::FileType;
-use segno_format::inode::{Advise, Inline, InodeLayout, RawInode, seal_checksum};
-use segno_format::{BLOCK_SIZE, BlockAddr};
+use segno_format::inode::{Advise, Inline, InodeLayout, RawExtraAttr, RawInode, seal_checksum};
+use segno_format::{BLOCK_SIZE, BlockAddr, Features};
 
 /// Counts of the whole volume.
 #[derive(Default)]
@@ -47,6 +47,7 @@ fn one(state: &mut State<'_>, tree: &Tree, ino: u32, totals: &mut Totals) -> Res
     let limit = size_limit(&raw, state);
     let links = tree.links.get(&ino).copied().unwrap_or(1);
     let parent = parent(tree, ino, &raw, links);
+    let compresses = state.vol.sb.features.contains(Features::COMPRESSION);
     let mut cut = false;
     let changed = state.inode(ino, |raw| {
         raw.i_blocks.set(counted.blocks);
@@ -62,6 +63,11 @@ fn one(state: &mut State<'_>, tree: &Tree, ino: u32, totals: &mut Totals) -> Res
             let mut extra = raw.extra();
             let released = raw.inline().contains(Inline::COMPRESS_RELEASED);
             extra.i_compr_blocks.set(if released { 0 } else { counted.saved });
+            raw.set_extra(&extra);
+        } else if compresses && raw.has_extra(size_of::<RawExtraAttr>() as u16) {
+            // Nothing but a file is compressed, whatever the flag says.
+            let mut extra = raw.extra();
+            extra.i_compr_blocks.set(0);
             raw.set_extra(&extra);
         }
         if let Some((parent, name)) = &parent {

@@ -2,6 +2,7 @@
 use crate::blocks::BlockSet;
 use crate::error::{RepairError, Result};
 use crate::state::State;
+use crate::zones::Zones;
 use segno_check::tables::{Pack, Volume};
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
@@ -70,6 +71,7 @@ fn named(vol: &Volume<'_>, block: &Block) -> Vec<BlockAddr> {
 /// Hands out free blocks.
 pub(crate) struct Places<'t> {
     taken: &'t mut BlockSet,
+    zones: &'t Zones,
     /// Segments of the logs, before the repair.
     logs: BTreeSet<u32>,
     /// Segments in use by each kind: data, nodes.
@@ -77,12 +79,17 @@ pub(crate) struct Places<'t> {
 }
 
 impl<'t> Places<'t> {
-    pub(crate) fn new(state: &State<'_>, original: &Volume<'_>, taken: &'t mut BlockSet) -> Self {
+    pub(crate) fn new(
+        state: &State<'_>,
+        original: &Volume<'_>,
+        taken: &'t mut BlockSet,
+        zones: &'t Zones,
+    ) -> Self {
         let of = |vol: &Volume<'_>| {
             let all = Pack::logs(&vol.geo).iter().map(|&log| vol.geo.sec_of(vol.pack.cp().position(log).seg));
             all.collect::<BTreeSet<u32>>()
         };
-        Self { taken, logs: &of(original) | &of(state.vol), open: [None; 2] }
+        Self { taken, zones, logs: &of(original) | &of(state.vol), open: [None; 2] }
     }
 
     /// A place for a block of data or of nodes.
@@ -116,7 +123,7 @@ impl<'t> Places<'t> {
         let geo = &state.vol.geo;
         let opened = |sec: u32| self.open.iter().flatten().any(|seg| geo.sec_of(*seg) == sec);
         // From the end: logs and streams of data that a journal has yet to name begin at the front.
-        let free = |sec: &u32| !self.logs.contains(sec) && !opened(*sec);
+        let free = |sec: &u32| !self.logs.contains(sec) && !opened(*sec) && self.zones.may_begin(*sec);
         (0..geo.section_count).rev().filter(free).find_map(|sec| {
             let first = geo.sec_start(sec);
             let mut segs = (first.0..first.0 + geo.segs_per_sec).map(SegNo);
@@ -126,6 +133,9 @@ impl<'t> Places<'t> {
 
     /// A segment of the kind that has room.
     fn holes(&self, state: &State<'_>, is_node: bool) -> Option<SegNo> {
+        if self.zones.has_pointers {
+            return None;
+        }
         let geo = &state.vol.geo;
         let fits = |seg: &SegNo| {
             !self.logs.contains(&geo.sec_of(*seg))

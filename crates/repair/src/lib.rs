@@ -46,6 +46,7 @@ mod tree;
 mod undo;
 mod unowned;
 mod xattr;
+mod zones;
 
 pub use action::Action;
 pub use error::RepairError;

@@ -2,6 +2,7 @@
 use crate::error::{RepairError, Result};
 use crate::state::State;
 use crate::tables::Claims;
+use crate::zones::Zones;
 use segno_format::checkpoint::LogPosition;
 use segno_format::sit::LogType;
 use segno_format::{BLOCKS_PER_SEG, SegNo};
@@ -13,7 +14,7 @@ pub(crate) struct Logs {
 
 impl Logs {
     /// Chooses a position for each log; no two are in one section.
-    pub(crate) fn choose(state: &State<'_>, claims: &Claims) -> Result<Self> {
+    pub(crate) fn choose(state: &State<'_>, claims: &Claims, zones: &Zones) -> Result<Self> {
         let geo = &state.vol.geo;
         let mut sections = BTreeSet::new();
         let mut kept = Vec::new();
@@ -24,8 +25,9 @@ impl Logs {
         }
         let mut positions = Vec::new();
         for (log, position) in kept {
-            let found = position.or_else(|| fresh(state, claims, log, &mut sections));
-            let found = found.or_else(|| hole(state, claims, log, &mut sections));
+            let found = position.or_else(|| fresh(state, claims, zones, log, &mut sections));
+            let holes = !zones.has_pointers;
+            let found = found.or_else(|| holes.then(|| hole(state, claims, log, &mut sections)).flatten());
             positions.push(found.ok_or_else(|| {
                 RepairError::refused("not enough free space for the repair: no segment is left for a log")
             })?);
@@ -54,6 +56,7 @@ fn fits(state: &State<'_>, claims: &Claims, p: &LogPosition) -> bool {
 fn fresh(
     state: &State<'_>,
     claims: &Claims,
+    zones: &Zones,
     log: LogType,
     sections: &mut BTreeSet<u32>,
 ) -> Option<LogPosition> {
@@ -62,7 +65,7 @@ fn fresh(
         let first = geo.sec_start(*sec);
         (first.0..first.0 + geo.segs_per_sec).all(|seg| claims.is_empty_in(SegNo(seg)))
     };
-    let sec = (0..geo.section_count).find(|sec| !sections.contains(sec) && empty(sec))?;
+    let sec = (0..geo.section_count).find(|sec| !sections.contains(sec) && zones.may_begin(*sec) && empty(sec))?;
     sections.insert(sec);
     Some(LogPosition { log, seg: geo.sec_start(sec), blkoff: 0, alloc_type: 0 })
 }

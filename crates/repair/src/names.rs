@@ -3,6 +3,7 @@ use crate::dir;
 use crate::error::Result;
 use crate::fields::has_index;
 use crate::state::State;
+use segno_check::tables::is_debatable_name;
 use segno_codec::{casefold, casefolded_name_hash, name_hash};
 use segno_format::dentry::{DentryShape, RawDentry, slots_for};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
@@ -199,8 +200,7 @@ impl Reading {
         if let Some(hash) = self.dir.hash(&name.name)
             && hash != name.hash
         {
-            // Kernels disagree about the folded form of some names.
-            if !self.dir.casefold || name.name.is_ascii() {
+            if !self.dir.casefold || !is_debatable_name(&name.name) {
                 self.dir.dirty = true;
                 name.hash = hash;
             }

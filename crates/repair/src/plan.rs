@@ -8,6 +8,7 @@ use crate::pack::{self, Parts};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
+use crate::zones::Zones;
 use crate::{
     Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr,
 };
@@ -82,7 +83,7 @@ impl Plan {
     pub(crate) fn on_overlay(&self, device: &Arc<dyn BlockDevice>) -> Result<Overlay> {
         let overlay = Overlay::new(device.clone());
         let written = self.apply(&overlay);
-        written.map_err(|_| RepairError::Invariant("every write of a plan is inside the device"))?;
+        written.map_err(|_| RepairError::Invariant("every write of a plan is inside the device, and at the pointer of its zone"))?;
         Ok(overlay)
     }
 
@@ -99,8 +100,7 @@ impl Plan {
 }
 
 /// Features of volumes that cannot be repaired.
-const REFUSED: Features =
-    Features::RO.union(Features::BLKZONED).union(Features::DEVICE_ALIAS).union(Features::PACKED_SSA);
+const REFUSED: Features = Features::RO.union(Features::DEVICE_ALIAS).union(Features::PACKED_SSA);
 
 /// Plans the repair of a volume.
 ///
@@ -112,8 +112,12 @@ pub fn plan(
     replay: Replay<'_>,
     options: PlanOptions,
 ) -> Result<Plan> {
-    let settled = copies::settled(device)?;
+    let (settled, undecided) = copies::settled(device)?;
     let mut plan = plan_settled(&settled, pending, replay, options)?;
+    if undecided {
+        let text = "the superblocks differ, in the names of devices or the id of the volume, and nothing tells which is right: the first is kept";
+        plan.actions.push(Action { loss: true, ..whole(text) });
+    }
     copies::write_first(device, &settled, &mut plan)?;
     Ok(plan)
 }
@@ -129,6 +133,11 @@ fn plan_settled(
     let fsynced = chain.iter().any(|(_, block)| block.view::<RawNode>().footer.is_fsync());
     if pending == Pending::Chain && !fsynced {
         return plan_as_is(device, options, false);
+    }
+    if open(&**device)?.sb.features.contains(Features::BLKZONED) {
+        return Err(RepairError::refused(
+            "a damaged zoned volume is not repaired while a crash left something to replay: `segno rescue` copies the files",
+        ));
     }
     let (overlay, actions) = before_replay(device, options)?;
     let overlay = Arc::new(overlay);
@@ -167,7 +176,7 @@ fn plan_as_is(device: &Arc<dyn BlockDevice>, options: PlanOptions, checkpoint: b
     }
     let mut state = State::new(&original);
     let tree = decide(&mut state, options)?;
-    out.steps = build(&mut state, &original, &tree, &Written::default(), false)?;
+    out.steps = build(&**device, &mut state, &original, &tree, &Written::default(), false)?;
     out.actions = described(&mut state, &tree);
     if !is_newest(&original)? {
         let text = "the newest checkpoint is damaged; the volume is repaired as of the one before";
@@ -189,7 +198,7 @@ fn of_replayed(
     let written = written(&original, overlay)?;
     let mut state = State::new(&view);
     let tree = decide(&mut state, options)?;
-    let steps = build(&mut state, &original, &tree, &written, false)?;
+    let steps = build(&**device, &mut state, &original, &tree, &written, false)?;
     let mut out = Plan { actions, steps };
     out.actions.extend(std::mem::take(&mut state.actions));
     superblocks(&original, &view, &mut out)?;
@@ -241,10 +250,6 @@ fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
         () if refused == Features::RO => {
             "read-only images are not repaired: make the image anew from its source".to_owned()
         }
-        () if refused == Features::BLKZONED => {
-            "zoned volumes are not repaired, as that would write inside zones: `segno rescue` copies the files"
-                .to_owned()
-        }
         () => format!("volumes with {names} cannot be repaired; `segno rescue` copies the files"),
     }))
 }
@@ -279,7 +284,7 @@ fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<
     let mut state = State::new(&vol);
     let tree = decide(&mut state, options)?;
     let mut plan =
-        Plan { actions: Vec::new(), steps: build(&mut state, &vol, &tree, &Written::default(), true)? };
+        Plan { actions: Vec::new(), steps: build(&**device, &mut state, &vol, &tree, &Written::default(), true)? };
     plan.actions = described(&mut state, &tree);
     superblocks(&vol, &vol, &mut plan)?;
     Ok((plan.on_overlay(device)?, plan.actions))
@@ -331,6 +336,7 @@ fn decide(state: &mut State<'_>, options: PlanOptions) -> Result<Tree> {
 
 /// All writes but those of superblocks.
 fn build(
+    device: &dyn BlockDevice,
     state: &mut State<'_>,
     original: &Volume<'_>,
     tree: &Tree,
@@ -341,14 +347,15 @@ fn build(
     quota::run(state, &totals)?;
     let totals = finish::run(state, tree)?;
     let mut taken: BlockSet = layout::taken(state, original)?;
-    let mut places = Places::new(state, original, &mut taken);
+    let zones = Zones::of(device, original)?;
+    let mut places = Places::new(state, original, &mut taken, &zones);
     let moved = layout::run(state, &mut places)?;
     let of_logs = |vol: &Volume<'_>| {
         Pack::logs(&vol.geo).iter().map(|&log| vol.pack.cp().position(log).seg.0).collect::<BTreeSet<u32>>()
     };
     let mut whole = &(&of_logs(original) | &of_logs(state.vol)) | &written.summaries;
     let claims = Claims::of(state, &whole)?;
-    let logs = Logs::choose(state, &claims)?;
+    let logs = Logs::choose(state, &claims, &zones)?;
     whole.extend(logs.positions.iter().map(|p| p.seg.0));
     let claims = Claims::of(state, &whole)?;
     mixed(&claims, original)?;

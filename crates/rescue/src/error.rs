@@ -32,7 +32,8 @@ pub enum RescueError {
 }
 
 impl RescueError {
-    pub(crate) fn target(
+    /// A failure of the target; one for want of space is told apart.
+    pub fn target(
         action: &'static str,
         path: impl Into<PathBuf>,
         source: impl Into<io::Error>,

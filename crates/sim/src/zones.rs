@@ -118,7 +118,8 @@ fn state(device: &dyn BlockDevice, start: u64, known: u64) -> io::Result<State> 
     Ok(State { written: ZONE, finished: false })
 }
 
-fn scramble(block: &Block) -> Block {
+/// A block as it lies underneath.
+pub fn scramble(block: &Block) -> Block {
     let mut scrambled = Block::zeroed();
     for (to, from) in scrambled.0.iter_mut().zip(&block.0) {
         *to = from ^ PAD;

@@ -2,7 +2,7 @@
 use super::Walk;
 use super::dir::{Child, Dir, Place};
 use crate::report::Kind;
-use segno_codec::{casefold, casefolded_name_hash, name_hash};
+use segno_codec::{CasefoldError, casefold, casefolded_name_hash, name_hash};
 use segno_format::dentry::{DentryShape, Entry, FileType, bucket_blocks, buckets, slots_for};
 use segno_format::{Corrupt, Nid, Structure};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -113,8 +113,7 @@ impl Walk<'_, '_> {
             // That hash needs the key.
             (true, true) => return,
         };
-        // Kernels disagree about what to ignore in folded names, and search the whole directory as a last resort.
-        let debatable = dir.casefold && !entry.name.is_ascii();
+        let debatable = dir.casefold && is_debatable(entry.name);
         let kind = if debatable { Kind::FoldedHash } else { Kind::DentryHash };
         if hash != entry.hash {
             self.entry_problem(dir, place, kind, "hash of a name", entry.hash.into(), hash.into());
@@ -142,6 +141,18 @@ impl Walk<'_, '_> {
             self.entry_problem(dir, place, Kind::DentryPlace, "bucket of an entry", found, expected);
         }
     }
+}
+
+/// Whether kernels disagree about the folded form of a name: it has characters that some of them ignore. They search the whole
+/// directory as a last resort.
+#[must_use]
+pub fn is_debatable(name: &[u8]) -> bool {
+    let mut folded = Vec::new();
+    let mut is_ignored = |c: char| {
+        !c.is_ascii()
+            && casefold(c.encode_utf8(&mut [0; 4]).as_bytes(), &mut folded) == Err(CasefoldError::Empty)
+    };
+    name.utf8_chunks().any(|chunk| chunk.valid().chars().any(&mut is_ignored))
 }
 
 /// What makes a name different from others: its bytes, or their folded form.

@@ -5,6 +5,10 @@ use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Corrupt, Features, NAME_MAX, Structure};
 
 const NSEC: u32 = 1_000_000_000;
+/// Where the checksum ends in the extra attributes.
+const CHECKSUM_END: u16 = 12;
+/// Where what compression needs ends there.
+const COMPRESSION_END: u16 = 36;
 /// Compression algorithms the format knows.
 const ALGORITHMS: u8 = 4;
 
@@ -56,6 +60,9 @@ impl Judge<'_> {
         ] {
             self.require(nsec.get() < NSEC, why, nsec.get().into(), NSEC.into());
         }
+        let size = raw.extra().i_extra_isize.get();
+        let summed = self.features.contains(Features::INODE_CHKSUM) && raw.has_extra(0);
+        self.require(!summed || size >= CHECKSUM_END, "i_extra_isize", size.into(), CHECKSUM_END.into());
         let limit = layout.max_blocks().saturating_mul(BLOCK_SIZE as u64);
         self.require(raw.i_size.get() <= limit, "i_size", raw.i_size.get(), limit);
         if raw.is_dir() {
@@ -102,7 +109,13 @@ impl Judge<'_> {
         let (raw, extra) = (self.raw, self.raw.extra());
         let both = InodeFlags::COMPR | InodeFlags::NOCOMP;
         self.refuse(raw.flags().contains(both), "both compressed and never to be compressed");
-        if !self.features.contains(Features::COMPRESSION) || !raw.is_compressed() {
+        if !self.features.contains(Features::COMPRESSION) {
+            return;
+        }
+        if !raw.is_compressed() {
+            let marked = raw.flags().contains(InodeFlags::COMPR) && raw.has_extra(COMPRESSION_END);
+            let saved = extra.i_compr_blocks.get();
+            self.require(!marked || saved == 0, "i_compr_blocks of what is no file", saved, 0);
             return;
         }
         let algorithm = extra.i_compress_algorithm;

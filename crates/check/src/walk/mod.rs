@@ -22,6 +22,7 @@ mod sweep;
 mod symlink;
 mod xattr;
 
+pub use entry::is_debatable as is_debatable_name;
 pub use xattr::bad_value as bad_xattr;
 
 use crate::ahead::Ahead;

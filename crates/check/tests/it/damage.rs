@@ -341,6 +341,21 @@ fn inodes() {
                 n.set_extra(&extra);
             });
         }),
+        ("extra size without room for the checksum", &[Kind::Inode, Kind::Padding], |e| {
+            change("empty", e, |n| {
+                let mut extra = n.extra();
+                extra.i_extra_isize = U16::new(4);
+                n.set_extra(&extra);
+            });
+        }),
+        ("blocks that compression saves in a directory", &[Kind::Inode], |e| {
+            change("sub", e, |n| {
+                n.i_flags = U32::new(InodeFlags::COMPR.bits());
+                let mut extra = n.extra();
+                extra.i_compr_blocks.set(1);
+                n.set_extra(&extra);
+            });
+        }),
         ("mode", &[Kind::DentryType, Kind::Inode], |e| {
             change("small", e, |n| n.i_mode = U16::new(0o170_644))
         }),
@@ -433,6 +448,10 @@ fn entry_names() {
             link(e, "sub/deep", b"FILE");
         }),
         ("debatable hash of a folded name", &[Kind::FoldedHash], |e| {
+            change("sub/deep", e, |n| n.i_flags.set(InodeFlags::CASEFOLD.bits()));
+            link(e, "sub/deep", "\u{dc}\u{200d}".as_bytes());
+        }),
+        ("hash of a folded name beyond ASCII", &[Kind::DentryHash], |e| {
             change("sub/deep", e, |n| n.i_flags.set(InodeFlags::CASEFOLD.bits()));
             link(e, "sub/deep", "\u{dc}".as_bytes());
         }),

@@ -1,18 +1,19 @@
 //! `segno rescue`: files of a volume that cannot be mounted any more.
 use crate::exit::Outcome;
 use crate::progress::Progress;
+use crate::rescue_image::{self, ImageTarget};
 use crate::salvage::{self, Listing};
 use crate::size;
 use anyhow::{Context, Result};
 use segno_device::BlockDevice;
-use segno_rescue::output::{OutputOptions, Plan, Target};
+use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Copy the files of a damaged volume to a directory
+/// Copy the files of a damaged volume to a directory or a new volume
 ///
 /// Works without superblock, checkpoint, NAT, SIT and SSA. The source is only read. Each file gets a class: A is proven, B
 /// has nothing against it, C is doubtful or has holes.
@@ -36,6 +37,9 @@ pub struct Args {
     /// Go on with a directory that is not empty; files that are there with the right size and time are kept
     #[arg(long)]
     resume: bool,
+    /// Copy to a new volume in this image file, of the size of the old one
+    #[arg(long, value_name = "IMAGE", conflicts_with_all = ["resume", "target", "list"])]
+    to_image: Option<PathBuf>,
     /// Keep set-user-ID and set-group-ID
     #[arg(long)]
     set_ids: bool,
@@ -48,7 +52,7 @@ pub struct Args {
     /// Image file or block device
     source: PathBuf,
     /// Directory to copy to, made if it does not exist
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "to_image"])]
     target: Option<PathBuf>,
 }
 
@@ -77,8 +81,11 @@ pub fn run(args: &Args) -> Outcome {
 
 fn open_target(args: &Args, path: &Path) -> Result<Target> {
     salvage::refuse_inside(&args.source, path)?;
-    let options = OutputOptions { resume: args.resume, set_ids: args.set_ids, devices: args.devices };
-    Ok(Target::open(path, options)?)
+    Ok(Target::open(path, options(args))?)
+}
+
+fn options(args: &Args) -> OutputOptions {
+    OutputOptions { resume: args.resume, set_ids: args.set_ids, devices: args.devices }
 }
 
 fn known_bad(args: &Args) -> Result<BadBlocks> {
@@ -109,19 +116,27 @@ fn copy(
     });
     let plan = Plan { volume: &volume, tree: &tree, verdicts: &verdicts, only };
     let mut listing = Listing::new(args.json);
-    match target {
-        None => plan.entries().try_for_each(|e| listing.add(&plan.item(e), false))?,
-        Some(mut target) => {
-            let (mut printed, mut done) = (Ok(()), 0u64);
-            plan.copy(&mut target, stop, |item| {
-                done += 1;
-                progress.show(|| format!("{done} files  {}", item.path));
-                if printed.is_ok() {
-                    printed = listing.add(&item, true);
-                }
-            })?;
-            printed?;
+    let mut copy_to = |target: &mut dyn Sink| -> Result<()> {
+        let (mut printed, mut done) = (Ok(()), 0u64);
+        plan.copy(target, stop, |item| {
+            done += 1;
+            progress.show(|| format!("{done} files  {}", item.path));
+            if printed.is_ok() {
+                printed = listing.add(&item, true);
+            }
+        })?;
+        printed
+    };
+    match (target, &args.to_image) {
+        (Some(mut target), _) => copy_to(&mut target)?,
+        (None, Some(path)) => {
+            salvage::refuse_inside(&args.source, path)?;
+            let bytes = rescue_image::size_of(&volume, device.block_count());
+            let mut target = ImageTarget::create(path, bytes, options(args))?;
+            copy_to(&mut target)?;
+            target.close()?;
         }
+        (None, None) => plan.entries().try_for_each(|e| listing.add(&plan.item(e), false))?,
     }
     drop(progress);
     let mut more = about(&volume, &tree);

@@ -45,6 +45,19 @@ pub fn mounted_from(image: &Path) -> Option<PathBuf> {
     read().ok()?.into_iter().rev().find(|m| m.is_ours() && m.source == image).map(|m| m.dir)
 }
 
+/// Mounts of an image or block device, by Segno or by the kernel, which locks no image file.
+pub fn mounts_of(image: &Path) -> Result<Vec<Mount>> {
+    let image = image.canonicalize().with_context(|| format!("cannot open {}", image.display()))?;
+    let is_source = |mount: &Mount| {
+        let name = mount.source.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let backing = std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+        mount.source == image
+            || mount.source.canonicalize().is_ok_and(|source| source == image)
+            || backing.is_ok_and(|b| Path::new(b.trim_end()) == image)
+    };
+    Ok(read()?.into_iter().filter(is_source).collect())
+}
+
 /// Checks that the server of a mount responds. stat(2) may be answered from the kernel's cache.
 pub fn probe(dir: &Path) -> rustix::io::Result<()> {
     rustix::fs::statfs(dir).map(|_| ())

@@ -1,22 +1,45 @@
 //! `segno check` as fsck(8) and its callers use it.
 use super::{Scratch, json, output, refusal};
 use segno_device::FileDevice;
+use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Owner, Volume};
+use segno_journal::Area;
 use std::fs::{OpenOptions, copy, read};
 use std::os::unix::fs::{FileExt, symlink};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-/// Copies the image of a mounted volume in which a file was made and fsynced since the last checkpoint.
-fn crashed(scratch: &Scratch) -> String {
+/// Copies the image of a mounted volume in which a file was made and fsynced since the last checkpoint, and its journal if it
+/// has one of this name.
+pub fn crashed(scratch: &Scratch, journal: Option<&str>) -> (String, Option<String>) {
     let device = Arc::new(FileDevice::open(scratch.image(), segno_device::OpenOptions::default()).unwrap());
-    let options = MountOptions { background: false, ..MountOptions::default() };
+    let path = journal.map(|name| scratch.path(name));
+    let area = path.as_ref().map(|path| {
+        let area = Area::whole(Arc::new(FileDevice::create(path, 8 << 20, false).unwrap()));
+        area.prepare().unwrap();
+        area
+    });
+    let journal = area.map_or(JournalMode::Off, JournalMode::External);
+    let options = MountOptions { background: false, journal, ..MountOptions::default() };
     let volume = Volume::mount(device, options).unwrap();
     let file = volume.mknod(volume.root(), b"fsynced", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
     volume.write(file, 0, b"content").unwrap();
     volume.fsync(file, false).unwrap();
-    let image = scratch.path("crashed").to_str().unwrap().to_owned();
-    copy(scratch.image(), &image).unwrap();
+    let copied = |from: PathBuf| {
+        let to = format!("{}-crashed", from.display());
+        copy(from, &to).unwrap();
+        to
+    };
+    (copied(scratch.image().into()), path.map(copied))
+}
+
+/// An image without its first block of the NAT.
+pub fn damaged(scratch: &Scratch) -> String {
+    let image = scratch.image();
+    let nat = json(&["info", "--json", &image])["superblock"]["nat_blkaddr"].as_u64().unwrap();
+    let file = OpenOptions::new().write(true).open(&image).unwrap();
+    file.write_all_at(&[0; 4096], nat << 12).unwrap();
     image
 }
 
@@ -53,7 +76,7 @@ fn names_of_fsck() {
 #[test]
 fn what_a_crash_left_is_judged_and_written_only_on_request() {
     let scratch = Scratch::new();
-    let image = crashed(&scratch);
+    let (image, _) = crashed(&scratch, None);
     let before = read(&image).unwrap();
     for options in ["-n", "-f", "--json"] {
         let said = output(&["check", options, &image]);
@@ -68,10 +91,7 @@ fn what_a_crash_left_is_judged_and_written_only_on_request() {
 #[test]
 fn damage_in_the_tables_is_not_overlooked() {
     let scratch = Scratch::new();
-    let image = scratch.image();
-    let nat = json(&["info", "--json", &image])["superblock"]["nat_blkaddr"].as_u64().unwrap();
-    let file = OpenOptions::new().write(true).open(&image).unwrap();
-    file.write_all_at(&[0; 4096], nat << 12).unwrap();
+    let image = damaged(&scratch);
     let before = read(&image).unwrap();
     let plan = refusal(&["check", "-n", &image]);
     assert_eq!(plan.0, 4);

@@ -6,6 +6,7 @@ mod copy;
 mod external;
 mod friction;
 mod fsck;
+mod fsck_limits;
 mod images;
 mod journal;
 mod links;

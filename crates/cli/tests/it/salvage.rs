@@ -58,6 +58,29 @@ fn a_volume_without_superblocks_is_rescued() {
 }
 
 #[test]
+fn a_new_volume_as_target() {
+    let scratch = filled();
+    let (image, new, out) = (scratch.image(), scratch.path("new"), scratch.path("out"));
+    wipe(&image, 0..8192);
+    let before = fs::read(&image).unwrap();
+    let new = new.to_str().unwrap();
+    let done = json(&["rescue", "--json", "--to-image", new, &image]);
+    assert_eq!(done["failed"], 0, "{done}");
+    assert!(output(&["check", new]).ends_with("clean\n"));
+    output(&["get", new, "/tree", out.to_str().unwrap()]);
+    same_tree(&scratch.path("tree"), &out);
+    let [old, new_size] = [&image, new].map(|path| fs::metadata(path).unwrap().len());
+    assert_eq!(old, new_size);
+    let stat = |path: &str| json(&["stat", "--json", new, path]);
+    let host = fs::metadata(scratch.path("tree/a/small")).unwrap();
+    assert_eq!(stat("/tree/a/small")["mode"], format!("{:o}", host.mode()));
+    assert!(before == fs::read(&image).unwrap(), "the source was written to");
+    let (code, said) = refusal(&["rescue", "--to-image", &image, &image]);
+    assert!(code == 1 && said.contains("cannot make"), "{said}");
+    assert!(before == fs::read(&image).unwrap(), "the source was written to");
+}
+
+#[test]
 fn only_what_matches_is_rescued() {
     let scratch = filled();
     let target = scratch.path("out");

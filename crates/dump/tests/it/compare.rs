@@ -102,6 +102,50 @@ fn mine_inodes(nat: &Value) -> Vec<(u64, u64, u64)> {
     all.map(|e| (of(e, "nid"), of(e, "ino"), 0)).filter(|(nid, ino, _)| nid == ino && *nid >= 3).collect()
 }
 
+/// Fields that dump.f2fs prints as `name [0x… : number]` below a heading that begins with one of these words.
+fn fields(text: &str, heading: &str) -> Vec<(String, u64)> {
+    let below = text.lines().skip_while(|l| !l.contains(heading));
+    let parse = |l: &str| {
+        let (name, value) = l.split_once("[0x")?;
+        let number = value.split_once(" : ")?.1.strip_suffix(']')?.parse().ok()?;
+        Some((name.trim().to_owned(), number))
+    };
+    let skipped = |l: &&str| parse(l).is_none();
+    below.skip_while(skipped).map_while(|l| parse(l).or_else(|| l.contains('[').then(Default::default))).collect()
+}
+
+/// All numbers of superblock, checkpoint and inodes that both print.
+#[test]
+fn a_thousand_fields_agree_with_dump_f2fs() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    make(&image);
+    let Some(text) = dump_f2fs(&image, &["-d", "1", "-i", "3"]) else {
+        eprintln!("dump.f2fs is not installed");
+        return;
+    };
+    let mut compared = 0;
+    let mut compare = |theirs: Vec<(String, u64)>, mine: &Value, what: &str| {
+        for (name, number) in theirs {
+            if let Some(found) = mine.get(&name).filter(|v| v.is_u64()) {
+                assert_eq!(found.as_u64(), Some(number), "{name} of {what}");
+                compared += 1;
+            }
+        }
+    };
+    compare(fields(&text, "Super block"), &ours(&image, &["sb"])["copies"][0], "the superblock");
+    let packs = ours(&image, &["cp"]);
+    let in_force = packs["packs"].as_array().unwrap().iter().find(|p| p["pack"] == packs["in_force"]);
+    compare(fields(&text, "Checkpoint  "), in_force.unwrap(), "the checkpoint");
+    let inodes = mine_inodes(&ours(&image, &["nat", "3..100000000"]));
+    for (ino, _, _) in inodes.into_iter().step_by(4) {
+        let ino = ino.to_string();
+        let text = dump_f2fs(&image, &["-d", "1", "-i", &ino]).unwrap();
+        compare(fields(&text, "is inode"), &ours(&image, &["inode", &ino])["inode"], &ino);
+    }
+    assert!(compared > 1000, "{compared}");
+}
+
 #[test]
 fn summaries_agree_with_dump_f2fs() {
     let dir = tempfile::tempdir().unwrap();

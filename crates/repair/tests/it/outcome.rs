@@ -6,6 +6,7 @@ use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::{MountOptions, Volume};
 use segno_format::dentry::{DentryShape, FileType};
 use segno_format::node::RawNode;
+use segno_format::summary::{RawSummaryBlock, SummaryType};
 use segno_format::{BlockAddr, Ino, Nid};
 use segno_repair::Plan;
 use std::sync::Arc;
@@ -90,6 +91,19 @@ fn block_free_in_the_sit() {
     let after = after(|e| e.mark(e.slot(e.lookup("two"), 1), false));
     assert!(!after.plan.has_loss());
     assert_eq!(after.read("two"), [7; 8192]);
+}
+
+/// The entries of the summary and the type in the SIT are as they should be: two of four.
+#[test]
+fn blocks_free_in_the_sit_with_a_summary_of_nodes() {
+    let after = after(|e| {
+        let addr = e.slot(e.lookup("big"), 500);
+        let summary = e.summary_block(e.geo.seg_of(addr).unwrap().0).unwrap();
+        e.edit::<RawSummaryBlock>(summary, |s| s.entry_type = SummaryType::Node as u8);
+        (0..20).for_each(|i| e.mark(e.slot(e.lookup("big"), 490 + i), false));
+    });
+    assert!(!after.plan.has_loss());
+    assert_eq!(after.read("big"), vec![9; 4096 * 3000]);
 }
 
 #[test]

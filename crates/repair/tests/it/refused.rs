@@ -27,14 +27,16 @@ fn read_only_image() {
     );
 }
 
+/// A volume with zones is repaired (`segno-sim`, `hostile::zoned`), unless there is something to replay as well.
 #[test]
-fn zoned_volume() {
+fn zoned_volume_with_a_chain() {
     let edit = Edit::new(filled());
     for copy in 0..2 {
         edit.superblock(copy, |sb| sb.feature.set(sb.feature.get() | Features::BLKZONED.bits()));
     }
     edit.set_slot(edit.lookup("two"), 1, BlockAddr(5));
-    assert!(refused(&edit.dev.snapshot()).contains("zoned volumes are not repaired"));
+    edit.fsync(edit.lookup("small"), edit.next_node().offset(1));
+    assert!(refused(&edit.dev.snapshot()).contains("a damaged zoned volume is not repaired while"));
 }
 
 /// Whatever read fails, it is an error of the device, and there is no plan. Not even the chain is given up for it. Blocks that

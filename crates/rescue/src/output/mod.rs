@@ -1,11 +1,13 @@
-//! Copies files to a directory. Names come from the damaged volume: each is one component, opened beneath the target without
+//! Copies files to a directory or a new volume. Names come from the damaged volume: each is one component, opened beneath the target without
 //! following symbolic links, so nothing outside of it is touched.
 mod attributes;
 mod node;
 mod place;
+mod sink;
 
 pub use node::{Copied, Source};
 pub use place::{OutputOptions, Target};
+pub use sink::Sink;
 
 use crate::attrs;
 use crate::file::choose_live;
@@ -81,7 +83,7 @@ impl Plan<'_, '_> {
     /// Copies all entries that match. `each` is called for every one, after it was tried.
     pub fn copy(
         &self,
-        target: &mut Target,
+        target: &mut dyn Sink,
         stop: &AtomicBool,
         mut each: impl FnMut(Item),
     ) -> Result<(), RescueError> {
@@ -130,7 +132,7 @@ impl Plan<'_, '_> {
 
     fn copy_one(
         &self,
-        target: &mut Target,
+        target: &mut dyn Sink,
         entry: u32,
         made: &mut HashSet<u32>,
         linked: &mut HashMap<u32, u32>,

@@ -52,7 +52,7 @@ pub struct Copied {
 
 impl Target {
     /// Copies anything but a directory.
-    pub fn copy(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<Copied, RescueError> {
+    pub(super) fn file(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<Copied, RescueError> {
         let kind = FileType::of_mode(source.file.raw().i_mode.get());
         let full = self.full(path);
         if self.options.resume && self.has(path, source)? {

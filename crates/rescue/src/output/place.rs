@@ -1,5 +1,6 @@
 //! Directories of the target, reached one component at a time.
-use super::node::Source;
+use super::node::{Copied, Source};
+use super::sink::Sink;
 use crate::RescueError;
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
@@ -85,9 +86,14 @@ impl Target {
         }
         Ok(self.last.as_ref().map_or(&self.root, |(_, fd)| fd))
     }
+}
 
-    /// Makes a directory, open to its owner alone until [`finish_dir`](Self::finish_dir).
-    pub fn make_dir(&mut self, path: &[Vec<u8>]) -> Result<(), RescueError> {
+impl Sink for Target {
+    fn copy(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<Copied, RescueError> {
+        self.file(path, source)
+    }
+
+    fn make_dir(&mut self, path: &[Vec<u8>]) -> Result<(), RescueError> {
         let (full, resume) = (self.full(path), self.options.resume);
         let (dir, name) = self.parent(path)?;
         match rustix::fs::mkdirat(dir, name, Mode::RWXU) {
@@ -97,8 +103,7 @@ impl Target {
         }
     }
 
-    /// Makes a further name of a file.
-    pub fn link(&mut self, first: &[Vec<u8>], path: &[Vec<u8>]) -> Result<(), RescueError> {
+    fn link(&mut self, first: &[Vec<u8>], path: &[Vec<u8>]) -> Result<(), RescueError> {
         let (full, resume) = (self.full(path), self.options.resume);
         let failed = |e: Errno| RescueError::target("cannot link", full.clone(), e);
         let (dir, from) = self.parent(first)?;
@@ -110,8 +115,7 @@ impl Target {
         }
     }
 
-    /// Gives a directory its attributes, after its content was made.
-    pub fn finish_dir(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<(), RescueError> {
+    fn finish_dir(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<(), RescueError> {
         let (full, options, privileged) = (self.full(path), self.options, self.privileged);
         let dir = self.dir(path)?;
         source

@@ -9,7 +9,7 @@ pub use proof::Proof;
 use crate::RescueError;
 use crate::file::Slot;
 use crate::judge::Class;
-use crate::output::{Item, Source, Target};
+use crate::output::{Item, Sink, Source};
 use crate::tree::Tree;
 use crate::volume::Volume;
 use segno_format::dentry::FileType;
@@ -99,7 +99,7 @@ pub fn copy(
     dead: &Dead,
     proof: &Proof,
     unproven: bool,
-    target: &mut Target,
+    target: &mut dyn Sink,
     taken: &mut HashSet<Vec<Vec<u8>>>,
     lost: &mut Lost,
 ) -> Result<(), RescueError> {

@@ -1,9 +1,9 @@
 //! Repairs damaged volumes: `repair [SEED [FROM [TO]]]`. With the variable FSCK set to a folder, fsck.f2fs checks every repaired
-//! volume there. Exits with 1 if a rule was broken.
+//! volume there; with SAVE set to one, repaired volumes on one device are kept in it. Exits with 1 if a rule was broken.
 mod fsck;
 
 use segno_sim::hostile::image;
-use segno_sim::hostile::repair::{Ended, run};
+use segno_sim::hostile::repair::{Ended, no_superblock_left, run};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -21,14 +21,14 @@ fn main() -> ExitCode {
             if to == from + 1 {
                 print!("{image}");
             }
-            segno_sim::catch_panic::caught(|| run(&image))
-        });
-        let outcome = outcome.and_then(|ended| match &ended {
-            Ended::Repaired { after, .. } => fsck::check(after).map(|done| {
-                judged += u64::from(done);
-                ended
-            }),
-            _ => Ok(ended),
+            let ended = segno_sim::catch_panic::caught(|| run(&image))?;
+            if let Ended::Repaired { after, .. } = &ended
+                && !no_superblock_left(&image)
+            {
+                judged += u64::from(fsck::check(after)?);
+                fsck::save(after, &format!("{seed}-{number}"))?;
+            }
+            Ok(ended)
         });
         let kind = match outcome {
             Ok(Ended::Sound) => "sound",

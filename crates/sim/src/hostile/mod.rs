@@ -18,6 +18,8 @@ mod ring;
 mod salvage;
 mod trial;
 mod watch;
+#[cfg(test)]
+mod zoned;
 
 pub use edit::{Edit, Image, Place, Value};
 pub use salvage::Salvaged;

@@ -1,11 +1,15 @@
 //! The check, with what a crash left replayed in memory.
 use super::feedback::Feedback;
-use super::{Args, replay};
+use super::replay::{self, External};
+use super::Args;
 use crate::image;
-use anyhow::{Context, Result, anyhow};
+use crate::mount::table;
+use anyhow::{Context, Result, anyhow, bail};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
-use segno_device::{BlockDevice, DeviceError, OpenOptions, open_storage, open_volume};
+use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_storage, open_volume};
 use segno_repair::Overlay;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The outcome of a check, with replay.
@@ -25,27 +29,55 @@ impl Judged {
     }
 }
 
-/// Opens all devices, or only the first one if it is too damaged to name the others: there is damage to report then.
-pub fn open(args: &Args, read_only: bool) -> Result<Arc<dyn BlockDevice>> {
+/// The devices of a volume.
+pub struct Opened {
+    pub device: Arc<dyn BlockDevice>,
+    /// Where it is mounted read-only.
+    pub mounted: Option<PathBuf>,
+}
+
+/// Opens all devices, or only the first one if it is too damaged to name the others: there is damage to report then. A volume
+/// that is mounted read-only, as the root is at boot, can be checked, and repaired if it is a block device.
+pub fn open(args: &Args, read_only: bool) -> Result<Opened> {
     let (paths, options) = (&args.image, OpenOptions { read_only, direct: false });
-    match (image::patiently(|| open_volume(paths, options)), paths.as_slice()) {
-        (Ok(device), _) => Ok(device),
+    let mounts = match paths.first() {
+        Some(first) => table::mounts_of(first)?,
+        None => Vec::new(),
+    };
+    if let Some(mount) = mounts.iter().find(|m| !m.read_only) {
+        bail!("{0} is mounted at {1}: `umount {1}` first", args.name(), mount.dir.display());
+    }
+    let mounted = mounts.into_iter().next().map(|m| m.dir);
+    if let (Some(_), [only]) = (&mounted, paths.as_slice()) {
+        return Ok(Opened { device: held(only, options)?, mounted });
+    }
+    let device = match (image::patiently(|| open_volume(paths, options)), paths.as_slice()) {
+        (Ok(device), _) => device,
         (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only]) => {
             image::note_truncated(e);
-            open_storage(only, options).map_err(image::explain)
+            open_storage(only, options).map_err(image::explain)?
         }
-        (Err(e), _) => Err(image::explain(e)),
+        (Err(e), _) => return Err(image::explain(e)),
+    };
+    Ok(Opened { device, mounted })
+}
+
+/// A device that is mounted read-only, for which the mount has the claim.
+fn held(path: &Path, options: OpenOptions) -> Result<Arc<dyn BlockDevice>> {
+    if options.read_only {
+        return Ok(Arc::new(FileDevice::observe(path)?));
     }
+    Ok(Arc::new(FileDevice::open_held(path).map_err(image::explain)?))
 }
 
 /// Checks a volume; of one that was unmounted cleanly only the tables, if that is enough.
-pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>) -> Result<Judged> {
+pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Judged> {
     let options = CheckOptions { max_problems: args.max_problems };
     let done = |report, quick| Judged { report, quick, replayed: false, mount_error: None };
     if args.unattended() && !args.force {
         let quick = explain(args, check_quick(&**device, &options))?;
         let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
-        if calm && !replay::is_pending(device, &quick)? {
+        if calm && !replay::is_pending(device, &quick, journal)? {
             return Ok(done(quick, true));
         }
     }
@@ -53,15 +85,20 @@ pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>) -> Result<Judged> {
     let mut full =
         |device: &dyn BlockDevice| explain(args, check(device, &options, &mut |step| feedback.show(step)));
     let report = full(&**device)?;
-    if !report.is_clean() || !replay::is_pending(device, &report)? {
+    if !report.is_clean() || !replay::is_pending(device, &report, journal)? {
         return Ok(done(report, false));
     }
     let overlay = Arc::new(Overlay::new(device.clone()));
-    match replay::replay(overlay.clone()) {
+    match replay::replay(overlay.clone(), journal.in_memory()) {
         Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false) }),
-        Err(e @ segno_engine::Error::Io { .. }) => Err(unreadable(args, e.into())),
+        Err(e) if is_failure(&e) => Err(unreadable(args, e.into())),
         Err(e) => Ok(Judged { mount_error: Some(e), ..done(report, false) }),
     }
+}
+
+/// Whether the device has failed, as opposed to damage that names a block which cannot be.
+fn is_failure(e: &segno_engine::Error) -> bool {
+    matches!(e, segno_engine::Error::Io { source, .. } if source.kind() != ErrorKind::InvalidInput)
 }
 
 fn explain(args: &Args, outcome: Result<Report, CheckError>) -> Result<Report> {

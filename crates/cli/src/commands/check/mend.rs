@@ -1,24 +1,37 @@
 //! Repair: the plan, and writing it.
-use super::{Args, judge, replay};
-use anyhow::{Context, Result, bail, ensure};
+use super::cancel::{Cancel, Phase};
+use super::replay::{self, External};
+use super::{Args, judge};
+use anyhow::{Context, Result, ensure};
 use segno_check::{CheckError, Report};
-use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_device::{BlockDevice, FileDevice};
+use segno_format::{BLOCK_SIZE, Block};
 use segno_repair::{Overlay, Pending, Plan, PlanOptions, RepairError, Undo};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Blocks that are copied at once.
+const RUN: usize = 256;
+
 /// A plan, or why there is none.
 pub type Planned = Result<Plan, String>;
 
 /// Plans the repair of a volume with this report.
-pub fn plan(args: &Args, device: &Arc<dyn BlockDevice>, report: &Report) -> Result<Planned> {
+pub fn plan(
+    args: &Args,
+    device: &Arc<dyn BlockDevice>,
+    report: &Report,
+    journal: &External,
+) -> Result<Planned> {
     let options = PlanOptions { restore_names: !args.unattended() };
     // The planner finds the chain itself.
-    let waits = report.summary.roll_forward.fsynced == 0 && replay::is_pending(device, report)?;
+    let waits = report.summary.roll_forward.fsynced == 0 && replay::is_pending(device, report, journal)?;
     let pending = if waits { Pending::Journal } else { Pending::Chain };
-    let mut replay = |overlay: Arc<Overlay>| replay::replay(overlay).map_err(|e| e.to_string());
+    let mut replay = |overlay: Arc<Overlay>| {
+        replay::replay(overlay, journal.in_memory()).map_err(|e| e.to_string())
+    };
     let planned = segno_repair::plan(device, pending, &mut replay, options);
     match planned {
         Ok(plan) => Ok(Ok(plan)),
@@ -29,38 +42,60 @@ pub fn plan(args: &Args, device: &Arc<dyn BlockDevice>, report: &Report) -> Resu
 }
 
 /// Writes the plan: to the volume, or to a copy of it.
-pub fn write(args: &Args, device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<()> {
+pub fn write(args: &Args, device: &Arc<dyn BlockDevice>, plan: &Plan, cancel: &Cancel) -> Result<()> {
     let target = match &args.to {
-        Some(copy) => copied(args, copy)?,
+        Some(copy) => copied(&**device, copy, cancel)?,
         None => device.clone(),
     };
     if let Some(path) = &args.undo {
         let undo = Undo::of(plan, &*target).context("reading what will be overwritten")?;
         let context = || format!("cannot write {}, so nothing was repaired", path.display());
         let file = File::create_new(path).with_context(context)?;
+        cancel.enter(Phase::Making(path.clone()));
         let mut out = BufWriter::new(&file);
-        undo.save(&mut out)
-            .and_then(|()| out.flush())
-            .and_then(|()| file.sync_all())
-            .with_context(context)?;
+        let saved = undo.save(&mut out).and_then(|()| out.flush()).and_then(|()| file.sync_all());
+        if saved.is_err() {
+            let _gone = std::fs::remove_file(path);
+        }
+        saved.with_context(context)?;
     }
+    cancel.enter(Phase::Writing);
     plan.apply(&*target).context("writing the repair; the volume is as it was, or repaired")
 }
 
-/// A copy of the image, to be repaired in place of it.
-pub fn copied(args: &Args, copy: &Path) -> Result<Arc<dyn BlockDevice>> {
-    let [image] = args.image.as_slice() else { bail!("--to takes volumes on one device") };
+/// A copy of the image, to be repaired in place of it. Zeros become holes.
+pub fn copied(from: &dyn BlockDevice, copy: &Path, cancel: &Cancel) -> Result<Arc<dyn BlockDevice>> {
     ensure!(!copy.exists(), "{} exists already; name a new file", copy.display());
-    std::fs::copy(image, copy)
-        .with_context(|| format!("cannot copy {} to {}", image.display(), copy.display()))?;
-    Ok(Arc::new(FileDevice::open(copy, OpenOptions::default())?))
+    let bytes = from.block_count().saturating_mul(BLOCK_SIZE as u64);
+    let to = FileDevice::create(copy, bytes, false)?;
+    cancel.enter(Phase::Making(copy.to_owned()));
+    let done = copy_blocks(from, &to);
+    if done.is_err() {
+        let _gone = std::fs::remove_file(copy);
+    }
+    done.with_context(|| format!("cannot copy the volume to {}, so nothing was repaired", copy.display()))?;
+    Ok(Arc::new(to))
+}
+
+fn copy_blocks(from: &dyn BlockDevice, to: &FileDevice) -> std::io::Result<()> {
+    let mut blocks = vec![Block::zeroed(); RUN];
+    for at in (0..from.block_count()).step_by(RUN) {
+        let count = RUN.min(usize::try_from(from.block_count() - at).unwrap_or(RUN));
+        let run = blocks.get_mut(..count).unwrap_or_default();
+        from.read(at, run)?;
+        for (addr, block) in (at..).zip(run.iter()).filter(|(_, block)| !block.is_zero()) {
+            to.write(addr, &[block])?;
+        }
+    }
+    to.flush()
 }
 
 /// Puts back what an earlier repair has overwritten.
-pub fn undo(args: &Args, path: &Path) -> Result<()> {
+pub fn undo(args: &Args, path: &Path, cancel: &Cancel) -> Result<()> {
     let context = || format!("cannot read {}", path.display());
     let file = File::open(path).with_context(context)?;
     let undo = Undo::load(&mut BufReader::new(file)).with_context(context)?;
-    let device = judge::open(args, false)?;
+    let device = judge::open(args, false)?.device;
+    cancel.enter(Phase::Writing);
     undo.put_back(&*device).with_context(|| format!("putting back the blocks of {}", args.name()))
 }

@@ -1,5 +1,6 @@
 //! `segno check`: options and exit codes of fsck(8).
 mod args;
+mod cancel;
 mod feedback;
 mod judge;
 mod mend;
@@ -9,19 +10,20 @@ mod replay;
 use crate::exit::{Outcome, WithCode, fsck};
 use anyhow::{Context, Result};
 pub use args::of_check;
-use judge::Judged;
+use cancel::{Cancel, Phase};
+use judge::{Judged, Opened};
 use mend::Planned;
-use segno_device::BlockDevice;
+use replay::External;
 use serde_json::json;
 use std::io::{IsTerminal, Write, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Check an image that is not mounted, and repair it on request
 ///
 /// Without -a, -p or -y nothing is written: what a crash left to replay is replayed in memory.
-/// Exit code, as of fsck(8): 0 clean, 1 corrected, 4 errors left, 8 not possible, 16 usage.
+/// Exit code, as of fsck(8): 0 clean, 1 corrected, 2 (with 1) restart as the volume is mounted read-only, 4 errors left,
+/// 8 not possible, 16 usage, 32 cancelled.
 #[derive(clap::Args, Clone)]
 #[command(version, disable_version_flag = true)]
 pub struct Args {
@@ -52,6 +54,9 @@ pub struct Args {
     /// With -a, -p, -y or --to: keep what is overwritten in this file; alone: put it back
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     undo: Option<PathBuf>,
+    /// File or device of an external journal, to be replayed
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
     /// Write progress to this file descriptor in the form that fsck(8) reads
     #[arg(short = 'C', value_name = "FD", allow_negative_numbers = true)]
     completion: Option<i32>,
@@ -79,7 +84,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    run_on(args).map_err(|e| if e.is::<WithCode>() { e } else { WithCode(fsck::OPERATIONAL, e).into() })
+    let done = Cancel::install().and_then(|cancel| run_on(args, &cancel));
+    done.map_err(|e| if e.is::<WithCode>() { e } else { WithCode(fsck::OPERATIONAL, e).into() })
 }
 
 /// What was done about the findings.
@@ -87,27 +93,31 @@ struct Done {
     planned: Option<Planned>,
     replayed: bool,
     repaired: bool,
+    /// Where the volume is mounted read-only, if it was written.
+    stale_mount: Option<PathBuf>,
 }
 
 impl Done {
     fn code(&self, judged: &Judged) -> u8 {
+        let reboot = if self.stale_mount.is_some() { fsck::REBOOT } else { 0 };
         match (self.repaired, judged.is_clean()) {
-            (true, _) => fsck::CORRECTED,
-            (false, true) => fsck::CLEAN,
+            (true, _) => fsck::CORRECTED | reboot,
+            (false, true) => fsck::CLEAN | reboot,
             (false, false) => fsck::ERRORS,
         }
     }
 }
 
-fn run_on(args: &Args) -> Outcome {
+fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
     if let Some(path) = args.undo.as_deref().filter(|_| !args.writes()) {
-        mend::undo(args, path)?;
+        mend::undo(args, path, cancel)?;
         println!("{} is as it was before the repair", args.name());
         return Ok(ExitCode::from(fsck::CLEAN));
     }
-    let device = judge::open(args, !args.writes() || args.to.is_some())?;
-    let judged = judge::judge(args, &device)?;
-    let done = act(args, &device, &judged)?;
+    let opened = judge::open(args, !args.writes_in_place())?;
+    let journal = External::open(args, &opened.device)?;
+    let judged = judge::judge(args, &opened.device, &journal)?;
+    let done = act(args, &opened, &journal, &judged, cancel)?;
     if args.json {
         writeln!(stdout(), "{}", to_json(&judged, &done))?;
     } else if !args.quiet || !judged.is_clean() {
@@ -115,33 +125,47 @@ fn run_on(args: &Args) -> Outcome {
         print::print_done(&mut stdout().lock(), &done, args)?;
     }
     if ask(args, &done)? {
-        drop(device);
-        return run_on(&Args { yes: true, ..args.clone() });
+        drop((opened, journal));
+        return run_on(&Args { yes: true, ..args.clone() }, cancel);
     }
     Ok(ExitCode::from(done.code(&judged)))
 }
 
 /// Plans, replays and repairs as far as the options permit.
-fn act(args: &Args, device: &Arc<dyn BlockDevice>, judged: &Judged) -> Result<Done> {
-    let mut done = Done { planned: None, replayed: false, repaired: false };
+fn act(
+    args: &Args,
+    opened: &Opened,
+    journal: &External,
+    judged: &Judged,
+    cancel: &Cancel,
+) -> Result<Done> {
+    let device = &opened.device;
+    let mut done = Done { planned: None, replayed: false, repaired: false, stale_mount: None };
     let wanted = args.writes() || args.dry_run || args.interactive();
     if !wanted || judged.quick {
         return Ok(done);
     }
     if segno_repair::is_repairable(&judged.report) || judged.mount_error.is_some() {
-        let planned = mend::plan(args, device, &judged.report)?;
+        let planned = mend::plan(args, device, &judged.report, journal)?;
         if let Ok(plan) = &planned
             && args.writes()
             && !(args.unattended() && plan.has_loss())
         {
-            mend::write(args, device, plan)?;
+            mend::write(args, device, plan, cancel)?;
             done.repaired = true;
         }
         done.planned = Some(planned);
     } else if judged.replayed && args.writes() {
-        let target = args.to.as_deref().map(|copy| mend::copied(args, copy)).transpose()?;
-        replay::replay(target.unwrap_or_else(|| device.clone())).context("replaying what a crash left")?;
+        let target = args.to.as_deref().map(|copy| mend::copied(&**device, copy, cancel)).transpose()?;
+        cancel.enter(Phase::Writing);
+        // The journal still belongs to the image when a copy is made.
+        let area = if target.is_some() { journal.in_memory() } else { journal.in_place() };
+        replay::replay(target.unwrap_or_else(|| device.clone()), area)
+            .context("replaying what a crash left")?;
         done.replayed = true;
+    }
+    if (done.repaired || done.replayed) && args.to.is_none() {
+        done.stale_mount.clone_from(&opened.mounted);
     }
     Ok(done)
 }
@@ -181,6 +205,10 @@ fn to_json(judged: &Judged, done: &Done) -> serde_json::Value {
 impl Args {
     fn unattended(&self) -> bool {
         self.auto || self.preen
+    }
+
+    fn writes_in_place(&self) -> bool {
+        self.writes() && self.to.is_none()
     }
 
     fn writes(&self) -> bool {

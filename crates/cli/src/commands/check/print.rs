@@ -58,6 +58,13 @@ pub fn print_done(out: &mut impl Write, done: &Done, args: &Args) -> Result<()> 
     if done.replayed {
         writeln!(out, "what a crash left was replayed")?;
     }
+    if let Some(dir) = &done.stale_mount {
+        writeln!(
+            out,
+            "restart the system, or unmount {}, before anything is written: the mount does not know of the change",
+            dir.display()
+        )?;
+    }
     match &done.planned {
         None => {}
         Some(Err(why)) => writeln!(out, "not repaired, nothing was written: {why}")?,

@@ -1,19 +1,70 @@
 //! What a crash left to replay: the roll-forward chain and the journal behind the volume.
+use super::Args;
 use crate::{image, inspect};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use segno_check::Report;
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_engine::options::JournalMode;
 use segno_engine::{Error, MountOptions, Volume};
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, Features};
-use segno_journal::{Area, Journal, Opened};
+use segno_journal::{Area, Journal, Opened, Stale};
+use segno_repair::Overlay;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
-/// Whether a mount would replay something. On zoned volumes only a mount of the device itself can.
-pub fn is_pending(device: &Arc<dyn BlockDevice>, report: &Report) -> Result<bool> {
+/// The journal in a file of its own, if one was named.
+pub struct External(Option<Arc<dyn BlockDevice>>);
+
+impl External {
+    /// Opens it, and makes sure that it is one of this volume.
+    pub fn open(args: &Args, volume: &Arc<dyn BlockDevice>) -> Result<Self> {
+        let Some(path) = &args.journal else { return Ok(Self(None)) };
+        let name = path.display();
+        let is_volume = args.image.iter().any(|image| is_same(image, path));
+        ensure!(!is_volume, "{name} is the volume; a journal behind it is found without --journal");
+        let options = OpenOptions { read_only: !args.writes_in_place(), direct: false };
+        let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain)?;
+        let found = Self(Some(Arc::new(file)));
+        let sb = inspect::superblock(&**volume)?;
+        let checkpoint = inspect::journaled_checkpoint(&**volume, &sb)?;
+        match found.area().map(|area| Journal::open(area, &checkpoint, &**volume)).transpose() {
+            Ok(Some(Opened::Stale(why @ Stale::OtherVolume))) => bail!("the journal {name}: {why}"),
+            Ok(Some(Opened::Stale(why))) => eprintln!("segno: note: the journal {name} has no effect: {why}"),
+            Ok(_) => {}
+            Err(e) => return Err(e).with_context(|| format!("cannot use the journal {name}")),
+        }
+        Ok(found)
+    }
+
+    fn area(&self) -> Option<Area> {
+        self.0.clone().map(Area::whole)
+    }
+
+    /// The journal for a replay that is written.
+    pub fn in_place(&self) -> Option<Area> {
+        self.area()
+    }
+
+    /// The journal for a replay in memory: the file stays as it is.
+    pub fn in_memory(&self) -> Option<Area> {
+        self.0.clone().map(|file| Area::whole(Arc::new(Overlay::new(file))))
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let id = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+    id(one).is_some_and(|one| Some(one) == id(other))
+}
+
+/// Whether a mount would replay something.
+pub fn is_pending(device: &Arc<dyn BlockDevice>, report: &Report, journal: &External) -> Result<bool> {
     if report.complete && report.summary.roll_forward.fsynced > 0 {
-        let features = inspect::superblock(&**device)?.features;
-        return Ok(!features.intersects(Features::BLKZONED | Features::RO));
+        return Ok(!inspect::superblock(&**device)?.features.contains(Features::RO));
+    }
+    if let Some(area) = journal.area() {
+        return is_waiting(area, device, &inspect::superblock(&**device)?);
     }
     // The journal is where the volume ends, about which a damaged copy may be wrong.
     for copy in SUPERBLOCK_COPIES {
@@ -35,6 +86,10 @@ fn has_journal(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<bool> {
         return Ok(false);
     }
     let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(false) };
+    is_waiting(area, device, sb)
+}
+
+fn is_waiting(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<bool> {
     // Without a checkpoint there is nothing that a journal could belong to.
     let Ok(checkpoint) = inspect::journaled_checkpoint(&**device, sb) else { return Ok(false) };
     match Journal::open(area, &checkpoint, &**device) {
@@ -46,8 +101,9 @@ fn has_journal(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<bool> {
 }
 
 /// Replays by mounting and unmounting; the device may be an overlay.
-pub fn replay(device: Arc<dyn BlockDevice>) -> Result<(), Error> {
+pub fn replay(device: Arc<dyn BlockDevice>, journal: Option<Area>) -> Result<(), Error> {
     let options = MountOptions {
+        journal: journal.map_or(JournalMode::Auto, JournalMode::External),
         background: false,
         discard: false,
         observer: image::observer(),
