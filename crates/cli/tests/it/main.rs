@@ -3,9 +3,11 @@
 
 mod build;
 mod copy;
+mod examples;
 mod external;
 mod friction;
 mod fsck;
+mod guide;
 mod images;
 mod journal;
 mod links;
