@@ -243,7 +243,10 @@ mod tests {
         // The next period has a list of its own; that of the last one is still there.
         slow(&times, 1, 1000, PERIOD + Duration::from_secs(1));
         assert_eq!(times.threshold.load(Ordering::Relaxed), 0);
-        let lengths = |t: &Times| (t.slowest.lock().now.len(), t.slowest.lock().before.len());
+        let lengths = |t: &Times| {
+            let periods = t.slowest.lock();
+            (periods.now.len(), periods.before.len())
+        };
         assert_eq!(lengths(&times), (1, SLOWEST));
         slow(&times, 2, 1001, PERIOD * 10);
         assert_eq!(lengths(&times), (1, 0));
