@@ -66,7 +66,9 @@ impl BootTest {
         ensure!(codes(&second) == ["0", "0"], "fsck after the cut: {:?}", codes(&second));
         let replayed = second.output.iter().filter(|l| l.contains(REPLAYED)).count();
         ensure!(replayed == DIRS.len(), "fsck replayed {replayed} volumes");
-        println!("second boot: fsck -A -a wrote what the cut left; every synced file is there; clean shutdown");
+        println!(
+            "second boot: fsck -A -a wrote what the cut left; every synced file is there; clean shutdown"
+        );
 
         let third = self.boot(&segno, &images, &with_counts(THIRD), false)?;
         ensure!(codes(&third) == ["0"], "fsck after the shutdown: {:?}", codes(&third));

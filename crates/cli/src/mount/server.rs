@@ -120,6 +120,12 @@ fn beyond_guard(volume: &Volume) -> Option<String> {
     })
 }
 
+/// Root without the right to mount is in a container.
+fn advise(e: std::io::Error) -> anyhow::Error {
+    let refused = e.to_string().contains("Operation not permitted") && rustix::process::geteuid().is_root();
+    if refused { anyhow!("{e}; a container needs --cap-add SYS_ADMIN") } else { e.into() }
+}
+
 /// Mounts and serves until the mount ends. Calls `ready` when the mount responds, with what `mount -v` says besides.
 pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<()> {
     protect();
@@ -148,6 +154,7 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<
         move || closing.run()
     };
     let served = segno_fuse::serve(volume, &plan.dir, &fuse, close, |started| ready(started, note))
+        .map_err(advise)
         .with_context(|| format!("cannot serve {}", plan.dir.display()));
     closing.run();
     let closed =

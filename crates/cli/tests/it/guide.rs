@@ -244,6 +244,18 @@ fn every_page_is_listed() {
 }
 
 #[test]
+fn links_lead_to_files() {
+    for page in pages() {
+        let text = page.lines.join("\n");
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap();
+            let there = target.starts_with("https://") || file.is_empty() || guide().join(file).exists();
+            assert!(there, "{}: {target}", page.name());
+        }
+    }
+}
+
+#[test]
 fn output_fits_patterns() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     for (pattern, output, expected) in [

@@ -15,6 +15,7 @@ mod map;
 mod report;
 mod salvage;
 mod sizes;
+mod surroundings;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
