@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+mod boot;
 mod errno;
 mod fsck;
 mod handover;
@@ -30,6 +31,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     KernelTwin(twin::KernelTwin),
+    Boot(boot::BootTest),
     Fsck(fsck::Fsck),
     Manifest(manifest::Manifest),
     ManifestDiff(manifest::ManifestDiff),
@@ -48,6 +50,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::KernelTwin(twin) => twin.run(),
+        Command::Boot(boot) => boot.run(),
         Command::Fsck(fsck) => fsck.run(),
         Command::Manifest(manifest) => manifest.run(),
         Command::ManifestDiff(diff) => diff.run(),

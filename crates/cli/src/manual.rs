@@ -4,9 +4,9 @@ use crate::mount::helper;
 use crate::mount::options::pages;
 use clap::{Args, Command};
 
-/// Commands with an example; tests run them in this order.
-const EXAMPLES: &[(&str, &str)] = &[
-    ("mkfs", "segno mkfs --size 1G --label demo disk.img"),
+/// Commands with an example. `tests/it/examples.rs` runs them in this order, in a directory that has `tree/hello` and `mnt`.
+pub const EXAMPLES: &[(&str, &str)] = &[
+    ("mkfs", "segno mkfs --size 1G --label demo --journal 64M disk.img"),
     ("put", "segno put disk.img tree"),
     ("ls", "segno ls -l disk.img tree"),
     ("cat", "segno cat disk.img tree/hello"),
@@ -32,15 +32,24 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("umount", "segno umount mnt"),
 ];
 
+/// The programs of section 8, run after the commands.
+pub const SYSTEM_EXAMPLES: &[(&str, &str)] = &[
+    ("mkfs.segno", "mkfs.segno -f -l demo disk.img"),
+    ("fsck.segno", "fsck.segno -a disk.img"),
+    ("mount.segno", "mount.segno disk.img mnt -o noatime,cache=64M"),
+];
+
 /// Adds the examples to the help texts.
 pub fn with_examples(mut cli: Command) -> Command {
     for (name, example) in EXAMPLES {
-        cli = cli.mut_subcommand(name, |c| {
-            let before = c.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
-            c.after_help(format!("{before}Example:\n  {example}"))
-        });
+        cli = cli.mut_subcommand(name, |c| with_example(c, example));
     }
     cli
+}
+
+fn with_example(command: Command, example: &str) -> Command {
+    let before = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
+    command.after_help(format!("{before}Example:\n  {example}"))
 }
 
 /// The programs of section 8, which mount(8), fsck(8) and mkfs(8) call.
@@ -48,11 +57,19 @@ pub fn with_examples(mut cli: Command) -> Command {
 pub fn system_programs() -> Vec<Command> {
     let named =
         |name: &'static str, from: fn(Command) -> Command| from(Command::new(name).version(crate::VERSION));
-    vec![
+    let programs = [
         helper::command(),
         named("fsck.segno", check::Args::augment_args),
         named("mkfs.segno", mkfs::Args::augment_args),
-    ]
+    ];
+    let example = |c: &Command| SYSTEM_EXAMPLES.iter().find(|(name, _)| *name == c.get_name());
+    programs
+        .into_iter()
+        .map(|c| match example(&c) {
+            Some((_, example)) => with_example(c, example),
+            None => c,
+        })
+        .collect()
 }
 
 /// segno(5): the volumes and the mount options, in the language of man(7).
@@ -95,6 +112,14 @@ mod tests {
             cli.get_subcommands().map(Command::get_name).filter(|n| !["bench", "crashtest"].contains(n));
         let missing: Vec<&str> = without.filter(|n| !EXAMPLES.iter().any(|(name, _)| name == n)).collect();
         assert!(missing.is_empty(), "no example of {missing:?}");
+    }
+
+    #[test]
+    fn every_program_of_section_8_has_an_example() {
+        for program in system_programs() {
+            let help = program.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("  {} ", program.get_name())), "{}", program.get_name());
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Control interface of a live mount: extended attributes in the name space `system.segno`. They need no access to the
 //! server process, and reading them needs no privilege.
+use crate::attr::ino_of;
 use crate::server::Server;
 use segno_engine::options::FsyncLookup;
 use segno_engine::{Error, Extent, ExtentKind, GcMode, Result, Shutdown};
@@ -7,7 +8,7 @@ use segno_format::Ino;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-/// Counters of the mount as JSON; any inode has them.
+/// Counters of the mount as JSON, and the slowest requests of the last minute (`slowest`); any inode has them.
 pub const STATS_XATTR: &str = "system.segno.stats";
 /// Extents of a file, one a line: file block, address, length, kind.
 pub const EXTENTS_XATTR: &str = "system.segno.extents";
@@ -101,13 +102,21 @@ fn stats(server: &Server) -> String {
     let mut out = String::from("{");
     let counters = server.volume.report().into_iter().map(|(name, value)| (name.to_owned(), value));
     let requests = server.requests().map(|(op, count)| (format!("fuse_{op:?}").to_lowercase(), count));
-    for (i, (name, value)) in counters.chain(requests).enumerate() {
-        let comma = if i == 0 { "" } else { "," };
-        // Writing to a string does not fail.
-        let _ = write!(out, "{comma}\"{name}\":{value}");
+    // Writing to a string does not fail.
+    for (name, value) in counters.chain(requests).chain(server.times.report()) {
+        let _ = write!(out, "\"{name}\":{value},");
     }
-    out.push('}');
-    out
+    out += "\"slowest\":[";
+    for (i, slow) in server.times.slowest().iter().enumerate() {
+        let (comma, op) = (if i == 0 { "" } else { "," }, format!("{:?}", slow.opcode).to_lowercase());
+        let (ns, age) = (slow.time.as_nanos(), slow.age().as_millis());
+        let _ = write!(
+            out,
+            "{comma}{{\"op\":\"{op}\",\"ino\":{},\"ns\":{ns},\"age_ms\":{age}}}",
+            ino_of(slow.nodeid).0
+        );
+    }
+    out + "]}"
 }
 
 fn extents(list: &[Extent]) -> Result<Vec<u8>> {

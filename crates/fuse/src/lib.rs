@@ -31,6 +31,7 @@ mod server;
 mod session;
 #[cfg(test)]
 mod tests;
+mod times;
 mod transport;
 mod volume_ioctl;
 mod wire;

@@ -5,6 +5,7 @@ use crate::ownership::Ownership;
 use crate::probe::NoOpenProbe;
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::times::Times;
 use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
 use crate::{control, ioctl, volume_ioctl};
 use rustix::io::Errno;
@@ -14,6 +15,7 @@ use std::io::{Write, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 use zerocopy::FromBytes;
 
 /// The result of a request; the reply's body is in the buffer.
@@ -42,6 +44,7 @@ pub(crate) struct Server {
     has_birth_time: bool,
     no_open_probe: NoOpenProbe,
     requests: [AtomicU64; OPCODES],
+    pub(crate) times: Times,
     /// Closes the volume on DESTROY, for which umount(2) waits.
     on_destroy: Option<Box<dyn Fn() + Send + Sync>>,
     /// Whether the ioctl may shut the volume down.
@@ -63,6 +66,7 @@ impl Server {
             has_birth_time: features.contains(Features::INODE_CRTIME),
             no_open_probe: NoOpenProbe::new(no_open),
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
+            times: Times::default(),
             on_destroy: None,
             permits_shutdown: false,
             is_shut_down: AtomicBool::new(false),
@@ -107,6 +111,7 @@ impl Server {
         if let Some(n) = self.requests.get(request.opcode as usize) {
             n.fetch_add(1, Ordering::Relaxed);
         }
+        let begun = Instant::now();
         let mut reply = Reply::new(out);
         // A panic in one request must not end the mount, nor may the volume be written after it.
         let done =
@@ -119,6 +124,7 @@ impl Server {
                 );
                 Err(Errno::IO)
             });
+        self.times.record(request.opcode, request.head.nodeid, begun, reply.len());
         match (request.opcode, done) {
             (Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt, _) => Answer::Nothing,
             (_, Ok(())) => Answer::Body(reply.len()),

@@ -26,7 +26,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run an experiment and report its figures
+    #[command(after_help = "Example:\n  segno bench run --quick --rounds 1 -o result fsync32")]
     Bench(segno_bench::Args),
+    #[command(after_help = "Example:\n  segno crashtest --case scene:0@default")]
     Crashtest(crashtest::Args),
     Hunt(hunt::Args),
     #[command(hide = true)]

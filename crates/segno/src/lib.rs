@@ -81,5 +81,9 @@ pub use volume::{MountOptions, StatFs, Volume};
 pub use walk::Walk;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/library.md")]
+struct Guide;
+
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
 //! `segno stats`: the counters of a live mount.
-use crate::counters::{self, GROUPS, Moment, Reading};
+use crate::counters::{self, GROUPS, Moment, Reading, slow};
 use crate::exit::Outcome;
 use crate::mount::options::help;
 use anyhow::Result;
@@ -61,6 +61,7 @@ fn print(args: &Args, now: &Moment, earlier: Option<&Moment>) -> Result<()> {
 fn values(now: &Moment) -> Map<String, Value> {
     let mut all: Map<String, Value> = now.readings.iter().map(|r| (r.name.clone(), json!(r.value))).collect();
     all.insert(AMPLIFICATION.into(), json!(counters::write_amplification(&now.readings)));
+    all.insert(slow::NAME.into(), now.slowest.iter().map(Value::from).collect());
     all
 }
 
@@ -72,7 +73,7 @@ fn line(now: &Moment, earlier: Option<&Moment>) -> Value {
     json!({ "t": t, "dt": dt, "abs": values(now), "rate": rate })
 }
 
-/// The groups, then what this program does not know.
+/// The groups, the slowest requests, then what this program does not know.
 fn text(now: &Moment, earlier: Option<&Moment>, explain: bool) -> String {
     let rates = earlier.map(|e| now.rates(e)).unwrap_or_default();
     let entry = |r: &Reading| {
@@ -93,6 +94,11 @@ fn text(now: &Moment, earlier: Option<&Moment>, explain: bool) -> String {
                 &row(AMPLIFICATION, &format!("{waf:.3}"), None, explain.then(|| AMPLIFICATION_HELP.into()));
         }
     }
+    if !now.slowest.is_empty() {
+        out += "Slowest requests\n";
+        now.slowest.iter().for_each(|s| out += &format!("  {}\n", s.text()));
+        out += &if explain { help::paragraph(slow::HELP) } else { String::new() };
+    }
     let unknown: String = now.readings.iter().filter(|r| r.row.is_none()).map(entry).collect();
     if !unknown.is_empty() {
         out += &format!("Others\n{unknown}");
@@ -109,6 +115,7 @@ fn row(name: &str, value: &str, rate: Option<f64>, help: Option<String>) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::Slow;
     use std::time::Instant;
 
     fn moments() -> (Moment, Moment) {
@@ -118,7 +125,9 @@ mod tests {
         let second =
             counters::sample(&[("user_bytes", 12288), ("free_sections", 7), ("node_blocks", 3), ("odd", 5)]);
         let later = at + Duration::from_secs(2);
-        (Moment { at, readings: first }, Moment { at: later, readings: second })
+        let slow = Slow { op: "fsync".into(), ino: 9, ns: 5_000_000, age_ms: 1000 };
+        let first = Moment { at, readings: first, slowest: Vec::new() };
+        (first, Moment { at: later, readings: second, slowest: vec![slow] })
     }
 
     #[test]
@@ -131,6 +140,8 @@ Written
   write_amplification                       1.000
 Space
   free_sections                                 7
+Slowest requests
+  fsync of inode 9 5.0 ms, 1 s ago
 Others
   odd                                           5
 
@@ -150,6 +161,7 @@ Others
         assert!(shown.contains("bytes that programs wrote\n"), "{shown}");
         let line = line(&now, Some(&earlier));
         assert_eq!((&line["dt"], &line["abs"]["free_sections"]), (&json!(2.0), &json!(7)));
+        assert_eq!(line["abs"]["slowest"][0]["ns"], 5_000_000);
         assert_eq!(line["rate"], json!({ "user_bytes": 4096.0, "node_blocks": 1.0 }));
         assert_eq!(super::line(&now, None)["rate"], Value::Null);
     }

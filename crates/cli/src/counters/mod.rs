@@ -1,6 +1,7 @@
 //! The counters of a mount: groups, descriptions, and the metric that each is exported as. A row of [`table`] is the whole
 //! of a counter here; the server only sends names and values.
 mod moment;
+pub mod slow;
 mod table;
 
 use crate::mount::table::FSTYPES;
@@ -9,6 +10,7 @@ pub use moment::Moment;
 use rustix::fs::getxattr;
 use rustix::io::Errno;
 use segno_fuse::STATS_XATTR;
+pub use slow::Slow;
 use std::path::Path;
 pub use table::GROUPS;
 
@@ -85,8 +87,8 @@ impl Counter {
     }
 }
 
-/// The counters of the mount that has this file, in the server's order.
-pub fn read(path: &Path) -> Result<Vec<Reading>> {
+/// The counters of the mount that has this file, in the server's order, and its slowest requests.
+pub fn read(path: &Path) -> Result<(Vec<Reading>, Vec<Slow>)> {
     let mut buffer = vec![0; 65_536];
     let n = getxattr(path, STATS_XATTR, &mut buffer).map_err(|e| match e {
         Errno::OPNOTSUPP | Errno::NODATA => {
@@ -101,10 +103,11 @@ pub fn read(path: &Path) -> Result<Vec<Reading>> {
     parse(buffer.get(..n).unwrap_or_default())
 }
 
-fn parse(text: &[u8]) -> Result<Vec<Reading>> {
+fn parse(text: &[u8]) -> Result<(Vec<Reading>, Vec<Slow>)> {
     let counters: serde_json::Map<String, serde_json::Value> =
         serde_json::from_slice(text).context("the server's response is malformed")?;
-    Ok(counters.iter().filter_map(|(name, value)| Some(Reading::new(name, value.as_u64()?))).collect())
+    let readings = counters.iter().filter_map(|(name, value)| Some(Reading::new(name, value.as_u64()?)));
+    Ok((readings.collect(), slow::parse(counters.get(slow::NAME))))
 }
 
 /// The value of a counter; 0 if the server does not have it.
@@ -149,7 +152,9 @@ mod tests {
         assert!(unknown.is_empty(), "no row for {unknown:?}");
         let met: BTreeSet<&str> = readings.iter().filter_map(|r| Some(r.row.as_ref()?.0.name)).collect();
         let rows = all().map(|c| c.name);
-        let unmet: Vec<&str> = rows.filter(|n| !met.contains(n) && *n != "fuse_*").collect();
+        // Those that the server adds.
+        let others = |n: &str| n == "read_bytes" || n.starts_with("fuse_") || n.starts_with("op_");
+        let unmet: Vec<&str> = rows.filter(|n| !met.contains(n) && !others(n)).collect();
         assert!(unmet.is_empty(), "no counter for {unmet:?}");
     }
 

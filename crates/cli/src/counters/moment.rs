@@ -1,5 +1,5 @@
 //! The counters at one moment.
-use super::{Kind, Reading, read, value};
+use super::{Kind, Reading, Slow, read, value};
 use anyhow::Result;
 use std::path::Path;
 use std::time::Instant;
@@ -8,12 +8,14 @@ use std::time::Instant;
 pub struct Moment {
     pub at: Instant,
     pub readings: Vec<Reading>,
+    pub slowest: Vec<Slow>,
 }
 
 impl Moment {
     /// Of the mount that has this file.
     pub fn read(path: &Path) -> Result<Self> {
-        Ok(Self { at: Instant::now(), readings: read(path)? })
+        let (readings, slowest) = read(path)?;
+        Ok(Self { at: Instant::now(), readings, slowest })
     }
 
     /// Changes a second of the totals since an earlier moment.

@@ -22,7 +22,7 @@ const fn now(name: &'static str, metric: (&'static str, &'static str, f64), help
     row(Kind::Now, name, metric, help)
 }
 
-pub const GROUPS: [Group; 10] = [
+pub const GROUPS: [Group; 11] = [
     Group { title: "Written", counters: WRITTEN },
     Group { title: "Space", counters: SPACE },
     Group { title: "Cleaning", counters: CLEANING },
@@ -32,11 +32,17 @@ pub const GROUPS: [Group; 10] = [
     Group { title: "Memory", counters: MEMORY },
     Group { title: "Writeback", counters: WRITEBACK },
     Group { title: "State", counters: STATE },
+    Group { title: "Latency", counters: LATENCY },
     Group { title: "Requests", counters: REQUESTS },
 ];
 
 const WRITTEN: &[Counter] = &[
     total("user_bytes", ("segno_user_bytes", "", 1.0), "bytes that programs wrote"),
+    total(
+        "read_bytes",
+        ("segno_read_bytes", "", 1.0),
+        "bytes that the kernel read for programs; what its page cache has is not read again",
+    ),
     total("data_blocks", ("segno_written_bytes", "kind=\"data\"", BLOCK), "data blocks written for programs"),
     total(
         "gc_data_blocks",
@@ -310,6 +316,34 @@ const STATE: &[Counter] = &[
         "quota_needs_check",
         ("segno_quota_needs_check", "", 1.0),
         "1 if the next mount recounts quota usage",
+    ),
+];
+
+const LATENCY: &[Counter] = &[
+    total(
+        "op_*_count",
+        ("segno_operation_seconds_count", "operation=\"{}\"", 1.0),
+        "requests of the kind {} that were answered",
+    ),
+    total(
+        "op_*_ns_sum",
+        ("segno_operation_seconds_sum", "operation=\"{}\"", NS),
+        "time to answer requests of the kind {}: sum, in nanoseconds",
+    ),
+    now(
+        "op_*_ns_p50",
+        ("segno_operation_seconds", "operation=\"{}\",quantile=\"0.5\"", NS),
+        "time to answer requests of the kind {}: median",
+    ),
+    now(
+        "op_*_ns_p99",
+        ("segno_operation_seconds", "operation=\"{}\",quantile=\"0.99\"", NS),
+        "time to answer requests of the kind {}: 99 of 100 below",
+    ),
+    now(
+        "op_*_ns_max",
+        ("segno_operation_seconds_max", "operation=\"{}\"", NS),
+        "time to answer requests of the kind {}: longest",
     ),
 ];
 

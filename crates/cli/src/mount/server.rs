@@ -1,7 +1,7 @@
 //! The server: opens the image, serves the mount, closes the image clean.
 use super::options::Settings;
 use crate::{image, show};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use parking_lot::Mutex;
 use rustix::fs::Access;
 use rustix::io::Errno;
@@ -26,7 +26,14 @@ impl Plan {
     /// Makes all checks that need no access to the image.
     pub fn new(image: &Path, dir: &Path, settings: Settings) -> Result<Self> {
         let image = image.canonicalize().with_context(|| format!("cannot open {}", image.display()))?;
-        let meta = std::fs::metadata(dir).with_context(|| format!("cannot mount at {}", dir.display()))?;
+        let meta = std::fs::metadata(dir).map_err(|e| match e.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => anyhow!("there is no such directory: `mkdir {}` makes it", dir.display()),
+            Some(Errno::NOTCONN) => {
+                anyhow!("the server of a mount there has died: `segno umount {}`", dir.display())
+            }
+            _ => anyhow!(e),
+        });
+        let meta = meta.with_context(|| format!("cannot mount at {}", dir.display()))?;
         ensure!(meta.is_dir(), "cannot mount at {}: it is not a directory", dir.display());
         let dir = dir.canonicalize().with_context(|| format!("cannot mount at {}", dir.display()))?;
         if image.starts_with(&dir) {
@@ -113,6 +120,12 @@ fn beyond_guard(volume: &Volume) -> Option<String> {
     })
 }
 
+/// Root without the right to mount is in a container.
+fn advise(e: std::io::Error) -> anyhow::Error {
+    let refused = e.to_string().contains("Operation not permitted") && rustix::process::geteuid().is_root();
+    if refused { anyhow!("{e}; a container needs --cap-add SYS_ADMIN") } else { e.into() }
+}
+
 /// Mounts and serves until the mount ends. Calls `ready` when the mount responds, with what `mount -v` says besides.
 pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<()> {
     protect();
@@ -141,6 +154,7 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<
         move || closing.run()
     };
     let served = segno_fuse::serve(volume, &plan.dir, &fuse, close, |started| ready(started, note))
+        .map_err(advise)
         .with_context(|| format!("cannot serve {}", plan.dir.display()));
     closing.run();
     let closed =

@@ -106,7 +106,10 @@ fn mounting_refuses_before_it_touches_anything() {
     for (args, message) in [
         (vec!["mount", "-o", "sparkle", &image, dir], "unknown mount option sparkle"),
         (vec!["mount", "-o", "norecovery", &image, dir], "add ro"),
-        (vec!["mount", &image, "/nonexistent"], "cannot mount at /nonexistent: No such file"),
+        (
+            vec!["mount", &image, "/nonexistent"],
+            "cannot mount at /nonexistent: there is no such directory: `mkdir /nonexistent` makes it",
+        ),
         (vec!["mount", &image, &image], "it is not a directory"),
         (vec!["mount", "/nonexistent", dir], "cannot open /nonexistent: No such file"),
         (vec!["umount", dir], "nothing is mounted at"),

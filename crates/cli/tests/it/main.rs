@@ -3,10 +3,12 @@
 
 mod build;
 mod copy;
+mod examples;
 mod external;
 mod friction;
 mod fsck;
 mod fsck_limits;
+mod guide;
 mod images;
 mod journal;
 mod links;
@@ -14,6 +16,7 @@ mod map;
 mod report;
 mod salvage;
 mod sizes;
+mod surroundings;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

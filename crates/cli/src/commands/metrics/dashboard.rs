@@ -1,6 +1,6 @@
 //! packaging/grafana/segno.json against the exporter.
 use super::text::{Family, Format, Source, render};
-use crate::counters::{all, sample};
+use crate::counters::{Slow, all, sample};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -9,7 +9,9 @@ fn exported() -> (BTreeSet<String>, BTreeSet<String>) {
     let names: Vec<String> = all().map(|c| c.name.replace('*', "read")).collect();
     let values: Vec<(&str, u64)> = names.iter().map(|n| (n.as_str(), 1)).collect();
     let text = |s: &str| s.to_owned();
-    let source = Source { volume: text("v"), image: text("i"), dir: text("d"), readings: sample(&values) };
+    let slowest = vec![Slow { op: "read".into(), ino: 1, ns: 1, age_ms: 1 }];
+    let source =
+        Source { volume: text("v"), image: text("i"), dir: text("d"), readings: sample(&values), slowest };
     let text = render(&Family::of(&[source]), Format::Prometheus);
     let samples: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
     let names = samples.iter().filter_map(|l| Some(l.split_once('{')?.0.to_owned()));

@@ -50,13 +50,14 @@ fn collect(args: &Args) -> Result<String> {
 }
 
 fn source(dir: &Path) -> Result<Source> {
-    let readings = counters::read(dir)?;
+    let (readings, slowest) = counters::read(dir)?;
     let mount = mount_of(dir)?;
     Ok(Source {
         volume: uuid(&mount.source).unwrap_or_else(|| "unknown".into()),
         image: mount.source.display().to_string(),
         dir: mount.dir.display().to_string(),
         readings,
+        slowest,
     })
 }
 

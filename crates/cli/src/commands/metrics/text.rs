@@ -1,5 +1,6 @@
 //! OpenMetrics, and the older text format of Prometheus.
-use crate::counters::{self, Counter, Kind, Reading};
+use crate::counters::{self, Counter, Kind, Reading, Slow};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -26,6 +27,7 @@ pub struct Source {
     pub image: String,
     pub dir: String,
     pub readings: Vec<Reading>,
+    pub slowest: Vec<Slow>,
 }
 
 /// Samples of one name and type.
@@ -44,7 +46,7 @@ pub enum Type {
 }
 
 struct Sample {
-    /// Behind the family's name, for the count of a summary.
+    /// Behind the family's name, for count and sum of a summary.
     suffix: &'static str,
     labels: String,
     value: f64,
@@ -68,6 +70,8 @@ const SHARED: &[(&str, &str)] = &[
     ("segno_dirty_bytes", "Bytes that wait to be written, by kind"),
     ("segno_streams", "Streams in use by kind"),
     ("segno_stream_claims", "Claims of sections by streams, by outcome"),
+    ("segno_operation_seconds", "Time to answer requests by kind of operation, since mount"),
+    ("segno_operation_seconds_max", "Longest time to answer a request by kind of operation, since mount"),
     ("segno_requests", "Requests from the kernel by operation"),
 ];
 
@@ -80,12 +84,13 @@ impl Family {
             if samples.is_empty() {
                 continue;
             }
-            let name = counter.metric.family.strip_suffix("_count").unwrap_or(counter.metric.family);
+            let (name, _) = split(counter.metric.family);
             match all.iter_mut().find(|f| f.name == name) {
                 Some(family) => family.samples.extend(samples),
                 None => all.push(Self::new(name, counter, samples)),
             }
         }
+        all.extend(Self::slowest(sources));
         for family in &mut all {
             // The samples of a mount stand together, as OpenMetrics demands of a summary.
             family.samples.sort_by(|a, b| a.labels.cmp(&b.labels));
@@ -111,6 +116,26 @@ impl Family {
         Self { name: "segno_build_info", kind: Type::Gauge, help: "Version of the exporter", samples }
     }
 
+    /// By operation: with inodes as labels a collector would keep a series for each file.
+    fn slowest(sources: &[Source]) -> Option<Self> {
+        let mut samples = Vec::new();
+        for source in sources {
+            let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
+            for s in &source.slowest {
+                let ns = longest.entry(&s.op).or_default();
+                *ns = s.ns.max(*ns);
+            }
+            samples.extend(longest.into_iter().map(|(op, ns)| Sample {
+                suffix: "",
+                labels: format!("volume=\"{}\",operation=\"{}\"", escape(&source.volume), escape(op)),
+                value: ns as f64 * 1e-9,
+            }));
+        }
+        let help = "Slowest requests of the last minute: the longest time by operation";
+        let name = "segno_slowest_request_seconds";
+        (!samples.is_empty()).then_some(Self { name, kind: Type::Gauge, help, samples })
+    }
+
     fn info(sources: &[Source]) -> Self {
         let labels = |s: &Source| {
             format!(
@@ -125,13 +150,19 @@ impl Family {
     }
 }
 
+/// Name of the family, and the suffix of its samples.
+fn split(family: &'static str) -> (&'static str, &'static str) {
+    let suffix = ["_count", "_sum"].into_iter().find(|suffix| family.ends_with(suffix)).unwrap_or_default();
+    (family.strip_suffix(suffix).unwrap_or(family), suffix)
+}
+
 fn samples(source: &Source, counter: &'static Counter) -> Vec<Sample> {
     let of_row = source.readings.iter().filter_map(|r| {
         let (row, rest) = r.row.as_ref()?;
         (row.name == counter.name).then_some((r, rest))
     });
     let metric = &counter.metric;
-    let suffix = if metric.family.ends_with("_count") { "_count" } else { "" };
+    let (_, suffix) = split(metric.family);
     let one = |(r, rest): (&Reading, &String)| {
         let own = metric.labels.replace("{}", &escape(rest));
         let comma = if own.is_empty() { "" } else { "," };
@@ -190,10 +221,15 @@ mod tests {
             ("fsync_flush_ns_p50", 2_000_000),
             ("fsync_flush_ns_p99", 3_000_000),
             ("fuse_read", 7),
+            ("op_read_count", 7),
+            ("op_read_ns_sum", 14_000_000),
+            ("op_read_ns_p99", 3_000_000),
             ("stopped", 0),
             ("of_the_future", 1),
         ]);
-        vec![Source { volume: "id".into(), image: "a\"b\\".into(), dir: "/m".into(), readings }]
+        let slow = |op: &str, ns| Slow { op: op.into(), ino: 5, ns, age_ms: 0 };
+        let slowest = vec![slow("read", 2_000_000_000), slow("fsync", 5), slow("read", 9)];
+        vec![Source { volume: "id".into(), image: "a\"b\\".into(), dir: "/m".into(), readings, slowest }]
     }
 
     #[test]
@@ -209,6 +245,11 @@ mod tests {
             "segno_fsync_phase_seconds{volume=\"id\",phase=\"flush\",quantile=\"0.99\"} 0.003",
             "segno_fsync_phase_seconds_count{volume=\"id\",phase=\"flush\"} 4",
             "segno_requests_total{volume=\"id\",operation=\"read\"} 7",
+            "# TYPE segno_operation_seconds summary",
+            "segno_operation_seconds_count{volume=\"id\",operation=\"read\"} 7",
+            "segno_operation_seconds_sum{volume=\"id\",operation=\"read\"} 0.014",
+            "segno_operation_seconds{volume=\"id\",operation=\"read\",quantile=\"0.99\"} 0.003",
+            "segno_slowest_request_seconds{volume=\"id\",operation=\"read\"} 2",
             "segno_stopped{volume=\"id\"} 0",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");

@@ -80,7 +80,12 @@ impl VolumeArgs {
 
 fn features(names: &[String]) -> Result<Features> {
     let one = |name: &String| {
-        Features::from_mkfs_name(name.trim()).ok_or_else(|| anyhow!("unknown feature {name} (-O)"))
+        let known = || {
+            let named = Features::all().names().into_iter().filter(|n| Features::from_mkfs_name(n).is_some());
+            named.collect::<Vec<_>>().join(", ")
+        };
+        Features::from_mkfs_name(name.trim())
+            .ok_or_else(|| anyhow!("unknown feature {name} (-O); these are known: {}", known()))
     };
     names.iter().filter(|n| !n.is_empty()).try_fold(Features::empty(), |all, name| Ok(all | one(name)?))
 }
@@ -130,6 +135,7 @@ mod tests {
     fn features_are_named_as_in_mkfs_f2fs() {
         let names = ["extra_attr".to_owned(), "inode_crtime".to_owned()];
         assert_eq!(features(&names).unwrap(), Features::EXTRA_ATTR | Features::INODE_CRTIME);
-        assert_eq!(features(&["shiny".to_owned()]).unwrap_err().to_string(), "unknown feature shiny (-O)");
+        let said = features(&["shiny".to_owned()]).unwrap_err().to_string();
+        assert!(said.starts_with("unknown feature shiny (-O); these are known: encrypt, "), "{said}");
     }
 }

@@ -35,7 +35,8 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let segments = Segments::of(&args.volume)?;
-    let counters = args.volume.is_dir().then(|| counters::read(&args.volume)).transpose()?;
+    let counters =
+        args.volume.is_dir().then(|| counters::read(&args.volume)).transpose()?.map(|(readings, _)| readings);
     let name = args.volume.display().to_string();
     let state = State { name: &name, segments: &segments, counters: counters.as_deref() };
     let findings = findings::of(&state);

@@ -1,5 +1,5 @@
 //! The lines above the table: the figures that matter most, in units that are easily read.
-use crate::counters::{self, Moment};
+use crate::counters::{self, Moment, slow};
 use crate::size;
 use segno_format::BLOCK_SIZE;
 
@@ -33,6 +33,15 @@ impl Figures<'_> {
         self.value(name) as f64 / 1e6
     }
 
+    /// Median and 99th percentile of the time of each kind, in milliseconds.
+    fn latencies(&self, kinds: &[&str]) -> String {
+        let of = |kind: &&str| {
+            let ms = |figure| short(self.ms(&format!("op_{kind}_ns_{figure}")));
+            format!("{kind} {}/{}", ms("p50"), ms("p99"))
+        };
+        kinds.iter().map(of).collect::<Vec<_>>().join(", ")
+    }
+
     fn requests(&self) -> f64 {
         self.rates.iter().filter(|(n, _)| n.starts_with("fuse_")).map(|(_, rate)| *rate).sum()
     }
@@ -48,7 +57,10 @@ pub fn lines(now: &Moment, earlier: Option<&Moment>) -> Vec<Line> {
     let f = Figures { now, rates: earlier.map(|e| now.rates(e)).unwrap_or_default() };
     vec![
         requests(&f),
-        written(&f),
+        data_latency(&f),
+        name_latency(&f),
+        slowest(&f),
+        bytes(&f),
         space(&f),
         checkpoints(&f),
         fsync(&f),
@@ -61,6 +73,12 @@ pub fn lines(now: &Moment, earlier: Option<&Moment>) -> Vec<Line> {
 
 fn per_second(bytes: f64) -> String {
     format!("{}/s", size::human(bytes as u64))
+}
+
+/// Three digits.
+fn short(ms: f64) -> String {
+    let digits = if ms < 10.0 { 2 } else { usize::from(ms < 100.0) };
+    format!("{ms:.digits$}")
 }
 
 fn requests(f: &Figures<'_>) -> Line {
@@ -80,18 +98,41 @@ fn requests(f: &Figures<'_>) -> Line {
     }
 }
 
-fn written(f: &Figures<'_>) -> Line {
+fn data_latency(f: &Figures<'_>) -> Line {
+    Line {
+        name: "latency",
+        text: format!("{} ms (p50/p99)", f.latencies(&["read", "write", "fsync"])),
+        help: "time to answer requests for data since mount, in milliseconds: the median, and the time that 99 of 100 stay below",
+    }
+}
+
+fn name_latency(f: &Figures<'_>) -> Line {
+    Line {
+        name: "of names",
+        text: f.latencies(&["lookup", "create", "remove", "list"]),
+        help: "the same for names: lookup, creation of files, directories and links, removal, and listing of directories",
+    }
+}
+
+fn slowest(f: &Figures<'_>) -> Line {
+    let all: Vec<String> = f.now.slowest.iter().map(slow::Slow::text).collect();
+    let text = if all.is_empty() { "-".to_owned() } else { all.join("; ") };
+    Line { name: "slowest", text, help: slow::HELP }
+}
+
+fn bytes(f: &Figures<'_>) -> Line {
     let waf = counters::write_amplification(&f.now.readings);
     let waf = waf.map_or_else(|| "-".to_owned(), |waf| format!("{waf:.3}"));
     Line {
-        name: "written",
+        name: "bytes",
         text: format!(
-            "programs {}, device {}, amplification {waf}",
+            "in {}, device {}, amplification {waf}, out {}",
             per_second(f.rate("user_bytes")),
-            per_second(f.device_rate())
+            per_second(f.device_rate()),
+            per_second(f.rate("read_bytes"))
         ),
-        help: "bytes from programs, bytes to the device (data, directories, nodes, metadata, moved data), and the bytes written to \
-               the device for each byte from programs since mount",
+        help: "bytes from programs, bytes to the device (data, directories, nodes, metadata, moved data), the bytes written to \
+               the device for each byte from programs since mount, and bytes read for programs",
     }
 }
 

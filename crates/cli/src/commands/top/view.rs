@@ -159,23 +159,30 @@ fn bold() -> Style {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters;
+    use crate::counters::{self, Slow};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     fn state() -> State {
         let at = Instant::now();
-        let first = counters::sample(&[("user_bytes", 0), ("fuse_write", 10), ("node_blocks", 0)]);
+        let first =
+            counters::sample(&[("user_bytes", 0), ("read_bytes", 0), ("fuse_write", 10), ("node_blocks", 0)]);
         let second = counters::sample(&[
             ("user_bytes", 2 << 20),
+            ("read_bytes", 3 << 20),
             ("fuse_write", 30),
+            ("op_write_ns_p50", 45_000),
+            ("op_write_ns_p99", 12_340_000),
+            ("op_fsync_ns_p99", 120_000_000),
             ("node_blocks", 512),
             ("valid_block_count", 256),
             ("user_block_count", 1024),
             ("free_sections", 77),
         ]);
-        let mut state = State::new("mnt".into(), Moment { at, readings: first });
-        state.advance(Moment { at: at + Duration::from_secs(2), readings: second });
+        let slow = |op: &str, ns| Slow { op: op.into(), ino: 17, ns, age_ms: 4200 };
+        let slowest = vec![slow("fsync", 120_000_000), slow("write", 8_000_000)];
+        let mut state = State::new("mnt".into(), Moment { at, readings: first, slowest: Vec::new() });
+        state.advance(Moment { at: at + Duration::from_secs(2), readings: second, slowest });
         state
     }
 
@@ -192,22 +199,25 @@ mod tests {
         let expected = "\
 segno top mnt  by group
 requests    10/s: lookup 0, read 0, write 10, create 0, unlink 0
-written     programs 1.0 MiB/s, device 1.0 MiB/s, amplification 1.000
+latency     read 0.00/0.00, write 0.04/12.3, fsync 0.00/120 ms (p50/p99)
+of names    lookup 0.00/0.00, create 0.00/0.00, remove 0.00/0.00, list 0.00/0.00
+slowest     fsync of inode 17 120.0 ms, 4 s ago; write of inode 17 8.0 ms, 4 s a
+bytes       in 1.0 MiB/s, device 1.0 MiB/s, amplification 1.000, out 1.5 MiB/s
 space       1.0 MiB of 4.0 MiB (25 %), free sections 77, prefree segments 0";
         let lines = screen(&mut state(), 80, 24);
-        assert_eq!(lines[..4].join("\n"), expected);
-        assert_eq!(lines[10], "counter                                   value       a second");
-        assert_eq!(lines[11], "user_bytes                              2097152      1048576.0");
-        assert_eq!(lines[12], "node_blocks                                 512          256.0");
-        assert_eq!(lines[15], "free_sections                                77");
+        assert_eq!(lines[..7].join("\n"), expected);
+        assert_eq!(lines[13], "counter                                   value       a second");
+        assert_eq!(lines[14], "user_bytes                              2097152      1048576.0");
+        assert_eq!(lines[16], "node_blocks                                 512          256.0");
+        assert_eq!(lines[19], "free_sections                                77");
         assert_eq!((lines.len(), lines[23].as_str()), (24, KEYS));
     }
 
     #[test]
     fn a_wide_terminal_describes_counters() {
         let lines = screen(&mut state(), 200, 60);
-        assert!(lines[2].ends_with("amplification 1.000"), "{}", lines[2]);
-        assert!(lines[11].ends_with("1048576.0 bytes that programs wrote"), "{}", lines[11]);
+        assert!(lines[4].ends_with("write of inode 17 8.0 ms, 4 s ago"), "{}", lines[4]);
+        assert!(lines[14].ends_with("1048576.0 bytes that programs wrote"), "{}", lines[14]);
         assert_eq!((lines.len(), lines[59].as_str()), (60, KEYS));
     }
 
@@ -226,9 +236,9 @@ space       1.0 MiB of 4.0 MiB (25 %), free sections 77, prefree segments 0";
     fn counters_are_sorted_and_explained() {
         let mut state = state();
         state.order = Order::Name;
-        assert!(screen(&mut state, 80, 24)[11].starts_with("free_sections "));
+        assert!(screen(&mut state, 80, 24)[14].starts_with("free_sections "));
         state.order = Order::Change;
-        assert!(screen(&mut state, 80, 24)[11].starts_with("user_bytes "));
+        assert!(screen(&mut state, 80, 24)[14].starts_with("read_bytes "));
         state.explains = true;
         let text = screen(&mut state, 200, 60).join("\n");
         for figure in figures::lines(&state.now, None) {
