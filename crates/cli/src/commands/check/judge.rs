@@ -1,7 +1,7 @@
 //! The check, with what a crash left replayed in memory.
 use super::feedback::Feedback;
 use super::{Args, replay};
-use crate::image;
+use crate::{image, store};
 use anyhow::{Context, Result, anyhow};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
 use segno_device::{BlockDevice, DeviceError, OpenOptions, open_storage, open_volume};
@@ -28,6 +28,9 @@ impl Judged {
 /// Opens all devices, or only the first one if it is too damaged to name the others: there is damage to report then.
 pub fn open(args: &Args, read_only: bool) -> Result<Arc<dyn BlockDevice>> {
     let (paths, options) = (&args.image, OpenOptions { read_only, direct: false });
+    if let Some(device) = store::open(paths, options, &store::Settings::default())? {
+        return Ok(device);
+    }
     match (image::patiently(|| open_volume(paths, options)), paths.as_slice()) {
         (Ok(device), _) => Ok(device),
         (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only]) => {
