@@ -1,6 +1,7 @@
 //! Opening images, with errors that name the remedy.
 use crate::mount::table;
 use crate::path::reason;
+use crate::store;
 use anyhow::{Context, anyhow};
 use segno::{Device, MountOptions, Volume};
 use segno_device::{BlockDevice, DeviceError, OpenOptions, open_volume};
@@ -15,6 +16,9 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// Opens the volume on these devices, the one with the superblock first.
 pub fn open(paths: &[PathBuf], options: OpenOptions) -> anyhow::Result<Arc<dyn BlockDevice>> {
+    if let Some(device) = store::open(paths, options, &store::Settings::default())? {
+        return Ok(device);
+    }
     patiently(|| open_volume(paths, options)).map_err(explain)
 }
 

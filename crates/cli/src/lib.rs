@@ -18,6 +18,7 @@ mod salvage;
 mod segments;
 mod show;
 mod size;
+mod store;
 mod tally;
 
 use clap::{CommandFactory, FromArgMatches, Parser};

@@ -75,6 +75,12 @@ pub trait BlockDevice: Send + Sync {
     /// After an error those writes may be lost for good, even if a later flush succeeds.
     fn flush(&self) -> std::io::Result<()>;
 
+    /// Whether a power cut keeps all writes up to one moment and none after it. Then no flush is needed between writes to
+    /// order them.
+    fn keeps_order(&self) -> bool {
+        false
+    }
+
     /// Discards blocks whose contents are no longer needed; reads of them may return anything afterwards.
     fn discard(&self, addr: u64, count: u64) -> std::io::Result<()>;
 
@@ -139,6 +145,9 @@ macro_rules! forward_to_pointee {
             }
             fn flush(&self) -> std::io::Result<()> {
                 (**self).flush()
+            }
+            fn keeps_order(&self) -> bool {
+                (**self).keeps_order()
             }
             fn discard(&self, addr: u64, count: u64) -> std::io::Result<()> {
                 (**self).discard(addr, count)

@@ -6,19 +6,19 @@ use crate::exit::Outcome;
 
 /// Declares the modules, and the enum that is parsed and run.
 macro_rules! commands {
-    ($($name:ident,)*) => {
-        $(pub mod $name;)*
+    ($($(#[$when:meta])? $name:ident,)*) => {
+        $($(#[$when])? pub mod $name;)*
 
         #[derive(clap::Subcommand)]
         #[expect(non_camel_case_types, reason = "a variant has the name of its module")]
         pub enum Command {
-            $($name($name::Args),)*
+            $($(#[$when])? $name($name::Args),)*
         }
 
         impl Command {
             pub fn run(&self) -> Outcome {
                 match self {
-                    $(Self::$name(args) => $name::run(args),)*
+                    $($(#[$when])? Self::$name(args) => $name::run(args),)*
                 }
             }
         }
@@ -44,6 +44,8 @@ commands! {
     put,
     extents,
     sparse,
+    #[cfg(feature = "store")]
+    store,
     rescue,
     undelete,
     dump,

@@ -17,6 +17,9 @@ pub struct Args {
     /// Stay in the foreground instead of returning when the mount responds
     #[arg(short, long)]
     pub foreground: bool,
+    /// Take a volume on an object store from a writer that may be alive, as -o takeover does
+    #[arg(long)]
+    pub takeover: bool,
     /// Report transport, threads, what sync(2) does, the mode of the page cache, options without effect, and whether space
     /// is not guarded
     #[arg(short, long)]
@@ -24,7 +27,7 @@ pub struct Args {
     /// Report on standard output when the mount responds, then detach from the terminal
     #[arg(long, hide = true)]
     pub detach: bool,
-    /// Image file or block device
+    /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
     pub image: PathBuf,
     /// Directory to mount at
     pub dir: PathBuf,
@@ -32,7 +35,8 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let root = rustix::process::geteuid().is_root();
-    let settings = Settings::parse(&args.options, root)?;
+    let mut settings = Settings::parse(&args.options, root)?;
+    settings.store.takeover |= args.takeover;
     let plan = Plan::new(&args.image, &args.dir, settings)?;
     if args.foreground || args.detach {
         let readiness = if args.detach { Readiness::Background } else { Readiness::Foreground };
@@ -66,6 +70,9 @@ fn server_args(plan: &Plan, original: &Args) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["mount".into(), "--detach".into()];
     if original.verbose {
         args.push("--verbose".into());
+    }
+    if original.takeover {
+        args.push("--takeover".into());
     }
     for option in &original.options {
         args.extend(["-o".into(), option.into()]);

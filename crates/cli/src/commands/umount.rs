@@ -1,6 +1,6 @@
 //! `segno umount`: returns when the server has let go of the image.
 use crate::exit::Outcome;
-use crate::inspect;
+use crate::{inspect, store};
 use crate::mount::table::{self, Mount};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
@@ -146,15 +146,22 @@ fn uses(process: &Path, dir: &Path) -> bool {
     below(process.join("cwd")) || below(process.join("root")) || files.map(|f| f.path()).any(below)
 }
 
+/// Whether the server has the image open. If it is not readable for this user, there is nothing to wait for.
+fn is_held(source: &Path) -> bool {
+    if store::is_url(source) {
+        return store::is_held(source);
+    }
+    let opened = FileDevice::open(source, OpenOptions { read_only: true, direct: false });
+    matches!(opened, Err(DeviceError::InUse { .. }))
+}
+
 /// The mount is gone from the table before the last checkpoint is written; the lock on the image is released last.
 fn wait_until_closed(mount: &Mount) -> Result<()> {
     let start = Instant::now();
     let mut next_note = QUIET;
     loop {
-        match FileDevice::open(&mount.source, OpenOptions { read_only: true, direct: false }) {
-            Err(DeviceError::InUse { .. }) => {}
-            // Closed, or not readable for this user: then there is nothing to wait for.
-            _ => return Ok(()),
+        if !is_held(&mount.source) {
+            return Ok(());
         }
         if start.elapsed() >= next_note {
             next_note += QUIET;

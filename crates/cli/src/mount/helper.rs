@@ -85,7 +85,7 @@ pub fn run(args: &[OsString]) -> Outcome {
     }
     let (image, dir) = (helper.source, helper.dir);
     let args =
-        Args { options, image, dir, foreground: helper.foreground, verbose: helper.verbose, detach: false };
+        Args { options, image, dir, foreground: helper.foreground, verbose: helper.verbose, detach: false, takeover: false };
     mount::run(&args)
 }
 

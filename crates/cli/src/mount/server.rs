@@ -1,6 +1,6 @@
 //! The server: opens the image, serves the mount, closes the image clean.
 use super::options::Settings;
-use crate::{image, show};
+use crate::{image, show, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use parking_lot::Mutex;
 use rustix::fs::Access;
@@ -25,7 +25,11 @@ pub struct Plan {
 impl Plan {
     /// Makes all checks that need no access to the image.
     pub fn new(image: &Path, dir: &Path, settings: Settings) -> Result<Self> {
-        let image = image.canonicalize().with_context(|| format!("cannot open {}", image.display()))?;
+        let image = if store::is_url(image) {
+            image.to_owned()
+        } else {
+            image.canonicalize().with_context(|| format!("cannot open {}", image.display()))?
+        };
         let meta = std::fs::metadata(dir).map_err(|e| match e.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NOENT) => anyhow!("there is no such directory: `mkdir {}` makes it", dir.display()),
             Some(Errno::NOTCONN) => {
@@ -134,7 +138,10 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<
     let mut paths = vec![plan.image.clone()];
     paths.extend_from_slice(&settings.devices);
     let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
-    let device = image::open(&paths, options)?;
+    let device = match store::open(&paths, options, &settings.store)? {
+        Some(device) => device,
+        None => image::open(&paths, options)?,
+    };
     let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
     if let Some(path) = &settings.journal {
         let file = FileDevice::open(path, options)

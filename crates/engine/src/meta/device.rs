@@ -207,6 +207,11 @@ impl Device {
         self.durable.make_shared(|| self.issue_flush())
     }
 
+    /// Whether a power cut keeps all writes up to one moment, so that none has to wait for others to be durable.
+    pub fn keeps_order(&self) -> bool {
+        self.dev.keeps_order()
+    }
+
     /// The first flush of a caller that writes a little more and flushes again with [`Self::flush_more`].
     pub fn flush_before_more(&self) -> Result<Option<More<'_>>> {
         self.durable.make_before_more(|| self.issue_flush()).map(Some)

@@ -1,9 +1,9 @@
 //! The check, with what a crash left replayed in memory.
 use super::feedback::Feedback;
-use super::replay::{self, External};
 use super::Args;
-use crate::image;
+use super::replay::{self, External};
 use crate::mount::table;
+use crate::{image, store};
 use anyhow::{Context, Result, anyhow, bail};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
 use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_storage, open_volume};
@@ -40,6 +40,9 @@ pub struct Opened {
 /// that is mounted read-only, as the root is at boot, can be checked, and repaired if it is a block device.
 pub fn open(args: &Args, read_only: bool) -> Result<Opened> {
     let (paths, options) = (&args.image, OpenOptions { read_only, direct: false });
+    if let Some(device) = store::open(paths, options, &store::Settings::default())? {
+        return Ok(Opened { device, mounted: None });
+    }
     let mounts = match paths.first() {
         Some(first) => table::mounts_of(first)?,
         None => Vec::new(),

@@ -7,7 +7,7 @@ pub use volume::VolumeArgs;
 use super::journal::found;
 use crate::exit::Outcome;
 use crate::image::{explain, patiently};
-use crate::{show, size};
+use crate::{show, size, store};
 use anyhow::{Context, Result, anyhow, bail};
 use segno_clean::guard::Extent;
 use segno_device::{DeviceError, FileDevice, OpenOptions};
@@ -56,7 +56,13 @@ pub struct Args {
     /// Report as JSON
     #[arg(long)]
     json: bool,
-    /// Image file or block device
+    /// Accept an object store that keeps no second writer out
+    #[arg(long)]
+    unfenced: bool,
+    /// Use plain HTTP to another host
+    #[arg(long)]
+    insecure: bool,
+    /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
     image: PathBuf,
     /// Use only so many sectors of 512 bytes
     #[arg(conflicts_with = "size")]
@@ -85,7 +91,8 @@ pub fn run(args: &Args) -> Outcome {
 
 fn options(args: &Args) -> Result<MkfsOptions> {
     Ok(MkfsOptions {
-        zoned: args.zoned,
+        // Zones of an object store are sections.
+        zoned: args.zoned || store::is_url(&args.image),
         blocks: args.sectors.map(|n| n.saturating_mul(SECTOR) / BLOCK_SIZE as u64),
         gap_blocks: args.journal.map_or(Ok(0), found::blocks_of)?,
         root_owner: args.root_owner.unwrap_or_else(caller),
@@ -96,6 +103,12 @@ fn options(args: &Args) -> Result<MkfsOptions> {
 
 /// Opens all devices; refuses to overwrite existing contents.
 fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
+    if store::is_url(&args.image) {
+        let bytes = args.size.context("a volume on an object store needs --size, for example --size 1T")?;
+        let settings = store::Settings { unfenced: args.unfenced, insecure: args.insecure, ..Default::default() };
+        let device = store::create(&args.image, bytes, options, args.force, &settings)?;
+        return Ok(vec![Member { device, path: String::new(), zeroed: true }]);
+    }
     let first = match args.size {
         Some(bytes) => create(args, options, bytes)?,
         None => existing(&args.image, args.force)?,

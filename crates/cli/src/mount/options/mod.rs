@@ -11,6 +11,7 @@ mod row;
 mod suggest;
 mod table;
 
+use crate::store;
 use anyhow::{Result, anyhow, bail, ensure};
 use rustix::mount::MountFlags;
 use segno_engine::MountOptions;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub devices: Vec<PathBuf>,
     /// File or device of an external journal.
     pub journal: Option<PathBuf>,
+    /// Of volumes on an object store.
+    pub store: store::Settings,
     /// Owner and permissions that all files appear to have.
     pub ownership: Ownership,
     /// Words without effect that `segno mount -v` names.

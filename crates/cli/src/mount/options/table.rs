@@ -15,9 +15,10 @@ pub struct Group {
     pub options: &'static [MountOption],
 }
 
-pub const GROUPS: [Group; 3] = [
+pub const GROUPS: [Group; 4] = [
     Group { title: "Options of F2FS", options: OF_F2FS },
     Group { title: "Options of Segno", options: OWN },
+    Group { title: "Options for volumes on an object store", options: STORE },
     Group { title: "Flags for the kernel", options: FLAGS },
 ];
 
@@ -223,6 +224,20 @@ const OWN: &[MountOption] = &[
     pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.allow_other),
     switch("auto_unmount", "unmount if the server dies; needs allow_other", |s| s.auto_unmount = true),
     switch("shutdown", "for crash tests: enable the ioctl FS_IOC_SHUTDOWN", |s| s.shutdown = true),
+];
+
+const STORE: &[MountOption] = &[
+    switch("takeover", "take the volume from a writer that may be alive; it can acknowledge nothing more", |s| {
+        s.store.takeover = true;
+    }),
+    switch("insecure", "use plain HTTP to other hosts", |s| s.store.insecure = true),
+    value(
+        "store_timeout",
+        "SECONDS",
+        "300",
+        "how long a failing request is repeated before the volume stops",
+        |s, v| from_one(v).map(|n: u32| s.store.timeout = n),
+    ),
 ];
 
 const FLAGS: &[MountOption] = &[

@@ -352,9 +352,14 @@ impl Commit {
         self.base.dev.write(start, &body)?;
         self.announce_checkpoint(&header, crc, frozen, logs)?;
         // Everything that the pack refers to, and the pack except its last block, must be durable before that block
-        // is written.
-        self.base.dev.flush()?;
-        self.base.dev.write_fua(last, &[&header])?;
+        // is.
+        if self.base.dev.keeps_order() {
+            self.base.dev.write(last, &[&header])?;
+            self.base.dev.flush()?;
+        } else {
+            self.base.dev.flush()?;
+            self.base.dev.write_fua(last, &[&header])?;
+        }
         stat::add(&self.base.stats.meta_blocks, total as u64);
         (state.index, state.header, state.crc) = (index, header, crc);
         Ok(crc)

@@ -2,7 +2,7 @@
 //!
 //! In strict mode the inode block, which carries the mark, is written after a flush has covered the data and the
 //! other nodes. So everything that a mark refers to is on the device, and an interrupted fsync takes effect as a
-//! whole or not at all.
+//! whole or not at all. On a device that keeps writes in order one flush suffices.
 mod decide;
 mod lookup;
 mod phases;
@@ -103,7 +103,7 @@ impl Commit {
     fn log_inode(&self, inode: &Arc<Inode>, phases: &mut Phases) -> Result<Option<CpReason>> {
         // While the claim is held, no new data of the inode is published, so the mark covers no unflushed data.
         let _claim = phases.time(Phase::Node, |_| inode.flush.lock());
-        if self.base.opts.fsync_mode != FsyncMode::Strict {
+        if self.base.opts.fsync_mode != FsyncMode::Strict || self.base.dev.keeps_order() {
             if let Step::Checkpoint(why) = self.log_part(inode, Part::Marked { after: None }, phases)? {
                 return Ok(Some(why));
             }

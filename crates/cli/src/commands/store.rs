@@ -1,0 +1,215 @@
+//! `segno store`: volumes on object stores.
+use crate::exit::Outcome;
+use crate::progress::Progress;
+use crate::store::{self, Settings, is_url};
+use crate::{inspect, size};
+use anyhow::{Context, Result, bail, ensure};
+use segno_device::{BlockDevice, FileDevice, ZoneKind};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Features};
+use segno_mkfs::MkfsOptions;
+use segno_store::Cause;
+use serde_json::json;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Blocks copied at a time: 1 MiB.
+const STEP: usize = 256;
+
+/// Volumes on object stores: s3://BUCKET/PREFIX, or a directory as file:///DIR
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// Use plain HTTP to another host
+    #[arg(long, global = true)]
+    insecure: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Show size, objects and writer of a volume
+    Info {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// The volume
+        url: PathBuf,
+    },
+    /// Find out whether the store keeps a second writer out; writes and deletes one object
+    Probe {
+        /// Where a volume is or shall be
+        url: PathBuf,
+    },
+    /// Copy the volume into a sparse image file, for `segno check` and fsck.f2fs
+    Export {
+        /// The volume
+        url: PathBuf,
+        /// Image file, which must not exist
+        image: PathBuf,
+    },
+    /// Make a volume of an image file that `export` made
+    Import {
+        /// Replace the volume that is there
+        #[arg(short, long)]
+        force: bool,
+        /// Accept a store that keeps no second writer out
+        #[arg(long)]
+        unfenced: bool,
+        /// The new volume
+        url: PathBuf,
+        /// Image file
+        image: PathBuf,
+    },
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let settings = Settings { insecure: args.insecure, ..Settings::default() };
+    let (What::Info { url, .. } | What::Probe { url } | What::Export { url, .. } | What::Import { url, .. }) =
+        &args.what;
+    ensure!(is_url(url), "{} is no URL: s3://BUCKET/PREFIX or file:///DIR", url.display());
+    match &args.what {
+        What::Info { json, url } => info(url, *json, &settings)?,
+        What::Probe { url } => probe(url, args.insecure)?,
+        What::Export { url, image } => export(url, image, &settings)?,
+        What::Import { force, unfenced, url, image } => {
+            import(url, image, *force, &Settings { unfenced: *unfenced, ..settings })?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
+    let device = store::device(url, true, settings)?;
+    let about = device.about();
+    let bytes = device.block_count() * BLOCK_SIZE as u64;
+    let opened = device.stats().count(Cause::Open);
+    let held = store::is_held(url);
+    let mut out = stdout().lock();
+    if as_json {
+        let all = json!({
+            "bytes": bytes,
+            "zone_bytes": u64::from(device.geometry().zone_blocks) * BLOCK_SIZE as u64,
+            "conventional_zones": device.geometry().conventional,
+            "zones": device.geometry().zones,
+            "fenced": !device.is_unfenced(),
+            "held": held,
+            "extents": about.extents,
+            "objects": about.objects,
+            "live_bytes": about.live_blocks * BLOCK_SIZE as u64,
+            "commits_behind_map": about.replayed,
+            "open_gets": opened.gets,
+            "open_bytes": opened.bytes_got,
+        });
+        writeln!(out, "{all:#}")?;
+        return Ok(());
+    }
+    writeln!(out, "{}: {} in {} zones", url.display(), size::human(bytes), device.geometry().zones)?;
+    let live = size::human(about.live_blocks * BLOCK_SIZE as u64);
+    writeln!(out, "stored: {live} in {} extents of {} objects", about.extents, about.objects)?;
+    writeln!(out, "commits behind the newest map: {}", about.replayed)?;
+    writeln!(out, "in use: {}", if held { "yes, or its writer was killed" } else { "no" })?;
+    let fenced = if device.is_unfenced() { "no: nothing keeps a second writer out" } else { "yes" };
+    writeln!(out, "fenced: {fenced}")?;
+    Ok(())
+}
+
+fn probe(url: &Path, insecure: bool) -> Result<()> {
+    if !store::fenced(url, insecure)? {
+        bail!(
+            "{}: the store ignores conditional creation, so it cannot keep a second writer out; `segno mkfs --unfenced` accepts that",
+            url.display()
+        );
+    }
+    writeln!(stdout(), "{}: the store keeps a second writer out", url.display())?;
+    Ok(())
+}
+
+fn export(url: &Path, image: &Path, settings: &Settings) -> Result<()> {
+    let device = store::device(url, true, settings)?;
+    let bytes = device.block_count() * BLOCK_SIZE as u64;
+    let target = FileDevice::create(image, bytes, false)?;
+    let mut progress = Progress::new();
+    for zone in device.zones()? {
+        let end = if zone.kind == ZoneKind::Sequential { zone.pointer } else { zone.start + zone.blocks };
+        copy(&device, zone.start, end, &target, false)?;
+        progress.show(|| share("exported", zone.start + zone.blocks, device.block_count()));
+    }
+    target.flush()?;
+    Ok(())
+}
+
+fn share(done: &str, at: u64, of: u64) -> String {
+    format!("{done} {} %", (at * 100).checked_div(of).unwrap_or(100))
+}
+
+/// Copies blocks. Zeros are written only where a zone is written in order.
+fn copy(from: &dyn BlockDevice, start: u64, end: u64, to: &dyn BlockDevice, all: bool) -> Result<()> {
+    let mut blocks: Vec<Block> = (0..STEP).map(|_| Block::zeroed()).collect();
+    let mut at = start;
+    while at < end {
+        let count = (end - at).min(STEP as u64) as usize;
+        let now = blocks.get_mut(..count).unwrap_or_default();
+        from.read(at, now).with_context(|| format!("cannot read block {at}"))?;
+        let addressed = (at..).zip(now.iter());
+        let runs: Vec<(u64, &Block)> = addressed.filter(|(_, b)| all || !is_zero(b)).collect();
+        for run in runs.chunk_by(|(a, _), (b, _)| a + 1 == *b) {
+            let Some((first, _)) = run.first() else { continue };
+            let gathered: Vec<&Block> = run.iter().map(|(_, block)| *block).collect();
+            to.write(*first, &gathered).with_context(|| format!("cannot write block {first}"))?;
+        }
+        at += count as u64;
+    }
+    Ok(())
+}
+
+fn is_zero(block: &Block) -> bool {
+    block.0.iter().all(|&b| b == 0)
+}
+
+fn import(url: &Path, image: &Path, force: bool, settings: &Settings) -> Result<()> {
+    let source = crate::image::open(&[image.to_owned()], segno_device::OpenOptions { read_only: true, direct: false })?;
+    let superblock = inspect::superblock(&*source)?;
+    ensure!(
+        superblock.features.contains(Features::BLKZONED),
+        "{} is not zoned: mount it, mkfs {}, and copy the files",
+        image.display(),
+        url.display()
+    );
+    let mkfs = MkfsOptions { zoned: true, ..MkfsOptions::default() };
+    let bytes = source.block_count() * BLOCK_SIZE as u64;
+    let target = store::create(url, bytes, &mkfs, force, settings)?;
+    let zones = target.zones()?;
+    let first = zones.iter().find(|z| z.kind == ZoneKind::Sequential).map_or(0, |z| z.start);
+    let same = superblock.geo.segs_per_sec * BLOCKS_PER_SEG == zones.first().map_or(0, |z| z.blocks as u32);
+    ensure!(
+        same && first == u64::from(superblock.geo.main_blkaddr),
+        "{} has other zones than a volume on an object store; only what `segno store export` made can be imported",
+        image.display()
+    );
+    let mut progress = Progress::new();
+    for zone in zones {
+        let end = zone.start + zone.blocks;
+        if zone.kind == ZoneKind::Conventional {
+            copy(&*source, zone.start, end, &*target, false)?;
+        } else if is_used(&*source, zone.start, end)? {
+            // Where it had been written to is not known: to its end.
+            copy(&*source, zone.start, end, &*target, true)?;
+        }
+        progress.show(|| share("imported", end, source.block_count()));
+    }
+    target.flush()?;
+    Ok(())
+}
+
+/// Whether a range has anything but zeros.
+fn is_used(device: &dyn BlockDevice, start: u64, end: u64) -> Result<bool> {
+    let mut block = [Block::zeroed()];
+    for at in start..end {
+        device.read(at, &mut block).with_context(|| format!("cannot read block {at}"))?;
+        if !block.iter().all(is_zero) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

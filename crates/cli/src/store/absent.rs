@@ -1,0 +1,26 @@
+//! A program that was built without object stores says so.
+use super::{Settings, is_url};
+use anyhow::{Result, bail};
+use segno_device::{BlockDevice, OpenOptions};
+use segno_mkfs::MkfsOptions;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub fn open(paths: &[PathBuf], _: OpenOptions, _: &Settings) -> Result<Option<Arc<dyn BlockDevice>>> {
+    match paths {
+        [url, ..] if is_url(url) => refuse(url),
+        _ => Ok(None),
+    }
+}
+
+pub fn create(url: &Path, _: u64, _: &MkfsOptions, _: bool, _: &Settings) -> Result<Arc<dyn BlockDevice>> {
+    refuse(url)
+}
+
+pub fn is_held(_: &Path) -> bool {
+    false
+}
+
+fn refuse<T>(url: &Path) -> Result<T> {
+    bail!("{}: this segno was built without object stores (cargo feature store)", url.display())
+}

@@ -1,0 +1,30 @@
+//! Volumes on object stores, if the program is built with them.
+#[cfg_attr(not(feature = "store"), path = "absent.rs")]
+mod present;
+
+pub use present::{create, is_held, open};
+#[cfg(feature = "store")]
+pub use present::{device, fenced};
+
+use std::path::Path;
+
+/// What `-o` says of the store.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub takeover: bool,
+    pub unfenced: bool,
+    pub insecure: bool,
+    /// Seconds.
+    pub timeout: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { takeover: false, unfenced: false, insecure: false, timeout: 300 }
+    }
+}
+
+/// Whether an image is on an object store.
+pub fn is_url(image: &Path) -> bool {
+    image.to_str().is_some_and(|text| text.starts_with("s3://") || text.starts_with("file://"))
+}

@@ -1,0 +1,88 @@
+//! Opens and makes volumes on object stores.
+use super::{Settings, is_url};
+use anyhow::{Context, Result, bail, ensure};
+use segno_device::{BlockDevice, OpenOptions};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
+use segno_mkfs::{MkfsOptions, plan};
+use segno_store::{Geometry, Options, StoreDevice, Url};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Segments of a zone: 32 MiB.
+const ZONE_SEGMENTS: u32 = 16;
+
+/// Opens the volume at a URL; `None` if the first path is none.
+pub fn open(paths: &[PathBuf], options: OpenOptions, settings: &Settings) -> Result<Option<Arc<dyn BlockDevice>>> {
+    let Some(url) = paths.first().filter(|path| is_url(path)) else { return Ok(None) };
+    ensure!(paths.len() == 1, "a volume on an object store has one device");
+    let device = device(url, options.read_only, settings)?;
+    if device.is_unfenced() && !options.read_only {
+        eprintln!("segno: warning: {}: nothing keeps a second writer out, as it was made unfenced", url.display());
+    }
+    Ok(Some(Arc::new(device)))
+}
+
+/// Opens the device at a URL.
+pub fn device(url: &Path, read_only: bool, settings: &Settings) -> Result<StoreDevice> {
+    let (store, prefix) = parse(url)?.open(settings.insecure)?;
+    let device = StoreDevice::open(store, &prefix, options(read_only, settings));
+    device.with_context(|| format!("cannot open {}", url.display()))
+}
+
+fn options(read_only: bool, settings: &Settings) -> Options {
+    Options {
+        read_only,
+        takeover: settings.takeover,
+        unfenced: settings.unfenced,
+        timeout: Duration::from_secs(settings.timeout.into()),
+        ..Options::default()
+    }
+}
+
+/// Makes an empty device, with as many conventional zones as the volume's metadata needs.
+pub fn create(
+    url: &Path,
+    bytes: u64,
+    mkfs: &MkfsOptions,
+    force: bool,
+    settings: &Settings,
+) -> Result<Arc<dyn BlockDevice>> {
+    let zone_blocks = ZONE_SEGMENTS * BLOCKS_PER_SEG;
+    let zones = bytes / BLOCK_SIZE as u64 / u64::from(zone_blocks);
+    let blocks = zones * u64::from(zone_blocks);
+    let layout = plan(&[blocks], &MkfsOptions { segs_per_sec: ZONE_SEGMENTS, secs_per_zone: 1, ..mkfs.clone() })?;
+    let geometry = Geometry {
+        zone_blocks: u16::try_from(zone_blocks)?,
+        zones: u32::try_from(zones)?,
+        conventional: layout.main_blkaddr.div_ceil(zone_blocks),
+    };
+    let url_of = parse(url)?;
+    if let Url::Directory(dir) = &url_of {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {dir}"))?;
+    }
+    let (store, prefix) = url_of.open(settings.insecure)?;
+    let device = StoreDevice::create(store, &prefix, geometry, force, options(false, settings));
+    Ok(Arc::new(device.with_context(|| format!("cannot make a volume at {}", url.display()))?))
+}
+
+/// Whether the volume's last writer has not ended its epoch. A store that does not answer is not waited for.
+pub fn is_held(url: &Path) -> bool {
+    let held = parse(url).and_then(|url| Ok(url.open(true)?)).and_then(|(store, prefix)| {
+        Ok(segno_store::is_held(store, &prefix)?)
+    });
+    held.unwrap_or(false)
+}
+
+/// Whether the store keeps a second writer out.
+pub fn fenced(url: &Path, insecure: bool) -> Result<bool> {
+    let (store, prefix) = parse(url)?.open(insecure)?;
+    segno_store::probe(store, &prefix).with_context(|| format!("cannot use {}", url.display()))
+}
+
+fn parse(url: &Path) -> Result<Url> {
+    match url.to_str().and_then(Url::parse) {
+        Some(parsed) => Ok(parsed?),
+        None => bail!("{} is no URL of a volume", url.display()),
+    }
+}

@@ -1,0 +1,150 @@
+//! Pieces that were read, up to a number of bytes. Objects never change, so an entry is never stale.
+use crate::names::{Name, ObjectId};
+use crate::pieces;
+use crate::remote::Remote;
+use crate::stats::Cause;
+use crate::{Result, StoreError};
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+type Key = (ObjectId, u32);
+
+/// The cache, and the requests that fill it.
+pub(crate) struct Cache {
+    remote: Arc<Remote>,
+    volume: [u8; 16],
+    limit: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    pieces: HashMap<Key, (Bytes, u64)>,
+    /// Keys by last use.
+    used: BTreeMap<u64, Key>,
+    clock: u64,
+    bytes: usize,
+    /// Pieces that are being read; the sender is dropped when they are there, or the read failed.
+    loading: HashMap<Key, watch::Receiver<()>>,
+}
+
+impl State {
+    fn find(&mut self, key: &Key) -> Option<Bytes> {
+        self.clock += 1;
+        let (bytes, used) = self.pieces.get_mut(key)?;
+        self.used.remove(used);
+        *used = self.clock;
+        self.used.insert(self.clock, *key);
+        Some(bytes.clone())
+    }
+
+    fn insert(&mut self, key: Key, bytes: Bytes, limit: usize) {
+        self.clock += 1;
+        self.bytes += bytes.len();
+        if let Some((old, used)) = self.pieces.insert(key, (bytes, self.clock)) {
+            self.bytes -= old.len();
+            self.used.remove(&used);
+        }
+        self.used.insert(self.clock, key);
+        while self.bytes > limit
+            && let Some((_, key)) = self.used.pop_first()
+        {
+            self.bytes -= self.pieces.remove(&key).map_or(0, |(bytes, _)| bytes.len());
+        }
+    }
+}
+
+/// Pieces that one request reads.
+struct Fetch {
+    range: Range<u32>,
+    _loading: watch::Sender<()>,
+}
+
+impl Cache {
+    pub(crate) fn new(remote: Arc<Remote>, volume: [u8; 16], limit: usize) -> Self {
+        Self { remote, volume, limit, state: Mutex::default() }
+    }
+
+    /// Pieces of an object of so many blocks. What is missing is read with as few requests as possible; a piece that is
+    /// being read already is waited for.
+    pub(crate) async fn pieces(
+        &self,
+        id: ObjectId,
+        range: Range<u32>,
+        blocks: u32,
+        cause: Cause,
+    ) -> Result<HashMap<u32, Bytes>> {
+        let mut found = HashMap::new();
+        while found.len() < range.len() {
+            let (fetches, waits) = self.plan(id, range.clone(), &mut found);
+            let read = fetches.into_iter().map(|fetch| self.fetch(id, fetch, blocks, cause));
+            found.extend(try_join_all(read).await?.into_iter().flatten());
+            for mut wait in waits {
+                // Ends with an error, as nothing is ever sent.
+                let _ended = wait.changed().await;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Takes what is there, and decides which requests to make and which to wait for.
+    fn plan(
+        &self,
+        id: ObjectId,
+        range: Range<u32>,
+        found: &mut HashMap<u32, Bytes>,
+    ) -> (Vec<Fetch>, Vec<watch::Receiver<()>>) {
+        let mut state = self.state.lock();
+        let (mut fetches, mut waits) = (Vec::<Fetch>::new(), Vec::new());
+        for piece in range {
+            let key = (id, piece);
+            if found.contains_key(&piece) {
+                continue;
+            }
+            if let Some(bytes) = state.find(&key) {
+                found.insert(piece, bytes);
+            } else if let Some(loading) = state.loading.get(&key) {
+                waits.push(loading.clone());
+            } else {
+                match fetches.last_mut().filter(|f| f.range.end == piece) {
+                    Some(fetch) => fetch.range.end += 1,
+                    None => fetches.push(Fetch { range: piece..piece + 1, _loading: watch::Sender::new(()) }),
+                }
+                if let Some(fetch) = fetches.last() {
+                    state.loading.insert(key, fetch._loading.subscribe());
+                }
+            }
+        }
+        (fetches, waits)
+    }
+
+    async fn fetch(&self, id: ObjectId, fetch: Fetch, blocks: u32, cause: Cause) -> Result<Vec<(u32, Bytes)>> {
+        let read = self.read(id, fetch.range.clone(), blocks, cause).await;
+        let mut state = self.state.lock();
+        for piece in fetch.range.clone() {
+            state.loading.remove(&(id, piece));
+        }
+        // Copies: a slice would keep all that was read in memory.
+        let pieces: Vec<(u32, Bytes)> =
+            fetch.range.zip(read?).map(|(piece, bytes)| (piece, Bytes::copy_from_slice(&bytes))).collect();
+        for (piece, bytes) in &pieces {
+            state.insert((id, *piece), bytes.clone(), self.limit);
+        }
+        Ok(pieces)
+    }
+
+    async fn read(&self, id: ObjectId, range: Range<u32>, blocks: u32, cause: Cause) -> Result<Vec<Bytes>> {
+        let name = Name::Object(id);
+        let bytes = self.remote.get_range(name, pieces::byte_range(range.clone(), blocks), cause).await?;
+        let bytes = bytes.ok_or_else(|| StoreError::Missing { object: name.to_string() })?;
+        match pieces::decode(&self.volume, id, range.start, &bytes) {
+            Some(pieces) if pieces.len() == range.len() => Ok(pieces),
+            _ => Err(StoreError::corrupt(&name, "its blocks are not those that were stored")),
+        }
+    }
+}

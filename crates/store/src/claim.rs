@@ -1,0 +1,98 @@
+//! Who writes: conditional creation is probed, an epoch is taken.
+use crate::commit::Session;
+use crate::names::Name;
+use crate::records::{Holder, Volume};
+use crate::remote::{Created, Remote};
+use crate::stats::Cause;
+use crate::{Result, StoreError};
+use bytes::Bytes;
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::fs;
+
+/// Whether the store refuses to create a name twice.
+pub(crate) async fn is_conditional(remote: &Remote) -> Result<bool> {
+    let name = format!("probe/{}", hex(&random()?));
+    let first = remote.create_at(&name, Bytes::from_static(b"first"), Cause::Open).await;
+    let second = match first {
+        Ok(Created::Ours) => remote.create_at(&name, Bytes::from_static(b"second"), Cause::Open).await,
+        // Not implemented, says the client or the server.
+        Err(StoreError::Request { op: "create", .. }) => return Ok(false),
+        other => other,
+    };
+    remote.delete_at(&name, Cause::Open).await?;
+    Ok(matches!(second?, Created::Other(found) if found == "first"))
+}
+
+impl Holder {
+    /// This process.
+    pub(crate) fn this(session: [u8; 16]) -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let uname = rustix::system::uname();
+        let machine = read("/etc/machine-id");
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        Self {
+            session,
+            host: format!("{} {}", uname.nodename().to_string_lossy(), machine.get(..8).unwrap_or_default()),
+            boot: format!("{} {}", read("/proc/sys/kernel/random/boot_id"), namespace.display()),
+            pid: std::process::id(),
+        }
+    }
+
+    /// Whether its process has ended for certain: the same host was booted since, or has no such process.
+    fn is_gone(&self) -> bool {
+        let this = Self::this([0; 16]);
+        if self.boot == this.boot {
+            return !fs::exists(format!("/proc/{}", self.pid)).unwrap_or(true);
+        }
+        let boot = |of: &str| of.split(' ').next().map(str::to_owned);
+        self.host == this.host && boot(&self.boot) != boot(&this.boot)
+    }
+
+    /// For messages.
+    fn describe(&self) -> String {
+        format!("process {} on {}", self.pid, self.host.split(' ').next().unwrap_or_default())
+    }
+}
+
+/// Refuses an epoch without a seal whose holder may be alive.
+pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32) -> Result<()> {
+    match holder(remote, epoch).await? {
+        Some(holder) if holder.is_gone() => Ok(()),
+        Some(holder) => Err(StoreError::Held { epoch, holder: holder.describe() }),
+        None => Ok(()),
+    }
+}
+
+async fn holder(remote: &Remote, epoch: u32) -> Result<Option<Holder>> {
+    match remote.get(Name::Epoch(epoch), Cause::Open).await? {
+        Some(bytes) => Holder::decode(epoch, &bytes).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Takes an epoch, unless another mount has it.
+pub(crate) async fn take(remote: &Remote, volume: &Volume, epoch: u32) -> Result<Session> {
+    let id = random()?;
+    let holder = Holder::this(id);
+    match remote.create(Name::Epoch(epoch), holder.encode(), Cause::Open).await? {
+        Created::Ours => Ok(Session { volume: volume.id, id, epoch }),
+        Created::Other(bytes) => {
+            let holder = Holder::decode(epoch, &bytes)?.describe();
+            Err(StoreError::LostRace { epoch, holder })
+        }
+    }
+}
+
+/// Random bytes of the system.
+pub(crate) fn random() -> Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    // Up to 256 bytes arrive whole once the generator is seeded.
+    match getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(16) => Ok(bytes),
+        other => Err(StoreError::Runtime(format!("no random numbers: {other:?}"))),
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

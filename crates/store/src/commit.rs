@@ -1,0 +1,221 @@
+//! Commits and seals, the objects of the log.
+//!
+//! A commit's object begins with its inline blocks, as pieces like those of any object, so that they are read like others.
+//! The record behind them says what changed, in order. The tail says how long both are; it comes last, so an object that was
+//! cut off has none.
+use crate::names::{Name, ObjectId};
+use crate::pieces;
+use crate::wire::{Decoder, Encoder, bytes_of};
+use crate::{Result, StoreError};
+use bytes::Bytes;
+
+const RECORD: &[u8; 8] = b"SEGNOLG1";
+const TAIL: &[u8; 8] = b"SEGNOLGE";
+/// Magic, length of the record, inline blocks, checksum.
+const TAIL_BYTES: usize = 8 + 4 + 4 + 4;
+
+/// Identifies a mount: its epoch and a random number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    pub volume: [u8; 16],
+    pub id: [u8; 16],
+    pub epoch: u32,
+}
+
+/// Blocks of a zone that are in an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub zone: u32,
+    pub start: u16,
+    pub len: u16,
+    pub object: ObjectId,
+    /// First block in the object.
+    pub offset: u16,
+}
+
+/// One change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Run(Run),
+    Reset(u32),
+    Finish(u32),
+    Discard { zone: u32, start: u16, len: u16 },
+}
+
+/// What an object of the log says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Commit(Vec<Op>),
+    /// Ends the epoch. Written by the holder of this epoch, or by a later one.
+    Seal { by: u32 },
+}
+
+/// The object of a commit. `inline` is the blocks of `parts`, which may be empty.
+pub(crate) fn commit(session: &Session, seq: u64, ops: &[Op], parts: &[&[u8]]) -> Bytes {
+    let id = ObjectId::Log { epoch: session.epoch, seq };
+    let blocks = parts.iter().map(|p| p.len()).sum::<usize>() / segno_format::BLOCK_SIZE;
+    let mut out = Vec::with_capacity(pieces::encoded_len(blocks as u32) + 64 + ops.len() * 28);
+    pieces::encode(&session.volume, id, parts, &mut out);
+    let mut record = Encoder::new(RECORD);
+    header(&mut record, session, session.epoch, seq, 0);
+    record.u32(ops.len() as u32);
+    ops.iter().for_each(|op| put_op(&mut record, op));
+    close(out, record, blocks as u32)
+}
+
+/// A seal of an epoch, by this session.
+pub(crate) fn seal(by: &Session, epoch: u32, seq: u64) -> Bytes {
+    let mut record = Encoder::new(RECORD);
+    header(&mut record, by, epoch, seq, 1);
+    record.u32(by.epoch);
+    close(Vec::new(), record, 0)
+}
+
+fn header(record: &mut Encoder, session: &Session, epoch: u32, seq: u64, kind: u8) {
+    record.raw(&session.volume);
+    record.raw(&session.id);
+    record.u32(epoch);
+    record.u64(seq);
+    record.u8(kind);
+}
+
+fn put_op(record: &mut Encoder, op: &Op) {
+    let (kind, zone, start, len) = match *op {
+        Op::Run(Run { zone, start, len, object: ObjectId::Data { .. }, .. }) => (0, zone, start, len),
+        Op::Run(Run { zone, start, len, object: ObjectId::Log { .. }, .. }) => (1, zone, start, len),
+        Op::Reset(zone) => (2, zone, 0, 0),
+        Op::Finish(zone) => (3, zone, 0, 0),
+        Op::Discard { zone, start, len } => (4, zone, start, len),
+    };
+    record.u8(kind);
+    record.u32(zone);
+    record.u16(start);
+    record.u16(len);
+    if let Op::Run(run) = op {
+        let (ObjectId::Data { epoch, number } | ObjectId::Log { epoch, seq: number }) = run.object;
+        record.u32(epoch);
+        record.u64(number);
+        record.u16(run.offset);
+    }
+}
+
+fn close(mut out: Vec<u8>, record: Encoder, blocks: u32) -> Bytes {
+    let record = record.finish();
+    let mut tail = Encoder::new(TAIL);
+    tail.u32(record.len() as u32);
+    tail.u32(blocks);
+    out.extend_from_slice(&record);
+    out.extend_from_slice(&bytes_of(tail));
+    out.into()
+}
+
+/// Reads an object of the log, with the number of its inline blocks.
+pub(crate) fn read(volume: &[u8; 16], epoch: u32, seq: u64, bytes: &[u8]) -> Result<(Entry, u32)> {
+    let name = Name::log(epoch, seq);
+    let bad = |why| StoreError::corrupt(&name, why);
+    let (rest, tail) =
+        bytes.len().checked_sub(TAIL_BYTES).and_then(|at| bytes.split_at_checked(at)).ok_or(bad("it is too short"))?;
+    let mut tail = Decoder::new(name, TAIL, tail)?;
+    let (len, blocks) = (tail.u32()? as usize, tail.u32()?);
+    tail.end()?;
+    let (inline, record) =
+        rest.len().checked_sub(len).and_then(|at| rest.split_at_checked(at)).ok_or(bad("it is too short"))?;
+    if inline.len() != pieces::encoded_len(blocks) {
+        return Err(bad("its inline blocks have another length"));
+    }
+    let mut record = Decoder::new(name, RECORD, record)?;
+    if record.array::<16>()? != *volume {
+        return Err(bad("it belongs to another volume"));
+    }
+    let _session = record.array::<16>()?;
+    if (record.u32()?, record.u64()?) != (epoch, seq) {
+        return Err(bad("it belongs to another place of the log"));
+    }
+    let entry = match record.u8()? {
+        0 => Entry::Commit(ops(&mut record)?),
+        1 => Entry::Seal { by: record.u32()? },
+        _ => return Err(bad("unknown kind")),
+    };
+    record.end()?;
+    Ok((entry, blocks))
+}
+
+fn ops(record: &mut Decoder<'_>) -> Result<Vec<Op>> {
+    let count = record.count(9)?;
+    (0..count).map(|_| op(record)).collect()
+}
+
+fn op(record: &mut Decoder<'_>) -> Result<Op> {
+    let (kind, zone, start, len) = (record.u8()?, record.u32()?, record.u16()?, record.u16()?);
+    Ok(match kind {
+        0 | 1 => {
+            let (epoch, number, offset) = (record.u32()?, record.u64()?, record.u16()?);
+            let object = if kind == 0 {
+                ObjectId::Data { epoch, number }
+            } else {
+                ObjectId::Log { epoch, seq: number }
+            };
+            if offset.checked_add(len).is_none() || len == 0 {
+                return Err(record.bad("a run beyond the largest object"));
+            }
+            Op::Run(Run { zone, start, len, object, offset })
+        }
+        2 => Op::Reset(zone),
+        3 => Op::Finish(zone),
+        4 => Op::Discard { zone, start, len },
+        _ => return Err(record.bad("unknown change")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use segno_format::BLOCK_SIZE;
+
+    fn session() -> Session {
+        Session { volume: [1; 16], id: [2; 16], epoch: 3 }
+    }
+
+    fn example() -> (Vec<Op>, Bytes) {
+        let object = ObjectId::Log { epoch: 3, seq: 9 };
+        let ops = vec![
+            Op::Reset(4),
+            Op::Run(Run { zone: 4, start: 0, len: 2, object, offset: 1 }),
+            Op::Run(Run {
+                zone: 5,
+                start: 7,
+                len: 3,
+                object: ObjectId::Data { epoch: 2, number: 8 },
+                offset: 100,
+            }),
+            Op::Finish(6),
+            Op::Discard { zone: 0, start: 1, len: 2 },
+        ];
+        let bytes = commit(&session(), 9, &ops, &[&[5; 3 * BLOCK_SIZE]]);
+        (ops, bytes)
+    }
+
+    #[test]
+    fn commits_and_seals_are_read_back() {
+        let (ops, bytes) = example();
+        assert_eq!(read(&[1; 16], 3, 9, &bytes).unwrap(), (Entry::Commit(ops), 3));
+        let sealed = seal(&session(), 2, 11);
+        assert_eq!(read(&[1; 16], 2, 11, &sealed).unwrap(), (Entry::Seal { by: 3 }, 0));
+        for (volume, epoch, seq) in [([0; 16], 3, 9), ([1; 16], 2, 9), ([1; 16], 3, 8)] {
+            assert!(read(&volume, epoch, seq, &bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn no_part_and_no_altered_record_passes() {
+        let (_, bytes) = example();
+        for len in 0..bytes.len() {
+            assert!(read(&[1; 16], 3, 9, &bytes[..len]).is_err(), "{len}");
+        }
+        for at in pieces::encoded_len(3)..bytes.len() {
+            let mut bad = bytes.to_vec();
+            bad[at] ^= 1 << (at % 8);
+            assert!(read(&[1; 16], 3, 9, &bad).is_err(), "{at}");
+        }
+    }
+}

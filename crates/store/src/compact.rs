@@ -1,0 +1,100 @@
+//! Compaction: ranges in many small extents are written again, to objects of their own. A commit switches to them.
+use crate::core::Core;
+use crate::extents::Extent;
+use crate::reader::Reader;
+use crate::state::{Content, OBJECT_BLOCKS, State};
+use crate::stats::Cause;
+use crate::Result;
+use segno_format::{BLOCK_SIZE, Block};
+use std::sync::Arc;
+
+/// A range in more extents is worth its copy.
+const EXTENTS_MAX: usize = 16;
+/// Blocks of a range in conventional zones: 1 MiB.
+const CHUNK: u16 = 256;
+
+/// Blocks that move, each with its zone.
+type Moves = Vec<(u32, Extent)>;
+
+/// Moves all ranges that are worth it.
+pub(crate) async fn run(core: &Arc<Core>, reader: &Reader) -> Result<()> {
+    let batches = plan(&core.state.lock());
+    for batch in batches {
+        let content = read(&batch, core, reader).await?;
+        let id = core.state.lock().data_id();
+        core.put_data(id, &content, Cause::Compaction).await?;
+        let mut state = core.state.lock();
+        let object = state.map.add(id);
+        state.new_objects.push(id);
+        let mut offset = 0;
+        for (zone, from) in batch {
+            state.relocate(zone, from, object, offset);
+            offset += from.len;
+        }
+    }
+    Ok(())
+}
+
+/// What to move, in batches of an object each.
+fn plan(state: &State) -> Vec<Moves> {
+    let geometry = state.map.geometry;
+    let mut ranges = Vec::<Moves>::new();
+    for (number, zone) in state.map.zones() {
+        if zone.extents.len() <= EXTENTS_MAX {
+            continue;
+        }
+        let step = if geometry.is_conventional(number) { CHUNK } else { geometry.zone_blocks };
+        if !geometry.is_conventional(number) && zone.pointer < geometry.zone_blocks {
+            continue;
+        }
+        for start in (0..geometry.zone_blocks).step_by(step.into()) {
+            let range: Moves =
+                zone.extents.within(start, start.saturating_add(step)).map(|e| (number, e)).collect();
+            // What is still collected may be overwritten in its place.
+            let is_open = |e: &Extent| matches!(state.content.get(&e.object), Some(Content::Open(_)));
+            if range.len() > EXTENTS_MAX && !range.iter().any(|(_, e)| is_open(e)) {
+                ranges.push(range);
+            }
+        }
+    }
+    batches(ranges.into_iter().flatten())
+}
+
+fn batches(moves: impl Iterator<Item = (u32, Extent)>) -> Vec<Moves> {
+    let (mut all, mut blocks) = (vec![Moves::new()], 0);
+    for (zone, mut extent) in moves {
+        while extent.len > 0 {
+            if blocks == OBJECT_BLOCKS {
+                all.push(Moves::new());
+                blocks = 0;
+            }
+            let len = extent.len.min(OBJECT_BLOCKS - blocks);
+            if let Some(batch) = all.last_mut() {
+                batch.push((zone, Extent { len, ..extent }));
+            }
+            extent = Extent {
+                start: extent.start + len,
+                len: extent.len - len,
+                offset: extent.offset + len,
+                object: extent.object,
+            };
+            blocks += len;
+        }
+    }
+    all.retain(|batch| !batch.is_empty());
+    all
+}
+
+/// The content of a batch. A block that was overwritten since it was planned is read as it is now, and not moved.
+async fn read(batch: &Moves, core: &Core, reader: &Reader) -> Result<Vec<u8>> {
+    let geometry = core.state.lock().map.geometry;
+    let mut content = Vec::with_capacity(usize::from(OBJECT_BLOCKS) * BLOCK_SIZE);
+    for run in batch.chunk_by(|(z, a), (y, b)| z == y && a.end() == b.start) {
+        let Some((zone, first)) = run.first() else { continue };
+        let blocks: u64 = run.iter().map(|(_, e)| u64::from(e.len)).sum();
+        let mut into = vec![Block::zeroed(); blocks as usize];
+        reader.read(geometry.start_of(*zone) + u64::from(first.start), &mut into, Cause::Compaction).await?;
+        into.iter().for_each(|block| content.extend_from_slice(&block.0));
+    }
+    Ok(content)
+}

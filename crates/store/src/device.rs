@@ -1,0 +1,408 @@
+//! The device: a synchronous shell around the writer, the reader and the keeper.
+use crate::cache::Cache;
+use crate::claim;
+use crate::core::{Core, Planted};
+use crate::keeper::{Found, Keeper};
+use crate::map::{Geometry, Map};
+use crate::names::Name;
+use crate::reader::Reader;
+use crate::records::{Volume, encode_map};
+use crate::recover::{self, Recovered};
+use crate::remote::Remote;
+use crate::state::State;
+use crate::stats::{Cause, Stats};
+use crate::{Result, StoreError};
+use object_store::ObjectStore;
+use object_store::path::Path;
+use parking_lot::Mutex;
+use segno_device::{BlockDevice, Zone, ZoneCondition, ZoneKind, check_bounds};
+use segno_format::Block;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// How long requests are repeated while a volume is opened, so that wrong credentials are reported soon.
+const OPEN_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How a volume is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Take no epoch, and see the volume as it is now.
+    pub read_only: bool,
+    /// Fence a writer that may be alive.
+    pub takeover: bool,
+    /// Accept a store that ignores conditional creation.
+    pub unfenced: bool,
+    /// How long a request is repeated before the volume stops.
+    pub timeout: Duration,
+    /// How long objects that the volume no longer needs are kept for readers.
+    pub grace: Duration,
+    /// Bytes of blocks kept in memory.
+    pub cache_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            takeover: false,
+            unfenced: false,
+            timeout: Duration::from_secs(300),
+            grace: Duration::from_secs(600),
+            cache_bytes: 128 << 20,
+        }
+    }
+}
+
+/// What a volume has in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Extents of the map.
+    pub extents: u64,
+    /// Objects with blocks that are in use.
+    pub objects: u64,
+    /// Blocks in use.
+    pub live_blocks: u64,
+    /// Commits behind the newest map when the volume was opened.
+    pub replayed: u64,
+}
+
+/// A zoned device on an object store.
+pub struct StoreDevice {
+    parts: Parts,
+    /// Everything else runs on it.
+    runtime: Option<Runtime>,
+}
+
+/// An open volume.
+pub(crate) struct Parts {
+    pub volume: Volume,
+    pub state: Arc<Mutex<State>>,
+    pub reader: Arc<Reader>,
+    remote: Arc<Remote>,
+    /// Absent if the volume is read-only.
+    pub writer: Option<(Arc<Core>, Arc<Keeper>)>,
+    replayed: u64,
+}
+
+impl Parts {
+    pub(crate) async fn open(
+        remote: Arc<Remote>,
+        options: &Options,
+        planted: Planted,
+        handle: &Handle,
+    ) -> Result<Self> {
+        let (found, settled) = find(&remote, options).await?;
+        remote.set_patience(options.timeout);
+        let about = Found {
+            base: found.base,
+            named: found.map.named().map(|(_, o)| o.id).collect(),
+            seals: found.map.seals.clone(),
+            settled,
+            keep_seals: !planted.delete_seals,
+        };
+        let (volume, session, base, replayed) = (found.volume, found.session, found.base, found.replayed);
+        let state = Arc::new(Mutex::new(State::new(found.map, session.map_or(0, |s| s.epoch))));
+        let cache = Cache::new(remote.clone(), volume.id, options.cache_bytes);
+        let reader = Arc::new(Reader::new(state.clone(), cache, handle.clone()));
+        let writer = session.map(|session| {
+            let core = Arc::new(Core::new(remote.clone(), session, state.clone(), handle.clone(), planted));
+            let keeper = Keeper::new(core.clone(), reader.clone(), base, replayed > 0, options.grace);
+            let keeper = Arc::new(keeper);
+            handle.spawn(keeper.clone().run(about));
+            (core, keeper)
+        });
+        Ok(Self { volume, state, reader, remote, writer, replayed })
+    }
+}
+
+/// The runtime of a device.
+pub(crate) fn runtime() -> Result<Runtime> {
+    let built = Builder::new_multi_thread().worker_threads(2).thread_name("segno-store").enable_all().build();
+    built.map_err(|e| StoreError::Runtime(e.to_string()))
+}
+
+/// Whether the store keeps a second writer out.
+pub fn probe(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
+    let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE);
+    runtime()?.block_on(claim::is_conditional(&remote))
+}
+
+/// Whether the volume's last writer has not ended its epoch.
+pub fn is_held(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
+    let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE);
+    runtime()?.block_on(recover::is_held(&remote))
+}
+
+impl StoreDevice {
+    /// Makes an empty device. With `force`, deletes the one that is there.
+    pub fn create(
+        store: Arc<dyn ObjectStore>,
+        prefix: &Path,
+        geometry: Geometry,
+        force: bool,
+        options: Options,
+    ) -> Result<Self> {
+        Self::create_on(runtime()?, store, prefix, geometry, force, options)
+    }
+
+    /// Opens a device.
+    pub fn open(store: Arc<dyn ObjectStore>, prefix: &Path, options: Options) -> Result<Self> {
+        Self::open_on(runtime()?, store, prefix, options, Planted::default())
+    }
+
+    pub(crate) fn create_on(
+        runtime: Runtime,
+        store: Arc<dyn ObjectStore>,
+        prefix: &Path,
+        geometry: Geometry,
+        force: bool,
+        options: Options,
+    ) -> Result<Self> {
+        let remote = Remote::new(store.clone(), prefix.clone(), OPEN_PATIENCE);
+        runtime.block_on(create(&remote, geometry, force, options.unfenced))?;
+        Self::open_on(runtime, store, prefix, options, Planted::default())
+    }
+
+    pub(crate) fn open_on(
+        runtime: Runtime,
+        store: Arc<dyn ObjectStore>,
+        prefix: &Path,
+        options: Options,
+        planted: Planted,
+    ) -> Result<Self> {
+        let remote = Arc::new(Remote::new(store, prefix.clone(), OPEN_PATIENCE));
+        let parts = runtime.block_on(Parts::open(remote, &options, planted, runtime.handle()))?;
+        Ok(Self { parts, runtime: Some(runtime) })
+    }
+
+    /// Whether the store keeps no second writer out, which was accepted when the volume was made.
+    #[must_use]
+    pub fn is_unfenced(&self) -> bool {
+        self.parts.volume.unfenced
+    }
+
+    /// How much is stored.
+    #[must_use]
+    pub fn about(&self) -> About {
+        let state = self.parts.state.lock();
+        let named: std::collections::HashSet<_> = state.map.named().map(|(_, o)| o.id).collect();
+        About {
+            extents: state.map.zones().map(|(_, z)| z.extents.len() as u64).sum(),
+            objects: named.len() as u64,
+            live_blocks: state.map.named().map(|(_, o)| u64::from(o.live)).sum(),
+            replayed: self.parts.replayed,
+        }
+    }
+
+    /// Requests and bytes so far.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.parts.remote.stats
+    }
+
+    /// Sizes.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        self.parts.volume.geometry
+    }
+
+    /// Stores everything, with a map, and ends the epoch. The device takes no more writes.
+    pub fn close(&self) -> Result<()> {
+        match &self.parts.writer {
+            Some((_, keeper)) => self.run(keeper.close()),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a map now, which lets later mounts read less.
+    pub fn write_map(&self) -> Result<()> {
+        let (_, keeper) = self.writer()?;
+        self.run(keeper.write_map())
+    }
+
+    /// The runtime, to let time pass.
+    #[cfg(test)]
+    pub(crate) fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().unwrap()
+    }
+
+    #[cfg(test)]
+    pub(crate) async fn flush_now(&self) -> Result<()> {
+        self.writer()?.0.flush().await
+    }
+
+    #[cfg(test)]
+    pub(crate) async fn map_now(&self) -> Result<()> {
+        self.writer()?.1.write_map().await
+    }
+
+    /// Ends without storing anything more, as a killed process does.
+    #[cfg(test)]
+    pub(crate) fn abandon(mut self) {
+        self.parts.writer = None;
+    }
+
+    fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        match &self.runtime {
+            Some(runtime) => runtime.block_on(work),
+            None => Err(StoreError::Runtime("it has ended".into())),
+        }
+    }
+
+    fn writer(&self) -> Result<&(Arc<Core>, Arc<Keeper>)> {
+        self.parts.writer.as_ref().ok_or(StoreError::Geometry("the device was opened for reading"))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State) -> Vec<crate::state::Upload>) -> io::Result<()> {
+        let Some((core, _)) = &self.parts.writer else { return Err(io::ErrorKind::ReadOnlyFilesystem.into()) };
+        Ok(core.change(change)?)
+    }
+
+    fn check_zone(&self, start: u64) -> io::Result<u32> {
+        let (zone, offset) = self.parts.volume.geometry.place(start);
+        if offset != 0 || self.parts.volume.geometry.is_conventional(zone) || zone >= self.parts.volume.geometry.zones {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("no sequential zone starts at block {start}"),
+            ));
+        }
+        Ok(zone)
+    }
+}
+
+/// Refuses a volume that is there, and a store that could not keep a second writer out.
+pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unfenced: bool) -> Result<()> {
+    if geometry.zone_blocks == 0 || geometry.conventional >= geometry.zones {
+        return Err(StoreError::Geometry("a volume needs zones of both kinds"));
+    }
+    match remote.get(Name::Volume, Cause::Open).await? {
+        Some(_) if !force => return Err(StoreError::Exists),
+        Some(_) => remote.delete_all(Cause::Open).await?,
+        None => {}
+    }
+    let conditional = claim::is_conditional(remote).await?;
+    if !conditional && !unfenced {
+        return Err(StoreError::Unconditional);
+    }
+    remote.set_unfenced(!conditional);
+    let volume = Volume { id: claim::random()?, geometry, unfenced: !conditional };
+    let map = encode_map(&Map::new(geometry), &volume.id, 0, 0);
+    remote.put(Name::Map { epoch: 0, seq: 0 }, map, Cause::Open).await?;
+    match remote.create(Name::Volume, volume.encode(), Cause::Open).await? {
+        crate::remote::Created::Ours => Ok(()),
+        crate::remote::Created::Other(_) => Err(StoreError::Exists),
+    }
+}
+
+/// Reads the volume, taking it if it is to be written. Also returns whether its map is older than the time readers have, by
+/// the store's clock.
+async fn find(remote: &Remote, options: &Options) -> Result<(Recovered, bool)> {
+    if options.read_only {
+        return Ok((recover::read_only(remote).await?, false));
+    }
+    let volume = recover::volume(remote).await?;
+    if !volume.unfenced && !claim::is_conditional(remote).await? {
+        return Err(StoreError::Unconditional);
+    }
+    let found = recover::writable(remote, options.takeover).await?;
+    let epoch = found.session.map_or(0, |s| s.epoch);
+    let (base, seq) = found.base;
+    let map = remote.head(Name::Map { epoch: base, seq }, Cause::Open).await?;
+    let now = remote.head(Name::Epoch(epoch), Cause::Open).await?;
+    let age = now.zip(map).and_then(|(now, map)| (now.last_modified - map.last_modified).to_std().ok());
+    Ok((found, age.is_some_and(|age| age > options.grace)))
+}
+
+impl BlockDevice for StoreDevice {
+    fn block_count(&self) -> u64 {
+        self.parts.volume.geometry.blocks()
+    }
+
+    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        check_bounds(self.block_count(), addr, into.len() as u64)?;
+        let count = into.len() as u64;
+        self.run(self.parts.reader.read(addr, into, Cause::Read))?;
+        self.parts.reader.note(addr, count);
+        Ok(())
+    }
+
+    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        check_bounds(self.block_count(), addr, blocks.len() as u64)?;
+        let Some((core, _)) = &self.parts.writer else { return Err(io::ErrorKind::ReadOnlyFilesystem.into()) };
+        let Some(runtime) = &self.runtime else { return Err(io::ErrorKind::ReadOnlyFilesystem.into()) };
+        runtime.block_on(core.write(addr, blocks))
+    }
+
+    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
+        self.write(addr, blocks)?;
+        self.flush()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        match &self.parts.writer {
+            Some((core, _)) => Ok(self.run(core.flush())?),
+            None => Ok(()),
+        }
+    }
+
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
+    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
+        check_bounds(self.block_count(), addr, count)?;
+        self.change(|state| state.discard(addr, count))
+    }
+
+    fn prefetch(&self, addr: u64, count: u64) {
+        if check_bounds(self.block_count(), addr, count).is_ok() {
+            self.parts.reader.prefetch(addr, count);
+        }
+    }
+
+    fn read_only(&self) -> bool {
+        self.parts.writer.is_none()
+    }
+
+    fn zones(&self) -> io::Result<Vec<Zone>> {
+        let state = self.parts.state.lock();
+        let blocks = u64::from(self.parts.volume.geometry.zone_blocks);
+        let zone = |(number, z): (u32, &crate::map::Zone)| {
+            let start = self.parts.volume.geometry.start_of(number);
+            let (kind, condition, pointer) = if self.parts.volume.geometry.is_conventional(number) {
+                (ZoneKind::Conventional, ZoneCondition::NoPointer, start)
+            } else {
+                let condition = match z.pointer {
+                    0 => ZoneCondition::Empty,
+                    p if p >= self.parts.volume.geometry.zone_blocks => ZoneCondition::Full,
+                    _ => ZoneCondition::Closed,
+                };
+                (ZoneKind::Sequential, condition, start + u64::from(z.pointer))
+            };
+            Zone { start, blocks, capacity: blocks, pointer, kind, condition }
+        };
+        Ok(state.map.zones().map(zone).collect())
+    }
+
+    fn reset_zone(&self, start: u64) -> io::Result<()> {
+        let zone = self.check_zone(start)?;
+        self.change(|state| state.reset(zone).into_iter().collect())
+    }
+
+    fn finish_zone(&self, start: u64) -> io::Result<()> {
+        let zone = self.check_zone(start)?;
+        self.change(|state| state.finish(zone).into_iter().collect())
+    }
+}
+
+impl Drop for StoreDevice {
+    /// Closes the volume. If that fails, the next mount reads the log and ends the epoch.
+    fn drop(&mut self) {
+        let _next_mount = self.close();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Why a store or its volume cannot be used, and what to do about it.
+use crate::names::Name;
+use std::io;
+
+/// Result of this crate.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
+/// A failure of the store, or what was found in it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "each message states its case")]
+pub enum StoreError {
+    #[error("{url}: {why}")]
+    Url { url: String, why: String },
+    #[error("cannot {op} {object}: {why}")]
+    Request { op: &'static str, object: String, why: String },
+    #[error("object {object} is damaged: {why}")]
+    Corrupt { object: String, why: &'static str },
+    #[error("object {object} is missing: it was deleted, or the store lost it")]
+    Missing { object: String },
+    #[error("there is no volume here (no object named volume); `segno mkfs --size SIZE URL` makes one")]
+    NoVolume,
+    #[error("there is a volume here already; overwrite it with -f, or choose another prefix")]
+    Exists,
+    #[error(
+        "the volume is in use by {holder} (epoch {epoch}); if that program is gone, or should be cut off, mount with --takeover"
+    )]
+    Held { epoch: u32, holder: String },
+    #[error("{holder} took the volume at the same time (epoch {epoch})")]
+    LostRace { epoch: u32, holder: String },
+    #[error("another writer took the volume over: {object} belongs to it; nothing more can be written here")]
+    Fenced { object: String },
+    #[error(
+        "the store ignores conditional creation (a second create of the same name succeeded), so a second writer cannot be kept out; \
+         -o unfenced accepts that"
+    )]
+    Unconditional,
+    #[error("the store changed while the volume was opened, {0} times in a row; try again")]
+    Unsettled(u32),
+    #[error("{0}")]
+    Geometry(&'static str),
+    #[error("the runtime of the store cannot be started: {0}")]
+    Runtime(String),
+}
+
+impl StoreError {
+    pub(crate) fn corrupt(name: &Name, why: &'static str) -> Self {
+        Self::Corrupt { object: name.to_string(), why }
+    }
+
+    pub(crate) fn request(op: &'static str, object: impl ToString, why: impl ToString) -> Self {
+        Self::Request { op, object: object.to_string(), why: why.to_string() }
+    }
+
+    fn kind(&self) -> io::ErrorKind {
+        match self {
+            Self::Url { .. } | Self::Geometry(_) => io::ErrorKind::InvalidInput,
+            Self::Corrupt { .. } => io::ErrorKind::InvalidData,
+            Self::NoVolume | Self::Missing { .. } => io::ErrorKind::NotFound,
+            Self::Exists => io::ErrorKind::AlreadyExists,
+            Self::Held { .. } | Self::LostRace { .. } => io::ErrorKind::ResourceBusy,
+            Self::Fenced { .. } => io::ErrorKind::StaleNetworkFileHandle,
+            Self::Unconditional => io::ErrorKind::Unsupported,
+            Self::Request { .. } | Self::Unsettled(_) | Self::Runtime(_) => io::ErrorKind::Other,
+        }
+    }
+}
+
+impl From<StoreError> for io::Error {
+    fn from(e: StoreError) -> Self {
+        Self::new(e.kind(), e)
+    }
+}

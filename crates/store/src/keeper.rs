@@ -1,0 +1,221 @@
+//! Maps, and what they allow: compaction before one is written, deletion of what the last two do not name.
+use crate::compact;
+use crate::core::Core;
+use crate::garbage::Garbage;
+use crate::names::{Name, ObjectId};
+use crate::reader::Reader;
+use crate::records::encode_map;
+use crate::state::State;
+use crate::stats::Cause;
+use crate::{Result, StoreError};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// Epochs without a map of their own after which one is written at unmount.
+const EPOCHS_WITHOUT_MAP: u32 = 8;
+
+pub(crate) struct Keeper {
+    core: Arc<Core>,
+    reader: Arc<Reader>,
+    /// One map at a time.
+    turn: tokio::sync::Mutex<()>,
+    maps: Mutex<Maps>,
+}
+
+/// The maps in the store that recovery may use, and what they do not name.
+#[derive(Debug)]
+struct Maps {
+    /// Newest last.
+    stored: Vec<(u32, u64)>,
+    garbage: Garbage,
+    /// Commits were read behind the newest map when the volume was opened.
+    replayed: bool,
+}
+
+impl Keeper {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        reader: Arc<Reader>,
+        base: (u32, u64),
+        replayed: bool,
+        grace: Duration,
+    ) -> Self {
+        let maps = Maps { stored: vec![base], garbage: Garbage::new(grace), replayed };
+        Self { core, reader, turn: tokio::sync::Mutex::default(), maps: Mutex::new(maps) }
+    }
+
+    /// Serves until the core fails or is closed.
+    pub(crate) async fn run(self: Arc<Self>, found: Found) {
+        // What it leaves is found again by the next mount.
+        let _swept = self.sweep(&found).await;
+        if self.maps.lock().replayed {
+            let _later = self.write_map().await;
+        }
+        while self.core.failed().is_none() {
+            let due = self.maps.lock().garbage.next_due();
+            let wait = due.map_or(Duration::from_secs(1 << 32), |due| due.saturating_duration_since(Instant::now()));
+            let _woken_or_due = timeout(wait, self.core.work.notified()).await;
+            if self.core.map_is_due() {
+                // A map that cannot be stored now is due again soon.
+                let _later = self.write_map().await;
+            }
+            let _later = self.delete_due().await;
+        }
+    }
+
+    /// Writes a map of the present state, after compaction.
+    pub(crate) async fn write_map(&self) -> Result<()> {
+        let _turn = self.turn.lock().await;
+        compact::run(&self.core, &self.reader).await?;
+        let session = self.core.session;
+        let (seq, (bytes, unnamed)) =
+            self.core.flush_and_describe(|state| describe(state, &session.volume, session.epoch)).await?;
+        self.write(seq, bytes, unnamed).await
+    }
+
+    async fn write(&self, seq: u64, bytes: Bytes, unnamed: Vec<ObjectId>) -> Result<()> {
+        let epoch = self.core.session.epoch;
+        if self.core.planted.delete_early {
+            self.delete(&unnamed).await?;
+        }
+        if self.maps.lock().stored.last() != Some(&(epoch, seq)) {
+            self.core.remote.put(Name::Map { epoch, seq }, bytes, Cause::Map).await?;
+            self.maps.lock().stored.push((epoch, seq));
+        }
+        // A map is deleted before the commits behind it: see `recover`.
+        let old: Vec<Name> = {
+            let maps = self.maps.lock();
+            let kept = maps.stored.len().saturating_sub(2);
+            maps.stored.iter().take(kept).map(|&(epoch, seq)| Name::Map { epoch, seq }).collect()
+        };
+        self.core.remote.delete(&old, Cause::Delete).await?;
+        let mut maps = self.maps.lock();
+        maps.stored.drain(..old.len());
+        maps.replayed = false;
+        maps.garbage.map_stored(unnamed, Instant::now());
+        Ok(())
+    }
+
+    async fn delete(&self, objects: &[ObjectId]) -> Result<()> {
+        let names: Vec<Name> = objects.iter().map(|&id| Name::Object(id)).collect();
+        self.core.remote.delete(&names, Cause::Delete).await
+    }
+
+    /// Deletes what is due.
+    pub(crate) async fn delete_due(&self) -> Result<()> {
+        let due = self.maps.lock().garbage.take_due(Instant::now());
+        self.delete(&due).await
+    }
+
+    /// Finds what earlier mounts left behind.
+    async fn sweep(&self, found: &Found) -> Result<()> {
+        let remote = &self.core.remote;
+        let maps = remote.list("map", None, Cause::Delete).await?;
+        let before: Vec<Name> = maps
+            .into_iter()
+            .filter(|&name| matches!(name, Name::Map { epoch, seq } if (epoch, seq) < found.base))
+            .collect();
+        // The one before the newest stays; commits behind it do too.
+        let (older, oldest) = before.split_last().map_or((None, [].as_slice()), |(last, rest)| (Some(*last), rest));
+        remote.delete(oldest, Cause::Delete).await?;
+        let since = match older {
+            Some(Name::Map { epoch, seq }) => (epoch, seq),
+            _ => found.base,
+        };
+        let mut objects = Vec::new();
+        for dir in ["data", "log"] {
+            objects.extend(remote.list(dir, None, Cause::Delete).await?);
+        }
+        let mut garbage = Vec::new();
+        let mut state = self.core.state.lock();
+        for name in objects {
+            let Name::Object(id) = name else { continue };
+            match found.fate(id, since, self.core.session.epoch) {
+                Fate::Kept => {}
+                Fate::Tracked => _ = state.stored.insert(id),
+                Fate::Garbage => garbage.push(id),
+            }
+        }
+        drop(state);
+        let mut maps = self.maps.lock();
+        if let Some(Name::Map { epoch, seq }) = older {
+            maps.stored.insert(0, (epoch, seq));
+        }
+        maps.garbage.add(garbage, found.settled, Instant::now());
+        Ok(())
+    }
+
+    /// Stores everything and ends the epoch, so that the next mount needs no takeover.
+    pub(crate) async fn close(&self) -> Result<()> {
+        if let Some(why) = self.core.failed() {
+            return Err(why);
+        }
+        self.core.flush().await?;
+        let (last, replayed) = {
+            let maps = self.maps.lock();
+            (maps.stored.last().copied(), maps.replayed)
+        };
+        let epoch = self.core.session.epoch;
+        let wrote = self.core.state.lock().seq > 1;
+        let is_current = last.is_some_and(|last| last == (epoch, self.core.state.lock().seq - 1));
+        let far = last.is_none_or(|(of, _)| epoch - of >= EPOCHS_WITHOUT_MAP);
+        if (wrote && !is_current) || replayed || far {
+            self.write_map().await?;
+        }
+        let _turn = self.turn.lock().await;
+        self.core.seal().await?;
+        self.core.fail(&StoreError::Runtime("the volume was closed".into()));
+        self.core.work.notify_one();
+        Ok(())
+    }
+}
+
+/// The map of the state now, and the stored objects that it does not name.
+fn describe(state: &mut State, volume: &[u8; 16], epoch: u32) -> (Bytes, Vec<ObjectId>) {
+    let content = &state.content;
+    state.map.forget_unused(|index| content.contains_key(&index));
+    let bytes = encode_map(&state.map, volume, epoch, state.seq - 1);
+    let named: HashSet<ObjectId> = state.map.named().map(|(_, object)| object.id).collect();
+    let unnamed: Vec<ObjectId> = state.stored.extract_if(|id| !named.contains(id)).collect();
+    (bytes, unnamed)
+}
+
+/// What a mount found, for the sweep.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub base: (u32, u64),
+    /// Objects that the map or the state behind it names.
+    pub named: HashSet<ObjectId>,
+    pub seals: std::collections::BTreeMap<u32, u64>,
+    /// The map is older than the time that readers have.
+    pub settled: bool,
+    pub keep_seals: bool,
+}
+
+enum Fate {
+    Kept,
+    Tracked,
+    Garbage,
+}
+
+impl Found {
+    fn fate(&self, id: ObjectId, since: (u32, u64), own: u32) -> Fate {
+        if id.epoch() >= own {
+            return Fate::Kept;
+        }
+        if let ObjectId::Log { epoch, seq } = id {
+            let is_seal = self.seals.get(&epoch).is_none_or(|&seal| seq >= seal);
+            if is_seal && self.keep_seals {
+                return Fate::Kept;
+            }
+            if (epoch, seq) > since {
+                return Fate::Tracked;
+            }
+        }
+        if self.named.contains(&id) { Fate::Tracked } else { Fate::Garbage }
+    }
+}

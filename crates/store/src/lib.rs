@@ -1,0 +1,38 @@
+//! A zoned block device on an object store: docs/design/store.md has its objects, and why it loses nothing.
+//!
+//! A flush returns when one new object, the commit, is stored, after everything it refers to. A second writer is kept out by
+//! conditional creation of commits.
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing)]
+#![warn(missing_docs, unreachable_pub)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+mod cache;
+mod claim;
+mod commit;
+mod compact;
+mod core;
+mod device;
+mod error;
+mod extents;
+mod garbage;
+mod keeper;
+mod map;
+mod names;
+mod pieces;
+mod reader;
+mod records;
+mod recover;
+mod remote;
+mod state;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod url;
+mod wire;
+
+pub use device::{About, Options, StoreDevice, is_held, probe};
+pub use error::{Result, StoreError};
+pub use map::Geometry;
+pub use stats::{Cause, Count, Stats};
+pub use url::Url;

@@ -1,0 +1,237 @@
+//! The state of the device: for every zone its write pointer and where its blocks are.
+use crate::commit::{Op, Run};
+use crate::extents::{Extent, Extents};
+use crate::names::ObjectId;
+use crate::state::OBJECT_BLOCKS;
+use std::collections::{BTreeMap, HashMap};
+
+/// Sizes that never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Blocks of a zone.
+    pub zone_blocks: u16,
+    /// Number of zones.
+    pub zones: u32,
+    /// The first so many are conventional.
+    pub conventional: u32,
+}
+
+impl Geometry {
+    /// Number of blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        u64::from(self.zones) * u64::from(self.zone_blocks)
+    }
+
+    /// Zone of a block, and its place there.
+    pub(crate) fn place(&self, addr: u64) -> (u32, u16) {
+        let size = u64::from(self.zone_blocks.max(1));
+        ((addr / size) as u32, (addr % size) as u16)
+    }
+
+    pub(crate) fn start_of(&self, zone: u32) -> u64 {
+        u64::from(zone) * u64::from(self.zone_blocks)
+    }
+
+    pub(crate) fn is_conventional(&self, zone: u32) -> bool {
+        zone < self.conventional
+    }
+
+    /// The parts of a range, each in one zone: zone, first block in it, number of blocks.
+    pub(crate) fn parts(self, addr: u64, count: u64) -> impl Iterator<Item = (u32, u16, u16)> {
+        let end = addr.saturating_add(count).min(self.blocks());
+        let mut at = addr;
+        std::iter::from_fn(move || {
+            let (zone, start) = self.place(at);
+            let len = end.checked_sub(at).filter(|&n| n > 0)?.min((self.zone_blocks - start).into());
+            at += len;
+            Some((zone, start, len as u16))
+        })
+    }
+}
+
+/// One zone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Zone {
+    pub extents: Extents,
+    /// Blocks written, in a sequential zone.
+    pub pointer: u16,
+    pub finished: bool,
+}
+
+/// An object with blocks. What is collected for a commit is one too, and may end inside the commit's object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Object {
+    pub id: ObjectId,
+    /// Where its blocks begin in the stored object.
+    pub base: u16,
+    /// Blocks in the stored object; of a data object, at most.
+    pub blocks: u16,
+    /// Blocks that the zones refer to.
+    pub live: u32,
+}
+
+/// The map.
+#[derive(Clone, Debug)]
+pub(crate) struct Map {
+    pub geometry: Geometry,
+    zones: Vec<Zone>,
+    objects: Vec<Option<Object>>,
+    free: Vec<u32>,
+    /// Objects by identity, for those that begin at block 0.
+    index: HashMap<ObjectId, u32>,
+    /// The seal of each earlier epoch. Their objects are kept for ever.
+    pub seals: BTreeMap<u32, u64>,
+}
+
+impl Map {
+    pub(crate) fn new(geometry: Geometry) -> Self {
+        Self {
+            geometry,
+            zones: vec![Zone::default(); geometry.zones as usize],
+            objects: Vec::new(),
+            free: Vec::new(),
+            index: HashMap::new(),
+            seals: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn zone(&self, zone: u32) -> Option<&Zone> {
+        self.zones.get(zone as usize)
+    }
+
+    pub(crate) fn zone_mut(&mut self, zone: u32) -> Option<&mut Zone> {
+        self.zones.get_mut(zone as usize)
+    }
+
+    pub(crate) fn zones(&self) -> impl Iterator<Item = (u32, &Zone)> {
+        (0..).zip(&self.zones)
+    }
+
+    pub(crate) fn object(&self, index: u32) -> Option<&Object> {
+        self.objects.get(index as usize)?.as_ref()
+    }
+
+    /// All objects that are referred to.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (u32, &Object)> {
+        (0..).zip(&self.objects).filter_map(|(i, o)| o.as_ref().filter(|o| o.live > 0).map(|o| (i, o)))
+    }
+
+    /// Adds an object that is not stored yet.
+    pub(crate) fn add(&mut self, id: ObjectId) -> u32 {
+        let object = Some(Object { id, base: 0, blocks: OBJECT_BLOCKS, live: 0 });
+        match self.free.pop() {
+            Some(index) => {
+                if let Some(slot) = self.objects.get_mut(index as usize) {
+                    *slot = object;
+                }
+                index
+            }
+            None => {
+                self.objects.push(object);
+                self.objects.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The index of a stored object.
+    pub(crate) fn intern(&mut self, id: ObjectId, blocks: u16) -> u32 {
+        if let Some(&index) = self.index.get(&id) {
+            return index;
+        }
+        let index = self.add(id);
+        self.place(index, id, 0, blocks);
+        self.index.insert(id, index);
+        index
+    }
+
+    /// The blocks of a new object have their place in another one.
+    pub(crate) fn place(&mut self, index: u32, id: ObjectId, base: u16, blocks: u16) {
+        if let Some(Some(object)) = self.objects.get_mut(index as usize) {
+            (object.id, object.base, object.blocks) = (id, base, blocks);
+        }
+    }
+
+    /// Forgets objects that nothing refers to, except those that `keep` still needs. No index to them may be left.
+    pub(crate) fn forget_unused(&mut self, keep: impl Fn(u32) -> bool) {
+        for (index, slot) in (0..).zip(&mut self.objects) {
+            if let Some(object) = slot.filter(|o| o.live == 0 && !keep(index)) {
+                *slot = None;
+                self.free.push(index);
+                if self.index.get(&object.id) == Some(&index) {
+                    self.index.remove(&object.id);
+                }
+            }
+        }
+    }
+
+    fn dropped(&mut self, gone: &[Extent]) {
+        for extent in gone {
+            if let Some(Some(object)) = self.objects.get_mut(extent.object as usize) {
+                object.live = object.live.saturating_sub(extent.len.into());
+            }
+        }
+    }
+
+    /// Blocks of a zone are in an object from now on.
+    pub(crate) fn put(&mut self, zone: u32, extent: Extent) {
+        let Some(z) = self.zones.get_mut(zone as usize) else { return };
+        let gone = z.extents.insert(extent);
+        z.pointer = z.pointer.max(extent.end());
+        if let Some(Some(object)) = self.objects.get_mut(extent.object as usize) {
+            object.live = object.live.saturating_add(extent.len.into());
+        }
+        self.dropped(&gone);
+    }
+
+    pub(crate) fn reset(&mut self, zone: u32) {
+        let end = self.geometry.zone_blocks;
+        self.discard(zone, 0, end);
+        if let Some(z) = self.zones.get_mut(zone as usize) {
+            (z.pointer, z.finished) = (0, false);
+        }
+    }
+
+    pub(crate) fn finish(&mut self, zone: u32) {
+        let end = self.geometry.zone_blocks;
+        if let Some(z) = self.zones.get_mut(zone as usize) {
+            (z.pointer, z.finished) = (end, true);
+        }
+    }
+
+    /// Blocks read as zeros from now on.
+    pub(crate) fn discard(&mut self, zone: u32, start: u16, len: u16) {
+        if let Some(z) = self.zones.get_mut(zone as usize) {
+            let gone = z.extents.remove(start, start.saturating_add(len));
+            self.dropped(&gone);
+        }
+    }
+
+    /// Applies what a commit with so many inline blocks says, in its order. `false` if it says what cannot be.
+    pub(crate) fn apply(&mut self, ops: &[Op], inline: u16) -> bool {
+        ops.iter().all(|op| {
+            let (zone, start, len) = match *op {
+                Op::Run(Run { zone, start, len, .. }) | Op::Discard { zone, start, len } => (zone, start, len),
+                Op::Reset(zone) | Op::Finish(zone) => (zone, 0, 0),
+            };
+            let end = u32::from(start) + u32::from(len);
+            if zone >= self.geometry.zones || end > u32::from(self.geometry.zone_blocks) {
+                return false;
+            }
+            match *op {
+                Op::Run(run) => {
+                    let blocks = match run.object {
+                        ObjectId::Data { .. } => OBJECT_BLOCKS,
+                        ObjectId::Log { .. } => inline,
+                    };
+                    let object = self.intern(run.object, blocks);
+                    self.put(zone, Extent { start, len, object, offset: run.offset });
+                }
+                Op::Discard { .. } => self.discard(zone, start, len),
+                Op::Reset(_) => self.reset(zone),
+                Op::Finish(_) => self.finish(zone),
+            }
+            true
+        })
+    }
+}

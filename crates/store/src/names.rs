@@ -1,0 +1,94 @@
+//! Names of objects. Numbers have a fixed width, so a listing is in order.
+use std::fmt;
+
+/// An object under the prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Name {
+    /// Identity and geometry of the volume.
+    Volume,
+    /// Who holds an epoch.
+    Epoch(u32),
+    /// The state after a commit.
+    Map { epoch: u32, seq: u64 },
+    /// Blocks, or a commit.
+    Object(ObjectId),
+}
+
+/// An object that holds blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ObjectId {
+    Data { epoch: u32, number: u64 },
+    /// A commit or a seal; blocks are inline.
+    Log { epoch: u32, seq: u64 },
+}
+
+impl ObjectId {
+    pub(crate) fn epoch(self) -> u32 {
+        match self {
+            Self::Data { epoch, .. } | Self::Log { epoch, .. } => epoch,
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Volume => f.write_str("volume"),
+            Self::Epoch(epoch) => write!(f, "epoch/{epoch:08x}"),
+            Self::Map { epoch, seq } => write!(f, "map/{epoch:08x}/{seq:016x}"),
+            Self::Object(ObjectId::Data { epoch, number }) => write!(f, "data/{epoch:08x}/{number:016x}"),
+            Self::Object(ObjectId::Log { epoch, seq }) => write!(f, "log/{epoch:08x}/{seq:016x}"),
+        }
+    }
+}
+
+impl Name {
+    pub(crate) fn log(epoch: u32, seq: u64) -> Self {
+        Self::Object(ObjectId::Log { epoch, seq })
+    }
+
+    /// The name behind the prefix, if it is one of ours.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('/');
+        let kind = parts.next()?;
+        let mut number = |digits| {
+            parts
+                .next()
+                .filter(|p| p.len() == digits && p.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+                .and_then(|p| u64::from_str_radix(p, 16).ok())
+        };
+        let name = match kind {
+            "volume" => Self::Volume,
+            "epoch" => Self::Epoch(number(8)? as u32),
+            "map" => Self::Map { epoch: number(8)? as u32, seq: number(16)? },
+            "data" => Self::Object(ObjectId::Data { epoch: number(8)? as u32, number: number(16)? }),
+            "log" => Self::log(number(8)? as u32, number(16)?),
+            _ => return None,
+        };
+        parts.next().is_none().then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_sort_by_number() {
+        let data = |number| Name::Object(ObjectId::Data { epoch: 1, number });
+        let names = [
+            Name::Volume,
+            Name::Epoch(17),
+            Name::Map { epoch: 2, seq: 10 },
+            Name::log(u32::MAX, u64::MAX),
+            data(3),
+        ];
+        for name in names {
+            assert_eq!(Name::parse(&name.to_string()), Some(name));
+        }
+        assert!(data(9).to_string() < data(16).to_string());
+        for foreign in ["", "volume/1", "epoch/1", "log/00000001", "log/00000001/zz", "x/00000001", "epoch/0000000G"] {
+            assert_eq!(Name::parse(foreign), None, "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Reads: from what is not stored yet, from the cache, or from the store; and reads ahead.
+use crate::cache::Cache;
+use crate::names::ObjectId;
+use crate::pieces::PIECE_BLOCKS;
+use crate::state::State;
+use crate::stats::Cause;
+use crate::{Result, StoreError};
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+use segno_format::{BLOCK_SIZE, Block};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+/// Sequential readers that are told apart.
+const STREAMS: usize = 8;
+/// Blocks read ahead: first 256 KiB, up to 32 MiB.
+const AHEAD_FIRST: u64 = 64;
+const AHEAD_MAX: u64 = 8192;
+/// Requests of one read at a time.
+const READ_REQUESTS: usize = 32;
+/// Requests that read ahead at a time.
+const AHEAD_REQUESTS: usize = 4;
+
+pub(crate) struct Reader {
+    state: Arc<Mutex<State>>,
+    pub cache: Cache,
+    streams: Mutex<Vec<Stream>>,
+    ahead: Semaphore,
+    handle: Handle,
+}
+
+/// A sequential reader.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// Where its next read begins.
+    next: u64,
+    window: u64,
+    /// Everything before this was requested.
+    requested: u64,
+}
+
+/// Blocks to be read from an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub id: ObjectId,
+    pub offset: u16,
+    pub len: u16,
+    /// Blocks of the object.
+    blocks: u16,
+    /// Where they belong in the request.
+    at: usize,
+}
+
+impl Part {
+    fn pieces(&self) -> std::ops::Range<u32> {
+        let (from, to) = (u32::from(self.offset), u32::from(self.offset) + u32::from(self.len));
+        from / PIECE_BLOCKS..to.div_ceil(PIECE_BLOCKS)
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(state: Arc<Mutex<State>>, cache: Cache, handle: Handle) -> Self {
+        Self { state, cache, streams: Mutex::default(), ahead: Semaphore::new(AHEAD_REQUESTS), handle }
+    }
+
+    /// Reads blocks; those that were never written are zeros.
+    pub(crate) async fn read(&self, addr: u64, into: &mut [Block], cause: Cause) -> Result<()> {
+        let parts = self.parts(addr, into.len() as u64, Some(into));
+        let read = |part: Part| self.cache.pieces(part.id, part.pieces(), part.blocks.into(), cause);
+        let mut read = stream::iter(parts.clone()).map(read).buffered(READ_REQUESTS);
+        for part in parts {
+            let Some(pieces) = read.try_next().await? else { break };
+            let target = into.get_mut(part.at..part.at + usize::from(part.len)).unwrap_or_default();
+            for (offset, block) in (u32::from(part.offset)..).zip(target) {
+                copy_block(&pieces, offset, block).ok_or_else(|| {
+                    StoreError::corrupt(&crate::names::Name::Object(part.id), "it ends before its blocks")
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts of a range that are in objects, consecutive ones joined. Copies all others, if there is a target.
+    fn parts(&self, addr: u64, count: u64, mut into: Option<&mut [Block]>) -> Vec<Part> {
+        let state = self.state.lock();
+        let (mut parts, mut begin) = (Vec::<Part>::new(), 0usize);
+        for (zone, start, len) in state.map.geometry.parts(addr, count) {
+            if let Some(target) = into.as_deref_mut().and_then(|t| t.get_mut(begin..begin + usize::from(len))) {
+                target.iter_mut().for_each(|block| block.0.fill(0));
+            }
+            let extents = state.map.zone(zone).into_iter().flat_map(|z| z.extents.within(start, start + len));
+            for e in extents {
+                let at = begin + usize::from(e.start - start);
+                if let Some(content) = state.content.get(&e.object) {
+                    let target = into.as_deref_mut().and_then(|t| t.get_mut(at..at + usize::from(e.len)));
+                    for (offset, block) in (e.offset..).zip(target.unwrap_or_default()) {
+                        if let Some(bytes) = content.block(offset) {
+                            block.0.copy_from_slice(bytes);
+                        }
+                    }
+                    continue;
+                }
+                let Some(object) = state.map.object(e.object) else { continue };
+                let offset = object.base + e.offset;
+                match parts.last_mut() {
+                    Some(last)
+                        if last.id == object.id
+                            && last.offset + last.len == offset
+                            && last.at + usize::from(last.len) == at =>
+                    {
+                        last.len += e.len;
+                    }
+                    _ => parts.push(Part { id: object.id, offset, len: e.len, blocks: object.blocks, at }),
+                }
+            }
+            begin += usize::from(len);
+        }
+        parts
+    }
+
+    /// Notes a read, and reads ahead of it if it follows another one.
+    pub(crate) fn note(self: &Arc<Self>, addr: u64, count: u64) {
+        let end = addr + count;
+        let mut streams = self.streams.lock();
+        let Some(found) = streams.iter().position(|s| s.next == addr) else {
+            if streams.len() >= STREAMS {
+                streams.remove(0);
+            }
+            streams.push(Stream { next: end, window: AHEAD_FIRST / 2, requested: end });
+            return;
+        };
+        let mut stream = streams.remove(found);
+        stream.next = end;
+        let wanted = end + stream.window.max(AHEAD_FIRST);
+        // In large steps, so that requests are large.
+        if wanted > stream.requested + stream.window / 2 {
+            stream.window = (stream.window * 2).min(AHEAD_MAX);
+            let from = stream.requested.max(end);
+            self.prefetch(from, (end + stream.window).saturating_sub(from));
+            stream.requested = end + stream.window;
+        }
+        streams.push(stream);
+    }
+
+    /// Starts to read blocks into the cache. Errors are left to those who need them.
+    pub(crate) fn prefetch(self: &Arc<Self>, addr: u64, count: u64) {
+        for part in self.parts(addr, count, None) {
+            let reader = self.clone();
+            self.handle.spawn(async move {
+                if let Ok(_turn) = reader.ahead.acquire().await {
+                    let pieces = reader.cache.pieces(part.id, part.pieces(), part.blocks.into(), Cause::Readahead);
+                    let _left_to_readers = pieces.await;
+                }
+            });
+        }
+    }
+}
+
+fn copy_block(pieces: &HashMap<u32, Bytes>, offset: u32, into: &mut Block) -> Option<()> {
+    let piece = pieces.get(&(offset / PIECE_BLOCKS))?;
+    let at = (offset % PIECE_BLOCKS) as usize * BLOCK_SIZE;
+    into.0.copy_from_slice(piece.get(at..at + BLOCK_SIZE)?);
+    Some(())
+}

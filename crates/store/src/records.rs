@@ -1,0 +1,195 @@
+//! The objects `volume`, `epoch/E` and `map/E/S`.
+use crate::extents::Extent;
+use crate::map::{Geometry, Map};
+use crate::names::{Name, ObjectId};
+use crate::wire::{Decoder, Encoder, bytes_of};
+use crate::{Result, StoreError};
+use bytes::Bytes;
+use std::collections::HashMap;
+
+const VOLUME: &[u8; 8] = b"SEGNOVO1";
+const HOLDER: &[u8; 8] = b"SEGNOEP1";
+const MAP: &[u8; 8] = b"SEGNOMP1";
+
+/// Identity and geometry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Volume {
+    pub id: [u8; 16],
+    pub geometry: Geometry,
+    /// The store ignores conditional creation, which was accepted.
+    pub unfenced: bool,
+}
+
+impl Volume {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut e = Encoder::new(VOLUME);
+        e.raw(&self.id);
+        e.u16(self.geometry.zone_blocks);
+        e.u32(self.geometry.zones);
+        e.u32(self.geometry.conventional);
+        e.u8(self.unfenced.into());
+        bytes_of(e)
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut d = Decoder::new(Name::Volume, VOLUME, bytes)?;
+        let id = d.array()?;
+        let geometry = Geometry { zone_blocks: d.u16()?, zones: d.u32()?, conventional: d.u32()? };
+        let unfenced = d.u8()? != 0;
+        if geometry.zone_blocks == 0 || geometry.conventional > geometry.zones {
+            return Err(d.bad("its geometry"));
+        }
+        d.end()?;
+        Ok(Self { id, geometry, unfenced })
+    }
+}
+
+/// Who holds an epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub session: [u8; 16],
+    pub host: String,
+    /// Of the host's boot, and of the pid namespace in it.
+    pub boot: String,
+    pub pid: u32,
+}
+
+impl Holder {
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut e = Encoder::new(HOLDER);
+        e.raw(&self.session);
+        e.text(&self.host);
+        e.text(&self.boot);
+        e.u32(self.pid);
+        bytes_of(e)
+    }
+
+    pub(crate) fn decode(epoch: u32, bytes: &[u8]) -> Result<Self> {
+        let mut d = Decoder::new(Name::Epoch(epoch), HOLDER, bytes)?;
+        let holder = Self { session: d.array()?, host: d.text()?, boot: d.text()?, pid: d.u32()? };
+        d.end()?;
+        Ok(holder)
+    }
+}
+
+/// The state after commit `seq` of `epoch`.
+pub(crate) fn encode_map(map: &Map, volume: &[u8; 16], epoch: u32, seq: u64) -> Bytes {
+    let mut e = Encoder::new(MAP);
+    e.raw(volume);
+    e.u32(epoch);
+    e.u64(seq);
+    e.u32(map.seals.len() as u32);
+    for (&sealed, &at) in &map.seals {
+        e.u32(sealed);
+        e.u64(at);
+    }
+    let objects: HashMap<u32, (u32, u16)> =
+        map.named().enumerate().map(|(n, (index, o))| (index, (n as u32, o.base))).collect();
+    e.u32(objects.len() as u32);
+    for (_, object) in map.named() {
+        let (ObjectId::Data { epoch, number } | ObjectId::Log { epoch, seq: number }) = object.id;
+        e.u8(matches!(object.id, ObjectId::Log { .. }).into());
+        e.u32(epoch);
+        e.u64(number);
+        e.u16(object.blocks);
+    }
+    e.u32(map.geometry.zones);
+    for (_, zone) in map.zones() {
+        e.u16(zone.pointer);
+        e.u8(zone.finished.into());
+        e.u16(zone.extents.len() as u16);
+        for extent in zone.extents.iter() {
+            let (object, base) = objects.get(&extent.object).copied().unwrap_or((u32::MAX, 0));
+            e.u16(extent.start);
+            e.u16(extent.len);
+            e.u32(object);
+            e.u16(base + extent.offset);
+        }
+    }
+    bytes_of(e)
+}
+
+/// Reads a map and checks everything that later steps rely on.
+pub(crate) fn decode_map(volume: &Volume, epoch: u32, seq: u64, bytes: &[u8]) -> Result<Map> {
+    let mut d = Decoder::new(Name::Map { epoch, seq }, MAP, bytes)?;
+    if d.array::<16>()? != volume.id {
+        return Err(d.bad("it belongs to another volume"));
+    }
+    if (d.u32()?, d.u64()?) != (epoch, seq) {
+        return Err(d.bad("it describes another commit"));
+    }
+    let mut map = Map::new(volume.geometry);
+    for _ in 0..d.count(12)? {
+        let (sealed, at) = (d.u32()?, d.u64()?);
+        map.seals.insert(sealed, at);
+    }
+    let objects = (0..d.count(15)?)
+        .map(|_| {
+            let (kind, epoch, number, blocks) = (d.u8()?, d.u32()?, d.u64()?, d.u16()?);
+            Ok(match kind {
+                0 => (ObjectId::Data { epoch, number }, blocks),
+                1 => (ObjectId::Log { epoch, seq: number }, blocks),
+                _ => return Err(d.bad("unknown kind of object")),
+            })
+        })
+        .collect::<Result<Vec<_>, StoreError>>()?;
+    if d.count(5)? != volume.geometry.zones as usize {
+        return Err(d.bad("it has another number of zones"));
+    }
+    for zone in 0..volume.geometry.zones {
+        decode_zone(&mut d, &mut map, zone, &objects)?;
+    }
+    d.end()?;
+    Ok(map)
+}
+
+fn decode_zone(d: &mut Decoder<'_>, map: &mut Map, zone: u32, objects: &[(ObjectId, u16)]) -> Result<()> {
+    let (pointer, finished, count) = (d.u16()?, d.u8()? != 0, d.u16()?);
+    let mut end = 0;
+    for _ in 0..count {
+        let (start, len, object, offset) = (d.u16()?, d.u16()?, d.u32()?, d.u16()?);
+        let &(id, blocks) = objects.get(object as usize).ok_or_else(|| d.bad("an extent of no object"))?;
+        let fits = u32::from(start) + u32::from(len) <= map.geometry.zone_blocks.into();
+        if start < end || len == 0 || !fits || offset.checked_add(len).is_none() {
+            return Err(d.bad("extents out of order"));
+        }
+        end = start + len;
+        let object = map.intern(id, blocks);
+        map.put(zone, Extent { start, len, object, offset });
+    }
+    if pointer < end || pointer > map.geometry.zone_blocks {
+        return Err(d.bad("a write pointer before its blocks"));
+    }
+    if let Some(z) = map.zone_mut(zone) {
+        (z.pointer, z.finished) = (pointer, finished);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::{Op, Run};
+
+    #[test]
+    fn a_map_is_read_back_and_nothing_altered_passes() {
+        let geometry = Geometry { zone_blocks: 64, zones: 5, conventional: 1 };
+        let volume = Volume { id: [9; 16], geometry, unfenced: true };
+        assert_eq!(Volume::decode(&volume.encode()).unwrap(), volume);
+        let mut map = Map::new(geometry);
+        map.seals.insert(1, 7);
+        let run = |zone, start, len, object, offset| Op::Run(Run { zone, start, len, object, offset });
+        let (a, b) = (ObjectId::Data { epoch: 2, number: 1 }, ObjectId::Log { epoch: 2, seq: 4 });
+        assert!(map.apply(&[run(0, 3, 2, b, 0), run(2, 0, 64, a, 5), run(3, 0, 1, b, 2), Op::Finish(3)], 3));
+        assert!(!map.apply(&[run(5, 0, 1, a, 0)], 0) && !map.apply(&[run(1, 60, 5, a, 0)], 0));
+        let bytes = encode_map(&map, &volume.id, 2, 4);
+        let again = decode_map(&volume, 2, 4, &bytes).unwrap();
+        assert_eq!(encode_map(&again, &volume.id, 2, 4), bytes);
+        for at in 0..bytes.len() {
+            let mut bad = bytes.to_vec();
+            bad[at] ^= 4;
+            assert!(decode_map(&volume, 2, 4, &bad).is_err(), "{at}");
+            assert!(decode_map(&volume, 2, 4, &bytes[..at]).is_err(), "{at}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Requests and bytes by cause.
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a request is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Blocks that did not fit into a commit.
+    Data,
+    /// Commits, with their inline blocks.
+    Commit,
+    /// Maps.
+    Map,
+    /// Blocks that compaction moves.
+    Compaction,
+    /// Reads of blocks by the volume.
+    Read,
+    /// Reads ahead of it.
+    Readahead,
+    /// Opening the volume and fencing others.
+    Open,
+    /// Listings and deletions of what is no longer needed.
+    Delete,
+}
+
+impl Cause {
+    /// All causes.
+    pub const ALL: [Self; 8] = [
+        Self::Data,
+        Self::Commit,
+        Self::Map,
+        Self::Compaction,
+        Self::Read,
+        Self::Readahead,
+        Self::Open,
+        Self::Delete,
+    ];
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Commit => "commit",
+            Self::Map => "map",
+            Self::Compaction => "compaction",
+            Self::Read => "read",
+            Self::Readahead => "readahead",
+            Self::Open => "open",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// Counters of a cause.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    puts: AtomicU64,
+    gets: AtomicU64,
+    others: AtomicU64,
+    bytes_put: AtomicU64,
+    bytes_got: AtomicU64,
+    retries: AtomicU64,
+}
+
+/// A copy of the counters of a cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Objects created.
+    pub puts: u64,
+    /// Objects or ranges read.
+    pub gets: u64,
+    /// Listings, headers and deletions.
+    pub others: u64,
+    /// Bytes sent.
+    pub bytes_put: u64,
+    /// Bytes received.
+    pub bytes_got: u64,
+    /// Requests that failed and were repeated.
+    pub retries: u64,
+}
+
+impl Counters {
+    pub(crate) fn put(&self, bytes: usize) {
+        self.puts.fetch_add(1, Ordering::Relaxed);
+        self.bytes_put.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn got(&self, bytes: usize) {
+        self.bytes_got.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn other(&self) {
+        self.others.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// All counters.
+#[derive(Debug, Default)]
+pub struct Stats([Counters; Cause::ALL.len()]);
+
+impl Stats {
+    pub(crate) fn of(&self, cause: Cause) -> &Counters {
+        let [first, ..] = &self.0;
+        self.0.get(cause as usize).unwrap_or(first)
+    }
+
+    /// The counters of a cause now.
+    #[must_use]
+    pub fn count(&self, cause: Cause) -> Count {
+        let c = self.of(cause);
+        let load = |a: &AtomicU64| a.load(Ordering::Relaxed);
+        Count {
+            puts: load(&c.puts),
+            gets: load(&c.gets),
+            others: load(&c.others),
+            bytes_put: load(&c.bytes_put),
+            bytes_got: load(&c.bytes_got),
+            retries: load(&c.retries),
+        }
+    }
+
+    /// The sum over all causes.
+    #[must_use]
+    pub fn total(&self) -> Count {
+        Cause::ALL.iter().map(|&c| self.count(c)).fold(Count::default(), |a, b| Count {
+            puts: a.puts + b.puts,
+            gets: a.gets + b.gets,
+            others: a.others + b.others,
+            bytes_put: a.bytes_put + b.bytes_put,
+            bytes_got: a.bytes_got + b.bytes_got,
+            retries: a.retries + b.retries,
+        })
+    }
+}

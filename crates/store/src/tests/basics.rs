@@ -1,0 +1,167 @@
+//! One mount after another, without faults.
+use super::*;
+use crate::stats::Cause;
+use crate::{StoreError, url};
+
+/// As a killed process leaves it.
+fn kill(device: StoreDevice, store: &FaultStore) -> FaultStore {
+    store.cut();
+    device.abandon();
+    store.client()
+}
+
+#[test]
+fn what_was_flushed_is_there_after_a_kill_and_after_a_clean_unmount() {
+    let store = store(1, Faults::default());
+    let device = create(&store, SMALL);
+    write(&device, 0, &[1, 2, 3]);
+    write(&device, 128, &[4, 5]);
+    assert_eq!(read(&device, 127, 4), [0, 4, 5, 0]);
+    device.flush().unwrap();
+    write(&device, 1, &[9]);
+    write(&device, 130, &[6]);
+    assert_eq!(read(&device, 0, 3), [1, 9, 3]);
+    let store = kill(device, &store);
+
+    let device = open(&store, options()).unwrap();
+    assert_eq!((read(&device, 0, 3), read(&device, 128, 3)), (vec![1, 2, 3], vec![4, 5, 0]));
+    assert_eq!(device.zones().unwrap()[2].pointer, 130);
+    write(&device, 130, &[7; 62]);
+    device.reset_zone(192).unwrap();
+    write(&device, 192, &[8]);
+    device.finish_zone(192).unwrap();
+    drop(device);
+
+    let device = open(&store, Options { takeover: false, ..options() }).unwrap();
+    assert_eq!(read(&device, 128, 64), [vec![4, 5], vec![7; 62]].concat());
+    assert_eq!(read(&device, 192, 2), [8, 0]);
+    assert_eq!(device.zones().unwrap()[3].pointer, 256);
+    device.write(193, &[&block(1)]).unwrap_err();
+    device.reset_zone(128).unwrap();
+    write(&device, 128, &[3]);
+    assert_eq!(read(&device, 128, 2), [3, 0]);
+    device.discard(0, 2).unwrap();
+    assert_eq!(read(&device, 0, 3), [0, 0, 3]);
+}
+
+#[test]
+fn an_fsync_is_one_put_and_idling_is_none() {
+    let store = store(2, Faults::default());
+    let device = create(&store, SMALL);
+    write(&device, 128, &[1]);
+    device.flush().unwrap();
+    let puts = store.puts();
+    for i in 0..10 {
+        write(&device, 129 + i, &[2]);
+        write(&device, i, &[3; 4]);
+        device.flush().unwrap();
+    }
+    assert_eq!(store.puts() - puts, 10);
+    let requests = store.requests();
+    for _ in 0..10 {
+        device.flush().unwrap();
+    }
+    device.runtime().block_on(async { tokio::time::sleep(Duration::from_secs(100_000)).await });
+    assert_eq!(store.requests(), requests);
+}
+
+#[test]
+fn a_second_writer_is_refused_and_a_takeover_fences_the_first() {
+    let store = store(3, Faults::default());
+    let first = create(&store, SMALL);
+    write(&first, 128, &[1]);
+    first.flush().unwrap();
+    write(&first, 129, &[2]);
+    match open(&store, Options { takeover: false, ..options() }).map(|_| ()) {
+        Err(StoreError::Held { epoch: 1, holder }) => assert!(holder.contains("process"), "{holder}"),
+        other => panic!("{other:?}"),
+    }
+    let second = open(&store, options()).unwrap();
+    assert_eq!(read(&second, 128, 2), [1, 0]);
+    let e = first.flush().unwrap_err();
+    assert_eq!(e.kind(), std::io::ErrorKind::StaleNetworkFileHandle);
+    first.write(130, &[&block(1)]).unwrap_err();
+    assert_eq!(read(&first, 128, 2), [1, 2], "reads go on");
+    write(&second, 129, &[3]);
+    second.flush().unwrap();
+    // A reader takes nothing.
+    let reader = open(&store, Options { read_only: true, ..options() }).unwrap();
+    assert_eq!(read(&reader, 128, 2), [1, 3]);
+    assert!(reader.read_only() && reader.write(130, &[&block(1)]).is_err());
+    write(&second, 130, &[4]);
+    second.flush().unwrap();
+}
+
+#[test]
+fn a_store_without_conditional_creation_is_refused() {
+    let store = store(4, Faults { unconditional: true, ..Faults::default() });
+    let made = |unfenced| {
+        let options = Options { unfenced, ..options() };
+        StoreDevice::create_on(runtime(), Arc::new(store.clone()), &prefix(), SMALL, false, options)
+    };
+    assert!(matches!(made(false).map(|_| ()), Err(StoreError::Unconditional)));
+    let device = made(true).unwrap();
+    write(&device, 128, &[1]);
+    drop(device);
+    let device = open(&store, options()).unwrap();
+    assert!(device.is_unfenced());
+    assert_eq!(read(&device, 128, 1), [1]);
+}
+
+#[test]
+fn foreign_and_missing_volumes_are_refused_by_name() {
+    let store = store(5, Faults::default());
+    assert!(matches!(open(&store, options()).map(|_| ()), Err(StoreError::NoVolume)));
+    drop(create(&store, SMALL));
+    let again =
+        StoreDevice::create_on(runtime(), Arc::new(store.clone()), &prefix(), SMALL, false, options());
+    assert!(matches!(again.map(|_| ()), Err(StoreError::Exists)));
+    store.alter("p/volume", |bytes| bytes[20] ^= 1);
+    assert!(matches!(open(&store, options()).map(|_| ()), Err(StoreError::Corrupt { .. })));
+    assert!(url::Url::parse("s3://").unwrap().is_err());
+}
+
+#[test]
+fn altered_and_missing_objects_give_errors_and_never_other_data() {
+    let store = store(6, Faults::default());
+    let device = create(&store, SMALL);
+    write(&device, 128, &[7; 64]);
+    write(&device, 192, &[8; 64]);
+    write(&device, 256, &[9]);
+    drop(device);
+    let data: Vec<String> = store.names().into_iter().filter(|n| n.contains("/data/")).collect();
+    store.alter(&data[0], |bytes| bytes[5000] ^= 1);
+    store.remove(&data[1]);
+    let device = open(&store, options()).unwrap();
+    let mut into = [Block::zeroed()];
+    let altered = device.read(128, &mut into).unwrap_err().to_string();
+    assert!(altered.contains("data/00000001/") && altered.contains("damaged"), "{altered}");
+    let missing = device.read(192, &mut into).unwrap_err().to_string();
+    assert!(missing.contains("missing"), "{missing}");
+    assert_eq!(read(&device, 144, 48), [7; 48], "other pieces");
+    assert_eq!(read(&device, 256, 1), [9]);
+}
+
+#[test]
+fn large_writes_become_data_objects_and_reads_go_ahead() {
+    let geometry = Geometry { zone_blocks: 8192, zones: 6, conventional: 1 };
+    let store = store(7, Faults { latency: Duration::from_millis(20), ..Faults::default() });
+    let device = create(&store, geometry);
+    let blocks: Vec<Block> = (0..256).map(|_| block(5)).collect();
+    let refs: Vec<&Block> = blocks.iter().collect();
+    for i in 0..64 {
+        device.write(8192 + i * 256, &refs).unwrap();
+    }
+    device.flush().unwrap();
+    let stats = device.stats();
+    assert_eq!(stats.count(Cause::Data).puts, 8);
+    assert_eq!(stats.count(Cause::Commit).puts, 1);
+    drop(device);
+    let device = open(&store, options()).unwrap();
+    for i in 0..64 {
+        assert_eq!(read(&device, 8192 + i * 256, 256), [5; 256]);
+    }
+    let (read, ahead) = (device.stats().count(Cause::Read).gets, device.stats().count(Cause::Readahead).gets);
+    // 64 MiB in 8 objects; the first steps are small.
+    assert!(read + ahead <= 24, "{read} {ahead}");
+}

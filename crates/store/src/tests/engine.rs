@@ -1,0 +1,167 @@
+//! Volumes on the device: formatted, mounted, killed, recovered, checked, and copied for fsck.f2fs.
+use super::*;
+use crate::stats::Cause;
+use segno_engine::{MountOptions, Owner, Volume};
+use segno_format::Ino;
+use segno_mkfs::{Member, MkfsOptions};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::process::Command;
+
+/// Zones of 2 MiB; metadata takes the first nine.
+const VOLUME: Geometry = Geometry { zone_blocks: 512, zones: 60, conventional: 9 };
+
+fn formatted(store: &FaultStore) -> Arc<StoreDevice> {
+    let device = Arc::new(create(store, VOLUME));
+    let member = Member { device: device.clone(), path: String::new(), zeroed: true };
+    let options = MkfsOptions { zoned: true, ..MkfsOptions::default() };
+    segno_mkfs::format(&[member], &options).unwrap();
+    device
+}
+
+fn mount(device: &Arc<StoreDevice>) -> Arc<Volume> {
+    let options = MountOptions { background: false, cache_bytes: 4 << 20, ..MountOptions::default() };
+    Volume::mount(device.clone(), options).unwrap()
+}
+
+fn file(volume: &Volume, name: &str) -> Ino {
+    volume.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap().ino
+}
+
+fn end(device: Arc<StoreDevice>) -> StoreDevice {
+    Arc::into_inner(device).unwrap()
+}
+
+/// Copies the volume to a file, as `segno store export` does.
+fn assert_clean(device: &StoreDevice) {
+    let report = segno_check::check(device, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
+    assert!(report.is_clean(), "{:?}", report.problems);
+    let image = tempfile::NamedTempFile::new().unwrap();
+    image.as_file().set_len(device.block_count() * BLOCK_SIZE as u64).unwrap();
+    copy(device, image.as_file());
+    let out = Command::new("fsck.f2fs").args(["--dry-run", "-f"]).arg(image.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    let wrong: Vec<&str> = said.lines().filter(|l| l.contains("[FIX]") || l.contains("[ASSERT]") || l.contains("Fail")).collect();
+    assert!(wrong.is_empty() && said.contains("Done"), "{said}");
+}
+
+fn copy(device: &StoreDevice, file: &File) {
+    for zone in 0..u64::from(device.geometry().zones) {
+        let start = zone * 512;
+        let mut blocks: Vec<Block> = (0..512).map(|_| Block::zeroed()).collect();
+        device.read(start, &mut blocks).unwrap();
+        for (at, block) in (start..).zip(&blocks) {
+            file.write_all_at(&block.0, at * BLOCK_SIZE as u64).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_killed_volume_keeps_what_was_fsynced() {
+    let store = store(10, Faults::default());
+    let device = formatted(&store);
+    drop(device);
+    let device = Arc::new(open(&store, Options { takeover: false, ..options() }).unwrap());
+    let volume = mount(&device);
+    for i in 0..20u8 {
+        let ino = file(&volume, &format!("f{i}"));
+        volume.write(ino, 0, &[i; 9000]).unwrap();
+        volume.fsync(ino, false).unwrap();
+    }
+    let late = file(&volume, "late");
+    volume.write(late, 0, &[1; 5000]).unwrap();
+    store.cut();
+    drop(volume);
+    end(device).abandon();
+
+    let store = store.client();
+    let device = Arc::new(open(&store, options()).unwrap());
+    let volume = mount(&device);
+    for i in 0..20u8 {
+        let found = volume.lookup(Ino::ROOT, format!("f{i}").as_bytes()).unwrap();
+        let mut bytes = vec![0; 9000];
+        volume.read(found.ino, 0, &mut bytes).unwrap();
+        assert_eq!(bytes, [i; 9000]);
+    }
+    volume.lookup(Ino::ROOT, b"late").unwrap_err();
+    volume.unmount().unwrap();
+    drop(volume);
+    assert_clean(&device);
+    drop(device);
+    let device = open(&store, Options { read_only: true, ..options() }).unwrap();
+    assert_clean(&device);
+}
+
+#[test]
+fn an_fsync_of_the_volume_is_one_put_and_a_checkpoint_one() {
+    let store = store(11, Faults::default());
+    let device = formatted(&store);
+    let volume = mount(&device);
+    let ino = file(&volume, "f");
+    volume.write(ino, 0, &[7; 65536]).unwrap();
+    volume.sync().unwrap();
+    for i in 0..20 {
+        let puts = store.puts();
+        volume.write(ino, i * 4096, &[i as u8; 4096]).unwrap();
+        volume.fsync(ino, false).unwrap();
+        assert_eq!(store.puts() - puts, 1, "fsync {i}");
+    }
+    file(&volume, "g");
+    let puts = store.puts();
+    volume.sync().unwrap();
+    assert_eq!(store.puts() - puts, 1, "checkpoint");
+    let requests = store.requests();
+    volume.sync().unwrap();
+    assert_eq!(store.requests(), requests, "nothing to do");
+}
+
+/// Random overwrites with fsyncs, until the sections were cleaned several times; maps and compaction come in between.
+#[test]
+fn a_worn_volume_stays_clean_and_its_store_bounded() {
+    let store = store(12, Faults::default());
+    let device = formatted(&store);
+    let volume = mount(&device);
+    let mut rng = segno_testkit::Rng::new(12);
+    let ino = file(&volume, "f");
+    let blocks = volume.statfs().bfree * 6 / 10;
+    let mut versions = vec![0u8; blocks as usize];
+    for round in 0..blocks * 4 {
+        let block = if round < blocks { round } else { rng.below(blocks) };
+        let version = rng.between(1, 255) as u8;
+        versions[block as usize] = version;
+        volume.write(ino, block * 4096, &[version; 4096]).unwrap();
+        if round % 7 == 0 {
+            volume.fsync(ino, false).unwrap();
+        }
+    }
+    volume.unmount().unwrap();
+    drop(volume);
+    device.write_map().unwrap();
+    device.close().unwrap();
+    let stats = device.stats();
+    assert!(stats.count(Cause::Map).puts > 3 && stats.count(Cause::Compaction).puts > 0);
+    drop(device);
+    // What is due later is deleted by the next mounts.
+    for _ in 0..3 {
+        let device = open(&store, options()).unwrap();
+        device.runtime().block_on(async { tokio::time::sleep(Duration::from_secs(2000)).await });
+        write(&device, 9 * 512 - 1, &[1]);
+        device.flush().unwrap();
+        device.write_map().unwrap();
+        device.runtime().block_on(async { tokio::time::sleep(Duration::from_secs(2000)).await });
+    }
+    let device = Arc::new(open(&store, options()).unwrap());
+    let volume = mount(&device);
+    let found = volume.lookup(Ino::ROOT, b"f").unwrap().ino;
+    for (block, version) in versions.iter().enumerate() {
+        let mut bytes = [0; 4096];
+        volume.read(found, block as u64 * 4096, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|b| b == version), "block {block}");
+    }
+    volume.unmount().unwrap();
+    drop(volume);
+    assert_clean(&device);
+    let about = device.about();
+    let there = store.names().iter().filter(|n| n.contains("/data/") || n.contains("/log/")).count() as u64;
+    assert!(there < about.objects + 200, "{there} objects, {} in use", about.objects);
+}

@@ -1,0 +1,328 @@
+//! A store in memory whose faults and delays follow from a seed. Under a paused clock a run is a function of the seed.
+use async_trait::async_trait;
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use parking_lot::Mutex;
+use segno_testkit::Rng;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Chances in a hundred, and the longest delay.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Faults {
+    /// A request fails without effect.
+    pub error: u64,
+    /// It has its effect, and the answer is lost.
+    pub lost: u64,
+    /// A PUT stores a part and fails.
+    pub partial: u64,
+    /// A listing omits the newest objects.
+    pub stale: u64,
+    /// Delays are up to two to the power of this many milliseconds, small ones as likely as large ones.
+    pub delay_bits: u64,
+    /// Every request takes this long besides.
+    pub latency: Duration,
+    /// Conditional creation is ignored.
+    pub unconditional: bool,
+}
+
+#[derive(Clone)]
+struct Object {
+    bytes: Bytes,
+    stored: Instant,
+}
+
+struct Inner {
+    objects: BTreeMap<String, Object>,
+    rng: Rng,
+    faults: Faults,
+    /// Requests so far, and how many may still be answered.
+    requests: u64,
+    left: Option<u64>,
+    puts: u64,
+    deleted: Vec<String>,
+}
+
+/// Handles of one store; each may be cut off alone.
+#[derive(Clone)]
+pub(crate) struct FaultStore {
+    inner: Arc<Mutex<Inner>>,
+    begun: Instant,
+    cut: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl FaultStore {
+    pub(crate) fn new(seed: u64, faults: Faults) -> Self {
+        let inner = Inner {
+            objects: BTreeMap::new(),
+            rng: Rng::new(seed),
+            faults,
+            requests: 0,
+            left: None,
+            puts: 0,
+            deleted: Vec::new(),
+        };
+        Self { inner: Arc::new(Mutex::new(inner)), begun: Instant::now(), cut: Arc::default() }
+    }
+
+    /// Another client of the store.
+    pub(crate) fn client(&self) -> Self {
+        Self { cut: Arc::default(), ..self.clone() }
+    }
+
+    /// This client is cut off: its requests reach nothing, and no answer reaches it.
+    pub(crate) fn cut(&self) {
+        self.cut.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// The client is cut off after so many more requests of all clients.
+    pub(crate) fn cut_after(&self, requests: u64) {
+        self.inner.lock().left = Some(requests);
+    }
+
+    pub(crate) fn set_faults(&self, faults: Faults) {
+        let mut inner = self.inner.lock();
+        (inner.faults, inner.left) = (faults, None);
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.inner.lock().objects.keys().cloned().collect()
+    }
+
+    pub(crate) fn alter(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut inner = self.inner.lock();
+        let object = inner.objects.get_mut(name).unwrap();
+        let mut bytes = object.bytes.to_vec();
+        change(&mut bytes);
+        object.bytes = bytes.into();
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        self.inner.lock().objects.remove(name);
+    }
+
+    pub(crate) fn deleted(&self) -> Vec<String> {
+        self.inner.lock().deleted.clone()
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.inner.lock().requests
+    }
+
+    pub(crate) fn puts(&self) -> u64 {
+        self.inner.lock().puts
+    }
+
+    fn is_cut(&self) -> bool {
+        self.cut.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
+    /// Delays on both sides of the effect, so that requests overtake each other.
+    async fn request<T>(&self, effect: impl FnOnce(&mut Inner, Chance) -> Result<T>) -> Result<T> {
+        let (before, after, chance, latency) = {
+            let mut inner = self.inner.lock();
+            inner.requests += 1;
+            match &mut inner.left {
+                Some(0) => self.cut(),
+                Some(left) => *left -= 1,
+                None => {}
+            }
+            let bits = inner.faults.delay_bits;
+            let mut delay = || match bits {
+                0 => Duration::ZERO,
+                bits => {
+                    let most = 1 << inner.rng.below(bits);
+                    Duration::from_millis(inner.rng.below(most + 1))
+                }
+            };
+            let (before, after) = (delay(), delay());
+            let draw = inner.rng.below(100);
+            let f = inner.faults;
+            let chance = if draw < f.error {
+                Chance::Error
+            } else if draw < f.error + f.lost {
+                Chance::Lost
+            } else if draw < f.error + f.lost + f.partial {
+                Chance::Partial
+            } else if draw < f.error + f.lost + f.partial + f.stale {
+                Chance::Stale
+            } else {
+                Chance::None
+            };
+            (before, after, chance, f.latency)
+        };
+        if latency + before > Duration::ZERO {
+            sleep(latency + before).await;
+        }
+        if self.is_cut() {
+            std::future::pending::<()>().await;
+        }
+        let done = if chance == Chance::Error { Err(failure()) } else { effect(&mut self.inner.lock(), chance) };
+        if after > Duration::ZERO {
+            sleep(after).await;
+        }
+        if self.is_cut() {
+            std::future::pending::<()>().await;
+        }
+        if chance == Chance::Lost { Err(failure()) } else { done }
+    }
+
+    fn meta(&self, name: &str, object: &Object) -> ObjectMeta {
+        let age = object.stored.saturating_duration_since(self.begun);
+        let last_modified = DateTime::<Utc>::from_timestamp_millis(age.as_millis() as i64).unwrap();
+        ObjectMeta {
+            location: Path::from(name),
+            last_modified,
+            size: object.bytes.len() as u64,
+            e_tag: None,
+            version: None,
+        }
+    }
+
+    async fn listed(&self, prefix: Option<Path>, offset: Option<Path>) -> Result<Vec<ObjectMeta>> {
+        let under = prefix.map(|p| format!("{p}/")).unwrap_or_default();
+        let after = offset.map(|o| o.to_string()).unwrap_or_default();
+        self.request(|inner, chance| {
+            let newest = inner.objects.values().map(|o| o.stored).max();
+            let hidden = |o: &Object| {
+                chance == Chance::Stale && newest.is_some_and(|n| o.stored + Duration::from_millis(1) >= n)
+            };
+            let all = inner.objects.iter().filter(|(name, object)| {
+                name.starts_with(&under) && **name > after && !hidden(object)
+            });
+            Ok(all.map(|(name, object)| self.meta(name, object)).collect())
+        })
+        .await
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Chance {
+    None,
+    Error,
+    Lost,
+    Partial,
+    Stale,
+}
+
+fn failure() -> Error {
+    Error::Generic { store: "fault", source: "503 Slow Down".into() }
+}
+
+impl fmt::Debug for FaultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FaultStore")
+    }
+}
+
+impl fmt::Display for FaultStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FaultStore")
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultStore {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+        let (name, bytes) = (location.to_string(), Bytes::from(payload));
+        let stored = Instant::now();
+        self.request(|inner, chance| {
+            inner.puts += 1;
+            let create = opts.mode == PutMode::Create && !inner.faults.unconditional;
+            if create && inner.objects.contains_key(&name) {
+                return Err(Error::AlreadyExists { path: name, source: "412".into() });
+            }
+            if chance == Chance::Partial {
+                let kept = inner.rng.below(bytes.len() as u64) as usize;
+                inner.objects.insert(name, Object { bytes: bytes.slice(..kept), stored });
+                return Err(failure());
+            }
+            inner.objects.insert(name, Object { bytes, stored });
+            Ok(PutResult { e_tag: None, version: None, extensions: Default::default() })
+        })
+        .await
+    }
+
+    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        Err(Error::NotImplemented { operation: "multipart".into(), implementer: "fault".into() })
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let name = location.to_string();
+        let absent = || Error::NotFound { path: location.to_string(), source: "404".into() };
+        self.request(|inner, _| {
+            let object = inner.objects.get(&name).cloned().ok_or_else(absent)?;
+            let len = object.bytes.len() as u64;
+            let range = match &options.range {
+                Some(range) => range.as_range(len).map_err(|e| Error::Generic { store: "fault", source: e.into() })?,
+                None => 0..len,
+            };
+            let part = object.bytes.slice(range.start as usize..range.end as usize);
+            Ok(GetResult {
+                payload: GetResultPayload::Stream(stream::once(async { Ok(part) }).boxed()),
+                meta: self.meta(&name, &object),
+                range,
+                attributes: Attributes::default(),
+                extensions: Default::default(),
+            })
+        })
+        .await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        let store = self.clone();
+        locations
+            .and_then(move |path| {
+                let store = store.clone();
+                async move {
+                    let name = path.to_string();
+                    store
+                        .request(|inner, _| {
+                            inner.objects.remove(&name);
+                            inner.deleted.push(name);
+                            Ok(())
+                        })
+                        .await?;
+                    Ok(path)
+                }
+            })
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (store, prefix) = (self.clone(), prefix.cloned());
+        stream::once(async move { store.listed(prefix, None).await })
+            .map_ok(|metas| stream::iter(metas.into_iter().map(Ok)))
+            .try_flatten()
+            .boxed()
+    }
+
+    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (store, prefix, offset) = (self.clone(), prefix.cloned(), offset.clone());
+        stream::once(async move { store.listed(prefix, Some(offset)).await })
+            .map_ok(|metas| stream::iter(metas.into_iter().map(Ok)))
+            .try_flatten()
+            .boxed()
+    }
+
+    async fn list_with_delimiter(&self, _: Option<&Path>) -> Result<ListResult> {
+        Err(Error::NotImplemented { operation: "delimiter".into(), implementer: "fault".into() })
+    }
+
+    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
+        Err(Error::NotImplemented { operation: "copy".into(), implementer: "fault".into() })
+    }
+}

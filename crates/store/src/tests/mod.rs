@@ -1,0 +1,66 @@
+//! The device on a store in memory, under a paused clock.
+mod basics;
+mod cuts;
+mod engine;
+mod fault_store;
+mod schedules;
+
+use crate::core::Planted;
+use crate::{Geometry, Options, Result, StoreDevice};
+use fault_store::{FaultStore, Faults};
+use object_store::path::Path;
+use segno_device::BlockDevice;
+use segno_format::{BLOCK_SIZE, Block};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// Zones of 64 blocks, 2 of 12 conventional.
+const SMALL: Geometry = Geometry { zone_blocks: 64, zones: 12, conventional: 2 };
+
+/// A runtime whose clock jumps to the next event.
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
+/// All mounts of a test have one process, which lives.
+fn options() -> Options {
+    Options { takeover: true, timeout: Duration::from_secs(60), grace: Duration::from_secs(600), ..Options::default() }
+}
+
+fn prefix() -> Path {
+    Path::from("p")
+}
+
+fn store(seed: u64, faults: Faults) -> FaultStore {
+    let _entered = runtime();
+    let runtime = runtime();
+    let _guard = runtime.enter();
+    FaultStore::new(seed, faults)
+}
+
+fn create(store: &FaultStore, geometry: Geometry) -> StoreDevice {
+    StoreDevice::create_on(runtime(), Arc::new(store.clone()), &prefix(), geometry, false, options()).unwrap()
+}
+
+fn open(store: &FaultStore, options: Options) -> Result<StoreDevice> {
+    StoreDevice::open_on(runtime(), Arc::new(store.clone()), &prefix(), options, Planted::default())
+}
+
+fn block(fill: u8) -> Block {
+    Block([fill; BLOCK_SIZE])
+}
+
+fn write(device: &StoreDevice, addr: u64, fills: &[u8]) {
+    let blocks: Vec<Block> = fills.iter().map(|&f| block(f)).collect();
+    device.write(addr, &blocks.iter().collect::<Vec<_>>()).unwrap();
+}
+
+fn read(device: &StoreDevice, addr: u64, count: usize) -> Vec<u8> {
+    let mut into: Vec<Block> = (0..count).map(|_| Block::zeroed()).collect();
+    device.read(addr, &mut into).unwrap();
+    for b in &into {
+        assert!(b.0.iter().all(|&x| x == b.0[0]), "a mixed block");
+    }
+    into.iter().map(|b| b.0[0]).collect()
+}

@@ -1,0 +1,153 @@
+//! Writers that take the volume from each other, with the deleter of each, under pauses of any length: an acknowledged
+//! commit is in every later state. Planted bugs show that the test sees.
+use super::cuts::share;
+use super::*;
+use crate::core::Core;
+use crate::device::Parts;
+use crate::remote::Remote;
+use crate::stats::Cause;
+use parking_lot::Mutex;
+use segno_testkit::Rng;
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+
+/// Blocks that each are written once; a writer continues behind those it finds.
+const PLACES: u64 = 60;
+
+/// What was acknowledged: place and value.
+type Ledger = Arc<Mutex<Vec<(u64, u8)>>>;
+
+async fn mount(store: &FaultStore, planted: Planted, grace: Duration) -> Result<Parts> {
+    let remote = Arc::new(Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(100)));
+    let options = Options { grace, ..options() };
+    Parts::open(remote, &options, planted, &Handle::current()).await
+}
+
+async fn places(parts: &Parts) -> Result<Vec<u8>> {
+    let mut into: Vec<Block> = (0..PLACES).map(|_| Block::zeroed()).collect();
+    parts.reader.read(0, &mut into, Cause::Read).await?;
+    Ok(into.iter().map(|b| b.0[0]).collect())
+}
+
+/// Whether a state has everything that was acknowledged before.
+async fn verify(parts: &Parts, acked: &[(u64, u8)], when: &str) -> Result<Vec<u8>, String> {
+    let found = places(parts).await.map_err(|e| format!("{when}: {e}"))?;
+    for &(place, value) in acked {
+        let there = found[place as usize];
+        if there != value {
+            return Err(format!("{when}: place {place} has {there}, {value} was acknowledged"));
+        }
+    }
+    Ok(found)
+}
+
+/// Writes blocks and flushes them, two flushes at a time now and then.
+async fn append(core: &Arc<Core>, next: u64, rng: &mut Rng, ledger: &Ledger) -> Option<u64> {
+    let values: Vec<u8> = (0..rng.between(1, 3)).map(|_| rng.between(1, 255) as u8).collect();
+    let mut flushes = Vec::new();
+    for (place, &value) in (next..PLACES).zip(&values) {
+        core.write(place, &[&block(value)]).await.ok()?;
+        let (core, ledger) = (core.clone(), ledger.clone());
+        flushes.push(tokio::spawn(async move {
+            let done = core.flush().await.is_ok();
+            if done {
+                ledger.lock().push((place, value));
+            }
+            done
+        }));
+        // Closes the group before the next block.
+        sleep(Duration::from_millis(rng.below(2))).await;
+    }
+    for flush in flushes {
+        if !flush.await.ok()? {
+            return None;
+        }
+    }
+    Some(next + values.len() as u64)
+}
+
+/// A machine: mounts, writes, writes maps, and stops somewhere, up to three times.
+async fn writer(store: FaultStore, ledger: Ledger, mut rng: Rng, planted: Planted) -> Result<(), String> {
+    let grace = Duration::from_secs(rng.below(100));
+    for _ in 0..rng.between(1, 3) {
+        sleep(Duration::from_millis(1 << rng.below(20))).await;
+        let acked = ledger.lock().clone();
+        let Ok(parts) = mount(&store, planted, grace).await else { continue };
+        let found = verify(&parts, &acked, "at a mount").await?;
+        let mut next = found.iter().rposition(|&v| v != 0).map_or(0, |at| at as u64 + 1);
+        let Some((core, keeper)) = &parts.writer else { continue };
+        for _ in 0..rng.below(5) {
+            match append(core, next, &mut rng, &ledger).await {
+                Some(after) => next = after,
+                None => break,
+            }
+            if rng.chance(40) {
+                // Cut off in the middle, now and then.
+                let patience = Duration::from_millis(1 << rng.below(24));
+                if !matches!(timeout(patience, keeper.write_map()).await, Ok(Ok(()))) {
+                    break;
+                }
+                sleep(Duration::from_secs(rng.below(200))).await;
+                let _refused_if_fenced = keeper.delete_due().await;
+            }
+        }
+        if rng.chance(30) {
+            let _refused_if_fenced = keeper.close().await;
+        }
+        core.fail(&crate::StoreError::Unsettled(0));
+    }
+    Ok(())
+}
+
+fn run(seed: u64, planted: Planted) -> Result<(), String> {
+    let runtime = runtime();
+    runtime.block_on(async {
+        let mut rng = Rng::new(seed);
+        let store = FaultStore::new(seed, Faults::default());
+        let remote = Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(100));
+        crate::device::create(&remote, SMALL, false, false).await.unwrap();
+        store.set_faults(Faults { error: 3, lost: 3, delay_bits: rng.between(1, 20), ..Faults::default() });
+        let ledger = Ledger::default();
+        let writers: Vec<_> = (0..3)
+            .map(|i| tokio::spawn(writer(store.clone(), ledger.clone(), Rng::for_thread(seed, i), planted)))
+            .collect();
+        for writer in writers {
+            writer.await.map_err(|e| e.to_string())??;
+        }
+        // Once with requests still under way, once after they have arrived.
+        store.set_faults(Faults::default());
+        for when in ["at the end", "after all"] {
+            let acked = ledger.lock().clone();
+            let parts = mount(&store, Planted::default(), Duration::ZERO).await.map_err(|e| e.to_string())?;
+            verify(&parts, &acked, when).await?;
+            parts.writer.iter().for_each(|(core, _)| core.fail(&crate::StoreError::Unsettled(0)));
+            sleep(Duration::from_secs(1 << 20)).await;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn no_acknowledged_commit_is_lost_under_any_schedule() {
+    for seed in share(500) {
+        run(seed, Planted::default()).unwrap_or_else(|why| panic!("SEED={seed} RUNS=1: {why}"));
+    }
+}
+
+/// Seeds until a planted bug is found.
+fn found_after(planted: Planted) -> u64 {
+    (0..20_000).find(|&seed| run(seed, planted).is_err()).unwrap_or_else(|| panic!("{planted:?} is not found"))
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let none = Planted::default();
+    let bugs = [
+        Planted { ack_early: true, ..none },
+        Planted { delete_early: true, ..none },
+        Planted { delete_seals: true, ..none },
+    ];
+    for planted in bugs {
+        println!("{planted:?}: found after {} schedules", found_after(planted));
+    }
+}

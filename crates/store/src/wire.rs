@@ -1,0 +1,121 @@
+//! Little-endian records with a magic number in front and a CRC-32C behind.
+use crate::error::StoreError;
+use crate::names::Name;
+use bytes::Bytes;
+
+const CRC_BYTES: usize = 4;
+
+/// Builds a record.
+pub(crate) struct Encoder(Vec<u8>);
+
+impl Encoder {
+    pub(crate) fn new(magic: &[u8; 8]) -> Self {
+        Self(magic.to_vec())
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        let kept = text.get(..text.len().min(u16::MAX.into())).unwrap_or_default();
+        self.u16(kept.len() as u16);
+        self.raw(kept.as_bytes());
+    }
+
+    /// Appends the checksum.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let crc = crc32c::crc32c(&self.0);
+        self.u32(crc);
+        self.0
+    }
+}
+
+/// Reads a record whose checksum is right.
+pub(crate) struct Decoder<'a> {
+    name: Name,
+    rest: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    pub(crate) fn new(name: Name, magic: &[u8; 8], bytes: &'a [u8]) -> Result<Self, StoreError> {
+        let (body, crc) = bytes.split_last_chunk::<CRC_BYTES>().ok_or(StoreError::corrupt(&name, "it is too short"))?;
+        let rest = body.strip_prefix(magic).ok_or(StoreError::corrupt(&name, "magic number"))?;
+        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+            return Err(StoreError::corrupt(&name, "checksum"));
+        }
+        Ok(Self { name, rest })
+    }
+
+    pub(crate) fn bad(&self, why: &'static str) -> StoreError {
+        StoreError::corrupt(&self.name, why)
+    }
+
+    pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8], StoreError> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or_else(|| self.bad("a field is cut off"))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or_else(|| self.bad("a field is cut off"))?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, StoreError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, StoreError> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, StoreError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, StoreError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, StoreError> {
+        let len = self.u16()?;
+        Ok(String::from_utf8_lossy(self.raw(len.into())?).into_owned())
+    }
+
+    /// How many records of at least `size` bytes can follow; a larger count is damage.
+    pub(crate) fn count(&mut self, size: usize) -> Result<usize, StoreError> {
+        let count = self.u32()? as usize;
+        if count.saturating_mul(size) > self.rest.len() {
+            return Err(self.bad("a count is too large"));
+        }
+        Ok(count)
+    }
+
+    /// Nothing may follow.
+    pub(crate) fn end(self) -> Result<(), StoreError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(self.bad("bytes behind its end")) }
+    }
+}
+
+/// The bytes of a record.
+pub(crate) fn bytes_of(encoder: Encoder) -> Bytes {
+    encoder.finish().into()
+}
