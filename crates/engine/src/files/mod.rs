@@ -11,7 +11,7 @@ mod access;
 mod batch;
 mod block;
 mod cluster_readahead;
-pub(crate) mod compress;
+mod compress;
 mod fallocate;
 mod grow;
 mod inline;
@@ -30,6 +30,7 @@ mod truncate;
 mod write;
 
 pub use access::check_readable;
+pub use compress::{Parameters, check_compressed, cluster_blocks};
 pub use batch::{Batch, FlushReason, Route};
 pub use cluster_readahead::ReadaheadClusters;
 pub use fallocate::Reserve;
