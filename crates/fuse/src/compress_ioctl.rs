@@ -10,6 +10,11 @@ const SET_OPTION: u32 = 0x4002_f516;
 const DECOMPRESS: u32 = 0xf517;
 const COMPRESS: u32 = 0xf518;
 
+/// Whether an ioctl changes the number of blocks of a file.
+pub(crate) fn changes_attributes(cmd: u32) -> bool {
+    matches!(cmd, RELEASE | RESERVE)
+}
+
 /// Executes an ioctl; `None` if it is not one of these.
 pub(crate) fn run(volume: &Volume, uid: u32, ino: Ino, cmd: u32, input: &[u8]) -> Option<Result<Vec<u8>>> {
     let count = |blocks: u64| blocks.to_le_bytes().to_vec();

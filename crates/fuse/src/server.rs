@@ -407,7 +407,7 @@ impl Server {
             .or_else(|| compress_ioctl::run(&self.volume, r.head.uid, node(r), a.cmd, input))
             .or_else(|| ioctl::run(&self.volume, node(r), a.cmd, input))
             .ok_or(Errno::NOTTY)?;
-        if ioctl::changes_attributes(a.cmd) {
+        if ioctl::changes_attributes(a.cmd) || compress_ioctl::changes_attributes(a.cmd) {
             self.notifier.attributes_changed(node(r))?;
         }
         reply.put(&wire::IoctlOut::default())?;

@@ -4,9 +4,9 @@ use crate::fs::Fs;
 use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
 use crate::zones::ZoneLayer;
-use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_codec::Algorithm;
-use segno_engine::options::{AllocMode, Compression, CheckpointMode, FsyncMode, JournalMode};
+use segno_device::{BlockDevice, MemDevice, Snapshot};
+use segno_engine::options::{AllocMode, CheckpointMode, Compression, FsyncMode, JournalMode};
 use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, StatFs};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
@@ -241,12 +241,15 @@ fn zoned(format: &mut MkfsOptions) {
 
 fn compressible(format: &mut MkfsOptions) {
     format.features = Features::EXTRA_ATTR | Features::INODE_CHKSUM | Features::COMPRESSION;
+    // Hot files are never compressed.
+    format.hot_extensions.clear();
 }
 
 /// Compresses all new files.
 fn compress(mount: &mut MountOptions, algorithm: Algorithm, log_cluster: u8) {
     let extensions = vec!["*".into()];
-    mount.compression = Compression { algorithm, log_cluster, checksum: true, extensions, ..mount.compression.clone() };
+    mount.compression =
+        Compression { algorithm, log_cluster, checksum: true, extensions, ..mount.compression.clone() };
 }
 
 fn policy(mount: &mut MountOptions, name: &str) {

@@ -30,9 +30,9 @@ mod truncate;
 mod write;
 
 pub use access::check_readable;
-pub use compress::{Parameters, check_compressed, cluster_blocks};
 pub use batch::{Batch, FlushReason, Route};
 pub use cluster_readahead::ReadaheadClusters;
+pub use compress::{Parameters, check_compressed, cluster_blocks};
 pub use fallocate::Reserve;
 pub use inode::{Inode, InodeCache, sanity};
 pub use page::{DirtyAccount, PageMap};

@@ -96,12 +96,7 @@ impl Files {
     }
 
     /// Reads the part of the window covered by some file blocks. The caller holds the inode's lock.
-    fn read_blocks(
-        &self,
-        inode: &Arc<Inode>,
-        blocks: Range<u64>,
-        window: &mut Window<'_>,
-    ) -> Result<()> {
+    fn read_blocks(&self, inode: &Arc<Inode>, blocks: Range<u64>, window: &mut Window<'_>) -> Result<()> {
         loop {
             // Pages before slots: a page that a flush drops after this line is either in `pages` or has an address.
             let pages = inode.pages.lock().cached_in(blocks.clone());

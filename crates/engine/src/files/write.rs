@@ -113,7 +113,8 @@ impl Files {
     ) -> Result<Vec<(u64, Arc<Block>)>> {
         let mut edges = Vec::new();
         for (pos, block) in [bytes.start, bytes.end].map(|pos| (pos, pos / SIZE)) {
-            let known = edges.iter().any(|&(b, _)| b == block) || opened.iter().any(|o| o.block(block).is_some());
+            let known =
+                edges.iter().any(|&(b, _)| b == block) || opened.iter().any(|o| o.block(block).is_some());
             if pos % SIZE != 0 && !known && block.saturating_mul(SIZE) < size {
                 edges.extend(self.read_block(inode, block)?.map(|content| (block, content)));
             }

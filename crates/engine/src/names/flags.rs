@@ -170,12 +170,10 @@ impl Names {
 
     /// Notes how an inode is compressed from now on. Roll-forward does not change the layout that follows from it.
     pub(super) fn note_compression(&self, op: &Op<'_>, ino: Ino, how: Option<Parameters>) {
-        let how = how.map(|p| {
-            segno_journal::record::Compression {
-                algorithm: p.algorithm,
-                log_cluster: p.log_cluster,
-                flag: p.flag,
-            }
+        let how = how.map(|p| segno_journal::record::Compression {
+            algorithm: p.algorithm,
+            log_cluster: p.log_cluster,
+            flag: p.flag,
         });
         self.nodes.notes.compression(op, ino, how);
         self.nodes.since.add(ino, Change::Compression);

@@ -82,7 +82,10 @@ impl Names {
         let links = if matches!(content, Content::Directory) { 2 } else { 1 };
         let now = self.base.now();
         let mut inline = self.inline_flags(FileType::of_mode(inherited.mode));
-        inline.set(Inline::DATA, inline.contains(Inline::DATA) && !(regular && from_parent.flags.contains(InodeFlags::COMPR)));
+        inline.set(
+            Inline::DATA,
+            inline.contains(Inline::DATA) && !(regular && from_parent.flags.contains(InodeFlags::COMPR)),
+        );
         let generation = scramble(self.base.next_serial());
         let parent = dir.ino;
         Ok(Plan {

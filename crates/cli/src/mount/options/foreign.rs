@@ -99,7 +99,10 @@ pub const IGNORED: &[Ignored] = &[
     ),
     noted("data is written before each checkpoint anyway", &["data_flush"]),
     noted("encrypted files cannot be opened, and the option changes nothing on the device", &["inlinecrypt"]),
-    noted("compressed blocks are cached by the host, the content of files by the kernel", &["compress_cache"]),
+    noted(
+        "compressed blocks are cached by the host, the content of files by the kernel",
+        &["compress_cache"],
+    ),
     noted(
         "a lookup in a directory that ignores case always searches all of it before it fails, as with compat",
         &["lookup_mode=auto", "lookup_mode=compat", "lookup_mode=perf"],

@@ -83,7 +83,9 @@ impl Settings {
             "atgc and mode=lfs exclude each other, as in the kernel: leave one out"
         );
         if let Some(both) = compress::contradiction(&settings.engine.compression) {
-            bail!("compress_extension={both} and nocompress_extension={both} exclude each other: leave one out");
+            bail!(
+                "compress_extension={both} and nocompress_extension={both} exclude each other: leave one out"
+            );
         }
         ensure!(
             !settings.auto_unmount || settings.allow_other,

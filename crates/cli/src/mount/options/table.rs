@@ -72,14 +72,14 @@ const OF_F2FS: &[MountOption] = &[
     value(
         "compress_extension",
         "EXT",
-        "none",
+        "no extension",
         "compress new files with this extension, * for all; may be repeated",
         compress::extension,
     ),
     value(
         "nocompress_extension",
         "EXT",
-        "none",
+        "no extension",
         "never compress new files with this extension, not even in compressed directories; may be repeated",
         compress::excluded,
     ),

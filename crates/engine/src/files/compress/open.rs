@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::files::{Files, Inode, PageMap};
 use crate::lock::{MutexGuard, rank};
 use segno_format::inode::RawInode;
-use segno_format::{BLOCK_SIZE, Block};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -67,6 +67,10 @@ impl Files {
                 blocks.iter().map(|b| Arc::new(Block(*b))).collect()
             }
         };
+        // A change must find a reservation for each block, whatever is on the device.
+        if self.map_blocks(inode, cluster.clone())?.contains(&BlockAddr::NULL) {
+            return Err(bad_cluster(inode, "slots of a packed cluster are empty", 0, 1));
+        }
         Ok(Some(Opened { first: cluster.start, blocks }))
     }
 
@@ -143,9 +147,8 @@ impl Files {
             at(bytes.start)..at(bytes.end)
         };
         let blocks = || (first..).zip(&found.blocks);
-        let zeros = |(i, b): (u64, &Arc<Block>)| {
-            b.0.get(inside(i)).unwrap_or_default().iter().all(|&byte| byte == 0)
-        };
+        let zeros =
+            |(i, b): (u64, &Arc<Block>)| b.0.get(inside(i)).unwrap_or_default().iter().all(|&byte| byte == 0);
         if blocks().all(zeros) {
             return Ok(true);
         }
@@ -155,9 +158,14 @@ impl Files {
         }
         let mut pages = inode.pages.lock();
         for (i, block) in (first..).zip(found.blocks) {
-            pages.modify(i, &self.base.mem, || block, |b| {
-                b.0.get_mut(inside(i)).unwrap_or_default().fill(0);
-            });
+            pages.modify(
+                i,
+                &self.base.mem,
+                || block,
+                |b| {
+                    b.0.get_mut(inside(i)).unwrap_or_default().fill(0);
+                },
+            );
         }
         drop(pages);
         self.mark_dirty(inode);

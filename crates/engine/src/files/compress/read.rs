@@ -51,8 +51,7 @@ impl Files {
         match self.cluster_content(inode, cluster, unpacked)? {
             Content::Plain(pages, addrs) => {
                 let blocks = cluster.start.max(wanted.start)..cluster.end.min(wanted.end);
-                let slots =
-                    (blocks.start - cluster.start) as usize..(blocks.end - cluster.start) as usize;
+                let slots = (blocks.start - cluster.start) as usize..(blocks.end - cluster.start) as usize;
                 let pages = pages.into_iter().filter(|(i, _)| blocks.contains(i)).collect();
                 self.read_mapped(inode, blocks, pages, addrs.get(slots).unwrap_or_default(), window)
             }

@@ -100,7 +100,8 @@ impl Files {
             let Some(first) = same.first() else { continue };
             let done = self.nodes.edit_slots(op, &first.span.frame, |words| {
                 for cluster in same {
-                    let unused = words.get_mut(cluster.slots.clone())?.iter_mut().filter(|w| w.get() == from.0);
+                    let unused =
+                        words.get_mut(cluster.slots.clone())?.iter_mut().filter(|w| w.get() == from.0);
                     unused.for_each(|word| *word = U32::new(to.0));
                 }
                 Some(())
@@ -143,7 +144,13 @@ impl Files {
         Ok((at < end).then_some(at))
     }
 
-    fn dirty_cluster(&self, inode: &Arc<Inode>, cluster: &Range<u64>, packed: bool, end: u64) -> Result<bool> {
+    fn dirty_cluster(
+        &self,
+        inode: &Arc<Inode>,
+        cluster: &Range<u64>,
+        packed: bool,
+        end: u64,
+    ) -> Result<bool> {
         let addrs = self.map_blocks(inode, cluster.clone())?;
         let is_packed = addrs.first() == Some(&BlockAddr::COMPRESS);
         // A cluster with a hole or a reserved block has no data there to compress.
@@ -174,5 +181,9 @@ fn is_released(inode: &Inode) -> bool {
 
 /// Checks for a file with the flag.
 pub fn check_compressed(inode: &Inode) -> Result<()> {
-    if inode.get(RawInode::is_compressed) { Ok(()) } else { Err(Error::Invalid("the file is not compressed")) }
+    if inode.get(RawInode::is_compressed) {
+        Ok(())
+    } else {
+        Err(Error::Invalid("the file is not compressed"))
+    }
 }

@@ -61,6 +61,7 @@ impl Recovery<'_> {
 
     pub(super) fn replay_released(&self, op: &Op<'_>, inode: &Arc<Inode>, released: bool) -> Result<()> {
         check_compressed(inode)?;
-        if released { self.files.release_saved(op, inode) } else { self.files.reserve_saved(op, inode) }.map(drop)
+        if released { self.files.release_saved(op, inode) } else { self.files.reserve_saved(op, inode) }
+            .map(drop)
     }
 }

@@ -70,7 +70,8 @@ fn a_compressed_file_matches_a_byte_array() {
             let context = format!("{algorithm} in clusters of {} blocks", 1 << log);
             run.rig.volume.unmount().unwrap();
             assert_clean_to_f2fs_tools(&*run.rig.dev, &context);
-            run.rig.volume = segno_engine::Volume::mount(run.rig.dev.clone(), run.rig.options.clone()).unwrap();
+            run.rig.volume =
+                segno_engine::Volume::mount(run.rig.dev.clone(), run.rig.options.clone()).unwrap();
             run.empty();
         }
     }
@@ -194,10 +195,8 @@ fn new_files_follow_lists_and_directories() {
     let dir = v.mkdir(v.root(), b"d", 0o755, segno_engine::Owner::default()).unwrap().ino;
     v.set_flags(dir, InodeFlags::COMPR).unwrap();
     let flags = |parent, name: &str| {
-        let ino = v
-            .mknod(parent, name.as_bytes(), 0o100_644, (0, 0), segno_engine::Owner::default())
-            .unwrap()
-            .ino;
+        let ino =
+            v.mknod(parent, name.as_bytes(), 0o100_644, (0, 0), segno_engine::Owner::default()).unwrap().ino;
         v.get_flags(ino).unwrap() & (InodeFlags::COMPR | InodeFlags::NOCOMP)
     };
     assert_eq!(flags(v.root(), "a"), InodeFlags::empty());
