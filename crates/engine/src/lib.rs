@@ -37,7 +37,7 @@ pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use gc::{Mode as GcMode, TrimRange};
 pub use notice::{Notice, Observer};
-pub use options::{ContextSetting, MountOptions};
+pub use options::{CompressMode, Compression, ContextSetting, MountOptions};
 pub use segno_journal::{Area as JournalArea, Stale};
 pub use types::{
     Attr, DirEntry, Extent, ExtentKind, FallocMode, Owner, RenameMode, SetAttr, StatFs, Time, XattrMode,

@@ -1,5 +1,6 @@
 //! Mount options, with F2FS's names and defaults.
 use crate::notice::Observer;
+use segno_codec::Algorithm;
 use segno_journal::Area;
 use std::fmt;
 
@@ -118,6 +119,49 @@ pub enum CheckpointMode {
     Concurrent,
 }
 
+/// Which files are compressed by writeback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CompressMode {
+    /// All that have the flag.
+    #[default]
+    Fs,
+    /// None: programs request it file by file.
+    User,
+}
+
+/// How files are compressed, and which new ones.
+#[derive(Clone, Debug)]
+pub struct Compression {
+    /// Algorithm of new compressed files.
+    pub algorithm: Algorithm,
+    /// Its level; 0 is the algorithm's default.
+    pub level: u8,
+    /// Logarithm of the blocks in a cluster of new files, 2 to 8.
+    pub log_cluster: u8,
+    /// Store checksums of compressed data.
+    pub checksum: bool,
+    /// Which compressed files writeback compresses.
+    pub mode: CompressMode,
+    /// New files with these extensions are compressed; `*` stands for all.
+    pub extensions: Vec<String>,
+    /// New files with these extensions are not.
+    pub excluded: Vec<String>,
+}
+
+impl Default for Compression {
+    fn default() -> Self {
+        Self {
+            algorithm: Algorithm::Lz4,
+            level: 0,
+            log_cluster: 2,
+            checksum: false,
+            mode: CompressMode::default(),
+            extensions: Vec::new(),
+            excluded: Vec::new(),
+        }
+    }
+}
+
 /// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
@@ -155,6 +199,8 @@ pub struct MountOptions {
     pub inline_dentry: bool,
     /// Keep extended attributes in inodes.
     pub inline_xattr: bool,
+    /// Compression of files on volumes with that feature.
+    pub compression: Compression,
     /// Support POSIX ACLs.
     pub acl: bool,
     /// Support attributes of the user namespace.
@@ -194,6 +240,7 @@ impl Default for MountOptions {
             inline_data: true,
             inline_dentry: true,
             inline_xattr: true,
+            compression: Compression::default(),
             acl: true,
             user_xattr: true,
             ext_identify: true,

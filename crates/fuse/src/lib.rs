@@ -10,6 +10,7 @@
 mod attr;
 mod bdi;
 mod block;
+mod compress_ioctl;
 mod control;
 mod data;
 mod heap;

@@ -7,7 +7,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::times::Times;
 use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
-use crate::{control, ioctl, volume_ioctl};
+use crate::{compress_ioctl, control, ioctl, volume_ioctl};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Shutdown, Time, Volume, XattrMode};
 use segno_format::{Features, Ino};
@@ -410,9 +410,10 @@ impl Server {
         let a: wire::IoctlIn = r.arg()?;
         let input = r.data(a.in_size)?;
         let out = volume_ioctl::run(self, r.head.uid, a.cmd, input)
+            .or_else(|| compress_ioctl::run(&self.volume, r.head.uid, node(r), a.cmd, input))
             .or_else(|| ioctl::run(&self.volume, node(r), a.cmd, input))
             .ok_or(Errno::NOTTY)?;
-        if ioctl::changes_attributes(a.cmd) {
+        if ioctl::changes_attributes(a.cmd) || compress_ioctl::changes_attributes(a.cmd) {
             self.notifier.attributes_changed(node(r))?;
         }
         reply.put(&wire::IoctlOut::default())?;

@@ -311,7 +311,7 @@ fn check_data(ring: &Ring, scan: &mut Scan, anchor: &Anchor, data: &dyn BlockDev
 fn have_arrived(payload: &Payload, data: &dyn BlockDevice) -> Result<bool> {
     for part in payload.sections() {
         for record in part?.records::<&[u8]>() {
-            if let Record::Map(map) = record?
+            if let Record::Map(map) | Record::Packed(map) = record?
                 && !has_arrived(&map, data)?
             {
                 return Ok(false);

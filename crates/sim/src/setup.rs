@@ -4,8 +4,9 @@ use crate::fs::Fs;
 use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
 use crate::zones::ZoneLayer;
+use segno_codec::Algorithm;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
-use segno_engine::options::{AllocMode, CheckpointMode, FsyncMode, JournalMode};
+use segno_engine::options::{AllocMode, CheckpointMode, Compression, FsyncMode, JournalMode};
 use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, StatFs};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
@@ -168,7 +169,8 @@ const RECIPES: [Recipe; 11] = [
 /// Chosen by name alone, so that cases keep their numbers. In the first the journal is full after a few commits, and soon
 /// wraps around, and the volume is guarded; the gap behind it is smaller by what the device lacks. In the other data is flushed before the
 /// journal names it.
-const NAMED_RECIPES: [Recipe; 2] = [
+/// In the last ones all files are compressed.
+const NAMED_RECIPES: [Recipe; 6] = [
     Recipe {
         name: "smallring",
         blocks: COMMON - GAP_BLOCKS + SMALL_RING_BLOCKS,
@@ -179,6 +181,42 @@ const NAMED_RECIPES: [Recipe; 2] = [
         },
     },
     Recipe { name: "beside", blocks: COMMON, format: |f| f.blocks = Some(COMMON), mount: |_| {} },
+    Recipe {
+        name: "compressed",
+        blocks: COMMON,
+        format: compressible,
+        mount: |m| compress(m, Algorithm::Lz4, 2),
+    },
+    Recipe {
+        name: "compressedjournal",
+        blocks: COMMON,
+        format: |f| {
+            compressible(f);
+            f.blocks = Some(COMMON);
+        },
+        mount: |m| {
+            compress(m, Algorithm::Zstd, 2);
+            m.journal = JournalMode::On;
+        },
+    },
+    Recipe {
+        name: "compressedlarge",
+        blocks: COMMON,
+        format: compressible,
+        mount: |m| {
+            compress(m, Algorithm::LzoRle, 3);
+            m.checkpoint = CheckpointMode::Concurrent;
+        },
+    },
+    Recipe {
+        name: "compressedzoned",
+        blocks: ZONED,
+        format: |f| {
+            compressible(f);
+            zoned(f);
+        },
+        mount: |m| compress(m, Algorithm::Lzo, 2),
+    },
 ];
 
 /// Small enough to be filled.
@@ -199,6 +237,19 @@ fn zoned(format: &mut MkfsOptions) {
     format.zoned = true;
     format.overprovision_percent = Some(20.0);
     format.reserved_sections = Some(8);
+}
+
+fn compressible(format: &mut MkfsOptions) {
+    format.features = Features::EXTRA_ATTR | Features::INODE_CHKSUM | Features::COMPRESSION;
+    // Hot files are never compressed.
+    format.hot_extensions.clear();
+}
+
+/// Compresses all new files.
+fn compress(mount: &mut MountOptions, algorithm: Algorithm, log_cluster: u8) {
+    let extensions = vec!["*".into()];
+    mount.compression =
+        Compression { algorithm, log_cluster, checksum: true, extensions, ..mount.compression.clone() };
 }
 
 fn policy(mount: &mut MountOptions, name: &str) {
@@ -275,8 +326,11 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
     (recipe.mount)(&mut options);
     let gap = if format.blocks.is_some() { GAP_BLOCKS } else { 0 };
     let memory = Arc::new(MemDevice::new(recipe.blocks + gap));
+    let compressed = !options.compression.extensions.is_empty();
+    let log = if compressed { options.compression.log_cluster } else { 0 };
     let limits = Limits {
-        file_size: max_file_size(ADDRS_PER_BLOCK),
+        file_size: max_file_size(ADDRS_PER_BLOCK >> log << log),
+        compressed,
         inline_xattr: if options.inline_xattr { INLINE_XATTR } else { 0 },
     };
     let mut setup = Setup {

@@ -11,10 +11,12 @@ pub struct Case {
     pub operations: u32,
     /// How much populate may write, in MiB.
     pub budget: u64,
+    /// Mount options that both sides take.
+    pub options: Option<&'static str>,
 }
 
 const fn case(name: &'static str, mkfs: &'static [&'static str], mib: &'static [u64]) -> Case {
-    Case { name, mkfs, mib, operations: 250, budget: 16 }
+    Case { name, mkfs, mib, operations: 250, budget: 16, options: None }
 }
 
 const ALL: &str = "extra_attr,inode_checksum,flexible_inline_xattr,inode_crtime,project_quota,quota,lost_found,\
@@ -24,7 +26,7 @@ const ALL: &str = "extra_attr,inode_checksum,flexible_inline_xattr,inode_crtime,
 const ALL_BUT_QUOTA: &str = "extra_attr,inode_checksum,flexible_inline_xattr,inode_crtime,lost_found,\
                              sb_checksum,casefold,compression";
 
-pub const CASES: [Case; 20] = [
+pub static CASES: [Case; 20] = [
     case("plain", &[], &[128]),
     Case { operations: 60, budget: 3, ..case("small", &[], &[56]) },
     Case {
@@ -51,14 +53,52 @@ pub const CASES: [Case; 20] = [
     case("three devices, no quota", &["-O", ALL_BUT_QUOTA, "-C", "utf8"], &[192, 64, 128]),
 ];
 
+/// Volumes on which all files are compressed.
+const fn compressed(name: &'static str, options: &'static str) -> Case {
+    const MKFS: &[&str] = &["-O", "extra_attr,inode_checksum,compression"];
+    Case { operations: 400, budget: 24, options: Some(options), ..case(name, MKFS, &[192]) }
+}
+
+/// Every algorithm, and clusters of 4, 16, 64 and 256 blocks.
+pub static COMPRESSED: [Case; 16] = [
+    compressed("lzo 4", "compress_extension=*,compress_algorithm=lzo,compress_log_size=2"),
+    compressed("lz4 4", "compress_extension=*,compress_algorithm=lz4,compress_log_size=2,compress_chksum"),
+    compressed("zstd 4", "compress_extension=*,compress_algorithm=zstd,compress_log_size=2"),
+    compressed(
+        "lzo-rle 4",
+        "compress_extension=*,compress_algorithm=lzo-rle,compress_log_size=2,compress_chksum",
+    ),
+    compressed("lzo 16", "compress_extension=*,compress_algorithm=lzo,compress_log_size=4,compress_chksum"),
+    compressed("lz4:9 16", "compress_extension=*,compress_algorithm=lz4:9,compress_log_size=4"),
+    compressed(
+        "zstd:7 16",
+        "compress_extension=*,compress_algorithm=zstd:7,compress_log_size=4,compress_chksum",
+    ),
+    compressed("lzo-rle 16", "compress_extension=*,compress_algorithm=lzo-rle,compress_log_size=4"),
+    compressed("lzo 64", "compress_extension=*,compress_algorithm=lzo,compress_log_size=6"),
+    compressed("lz4 64", "compress_extension=*,compress_algorithm=lz4,compress_log_size=6,compress_chksum"),
+    compressed("zstd:15 64", "compress_extension=*,compress_algorithm=zstd:15,compress_log_size=6"),
+    compressed(
+        "lzo-rle 64",
+        "compress_extension=*,compress_algorithm=lzo-rle,compress_log_size=6,compress_chksum",
+    ),
+    compressed("lzo 256", "compress_extension=*,compress_algorithm=lzo,compress_log_size=8,compress_chksum"),
+    compressed("lz4 256", "compress_extension=*,compress_algorithm=lz4,compress_log_size=8"),
+    compressed(
+        "zstd:3 256",
+        "compress_extension=*,compress_algorithm=zstd:3,compress_log_size=8,compress_chksum",
+    ),
+    compressed("lzo-rle 256", "compress_extension=*,compress_algorithm=lzo-rle,compress_log_size=8"),
+];
+
 /// `count` cases for volumes that change hands cleanly: all in turn.
-pub fn clean(count: usize) -> impl Iterator<Item = Case> {
-    CASES.into_iter().cycle().take(count)
+pub fn clean(cases: &'static [Case], count: usize) -> impl Iterator<Item = Case> {
+    cases.iter().copied().cycle().take(count)
 }
 
 /// `count` cases for volumes that change hands after a power cut: every other one first.
-pub fn cut(count: usize) -> impl Iterator<Item = Case> {
-    let even = CASES.into_iter().step_by(2);
-    let odd = CASES.into_iter().skip(1).step_by(2);
-    even.chain(odd).cycle().take(count)
+pub fn cut(cases: &'static [Case], count: usize) -> impl Iterator<Item = Case> {
+    let even = cases.iter().step_by(2);
+    let odd = cases.iter().skip(1).step_by(2);
+    even.chain(odd).copied().cycle().take(count)
 }

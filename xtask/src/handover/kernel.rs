@@ -105,18 +105,25 @@ fn script(turns: &[Turn<'_>], part: fn(&Turn<'_>) -> String) -> Result<String> {
 
 fn visit_script(turn: &Turn<'_>) -> String {
     format!(
-        "if mount -t f2fs $DISK $DIR > $OUT/$LABEL.log 2>&1; then\n\
+        "if mount -t f2fs {} $DISK $DIR > $OUT/$LABEL.log 2>&1; then\n\
          (\n{}\n) >> $OUT/$LABEL.log 2>&1; status=$?\n\
          umount $DIR >> $OUT/$LABEL.log 2>&1 || status=99\n\
          else status=98; fi\n\
          dmesg > $OUT/$LABEL.dmesg; echo $status > $OUT/$LABEL.status\n",
+        options(turn),
         turn.script
     )
 }
 
+fn options(turn: &Turn<'_>) -> String {
+    // No shell takes the asterisk for a pattern here.
+    turn.job.case.options.map_or_else(String::new, |options| format!("-o '{options}'"))
+}
+
 fn start_script(turn: &Turn<'_>) -> String {
     format!(
-        "mount -t f2fs $DISK $DIR > $OUT/$LABEL.log 2>&1 && (\n{}\n) >> $OUT/$LABEL.log 2>&1 &\n",
+        "mount -t f2fs {} $DISK $DIR > $OUT/$LABEL.log 2>&1 && (\n{}\n) >> $OUT/$LABEL.log 2>&1 &\n",
+        options(turn),
         turn.script
     )
 }

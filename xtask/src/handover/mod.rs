@@ -59,6 +59,9 @@ pub struct Handover {
     turns: usize,
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Volumes on which all files are compressed, instead of those of all formats
+    #[arg(long)]
+    compressed: bool,
     /// Only the volume of this row (repeat)
     #[arg(long, value_name = "NR")]
     only: Vec<usize>,
@@ -118,8 +121,9 @@ impl Handover {
     }
 
     fn jobs(&self, work: &Path) -> Result<Vec<Job>> {
-        let cases = cases::clean(self.images).map(|case| (case, false));
-        let cases = cases.chain(cases::cut(self.cut).map(|case| (case, true)));
+        let all: &'static [cases::Case] = if self.compressed { &cases::COMPRESSED } else { &cases::CASES };
+        let cases = cases::clean(all, self.images).map(|case| (case, false));
+        let cases = cases.chain(cases::cut(all, self.cut).map(|case| (case, true)));
         cases
             .enumerate()
             .filter(|(number, _)| self.only.is_empty() || self.only.contains(number))

@@ -48,15 +48,15 @@ impl Segno {
         run(Command::new(&self.program).arg("check").args(&job.devices)).map(drop)
     }
 
-    fn mount_options(&self) -> impl Iterator<Item = &str> {
-        self.options.iter().flat_map(|o| ["-o", o.as_str()])
+    fn mount_options(&self, job: &Job) -> impl Iterator<Item = &str> {
+        self.options.as_deref().into_iter().chain(job.case.options).flat_map(|o| ["-o", o])
     }
 
     /// Read-only where it says that only that will do.
     fn mount(&self, job: &Job) -> Result<Access> {
         let command = || {
             let mut command = Command::new(&self.program);
-            command.arg("mount").args(self.mount_options()).arg(job.image()).arg(job.mount_point());
+            command.arg("mount").args(self.mount_options(job)).arg(job.image()).arg(job.mount_point());
             command
         };
         match run(&mut command()) {
@@ -83,7 +83,11 @@ impl Segno {
     fn cut_one(&self, turn: &Turn<'_>, promises: &Promises) -> Result<()> {
         let dir = turn.job.mount_point();
         let mut mount = Command::new(&self.program);
-        mount.args(["mount", "--foreground"]).args(self.mount_options()).arg(turn.job.image()).arg(&dir);
+        mount
+            .args(["mount", "--foreground"])
+            .args(self.mount_options(turn.job))
+            .arg(turn.job.image())
+            .arg(&dir);
         let mut server =
             Task(mount.stdin(Stdio::null()).spawn().with_context(|| format!("starting {mount:?}"))?);
         let result = wait_mounted(&mut server, &dir).and_then(|()| {

@@ -1,6 +1,7 @@
 //! A batch of dirty pages in writeback: taken, placed, written, then published in the index.
 use super::Files;
 use super::Inode;
+use super::compress::{Cluster, cluster_blocks};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::health::invariant;
@@ -10,7 +11,7 @@ use crate::record::Mapped;
 use crate::space::Stream;
 use crate::stat;
 use crate::sync::atomic::Ordering;
-use segno_format::inode::{Advise, Inline};
+use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
 use segno_format::{Block, BlockAddr, Corrupt, Structure};
@@ -47,19 +48,19 @@ impl FlushReason {
     }
 }
 
-/// A page being written.
-struct Outgoing {
-    index: u64,
-    block: Arc<Block>,
+/// A page being written, or a block of a packed cluster in the place of one.
+pub(super) struct Outgoing {
+    pub index: u64,
+    pub block: Arc<Block>,
     /// Slot that will hold its address. The node is not freed before the page is dropped.
-    frame: Arc<NodeFrame>,
-    slot: u32,
-    owner: RawSummary,
+    pub frame: Arc<NodeFrame>,
+    pub slot: u32,
+    pub owner: RawSummary,
     /// The log, without a stream.
-    log: LogType,
-    addr: BlockAddr,
+    pub log: LogType,
+    pub addr: BlockAddr,
     /// Checksum for the journal.
-    crc: Option<u32>,
+    pub crc: Option<u32>,
 }
 
 /// The stream that pages are written to.
@@ -70,20 +71,27 @@ pub struct Route {
     pub may_open: bool,
 }
 
-/// Pages of one inode in a batch.
-struct Part {
-    inode: Arc<Inode>,
-    log: LogType,
+/// Pages of one inode in a batch: single ones, or those of clusters that change as a whole.
+pub(super) struct Part {
+    pub inode: Arc<Inode>,
+    pub log: LogType,
     /// `None` for the log of the type.
     stream: Option<Route>,
-    pages: Vec<Outgoing>,
+    pub pages: Vec<Outgoing>,
+    pub clusters: Vec<Cluster>,
+}
+
+impl Part {
+    pub fn new(inode: &Arc<Inode>, log: LogType) -> Self {
+        Self { inode: inode.clone(), log, stream: None, pages: Vec::new(), clusters: Vec::new() }
+    }
 }
 
 /// Pages of several inodes, written under one flush id.
 pub struct Batch {
-    id: u64,
+    pub(super) id: u64,
     why: FlushReason,
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
 }
 
 impl Batch {
@@ -106,6 +114,9 @@ impl Batch {
     pub fn why(&self) -> FlushReason {
         self.why
     }
+    fn is_of_one_file(&self) -> bool {
+        self.parts.windows(2).all(|w| matches!(w, [a, b] if Arc::ptr_eq(&a.inode, &b.inode)))
+    }
     pub fn addrs(&self) -> Vec<BlockAddr> {
         self.pages().map(|p| p.addr).collect()
     }
@@ -124,17 +135,15 @@ impl Files {
     ) -> Result<Option<u64>> {
         let room = self.base.batch_pages(batch.why.most()).saturating_sub(batch.len());
         let log = if self.nodes.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
+        if inode.get(RawInode::is_compressed) {
+            return self.take_clusters(inode, range, log, batch);
+        }
         // Held until every page has its slot: a page is dropped before its node is freed.
         let mut pages = inode.pages.lock();
         let range = self.flushed_range(inode, range);
         let indices = pages.dirty_in(range, room.saturating_add(1));
         let next = indices.get(room).copied();
-        batch.parts.push(Part {
-            inode: inode.clone(),
-            log,
-            stream: None,
-            pages: Vec::with_capacity(indices.len()),
-        });
+        batch.parts.push(Part { pages: Vec::with_capacity(indices.len()), ..Part::new(inode, log) });
         let part = self.base.health.present(batch.parts.last_mut(), "a batch has no part for its pages")?;
         let mut last: Option<(Span, u8)> = None;
         for index in indices.into_iter().take(room) {
@@ -196,7 +205,7 @@ impl Files {
     }
 
     /// The node with the slot of a page, and the version of its nid.
-    fn owner_of_page(&self, inode: &Inode, index: u64) -> Result<(Span, u8)> {
+    pub(super) fn owner_of_page(&self, inode: &Inode, index: u64) -> Result<(Span, u8)> {
         match self.nodes.find_span(&inode.frame, index)? {
             Place::Span(span) => {
                 let version = self.nodes.nat.get(span.frame.nid)?.version;
@@ -298,9 +307,11 @@ impl Files {
     pub fn give_back(&self, batch: &Batch, error: &Error) {
         for part in batch.parts.iter().filter(|p| !p.pages.is_empty()) {
             let mut pages = part.inode.pages.lock();
-            part.pages.iter().for_each(|p| pages.end_flush(p.index, batch.id, true, &self.base.mem));
+            let clusters = part.clusters.iter().flat_map(|c| c.first..c.first + cluster_blocks(&part.inode));
+            let taken = part.pages.iter().map(|p| p.index).chain(clusters);
+            taken.for_each(|index| pages.end_flush(index, batch.id, true, &self.base.mem));
             drop(pages);
-            if matches!(error, Error::Io { .. }) && batch.parts.len() == 1 {
+            if matches!(error, Error::Io { .. }) && batch.is_of_one_file() {
                 part.inode.write_error.store(true, Ordering::Release);
             }
             self.mark_dirty(&part.inode);
@@ -310,7 +321,11 @@ impl Files {
     /// Publishes the written pages in the index.
     pub fn publish_batch(&self, op: &Op<'_>, batch: &Batch) -> Result<()> {
         for part in &batch.parts {
-            self.publish_part(op, part, batch.id)?;
+            if part.clusters.is_empty() {
+                self.publish_part(op, part, batch.id)?;
+            } else {
+                self.publish_clusters(op, part, batch.id)?;
+            }
             let dir = part.inode.is_dir();
             let counter = if dir { &self.base.stats.dent_blocks } else { &self.base.stats.data_blocks };
             stat::add(counter, part.pages.len() as u64);
@@ -367,6 +382,8 @@ pub fn file_log(inode: &Inode) -> LogType {
         _ if i.is_dir() => LogType::HotData,
         a if a.contains(Advise::COLD) => LogType::ColdData,
         a if a.contains(Advise::HOT) => LogType::HotData,
+        // As in F2FS: what is worth compressing is rarely overwritten.
+        _ if i.is_compressed() => LogType::ColdData,
         _ => LogType::WarmData,
     })
 }

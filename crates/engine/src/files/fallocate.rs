@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
-/// File blocks changed per entry of the gate.
+/// File blocks changed per entry of the gate. Steps end at multiples of it, so none divides a cluster.
 const STEP: u64 = 1 << 16;
 const SIZE: u64 = BLOCK_SIZE as u64;
 
@@ -39,14 +39,15 @@ impl Files {
         if how.zero {
             check_not_append_only(&inode)?;
         }
-        let step = at..at.saturating_add(STEP).min(bytes.end.div_ceil(SIZE));
-        self.check_not_compressed(&inode, step.clone())?;
+        let step = at..step_end(at).min(bytes.end.div_ceil(SIZE));
         self.convert_inline(&self.nodes.gate.enter(), &inode)?;
+        let _excluded = self.exclude_flush(&inode);
+        let zeroed = if how.zero { self.zero_packed_edges(&inode, bytes)? } else { bytes.clone() };
         let op = self.nodes.gate.enter();
-        let (reached, stopped) = self.reserve_step(&op, &inode, step, bytes, how);
+        let (reached, stopped) = self.reserve_step(&op, &inode, step, &zeroed, how);
         if reached > at {
             if how.zero {
-                let whole = whole_blocks(bytes);
+                let whole = whole_blocks(&zeroed);
                 self.nodes.notes.unmapped(&op, ino, whole.start.max(at)..whole.end.min(reached));
             }
             self.nodes.notes.reserved(&op, ino, at..reached);
@@ -130,6 +131,7 @@ impl Files {
             return Ok(());
         }
         inode.pages.lock().drop_range(whole.clone(), &self.base.mem);
+        self.dissolve_clusters(op, inode, whole.clone())?;
         let slots = span.slots(&whole);
         let addrs = self.nodes.slot_addrs(&span.frame, slots.clone())?;
         let freed: Vec<BlockAddr> = addrs.into_iter().filter(|a| a.is_real()).collect();
@@ -164,8 +166,9 @@ impl Files {
         if bytes.start >= inode.size() {
             return Ok(());
         }
-        self.check_not_compressed(&inode, bytes.start / SIZE..bytes.end.div_ceil(SIZE))?;
         self.convert_inline(&self.nodes.gate.enter(), &inode)?;
+        let _excluded = self.exclude_flush(&inode);
+        let bytes = self.zero_packed_edges(&inode, &bytes)?;
         {
             let op = self.nodes.gate.enter();
             for edge in edges(&bytes) {
@@ -175,9 +178,11 @@ impl Files {
         }
         let whole = whole_blocks(&bytes);
         let end = whole.end.min(inode.layout(self.base.features)?.max_blocks());
-        for at in (whole.start..end).step_by(STEP as usize) {
+        let mut at = whole.start;
+        while at < end {
             let op = self.nodes.gate.enter();
-            let step = at..at.saturating_add(STEP).min(end);
+            let step = at..step_end(at).min(end);
+            at = step.end;
             self.free_range(&op, &inode, step.clone())?;
             self.nodes.notes.unmapped(&op, ino, step);
             // The dropped pages no longer hold back the published size.
@@ -192,6 +197,11 @@ impl Files {
 pub struct Reserve {
     pub keep_size: bool,
     pub zero: bool,
+}
+
+/// The end of the step that begins at a block.
+fn step_end(at: u64) -> u64 {
+    (at / STEP).saturating_add(1).saturating_mul(STEP)
 }
 
 /// Blocks entirely within a range of bytes.

@@ -47,6 +47,8 @@ pub struct Inode {
     /// The size that operations see if it is larger than the block's, else 0; see `files::grow`.
     pub(crate) grown: AtomicU64,
     pub sequence: Sequence,
+    /// Clusters are being compressed on request (`compress_mode=user`).
+    pub packing: AtomicBool,
 }
 
 impl Inode {
@@ -69,6 +71,7 @@ impl Inode {
             cursor: AtomicU64::new(0),
             grown: AtomicU64::new(0),
             sequence: Sequence::default(),
+            packing: AtomicBool::new(false),
         }
     }
     /// Reads fields of the inode.

@@ -143,6 +143,14 @@ impl PageMap {
         }
         self.pages.range(range).map(|(&i, p)| (i, p.block.clone())).collect()
     }
+    /// Whether all pages of a range are cached.
+    pub fn has_all(&self, range: std::ops::Range<u64>) -> bool {
+        range.end.saturating_sub(range.start) == self.pages.range(range).count() as u64
+    }
+    /// Whether a page of a range was changed since its flush began.
+    pub fn is_dirty_in(&self, range: std::ops::Range<u64>) -> bool {
+        self.pages.range(range).any(|(_, p)| p.dirty)
+    }
     /// Replaces the whole content of a block.
     pub fn put(&mut self, index: u64, content: &[u8; BLOCK_SIZE], mem: &Memory) {
         let fill = || Arc::new(Block(*content));

@@ -96,27 +96,37 @@ impl Files {
     }
 
     /// Reads the part of the window covered by some file blocks. The caller holds the inode's lock.
-    pub(super) fn read_blocks(
-        &self,
-        inode: &Arc<Inode>,
-        blocks: Range<u64>,
-        window: &mut Window<'_>,
-    ) -> Result<()> {
+    fn read_blocks(&self, inode: &Arc<Inode>, blocks: Range<u64>, window: &mut Window<'_>) -> Result<()> {
         loop {
             // Pages before slots: a page that a flush drops after this line is either in `pages` or has an address.
             let pages = inode.pages.lock().cached_in(blocks.clone());
             let addrs = self.map_blocks(inode, blocks.clone())?;
-            let sources = sources_of(inode, pages, &addrs, blocks.start)?;
-            if inode.size() <= SMALL {
-                self.prefetch_cluster(&sources);
-            }
-            let done = self.read_sources(&sources, blocks.start, window);
-            // A block that moved meanwhile may have been read after its old address was reused.
-            if self.map_blocks(inode, blocks.clone())? == addrs {
-                done?;
-                return self.check_all_in_use(&addrs, inode, &blocks);
+            if self.read_mapped(inode, blocks.clone(), pages, &addrs, window)? {
+                return Ok(());
             }
         }
+    }
+
+    /// Reads blocks from their pages and slots; false if they moved meanwhile.
+    pub(super) fn read_mapped(
+        &self,
+        inode: &Arc<Inode>,
+        blocks: Range<u64>,
+        pages: Vec<(u64, Arc<Block>)>,
+        addrs: &[BlockAddr],
+        window: &mut Window<'_>,
+    ) -> Result<bool> {
+        let sources = sources_of(inode, pages, addrs, blocks.start)?;
+        if inode.size() <= SMALL {
+            self.prefetch_cluster(&sources);
+        }
+        let done = self.read_sources(&sources, blocks.start, window);
+        // A block that moved meanwhile may have been read after its old address was reused.
+        if self.map_blocks(inode, blocks.clone())? != addrs {
+            return Ok(false);
+        }
+        done?;
+        self.check_all_in_use(addrs, inode, &blocks).map(|()| true)
     }
 
     /// The address of each file block; `NULL` where the node does not exist.

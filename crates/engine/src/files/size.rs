@@ -13,8 +13,8 @@ use std::sync::Arc;
 const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Files {
-    /// Truncates or extends a regular file. The caller holds the inode's lock exclusively. Everything happens within
-    /// `op`, so a checkpoint has all of it or nothing.
+    /// Truncates or extends a regular file. The caller holds the inode's lock exclusively and excludes flushes
+    /// ([`Files::exclude_flush`]). Everything happens within `op`, so a checkpoint has all of it or nothing.
     pub fn set_size(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
         check_changeable(inode)?;
         check_not_append_only(inode)?;
@@ -33,7 +33,7 @@ impl Files {
             if size > old {
                 self.zero_tail(op, inode, old)?;
             } else {
-                self.shrink(op, inode, old, size)?;
+                self.shrink(op, inode, size)?;
             }
         }
         self.resize(op, inode, size);
@@ -43,16 +43,12 @@ impl Files {
     }
 
     /// Frees everything from `size` on, including blocks past the end that fallocate reserved.
-    fn shrink(&self, op: &Op<'_>, inode: &Arc<Inode>, old: u64, size: u64) -> Result<()> {
+    fn shrink(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
         let mut from = size.div_ceil(SIZE);
-        if inode.get(RawInode::is_compressed) && self.is_compressed_at(inode, size / SIZE)? {
-            let step = cluster_blocks(inode);
-            if size < old && !size.is_multiple_of(step * SIZE) {
-                return Err(Error::NotSupported("writing compressed files"));
-            }
-            from = from.next_multiple_of(step);
+        if self.zero_packed(inode, self.cluster_tail(inode, size))? {
+            from = from.next_multiple_of(cluster_blocks(inode));
         } else {
-            self.zero_tail(op, inode, size)?;
+            self.zero_block_tail(op, inode, size)?;
         }
         self.truncate_blocks(op, inode, from, usize::MAX)?;
         self.nodes.notes.truncated(op, inode.ino, from);
@@ -66,11 +62,18 @@ impl Files {
         Ok(())
     }
 
-    /// Zeroes the bytes from `size` to the end of its block: they are about to become part of the file, or must not
-    /// reappear when it grows again.
+    /// Zeroes the bytes from `size` to the end of its block or packed cluster: they are about to become part of the file, or must
+    /// not reappear when it grows again. The caller excludes flushes.
     pub fn zero_tail(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
+        if self.zero_packed(inode, self.cluster_tail(inode, size))? {
+            return Ok(());
+        }
+        self.zero_block_tail(op, inode, size)
+    }
+
+    fn zero_block_tail(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
         let (block, at) = (size / SIZE, (size % SIZE) as usize);
-        if at == 0 || self.is_compressed_at(inode, block)? {
+        if at == 0 {
             return Ok(());
         }
         let Some(content) = self.read_block(inode, block)? else { return Ok(()) };

@@ -2,6 +2,7 @@
 use super::Files;
 use super::Inode;
 use super::access::{check_changeable, check_not_released};
+use super::compress::Opened;
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use segno_format::inode::{InodeFlags, RawInode, max_file_size};
@@ -51,9 +52,7 @@ impl Files {
         if room == 0 {
             return Err(Error::FileTooBig);
         }
-        let data = data.get(..usize::try_from(room).unwrap_or(usize::MAX)).unwrap_or(data);
-        self.check_not_compressed(inode, block_range(offset, data.len()))?;
-        Ok(data)
+        Ok(data.get(..usize::try_from(room).unwrap_or(usize::MAX)).unwrap_or(data))
     }
 
     /// Whether a write only adds to the file. A cache above sends whole blocks in any order: they may repeat what is there,
@@ -77,12 +76,15 @@ impl Files {
     fn write_blocks(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<usize> {
         let old_size = inode.size();
         let blocks = block_range(offset, data.len());
-        let edges = self.load_edges(inode, offset, data.len(), old_size)?;
+        let bytes = offset..offset.saturating_add(data.len() as u64);
+        let opened = self.load_partial(inode, &bytes)?;
+        let edges = self.load_edges(inode, &bytes, old_size, &opened)?;
+        let _excluded = if offset > old_size { self.exclude_flush(inode) } else { None };
         let op = self.nodes.gate.enter();
         if offset > old_size && old_size / SIZE < blocks.start {
             self.zero_tail(&op, inode, old_size)?;
         }
-        let mut job = Job { offset, data, old_size, edges };
+        let mut job = Job { offset, data, old_size, edges, opened };
         let mut at = blocks.start;
         let mut stopped = None;
         while at < blocks.end && stopped.is_none() {
@@ -105,14 +107,14 @@ impl Files {
     fn load_edges(
         &self,
         inode: &Arc<Inode>,
-        offset: u64,
-        len: usize,
+        bytes: &Range<u64>,
         size: u64,
+        opened: &[Opened],
     ) -> Result<Vec<(u64, Arc<Block>)>> {
-        let end = offset.saturating_add(len as u64);
         let mut edges = Vec::new();
-        for (pos, block) in [(offset, offset / SIZE), (end, end / SIZE)] {
-            let known = edges.iter().any(|&(b, _)| b == block);
+        for (pos, block) in [bytes.start, bytes.end].map(|pos| (pos, pos / SIZE)) {
+            let known =
+                edges.iter().any(|&(b, _)| b == block) || opened.iter().any(|o| o.block(block).is_some());
             if pos % SIZE != 0 && !known && block.saturating_mul(SIZE) < size {
                 edges.extend(self.read_block(inode, block)?.map(|content| (block, content)));
             }
@@ -138,7 +140,10 @@ impl Files {
             Ok(r) => r,
             Err(e) => return (blocks.start, Some(e)),
         };
-        let mut pages = inode.pages.lock();
+        let mut pages = match self.lock_opened(inode, &job.bytes_in(blocks.start..got), &mut job.opened) {
+            Ok(pages) => pages,
+            Err(e) => return (blocks.start, Some(e)),
+        };
         for block in blocks.start..got {
             let part = job.part(block);
             match part.bytes.first_chunk::<BLOCK_SIZE>() {
@@ -191,6 +196,8 @@ struct Job<'a> {
     data: &'a [u8],
     old_size: u64,
     edges: Vec<(u64, Arc<Block>)>,
+    /// Packed clusters that the write covers in part.
+    opened: Vec<Opened>,
 }
 
 /// The bytes written to one block.
@@ -208,10 +215,17 @@ impl Job<'_> {
         let rest = self.data.get(from..).unwrap_or_default();
         Part { at, bytes: rest.get(..BLOCK_SIZE.saturating_sub(at)).unwrap_or(rest) }
     }
+    /// The bytes written to some blocks.
+    fn bytes_in(&self, blocks: Range<u64>) -> Range<u64> {
+        let end = self.offset.saturating_add(self.data.len() as u64);
+        self.offset.max(blocks.start.saturating_mul(SIZE))..end.min(blocks.end.saturating_mul(SIZE))
+    }
     /// The content of a block before the write.
     fn fill(&self, block: u64) -> Arc<Block> {
-        let known = self.edges.iter().find(|&&(b, _)| b == block).map(|(_, content)| content.clone());
-        known.unwrap_or_else(|| Arc::new(Block::zeroed()))
+        let edge = self.edges.iter().find(|&&(b, _)| b == block).map(|(_, content)| content);
+        // A cluster that was packed when the write began may be plain now.
+        let known = edge.or_else(|| self.opened.iter().find_map(|o| o.block(block)));
+        known.cloned().unwrap_or_else(|| Arc::new(Block::zeroed()))
     }
     fn apply(&self, block: u64, content: &mut Block) {
         // Bytes past the old end become part of the file.

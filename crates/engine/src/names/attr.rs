@@ -82,6 +82,7 @@ impl Names {
             _ => None,
         };
         let now = if inode.get(RawInode::is_reg) { self.base.content_time() } else { Some(self.base.now()) };
+        let _excluded = set.size.and_then(|_| self.files.exclude_flush(&inode));
         let op = self.nodes.gate.enter();
         if let Some(size) = set.size {
             self.files.set_size(&op, &inode, size)?;

@@ -8,15 +8,24 @@ pub(super) fn temperature(sb: &RawSuperblock, name: &[u8]) -> Advise {
     let cold = sb.extension_count.get() as usize;
     let all = cold.saturating_add(sb.hot_ext_count.into());
     let dotted = dotted(name);
-    let found = sb.extension_list.iter().take(all).position(|e| {
-        let len = e.iter().position(|&b| b == 0).unwrap_or(e.len());
-        matches(dotted, e.get(..len).unwrap_or_default())
-    });
+    let found = sb.extension_list.iter().take(all).position(|e| matches(dotted, trimmed(e)));
     match found {
         None => Advise::empty(),
         Some(i) if i < cold => Advise::COLD,
         Some(_) => Advise::HOT,
     }
+}
+
+/// Whether the name has one of the extensions of hot files.
+pub(super) fn is_hot(sb: &RawSuperblock, name: &[u8]) -> bool {
+    let (cold, hot) = (sb.extension_count.get() as usize, sb.hot_ext_count.into());
+    let list = sb.extension_list.iter().skip(cold).take(hot);
+    list.map(trimmed).any(|e| matches(dotted(name), e))
+}
+
+/// An extension without its padding.
+fn trimmed(e: &[u8; 8]) -> &[u8] {
+    e.split(|&b| b == 0).next().unwrap_or_default()
 }
 
 /// The name from its first dot on, ignoring a leading dot.

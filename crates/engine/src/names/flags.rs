@@ -1,12 +1,15 @@
 //! Inode flags (chattr(1)) and project ids.
 use super::times::set_ctime;
 use crate::error::{Error, Result};
-use crate::files::Inode;
+use crate::files::{Inode, Parameters};
+use crate::gate::Op;
 use crate::names::Names;
+use crate::nodes::Change;
+use crate::types::Time;
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Features, Ino};
 use std::sync::Arc;
-use zerocopy::little_endian::{U16, U32};
+use zerocopy::little_endian::U32;
 
 /// Flags that users may change.
 const SETTABLE: InodeFlags = InodeFlags::COMPR
@@ -34,9 +37,6 @@ const SHOWN_INLINE_DATA: u32 = 0x1000_0000;
 /// them.
 const GETTABLE: InodeFlags = STORED
     .union(InodeFlags::from_bits_retain(SHOWN_ENCRYPT | SHOWN_VERITY | SHOWN_PINNED | SHOWN_INLINE_DATA));
-/// Compression inherited from a directory with the flag: LZ4 in clusters of four blocks.
-const COMPRESS_ALGORITHM: u8 = 1;
-const COMPRESS_LOG_SIZE: u8 = 2;
 
 impl Names {
     /// Flags for FS_IOC_GETFLAGS.
@@ -54,11 +54,32 @@ impl Names {
         let old = inode.get(|i| i.flags());
         let new = (old - SETTABLE) | settable(&inode, flags)?;
         self.check_flags(&inode, old, new)?;
+        if !(new - old).contains(InodeFlags::COMPR) {
+            return self.store_flags(&self.nodes.gate.enter(), &inode, old, new, now);
+        }
+        // The flag forbids inline data. Nothing is left of it, as only an empty file gets the flag.
         let op = self.nodes.gate.enter();
-        self.nodes.cache.modify(&op, &inode.frame, |block| {
+        self.files.convert_inline(&op, &inode)?;
+        self.store_flags(&op, &inode, old, new, now)
+    }
+
+    fn store_flags(
+        &self,
+        op: &Op<'_>,
+        inode: &Arc<Inode>,
+        old: InodeFlags,
+        new: InodeFlags,
+        now: Time,
+    ) -> Result<()> {
+        let toggled = (old ^ new).contains(InodeFlags::COMPR);
+        let how = new.contains(InodeFlags::COMPR).then(|| Parameters::of_mount(&self.base.opts.compression));
+        if toggled {
+            self.note_compression(op, inode.ino, how);
+        }
+        self.nodes.cache.modify(op, &inode.frame, |block| {
             let i: &mut RawInode = block.view_mut();
-            if (new - old).contains(InodeFlags::COMPR) {
-                enable_compression(i);
+            if toggled && let Some(how) = how {
+                how.store(i);
             }
             i.i_flags = U32::new(new.bits());
             set_ctime(i, now);
@@ -92,14 +113,18 @@ impl Names {
         if new.contains(InodeFlags::COMPR | InodeFlags::NOCOMP) {
             return Err(Error::Invalid("compression cannot be both on and off"));
         }
-        if !changed.contains(InodeFlags::COMPR) || inode.is_dir() {
+        if !changed.contains(InodeFlags::COMPR) {
             return Ok(());
         }
-        if new.contains(InodeFlags::COMPR) {
-            return Err(Error::NotSupported("this version does not write compressed files"));
+        if !inode.get(|i| i.has_extra(36)) {
+            return Err(Error::NotSupported("the inode has no room for compression parameters"));
         }
-        if inode.size() > 0 || inode.get(|i| i.i_blocks.get() > 1 + u64::from(i.i_xattr_nid.get() != 0)) {
-            return Err(Error::Invalid("compression can be turned off only while a file is empty"));
+        if inode.is_dir() {
+            return Ok(());
+        }
+        let pinned = inode.get(|i| i.inline().contains(Inline::PIN_FILE));
+        if pinned || has_blocks(inode) || (inode.is_inline() && inode.size() > 0) {
+            return Err(Error::Invalid("compression can be turned on and off only while a file is empty"));
         }
         Ok(())
     }
@@ -128,13 +153,36 @@ impl Names {
     }
 }
 
-/// Enables compression for new files in the directory.
-pub fn enable_compression(i: &mut RawInode) {
-    let mut extra = i.extra();
-    extra.i_compress_algorithm = COMPRESS_ALGORITHM;
-    extra.i_log_cluster_size = COMPRESS_LOG_SIZE;
-    extra.i_compress_flag = U16::new(0);
-    i.set_extra(&extra);
+impl Names {
+    /// Changes how a file is compressed. The caller holds its lock exclusively.
+    pub fn set_compression(&self, inode: &Inode, how: Parameters) -> Result<()> {
+        if inode.pages.lock().dirty() > 0 {
+            return Err(Error::Busy("the file has data that is not written yet"));
+        }
+        if has_blocks(inode) {
+            return Err(Error::FileTooBig);
+        }
+        let op = self.nodes.gate.enter();
+        self.note_compression(&op, inode.ino, Some(how));
+        self.nodes.cache.modify(&op, &inode.frame, |block| how.store(block.view_mut()));
+        Ok(())
+    }
+
+    /// Notes how an inode is compressed from now on. Roll-forward does not change the layout that follows from it.
+    pub(super) fn note_compression(&self, op: &Op<'_>, ino: Ino, how: Option<Parameters>) {
+        let how = how.map(|p| segno_journal::record::Compression {
+            algorithm: p.algorithm,
+            log_cluster: p.log_cluster,
+            flag: p.flag,
+        });
+        self.nodes.notes.compression(op, ino, how);
+        self.nodes.since.add(ino, Change::Compression);
+    }
+}
+
+/// Whether a file has blocks other than that of its inode and attributes.
+fn has_blocks(inode: &Inode) -> bool {
+    inode.get(|i| i.i_blocks.get() > 1 + u64::from(i.i_xattr_nid.get() != 0))
 }
 
 fn shown(i: &RawInode) -> InodeFlags {

@@ -4,6 +4,7 @@
 //! refuse; enter the gate; run first the steps that may run out of space, then those that cannot fail. An inode that
 //! lost its last name is freed afterwards, without locks.
 mod attr;
+mod compress;
 mod create;
 pub mod dir;
 mod extension;
@@ -22,7 +23,6 @@ mod times;
 mod unlink;
 pub mod xattr;
 
-pub use flags::enable_compression;
 use references::References;
 pub use times::{set_atime, set_ctime, set_mtime};
 

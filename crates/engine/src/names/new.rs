@@ -1,9 +1,10 @@
 //! Creation of inodes.
+use super::compress::flags_of_file;
 use super::extension::temperature;
 use super::inherit::{FromParent, inherit};
 use super::times::{set_atime, touch};
 use crate::error::Result;
-use crate::files::Inode;
+use crate::files::{Inode, Parameters};
 use crate::gate::Op;
 use crate::names::Names;
 use crate::names::xattr::Inherited;
@@ -69,16 +70,22 @@ impl Names {
             Advise::empty()
         };
         let mut from_parent = dir.get(|i| inherit(i, mode));
-        if !self.base.features.contains(Features::COMPRESSION) {
+        if !self.base.features.contains(Features::COMPRESSION | Features::EXTRA_ATTR) {
             from_parent.flags -= InodeFlags::COMPR | InodeFlags::NOCOMP;
-            from_parent.compress = None;
+        } else if regular {
+            let own = flags_of_file(&self.base.opts.compression, &self.base.sb.raw, name, from_parent.flags);
+            from_parent.flags = (from_parent.flags - InodeFlags::COMPR - InodeFlags::NOCOMP) | own;
         }
         if !self.base.features.contains(Features::CASEFOLD) {
             from_parent.flags -= InodeFlags::CASEFOLD;
         }
         let links = if matches!(content, Content::Directory) { 2 } else { 1 };
         let now = self.base.now();
-        let inline = self.inline_flags(FileType::of_mode(inherited.mode));
+        let mut inline = self.inline_flags(FileType::of_mode(inherited.mode));
+        inline.set(
+            Inline::DATA,
+            inline.contains(Inline::DATA) && !(regular && from_parent.flags.contains(InodeFlags::COMPR)),
+        );
         let generation = scramble(self.base.next_serial());
         let parent = dir.ino;
         Ok(Plan {
@@ -110,6 +117,9 @@ impl Names {
         let frame = self.nodes.cache.create(op, ino, ino, 0, cold);
         self.nodes.cache.modify(op, &frame, |block| self.fill_inode(block, plan, ino));
         self.nodes.notes.inode_made(op, &frame.read(), ino, self.base.features);
+        if plan.from_parent.flags.contains(InodeFlags::COMPR) {
+            self.note_compression(op, ino, Some(frame.inode(Parameters::of)));
+        }
         let inode = self.files.inodes.insert(frame);
         match self.fill_blocks(op, plan, &inode) {
             Ok(()) => Ok(inode),
@@ -137,11 +147,6 @@ impl Names {
             _ => 1,
         };
         let flags = InodeFlags::from_bits_retain(new.flags);
-        let compress = if flags.contains(InodeFlags::COMPR) {
-            self.files.inode(new.pino)?.get(|dir| inherit(dir, new.mode)).compress
-        } else {
-            None
-        };
         let (gid, projid) = (Some(new.gid), new.projid);
         self.nodes.space.counts.reserve_node(true)?;
         let plan = Plan {
@@ -150,7 +155,7 @@ impl Names {
             links,
             content,
             owner: Owner { uid: new.uid, gid: new.gid, umask: 0 },
-            from_parent: FromParent { flags, projid, gid, mode: 0, compress },
+            from_parent: FromParent { flags, projid, gid, mode: 0 },
             inherited: Inherited { mode: new.mode, attrs: Vec::new() },
             advise: Advise::from_bits_retain(new.advise),
             inline: Inline::from_bits_retain(new.inline),
@@ -178,6 +183,10 @@ impl Names {
         i.set_name(plan.parent, plan.name);
         if self.base.features.contains(Features::EXTRA_ATTR) {
             i.set_extra(&self.extra_attrs(plan));
+        }
+        if from.flags.contains(InodeFlags::COMPR) {
+            // For an inode from the journal a record with its parameters follows.
+            Parameters::of_mount(&self.base.opts.compression).store(i);
         }
         match plan.content {
             Content::Empty => {}
@@ -210,11 +219,6 @@ impl Names {
         if has(Features::INODE_CRTIME) {
             extra.i_crtime = U64::new(plan.now.secs.cast_unsigned());
             extra.i_crtime_nsec = U32::new(plan.now.nsec);
-        }
-        if let Some((algorithm, log, flag)) = plan.from_parent.compress {
-            extra.i_compress_algorithm = algorithm;
-            extra.i_log_cluster_size = log;
-            extra.i_compress_flag = U16::new(flag);
         }
         extra
     }

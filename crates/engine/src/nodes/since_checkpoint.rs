@@ -17,6 +17,8 @@ pub enum Change {
     Unlinked = 4,
     /// The inode lost a node that the checkpoint or the chain has: roll-forward does not free nodes.
     NodeFreed = 8,
+    /// The inode's compression was turned on or off, or its parameters changed.
+    Compression = 32,
     /// An fsync logged the inode together with its directory entry.
     EntryLogged = 16,
 }

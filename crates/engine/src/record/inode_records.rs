@@ -3,7 +3,7 @@
 use foldhash::HashMap;
 use segno_format::{BlockAddr, Ino};
 use segno_journal::Record;
-use segno_journal::record::{Attr, InodeNew, Map, Name, Run};
+use segno_journal::record::{Attr, Compression, InodeNew, Map, Name, Run};
 use std::collections::BTreeMap;
 
 const BLOCK: u64 = segno_format::BLOCK_SIZE as u64;
@@ -153,6 +153,37 @@ impl InodeRecords {
         bytes
     }
 
+    /// Records blocks of packed clusters in ascending order.
+    pub fn packed(&mut self, blocks: impl Iterator<Item = Mapped>) -> usize {
+        let (mut bytes, data) = (0, &mut self.changes().data);
+        for Mapped { page, addr, crc } in blocks {
+            let run = Run { page, addr, count: 1 };
+            match data.last_mut() {
+                Some(Record::Packed(map)) if follows(map, &run) => {
+                    map.push(run);
+                    map.crcs.extend(crc);
+                }
+                _ => data.push(Record::Packed(Map {
+                    runs: vec![run],
+                    crcs: crc.into_iter().collect(),
+                    moved: false,
+                })),
+            }
+            bytes += 16;
+        }
+        bytes
+    }
+
+    pub fn released(&mut self, released: bool) -> usize {
+        self.changes().data.push(Record::Released(released));
+        4
+    }
+
+    pub fn compression(&mut self, how: Option<Compression>) -> usize {
+        self.changes().data.push(Record::Compression(how));
+        8
+    }
+
     pub fn reserved(&mut self, page: u64, count: u64) -> usize {
         self.changes().data.push(Record::Reserve { page, count });
         16
@@ -167,7 +198,7 @@ impl InodeRecords {
     pub fn truncated(&mut self, from: u64) -> usize {
         let data = &mut self.changes().data;
         if from == 0 {
-            data.retain(|r| *r == Record::InlineOff);
+            data.retain(|r| matches!(r, Record::InlineOff | Record::Compression(_)));
         }
         data.push(Record::Truncate { size: from.saturating_mul(BLOCK) });
         16
@@ -198,6 +229,9 @@ impl InodeRecords {
             }
             Record::InlineOff => self.changes().data.push(Record::InlineOff),
             Record::Map(map) => self.changes().data.push(Record::Map(map)),
+            Record::Packed(map) => self.changes().data.push(Record::Packed(map)),
+            Record::Released(released) => _ = self.released(released),
+            Record::Compression(how) => _ = self.compression(how),
             Record::Reserve { page, count } => self.changes().data.push(Record::Reserve { page, count }),
             Record::Unmap { page, count } => self.changes().data.push(Record::Unmap { page, count }),
             Record::Truncate { size } => self.changes().data.push(Record::Truncate { size }),
@@ -243,7 +277,7 @@ impl Changes {
 }
 
 fn forget_checksums(record: &mut Record) {
-    if let Record::Map(map) = record {
+    if let Record::Map(map) | Record::Packed(map) = record {
         map.crcs = Vec::new();
     }
 }

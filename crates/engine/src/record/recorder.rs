@@ -12,6 +12,7 @@ use foldhash::HashMap;
 use segno_format::inode::RawInode;
 use segno_format::xattr;
 use segno_format::{Block, Features, Ino, rdev};
+use segno_journal::record::Compression;
 use segno_journal::{Record, Section};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -202,6 +203,23 @@ impl Recorder {
         if checksums > 0 {
             self.of(op.journal_epoch()).checksums.fetch_add(checksums, Ordering::Relaxed);
         }
+    }
+    /// Records the stored blocks of packed clusters, each under the page in whose slot it is.
+    pub fn packed(&self, op: &Op<'_>, ino: Ino, blocks: impl Iterator<Item = Mapped>) {
+        let mut checksums = 0;
+        let counted = blocks.inspect(|p| checksums += if p.crc.is_some() { 1 } else { CHECKED + 1 });
+        self.note(op, ino, |log| log.packed(counted));
+        if checksums > 0 {
+            self.of(op.journal_epoch()).checksums.fetch_add(checksums, Ordering::Relaxed);
+        }
+    }
+    /// Records that the blocks which compression saves were released, or reserved again.
+    pub fn released(&self, op: &Op<'_>, ino: Ino, released: bool) {
+        self.note(op, ino, |log| log.released(released));
+    }
+    /// Records how a file or the files of a directory are compressed, or that they no longer are.
+    pub fn compression(&self, op: &Op<'_>, ino: Ino, how: Option<Compression>) {
+        self.note(op, ino, |log| log.compression(how));
     }
     pub fn reserved(&self, op: &Op<'_>, ino: Ino, blocks: std::ops::Range<u64>) {
         self.note(op, ino, |log| log.reserved(blocks.start, blocks.end.saturating_sub(blocks.start)));

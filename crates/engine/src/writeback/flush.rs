@@ -221,6 +221,7 @@ impl Writeback {
         let next = taken
             .and_then(|next| {
                 self.route(&mut batch);
+                self.files.pack_batch(&mut batch);
                 self.files.write_batch(&mut batch).map(|()| next)
             })
             .inspect_err(|e| self.files.give_back(&batch, e))?;

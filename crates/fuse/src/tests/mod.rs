@@ -1,6 +1,7 @@
 //! Tests of the protocol without a kernel, and of real mounts.
 mod aio;
 mod attributes;
+mod compress;
 mod counts;
 mod direct;
 mod flags;

@@ -1,6 +1,6 @@
 //! Bytes to records. Total: any bytes give records or a reason, and no more memory than a few times their length.
 use super::encode::{MAX_CRCS, MAX_RUNS, code, flag};
-use super::{Attr, InodeNew, Map, Record, Run, Time};
+use super::{Attr, Compression, InodeNew, Map, Record, Run, Time};
 use crate::bytes::Bytes;
 use segno_format::{BlockAddr, Ino, NAME_MAX};
 
@@ -33,6 +33,8 @@ fn parse<'a, B: From<&'a [u8]>>(kind: u8, flags: u8, b: &mut Bytes<'a>) -> Resul
         code::DENTRY_ADD | code::DENTRY_SET => flag::HASH | flag::PRIMARY,
         code::DENTRY_DEL => flag::HASH,
         code::MAP => flag::CRCS | flag::MOVED,
+        code::PACKED => flag::CRCS,
+        code::COMPRESSION | code::RELEASED => flag::ON,
         _ => 0,
     };
     if flags & !known != 0 {
@@ -61,6 +63,13 @@ fn parse<'a, B: From<&'a [u8]>>(kind: u8, flags: u8, b: &mut Bytes<'a>) -> Resul
         code::DOTDOT => Record::DotDot { parent: b.ino()? },
         code::DIR_TOUCH => Record::DirTouch(time(b)?),
         code::MAP => Record::Map(map(flags, b)?),
+        code::PACKED => Record::Packed(map(flags, b)?),
+        code::RELEASED => Record::Released(flags & flag::ON != 0),
+        code::COMPRESSION if flags & flag::ON == 0 => Record::Compression(None),
+        code::COMPRESSION => {
+            let how = Compression { algorithm: b.u8()?, log_cluster: b.u8()?, flag: b.u16()? };
+            Record::Compression(Some(how))
+        }
         code::RESERVE | code::UNMAP | code::COLLAPSE | code::INSERT => range(kind, b)?,
         code::TRUNCATE => Record::Truncate { size: b.varint()? },
         code::INLINE_DATA => Record::InlineData { offset: b.u16()?, bytes: counted(b)?.into() },

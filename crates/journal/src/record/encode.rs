@@ -14,11 +14,14 @@ pub(super) mod code {
     pub(crate) const DOTDOT: u8 = 0x13;
     pub(crate) const DIR_TOUCH: u8 = 0x14;
     pub(crate) const MAP: u8 = 0x20;
+    pub(crate) const PACKED: u8 = 0x21;
     pub(crate) const RESERVE: u8 = 0x22;
     pub(crate) const UNMAP: u8 = 0x23;
     pub(crate) const TRUNCATE: u8 = 0x24;
     pub(crate) const COLLAPSE: u8 = 0x25;
     pub(crate) const INSERT: u8 = 0x26;
+    pub(crate) const COMPRESSION: u8 = 0x27;
+    pub(crate) const RELEASED: u8 = 0x28;
     pub(crate) const INLINE_DATA: u8 = 0x30;
     pub(crate) const INLINE_OFF: u8 = 0x31;
     pub(crate) const XATTR_SET: u8 = 0x40;
@@ -41,6 +44,8 @@ pub(super) mod flag {
     pub(crate) const CRCS: u8 = 1;
     /// A map of blocks that cleaning moved.
     pub(crate) const MOVED: u8 = 2;
+    /// Compression is on; saved blocks are released.
+    pub(crate) const ON: u8 = 1;
 }
 
 /// Runs in one record. What has more becomes several, so the length always fits.
@@ -53,6 +58,9 @@ impl Record {
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Map(map) => pieces(map).for_each(|piece| one(out, code::MAP, |out| map_body(out, &piece))),
+            Self::Packed(map) => {
+                pieces(map).for_each(|piece| one(out, code::PACKED, |out| map_body(out, &piece)));
+            }
             other => one(out, other.code(), |out| other.body(out)),
         }
     }
@@ -62,7 +70,7 @@ impl Record {
     pub fn encoded_bound(&self) -> usize {
         match self {
             // Length and type, and per run and checksum what LEB128 takes at most.
-            Self::Map(m) => {
+            Self::Map(m) | Self::Packed(m) => {
                 (1 + m.runs.len() / MAX_RUNS + m.crcs.len() / MAX_CRCS) * 16
                     + m.runs.len() * 20
                     + m.crcs.len() * 4
@@ -91,6 +99,9 @@ impl Record {
             Self::DotDot { .. } => code::DOTDOT,
             Self::DirTouch(_) => code::DIR_TOUCH,
             Self::Map(_) => code::MAP,
+            Self::Packed(_) => code::PACKED,
+            Self::Compression(_) => code::COMPRESSION,
+            Self::Released(_) => code::RELEASED,
             Self::Reserve { .. } => code::RESERVE,
             Self::Unmap { .. } => code::UNMAP,
             Self::Truncate { .. } => code::TRUNCATE,
@@ -127,7 +138,14 @@ impl Record {
             }
             Self::DotDot { parent } => put_ino(out, *parent),
             Self::DirTouch(time) => put_time(out, *time),
-            Self::Map(map) => return map_body(out, map),
+            Self::Map(map) | Self::Packed(map) => return map_body(out, map),
+            Self::Compression(None) | Self::Released(false) => {}
+            Self::Released(true) => return flag::ON,
+            Self::Compression(Some(how)) => {
+                out.extend([how.algorithm, how.log_cluster]);
+                out.extend(how.flag.to_le_bytes());
+                return flag::ON;
+            }
             Self::Reserve { page, count }
             | Self::Unmap { page, count }
             | Self::Collapse { page, count }

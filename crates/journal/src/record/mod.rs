@@ -81,6 +81,13 @@ pub enum Record<B = Box<[u8]>> {
     DirTouch(Time),
     /// Pages have their bytes at these addresses; what they had before is freed.
     Map(Map),
+    /// Compressed clusters: each stored block, under the page in whose slot its address is. The first slot of such a cluster has the
+    /// mark, and the rest is reserved. What the cluster had before is freed.
+    Packed(Map),
+    /// How the file, or the files of the directory, are compressed; `None` if they no longer are.
+    Compression(Option<Compression>),
+    /// The blocks that compression saves are given to the volume, or reserved again.
+    Released(bool),
     /// Pages without a block get a reservation, which reads as zeros.
     Reserve {
         /// First page.
@@ -201,6 +208,17 @@ pub struct Attr {
     pub pino: Option<Ino>,
     /// `i_gc_failures`, which pins a file.
     pub gc_failures: Option<u16>,
+}
+
+/// How a file is compressed, as its inode stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// `i_compress_algorithm`.
+    pub algorithm: u8,
+    /// `i_log_cluster_size`.
+    pub log_cluster: u8,
+    /// `i_compress_flag`.
+    pub flag: u16,
 }
 
 /// Consecutive pages at consecutive addresses.

@@ -1,4 +1,5 @@
 //! Power cuts: records what the engine writes, builds every device state that a cut can leave, mounts and checks it.
+mod clusters;
 mod expect;
 mod history;
 mod judge;

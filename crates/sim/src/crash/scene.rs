@@ -1,4 +1,5 @@
 //! Scripted workloads for situations beyond single operations: cleaning, a full volume, orphans, unmounting.
+use super::clusters::cluster_scenes;
 use super::rare::rare_scenes;
 use super::workload::{A, B, C, D, E, Start, Workload, create, few, write};
 use crate::fs::{Fs, Res, errno};
@@ -178,6 +179,7 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
         Op::Sync,
     ]);
     all.extend(rare_scenes());
+    all.extend(cluster_scenes());
     all
 }
 

@@ -92,12 +92,16 @@ impl Model {
         if shifts && (!offset.is_multiple_of(BLOCK) || !len.is_multiple_of(BLOCK)) {
             return Err(errno::EINVAL);
         }
+        let compressed = self.limits.compressed;
         let bytes = self.get_mut(node)?.bytes_mut()?;
         let size = bytes.size();
         // A hole may reach past the largest file, but not start there.
         let reach = if mode == FallocMode::PunchHole { offset } else { end };
         if reach > limit {
             return Err(errno::EFBIG);
+        }
+        if shifts && compressed {
+            return Err(errno::EOPNOTSUPP);
         }
         match mode {
             FallocMode::Allocate => bytes.set_size(size.max(end)),

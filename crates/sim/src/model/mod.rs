@@ -17,6 +17,8 @@ pub struct Limits {
     pub file_size: u64,
     /// Bytes of the inode that hold attributes.
     pub inline_xattr: usize,
+    /// Whether files are compressed: their ranges cannot be moved.
+    pub compressed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -301,13 +301,19 @@ fn xattr_text(n: u8) -> String {
     if name.len() > 20 { format!("<{} bytes>", name.len()) } else { String::from_utf8_lossy(&name).into() }
 }
 
-/// The bytes that an operation writes: non-zero, derived from position and tag.
+/// Words of 8 bytes in a block, and after how many of them compressible data repeats.
+const BLOCK_WORDS: u64 = 512;
+const PERIOD: u64 = 32;
+
+/// The bytes that an operation writes: non-zero, derived from position and tag. Of three tags in four they repeat within a block,
+/// so that they can be compressed.
 #[must_use]
 pub fn pattern(tag: u32, offset: u64, len: usize) -> Vec<u8> {
     let word = |n: u64| mix(u64::from(tag) << 40 ^ n).to_le_bytes();
     let mut out = Vec::with_capacity(len + 8);
     for n in offset / 8..(offset + len as u64).div_ceil(8) {
-        out.extend(word(n).map(|b| b | 1));
+        let repeated = n / BLOCK_WORDS * BLOCK_WORDS + n % PERIOD;
+        out.extend(word(if tag.is_multiple_of(4) { n } else { repeated }).map(|b| b | 1));
     }
     out.drain(..(offset % 8) as usize);
     out.truncate(len);

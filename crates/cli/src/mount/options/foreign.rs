@@ -100,17 +100,8 @@ pub const IGNORED: &[Ignored] = &[
     noted("data is written before each checkpoint anyway", &["data_flush"]),
     noted("encrypted files cannot be opened, and the option changes nothing on the device", &["inlinecrypt"]),
     noted(
-        "new files are not compressed; compressed files are read",
-        &[
-            "compress_algorithm=*",
-            "compress_log_size=*",
-            "compress_extension=*",
-            "nocompress_extension=*",
-            "compress_chksum",
-            "compress_mode=fs",
-            "compress_mode=user",
-            "compress_cache",
-        ],
+        "compressed blocks are cached by the host, the content of files by the kernel",
+        &["compress_cache"],
     ),
     noted(
         "a lookup in a directory that ignores case always searches all of it before it fails, as with compat",

@@ -28,14 +28,12 @@ const KERNEL: &[(Fate, &str)] = &[
     ),
     (Ignored, "discard_unit=block discard_unit=segment discard_unit=section resizable_tail_secno=100"),
     (
-        Ignored,
+        Works,
         "compress_algorithm=lzo compress_algorithm=lz4:9 compress_algorithm=zstd:6 compress_algorithm=lzo-rle",
     ),
-    (Ignored, "compress_log_size=4 compress_extension=* nocompress_extension=jpg compress_chksum"),
-    (
-        Ignored,
-        "compress_mode=fs compress_mode=user compress_cache lookup_mode=perf lookup_mode=compat lookup_mode=auto",
-    ),
+    (Works, "compress_log_size=4 compress_extension=* nocompress_extension=jpg compress_chksum"),
+    (Works, "compress_mode=fs compress_mode=user"),
+    (Ignored, "compress_cache lookup_mode=perf lookup_mode=compat lookup_mode=auto"),
     (Ignored, "errors=remount-ro noquota usrjquota= grpjquota= prjjquota="),
     (Refused, "checkpoint=disable checkpoint=disable:1000 checkpoint=disable:10% mode=fragment:segment"),
     (
@@ -103,11 +101,11 @@ fn usual_lines() {
     for (line, noted) in [
         ("defaults,noatime,background_gc=on,no_heap,inline_xattr,inline_data,inline_dentry,flush_merge", 2),
         ("rw,lazytime,relatime,background_gc=on,nodiscard,user_xattr,acl,extent_cache,active_logs=6", 2),
-        ("compress_algorithm=zstd:6,compress_chksum,atgc,gc_merge,lazytime", 3),
+        ("compress_algorithm=zstd:6,compress_chksum,atgc,gc_merge,lazytime", 2),
         ("discard,fsync_mode=nobarrier,inlinecrypt,checkpoint_merge,nodev,nosuid", 2),
         (
             "compress_algorithm=lz4,compress_extension=txt,compress_extension=log,discard_unit=segment,x-systemd.growfs",
-            4,
+            1,
         ),
     ] {
         let found: Vec<String> = parse(line).unwrap().ignored.into_iter().map(|i| i.word).collect();

@@ -1,5 +1,6 @@
 //! Mount options. [`table`] has a row for each, and [`foreign`] for each word that is none; everything else here applies,
 //! lists or describes the rows.
+mod compress;
 #[cfg(test)]
 mod docs;
 mod foreign;
@@ -84,6 +85,11 @@ impl Settings {
             settings.engine.mode != AllocMode::Lfs || settings.engine.gc_policy.as_deref() != Some("atgc"),
             "atgc and mode=lfs exclude each other, as in the kernel: leave one out"
         );
+        if let Some(both) = compress::contradiction(&settings.engine.compression) {
+            bail!(
+                "compress_extension={both} and nocompress_extension={both} exclude each other: leave one out"
+            );
+        }
         ensure!(
             !settings.auto_unmount || settings.allow_other,
             "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"

@@ -1,11 +1,11 @@
 //! All mount options. A row is the whole of an option: the parser, `segno mount --help`, error messages, remount and
 //! docs/mount-options.md come from it.
 use super::row::{MountOption, flag, pair, switch, value, words};
-use super::{exclusive_streams, from_one, journal, umask, user};
+use super::{compress, exclusive_streams, from_one, journal, umask, user};
 use crate::size;
 use rustix::mount::MountFlags;
 use segno_clean::policy;
-use segno_engine::options::{AllocMode, CheckpointMode, FsyncLookup, FsyncMode};
+use segno_engine::options::{AllocMode, CheckpointMode, CompressMode, FsyncLookup, FsyncMode};
 use segno_fuse::Choice;
 use std::path::{self, PathBuf};
 
@@ -56,6 +56,46 @@ const OF_F2FS: &[MountOption] = &[
     switch("disable_ext_identify", "ignore the superblock's lists of hot and cold extensions", |s| {
         s.engine.ext_identify = false;
     }),
+    value(
+        "compress_algorithm",
+        "lzo|lzo-rle|lz4[:3..16]|zstd[:1..22]",
+        "lz4",
+        "algorithm, and level, of new compressed files; without the feature compression on the volume these options do nothing",
+        compress::algorithm,
+    ),
+    value(
+        "compress_log_size",
+        "2..8",
+        "2",
+        "blocks of a cluster of new compressed files, as a power of two",
+        compress::log_size,
+    ),
+    value(
+        "compress_extension",
+        "EXT",
+        "no extension",
+        "compress new files with this extension, * for all; may be repeated",
+        compress::extension,
+    ),
+    value(
+        "nocompress_extension",
+        "EXT",
+        "no extension",
+        "never compress new files with this extension, not even in compressed directories; may be repeated",
+        compress::excluded,
+    ),
+    switch("compress_chksum", "store checksums of compressed data in new files", |s| {
+        s.engine.compression.checksum = true;
+    }),
+    words(
+        "compress_mode",
+        "fs",
+        "fs: compressed files are compressed when they are written back; user: when a program requests it",
+        &[
+            ("fs", |s| s.engine.compression.mode = CompressMode::Fs),
+            ("user", |s| s.engine.compression.mode = CompressMode::User),
+        ],
+    ),
 ];
 
 const OWN: &[MountOption] = &[

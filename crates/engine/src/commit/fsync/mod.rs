@@ -215,7 +215,7 @@ impl Commit {
         let is_new = !in_checkpoint && !entry_logged;
         Ok(InodeHistory {
             regular,
-            compressed,
+            compressed: compressed || since.has(inode.ino, Change::Compression),
             links,
             in_checkpoint,
             entry_logged,

@@ -101,12 +101,6 @@ fn apply(i: &mut RawInode, attr: &Attr) {
 
 /// Fields of the extra attributes.
 fn extra(i: &mut RawInode, attr: &Attr) {
-    use crate::names::enable_compression;
-    use segno_format::inode::InodeFlags;
-    let new = attr.flags.map(InodeFlags::from_bits_retain);
-    if new.is_some_and(|n| (n - i.flags()).contains(InodeFlags::COMPR)) {
-        enable_compression(i);
-    }
     if let Some(flags) = attr.flags {
         i.i_flags = U32::new(flags);
     }

@@ -24,7 +24,11 @@ impl Recovery<'_> {
         self.in_blocks(inode)?;
         for run in &map.runs {
             for i in 0..run.count {
-                self.map_block(op, inode, run.page.saturating_add(i.into()), run.addr.offset(i))?;
+                let page = run.page.saturating_add(i.into());
+                if !map.moved && self.files.is_packed_at(inode, page)? {
+                    self.files.dissolve_cluster(op, inode, page)?;
+                }
+                self.map_block(op, inode, page, run.addr.offset(i))?;
             }
         }
         Ok(())

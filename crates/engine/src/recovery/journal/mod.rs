@@ -5,6 +5,7 @@
 //! moved to another segment. Replay ends with a checkpoint; a crash before it is durable repeats the replay.
 //! moved to another one. Replay ends with a checkpoint; a crash before it is durable only means starting over.
 mod attr;
+mod compress;
 mod data;
 mod names;
 mod read;
@@ -101,6 +102,9 @@ impl Recovery<'_> {
             }
             Record::DotDot { parent } => self.names.dir_set_parent(op, inode, *parent),
             Record::Map(map) => self.replay_map(op, inode, map),
+            Record::Packed(map) => self.replay_clusters(op, inode, map),
+            Record::Compression(how) => self.replay_compression(op, inode, *how),
+            Record::Released(released) => self.replay_released(op, inode, *released),
             Record::Reserve { page, count } => {
                 self.replay_reserve(op, inode, *page..page.saturating_add(*count))
             }

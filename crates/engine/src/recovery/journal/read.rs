@@ -145,7 +145,9 @@ impl<'a> Share<'a> {
                 Record::InodeNew(_) if known => {
                     return Err(misfit(part.ino, "a new inode was there before", part.epoch));
                 }
-                Record::Map(map) => note_mapped(&mut self.mapped, self.geo, part.ino, map)?,
+                Record::Map(map) | Record::Packed(map) => {
+                    note_mapped(&mut self.mapped, self.geo, part.ino, map)?
+                }
                 _ => {}
             }
             log.fold(record);

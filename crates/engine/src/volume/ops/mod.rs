@@ -1,4 +1,5 @@
 //! The operations: each is admitted, performed by its subsystem, and committed if required.
+mod compress;
 mod control;
 mod copy;
 mod data;

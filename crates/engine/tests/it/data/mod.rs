@@ -1,6 +1,7 @@
 //! File data: reads return what was written, before and after remounting, and the checker finds nothing.
 mod bounds;
 mod cached;
+mod compressed;
 mod cuts;
 mod errors;
 mod flags;
@@ -9,9 +10,9 @@ mod model;
 mod pinned;
 mod threads;
 
-use crate::common::{assert_clean, fresh, mount};
+use crate::common::{assert_clean, fresh, quiet};
 use segno_device::MemDevice;
-use segno_engine::{Owner, SetAttr, Volume};
+use segno_engine::{MountOptions, Owner, SetAttr, Volume};
 use segno_format::{Features, Ino};
 use segno_mkfs::MkfsOptions;
 use segno_testkit::Rng;
@@ -22,14 +23,18 @@ const BLOCK: u64 = 4096;
 /// A mounted volume that can be remounted.
 struct Rig {
     dev: Arc<MemDevice>,
+    options: MountOptions,
     volume: Arc<Volume>,
 }
 
 impl Rig {
     fn new(mib: u64, opts: &MkfsOptions) -> Self {
-        let dev = fresh(mib, opts);
-        let volume = mount(&dev);
-        Self { dev, volume }
+        Self::with_options(mib, opts, quiet())
+    }
+    fn with_options(mib: u64, format: &MkfsOptions, options: MountOptions) -> Self {
+        let dev = fresh(mib, format);
+        let volume = Volume::mount(dev.clone(), options.clone()).unwrap();
+        Self { dev, options, volume }
     }
     fn create(&self, name: &str) -> Ino {
         let root = self.volume.root();
@@ -39,7 +44,7 @@ impl Rig {
     fn remount(&mut self) {
         self.volume.unmount().unwrap();
         assert_clean(&*self.dev);
-        self.volume = mount(&self.dev);
+        self.volume = Volume::mount(self.dev.clone(), self.options.clone()).unwrap();
     }
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) {
         assert_eq!(self.volume.write(ino, offset, data).unwrap(), data.len());

@@ -2,7 +2,6 @@
 use super::{BLOCK, Rig, formats, pattern};
 use segno_engine::FallocMode;
 use segno_format::Ino;
-use segno_mkfs::MkfsOptions;
 use segno_testkit::Rng;
 
 /// Beyond the slots in the inode and its two direct nodes.
@@ -32,11 +31,15 @@ impl Model {
     }
 }
 
-struct Run {
-    rig: Rig,
-    ino: Ino,
+pub(super) struct Run {
+    pub(super) rig: Rig,
+    pub(super) ino: Ino,
     model: Model,
     rng: Rng,
+    /// Makes data of a seed and a length.
+    content: fn(u64, usize) -> Vec<u8>,
+    /// Whether ranges can be moved.
+    moves: bool,
 }
 
 impl Run {
@@ -61,9 +64,7 @@ impl Run {
             0..6 => {
                 let max = if self.rng.below(8) == 0 { 2 << 20 } else { 20_000 };
                 let (at, len) = self.span(max);
-                let data = pattern(self.rng.draw(), len as usize);
-                self.rig.write(ino, at, &data);
-                self.model.write(at, &data);
+                self.write(at, len);
             }
             6 => {
                 let to = if self.rng.below(9) == 0 { 0 } else { self.rng.below(size + 100_000) };
@@ -91,7 +92,7 @@ impl Run {
                     self.model.bytes.resize((at + len) as usize, 0);
                 }
             }
-            10 => self.move_range(),
+            10 if self.moves => self.move_range(),
             11 => {
                 let (from, len) = self.span(50_000);
                 let (to, _) = self.span(1);
@@ -113,6 +114,12 @@ impl Run {
             }
         }
         assert_eq!(self.rig.size(ino), self.model.size());
+    }
+
+    pub(super) fn write(&mut self, at: u64, len: u64) {
+        let data = (self.content)(self.rng.draw(), len as usize);
+        self.rig.write(self.ino, at, &data);
+        self.model.write(at, &data);
     }
 
     fn move_range(&mut self) {
@@ -138,28 +145,38 @@ impl Run {
     }
 }
 
-fn run(seed: u64, format: &MkfsOptions, steps: usize) {
-    eprintln!("seed {seed}");
-    let rig = Rig::new(128, format);
-    let ino = rig.create("f");
-    let mut run = Run { rig, ino, model: Model::default(), rng: Rng::new(seed) };
-    for i in 0..steps {
-        run.step();
-        if i % 64 == 0 {
-            run.check_all();
-        }
+impl Run {
+    pub(super) fn new(rig: Rig, seed: u64, content: fn(u64, usize) -> Vec<u8>, moves: bool) -> Self {
+        eprintln!("seed {seed}");
+        let ino = rig.create("f");
+        Self { rig, ino, model: Model::default(), rng: Rng::new(seed), content, moves }
     }
-    run.check_all();
-    run.rig.remount();
-    run.check_all();
-    run.rig.truncate(run.ino, 0);
-    assert_eq!(run.rig.blocks(run.ino), 0);
-    run.rig.remount();
+
+    pub(super) fn steps(&mut self, steps: usize) {
+        for i in 0..steps {
+            self.step();
+            if i % 64 == 0 {
+                self.check_all();
+            }
+        }
+        self.check_all();
+        self.rig.remount();
+        self.check_all();
+    }
+
+    pub(super) fn empty(&mut self) {
+        self.rig.truncate(self.ino, 0);
+        self.model.bytes.clear();
+        assert_eq!(self.rig.blocks(self.ino), 0);
+        self.rig.remount();
+    }
 }
 
 #[test]
 fn a_file_matches_a_byte_array() {
     for (format, seed) in formats().iter().zip([0x5EED_0001u64, 0x5EED_0002, 0x5EED_0003]) {
-        run(seed, format, 400);
+        let mut run = Run::new(Rig::new(128, format), seed, pattern, true);
+        run.steps(400);
+        run.empty();
     }
 }

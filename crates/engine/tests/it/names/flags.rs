@@ -43,19 +43,20 @@ fn flags_that_need_features_or_state_are_refused() {
     let f = rig.file(d, "f");
     assert_eq!(errno(rig.v.set_flags(d, InodeFlags::CASEFOLD)), 39);
     assert_eq!(errno(rig.v.set_flags(d, InodeFlags::COMPR | InodeFlags::NOCOMP)), 22);
-    assert_eq!(errno(rig.v.set_flags(f, InodeFlags::COMPR)), 95);
+    rig.v.write(f, 0, b"data").unwrap();
+    assert_eq!(errno(rig.v.set_flags(f, InodeFlags::COMPR)), 22);
     rig.finish();
 }
 
 #[test]
-fn flags_are_inherited_and_files_are_not_made_compressed() {
+fn flags_are_inherited() {
     let mut rig = Rig::with_projects();
     let d = rig.dir(ROOT, "d");
     let flags = InodeFlags::COMPR | InodeFlags::NODUMP | InodeFlags::SYNC | InodeFlags::PROJINHERIT;
     rig.v.set_flags(d, flags).unwrap();
     rig.v.set_projid(d, 42).unwrap();
     let (f, s) = (rig.file(d, "f"), rig.dir(d, "s"));
-    assert_eq!(rig.attr(f).flags, InodeFlags::NODUMP | InodeFlags::SYNC);
+    assert_eq!(rig.attr(f).flags, InodeFlags::COMPR | InodeFlags::NODUMP | InodeFlags::SYNC);
     assert_eq!(rig.attr(s).flags, flags | InodeFlags::INDEX);
     assert_eq!((rig.attr(f).projid, rig.attr(s).projid), (42, 42));
     let other = rig.file(ROOT, "other");

@@ -1,0 +1,141 @@
+//! Flushing: dirty pages are taken cluster by cluster, and clusters are compressed before they get addresses.
+use super::{cluster_blocks, cluster_of};
+use crate::error::Result;
+use crate::files::batch::{Batch, Outgoing, Part};
+use crate::files::{Files, Inode, PageMap};
+use crate::health::invariant;
+use crate::options::CompressMode;
+use crate::sync::atomic::Ordering;
+use segno_format::sit::LogType;
+use segno_format::summary::RawSummary;
+use segno_format::{BLOCK_SIZE, Block, BlockAddr};
+use std::ops::Range;
+use std::sync::Arc;
+use zerocopy::IntoBytes;
+
+/// A cluster in a batch whose slots change together.
+#[derive(Debug)]
+pub struct Cluster {
+    pub first: u64,
+    /// Blocks below the end of the file. With fewer than the cluster has, it cannot be packed.
+    pub kept: usize,
+    /// Pages taken. They are replaced by the blocks to write once these are known.
+    pub written: usize,
+    /// Whether the blocks to write are packed.
+    pub packed: bool,
+}
+
+impl Files {
+    /// Like [`Files::take_pages`], for a compressed file. Clusters are not divided between batches.
+    pub(in crate::files) fn take_clusters(
+        &self,
+        inode: &Arc<Inode>,
+        range: Range<u64>,
+        log: LogType,
+        batch: &mut Batch,
+    ) -> Result<Option<u64>> {
+        let (len, packs) = (cluster_blocks(inode), self.packs(inode));
+        let room = self.base.batch_pages(batch.why().most());
+        // Held until every page has its slot, as in `take_pages`.
+        let mut pages = inode.pages.lock();
+        let end = inode.size().div_ceil(BLOCK_SIZE as u64);
+        let range = self.flushed_range(inode, range);
+        let (mut at, mut next) = (cluster_of(range.start, len).start, None);
+        let whole = batch.parts.len();
+        batch.parts.extend([Part::new(inode, log), Part::new(inode, log)]);
+        while let Some(&index) = pages.dirty_in(at..range.end, 1).first() {
+            let cluster = cluster_of(index, len);
+            let dirty = pages.dirty_in(cluster.clone(), len as usize);
+            if batch.len() > 0 && batch.len() + dirty.len() > room {
+                next = Some(cluster.start);
+                break;
+            }
+            at = cluster.end;
+            let complete = dirty.len() as u64 == len;
+            let packed = self.is_packed_at(inode, index)?;
+            invariant!(self.base.health, complete || !packed, "a packed cluster is dirty in part");
+            let changes_form = packed || (complete && packs && cluster.end <= end);
+            let part = batch.parts.get_mut(if changes_form { whole } else { whole + 1 });
+            let part = self.base.health.present(part, "a batch has no part for its pages")?;
+            if changes_form {
+                let kept = end.saturating_sub(cluster.start).min(len) as usize;
+                let cluster = Cluster { first: cluster.start, kept, written: len as usize, packed: false };
+                part.clusters.push(cluster);
+            }
+            self.take_cluster(inode, &mut pages, dirty, part, batch.id)?;
+        }
+        self.cover(inode, &mut pages, batch.id);
+        Ok(next)
+    }
+
+    fn take_cluster(
+        &self,
+        inode: &Inode,
+        pages: &mut PageMap,
+        dirty: Vec<u64>,
+        part: &mut Part,
+        id: u64,
+    ) -> Result<()> {
+        let Some(&first) = dirty.first() else { return Ok(()) };
+        let (span, version) = self.owner_of_page(inode, first)?;
+        for index in dirty {
+            let slot = span.slot(index);
+            if let Some(block) = pages.begin_flush(index, id, &self.base.mem) {
+                part.pages.push(Outgoing {
+                    index,
+                    block,
+                    frame: span.frame.clone(),
+                    slot,
+                    owner: RawSummary::data(span.frame.nid, version, slot as u16),
+                    log: part.log,
+                    addr: BlockAddr::NULL,
+                    crc: None,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether flushes pack clusters of the file.
+    fn packs(&self, inode: &Inode) -> bool {
+        self.base.opts.compression.mode == CompressMode::Fs || inode.packing.load(Ordering::Relaxed)
+    }
+
+    /// Compresses the clusters of a batch. What does not become smaller is written plain.
+    pub fn pack_batch(&self, batch: &mut Batch) {
+        for part in batch.parts.iter_mut().filter(|p| !p.clusters.is_empty()) {
+            let wanted = self.packs(&part.inode);
+            let mut encoder = if wanted { super::parameters::encoder(&part.inode) } else { None };
+            let mut plain = Vec::new();
+            let mut pages = std::mem::take(&mut part.pages).into_iter();
+            for cluster in &mut part.clusters {
+                let mut taken: Vec<Outgoing> = pages.by_ref().take(cluster.written).collect();
+                if cluster.kept == taken.len()
+                    && let Some(encoder) = &mut encoder
+                {
+                    plain.clear();
+                    taken.iter().for_each(|page| plain.extend_from_slice(page.block.as_bytes()));
+                    if let Some(stored) = encoder.encode(&plain) {
+                        place_stored(&mut taken, stored);
+                        cluster.packed = true;
+                    }
+                }
+                if !cluster.packed {
+                    taken.truncate(cluster.kept);
+                }
+                cluster.written = taken.len();
+                part.pages.extend(taken);
+            }
+        }
+    }
+}
+
+/// Replaces the pages of a cluster by its stored blocks, which are in the slots from the second one on.
+fn place_stored(pages: &mut Vec<Outgoing>, stored: &[u8]) {
+    let (blocks, _) = stored.as_chunks::<BLOCK_SIZE>();
+    pages.drain(..1);
+    pages.truncate(blocks.len());
+    for (page, block) in pages.iter_mut().zip(blocks) {
+        page.block = Arc::new(Block(*block));
+    }
+}

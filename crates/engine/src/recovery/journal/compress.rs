@@ -1,0 +1,67 @@
+//! Replay of compressed clusters.
+use super::misfit;
+use crate::error::Result;
+use crate::files::{Inode, Parameters, check_compressed, cluster_blocks};
+use crate::gate::Op;
+use crate::recovery::Recovery;
+use segno_format::BlockAddr;
+use segno_format::inode::{InodeFlags, RawInode};
+use segno_journal::record::{Compression, Map};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use zerocopy::little_endian::U32;
+
+impl Recovery<'_> {
+    pub(super) fn replay_clusters(&self, op: &Op<'_>, inode: &Arc<Inode>, map: &Map) -> Result<()> {
+        check_compressed(inode)?;
+        let len = cluster_blocks(inode);
+        let mut clusters: BTreeMap<u64, Vec<BlockAddr>> = BTreeMap::new();
+        for run in &map.runs {
+            for i in 0..run.count {
+                let page = run.page.saturating_add(i.into());
+                let stored = clusters.entry(page - page % len).or_default();
+                stored.push(run.addr.offset(i));
+                if stored.len() as u64 != page % len {
+                    return Err(misfit(inode.ino, "slot of a block of a compressed cluster", page));
+                }
+            }
+        }
+        clusters.iter().try_for_each(|(&first, stored)| self.files.replay_packed(op, inode, first, stored))
+    }
+
+    pub(super) fn replay_compression(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        how: Option<Compression>,
+    ) -> Result<()> {
+        let Some(how) = how else {
+            self.set_compression_flag(op, inode, false);
+            return Ok(());
+        };
+        if !(2..=8).contains(&how.log_cluster) || !inode.get(|i| i.has_extra(36)) {
+            return Err(misfit(inode.ino, "compression parameters", how.log_cluster.into()));
+        }
+        let Compression { algorithm, log_cluster, flag } = how;
+        self.files.nodes.cache.modify(op, &inode.frame, |block| {
+            Parameters { algorithm, log_cluster, flag }.store(block.view_mut());
+        });
+        self.set_compression_flag(op, inode, true);
+        Ok(())
+    }
+
+    fn set_compression_flag(&self, op: &Op<'_>, inode: &Inode, on: bool) {
+        self.files.nodes.cache.modify(op, &inode.frame, |block| {
+            let raw: &mut RawInode = block.view_mut();
+            let mut flags = raw.flags();
+            flags.set(InodeFlags::COMPR, on);
+            raw.i_flags = U32::new(flags.bits());
+        });
+    }
+
+    pub(super) fn replay_released(&self, op: &Op<'_>, inode: &Arc<Inode>, released: bool) -> Result<()> {
+        check_compressed(inode)?;
+        if released { self.files.release_saved(op, inode) } else { self.files.reserve_saved(op, inode) }
+            .map(drop)
+    }
+}
