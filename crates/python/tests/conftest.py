@@ -1,4 +1,5 @@
 import os
+import pathlib
 
 import pytest
 
@@ -33,6 +34,6 @@ def tree(root):
             if os.path.islink(path):
                 content = os.readlink(path)
             else:
-                content = open(path, "rb").read() if os.path.isfile(path) else None
+                content = pathlib.Path(path).read_bytes() if os.path.isfile(path) else None
             found[os.path.relpath(path, root)] = (s.st_mode & 0o170777, s.st_mtime_ns, content)
     return found

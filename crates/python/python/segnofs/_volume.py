@@ -116,10 +116,10 @@ class Volume(_native.Volume):
         except (AttributeError, OSError):
             return
         if forgotten:
-            if self._warn_unclosed:
-                warnings.warn(f"unclosed volume {self._name!r}", ResourceWarning, stacklevel=2, source=self)
             # No file of it is open, as each would keep it.
             self._close()
+            if self._warn_unclosed:
+                warnings.warn(f"unclosed volume {self._name!r}", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         return f"<segnofs.Volume {self._name!r}>"
