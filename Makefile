@@ -3,17 +3,22 @@
 # make models every schedule of the engine's small parts (loom), and many of whole operations (shuttle)
 # make fmt    formats everything
 # make setup  installs the programs that both call
-# make install [DESTDIR=] [PREFIX=/usr/local] [SBINDIR=/usr/sbin]: programs, links, manual pages, completions
-# make deb    Debian packages segnofs and segno-lab, in target/debian
+# make install [DESTDIR=] [PREFIX=/usr/local] [SBINDIR=/usr/sbin]: programs, links, manual pages, completions, C library
+# make deb    Debian packages segnofs, segno-lab, libsegno0 and libsegno-dev, in target/debian
 # make static one file that needs no library, target/static/segno
+# make wheel  the Python package segnofs, in target/wheels
 
-.PHONY: all deb demo fmt install manual models setup static test
+.PHONY: all deb demo fmt install library manual models setup static test wheel
 
 # Modules that a macro declares, which cargo fmt does not find.
 COMMANDS := $(wildcard crates/cli/src/commands/*.rs crates/cli/src/commands/*/mod.rs)
 
 all:
 	cargo build --release
+
+# The C library.
+library:
+	cargo build --release -p segno-capi
 
 demo: setup all
 	scripts/demo
@@ -26,6 +31,8 @@ test: setup
 	cargo test -p segno-engine --features loom --lib models
 	cargo test -p segno-sim --features shuttle --lib schedule
 	scripts/examples
+	scripts/test-capi
+	scripts/test-python
 	cargo run -p segno-lab -- hunt --rotate 3
 	cargo build -p segno-cli
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" TRANSPORT=classic scripts/smoke
@@ -47,11 +54,14 @@ setup:
 manual:
 	cargo run -q -p segno-cli --example manual -- "$${CARGO_TARGET_DIR:-target}/manual"
 
-install: all manual
+install: all library manual
 	DESTDIR="$(DESTDIR)" PREFIX="$(or $(PREFIX),/usr/local)" SBINDIR="$(or $(SBINDIR),/usr/sbin)" scripts/install
 
-deb: all manual
+deb: all library manual
 	scripts/deb
 
 static:
 	scripts/static
+
+wheel:
+	scripts/wheel

@@ -51,6 +51,7 @@ mod metadata;
 mod mount;
 mod names;
 mod open_options;
+mod panic;
 mod read_dir;
 mod resolve;
 mod time;
@@ -66,6 +67,7 @@ pub use format::{FormatOptions, format};
 pub use metadata::{Metadata, SetMetadata};
 pub use names::Special;
 pub use open_options::OpenOptions;
+pub use panic::catch_panic;
 pub use read_dir::{DirEntry, ReadDir};
 pub use segno_check::{
     Kind as ProblemKind, Pass as CheckPass, Problem, Progress as CheckProgress, Report as CheckReport,

@@ -27,8 +27,12 @@ pub use trial::Outcome;
 pub use watch::peak_kib;
 
 use crate::catch_panic::caught;
+use segno_device::{BlockDevice, MemDevice};
+use segno_format::{BLOCK_SIZE, Block};
 use serde::Serialize;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -91,6 +95,25 @@ pub fn image(seed: u64, number: u64) -> Result<Image, String> {
 /// The image that bytes stand for; `None` for too few of them.
 pub fn image_of_bytes(input: &[u8]) -> Result<Option<Image>, String> {
     Ok(draw::of_bytes(base::bases()?, input))
+}
+
+/// Writes an image to a file, which is as sparse as the volume, for programs in other languages.
+pub fn write_image(image: &Image, path: &Path) -> Result<(), String> {
+    let base = base::bases()?.iter().find(|b| b.name == image.base);
+    let base = base.ok_or_else(|| format!("no base volume {}", image.base))?;
+    let device = MemDevice::from_snapshot(&base.image);
+    base.layout.apply(&device, &image.edits, image.sealed)?;
+    let text = |e: std::io::Error| format!("{}: {e}", path.display());
+    let file = std::fs::File::create(path).map_err(text)?;
+    file.set_len(device.block_count() * BLOCK_SIZE as u64).map_err(text)?;
+    let mut block = [Block::zeroed()];
+    for addr in 0..device.block_count() {
+        device.read(addr, &mut block).map_err(text)?;
+        if block[0].0.iter().any(|&b| b != 0) {
+            file.write_all_at(&block[0].0, addr * BLOCK_SIZE as u64).map_err(text)?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs one image; an error is a violation.

@@ -1,0 +1,287 @@
+/* segno.h: F2FS volumes without a mount and without privileges.
+ *
+ * Made from crates/capi by `UPDATE_DOCS=1 cargo test -p segno-capi header`; do not edit.
+ *
+ * Results: a function that returns int or int64_t returns 0 or more if it did its work, and a negative errno value if not;
+ * segno_last_error() then has a message. -EUCLEAN (-117) means that the volume is damaged; the message names the structure and
+ * where it is. -EIO may be a bug in Segno, as the message says then; the volume has stopped.
+ *
+ * Paths are bytes that end with a NUL. They start at the root of the volume, with or without a slash, and cannot leave it.
+ *
+ * Pointers must be valid for what they are used for; null is refused with -EFAULT where it has no meaning. Handles
+ * (segno_volume, segno_file, segno_dir) are valid until they are closed. Threads may share volumes and files, but must not use
+ * a handle while it is being closed, nor a segno_dir at the same time. A child made by fork() must not use them at all.
+ */
+
+
+#ifndef SEGNO_H
+#define SEGNO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Of `segno_file_open`: allow reading.
+#define SEGNO_READ 1
+
+// Of `segno_file_open`: allow writing.
+#define SEGNO_WRITE 2
+
+// Of `segno_file_open`: allow writing at the end only.
+#define SEGNO_APPEND 4
+
+// Of `segno_file_open`: create the file if it is missing.
+#define SEGNO_CREATE 8
+
+// Of `segno_file_open`: create the file, and fail if there is anything of that name.
+#define SEGNO_CREATE_NEW 16
+
+// Of `segno_file_open`: empty the file.
+#define SEGNO_TRUNCATE 32
+
+// Of `segno_open_options.flags`: allow changes. Without it, several processes may read one image.
+#define SEGNO_WRITABLE 1
+
+// Of `segno_open_options.flags`: show the volume as of its last checkpoint, without what was fsynced later and is to be
+// recovered. Not together with `SEGNO_WRITABLE`.
+#define SEGNO_SKIP_RECOVERY 2
+
+// An open directory, for one thread at a time.
+typedef struct segno_dir segno_dir;
+
+// An open file. Threads may share it.
+typedef struct segno_file segno_file;
+
+// An open volume. Threads may share it.
+typedef struct segno_volume segno_volume;
+
+// A point in time since 1970-01-01 UTC.
+typedef struct {
+  // Seconds, negative before 1970.
+  int64_t sec;
+  // Nanoseconds within the second.
+  uint32_t nsec;
+  // Zero.
+  uint32_t unused;
+} segno_time;
+
+// Attributes of a file.
+typedef struct {
+  // Size in bytes.
+  uint64_t size;
+  // Space taken, in units of 512 bytes.
+  uint64_t blocks;
+  // Type and permission bits, as `st_mode`.
+  uint32_t mode;
+  // Inode number.
+  uint32_t ino;
+  // Number of names.
+  uint32_t nlink;
+  // User.
+  uint32_t uid;
+  // Group.
+  uint32_t gid;
+  // Project.
+  uint32_t project;
+  // Of a device node, else 0.
+  uint32_t major;
+  // Of a device node, else 0.
+  uint32_t minor;
+  // Flags that chattr(1) shows.
+  uint32_t flags;
+  // Tells apart files that had the same inode number one after the other.
+  uint32_t generation;
+  // Last access.
+  segno_time atime;
+  // Last change of content.
+  segno_time mtime;
+  // Last change of content or attributes.
+  segno_time ctime;
+  // Creation; zeros on volumes that do not store it.
+  segno_time btime;
+} segno_stat_t;
+
+// A name in a directory.
+typedef struct {
+  // Inode number.
+  uint32_t ino;
+  // What it is, as the `DT_` constants of readdir(3); 0 if only `segno_stat` knows.
+  uint8_t kind;
+  // Length of the name in bytes.
+  uint8_t name_len;
+  // The name, with a NUL behind it.
+  char name[256];
+} segno_dirent;
+
+// Receives a problem that `segno_check` found: whether it is an error or a warning, and its description.
+typedef void (*segno_finding)(void *context, int is_error, const char *text);
+
+// How to open a volume. Zeros are the defaults.
+typedef struct {
+  // `sizeof(segno_open_options)`: later versions may add fields.
+  uint32_t size;
+  // `SEGNO_WRITABLE` and others.
+  uint32_t flags;
+  // Memory for cached data and metadata, in bytes; 0 for 256 MiB.
+  uint64_t cache_bytes;
+} segno_open_options;
+
+// Space and inodes of a volume.
+typedef struct {
+  // Bytes in a block.
+  uint64_t block_size;
+  // All blocks.
+  uint64_t blocks;
+  // Free blocks that files can use.
+  uint64_t blocks_free;
+  // Files and directories that there can be.
+  uint64_t files;
+  // Those that can still be created.
+  uint64_t files_free;
+} segno_statfs_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Attributes of what a path leads to, or with `nofollow` of a symbolic link itself.
+int segno_stat(segno_volume *volume, const char *name, int nofollow, segno_stat_t *into);
+
+// Sets permission bits.
+int segno_chmod(segno_volume *volume, const char *name, uint32_t mode);
+
+// Sets user and group.
+int segno_chown(segno_volume *volume, const char *name, uint32_t uid, uint32_t gid, int nofollow);
+
+// Sets the times of the last access and of the last change of content.
+int segno_utimes(segno_volume *volume, const char *name, segno_time atime, segno_time mtime, int nofollow);
+
+// Cuts a file, or extends it by a hole that reads as zeros.
+int segno_truncate(segno_volume *volume, const char *name, uint64_t size);
+
+// Opens a directory for reading.
+int segno_dir_open(segno_volume *volume, const char *name, segno_dir **dir);
+
+// The next name, without `.` and `..`. The result is 1, and 0 at the end; after an error it is at the end.
+int segno_dir_next(segno_dir *dir, segno_dirent *into);
+
+// Closes a directory. Null is ignored.
+int segno_dir_close(segno_dir *dir);
+
+// The message of the last call of this thread that failed: what failed, on which path, and why. It is valid until the next
+// call that fails, and empty if there was none.
+const char *segno_last_error(void);
+
+// Opens a regular file; `how` combines `SEGNO_READ` and others. `mode` has the permission bits of a file that is created.
+int segno_file_open(segno_volume *volume,
+                    const char *name,
+                    uint32_t how,
+                    uint32_t mode,
+                    segno_file **file);
+
+// Closes a file. What was written is durable after `segno_fsync`, `segno_sync` or `segno_close`. Null is ignored.
+int segno_file_close(segno_file *file);
+
+// Reads from an offset; the result is the number of bytes, 0 at the end.
+int64_t segno_pread(segno_file *file, void *into, size_t size, uint64_t offset);
+
+// Writes at an offset, or at the end with `SEGNO_APPEND`; the result is the number of bytes, fewer than given if space ends
+// midway.
+int64_t segno_pwrite(segno_file *file,
+                     const void *from,
+                     size_t size,
+                     uint64_t offset);
+
+// Makes content and attributes durable, or with `data_only` the content alone.
+int segno_fsync(segno_file *file, int data_only);
+
+// Cuts the file, or extends it by a hole that reads as zeros.
+int segno_ftruncate(segno_file *file, uint64_t size);
+
+// Attributes of the file.
+int segno_fstat(segno_file *file, segno_stat_t *into);
+
+// Formats a volume with the defaults of mkfs.f2fs. With `bytes`, a sparse image file of that size is created, which must not
+// exist; with 0 the file or block device must exist and be empty, unless `force` is not 0. `label` may be null.
+int segno_format(const char *image,
+                 uint64_t bytes,
+                 const char *label,
+                 int force);
+
+// Checks a volume that is not open, and changes nothing. The result is 0 if no error was found, 1 if there are errors, and
+// negative if the check was not possible. `finding` may be null; otherwise it is called for up to 1000 problems, with
+// `context`.
+int segno_check(const char *image,
+                segno_finding finding,
+                void *context);
+
+// Creates a directory. It belongs to user and group 0, like everything that is created.
+int segno_mkdir(segno_volume *volume, const char *name, uint32_t mode);
+
+// Removes an empty directory.
+int segno_rmdir(segno_volume *volume, const char *name);
+
+// Removes a name of anything but a directory.
+int segno_unlink(segno_volume *volume, const char *name);
+
+// Renames; what has the new name is replaced, at once and also in the face of a power cut.
+int segno_rename(segno_volume *volume, const char *from, const char *to);
+
+// Gives a file another name.
+int segno_link(segno_volume *volume, const char *original, const char *name);
+
+// Creates a symbolic link.
+int segno_symlink(segno_volume *volume, const char *target, const char *name);
+
+// Reads the target of a symbolic link; the result is its length. There is no NUL behind it. With `size` 0 nothing is copied; a
+// buffer that is too small is an error (`-ERANGE`).
+int64_t segno_readlink(segno_volume *volume,
+                       const char *name,
+                       char *target,
+                       size_t size);
+
+// The version of this interface. It grows when functions are added; a change that breaks callers changes the number in the
+// library's name.
+uint32_t segno_abi(void);
+
+// Opens the volume in an image file (raw or Android sparse) or on a block device. `options` may be null.
+int segno_open(const char *image, const segno_open_options *options, segno_volume **volume);
+
+// Writes everything and unmounts. `volume` is invalid afterwards, also if that failed, with one exception: while files or
+// directories are open, the result is `-EBUSY` and the volume stays open. Null is ignored.
+int segno_close(segno_volume *volume);
+
+// Makes everything durable that was done before this call.
+int segno_sync(segno_volume *volume);
+
+// Space and inode counts.
+int segno_statfs(segno_volume *volume, segno_statfs_t *into);
+
+// Reads an extended attribute; the result is its length. With `size` 0 nothing is copied; a buffer that is too small is an
+// error (`-ERANGE`). This and the next three functions do not follow a symbolic link at the end of a path.
+int64_t segno_getxattr(segno_volume *volume,
+                       const char *name,
+                       const char *attribute,
+                       void *value,
+                       size_t size);
+
+// The names of all extended attributes, each with a NUL behind it; the result is their length. `size` as above.
+int64_t segno_listxattr(segno_volume *volume,
+                        const char *name,
+                        char *names,
+                        size_t size);
+
+// Sets an extended attribute.
+int segno_setxattr(segno_volume *volume,
+                   const char *name,
+                   const char *attribute,
+                   const void *value,
+                   size_t size);
+
+// Removes an extended attribute.
+int segno_removexattr(segno_volume *volume, const char *name, const char *attribute);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* SEGNO_H */

@@ -1,0 +1,102 @@
+//! Arguments from C, checked as far as they can be.
+use crate::error::{EFAULT, EINVAL, ERANGE, Failure};
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+fn null(what: &str) -> Failure {
+    Failure::new(EFAULT, format!("the {what} is a null pointer"))
+}
+
+/// A string of the caller.
+///
+/// # Safety
+/// It is null, or ends with a NUL and does not change during the call.
+pub(crate) unsafe fn string<'a>(given: *const c_char, what: &str) -> Result<&'a OsStr, Failure> {
+    if given.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: not null, and so a string, as the caller of this function says.
+    Ok(OsStr::from_bytes(unsafe { CStr::from_ptr(given) }.to_bytes()))
+}
+
+/// A path of the caller.
+///
+/// # Safety
+/// As [`string`].
+pub(crate) unsafe fn path<'a>(given: *const c_char) -> Result<&'a Path, Failure> {
+    // SAFETY: what this function requires.
+    unsafe { string(given, "path") }.map(Path::new)
+}
+
+/// What a pointer of the caller points to.
+///
+/// # Safety
+/// It is null, or valid and not changed during the call.
+pub(crate) unsafe fn shared<'a, T>(given: *const T, what: &str) -> Result<&'a T, Failure> {
+    // SAFETY: what this function requires.
+    unsafe { given.as_ref() }.ok_or_else(|| null(what))
+}
+
+/// Where the caller wants a result.
+///
+/// # Safety
+/// It is null, or valid for writing; it need not be initialised.
+pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<(), Failure> {
+    check_place(place, what)?;
+    // SAFETY: not null, and so valid, as the caller of this function says.
+    unsafe { place.write(value) };
+    Ok(())
+}
+
+/// Whether there is a place for a result.
+pub(crate) fn check_place<T>(place: *mut T, what: &str) -> Result<(), Failure> {
+    if place.is_null() { Err(null(what)) } else { Ok(()) }
+}
+
+/// Memory to read from.
+///
+/// # Safety
+/// It is null, or as long as `len` says and not changed during the call.
+pub(crate) unsafe fn bytes<'a, T>(given: *const T, len: usize) -> Result<&'a [u8], Failure> {
+    check_len(len)?;
+    match (given.is_null(), len) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(null("buffer")),
+        // SAFETY: not null, and so as long as the caller of this function says.
+        (false, len) => Ok(unsafe { std::slice::from_raw_parts(given.cast(), len) }),
+    }
+}
+
+/// Memory to write to.
+///
+/// # Safety
+/// It is null, or as long as `len` says and not used by others during the call.
+pub(crate) unsafe fn bytes_mut<'a, T>(given: *mut T, len: usize) -> Result<&'a mut [u8], Failure> {
+    check_len(len)?;
+    match (given.is_null(), len) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(null("buffer")),
+        // SAFETY: not null, and so as long as the caller of this function says. Any byte is a `u8`, and the caller's memory is
+        // initialised as far as Rust is concerned, since C passed it in.
+        (false, len) => Ok(unsafe { std::slice::from_raw_parts_mut(given.cast(), len) }),
+    }
+}
+
+fn check_len(len: usize) -> Result<(), Failure> {
+    match isize::try_from(len) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::new(EINVAL, "the buffer is larger than memory can be")),
+    }
+}
+
+/// Copies bytes into the caller's buffer as getxattr(2): the result is their number; with `size` 0 nothing is copied; a buffer
+/// that is too small is an error.
+pub(crate) fn give(bytes: &[u8], into: &mut [u8]) -> Result<i64, Failure> {
+    if !into.is_empty() {
+        let place = into.get_mut(..bytes.len());
+        let short = || Failure::new(ERANGE, format!("the buffer is too small for {} bytes", bytes.len()));
+        place.ok_or_else(short)?.copy_from_slice(bytes);
+    }
+    Ok(bytes.len() as i64)
+}

@@ -1,0 +1,53 @@
+//! Results: 0 or more if done, else the negative errno, with a message for the thread.
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+pub(crate) const EFAULT: i32 = 14;
+pub(crate) const EBUSY: i32 = 16;
+pub(crate) const EINVAL: i32 = 22;
+pub(crate) const ERANGE: i32 = 34;
+pub(crate) const ENODATA: i32 = 61;
+
+/// Why a call failed.
+pub(crate) struct Failure {
+    errno: i32,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(errno: i32, message: impl Into<String>) -> Self {
+        Self { errno, message: message.into() }
+    }
+}
+
+impl From<segno::Error> for Failure {
+    fn from(e: segno::Error) -> Self {
+        Self::new(e.errno(), e.to_string())
+    }
+}
+
+/// Runs a call, and keeps the message of a failure.
+pub(crate) fn call(f: impl FnOnce() -> Result<i64, Failure>) -> i64 {
+    f().unwrap_or_else(|Failure { errno, message }| {
+        let message = CString::new(message.replace('\0', "\u{fffd}")).unwrap_or_default();
+        LAST.set(message);
+        -i64::from(errno)
+    })
+}
+
+/// Runs a call without a result.
+pub(crate) fn done(f: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    // Nothing but 0 and negative errno values.
+    call(|| f().map(|()| 0)) as c_int
+}
+
+/// The message of the last call of this thread that failed: what failed, on which path, and why. It is valid until the next
+/// call that fails, and empty if there was none.
+#[unsafe(no_mangle)]
+pub extern "C" fn segno_last_error() -> *const c_char {
+    LAST.with_borrow(|message| message.as_ptr())
+}

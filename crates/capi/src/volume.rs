@@ -1,0 +1,155 @@
+//! Opening and closing volumes.
+use crate::args::{check_place, path, put, shared};
+use crate::error::{EBUSY, EINVAL, Failure, done};
+use segno::{Device, MountOptions, Volume};
+use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+/// Of `segno_open_options.flags`: allow changes. Without it, several processes may read one image.
+pub const SEGNO_WRITABLE: u32 = 1;
+/// Of `segno_open_options.flags`: show the volume as of its last checkpoint, without what was fsynced later and is to be
+/// recovered. Not together with `SEGNO_WRITABLE`.
+pub const SEGNO_SKIP_RECOVERY: u32 = 2;
+
+/// An open volume. Threads may share it.
+pub struct segno_volume {
+    volume: Arc<Volume>,
+}
+
+impl segno_volume {
+    /// For a handle on it.
+    pub(crate) fn share(&self) -> Arc<Volume> {
+        Arc::clone(&self.volume)
+    }
+
+    /// Runs work on the volume.
+    pub(crate) fn run<T>(&self, f: impl FnOnce(&Volume) -> segno::Result<T>) -> Result<T, Failure> {
+        Ok(self.volume.catch_panic(|| f(&self.volume))?)
+    }
+}
+
+/// How to open a volume. Zeros are the defaults.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct segno_open_options {
+    /// `sizeof(segno_open_options)`: later versions may add fields.
+    pub size: u32,
+    /// `SEGNO_WRITABLE` and others.
+    pub flags: u32,
+    /// Memory for cached data and metadata, in bytes; 0 for 256 MiB.
+    pub cache_bytes: u64,
+}
+
+/// Space and inodes of a volume.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct segno_statfs_t {
+    /// Bytes in a block.
+    pub block_size: u64,
+    /// All blocks.
+    pub blocks: u64,
+    /// Free blocks that files can use.
+    pub blocks_free: u64,
+    /// Files and directories that there can be.
+    pub files: u64,
+    /// Those that can still be created.
+    pub files_free: u64,
+}
+
+/// The version of this interface. It grows when functions are added; a change that breaks callers changes the number in the
+/// library's name.
+#[unsafe(no_mangle)]
+pub extern "C" fn segno_abi() -> u32 {
+    1
+}
+
+/// Opens the volume in an image file (raw or Android sparse) or on a block device. `options` may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segno_open(
+    image: *const c_char,
+    options: *const segno_open_options,
+    volume: *mut *mut segno_volume,
+) -> c_int {
+    done(|| {
+        check_place(volume, "place for the volume")?;
+        // SAFETY: the caller's promise of segno.h.
+        let (image, options) = unsafe { (path(image)?, read_options(options)?) };
+        let writable = options.flags & SEGNO_WRITABLE != 0;
+        let mut mount = MountOptions::new()
+            .read_only(!writable)
+            .skip_recovery(options.flags & SEGNO_SKIP_RECOVERY != 0);
+        if options.cache_bytes != 0 {
+            mount = mount.cache_bytes(usize::try_from(options.cache_bytes).unwrap_or(usize::MAX));
+        }
+        let opened = segno::catch_panic(|| {
+            let device = if writable { Device::open(image) } else { Device::open_read_only(image) };
+            Volume::open_with(&device?, &mount)
+        })?;
+        let handle = Box::into_raw(Box::new(segno_volume { volume: Arc::new(opened) }));
+        // SAFETY: the caller's promise of segno.h.
+        unsafe { put(volume, handle, "place for the volume") }
+    })
+}
+
+/// # Safety
+/// `given` is null or points to a `u32` that says how large the whole is.
+unsafe fn read_options(given: *const segno_open_options) -> Result<segno_open_options, Failure> {
+    if given.is_null() {
+        return Ok(segno_open_options::default());
+    }
+    // SAFETY: the first field exists in every version.
+    let size = unsafe { given.cast::<u32>().read() };
+    if size as usize != size_of::<segno_open_options>() {
+        return Err(Failure::new(EINVAL, format!("segno_open_options.size is {size}: no known version")));
+    }
+    // SAFETY: it is as large as it says.
+    let options = unsafe { given.read() };
+    match options.flags & !(SEGNO_WRITABLE | SEGNO_SKIP_RECOVERY) {
+        0 => Ok(options),
+        unknown => Err(Failure::new(EINVAL, format!("unknown flags {unknown:#x} in segno_open_options"))),
+    }
+}
+
+/// Writes everything and unmounts. `volume` is invalid afterwards, also if that failed, with one exception: while files or
+/// directories are open, the result is `-EBUSY` and the volume stays open. Null is ignored.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segno_close(volume: *mut segno_volume) -> c_int {
+    done(|| {
+        // SAFETY: null, or a handle that is not closed yet.
+        let Some(open) = (unsafe { volume.as_ref() }) else { return Ok(()) };
+        if Arc::strong_count(&open.volume) > 1 {
+            return Err(Failure::new(EBUSY, "cannot close the volume: files or directories are still open"));
+        }
+        // SAFETY: from `Box::into_raw` in `segno_open`, and the caller does not use it again.
+        let closed = unsafe { Box::from_raw(volume) };
+        match Arc::into_inner(closed.volume) {
+            Some(volume) => Ok(segno::catch_panic(|| volume.close())?),
+            None => Err(Failure::new(EBUSY, "the volume was used by another thread while it was closed")),
+        }
+    })
+}
+
+/// Makes everything durable that was done before this call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segno_sync(volume: *mut segno_volume) -> c_int {
+    // SAFETY: the caller's promise of segno.h.
+    done(|| unsafe { shared(volume, "volume") }?.run(Volume::sync))
+}
+
+/// Space and inode counts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segno_statfs(volume: *mut segno_volume, into: *mut segno_statfs_t) -> c_int {
+    done(|| {
+        // SAFETY: the caller's promise of segno.h.
+        let s = unsafe { shared(volume, "volume") }?.run(|v| Ok(v.statfs()))?;
+        let found = segno_statfs_t {
+            block_size: s.block_size,
+            blocks: s.blocks,
+            blocks_free: s.blocks_free,
+            files: s.files,
+            files_free: s.files_free,
+        };
+        // SAFETY: the caller's promise of segno.h.
+        unsafe { put(into, found, "place for the result") }
+    })
+}

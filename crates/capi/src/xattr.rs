@@ -1,0 +1,81 @@
+//! Extended attributes. A symbolic link at the end of a path is not followed.
+use crate::args::{bytes, bytes_mut, give, path, shared, string};
+use crate::error::{ENODATA, Failure, call, done};
+use crate::volume::segno_volume;
+use std::ffi::{c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+/// Reads an extended attribute; the result is its length. With `size` 0 nothing is copied; a buffer that is too small is an
+/// error (`-ERANGE`). This and the next three functions do not follow a symbolic link at the end of a path.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segno_getxattr(
+    volume: *mut segno_volume,
+    name: *const c_char,
+    attribute: *const c_char,
+    value: *mut c_void,
+    size: usize,
+) -> i64 {
+    call(|| {
+        // SAFETY: the caller's promise of segno.h.
+        let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
+        // SAFETY: as above.
+        let (attribute, into) = unsafe { (string(attribute, "attribute")?, bytes_mut(value, size)?) };
+        let found = volume.run(|v| v.xattr(name, attribute))?;
+        give(&found.ok_or_else(|| Failure::new(ENODATA, "there is no such extended attribute"))?, into)
+    })
+}
+
+/// The names of all extended attributes, each with a NUL behind it; the result is their length. `size` as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segno_listxattr(
+    volume: *mut segno_volume,
+    name: *const c_char,
+    names: *mut c_char,
+    size: usize,
+) -> i64 {
+    call(|| {
+        // SAFETY: the caller's promise of segno.h.
+        let (volume, name, into) =
+            unsafe { (shared(volume, "volume")?, path(name)?, bytes_mut(names, size)?) };
+        let mut list = Vec::new();
+        for attribute in volume.run(|v| v.list_xattrs(name))? {
+            list.extend_from_slice(attribute.as_bytes());
+            list.push(0);
+        }
+        give(&list, into)
+    })
+}
+
+/// Sets an extended attribute.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segno_setxattr(
+    volume: *mut segno_volume,
+    name: *const c_char,
+    attribute: *const c_char,
+    value: *const c_void,
+    size: usize,
+) -> c_int {
+    done(|| {
+        // SAFETY: the caller's promise of segno.h.
+        let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
+        // SAFETY: as above.
+        let (attribute, value) = unsafe { (string(attribute, "attribute")?, bytes(value, size)?) };
+        volume.run(|v| v.set_xattr(name, attribute, value))
+    })
+}
+
+/// Removes an extended attribute.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn segno_removexattr(
+    volume: *mut segno_volume,
+    name: *const c_char,
+    attribute: *const c_char,
+) -> c_int {
+    done(|| {
+        // SAFETY: the caller's promise of segno.h.
+        let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
+        // SAFETY: as above.
+        let attribute = unsafe { string(attribute, "attribute") }?;
+        volume.run(|v| v.remove_xattr(name, attribute))
+    })
+}

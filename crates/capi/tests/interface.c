@@ -1,0 +1,127 @@
+/* Every function once, and wrong arguments: `interface SCRATCH_IMAGE`. */
+#include <segno.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NEED(condition) \
+    do { \
+        if (!(condition)) { \
+            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, segno_last_error()); \
+            exit(1); \
+        } \
+    } while (0)
+
+static void files(segno_volume *volume)
+{
+    segno_file *file = NULL;
+    segno_stat_t found;
+    char into[100];
+
+    NEED(segno_file_open(volume, "/f", SEGNO_READ, 0, &file) == -ENOENT);
+    NEED(strstr(segno_last_error(), "/f"));
+    NEED(segno_file_open(volume, "/f", SEGNO_READ | SEGNO_WRITE | SEGNO_CREATE_NEW, 0640, &file) == 0);
+    NEED(segno_pwrite(file, "0123456789", 10, 5000) == 10);
+    NEED(segno_pread(file, into, 100, 4998) == 12 && memcmp(into, "\0\0" "0123456789", 12) == 0);
+    NEED(segno_pread(file, into, 100, 9999) == 0 && segno_pread(file, NULL, 0, 0) == 0);
+    NEED(segno_pread(file, NULL, 1, 0) == -EFAULT && segno_pread(NULL, into, 1, 0) == -EFAULT);
+    NEED(segno_pread(file, into, (size_t)-1, 0) == -EINVAL);
+    NEED(segno_ftruncate(file, 5003) == 0 && segno_fsync(file, 0) == 0 && segno_fsync(file, 1) == 0);
+    NEED(segno_fstat(file, &found) == 0 && found.size == 5003 && found.mode == 0100640 && found.nlink == 1);
+    NEED(segno_fstat(file, NULL) == -EFAULT);
+    NEED(segno_close(volume) == -EBUSY);
+    NEED(segno_file_close(file) == 0 && segno_file_close(NULL) == 0);
+    NEED(segno_file_open(volume, "/f", SEGNO_WRITE | SEGNO_CREATE_NEW, 0, &file) == -EEXIST);
+    NEED(segno_file_open(volume, "/f", 0, 0, &file) == -EINVAL);
+    NEED(segno_file_open(volume, "/f", 64, 0, &file) == -EINVAL);
+    NEED(segno_file_open(volume, "/f", SEGNO_READ, 0, NULL) == -EFAULT);
+    NEED(segno_file_open(volume, "/f", SEGNO_APPEND, 0, &file) == 0 && segno_pwrite(file, "x", 1, 0) == 1);
+    NEED(segno_pread(file, into, 1, 0) == -EBADF && segno_file_close(file) == 0);
+    NEED(segno_stat(volume, "f", 0, &found) == 0 && found.size == 5004);
+    NEED(segno_truncate(volume, "/f", 3) == 0);
+}
+
+static void names(segno_volume *volume)
+{
+    segno_stat_t found;
+    segno_dir *dir;
+    segno_dirent entry;
+    segno_time then = {-1, 999999999, 0};
+    char into[100];
+    int seen = 0;
+
+    NEED(segno_mkdir(volume, "/d", 0700) == 0 && segno_mkdir(volume, "/d", 0700) == -EEXIST);
+    NEED(segno_link(volume, "/f", "/d/second") == 0 && segno_rename(volume, "/d/second", "/d/caf\xe9") == 0);
+    NEED(segno_symlink(volume, "d/caf\xe9", "/l") == 0);
+    NEED(segno_readlink(volume, "/l", NULL, 0) == 6 && segno_readlink(volume, "/l", into, 100) == 6);
+    NEED(memcmp(into, "d/caf\xe9", 6) == 0 && segno_readlink(volume, "/l", into, 5) == -ERANGE);
+    NEED(segno_stat(volume, "/l", 0, &found) == 0 && found.nlink == 2 && found.size == 3);
+    NEED(segno_stat(volume, "/l", 1, &found) == 0 && (found.mode & 0170000) == 0120000);
+    NEED(segno_chmod(volume, "/f", 0400) == 0 && segno_chown(volume, "/f", 7, 8, 0) == 0);
+    NEED(segno_utimes(volume, "/f", then, then, 0) == 0 && segno_stat(volume, "/f", 0, &found) == 0);
+    NEED(found.mode == 0100400 && found.uid == 7 && found.gid == 8);
+    NEED(found.mtime.sec == -1 && found.atime.nsec == 999999999);
+    NEED(segno_setxattr(volume, "/f", "user.a", "value", 5) == 0);
+    NEED(segno_getxattr(volume, "/f", "user.a", into, 100) == 5 && memcmp(into, "value", 5) == 0);
+    NEED(segno_listxattr(volume, "/f", into, 100) == 7 && strcmp(into, "user.a") == 0);
+    NEED(segno_removexattr(volume, "/f", "user.a") == 0);
+    NEED(segno_getxattr(volume, "/f", "user.a", into, 100) == -ENODATA);
+    NEED(segno_dir_open(volume, "/f", &dir) == -ENOTDIR && segno_dir_open(volume, "/", &dir) == 0);
+    while (segno_dir_next(dir, &entry) == 1) {
+        seen += entry.name_len == 1 && strlen(entry.name) == 1;
+        NEED(entry.kind == (entry.name[0] == 'd' ? 4 : entry.name[0] == 'l' ? 10 : 8));
+    }
+    NEED(seen == 3 && segno_dir_next(dir, &entry) == 0 && segno_dir_next(NULL, &entry) == -EFAULT);
+    NEED(segno_close(volume) == -EBUSY && segno_dir_close(dir) == 0 && segno_dir_close(NULL) == 0);
+    NEED(segno_unlink(volume, "/d") == -EISDIR && segno_rmdir(volume, "/d") == -ENOTEMPTY);
+    NEED(segno_unlink(volume, "/d/caf\xe9") == 0 && segno_unlink(volume, "/l") == 0 && segno_rmdir(volume, "/d") == 0);
+    NEED(segno_mkdir(volume, NULL, 0) == -EFAULT && segno_mkdir(NULL, "/x", 0) == -EFAULT);
+}
+
+static void finding(void *context, int is_error, const char *text)
+{
+    (void)is_error;
+    NEED(strlen(text) > 10);
+    ++*(int *)context;
+}
+
+int main(int argc, char **argv)
+{
+    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 16 << 20};
+    segno_volume *volume, *other;
+    segno_statfs_t space;
+    int found = 0;
+    FILE *image;
+
+    NEED(argc == 2 && segno_abi() == 1 && segno_last_error()[0] == 0);
+    NEED(segno_open(argv[1], NULL, &volume) == -ENOENT && strstr(segno_last_error(), argv[1]));
+    NEED(segno_format(argv[1], 64 << 20, "Fotos \xc3\xa4", 0) == 0);
+    NEED(segno_format(argv[1], 64 << 20, NULL, 0) == -EEXIST && segno_format(argv[1], 0, NULL, 0) == -EEXIST);
+    NEED(segno_format(argv[1], 0, "\xff", 1) == -EINVAL && segno_format(argv[1], 0, NULL, 1) == 0);
+    NEED(segno_open(argv[1], &options, NULL) == -EFAULT && segno_open(NULL, NULL, &volume) == -EFAULT);
+    options.size = 4;
+    NEED(segno_open(argv[1], &options, &volume) == -EINVAL);
+    options.size = sizeof options;
+    options.flags = 64;
+    NEED(segno_open(argv[1], &options, &volume) == -EINVAL);
+    options.flags = SEGNO_WRITABLE;
+    NEED(segno_open(argv[1], &options, &volume) == 0);
+    NEED(segno_open(argv[1], NULL, &other) == -EBUSY);
+    NEED(segno_statfs(volume, &space) == 0 && space.block_size == 4096 && space.blocks_free > 1000);
+    files(volume);
+    names(volume);
+    NEED(segno_sync(volume) == 0 && segno_close(volume) == 0 && segno_close(NULL) == 0);
+    NEED(segno_check(argv[1], finding, &found) == 0 && found == 0);
+    NEED(segno_open(argv[1], NULL, &volume) == 0 && segno_open(argv[1], NULL, &other) == 0);
+    NEED(segno_mkdir(volume, "/no", 0755) == -EROFS && segno_close(other) == 0 && segno_close(volume) == 0);
+    /* Both superblocks stay, the checkpoints go. */
+    NEED((image = fopen(argv[1], "r+b")) != NULL && fseek(image, 512 * 4096, SEEK_SET) == 0);
+    for (found = 0; found < 1024 * 4096; ++found)
+        putc(0, image);
+    NEED(fclose(image) == 0);
+    found = 0;
+    NEED(segno_open(argv[1], NULL, &volume) == -EUCLEAN);
+    NEED(segno_check(argv[1], finding, &found) == 1 && found > 0 && segno_check(argv[1], NULL, NULL) == 1);
+    return 0;
+}

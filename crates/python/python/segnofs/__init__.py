@@ -1,0 +1,21 @@
+"""F2FS volumes without a mount and without privileges: open images, read and write files, format and check.
+
+>>> import segnofs
+>>> segnofs.mkfs("disk.img", 64 << 20)
+>>> with segnofs.Volume("disk.img", writable=True) as volume:
+...     volume.mkdir("/photos")
+...     with volume.open("/photos/list.txt", "w") as file:
+...         print("one", file=file)
+...     volume.listdir("/photos")
+['list.txt']
+
+Failures are :class:`OSError` with an errno, so ``FileNotFoundError`` and the others of its subclasses; damage of a volume is
+:class:`CorruptError`.
+"""
+
+from ._check import Problem, Report, check
+from ._file import RawFile
+from ._native import CorruptError, mkfs
+from ._volume import DirEntry, Volume
+
+__all__ = ["CorruptError", "DirEntry", "Problem", "RawFile", "Report", "Volume", "check", "mkfs"]
