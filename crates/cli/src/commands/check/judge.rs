@@ -1,7 +1,7 @@
 //! The check, with what a crash left replayed in memory.
+use super::Args;
 use super::feedback::Feedback;
 use super::replay::{self, External};
-use super::Args;
 use crate::image;
 use crate::mount::table;
 use anyhow::{Context, Result, anyhow, bail};
