@@ -32,7 +32,8 @@ impl ImageTarget {
         let device = Device::create(path, size).with_context(|| format!("cannot make {}", path.display()))?;
         let made = segno::format(&device, &FormatOptions::new().features(FEATURES))
             .and_then(|()| Volume::open_with(&device, &MountOptions::new().discard(false)));
-        let volume = made.with_context(|| format!("cannot make a volume of {size} bytes on {}", path.display()));
+        let volume =
+            made.with_context(|| format!("cannot make a volume of {size} bytes on {}", path.display()));
         if volume.is_err() {
             let _gone = std::fs::remove_file(path);
         }

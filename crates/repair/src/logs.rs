@@ -65,7 +65,8 @@ fn fresh(
         let first = geo.sec_start(*sec);
         (first.0..first.0 + geo.segs_per_sec).all(|seg| claims.is_empty_in(SegNo(seg)))
     };
-    let sec = (0..geo.section_count).find(|sec| !sections.contains(sec) && zones.may_begin(*sec) && empty(sec))?;
+    let sec =
+        (0..geo.section_count).find(|sec| !sections.contains(sec) && zones.may_begin(*sec) && empty(sec))?;
     sections.insert(sec);
     Some(LogPosition { log, seg: geo.sec_start(sec), blkoff: 0, alloc_type: 0 })
 }

@@ -83,7 +83,11 @@ impl Plan {
     pub(crate) fn on_overlay(&self, device: &Arc<dyn BlockDevice>) -> Result<Overlay> {
         let overlay = Overlay::new(device.clone());
         let written = self.apply(&overlay);
-        written.map_err(|_| RepairError::Invariant("every write of a plan is inside the device, and at the pointer of its zone"))?;
+        written.map_err(|_| {
+            RepairError::Invariant(
+                "every write of a plan is inside the device, and at the pointer of its zone",
+            )
+        })?;
         Ok(overlay)
     }
 
@@ -283,8 +287,10 @@ fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<
     let vol = open(&**device)?;
     let mut state = State::new(&vol);
     let tree = decide(&mut state, options)?;
-    let mut plan =
-        Plan { actions: Vec::new(), steps: build(&**device, &mut state, &vol, &tree, &Written::default(), true)? };
+    let mut plan = Plan {
+        actions: Vec::new(),
+        steps: build(&**device, &mut state, &vol, &tree, &Written::default(), true)?,
+    };
     plan.actions = described(&mut state, &tree);
     superblocks(&vol, &vol, &mut plan)?;
     Ok((plan.on_overlay(device)?, plan.actions))

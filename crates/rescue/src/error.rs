@@ -33,11 +33,7 @@ pub enum RescueError {
 
 impl RescueError {
     /// A failure of the target; one for want of space is told apart.
-    pub fn target(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-        source: impl Into<io::Error>,
-    ) -> Self {
+    pub fn target(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },

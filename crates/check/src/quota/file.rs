@@ -116,7 +116,17 @@ impl<'a> QuotaFile<'a> {
             return Err(self.bad("blocks in the header against i_size", self.blocks, fits));
         }
         self.entered = Bitmap::new(self.blocks.into());
-        Ok(())
+        self.link("free block in the header", header.free_block)?;
+        self.link("block with free records in the header", header.free_entry)
+    }
+
+    /// A link of the lists of free blocks and of blocks with free records, without which Linux does not use the file.
+    fn link(&self, why: &'static str, to: U32) -> Result<(), Corrupt> {
+        let ends = to.get() == 0;
+        if ends || (ROOT + 1..self.blocks).contains(&to.get()) {
+            return Ok(());
+        }
+        Err(self.bad(why, to.get(), self.blocks))
     }
 
     /// A block of the tree; what has no place reads as zeros.
@@ -154,6 +164,11 @@ impl<'a> QuotaFile<'a> {
 
     fn leaf(&mut self, n: u32, id: u32) -> Result<Result<(), Corrupt>, CheckError> {
         let leaf: RawLeaf = self.node(n)?;
+        for to in [leaf.next_free, leaf.prev_free] {
+            if let Err(e) = self.link("neighbour of a block with free records", to) {
+                return Ok(Err(e));
+            }
+        }
         let used = leaf.records.iter().filter(|r| !r.is_free()).count() as u32;
         if used != leaf.entries.get().into() {
             return Ok(Err(self.bad(

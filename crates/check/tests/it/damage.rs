@@ -583,6 +583,32 @@ fn quota() {
             block.0[0] ^= 1;
             e.put(addr, &block);
         }),
+        // Linux does not mount such a volume for writing; fsck.f2fs finds nothing.
+        ("free block in the header", &[Kind::Quota], |e| {
+            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 0);
+            let mut block = e.block(addr);
+            block.set_u32_at(24, 0x7fff_ffff);
+            e.put(addr, &block);
+        }),
+        ("block with free records in the header", &[Kind::Quota], |e| {
+            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 0);
+            let mut block = e.block(addr);
+            block.set_u32_at(28, 1);
+            e.put(addr, &block);
+        }),
+        ("neighbour of a block with free records", &[Kind::Quota], |e| {
+            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 1);
+            let mut block = e.block(addr);
+            // The first leaf comes behind the header and four levels of the tree.
+            block.set_u32_at(1024, 0x7fff_ffff);
+            e.put(addr, &block);
+        }),
+        ("number of records in a block", &[Kind::Quota], |e| {
+            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 1);
+            let mut block = e.block(addr);
+            block.0[1024 + 8] += 1;
+            e.put(addr, &block);
+        }),
         ("tree in a circle", &[Kind::Quota], |e| {
             let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 0);
             let mut block = e.block(addr);

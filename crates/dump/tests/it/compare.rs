@@ -111,7 +111,10 @@ fn fields(text: &str, heading: &str) -> Vec<(String, u64)> {
         Some((name.trim().to_owned(), number))
     };
     let skipped = |l: &&str| parse(l).is_none();
-    below.skip_while(skipped).map_while(|l| parse(l).or_else(|| l.contains('[').then(Default::default))).collect()
+    below
+        .skip_while(skipped)
+        .map_while(|l| parse(l).or_else(|| l.contains('[').then(Default::default)))
+        .collect()
 }
 
 /// All numbers of superblock, checkpoint and inodes that both print.

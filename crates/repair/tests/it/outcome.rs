@@ -248,7 +248,7 @@ fn indirect_node_is_made_anew() {
 #[test]
 fn quota_is_counted_anew() {
     let after = after(|e| e.charge(3, 7));
-    after.said("the usage in the quota file was wrong", false);
+    after.said("usage or lists of free blocks in the quota file were wrong", false);
 }
 
 #[test]

@@ -62,9 +62,10 @@ impl Summaries {
 
     fn normal(pack: &Pack) -> Self {
         let mut out = Self::empty();
+        // The number may be anything.
         let start = pack.cp().cp_pack_start_sum.get();
-        for (log, i) in LogType::ALL.into_iter().filter(|l| !l.is_node()).zip(start..) {
-            out.put(log, full(pack, i));
+        for (log, i) in LogType::ALL.into_iter().filter(|l| !l.is_node()).zip(0..) {
+            out.put(log, full(pack, start.saturating_add(i)));
         }
         let journal = |log| out.of(log).map_or([0; JOURNAL_BYTES], |s| s.journal);
         let (nat, sit) = (journal(LogType::HotData), journal(LogType::ColdData));

@@ -181,6 +181,12 @@ mod tests {
         assert!(names > 150 * 100, "{names}");
     }
 
+    /// A pack whose summaries begin at the largest number there is.
+    #[test]
+    fn summaries_behind_the_last_block() {
+        salvage_image(&image(31, 6019).unwrap()).unwrap();
+    }
+
     #[test]
     fn every_structure_has_fields() {
         for base in base::bases().unwrap() {

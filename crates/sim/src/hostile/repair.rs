@@ -215,7 +215,11 @@ mod tests {
     fn known_images() {
         for (seed, number) in [(61, 1384), (61, 1622), (81, 4544), (81, 5602), (81, 5988), (81, 11218)] {
             let ended = run(&crate::hostile::image(seed, number).unwrap());
-            assert!(matches!(ended, Ok(Ended::Repaired { .. })), "seed {seed}, number {number}: {:?}", ended.err());
+            assert!(
+                matches!(ended, Ok(Ended::Repaired { .. })),
+                "seed {seed}, number {number}: {:?}",
+                ended.err()
+            );
         }
     }
 

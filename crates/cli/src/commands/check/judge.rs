@@ -1,6 +1,6 @@
 //! The check, with what a crash left replayed in memory.
-use super::feedback::Feedback;
 use super::Args;
+use super::feedback::Feedback;
 use super::replay::{self, External};
 use crate::mount::table;
 use crate::{image, store};

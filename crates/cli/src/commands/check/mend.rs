@@ -29,9 +29,8 @@ pub fn plan(
     // The planner finds the chain itself.
     let waits = report.summary.roll_forward.fsynced == 0 && replay::is_pending(device, report, journal)?;
     let pending = if waits { Pending::Journal } else { Pending::Chain };
-    let mut replay = |overlay: Arc<Overlay>| {
-        replay::replay(overlay, journal.in_memory()).map_err(|e| e.to_string())
-    };
+    let mut replay =
+        |overlay: Arc<Overlay>| replay::replay(overlay, journal.in_memory()).map_err(|e| e.to_string());
     let planned = segno_repair::plan(device, pending, &mut replay, options);
     match planned {
         Ok(plan) => Ok(Ok(plan)),

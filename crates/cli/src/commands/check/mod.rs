@@ -132,13 +132,7 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
 }
 
 /// Plans, replays and repairs as far as the options permit.
-fn act(
-    args: &Args,
-    opened: &Opened,
-    journal: &External,
-    judged: &Judged,
-    cancel: &Cancel,
-) -> Result<Done> {
+fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel: &Cancel) -> Result<Done> {
     let device = &opened.device;
     let mut done = Done { planned: None, replayed: false, repaired: false, stale_mount: None };
     let wanted = args.writes() || args.dry_run || args.interactive();
