@@ -79,21 +79,20 @@ impl Figures {
         self.room_after(copies, dirtied.min(copies).min(self.clean_nodes()))
     }
 
-    /// Blocks that a batch of so many sections takes until its checkpoint: copies, the nodes that they make dirty, and as many
-    /// whose holes come late, as they are in the open section.
+    /// Blocks that a batch of so many sections takes until its checkpoint: copies, a section of nodes that they make dirty, and as
+    /// many whose holes come late, as they are in the open section.
     #[must_use]
     pub fn batch(&self, sections: u64) -> u64 {
-        let copies = sections * self.victim.unwrap_or(0);
-        copies + self.nodes.min(copies.max(self.per_section)) + self.late_holes()
+        sections * self.victim.unwrap_or(0) + self.nodes.min(self.per_section) + self.late_holes()
     }
 
-    /// Whether the checkpoint still fits behind this many copies, in any distribution over the logs, and this many clean
+    /// Whether the checkpoint still fits behind this many copies, in any distribution over the logs, and this many
     /// nodes made dirty. Too small a volume has no room for every distribution: one log takes all copies. The sections
     /// kept for recovery may be used: a crash gives up the copies with the sections that they opened, and below the floor no
     /// fsync writes ahead of the checkpoint.
     #[must_use]
     pub fn fits(&self, copies: u64, nodes: u64) -> bool {
-        let nodes = self.node_need(copies.min(self.clean_nodes()) + nodes);
+        let nodes = self.node_need(nodes);
         let for_nodes = sections(nodes, self.node_left, self.per_section);
         let others = self.granted + self.dents;
         let for_data = if self.is_too_small() {
@@ -104,10 +103,11 @@ impl Figures {
         for_nodes + for_data <= self.free_sections
     }
 
-    /// Whether a batch may still wait with this many copies: a quantum and `more` blocks leave room for them and a node each.
+    /// Whether a batch may still wait with this many copies, which make this many nodes dirty: a quantum and `more` blocks leave
+    /// room for them.
     #[must_use]
-    pub fn may_wait(&self, copies: u64, more: u64) -> bool {
-        self.floor_after(copies, copies) >= to_signed(more)
+    pub fn may_wait(&self, copies: u64, dirtied: u64, more: u64) -> bool {
+        self.floor_after(copies, dirtied) >= to_signed(more)
     }
 
     /// The room with which a batch begins: a section, for what it does not foresee, and another one where logs have no room for
@@ -264,10 +264,10 @@ mod tests {
                 ..Figures::default()
             };
             if f.goal() >= 0 {
-                prop_assert!(f.fits(f.quantum() + valid, 0));
+                prop_assert!(f.fits(f.quantum() + valid, f.quantum() + valid));
                 let freed = Figures { free_sections: free_sections + 1, ..f };
-                prop_assert!(valid > 0 || freed.fits(f.quantum() + 7, 0));
-                prop_assert!(f.fits(f.quantum(), 7.min(nodes)));
+                prop_assert!(valid > 0 || freed.fits(f.quantum() + 7, f.quantum() + 7));
+                prop_assert!(f.fits(f.quantum(), f.quantum() + 7));
             }
         }
     }

@@ -33,6 +33,8 @@ pub trait Host {
     fn valid(&self, section: u32) -> u64;
     /// Lists the valid blocks of data sections in the order of their owners, to be copied in this order.
     fn list(&mut self, victims: &[Victim]) -> Result<(), Self::Error>;
+    /// Nodes that name the listed blocks not yet copied: the most that their copies make dirty.
+    fn nodes_listed(&self) -> u64;
     /// Moves up to `most` of the listed blocks that are still valid. Returns how many; 0 at the end of the list.
     fn copy(&mut self, most: u64) -> Result<u64, Self::Error>;
     /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere.
@@ -50,6 +52,13 @@ struct View {
     left: u64,
     /// Blocks placed since.
     placed: u64,
+}
+
+/// What is left of a batch: moves, and the nodes that they make dirty at most.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    left: u64,
+    dirtied: u64,
 }
 
 /// State of paced cleaning.
@@ -99,7 +108,7 @@ impl Pacer {
         self.view = Some(View { placed: view.placed + placed, ..view });
         self.credit += due;
         while self.credit >= STEP && !self.victims.is_empty() {
-            if !host.figures().fits(self.left(host), 0) {
+            if !host.figures().fits(self.left(host), host.nodes_listed()) {
                 return self.finish(host);
             }
             let moved = self.advance(host, self.credit.min(MOST_PER_BLOCK))?;
@@ -163,31 +172,25 @@ impl Pacer {
             self.begin(host)?;
             figures = host.figures();
         }
-        let left = self.left(host);
-        let least = self.beyond(&figures, left, self.sections(), 1);
-        let falls_short = least < -to_signed(figures.per_section / 2) || !figures.may_wait(left, 2 * REFRESH);
-        if left > 0 && falls_short {
+        let work = self.work(host);
+        let least = beyond(&figures, work, self.sections(), 1);
+        let falls_short = least < -to_signed(figures.per_section / 2)
+            || !figures.may_wait(work.left, work.dirtied, 2 * REFRESH);
+        if work.left > 0 && falls_short {
             self.finish(host)?;
             return Ok(None);
         }
-        let beyond = self.beyond(&figures, left, self.sections(), self.size.sections());
+        let beyond = beyond(&figures, work, self.sections(), self.size.sections());
         let room = u64::try_from(beyond + to_signed(unpaid)).unwrap_or(0);
-        Ok((left > 0).then_some(View { room, left, placed: 0 }))
+        Ok((work.left > 0).then_some(View { room, left: work.left, placed: 0 }))
     }
 
     /// The room that a batch of the size wanted would have.
     fn room_ahead(&self, figures: &Figures) -> i64 {
         let sections = self.size.sections();
-        let moves = sections * figures.victim.unwrap_or(figures.per_section);
-        self.beyond(figures, moves, sections, sections)
-    }
-
-    /// Blocks that can be placed until a batch of so many sections, with so many moves left, must be finished for the `next`
-    /// sections to be emptied at once. What it frees need not be there for them.
-    fn beyond(&self, figures: &Figures, moves: u64, sections: u64, next: u64) -> i64 {
-        let freed = sections * figures.per_section;
-        figures.floor_after(moves, self.size.nodes_of(moves))
-            - to_signed(figures.batch(next).saturating_sub(freed))
+        let left = sections * figures.victim.unwrap_or(figures.per_section);
+        let work = Work { left, dirtied: self.size.nodes_of(left) };
+        beyond(figures, work, sections, sections)
     }
 
     /// Sections that the batch under way frees.
@@ -197,6 +200,10 @@ impl Pacer {
 
     fn left<H: Host>(&self, host: &H) -> u64 {
         self.victims.iter().map(|v| host.valid(v.sec)).sum()
+    }
+
+    fn work<H: Host>(&self, host: &H) -> Work {
+        Work { left: self.left(host), dirtied: host.nodes_listed() }
     }
 
     /// Chooses the victims of a batch by the policy, as far as the checkpoint behind them fits.
@@ -211,29 +218,34 @@ impl Pacer {
         if self.victims.is_empty() {
             return if self.node_sections > 0 { self.commit(host, false) } else { Ok(()) };
         }
-        host.list(&self.victims)
+        Ok(())
     }
 
     /// Takes a victim into the batch. Returns false if it does not fit.
     fn take<H: Host>(&mut self, host: &mut H, victim: Victim) -> Result<bool, H::Error> {
-        let (figures, valid) = (host.figures(), host.valid(victim.sec));
-        let left = self.left(host);
-        let moves = left + valid;
-        let fits = match victim.class {
-            Class::Node => figures.fits(left, valid),
-            Class::Data if self.victims.is_empty() => figures.fits(moves, 0),
-            Class::Data => {
-                figures.may_wait(moves, 0)
-                    && self.beyond(&figures, moves, self.sections() + 1, 1) >= to_signed(figures.quantum())
-            }
-        };
-        match victim.class {
-            _ if !fits => {}
-            Class::Node => {
+        let figures = host.figures();
+        if victim.class == Class::Node {
+            let Work { left, dirtied } = self.work(host);
+            let fits = figures.fits(left, dirtied + host.valid(victim.sec));
+            if fits {
                 host.dirty_nodes(victim.sec)?;
                 self.node_sections += 1;
             }
-            Class::Data => self.victims.push(victim),
+            return Ok(fits);
+        }
+        self.victims.push(victim);
+        host.list(&self.victims)?;
+        let work = self.work(host);
+        let fits = match self.victims.as_slice() {
+            [_only] => figures.fits(work.left, work.dirtied),
+            _ => {
+                figures.may_wait(work.left, work.dirtied, 2 * figures.quantum())
+                    && beyond(&figures, work, self.sections(), 1) >= to_signed(figures.quantum())
+            }
+        };
+        if !fits {
+            self.victims.pop();
+            host.list(&self.victims)?;
         }
         Ok(fits)
     }
@@ -262,7 +274,7 @@ impl Pacer {
                 break;
             }
         }
-        host.list(&self.victims)
+        Ok(())
     }
 
     /// Moves up to `most` blocks; the checkpoint follows when none is left. Returns the moves.
@@ -276,9 +288,28 @@ impl Pacer {
         Ok(moved)
     }
 
-    /// Completes the batch under way.
+    /// Leaves no more in the batch than takes the moves of a section: those with the fewest valid blocks, and at least one. The others
+    /// are emptied later.
+    fn shorten<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
+        let most = host.figures().per_section;
+        if self.left(host) <= most {
+            return Ok(());
+        }
+        self.victims.sort_by_key(|v| host.valid(v.sec));
+        let mut moves = 0;
+        let mut fits = |v: &Victim| {
+            moves += host.valid(v.sec);
+            moves <= most
+        };
+        let count = self.victims.iter().take_while(|v| fits(v)).count();
+        self.victims.drain(count.max(1)..).for_each(|v| host.release(v));
+        host.list(&self.victims)
+    }
+
+    /// Completes the batch under way, or what one section of moves completes of it.
     fn finish<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
-        if !self.victims.is_empty() && !host.figures().fits(self.left(host), 0) {
+        self.shorten(host)?;
+        if !self.victims.is_empty() && !host.figures().fits(self.left(host), host.nodes_listed()) {
             // Nodes that fsyncs logged meanwhile need no room behind a checkpoint.
             self.commit(host, true)?;
         }
@@ -299,6 +330,13 @@ impl Pacer {
         self.size.committed(std::mem::take(&mut self.moved), written, &host.figures());
         Ok(())
     }
+}
+
+/// Blocks that can be placed until a batch of so many sections, with this work left, must be finished for the `next`
+/// sections to be emptied at once. What it frees need not be there for them.
+fn beyond(figures: &Figures, work: Work, sections: u64, next: u64) -> i64 {
+    let freed = sections * figures.per_section;
+    figures.floor_after(work.left, work.dirtied) - to_signed(figures.batch(next).saturating_sub(freed))
 }
 
 fn to_signed(blocks: u64) -> i64 {

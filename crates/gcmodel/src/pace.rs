@@ -94,13 +94,28 @@ impl Host for Model {
             }
         }
         list.sort_unstable();
-        self.moving = list.into_iter().map(|(_, addr)| addr).collect();
+        let mut last = None;
+        self.moving = list
+            .into_iter()
+            .map(|(owner, addr)| {
+                let node = if owner & DENT != 0 { owner } else { self.node_of(owner) };
+                (addr, last.replace(node) != Some(node))
+            })
+            .collect();
+        self.moving_nodes = self.moving.iter().filter(|(_, is_first)| *is_first).count() as u64;
         Ok(())
+    }
+    fn nodes_listed(&self) -> u64 {
+        self.moving_nodes
     }
     fn copy(&mut self, most: u64) -> Result<u64, Full> {
         let mut moved = 0;
         while moved < most {
-            let Some(addr) = self.moving.pop_front() else { break };
+            let Some((addr, is_first)) = self.moving.pop_front() else { break };
+            // Written with a branch: rustc 1.95 may lose the addition of a comparison's result.
+            if is_first {
+                self.moving_nodes -= 1;
+            }
             if self.space.is_valid(addr) {
                 self.move_out(self.owner[addr as usize])?;
                 moved += 1;

@@ -93,10 +93,10 @@ pub fn finish(
     let mut waits = WriteWaits::default();
     let mut percent = 0;
     while quarters.len() < 4 {
-        let before = Costs::of(&model.counts);
+        let before = Costs::of(&model.counts, model.lazy_nodes);
         driver.step(&mut model).map_err(|Full| full(&model))?;
         let done = model.counts.app_writes;
-        waits.record(before, Costs::of(&model.counts));
+        waits.record(before, Costs::of(&model.counts, model.lazy_nodes));
         if done * 100 / wanted > percent {
             percent = done * 100 / wanted;
             progress(percent, &model.counts);
@@ -159,6 +159,23 @@ mod tests {
         let found = run(&setting, |_, _| {}).unwrap();
         let quarter = found.quarters.first().unwrap();
         assert_eq!((quarter.app_writes, quarter.moved()), (5_000, 0), "most sections are still free");
+    }
+
+    /// A batch of several sections that must be completed at once is cut to what the moves of one complete.
+    #[test]
+    fn no_write_waits_for_more_copies_than_a_section() {
+        let setting = Setting {
+            experiment: Experiment::named("E4").unwrap(),
+            policy: "predictive".into(),
+            how: Loop::Paced,
+            seed: 1,
+            count_dirty_data: None,
+            lifetime: true,
+            limit: Some(100_000),
+        };
+        let waits = run(&setting, |_, _| {}).unwrap().waits;
+        assert!(waits.moves.quantile(0.999) <= 512, "{}", waits.moves.quantile(0.999));
+        assert!(waits.moves.max() <= setting.experiment.blocks_per_zone.into(), "{}", waits.moves.max());
     }
 
     #[test]

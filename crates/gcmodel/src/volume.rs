@@ -50,8 +50,9 @@ pub struct Model {
     pub lazy_nodes: bool,
     pub aside: Vec<u32>,
     pacer: Pacer,
-    /// Addresses that paced cleaning has still to move.
-    pub moving: VecDeque<u32>,
+    /// Addresses that paced cleaning has still to move, and whether each is the first of its node; how many are.
+    pub moving: VecDeque<(u32, bool)>,
+    pub moving_nodes: u64,
     /// Nodes written by fsyncs since the last checkpoint.
     pub logged: u64,
     /// User blocks written when cleaning was last paced.
@@ -141,6 +142,7 @@ impl Model {
             aside: Vec::new(),
             pacer: Pacer::default(),
             moving: VecDeque::new(),
+            moving_nodes: 0,
             logged: 0,
             paced: 0,
             node_moved: Bits::new(nodes),
@@ -157,6 +159,13 @@ impl Model {
                 if block < IN_INODE { 0 } else { (1 + (block - IN_INODE) / IN_NODE) as u32 }
             }
             Shape::Small { blocks } => page / blocks as u32,
+        }
+    }
+    /// The inode of a file.
+    pub fn inode_of(&self, page: u32) -> u32 {
+        match self.e.shape {
+            Shape::File { .. } => 0,
+            Shape::Small { .. } => self.node_of(page),
         }
     }
     /// The directory block with the name of an inode.

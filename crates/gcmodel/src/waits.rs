@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub struct Costs {
     /// Blocks the application wrote.
     pub writes: u64,
-    /// Blocks that cleaning moved.
+    /// Blocks that cleaning copied. Nodes that it only makes dirty are written by checkpoints.
     pub moved: u64,
     pub checkpoints: u64,
     /// Nodes, directory blocks and metadata, which checkpoints write; fsync too, but without a checkpoint.
@@ -16,10 +16,10 @@ pub struct Costs {
 
 impl Costs {
     #[must_use]
-    pub fn of(c: &Counters) -> Self {
-        let data = c.of(Kind::UserData) + c.of(Kind::MovedData);
-        let committed = c.total() - data;
-        Self { writes: c.app_writes, moved: c.moved(), checkpoints: c.checkpoints, committed }
+    pub fn of(c: &Counters, lazy_nodes: bool) -> Self {
+        let moved = if lazy_nodes { c.of(Kind::MovedData) } else { c.moved() };
+        let committed = c.total() - c.of(Kind::UserData) - moved;
+        Self { writes: c.app_writes, moved, checkpoints: c.checkpoints, committed }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::VOLUME_MIB;
-use super::load::{Case, DIRTY_LIMIT, Load, Measured, reported, user_bytes};
+use super::load::{Case, DIRTY_LIMIT, Load, Measured, Reported, user_bytes};
 use crate::paths::run;
 use crate::twin::{Boot, Outcome};
 
@@ -48,11 +48,11 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
     };
     let report: Vec<&str> =
         guest.output.iter().filter(|l| !l.starts_with(MARK)).map(String::as_str).collect();
-    let written = reported(&report.join("\n"))?;
+    let Reported { bytes: written, p999, longest } = Reported::of(&report.join("\n"))?;
     ensure!(written == load.written, "fio wrote {written} bytes of {}", load.written);
     let device = sectors("after")?.saturating_sub(sectors("before")?) * SECTOR;
     let version = marked("kernel").unwrap_or_default().trim();
-    Ok(Measured { written, device, detail: format!("Linux {version}") })
+    Ok(Measured { written, device, p999, longest, detail: format!("Linux {version}") })
 }
 
 /// Writeback depends on the number of dirty pages alone; neither checkpoints nor cleaning run by the clock.

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::paths::{run, tool};
 
@@ -28,6 +30,9 @@ pub struct Measured {
     pub written: u64,
     /// By the file system to its device.
     pub device: u64,
+    /// How long the longest of 1,000 writes took, and the longest of all.
+    pub p999: Duration,
+    pub longest: Duration,
     /// What else is known about them.
     pub detail: String,
 }
@@ -83,13 +88,42 @@ pub fn user_bytes(segno: &Path, image: &Path) -> Result<u64> {
         .context("segno info has no user_bytes")
 }
 
-/// Bytes that fio wrote, by its report.
-pub fn reported(report: &str) -> Result<u64> {
+/// What fio says of its writes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reported {
+    pub bytes: u64,
+    /// How long the longest of 1,000 writes took, and the longest of all.
+    pub p999: Duration,
+    pub longest: Duration,
+}
+
+impl Reported {
+    pub fn of(report: &str) -> Result<Self> {
+        let report = parse(report)?;
+        let number = |at: &str| {
+            report.pointer(at).and_then(Value::as_u64).with_context(|| format!("fio reports no {at}"))
+        };
+        let time = |at: &str| number(&format!("/jobs/0/write/clat_ns/{at}")).map(Duration::from_nanos);
+        Ok(Self {
+            bytes: number("/jobs/0/write/io_bytes")?,
+            p999: time("percentile/99.900000")?,
+            longest: time("max")?,
+        })
+    }
+}
+
+/// How long fio's reads or writes took in sum.
+pub fn total_time(report: &str, which: &str) -> Result<Duration> {
+    let report = parse(report)?;
+    let of = |name: &str| report.pointer(&format!("/jobs/0/{which}/{name}")).and_then(Value::as_f64);
+    let nanos = of("total_ios").zip(of("lat_ns/mean")).context("fio reports no times")?;
+    Ok(Duration::from_nanos((nanos.0 * nanos.1) as u64))
+}
+
+fn parse(report: &str) -> Result<Value> {
     // Notes may precede the report.
     let report = report.find('{').and_then(|at| report.get(at..)).unwrap_or_default();
-    let report: serde_json::Value = serde_json::from_str(report).context("the report of fio")?;
-    let bytes = report.pointer("/jobs/0/write/io_bytes").and_then(serde_json::Value::as_u64);
-    bytes.context("fio reports no io_bytes")
+    serde_json::from_str(report).context("the report of fio")
 }
 
 pub fn fio() -> Result<Command> {
@@ -110,10 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fio_wrote_is_in_its_report() {
-        let report =
-            "fio: a note\n{\"jobs\": [{\"read\": {\"io_bytes\": 7}, \"write\": {\"io_bytes\": 4096}}]}";
-        assert_eq!(reported(report).unwrap(), 4096);
-        assert!(reported("").is_err() && reported("{\"jobs\": []}").is_err());
+    fn what_fio_wrote_and_how_long_it_took_is_in_its_report() {
+        let report = r#"fio: a note
+            {"jobs": [{"read": {"io_bytes": 7, "total_ios": 3, "lat_ns": {"mean": 1000.5}}, "write": {"io_bytes": 4096,
+            "clat_ns": {"max": 5000, "percentile": {"99.900000": 3000}}}}]}"#;
+        let [p999, longest] = [3, 5].map(Duration::from_micros);
+        assert_eq!(Reported::of(report).unwrap(), Reported { bytes: 4096, p999, longest });
+        assert_eq!(total_time(report, "read").unwrap(), Duration::from_nanos(3001));
+        assert!(Reported::of("").is_err() && Reported::of("{\"jobs\": []}").is_err());
     }
 }

@@ -2,6 +2,7 @@
 
 mod linux;
 mod load;
+mod pace;
 mod segno;
 
 use std::fs;
@@ -20,7 +21,7 @@ const FILLS: [u64; 2] = [85, 96];
 /// As fio names them.
 const PATTERNS: [&str; 2] = ["random", "zipf:0.9"];
 
-/// Measure bytes written to the device per byte overwritten, by Segno and by Linux; needs fio and root
+/// Measure bytes written to the device per byte overwritten and how long a write takes, by Segno and by Linux; needs fio and root
 #[derive(Args)]
 pub struct Waf {
     /// Only rows whose name contains this, such as segno, linux, zipf or 96
@@ -38,8 +39,8 @@ impl Waf {
     pub fn run(&self) -> Result<ExitCode> {
         fs::create_dir_all(&self.work).with_context(|| format!("making {}", self.work.display()))?;
         println!(
-            "{:6} {:9} {:>4}  {:>9} {:>10} {:>7}",
-            "by", "pattern", "fill", "fio, MiB", "device, MiB", "WAF"
+            "{:6} {:9} {:>4}  {:>9} {:>10} {:>7} {:>11} {:>11}",
+            "by", "pattern", "fill", "fio, MiB", "device, MiB", "WAF", "p99.9, ms", "longest, ms"
         );
         let mut failed = 0;
         for fill in FILLS {
@@ -65,7 +66,12 @@ impl Waf {
         match measure() {
             Ok(m) => {
                 let (written, device) = (m.written >> 20, m.device >> 20);
-                println!("{name}  {written:>9} {device:>11} {:>7.3}  {}", m.amplification(), m.detail);
+                let [p999, longest] = [m.p999, m.longest].map(|time| time.as_secs_f64() * 1e3);
+                println!(
+                    "{name}  {written:>9} {device:>11} {:>7.3} {p999:>11.2} {longest:>11.2}  {}",
+                    m.amplification(),
+                    m.detail
+                );
                 0
             }
             Err(e) => {

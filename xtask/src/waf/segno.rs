@@ -8,7 +8,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::VOLUME_MIB;
-use super::load::{Case, DIRTY_LIMIT, Load, Measured, fio, reported, user_bytes};
+use super::load::{Case, DIRTY_LIMIT, Load, Measured, Reported, fio, user_bytes};
+use super::pace::time_to_move;
 use crate::kills::volume::Volume;
 use crate::paths::run;
 
@@ -35,6 +36,7 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
     let load = Load::of(case, &volume.dir().join("file"), user_bytes);
     run(fio()?.args(&load.fill))?;
     sync(&volume.dir())?;
+    let bound = time_to_move(volume.image(), work, || checkpoint(&volume.dir()))?;
     let before = (counters(segno, &volume.dir())?, submitted(server.id())?);
     let report = run(fio()?.args(&load.overwrite))?;
     sync(&volume.dir())?;
@@ -42,7 +44,7 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
     volume.unmount(server)?;
     volume.check()?;
 
-    let written = reported(&report)?;
+    let Reported { bytes: written, p999, longest } = Reported::of(&report)?;
     ensure!(written == load.written, "fio wrote {written} bytes of {}", load.written);
     let of = |name: &str| count(&after.0, name).saturating_sub(count(&before.0, name));
     let classes = CLASSES.map(|(class, name)| (class, of(name) * BLOCK));
@@ -54,11 +56,22 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
     );
     let shares = classes.map(|(class, bytes)| format!("{class} {:.3}", bytes as f64 / written as f64));
     let checkpoints = of("checkpoints");
-    Ok(Measured { written, device, detail: format!("{}, {checkpoints} checkpoints", shares.join(", ")) })
+    let detail = format!(
+        "{}, {checkpoints} checkpoints; 512 moves and a checkpoint take {:.1} ms",
+        shares.join(", "),
+        bound.as_secs_f64() * 1e3
+    );
+    Ok(Measured { written, device, p999, longest, detail })
 }
 
 fn sync(dir: &Path) -> Result<()> {
     run(Command::new("sync").arg("-f").arg(dir)).map(drop)
+}
+
+/// Has a checkpoint written.
+fn checkpoint(dir: &Path) -> Result<()> {
+    fs::write(dir.join("checkpoint"), [0; BLOCK as usize])?;
+    sync(dir)
 }
 
 fn counters(segno: &Path, dir: &Path) -> Result<Value> {

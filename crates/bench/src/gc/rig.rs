@@ -135,7 +135,7 @@ impl Rig {
         let data = get(&s.data_blocks) + moved;
         Costs {
             writes: self.written,
-            moved: moved + get(&s.gc_node_blocks),
+            moved,
             checkpoints: get(&s.checkpoints),
             committed: self.dev.zoned.counts().blocks_written - data,
         }

@@ -35,6 +35,8 @@ struct Batch {
     victims: Vec<(Victim, SegmentPin)>,
     /// Data blocks still to be moved, in the order of their owners.
     moving: VecDeque<(RawSummary, BlockAddr)>,
+    /// Nodes that they name, without that of the block moved last.
+    nodes: u64,
     /// Pinned files move too, because nothing else is left.
     pinned_too: bool,
 }
@@ -207,8 +209,16 @@ impl Host for Cleaning<'_> {
             }
         }
         all.sort_unstable_by_key(|(owner, _)| (owner.nid(), owner.ofs_in_node.get()));
-        self.cleaner.paced.batch.moving = all.into();
+        let batch = &mut self.cleaner.paced.batch;
+        batch.nodes = all.chunk_by(is_of_same_node).count() as u64;
+        batch.moving = all.into();
         Ok(())
+    }
+
+    fn nodes_listed(&self) -> u64 {
+        // Besides its node, the first copy of a file makes an inode dirty whose extent Linux left there.
+        let batch = &self.cleaner.paced.batch;
+        (2 * batch.nodes).min(batch.moving.len() as u64)
     }
 
     fn copy(&mut self, most: u64) -> Result<u64> {
@@ -216,6 +226,10 @@ impl Host for Cleaning<'_> {
         while !batch.moving.is_empty() {
             let count = batch.moving.len().min(usize::try_from(most).unwrap_or(usize::MAX));
             let step: Vec<_> = batch.moving.drain(..count).collect();
+            let begun = step.chunk_by(is_of_same_node).count() as u64;
+            // A node of which blocks are left is dirty once the first of them is moved, so counting it once more is safe.
+            let goes_on = step.last().zip(batch.moving.front()).is_some_and(|(a, b)| is_of_same_node(a, b));
+            batch.nodes = batch.nodes.saturating_sub(begun) + u64::from(goes_on);
             match self.gc.move_listed(&step, batch.pinned_too) {
                 // Blocks of a damaged file stay where they are.
                 Err(Error::Corrupt(c)) => self.gc.base.health.note_damage(&c),
@@ -261,4 +275,8 @@ impl Host for Cleaning<'_> {
         self.cleaner.paced.batch.pinned_too &= goes_on;
         Ok(Committed { nodes: after.0 - before.0, metadata: after.1 - before.1 })
     }
+}
+
+fn is_of_same_node(a: &(RawSummary, BlockAddr), b: &(RawSummary, BlockAddr)) -> bool {
+    a.0.nid() == b.0.nid()
 }

@@ -374,10 +374,26 @@ fn fsck_f2fs_finds_no_error_after_any_policy() {
 }
 
 #[test]
-fn an_unknown_policy_is_refused() {
+fn unknown_policies_and_bad_parameters_are_refused() {
     let dev = fresh(80, &MkfsOptions::default());
-    let opts = MountOptions { gc_policy: Some("sparkle".into()), ..quiet() };
-    assert!(matches!(Volume::mount(dev, opts), Err(Error::Invalid(_))));
+    for policy in [
+        "sparkle",
+        "",
+        "greedy:1",
+        "factor",
+        "factor:1",
+        "factor:x/2",
+        "factor:-1/2",
+        "factor:65536/1",
+        "factor:nan/1",
+        "factor:inf/1",
+        "factor:1/2:weighted",
+        "factor:1/2:factor",
+    ] {
+        let opts = MountOptions { gc_policy: Some(policy.into()), ..quiet() };
+        assert!(matches!(Volume::mount(dev.clone(), opts), Err(Error::Invalid(_))), "{policy}");
+    }
+    Volume::mount(dev, MountOptions { gc_policy: Some("factor:1/2:atgc".into()), ..quiet() }).unwrap();
 }
 
 /// Files with most blocks deleted, so that sections are worth cleaning.

@@ -88,6 +88,9 @@ impl Host for Watched<'_> {
     fn list(&mut self, victims: &[Victim]) -> Result<(), String> {
         self.step("listing", |m| m.list(victims))
     }
+    fn nodes_listed(&self) -> u64 {
+        self.model.nodes_listed()
+    }
     fn copy(&mut self, most: u64) -> Result<u64, String> {
         let early = self.plant == Some(Plant::Release);
         self.step("copying", |m| {

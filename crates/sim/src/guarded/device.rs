@@ -1,20 +1,35 @@
 //! The volume of a case on a zoned device in memory, or on one without zones.
 use super::draw::Case;
+use super::witness::{Place, Witness};
 use segno_device::{BlockDevice, ZoneLimits};
 use segno_engine::options::AllocMode;
 use segno_engine::{MountOptions, Volume};
 use segno_format::BLOCKS_PER_SEG;
 use segno_mkfs::{Member, MkfsOptions, format};
 use segno_testkit::{ZoneShape, ZonedDevice};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Sections for metadata, at most.
 const MOST_CONVENTIONAL: u32 = 24;
 const CACHE: usize = 32 << 20;
 
+/// A formatted device, and where its areas are.
+pub(super) struct Device {
+    pub zoned: Arc<ZonedDevice>,
+    checkpoints: Range<u64>,
+    main: u64,
+}
+
+impl Device {
+    pub fn witness(&self, place: Place) -> Arc<Witness> {
+        Arc::new(Witness::new(self.zoned.clone(), self.checkpoints.clone(), self.main, place))
+    }
+}
+
 impl Case {
     /// A formatted device with the sections of the case, of which so many are kept from users.
-    pub(super) fn device(&self, reserved: u32) -> Result<Arc<ZonedDevice>, String> {
+    pub(super) fn device(&self, reserved: u32) -> Result<Device, String> {
         let opts = MkfsOptions {
             zoned: self.zoned,
             segs_per_sec: self.segments_per_section,
@@ -40,7 +55,12 @@ impl Case {
             let device: Arc<dyn BlockDevice> = dev.clone();
             match format(&[Member { device, path: "memory".into(), zeroed: true }], &opts) {
                 Ok(made) if u64::from(made.layout.main_blkaddr) <= u64::from(conventional) * blocks => {
-                    return Ok(dev);
+                    let main = made.layout.main_blkaddr.into();
+                    return Ok(Device {
+                        zoned: dev,
+                        checkpoints: made.layout.cp_blkaddr.into()..made.layout.sit_blkaddr.into(),
+                        main,
+                    });
                 }
                 Ok(_) => {}
                 Err(e) => why = e.to_string(),
@@ -49,7 +69,7 @@ impl Case {
         Err(format!("no layout has {} sections: {why}", self.sections))
     }
 
-    pub(super) fn mount(&self, device: Arc<ZonedDevice>) -> Result<Arc<Volume>, String> {
+    pub(super) fn mount(&self, device: Arc<dyn BlockDevice>) -> Result<Arc<Volume>, String> {
         let opts = MountOptions {
             background: false,
             mode: if self.zoned { MountOptions::default().mode } else { AllocMode::Lfs },

@@ -50,6 +50,8 @@ pub struct Case {
     pub lifetime: bool,
     /// Power cuts.
     pub cuts: u32,
+    /// Writes to an fsync, where there are fsyncs.
+    pub fsync_every: u64,
 }
 
 impl Case {
@@ -74,6 +76,7 @@ impl Case {
             policy: if rng.one_in(2) { "predictive" } else { "benefit" },
             lifetime: rng.one_in(2),
             cuts: rng.between(1, 4) as u32,
+            fsync_every: if rng.one_in(2) { 1 } else { between_by_ratio(&mut rng, 2, 512) },
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Writes of a case, with cuts between them.
+use super::device::Device;
 use super::draw::{Case, Pattern};
 use super::files::Files;
 use super::room::checkpoint_fits;
+use super::witness::Witness;
 use segno_engine::Volume;
-use segno_testkit::{Rng, ZonedDevice};
+use segno_testkit::Rng;
 use std::sync::Arc;
 
 /// Blocks written behind the layout, as a multiple of the volume.
@@ -35,7 +37,8 @@ pub fn run(case: &Case) -> Result<Totals, String> {
 
 struct Drive {
     case: Case,
-    dev: Arc<ZonedDevice>,
+    dev: Device,
+    witness: Arc<Witness>,
     v: Arc<Volume>,
     files: Files,
     rng: Rng,
@@ -49,14 +52,18 @@ impl Drive {
     fn new(case: Case) -> Result<Self, String> {
         for reserved in case.reserved..case.sections {
             let dev = case.device(reserved)?;
-            let v = case.mount(dev.clone())?;
-            let room = v.statfs().bfree;
-            let files = Files::new(&case, room);
+            let v = case.mount(dev.zoned.clone())?;
+            let mut files = Files::new(&case, v.statfs().bfree);
             if v.guarded().covers(files.nodes()) {
+                drop(v);
+                let witness = dev.witness(files.place());
+                let v = case.mount(witness.clone())?;
+                files.tell(witness.clone());
                 return Ok(Self {
                     rng: Rng::new(!case.seed),
                     case,
                     dev,
+                    witness,
                     v,
                     files,
                     written: 0,
@@ -84,13 +91,13 @@ impl Drive {
         let mut cuts: Vec<u64> = (0..self.case.cuts).map(|_| self.rng.below(wanted)).collect();
         cuts.sort_unstable();
         let mut cuts = cuts.into_iter().peekable();
-        let before = self.dev.counts().blocks_written;
-        while self.written < wanted && self.dev.counts().blocks_written - before < MOST_WRITES {
+        let before = self.dev.zoned.counts().blocks_written;
+        while self.written < wanted && self.dev.zoned.counts().blocks_written - before < MOST_WRITES {
             if cuts.next_if(|&at| at <= self.written).is_some() {
-                self.dev.cut_after(self.rng.below(CUT_WITHIN));
+                self.dev.zoned.cut_after(self.rng.below(CUT_WITHIN));
             }
             match self.step() {
-                Err(_) if self.dev.is_cut() => self.recover()?,
+                Err(_) if self.dev.zoned.is_cut() => self.recover()?,
                 done => done?,
             }
         }
@@ -109,12 +116,16 @@ impl Drive {
         };
         self.written += placed;
         self.files.write_back(&self.v, self.case.dirty_pages)?;
-        if self.case.pattern == Pattern::Synced {
+        if self.case.pattern == Pattern::Synced && self.steps.is_multiple_of(self.case.fsync_every) {
             self.files.fsync(&self.v)?;
         } else if self.rng.one_in(SYNC_EVERY) {
             self.sync()?;
         }
-        checkpoint_fits(&self.v.space_figures())
+        self.check_room()
+    }
+
+    fn check_room(&self) -> Result<(), String> {
+        checkpoint_fits(&self.v.space_figures(), self.witness.due())
     }
 
     fn choose(&mut self) -> u32 {
@@ -143,22 +154,24 @@ impl Drive {
         self.count();
         self.totals.cuts += 1;
         let rng = &mut self.rng;
-        self.dev = Arc::new(self.dev.after_cut(|written| rng.below(written + 1)));
-        self.v = self.case.mount(self.dev.clone())?;
-        checkpoint_fits(&self.v.space_figures())?;
+        self.dev.zoned = Arc::new(self.dev.zoned.after_cut(|written| rng.below(written + 1)));
+        self.witness = self.dev.witness(self.files.place());
+        self.files.tell(self.witness.clone());
+        self.v = self.case.mount(self.witness.clone())?;
+        self.check_room()?;
         self.files.judge(&self.v, true)
     }
 
     fn finish(mut self) -> Result<Totals, String> {
-        self.dev.cut_after(u64::MAX);
+        self.dev.zoned.cut_after(u64::MAX);
         self.sync()?;
         self.count();
         self.files.judge(&self.v, false)?;
         self.v.unmount().map_err(|e| format!("unmount: {e}"))?;
-        crate::setup::check(&*self.dev)?;
-        self.v = self.case.mount(self.dev.clone())?;
+        crate::setup::check(&*self.dev.zoned)?;
+        self.v = self.case.mount(self.dev.zoned.clone())?;
         self.files.judge(&self.v, false)?;
-        match self.dev.counts().violations {
+        match self.dev.zoned.counts().violations {
             0 => Ok(self.totals),
             n => Err(format!("{n} violations of zone rules")),
         }

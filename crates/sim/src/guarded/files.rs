@@ -1,10 +1,12 @@
 //! The files of a case: one with its pages apart, or many small ones.
 use super::draw::{Case, Pattern};
 use super::pages::{self, Page, Versions};
+use super::witness::{Place, Witness};
 use segno_engine::{Error, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 use segno_testkit::Rng;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Positions of a file that its inode and a node map, at least and at most.
 const PER_NODE: u64 = 1018;
@@ -36,6 +38,8 @@ pub struct Files {
     dirty: BTreeSet<Page>,
     /// Page from which writeback goes on.
     cursor: Page,
+    /// Is told what is deleted.
+    witness: Option<Arc<Witness>>,
 }
 
 impl Files {
@@ -58,7 +62,17 @@ impl Files {
             touched: BTreeSet::new(),
             dirty: BTreeSet::new(),
             cursor: 0,
+            witness: None,
         }
+    }
+
+    pub fn place(&self) -> Place {
+        Place { per_file: self.per_file, stride: self.stride }
+    }
+
+    /// Has a device told from now on what is deleted.
+    pub fn tell(&mut self, witness: Arc<Witness>) {
+        self.witness = Some(witness);
     }
 
     /// Nodes of the full volume, at most.
@@ -199,6 +213,9 @@ impl Files {
     fn forget(&mut self, file: u32) {
         let Some(f) = self.files.get_mut(file as usize) else { return };
         self.used -= u64::from(std::mem::take(f).length);
+        if let Some(witness) = &self.witness {
+            witness.forget(file * self.per_file..(file + 1) * self.per_file);
+        }
         for page in file * self.per_file..(file + 1) * self.per_file {
             self.versions.dropped(page);
             self.dirty.remove(&page);

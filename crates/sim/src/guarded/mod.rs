@@ -6,6 +6,7 @@ mod drive;
 mod files;
 mod pages;
 mod room;
+mod witness;
 
 pub use draw::{Case, Pattern};
 pub use drive::{Totals, run};

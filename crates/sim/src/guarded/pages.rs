@@ -1,5 +1,6 @@
 //! What the pages of the files hold, and what must be there after a cut.
-use segno_format::{BLOCK_SIZE, crc};
+use segno_format::{BLOCK_SIZE, Block, crc};
+use zerocopy::IntoBytes;
 
 const BYTES: usize = 16;
 
@@ -18,6 +19,11 @@ fn read(block: &[u8]) -> Option<(Page, u32)> {
     let (page, version) = (u32::from_le_bytes(*page), u32::from_le_bytes(*version));
     let whole = block.len() == BLOCK_SIZE && block.as_chunks::<BYTES>().0.iter().all(|b| b == first);
     (whole && *first == bytes_of(page, version)).then_some((page, version))
+}
+
+/// The page that a block holds, if it holds one.
+pub fn owner(block: &Block) -> Option<Page> {
+    read(block.as_bytes()).map(|(page, _)| page)
 }
 
 fn bytes_of(page: Page, version: u32) -> [u8; BYTES] {

@@ -1,14 +1,16 @@
 //! Whether a checkpoint fits, from the state of the logs alone, in the worst distribution of blocks over them.
+use super::witness::Due;
 use segno_clean::need::Figures;
 
-/// An error if the checkpoint, and the one behind a recovery now, may open more sections than are free.
-pub fn checkpoint_fits(f: &Figures) -> Result<(), String> {
-    let nodes = f.logged.min(f.nodes) + f.dirty_nodes;
+/// An error if the checkpoint, and the one behind a recovery now, may open more sections than are free. What has to be written is the
+/// greater of what the engine counts and of what the device has seen.
+pub fn checkpoint_fits(f: &Figures, due: Due) -> Result<(), String> {
+    let nodes = f.logged.min(f.nodes).max(due.logged) + f.dirty_nodes.max(due.dirty);
     let opened = opens(f.data_left, f.dents, f.per_section) + opens(f.node_left, nodes, f.per_section);
     if opened <= f.free_sections {
         return Ok(());
     }
-    Err(format!("a checkpoint opens {opened} sections: {f:?}"))
+    Err(format!("a checkpoint opens {opened} sections: {f:?}, {due:?}"))
 }
 
 /// Most sections that logs with so many blocks left open for `blocks`, whichever log each goes to. A log that fills its
