@@ -74,6 +74,17 @@ pub fn cannot_read(path: &Path) -> String {
     format!("cannot use the volume on {0} (`segno check {0}` reports details)", path.display())
 }
 
+/// Of a path where a mount is needed.
+pub fn not_mounted(path: &Path) -> anyhow::Error {
+    let name = path.display();
+    let advice = if path.is_file() {
+        format!(": `segno mount {name} DIR` mounts an image, `segno info {name}` describes it")
+    } else {
+        String::new()
+    };
+    anyhow!("{name} is not on a mount of segno{advice}")
+}
+
 /// Adds what the device does not know: the mount that uses the image, and the remedy.
 pub fn explain(e: DeviceError) -> anyhow::Error {
     match &e {
@@ -89,6 +100,9 @@ pub fn explain(e: DeviceError) -> anyhow::Error {
         }
         DeviceError::NoSuperblock { path, .. } => anyhow!("{e} (`segno check {path}` reports details)"),
         DeviceError::TooSmall { path, blocks, needed } => truncated(path, *blocks, *needed),
+        DeviceError::NotStorage { path } if Path::new(path).is_dir() => {
+            anyhow!("{path} is a directory: name the image. stats, map, report and extents read a mount")
+        }
         DeviceError::NoDirect { .. } => anyhow!("{e}: leave out -o direct"),
         _ => e.into(),
     }

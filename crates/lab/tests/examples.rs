@@ -13,7 +13,8 @@ fn examples_of_the_help_run() {
     let dir = tempfile::tempdir().unwrap();
     for command in ["bench", "crashtest"] {
         let help = String::from_utf8(lab(dir.path(), &[command, "--help"]).stdout).unwrap();
-        let example = help.split("Example:\n").nth(1).unwrap_or_else(|| panic!("{command} has no example")).trim();
+        let example =
+            help.split("Example:\n").nth(1).unwrap_or_else(|| panic!("{command} has no example")).trim();
         let words: Vec<&str> = example.strip_prefix("segno ").expect(example).split(' ').collect();
         assert_eq!(words[0], command);
         let out = lab(dir.path(), &words);

@@ -1,5 +1,6 @@
 //! `segno ctl`: settings of a live mount.
 use crate::exit::Outcome;
+use crate::image;
 use crate::mount::options::help;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
@@ -113,7 +114,7 @@ fn read(dir: &Path, attribute: &str) -> Result<String> {
 
 fn explain(e: Errno, dir: &Path, what: &str) -> anyhow::Error {
     match e {
-        Errno::OPNOTSUPP | Errno::NODATA => anyhow!("{} is not on a mount of segno", dir.display()),
+        Errno::OPNOTSUPP | Errno::NODATA => image::not_mounted(dir),
         Errno::INVAL => {
             anyhow!("{what}: not a value of this setting, see `segno ctl --help`; nothing was changed")
         }

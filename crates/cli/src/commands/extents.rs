@@ -95,7 +95,7 @@ fn live(path: &Path, all: bool, each: Each<'_>) -> Result<()> {
 fn ask_server(path: &Path) -> Result<Vec<Run>> {
     let mut buffer = vec![0; 65_536];
     let n = getxattr(path, EXTENTS_XATTR, &mut buffer).map_err(|e| match e {
-        Errno::OPNOTSUPP | Errno::NODATA => anyhow!("{} is not on a mount of segno", path.display()),
+        Errno::OPNOTSUPP | Errno::NODATA => image::not_mounted(path),
         Errno::TOOBIG => {
             anyhow!("{} has more extents than an attribute can hold: unmount and use --image", path.display())
         }

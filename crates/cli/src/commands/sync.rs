@@ -1,5 +1,6 @@
 //! `segno sync`: commits all changes, also on kernels that do not forward sync(2) to the server.
 use crate::exit::Outcome;
+use crate::image;
 use anyhow::{Context, anyhow};
 use rustix::fs::{XattrFlags, setxattr, syncfs};
 use rustix::io::Errno;
@@ -23,7 +24,7 @@ pub fn run(args: &Args) -> Outcome {
     match setxattr(&args.dir, SYNC_XATTR, b"", XattrFlags::empty()) {
         // On a read-only mount there is nothing to sync.
         Ok(()) | Err(Errno::ROFS) => Ok(ExitCode::SUCCESS),
-        Err(Errno::OPNOTSUPP | Errno::NODATA) => Err(anyhow!("{dir} is not on a mount of segno")),
+        Err(Errno::OPNOTSUPP | Errno::NODATA) => Err(image::not_mounted(&args.dir)),
         Err(e) => Err(anyhow!(e).context(format!("cannot sync {dir}"))),
     }
 }

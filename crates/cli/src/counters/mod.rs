@@ -4,7 +4,7 @@ mod moment;
 pub mod slow;
 mod table;
 
-use crate::mount::table::FSTYPES;
+use crate::image;
 use anyhow::{Context, Result, anyhow};
 pub use moment::Moment;
 use rustix::fs::getxattr;
@@ -91,10 +91,7 @@ impl Counter {
 pub fn read(path: &Path) -> Result<(Vec<Reading>, Vec<Slow>)> {
     let mut buffer = vec![0; 65_536];
     let n = getxattr(path, STATS_XATTR, &mut buffer).map_err(|e| match e {
-        Errno::OPNOTSUPP | Errno::NODATA => {
-            let types = FSTYPES.join(" or ");
-            anyhow!("{} is not on a mount of segno ({types} in /proc/mounts)", path.display())
-        }
+        Errno::OPNOTSUPP | Errno::NODATA => image::not_mounted(path),
         Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {
             anyhow!("the server of {0} has died: `segno umount {0}`", path.display())
         }

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// File system types of Segno's mounts.
-pub const FSTYPES: [&str; 2] = ["fuse.segno", BLOCK];
+const FSTYPES: [&str; 2] = ["fuse.segno", BLOCK];
 /// Mounts whose source is a block device, possibly a stand-in for an image.
 const BLOCK: &str = "fuseblk.segno";
 

@@ -159,6 +159,26 @@ fn an_image_in_place_of_a_command_is_not_mounted() {
     }
 }
 
+/// An image where a mount is needed, and a directory where an image is.
+#[test]
+fn images_and_mounts_are_told_apart() {
+    let scratch = Scratch::new();
+    let (image, dir) = (scratch.image(), scratch.dir.path().to_str().unwrap().to_owned());
+    for args in [vec!["stats", &image], vec!["sync", &image], vec!["ctl", &image], vec!["metrics", &image]] {
+        let (code, said) = refusal(&args);
+        let answer = format!(
+            "segno: {image} is not on a mount of segno: `segno mount {image} DIR` mounts an image, `segno info {image}` describes it\n"
+        );
+        assert_eq!((code, said), (1, answer), "{args:?}");
+    }
+    for args in [vec!["info", &dir], vec!["ls", &dir], vec!["mkfs", &dir]] {
+        let (code, said) = refusal(&args);
+        assert!(code == 1 && said.contains("is a directory: name the image"), "{args:?}: {said}");
+    }
+    let (code, said) = refusal(&["mount", "-o", "remount,ro", &image, &dir]);
+    assert!(code == 1 && said.contains("`mount -o remount,ro DIR` changes flags"), "{said}");
+}
+
 #[test]
 fn get_writes_to_standard_output() {
     let scratch = Scratch::new();

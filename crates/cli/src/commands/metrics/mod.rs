@@ -6,8 +6,9 @@ mod text;
 
 use crate::counters;
 use crate::exit::Outcome;
+use crate::image;
 use crate::mount::table::{self, Mount};
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use segno_format::BLOCK_SIZE;
 use segno_format::superblock::RawSuperblock;
 use std::fs::File;
@@ -65,8 +66,7 @@ fn source(dir: &Path) -> Result<Source> {
 fn mount_of(path: &Path) -> Result<Mount> {
     let path = path.canonicalize()?;
     let ours = table::read()?.into_iter().filter(|m| m.is_ours() && path.starts_with(&m.dir));
-    ours.max_by_key(|m| m.dir.as_os_str().len())
-        .ok_or_else(|| anyhow!("{} is not on a mount of segno", path.display()))
+    ours.max_by_key(|m| m.dir.as_os_str().len()).ok_or_else(|| image::not_mounted(&path))
 }
 
 /// The volume id, if this user may read the image.

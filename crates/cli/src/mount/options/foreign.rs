@@ -128,6 +128,7 @@ const fn refused(words: &'static [&'static str], advice: &'static str) -> Refuse
 }
 
 pub const REFUSED: &[Refused] = &[
+    refused(&["remount"], "`mount -o remount,ro DIR` changes flags of a mount, others need a new mount"),
     refused(
         &["checkpoint=disable", "checkpoint=disable:*"],
         "changes cannot be held back and dropped; mount with ro, or work on a copy of the image",

@@ -48,6 +48,8 @@ const KERNEL: &[(Fate, &str)] = &[
         Refused,
         "jqfmt=vfsold jqfmt=vfsv0 jqfmt=vfsv1 reserve_root=32768 reserve_node=100 resuid=0 resgid=1065",
     ),
+    // Of mount(8); as mount.segno it works.
+    (Refused, "remount"),
     (Refused, "errors=continue errors=panic inline_xattr_size=60"),
 ];
 

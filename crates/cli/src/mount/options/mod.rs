@@ -235,7 +235,6 @@ mod tests {
             ("commit=0", "mount option commit=0: a number from 1 is needed"),
             ("norecovery", "norecovery needs a read-only mount: add ro"),
             ("auto_unmount", "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"),
-            ("remount", "unknown mount option remount"),
             ("comit=9", "unknown mount option comit=9; did you mean commit=SECONDS?"),
             ("commit", "mount option commit: a value is needed: commit=SECONDS"),
             ("acl=1", "mount option acl=1: no value is taken"),
