@@ -110,9 +110,10 @@ pub unsafe extern "C" fn segno_pwrite(
 /// Makes content and attributes durable, or with `data_only` the content alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_fsync(file: *mut segno_file, data_only: c_int) -> c_int {
-    // SAFETY: the caller's promise of segno.h.
     done(|| {
-        unsafe { shared(file, "file") }?.run(|f| if data_only == 0 { f.sync_all() } else { f.sync_data() })
+        // SAFETY: the caller's promise of segno.h.
+        let file = unsafe { shared(file, "file") }?;
+        file.run(|f| if data_only == 0 { f.sync_all() } else { f.sync_data() })
     })
 }
 
