@@ -102,7 +102,8 @@ pub unsafe extern "C" fn segno_stat(
     done(|| {
         // SAFETY: the caller's promise of segno.h.
         let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
-        let found = volume.run(|v| if nofollow == 0 { v.metadata(name) } else { v.symlink_metadata(name) })?;
+        let found =
+            volume.run(|v| if nofollow == 0 { v.metadata(name) } else { v.symlink_metadata(name) })?;
         // SAFETY: the caller's promise of segno.h.
         unsafe { put(into, found.into(), "place for the result") }
     })
@@ -160,11 +161,7 @@ pub unsafe extern "C" fn segno_utimes(
 
 /// Cuts a file, or extends it by a hole that reads as zeros.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn segno_truncate(
-    volume: *mut segno_volume,
-    name: *const c_char,
-    size: u64,
-) -> c_int {
+pub unsafe extern "C" fn segno_truncate(volume: *mut segno_volume, name: *const c_char, size: u64) -> c_int {
     done(|| {
         // SAFETY: the caller's promise of segno.h.
         let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };

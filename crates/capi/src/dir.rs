@@ -50,12 +50,16 @@ pub unsafe extern "C" fn segno_dir_open(
 pub unsafe extern "C" fn segno_dir_next(dir: *mut segno_dir, into: *mut segno_dirent) -> c_int {
     let next = || {
         // SAFETY: the caller's promise of segno.h: valid, and used by this thread alone.
-        let segno_dir { names, volume } = unsafe { dir.as_mut() }
-            .ok_or_else(|| Failure::new(EFAULT, "the directory is a null pointer"))?;
+        let segno_dir { names, volume } =
+            unsafe { dir.as_mut() }.ok_or_else(|| Failure::new(EFAULT, "the directory is a null pointer"))?;
         let Some(entry) = volume.catch_panic(|| names.next().transpose())? else { return Ok(0) };
         let name = entry.file_name();
-        let mut found =
-            segno_dirent { ino: entry.ino(), kind: dirent_type(entry.file_type()), name_len: 0, name: [0; 256] };
+        let mut found = segno_dirent {
+            ino: entry.ino(),
+            kind: dirent_type(entry.file_type()),
+            name_len: 0,
+            name: [0; 256],
+        };
         // Names have up to 255 bytes.
         for (to, from) in found.name.iter_mut().zip(name.as_bytes().iter().take(255)) {
             *to = from.cast_signed() as c_char;

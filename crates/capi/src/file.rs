@@ -49,7 +49,8 @@ pub unsafe extern "C" fn segno_file_open(
         if how >= SEGNO_TRUNCATE << 1 {
             return Err(Failure::new(EINVAL, format!("unknown flags in {how:#x}")));
         }
-        let options = OpenOptions::new().read(has(SEGNO_READ)).write(has(SEGNO_WRITE)).append(has(SEGNO_APPEND));
+        let options =
+            OpenOptions::new().read(has(SEGNO_READ)).write(has(SEGNO_WRITE)).append(has(SEGNO_APPEND));
         let options = options.create(has(SEGNO_CREATE)).create_new(has(SEGNO_CREATE_NEW));
         let options = options.truncate(has(SEGNO_TRUNCATE)).mode(mode);
         let opened = volume.run(|v| v.open_file_with(name, &options))?;
@@ -109,8 +110,11 @@ pub unsafe extern "C" fn segno_pwrite(
 /// Makes content and attributes durable, or with `data_only` the content alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_fsync(file: *mut segno_file, data_only: c_int) -> c_int {
-    // SAFETY: the caller's promise of segno.h.
-    done(|| unsafe { shared(file, "file") }?.run(|f| if data_only == 0 { f.sync_all() } else { f.sync_data() }))
+    done(|| {
+        // SAFETY: the caller's promise of segno.h.
+        let file = unsafe { shared(file, "file") }?;
+        file.run(|f| if data_only == 0 { f.sync_all() } else { f.sync_data() })
+    })
 }
 
 /// Cuts the file, or extends it by a hole that reads as zeros.

@@ -31,7 +31,8 @@ pub unsafe extern "C" fn segno_format(
 }
 
 /// Receives a problem that `segno_check` found: whether it is an error or a warning, and its description.
-pub type segno_finding = Option<unsafe extern "C" fn(context: *mut c_void, is_error: c_int, text: *const c_char)>;
+pub type segno_finding =
+    Option<unsafe extern "C" fn(context: *mut c_void, is_error: c_int, text: *const c_char)>;
 
 /// Checks a volume that is not open, and changes nothing. The result is 0 if no error was found, 1 if there are errors, and
 /// negative if the check was not possible. `finding` may be null; otherwise it is called for up to 1000 problems, with

@@ -75,9 +75,8 @@ pub unsafe extern "C" fn segno_open(
         // SAFETY: the caller's promise of segno.h.
         let (image, options) = unsafe { (path(image)?, read_options(options)?) };
         let writable = options.flags & SEGNO_WRITABLE != 0;
-        let mut mount = MountOptions::new()
-            .read_only(!writable)
-            .skip_recovery(options.flags & SEGNO_SKIP_RECOVERY != 0);
+        let mut mount =
+            MountOptions::new().read_only(!writable).skip_recovery(options.flags & SEGNO_SKIP_RECOVERY != 0);
         if options.cache_bytes != 0 {
             mount = mount.cache_bytes(usize::try_from(options.cache_bytes).unwrap_or(usize::MAX));
         }

@@ -84,7 +84,10 @@ impl File {
     }
 
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.volume.release(self.file.write().take()));
+        // In a child process the lock may be held by a thread that does not exist there.
+        if self.volume.check_process().is_ok() {
+            py.detach(|| drop(self.file.write().take()));
+        }
     }
 }
 

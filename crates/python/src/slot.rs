@@ -21,7 +21,8 @@ impl Slot {
         Self { volume: RwLock::new(Some(volume)), pid: process::id() }
     }
 
-    fn check_process(&self) -> PyResult<()> {
+    /// Fails in a child of the process that opened the volume.
+    pub(crate) fn check_process(&self) -> PyResult<()> {
         if self.pid == process::id() {
             return Ok(());
         }

@@ -237,12 +237,7 @@ impl Volume {
 
     /// The names of all extended attributes.
     #[pyo3(signature = (path, *, follow_symlinks = true))]
-    fn listxattr(
-        &self,
-        py: Python<'_>,
-        path: VolumePath,
-        follow_symlinks: bool,
-    ) -> PyResult<Vec<OsString>> {
+    fn listxattr(&self, py: Python<'_>, path: VolumePath, follow_symlinks: bool) -> PyResult<Vec<OsString>> {
         self.with(py, |v| v.list_xattrs(target(v, path.as_ref(), follow_symlinks)?))
     }
 
@@ -257,9 +252,7 @@ impl Volume {
         follow_symlinks: bool,
     ) -> PyResult<()> {
         let value = Buffer::readable(value)?;
-        self.with(py, |v| {
-            v.set_xattr(target(v, path.as_ref(), follow_symlinks)?, &attribute, value.bytes())
-        })
+        self.with(py, |v| v.set_xattr(target(v, path.as_ref(), follow_symlinks)?, &attribute, value.bytes()))
     }
 
     /// Removes an extended attribute.

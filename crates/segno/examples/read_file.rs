@@ -4,7 +4,9 @@ use std::io::Read;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args_os().skip(1);
-    let (Some(image), Some(path)) = (args.next(), args.next()) else { return Err("usage: read_file IMAGE PATH".into()) };
+    let (Some(image), Some(path)) = (args.next(), args.next()) else {
+        return Err("usage: read_file IMAGE PATH".into());
+    };
     let device = Device::open_read_only(image)?;
     let volume = Volume::open_with(&device, &MountOptions::new().read_only(true).cache_bytes(64 << 20))?;
     let mut file = volume.open_file(&path)?;

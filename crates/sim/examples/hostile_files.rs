@@ -66,7 +66,9 @@ fn run(args: &[String]) -> Result<bool, String> {
     let ended = subject.child.wait().map_err(|e| e.to_string())?;
     let _ours = std::fs::remove_file(&path);
     let (images, seconds) = (to - from, started.elapsed().as_secs());
-    println!("{images} images in {seconds} s, {opened} opened, {findings} findings, the program ended with {ended}");
+    println!(
+        "{images} images in {seconds} s, {opened} opened, {findings} findings, the program ended with {ended}"
+    );
     Ok(findings == 0 && ended.success())
 }
 
