@@ -15,8 +15,8 @@ pub(crate) async fn is_conditional(remote: &Remote) -> Result<bool> {
     let first = remote.create_at(&name, Bytes::from_static(b"first"), Cause::Open).await;
     let second = match first {
         Ok(Created::Ours) => remote.create_at(&name, Bytes::from_static(b"second"), Cause::Open).await,
-        // Not implemented, says the client or the server.
-        Err(StoreError::Request { op: "create", .. }) => return Ok(false),
+        // It says that it cannot.
+        Err(StoreError::Refused { .. }) => return Ok(false),
         other => other,
     };
     remote.delete_at(&name, Cause::Open).await?;
@@ -42,7 +42,7 @@ impl Holder {
     fn is_gone(&self) -> bool {
         let this = Self::this([0; 16]);
         if self.boot == this.boot {
-            return !fs::exists(format!("/proc/{}", self.pid)).unwrap_or(true);
+            return has_ended(self.pid);
         }
         let boot = |of: &str| of.split(' ').next().map(str::to_owned);
         self.host == this.host && boot(&self.boot) != boot(&this.boot)
@@ -51,6 +51,14 @@ impl Holder {
     /// For messages.
     fn describe(&self) -> String {
         format!("process {} on {}", self.pid, self.host.split(' ').next().unwrap_or_default())
+    }
+}
+
+/// A process that was killed may not have been reaped yet.
+fn has_ended(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X'])),
+        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
     }
 }
 

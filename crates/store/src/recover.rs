@@ -106,9 +106,19 @@ pub(crate) async fn writable(remote: &Remote, takeover: bool) -> Result<Recovere
 /// Reads the newest map and lists what follows; also returns the last epoch. `None` if the map was deleted meanwhile.
 async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, (u32, u64), u32)>> {
     let (volume, maps) = try_join!(volume(remote), remote.list("map", None, Cause::Open))?;
-    let Some(&Name::Map { epoch, seq }) = maps.last() else {
-        return Err(StoreError::Missing { object: "map".into() });
-    };
+    let mut damage = StoreError::Missing { object: "map".into() };
+    // The one before the newest, and the commits behind it, give the same state.
+    for name in maps.iter().rev().take(2) {
+        match begin_at(remote, volume, *name).await {
+            Err(e @ StoreError::Corrupt { .. }) => damage = e,
+            other => return other,
+        }
+    }
+    Err(damage)
+}
+
+async fn begin_at(remote: &Remote, volume: Volume, map: Name) -> Result<Option<(Walk<'_>, (u32, u64), u32)>> {
+    let Name::Map { epoch, seq } = map else { return Ok(None) };
     let after = Name::Map { epoch, seq };
     let epochs = remote.list("epoch", epoch.checked_sub(1).map(Name::Epoch), Cause::Open);
     let commits = remote.list("log", Some(Name::log(epoch, seq)), Cause::Open);

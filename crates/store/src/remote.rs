@@ -17,6 +17,9 @@ use tokio::time::{Instant, sleep};
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LAST: Duration = Duration::from_secs(5);
 
+/// The only reason why a name that is stored could be absent.
+const NO_BUCKET: &str = "the bucket does not exist";
+
 /// The store below a prefix.
 pub(crate) struct Remote {
     store: Arc<dyn ObjectStore>,
@@ -108,7 +111,7 @@ impl Remote {
                 Ok(done) => return Ok(Ok(done)),
                 Err(e) => match Failure::of(&e) {
                     Failure::Passing(why) => why,
-                    Failure::Final(why) => return Err(StoreError::request(op, object, why)),
+                    Failure::Final(why) => return Err(StoreError::Refused { op, object: object.to_owned(), why }),
                     failure => return Ok(Err(failure)),
                 },
             };
@@ -131,7 +134,7 @@ impl Remote {
         };
         match self.patiently("store", &text, cause, sent).await? {
             Ok(_) => Ok(()),
-            Err(_) => Err(StoreError::request("store", text, "unexpected answer")),
+            Err(_) => Err(StoreError::request("store", text, NO_BUCKET)),
         }
     }
 
@@ -162,7 +165,7 @@ impl Remote {
                     // A conflict with another request, not an object.
                     None => sleep(self.pause(0)).await,
                 },
-                Err(_) => return Err(StoreError::request("create", name, "unexpected answer")),
+                Err(_) => return Err(StoreError::request("create", name, NO_BUCKET)),
             }
         }
     }

@@ -13,6 +13,8 @@ mod map;
 mod report;
 mod salvage;
 mod sizes;
+#[cfg(feature = "store")]
+mod store;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

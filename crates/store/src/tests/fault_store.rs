@@ -50,7 +50,6 @@ struct Inner {
     requests: u64,
     left: Option<u64>,
     puts: u64,
-    deleted: Vec<String>,
 }
 
 /// Handles of one store; each may be cut off alone.
@@ -70,7 +69,6 @@ impl FaultStore {
             requests: 0,
             left: None,
             puts: 0,
-            deleted: Vec::new(),
         };
         Self { inner: Arc::new(Mutex::new(inner)), begun: Instant::now(), cut: Arc::default() }
     }
@@ -109,10 +107,6 @@ impl FaultStore {
 
     pub(crate) fn remove(&self, name: &str) {
         self.inner.lock().objects.remove(name);
-    }
-
-    pub(crate) fn deleted(&self) -> Vec<String> {
-        self.inner.lock().deleted.clone()
     }
 
     pub(crate) fn requests(&self) -> u64 {
@@ -292,7 +286,6 @@ impl ObjectStore for FaultStore {
                     store
                         .request(|inner, _| {
                             inner.objects.remove(&name);
-                            inner.deleted.push(name);
                             Ok(())
                         })
                         .await?;
