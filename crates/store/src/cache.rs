@@ -124,7 +124,13 @@ impl Cache {
         (fetches, waits)
     }
 
-    async fn fetch(&self, id: ObjectId, fetch: Fetch, blocks: u32, cause: Cause) -> Result<Vec<(u32, Bytes)>> {
+    async fn fetch(
+        &self,
+        id: ObjectId,
+        fetch: Fetch,
+        blocks: u32,
+        cause: Cause,
+    ) -> Result<Vec<(u32, Bytes)>> {
         let read = self.read(id, fetch.range.clone(), blocks, cause).await;
         let mut state = self.state.lock();
         for piece in fetch.range.clone() {

@@ -5,7 +5,9 @@ use crate::{Result, StoreError};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::path::Path;
-use object_store::{Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{
+    Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+};
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
@@ -111,7 +113,9 @@ impl Remote {
                 Ok(done) => return Ok(Ok(done)),
                 Err(e) => match Failure::of(&e) {
                     Failure::Passing(why) => why,
-                    Failure::Final(why) => return Err(StoreError::Refused { op, object: object.to_owned(), why }),
+                    Failure::Final(why) => {
+                        return Err(StoreError::Refused { op, object: object.to_owned(), why });
+                    }
                     failure => return Ok(Err(failure)),
                 },
             };
@@ -180,7 +184,12 @@ impl Remote {
     }
 
     /// Reads a part of an object.
-    pub(crate) async fn get_range(&self, name: Name, range: Range<u64>, cause: Cause) -> Result<Option<Bytes>> {
+    pub(crate) async fn get_range(
+        &self,
+        name: Name,
+        range: Range<u64>,
+        cause: Cause,
+    ) -> Result<Option<Bytes>> {
         let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
         self.fetch(&name.to_string(), options, cause).await
     }
@@ -234,7 +243,8 @@ impl Remote {
             Err(_) => return Err(StoreError::request("list", dir, "unexpected answer")),
         };
         let name = |meta: &ObjectMeta| {
-            let rest: Vec<String> = meta.location.prefix_match(&self.prefix)?.map(|p| p.as_ref().to_owned()).collect();
+            let rest: Vec<String> =
+                meta.location.prefix_match(&self.prefix)?.map(|p| p.as_ref().to_owned()).collect();
             Name::parse(&rest.join("/"))
         };
         let mut names: Vec<Name> = metas.iter().filter_map(name).collect();

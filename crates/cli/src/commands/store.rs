@@ -168,7 +168,10 @@ fn is_zero(block: &Block) -> bool {
 }
 
 fn import(url: &Path, image: &Path, force: bool, settings: &Settings) -> Result<()> {
-    let source = crate::image::open(&[image.to_owned()], segno_device::OpenOptions { read_only: true, direct: false })?;
+    let source = crate::image::open(
+        &[image.to_owned()],
+        segno_device::OpenOptions { read_only: true, direct: false },
+    )?;
     let superblock = inspect::superblock(&*source)?;
     ensure!(
         superblock.features.contains(Features::BLKZONED),

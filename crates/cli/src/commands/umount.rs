@@ -1,7 +1,7 @@
 //! `segno umount`: returns when the server has let go of the image.
 use crate::exit::Outcome;
-use crate::{inspect, store};
 use crate::mount::table::{self, Mount};
+use crate::{inspect, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;

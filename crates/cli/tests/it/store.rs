@@ -9,7 +9,10 @@ fn a_directory_holds_a_volume() {
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let url = |name: &str| format!("file://{}", path(name));
     let volume = url("volume");
-    assert!(output(&["store", "probe", &format!("file://{}", dir.path().display())]).contains("second writer out"));
+    assert!(
+        output(&["store", "probe", &format!("file://{}", dir.path().display())])
+            .contains("second writer out")
+    );
     output(&["mkfs", "-q", "--size", "1G", &volume]);
     assert!(refusal(&["mkfs", "-q", "--size", "1G", &volume]).1.contains("-f"));
     write(path("file"), vec![7; 300_000]).unwrap();
@@ -17,7 +20,10 @@ fn a_directory_holds_a_volume() {
     assert_eq!(output(&["ls", &volume, "/"]).trim(), "copied");
     assert!(output(&["check", &volume]).ends_with("clean\n"));
     let info = json(&["store", "info", "--json", &volume]);
-    assert_eq!((&info["held"], &info["fenced"], &info["bytes"]), (&false.into(), &true.into(), &(1u64 << 30).into()));
+    assert_eq!(
+        (&info["held"], &info["fenced"], &info["bytes"]),
+        (&false.into(), &true.into(), &(1u64 << 30).into())
+    );
 
     output(&["store", "export", &volume, &path("image")]);
     assert!(output(&["check", &path("image")]).ends_with("clean\n"));

@@ -235,8 +235,13 @@ fn of_two_mounts_at_a_time_one_wins() {
         let runtime = runtime();
         runtime.block_on(async {
             let store = FaultStore::new(seed, Faults { delay_bits: 6, ..Faults::default() });
-            let remote =
-                || Arc::new(crate::remote::Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(99)));
+            let remote = || {
+                Arc::new(crate::remote::Remote::new(
+                    Arc::new(store.client()),
+                    prefix(),
+                    Duration::from_secs(99),
+                ))
+            };
             crate::device::create(&remote(), SMALL, false, false).await.unwrap();
             let mounts = (0..2).map(|_| {
                 let remote = remote();

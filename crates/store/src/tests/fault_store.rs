@@ -62,14 +62,8 @@ pub(crate) struct FaultStore {
 
 impl FaultStore {
     pub(crate) fn new(seed: u64, faults: Faults) -> Self {
-        let inner = Inner {
-            objects: BTreeMap::new(),
-            rng: Rng::new(seed),
-            faults,
-            requests: 0,
-            left: None,
-            puts: 0,
-        };
+        let inner =
+            Inner { objects: BTreeMap::new(), rng: Rng::new(seed), faults, requests: 0, left: None, puts: 0 };
         Self { inner: Arc::new(Mutex::new(inner)), begun: Instant::now(), cut: Arc::default() }
     }
 
@@ -161,7 +155,8 @@ impl FaultStore {
         if self.is_cut() {
             std::future::pending::<()>().await;
         }
-        let done = if chance == Chance::Error { Err(failure()) } else { effect(&mut self.inner.lock(), chance) };
+        let done =
+            if chance == Chance::Error { Err(failure()) } else { effect(&mut self.inner.lock(), chance) };
         if after > Duration::ZERO {
             sleep(after).await;
         }
@@ -191,9 +186,10 @@ impl FaultStore {
             let hidden = |o: &Object| {
                 chance == Chance::Stale && newest.is_some_and(|n| o.stored + Duration::from_millis(1) >= n)
             };
-            let all = inner.objects.iter().filter(|(name, object)| {
-                name.starts_with(&under) && **name > after && !hidden(object)
-            });
+            let all = inner
+                .objects
+                .iter()
+                .filter(|(name, object)| name.starts_with(&under) && **name > after && !hidden(object));
             Ok(all.map(|(name, object)| self.meta(name, object)).collect())
         })
         .await
@@ -258,7 +254,9 @@ impl ObjectStore for FaultStore {
             let object = inner.objects.get(&name).cloned().ok_or_else(absent)?;
             let len = object.bytes.len() as u64;
             let range = match &options.range {
-                Some(range) => range.as_range(len).map_err(|e| Error::Generic { store: "fault", source: e.into() })?,
+                Some(range) => {
+                    range.as_range(len).map_err(|e| Error::Generic { store: "fault", source: e.into() })?
+                }
                 None => 0..len,
             };
             let part = object.bytes.slice(range.start as usize..range.end as usize);
@@ -273,10 +271,7 @@ impl ObjectStore for FaultStore {
         .await
     }
 
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, Result<Path>>,
-    ) -> BoxStream<'static, Result<Path>> {
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         let store = self.clone();
         locations
             .and_then(move |path| {
@@ -303,7 +298,11 @@ impl ObjectStore for FaultStore {
             .boxed()
     }
 
-    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
         let (store, prefix, offset) = (self.clone(), prefix.cloned(), offset.clone());
         stream::once(async move { store.listed(prefix, Some(offset)).await })
             .map_ok(|metas| stream::iter(metas.into_iter().map(Ok)))

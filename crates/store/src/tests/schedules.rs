@@ -138,7 +138,9 @@ fn no_acknowledged_commit_is_lost_under_any_schedule() {
 
 /// Seeds until a planted bug is found.
 fn found_after(planted: Planted) -> u64 {
-    (0..20_000).find(|&seed| run(seed, planted).is_err()).unwrap_or_else(|| panic!("{planted:?} is not found"))
+    (0..20_000)
+        .find(|&seed| run(seed, planted).is_err())
+        .unwrap_or_else(|| panic!("{planted:?} is not found"))
 }
 
 #[test]
