@@ -71,6 +71,12 @@ pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32) -> Result<()> {
     }
 }
 
+/// Whether the holder of an epoch is a process of this host that runs.
+pub(crate) async fn is_held_here(remote: &Remote, epoch: u32) -> Result<bool> {
+    let found = holder(remote, epoch).await?;
+    Ok(found.is_some_and(|h| h.boot == Holder::this([0; 16]).boot && !has_ended(h.pid)))
+}
+
 async fn holder(remote: &Remote, epoch: u32) -> Result<Option<Holder>> {
     match remote.get(Name::Epoch(epoch), Cause::Open).await? {
         Some(bytes) => Holder::decode(epoch, &bytes).map(Some),

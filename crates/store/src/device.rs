@@ -132,7 +132,18 @@ pub fn probe(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
 /// Whether the volume's last writer has not ended its epoch.
 pub fn is_held(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
     let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE);
-    runtime()?.block_on(recover::is_held(&remote))
+    runtime()?.block_on(async { Ok(recover::held(&remote).await?.is_some()) })
+}
+
+/// Like [`is_held`], if the writer is a process of this host that runs.
+pub fn is_held_here(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
+    let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE);
+    runtime()?.block_on(async {
+        match recover::held(&remote).await? {
+            Some(epoch) => claim::is_held_here(&remote, epoch).await,
+            None => Ok(false),
+        }
+    })
 }
 
 impl StoreDevice {

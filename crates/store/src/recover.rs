@@ -219,16 +219,17 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the last epoch has no end yet.
-pub(crate) async fn is_held(remote: &Remote) -> Result<bool> {
+/// The last epoch, if it has no end yet.
+pub(crate) async fn held(remote: &Remote) -> Result<Option<u32>> {
     let volume = volume(remote).await?;
     let epochs = remote.list("epoch", None, Cause::Open).await?;
-    let Some(&Name::Epoch(epoch)) = epochs.last() else { return Ok(false) };
-    let log = remote.list(&format!("log/{epoch:08x}"), None, Cause::Open).await?;
+    let Some(&Name::Epoch(last)) = epochs.last() else { return Ok(None) };
+    let log = remote.list(&format!("log/{last:08x}"), None, Cause::Open).await?;
     for name in log.into_iter().rev() {
         let Name::Object(ObjectId::Log { epoch, seq }) = name else { continue };
         let Some(bytes) = remote.get(name, Cause::Open).await? else { continue };
-        return Ok(!matches!(commit::read(&volume.id, epoch, seq, &bytes), Ok((Entry::Seal { .. }, _))));
+        let sealed = matches!(commit::read(&volume.id, epoch, seq, &bytes), Ok((Entry::Seal { .. }, _)));
+        return Ok(Some(last).filter(|_| !sealed));
     }
-    Ok(true)
+    Ok(Some(last))
 }

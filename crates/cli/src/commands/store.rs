@@ -84,7 +84,7 @@ fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
     let about = device.about();
     let bytes = device.block_count() * BLOCK_SIZE as u64;
     let opened = device.stats().count(Cause::Open);
-    let held = store::is_held(url);
+    let held = store::has_writer(url, settings.insecure)?;
     let mut out = stdout().lock();
     if as_json {
         let all = json!({

@@ -74,12 +74,19 @@ pub fn create(
     Ok(Arc::new(device.with_context(|| format!("cannot make a volume at {}", url.display()))?))
 }
 
-/// Whether the volume's last writer has not ended its epoch. A store that does not answer is not waited for.
+/// Whether a server of this host has not closed the volume yet. A store that does not answer is not waited for.
 pub fn is_held(url: &Path) -> bool {
-    let held = parse(url)
-        .and_then(|url| Ok(url.open(true)?))
-        .and_then(|(store, prefix)| Ok(segno_store::is_held(store, &prefix)?));
+    let held = parse(url).and_then(|url| Ok(url.open(true)?)).and_then(|(store, prefix)| {
+        let held = segno_store::is_held_here(store, &prefix)?;
+        Ok(held)
+    });
     held.unwrap_or(false)
+}
+
+/// Whether the volume has a writer, or one that was killed.
+pub fn has_writer(url: &Path, insecure: bool) -> Result<bool> {
+    let (store, prefix) = parse(url)?.open(insecure)?;
+    segno_store::is_held(store, &prefix).with_context(|| format!("cannot use {}", url.display()))
 }
 
 /// Whether the store keeps a second writer out.
