@@ -28,6 +28,8 @@ test: setup
 	cargo fmt --all --check -- $(COMMANDS)
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
+	cargo clippy -p segno-cli --features store --all-targets -- -D warnings
+	cargo test -p segno-cli --features store --test it store
 	cargo test -p segno-engine --features loom --lib models
 	cargo test -p segno-sim --features shuttle --lib schedule
 	scripts/examples

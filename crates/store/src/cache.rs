@@ -108,7 +108,8 @@ impl Cache {
             }
             if let Some(bytes) = state.find(&key) {
                 found.insert(piece, bytes);
-            } else if let Some(loading) = state.loading.get(&key) {
+            // The sender is gone if the request was given up, as one beside it failed.
+            } else if let Some(loading) = state.loading.get(&key).filter(|l| l.has_changed().is_ok()) {
                 waits.push(loading.clone());
             } else {
                 match fetches.last_mut().filter(|f| f.range.end == piece) {
@@ -123,7 +124,13 @@ impl Cache {
         (fetches, waits)
     }
 
-    async fn fetch(&self, id: ObjectId, fetch: Fetch, blocks: u32, cause: Cause) -> Result<Vec<(u32, Bytes)>> {
+    async fn fetch(
+        &self,
+        id: ObjectId,
+        fetch: Fetch,
+        blocks: u32,
+        cause: Cause,
+    ) -> Result<Vec<(u32, Bytes)>> {
         let read = self.read(id, fetch.range.clone(), blocks, cause).await;
         let mut state = self.state.lock();
         for piece in fetch.range.clone() {

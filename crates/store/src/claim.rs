@@ -15,8 +15,8 @@ pub(crate) async fn is_conditional(remote: &Remote) -> Result<bool> {
     let first = remote.create_at(&name, Bytes::from_static(b"first"), Cause::Open).await;
     let second = match first {
         Ok(Created::Ours) => remote.create_at(&name, Bytes::from_static(b"second"), Cause::Open).await,
-        // Not implemented, says the client or the server.
-        Err(StoreError::Request { op: "create", .. }) => return Ok(false),
+        // It says that it cannot.
+        Err(StoreError::Refused { .. }) => return Ok(false),
         other => other,
     };
     remote.delete_at(&name, Cause::Open).await?;
@@ -42,7 +42,7 @@ impl Holder {
     fn is_gone(&self) -> bool {
         let this = Self::this([0; 16]);
         if self.boot == this.boot {
-            return !fs::exists(format!("/proc/{}", self.pid)).unwrap_or(true);
+            return has_ended(self.pid);
         }
         let boot = |of: &str| of.split(' ').next().map(str::to_owned);
         self.host == this.host && boot(&self.boot) != boot(&this.boot)
@@ -54,6 +54,14 @@ impl Holder {
     }
 }
 
+/// A process that was killed may not have been reaped yet.
+fn has_ended(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X'])),
+        Err(e) => e.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
 /// Refuses an epoch without a seal whose holder may be alive.
 pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32) -> Result<()> {
     match holder(remote, epoch).await? {
@@ -61,6 +69,12 @@ pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32) -> Result<()> {
         Some(holder) => Err(StoreError::Held { epoch, holder: holder.describe() }),
         None => Ok(()),
     }
+}
+
+/// Whether the holder of an epoch is a process of this host that runs.
+pub(crate) async fn is_held_here(remote: &Remote, epoch: u32) -> Result<bool> {
+    let found = holder(remote, epoch).await?;
+    Ok(found.is_some_and(|h| h.boot == Holder::this([0; 16]).boot && !has_ended(h.pid)))
 }
 
 async fn holder(remote: &Remote, epoch: u32) -> Result<Option<Holder>> {

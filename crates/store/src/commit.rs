@@ -47,7 +47,9 @@ pub(crate) enum Op {
 pub(crate) enum Entry {
     Commit(Vec<Op>),
     /// Ends the epoch. Written by the holder of this epoch, or by a later one.
-    Seal { by: u32 },
+    Seal {
+        by: u32,
+    },
 }
 
 /// The object of a commit. `inline` is the blocks of `parts`, which may be empty.
@@ -113,8 +115,11 @@ fn close(mut out: Vec<u8>, record: Encoder, blocks: u32) -> Bytes {
 pub(crate) fn read(volume: &[u8; 16], epoch: u32, seq: u64, bytes: &[u8]) -> Result<(Entry, u32)> {
     let name = Name::log(epoch, seq);
     let bad = |why| StoreError::corrupt(&name, why);
-    let (rest, tail) =
-        bytes.len().checked_sub(TAIL_BYTES).and_then(|at| bytes.split_at_checked(at)).ok_or(bad("it is too short"))?;
+    let (rest, tail) = bytes
+        .len()
+        .checked_sub(TAIL_BYTES)
+        .and_then(|at| bytes.split_at_checked(at))
+        .ok_or(bad("it is too short"))?;
     let mut tail = Decoder::new(name, TAIL, tail)?;
     let (len, blocks) = (tail.u32()? as usize, tail.u32()?);
     tail.end()?;

@@ -1,10 +1,10 @@
 //! Compaction: ranges in many small extents are written again, to objects of their own. A commit switches to them.
+use crate::Result;
 use crate::core::Core;
 use crate::extents::Extent;
 use crate::reader::Reader;
 use crate::state::{Content, OBJECT_BLOCKS, State};
 use crate::stats::Cause;
-use crate::Result;
 use segno_format::{BLOCK_SIZE, Block};
 use std::sync::Arc;
 

@@ -213,7 +213,12 @@ impl Core {
 
     /// A commit exists only if all its data objects do. So whoever seals the epoch behind it may rely on them, and this
     /// writer acknowledges nothing that a later one leaves out.
-    async fn commit(self: Arc<Self>, group: Group, uploads: Vec<JoinHandle<Result<()>>>, permit: OwnedSemaphorePermit) {
+    async fn commit(
+        self: Arc<Self>,
+        group: Group,
+        uploads: Vec<JoinHandle<Result<()>>>,
+        permit: OwnedSemaphorePermit,
+    ) {
         let done = self.store_commit(&group, uploads).await;
         if let Err(e) = &done {
             self.fail(e);

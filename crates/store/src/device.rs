@@ -132,7 +132,18 @@ pub fn probe(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
 /// Whether the volume's last writer has not ended its epoch.
 pub fn is_held(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
     let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE);
-    runtime()?.block_on(recover::is_held(&remote))
+    runtime()?.block_on(async { Ok(recover::held(&remote).await?.is_some()) })
+}
+
+/// Like [`is_held`], if the writer is a process of this host that runs.
+pub fn is_held_here(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
+    let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE);
+    runtime()?.block_on(async {
+        match recover::held(&remote).await? {
+            Some(epoch) => claim::is_held_here(&remote, epoch).await,
+            None => Ok(false),
+        }
+    })
 }
 
 impl StoreDevice {
@@ -256,13 +267,18 @@ impl StoreDevice {
     }
 
     fn change(&self, change: impl FnOnce(&mut State) -> Vec<crate::state::Upload>) -> io::Result<()> {
-        let Some((core, _)) = &self.parts.writer else { return Err(io::ErrorKind::ReadOnlyFilesystem.into()) };
+        let Some((core, _)) = &self.parts.writer else {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        };
         Ok(core.change(change)?)
     }
 
     fn check_zone(&self, start: u64) -> io::Result<u32> {
         let (zone, offset) = self.parts.volume.geometry.place(start);
-        if offset != 0 || self.parts.volume.geometry.is_conventional(zone) || zone >= self.parts.volume.geometry.zones {
+        if offset != 0
+            || self.parts.volume.geometry.is_conventional(zone)
+            || zone >= self.parts.volume.geometry.zones
+        {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("no sequential zone starts at block {start}"),
@@ -330,7 +346,9 @@ impl BlockDevice for StoreDevice {
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         check_bounds(self.block_count(), addr, blocks.len() as u64)?;
-        let Some((core, _)) = &self.parts.writer else { return Err(io::ErrorKind::ReadOnlyFilesystem.into()) };
+        let Some((core, _)) = &self.parts.writer else {
+            return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+        };
         let Some(runtime) = &self.runtime else { return Err(io::ErrorKind::ReadOnlyFilesystem.into()) };
         runtime.block_on(core.write(addr, blocks))
     }

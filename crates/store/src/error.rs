@@ -14,6 +14,8 @@ pub enum StoreError {
     Url { url: String, why: String },
     #[error("cannot {op} {object}: {why}")]
     Request { op: &'static str, object: String, why: String },
+    #[error("the store cannot {op} {object}: {why}")]
+    Refused { op: &'static str, object: String, why: String },
     #[error("object {object} is damaged: {why}")]
     Corrupt { object: String, why: &'static str },
     #[error("object {object} is missing: it was deleted, or the store lost it")]
@@ -60,7 +62,7 @@ impl StoreError {
             Self::Exists => io::ErrorKind::AlreadyExists,
             Self::Held { .. } | Self::LostRace { .. } => io::ErrorKind::ResourceBusy,
             Self::Fenced { .. } => io::ErrorKind::StaleNetworkFileHandle,
-            Self::Unconditional => io::ErrorKind::Unsupported,
+            Self::Unconditional | Self::Refused { .. } => io::ErrorKind::Unsupported,
             Self::Request { .. } | Self::Unsettled(_) | Self::Runtime(_) => io::ErrorKind::Other,
         }
     }

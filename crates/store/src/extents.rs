@@ -111,7 +111,11 @@ mod tests {
                     }
                     all
                 };
-                assert_eq!(flat(&mut removed.into_iter())[start as usize..end as usize], old[..], "seed {seed}");
+                assert_eq!(
+                    flat(&mut removed.into_iter())[start as usize..end as usize],
+                    old[..],
+                    "seed {seed}"
+                );
                 assert_eq!(flat(&mut extents.iter().copied()), cells, "seed {seed}");
                 assert!(extents.0.is_sorted_by_key(|e| e.start));
             }

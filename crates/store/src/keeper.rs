@@ -57,7 +57,8 @@ impl Keeper {
         }
         while self.core.failed().is_none() {
             let due = self.maps.lock().garbage.next_due();
-            let wait = due.map_or(Duration::from_secs(1 << 32), |due| due.saturating_duration_since(Instant::now()));
+            let wait =
+                due.map_or(Duration::from_secs(1 << 32), |due| due.saturating_duration_since(Instant::now()));
             let _woken_or_due = timeout(wait, self.core.work.notified()).await;
             if self.core.map_is_due() {
                 // A map that cannot be stored now is due again soon.
@@ -115,12 +116,18 @@ impl Keeper {
     async fn sweep(&self, found: &Found) -> Result<()> {
         let remote = &self.core.remote;
         let maps = remote.list("map", None, Cause::Delete).await?;
+        // Recovery passed over them, as they are damaged. As the one before the newest they would be of no use.
+        let own = self.core.session.epoch;
+        let is_damaged = |name: &Name| matches!(*name, Name::Map { epoch, seq } if epoch < own && (epoch, seq) > found.base);
+        let damaged: Vec<Name> = maps.iter().copied().filter(is_damaged).collect();
+        remote.delete(&damaged, Cause::Delete).await?;
         let before: Vec<Name> = maps
             .into_iter()
             .filter(|&name| matches!(name, Name::Map { epoch, seq } if (epoch, seq) < found.base))
             .collect();
         // The one before the newest stays; commits behind it do too.
-        let (older, oldest) = before.split_last().map_or((None, [].as_slice()), |(last, rest)| (Some(*last), rest));
+        let (older, oldest) =
+            before.split_last().map_or((None, [].as_slice()), |(last, rest)| (Some(*last), rest));
         remote.delete(oldest, Cause::Delete).await?;
         let since = match older {
             Some(Name::Map { epoch, seq }) => (epoch, seq),

@@ -31,7 +31,7 @@ mod tests;
 mod url;
 mod wire;
 
-pub use device::{About, Options, StoreDevice, is_held, probe};
+pub use device::{About, Options, StoreDevice, is_held, is_held_here, probe};
 pub use error::{Result, StoreError};
 pub use map::Geometry;
 pub use stats::{Cause, Count, Stats};

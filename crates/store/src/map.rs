@@ -211,7 +211,9 @@ impl Map {
     pub(crate) fn apply(&mut self, ops: &[Op], inline: u16) -> bool {
         ops.iter().all(|op| {
             let (zone, start, len) = match *op {
-                Op::Run(Run { zone, start, len, .. }) | Op::Discard { zone, start, len } => (zone, start, len),
+                Op::Run(Run { zone, start, len, .. }) | Op::Discard { zone, start, len } => {
+                    (zone, start, len)
+                }
                 Op::Reset(zone) | Op::Finish(zone) => (zone, 0, 0),
             };
             let end = u32::from(start) + u32::from(len);

@@ -17,9 +17,15 @@ pub(crate) enum Name {
 /// An object that holds blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ObjectId {
-    Data { epoch: u32, number: u64 },
+    Data {
+        epoch: u32,
+        number: u64,
+    },
     /// A commit or a seal; blocks are inline.
-    Log { epoch: u32, seq: u64 },
+    Log {
+        epoch: u32,
+        seq: u64,
+    },
 }
 
 impl ObjectId {
@@ -87,7 +93,9 @@ mod tests {
             assert_eq!(Name::parse(&name.to_string()), Some(name));
         }
         assert!(data(9).to_string() < data(16).to_string());
-        for foreign in ["", "volume/1", "epoch/1", "log/00000001", "log/00000001/zz", "x/00000001", "epoch/0000000G"] {
+        for foreign in
+            ["", "volume/1", "epoch/1", "log/00000001", "log/00000001/zz", "x/00000001", "epoch/0000000G"]
+        {
             assert_eq!(Name::parse(foreign), None, "{foreign}");
         }
     }

@@ -88,7 +88,8 @@ impl Reader {
         let state = self.state.lock();
         let (mut parts, mut begin) = (Vec::<Part>::new(), 0usize);
         for (zone, start, len) in state.map.geometry.parts(addr, count) {
-            if let Some(target) = into.as_deref_mut().and_then(|t| t.get_mut(begin..begin + usize::from(len))) {
+            if let Some(target) = into.as_deref_mut().and_then(|t| t.get_mut(begin..begin + usize::from(len)))
+            {
                 target.iter_mut().for_each(|block| block.0.fill(0));
             }
             let extents = state.map.zone(zone).into_iter().flat_map(|z| z.extents.within(start, start + len));
@@ -151,7 +152,8 @@ impl Reader {
             let reader = self.clone();
             self.handle.spawn(async move {
                 if let Ok(_turn) = reader.ahead.acquire().await {
-                    let pieces = reader.cache.pieces(part.id, part.pieces(), part.blocks.into(), Cause::Readahead);
+                    let pieces =
+                        reader.cache.pieces(part.id, part.pieces(), part.blocks.into(), Cause::Readahead);
                     let _left_to_readers = pieces.await;
                 }
             });

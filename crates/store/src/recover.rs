@@ -106,9 +106,19 @@ pub(crate) async fn writable(remote: &Remote, takeover: bool) -> Result<Recovere
 /// Reads the newest map and lists what follows; also returns the last epoch. `None` if the map was deleted meanwhile.
 async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, (u32, u64), u32)>> {
     let (volume, maps) = try_join!(volume(remote), remote.list("map", None, Cause::Open))?;
-    let Some(&Name::Map { epoch, seq }) = maps.last() else {
-        return Err(StoreError::Missing { object: "map".into() });
-    };
+    let mut damage = StoreError::Missing { object: "map".into() };
+    // The one before the newest, and the commits behind it, give the same state.
+    for name in maps.iter().rev().take(2) {
+        match begin_at(remote, volume, *name).await {
+            Err(e @ StoreError::Corrupt { .. }) => damage = e,
+            other => return other,
+        }
+    }
+    Err(damage)
+}
+
+async fn begin_at(remote: &Remote, volume: Volume, map: Name) -> Result<Option<(Walk<'_>, (u32, u64), u32)>> {
+    let Name::Map { epoch, seq } = map else { return Ok(None) };
     let after = Name::Map { epoch, seq };
     let epochs = remote.list("epoch", epoch.checked_sub(1).map(Name::Epoch), Cause::Open);
     let commits = remote.list("log", Some(Name::log(epoch, seq)), Cause::Open);
@@ -209,16 +219,17 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the last epoch has no end yet.
-pub(crate) async fn is_held(remote: &Remote) -> Result<bool> {
+/// The last epoch, if it has no end yet.
+pub(crate) async fn held(remote: &Remote) -> Result<Option<u32>> {
     let volume = volume(remote).await?;
     let epochs = remote.list("epoch", None, Cause::Open).await?;
-    let Some(&Name::Epoch(epoch)) = epochs.last() else { return Ok(false) };
-    let log = remote.list(&format!("log/{epoch:08x}"), None, Cause::Open).await?;
+    let Some(&Name::Epoch(last)) = epochs.last() else { return Ok(None) };
+    let log = remote.list(&format!("log/{last:08x}"), None, Cause::Open).await?;
     for name in log.into_iter().rev() {
         let Name::Object(ObjectId::Log { epoch, seq }) = name else { continue };
         let Some(bytes) = remote.get(name, Cause::Open).await? else { continue };
-        return Ok(!matches!(commit::read(&volume.id, epoch, seq, &bytes), Ok((Entry::Seal { .. }, _))));
+        let sealed = matches!(commit::read(&volume.id, epoch, seq, &bytes), Ok((Entry::Seal { .. }, _)));
+        return Ok(Some(last).filter(|_| !sealed));
     }
-    Ok(true)
+    Ok(Some(last))
 }

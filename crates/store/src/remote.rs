@@ -5,7 +5,9 @@ use crate::{Result, StoreError};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::path::Path;
-use object_store::{Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{
+    Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+};
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,6 +18,9 @@ use tokio::time::{Instant, sleep};
 /// First pause before a request is repeated; it doubles up to the last one.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LAST: Duration = Duration::from_secs(5);
+
+/// The only reason why a name that is stored could be absent.
+const NO_BUCKET: &str = "the bucket does not exist";
 
 /// The store below a prefix.
 pub(crate) struct Remote {
@@ -108,7 +113,9 @@ impl Remote {
                 Ok(done) => return Ok(Ok(done)),
                 Err(e) => match Failure::of(&e) {
                     Failure::Passing(why) => why,
-                    Failure::Final(why) => return Err(StoreError::request(op, object, why)),
+                    Failure::Final(why) => {
+                        return Err(StoreError::Refused { op, object: object.to_owned(), why });
+                    }
                     failure => return Ok(Err(failure)),
                 },
             };
@@ -131,7 +138,7 @@ impl Remote {
         };
         match self.patiently("store", &text, cause, sent).await? {
             Ok(_) => Ok(()),
-            Err(_) => Err(StoreError::request("store", text, "unexpected answer")),
+            Err(_) => Err(StoreError::request("store", text, NO_BUCKET)),
         }
     }
 
@@ -162,7 +169,7 @@ impl Remote {
                     // A conflict with another request, not an object.
                     None => sleep(self.pause(0)).await,
                 },
-                Err(_) => return Err(StoreError::request("create", name, "unexpected answer")),
+                Err(_) => return Err(StoreError::request("create", name, NO_BUCKET)),
             }
         }
     }
@@ -177,7 +184,12 @@ impl Remote {
     }
 
     /// Reads a part of an object.
-    pub(crate) async fn get_range(&self, name: Name, range: Range<u64>, cause: Cause) -> Result<Option<Bytes>> {
+    pub(crate) async fn get_range(
+        &self,
+        name: Name,
+        range: Range<u64>,
+        cause: Cause,
+    ) -> Result<Option<Bytes>> {
         let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
         self.fetch(&name.to_string(), options, cause).await
     }
@@ -231,7 +243,8 @@ impl Remote {
             Err(_) => return Err(StoreError::request("list", dir, "unexpected answer")),
         };
         let name = |meta: &ObjectMeta| {
-            let rest: Vec<String> = meta.location.prefix_match(&self.prefix)?.map(|p| p.as_ref().to_owned()).collect();
+            let rest: Vec<String> =
+                meta.location.prefix_match(&self.prefix)?.map(|p| p.as_ref().to_owned()).collect();
             Name::parse(&rest.join("/"))
         };
         let mut names: Vec<Name> = metas.iter().filter_map(name).collect();

@@ -145,7 +145,9 @@ impl State {
             return Ok(());
         }
         let at = self.geometry().start_of(zone);
-        Err(io::Error::other(format!("write of {len} blocks at block {start} of the zone at {at}: its pointer is {pointer}")))
+        Err(io::Error::other(format!(
+            "write of {len} blocks at block {start} of the zone at {at}: its pointer is {pointer}"
+        )))
     }
 
     /// Writes a block of a conventional zone. `true` if that took no room: it is collected already, or zeros like now.
@@ -297,7 +299,8 @@ impl State {
                 inline.push((index, bytes));
             }
         }
-        let ops = std::mem::take(&mut self.changes).into_iter().filter_map(|change| self.op(change)).collect();
+        let ops =
+            std::mem::take(&mut self.changes).into_iter().filter_map(|change| self.op(change)).collect();
         self.stored.insert(id);
         self.stored.extend(self.new_objects.drain(..));
         self.seq += 1;

@@ -145,7 +145,12 @@ mod tests {
         for near in ["http://127.0.0.1:5000", "http://localhost", "http://[::1]:9000/x", "http://127.8.8.8"] {
             assert!(is_loopback(near), "{near}");
         }
-        for far in ["http://10.0.0.1", "http://localhost.example", "http://[2001:db8::1]:9000", "http://127.0.0.1@far"] {
+        for far in [
+            "http://10.0.0.1",
+            "http://localhost.example",
+            "http://[2001:db8::1]:9000",
+            "http://127.0.0.1@far",
+        ] {
             assert!(!is_loopback(far), "{far}");
         }
         assert_eq!(redacted("http://key:secret@far/x"), "http://far");

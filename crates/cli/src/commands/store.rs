@@ -84,7 +84,7 @@ fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
     let about = device.about();
     let bytes = device.block_count() * BLOCK_SIZE as u64;
     let opened = device.stats().count(Cause::Open);
-    let held = store::is_held(url);
+    let held = store::has_writer(url, settings.insecure)?;
     let mut out = stdout().lock();
     if as_json {
         let all = json!({
@@ -168,7 +168,10 @@ fn is_zero(block: &Block) -> bool {
 }
 
 fn import(url: &Path, image: &Path, force: bool, settings: &Settings) -> Result<()> {
-    let source = crate::image::open(&[image.to_owned()], segno_device::OpenOptions { read_only: true, direct: false })?;
+    let source = crate::image::open(
+        &[image.to_owned()],
+        segno_device::OpenOptions { read_only: true, direct: false },
+    )?;
     let superblock = inspect::superblock(&*source)?;
     ensure!(
         superblock.features.contains(Features::BLKZONED),

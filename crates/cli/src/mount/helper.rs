@@ -84,8 +84,15 @@ pub fn run(args: &[OsString]) -> Outcome {
         println!("segno: mounting {} at {}", helper.source.display(), helper.dir.display());
     }
     let (image, dir) = (helper.source, helper.dir);
-    let args =
-        Args { options, image, dir, foreground: helper.foreground, verbose: helper.verbose, detach: false, takeover: false };
+    let args = Args {
+        options,
+        image,
+        dir,
+        foreground: helper.foreground,
+        verbose: helper.verbose,
+        detach: false,
+        takeover: false,
+    };
     mount::run(&args)
 }
 

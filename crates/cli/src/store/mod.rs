@@ -4,7 +4,7 @@ mod present;
 
 pub use present::{create, is_held, open};
 #[cfg(feature = "store")]
-pub use present::{device, fenced};
+pub use present::{device, fenced, has_writer};
 
 use std::path::Path;
 

@@ -13,12 +13,19 @@ use std::time::Duration;
 const ZONE_SEGMENTS: u32 = 16;
 
 /// Opens the volume at a URL; `None` if the first path is none.
-pub fn open(paths: &[PathBuf], options: OpenOptions, settings: &Settings) -> Result<Option<Arc<dyn BlockDevice>>> {
+pub fn open(
+    paths: &[PathBuf],
+    options: OpenOptions,
+    settings: &Settings,
+) -> Result<Option<Arc<dyn BlockDevice>>> {
     let Some(url) = paths.first().filter(|path| is_url(path)) else { return Ok(None) };
     ensure!(paths.len() == 1, "a volume on an object store has one device");
     let device = device(url, options.read_only, settings)?;
     if device.is_unfenced() && !options.read_only {
-        eprintln!("segno: warning: {}: nothing keeps a second writer out, as it was made unfenced", url.display());
+        eprintln!(
+            "segno: warning: {}: nothing keeps a second writer out, as it was made unfenced",
+            url.display()
+        );
     }
     Ok(Some(Arc::new(device)))
 }
@@ -51,7 +58,8 @@ pub fn create(
     let zone_blocks = ZONE_SEGMENTS * BLOCKS_PER_SEG;
     let zones = bytes / BLOCK_SIZE as u64 / u64::from(zone_blocks);
     let blocks = zones * u64::from(zone_blocks);
-    let layout = plan(&[blocks], &MkfsOptions { segs_per_sec: ZONE_SEGMENTS, secs_per_zone: 1, ..mkfs.clone() })?;
+    let layout =
+        plan(&[blocks], &MkfsOptions { segs_per_sec: ZONE_SEGMENTS, secs_per_zone: 1, ..mkfs.clone() })?;
     let geometry = Geometry {
         zone_blocks: u16::try_from(zone_blocks)?,
         zones: u32::try_from(zones)?,
@@ -66,12 +74,19 @@ pub fn create(
     Ok(Arc::new(device.with_context(|| format!("cannot make a volume at {}", url.display()))?))
 }
 
-/// Whether the volume's last writer has not ended its epoch. A store that does not answer is not waited for.
+/// Whether a server of this host has not closed the volume yet. A store that does not answer is not waited for.
 pub fn is_held(url: &Path) -> bool {
     let held = parse(url).and_then(|url| Ok(url.open(true)?)).and_then(|(store, prefix)| {
-        Ok(segno_store::is_held(store, &prefix)?)
+        let held = segno_store::is_held_here(store, &prefix)?;
+        Ok(held)
     });
     held.unwrap_or(false)
+}
+
+/// Whether the volume has a writer, or one that was killed.
+pub fn has_writer(url: &Path, insecure: bool) -> Result<bool> {
+    let (store, prefix) = parse(url)?.open(insecure)?;
+    segno_store::is_held(store, &prefix).with_context(|| format!("cannot use {}", url.display()))
 }
 
 /// Whether the store keeps a second writer out.

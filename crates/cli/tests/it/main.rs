@@ -16,6 +16,8 @@ mod map;
 mod report;
 mod salvage;
 mod sizes;
+#[cfg(feature = "store")]
+mod store;
 mod surroundings;
 
 use std::ffi::OsStr;

@@ -165,3 +165,106 @@ fn large_writes_become_data_objects_and_reads_go_ahead() {
     // 64 MiB in 8 objects; the first steps are small.
     assert!(read + ahead <= 24, "{read} {ahead}");
 }
+
+#[test]
+fn a_damaged_map_is_passed_over() {
+    let store = store(8, Faults::default());
+    let device = create(&store, SMALL);
+    write(&device, 128, &[1]);
+    device.write_map().unwrap();
+    write(&device, 129, &[2]);
+    drop(device);
+    let maps = || store.names().into_iter().filter(|n| n.contains("/map/")).collect::<Vec<_>>();
+    let newest = maps().pop().unwrap();
+    store.alter(&newest, |bytes| bytes.truncate(30));
+    let device = open(&store, options()).unwrap();
+    assert_eq!(read(&device, 128, 3), [1, 2, 0]);
+    write(&device, 130, &[3]);
+    drop(device);
+    assert!(!maps().contains(&newest));
+    assert_eq!(read(&open(&store, options()).unwrap(), 128, 4), [1, 2, 3, 0]);
+}
+
+/// Of two requests of a read the first fails; the other piece, given up then, must be readable later.
+#[test]
+fn a_read_that_failed_does_not_block_later_ones() {
+    let store = store(9, Faults { latency: Duration::from_millis(5), ..Faults::default() });
+    let device = create(&store, SMALL);
+    write(&device, 128, &[1]);
+    device.flush().unwrap();
+    write(&device, 129, &[2]);
+    device.flush().unwrap();
+    drop(device);
+    let first = store.names().into_iter().find(|n| n.contains("/log/")).unwrap();
+    store.remove(&first);
+    let device = open(&store, options()).unwrap();
+    device.read(128, &mut [Block::zeroed(), Block::zeroed()]).unwrap_err();
+    assert_eq!(read(&device, 129, 1), [2]);
+}
+
+/// 1 TiB, at 20 ms a request and with as many commits behind the map as there may be: in time that the clock counts.
+#[test]
+fn a_large_volume_is_mounted_in_bounded_rounds() {
+    let store = store(13, Faults::default());
+    let large = Geometry { zone_blocks: 8192, zones: 32768, conventional: 80 };
+    let device = create(&store, large);
+    for i in 0..1000 {
+        write(&device, 80 * 8192 + i, &[1]);
+        device.flush().unwrap();
+    }
+    let store = kill(device, &store);
+    store.set_faults(Faults { latency: Duration::from_millis(20), ..Faults::default() });
+    let runtime = runtime();
+    let took = runtime.block_on(async {
+        let begun = tokio::time::Instant::now();
+        let remote = crate::remote::Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(9));
+        let handle = tokio::runtime::Handle::current();
+        let parts =
+            crate::device::Parts::open(Arc::new(remote), &options(), Planted::default(), &handle).await;
+        parts.unwrap();
+        begun.elapsed()
+    });
+    assert!(took <= Duration::from_secs(2), "{took:?}");
+    println!("{} rounds of 20 ms", took.as_millis() / 20);
+}
+
+/// Mounts at the same moment: one gets the volume, the others nothing.
+#[test]
+fn of_two_mounts_at_a_time_one_wins() {
+    for seed in 0..1000 {
+        let runtime = runtime();
+        runtime.block_on(async {
+            let store = FaultStore::new(seed, Faults { delay_bits: 6, ..Faults::default() });
+            let remote = || {
+                Arc::new(crate::remote::Remote::new(
+                    Arc::new(store.client()),
+                    prefix(),
+                    Duration::from_secs(99),
+                ))
+            };
+            crate::device::create(&remote(), SMALL, false, false).await.unwrap();
+            let mounts = (0..2).map(|_| {
+                let remote = remote();
+                tokio::spawn(async move {
+                    let handle = tokio::runtime::Handle::current();
+                    let options = Options { takeover: false, ..options() };
+                    crate::device::Parts::open(remote, &options, Planted::default(), &handle).await
+                })
+            });
+            let mut won = 0;
+            for mount in mounts.collect::<Vec<_>>() {
+                match mount.await.unwrap() {
+                    Ok(parts) => {
+                        let (core, _) = parts.writer.as_ref().unwrap();
+                        core.write(0, &[&block(1)]).await.unwrap();
+                        core.flush().await.unwrap();
+                        won += 1;
+                    }
+                    Err(StoreError::Held { .. } | StoreError::LostRace { .. }) => {}
+                    Err(e) => panic!("seed {seed}: {e}"),
+                }
+            }
+            assert_eq!(won, 1, "seed {seed}");
+        });
+    }
+}

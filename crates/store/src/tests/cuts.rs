@@ -16,10 +16,13 @@ impl Model {
         let zones = device.zones().unwrap();
         let pointer = |zone: u64| self.pointers.get(&zone).copied().unwrap_or(0);
         let pointers = (2..12).all(|zone| zones[zone as usize].pointer - zone * 64 == pointer(zone));
-        pointers && (0..12).all(|zone| {
-            let content = read(device, zone * 64, 64);
-            (zone * 64..).zip(content).all(|(at, fill)| self.blocks.get(&at).copied().unwrap_or(0) == fill)
-        })
+        pointers
+            && (0..12).all(|zone| {
+                let content = read(device, zone * 64, 64);
+                (zone * 64..)
+                    .zip(content)
+                    .all(|(at, fill)| self.blocks.get(&at).copied().unwrap_or(0) == fill)
+            })
     }
 
     fn write(&mut self, addr: u64, fill: u8, count: u64) {

@@ -41,7 +41,10 @@ fn assert_clean(device: &StoreDevice) {
     copy(device, image.as_file());
     let out = Command::new("fsck.f2fs").args(["--dry-run", "-f"]).arg(image.path()).output().unwrap();
     let said = String::from_utf8_lossy(&out.stdout);
-    let wrong: Vec<&str> = said.lines().filter(|l| l.contains("[FIX]") || l.contains("[ASSERT]") || l.contains("Fail")).collect();
+    let wrong: Vec<&str> = said
+        .lines()
+        .filter(|l| l.contains("[FIX]") || l.contains("[ASSERT]") || l.contains("Fail"))
+        .collect();
     assert!(wrong.is_empty() && said.contains("Done"), "{said}");
 }
 

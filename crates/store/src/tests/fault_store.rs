@@ -50,7 +50,6 @@ struct Inner {
     requests: u64,
     left: Option<u64>,
     puts: u64,
-    deleted: Vec<String>,
 }
 
 /// Handles of one store; each may be cut off alone.
@@ -63,15 +62,8 @@ pub(crate) struct FaultStore {
 
 impl FaultStore {
     pub(crate) fn new(seed: u64, faults: Faults) -> Self {
-        let inner = Inner {
-            objects: BTreeMap::new(),
-            rng: Rng::new(seed),
-            faults,
-            requests: 0,
-            left: None,
-            puts: 0,
-            deleted: Vec::new(),
-        };
+        let inner =
+            Inner { objects: BTreeMap::new(), rng: Rng::new(seed), faults, requests: 0, left: None, puts: 0 };
         Self { inner: Arc::new(Mutex::new(inner)), begun: Instant::now(), cut: Arc::default() }
     }
 
@@ -109,10 +101,6 @@ impl FaultStore {
 
     pub(crate) fn remove(&self, name: &str) {
         self.inner.lock().objects.remove(name);
-    }
-
-    pub(crate) fn deleted(&self) -> Vec<String> {
-        self.inner.lock().deleted.clone()
     }
 
     pub(crate) fn requests(&self) -> u64 {
@@ -167,7 +155,8 @@ impl FaultStore {
         if self.is_cut() {
             std::future::pending::<()>().await;
         }
-        let done = if chance == Chance::Error { Err(failure()) } else { effect(&mut self.inner.lock(), chance) };
+        let done =
+            if chance == Chance::Error { Err(failure()) } else { effect(&mut self.inner.lock(), chance) };
         if after > Duration::ZERO {
             sleep(after).await;
         }
@@ -197,9 +186,10 @@ impl FaultStore {
             let hidden = |o: &Object| {
                 chance == Chance::Stale && newest.is_some_and(|n| o.stored + Duration::from_millis(1) >= n)
             };
-            let all = inner.objects.iter().filter(|(name, object)| {
-                name.starts_with(&under) && **name > after && !hidden(object)
-            });
+            let all = inner
+                .objects
+                .iter()
+                .filter(|(name, object)| name.starts_with(&under) && **name > after && !hidden(object));
             Ok(all.map(|(name, object)| self.meta(name, object)).collect())
         })
         .await
@@ -264,7 +254,9 @@ impl ObjectStore for FaultStore {
             let object = inner.objects.get(&name).cloned().ok_or_else(absent)?;
             let len = object.bytes.len() as u64;
             let range = match &options.range {
-                Some(range) => range.as_range(len).map_err(|e| Error::Generic { store: "fault", source: e.into() })?,
+                Some(range) => {
+                    range.as_range(len).map_err(|e| Error::Generic { store: "fault", source: e.into() })?
+                }
                 None => 0..len,
             };
             let part = object.bytes.slice(range.start as usize..range.end as usize);
@@ -279,10 +271,7 @@ impl ObjectStore for FaultStore {
         .await
     }
 
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, Result<Path>>,
-    ) -> BoxStream<'static, Result<Path>> {
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         let store = self.clone();
         locations
             .and_then(move |path| {
@@ -292,7 +281,6 @@ impl ObjectStore for FaultStore {
                     store
                         .request(|inner, _| {
                             inner.objects.remove(&name);
-                            inner.deleted.push(name);
                             Ok(())
                         })
                         .await?;
@@ -310,7 +298,11 @@ impl ObjectStore for FaultStore {
             .boxed()
     }
 
-    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, Result<ObjectMeta>> {
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
         let (store, prefix, offset) = (self.clone(), prefix.cloned(), offset.clone());
         stream::once(async move { store.listed(prefix, Some(offset)).await })
             .map_ok(|metas| stream::iter(metas.into_iter().map(Ok)))

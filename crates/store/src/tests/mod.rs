@@ -25,7 +25,12 @@ fn runtime() -> Runtime {
 
 /// All mounts of a test have one process, which lives.
 fn options() -> Options {
-    Options { takeover: true, timeout: Duration::from_secs(60), grace: Duration::from_secs(600), ..Options::default() }
+    Options {
+        takeover: true,
+        timeout: Duration::from_secs(60),
+        grace: Duration::from_secs(600),
+        ..Options::default()
+    }
 }
 
 fn prefix() -> Path {

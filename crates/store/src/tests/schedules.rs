@@ -30,8 +30,7 @@ async fn places(parts: &Parts) -> Result<Vec<u8>> {
 }
 
 /// Whether a state has everything that was acknowledged before.
-async fn verify(parts: &Parts, acked: &[(u64, u8)], when: &str) -> Result<Vec<u8>, String> {
-    let found = places(parts).await.map_err(|e| format!("{when}: {e}"))?;
+fn verify(found: Vec<u8>, acked: &[(u64, u8)], when: &str) -> Result<Vec<u8>, String> {
     for &(place, value) in acked {
         let there = found[place as usize];
         if there != value {
@@ -73,7 +72,9 @@ async fn writer(store: FaultStore, ledger: Ledger, mut rng: Rng, planted: Plante
         sleep(Duration::from_millis(1 << rng.below(20))).await;
         let acked = ledger.lock().clone();
         let Ok(parts) = mount(&store, planted, grace).await else { continue };
-        let found = verify(&parts, &acked, "at a mount").await?;
+        // A mount that was overtaken meanwhile may miss objects; too many faults stop others.
+        let Ok(found) = places(&parts).await else { continue };
+        let found = verify(found, &acked, "at a mount")?;
         let mut next = found.iter().rposition(|&v| v != 0).map_or(0, |at| at as u64 + 1);
         let Some((core, keeper)) = &parts.writer else { continue };
         for _ in 0..rng.below(5) {
@@ -119,7 +120,8 @@ fn run(seed: u64, planted: Planted) -> Result<(), String> {
         for when in ["at the end", "after all"] {
             let acked = ledger.lock().clone();
             let parts = mount(&store, Planted::default(), Duration::ZERO).await.map_err(|e| e.to_string())?;
-            verify(&parts, &acked, when).await?;
+            let found = places(&parts).await.map_err(|e| format!("{when}: {e}"))?;
+            verify(found, &acked, when)?;
             parts.writer.iter().for_each(|(core, _)| core.fail(&crate::StoreError::Unsettled(0)));
             sleep(Duration::from_secs(1 << 20)).await;
         }
@@ -136,7 +138,9 @@ fn no_acknowledged_commit_is_lost_under_any_schedule() {
 
 /// Seeds until a planted bug is found.
 fn found_after(planted: Planted) -> u64 {
-    (0..20_000).find(|&seed| run(seed, planted).is_err()).unwrap_or_else(|| panic!("{planted:?} is not found"))
+    (0..20_000)
+        .find(|&seed| run(seed, planted).is_err())
+        .unwrap_or_else(|| panic!("{planted:?} is not found"))
 }
 
 #[test]

@@ -105,7 +105,8 @@ fn options(args: &Args) -> Result<MkfsOptions> {
 fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
     if store::is_url(&args.image) {
         let bytes = args.size.context("a volume on an object store needs --size, for example --size 1T")?;
-        let settings = store::Settings { unfenced: args.unfenced, insecure: args.insecure, ..Default::default() };
+        let settings =
+            store::Settings { unfenced: args.unfenced, insecure: args.insecure, ..Default::default() };
         let device = store::create(&args.image, bytes, options, args.force, &settings)?;
         return Ok(vec![Member { device, path: String::new(), zeroed: true }]);
     }

@@ -267,9 +267,13 @@ const OWN: &[MountOption] = &[
 ];
 
 const STORE: &[MountOption] = &[
-    switch("takeover", "take the volume from a writer that may be alive; it can acknowledge nothing more", |s| {
-        s.store.takeover = true;
-    }),
+    switch(
+        "takeover",
+        "take the volume from a writer that may be alive; it can acknowledge nothing more",
+        |s| {
+            s.store.takeover = true;
+        },
+    ),
     switch("insecure", "use plain HTTP to other hosts", |s| s.store.insecure = true),
     value(
         "store_timeout",

@@ -1,0 +1,45 @@
+//! Volumes in a directory store.
+use super::{json, output, refusal};
+use std::fs::write;
+use std::path::Path;
+
+#[test]
+fn a_directory_holds_a_volume() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let url = |name: &str| format!("file://{}", path(name));
+    let volume = url("volume");
+    assert!(
+        output(&["store", "probe", &format!("file://{}", dir.path().display())])
+            .contains("second writer out")
+    );
+    output(&["mkfs", "-q", "--size", "1G", &volume]);
+    assert!(refusal(&["mkfs", "-q", "--size", "1G", &volume]).1.contains("-f"));
+    write(path("file"), vec![7; 300_000]).unwrap();
+    output(&["put", &volume, &path("file"), "/copied"]);
+    assert_eq!(output(&["ls", &volume, "/"]).trim(), "copied");
+    assert!(output(&["check", &volume]).ends_with("clean\n"));
+    let info = json(&["store", "info", "--json", &volume]);
+    assert_eq!(
+        (&info["held"], &info["fenced"], &info["bytes"]),
+        (&false.into(), &true.into(), &(1u64 << 30).into())
+    );
+
+    output(&["store", "export", &volume, &path("image")]);
+    assert!(output(&["check", &path("image")]).ends_with("clean\n"));
+    output(&["store", "import", &url("again"), &path("image")]);
+    assert!(output(&["check", &url("again")]).ends_with("clean\n"));
+    output(&["get", &url("again"), "/copied", &path("back")]);
+    assert!(Path::new(&path("back")).metadata().unwrap().len() == 300_000);
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let absent = format!("file://{}", dir.path().display());
+    assert!(refusal(&["check", &absent]).1.contains("segno mkfs --size"));
+    assert!(refusal(&["mkfs", &absent]).1.contains("--size"));
+    assert!(refusal(&["info", "s3://key:secret@bucket/prefix"]).1.contains("AWS_ACCESS_KEY_ID"));
+    assert!(refusal(&["info", "s3://bucket"]).1.contains("prefix"));
+    assert!(refusal(&["store", "info", "disk.img"]).1.contains("s3://BUCKET/PREFIX"));
+}
