@@ -35,6 +35,17 @@ impl Algorithm {
             _ => None,
         }
     }
+
+    /// The number that inodes store.
+    #[must_use]
+    pub fn to_disk(self) -> u8 {
+        match self {
+            Self::Lzo => 0,
+            Self::Lz4 => 1,
+            Self::Zstd => 2,
+            Self::LzoRle => 3,
+        }
+    }
 }
 
 impl fmt::Display for Algorithm {

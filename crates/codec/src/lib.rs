@@ -7,12 +7,14 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod casefold;
+mod cluster;
 mod compression;
 mod crc;
 pub mod lzo;
 mod name_hash;
 
 pub use casefold::{CasefoldError, casefold};
+pub use cluster::{ClusterEncoder, LevelError, check_level};
 pub use compression::{Algorithm, CodecError, decompress};
 pub use crc::crc;
 pub use name_hash::{casefolded_name_hash, name_hash};

@@ -41,6 +41,7 @@ const ALL: [Algorithm; 4] = [Algorithm::Lzo, Algorithm::Lz4, Algorithm::Zstd, Al
 #[test]
 fn numbers_are_those_of_the_inode() {
     assert_eq!([0, 1, 2, 3].map(Algorithm::from_disk), ALL.map(Some));
+    assert_eq!(ALL.map(Algorithm::to_disk), [0, 1, 2, 3]);
     assert!((4..=u8::MAX).all(|id| Algorithm::from_disk(id).is_none()));
 }
 
