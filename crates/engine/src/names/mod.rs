@@ -22,6 +22,7 @@ mod times;
 mod unlink;
 pub mod xattr;
 
+pub use extension::temperature;
 pub use flags::enable_compression;
 use references::References;
 pub use times::{set_atime, set_ctime, set_mtime};
