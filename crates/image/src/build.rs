@@ -1,13 +1,15 @@
 //! A build from source to image.
 use crate::options::BuildOptions;
 use crate::source::Source;
-use crate::tree::{Inode, Kind, ROOT, Tree};
+use crate::tree::{Choice, Index, Inode, Kind, Names, ROOT, Tree};
 use crate::{Error, Result, identity, meta, order, sparse, write};
+use segno_codec::casefold;
 use segno_engine::Time;
 use segno_format::dentry::LOST_FOUND;
-use segno_format::inode::InodeFlags;
-use segno_format::{BLOCK_SIZE, Features};
+use segno_format::inode::{InodeFlags, max_file_size};
+use segno_format::{ADDRS_PER_BLOCK, BLOCK_SIZE, Features};
 use segno_mkfs::MkfsOptions;
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -119,6 +121,17 @@ fn add_lost_found(tree: &mut Tree) -> Result<()> {
 /// Refuses what the volume has no place for.
 fn check_features(tree: &Tree, mkfs: &MkfsOptions) -> Result<()> {
     for (index, inode) in tree.inodes.iter().enumerate() {
+        if let Kind::File(content) = &inode.kind
+            && content.size > max_file_size(ADDRS_PER_BLOCK)
+        {
+            let why = format!("it has {} bytes, more than a file of F2FS can have", content.size);
+            return Err(Error::entry(tree.host_path(index), why));
+        }
+        if let Kind::Directory(names) = &inode.kind
+            && inode.flags.contains(InodeFlags::CASEFOLD)
+        {
+            check_folded(tree, index, names)?;
+        }
         let refuse = |why: &str| Err(Error::entry(tree.host_path(index), why));
         if inode.projid != 0 && !mkfs.has(Features::PRJQUOTA) {
             return refuse("it has a project id: add -O extra_attr,project_quota");
@@ -126,10 +139,28 @@ fn check_features(tree: &Tree, mkfs: &MkfsOptions) -> Result<()> {
         if inode.flags.contains(InodeFlags::CASEFOLD) && !mkfs.has(Features::CASEFOLD) {
             return refuse("it ignores case: add -C utf8");
         }
-        if inode.compress.is_some_and(|c| c != crate::tree::Choice::Plain)
+        if inode.compress.is_some_and(|c| c != Choice::Plain)
             && !mkfs.has(Features::COMPRESSION | Features::EXTRA_ATTR)
         {
             return refuse("a rule compresses it: add -O extra_attr,compression");
+        }
+    }
+    Ok(())
+}
+
+/// In a directory that ignores case no two names may differ in nothing else.
+fn check_folded(tree: &Tree, dir: Index, names: &Names) -> Result<()> {
+    let mut seen = HashSet::new();
+    for name in names.keys() {
+        let mut folded = Vec::new();
+        // Names that are no UTF-8 are compared as they are.
+        if casefold(name, &mut folded).is_err() {
+            folded = name.to_vec();
+        }
+        if !seen.insert(folded) {
+            let name = String::from_utf8_lossy(name);
+            let why = format!("it ignores case, and {name} differs from another name in nothing else");
+            return Err(Error::entry(tree.host_path(dir), why));
         }
     }
     Ok(())

@@ -150,10 +150,12 @@ impl Reading {
         let (bytes, behind) = into.split_at_mut(inside.min(into.len()));
         behind.fill(0);
         match (&self.content.place, &self.file) {
-            (Place::Host(host), Some(file)) => file.read_exact_at(bytes, offset).map_err(|e| match e.kind() {
-                io::ErrorKind::UnexpectedEof => host.changed(),
-                _ => Error::host("read", &host.path, e),
-            }),
+            (Place::Host(host), Some(file)) => {
+                file.read_exact_at(bytes, offset).map_err(|e| match e.kind() {
+                    io::ErrorKind::UnexpectedEof => host.changed(),
+                    _ => Error::host("read", &host.path, e),
+                })
+            }
             (Place::Archive(pieces), _) => pieces.read(bytes, offset),
             (Place::Volume(volume, ino), _) => read_volume(&volume.0, *ino, bytes, offset),
             (Place::Host(_), None) => Err(Error::Invariant("a file is open while it is read")),

@@ -29,7 +29,8 @@ pub(crate) fn checkpoint_ver(uuid: &[u8; 16]) -> u32 {
 }
 
 fn add(hash: &mut Sha256, inode: &Inode) {
-    let numbers = [inode.mode.into(), inode.uid, inode.gid, inode.time.nsec, inode.flags.bits(), inode.projid];
+    let numbers =
+        [inode.mode.into(), inode.uid, inode.gid, inode.time.nsec, inode.flags.bits(), inode.projid];
     numbers.iter().for_each(|n: &u32| hash.update(n.to_le_bytes()));
     hash.update(inode.time.secs.to_le_bytes());
     field(hash, format!("{:?}", inode.compress).as_bytes());

@@ -84,7 +84,9 @@ impl Compression {
             _ => return Err(format!("unknown algorithm {name}; there are lz4, zstd, lzo and lzo-rle")),
         };
         let level = match level {
-            Some(text) => text.parse().map_err(|_| format!("level {text:?} is not a number from 0 to 255"))?,
+            Some(text) => {
+                text.parse().map_err(|_| format!("level {text:?} is not a number from 0 to 255"))?
+            }
             None => 0,
         };
         check_level(algorithm, level).map_err(|e| e.to_string())?;

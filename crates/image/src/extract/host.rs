@@ -178,7 +178,8 @@ impl Writer<'_> {
         let mut complete = inode.flags == InodeFlags::empty() && inode.projid == 0;
         if self.privileged {
             let (uid, gid) = (Uid::from_raw(inode.uid), Gid::from_raw(inode.gid));
-            rustix::fs::chownat(CWD, host, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+            rustix::fs::chownat(CWD, host, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(failed)?;
         } else {
             complete &= inode.uid == rustix::process::geteuid().as_raw();
             complete &= inode.gid == rustix::process::getegid().as_raw();
@@ -186,7 +187,14 @@ impl Writer<'_> {
         for (name, value) in &inode.xattrs {
             let flags = XattrFlags::empty();
             match rustix::fs::lsetxattr(host, OsStr::from_bytes(name), value, flags) {
-                Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS | Errno::INVAL | Errno::NOSPC | Errno::TOOBIG) => complete = false,
+                Err(
+                    Errno::OPNOTSUPP
+                    | Errno::PERM
+                    | Errno::ACCESS
+                    | Errno::INVAL
+                    | Errno::NOSPC
+                    | Errno::TOOBIG,
+                ) => complete = false,
                 set => set.map_err(failed)?,
             }
         }

@@ -115,7 +115,11 @@ fn names_of(tree: &Tree) -> Result<Vec<Found>> {
     while let Some(found) = rest.pop() {
         if let Kind::Directory(names) = &tree.get(found.index)?.kind {
             for (name, &index) in names.iter().rev() {
-                let path = if found.path.is_empty() { name.to_vec() } else { [&found.path[..], b"/", name].concat() };
+                let path = if found.path.is_empty() {
+                    name.to_vec()
+                } else {
+                    [&found.path[..], b"/", name].concat()
+                };
                 rest.push(Found { path, index });
             }
         }

@@ -25,7 +25,8 @@ pub(super) fn write(
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Extracted> {
-    let mut writer = Writer { tree, out, first: HashMap::new(), done: Extracted::default(), buffer: vec![0; BUFFER] };
+    let mut writer =
+        Writer { tree, out, first: HashMap::new(), done: Extracted::default(), buffer: vec![0; BUFFER] };
     for found in names_of(tree)? {
         writer.one(&found)?;
         let path = || PathBuf::from(OsStr::from_bytes(&found.path));
@@ -92,7 +93,10 @@ impl Writer<'_> {
                     FIFO => b'6',
                     _ => {
                         let path = PathBuf::from(OsStr::from_bytes(&found.path));
-                        return Err(Error::entry(path, "tar archives have no sockets; extract to a directory"));
+                        return Err(Error::entry(
+                            path,
+                            "tar archives have no sockets; extract to a directory",
+                        ));
                     }
                 };
             }

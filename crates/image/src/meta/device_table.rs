@@ -142,7 +142,8 @@ fn make(tree: &mut Tree, line: &Line<'_>, path: &[u8], inode: Inode) -> Result<I
     let shown = super::escaped_path(path);
     let parent = tree.find(dir).filter(|&i| tree.inodes.get(i).is_some_and(|d| d.kind.is_dir()));
     let parent = parent.ok_or_else(|| line.error(format!("the directory of /{shown} does not exist")))?;
-    if name.is_empty() || tree.find(path).is_some_and(|i| tree.inodes.get(i).is_some_and(|d| d.kind.is_dir())) {
+    if name.is_empty() || tree.find(path).is_some_and(|i| tree.inodes.get(i).is_some_and(|d| d.kind.is_dir()))
+    {
         return Err(line.error(format!("/{shown} is a directory")));
     }
     let index = tree.add(inode);

@@ -46,7 +46,9 @@ mod tests {
 
     #[test]
     fn every_name_comes_back() {
-        for name in [&b"plain/name.txt"[..], b"a b\tc\nd", b"back\\slash\\101", b"\xff\xfe", "ü\u{a0}".as_bytes()] {
+        for name in
+            [&b"plain/name.txt"[..], b"a b\tc\nd", b"back\\slash\\101", b"\xff\xfe", "ü\u{a0}".as_bytes()]
+        {
             let text = escaped_path(name);
             assert!(!text.contains([' ', '\n', '\t']), "{text}");
             assert_eq!(unescaped(text.as_bytes()), name);

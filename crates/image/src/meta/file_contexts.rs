@@ -1,9 +1,7 @@
 //! SELinux contexts by path: the rules of libselinux.
 use super::{Line, MountPoint, lines, missing, read};
 use crate::options::Metadata;
-use crate::tree::{
-    BLOCK_DEVICE, CHAR_DEVICE, DIRECTORY, FIFO, REGULAR, SOCKET, SYMLINK, Tree,
-};
+use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, DIRECTORY, FIFO, REGULAR, SOCKET, SYMLINK, Tree};
 use crate::{Error, Result};
 use regex::bytes::{Regex, RegexBuilder};
 use std::collections::HashMap;
@@ -46,7 +44,10 @@ pub(super) fn apply(
     for file in &metadata.file_contexts {
         let bytes = read(file)?;
         if bytes.starts_with(&BINARY_MAGIC) {
-            return Err(Error::Options(format!("{} is compiled: give the text that it was made of", file.display())));
+            return Err(Error::Options(format!(
+                "{} is compiled: give the text that it was made of",
+                file.display()
+            )));
         }
         for line in lines(file, &bytes) {
             rules.add(&line, notes)?;
@@ -81,16 +82,26 @@ impl Rules {
         let fields: Vec<&[u8]> = text.split(u8::is_ascii_whitespace).filter(|f| !f.is_empty()).collect();
         let (pattern, format, label) = match fields[..] {
             [pattern, label] => (pattern, None, label),
-            [pattern, kind, label] => (pattern, Some(format_of(kind).ok_or_else(|| {
-                line.error(format!("type {:?} is not one of -- -d -b -c -l -p -s", String::from_utf8_lossy(kind)))
-            })?), label),
+            [pattern, kind, label] => (
+                pattern,
+                Some(format_of(kind).ok_or_else(|| {
+                    line.error(format!(
+                        "type {:?} is not one of -- -d -b -c -l -p -s",
+                        String::from_utf8_lossy(kind)
+                    ))
+                })?),
+                label,
+            ),
             _ => return Err(line.error("it is not PATTERN [TYPE] CONTEXT")),
         };
         let label = (label != b"<<none>>").then(|| label.to_vec());
         let before = self.seen.insert((pattern.to_vec(), format), label.clone());
         if before.is_some_and(|before| before != label) {
             let file = line.file.display();
-            notes.push(format!("{file}:{}: the pattern was there before with another context; the last one counts", line.number));
+            notes.push(format!(
+                "{file}:{}: the pattern was there before with another context; the last one counts",
+                line.number
+            ));
         }
         let rule = Rule { format, label };
         match literal(pattern) {

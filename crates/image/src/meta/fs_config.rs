@@ -71,12 +71,14 @@ pub(super) fn apply(
 
 /// The paths under which a line may list an inode: with the mount point as first component, or without.
 fn keys(path: &[u8], mount: &MountPoint) -> Vec<Vec<u8>> {
-    let with = [mount.0.as_bytes(), path].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(&b'/');
+    let with =
+        [mount.0.as_bytes(), path].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(&b'/');
     if mount.0.is_empty() { vec![with] } else { vec![with, path.to_vec()] }
 }
 
 fn parse(line: &Line<'_>) -> Result<(Vec<u8>, Config)> {
-    let text = std::str::from_utf8(line.text).map_err(|_| line.error("it is not UTF-8: write other bytes as \\ooo"))?;
+    let text = std::str::from_utf8(line.text)
+        .map_err(|_| line.error("it is not UTF-8: write other bytes as \\ooo"))?;
     // The path of the root is empty in lines of Android's generator.
     let (path, rest) = text.split_once(' ').unwrap_or((text, ""));
     let mut fields = rest.split_ascii_whitespace();
@@ -88,7 +90,8 @@ fn parse(line: &Line<'_>) -> Result<(Vec<u8>, Config)> {
     let mut capabilities = 0;
     for field in fields {
         if let Some(text) = field.strip_prefix("capabilities=") {
-            capabilities = c_number(text).ok_or_else(|| line.error(format!("capabilities {text:?} are no number")))?;
+            capabilities =
+                c_number(text).ok_or_else(|| line.error(format!("capabilities {text:?} are no number")))?;
         }
     }
     let path = unescaped(path.as_bytes());
@@ -116,7 +119,9 @@ pub(super) fn capability(bits: u64) -> Vec<u8> {
 pub(crate) fn capability_bits(value: &[u8]) -> Option<u64> {
     let (words, rest) = value.as_chunks::<4>();
     match words.iter().map(|w| u32::from_le_bytes(*w)).collect::<Vec<_>>()[..] {
-        [CAPABILITY_MAGIC, low, 0, high, 0] if rest.is_empty() => Some(u64::from(high) << 32 | u64::from(low)),
+        [CAPABILITY_MAGIC, low, 0, high, 0] if rest.is_empty() => {
+            Some(u64::from(high) << 32 | u64::from(low))
+        }
         _ => None,
     }
 }

@@ -1,10 +1,8 @@
 //! What an extraction could not store on the host: one JSON object a line for each path.
 use super::escape::{escaped_path, unescaped};
 use super::{Line, lines, read};
-use crate::tree::{
-    BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, SOCKET, Tree,
-};
 use crate::Result;
+use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, SOCKET, Tree};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use segno_engine::Time;
@@ -111,12 +109,15 @@ fn one(tree: &mut Tree, line: &Line<'_>, record: &Record) -> Result<()> {
     let stored = record.host.as_ref().map(|h| unescaped(h.as_bytes()));
     let missing = || line.error(format!("/{} is not in the source", record.path));
     let found = match &stored {
-        Some(host) => tree.find(&[dir, split(host).1].iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join(&b'/')),
+        Some(host) => tree.find(
+            &[dir, split(host).1].iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join(&b'/'),
+        ),
         None => tree.find(&path),
     };
     let index = match (found, record.inode()) {
         (Some(index), kind) => {
-            if let Some(kind) = kind.filter(|_| !matches!(tree.inodes.get(index), Some(i) if i.kind.is_dir())) {
+            if let Some(kind) = kind.filter(|_| !matches!(tree.inodes.get(index), Some(i) if i.kind.is_dir()))
+            {
                 tree.get_mut(index)?.kind = kind;
             }
             index

@@ -77,7 +77,8 @@ fn parse(line: &Line<'_>) -> Result<Rule> {
     let path = path.map_err(|e| line.error(format!("{pattern:?}: {e}")))?;
     let mut rule = Rule { path, compress: None, cluster: None, flags: InodeFlags::empty(), projid: None };
     for field in fields {
-        let (key, value) = field.split_once('=').ok_or_else(|| line.error(format!("{field:?} is not KEY=VALUE")))?;
+        let (key, value) =
+            field.split_once('=').ok_or_else(|| line.error(format!("{field:?} is not KEY=VALUE")))?;
         let bad = |why: String| line.error(format!("{key}: {why}"));
         match key {
             "compress" if value == "no" => rule.compress = Some(None),
@@ -92,8 +93,14 @@ fn parse(line: &Line<'_>) -> Result<Rule> {
                 rule.cluster = Some(log);
             }
             "flags" => rule.flags |= flags(value).map_err(bad)?,
-            "projid" => rule.projid = Some(value.parse().map_err(|_| bad(format!("{value:?} is no number")))?),
-            _ => return Err(line.error(format!("unknown key {key}; there are compress, cluster, flags and projid"))),
+            "projid" => {
+                rule.projid = Some(value.parse().map_err(|_| bad(format!("{value:?} is no number")))?)
+            }
+            _ => {
+                return Err(
+                    line.error(format!("unknown key {key}; there are compress, cluster, flags and projid"))
+                );
+            }
         }
     }
     Ok(rule)
@@ -125,11 +132,46 @@ pub(super) fn capabilities(text: &str) -> Result<Vec<u8>, String> {
 
 /// By number.
 const CAPABILITIES: [&str; 41] = [
-    "chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap",
-    "linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner",
-    "sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice",
-    "sys_resource", "sys_time", "sys_tty_config", "mknod", "lease", "audit_write", "audit_control", "setfcap",
-    "mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf",
+    "chown",
+    "dac_override",
+    "dac_read_search",
+    "fowner",
+    "fsetid",
+    "kill",
+    "setgid",
+    "setuid",
+    "setpcap",
+    "linux_immutable",
+    "net_bind_service",
+    "net_broadcast",
+    "net_admin",
+    "net_raw",
+    "ipc_lock",
+    "ipc_owner",
+    "sys_module",
+    "sys_rawio",
+    "sys_chroot",
+    "sys_ptrace",
+    "sys_pacct",
+    "sys_admin",
+    "sys_boot",
+    "sys_nice",
+    "sys_resource",
+    "sys_time",
+    "sys_tty_config",
+    "mknod",
+    "lease",
+    "audit_write",
+    "audit_control",
+    "setfcap",
+    "mac_override",
+    "mac_admin",
+    "syslog",
+    "wake_alarm",
+    "block_suspend",
+    "audit_read",
+    "perfmon",
+    "bpf",
     "checkpoint_restore",
 ];
 
@@ -145,7 +187,10 @@ mod tests {
     fn keys_and_values() {
         let rule = one("\\.so$ compress=zstd:19 cluster=4 flags=+iA projid=7").unwrap();
         assert_eq!(rule.flags, InodeFlags::IMMUTABLE | InodeFlags::NOATIME);
-        assert_eq!((rule.cluster, rule.projid, rule.compress.unwrap().unwrap().level), (Some(4), Some(7), 19));
+        assert_eq!(
+            (rule.cluster, rule.projid, rule.compress.unwrap().unwrap().level),
+            (Some(4), Some(7), 19)
+        );
         for (text, why) in [
             ("( compress=no", "unclosed group"),
             ("x compress", "is not KEY=VALUE"),

@@ -19,7 +19,13 @@ pub(crate) fn scan(root: &Path, options: &BuildOptions) -> Result<Tree> {
     let meta = root.metadata().map_err(|e| Error::host("read", root, e))?;
     // A symbolic link as the source itself is followed; those below it are not.
     let root = root.canonicalize().map_err(|e| Error::host("read", root, e))?;
-    let mut scan = Scan { root: &root, options, linked: HashMap::new(), tree: Tree::default(), names: vec![0; XATTR_MAX] };
+    let mut scan = Scan {
+        root: &root,
+        options,
+        linked: HashMap::new(),
+        tree: Tree::default(),
+        names: vec![0; XATTR_MAX],
+    };
     scan.add(Path::new(""), &meta)?;
     let mut rest = vec![(PathBuf::new(), ROOT)];
     while let Some((dir, index)) = rest.pop() {

@@ -4,9 +4,9 @@ use crate::tree::{FORMAT_BITS, Index, Inode, Kind, Names, Tree};
 use crate::{Error, Result};
 use segno_device::{OpenOptions, open_volume};
 use segno_engine::{Attr, MountOptions, Volume};
+use segno_format::Ino;
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
-use segno_format::Ino;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl Reader<'_> {
         let mut rest = vec![(root, index, Vec::new())];
         while let Some((dir, parent, path)) = rest.pop() {
             for (name, ino) in self.entries(dir)? {
-                let path: Vec<u8> = if path.is_empty() { name.clone() } else { [&path[..], b"/", &name].concat() };
+                let path: Vec<u8> =
+                    if path.is_empty() { name.clone() } else { [&path[..], b"/", &name].concat() };
                 if (self.excluded)(&path) {
                     continue;
                 }
@@ -49,7 +50,9 @@ impl Reader<'_> {
                 let known = self.found.get(&ino).copied();
                 if known.is_some() && attr.kind == FileType::Directory {
                     let path = String::from_utf8_lossy(&path).into_owned();
-                    return Err(Error::Options(format!("the directory /{path} of the source volume has two names")));
+                    return Err(Error::Options(format!(
+                        "the directory /{path} of the source volume has two names"
+                    )));
                 }
                 let index = match known {
                     Some(index) => index,
@@ -77,9 +80,13 @@ impl Reader<'_> {
             true
         };
         self.volume.0.readdir(dir, 0, &mut each).map_err(Error::Source)?;
-        if let Some((name, _)) = entries.iter().find(|(n, _)| n.is_empty() || n.contains(&b'/') || n.contains(&0)) {
+        if let Some((name, _)) =
+            entries.iter().find(|(n, _)| n.is_empty() || n.contains(&b'/') || n.contains(&0))
+        {
             let name = String::from_utf8_lossy(name).into_owned();
-            return Err(Error::Options(format!("the source volume has a name that no path can hold: {name:?}")));
+            return Err(Error::Options(format!(
+                "the source volume has a name that no path can hold: {name:?}"
+            )));
         }
         Ok(entries)
     }

@@ -2,9 +2,7 @@
 use crate::tree::{Index, Tree};
 use crate::{Error, Result};
 use segno_codec::casefolded_name_hash;
-use segno_format::dentry::{
-    DentryShape, FileType, MAX_DEPTH, bucket_blocks, bucket_start, slots_for,
-};
+use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
 use segno_format::inode::InodeFlags;
 use segno_format::{Block, Nid, name_hash};
 use std::collections::BTreeMap;

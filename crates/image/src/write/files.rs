@@ -53,8 +53,13 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn read(&mut self, job: Job) -> Result<Stored> {
         let len = (job.from.size() - job.start).min(PART);
-        let mut stored =
-            Stored { inode: job.inode, pieces: Vec::new(), bytes: Vec::new(), read: len, is_last: job.is_last };
+        let mut stored = Stored {
+            inode: job.inode,
+            pieces: Vec::new(),
+            bytes: Vec::new(),
+            read: len,
+            is_last: job.is_last,
+        };
         let first = u32::try_from(job.start / BLOCK).map_err(|_| Error::TooLarge)?;
         let padded = len.next_multiple_of(BLOCK) as usize;
         match job.compression {

@@ -123,7 +123,8 @@ impl Plan<'_> {
         if inode.kind.is_dir() {
             raw.i_current_depth = U32::new(body.dir.1.max(1));
         }
-        if let Some(run) = body.runs.largest().filter(|_| body.compression.is_none() && !inode.kind.is_dir()) {
+        if let Some(run) = body.runs.largest().filter(|_| body.compression.is_none() && !inode.kind.is_dir())
+        {
             let blk = U32::new(main + run.rel);
             raw.i_ext = RawExtent { fofs: U32::new(run.at), blk, len: U32::new(run.len) };
         }
@@ -139,7 +140,10 @@ impl Plan<'_> {
         let area = xattr::area(inode, &path)?;
         let range = if inline.contains(Inline::XATTR) { layout.xattr_range() } else { 0..0 };
         let Some((head, rest)) = xattr::split(&area, range.len()) else {
-            return Err(Error::entry(path(), format!("its extended attributes take {} bytes, too many", area.len())));
+            return Err(Error::entry(
+                path(),
+                format!("its extended attributes take {} bytes, too many", area.len()),
+            ));
         };
         if let Some(place) = block.0.get_mut(range).and_then(|r| r.get_mut(..head.len())) {
             place.copy_from_slice(head);

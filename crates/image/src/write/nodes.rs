@@ -144,17 +144,23 @@ impl<'a> Nodes<'a> {
             Ok((job < self.shares.len()).then_some(job))
         };
         let work = |(): &mut (), first: Index| self.make(first, image.main);
-        ordered(self.plan.threads, &mut jobs, || (), work, |made| {
-            for (rel, bytes) in &made.writes {
-                image.write_main(*rel, bytes)?;
-            }
-            tables.add(&made);
-            for &(index, blocks) in &made.blocks {
-                count(index, blocks);
-            }
-            progress.nodes(self.plan, self.bodies, made.first..made.first + made.blocks.len());
-            Ok(())
-        })
+        ordered(
+            self.plan.threads,
+            &mut jobs,
+            || (),
+            work,
+            |made| {
+                for (rel, bytes) in &made.writes {
+                    image.write_main(*rel, bytes)?;
+                }
+                tables.add(&made);
+                for &(index, blocks) in &made.blocks {
+                    count(index, blocks);
+                }
+                progress.nodes(self.plan, self.bodies, made.first..made.first + made.blocks.len());
+                Ok(())
+            },
+        )
     }
 
     fn make(&self, first: Index, main: u32) -> Result<Made> {

@@ -159,10 +159,16 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_micros(u64::from(job * 7919 % 40)));
             if Some(job) == fail_at { Err(Error::TooLarge) } else { Ok(job * 2) }
         };
-        ordered(threads, &mut jobs, || (), work, |r| {
-            seen.push(r);
-            Ok(())
-        })?;
+        ordered(
+            threads,
+            &mut jobs,
+            || (),
+            work,
+            |r| {
+                seen.push(r);
+                Ok(())
+            },
+        )?;
         Ok(seen)
     }
 

@@ -26,12 +26,16 @@ pub(crate) struct Demand {
 impl Demand {
     /// At least what a tree takes, before its content was read.
     pub(crate) fn bound(tree: &Tree) -> Self {
-        let data: u64 = tree.inodes.iter().map(|i| match &i.kind {
-            Kind::File(content) => content.size.div_ceil(BLOCK).saturating_mul(1_018).div_ceil(1_017) + 2,
-            // Dentry blocks are half full, and names have 255 bytes.
-            Kind::Directory(names) => 3 + names.len() as u64 / 3,
-            _ => 2,
-        }).fold(0, u64::saturating_add);
+        let data: u64 = tree
+            .inodes
+            .iter()
+            .map(|i| match &i.kind {
+                Kind::File(content) => content.size.div_ceil(BLOCK).saturating_mul(1_018).div_ceil(1_017) + 2,
+                // Dentry blocks are half full, and names have 255 bytes.
+                Kind::Directory(names) => 3 + names.len() as u64 / 3,
+                _ => 2,
+            })
+            .fold(0, u64::saturating_add);
         let blocks = data.saturating_add(tree.inodes.len() as u64);
         Self { main: blocks.saturating_add(8 * SEGMENT_BLOCKS), blocks, nids: blocks.min(u32::MAX.into()) }
     }

@@ -50,10 +50,7 @@ pub(crate) struct Writer<'a> {
 
 impl Tables {
     pub(crate) fn new(summaries: u32, nids: u32) -> Self {
-        Self {
-            summaries: vec![RawSummary::default(); summaries as usize],
-            nat: vec![None; nids as usize],
-        }
+        Self { summaries: vec![RawSummary::default(); summaries as usize], nat: vec![None; nids as usize] }
     }
 
     pub(crate) fn add(&mut self, made: &Made) {
@@ -107,7 +104,8 @@ impl Writer<'_> {
     }
 
     fn nat_entry(&self, nid: u32) -> RawNatEntry {
-        let entry = |ino: Nid, addr| RawNatEntry { version: 0, ino: U32::new(ino.0), block_addr: U32::new(addr) };
+        let entry =
+            |ino: Nid, addr| RawNatEntry { version: 0, ino: U32::new(ino.0), block_addr: U32::new(addr) };
         match self.tables.nat.get(nid as usize) {
             Some(Some((ino, rel))) => entry(*ino, self.image.main + rel),
             // The two virtual inodes are in use, with an address that no node can have.
@@ -260,4 +258,3 @@ fn sealed(head: &mut Block, version: u64) -> u32 {
     head.view_mut::<RawCheckpoint>().checkpoint_ver = U64::new(version);
     RawCheckpoint::seal(head)
 }
-

@@ -129,7 +129,8 @@ pub(crate) fn write(
     let quota_nodes = build.area.take(quota_files)?;
     let nodes = Nodes::place(&plan, &bodies, &mut build.area)?;
     let counts = build.counts(&nodes, &bodies);
-    let demand = Demand { main: build.area.end()?.into(), blocks: counts.blocks, nids: counts.next_nid.into() };
+    let demand =
+        Demand { main: build.area.end()?.into(), blocks: counts.blocks, nids: counts.next_nid.into() };
     let (bytes, layout) = match options.size {
         Size::Auto(headroom) => smallest(&demand, headroom, mkfs)?,
         Size::Bytes(bytes) => given(&demand, bytes, mkfs)?,
@@ -149,7 +150,8 @@ pub(crate) fn write(
     })?;
     build.write_quota_files(quota_nodes, &image, &mut tables)?;
     let logs = build.area.runs();
-    let writer = Writer { image: &image, layout: &layout, geo: &sb.geo, options: mkfs, tables: &tables, logs };
+    let writer =
+        Writer { image: &image, layout: &layout, geo: &sb.geo, options: mkfs, tables: &tables, logs };
     writer.write(counts, version)?;
     let mut block = Block::zeroed();
     sb.raw.store(&mut block.0);
@@ -198,7 +200,8 @@ impl Build<'_, '_> {
     }
 
     fn counts(&self, nodes: &Nodes<'_>, bodies: &[Body]) -> Counts {
-        let data: u64 = self.area.runs().iter().filter(|r| !r.log.is_node()).map(|r| u64::from(r.blocks)).sum();
+        let data: u64 =
+            self.area.runs().iter().filter(|r| !r.log.is_node()).map(|r| u64::from(r.blocks)).sum();
         let reserved = if self.plan.released { 0 } else { self.saved(bodies) };
         let quota = self.quota.len() as u64;
         Counts {

@@ -38,7 +38,9 @@ fn add(area: &[u8], name: &[u8], value: &[u8]) -> Result<Vec<u8>, String> {
     }
     let found = PREFIXES.iter().find_map(|&(index, prefix)| Some((index, name.strip_prefix(prefix)?)));
     match found {
-        Some((_, b"")) | None => Err("names start with user., trusted., security. or system.posix_acl_".into()),
+        Some((_, b"")) | None => {
+            Err("names start with user., trusted., security. or system.posix_acl_".into())
+        }
         Some((index, rest)) => updated(area, index, rest, Some(value), 0).map_err(damaged),
     }
 }

@@ -1,6 +1,6 @@
 //! Tar archives as source: all forms of headers, and hostile ones.
-use super::layouts::with;
 use super::Yard;
+use super::layouts::with;
 use segno_format::Features;
 use segno_image::{BuildOptions, ExtractOptions, Source, Target, extract};
 use std::os::unix::fs::MetadataExt;
@@ -85,7 +85,7 @@ fn refusal(make: impl FnOnce(&mut Archive)) -> String {
 
 #[test]
 fn archives_that_lie_are_refused_with_entry_and_place() {
-    let cases: [(&dyn Fn(&mut Archive), &str); 12] = [
+    let cases: [(&dyn Fn(&mut Archive), &str); 13] = [
         (&|a| a.file("../outside", b"x"), "leads out of the tree"),
         (&|a| a.file("a/../../b", b"x"), "leads out of the tree"),
         (&|a| a.link("x", "../../etc/passwd"), "leads out of the tree"),
@@ -108,6 +108,13 @@ fn archives_that_lie_are_refused_with_entry_and_place() {
         (&|a| a.header("name", b'L', 1 << 30, ""), "an extended header has 1073741824 bytes"),
         (&|a| a.extended(b'x', b"99 path=a\n"), "a record without length, key and value"),
         (&|a| a.with_records("x", &[("VENDOR.secret", "y")], b""), "VENDOR.secret is \"y\" is not supported"),
+        (
+            &|a| {
+                let map = [("GNU.sparse.size", "9000000000000000000"), ("GNU.sparse.map", "5,3,4,1")];
+                a.with_records("x", &map, b"data");
+            },
+            "the parts of a sparse file overlap or leave it",
+        ),
         (&|a| a.entry("x", b'M', ""), "entries of type 'M' are not supported"),
         (&|a| a.data(&[7; 512]), "is no octal number"),
     ];
@@ -182,7 +189,12 @@ fn extended_headers_say_what_they_mean() {
     assert_eq!(yard.bytes(&format!("back/{}", long.replace("file", "gnu"))), b"gnu");
     let manifest = String::from_utf8(yard.bytes("manifest")).unwrap();
     let line = manifest.lines().find(|l| l.contains("\"attributes\"")).unwrap();
-    for part in ["\"user.plain\":\"dgp3\"", "user.with\\\\040blank\":\"aGVsbG8=\"", "security.selinux", "system.posix_acl_access"] {
+    for part in [
+        "\"user.plain\":\"dgp3\"",
+        "user.with\\\\040blank\":\"aGVsbG8=\"",
+        "security.selinux",
+        "system.posix_acl_access",
+    ] {
         assert!(line.contains(part), "{part} in {line}");
     }
 }
@@ -193,11 +205,18 @@ fn gnu_tar_archives_hold_the_same_tree_as_the_directory() {
     let yard = Yard::new();
     super::layouts::plant(&yard, "tree");
     yard.build(&yard.of_dir("tree"), "direct", &with(Features::EXTRA_ATTR));
-    for (i, format) in
-        [&["--format=gnu"][..], &["--format=posix"], &["--format=gnu", "-S"], &["--format=posix", "-S"],
-         &["--format=posix", "-S", "--sparse-version=0.1"], &["--format=posix", "-z", "-S"]].iter().enumerate()
+    for (i, format) in [
+        &["--format=gnu"][..],
+        &["--format=posix"],
+        &["--format=gnu", "-S"],
+        &["--format=posix", "-S"],
+        &["--format=posix", "-S", "--sparse-version=0.1"],
+        &["--format=posix", "-z", "-S"],
+    ]
+    .iter()
+    .enumerate()
     {
-            // Without -S the hole of 7 GiB would be stored.
+        // Without -S the hole of 7 GiB would be stored.
         let exclude: &[&str] = if format.contains(&"-S") { &[] } else { &["--exclude=holes"] };
         let archive = yard.path(&format!("archive{i}"));
         let made = Command::new("tar")

@@ -77,7 +77,8 @@ fn every_layout_holds_the_tree() {
     ];
     for (i, options) in cases.iter().enumerate() {
         let options = &without_reserved_holes(options.clone());
-        let report = yard.build(&yard.of_dir("tree"), "image", &BuildOptions { threads: 1, ..options.clone() });
+        let report =
+            yard.build(&yard.of_dir("tree"), "image", &BuildOptions { threads: 1, ..options.clone() });
         yard.build(&yard.of_dir("tree"), "again", &BuildOptions { threads: 8, ..options.clone() });
         yard.assert_same("image", "again");
         assert_eq!(report.compressed_files > 0, options.compression.is_some(), "case {i}");
@@ -90,7 +91,8 @@ fn every_layout_holds_the_tree() {
 
 /// fsck.f2fs 1.15 misses a block of a file with holes and indirect nodes if the space that its clusters save is reserved.
 pub fn without_reserved_holes(mut options: BuildOptions) -> BuildOptions {
-    if options.compression.is_some() && (options.reserved || !options.volume.features.contains(Features::RO)) {
+    if options.compression.is_some() && (options.reserved || !options.volume.features.contains(Features::RO))
+    {
         options.exclude.push(segno_image::Exclude::path(std::path::Path::new("holes")));
     }
     options
@@ -136,13 +138,18 @@ fn small_volumes_take_what_fits() {
     }
     let report = yard.build(&yard.of_dir("tree"), "rw", &with(Features::empty()));
     for bytes in [report.image_bytes, report.image_bytes + 12_345 * 4096, 512 << 20] {
-        yard.build(&yard.of_dir("tree"), "rw", &BuildOptions { size: Size::Bytes(bytes), ..with(Features::empty()) });
+        yard.build(
+            &yard.of_dir("tree"),
+            "rw",
+            &BuildOptions { size: Size::Bytes(bytes), ..with(Features::empty()) },
+        );
     }
     std::fs::write(yard.path("tree/noise"), b"").unwrap();
     let report = yard.build(&yard.of_dir("tree"), "rw", &with(Features::empty()));
     assert_eq!(report.image_bytes, 52 << 20, "the smallest volume of mkfs.f2fs");
     let tiny = Size::Bytes(18 << 20);
-    let refused = yard.try_build(&yard.of_dir("tree"), "rw", &BuildOptions { size: tiny, ..with(Features::RO) });
+    let refused =
+        yard.try_build(&yard.of_dir("tree"), "rw", &BuildOptions { size: tiny, ..with(Features::RO) });
     assert!(matches!(refused, Err(Error::TooSmall { enough: 18_882_560, .. })), "{refused:?}");
 }
 

@@ -79,3 +79,19 @@ fn what_the_volume_has_no_place_for_is_refused() {
         assert!(said.contains(why), "{said}");
     }
 }
+
+#[test]
+fn names_that_differ_in_case_alone_are_refused_where_case_is_ignored() {
+    let yard = Yard::new();
+    let tree = yard.dir("tree");
+    for name in ["Readme", "README", "other"] {
+        std::fs::write(tree.join(name), "").unwrap();
+    }
+    std::fs::write(yard.path("list"), "^$ flags=+F\n").unwrap();
+    let metadata = Metadata { rules: vec![yard.path("list")], ..Metadata::default() };
+    let options = BuildOptions { metadata, ..with(Features::CASEFOLD) };
+    let said = yard.try_build(&yard.of_dir("tree"), "image", &options).unwrap_err().to_string();
+    assert!(said.contains("differs from another name in nothing else"), "{said}");
+    std::fs::remove_file(tree.join("README")).unwrap();
+    yard.build(&yard.of_dir("tree"), "image", &options);
+}

@@ -72,10 +72,8 @@ impl Yard {
 /// Neither checker finds anything.
 #[track_caller]
 pub fn assert_clean(image: &Path) {
-    let device = segno_device::open_volume(
-        &[image],
-        segno_device::OpenOptions { read_only: true, direct: false },
-    );
+    let device =
+        segno_device::open_volume(&[image], segno_device::OpenOptions { read_only: true, direct: false });
     let report = segno_check::check(&*device.unwrap(), &segno_check::CheckOptions::default(), &mut |_| {});
     let report = report.unwrap();
     assert!(report.problems.is_empty(), "{:#?}", report.problems);

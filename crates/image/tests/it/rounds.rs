@@ -5,7 +5,7 @@ use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mknodat};
 use segno_codec::Algorithm;
 use segno_format::Features;
 use segno_image::{BuildOptions, ExtractOptions, Metadata, Source};
-use std::os::unix::fs::{chown, PermissionsExt};
+use std::os::unix::fs::{PermissionsExt, chown};
 
 fn all_features() -> Features {
     Features::EXTRA_ATTR | Features::PRJQUOTA | Features::CASEFOLD | Features::INODE_CHKSUM

@@ -25,7 +25,9 @@ pub(crate) fn parse(text: &[u8]) -> Result<Vec<u8>, String> {
             [tag, name, perm, id] => (tag, name, perm, Some(id)),
             _ => return Err(bad()),
         };
-        let found = TAGS.iter().find(|(word, named, _)| word.starts_with(tag) && !tag.is_empty() && *named != name.is_empty());
+        let found = TAGS
+            .iter()
+            .find(|(word, named, _)| word.starts_with(tag) && !tag.is_empty() && *named != name.is_empty());
         let &(_, named, number) = found.ok_or_else(bad)?;
         let id = if named { id.unwrap_or(name).parse().map_err(|_| bad())? } else { NO_ID };
         entries.push((number, id, permissions(perm).ok_or_else(bad)?));

@@ -106,7 +106,8 @@ fn sparse(records: &Records) -> Result<Sparse, String> {
         let size = number(b"realsize").ok_or("a sparse file has no GNU.sparse.realsize")?;
         return Ok(Sparse::InData(size));
     }
-    let size = number(b"size").or_else(|| number(b"realsize")).ok_or("a sparse file has no GNU.sparse.size")?;
+    let size =
+        number(b"size").or_else(|| number(b"realsize")).ok_or("a sparse file has no GNU.sparse.size")?;
     let map = get(b"map").ok_or("a sparse file has no GNU.sparse.map")?;
     let numbers: Option<Vec<u64>> = map.split(|&b| b == b',').map(decimal).collect();
     let numbers = numbers.ok_or("GNU.sparse.map is no list of numbers")?;

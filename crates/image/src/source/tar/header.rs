@@ -43,7 +43,11 @@ fn number(bytes: &[u8]) -> Result<i64, String> {
     }
     let digits = bytes.iter().copied().skip_while(|&b| b == b' ').take_while(|b| !matches!(b, 0 | b' '));
     digits.fold(Ok(0i64), |n, digit| match digit {
-        b'0'..=b'7' => n.and_then(|n: i64| n.checked_mul(8).map(|n| n + i64::from(digit - b'0')).ok_or_else(|| "a number is too large".into())),
+        b'0'..=b'7' => n.and_then(|n: i64| {
+            n.checked_mul(8)
+                .map(|n| n + i64::from(digit - b'0'))
+                .ok_or_else(|| "a number is too large".into())
+        }),
         _ => Err(format!("{:?} is no octal number", String::from_utf8_lossy(bytes))),
     })
 }
@@ -74,7 +78,8 @@ impl Header {
         let prefix = if ustar { text(field(block, 345, 155)) } else { &[] };
         let path = if prefix.is_empty() { name.to_vec() } else { [prefix, b"/", name].concat() };
         let is_device = matches!(kind, b'3' | b'4');
-        let device = if is_device { (small(field(block, 329, 8))?, small(field(block, 337, 8))?) } else { (0, 0) };
+        let device =
+            if is_device { (small(field(block, 329, 8))?, small(field(block, 337, 8))?) } else { (0, 0) };
         let sparse = if gnu && kind == b'S' { Some(sparse_parts(block)?) } else { None };
         Ok(Self {
             path,
@@ -100,7 +105,9 @@ fn verify(block: &[u8; BLOCK]) -> Result<(), String> {
     if stored == plain || stored == signed {
         return Ok(());
     }
-    Err(format!("the checksum of the header is {stored}, not {plain}: this is no tar archive, or it is damaged"))
+    Err(format!(
+        "the checksum of the header is {stored}, not {plain}: this is no tar archive, or it is damaged"
+    ))
 }
 
 /// Offset and length of one part.

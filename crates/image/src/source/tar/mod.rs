@@ -6,16 +6,14 @@ mod acl;
 mod entry;
 mod header;
 mod pax;
-mod spool;
 mod sparse;
+mod spool;
 
 pub(crate) use spool::Spool;
 
 use crate::content::{Content, Pieces, Place};
 use crate::options::{BuildOptions, Owner};
-use crate::tree::{
-    BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, Names, ROOT, Tree,
-};
+use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, Names, ROOT, Tree};
 use crate::{Error, Result};
 use entry::Entry;
 use header::{BLOCK, Header, is_end};
@@ -160,8 +158,16 @@ impl Reader<'_> {
         let old_is_dir = old.and_then(|i| self.tree.inodes.get(i)).is_some_and(|i| i.kind.is_dir());
         let index = if header.kind == b'1' {
             let target = normal(&header.link)?.join(&b'/');
-            let found = self.tree.find(&target).filter(|i| !self.tree.inodes.get(*i).is_some_and(|i| i.kind.is_dir()));
-            found.ok_or_else(|| format!("a hard link to {}, which is no file before it", String::from_utf8_lossy(&header.link)))?
+            let found = self
+                .tree
+                .find(&target)
+                .filter(|i| !self.tree.inodes.get(*i).is_some_and(|i| i.kind.is_dir()));
+            found.ok_or_else(|| {
+                format!(
+                    "a hard link to {}, which is no file before it",
+                    String::from_utf8_lossy(&header.link)
+                )
+            })?
         } else {
             let kind = if is_dir { Kind::Directory(Names::new()) } else { self.kind(entry)? };
             let inode = self.inode(entry, kind)?;
@@ -199,7 +205,9 @@ impl Reader<'_> {
             let found = self.tree.names(at).map_err(|e| e.to_string())?.get(&name[..]).copied();
             at = match found {
                 Some(index) if self.tree.inodes.get(index).is_some_and(|i| i.kind.is_dir()) => index,
-                Some(_) => return Err(format!("{} on its way is no directory", String::from_utf8_lossy(name))),
+                Some(_) => {
+                    return Err(format!("{} on its way is no directory", String::from_utf8_lossy(name)));
+                }
                 None => {
                     let mut inode = Inode::directory(0o755, time);
                     if let Owner::All(uid, gid) = self.options.owner {
@@ -261,7 +269,10 @@ fn padded(size: u64) -> Result<u64, String> {
 }
 
 fn id(number: u64) -> Result<u32, String> {
-    u32::try_from(number).ok().filter(|n| *n != u32::MAX).ok_or_else(|| format!("owner {number} is out of range"))
+    u32::try_from(number)
+        .ok()
+        .filter(|n| *n != u32::MAX)
+        .ok_or_else(|| format!("owner {number} is out of range"))
 }
 
 /// The names of a path. It cannot lead out of the tree.
@@ -270,7 +281,9 @@ fn normal(path: &[u8]) -> Result<Vec<Vec<u8>>, String> {
     for name in path.split(|&b| b == b'/') {
         match name {
             b"" | b"." => {}
-            b".." => return Err(format!("the path {:?} leads out of the tree", String::from_utf8_lossy(path))),
+            b".." => {
+                return Err(format!("the path {:?} leads out of the tree", String::from_utf8_lossy(path)));
+            }
             _ if name.len() > segno_format::NAME_MAX => {
                 return Err(format!("a name has {} bytes, and 255 fit", name.len()));
             }

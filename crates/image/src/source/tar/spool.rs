@@ -117,7 +117,11 @@ impl Spool {
         if let From::Stream { reader, .. } = &mut self.from {
             let skipped = io::copy(&mut reader.take(len), &mut io::sink()).map_err(|e| e.to_string())?;
             self.at += skipped;
-            return if skipped == len { Ok(()) } else { Err("the archive ends in the middle of an entry".into()) };
+            return if skipped == len {
+                Ok(())
+            } else {
+                Err("the archive ends in the middle of an entry".into())
+            };
         }
         self.keep(len).map(drop)
     }
