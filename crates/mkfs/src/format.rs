@@ -2,8 +2,8 @@
 use crate::checkpoint::{Packs, Source, nat_entry};
 use crate::content::Content;
 use crate::layout::plan_within;
-use crate::target::Target;
 use crate::superblock::superblock;
+use crate::target::Target;
 use crate::{Layout, Member, MkfsError, MkfsOptions, zones};
 use segno_format::nat::RawNatBlock;
 use segno_format::sit::LogType;

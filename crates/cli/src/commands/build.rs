@@ -5,10 +5,10 @@ use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::{show, size};
 use anyhow::{Context, Result, anyhow, bail};
+use segno_format::Features;
 use segno_image::{
     BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build,
 };
-use segno_format::Features;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
