@@ -5,6 +5,7 @@
 mod errno;
 mod fsck;
 mod handover;
+mod images;
 mod kills;
 mod manifest;
 mod memory;
@@ -37,6 +38,7 @@ enum Command {
     Pjdfstest(suites::Pjdfstest),
     Fsx(suites::Fsx),
     Handover(handover::Handover),
+    Images(images::Images),
     Kills(kills::Kills),
     Memory(memory::Memory),
     Stale(stale::Stale),
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Pjdfstest(suite) => suite.run(),
         Command::Fsx(fsx) => fsx.run(),
         Command::Handover(handover) => handover.run(),
+        Command::Images(images) => images.run(),
         Command::Kills(kills) => kills.run(),
         Command::Memory(memory) => memory.run(),
         Command::Stale(stale) => stale.run(),
