@@ -6,6 +6,7 @@ mod boot;
 mod errno;
 mod fsck;
 mod handover;
+mod images;
 mod kills;
 mod manifest;
 mod memory;
@@ -40,6 +41,7 @@ enum Command {
     Pjdfstest(suites::Pjdfstest),
     Fsx(suites::Fsx),
     Handover(handover::Handover),
+    Images(images::Images),
     Kills(kills::Kills),
     Memory(memory::Memory),
     Repaired(repaired::Repaired),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Pjdfstest(suite) => suite.run(),
         Command::Fsx(fsx) => fsx.run(),
         Command::Handover(handover) => handover.run(),
+        Command::Images(images) => images.run(),
         Command::Kills(kills) => kills.run(),
         Command::Memory(memory) => memory.run(),
         Command::Repaired(repaired) => repaired.run(),

@@ -36,6 +36,8 @@ mod writeback;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use gc::{Mode as GcMode, TrimRange};
+pub use names::temperature;
+pub use names::xattr::Acl;
 pub use notice::{Notice, Observer};
 pub use options::{CompressMode, Compression, ContextSetting, MountOptions};
 pub use segno_journal::{Area as JournalArea, Stale};

@@ -1,191 +1,177 @@
-//! Formats the image, writes the tree, and finds the size.
-use crate::clock::BuildClock;
-use crate::options::{BuildOptions, Headroom, Size};
-use crate::size::{SEGMENT, segments_for, with_headroom};
-use crate::tree::{Kind, Tree};
-use crate::{Error, Result, estimate, identity, scan, writer};
-use segno_device::{BlockDevice, FileDevice, OpenOptions};
-use segno_engine::options::{CheckpointMode, ContextSetting};
-use segno_engine::{Error as VolumeError, MountOptions, Time, Volume};
-use segno_format::{BLOCK_SIZE, Features};
-use segno_mkfs::{Member, MkfsOptions};
-use std::path::Path;
-use std::sync::Arc;
+//! A build from source to image.
+use crate::options::BuildOptions;
+use crate::source::Source;
+use crate::tree::{Choice, Index, Inode, Kind, Names, ROOT, Tree};
+use crate::{Error, Result, identity, meta, order, sparse, write};
+use segno_codec::casefold;
+use segno_engine::Time;
+use segno_format::dentry::LOST_FOUND;
+use segno_format::inode::{InodeFlags, max_file_size};
+use segno_format::{ADDRS_PER_BLOCK, BLOCK_SIZE, Features};
+use segno_mkfs::MkfsOptions;
+use std::collections::HashSet;
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
-/// How far a build is. A build that looks for the smallest size writes the tree more than once.
-#[derive(Clone, Copy, Debug)]
+/// How far a build is.
+#[derive(Clone, Copy)]
 pub struct Progress<'a> {
-    /// What was written last.
-    pub path: &'a Path,
-    /// Names written so far.
+    /// Gives the path that was completed last.
+    pub path: &'a dyn Fn() -> PathBuf,
+    /// Files and directories completed so far.
     pub files: u64,
-    /// Bytes of content written so far.
+    /// Bytes of content read so far.
     pub bytes: u64,
 }
 
+impl fmt::Debug for Progress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("files", &self.files).field("bytes", &self.bytes).finish()
+    }
+}
+
 /// What was built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Size of the image in bytes.
+    /// Size of the image in bytes. A sparse image is the size of what it stands for.
     pub image_bytes: u64,
     /// Space that is left for files, in bytes.
     pub free_bytes: u64,
-    /// Names in the image, with the root.
+    /// Inodes in the image, with the root.
     pub files: u64,
     /// Sizes of all files, each counted once.
     pub content_bytes: u64,
+    /// Files with compressed clusters.
+    pub compressed_files: u64,
+    /// Space that compression saves, in bytes. It is free only where it is released.
+    pub saved_bytes: u64,
     /// The volume's id.
     pub uuid: [u8; 16],
+    /// What the caller should know; nothing is missing in the image.
+    pub notes: Vec<String>,
 }
 
-/// Builds an image of the directory `source` in the regular file `image`, which exists and is overwritten. After an
-/// error the file holds nothing of use.
+/// Builds an image in the regular file `image`, which exists and is overwritten. After an error the file holds nothing of use.
 pub fn build(
-    source: &Path,
+    source: &Source,
     image: &Path,
     options: &BuildOptions,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Report> {
-    if options.volume.features.contains(Features::RO) {
-        return Err(Error::ReadOnlyLayout);
+    let mut mkfs = volume_features(options)?;
+    let mut tree = source.read(options)?;
+    if mkfs.has(Features::LOST_FOUND) {
+        add_lost_found(&mut tree)?;
     }
-    let tree = scan::scan(source, options)?;
-    let (volume, uuid) = volume_options(&tree, options);
-    let mut build = Build { tree: &tree, image, volume: &volume, progress };
-    let (bytes, used) = match options.size {
-        Size::Auto(headroom) => build.smallest(headroom)?,
-        Size::Bytes(given) => build.of_size(given)?,
+    let mut tree = tree.in_order()?;
+    let notes = meta::apply(&mut tree, options)?;
+    check_features(&tree, &mkfs)?;
+    set_times(&mut tree, &mut mkfs, options);
+    let uuid = mkfs.uuid.unwrap_or_else(|| identity::derived(&tree, &mkfs, options));
+    (mkfs.uuid, mkfs.checkpoint_ver) = (Some(uuid), Some(identity::checkpoint_ver(&uuid)));
+    let order = order::of_data(&tree, options.order.as_deref())?;
+    let open = |path: &Path| {
+        let file = File::options().read(true).write(true).open(path);
+        file.map_err(|e| Error::host("write", path, e))
     };
-    let content = tree.entries.iter().map(|e| match &e.kind {
-        Kind::File(source) => source.size,
-        _ => 0,
-    });
+    let target = open(image)?;
+    let built = if options.sparse {
+        let raw = sparse::scratch(image)?;
+        let built = write::write(&tree, &mkfs, options, order, (&raw, image), progress)?;
+        sparse::pack(&raw, &built, (&target, image))?;
+        built
+    } else {
+        write::write(&tree, &mkfs, options, order, (&target, image), progress)?
+    };
+    let content = tree.inodes.iter().map(|i| if let Kind::File(c) = &i.kind { c.size } else { 0 });
     Ok(Report {
-        image_bytes: bytes,
-        free_bytes: used.free * BLOCK_SIZE as u64,
-        files: tree.entries.len() as u64,
-        content_bytes: content.sum(),
+        image_bytes: built.bytes,
+        free_bytes: built.free_blocks * BLOCK_SIZE as u64,
+        files: tree.inodes.len() as u64,
+        content_bytes: content.fold(0, u64::saturating_add),
+        compressed_files: built.compressed_files,
+        saved_bytes: built.saved_blocks * BLOCK_SIZE as u64,
         uuid,
+        notes,
     })
 }
 
-/// How to format: without anything random, and without the time of the build.
-fn volume_options(tree: &Tree, options: &BuildOptions) -> (MkfsOptions, [u8; 16]) {
-    let root = tree.entries.first();
-    let time = options.time.or(options.volume.timestamp);
-    let time = time.or_else(|| root.and_then(|r| u64::try_from(r.time.secs).ok()));
-    let mut volume = MkfsOptions {
-        discard: false,
-        timestamp: Some(time.unwrap_or(0)),
-        root_owner: root.map_or((0, 0), |r| (r.uid, r.gid)),
-        ..options.volume.clone()
-    };
-    let uuid = options.volume.uuid.unwrap_or_else(|| identity::derived(tree, &volume));
-    volume.uuid = Some(uuid);
-    volume.checkpoint_ver = Some(identity::checkpoint_ver(&uuid));
-    (volume, uuid)
+/// How to format, with the features that the options need.
+fn volume_features(options: &BuildOptions) -> Result<MkfsOptions> {
+    let mut mkfs = MkfsOptions { discard: false, ..options.volume.clone() };
+    if options.compression.is_some() {
+        mkfs.features |= Features::EXTRA_ATTR | Features::COMPRESSION;
+    }
+    if mkfs.zoned {
+        return Err(Error::Options("images of zoned volumes cannot be built".into()));
+    }
+    Ok(mkfs)
 }
 
-/// Blocks of a volume that was built.
-#[derive(Clone, Copy)]
-struct Used {
-    blocks: u64,
-    free: u64,
+fn add_lost_found(tree: &mut Tree) -> Result<()> {
+    if !tree.names(ROOT)?.contains_key(LOST_FOUND) {
+        let time = tree.get(ROOT)?.time;
+        let index = tree.add(Inode::directory(0o700, time));
+        tree.link(ROOT, LOST_FOUND, index)?;
+    }
+    Ok(())
 }
 
-struct Build<'a, 'b> {
-    tree: &'a Tree,
-    image: &'a Path,
-    volume: &'a MkfsOptions,
-    progress: &'b mut dyn FnMut(Progress<'_>),
+/// Refuses what the volume has no place for.
+fn check_features(tree: &Tree, mkfs: &MkfsOptions) -> Result<()> {
+    for (index, inode) in tree.inodes.iter().enumerate() {
+        if let Kind::File(content) = &inode.kind
+            && content.size > max_file_size(ADDRS_PER_BLOCK)
+        {
+            let why = format!("it has {} bytes, more than a file of F2FS can have", content.size);
+            return Err(Error::entry(tree.host_path(index), why));
+        }
+        if let Kind::Directory(names) = &inode.kind
+            && inode.flags.contains(InodeFlags::CASEFOLD)
+        {
+            check_folded(tree, index, names)?;
+        }
+        let refuse = |why: &str| Err(Error::entry(tree.host_path(index), why));
+        if inode.projid != 0 && !mkfs.has(Features::PRJQUOTA) {
+            return refuse("it has a project id: add -O extra_attr,project_quota");
+        }
+        if inode.flags.contains(InodeFlags::CASEFOLD) && !mkfs.has(Features::CASEFOLD) {
+            return refuse("it ignores case: add -C utf8");
+        }
+        if inode.compress.is_some_and(|c| c != Choice::Plain)
+            && !mkfs.has(Features::COMPRESSION | Features::EXTRA_ATTR)
+        {
+            return refuse("a rule compresses it: add -O extra_attr,compression");
+        }
+    }
+    Ok(())
 }
 
-impl Build<'_, '_> {
-    fn of_size(&mut self, given: u64) -> Result<(u64, Used)> {
-        let bytes = given / BLOCK_SIZE as u64 * BLOCK_SIZE as u64;
-        match self.attempt(bytes)? {
-            Some(used) => Ok((bytes, used)),
-            None => {
-                let (enough, _) = self.smallest(Headroom::Bytes(0))?;
-                // A volume that is no whole number of segments may have less room than a smaller one that is.
-                let enough = enough.max(given.next_multiple_of(SEGMENT));
-                Err(Error::TooSmall { given, missing: enough - given, enough })
-            }
+/// In a directory that ignores case no two names may differ in nothing else.
+fn check_folded(tree: &Tree, dir: Index, names: &Names) -> Result<()> {
+    let mut seen = HashSet::new();
+    for name in names.keys() {
+        let mut folded = Vec::new();
+        // Names that are no UTF-8 are compared as they are.
+        if casefold(name, &mut folded).is_err() {
+            folded = name.to_vec();
+        }
+        if !seen.insert(folded) {
+            let name = String::from_utf8_lossy(name);
+            let why = format!("it ignores case, and {name} differs from another name in nothing else");
+            return Err(Error::entry(tree.host_path(dir), why));
         }
     }
-
-    /// Writes the tree to a volume that has room for it, to measure it, and then to the smallest one that accepts it.
-    fn smallest(&mut self, headroom: Headroom) -> Result<(u64, Used)> {
-        let guess = with_headroom(estimate::blocks(self.tree), headroom);
-        let (large, used) = self.from(segments_for(guess, 1, self.volume)?)?;
-        let floor = segments_for(with_headroom(used.blocks, headroom), 1, self.volume)?;
-        if floor == large {
-            return Ok((large * SEGMENT, used));
-        }
-        let (small, used) = self.from(floor)?;
-        Ok((small * SEGMENT, used))
-    }
-
-    /// The first of these sizes, each a segment larger, at which the tree fits.
-    fn from(&mut self, mut segments: u64) -> Result<(u64, Used)> {
-        loop {
-            match self.attempt(segments * SEGMENT)? {
-                Some(used) => return Ok((segments, used)),
-                None => segments = segments_for(0, segments + 1, self.volume)?,
-            }
-        }
-    }
-
-    /// Builds the image with this size; `None` if the tree does not fit.
-    fn attempt(&mut self, bytes: u64) -> Result<Option<Used>> {
-        let device = self.empty(bytes)?;
-        let member = Member { device: Arc::clone(&device), path: String::new(), zeroed: true };
-        let layout = match segno_mkfs::format(&[member], self.volume) {
-            Ok(report) => report.layout,
-            Err(e) if e.is_about_size() => return Ok(None),
-            Err(e) => return Err(e.into()),
-        };
-        let epoch = Time { secs: self.volume.timestamp.unwrap_or(0).cast_signed(), nsec: 0 };
-        let clock = Arc::new(BuildClock::new(epoch));
-        let volume =
-            Volume::mount_with_clock(device, mount_options(), clock.clone()).map_err(Error::Volume)?;
-        let written = writer::write(self.tree, &volume, &clock, self.progress);
-        let written = written.and_then(|()| {
-            clock.set(epoch);
-            volume.sync().map_err(Error::Volume)?;
-            let free = volume.statfs().bfree;
-            volume.unmount().map_err(Error::Volume)?;
-            Ok(Used { blocks: layout.reserve.user_block_count.saturating_sub(free), free })
-        });
-        match written {
-            Ok(used) => Ok(Some(used)),
-            Err(Error::Entry { source: VolumeError::NoSpace, .. } | Error::Volume(VolumeError::NoSpace)) => {
-                Ok(None)
-            }
-            Err(e) => Err(e),
-        }
-    }
-
-    /// The image file with this size and no content.
-    fn empty(&self, bytes: u64) -> Result<Arc<dyn BlockDevice>> {
-        let failed = |e| Error::host("write", self.image, e);
-        let file = std::fs::File::options().write(true).open(self.image).map_err(failed)?;
-        file.set_len(0).map_err(failed)?;
-        file.set_len(bytes).map_err(failed)?;
-        Ok(Arc::new(FileDevice::open(self.image, OpenOptions::default())?))
-    }
+    Ok(())
 }
 
-/// Everything happens in the calls of one thread, in an order that does not depend on the machine.
-fn mount_options() -> MountOptions {
-    MountOptions {
-        background: false,
-        background_gc: false,
-        discard: false,
-        contexts: ContextSetting::Fixed(1),
-        exclusive_streams: Some(0),
-        checkpoint: CheckpointMode::Blocking,
-        lifetime: false,
-        ..MountOptions::default()
+/// Gives all inodes their one time, and the volume that of the root.
+fn set_times(tree: &mut Tree, mkfs: &mut MkfsOptions, options: &BuildOptions) {
+    for inode in &mut tree.inodes {
+        inode.time = options.time_of(inode.time);
     }
+    let root = tree.inodes.first().map_or(Time::default(), |r| r.time);
+    let time = options.time.or(mkfs.timestamp).or_else(|| u64::try_from(root.secs).ok());
+    mkfs.timestamp = Some(time.unwrap_or(0));
 }

@@ -1,25 +1,31 @@
-//! Builds an F2FS image from a directory tree, without a mount and without privileges.
+//! Builds an F2FS image from a directory, a tar archive or another image, and takes trees out of images again, without a mount
+//! and without privileges.
 //!
 //! The image is a function of the names, attributes and bytes of the tree, of the options, and of the version of this
-//! crate: entries are created in the order of their paths by one thread, with a clock that stands at each entry's own
-//! time, and the volume id is derived from the tree. Trees larger than the engine's cache are an exception: what it writes
-//! back early may then depend on the machine. Either everything in the tree is in the image, or the build fails.
+//! crate: the tree is sorted, every block gets its address in one order on one thread, all inodes have the time of the source,
+//! and the volume id is derived from the tree. Either everything in the tree is in the image, or the build fails.
+//!
+//! Nothing is mounted: data, nodes and tables are written once, straight to their places, which also allows the layout of
+//! read-only volumes and compressed files.
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod build;
-mod clock;
 mod content;
 mod error;
-mod estimate;
+mod extract;
 mod identity;
+mod meta;
 mod options;
-mod scan;
-mod size;
+mod order;
+mod source;
+mod sparse;
 mod tree;
-mod writer;
+mod write;
 
 pub use build::{Progress, Report, build};
 pub use error::{Error, Result};
-pub use options::{BuildOptions, Exclude, Headroom, Owner, Size};
+pub use extract::{ExtractOptions, Extracted, Target, extract};
+pub use options::{BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Size};
+pub use source::Source;

@@ -1,8 +1,9 @@
 //! What a caller can choose.
+use segno_codec::{Algorithm, check_level};
 use segno_engine::Time;
 use segno_mkfs::MkfsOptions;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How to build an image.
 #[derive(Clone, Debug, Default)]
@@ -16,10 +17,84 @@ pub struct BuildOptions {
     pub time: Option<u64>,
     /// Latest time of a file, in seconds since 1970; later ones are replaced by it (`SOURCE_DATE_EPOCH`).
     pub latest: Option<u64>,
-    /// Who owns the files.
+    /// Who owns the files, before other files of metadata are applied.
     pub owner: Owner,
     /// What is left out, with everything below it.
     pub exclude: Vec<Exclude>,
+    /// Files with metadata.
+    pub metadata: Metadata,
+    /// How regular files are compressed; those that do not shrink stay plain.
+    pub compression: Option<Compression>,
+    /// Keep the space that compression saves reserved, so that compressed files can be written. The default is to release it
+    /// on volumes with the `ro` feature only.
+    pub reserved: bool,
+    /// A file that lists paths, one a line, whose data is placed first, in this order.
+    pub order: Option<PathBuf>,
+    /// Threads that read and compress; 0 is one for each processor. The image does not depend on it.
+    pub threads: usize,
+    /// Write an Android sparse image instead of a raw one.
+    pub sparse: bool,
+}
+
+/// Files that give paths owners, modes, labels and more. Later ones win: device tables, `fs_config`, `file_contexts`, rules,
+/// the manifest.
+#[derive(Clone, Debug, Default)]
+pub struct Metadata {
+    /// Prefix of all paths in `fs_config` and `file_contexts` files; empty and `/` are the same.
+    pub mount_point: String,
+    /// Device tables, as those of makedevs.
+    pub device_tables: Vec<PathBuf>,
+    /// Android's canned `fs_config` files.
+    pub fs_config: Vec<PathBuf>,
+    /// What paths get that no `fs_config` file lists: owner, group, mode of directories, of others. Without it such paths are an error.
+    pub fs_config_default: Option<(u32, u32, u16, u16)>,
+    /// SELinux contexts of paths.
+    pub file_contexts: Vec<PathBuf>,
+    /// Accept paths that no `file_contexts` file covers.
+    pub allow_unlabeled: bool,
+    /// Rules for compression, flags and projects.
+    pub rules: Vec<PathBuf>,
+    /// What an extraction could not store on the host.
+    pub manifest: Option<PathBuf>,
+}
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// Its level; 0 is the default.
+    pub level: u8,
+    /// Blocks of a cluster, as a power of two: 2 to 8.
+    pub log_blocks: u8,
+}
+
+impl Compression {
+    /// Clusters of 4 blocks.
+    pub const LOG_BLOCKS: u8 = 2;
+
+    /// Reads `ALGORITHM[:LEVEL]`.
+    pub fn parse(text: &str, log_blocks: u8) -> std::result::Result<Self, String> {
+        let (name, level) = text.split_once(':').map_or((text, None), |(n, l)| (n, Some(l)));
+        let algorithm = match name {
+            "lzo" => Algorithm::Lzo,
+            "lz4" => Algorithm::Lz4,
+            "zstd" => Algorithm::Zstd,
+            "lzo-rle" => Algorithm::LzoRle,
+            _ => return Err(format!("unknown algorithm {name}; there are lz4, zstd, lzo and lzo-rle")),
+        };
+        let level = match level {
+            Some(text) => {
+                text.parse().map_err(|_| format!("level {text:?} is not a number from 0 to 255"))?
+            }
+            None => 0,
+        };
+        check_level(algorithm, level).map_err(|e| e.to_string())?;
+        if !(2..=8).contains(&log_blocks) {
+            return Err(format!("cluster size {log_blocks} is a power of two, from 2 to 8"));
+        }
+        Ok(Self { algorithm, level, log_blocks })
+    }
 }
 
 impl BuildOptions {
@@ -95,11 +170,12 @@ impl Exclude {
             .map_err(|e| e.to_string())
     }
 
-    pub(crate) fn covers(&self, path: &Path) -> bool {
-        let bytes = path.as_os_str().as_bytes();
+    /// Whether it leaves out this path, which has no leading slash.
+    #[must_use]
+    pub fn covers(&self, path: &[u8]) -> bool {
         match self {
-            Self::Path(excluded) => excluded == bytes,
-            Self::Regex(expression) => expression.is_match(bytes),
+            Self::Path(excluded) => excluded == path,
+            Self::Regex(expression) => expression.is_match(path),
         }
     }
 }

@@ -1,21 +1,40 @@
-//! A tree as plain data, in the order in which it is written.
+//! A tree as plain data: inodes, and directories that name them.
+use crate::content::Content;
+use crate::options::Compression;
+use crate::{Error, Result};
 use segno_engine::Time;
-use std::ffi::OsString;
+use segno_format::inode::InodeFlags;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// All entries; the first one is the root, and a directory is before what it contains.
-#[derive(Debug)]
+pub(crate) const FORMAT_BITS: u16 = 0o170_000;
+pub(crate) const DIRECTORY: u16 = 0o040_000;
+pub(crate) const REGULAR: u16 = 0o100_000;
+pub(crate) const SYMLINK: u16 = 0o120_000;
+pub(crate) const CHAR_DEVICE: u16 = 0o020_000;
+pub(crate) const BLOCK_DEVICE: u16 = 0o060_000;
+pub(crate) const FIFO: u16 = 0o010_000;
+pub(crate) const SOCKET: u16 = 0o140_000;
+
+/// Index of an inode in its tree.
+pub(crate) type Index = usize;
+/// The root's.
+pub(crate) const ROOT: Index = 0;
+
+/// Names, by their bytes, and the inodes they lead to.
+pub(crate) type Names = BTreeMap<Box<[u8]>, Index>;
+
+/// Inodes; the first one is the root.
+#[derive(Debug, Default)]
 pub(crate) struct Tree {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) inodes: Vec<Inode>,
 }
 
-/// A file, directory or link.
+/// A file of any kind.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    /// Path on the volume without a leading slash; empty for the root.
-    pub(crate) path: PathBuf,
-    /// Its index in the tree; of the root, the root.
-    pub(crate) parent: usize,
+pub(crate) struct Inode {
     pub(crate) kind: Kind,
     /// Permission bits.
     pub(crate) mode: u16,
@@ -23,31 +42,176 @@ pub(crate) struct Entry {
     pub(crate) gid: u32,
     /// Stored as all times of the inode.
     pub(crate) time: Time,
-    /// Names and values, sorted.
-    pub(crate) xattrs: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Full names and values in the form of getxattr(2).
+    pub(crate) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Those that `chattr` sets.
+    pub(crate) flags: InodeFlags,
+    pub(crate) projid: u32,
+    /// `None` follows the options of the build.
+    pub(crate) compress: Option<Choice>,
+    /// Directory and name that it was found under first, in the order of the image.
+    pub(crate) parent: Index,
+    pub(crate) name: Box<[u8]>,
+    /// Number of names; of directories the number of those in them that are directories, and two.
+    pub(crate) links: u32,
 }
 
-/// What an entry is.
+/// Whether a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Plain,
+    With(Compression),
+}
+
+/// What an inode is.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    Directory,
-    File(Source),
-    Symlink(OsString),
+    Directory(Names),
+    File(Content),
+    Symlink(Box<[u8]>),
     /// Device, FIFO or socket: format bits of the mode, major and minor number.
     Special {
         format: u16,
         numbers: (u32, u32),
     },
-    /// Another name of the entry with this index.
-    Link(usize),
 }
 
-/// The regular file that content is read from, and what identified it when the tree was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Source {
-    pub(crate) path: PathBuf,
-    pub(crate) dev: u64,
-    pub(crate) ino: u64,
-    pub(crate) size: u64,
-    pub(crate) modified: (i64, i64),
+impl Kind {
+    pub(crate) fn format(&self) -> u16 {
+        match self {
+            Self::Directory(_) => DIRECTORY,
+            Self::File(_) => REGULAR,
+            Self::Symlink(_) => SYMLINK,
+            Self::Special { format, .. } => *format,
+        }
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        matches!(self, Self::Directory(_))
+    }
+}
+
+impl Inode {
+    /// An inode without attributes that belongs to root.
+    pub(crate) fn new(kind: Kind, mode: u16, time: Time) -> Self {
+        Self {
+            kind,
+            mode: mode & 0o7777,
+            uid: 0,
+            gid: 0,
+            time,
+            xattrs: BTreeMap::new(),
+            flags: InodeFlags::empty(),
+            projid: 0,
+            compress: None,
+            parent: ROOT,
+            name: Box::default(),
+            links: 0,
+        }
+    }
+
+    pub(crate) fn directory(mode: u16, time: Time) -> Self {
+        Self::new(Kind::Directory(Names::new()), mode, time)
+    }
+}
+
+impl Tree {
+    pub(crate) fn add(&mut self, inode: Inode) -> Index {
+        self.inodes.push(inode);
+        self.inodes.len() - 1
+    }
+
+    pub(crate) fn get(&self, index: Index) -> Result<&Inode> {
+        self.inodes.get(index).ok_or(Error::Invariant("a name leads to no inode"))
+    }
+
+    pub(crate) fn get_mut(&mut self, index: Index) -> Result<&mut Inode> {
+        self.inodes.get_mut(index).ok_or(Error::Invariant("a name leads to no inode"))
+    }
+
+    pub(crate) fn names(&self, dir: Index) -> Result<&Names> {
+        match &self.get(dir)?.kind {
+            Kind::Directory(names) => Ok(names),
+            _ => Err(Error::Invariant("names in something that is no directory")),
+        }
+    }
+
+    /// Gives an inode a name; one that it replaces is returned.
+    pub(crate) fn link(&mut self, dir: Index, name: &[u8], index: Index) -> Result<Option<Index>> {
+        match &mut self.get_mut(dir)?.kind {
+            Kind::Directory(names) => Ok(names.insert(name.into(), index)),
+            _ => Err(Error::Invariant("a name in something that is no directory")),
+        }
+    }
+
+    /// The inode of a path without leading slash, if there is one.
+    pub(crate) fn find(&self, path: &[u8]) -> Option<Index> {
+        path.split(|&b| b == b'/').filter(|c| !c.is_empty()).try_fold(ROOT, |at, name| {
+            match &self.inodes.get(at)?.kind {
+                Kind::Directory(names) => names.get(name).copied(),
+                _ => None,
+            }
+        })
+    }
+
+    /// The first path of an inode, without leading slash; empty for the root. Valid once the tree is in order.
+    pub(crate) fn path(&self, index: Index) -> Vec<u8> {
+        let mut names: Vec<&[u8]> = Vec::new();
+        let mut at = index;
+        while at != ROOT
+            && let Some(inode) = self.inodes.get(at)
+        {
+            names.push(&inode.name);
+            at = inode.parent;
+        }
+        names.reverse();
+        names.join(&b'/')
+    }
+
+    pub(crate) fn host_path(&self, index: Index) -> PathBuf {
+        PathBuf::from(OsStr::from_bytes(&self.path(index)))
+    }
+
+    /// Numbers the inodes level by level, and by the bytes of their names within a directory, whatever order they were found
+    /// in; drops those without a name, and counts links.
+    pub(crate) fn in_order(self) -> Result<Self> {
+        let mut old: Vec<Option<Inode>> = self.inodes.into_iter().map(Some).collect();
+        let mut place: Vec<Option<Index>> = vec![None; old.len()];
+        let mut new: Vec<Inode> = Vec::with_capacity(old.len());
+        let missing = || Error::Invariant("a directory has two names");
+        new.extend(old.first_mut().and_then(Option::take));
+        let mut at = 0;
+        while let Some(dir) = new.get_mut(at) {
+            let Kind::Directory(names) = &mut dir.kind else {
+                at += 1;
+                continue;
+            };
+            let mut names = std::mem::take(names);
+            let mut subdirs = 0;
+            for (name, target) in &mut names {
+                let slot = place.get_mut(*target).ok_or_else(missing)?;
+                let index = match *slot {
+                    Some(index) => index,
+                    None => {
+                        let mut inode = old.get_mut(*target).and_then(Option::take).ok_or_else(missing)?;
+                        (inode.parent, inode.name, inode.links) = (at, name.clone(), 0);
+                        subdirs += u32::from(inode.kind.is_dir());
+                        new.push(inode);
+                        new.len() - 1
+                    }
+                };
+                *slot = Some(index);
+                if let Some(inode) = new.get_mut(index) {
+                    inode.links += 1;
+                }
+                *target = index;
+            }
+            if let Some(dir) = new.get_mut(at) {
+                dir.kind = Kind::Directory(names);
+                dir.links = 2 + subdirs;
+            }
+            at += 1;
+        }
+        Ok(Self { inodes: new })
+    }
 }

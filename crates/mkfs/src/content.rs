@@ -76,7 +76,9 @@ impl Content {
     }
 }
 
-fn quota_inos(features: Features) -> [Option<Nid>; 3] {
+/// Inodes of the quota files of users, groups and projects, if the features ask for them. They follow the root directory.
+#[must_use]
+pub fn quota_inos(features: Features) -> [Option<Nid>; 3] {
     if !features.contains(Features::QUOTA_INO) {
         return [None; 3];
     }

@@ -2,8 +2,9 @@
 use crate::checkpoint::{Packs, Source, nat_entry};
 use crate::content::Content;
 use crate::layout::plan_within;
+use crate::superblock::superblock;
 use crate::target::Target;
-use crate::{Layout, Member, MkfsError, MkfsOptions, superblock, zones};
+use crate::{Layout, Member, MkfsError, MkfsOptions, zones};
 use segno_format::nat::RawNatBlock;
 use segno_format::sit::LogType;
 use segno_format::superblock::SUPERBLOCK_COPIES;
@@ -33,7 +34,7 @@ pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsErro
     let (uuid, checkpoint_ver) = (uuid(opts)?, checkpoint_ver(opts)?);
     let paths: Vec<&str> = members.iter().map(|m| m.path.as_str()).collect();
     let content = Content::build(&layout, opts, &uuid, timestamp(opts));
-    let sb = superblock::build(&layout, opts, uuid, &paths, &content)?;
+    let sb = superblock(&layout, opts, uuid, &paths, content.quota_inos)?;
     let packs = Source { layout: &layout, geo: &sb.geo, opts, content: &content }.packs(checkpoint_ver);
 
     let target = Target::new(members, &sizes, &layout)?;

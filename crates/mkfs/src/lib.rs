@@ -26,10 +26,12 @@ mod superblock;
 mod target;
 mod zones;
 
+pub use content::quota_inos;
 pub use error::MkfsError;
 pub use format::{Report, format};
 pub use layout::{Layout, plan};
 pub use options::{CasefoldFlags, MkfsOptions};
 pub use probe::probe;
 pub use reserve::Reserve;
+pub use superblock::superblock;
 pub use target::Member;

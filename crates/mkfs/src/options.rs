@@ -128,14 +128,17 @@ impl MkfsOptions {
     }
 
     /// The features asked for and those that come with them: project quota is kept in a quota file.
-    pub(crate) fn all_features(&self) -> Features {
+    #[must_use]
+    pub fn all_features(&self) -> Features {
         let mut all = self.features;
         all.set(Features::BLKZONED, self.zoned);
         all.set(Features::QUOTA_INO, all.intersects(Features::QUOTA_INO | Features::PRJQUOTA));
         all
     }
 
-    pub(crate) fn has(&self, f: Features) -> bool {
+    /// Whether the volume will have a feature.
+    #[must_use]
+    pub fn has(&self, f: Features) -> bool {
         self.all_features().contains(f)
     }
 

@@ -1,5 +1,4 @@
 //! The superblock of a fresh volume.
-use crate::content::Content;
 use crate::{Layout, MkfsError, MkfsOptions};
 use segno_format::superblock::{RawDevice, RawSuperblock, SB_CRC_OFFSET, Superblock};
 use segno_format::{F2FS_MAGIC, Features, Nid};
@@ -13,20 +12,21 @@ const MINOR_VERSION: u16 = 15;
 /// UTF-8 of Unicode 12.1, the only encoding there is.
 const ENCODING_UTF8_12_1: u16 = 1;
 
-/// The superblock, checked as a reader would check it.
-pub(crate) fn build(
+/// The superblock of a volume with this layout, checked as a reader would check it. `quota_inos` are the inodes of the quota
+/// files of users, groups and projects.
+pub fn superblock(
     layout: &Layout,
     opts: &MkfsOptions,
     uuid: [u8; 16],
     paths: &[&str],
-    content: &Content,
+    quota_inos: [Option<Nid>; 3],
 ) -> Result<Superblock, MkfsError> {
     let mut sb = RawSuperblock::new_zeroed();
     put_identity(&mut sb, opts, uuid);
     put_layout(&mut sb, layout);
     put_extensions(&mut sb, opts);
     put_devices(&mut sb, layout, paths)?;
-    sb.qf_ino = content.quota_inos.map(|nid| U32::new(nid.map_or(0, |n| n.0)));
+    sb.qf_ino = quota_inos.map(|nid| U32::new(nid.map_or(0, |n| n.0)));
     sb.seal();
     Ok(sb.parse(0)?)
 }

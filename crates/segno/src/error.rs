@@ -44,6 +44,7 @@ pub(crate) enum Cause {
     Device(DeviceError),
     Format(MkfsError),
     Check(CheckError),
+    Image(segno_image::Error),
     Io(io::Error),
     Refusal(Refusal),
 }
@@ -64,6 +65,7 @@ pub(crate) mod errno {
     pub(crate) const EXIST: i32 = 17;
     pub(crate) const ISDIR: i32 = 21;
     pub(crate) const INVAL: i32 = 22;
+    pub(crate) const NOSPC: i32 = 28;
     pub(crate) const ROFS: i32 = 30;
     pub(crate) const LOOP: i32 = 40;
     pub(crate) const OPNOTSUPP: i32 = 95;
@@ -93,6 +95,7 @@ impl Error {
             }
             Cause::Format(_) => errno::INVAL,
             Cause::Check(_) => errno::UCLEAN,
+            Cause::Image(e) => errno_of_image(e),
             Cause::Io(e) => errno_of(e),
             Cause::Refusal(e) => e.errno,
         }
@@ -114,6 +117,16 @@ impl Error {
 
 fn errno_of(e: &io::Error) -> i32 {
     e.raw_os_error().unwrap_or(errno::IO)
+}
+
+fn errno_of_image(e: &segno_image::Error) -> i32 {
+    match e {
+        segno_image::Error::Host { source, .. } => errno_of(source),
+        segno_image::Error::TooSmall { .. } => errno::NOSPC,
+        segno_image::Error::Source(e) => e.errno(),
+        segno_image::Error::Device(e) => errno_of_device(e),
+        _ => errno::INVAL,
+    }
 }
 
 fn errno_of_device(e: &DeviceError) -> i32 {
@@ -151,6 +164,7 @@ impl Cause {
             Self::Device(e) => e,
             Self::Format(e) => e,
             Self::Check(e) => e,
+            Self::Image(e) => e,
             Self::Io(e) => e,
             Self::Refusal(e) => e,
         }
@@ -192,6 +206,7 @@ cause_from!(
     Device(DeviceError),
     Format(MkfsError),
     Check(CheckError),
+    Image(segno_image::Error),
     Io(io::Error),
     Refusal(Refusal)
 );

@@ -35,6 +35,7 @@
 //! | read and write | [`File`], [`OpenOptions`] |
 //! | read and change attributes | [`Metadata`], [`SetMetadata`] |
 //! | check a volume | [`check()`], [`CheckReport`] |
+//! | make an image of a tree, and take one apart | [`build`], [`BuildOptions`], [`extract`], [`ExtractOptions`] |
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
@@ -47,6 +48,7 @@ mod dir;
 mod error;
 mod file;
 mod format;
+mod image;
 mod metadata;
 mod mount;
 mod names;
@@ -64,6 +66,10 @@ pub use dir::Dir;
 pub use error::{Error, Result};
 pub use file::File;
 pub use format::{FormatOptions, format};
+pub use image::{
+    BuildOptions, BuildReport, Compression, Exclude, ExtractOptions, ExtractReport, Headroom, Owner, build,
+    extract, extract_tar,
+};
 pub use metadata::{Metadata, SetMetadata};
 pub use names::Special;
 pub use open_options::OpenOptions;

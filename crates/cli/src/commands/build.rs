@@ -1,21 +1,27 @@
-//! `segno build`: makes an image of a directory tree.
+//! `segno build`: makes an image of a tree.
 use super::mkfs::{VolumeArgs, owner};
 use crate::exit::Outcome;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::{show, size};
-use anyhow::{Context, Result, bail};
-use segno_image::{BuildOptions, Exclude, Headroom, Owner, Report, Size, build};
+use anyhow::{Context, Result, anyhow, bail};
+use segno_format::Features;
+use segno_image::{
+    BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build,
+};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make an image of a directory tree, without a mount and without root
+/// Make an image of a directory, a tar archive or another image, without a mount and without root
 ///
 /// The same tree and options give the same bytes. Whatever of the tree cannot be stored is an error, and no image is left.
 /// A volume id that is not given is derived from the tree. Without -T each file gets its time of modification;
 /// SOURCE_DATE_EPOCH in the environment replaces later ones.
+///
+/// Files of metadata are applied in this order, and later ones win: --device-table, --fs-config, --file-contexts, --rules,
+/// --manifest.
 #[derive(clap::Args)]
 pub struct Args {
     /// Replace an existing image
@@ -27,7 +33,7 @@ pub struct Args {
     /// Space to leave free with --size auto: bytes, or percent of the space that the tree takes
     #[arg(long, value_name = "SIZE|N%", default_value = "0", value_parser = headroom)]
     headroom: Headroom,
-    /// Owner of all files: keep, root, or numbers; by default keep for root and root for other users
+    /// Owner of all files: keep, root, or numbers. The default is keep for archives and images and for root, and else root
     #[arg(long, value_name = "keep|root|UID:GID", value_parser = chosen_owner)]
     owner: Option<Owner>,
     /// Leave out this path and everything below it
@@ -36,15 +42,82 @@ pub struct Args {
     /// Leave out paths in which this regular expression matches, and everything below them
     #[arg(long, value_name = "REGEX", value_parser = Exclude::regex)]
     exclude_regex: Vec<Exclude>,
+    /// Layout of a volume that is never written, without reserve: the same as -O ro
+    #[arg(long)]
+    read_only: bool,
+    /// Compress files: lz4, zstd, lzo or lzo-rle; lz4 has levels from 3 to 16, zstd from 1 to 22
+    #[arg(long, value_name = "ALG[:LEVEL]")]
+    compress: Option<String>,
+    /// Blocks of a compressed cluster, as a power of two from 2 to 8
+    #[arg(long, value_name = "LOG", default_value_t = Compression::LOG_BLOCKS)]
+    cluster: u8,
+    /// Keep the space that compression saves reserved, so that compressed files can be written; the default unless -O ro
+    #[arg(long)]
+    reserved: bool,
+    /// Place the data of the paths in this file first, in its order
+    #[arg(long, value_name = "FILE")]
+    order: Option<PathBuf>,
+    /// Write the Android sparse format
+    #[arg(long)]
+    sparse: bool,
+    /// Threads that read and compress; 0 is one for each processor. The image does not depend on it
+    #[arg(short = 'j', long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+    #[command(flatten)]
+    metadata: MetadataArgs,
     #[command(flatten)]
     volume: VolumeArgs,
     /// Report as JSON
     #[arg(long)]
     json: bool,
-    /// Directory to make an image of
+    /// Directory, tar archive (plain or gzip; - is standard input), or image
     source: PathBuf,
     /// Image file
     image: PathBuf,
+}
+
+/// Files with metadata.
+#[derive(clap::Args)]
+struct MetadataArgs {
+    /// Where the volume is mounted: the prefix of paths in --fs-config and --file-contexts
+    #[arg(short = 't', long, value_name = "DIR", default_value = "/")]
+    mount_point: String,
+    /// Owners, modes and capabilities: Android's canned fs_config
+    #[arg(long, value_name = "FILE")]
+    fs_config: Vec<PathBuf>,
+    /// What paths get that no --fs-config lists; without it they are an error
+    #[arg(long, value_name = "UID:GID:DIRMODE:FILEMODE", value_parser = config_default)]
+    fs_config_default: Option<(u32, u32, u16, u16)>,
+    /// SELinux contexts; several files are one in the order given
+    #[arg(long, value_name = "FILE,…", value_delimiter = ',')]
+    file_contexts: Vec<PathBuf>,
+    /// Accept paths that --file-contexts does not cover
+    #[arg(long)]
+    allow_unlabeled: bool,
+    /// Device nodes and owners: a table of makedevs
+    #[arg(long, value_name = "FILE")]
+    device_table: Vec<PathBuf>,
+    /// Compression, flags and projects by path: lines REGEX KEY=VALUE…
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
+    /// The manifest of an extraction
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+}
+
+impl MetadataArgs {
+    fn options(&self) -> Metadata {
+        Metadata {
+            mount_point: self.mount_point.clone(),
+            device_tables: self.device_table.clone(),
+            fs_config: self.fs_config.clone(),
+            fs_config_default: self.fs_config_default,
+            file_contexts: self.file_contexts.clone(),
+            allow_unlabeled: self.allow_unlabeled,
+            rules: self.rules.clone(),
+            manifest: self.manifest.clone(),
+        }
+    }
 }
 
 /// Value of --size.
@@ -55,12 +128,15 @@ enum Chosen {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let options = options(args)?;
-    refuse_inside(&args.image, &args.source)?;
+    let source = Source::of_path(&args.source)?;
+    let options = options(args, &source)?;
+    if let Source::Directory(dir) = &source {
+        refuse_inside(&args.image, dir)?;
+    }
     let new = NewFile::create(&args.image, args.force)?;
     let mut progress = Progress::new();
-    let built = build(&args.source, new.temporary(), &options, &mut |p| {
-        progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), p.path.display()));
+    let built = build(&source, new.temporary(), &options, &mut |p| {
+        progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), (p.path)().display()));
     });
     drop(progress);
     let report = built?;
@@ -80,9 +156,12 @@ fn refuse_inside(image: &Path, source: &Path) -> Result<()> {
     Ok(())
 }
 
-fn options(args: &Args) -> Result<BuildOptions> {
-    let volume = args.volume.options()?;
-    let is_root = rustix::process::geteuid().is_root();
+fn options(args: &Args, source: &Source) -> Result<BuildOptions> {
+    let mut volume = args.volume.options()?;
+    if args.read_only {
+        volume.features |= Features::RO;
+    }
+    let keep = !matches!(source, Source::Directory(_)) || rustix::process::geteuid().is_root();
     let paths = args.exclude_path.iter().map(|p| Exclude::path(p));
     Ok(BuildOptions {
         time: volume.timestamp,
@@ -92,9 +171,20 @@ fn options(args: &Args) -> Result<BuildOptions> {
             Chosen::Auto => Size::Auto(args.headroom),
             Chosen::Bytes(bytes) => Size::Bytes(bytes),
         },
-        owner: args.owner.unwrap_or(if is_root { Owner::Keep } else { Owner::All(0, 0) }),
+        owner: args.owner.unwrap_or(if keep { Owner::Keep } else { Owner::All(0, 0) }),
         exclude: paths.chain(args.exclude_regex.iter().cloned()).collect(),
+        compression: compression(args)?,
+        reserved: args.reserved,
+        order: args.order.clone(),
+        threads: args.threads,
+        sparse: args.sparse,
+        metadata: args.metadata.options(),
     })
+}
+
+fn compression(args: &Args) -> Result<Option<Compression>> {
+    let parsed = args.compress.as_deref().map(|text| Compression::parse(text, args.cluster));
+    parsed.transpose().map_err(|why| anyhow!("--compress: {why}"))
 }
 
 /// The variable of reproducible builds, in seconds since 1970.
@@ -106,9 +196,18 @@ fn source_date_epoch() -> Result<Option<u64>> {
     Ok(Some(seconds))
 }
 
+fn config_default(text: &str) -> Result<(u32, u32, u16, u16), String> {
+    let fields: Vec<&str> = text.split(':').collect();
+    let [uid, gid, dir, file] = fields[..] else { return Err("it is not UID:GID:DIRMODE:FILEMODE".into()) };
+    let id = |text: &str| text.parse().map_err(|_| format!("{text:?} is no number"));
+    let mode = |text: &str| u16::from_str_radix(text, 8).map_err(|_| format!("mode {text:?} is not octal"));
+    Ok((id(uid)?, id(gid)?, mode(dir)? & 0o7777, mode(file)? & 0o7777))
+}
+
 fn print(image: &Path, report: &Report, as_json: bool) -> Result<()> {
-    let Report { image_bytes, free_bytes, files, content_bytes, uuid } = *report;
-    let uuid = show::uuid(&uuid);
+    let Report { image_bytes, free_bytes, files, content_bytes, compressed_files, saved_bytes, .. } = *report;
+    let uuid = show::uuid(&report.uuid);
+    report.notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
     if as_json {
         let report = json!({
             "image": image.display().to_string(),
@@ -116,6 +215,9 @@ fn print(image: &Path, report: &Report, as_json: bool) -> Result<()> {
             "free_bytes": free_bytes,
             "files": files,
             "content_bytes": content_bytes,
+            "compressed_files": compressed_files,
+            "saved_bytes": saved_bytes,
+            "notes": report.notes,
             "uuid": uuid,
         });
         writeln!(stdout(), "{report}")?;

@@ -7,7 +7,7 @@ use crate::{image, show};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{AtFlags, CWD, FileType as Node, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
-use segno::{FileType, Metadata, Time, Volume};
+use segno::{Exclude, FileType, Metadata, Time, Volume};
 use std::collections::{HashMap, HashSet};
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::stdout;
@@ -19,8 +19,19 @@ use std::process::ExitCode;
 const BUFFER: usize = 1 << 20;
 
 /// Copy files out of an image
+///
+/// Directories that exist are filled.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Replace existing files
+    #[arg(short, long)]
+    force: bool,
+    /// Leave out this path below the source, and everything below it
+    #[arg(long, value_name = "PATH")]
+    exclude_path: Vec<PathBuf>,
+    /// Leave out paths below the source in which this regular expression matches, and everything below them
+    #[arg(long, value_name = "REGEX", value_parser = Exclude::regex)]
+    exclude_regex: Vec<Exclude>,
     /// Report as JSON
     #[arg(long)]
     json: bool,
@@ -40,8 +51,12 @@ pub fn run(args: &Args) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     on_volume(&args.path, volume.symlink_metadata(&args.path))?;
+    let paths = args.exclude_path.iter().map(|p| Exclude::path(p));
     let mut copy = Copy {
         volume: &volume,
+        root: Path::new(&args.path),
+        exclude: paths.chain(args.exclude_regex.iter().cloned()).collect(),
+        force: args.force,
         privileged: rustix::process::geteuid().is_root(),
         linked: HashMap::new(),
         entered: HashSet::new(),
@@ -70,6 +85,9 @@ enum Step {
 
 struct Copy<'a> {
     volume: &'a Volume,
+    root: &'a Path,
+    exclude: Vec<Exclude>,
+    force: bool,
     /// Owners and device nodes need privilege.
     privileged: bool,
     /// Destination of the first of several hard links, by inode number.
@@ -108,13 +126,22 @@ impl Copy<'_> {
                 attr.ino()
             );
             // Open to us alone until its attributes are set.
-            DirBuilder::new().mode(0o700).create(to)?;
+            if !to.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                DirBuilder::new().mode(0o700).create(to)?;
+            }
             steps.push(Step::Finish { from: from.to_owned(), attr, to: to.to_owned() });
             for entry in reason(self.volume.read_dir(from))? {
                 let entry = reason(entry).context("reading a directory")?;
+                let below = entry.path().strip_prefix(self.root).unwrap_or(entry.path());
+                if self.exclude.iter().any(|e| e.covers(below.as_os_str().as_bytes())) {
+                    continue;
+                }
                 steps.push(Step::Make { from: entry.path().to_owned(), to: to.join(entry.file_name()) });
             }
             return Ok(());
+        }
+        if self.force && to.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+            std::fs::remove_file(to)?;
         }
         if let Some(first) = self.linked.get(&attr.ino()) {
             return Ok(std::fs::hard_link(first, to)?);

@@ -29,6 +29,7 @@ macro_rules! commands {
 commands! {
     mkfs,
     build,
+    extract,
     mount,
     umount,
     check,

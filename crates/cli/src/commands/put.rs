@@ -3,31 +3,43 @@ use crate::exit::Outcome;
 use crate::path::{place_for, reason};
 use crate::tally::Tally;
 use crate::{image, show};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
-use segno::{OpenOptions, SetMetadata, Special, Time, Volume};
+use segno::{Exclude, OpenOptions, SetMetadata, Special, Time, Volume};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::io::{self, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 const BUFFER: usize = 1 << 20;
+const BLOCK: u64 = 4096;
 /// Longest list of attribute names, and longest value, in Linux.
 const XATTR_MAX: usize = 65_536;
 
 /// Copy files into an image
+///
+/// Directories that exist are filled. Nothing is changed if the volume has too little space for all.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Replace existing files
+    #[arg(short, long)]
+    force: bool,
+    /// Leave out this path below the source, and everything below it
+    #[arg(long, value_name = "PATH")]
+    exclude_path: Vec<PathBuf>,
+    /// Leave out paths below the source in which this regular expression matches, and everything below them
+    #[arg(long, value_name = "REGEX", value_parser = Exclude::regex)]
+    exclude_regex: Vec<Exclude>,
     /// Report as JSON
     #[arg(long)]
     json: bool,
     /// Image file or block device
     image: PathBuf,
-    /// What to copy: a file, or a directory with everything below it
+    /// What to copy: a file, or a directory with everything below it; - is standard input
     source: PathBuf,
     /// Path on the volume; copies into it if it is an existing directory
     #[arg(default_value = "/")]
@@ -35,17 +47,132 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
+    if args.source.as_os_str() == "-" {
+        return from_stdin(args);
+    }
     let meta =
         args.source.symlink_metadata().with_context(|| format!("cannot read {}", args.source.display()))?;
     let name = name_of(&args.source)?;
+    let paths = args.exclude_path.iter().map(|p| Exclude::path(p));
+    let exclude: Vec<Exclude> = paths.chain(args.exclude_regex.iter().cloned()).collect();
+    let tree = Tree { root: &args.source, exclude: &exclude };
+    let needed = tree.demand(&meta)?;
     let volume = image::volume_read_write(&args.image)?;
-    let mut copy =
-        Copy { volume: &volume, linked: HashMap::new(), tally: Tally::new(), buffer: vec![0; BUFFER] };
-    let copied = place_for(&volume, &args.path, &name).and_then(|to| copy.all(args.source.clone(), meta, to));
+    let mut copy = Copy {
+        volume: &volume,
+        tree: &tree,
+        force: args.force,
+        linked: HashMap::new(),
+        tally: Tally::new(),
+        buffer: vec![0; BUFFER],
+    };
+    let copied = room_for(&volume, needed)
+        .and_then(|()| place_for(&volume, &args.path, &name))
+        .and_then(|to| copy.all(args.source.clone(), meta, to));
     let Copy { tally, .. } = copy;
     let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
     copied.and(closed)?;
     tally.report(args.json)
+}
+
+/// Refuses before anything is changed.
+fn room_for(volume: &Volume, needed: u64) -> Result<()> {
+    let free = volume.statfs().blocks_free;
+    ensure!(
+        needed <= free,
+        "up to {} bytes are needed and {} are free: nothing was changed",
+        needed * BLOCK,
+        free * BLOCK
+    );
+    Ok(())
+}
+
+/// Writes a file of what comes in, which has its name when it is complete.
+fn from_stdin(args: &Args) -> Outcome {
+    let volume = image::volume_read_write(&args.image)?;
+    let written = stdin_to(&volume, args);
+    let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
+    let tally = written?;
+    closed?;
+    tally.report(args.json)
+}
+
+fn stdin_to(volume: &Volume, args: &Args) -> Result<Tally> {
+    let path = Path::new(&args.path);
+    let found = volume.symlink_metadata(path).ok();
+    ensure!(
+        !found.as_ref().is_some_and(segno::Metadata::is_dir),
+        "{} is a directory: name a file on the volume",
+        args.path
+    );
+    ensure!(
+        found.is_none() || args.force,
+        "{} exists already on the volume; overwrite it with -f",
+        args.path
+    );
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".segno-put");
+    let mut tally = Tally::new();
+    let options = OpenOptions::new().write(true).create_new(true).mode(0o644);
+    let mut copy = reason(volume.open_file_with(&temporary, &options))?;
+    let (mut input, mut buffer) = (io::stdin().lock(), vec![0; BUFFER]);
+    let mut fill = || -> Result<()> {
+        loop {
+            let n = input.read(&mut buffer)?;
+            if n == 0 {
+                return Ok(());
+            }
+            copy.write_all(buffer.get(..n).unwrap_or_default())?;
+            tally.add_bytes(n as u64);
+        }
+    };
+    let filled = fill().with_context(|| format!("writing {}", args.path));
+    drop(copy);
+    let named = filled.and_then(|()| reason(volume.rename(&temporary, path)));
+    if let Err(e) = named {
+        reason(volume.remove_file(&temporary))?;
+        return Err(e);
+    }
+    tally.add_file(path);
+    Ok(tally)
+}
+
+/// What is copied.
+struct Tree<'a> {
+    root: &'a Path,
+    exclude: &'a [Exclude],
+}
+
+impl Tree<'_> {
+    fn covers(&self, path: &Path) -> bool {
+        let below = path.strip_prefix(self.root).unwrap_or(path);
+        self.exclude.iter().any(|e| e.covers(below.as_os_str().as_bytes()))
+    }
+
+    /// Blocks that it takes on a volume, at most but for unlikely names: data, nodes, attributes, and entries at a third of their room.
+    fn demand(&self, meta: &Metadata) -> Result<u64> {
+        let mut blocks = 0;
+        let mut rest = vec![(self.root.to_owned(), meta.clone())];
+        while let Some((path, meta)) = rest.pop() {
+            let data =
+                if meta.is_file() { meta.len().min((meta.blocks() + 8) * 512).div_ceil(BLOCK) } else { 1 };
+            blocks += data + data / 500 + 2;
+            if !meta.is_dir() {
+                continue;
+            }
+            let failed = || format!("reading {}", path.display());
+            let mut names = 0;
+            for entry in std::fs::read_dir(&path).with_context(failed)? {
+                let entry = entry.with_context(failed)?;
+                names += 1 + entry.file_name().len() as u64 / 8;
+                if !self.covers(&entry.path()) {
+                    rest.push((entry.path(), entry.metadata().with_context(failed)?));
+                }
+            }
+            blocks += names / 70 + 1;
+        }
+        Ok(blocks)
+    }
 }
 
 /// Its name in a directory of the volume. A symbolic link keeps its own name; `.` and `..` have none.
@@ -70,6 +197,8 @@ enum Step {
 
 struct Copy<'a> {
     volume: &'a Volume,
+    tree: &'a Tree<'a>,
+    force: bool,
     /// First paths of hard links, by device and inode number of the source.
     linked: HashMap<(u64, u64), PathBuf>,
     tally: Tally,
@@ -86,7 +215,7 @@ impl Copy<'_> {
                     made.with_context(|| format!("copying {}", from.display()))?;
                     self.tally.add_file(&from);
                     if meta.is_dir() {
-                        enter(from, meta, to, &mut steps)?;
+                        self.enter(from, meta, to, &mut steps)?;
                     }
                 }
                 Step::Finish { from, meta, to } => {
@@ -99,6 +228,16 @@ impl Copy<'_> {
     }
 
     fn one(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
+        let existing = self.volume.symlink_metadata(to).ok();
+        let is_dir = existing.as_ref().is_some_and(segno::Metadata::is_dir);
+        if is_dir && meta.is_dir() {
+            return Ok(());
+        }
+        if existing.is_some() {
+            ensure!(!is_dir && !meta.is_dir(), "{} on the volume is of another kind", to.display());
+            ensure!(self.force, "{} exists already on the volume; overwrite it with -f", to.display());
+            reason(self.volume.remove_file(to))?;
+        }
         let key = (meta.dev(), meta.ino());
         if let Some(first) = self.linked.get(&key) {
             return reason(self.volume.hard_link(first, to));
@@ -190,16 +329,19 @@ impl Copy<'_> {
         }
         Ok(())
     }
-}
 
-/// Plans the entries of a directory.
-fn enter(from: PathBuf, meta: Metadata, to: PathBuf, steps: &mut Vec<Step>) -> Result<()> {
-    steps.push(Step::Finish { from: from.clone(), meta, to: to.clone() });
-    let failed = || format!("reading {}", from.display());
-    for entry in std::fs::read_dir(&from).with_context(failed)? {
-        let entry = entry.with_context(failed)?;
-        let meta = entry.metadata().with_context(failed)?;
-        steps.push(Step::Make { from: entry.path(), meta, to: to.join(entry.file_name()) });
+    /// Plans the entries of a directory.
+    fn enter(&self, from: PathBuf, meta: Metadata, to: PathBuf, steps: &mut Vec<Step>) -> Result<()> {
+        steps.push(Step::Finish { from: from.clone(), meta, to: to.clone() });
+        let failed = || format!("reading {}", from.display());
+        for entry in std::fs::read_dir(&from).with_context(failed)? {
+            let entry = entry.with_context(failed)?;
+            if self.tree.covers(&entry.path()) {
+                continue;
+            }
+            let meta = entry.metadata().with_context(failed)?;
+            steps.push(Step::Make { from: entry.path(), meta, to: to.join(entry.file_name()) });
+        }
+        Ok(())
     }
-    Ok(())
 }

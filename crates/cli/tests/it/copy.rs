@@ -108,3 +108,42 @@ fn paths_that_lead_nowhere_are_named() {
     let (code, said) = refusal(&["put", &image, "/nonexistent"]);
     assert!(code == 1 && said.starts_with("segno: cannot read /nonexistent: No such file"), "{said}");
 }
+
+#[test]
+fn put_and_get_fill_directories_and_replace_on_request() {
+    let scratch = Scratch::new();
+    let (image, tree, back) = (scratch.image(), scratch.path("tree"), scratch.path("back"));
+    create_dir(&tree).unwrap();
+    std::fs::write(tree.join("old"), "one").unwrap();
+    let tree_text = tree.to_str().unwrap();
+    output(&["put", &image, tree_text]);
+    std::fs::write(tree.join("new"), "two").unwrap();
+    std::fs::write(tree.join("secret"), "three").unwrap();
+    let (code, said) = refusal(&["put", &image, tree_text]);
+    assert!(code == 1 && said.contains("exists already on the volume; overwrite it with -f"), "{said}");
+    std::fs::write(tree.join("old"), "changed").unwrap();
+    output(&["put", "-f", "--exclude-path", "secret", &image, tree_text]);
+    assert_eq!(output(&["ls", &image, "tree"]), "new\nold\n");
+    assert_eq!(output(&["cat", &image, "tree/old"]), "changed");
+    output(&["get", &image, "tree", back.to_str().unwrap()]);
+    output(&["get", "-f", "--exclude-regex", "^new$", &image, "tree", scratch.dir.path().to_str().unwrap()]);
+    assert_eq!(std::fs::read_to_string(back.join("new")).unwrap(), "two");
+}
+
+#[test]
+fn a_put_without_room_changes_nothing() {
+    let scratch = Scratch::new();
+    let (image, large) = (scratch.image(), scratch.path("large"));
+    std::fs::write(&large, vec![7; 60 << 20]).unwrap();
+    let before = output(&["ls", &image]);
+    let (code, said) = refusal(&["put", &image, large.to_str().unwrap()]);
+    assert!(code == 1 && said.contains("nothing was changed"), "{said}");
+    let put = "\"$0\" put \"$1\" - large < \"$2\"";
+    let piped = std::process::Command::new("sh")
+        .args(["-c", put, env!("CARGO_BIN_EXE_segno"), &image, large.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert!(!piped.status.success(), "{piped:?}");
+    assert_eq!(output(&["ls", &image]), before);
+    assert!(output(&["check", &image]).ends_with("clean\n"));
+}

@@ -4,7 +4,8 @@ use segno_format::superblock::RawSuperblock;
 
 /// The advise bit for a new file, from the first matching extension of the superblock's list, which has cold ones
 /// first.
-pub(super) fn temperature(sb: &RawSuperblock, name: &[u8]) -> Advise {
+#[must_use]
+pub fn temperature(sb: &RawSuperblock, name: &[u8]) -> Advise {
     let cold = sb.extension_count.get() as usize;
     let all = cold.saturating_add(sb.hot_ext_count.into());
     let dotted = dotted(name);

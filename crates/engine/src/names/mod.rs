@@ -23,6 +23,7 @@ mod times;
 mod unlink;
 pub mod xattr;
 
+pub use extension::temperature;
 use references::References;
 pub use times::{set_atime, set_ctime, set_mtime};
 

@@ -3,6 +3,7 @@
 
 mod damage;
 mod files;
+mod image;
 mod names;
 mod paths;
 mod volumes;

@@ -1,0 +1,116 @@
+//! `segno extract`: takes the tree out of an image.
+use crate::exit::Outcome;
+use crate::new_file::NewFile;
+use crate::progress::Progress;
+use crate::size;
+use anyhow::{Context, Result, ensure};
+use segno_image::{ExtractOptions, Extracted, Target, extract};
+use serde_json::json;
+use std::io::{BufWriter, Write, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const BUFFER: usize = 1 << 18;
+
+/// Take the tree out of an image, raw or sparse, into a directory or a tar archive
+///
+/// Without root the host cannot store owners, devices and some attributes; --manifest has everything, and build reads it back.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write a tar archive instead of a directory; - is standard output
+    #[arg(long, value_name = "FILE|-", conflicts_with = "dest")]
+    tar: Option<PathBuf>,
+    /// Replace existing files; a directory must be new or empty
+    #[arg(short, long)]
+    force: bool,
+    /// Path on the volume to extract, with everything below it
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    path: PathBuf,
+    /// Prefix of paths in --fs-config and --file-contexts
+    #[arg(short = 't', long, value_name = "DIR", default_value = "/")]
+    mount_point: String,
+    /// Write owners, modes and capabilities as Android's canned fs_config
+    #[arg(long, value_name = "FILE")]
+    fs_config: Option<PathBuf>,
+    /// Write the SELinux label of each path
+    #[arg(long, value_name = "FILE")]
+    file_contexts: Option<PathBuf>,
+    /// Write all metadata, for build
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    /// Report as JSON
+    #[arg(long)]
+    json: bool,
+    /// Image file or block device
+    image: PathBuf,
+    /// Directory that is made, or is empty
+    #[arg(required_unless_present = "tar")]
+    dest: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let options = ExtractOptions {
+        path: args.path.clone(),
+        mount_point: args.mount_point.clone(),
+        fs_config: args.fs_config.clone(),
+        file_contexts: args.file_contexts.clone(),
+        manifest: args.manifest.clone(),
+    };
+    for list in [&args.fs_config, &args.file_contexts, &args.manifest].into_iter().flatten() {
+        ensure!(args.force || !list.exists(), "{} exists already; overwrite it with -f", list.display());
+    }
+    let mut progress = Progress::new();
+    let mut show = |p: segno_image::Progress<'_>| {
+        progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), (p.path)().display()));
+    };
+    let done = match (&args.tar, &args.dest) {
+        (Some(tar), _) if tar.as_os_str() == "-" => {
+            ensure!(!args.json, "standard output carries the archive: leave out --json");
+            let mut out = BufWriter::with_capacity(BUFFER, stdout().lock());
+            extract(&args.image, Target::Tar(&mut out), &options, &mut show)?;
+            out.flush().context("cannot write the archive")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        (Some(tar), _) => {
+            let new = NewFile::create(tar, args.force)?;
+            let mut out = BufWriter::with_capacity(BUFFER, new.file());
+            let done = extract(&args.image, Target::Tar(&mut out), &options, &mut show)?;
+            out.flush().context("cannot write the archive")?;
+            drop(out);
+            new.finish()?;
+            done
+        }
+        (None, dest) => {
+            let dest = dest.as_deref().context("a directory or --tar is needed")?;
+            extract(&args.image, Target::Directory(dest), &options, &mut show)?
+        }
+    };
+    drop(progress);
+    report(&done, args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(done: &Extracted, args: &Args) -> Result<()> {
+    let Extracted { files, bytes, renamed, incomplete } = done;
+    if args.json {
+        let renamed: Vec<_> = renamed
+            .iter()
+            .map(|(name, host)| json!({ "path": name.display().to_string(), "host": host.display().to_string() }))
+            .collect();
+        let report = json!({ "files": files, "bytes": bytes, "renamed": renamed, "incomplete": incomplete });
+        writeln!(stdout(), "{report}")?;
+        return Ok(());
+    }
+    writeln!(stdout(), "{files} files, {} of data", size::human(*bytes))?;
+    for (name, host) in renamed {
+        eprintln!("segno: note: {} is stored as {}", name.display(), host.display());
+    }
+    if *incomplete > 0 {
+        let where_else = match &args.manifest {
+            Some(path) => format!("{} has it", path.display()),
+            None => "use --manifest to keep it".to_owned(),
+        };
+        eprintln!("segno: note: {incomplete} files have metadata that cannot be stored here; {where_else}");
+    }
+    Ok(())
+}

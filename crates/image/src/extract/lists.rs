@@ -1,0 +1,82 @@
+//! Files that list the metadata of all paths.
+use super::host::StoredAs;
+use super::names_of;
+use crate::meta::manifest::Record;
+use crate::meta::{CAPABILITY, capability_bits, escaped_path};
+use crate::tree::{Index, Tree};
+use crate::{Error, Result};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+const LABEL: &[u8] = b"security.selinux";
+
+fn written(result: std::io::Result<()>) -> Result<()> {
+    result.map_err(|_| Error::Invariant("memory takes what is written"))
+}
+
+/// Canned `fs_config`.
+pub(super) fn fs_config(tree: &Tree, mount_point: &str, out: &mut Vec<u8>) -> Result<()> {
+    for found in names_of(tree)? {
+        let inode = tree.get(found.index)?;
+        let path = prefixed(mount_point, &escaped_path(&found.path));
+        let path = if path.is_empty() { "/".to_owned() } else { path };
+        written(write!(out, "{path} {} {} {:04o}", inode.uid, inode.gid, inode.mode))?;
+        if let Some(bits) = inode.xattrs.get(CAPABILITY).and_then(|value| capability_bits(value)) {
+            written(write!(out, " capabilities={bits:#x}"))?;
+        }
+        written(writeln!(out))?;
+    }
+    Ok(())
+}
+
+fn prefixed(mount_point: &str, path: &str) -> String {
+    let mount = mount_point.trim_matches('/');
+    [mount, path].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+/// SELinux contexts, each path as an expression that matches nothing else.
+pub(super) fn file_contexts(tree: &Tree, mount_point: &str, out: &mut Vec<u8>) -> Result<()> {
+    for found in names_of(tree)? {
+        let label = tree.get(found.index)?.xattrs.get(LABEL);
+        let label = label.map(|l| l.strip_suffix(b"\0").unwrap_or(l));
+        let label = label.map_or_else(|| "<<none>>".into(), |l| String::from_utf8_lossy(l));
+        let mount = mount_point.trim_matches('/').as_bytes();
+        let parts: Vec<&[u8]> = [mount, &found.path].into_iter().filter(|p| !p.is_empty()).collect();
+        let path = pattern(&parts.join(&b'/'));
+        written(writeln!(out, "/{path} {label}"))?;
+    }
+    Ok(())
+}
+
+/// The expression for exactly these bytes.
+fn pattern(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len());
+    for &byte in path {
+        if byte.is_ascii_alphanumeric() || b"/_-,@%=~:;&'!".contains(&byte) {
+            text.push(byte.into());
+        } else if byte.is_ascii_graphic() {
+            text.extend(['\\', byte.into()]);
+        } else {
+            // Writing to a string does not fail.
+            let _infallible = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// The manifest: one line for each inode, at its first path.
+pub(super) fn manifest(tree: &Tree, stored_as: &StoredAs, out: &mut Vec<u8>) -> Result<()> {
+    let hosts: HashMap<&[u8], &[u8]> = stored_as.iter().map(|(path, host)| (&path[..], &host[..])).collect();
+    let mut seen: HashMap<Index, ()> = HashMap::new();
+    for found in names_of(tree)? {
+        let host = hosts.get(&found.path[..]).copied();
+        if seen.insert(found.index, ()).is_some() && host.is_none() {
+            continue;
+        }
+        let record = Record::of(tree.get(found.index)?, &found.path, host);
+        let line = serde_json::to_string(&record).map_err(|_| Error::Invariant("a record is JSON"))?;
+        written(writeln!(out, "{line}"))?;
+    }
+    Ok(())
+}

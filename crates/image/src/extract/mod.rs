@@ -1,0 +1,129 @@
+//! Takes the tree out of a volume: into a directory, or as a tar archive.
+mod host;
+mod lists;
+mod names;
+mod tar;
+
+use crate::source::volume;
+use crate::tree::{Index, Kind, ROOT, Tree};
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Where an extraction puts things.
+pub enum Target<'a> {
+    /// A directory that does not exist or is empty.
+    Directory(&'a Path),
+    /// A tar archive.
+    Tar(&'a mut dyn Write),
+}
+
+/// What an extraction writes besides.
+#[derive(Clone, Debug, Default)]
+pub struct ExtractOptions {
+    /// Path on the volume: this and everything below it is extracted.
+    pub path: PathBuf,
+    /// Prefix of paths in `fs_config` and `file_contexts`.
+    pub mount_point: String,
+    /// Owners, modes and capabilities, as Android's canned `fs_config`.
+    pub fs_config: Option<PathBuf>,
+    /// SELinux labels of all paths.
+    pub file_contexts: Option<PathBuf>,
+    /// All metadata, for a build.
+    pub manifest: Option<PathBuf>,
+}
+
+/// What was extracted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extracted {
+    /// Files, directories and others, each inode once.
+    pub files: u64,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// Names that the host cannot store, and what stands for them.
+    pub renamed: Vec<(PathBuf, PathBuf)>,
+    /// Files with metadata that the target does not have: a manifest has it.
+    pub incomplete: u64,
+}
+
+/// Extracts the volume on an image, raw or sparse, or on a device.
+pub fn extract(
+    image: &Path,
+    target: Target<'_>,
+    options: &ExtractOptions,
+    progress: &mut dyn FnMut(crate::Progress<'_>),
+) -> Result<Extracted> {
+    let tree = below(volume::read(image, &|_| false)?, &options.path)?.in_order()?;
+    let (extracted, stored_as) = match target {
+        Target::Directory(dir) => host::write(&tree, dir, progress)?,
+        Target::Tar(out) => (tar::write(&tree, out, progress)?, Vec::new()),
+    };
+    let file = |path: &Option<PathBuf>, write: &dyn Fn(&mut Vec<u8>) -> Result<()>| match path {
+        Some(path) => {
+            let mut text = Vec::new();
+            write(&mut text)?;
+            let written = File::create(path).and_then(|mut f| f.write_all(&text));
+            written.map_err(|e| Error::host("write", path, e))
+        }
+        None => Ok(()),
+    };
+    file(&options.fs_config, &|out| lists::fs_config(&tree, &options.mount_point, out))?;
+    file(&options.file_contexts, &|out| lists::file_contexts(&tree, &options.mount_point, out))?;
+    file(&options.manifest, &|out| lists::manifest(&tree, &stored_as, out))?;
+    Ok(extracted)
+}
+
+/// The part of a tree at a path. Its root must be a directory.
+fn below(mut tree: Tree, path: &Path) -> Result<Tree> {
+    use std::os::unix::ffi::OsStrExt;
+    let found = tree.find(path.as_os_str().as_bytes());
+    let index = found.ok_or_else(|| Error::entry(path.to_owned(), "the volume has no such path"))?;
+    if !tree.get(index)?.kind.is_dir() {
+        return Err(Error::entry(path.to_owned(), "it is no directory; `segno get` copies single files"));
+    }
+    if index != ROOT {
+        // What is not below it loses its names.
+        tree.inodes.swap(ROOT, index);
+        for inode in &mut tree.inodes {
+            if let Kind::Directory(names) = &mut inode.kind {
+                names.values_mut().for_each(|target| *target = swapped(*target, index));
+            }
+        }
+    }
+    Ok(tree)
+}
+
+fn swapped(target: Index, index: Index) -> Index {
+    match target {
+        ROOT => index,
+        t if t == index => ROOT,
+        other => other,
+    }
+}
+
+/// A name of the tree: path and inode.
+struct Found {
+    path: Vec<u8>,
+    index: Index,
+}
+
+/// All names, each directory before what it contains, and by the bytes of names within it.
+fn names_of(tree: &Tree) -> Result<Vec<Found>> {
+    let mut all = Vec::with_capacity(tree.inodes.len());
+    let mut rest = vec![Found { path: Vec::new(), index: ROOT }];
+    while let Some(found) = rest.pop() {
+        if let Kind::Directory(names) = &tree.get(found.index)?.kind {
+            for (name, &index) in names.iter().rev() {
+                let path = if found.path.is_empty() {
+                    name.to_vec()
+                } else {
+                    [&found.path[..], b"/", name].concat()
+                };
+                rest.push(Found { path, index });
+            }
+        }
+        all.push(found);
+    }
+    Ok(all)
+}

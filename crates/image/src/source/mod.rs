@@ -1,0 +1,82 @@
+//! Where a tree comes from: a directory, a tar archive, or an F2FS image.
+mod dir;
+mod tar;
+pub(crate) mod volume;
+
+use crate::options::{BuildOptions, Owner};
+use crate::tree::Tree;
+use crate::{Error, Result};
+use segno_format::F2FS_MAGIC;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::{Path, PathBuf};
+
+/// Where the magic number of F2FS is, from the start of a volume.
+const MAGIC_AT: u64 = 1024;
+
+/// The source of a build.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// A directory and everything below it.
+    Directory(PathBuf),
+    /// A tar archive, plain or compressed with gzip.
+    Tar(PathBuf),
+    /// A tar archive on standard input.
+    StandardInput,
+    /// An F2FS volume: a raw or sparse image, or a device.
+    Image(PathBuf),
+}
+
+impl Source {
+    /// Tells from a path what the source is: `-` is a tar archive on standard input, a file with the magic number of F2FS or of a
+    /// sparse image is an image, any other file a tar archive.
+    pub fn of_path(path: &Path) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            return Ok(Self::StandardInput);
+        }
+        let failed = |e| Error::host("read", path, e);
+        let meta = path.metadata().map_err(failed)?;
+        if meta.is_dir() {
+            return Ok(Self::Directory(path.to_owned()));
+        }
+        if meta.file_type().is_block_device() {
+            return Ok(Self::Image(path.to_owned()));
+        }
+        if !meta.is_file() {
+            return Ok(Self::Tar(path.to_owned()));
+        }
+        let file = File::open(path).map_err(failed)?;
+        let magic = |at: u64, magic: u32| {
+            let mut bytes = [0; 4];
+            match file.read_exact_at(&mut bytes, at) {
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+                read => read.map(|()| u32::from_le_bytes(bytes) == magic),
+            }
+        };
+        let is_image = magic(0, segno_sparse::MAGIC).map_err(failed)?
+            || magic(MAGIC_AT, F2FS_MAGIC).map_err(failed)?
+            || magic(MAGIC_AT + 4096, F2FS_MAGIC).map_err(failed)?;
+        Ok(if is_image { Self::Image(path.to_owned()) } else { Self::Tar(path.to_owned()) })
+    }
+
+    pub(crate) fn read(&self, options: &BuildOptions) -> Result<Tree> {
+        match self {
+            Self::Directory(path) => dir::scan(path, options),
+            Self::Tar(path) => tar::read(tar::Spool::open(path)?, options),
+            Self::StandardInput => {
+                tar::read(tar::Spool::of_stream("standard input", Box::new(io::stdin()))?, options)
+            }
+            Self::Image(path) => image(path, options),
+        }
+    }
+}
+
+fn image(path: &Path, options: &BuildOptions) -> Result<Tree> {
+    let excluded = |path: &[u8]| options.exclude.iter().any(|e| e.covers(path));
+    let mut tree = volume::read(path, &excluded)?;
+    if let Owner::All(uid, gid) = options.owner {
+        tree.inodes.iter_mut().for_each(|i| (i.uid, i.gid) = (uid, gid));
+    }
+    Ok(tree)
+}

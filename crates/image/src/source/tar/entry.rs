@@ -1,0 +1,144 @@
+//! One entry of an archive: its header together with what extended headers say.
+use super::header::Header;
+use super::pax::{self, Records, decimal};
+use segno_engine::Time;
+use std::collections::BTreeMap;
+
+/// Keys that say nothing about the file, or only what the image has no place for by design.
+const IGNORED: [&[u8]; 15] = [
+    b"atime",
+    b"ctime",
+    b"comment",
+    b"uname",
+    b"gname",
+    b"charset",
+    b"LIBARCHIVE.creationtime",
+    b"LIBARCHIVE.symlinktype",
+    b"SCHILY.dev",
+    b"SCHILY.ino",
+    b"SCHILY.nlink",
+    b"SCHILY.filetype",
+    b"SCHILY.devmajor",
+    b"SCHILY.devminor",
+    b"SCHILY.realsize",
+];
+const XATTR: &[u8] = b"SCHILY.xattr.";
+const ENCODED_XATTR: &[u8] = b"LIBARCHIVE.xattr.";
+const SPARSE: &[u8] = b"GNU.sparse.";
+
+/// How the data of a sparse file is laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sparse {
+    /// Parts that are known already, and the size of the file.
+    Parts(Vec<(u64, u64)>, u64),
+    /// The data begins with the list of parts; the size of the file.
+    InData(u64),
+}
+
+/// An entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) header: Header,
+    pub(crate) time: Time,
+    pub(crate) sparse: Option<Sparse>,
+    /// Full names and values in the form of getxattr(2).
+    pub(crate) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Entry {
+    /// Puts together what a header and extended records say; a name that came before a GNU header is in it already.
+    pub(crate) fn new(header: Header, records: &Records) -> Result<Self, String> {
+        let time = Time { secs: header.mtime, nsec: 0 };
+        let mut entry = Self { header, time, ..Self::default() };
+        for (key, value) in records {
+            entry.record(key, value)?;
+        }
+        if records.keys().any(|k| k.starts_with(SPARSE)) {
+            entry.sparse = Some(sparse(records)?);
+            if let Some(name) = records.get(&b"GNU.sparse.name"[..]) {
+                entry.header.path.clone_from(name);
+            }
+        }
+        Ok(entry)
+    }
+
+    fn record(&mut self, key: &[u8], value: &[u8]) -> Result<(), String> {
+        let bad = || format!("{} is {:?}", String::from_utf8_lossy(key), String::from_utf8_lossy(value));
+        match key {
+            b"path" => self.header.path = value.to_vec(),
+            b"linkpath" => self.header.link = value.to_vec(),
+            b"size" => self.header.size = decimal(value).ok_or_else(bad)?,
+            b"uid" => self.header.uid = decimal(value).ok_or_else(bad)?,
+            b"gid" => self.header.gid = decimal(value).ok_or_else(bad)?,
+            b"mtime" => self.time = pax::time(value).ok_or_else(bad)?,
+            b"hdrcharset" if [&b"BINARY"[..], b"ISO-IR 10646 2000 UTF-8"].contains(&value) => {}
+            b"RHT.security.selinux" => {
+                let label = value.strip_suffix(b"\0").unwrap_or(value);
+                self.xattrs.insert(b"security.selinux".to_vec(), label.to_vec());
+            }
+            b"SCHILY.acl.access" | b"SCHILY.acl.default" => {
+                let name = if key.ends_with(b"access") { "access" } else { "default" };
+                let name = format!("system.posix_acl_{name}").into_bytes();
+                self.xattrs.insert(name, super::acl::parse(value)?);
+            }
+            _ => {
+                if let Some(name) = key.strip_prefix(XATTR) {
+                    self.xattrs.insert(name.to_vec(), value.to_vec());
+                } else if let Some(name) = key.strip_prefix(ENCODED_XATTR) {
+                    let name = percent(name).ok_or_else(bad)?;
+                    // The plain form, if both are there.
+                    let value = base64(value).ok_or_else(bad)?;
+                    self.xattrs.entry(name).or_insert(value);
+                } else if !key.starts_with(SPARSE) && !IGNORED.contains(&key) {
+                    return Err(format!("extended header {} is not supported", bad()));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The three forms of GNU.sparse: pairs of records, one list, or a list in the data.
+fn sparse(records: &Records) -> Result<Sparse, String> {
+    let get = |key: &[u8]| records.get(&[SPARSE, key].concat());
+    let number = |key: &[u8]| get(key).and_then(|v| decimal::<u64>(v));
+    if get(b"major").is_some_and(|v| v == b"1") {
+        let size = number(b"realsize").ok_or("a sparse file has no GNU.sparse.realsize")?;
+        return Ok(Sparse::InData(size));
+    }
+    let size =
+        number(b"size").or_else(|| number(b"realsize")).ok_or("a sparse file has no GNU.sparse.size")?;
+    let map = get(b"map").ok_or("a sparse file has no GNU.sparse.map")?;
+    let numbers: Option<Vec<u64>> = map.split(|&b| b == b',').map(decimal).collect();
+    let numbers = numbers.ok_or("GNU.sparse.map is no list of numbers")?;
+    let (pairs, rest) = numbers.as_chunks::<2>();
+    if !rest.is_empty() {
+        return Err("GNU.sparse.map has an odd number of numbers".into());
+    }
+    Ok(Sparse::Parts(pairs.iter().map(|&[offset, len]| (offset, len)).collect(), size))
+}
+
+/// A name with `%XX`.
+fn percent(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        if byte == b'%' {
+            let (hex, behind) = tail.split_at_checked(2)?;
+            out.push(u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?);
+            rest = behind;
+        } else {
+            out.push(byte);
+        }
+    }
+    Some(out)
+}
+
+/// Base 64 with or without padding.
+fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+    let end = text.iter().rposition(|&b| b != b'=' && !b.is_ascii_whitespace()).map_or(0, |i| i + 1);
+    STANDARD_NO_PAD.decode(text.get(..end)?).ok()
+}

@@ -1,0 +1,295 @@
+//! Reads a tar archive: ustar, GNU and POSIX (PAX) headers.
+//!
+//! The reader is our own: the crate `tar` skips global headers, does not read two of the three forms of sparse files, and does
+//! not tell where the parts of one are, which saves copying archives that are files.
+mod acl;
+mod entry;
+mod header;
+mod pax;
+mod sparse;
+mod spool;
+
+pub(crate) use spool::Spool;
+
+use crate::content::{Content, Pieces, Place};
+use crate::options::{BuildOptions, Owner};
+use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, Names, ROOT, Tree};
+use crate::{Error, Result};
+use entry::Entry;
+use header::{BLOCK, Header, is_end};
+use pax::Records;
+use segno_engine::Time;
+use std::sync::Arc;
+
+/// Longest extended header or name.
+const LONGEST: u64 = 1 << 20;
+/// Entries that are accepted, so that a small compressed file cannot take all memory.
+const MOST_ENTRIES: u64 = 1 << 24;
+
+/// The tree in an archive.
+pub(crate) fn read(mut spool: Spool, options: &BuildOptions) -> Result<Tree> {
+    let archive = spool.name.clone();
+    let mut reader = Reader {
+        spool: &mut spool,
+        options,
+        tree: Tree::default(),
+        global: Records::new(),
+        pending: Pending::default(),
+        number: 0,
+        at: 0,
+    };
+    let read = reader.all();
+    let (number, at) = (reader.number, reader.at);
+    let tree = std::mem::take(&mut reader.tree);
+    let read = read.and_then(|()| spool.finish().map_err(|e| e.to_string()));
+    read.map_err(|why| Error::Archive { archive, number, at, why })?;
+    Ok(tree)
+}
+
+/// What headers say about the entry that follows.
+#[derive(Default)]
+struct Pending {
+    path: Option<Vec<u8>>,
+    link: Option<Vec<u8>>,
+    records: Option<Records>,
+}
+
+struct Reader<'a> {
+    spool: &'a mut Spool,
+    options: &'a BuildOptions,
+    tree: Tree,
+    global: Records,
+    pending: Pending,
+    /// The entry that is read, from 1 on, and where its header is.
+    number: u64,
+    at: u64,
+}
+
+impl Reader<'_> {
+    fn all(&mut self) -> Result<(), String> {
+        let mut block = [0; BLOCK];
+        self.tree.add(Inode::directory(0o755, Time::default()));
+        loop {
+            self.at = self.spool.at;
+            if !self.spool.fill(&mut block)? {
+                return Err("the archive has no end mark: it may be truncated".into());
+            }
+            if is_end(&block) {
+                return Ok(());
+            }
+            self.number += 1;
+            if self.number > MOST_ENTRIES {
+                return Err(format!("the archive has more than {MOST_ENTRIES} entries"));
+            }
+            let header = Header::parse(&block)?;
+            match header.kind {
+                b'L' => self.pending.path = Some(self.name(header.size)?),
+                b'K' => self.pending.link = Some(self.name(header.size)?),
+                b'x' => self.pending.records = Some(pax::parse(&self.extension(header.size)?)?),
+                b'g' => {
+                    let records = pax::parse(&self.extension(header.size)?)?;
+                    self.global.extend(records);
+                }
+                _ => self.entry(header)?,
+            }
+        }
+    }
+
+    /// The data of an extended header.
+    fn extension(&mut self, size: u64) -> Result<Vec<u8>, String> {
+        if size > LONGEST {
+            return Err(format!("an extended header has {size} bytes"));
+        }
+        let mut bytes = vec![0; (size as usize).next_multiple_of(BLOCK)];
+        if !self.spool.fill(&mut bytes)? && size > 0 {
+            return Err("the archive ends in an extended header".into());
+        }
+        bytes.truncate(size as usize);
+        Ok(bytes)
+    }
+
+    fn name(&mut self, size: u64) -> Result<Vec<u8>, String> {
+        let mut name = self.extension(size)?;
+        if let Some(end) = name.iter().position(|&b| b == 0) {
+            name.truncate(end);
+        }
+        Ok(name)
+    }
+
+    fn entry(&mut self, mut header: Header) -> Result<(), String> {
+        let Pending { path, link, records } = std::mem::take(&mut self.pending);
+        header.path = path.unwrap_or(header.path);
+        header.link = link.unwrap_or(header.link);
+        let mut all = self.global.clone();
+        all.extend(records.unwrap_or_default());
+        let entry = Entry::new(header, &all)?;
+        let path = normal(&entry.header.path)?;
+        if self.is_excluded(&path) {
+            return self.skip_data(&entry);
+        }
+        let made = self.make(&entry, &path);
+        made.map_err(|why| format!("{}: {why}", String::from_utf8_lossy(&entry.header.path)))
+    }
+
+    fn is_excluded(&self, path: &[Vec<u8>]) -> bool {
+        (1..=path.len()).any(|n| {
+            let prefix = path.get(..n).unwrap_or_default().join(&b'/');
+            self.options.exclude.iter().any(|e| e.covers(&prefix))
+        })
+    }
+
+    fn skip_data(&mut self, entry: &Entry) -> Result<(), String> {
+        if has_data(entry.header.kind) {
+            if entry.header.sparse.is_some() {
+                sparse::gnu_parts(self.spool, &entry.header)?;
+            }
+            return self.spool.skip(padded(entry.header.size)?);
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, entry: &Entry, path: &[Vec<u8>]) -> Result<(), String> {
+        let header = &entry.header;
+        let Some((name, parents)) = path.split_last() else { return self.root(entry) };
+        let parent = self.parent(parents, entry.time)?;
+        let find = |tree: &Tree| tree.names(parent).ok().and_then(|names| names.get(&name[..]).copied());
+        let is_dir = header.kind == b'5' || matches!(header.kind, b'0' | b'7') && header.path.ends_with(b"/");
+        let old = find(&self.tree);
+        let old_is_dir = old.and_then(|i| self.tree.inodes.get(i)).is_some_and(|i| i.kind.is_dir());
+        let index = if header.kind == b'1' {
+            let target = normal(&header.link)?.join(&b'/');
+            let found = self
+                .tree
+                .find(&target)
+                .filter(|i| !self.tree.inodes.get(*i).is_some_and(|i| i.kind.is_dir()));
+            found.ok_or_else(|| {
+                format!(
+                    "a hard link to {}, which is no file before it",
+                    String::from_utf8_lossy(&header.link)
+                )
+            })?
+        } else {
+            let kind = if is_dir { Kind::Directory(Names::new()) } else { self.kind(entry)? };
+            let inode = self.inode(entry, kind)?;
+            match old.filter(|_| is_dir && old_is_dir).and_then(|i| self.tree.inodes.get_mut(i)) {
+                Some(existing) => {
+                    let kind = std::mem::replace(&mut existing.kind, Kind::Directory(Names::new()));
+                    *existing = Inode { kind, ..inode };
+                    return Ok(());
+                }
+                None => self.tree.add(inode),
+            }
+        };
+        if old_is_dir && old.and_then(|i| self.tree.names(i).ok()).is_some_and(|names| !names.is_empty()) {
+            return Err("it would replace a directory that is not empty".into());
+        }
+        self.tree.link(parent, name, index).map(drop).map_err(|e| e.to_string())
+    }
+
+    fn root(&mut self, entry: &Entry) -> Result<(), String> {
+        if entry.header.kind != b'5' {
+            return Err("the root is a directory".into());
+        }
+        let inode = self.inode(entry, Kind::Directory(Names::new()))?;
+        if let Some(root) = self.tree.inodes.first_mut() {
+            let kind = std::mem::replace(&mut root.kind, Kind::Directory(Names::new()));
+            *root = Inode { kind, ..inode };
+        }
+        Ok(())
+    }
+
+    /// The directory that an entry is in; those that the archive does not list are made.
+    fn parent(&mut self, path: &[Vec<u8>], time: Time) -> Result<Index, String> {
+        let mut at = ROOT;
+        for name in path {
+            let found = self.tree.names(at).map_err(|e| e.to_string())?.get(&name[..]).copied();
+            at = match found {
+                Some(index) if self.tree.inodes.get(index).is_some_and(|i| i.kind.is_dir()) => index,
+                Some(_) => {
+                    return Err(format!("{} on its way is no directory", String::from_utf8_lossy(name)));
+                }
+                None => {
+                    let mut inode = Inode::directory(0o755, time);
+                    if let Owner::All(uid, gid) = self.options.owner {
+                        (inode.uid, inode.gid) = (uid, gid);
+                    }
+                    let index = self.tree.add(inode);
+                    self.tree.link(at, name, index).map_err(|e| e.to_string())?;
+                    index
+                }
+            };
+        }
+        Ok(at)
+    }
+
+    fn inode(&self, entry: &Entry, kind: Kind) -> Result<Inode, String> {
+        let header = &entry.header;
+        let mut inode = Inode::new(kind, header.mode as u16, entry.time);
+        (inode.uid, inode.gid) = match self.options.owner {
+            Owner::Keep => (id(header.uid)?, id(header.gid)?),
+            Owner::All(uid, gid) => (uid, gid),
+        };
+        inode.xattrs.clone_from(&entry.xattrs);
+        Ok(inode)
+    }
+
+    fn kind(&mut self, entry: &Entry) -> Result<Kind, String> {
+        let header = &entry.header;
+        let special = |format, numbers| Ok(Kind::Special { format, numbers });
+        match header.kind {
+            b'0' | b'7' | b'S' => self.content(entry).map(Kind::File),
+            b'2' if header.link.is_empty() => Err("a symbolic link without target".into()),
+            b'2' => Ok(Kind::Symlink(header.link.clone().into())),
+            b'3' => special(CHAR_DEVICE, header.device),
+            b'4' => special(BLOCK_DEVICE, header.device),
+            b'6' => special(FIFO, (0, 0)),
+            other => Err(format!("entries of type {:?} are not supported", char::from(other))),
+        }
+    }
+
+    fn content(&mut self, entry: &Entry) -> Result<Content, String> {
+        let (parts, size) = sparse::parts(self.spool, entry)?;
+        let stored = parts.iter().map(|(_, len)| len).sum::<u64>();
+        let (archive, at) = self.spool.keep(stored)?;
+        let whole = padded(sparse::stored_size(entry, stored))?;
+        self.spool.skip(whole - stored)?;
+        let name = self.spool.name.clone();
+        let parts = sparse::placed(&parts, at);
+        Ok(Content { size, place: Place::Archive(Arc::new(Pieces { archive, name, parts })) })
+    }
+}
+
+fn has_data(kind: u8) -> bool {
+    !matches!(kind, b'1'..=b'6')
+}
+
+/// Bytes with those up to the next block.
+fn padded(size: u64) -> Result<u64, String> {
+    size.checked_next_multiple_of(BLOCK as u64).ok_or_else(|| "a size is too large".into())
+}
+
+fn id(number: u64) -> Result<u32, String> {
+    u32::try_from(number)
+        .ok()
+        .filter(|n| *n != u32::MAX)
+        .ok_or_else(|| format!("owner {number} is out of range"))
+}
+
+/// The names of a path. It cannot lead out of the tree.
+fn normal(path: &[u8]) -> Result<Vec<Vec<u8>>, String> {
+    let mut names = Vec::new();
+    for name in path.split(|&b| b == b'/') {
+        match name {
+            b"" | b"." => {}
+            b".." => {
+                return Err(format!("the path {:?} leads out of the tree", String::from_utf8_lossy(path)));
+            }
+            _ if name.len() > segno_format::NAME_MAX => {
+                return Err(format!("a name has {} bytes, and 255 fit", name.len()));
+            }
+            _ if name.contains(&0) => return Err("a name has a NUL".into()),
+            _ => names.push(name.to_vec()),
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,113 @@
+//! Sparse files in an archive: which parts of the file the data holds.
+use super::entry::{Entry, Sparse};
+use super::header::{BLOCK, Header, more_parts};
+use super::spool::Spool;
+use crate::content::Part;
+
+/// Parts that are accepted in one file.
+const MOST_PARTS: usize = 1 << 20;
+/// Bytes of the list in front of the data.
+const LONGEST_LIST: usize = 1 << 26;
+
+/// Offset and length of each part of the file, in the order of the data, and the size of the file. The reader is behind a list
+/// in front of the data then.
+pub(super) fn parts(spool: &mut Spool, entry: &Entry) -> Result<(Vec<(u64, u64)>, u64), String> {
+    let header = &entry.header;
+    let (parts, size) = match &entry.sparse {
+        None if header.sparse.is_some() => gnu_parts(spool, header)?,
+        None => (vec![(0, header.size)], header.size),
+        Some(Sparse::Parts(parts, size)) => (parts.clone(), *size),
+        Some(Sparse::InData(size)) => (list(spool, header.size)?, *size),
+    };
+    check(&parts, size)?;
+    let stored: u64 = parts.iter().map(|(_, len)| len).sum();
+    if stored > header.size {
+        return Err(format!("its parts have {stored} bytes, and {} are stored", header.size));
+    }
+    Ok((parts, size))
+}
+
+/// Bytes of the entry's data that are left where the parts begin.
+pub(super) fn stored_size(entry: &Entry, stored: u64) -> u64 {
+    match entry.sparse {
+        // The list was read with its padding; parts are all that is left.
+        Some(Sparse::InData(_)) => stored,
+        _ => entry.header.size,
+    }
+}
+
+/// The parts as places in the archive.
+pub(super) fn placed(parts: &[(u64, u64)], mut at: u64) -> Vec<Part> {
+    let each = parts.iter().map(|&(start, len)| {
+        let part = Part { start, len, at };
+        at += len;
+        part
+    });
+    each.filter(|p| p.len > 0).collect()
+}
+
+/// Parts must ascend and end within the file.
+fn check(parts: &[(u64, u64)], size: u64) -> Result<(), String> {
+    let mut end = 0u64;
+    for &(offset, len) in parts {
+        let behind = offset.checked_add(len).filter(|_| offset >= end);
+        end = behind.filter(|&b| b <= size).ok_or("the parts of a sparse file overlap or leave it")?;
+    }
+    Ok(())
+}
+
+/// The old GNU form: in the header and in blocks behind it.
+pub(super) fn gnu_parts(spool: &mut Spool, header: &Header) -> Result<(Vec<(u64, u64)>, u64), String> {
+    let Some((first, more, size)) = &header.sparse else { return Ok((Vec::new(), 0)) };
+    let (mut parts, mut more) = (first.clone(), *more);
+    while more {
+        let mut block = [0; BLOCK];
+        if !spool.fill(&mut block)? {
+            return Err("the archive ends in the parts of a sparse file".into());
+        }
+        let (next, again) = more_parts(&block)?;
+        parts.extend(next);
+        if parts.len() > MOST_PARTS {
+            return Err(format!("a sparse file has more than {MOST_PARTS} parts"));
+        }
+        more = again;
+    }
+    Ok((parts, *size))
+}
+
+/// The list in front of the data: decimal numbers, one a line, padded to whole blocks.
+fn list(spool: &mut Spool, stored: u64) -> Result<Vec<(u64, u64)>, String> {
+    let mut numbers = Numbers { spool, text: Vec::new(), at: 0, left: stored };
+    let count = numbers.next()?;
+    if count > MOST_PARTS as u64 {
+        return Err(format!("a sparse file has {count} parts"));
+    }
+    (0..count).map(|_| Ok((numbers.next()?, numbers.next()?))).collect()
+}
+
+struct Numbers<'a> {
+    spool: &'a mut Spool,
+    text: Vec<u8>,
+    at: usize,
+    left: u64,
+}
+
+impl Numbers<'_> {
+    fn next(&mut self) -> Result<u64, String> {
+        let broken = || "the list of parts of a sparse file is no list of numbers".to_owned();
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            if let Some(end) = rest.iter().position(|&b| b == b'\n') {
+                let number = super::pax::decimal(rest.get(..end).unwrap_or_default());
+                self.at += end + 1;
+                return number.ok_or_else(broken);
+            }
+            let mut block = [0; BLOCK];
+            if self.text.len() >= LONGEST_LIST || self.left < BLOCK as u64 || !self.spool.fill(&mut block)? {
+                return Err(broken());
+            }
+            self.left -= BLOCK as u64;
+            self.text.extend_from_slice(&block);
+        }
+    }
+}

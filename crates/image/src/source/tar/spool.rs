@@ -1,0 +1,145 @@
+//! An archive as a file that can be read anywhere: the data of a stream is kept once, in a nameless file.
+use crate::{Error, Result};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const BUFFER: usize = 1 << 18;
+
+/// Where an archive is read from.
+pub(crate) struct Spool {
+    pub(crate) name: PathBuf,
+    from: From,
+    /// Bytes of the archive read so far.
+    pub(crate) at: u64,
+}
+
+enum From {
+    /// The archive itself.
+    File { reader: BufReader<File>, file: Arc<File> },
+    /// A stream, and what was kept of it.
+    Stream { reader: Box<dyn Read + Send>, kept: Arc<File>, len: u64 },
+}
+
+impl Spool {
+    /// Opens an archive; compressed ones are unpacked on the way.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let failed = |e| Error::host("read", path, e);
+        let mut file = File::open(path).map_err(failed)?;
+        let mut magic = [0; 6];
+        let n = file.read(&mut magic).map_err(failed)?;
+        let is_file = file.metadata().map_err(failed)?.is_file();
+        let name = path.to_owned();
+        if is_file {
+            file.seek(SeekFrom::Start(0)).map_err(failed)?;
+            let magic = magic.get(..n).unwrap_or_default();
+            if !is_compressed(magic) {
+                let own = File::open(path).map_err(failed)?;
+                let reader = BufReader::with_capacity(BUFFER, file);
+                return Ok(Self { name, from: From::File { reader, file: Arc::new(own) }, at: 0 });
+            }
+            return Self::stream(name, magic.to_vec(), Box::new(file));
+        }
+        let head = magic.get(..n).unwrap_or_default().to_vec();
+        Self::stream(name, head.clone(), Box::new(io::Cursor::new(head).chain(file)))
+    }
+
+    /// Reads an archive from a stream.
+    pub(crate) fn of_stream(name: &str, mut stream: Box<dyn Read + Send>) -> Result<Self> {
+        let name = PathBuf::from(name);
+        let mut head = Vec::new();
+        let read = stream.by_ref().take(6).read_to_end(&mut head);
+        read.map_err(|e| Error::host("read", &name, e))?;
+        Self::stream(name, head.clone(), Box::new(io::Cursor::new(head).chain(stream)))
+    }
+
+    fn stream(name: PathBuf, magic: Vec<u8>, stream: Box<dyn Read + Send>) -> Result<Self> {
+        let reader: Box<dyn Read + Send> = match &magic[..] {
+            [0x1F, 0x8B, ..] => Box::new(flate2::read::MultiGzDecoder::new(stream)),
+            [0x28, 0xB5, 0x2F, 0xFD, ..] => return Err(unpack_first(&name, "zstd")),
+            [0xFD, b'7', b'z', b'X', b'Z', 0] => return Err(unpack_first(&name, "xz")),
+            _ => stream,
+        };
+        let kept = tempfile::tempfile().map_err(|e| Error::host("make a temporary file for", &name, e))?;
+        Ok(Self { name, from: From::Stream { reader, kept: Arc::new(kept), len: 0 }, at: 0 })
+    }
+
+    /// Fills a buffer; false at the end of the archive, and an error within it.
+    pub(crate) fn fill(&mut self, into: &mut [u8]) -> Result<bool, String> {
+        let mut done = 0;
+        while let Some(rest) = into.get_mut(done..).filter(|r| !r.is_empty()) {
+            let read = match &mut self.from {
+                From::File { reader, .. } => reader.read(rest),
+                From::Stream { reader, .. } => reader.read(rest),
+            };
+            match read {
+                Ok(0) if done == 0 => return Ok(false),
+                Ok(0) => return Err("the archive ends in the middle of an entry".into()),
+                Ok(n) => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e.to_string()),
+            }
+        }
+        self.at += done as u64;
+        Ok(true)
+    }
+
+    /// Skips data that will be read later: the file with it, and where it begins there.
+    pub(crate) fn keep(&mut self, len: u64) -> Result<(Arc<File>, u64), String> {
+        let broken = "the archive ends before the data of this entry";
+        let place = match &mut self.from {
+            From::File { reader, file } => {
+                let end = file.metadata().map_err(|e| e.to_string())?.len();
+                if self.at.checked_add(len).is_none_or(|to| to > end) {
+                    return Err(broken.into());
+                }
+                let skip = i64::try_from(len).map_err(|_| broken)?;
+                reader.seek_relative(skip).map_err(|e| e.to_string())?;
+                (Arc::clone(file), self.at)
+            }
+            From::Stream { reader, kept, len: kept_len } => {
+                let copied = io::copy(&mut reader.take(len), &mut &**kept).map_err(|e| e.to_string())?;
+                if copied != len {
+                    return Err(broken.into());
+                }
+                let start = *kept_len;
+                *kept_len += len;
+                (Arc::clone(kept), start)
+            }
+        };
+        self.at += len;
+        Ok(place)
+    }
+
+    /// Skips data that nobody needs.
+    pub(crate) fn skip(&mut self, len: u64) -> Result<(), String> {
+        if let From::Stream { reader, .. } = &mut self.from {
+            let skipped = io::copy(&mut reader.take(len), &mut io::sink()).map_err(|e| e.to_string())?;
+            self.at += skipped;
+            return if skipped == len {
+                Ok(())
+            } else {
+                Err("the archive ends in the middle of an entry".into())
+            };
+        }
+        self.keep(len).map(drop)
+    }
+
+    /// Makes what was kept readable.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        match &mut self.from {
+            From::Stream { kept, .. } => (&**kept).flush(),
+            From::File { .. } => Ok(()),
+        }
+    }
+}
+
+fn unpack_first(name: &Path, tool: &str) -> Error {
+    let name = name.display();
+    Error::Options(format!("{name} is compressed with {tool}: use `{tool} -dc {name} | segno build - IMAGE`"))
+}
+
+fn is_compressed(magic: &[u8]) -> bool {
+    [&[0x1F, 0x8B][..], &[0x28, 0xB5, 0x2F, 0xFD], b"\xFD7zXZ\0"].iter().any(|m| magic.starts_with(m))
+}

@@ -1,0 +1,121 @@
+//! Reads the tree of an F2FS volume: a raw image, an Android sparse one, or a block device.
+use crate::content::{Content, OpenVolume, Place};
+use crate::tree::{FORMAT_BITS, Index, Inode, Kind, Names, Tree};
+use crate::{Error, Result};
+use segno_device::{OpenOptions, open_volume};
+use segno_engine::{Attr, MountOptions, Volume};
+use segno_format::Ino;
+use segno_format::dentry::FileType;
+use segno_format::inode::InodeFlags;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Flags that say how a file is stored, not what it is.
+const STORAGE: InodeFlags = InodeFlags::COMPR.union(InodeFlags::INDEX);
+
+/// Opens a volume and reads all names and attributes.
+pub(crate) fn read(path: &Path, excluded: &dyn Fn(&[u8]) -> bool) -> Result<Tree> {
+    let device = open_volume(&[path], OpenOptions { read_only: true, direct: false })?;
+    let options = MountOptions { read_only: true, background: false, ..MountOptions::default() };
+    let volume = Volume::mount(device, options).map_err(Error::Source)?;
+    let volume = Arc::new(OpenVolume(volume));
+    let root = volume.0.root();
+    let mut reader = Reader { volume, found: HashMap::new(), tree: Tree::default(), excluded };
+    let attr = reader.volume.0.getattr(root).map_err(Error::Source)?;
+    let index = reader.add(&attr)?;
+    reader.all(root, index)?;
+    Ok(reader.tree)
+}
+
+struct Reader<'a> {
+    volume: Arc<OpenVolume>,
+    found: HashMap<Ino, Index>,
+    tree: Tree,
+    excluded: &'a dyn Fn(&[u8]) -> bool,
+}
+
+impl Reader<'_> {
+    fn all(&mut self, root: Ino, index: Index) -> Result<()> {
+        self.found.insert(root, index);
+        let mut rest = vec![(root, index, Vec::new())];
+        while let Some((dir, parent, path)) = rest.pop() {
+            for (name, ino) in self.entries(dir)? {
+                let path: Vec<u8> =
+                    if path.is_empty() { name.clone() } else { [&path[..], b"/", &name].concat() };
+                if (self.excluded)(&path) {
+                    continue;
+                }
+                let attr = self.volume.0.getattr(ino).map_err(Error::Source)?;
+                let known = self.found.get(&ino).copied();
+                if known.is_some() && attr.kind == FileType::Directory {
+                    let path = String::from_utf8_lossy(&path).into_owned();
+                    return Err(Error::Options(format!(
+                        "the directory /{path} of the source volume has two names"
+                    )));
+                }
+                let index = match known {
+                    Some(index) => index,
+                    None => self.add(&attr)?,
+                };
+                self.found.insert(ino, index);
+                if self.tree.link(parent, &name, index)?.is_some() {
+                    let path = String::from_utf8_lossy(&path).into_owned();
+                    return Err(Error::Options(format!("the source volume has /{path} twice")));
+                }
+                if attr.kind == FileType::Directory {
+                    rest.push((ino, index, path));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self, dir: Ino) -> Result<Vec<(Vec<u8>, Ino)>> {
+        let mut entries = Vec::new();
+        let mut each = |entry: segno_engine::DirEntry<'_>| {
+            if entry.name != b"." && entry.name != b".." {
+                entries.push((entry.name.to_vec(), entry.ino));
+            }
+            true
+        };
+        self.volume.0.readdir(dir, 0, &mut each).map_err(Error::Source)?;
+        if let Some((name, _)) =
+            entries.iter().find(|(n, _)| n.is_empty() || n.contains(&b'/') || n.contains(&0))
+        {
+            let name = String::from_utf8_lossy(name).into_owned();
+            return Err(Error::Options(format!(
+                "the source volume has a name that no path can hold: {name:?}"
+            )));
+        }
+        Ok(entries)
+    }
+
+    fn add(&mut self, attr: &Attr) -> Result<Index> {
+        let volume = &self.volume.0;
+        let kind = match attr.kind {
+            FileType::Directory => Kind::Directory(Names::new()),
+            FileType::Regular => {
+                let place = Place::Volume(Arc::clone(&self.volume), attr.ino);
+                Kind::File(Content { size: attr.size, place })
+            }
+            FileType::Symlink => Kind::Symlink(volume.readlink(attr.ino).map_err(Error::Source)?.into()),
+            _ => Kind::Special { format: attr.mode & FORMAT_BITS, numbers: attr.rdev },
+        };
+        let mut inode = Inode::new(kind, attr.mode, attr.mtime);
+        (inode.uid, inode.gid, inode.projid) = (attr.uid, attr.gid, attr.projid);
+        inode.flags = attr.flags - STORAGE;
+        inode.xattrs = self.xattrs(attr.ino)?;
+        Ok(self.tree.add(inode))
+    }
+
+    fn xattrs(&self, ino: Ino) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
+        let names = self.volume.0.listxattr(ino).map_err(Error::Source)?;
+        let names = names.split(|&b| b == 0).filter(|n| !n.is_empty());
+        let each = names.map(|name| {
+            let value = self.volume.0.getxattr(ino, name).map_err(Error::Source)?;
+            Ok((name.to_vec(), value))
+        });
+        each.collect()
+    }
+}

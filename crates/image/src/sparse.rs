@@ -1,0 +1,41 @@
+//! Writes an image in the Android sparse format.
+use crate::write::Built;
+use crate::{Error, Result};
+use segno_format::BLOCK_SIZE;
+use segno_sparse::{RAW_MAX, Writer};
+use std::fs::File;
+use std::io::BufWriter;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const PART: u64 = 1 << 20;
+const BLOCK: u64 = BLOCK_SIZE as u64;
+
+/// A nameless file beside the image, for the raw image.
+pub(crate) fn scratch(image: &Path) -> Result<File> {
+    let dir = image.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::tempfile_in(dir).map_err(|e| Error::host("create a file beside", image, e))
+}
+
+/// Converts a raw image. What no reader uses is not stored: flash keeps what it had there.
+pub(crate) fn pack(raw: &File, built: &Built, (target, path): (&File, &Path)) -> Result<()> {
+    let failed = |e| Error::host("write", path, e);
+    target.set_len(0).map_err(failed)?;
+    let mut out = Writer::new(BufWriter::with_capacity(1 << 18, target), BLOCK_SIZE as u32, RAW_MAX)?;
+    let (mut at, mut buffer) = (0, vec![0; PART as usize]);
+    let end = built.bytes / BLOCK;
+    for range in &built.used {
+        out.skip((range.start - at) as u32)?;
+        at = range.start;
+        while at < range.end {
+            let bytes = (range.end - at) * BLOCK;
+            let part = buffer.get_mut(..bytes.min(PART) as usize).unwrap_or_default();
+            raw.read_exact_at(part, at * BLOCK).map_err(failed)?;
+            out.write(part)?;
+            at += part.len() as u64 / BLOCK;
+        }
+    }
+    out.skip((end - at) as u32)?;
+    out.finish()?.into_inner().map_err(|e| failed(e.into_error()))?;
+    Ok(())
+}

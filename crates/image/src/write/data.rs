@@ -1,0 +1,176 @@
+//! Places directories, symbolic links and content in the data logs.
+use super::dirs;
+use super::files::{Job, PART, Stored, Worker};
+use super::index::{Run, Runs};
+use super::main_area::{Image, MainArea};
+use super::ordered::ordered;
+use super::owners::QuotaFile;
+use super::volume::{Plan, Progress};
+use crate::content::Reading;
+use crate::options::Compression;
+use crate::tree::{Index, Kind, ROOT};
+use crate::{Error, Result};
+use segno_format::BLOCK_SIZE;
+use segno_format::sit::LogType;
+use std::sync::Arc;
+
+/// What an inode has outside of its own block, as far as data is concerned.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pub(crate) runs: Runs,
+    /// Blocks of a directory from the first to the last, and levels of its hash table; zeros if it is in the inode.
+    pub(crate) dir: (u32, u32),
+    /// How the clusters among the runs are compressed.
+    pub(crate) compression: Option<Compression>,
+}
+
+/// Places all data; one body for each inode.
+pub(crate) struct Placing<'a> {
+    pub(crate) plan: &'a Plan<'a>,
+    pub(crate) quota: &'a mut [QuotaFile],
+    pub(crate) image: &'a Image<'a>,
+    pub(crate) area: &'a mut MainArea,
+    pub(crate) bodies: Vec<Body>,
+}
+
+impl Placing<'_> {
+    pub(crate) fn all(&mut self, progress: &mut Progress<'_>) -> Result<()> {
+        self.area.start(LogType::HotData)?;
+        self.directories()?;
+        self.quota_files()?;
+        for log in [LogType::HotData, LogType::WarmData, LogType::ColdData] {
+            if log != LogType::HotData && !self.plan.read_only() {
+                self.area.start(log)?;
+            }
+            if log == LogType::WarmData {
+                self.symlinks()?;
+            }
+            self.files(log, progress)?;
+        }
+        Ok(())
+    }
+
+    fn body(&mut self, index: Index) -> Result<&mut Body> {
+        self.bodies.get_mut(index).ok_or(Error::Invariant("each inode has a body"))
+    }
+
+    fn directories(&mut self) -> Result<()> {
+        let tree = self.plan.tree;
+        for (index, inode) in tree.inodes.iter().enumerate().filter(|(_, i)| i.kind.is_dir()) {
+            let names = dirs::names(tree, index, &|i| self.plan.numbers.inode(i))?;
+            // Linux refuses to mount a volume whose root has no block of its own.
+            if index != ROOT && dirs::fit_inline(&self.plan.dentry_shape(index)?, &names) {
+                continue;
+            }
+            let ino = self.plan.numbers.inode(index);
+            let dir = dirs::in_blocks(&names, ino, self.plan.numbers.inode(inode.parent))?;
+            let mut bytes = Vec::with_capacity(dir.blocks.len() * BLOCK_SIZE);
+            dir.blocks.values().for_each(|b| bytes.extend_from_slice(&b.0));
+            let mut rel = self.area.take(dir.blocks.len() as u32)?;
+            self.image.write_main(rel, &bytes)?;
+            let body = self.body(index)?;
+            for &at in dir.blocks.keys() {
+                body.runs.push(Run { at, rel, len: 1, cluster: false });
+                rel += 1;
+            }
+            body.dir = (dir.len(), dir.depth);
+        }
+        Ok(())
+    }
+
+    /// Takes room for the quota files, whose content is known at the end.
+    fn quota_files(&mut self) -> Result<()> {
+        for file in self.quota.iter_mut() {
+            file.rel = self.area.take(file.bytes().len().div_ceil(BLOCK_SIZE) as u32)?;
+        }
+        Ok(())
+    }
+
+    fn symlinks(&mut self) -> Result<()> {
+        let tree = self.plan.tree;
+        for (index, inode) in tree.inodes.iter().enumerate() {
+            let Kind::Symlink(target) = &inode.kind else { continue };
+            if target.len() <= self.plan.inline_capacity(index)? {
+                continue;
+            }
+            if target.len() >= BLOCK_SIZE {
+                let why = format!("its target has {} bytes, and 4095 fit", target.len());
+                return Err(Error::entry(tree.host_path(index), why));
+            }
+            let mut bytes = target.to_vec();
+            bytes.resize(BLOCK_SIZE, 0);
+            let rel = self.area.take(1)?;
+            self.image.write_main(rel, &bytes)?;
+            self.body(index)?.runs.push(Run { at: 0, rel, len: 1, cluster: false });
+        }
+        Ok(())
+    }
+
+    fn files(&mut self, log: LogType, progress: &mut Progress<'_>) -> Result<()> {
+        let plan = self.plan;
+        let mut todo = plan.order.iter().copied().filter(|&i| plan.log_of(i) == log);
+        let mut next = Next { plan, todo: &mut todo, current: None };
+        let work = |worker: &mut Worker, job: Job| {
+            let index = job.inode;
+            worker.read(job).map_err(|e| match e {
+                Error::TooLarge => Error::entry(plan.tree.host_path(index), "it is too large for F2FS"),
+                other => other,
+            })
+        };
+        ordered(plan.threads, &mut || next.job(), Worker::default, work, |stored| {
+            self.place(&stored)?;
+            progress.bytes += stored.read;
+            if stored.is_last {
+                progress.file(plan.tree, stored.inode);
+            }
+            Ok(())
+        })
+    }
+
+    fn place(&mut self, stored: &Stored) -> Result<()> {
+        let mut rel = self.area.take((stored.bytes.len() / BLOCK_SIZE) as u32)?;
+        self.image.write_main(rel, &stored.bytes)?;
+        let compression = self.plan.compression_of(stored.inode);
+        let body = self.body(stored.inode)?;
+        for piece in &stored.pieces {
+            body.runs.push(Run { at: piece.at, rel, len: piece.blocks, cluster: piece.cluster });
+            rel += piece.blocks;
+        }
+        body.compression = compression.filter(|_| body.runs.is_compressed());
+        Ok(())
+    }
+}
+
+/// The parts of files that are read next.
+struct Next<'a> {
+    plan: &'a Plan<'a>,
+    todo: &'a mut (dyn Iterator<Item = Index> + Send),
+    /// The file that is read, and the byte that comes next.
+    current: Option<(Index, Arc<Reading>, u64)>,
+}
+
+impl Next<'_> {
+    fn job(&mut self) -> Result<Option<Job>> {
+        loop {
+            if let Some((inode, from, start)) = self.current.take() {
+                let after = start + PART;
+                // A part that holds data, or the end of the file.
+                let next = from.next_data(after)?.map(|at| at / PART * PART);
+                let is_last = next.is_none();
+                if let Some(next) = next {
+                    self.current = Some((inode, Arc::clone(&from), next));
+                }
+                let compression = self.plan.compression_of(inode);
+                return Ok(Some(Job { inode, from, start, compression, is_last }));
+            }
+            let Some(index) = self.todo.next() else { return Ok(None) };
+            let Kind::File(content) = &self.plan.tree.get(index)?.kind else { continue };
+            if content.size <= self.plan.inline_capacity(index)? as u64 {
+                continue;
+            }
+            let from = Arc::new(content.open()?);
+            let start = from.next_data(0)?.unwrap_or(0) / PART * PART;
+            self.current = Some((index, from, start));
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! NAT, SIT, summaries and checkpoint of the volume, written once, when everything is placed.
+use super::SEGMENT_BLOCKS;
+use super::main_area::{Image, LogRun};
+use super::nodes::Made;
+use crate::{Error, Result};
+use segno_format::bits::{lsb, msb};
+use segno_format::checkpoint::{
+    CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, LogPosition, RawCheckpoint, nat_bits_blocks,
+    nat_bits_cookie,
+};
+use segno_format::geometry::NAT_PER_BLOCK;
+use segno_format::nat::{RawNatBlock, RawNatEntry};
+use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, SIT_MAP_BYTES};
+use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Geometry, Nid, SegNo};
+use segno_mkfs::{Layout, MkfsOptions};
+use std::ops::Range;
+use zerocopy::little_endian::{U32, U64};
+
+/// The summary blocks of a pack: three of data, three of nodes.
+const SUMMARY_BLOCKS: u32 = 6;
+
+/// Owners of blocks, and places of nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    /// By block of the main area; empty on volumes without summaries.
+    summaries: Vec<RawSummary>,
+    /// Inode and block in the main area, by number of the node.
+    nat: Vec<Option<(Nid, u32)>>,
+}
+
+/// Counts of the checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub(crate) blocks: u64,
+    pub(crate) nodes: u64,
+    pub(crate) inodes: u64,
+    pub(crate) next_nid: u32,
+}
+
+/// Writes the tables of one volume.
+pub(crate) struct Writer<'a> {
+    pub(crate) image: &'a Image<'a>,
+    pub(crate) layout: &'a Layout,
+    pub(crate) geo: &'a Geometry,
+    pub(crate) options: &'a MkfsOptions,
+    pub(crate) tables: &'a Tables,
+    pub(crate) logs: &'a [LogRun],
+}
+
+impl Tables {
+    pub(crate) fn new(summaries: u32, nids: u32) -> Self {
+        Self { summaries: vec![RawSummary::default(); summaries as usize], nat: vec![None; nids as usize] }
+    }
+
+    pub(crate) fn add(&mut self, made: &Made) {
+        for &(nid, ino, rel) in &made.placed {
+            self.node(nid, ino, rel);
+        }
+        for &(rel, nid, slot, len) in &made.owned {
+            self.data(rel, nid, slot, len);
+        }
+    }
+
+    pub(crate) fn node(&mut self, nid: Nid, ino: Nid, rel: u32) {
+        if let Some(entry) = self.nat.get_mut(nid.0 as usize) {
+            *entry = Some((ino, rel));
+        }
+        self.summary(rel, RawSummary::node(nid));
+    }
+
+    pub(crate) fn data(&mut self, rel: u32, nid: Nid, slot: u16, len: u32) {
+        for (at, slot) in (rel..).zip(slot..).take(len as usize) {
+            self.summary(at, RawSummary::data(nid, 0, slot));
+        }
+    }
+
+    fn summary(&mut self, rel: u32, summary: RawSummary) {
+        if let Some(place) = self.summaries.get_mut(rel as usize) {
+            *place = summary;
+        }
+    }
+
+    /// The summary block of a segment.
+    fn block_of(&self, start: u32, kind: SummaryType) -> Block {
+        let mut block = Block::zeroed();
+        let summary: &mut RawSummaryBlock = block.view_mut();
+        *summary = RawSummaryBlock::empty(kind);
+        let owners = self.summaries.get(start as usize..).unwrap_or_default();
+        summary.entries.iter_mut().zip(owners).for_each(|(to, from)| *to = *from);
+        block
+    }
+}
+
+impl Writer<'_> {
+    /// Everything but the superblocks.
+    pub(crate) fn write(&self, counts: Counts, version: u32) -> Result<()> {
+        self.write_nat()?;
+        self.write_sit()?;
+        if self.geo.has_ssa {
+            self.write_summaries()?;
+        }
+        self.write_packs(counts, version)
+    }
+
+    fn nat_entry(&self, nid: u32) -> RawNatEntry {
+        let entry =
+            |ino: Nid, addr| RawNatEntry { version: 0, ino: U32::new(ino.0), block_addr: U32::new(addr) };
+        match self.tables.nat.get(nid as usize) {
+            Some(Some((ino, rel))) => entry(*ino, self.image.main + rel),
+            // The two virtual inodes are in use, with an address that no node can have.
+            _ if [Nid::NODE.0, Nid::META.0].contains(&nid) => entry(Nid(nid), 1),
+            _ => RawNatEntry::default(),
+        }
+    }
+
+    fn write_nat(&self) -> Result<()> {
+        for number in 0..(self.tables.nat.len() as u32).div_ceil(NAT_PER_BLOCK) {
+            let mut block = Block::zeroed();
+            let nids = number * NAT_PER_BLOCK..;
+            for (entry, nid) in block.view_mut::<RawNatBlock>().entries.iter_mut().zip(nids) {
+                *entry = self.nat_entry(nid);
+            }
+            self.image.write(self.geo.nat_addr(number, false).0.into(), &block.0)?;
+        }
+        Ok(())
+    }
+
+    fn write_sit(&self) -> Result<()> {
+        let mut blocks: Vec<Block> = vec![Block::zeroed(); self.geo.sit_blocks() as usize];
+        let entries = blocks.iter_mut().flat_map(|b| &mut b.view_mut::<RawSitBlock>().entries);
+        let mut entries: Vec<&mut RawSitEntry> = entries.collect();
+        for run in self.logs {
+            for (segment, used) in run.each() {
+                let mut map = [0; SIT_MAP_BYTES];
+                (0..used as usize).for_each(|i| msb::put(&mut map, i, true));
+                let entry = entries.get_mut(segment.idx());
+                **entry.ok_or(Error::Invariant("each log ends in the main area"))? =
+                    RawSitEntry::new(run.log, used, &map, 0);
+            }
+        }
+        for (number, block) in (0..).zip(&blocks) {
+            self.image.write(self.geo.sit_addr(number, false).0.into(), &block.0)?;
+        }
+        Ok(())
+    }
+
+    fn write_summaries(&self) -> Result<()> {
+        for run in self.logs {
+            for (segment, _) in run.each() {
+                let block = self.tables.block_of(segment.0 * BLOCKS_PER_SEG, kind(run.log));
+                self.image.write(self.geo.ssa_addr(segment).0.into(), &block.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_packs(&self, counts: Counts, version: u32) -> Result<()> {
+        let mut head = self.checkpoint(counts);
+        let payload = self.layout.cp_payload;
+        let (first, second) = (u64::from(self.geo.pack_addr(0).0), u64::from(self.geo.pack_addr(1).0));
+        let last = u64::from(1 + payload + SUMMARY_BLOCKS);
+        // An empty second pack of version 0, so that the first one rules.
+        sealed(&mut head, 0);
+        self.image.write(second, &head.0)?;
+        self.image.write(second + last, &head.0)?;
+        let crc = sealed(&mut head, version.into());
+        self.image.write(first, &head.0)?;
+        for (at, log) in (first + u64::from(1 + payload)..).zip(LogType::ALL) {
+            let block = match self.logs.iter().find(|r| r.log == log) {
+                Some(run) => self.tables.block_of(run.next().0.0 * BLOCKS_PER_SEG, kind(log)),
+                None => self.tables.block_of(u32::MAX, kind(log)),
+            };
+            self.image.write(at, &block.0)?;
+        }
+        self.image.write(first + last, &head.0)?;
+        let bits = self.nat_bits(nat_bits_cookie(version.into(), crc));
+        self.image.write(first + SEGMENT_BLOCKS - (bits.len() / BLOCK_SIZE) as u64, &bits)
+    }
+
+    fn checkpoint(&self, counts: Counts) -> Block {
+        let mut block = Block::zeroed();
+        let cp: &mut RawCheckpoint = block.view_mut();
+        let reserve = &self.layout.reserve;
+        cp.user_block_count = U64::new(reserve.user_block_count);
+        cp.valid_block_count = U64::new(counts.blocks);
+        cp.rsvd_segment_count = U32::new(reserve.rsvd_segment_count);
+        cp.overprov_segment_count = U32::new(reserve.overprov_segment_count);
+        let used: u32 = self.logs.iter().map(LogRun::segments).sum();
+        cp.free_segment_count = U32::new(self.layout.segment_count_main.saturating_sub(used));
+        cp.valid_node_count = U32::new(counts.nodes as u32);
+        cp.valid_inode_count = U32::new(counts.inodes as u32);
+        cp.next_free_nid = U32::new(counts.next_nid);
+        cp.cur_node_segno = [U32::new(SegNo::NONE.0); 8];
+        cp.cur_data_segno = [U32::new(SegNo::NONE.0); 8];
+        for log in LogType::ALL {
+            // Of a read-only volume only two logs count; the others are stored as segment 0.
+            let run = self.logs.iter().find(|r| r.log == log);
+            let (seg, blkoff) = run.map_or((SegNo(0), 0), LogRun::next);
+            cp.set_position(&LogPosition { log, seg, blkoff, alloc_type: 0 });
+        }
+        let mut flags = CpFlags::UMOUNT | CpFlags::NAT_BITS;
+        flags.set(CpFlags::LARGE_NAT_BITMAP, self.options.large_nat_bitmap);
+        cp.ckpt_flags = U32::new(flags.bits());
+        cp.cp_pack_start_sum = U32::new(1 + self.layout.cp_payload);
+        cp.cp_pack_total_block_count = U32::new(2 + SUMMARY_BLOCKS + self.layout.cp_payload);
+        cp.sit_ver_bitmap_bytesize = U32::new(self.geo.sit_bitmap_bytes() as u32);
+        cp.nat_ver_bitmap_bytesize = U32::new(self.geo.nat_bitmap_bytes() as u32);
+        // A bitmap that runs on into the payload leaves no room for the checksum at the end of the block.
+        let offset = if self.options.large_nat_bitmap { CHECKSUM_OFFSET_MIN } else { CHECKSUM_OFFSET_MAX };
+        cp.checksum_offset = U32::new(offset);
+        block
+    }
+
+    /// Which NAT blocks are full and which are empty.
+    fn nat_bits(&self, cookie: u64) -> Vec<u8> {
+        let map_bytes = (self.geo.nat_blocks() / 8) as usize;
+        let mut bytes = vec![0; nat_bits_blocks(self.geo) as usize * BLOCK_SIZE];
+        let (head, maps) = bytes.split_at_mut(8);
+        head.copy_from_slice(&cookie.to_le_bytes());
+        let (full, rest) = maps.split_at_mut(map_bytes.min(maps.len()));
+        let empty = rest.get_mut(..map_bytes).unwrap_or_default();
+        for block in 0..self.geo.nat_blocks() {
+            let nids = block * NAT_PER_BLOCK..(block + 1) * NAT_PER_BLOCK;
+            // Number 0 is never free.
+            let used = nids.filter(|&n| n == 0 || self.nat_entry(n).block_addr.get() != 0).count();
+            lsb::put(full, block as usize, used == NAT_PER_BLOCK as usize);
+            lsb::put(empty, block as usize, used == 0);
+        }
+        bytes
+    }
+}
+
+impl LogRun {
+    /// Segments and their blocks in use.
+    fn each(&self) -> impl Iterator<Item = (SegNo, u16)> {
+        let (first, blocks) = (self.start / BLOCKS_PER_SEG, self.blocks);
+        let segments: Range<u32> = 0..self.segments();
+        segments.map(move |i| {
+            let used = blocks.saturating_sub(i * BLOCKS_PER_SEG).min(BLOCKS_PER_SEG);
+            (SegNo(first + i), used as u16)
+        })
+    }
+
+    /// Segment and block where the log goes on.
+    fn next(&self) -> (SegNo, u16) {
+        let at = self.start + self.blocks;
+        (SegNo(at / BLOCKS_PER_SEG), (at % BLOCKS_PER_SEG) as u16)
+    }
+}
+
+fn kind(log: LogType) -> SummaryType {
+    if log.is_node() { SummaryType::Node } else { SummaryType::Data }
+}
+
+/// Stores a version and its checksum, which is returned.
+fn sealed(head: &mut Block, version: u64) -> u32 {
+    head.view_mut::<RawCheckpoint>().checkpoint_ver = U64::new(version);
+    RawCheckpoint::seal(head)
+}

@@ -1,0 +1,245 @@
+//! One build: what is stored, where, and in which order it is written.
+use super::data::{Body, Placing};
+use super::main_area::{Image, MainArea};
+use super::nodes::Nodes;
+use super::owners::{Numbers, QuotaFile};
+use super::size::{Demand, given, smallest};
+use super::tables::{Counts, Tables, Writer};
+use super::{BLOCK, SEGMENT};
+use crate::build::Progress as Shown;
+use crate::options::{BuildOptions, Compression, Headroom, Size};
+use crate::tree::{Choice, Index, Tree};
+use crate::{Error, Result};
+use segno_format::inode::{Advise, InodeFlags};
+use segno_format::sit::LogType;
+use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
+use segno_format::{BLOCK_SIZE, Block, Features};
+use segno_mkfs::{Layout, MkfsOptions, plan, quota_inos, superblock};
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+/// What a build stores and how.
+pub(crate) struct Plan<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) numbers: Numbers,
+    pub(crate) features: Features,
+    /// Before the size of the volume is known: identity and extension lists.
+    pub(crate) superblock: RawSuperblock,
+    /// Regular files in the order of their data.
+    pub(crate) order: Vec<Index>,
+    pub(crate) threads: usize,
+    pub(crate) compression: Option<Compression>,
+    /// Whether space that compression saves is free.
+    pub(crate) released: bool,
+}
+
+/// Counts what was written.
+pub(crate) struct Progress<'a> {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    pub(crate) show: &'a mut dyn FnMut(Shown<'_>),
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Built {
+    pub(crate) bytes: u64,
+    pub(crate) free_blocks: u64,
+    pub(crate) compressed_files: u64,
+    pub(crate) saved_blocks: u64,
+    /// Blocks that a reader may use; others have no content.
+    pub(crate) used: Vec<Range<u64>>,
+}
+
+impl Plan<'_> {
+    pub(crate) fn read_only(&self) -> bool {
+        self.features.contains(Features::RO)
+    }
+
+    /// How a file is compressed.
+    pub(crate) fn compression_of(&self, index: Index) -> Option<Compression> {
+        let inode = self.tree.inodes.get(index)?;
+        match inode.compress {
+            Some(Choice::Plain) => None,
+            Some(Choice::With(compression)) => Some(compression),
+            None if inode.flags.contains(InodeFlags::NOCOMP) => None,
+            None => self.compression,
+        }
+    }
+
+    /// The log that the content of a file goes to.
+    pub(crate) fn log_of(&self, index: Index) -> LogType {
+        if self.read_only() {
+            return LogType::HotData;
+        }
+        match self.temperature(index) {
+            Advise::HOT => LogType::HotData,
+            Advise::COLD => LogType::ColdData,
+            _ if self.compression_of(index).is_some() => LogType::ColdData,
+            _ => LogType::WarmData,
+        }
+    }
+}
+
+impl Progress<'_> {
+    /// A file is complete.
+    pub(crate) fn file(&mut self, tree: &Tree, index: Index) {
+        self.files += 1;
+        (self.show)(Shown { path: &|| tree.host_path(index), files: self.files, bytes: self.bytes });
+    }
+}
+
+/// Writes the tree to a file, whose content is lost. `order` lists the regular files whose data comes first.
+pub(crate) fn write(
+    tree: &Tree,
+    mkfs: &MkfsOptions,
+    options: &BuildOptions,
+    order: Vec<Index>,
+    (file, path): (&File, &Path),
+    show: &mut dyn FnMut(Shown<'_>),
+) -> Result<Built> {
+    let inos = quota_inos(mkfs.all_features());
+    let quota_files = inos.iter().flatten().count() as u32;
+    let inodes = u32::try_from(tree.inodes.len()).map_err(|_| Error::TooLarge)?;
+    let provisional = provisional(tree, mkfs, options.size)?;
+    let uuid = mkfs.uuid.ok_or(Error::Invariant("the volume has an id"))?;
+    let version = mkfs.checkpoint_ver.ok_or(Error::Invariant("the checkpoint has a version"))?;
+    let plan = Plan {
+        tree,
+        numbers: Numbers::new(quota_files, inodes),
+        features: mkfs.all_features(),
+        superblock: superblock(&provisional, mkfs, uuid, &[], inos)?.raw,
+        order,
+        threads: threads(options.threads),
+        compression: options.compression,
+        released: mkfs.has(Features::RO) && !options.reserved,
+    };
+    let mut image = Image { file, path, main: provisional.main_blkaddr };
+    image.set_len(0)?;
+    let mut build = Build {
+        plan: &plan,
+        quota: QuotaFile::all(inos, tree),
+        area: MainArea::new(mkfs.segs_per_sec),
+        progress: Progress { files: 0, bytes: 0, show },
+    };
+    let bodies = build.place_data(&image)?;
+    let data_end = build.area.used();
+    build.area.start(LogType::HotNode)?;
+    let quota_nodes = build.area.take(quota_files)?;
+    let nodes = Nodes::place(&plan, &bodies, &mut build.area)?;
+    let counts = build.counts(&nodes, &bodies);
+    let demand =
+        Demand { main: build.area.end()?.into(), blocks: counts.blocks, nids: counts.next_nid.into() };
+    let (bytes, layout) = match options.size {
+        Size::Auto(headroom) => smallest(&demand, headroom, mkfs)?,
+        Size::Bytes(bytes) => given(&demand, bytes, mkfs)?,
+    };
+    if layout.main_blkaddr != image.main {
+        image.move_main(layout.main_blkaddr, data_end)?;
+    }
+    image.set_len(bytes)?;
+    let sb = superblock(&layout, mkfs, uuid, &[], inos)?;
+    let summaries = if sb.geo.has_ssa { build.area.end()? } else { 0 };
+    let mut tables = Tables::new(summaries, counts.next_nid);
+    let quota = &mut build.quota;
+    nodes.write(&image, &mut tables, &mut build.progress, |index, blocks| {
+        if let Some(inode) = tree.inodes.get(index) {
+            quota.iter_mut().for_each(|f| f.count([inode.uid, inode.gid, inode.projid], blocks));
+        }
+    })?;
+    build.write_quota_files(quota_nodes, &image, &mut tables)?;
+    let logs = build.area.runs();
+    let writer =
+        Writer { image: &image, layout: &layout, geo: &sb.geo, options: mkfs, tables: &tables, logs };
+    writer.write(counts, version)?;
+    let mut block = Block::zeroed();
+    sb.raw.store(&mut block.0);
+    for copy in SUPERBLOCK_COPIES {
+        image.write(copy.0.into(), &block.0)?;
+    }
+    Ok(build.built(bytes, &layout, &counts, &bodies))
+}
+
+/// Where the main area probably begins: data is placed before the size of the volume is known.
+fn provisional(tree: &Tree, mkfs: &MkfsOptions, size: Size) -> Result<Layout> {
+    if let Size::Bytes(bytes) = size
+        && let Ok(layout) = plan(&[bytes / BLOCK], mkfs)
+    {
+        return Ok(layout);
+    }
+    smallest(&Demand::bound(tree), Headroom::Bytes(0), mkfs).map(|(_, layout)| layout)
+}
+
+fn threads(wanted: usize) -> usize {
+    match wanted {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        n => n,
+    }
+}
+
+struct Build<'a, 'b> {
+    plan: &'a Plan<'a>,
+    quota: Vec<QuotaFile>,
+    area: MainArea,
+    progress: Progress<'b>,
+}
+
+impl Build<'_, '_> {
+    fn place_data(&mut self, image: &Image<'_>) -> Result<Vec<Body>> {
+        let mut bodies = Vec::new();
+        bodies.resize_with(self.plan.tree.inodes.len(), Body::default);
+        let mut placing =
+            Placing { plan: self.plan, quota: &mut self.quota, image, area: &mut self.area, bodies };
+        placing.all(&mut self.progress)?;
+        Ok(placing.bodies)
+    }
+
+    fn saved(&self, bodies: &[Body]) -> u64 {
+        bodies.iter().filter_map(|b| Some(b.runs.saved(1 << b.compression?.log_blocks))).sum()
+    }
+
+    fn counts(&self, nodes: &Nodes<'_>, bodies: &[Body]) -> Counts {
+        let data: u64 =
+            self.area.runs().iter().filter(|r| !r.log.is_node()).map(|r| u64::from(r.blocks)).sum();
+        let reserved = if self.plan.released { 0 } else { self.saved(bodies) };
+        let quota = self.quota.len() as u64;
+        Counts {
+            blocks: data + reserved + nodes.count + quota,
+            nodes: nodes.count + quota,
+            inodes: bodies.len() as u64 + quota,
+            next_nid: nodes.next_nid,
+        }
+    }
+
+    fn write_quota_files(&mut self, mut rel: u32, image: &Image<'_>, tables: &mut Tables) -> Result<()> {
+        for file in &self.quota {
+            let mut bytes = file.bytes();
+            bytes.resize(bytes.len().next_multiple_of(BLOCK_SIZE), 0);
+            let blocks = (bytes.len() / BLOCK_SIZE) as u32;
+            image.write_main(file.rel, &bytes)?;
+            tables.data(file.rel, file.ino, 0, blocks);
+            let inode = self.plan.quota_inode(file, blocks, image.main, rel)?;
+            image.write_main(rel, &inode.0)?;
+            tables.node(file.ino, file.ino, rel);
+            rel += 1;
+        }
+        Ok(())
+    }
+
+    fn built(&self, bytes: u64, layout: &Layout, counts: &Counts, bodies: &[Body]) -> Built {
+        let main = u64::from(layout.main_blkaddr);
+        let logs = self.area.runs().iter().map(|r| {
+            let start = main + u64::from(r.start);
+            // With the next blocks of the log, where recovery looks for more.
+            start..start + u64::from(r.segments()) * (SEGMENT / BLOCK)
+        });
+        Built {
+            bytes,
+            free_blocks: layout.reserve.user_block_count.saturating_sub(counts.blocks),
+            compressed_files: bodies.iter().filter(|b| b.compression.is_some()).count() as u64,
+            saved_blocks: self.saved(bodies),
+            used: std::iter::once(0..main).chain(logs).collect(),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Files of metadata: what they change, and how they are refused.
+use super::Yard;
+use super::layouts::with;
+use segno_format::Features;
+use segno_image::{BuildOptions, ExtractOptions, Metadata};
+use std::os::unix::fs::FileTypeExt;
+
+fn refusal(file: &str, text: &str, options: impl FnOnce(&Yard) -> Metadata) -> String {
+    let yard = Yard::new();
+    std::fs::write(yard.dir("tree").join("known"), "").unwrap();
+    std::fs::write(yard.path(file), text).unwrap();
+    let options = BuildOptions { metadata: options(&yard), ..with(Features::empty()) };
+    yard.try_build(&yard.of_dir("tree"), "image", &options).unwrap_err().to_string()
+}
+
+#[test]
+fn lines_that_do_not_parse_name_file_and_line() {
+    let config = |yard: &Yard| Metadata { fs_config: vec![yard.path("list")], ..Metadata::default() };
+    let contexts = |yard: &Yard| Metadata { file_contexts: vec![yard.path("list")], ..Metadata::default() };
+    let table = |yard: &Yard| Metadata { device_tables: vec![yard.path("list")], ..Metadata::default() };
+    let rules = |yard: &Yard| Metadata { rules: vec![yard.path("list")], ..Metadata::default() };
+    let manifest = |yard: &Yard| Metadata { manifest: Some(yard.path("list")), ..Metadata::default() };
+    for said in [
+        refusal("list", "/ 0 0 755\n\nknown 0 zero 644\n", config),
+        refusal("list", "# note\n\n/known -? label\n", contexts),
+        refusal("list", "# note\n\n/known f 644 a b\n", table),
+        refusal("list", "# note\n\nknown compress=fast\n", rules),
+        refusal("list", "\n\n{\"path\":\"known\"}\n", manifest),
+    ] {
+        assert!(said.contains("list:3: "), "{said}");
+    }
+    let said = refusal("list", "/ 0 0 755\n", config);
+    assert!(said.starts_with("the owner of 1 paths is missing in ") && said.ends_with(": /known"), "{said}");
+    let said = refusal("list", "/known label\n", contexts);
+    assert!(said.starts_with("the context of 1 paths is missing in ") && said.ends_with(": /"), "{said}");
+}
+
+#[test]
+fn a_device_table_makes_devices_without_root() {
+    let yard = Yard::new();
+    std::fs::write(yard.dir("tree").join("known"), "").unwrap();
+    yard.dir("tree/etc");
+    let table = "# name type mode uid gid major minor start inc count\n\
+        /dev d 755 0 0 - - - - -\n/dev/console c 622 0 5 5 1 - - -\n/dev/tty c 666 0 5 4 10 3 2 4\n\
+        /dev/pipe p 600 1 1\n/known f 4755 70000 80000\n|xattr cap_net_raw+ep\n/etc r 750 9 9\n/none F 644 0 0\n";
+    std::fs::write(yard.path("table"), table).unwrap();
+    let metadata = Metadata { device_tables: vec![yard.path("table")], ..Metadata::default() };
+    yard.build(&yard.of_dir("tree"), "image", &BuildOptions { metadata, ..with(Features::empty()) });
+    let manifest = yard.path("manifest");
+    yard.extract("image", "back", &ExtractOptions { manifest: Some(manifest), ..ExtractOptions::default() });
+    let manifest = String::from_utf8(yard.bytes("manifest")).unwrap();
+    let line = |path: &str| {
+        let start = format!("{{\"path\":\"{path}\"");
+        manifest.lines().find(|l| l.starts_with(&start)).unwrap().to_owned()
+    };
+    assert!(line("dev/console").contains("\"gid\":5") && line("dev/console").contains("\"device\":[5,1]"));
+    // Four names from tty3 on, minor numbers from 10 in steps of two.
+    assert!(line("dev/tty6").contains("\"device\":[4,16]") && !manifest.contains("dev/tty7"), "{manifest}");
+    assert!(line("known").contains("\"uid\":70000") && line("known").contains("security.capability"));
+    assert!(line("etc").contains("\"mode\":488"));
+    if rustix::process::geteuid().is_root() {
+        let kind = yard.path("back/dev/tty3").symlink_metadata().unwrap().file_type();
+        assert!(kind.is_char_device());
+    }
+}
+
+#[test]
+fn what_the_volume_has_no_place_for_is_refused() {
+    for (rule, why) in [
+        ("known flags=+A projid=3", "add -O extra_attr,project_quota"),
+        (". flags=+F", "add -C utf8"),
+        ("known compress=lz4", "add -O extra_attr,compression"),
+    ] {
+        let rules = |yard: &Yard| {
+            yard.dir("tree/folder");
+            Metadata { rules: vec![yard.path("list")], ..Metadata::default() }
+        };
+        let said = refusal("list", rule, rules);
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn names_that_differ_in_case_alone_are_refused_where_case_is_ignored() {
+    let yard = Yard::new();
+    let tree = yard.dir("tree");
+    for name in ["Readme", "README", "other"] {
+        std::fs::write(tree.join(name), "").unwrap();
+    }
+    std::fs::write(yard.path("list"), "^$ flags=+F\n").unwrap();
+    let metadata = Metadata { rules: vec![yard.path("list")], ..Metadata::default() };
+    let options = BuildOptions { metadata, ..with(Features::CASEFOLD) };
+    let said = yard.try_build(&yard.of_dir("tree"), "image", &options).unwrap_err().to_string();
+    assert!(said.contains("differs from another name in nothing else"), "{said}");
+    std::fs::remove_file(tree.join("README")).unwrap();
+    yard.build(&yard.of_dir("tree"), "image", &options);
+}

@@ -1,0 +1,125 @@
+//! Extraction and build repeated: nothing changes.
+use super::Yard;
+use super::layouts::{compressed, plant, with, without_reserved_holes};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mknodat};
+use segno_codec::Algorithm;
+use segno_format::Features;
+use segno_image::{BuildOptions, ExtractOptions, Metadata, Source};
+use std::os::unix::fs::{PermissionsExt, chown};
+
+fn all_features() -> Features {
+    Features::EXTRA_ATTR | Features::PRJQUOTA | Features::CASEFOLD | Features::INODE_CHKSUM
+}
+
+fn listed(yard: &Yard) -> ExtractOptions {
+    ExtractOptions {
+        mount_point: "vendor".into(),
+        fs_config: Some(yard.path("fs_config")),
+        file_contexts: Some(yard.path("file_contexts")),
+        manifest: Some(yard.path("manifest")),
+        ..ExtractOptions::default()
+    }
+}
+
+/// 100 rounds in all, over four layouts.
+#[test]
+fn rounds_of_extraction_and_build_change_nothing() {
+    let yard = Yard::new();
+    plant(&yard, "tree");
+    decorate(&yard);
+    let rules = yard.path("rules");
+    std::fs::write(&rules, "^deep/er/empty$ flags=+F projid=7\n^text flags=+A projid=9\n").unwrap();
+    let with_rules = |mut options: BuildOptions| {
+        options.metadata.rules.push(rules.clone());
+        options.time = None;
+        options
+    };
+    let setups = [
+        with(all_features()),
+        with(all_features() | Features::RO),
+        compressed(all_features() | Features::RO, Algorithm::Zstd, 0, 4),
+        compressed(all_features(), Algorithm::Lz4, 0, 2),
+    ];
+    for options in setups {
+        let options = without_reserved_holes(with_rules(options));
+        yard.build(&yard.of_dir("tree"), "first", &options);
+        let mut lists: Option<Vec<Vec<u8>>> = None;
+        for round in 0..25 {
+            let image = if round == 0 { "first" } else { "image" };
+            let _absent = std::fs::remove_dir_all(yard.path("back"));
+            yard.extract(image, "back", &listed(&yard));
+            let now = ["fs_config", "file_contexts", "manifest"].map(|f| yard.bytes(f)).to_vec();
+            assert!(*lists.get_or_insert_with(|| now.clone()) == now, "round {round}");
+            let manifest = Some(yard.path("manifest"));
+            let metadata = Metadata { manifest, ..Metadata::default() };
+            let again = BuildOptions { metadata, ..options.clone() };
+            if round == 24 {
+                yard.build(&yard.of_dir("back"), "image", &again);
+            } else {
+                yard.try_build(&yard.of_dir("back"), "image", &again).unwrap();
+            }
+            yard.assert_same("first", "image");
+        }
+        // The image itself is a source too.
+        let metadata = Metadata::default();
+        yard.build(&Source::Image(yard.path("first")), "copy", &BuildOptions { metadata, ..options });
+        yard.assert_same("first", "copy");
+    }
+}
+
+/// Owners, capabilities, labels and devices, as far as this host lets us.
+fn decorate(yard: &Yard) {
+    let tree = yard.path("tree");
+    let capability = [1u8, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let set = |name: &str, key: &str, value: &[u8]| {
+        // Not all file systems, and not all users.
+        let _unsupported = lsetxattr(tree.join(name), key, value, XattrFlags::empty());
+    };
+    set("text1.txt", "user.origin", b"camera");
+    set("text4097.txt", "user.large", &[b'v'; 3000]);
+    set("noise4096.so", "security.capability", &capability);
+    set("deep", "security.selinux", b"u:object_r:vendor_file:s0");
+    let mode = std::fs::Permissions::from_mode(0o4511);
+    std::fs::set_permissions(tree.join("text3400.txt"), mode).unwrap();
+    if rustix::process::geteuid().is_root() {
+        chown(tree.join("text4096.txt"), Some(70_000), Some(80_000)).unwrap();
+        let device = rustix::fs::makedev(300, 70_000);
+        mknodat(CWD, tree.join("device"), FileType::BlockDevice, Mode::RUSR, device).unwrap();
+        mknodat(CWD, tree.join("socket"), FileType::Socket, Mode::RUSR, 0).unwrap();
+    }
+}
+
+/// Without a manifest a build takes owners and labels from the two lists.
+#[test]
+fn lists_of_an_extraction_label_the_next_image() {
+    let yard = Yard::new();
+    let tree = yard.dir("tree");
+    for name in ["plain", "with blank", "back\\slash", "a.b+c(d)", "l\u{f6}we"] {
+        std::fs::write(tree.join(name), name).unwrap();
+    }
+    let contexts = yard.path("contexts");
+    std::fs::write(&contexts, "/vendor(/.*)? u:object_r:v:s0\n/vendor/plain u:object_r:p:s0\n").unwrap();
+    let config = yard.path("config");
+    std::fs::write(
+        &config,
+        "vendor 0 2000 0755\nvendor/plain 0 2000 0750 capabilities=0x1400\nvendor/with\\040blank 70000 1 644\n",
+    )
+    .unwrap();
+    let metadata = Metadata {
+        mount_point: "vendor".into(),
+        fs_config: vec![config],
+        fs_config_default: Some((1, 2, 0o700, 0o600)),
+        file_contexts: vec![contexts],
+        ..Metadata::default()
+    };
+    yard.build(&yard.of_dir("tree"), "one", &BuildOptions { metadata, ..with(Features::RO) });
+    yard.extract("one", "back", &listed(&yard));
+    let metadata = Metadata {
+        mount_point: "/vendor/".into(),
+        fs_config: vec![yard.path("fs_config")],
+        file_contexts: vec![yard.path("file_contexts")],
+        ..Metadata::default()
+    };
+    yard.build(&yard.of_dir("tree"), "two", &BuildOptions { metadata, ..with(Features::RO) });
+    yard.assert_same("one", "two");
+}

@@ -1,0 +1,240 @@
+//! Images of whole trees: built without mounting anything, and taken apart again.
+use crate::error::{Doing, Result};
+use segno_format::Features;
+use segno_image::{BuildOptions as Options, ExtractOptions as Lists, Metadata, Size, Source, Target};
+pub use segno_image::{
+    Compression, Exclude, Extracted as ExtractReport, Headroom, Owner, Report as BuildReport,
+};
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// How to build an image. By default it is the smallest volume that holds the tree, with the features of `mkfs.f2fs`.
+///
+/// ```
+/// use segno::BuildOptions;
+/// let options = BuildOptions::new().label("system").time(1_700_000_000).read_only();
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct BuildOptions {
+    image: Options,
+    force: bool,
+}
+
+impl BuildOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Replace an existing file.
+    #[must_use]
+    pub fn force(mut self) -> Self {
+        self.force = true;
+        self
+    }
+
+    /// Volume label, up to 512 UTF-16 units.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.image.volume.label = label.into();
+        self
+    }
+
+    /// Volume id; derived from the tree by default.
+    #[must_use]
+    pub fn uuid(mut self, uuid: [u8; 16]) -> Self {
+        self.image.volume.uuid = Some(uuid);
+        self
+    }
+
+    /// Features of the format to switch on as well.
+    #[must_use]
+    pub fn features(mut self, features: Features) -> Self {
+        self.image.volume.features |= features;
+        self
+    }
+
+    /// The layout of volumes that are never written, without reserve.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        self.features(Features::RO)
+    }
+
+    /// Bytes of the image; the smallest size is the default.
+    #[must_use]
+    pub fn size(mut self, bytes: u64) -> Self {
+        self.image.size = Size::Bytes(bytes);
+        self
+    }
+
+    /// The smallest size with room for more.
+    #[must_use]
+    pub fn headroom(mut self, headroom: Headroom) -> Self {
+        self.image.size = Size::Auto(headroom);
+        self
+    }
+
+    /// All times of all files, in seconds since 1970; the times of the source by default.
+    #[must_use]
+    pub fn time(mut self, seconds: u64) -> Self {
+        self.image.time = Some(seconds);
+        self
+    }
+
+    /// Who owns the files; as in the source by default.
+    #[must_use]
+    pub fn owner(mut self, owner: Owner) -> Self {
+        self.image.owner = owner;
+        self
+    }
+
+    /// Leave out paths, with everything below them.
+    #[must_use]
+    pub fn exclude(mut self, exclude: Exclude) -> Self {
+        self.image.exclude.push(exclude);
+        self
+    }
+
+    /// Compress files.
+    #[must_use]
+    pub fn compress(mut self, compression: Compression) -> Self {
+        self.image.compression = Some(compression);
+        self
+    }
+
+    /// Write the Android sparse format.
+    #[must_use]
+    pub fn sparse(mut self) -> Self {
+        self.image.sparse = true;
+        self
+    }
+
+    /// Threads that read and compress; one for each processor by default. The image does not depend on it.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.image.threads = threads;
+        self
+    }
+
+    /// Files of Android: where the volume is mounted, `fs_config` and `file_contexts`.
+    #[must_use]
+    pub fn android(
+        mut self,
+        mount_point: &str,
+        fs_config: Option<PathBuf>,
+        contexts: Option<PathBuf>,
+    ) -> Self {
+        self.image.metadata = Metadata {
+            mount_point: mount_point.to_owned(),
+            fs_config: fs_config.into_iter().collect(),
+            file_contexts: contexts.into_iter().collect(),
+            ..self.image.metadata
+        };
+        self
+    }
+
+    /// The manifest that [`extract`] wrote.
+    #[must_use]
+    pub fn manifest(mut self, path: impl Into<PathBuf>) -> Self {
+        self.image.metadata.manifest = Some(path.into());
+        self
+    }
+}
+
+/// Builds an image of a directory, a tar archive or another image. The same input gives the same bytes, and whatever of it
+/// cannot be stored is an error. The file gets its name when it is complete.
+///
+/// ```
+/// # fn main() -> segno::Result<()> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// # let image = dir.path().join("image");
+/// # std::fs::create_dir(dir.path().join("tree")).expect("a directory");
+/// # let tree = dir.path().join("tree");
+/// let report = segno::build(&tree, &image, &segno::BuildOptions::new().read_only())?;
+/// assert_eq!(report.image_bytes, 18_882_560);
+/// segno::extract(&image, dir.path().join("back"), &segno::ExtractOptions::new())?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn build(
+    source: impl AsRef<Path>,
+    image: impl AsRef<Path>,
+    options: &BuildOptions,
+) -> Result<BuildReport> {
+    let (source, image) = (source.as_ref(), image.as_ref());
+    let dir = image.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // The umask takes its share, as of any new file.
+    let permissions = Permissions::from_mode(0o666);
+    let made = tempfile::Builder::new().prefix(".segno-").permissions(permissions).tempfile_in(dir);
+    let file = made.doing_at("create", image)?;
+    let from = Source::of_path(source).doing_at("read", source)?;
+    let report = segno_image::build(&from, file.path(), &options.image, &mut |_| {});
+    let report = report.doing_at("build", image)?;
+    file.as_file().sync_all().doing_at("write", image)?;
+    let named = if options.force { file.persist(image) } else { file.persist_noclobber(image) };
+    named.map_err(|e| -> io::Error { e.error }).doing_at("create", image)?;
+    Ok(report)
+}
+
+/// What an extraction writes besides the tree.
+#[derive(Clone, Debug, Default)]
+pub struct ExtractOptions(Lists);
+
+impl ExtractOptions {
+    /// Nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The directory on the volume to extract, with everything below it.
+    #[must_use]
+    pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
+        self.0.path = path.into();
+        self
+    }
+
+    /// All metadata, for a build.
+    #[must_use]
+    pub fn manifest(mut self, path: impl Into<PathBuf>) -> Self {
+        self.0.manifest = Some(path.into());
+        self
+    }
+
+    /// Files of Android: `fs_config` and `file_contexts`, with paths below a mount point.
+    #[must_use]
+    pub fn android(
+        mut self,
+        mount_point: &str,
+        fs_config: Option<PathBuf>,
+        contexts: Option<PathBuf>,
+    ) -> Self {
+        self.0.mount_point = mount_point.to_owned();
+        (self.0.fs_config, self.0.file_contexts) = (fs_config, contexts);
+        self
+    }
+}
+
+/// Takes the tree out of an image, raw or Android sparse, into a directory that is new or empty.
+pub fn extract(
+    image: impl AsRef<Path>,
+    dir: impl AsRef<Path>,
+    options: &ExtractOptions,
+) -> Result<ExtractReport> {
+    let (image, dir) = (image.as_ref(), dir.as_ref());
+    segno_image::extract(image, Target::Directory(dir), &options.0, &mut |_| {}).doing_at("extract", image)
+}
+
+/// Writes the tree of an image as a tar archive.
+pub fn extract_tar(
+    image: impl AsRef<Path>,
+    archive: &mut dyn io::Write,
+    options: &ExtractOptions,
+) -> Result<ExtractReport> {
+    let image = image.as_ref();
+    segno_image::extract(image, Target::Tar(archive), &options.0, &mut |_| {}).doing_at("extract", image)
+}

@@ -1,0 +1,40 @@
+//! Images of trees through the library.
+use segno::{BuildOptions, Compression, ExtractOptions, Owner};
+
+#[test]
+fn a_directory_is_packed_and_unpacked() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(path("tree/sub")).unwrap();
+    std::fs::write(path("tree/sub/file"), "content ".repeat(100_000)).unwrap();
+    let lz4 = Compression::parse("lz4", Compression::LOG_BLOCKS).unwrap();
+    let options = BuildOptions::new().read_only().compress(lz4).time(7).owner(Owner::All(3, 4));
+    let report = segno::build(path("tree"), path("image"), &options).unwrap();
+    assert_eq!((report.files, report.compressed_files), (3, 1));
+    assert!(segno::check(&segno::Device::open(path("image")).unwrap()).unwrap().is_clean());
+    let mut archive = Vec::new();
+    segno::extract_tar(path("image"), &mut archive, &ExtractOptions::new()).unwrap();
+    std::fs::write(path("archive"), archive).unwrap();
+    segno::build(path("archive"), path("again"), &options.clone().owner(Owner::Keep)).unwrap();
+    assert!(std::fs::read(path("image")).unwrap() == std::fs::read(path("again")).unwrap());
+    let report = segno::extract(path("image"), path("back"), &ExtractOptions::new()).unwrap();
+    assert_eq!((report.files, report.bytes), (3, 800_000));
+    assert_eq!(std::fs::read(path("back/sub/file")).unwrap(), std::fs::read(path("tree/sub/file")).unwrap());
+}
+
+#[test]
+fn a_failed_build_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::create_dir(path("tree")).unwrap();
+    let small = BuildOptions::new().size(20 << 20);
+    let refused = segno::build(path("tree"), path("image"), &small).unwrap_err();
+    assert_eq!((refused.errno(), refused.path()), (28, Some(path("image").as_path())), "{refused}");
+    std::fs::write(path("image"), "precious").unwrap();
+    let refused = segno::build(path("tree"), path("image"), &BuildOptions::new()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read(path("image")).unwrap(), b"precious");
+    let names: Vec<_> = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    segno::build(path("tree"), path("image"), &BuildOptions::new().force()).unwrap();
+}
