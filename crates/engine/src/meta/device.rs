@@ -1,6 +1,6 @@
 //! The device as used by the engine: block addresses, the engine's errors, bounds of the main area.
 use super::Zones;
-use super::durable::{Durable, More};
+use super::durable::{Durable, More, Written};
 use super::node_readahead::NodeReadahead;
 use crate::error::{Error, Result};
 use segno_device::BlockDevice;
@@ -202,9 +202,14 @@ impl Device {
         self.durable.make(|| self.issue_flush())
     }
 
-    /// Like [`Self::flush`], for a caller that may wait for others to join.
-    pub fn flush_shared(&self) -> Result<()> {
-        self.durable.make_shared(|| self.issue_flush())
+    /// The writes that have returned, which a later flush has to cover.
+    pub fn written(&self) -> Written {
+        self.durable.written()
+    }
+
+    /// Makes earlier writes durable, for a caller that may wait for others to join.
+    pub fn flush_shared(&self, wanted: Written) -> Result<()> {
+        self.durable.make_shared(wanted, || self.issue_flush())
     }
 
     /// Whether a power cut keeps all writes up to one moment, so that none has to wait for others to be durable.
@@ -213,12 +218,12 @@ impl Device {
     }
 
     /// The first flush of a caller that writes a little more and flushes again with [`Self::flush_more`].
-    pub fn flush_before_more(&self) -> Result<Option<More<'_>>> {
-        self.durable.make_before_more(|| self.issue_flush()).map(Some)
+    pub fn flush_before_more(&self, wanted: Written) -> Result<Option<More<'_>>> {
+        self.durable.make_before_more(wanted, || self.issue_flush()).map(Some)
     }
 
-    pub fn flush_more(&self, more: More<'_>) -> Result<()> {
-        more.make(|| self.issue_flush())
+    pub fn flush_more(&self, more: More<'_>, wanted: Written) -> Result<()> {
+        more.make(wanted, || self.issue_flush())
     }
 
     fn issue_flush(&self) -> Result<()> {

@@ -41,6 +41,11 @@ struct FlushState {
     urgent: u32,
 }
 
+/// A number of writes that have returned: what a flush has to cover. Taken before the caller waits for locks or for a
+/// checkpoint, it is often durable once it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written(u64);
+
 /// Kind of caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Caller {
@@ -88,19 +93,24 @@ impl Durable {
         self.written.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns once all writes that returned before the call are durable.
-    pub fn make(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
-        self.lead_or_follow(Caller::Urgent, flush)
+    /// The writes that have returned.
+    pub fn written(&self) -> Written {
+        Written(self.written.load(Ordering::Acquire))
     }
 
-    /// Like [`Self::make`], for a caller that may wait for those between their flushes.
-    pub fn make_shared(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
-        self.lead_or_follow(Caller::Shared, flush)
+    /// Returns once all writes that returned before the call are durable.
+    pub fn make(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
+        self.lead_or_follow(Caller::Urgent, self.written(), flush)
+    }
+
+    /// Returns once `wanted` is durable, for a caller that may wait for those between their flushes.
+    pub fn make_shared(&self, wanted: Written, flush: impl Fn() -> Result<()>) -> Result<()> {
+        self.lead_or_follow(Caller::Shared, wanted, flush)
     }
 
     /// The first of two flushes.
-    pub fn make_before_more(&self, flush: impl Fn() -> Result<()>) -> Result<More<'_>> {
-        self.lead_or_follow(Caller::First, flush)?;
+    pub fn make_before_more(&self, wanted: Written, flush: impl Fn() -> Result<()>) -> Result<More<'_>> {
+        self.lead_or_follow(Caller::First, wanted, flush)?;
         Ok(More(Some(self)))
     }
 
@@ -109,8 +119,12 @@ impl Durable {
         (self.requested.load(Ordering::Relaxed), self.issued.load(Ordering::Relaxed))
     }
 
-    fn lead_or_follow(&self, caller: Caller, flush: impl Fn() -> Result<()>) -> Result<()> {
-        let wanted = self.written.load(Ordering::Acquire);
+    fn lead_or_follow(
+        &self,
+        caller: Caller,
+        Written(wanted): Written,
+        flush: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         self.requested.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state.lock();
         if caller == Caller::Second {
@@ -173,9 +187,9 @@ impl Durable {
 
 impl More<'_> {
     /// The second flush.
-    pub fn make(mut self, flush: impl Fn() -> Result<()>) -> Result<()> {
+    pub fn make(mut self, wanted: Written, flush: impl Fn() -> Result<()>) -> Result<()> {
         let Some(durable) = self.0.take() else { return Ok(()) };
-        durable.lead_or_follow(Caller::Second, flush)
+        durable.lead_or_follow(Caller::Second, wanted, flush)
     }
 }
 
@@ -266,7 +280,7 @@ mod tests {
         let durable = Durable::default();
         let first = || {
             durable.note_write();
-            durable.make_before_more(|| Ok(())).unwrap()
+            durable.make_before_more(durable.written(), || Ok(())).unwrap()
         };
         let mut more = first();
         for _ in 1..CALLERS {
@@ -277,12 +291,12 @@ mod tests {
                 }
                 // The leader waits for this second flush, and issues one flush for both.
                 durable.note_write();
-                std::mem::replace(&mut more, More(None)).make(|| Ok(())).unwrap();
+                std::mem::replace(&mut more, More(None)).make(durable.written(), || Ok(())).unwrap();
                 more = next.join().unwrap();
             });
         }
         durable.note_write();
-        more.make(|| Ok(())).unwrap();
+        more.make(durable.written(), || Ok(())).unwrap();
         assert_eq!(durable.counts(), (2 * CALLERS, CALLERS + 1));
     }
 
@@ -291,9 +305,9 @@ mod tests {
         let durable = Durable::default();
         for _ in 0..20 {
             durable.note_write();
-            let more = durable.make_before_more(|| Ok(())).unwrap();
+            let more = durable.make_before_more(durable.written(), || Ok(())).unwrap();
             durable.note_write();
-            more.make(|| Ok(())).unwrap();
+            more.make(durable.written(), || Ok(())).unwrap();
         }
         assert_eq!(durable.counts().1, 40);
     }
@@ -304,7 +318,9 @@ mod tests {
         durable.note_write();
         thread::scope(|s| {
             let calls: Vec<_> = (0..4)
-                .map(|_| s.spawn(|| durable.make_before_more(|| Err(Error::Stopped)).is_err()))
+                .map(|_| {
+                    s.spawn(|| durable.make_before_more(durable.written(), || Err(Error::Stopped)).is_err())
+                })
                 .collect();
             calls.into_iter().for_each(|c| assert!(c.join().unwrap()));
         });
@@ -316,13 +332,13 @@ mod tests {
     fn an_urgent_caller_does_not_wait_for_second_flushes() {
         let durable = Durable::default();
         durable.note_write();
-        let more = durable.make_before_more(|| Ok(())).unwrap();
+        let more = durable.make_before_more(durable.written(), || Ok(())).unwrap();
         durable.note_write();
         // No other thread could end the wait: this returns only because it does not wait for `more`.
         durable.make(|| Ok(())).unwrap();
         drop(more);
         durable.note_write();
-        durable.make_shared(|| Ok(())).unwrap();
+        durable.make_shared(durable.written(), || Ok(())).unwrap();
         assert_eq!(durable.counts(), (3, 3));
     }
 
@@ -330,10 +346,10 @@ mod tests {
     fn an_urgent_caller_ends_gathering() {
         let durable = Durable::default();
         durable.note_write();
-        let more = durable.make_before_more(|| Ok(())).unwrap();
+        let more = durable.make_before_more(durable.written(), || Ok(())).unwrap();
         durable.note_write();
         thread::scope(|s| {
-            let gathering = s.spawn(|| durable.make_shared(|| Ok(())));
+            let gathering = s.spawn(|| durable.make_shared(durable.written(), || Ok(())));
             while !durable.state.lock().running {
                 thread::yield_now();
             }
@@ -425,10 +441,10 @@ mod models {
             Ok(())
         };
         let first = write();
-        let more = cache.durable.make_before_more(flush).unwrap();
+        let more = cache.durable.make_before_more(cache.durable.written(), flush).unwrap();
         assert!(cache.safe.load(Ordering::Acquire) >= first);
         let second = write();
-        more.make(flush).unwrap();
+        more.make(cache.durable.written(), flush).unwrap();
         assert!(cache.safe.load(Ordering::Acquire) >= second);
     }
 

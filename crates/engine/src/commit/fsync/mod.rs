@@ -28,12 +28,13 @@ use std::sync::Arc;
 /// Result of a step of fsync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The inode's current state is written, or needs no write.
-    Done,
+    /// The inode's current state was written before, or needs no write.
+    Unchanged,
     Checkpoint(CpReason),
-    /// The inode block has yet to be logged, after the checkpoint of this version.
+    /// So many nodes were logged after the checkpoint of this version.
     Logged {
         epoch: u64,
+        nodes: usize,
     },
 }
 
@@ -103,22 +104,30 @@ impl Commit {
     fn log_inode(&self, inode: &Arc<Inode>, phases: &mut Phases) -> Result<Option<CpReason>> {
         // While the claim is held, no new data of the inode is published, so the mark covers no unflushed data.
         let _claim = phases.time(Phase::Node, |_| inode.flush.lock());
-        if self.base.opts.fsync_mode != FsyncMode::Strict || self.base.dev.keeps_order() {
-            if let Step::Checkpoint(why) = self.log_part(inode, Part::Marked { after: None }, phases)? {
-                return Ok(Some(why));
-            }
-            return self.flush_logged(phases, || self.base.dev.flush_shared()).map(|()| None);
+        let dev = &self.base.dev;
+        // All data of the inode. A checkpoint that the log has to wait for makes it durable.
+        let data = dev.written();
+        if self.base.opts.fsync_mode != FsyncMode::Strict || dev.keeps_order() {
+            let wanted = match self.log_part(inode, Part::Marked { after: None }, phases)? {
+                Step::Checkpoint(why) => return Ok(Some(why)),
+                Step::Unchanged => data,
+                Step::Logged { .. } => dev.written(),
+            };
+            return self.flush_logged(phases, || dev.flush_shared(wanted)).map(|()| None);
         }
-        let epoch = match self.log_part(inode, Part::Unmarked, phases)? {
+        let (epoch, wanted) = match self.log_part(inode, Part::Unmarked, phases)? {
             Step::Checkpoint(why) => return Ok(Some(why)),
-            Step::Done => return self.flush_logged(phases, || self.base.dev.flush_shared()).map(|()| None),
-            Step::Logged { epoch } => epoch,
+            Step::Unchanged => return self.flush_logged(phases, || dev.flush_shared(data)).map(|()| None),
+            Step::Logged { epoch, nodes: 0 } => (epoch, data),
+            Step::Logged { epoch, .. } => (epoch, dev.written()),
         };
-        let more = self.flush_logged(phases, || self.base.dev.flush_before_more())?;
-        if let Step::Checkpoint(why) = self.log_part(inode, Part::Marked { after: Some(epoch) }, phases)? {
-            return Ok(Some(why));
-        }
-        self.flush_logged(phases, || more.map_or(Ok(()), |m| self.base.dev.flush_more(m))).map(|()| None)
+        let more = self.flush_logged(phases, || dev.flush_before_more(wanted))?;
+        let wanted = match self.log_part(inode, Part::Marked { after: Some(epoch) }, phases)? {
+            Step::Checkpoint(why) => return Ok(Some(why)),
+            Step::Unchanged => wanted,
+            Step::Logged { .. } => dev.written(),
+        };
+        self.flush_logged(phases, || more.map_or(Ok(()), |m| dev.flush_more(m, wanted))).map(|()| None)
     }
 
     /// Flushes the device unless the mode omits the flush.
@@ -139,15 +148,15 @@ impl Commit {
         // Once the lock is ours, any other thread that logged nodes of this inode has written them.
         let mut chain = self.nodes.chain.lock();
         let second = match part {
-            Part::Marked { after: Some(epoch) } if epoch != op.epoch() => return Ok(Step::Done),
+            Part::Marked { after: Some(epoch) } if epoch != op.epoch() => return Ok(Step::Unchanged),
             Part::Marked { after } => after.is_some(),
             Part::Unmarked => false,
         };
         if inode.is_gone() || !(second || self.has_changed(inode)) {
-            return Ok(Step::Done);
+            return Ok(Step::Unchanged);
         }
         let dent = match route(&self.history(inode)?) {
-            Route::Nothing => return Ok(Step::Done),
+            Route::Nothing => return Ok(Step::Unchanged),
             Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),
             Route::Chain { dent } => dent,
         };
@@ -173,13 +182,10 @@ impl Commit {
         }
         stat::add(&self.base.stats.fsync.written, nodes.len() as u64);
         self.nodes.since.add_logged(nodes.len());
-        if part == Part::Unmarked {
-            return Ok(Step::Logged { epoch: op.epoch() });
-        }
-        if dent {
+        if dent && part != Part::Unmarked {
             self.nodes.since.add(inode.ino, Change::EntryLogged);
         }
-        Ok(Step::Done)
+        Ok(Step::Logged { epoch: op.epoch(), nodes: nodes.len() })
     }
 
     /// Enters the gate with no checkpoint in progress, so appended blocks follow a checkpoint that stays current.

@@ -1,6 +1,7 @@
 //! Concurrent checkpoints: each contains exactly the state at its boundary.
 mod boundary;
 mod failures;
+mod fsyncs;
 mod with_journal;
 
 use crate::common::{assert_clean, quiet};
