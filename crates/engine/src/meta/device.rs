@@ -207,6 +207,11 @@ impl Device {
         self.durable.written()
     }
 
+    /// Whether a flush has covered these writes.
+    pub fn is_durable(&self, wanted: Written) -> bool {
+        self.durable.covers(wanted)
+    }
+
     /// Makes earlier writes durable, for a caller that may wait for others to join.
     pub fn flush_shared(&self, wanted: Written) -> Result<()> {
         self.durable.make_shared(wanted, || self.issue_flush())

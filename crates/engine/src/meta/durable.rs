@@ -98,6 +98,11 @@ impl Durable {
         Written(self.written.load(Ordering::Acquire))
     }
 
+    /// Whether a flush has covered these writes.
+    pub fn covers(&self, wanted: Written) -> bool {
+        self.state.lock().flushed >= wanted.0
+    }
+
     /// Returns once all writes that returned before the call are durable.
     pub fn make(&self, flush: impl Fn() -> Result<()>) -> Result<()> {
         self.lead_or_follow(Caller::Urgent, self.written(), flush)

@@ -5,6 +5,7 @@ mod node_readahead;
 mod zones;
 
 pub use device::Device;
+pub use durable::Written;
 use zones::Zones;
 
 /// The geometry of a small volume.

@@ -26,16 +26,15 @@ impl Commit {
         FsyncLookup::ALL.into_iter().find(|l| *l as u8 == number).unwrap_or_default()
     }
 
-    /// The dirty direct nodes of an inode. `again` says that this fsync has already searched: the kernel searches
-    /// once, so nodes dirtied since are always taken from the list.
-    pub fn dirty_direct(&self, ino: Ino, again: bool, phases: &mut Phases) -> Vec<Arc<NodeFrame>> {
+    /// The dirty direct nodes of an inode.
+    pub fn dirty_direct(&self, ino: Ino, phases: &mut Phases) -> Vec<Arc<NodeFrame>> {
         let (dirty, stats) = (&self.nodes.cache.dirty, &self.base.stats.fsync);
         let begun = Instant::now();
         let mut searched = 0;
         let found = match self.fsync_lookup() {
-            FsyncLookup::Global if !again => dirty.global.search(ino, &mut searched),
+            FsyncLookup::Global => dirty.global.search(ino, &mut searched),
             lookup => {
-                if lookup == FsyncLookup::Shadow && !again {
+                if lookup == FsyncLookup::Shadow {
                     stat::add(&stats.would_search, self.base.mem.dirty_nodes.get());
                 }
                 let found = dirty.direct_of(ino);

@@ -1,8 +1,8 @@
 //! fsync: the writing side of the roll-forward chain.
 //!
-//! In strict mode the inode block, which carries the mark, is written after a flush has covered the data and the
-//! other nodes. So everything that a mark refers to is on the device, and an interrupted fsync takes effect as a
-//! whole or not at all. On a device that keeps writes in order one flush suffices.
+//! In strict mode nodes are written after a flush has covered the data; a device that keeps writes in order needs none. The
+//! inode block, which carries the mark, is the last of them: replay reaches it only if all others arrived. So everything that
+//! a mark refers to is on the device, and an interrupted fsync takes effect as a whole or not at all.
 mod decide;
 mod lookup;
 mod phases;
@@ -12,6 +12,7 @@ use crate::commit::Commit;
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::gate::Op;
+use crate::meta::Written;
 use crate::nodes::Change;
 use crate::nodes::{Marks, NodeState, NodeWrite};
 use crate::options::{FsyncLookup, FsyncMode};
@@ -25,26 +26,15 @@ use segno_format::sit::LogType;
 use segno_format::{Features, Ino, Nid};
 use std::sync::Arc;
 
-/// Result of a step of fsync.
+/// Result of an attempt to log an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The inode's current state was written before, or needs no write.
     Unchanged,
     Checkpoint(CpReason),
-    /// So many nodes were logged after the checkpoint of this version.
-    Logged {
-        epoch: u64,
-        nodes: usize,
-    },
-}
-
-/// The nodes that a step logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// All nodes except the inode block.
-    Unmarked,
-    /// All nodes, the inode block last and marked. A no-op if a checkpoint was written since the first part.
-    Marked { after: Option<u64> },
+    /// The data has to be durable first.
+    DataFirst,
+    Logged,
 }
 
 impl Commit {
@@ -107,27 +97,20 @@ impl Commit {
         let dev = &self.base.dev;
         // All data of the inode. A checkpoint that the log has to wait for makes it durable.
         let data = dev.written();
-        if self.base.opts.fsync_mode != FsyncMode::Strict || dev.keeps_order() {
-            let wanted = match self.log_part(inode, Part::Marked { after: None }, phases)? {
+        let mut more = None;
+        let wanted = loop {
+            match phases.time(Phase::Node, |phases| self.log_in_gate(inode, data, phases))? {
                 Step::Checkpoint(why) => return Ok(Some(why)),
-                Step::Unchanged => data,
-                Step::Logged { .. } => dev.written(),
-            };
-            return self.flush_logged(phases, || dev.flush_shared(wanted)).map(|()| None);
-        }
-        let (epoch, wanted) = match self.log_part(inode, Part::Unmarked, phases)? {
-            Step::Checkpoint(why) => return Ok(Some(why)),
-            Step::Unchanged => return self.flush_logged(phases, || dev.flush_shared(data)).map(|()| None),
-            Step::Logged { epoch, nodes: 0 } => (epoch, data),
-            Step::Logged { epoch, .. } => (epoch, dev.written()),
+                Step::DataFirst => more = self.flush_logged(phases, || dev.flush_before_more(data))?,
+                Step::Unchanged => break data,
+                Step::Logged => break dev.written(),
+            }
         };
-        let more = self.flush_logged(phases, || dev.flush_before_more(wanted))?;
-        let wanted = match self.log_part(inode, Part::Marked { after: Some(epoch) }, phases)? {
-            Step::Checkpoint(why) => return Ok(Some(why)),
-            Step::Unchanged => wanted,
-            Step::Logged { .. } => dev.written(),
-        };
-        self.flush_logged(phases, || more.map_or(Ok(()), |m| dev.flush_more(m, wanted))).map(|()| None)
+        self.flush_logged(phases, || match more {
+            Some(more) => dev.flush_more(more, wanted),
+            None => dev.flush_shared(wanted),
+        })?;
+        Ok(None)
     }
 
     /// Flushes the device unless the mode omits the flush.
@@ -139,20 +122,12 @@ impl Commit {
         phases.time(Phase::Flush, |_| flush()).inspect_err(|e| self.base.health.stop(e))
     }
 
-    fn log_part(&self, inode: &Arc<Inode>, part: Part, phases: &mut Phases) -> Result<Step> {
-        phases.time(Phase::Node, |phases| self.log_part_in_gate(inode, part, phases))
-    }
-
-    fn log_part_in_gate(&self, inode: &Arc<Inode>, part: Part, phases: &mut Phases) -> Result<Step> {
+    /// Logs the inode with all its nodes, unless its data is not durable yet and the mode requires that.
+    fn log_in_gate(&self, inode: &Arc<Inode>, data: Written, phases: &mut Phases) -> Result<Step> {
         let op = self.enter_for_chain()?;
         // Once the lock is ours, any other thread that logged nodes of this inode has written them.
         let mut chain = self.nodes.chain.lock();
-        let second = match part {
-            Part::Marked { after: Some(epoch) } if epoch != op.epoch() => return Ok(Step::Unchanged),
-            Part::Marked { after } => after.is_some(),
-            Part::Unmarked => false,
-        };
-        if inode.is_gone() || !(second || self.has_changed(inode)) {
+        if inode.is_gone() || !self.has_changed(inode) {
             return Ok(Step::Unchanged);
         }
         let dent = match route(&self.history(inode)?) {
@@ -160,14 +135,16 @@ impl Commit {
             Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),
             Route::Chain { dent } => dent,
         };
-        let direct = self.dirty_direct(inode.ino, second, phases);
+        let data_first = self.base.opts.fsync_mode == FsyncMode::Strict && !self.base.dev.keeps_order();
+        if data_first && !self.base.dev.is_durable(data) {
+            return Ok(Step::DataFirst);
+        }
+        let direct = self.dirty_direct(inode.ino, phases);
         let mut nodes: Vec<NodeWrite> =
             direct.into_iter().map(|frame| NodeWrite { frame, marks: Marks::default() }).collect();
-        if part != Part::Unmarked {
-            // The inode block is on no list: it is written in any case.
-            stat::add(&self.base.stats.fsync.searched, u64::from(self.fsync_lookup() != FsyncLookup::Global));
-            nodes.push(NodeWrite { frame: inode.frame.clone(), marks: Marks { fsync: true, dent } });
-        }
+        // The inode block is on no list: it is written in any case.
+        stat::add(&self.base.stats.fsync.searched, u64::from(self.fsync_lookup() != FsyncLookup::Global));
+        nodes.push(NodeWrite { frame: inode.frame.clone(), marks: Marks { fsync: true, dent } });
         let follows = match self.nodes.write_nodes(&op, LogType::WarmNode, &nodes) {
             Err(Error::NoSpace) => false,
             other => match other.inspect_err(|e| self.base.health.stop(e))? {
@@ -182,10 +159,10 @@ impl Commit {
         }
         stat::add(&self.base.stats.fsync.written, nodes.len() as u64);
         self.nodes.since.add_logged(nodes.len());
-        if dent && part != Part::Unmarked {
+        if dent {
             self.nodes.since.add(inode.ino, Change::EntryLogged);
         }
-        Ok(Step::Logged { epoch: op.epoch(), nodes: nodes.len() })
+        Ok(Step::Logged)
     }
 
     /// Enters the gate with no checkpoint in progress, so appended blocks follow a checkpoint that stays current.
