@@ -10,6 +10,7 @@ use std::path::Path;
 
 /// What `-o` says of the store.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "store"), allow(dead_code, reason = "only object stores have a use for them"))]
 pub struct Settings {
     pub takeover: bool,
     pub unfenced: bool,
