@@ -178,6 +178,10 @@ impl JournalSuperblock {
         let mount_seq = b.u64()?;
         let tail = Tail { index, seq, prev_crc };
         let last_epoch = b.u64()?;
+        // They are counted up by one, so none comes near its end.
+        if [generation, seq, mount_seq, last_epoch].iter().any(|n| *n > u64::MAX / 2) {
+            return Err("number that is too large");
+        }
         let anchor = Anchor::decode(b)?;
         Ok(Self { generation, volume, journal, blocks, clean, mount, mount_seq, tail, anchor, last_epoch })
     }
@@ -185,5 +189,41 @@ impl JournalSuperblock {
     /// What the checksums of groups start from.
     pub(crate) fn seed(&self) -> u32 {
         crc(u32::MAX, &self.journal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counting on from the largest number there is would overflow.
+    #[test]
+    fn a_number_at_its_end_is_damage() {
+        let cp = CpIntent { version: 1, crc: 2, boundary: 3, canaries: Vec::new() };
+        let sound = JournalSuperblock {
+            generation: 1,
+            volume: [1; 16],
+            journal: [2; 16],
+            blocks: 100,
+            clean: false,
+            mount: 1,
+            mount_seq: 1,
+            tail: Tail { index: 0, seq: 1, prev_crc: 0 },
+            anchor: Anchor { cp, first_seq: 1 },
+            last_epoch: 1,
+        };
+        assert_eq!(JournalSuperblock::decode(&sound.encode()).unwrap(), sound);
+        let damages: [fn(&mut JournalSuperblock); 4] = [
+            |s| s.generation = u64::MAX,
+            |s| s.tail.seq = u64::MAX,
+            |s| s.mount_seq = u64::MAX,
+            |s| s.last_epoch = u64::MAX,
+        ];
+        for damage in damages {
+            let mut damaged = sound.clone();
+            damage(&mut damaged);
+            let found = JournalSuperblock::decode(&damaged.encode());
+            assert!(matches!(found, Err(Error::Absent { why }) if why.starts_with("number")), "{found:?}");
+        }
     }
 }

@@ -199,11 +199,10 @@ impl Reading {
         }
         if let Some(hash) = self.dir.hash(&name.name)
             && hash != name.hash
+            && (!self.dir.casefold || !is_debatable_name(&name.name))
         {
-            if !self.dir.casefold || !is_debatable_name(&name.name) {
-                self.dir.dirty = true;
-                name.hash = hash;
-            }
+            self.dir.dirty = true;
+            name.hash = hash;
         }
         self.dir.names.push(name);
     }

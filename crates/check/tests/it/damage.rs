@@ -14,10 +14,10 @@ use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{Block, BlockAddr, Nid, SegNo, name_hash};
 use zerocopy::little_endian::{U16, U32, U64};
 
-type Case = (&'static str, &'static [Kind], fn(&Edit));
+pub type Case = (&'static str, &'static [Kind], fn(&Edit));
 
 /// Applies each damage to a fresh copy of the filled volume.
-fn run(cases: &[Case]) {
+pub fn run(cases: &[Case]) {
     let image = filled();
     let mut wrong = String::new();
     for (name, expected, damage) in cases {
@@ -568,52 +568,5 @@ fn lists() {
             e.edit::<RawOrphanBlock>(e.pack.offset(1), |b| b.entry_count = U32::new(1021));
         }),
         ("circle of fsynced nodes", &[Kind::RollForward], |e| e.fsync(e.lookup("small"), e.next_node())),
-    ]);
-}
-
-#[test]
-fn quota() {
-    run(&[
-        ("inodes of an id", &[Kind::Quota], |e| e.charge(1, 0)),
-        ("blocks of an id", &[Kind::Quota], |e| e.charge(0, -1)),
-        ("id without a record", &[Kind::Quota], |e| e.inode(e.lookup("small"), |n| n.i_uid = U32::new(1000))),
-        ("magic number", &[Kind::Quota], |e| {
-            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 0);
-            let mut block = e.block(addr);
-            block.0[0] ^= 1;
-            e.put(addr, &block);
-        }),
-        // Linux does not mount such a volume for writing; fsck.f2fs finds nothing.
-        ("free block in the header", &[Kind::Quota], |e| {
-            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 0);
-            let mut block = e.block(addr);
-            block.set_u32_at(24, 0x7fff_ffff);
-            e.put(addr, &block);
-        }),
-        ("block with free records in the header", &[Kind::Quota], |e| {
-            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 0);
-            let mut block = e.block(addr);
-            block.set_u32_at(28, 1);
-            e.put(addr, &block);
-        }),
-        ("neighbour of a block with free records", &[Kind::Quota], |e| {
-            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 1);
-            let mut block = e.block(addr);
-            // The first leaf comes behind the header and four levels of the tree.
-            block.set_u32_at(1024, 0x7fff_ffff);
-            e.put(addr, &block);
-        }),
-        ("number of records in a block", &[Kind::Quota], |e| {
-            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 1);
-            let mut block = e.block(addr);
-            block.0[1024 + 8] += 1;
-            e.put(addr, &block);
-        }),
-        ("tree in a circle", &[Kind::Quota], |e| {
-            let addr = e.slot(e.sb.quota_inos()[0].unwrap(), 0);
-            let mut block = e.block(addr);
-            block.set_u32_at(1024, 1);
-            e.put(addr, &block);
-        }),
     ]);
 }

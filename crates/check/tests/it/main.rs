@@ -4,6 +4,7 @@
 mod ahead;
 mod clean;
 mod damage;
+mod damage_quota;
 mod edit;
 mod hostile;
 mod image;

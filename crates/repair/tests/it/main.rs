@@ -4,6 +4,8 @@
 mod cuts;
 #[path = "../../../check/tests/it/damage.rs"]
 mod damage;
+#[path = "../../../check/tests/it/damage_quota.rs"]
+mod damage_quota;
 #[path = "../../../check/tests/it/edit.rs"]
 #[allow(dead_code, reason = "shared with the tests of the checker")]
 mod edit;
