@@ -22,9 +22,9 @@ const CLUSTERS: [&str; 4] = ["2", "4", "6", "8"];
 #[derive(Args)]
 pub struct Images {
     /// Only layouts whose options contain this
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", allow_hyphen_values = true)]
     only: String,
-    /// Files in the tree
+    /// Files in the tree, 100 at least
     #[arg(long, value_name = "N", default_value_t = 1000)]
     files: u32,
     /// The segno program [default: target/release/segno]

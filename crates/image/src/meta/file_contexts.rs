@@ -21,13 +21,16 @@ struct Rule {
     label: Option<Vec<u8>>,
 }
 
+/// A pattern and the format that it is restricted to.
+type Pattern = (Vec<u8>, Option<u16>);
+
 /// All rules: those for a path as it is beat expressions, and later ones beat earlier ones.
 #[derive(Debug, Default)]
 struct Rules {
     literal: HashMap<Vec<u8>, Vec<Rule>>,
     expressions: Vec<(Regex, Rule)>,
     /// Patterns and types seen, to notice contradictions.
-    seen: HashMap<(Vec<u8>, Option<u16>), Option<Vec<u8>>>,
+    seen: HashMap<Pattern, Option<Vec<u8>>>,
 }
 
 /// Labels everything.

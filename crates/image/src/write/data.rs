@@ -66,12 +66,11 @@ impl Placing<'_> {
             let dir = dirs::in_blocks(&names, ino, self.plan.numbers.inode(inode.parent))?;
             let mut bytes = Vec::with_capacity(dir.blocks.len() * BLOCK_SIZE);
             dir.blocks.values().for_each(|b| bytes.extend_from_slice(&b.0));
-            let mut rel = self.area.take(dir.blocks.len() as u32)?;
-            self.image.write_main(rel, &bytes)?;
+            let first = self.area.take(dir.blocks.len() as u32)?;
+            self.image.write_main(first, &bytes)?;
             let body = self.body(index)?;
-            for &at in dir.blocks.keys() {
+            for (rel, &at) in (first..).zip(dir.blocks.keys()) {
                 body.runs.push(Run { at, rel, len: 1, cluster: false });
-                rel += 1;
             }
             body.dir = (dir.len(), dir.depth);
         }

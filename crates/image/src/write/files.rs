@@ -150,5 +150,5 @@ impl Stored {
 
 fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<16>();
-    words.iter().all(|w| u128::from_ne_bytes(*w) == 0) && rest.iter().all(|&b| b == 0)
+    words.iter().all(|w| u128::from_le_bytes(*w) == 0) && rest.iter().all(|&b| b == 0)
 }

@@ -3,6 +3,9 @@
 /// Bytes of a header, and the unit of an archive.
 pub(crate) const BLOCK: usize = 512;
 
+/// Offsets and lengths of parts, whether more follow, and the size of the file.
+pub(crate) type GnuSparse = (Vec<(u64, u64)>, bool, u64);
+
 /// The fields of a header, decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
@@ -16,7 +19,7 @@ pub(crate) struct Header {
     pub(crate) kind: u8,
     pub(crate) device: (u32, u32),
     /// Of a GNU sparse file: parts in this header, whether a block of more follows, and its real size.
-    pub(crate) sparse: Option<(Vec<(u64, u64)>, bool, u64)>,
+    pub(crate) sparse: Option<GnuSparse>,
 }
 
 /// A field of a block.
@@ -41,13 +44,12 @@ fn number(bytes: &[u8]) -> Result<i64, String> {
             Ok(shifted | i64::from(b))
         });
     }
-    let digits = bytes.iter().copied().skip_while(|&b| b == b' ').take_while(|b| !matches!(b, 0 | b' '));
-    digits.fold(Ok(0i64), |n, digit| match digit {
-        b'0'..=b'7' => n.and_then(|n: i64| {
-            n.checked_mul(8)
-                .map(|n| n + i64::from(digit - b'0'))
-                .ok_or_else(|| "a number is too large".into())
-        }),
+    let mut digits = bytes.iter().copied().skip_while(|&b| b == b' ').take_while(|b| !matches!(b, 0 | b' '));
+    digits.try_fold(0i64, |n, digit| match digit {
+        b'0'..=b'7' => {
+            let next = n.checked_mul(8).map(|n| n + i64::from(digit - b'0'));
+            next.ok_or_else(|| "a number is too large".to_owned())
+        }
         _ => Err(format!("{:?} is no octal number", String::from_utf8_lossy(bytes))),
     })
 }
@@ -120,7 +122,7 @@ fn parts(bytes: &[u8]) -> Result<Vec<(u64, u64)>, String> {
     bytes.chunks_exact(24).map_while(|b| part(b).transpose()).collect()
 }
 
-fn sparse_parts(block: &[u8; BLOCK]) -> Result<(Vec<(u64, u64)>, bool, u64), String> {
+fn sparse_parts(block: &[u8; BLOCK]) -> Result<GnuSparse, String> {
     let more = block.get(482).is_some_and(|&b| b != 0);
     Ok((parts(field(block, 386, 96))?, more, unsigned(field(block, 483, 12))?))
 }
