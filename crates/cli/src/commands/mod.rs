@@ -12,7 +12,7 @@ macro_rules! commands {
         #[derive(clap::Subcommand)]
         #[expect(non_camel_case_types, reason = "a variant has the name of its module")]
         pub enum Command {
-            $($(#[$when])? $name($name::Args),)*
+            $($(#[$when])? $name(Box<$name::Args>),)*
         }
 
         impl Command {

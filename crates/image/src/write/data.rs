@@ -152,15 +152,14 @@ impl Next<'_> {
     fn job(&mut self) -> Result<Option<Job>> {
         loop {
             if let Some((inode, from, start)) = self.current.take() {
-                let after = start + PART;
-                // A part that holds data, or the end of the file.
-                let next = from.next_data(after)?.map(|at| at / PART * PART);
+                let compression = self.plan.compression_of(inode);
+                let keep_zeros = self.plan.keeps_zeros(inode);
+                let next = next_part(&from, start + PART, keep_zeros)?;
                 let is_last = next.is_none();
                 if let Some(next) = next {
                     self.current = Some((inode, Arc::clone(&from), next));
                 }
-                let compression = self.plan.compression_of(inode);
-                return Ok(Some(Job { inode, from, start, compression, is_last }));
+                return Ok(Some(Job { inode, from, start, compression, keep_zeros, is_last }));
             }
             let Some(index) = self.todo.next() else { return Ok(None) };
             let Kind::File(content) = &self.plan.tree.get(index)?.kind else { continue };
@@ -168,8 +167,16 @@ impl Next<'_> {
                 continue;
             }
             let from = Arc::new(content.open()?);
-            let start = from.next_data(0)?.unwrap_or(0) / PART * PART;
+            let start = next_part(&from, 0, self.plan.keeps_zeros(index))?.unwrap_or(0);
             self.current = Some((index, from, start));
         }
     }
+}
+
+/// The first part at or after the start of another that is to be read: one that holds data, unless zeros are kept.
+fn next_part(from: &Reading, start: u64, keep_zeros: bool) -> Result<Option<u64>> {
+    if keep_zeros {
+        return Ok((start < from.size()).then_some(start));
+    }
+    Ok(from.next_data(start)?.map(|at| at / PART * PART))
 }

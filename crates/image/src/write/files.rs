@@ -18,6 +18,8 @@ pub(crate) struct Job {
     /// First byte, at the start of a cluster.
     pub(crate) start: u64,
     pub(crate) compression: Option<Compression>,
+    /// Whether blocks of zeros are stored if the file is compressed.
+    pub(crate) keep_zeros: bool,
     /// Whether nothing of the file is left to read behind it.
     pub(crate) is_last: bool,
 }
@@ -72,7 +74,7 @@ impl Worker {
                 self.plain.clear();
                 self.plain.resize(padded, 0);
                 job.from.read(&mut self.plain, job.start)?;
-                self.compress(compression, first, &mut stored)?;
+                self.compress(compression, job.keep_zeros, first, &mut stored)?;
             }
         }
         if job.is_last {
@@ -81,7 +83,13 @@ impl Worker {
         Ok(stored)
     }
 
-    fn compress(&mut self, compression: Compression, first: u32, stored: &mut Stored) -> Result<()> {
+    fn compress(
+        &mut self,
+        compression: Compression,
+        keep_zeros: bool,
+        first: u32,
+        stored: &mut Stored,
+    ) -> Result<()> {
         let encoder = match &mut self.encoder {
             Some((made_for, encoder)) if *made_for == compression => encoder,
             other => {
@@ -95,15 +103,15 @@ impl Worker {
         let mut at = first;
         for plain in self.plain.chunks(cluster) {
             // A last cluster that is not whole stays plain, as for the kernel.
-            let zeros = is_zero(plain);
-            match if zeros { None } else { encoder.encode(plain) } {
+            let hole = !keep_zeros && is_zero(plain);
+            match if hole { None } else { encoder.encode(plain) } {
                 Some(blocks) => {
                     let piece = Piece { at, blocks: (blocks.len() / BLOCK_SIZE) as u32, cluster: true };
                     stored.pieces.push(piece);
                     stored.bytes.extend_from_slice(blocks);
                 }
-                None if zeros => {}
-                None => stored.add_plain(at, plain),
+                None if hole => {}
+                None => stored.add_plain(at, plain, keep_zeros),
             }
             at += (plain.len() / BLOCK_SIZE) as u32;
         }
@@ -112,10 +120,10 @@ impl Worker {
 }
 
 impl Stored {
-    /// Adds blocks without those that are zeros.
-    fn add_plain(&mut self, first: u32, blocks: &[u8]) {
+    /// Adds blocks, without those that are zeros unless they are kept.
+    fn add_plain(&mut self, first: u32, blocks: &[u8], keep_zeros: bool) {
         for (at, block) in (first..).zip(blocks.chunks(BLOCK_SIZE)) {
-            if !is_zero(block) {
+            if keep_zeros || !is_zero(block) {
                 self.count(at);
                 self.bytes.extend_from_slice(block);
             }

@@ -68,6 +68,12 @@ impl Plan<'_> {
         }
     }
 
+    /// Whether a file has no holes, not even for zeros. Linux 6.1 caches the extent of each cluster of a compressed file on a
+    /// read-only volume as if all of its blocks followed the first one, so it would read other bytes in place of a hole.
+    pub(crate) fn keeps_zeros(&self, index: Index) -> bool {
+        self.read_only() && self.compression_of(index).is_some()
+    }
+
     /// The log that the content of a file goes to.
     pub(crate) fn log_of(&self, index: Index) -> LogType {
         if self.read_only() {

@@ -1,6 +1,6 @@
 //! Extraction and build repeated: nothing changes.
 use super::Yard;
-use super::layouts::{compressed, plant, with, without_reserved_holes};
+use super::layouts::{compressed, plant, with, without_compressed_holes};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mknodat};
 use segno_codec::Algorithm;
 use segno_format::Features;
@@ -41,7 +41,7 @@ fn rounds_of_extraction_and_build_change_nothing() {
         compressed(all_features(), Algorithm::Lz4, 0, 2),
     ];
     for options in setups {
-        let options = without_reserved_holes(with_rules(options));
+        let options = without_compressed_holes(with_rules(options));
         yard.build(&yard.of_dir("tree"), "first", &options);
         let mut lists: Option<Vec<Vec<u8>>> = None;
         for round in 0..25 {
