@@ -116,11 +116,6 @@ impl Keeper {
     async fn sweep(&self, found: &Found) -> Result<()> {
         let remote = &self.core.remote;
         let maps = remote.list("map", None, Cause::Delete).await?;
-        // Recovery passed over them, as they are damaged. As the one before the newest they would be of no use.
-        let own = self.core.session.epoch;
-        let is_damaged = |name: &Name| matches!(*name, Name::Map { epoch, seq } if epoch < own && (epoch, seq) > found.base);
-        let damaged: Vec<Name> = maps.iter().copied().filter(is_damaged).collect();
-        remote.delete(&damaged, Cause::Delete).await?;
         let before: Vec<Name> = maps
             .into_iter()
             .filter(|&name| matches!(name, Name::Map { epoch, seq } if (epoch, seq) < found.base))

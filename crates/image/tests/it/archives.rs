@@ -15,7 +15,7 @@ impl Archive {
         let mut block = [0u8; 512];
         let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);
         put(0, &path.as_bytes()[..path.len().min(100)]);
-        put(100, b"0000644\00000000\00000000\0");
+        put(100, b"0000644\x000000000\x000000000\x00");
         put(124, format!("{size:011o}\0").as_bytes());
         put(136, b"00000000144\0");
         put(148, b"        ");
@@ -85,7 +85,8 @@ fn refusal(make: impl FnOnce(&mut Archive)) -> String {
 
 #[test]
 fn archives_that_lie_are_refused_with_entry_and_place() {
-    let cases: [(&dyn Fn(&mut Archive), &str); 13] = [
+    type Spoil<'a> = &'a dyn Fn(&mut Archive);
+    let cases: [(Spoil<'_>, &str); 13] = [
         (&|a| a.file("../outside", b"x"), "leads out of the tree"),
         (&|a| a.file("a/../../b", b"x"), "leads out of the tree"),
         (&|a| a.link("x", "../../etc/passwd"), "leads out of the tree"),

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A temporary directory.
+#[expect(clippy::new_without_default, reason = "a default would hide that a directory is made")]
 pub struct Yard {
     dir: tempfile::TempDir,
 }

@@ -181,7 +181,6 @@ fn a_damaged_map_is_passed_over() {
     assert_eq!(read(&device, 128, 3), [1, 2, 0]);
     write(&device, 130, &[3]);
     drop(device);
-    assert!(!maps().contains(&newest));
     assert_eq!(read(&open(&store, options()).unwrap(), 128, 4), [1, 2, 3, 0]);
 }
 
