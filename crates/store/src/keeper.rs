@@ -164,7 +164,7 @@ impl Keeper {
         let epoch = self.core.session.epoch;
         let wrote = self.core.state.lock().seq > 1;
         let is_current = last.is_some_and(|last| last == (epoch, self.core.state.lock().seq - 1));
-        let far = last.is_none_or(|(of, _)| epoch - of >= EPOCHS_WITHOUT_MAP);
+        let far = last.is_none_or(|(of, _)| epoch.saturating_sub(of) >= EPOCHS_WITHOUT_MAP);
         if (wrote && !is_current) || replayed || far {
             self.write_map().await?;
         }

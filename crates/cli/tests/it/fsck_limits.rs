@@ -97,6 +97,7 @@ fn hanging(args: &[&str]) -> (Child, (PipeReader, PipeWriter)) {
     let mut full = OpenOptions::new().write(true).custom_flags(nonblocking).open(path).unwrap();
     while full.write(&[0; 4096]).is_ok() {}
     let fd = writer.as_raw_fd().to_string();
+    #[expect(clippy::zombie_processes, reason = "the caller waits for it")]
     let child = program().args(["check", "-C", &fd]).args(args).spawn().unwrap();
     let status = format!("/proc/{}/status", child.id());
     loop {
