@@ -6,6 +6,8 @@ use segno_journal::Record;
 use segno_journal::record::{Attr, Compression, InodeNew, Map, Name, Run};
 use std::collections::BTreeMap;
 
+/// Runs of a record of packed clusters after which the next cluster begins another record.
+const PACKED: usize = 1024;
 const BLOCK: u64 = segno_format::BLOCK_SIZE as u64;
 
 /// A page with a new address.
@@ -153,9 +155,15 @@ impl InodeRecords {
         bytes
     }
 
-    /// Records blocks of packed clusters in ascending order.
+    /// Records the blocks of a packed cluster in ascending order. A record has whole clusters: it stays below the size at which it
+    /// would be divided.
     pub fn packed(&mut self, blocks: impl Iterator<Item = Mapped>) -> usize {
         let (mut bytes, data) = (0, &mut self.changes().data);
+        if let Some(Record::Packed(map)) = data.last()
+            && map.runs.len().max(map.crcs.len()) > PACKED
+        {
+            data.push(Record::Packed(Map::default()));
+        }
         for Mapped { page, addr, crc } in blocks {
             let run = Run { page, addr, count: 1 };
             match data.last_mut() {
@@ -351,5 +359,33 @@ impl Inline {
             }
         }
         self.parts.push((start as u16, all));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_has_whole_clusters() {
+        let mut log = InodeRecords::default();
+        for cluster in 0..20u64 {
+            // No address follows another, so each block is a run.
+            let block =
+                |i| Mapped { page: cluster * 256 + i, addr: BlockAddr(i as u32 * 2), crc: Some(i as u32) };
+            log.packed((1..256).map(block));
+        }
+        let mut bytes = Vec::new();
+        log.into_records(true).iter().for_each(|r| r.encode(&mut bytes));
+        let (mut rest, mut blocks) = (bytes.as_slice(), 0);
+        while !rest.is_empty() {
+            let Ok(Record::<Box<[u8]>>::Packed(map)) = Record::decode(&mut rest) else {
+                panic!("no clusters")
+            };
+            let ends = [map.runs.first(), map.runs.last()].map(|r| r.unwrap().page % 256);
+            assert_eq!(ends, [1, 255]);
+            blocks += map.pages();
+        }
+        assert_eq!(blocks, 20 * 255);
     }
 }

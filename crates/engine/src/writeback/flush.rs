@@ -73,28 +73,28 @@ impl Writeback {
         why: FlushReason,
     ) -> Result<(Option<u64>, u64)> {
         self.yield_to_fsyncs(why);
-        let granted = self.grant(why)?;
+        let most = self.files.batch_most(inodes, why);
+        let granted = self.grant(most)?;
         match self.flush_batch(inodes, range.clone(), why, granted) {
             Err(Error::NoSpace) => {
                 self.make_space()?;
-                self.flush_batch(inodes, range, why, self.claim(why))
+                self.flush_batch(inodes, range, why, self.claim(most))
             }
             other => other,
         }
     }
 
-    /// Counts a batch as granted.
-    fn claim(&self, why: FlushReason) -> Counted<'_> {
-        self.base.mem.granted.hold(self.base.batch_pages(why.most()))
+    /// Counts a batch of so many pages as granted.
+    fn claim(&self, pages: usize) -> Counted<'_> {
+        self.base.mem.granted.hold(pages)
     }
 
     /// Grants a batch, after cleaning where there is too little room. It is counted before the room is checked, so that
     /// parallel batches do not take the same room. The caller holds no lock.
-    fn grant(&self, why: FlushReason) -> Result<Counted<'_>> {
+    fn grant(&self, pages: usize) -> Result<Counted<'_>> {
         self.keep_room()?;
-        let pages = self.base.batch_pages(why.most());
         loop {
-            let granted = self.claim(why);
+            let granted = self.claim(pages);
             if self.nodes.has_room_for_granted(pages) {
                 return Ok(granted);
             }
@@ -102,7 +102,7 @@ impl Writeback {
             self.make_space()?;
             if self.nodes.short_of_sections() {
                 // Cleaning gains nothing any more: what is kept for recovery is used.
-                return Ok(self.claim(why));
+                return Ok(self.claim(pages));
             }
         }
     }
@@ -112,7 +112,8 @@ impl Writeback {
         let mut at = range.start;
         let why = FlushReason::Wanted;
         let inodes = std::slice::from_ref(inode);
-        while let Some(next) = self.flush_batch(inodes, at..range.end, why, self.claim(why))?.0 {
+        let most = self.files.batch_most(inodes, why);
+        while let Some(next) = self.flush_batch(inodes, at..range.end, why, self.claim(most))?.0 {
             at = next;
         }
         Ok(())
@@ -174,7 +175,7 @@ impl Writeback {
             [_] => one_by_one(),
             many => {
                 self.yield_to_fsyncs(why);
-                let granted = self.grant(why)?;
+                let granted = self.grant(self.files.batch_most(many, why))?;
                 match self.flush_batch(many, 0..u64::MAX, why, granted) {
                     Ok((None, _)) => Ok(()),
                     Err(e @ Error::Invariant(_)) => Err(e),
@@ -194,7 +195,8 @@ impl Writeback {
                 let mut next = Some(0);
                 while let Some(at) = next {
                     let (why, inodes) = (FlushReason::Wanted, std::slice::from_ref(&dir));
-                    let flushed = self.flush_batch(inodes, at..u64::MAX, why, self.claim(why));
+                    let most = self.files.batch_most(inodes, why);
+                    let flushed = self.flush_batch(inodes, at..u64::MAX, why, self.claim(most));
                     next = flushed.map_or(None, |(next, _)| next);
                 }
             }

@@ -85,6 +85,11 @@ pub(super) fn record() -> impl Strategy<Value = Record> {
         ino().prop_map(|parent| Record::DotDot { parent }),
         time().prop_map(Record::DirTouch),
         map().prop_map(Record::Map),
+        map().prop_map(|map| Record::Packed(Map { moved: false, ..map })),
+        option::of((any::<u8>(), any::<u8>(), any::<u16>())).prop_map(|how| Record::Compression(
+            how.map(|(algorithm, log_cluster, flag)| Compression { algorithm, log_cluster, flag })
+        )),
+        any::<bool>().prop_map(Record::Released),
         range(|page, count| Record::Reserve { page, count }),
         range(|page, count| Record::Unmap { page, count }),
         range(|page, count| Record::Collapse { page, count }),
@@ -113,7 +118,7 @@ fn decode_all(mut bytes: &[u8]) -> Result<Vec<Record>, &'static str> {
 fn joined(maps: &[Record]) -> Map {
     let mut out = Map::default();
     for record in maps {
-        let Record::Map(map) = record else { panic!("not a map") };
+        let (Record::Map(map) | Record::Packed(map)) = record else { panic!("not a map") };
         map.runs.iter().for_each(|&r| out.push(r));
         out.crcs.extend(&map.crcs);
         out.moved = map.moved;
@@ -129,8 +134,8 @@ proptest! {
         prop_assert_eq!(bytes.len() % 4, 0);
         prop_assert!(bytes.len() <= record.encoded_bound(), "{} > {}", bytes.len(), record.encoded_bound());
         let found = decode_all(&bytes).unwrap();
-        if let Record::Map(map) = &record {
-            prop_assert_eq!(joined(&found), joined(&[Record::Map(map.clone())]));
+        if let Record::Map(_) | Record::Packed(_) = &record {
+            prop_assert_eq!(joined(&found), joined(std::slice::from_ref(&record)));
         } else {
             prop_assert_eq!(found, vec![record]);
         }

@@ -2,10 +2,11 @@
 use super::{cluster_blocks, cluster_of};
 use crate::error::Result;
 use crate::files::batch::{Batch, Outgoing, Part};
-use crate::files::{Files, Inode, PageMap};
+use crate::files::{Files, FlushReason, Inode, PageMap};
 use crate::health::invariant;
 use crate::options::CompressMode;
 use crate::sync::atomic::Ordering;
+use segno_format::inode::RawInode;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
@@ -26,6 +27,13 @@ pub struct Cluster {
 }
 
 impl Files {
+    /// Pages of a batch of these files, at most: a cluster fits into any.
+    pub fn batch_most(&self, inodes: &[Arc<Inode>], why: FlushReason) -> usize {
+        let compressed = inodes.iter().filter(|i| i.get(RawInode::is_compressed));
+        let cluster = compressed.map(|i| cluster_blocks(i) as usize).max();
+        self.base.batch_pages(why.most()).max(cluster.unwrap_or(0))
+    }
+
     /// Like [`Files::take_pages`], for a compressed file. Clusters are not divided between batches.
     pub(in crate::files) fn take_clusters(
         &self,

@@ -25,7 +25,7 @@ fn options(algorithm: Algorithm, log_cluster: u8) -> MountOptions {
     let compression = Compression {
         algorithm,
         log_cluster,
-        checksum: log_cluster % 2 == 0,
+        checksum: log_cluster.is_multiple_of(2),
         extensions: vec!["*".into()],
         ..Compression::default()
     };
