@@ -55,6 +55,8 @@ impl Images {
             fs::remove_dir_all(&self.work).with_context(|| format!("emptying {}", self.work.display()))?;
         }
         fs::create_dir_all(&self.work)?;
+        // The changes need four directories.
+        ensure!(self.files >= 4 * tree::EACH, "--files takes {} or more", 4 * tree::EACH);
         tree::plant(&source, self.files)?;
         let wanted = fs::canonicalize(&source).and_then(|dir| hashes(&dir).map_err(std::io::Error::other))?;
         let mut failed = 0;

@@ -8,7 +8,7 @@ use anyhow::Result;
 use segno_testkit::Rng;
 
 /// Files in a directory.
-const EACH: u32 = 25;
+pub const EACH: u32 = 25;
 const SEED: u64 = 22;
 
 /// Makes the tree.

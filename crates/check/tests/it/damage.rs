@@ -383,6 +383,12 @@ fn inodes() {
         ("links of a directory", &[Kind::InodeLinks], |e| change("sub", e, |n| n.i_links = U32::new(2))),
         ("no links", &[Kind::InodeLinks], |e| change("small", e, |n| n.i_links = U32::new(0))),
         ("parent", &[Kind::ParentPointer], |e| change("small", e, |n| n.i_pino = U32::new(9))),
+    ]);
+}
+
+#[test]
+fn content_of_inodes() {
+    run(&[
         ("inline size", &[Kind::InlineData], |e| change("small", e, |n| n.i_size = U64::new(4000))),
         ("inline word", &[Kind::InlineData], |e| {
             let layout = e.layout(e.lookup("small"));
