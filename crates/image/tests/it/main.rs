@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A temporary directory.
-#[expect(clippy::new_without_default, reason = "a default would hide that a directory is made")]
 pub struct Yard {
     dir: tempfile::TempDir,
 }
 
 impl Yard {
+    #[expect(clippy::new_without_default, reason = "a default would hide that a directory is made")]
     pub fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
