@@ -103,7 +103,7 @@ fn usual_lines() {
     for (line, noted) in [
         ("defaults,noatime,background_gc=on,no_heap,inline_xattr,inline_data,inline_dentry,flush_merge", 2),
         ("rw,lazytime,relatime,background_gc=on,nodiscard,user_xattr,acl,extent_cache,active_logs=6", 2),
-        ("compress_algorithm=zstd:6,compress_chksum,atgc,gc_merge,lazytime", 2),
+        ("compress_algorithm=zstd:6,compress_chksum,atgc,gc_merge,lazytime", 1),
         ("discard,fsync_mode=nobarrier,inlinecrypt,checkpoint_merge,nodev,nosuid", 2),
         (
             "compress_algorithm=lz4,compress_extension=txt,compress_extension=log,discard_unit=segment,x-systemd.growfs",
