@@ -66,7 +66,7 @@ fn every_example_runs() {
         let words = if *name == "top" { in_terminal(example) } else { (*example).to_owned() };
         place.succeeds(&words);
     }
-    for made in ["map.svg", "report.html", "copy/hello", "rescued/tree/hello"] {
+    for made in ["map.svg", "report.html", "copy/hello", "extracted/hello", "rescued/tree/hello"] {
         assert!(place.dir.path().join(made).exists(), "{made}");
     }
 }
