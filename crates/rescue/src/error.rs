@@ -32,7 +32,7 @@ pub enum RescueError {
 }
 
 impl RescueError {
-    /// A failure of the target; one for want of space is told apart.
+    /// A failure of the target. A lack of space is an error of its own.
     pub fn target(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
         match source.kind() {

@@ -1,4 +1,4 @@
-//! Who writes: conditional creation is probed, an epoch is taken.
+//! Claims a volume for a writer: probes conditional creation, then takes an epoch.
 use crate::commit::Session;
 use crate::names::Name;
 use crate::records::{Holder, Volume};

@@ -153,7 +153,7 @@ const HASHES: &str = "cd /mnt/m && find . -path ./lost+found -prune -o -type f -
 const CHANGES: &str = "dd if=/dev/urandom of=/mnt/m/d0/f0 bs=1000 count=7 seek=3 conv=notrunc 2>/dev/null && \
      cat /mnt/m/d0/f1 >> /mnt/m/d1/f1 && truncate -s 9999 /mnt/m/d0/f2 && rm -r /mnt/m/d2 && cp -r /mnt/m/d3 /mnt/m/new && sync";
 
-/// The same hash on the host.
+/// The hash of [`HASHES`] over a tree of the host.
 fn hashes(dir: &Path) -> Result<String> {
     let script = HASHES.replace("/mnt/m", dir.to_str().context("a path that is text")?);
     Ok(run(Command::new("sh").args(["-c", &script]))?.trim().to_owned())

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Time passes only when it is told.
+/// A clock that only the test advances.
 #[derive(Default)]
-struct Told(AtomicU64);
+struct ManualClock(AtomicU64);
 
-impl Clock for Told {
+impl Clock for ManualClock {
     fn now(&self) -> Time {
         Time { secs: 1, nsec: 0 }
     }
@@ -28,7 +28,7 @@ fn ages_go_by_the_clock_and_continue_after_a_remount() {
     let dev = Arc::new(MemDevice::new(256 * 256));
     let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
     segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
-    let clock = Arc::new(Told::default());
+    let clock = Arc::new(ManualClock::default());
     clock.0.store(1000, Ordering::Relaxed);
     let mount = || {
         let opts = MountOptions { background: false, ..MountOptions::default() };
