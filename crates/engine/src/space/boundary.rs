@@ -157,7 +157,11 @@ impl Table {
                 let Some(m) = maps else { return };
                 m.held = match &snapshot {
                     None => m.valid,
-                    Some(snapshot) => std::array::from_fn(|i| snapshot.map[i] | snapshot.since[i]),
+                    // A freed node that this checkpoint moved may be valid still: whoever freed it took its old address from
+                    // the NAT, and has yet to clear the bit.
+                    Some(snapshot) => {
+                        std::array::from_fn(|i| snapshot.map[i] | snapshot.since[i] | m.valid[i])
+                    }
                 };
                 s.held = m.held.iter().map(|b| b.count_ones() as u16).sum();
                 let here = canaries.iter().flatten().filter(|(at, _)| *at == seg);
@@ -189,13 +193,14 @@ mod tests {
     const OLD: u32 = 3;
     const NEW: u32 = 600;
 
-    /// All interleavings of the steps of freeing a node and of placing it by a checkpoint.
+    /// All interleavings of freeing a node and of the checkpoint that places it.
     #[test]
     fn a_node_freed_while_being_placed_belongs_to_the_checkpoint_only() {
         let geo = test_geometry();
         let addr = |n| geo.seg_start(SegNo(0)).offset(n);
-        // Bit i selects the actor of step i.
-        for mixture in (0u32..16).filter(|m| m.count_ones() == 2) {
+        let off = |n| geo.seg_of(addr(n)).unwrap();
+        // Bit i selects the actor of step i: two steps of freeing, three of the checkpoint.
+        for mixture in (0u32..32).filter(|m| m.count_ones() == 2) {
             let mut t = Table::new(&geo, crate::health::test_health());
             t.open(SegNo(0), LogType::WarmNode);
             t.open(SegNo(1), LogType::WarmNode);
@@ -204,37 +209,54 @@ mod tests {
             t.place_frozen(&[addr(NEW)], true, true, 1, &geo).unwrap();
             // State of the NAT: the node's address, and whether the node still exists.
             let (mut at, mut live) = (OLD, true);
-            let (mut placed_live, mut freed_at) = (None, None);
-            for step in 0..4 {
+            let (mut placed_live, mut displaced, mut freed_at) = (None, false, None);
+            for step in 0..5 {
                 match (mixture >> step & 1, placed_live, freed_at) {
                     (0, None, _) => {
                         placed_live = Some(live);
                         at = NEW;
                     }
-                    (0, Some(live), _) => {
+                    (0, Some(live), _) if !displaced => {
+                        displaced = true;
                         t.place_frozen(&[addr(OLD)], false, live, 1, &geo).unwrap();
                         if !live {
                             t.invalidate(addr(NEW), 1, &geo).unwrap();
                         }
+                    }
+                    (0, ..) => {
+                        for (n, in_checkpoint) in [(OLD, 0), (NEW, 1)] {
+                            assert_eq!(
+                                t.entry_at_boundary(off(n).0).valid(),
+                                in_checkpoint,
+                                "{mixture:05b}: {n}"
+                            );
+                        }
+                        t.committed();
+                        assert!(
+                            t.is_held(off(NEW).0, off(NEW).1),
+                            "{mixture:05b}: kept until the next checkpoint"
+                        );
                     }
                     (_, _, None) => {
                         (freed_at, live) = (Some(at), false);
                     }
                     (_, _, Some(at)) => t.invalidate(addr(at), 1, &geo).unwrap(),
                 }
+                for (seg, off) in [off(OLD), off(NEW)] {
+                    assert!(
+                        t.is_held(seg, off) || !t.is_valid(seg, off),
+                        "{mixture:05b}: {off} may be overwritten"
+                    );
+                }
             }
-            for (n, in_checkpoint) in [(OLD, 0), (NEW, 1)] {
-                let (seg, off) = geo.seg_of(addr(n)).unwrap();
-                assert!(!t.is_valid(seg, off), "{mixture:04b}: {n}");
-                assert_eq!(t.entry_at_boundary(seg).valid(), in_checkpoint, "{mixture:04b}: {n}");
+            for n in [OLD, NEW] {
+                assert!(!t.is_valid(off(n).0, off(n).1), "{mixture:05b}: {n}");
             }
+            t.freeze();
             t.committed();
-            let (seg, off) = geo.seg_of(addr(NEW)).unwrap();
-            assert_ne!(
-                t.next_hole(seg, off),
-                Some(off),
-                "{mixture:04b}: it is kept until the next checkpoint"
-            );
+            for n in [OLD, NEW] {
+                assert!(!t.is_held(off(n).0, off(n).1), "{mixture:05b}: {n} is given back");
+            }
         }
     }
 }
