@@ -18,6 +18,7 @@ pub mod hostile;
 pub mod model;
 pub mod mounted;
 pub mod op;
+mod page_cache;
 #[cfg(feature = "shuttle")]
 pub mod schedule;
 pub mod setup;

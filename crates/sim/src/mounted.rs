@@ -1,5 +1,6 @@
 //! The engine as a file system of this crate.
 use crate::fs::{Attr, Entry, Fs, Node, Res, Seek, errno};
+use crate::page_cache::PageCache;
 use crate::setup::MANY_CONTEXTS;
 use segno_device::BlockDevice;
 use segno_engine::{
@@ -29,6 +30,8 @@ pub struct Mounted {
     options: MountOptions,
     clock: Arc<StillClock>,
     volume: Arc<Volume>,
+    /// The kernel's writeback cache, if the mount uses it.
+    pages: Option<Arc<PageCache>>,
 }
 
 /// Identifies inodes over the lifetime of a volume, as numbers are reused.
@@ -44,7 +47,14 @@ impl Mounted {
         let clock = Arc::new(StillClock::default());
         clock.0.store(now, Ordering::Relaxed);
         let volume = Volume::mount_with_clock(device.clone(), options.clone(), clock.clone())?;
-        Ok(Self { device, options, clock, volume })
+        Ok(Self { device, options, clock, volume, pages: None })
+    }
+
+    /// Puts the kernel's writeback cache above the volume.
+    #[must_use]
+    pub fn with_page_cache(self) -> Self {
+        self.volume.set_cached_writes();
+        Self { pages: Some(Arc::default()), ..self }
     }
 
     /// A handle of this mount for another thread.
@@ -55,10 +65,42 @@ impl Mounted {
             options: self.options.clone(),
             clock: self.clock.clone(),
             volume: self.volume.clone(),
+            pages: self.pages.clone(),
         }
     }
 
+    /// The cache above the volume, if it has one and the inode is a regular file.
+    fn pages_of(&self, node: Node) -> Option<&PageCache> {
+        self.pages.as_deref().filter(|_| PageCache::is_regular(&self.volume, node))
+    }
+
+    /// What the server of this mount sees.
+    #[cfg(test)]
+    pub(crate) fn without_page_cache(&self) -> Self {
+        Self { pages: None, ..self.share() }
+    }
+
+    /// Whether written data and times may be above the volume.
+    #[must_use]
+    pub fn is_cached(&self) -> bool {
+        self.pages.is_some()
+    }
+
+    fn changed(&self, node: Node) {
+        self.pages.iter().for_each(|pages| pages.changed(&self.volume, node, self.clock.now()));
+    }
+
+    fn send(&self, node: Node) -> Res<()> {
+        self.pages.iter().try_for_each(|pages| pages.send(&self.volume, node))
+    }
+
+    fn send_all(&self) -> Res<()> {
+        self.pages.iter().try_for_each(|pages| pages.send_all(&self.volume))
+    }
+
     pub fn unmount(&self) -> Result<(), Error> {
+        // What cannot be written is lost, as at any unmount.
+        let _lost = self.send_all();
         self.volume.unmount()
     }
 
@@ -113,7 +155,7 @@ impl Fs for Mounted {
     }
     fn getattr(&mut self, node: Node) -> Res<Attr> {
         let a = done(self.volume.getattr(Nid(node)))?;
-        Ok(Attr {
+        let mut attr = Attr {
             kind: a.kind,
             mode: a.mode & 0o7777,
             nlink: a.nlink,
@@ -124,10 +166,15 @@ impl Fs for Mounted {
             atime: a.atime,
             mtime: a.mtime,
             ctime: a.ctime,
-        })
+        };
+        self.pages.iter().for_each(|pages| pages.cover(node, &mut attr));
+        Ok(attr)
     }
     fn setattr(&mut self, node: Node, set: &SetAttr) -> Res<()> {
-        done(self.volume.setattr(Nid(node), set)).map(drop)
+        match self.pages_of(node) {
+            Some(pages) => pages.setattr(&self.volume, node, set, self.clock.now()),
+            None => done(self.volume.setattr(Nid(node), set)).map(drop),
+        }
     }
     fn mknod(&mut self, dir: Node, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Res<Node> {
         node(self.volume.mknod(Nid(dir), name, mode, rdev, owner), |a| a.ino)
@@ -142,21 +189,32 @@ impl Fs for Mounted {
         node(self.volume.tmpfile(Nid(dir), mode, owner), |a| a.ino)
     }
     fn link(&mut self, node: Node, dir: Node, name: &[u8]) -> Res<()> {
-        done(self.volume.link(Nid(node), Nid(dir), name)).map(drop)
+        done(self.volume.link(Nid(node), Nid(dir), name))?;
+        self.changed(node);
+        Ok(())
     }
     fn unlink(&mut self, dir: Node, name: &[u8]) -> Res<()> {
-        done(self.volume.unlink(Nid(dir), name))
+        let node = self.lookup(dir, name);
+        done(self.volume.unlink(Nid(dir), name))?;
+        node.into_iter().for_each(|node| self.changed(node));
+        Ok(())
     }
     fn rmdir(&mut self, dir: Node, name: &[u8]) -> Res<()> {
         done(self.volume.rmdir(Nid(dir), name))
     }
     fn rename(&mut self, from: (Node, &[u8]), to: (Node, &[u8]), mode: RenameMode) -> Res<()> {
-        done(self.volume.rename(Nid(from.0), from.1, Nid(to.0), to.1, mode, Owner::default()))
+        let nodes = [self.lookup(from.0, from.1), self.lookup(to.0, to.1)];
+        // Closed before the rename, as a file should be that replaces another.
+        nodes[0].iter().try_for_each(|&node| self.send(node))?;
+        done(self.volume.rename(Nid(from.0), from.1, Nid(to.0), to.1, mode, Owner::default()))?;
+        nodes.into_iter().flatten().for_each(|node| self.changed(node));
+        Ok(())
     }
     fn open(&mut self, node: Node) -> Res<()> {
         done(self.volume.open(Nid(node)))
     }
     fn release(&mut self, node: Node) -> Res<()> {
+        self.send(node)?;
         done(self.volume.release(Nid(node)))
     }
     fn readlink(&mut self, node: Node) -> Res<Vec<u8>> {
@@ -193,46 +251,74 @@ impl Fs for Mounted {
         done(self.volume.getxattr(Nid(node), name))
     }
     fn setxattr(&mut self, node: Node, name: &[u8], value: &[u8], mode: XattrMode) -> Res<()> {
-        done(self.volume.setxattr(Nid(node), name, value, mode))
+        done(self.volume.setxattr(Nid(node), name, value, mode))?;
+        self.changed(node);
+        Ok(())
     }
     fn removexattr(&mut self, node: Node, name: &[u8]) -> Res<()> {
-        done(self.volume.removexattr(Nid(node), name))
+        done(self.volume.removexattr(Nid(node), name))?;
+        self.changed(node);
+        Ok(())
     }
     fn listxattr(&mut self, node: Node) -> Res<BTreeSet<Vec<u8>>> {
         let list = done(self.volume.listxattr(Nid(node)))?;
         Ok(list.split(|&b| b == 0).filter(|n| !n.is_empty()).map(<[u8]>::to_vec).collect())
     }
     fn read(&mut self, node: Node, offset: u64, len: usize) -> Res<Vec<u8>> {
+        if let Some(pages) = &self.pages {
+            return pages.read(&self.volume, node, offset, len);
+        }
         let mut data = vec![0xEE; len];
         let n = done(self.volume.read(Nid(node), offset, &mut data))?;
         data.truncate(n);
         Ok(data)
     }
     fn write(&mut self, node: Node, offset: u64, data: &[u8]) -> Res<usize> {
-        done(self.volume.write(Nid(node), offset, data))
+        match &self.pages {
+            Some(pages) => pages.write(&self.volume, node, offset, data, self.clock.now()),
+            None => done(self.volume.write(Nid(node), offset, data)),
+        }
     }
     fn fallocate(&mut self, node: Node, mode: FallocMode, offset: u64, len: u64) -> Res<()> {
-        done(self.volume.fallocate(Nid(node), mode, offset, len))
+        let behind_end = self.getattr(node).is_ok_and(|attr| offset >= attr.size);
+        let call = || self.volume.fallocate(Nid(node), mode, offset, len);
+        match self.pages_of(node) {
+            // The kernel would set the times here too, unlike F2FS, which is what the model knows.
+            Some(_) if mode == FallocMode::PunchHole && behind_end => done(call()),
+            Some(pages) => pages.serve(&self.volume, node, self.clock.now(), || call().map(|()| 1)).map(drop),
+            None => done(call()),
+        }
     }
     fn seek(&mut self, node: Node, what: Seek, offset: u64) -> Res<u64> {
+        // A server would call everything data; tests skip holes by this call.
+        self.send(node)?;
         done(match what {
             Seek::Data => self.volume.seek_data(Nid(node), offset),
             Seek::Hole => self.volume.seek_hole(Nid(node), offset),
         })
     }
     fn copy_range(&mut self, from: (Node, u64), to: (Node, u64), len: u64) -> Res<u64> {
-        done(self.volume.copy_range(Nid(from.0), from.1, Nid(to.0), to.1, len))
+        let call = || self.volume.copy_range(Nid(from.0), from.1, Nid(to.0), to.1, len);
+        self.send(from.0)?;
+        match self.pages_of(to.0) {
+            Some(pages) => pages.serve(&self.volume, to.0, self.clock.now(), call),
+            None => done(call()),
+        }
     }
     fn fsync(&mut self, node: Node, datasync: bool) -> Res<()> {
+        self.send(node)?;
         done(self.volume.fsync(Nid(node), datasync))
     }
     fn sync(&mut self) -> Res<()> {
+        self.send_all()?;
         done(self.volume.sync())
     }
     fn remount(&mut self) -> Res<()> {
+        self.send_all()?;
         done(self.volume.unmount())?;
         let clock: Arc<dyn Clock> = self.clock.clone();
         self.volume = done(Volume::mount_with_clock(self.device.clone(), self.options.clone(), clock))?;
+        self.pages.iter().for_each(|_| self.volume.set_cached_writes());
         Ok(())
     }
     fn clean(&mut self) -> Res<()> {

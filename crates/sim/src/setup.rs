@@ -49,6 +49,8 @@ pub struct Setup {
     pub commits_first: u32,
     /// The journal behind the volume is mounted as one on a device of its own, whose flush is none of the volume's.
     pub external_journal: bool,
+    /// The kernel's writeback cache is above the volume.
+    pub cached: bool,
 }
 
 impl Setup {
@@ -60,7 +62,8 @@ impl Setup {
             let area = JournalArea::tail(device.clone(), COMMON).ok_or(Error::Invalid("no gap"))?;
             options.journal = JournalMode::External(area);
         }
-        Mounted::mount(device, options, now)
+        let mounted = Mounted::mount(device, options, now)?;
+        Ok(if self.cached { mounted.with_page_cache() } else { mounted })
     }
 
     /// The durability guarantees of the volume.
@@ -170,7 +173,7 @@ const RECIPES: [Recipe; 11] = [
 /// wraps around, and the volume is guarded; the gap behind it is smaller by what the device lacks. In the other data is flushed before the
 /// journal names it.
 /// In the last ones all files are compressed.
-const NAMED_RECIPES: [Recipe; 6] = [
+const NAMED_RECIPES: [Recipe; 8] = [
     Recipe {
         name: "smallring",
         blocks: COMMON - GAP_BLOCKS + SMALL_RING_BLOCKS,
@@ -179,6 +182,13 @@ const NAMED_RECIPES: [Recipe; 6] = [
             m.journal = JournalMode::On;
             m.guard = true;
         },
+    },
+    Recipe { name: "cached", blocks: COMMON, format: |_| {}, mount: |_| {} },
+    Recipe {
+        name: "cachedjournal",
+        blocks: COMMON,
+        format: |f| f.blocks = Some(COMMON),
+        mount: |m| m.journal = JournalMode::On,
     },
     Recipe { name: "beside", blocks: COMMON, format: |f| f.blocks = Some(COMMON), mount: |_| {} },
     Recipe {
@@ -289,6 +299,12 @@ pub fn name(text: &str) -> Result<&'static str, String> {
     all().find(|&name| name == text).ok_or_else(|| format!("'{text}' is none of {}", names()))
 }
 
+/// Whether the setup of a name has the kernel's writeback cache above the volume.
+#[must_use]
+pub fn is_cached(name: &str) -> bool {
+    name.starts_with("cached")
+}
+
 /// Number of the common setup of a name.
 pub fn named(name: &str) -> Result<u64, String> {
     let at = RECIPES.iter().position(|r| r.name == name);
@@ -342,6 +358,7 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
         zoned: format.zoned,
         commits_first: if recipe.name == "smallring" { COMMITS_TO_THE_END } else { 0 },
         external_journal: recipe.name == "beside",
+        cached: is_cached(recipe.name),
     };
     let device = setup.over(memory.clone()).map_err(|e| e.to_string())?;
     let member = Member { device, path: "device".into(), zeroed: true };

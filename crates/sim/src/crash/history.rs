@@ -49,6 +49,8 @@ pub struct History {
     pub replaced: Vec<(usize, Node)>,
     /// Files that a failed operation changed in part, while the device let nobody look.
     pub doubtful: BTreeSet<Node>,
+    /// Written data and times of regular files reach the volume later, as with the kernel's writeback cache.
+    pub cached: bool,
 }
 
 /// The time of a power cut.
@@ -191,6 +193,7 @@ impl Recorder {
             identities,
             replaced: Vec::new(),
             doubtful: BTreeSet::new(),
+            cached: engine.is_cached(),
         };
         let now = time_of(0);
         engine.set_time(now);

@@ -104,8 +104,9 @@ impl Plan {
 
     /// All on one setup, except for kinds with setups of their own.
     pub fn on(mut self, name: &str) -> Result<Self, String> {
-        self.setup = Some(setup::name(name)?);
-        self.rows.retain(|r| r.kind.chooses_setup());
+        let name = setup::name(name)?;
+        self.setup = Some(name);
+        self.rows.retain(|r| r.kind.runs_on(name));
         for row in self.rows.iter_mut().filter(|r| r.kind == Kind::Scene) {
             row.cases = crash::scenes_each();
         }

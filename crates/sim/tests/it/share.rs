@@ -3,8 +3,12 @@ use segno_sim::suite::{self, Depth, Kind, Plan, RowPlan, Totals};
 
 /// Tries some cases of a kind, and fails with what `segno crashtest` would print.
 fn share(kind: Kind, cases: u64, depth: Depth) -> Totals {
+    share_on(None, kind, cases, depth)
+}
+
+fn share_on(setup: Option<&'static str>, kind: Kind, cases: u64, depth: Depth) -> Totals {
     let rows = vec![RowPlan { kind, cases, depth, share: 100 }];
-    let plan = Plan { seed: 1, quick: false, setup: None, budget: None, rows };
+    let plan = Plan { seed: 1, quick: false, setup, budget: None, rows };
     let report = suite::run(&plan, &mut |_| {});
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     assert!(findings.is_empty(), "{}", findings.join("\n"));
@@ -41,6 +45,16 @@ fn power_cuts_in_races() {
 fn power_cuts_after_drawn_sequences() {
     let totals = share(Kind::Drawn, 20, Depth { recovery: 20, ..DEPTH });
     assert!(totals.crash_states > 150 && totals.recovery_states > 30, "{totals:?}");
+}
+
+#[test]
+fn everything_with_the_kernels_writeback_cache_above() {
+    for setup in ["cached", "cachedjournal"].map(Some) {
+        share_on(setup, Kind::Model, 60, DEPTH);
+        let cuts = [Kind::Single, Kind::Scene, Kind::Drawn].map(|k| share_on(setup, k, 20, DEPTH));
+        let states: u64 = cuts.iter().map(|t| t.crash_states).sum();
+        assert!(states > 300, "{cuts:?}");
+    }
 }
 
 #[test]
