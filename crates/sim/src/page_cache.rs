@@ -5,6 +5,7 @@ use segno_engine::{Error, SetAttr, Time, Volume};
 use segno_format::dentry::FileType;
 use segno_format::{BLOCK_SIZE, Nid};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const PAGE: u64 = BLOCK_SIZE as u64;
@@ -55,8 +56,8 @@ impl PageCache {
             change: attr.ctime,
         });
         for index in offset / PAGE..end.div_ceil(PAGE) {
-            if !file.pages.contains_key(&index) {
-                file.pages.insert(index, page_of(volume, node, index)?);
+            if let Entry::Vacant(page) = file.pages.entry(index) {
+                page.insert(page_of(volume, node, index)?);
             }
         }
         file.copy_in(offset, data);
@@ -93,7 +94,7 @@ impl PageCache {
 
     /// A change of attributes: of the size before the pages are sent, of others after.
     pub fn setattr(&self, volume: &Volume, node: Node, set: &SetAttr, now: Time) -> Res<()> {
-        let mut set = SetAttr { ctime: Some(now), ..set.clone() };
+        let mut set = SetAttr { ctime: Some(now), ..*set };
         if set.size.is_none() {
             self.send(volume, node)?;
         } else {

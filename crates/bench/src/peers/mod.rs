@@ -182,7 +182,7 @@ fn one_round(
             .and_then(|()| Found::of(peer, site, || rate(todo, step.threads, &site.dir(), scale)));
         match found {
             Ok(found) => drop(results.insert(step.label.clone(), found)),
-            Err(e) if peer == FileSystem::Segno => return Err(e),
+            Err(e) if peer == FileSystem::Segno => return Err(e.context(format!("segno: {}", step.label))),
             Err(e) => notes.push(format!("{}: {e:#}.", peer.name())),
         }
         Ok(())

@@ -65,9 +65,11 @@ impl Kind {
     /// thread would wait for the first, within whose device call it is, and the cache gives up what it could not write.
     #[must_use]
     pub fn runs_on(self, setup: &str) -> bool {
-        let cached = setup::is_cached(setup);
-        !matches!(self, Self::Full | Self::Damage | Self::Guarded)
-            && !(cached && matches!(self, Self::Race | Self::Fault))
+        match self {
+            Self::Full | Self::Damage | Self::Guarded => false,
+            Self::Race | Self::Fault => !setup::is_cached(setup),
+            _ => true,
+        }
     }
 
     /// For a table.
