@@ -1,5 +1,6 @@
 //! Volumes on loop devices: what fails to read, and what the mount table has. Each test needs root, and is left out without.
 use super::fsck::damaged;
+use super::salvage::filled;
 use super::{Scratch, output, refusal};
 use std::fs::{OpenOptions, create_dir, read};
 use std::process::{Command, Output};
@@ -74,6 +75,22 @@ fn mounted_writable() {
         let said = String::from_utf8(out.stderr).unwrap();
         assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
         assert!(said.contains("is mounted at") && said.lines().count() == 1, "{args:?}: {said}");
+    }
+    assert!(before == read(&image).unwrap());
+}
+
+/// A file system that is too small for the largest file.
+#[test]
+fn rescue_to_a_full_file_system() {
+    let scratch = filled();
+    let (image, before) = (scratch.image(), read(scratch.image()).unwrap());
+    let out = scratch.path("mounted/out");
+    let out = out.to_str().unwrap();
+    for args in [&["rescue", &image, out][..], &["rescue", "--to-image", &format!("{out}.img"), &image]] {
+        let Some(done) = with_mount(&scratch, "none", "size=100k", args) else { return };
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.to_lowercase().contains("no space left"), "{args:?}: {said}");
     }
     assert!(before == read(&image).unwrap());
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A tree in the volume, and beside it.
-fn filled() -> Scratch {
+pub fn filled() -> Scratch {
     let scratch = Scratch::new();
     let tree = scratch.path("tree");
     fs::create_dir_all(tree.join("a/b")).unwrap();
