@@ -42,7 +42,7 @@ impl Found {
         if from.long() != Some(blocks) {
             return Err(bad("is of a source of another size"));
         }
-        from.found().filter(|_| from.0.is_empty()).ok_or_else(|| bad("ends too early"))
+        from.found().filter(|_| from.0.is_empty()).ok_or_else(|| bad("has impossible numbers"))
     }
 
     /// Whether some nodes are still in the source; unreadable blocks are no evidence.
@@ -85,7 +85,12 @@ impl Fields<'_> {
     fn found(&mut self) -> Option<(Found, u64)> {
         let (offset, base, foreign) = (self.long()?, self.long()?.cast_signed(), self.long()?);
         let (superblocks, checkpoints) = (self.list(Self::word)?, self.list(Self::word)?);
-        let bad = BadBlocks::of(self.list(|from| Some(from.long()?..from.long()?))?);
+        let bad = self.list(|from| Some(from.long()?..from.long()?))?;
+        let ascending = bad.iter().all(|r| r.start < r.end) && bad.is_sorted_by(|a, b| a.end <= b.start);
+        if !ascending || base.unsigned_abs() > u32::MAX.into() {
+            return None;
+        }
+        let bad = BadBlocks::of(bad);
         let nodes = self.list(Self::node)?;
         let found = Found { nodes, base, superblocks, checkpoints, bad, foreign: foreign as usize };
         Some((found, offset))
@@ -132,6 +137,10 @@ mod tests {
         for end in 0..bytes.len() {
             assert!(Found::from_bytes(&bytes[..end], 1000, path).is_err(), "cut at {end}");
         }
+        let of = |found: Found| Found::from_bytes(&found.to_bytes(1000, 512), 1000, path);
+        assert!(of(Found { base: i64::MIN, ..Found::default() }).is_err(), "base");
+        let bad = BadBlocks::of(vec![3..5, 4..9]);
+        assert!(of(Found { bad, ..Found::default() }).is_err(), "ranges");
         let mut longer = bytes[..bytes.len() - 4].to_vec();
         longer.push(0);
         longer.extend(crc(u32::MAX, &longer).to_le_bytes());
