@@ -11,6 +11,7 @@ use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
 use serde_json::{Value, json};
+use std::fs::Metadata;
 use std::io::{Write, stdout};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -54,10 +55,14 @@ fn refuse_mounted(source: &Path) -> Result<()> {
     }
 }
 
-/// The target must not be on the source.
+/// The target must not be the source or on it.
 pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
     let source_meta =
         std::fs::metadata(source).with_context(|| format!("cannot open {}", source.display()))?;
+    let is_source = |m: Metadata| (m.dev(), m.ino()) == (source_meta.dev(), source_meta.ino());
+    if std::fs::metadata(target).is_ok_and(is_source) {
+        bail!("{} is the source, and would be overwritten", target.display());
+    }
     let above = target
         .ancestors()
         .find_map(|p| std::fs::metadata(if p.as_os_str().is_empty() { Path::new(".") } else { p }).ok());
@@ -71,25 +76,65 @@ pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
+/// How to find the volume.
+pub struct Search<'a> {
+    /// Byte that it starts at.
+    pub offset: Option<u64>,
+    pub known_bad: &'a BadBlocks,
+    /// File that keeps what is found, and replaces the search if it exists.
+    pub kept: Option<&'a Path>,
+    pub stop: &'a AtomicBool,
+}
+
 /// Finds the volume on a device, and calls `then` with what was found.
 pub fn with_volume(
     device: &dyn BlockDevice,
-    known: Option<u64>,
-    known_bad: &BadBlocks,
-    stop: &AtomicBool,
+    search: &Search<'_>,
     then: impl FnOnce(&dyn BlockDevice, Found) -> Outcome,
 ) -> Outcome {
+    if let Some(path) = search.kept.filter(|path| path.exists()) {
+        let (found, offset) = load(device, search, path)?;
+        return then(&Shifted::new(device, offset), found);
+    }
     let mut last = None;
+    let known = search.offset;
     let offsets = known.map_or_else(|| (0..SECTORS).map(|s| s * SECTOR).collect(), |o| vec![o]);
     for offset in offsets {
         let shifted = Shifted::new(device, offset);
-        match scan_shown(&shifted, known_bad, known.map(|_| 0), stop) {
-            Ok(found) => return then(&shifted, found),
+        match scan_shown(&shifted, search.known_bad, known.map(|_| 0), search.stop) {
+            Ok(found) => {
+                if let Some(path) = search.kept {
+                    keep(path, &found.to_bytes(device.block_count(), offset))?;
+                }
+                return then(&shifted, found);
+            }
             Err(e @ RescueError::NothingFound) => last = Some(e),
             Err(e) => return Err(e.into()),
         }
     }
     Err(last.map_or_else(|| anyhow::anyhow!("nothing to scan"), anyhow::Error::from))
+}
+
+fn load(device: &dyn BlockDevice, search: &Search<'_>, path: &Path) -> Result<(Found, u64)> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (found, offset) = Found::from_bytes(&bytes, device.block_count(), path)?;
+    let same = search.offset.is_none_or(|o| o == offset) && found.is_of(&Shifted::new(device, offset));
+    if !same {
+        let why = "is of another volume, or of this one before it was written to";
+        return Err(RescueError::BadScan { path: path.to_owned(), why }.into());
+    }
+    eprintln!("segno: the source is not searched again: {} has what was found", path.display());
+    Ok((found, offset))
+}
+
+/// A file under its final name is whole.
+fn keep(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
+    written.with_context(|| format!("cannot write {}", path.display())).inspect_err(|_| {
+        let _gone = std::fs::remove_file(&part);
+    })
 }
 
 fn scan_shown(

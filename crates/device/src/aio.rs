@@ -83,6 +83,18 @@ impl Drop for Context {
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Mutex<Vec<Context>>);
 
+impl Drop for Pool {
+    /// Each destruction waits for a grace period of the kernel, 30 ms: all of them wait at the same time.
+    fn drop(&mut self) {
+        std::thread::scope(|scope| {
+            for context in self.0.get_mut().drain(..) {
+                // Without a thread the context is destroyed here.
+                let _thread = std::thread::Builder::new().spawn_scoped(scope, move || drop(context));
+            }
+        });
+    }
+}
+
 /// A read in flight. The buffer does not move until the kernel has finished with it.
 pub(crate) struct Request {
     pool: Arc<Pool>,

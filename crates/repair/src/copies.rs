@@ -6,11 +6,12 @@ use segno_check::{CheckOptions, check};
 use segno_device::BlockDevice;
 use segno_format::Block;
 use segno_format::superblock::{RawDevice, RawSuperblock, SUPERBLOCK_COPIES, Superblock};
+use segno_journal::{About, Area};
 use std::sync::Arc;
 
-/// How bad a superblock is: features that cannot be, errors of the volume with it, an end behind that of the device, segments
-/// that are no whole number of zones, a damaged list of devices.
-type Rank = (bool, u64, bool, bool, bool);
+/// How bad a superblock is: features that cannot be, errors of the volume with it, an end behind that of the device, no journal
+/// of the volume behind that end, segments that are no whole number of zones, a damaged list of devices.
+type Rank = (bool, u64, bool, bool, bool, bool);
 
 /// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict. The flag
 /// says that nothing tells which one is right, and that the first was taken.
@@ -39,6 +40,7 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDev
             !refused(sb.features).is_empty(),
             errors,
             sb.geo.block_count > device.block_count(),
+            !has_journal(sb, device),
             !is_whole_zones(sb),
             !is_list_of_devices(sb),
         );
@@ -48,6 +50,12 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDev
         }
     }
     Ok((best.map_or_else(|| device.clone(), |(_, settled)| settled), undecided))
+}
+
+/// Whether a journal with the volume's uuid is where the volume ends.
+fn has_journal(sb: &Superblock, device: &Arc<dyn BlockDevice>) -> bool {
+    let about = Area::tail(device.clone(), sb.geo.block_count).map(|area| About::read(&area));
+    about.is_some_and(|about| about.is_ok_and(|about| about.volume == sb.raw.uuid))
 }
 
 /// Formatters leave out what does not fill a zone.

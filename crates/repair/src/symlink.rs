@@ -21,18 +21,20 @@ fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
         return Ok(());
     }
     let size = raw.i_size.get();
-    let stored = if raw.inline().contains(Inline::DATA) {
-        block.0.get(state.layout(raw).inline_range()).unwrap_or_default().to_vec()
+    let (stored, has_block) = if raw.inline().contains(Inline::DATA) {
+        (block.0.get(state.layout(raw).inline_range()).unwrap_or_default().to_vec(), false)
     } else {
         let first = state.slots(ino)?.into_iter().find(|s| s.b == 0).map_or(BlockAddr::NULL, |s| s.addr);
-        state.data_block(ino, 0, first)?.0.to_vec()
+        (state.data_block(ino, 0, first)?.0.to_vec(), first.is_real())
     };
-    let bytes = stored.get(..size.min(MOST) as usize).unwrap_or(&stored);
+    // A target is written with its length, so a block without one has lost it.
+    let unknown = has_block && size == 0;
+    let limit = if unknown { MOST } else { size.min(MOST) };
+    let bytes = stored.get(..limit as usize).unwrap_or(&stored);
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len()) as u64;
     let opaque = raw.advise().contains(Advise::ENCRYPT);
-    let empty = end == 0 && size <= MOST && stored.iter().all(|&b| b == 0);
-    let wanted = if opaque || empty && size == 0 { size.min(MOST) } else { end };
-    if wanted != size {
+    let wanted = if opaque { limit } else { end };
+    if wanted != size || unknown {
         state.inode(ino, |raw| raw.i_size.set(wanted))?;
         if wanted == 0 {
             for slot in state.slots(ino)? {

@@ -25,6 +25,8 @@ pub enum RescueError {
     NotEmpty { path: PathBuf },
     #[error("{path}: {why} in line {line} of the map", path = path.display())]
     BadMap { path: PathBuf, line: usize, why: &'static str },
+    #[error("{path} {why}; delete it, or name another file with --scan", path = path.display())]
+    BadScan { path: PathBuf, why: &'static str },
     #[error("{0:?} is not a pattern: {1}")]
     Pattern(String, glob::PatternError),
     #[error("interrupted; --resume goes on")]

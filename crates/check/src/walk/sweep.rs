@@ -1,7 +1,7 @@
 //! The sweep over all inode blocks in order of their addresses, on all processors, before the walk.
 //!
 //! It decides nothing about inodes: what it keeps spares the walk a read where there is nothing to report. Memory: 4 MiB of
-//! blocks in flight, up to 4 MiB of summaries a worker, 8 bytes for each node of a window, and what is kept.
+//! blocks in flight, up to 4 MiB of summaries a worker, 8 bytes for each node of two windows, and what is kept.
 use super::kept::{Shelf, Shelves};
 use super::simple;
 use crate::bitmap::Bitmap;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Nodes of a window, and windows: each takes a pass over the NAT.
-const WINDOW: usize = 1 << 17;
+const WINDOW: usize = 1 << 16;
 const WINDOWS: usize = 64;
 /// Blocks between two inodes may be read, too, up to 64 KiB.
 const GAP: u32 = 16;
@@ -27,7 +27,7 @@ const RUNS_PER_WORKER: usize = 8;
 const MOST_WORKERS: usize = 8;
 
 /// Compares the summaries of all nodes, and judges all inodes; a window of the main area at a time, so that only the nodes of
-/// that window are listed.
+/// two windows are listed: while one is read, the next one is prepared.
 pub(super) fn run(
     volume: &Volume<'_>,
     ssa: &mut Ssa<'_>,
@@ -36,23 +36,47 @@ pub(super) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Shelves, CheckError> {
     let total = volume.pack.cp().valid_node_count.get().into();
-    let (mut shelves, mut done, mut first) = (Shelves::default(), 0u64, 0usize);
-    let most = WINDOW.max(volume.pack.cp().valid_node_count.get() as usize / WINDOWS);
-    while let Some((end, count)) = window(places, first, most) {
-        let nodes = list(volume, first, end, count);
-        for &(addr, nid) in &nodes {
-            let ino = volume.nat.entry(nid).owner().0;
-            ssa.compare(Expected { addr, ino, owner: RawSummary::node(nid), is_node: true }, sink)?;
-        }
+    let (mut shelves, mut done) = (Shelves::default(), 0u64);
+    let mut prepare = |first| prepare(volume, ssa, places, first, sink);
+    let mut next = prepare(0)?;
+    while let Some(Window { end, nodes }) = next {
         let mut tell = |inside: u64| {
             progress(Progress { pass: Pass::Nodes, done: done.saturating_add(inside), total });
         };
-        sweep(volume, &nodes, &mut shelves, &mut tell);
+        next = thread::scope(|scope| {
+            let next = scope.spawn(|| prepare(end));
+            sweep(volume, &nodes, &mut shelves, &mut tell);
+            next.join().unwrap_or_else(|e| resume_unwind(e))
+        })?;
         done = done.saturating_add(nodes.len() as u64);
-        first = end;
+    }
+    Ok(shelves)
+}
+
+/// The nodes of some words of the bitmap.
+struct Window {
+    /// One past the last word.
+    end: usize,
+    nodes: Vec<(BlockAddr, Nid)>,
+}
+
+/// Lists the nodes from a word of the bitmap on, and compares their summaries.
+fn prepare(
+    volume: &Volume<'_>,
+    ssa: &mut Ssa<'_>,
+    places: &Bitmap,
+    first: usize,
+    sink: &mut Sink,
+) -> Result<Option<Window>, CheckError> {
+    let most = WINDOW.max(volume.pack.cp().valid_node_count.get() as usize / WINDOWS);
+    let Some((end, count)) = window(places, first, most) else { return Ok(None) };
+    let nodes = list(volume, first, end, count);
+    for &(addr, nid) in &nodes {
+        let ino = volume.nat.entry(nid).owner().0;
+        ssa.compare(Expected { addr, ino, owner: RawSummary::node(nid), is_node: true }, sink)?;
     }
     ssa.forget();
-    Ok(shelves)
+    Ok(Some(Window { end, nodes }))
 }
 
 /// The words of the bitmap from `first` on that have at most `most` nodes, and the nodes; `None` at the end.

@@ -1,5 +1,5 @@
-//! Symbolic links: the target is short enough for a block, and has no NUL. It may be empty: a checkpoint can fall between
-//! the creation of a link and the writing of its target.
+//! Symbolic links: the target is short enough for a block, and has no NUL. It may be empty as long as there is no block: a
+//! checkpoint can fall between the creation of a link and the writing of its target.
 use super::Walk;
 use super::file::File;
 use crate::CheckError;
@@ -17,6 +17,10 @@ impl Walk<'_, '_> {
             Some(addr) if !inline => Some(self.volume.reader.block(addr)?),
             _ => None,
         };
+        if stored.is_some() && block.view::<RawInode>().i_size.get() == 0 {
+            let e = Corrupt::nid(Structure::Symlink, file.ino, "length of a target that is stored", 0, 1);
+            self.report(file.ino, Kind::Symlink, e);
+        }
         let outside = stored.as_ref().map(|b| b.0.as_slice());
         if let Some(e) = problem(file, block.view(), outside.or_else(|| inline_target(file, block))) {
             self.report(file.ino, Kind::Symlink, e);

@@ -399,6 +399,7 @@ fn content_of_inodes() {
         }),
         ("bytes past the end", &[Kind::Padding], |e| change("small", e, |n| n.i_size = U64::new(3))),
         ("target with NUL", &[Kind::Symlink], |e| change("link", e, |n| n.i_size = U64::new(7))),
+        ("target without length", &[Kind::Symlink], |e| change("longlink", e, |n| n.i_size = U64::new(0))),
         ("target too long", &[Kind::Symlink], |e| change("longlink", e, |n| n.i_size = U64::new(4096))),
         ("device number", &[Kind::DentryType, Kind::DeviceNumber], |e| {
             let layout = e.layout(e.lookup("empty"));

@@ -2,7 +2,7 @@
 use crate::exit::Outcome;
 use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
-use crate::salvage::{self, Listing};
+use crate::salvage::{self, Listing, Search};
 use crate::size;
 use anyhow::{Context, Result};
 use segno_device::BlockDevice;
@@ -34,6 +34,9 @@ pub struct Args {
     /// Keep unreadable blocks in this map of ddrescue; with --resume they are not tried before the rest was read
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
+    /// Keep what the search of the source finds in this file; if it is there, the source is not searched again
+    #[arg(long, value_name = "FILE")]
+    scan: Option<PathBuf>,
     /// Go on with a directory that is not empty; files that are there with the right size and time are kept
     #[arg(long)]
     resume: bool,
@@ -66,11 +69,16 @@ pub fn run(args: &Args) -> Outcome {
     let mut paths = vec![args.source.clone()];
     paths.extend_from_slice(&args.further);
     let device = salvage::open(&paths)?;
+    let kept = args.scan.as_deref();
+    for path in [kept, args.map.as_deref(), args.to_image.as_deref()].into_iter().flatten() {
+        salvage::refuse_inside(&args.source, path)?;
+    }
     let target = args.target.as_deref().filter(|_| !args.list);
     let target = target.map(|path| open_target(args, path)).transpose()?;
     let known_bad = known_bad(args)?;
     let blocks = device.block_count();
-    salvage::with_volume(&*device, args.offset, &known_bad, &stop, |device, found| {
+    let search = Search { offset: args.offset, known_bad: &known_bad, kept, stop: &stop };
+    salvage::with_volume(&*device, &search, |device, found| {
         if let Some(path) = &args.map {
             std::fs::write(path, found.bad.to_map(blocks))
                 .with_context(|| format!("cannot write the map {}", path.display()))?;
@@ -130,7 +138,6 @@ fn copy(
     match (target, &args.to_image) {
         (Some(mut target), _) => copy_to(&mut target)?,
         (None, Some(path)) => {
-            salvage::refuse_inside(&args.source, path)?;
             let bytes = rescue_image::size_of(&volume, device.block_count());
             let mut target = ImageTarget::create(path, bytes, options(args))?;
             copy_to(&mut target)?;

@@ -1,7 +1,7 @@
 //! `segno undelete`: files that were deleted.
 use crate::exit::Outcome;
 use crate::progress::Progress;
-use crate::salvage::{self, Listing};
+use crate::salvage::{self, Listing, Search};
 use crate::show;
 use anyhow::{Result, bail};
 use segno::Time;
@@ -38,6 +38,9 @@ pub struct Args {
     /// List the volume as of the older checkpoint
     #[arg(long, conflicts_with_all = ["since", "to", "unproven"])]
     previous: bool,
+    /// Keep what the search of the volume finds in this file; if it is there, the volume is not searched again
+    #[arg(long, value_name = "FILE")]
+    scan: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -53,7 +56,12 @@ pub fn run(args: &Args) -> Outcome {
     if args.unproven && !rustix::process::geteuid().is_root() {
         bail!("--unproven may show other users' data: only root may use it");
     }
-    salvage::with_volume(&*device, None, &BadBlocks::default(), &stop, |device, found| {
+    let kept = args.scan.as_deref();
+    if let Some(path) = kept {
+        salvage::refuse_inside(&args.image, path)?;
+    }
+    let search = Search { offset: None, known_bad: &BadBlocks::default(), kept, stop: &stop };
+    salvage::with_volume(&*device, &search, |device, found| {
         if args.previous { previous(args, device, found) } else { deleted(args, device, found, &stop) }
     })
 }

@@ -12,6 +12,7 @@ mod guide;
 mod images;
 mod journal;
 mod links;
+mod loop_devices;
 mod map;
 mod report;
 mod salvage;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A tree in the volume, and beside it.
-fn filled() -> Scratch {
+pub fn filled() -> Scratch {
     let scratch = Scratch::new();
     let tree = scratch.path("tree");
     fs::create_dir_all(tree.join("a/b")).unwrap();
@@ -75,7 +75,7 @@ fn a_new_volume_as_target() {
     let host = fs::metadata(scratch.path("tree/a/small")).unwrap();
     assert_eq!(stat("/tree/a/small")["mode"], format!("{:o}", host.mode()));
     assert!(before == fs::read(&image).unwrap(), "the source was written to");
-    let (code, said) = refusal(&["rescue", "--to-image", &image, &image]);
+    let (code, said) = refusal(&["rescue", "--to-image", new, &image]);
     assert!(code == 1 && said.contains("cannot make"), "{said}");
     assert!(before == fs::read(&image).unwrap(), "the source was written to");
 }
@@ -134,6 +134,54 @@ fn a_map_of_ddrescue_is_written() {
         refusal(&["rescue", "--list", "--resume", "--map", map.to_str().unwrap(), &scratch.image()])
     };
     assert!(code == 1 && said.contains("in line 2 of the map"), "{said}");
+}
+
+#[test]
+fn a_search_is_kept() {
+    let scratch = filled();
+    let (image, kept, target) = (scratch.image(), scratch.path("scan"), scratch.path("out"));
+    let kept = kept.to_str().unwrap();
+    let listed = json(&["rescue", "--list", "--json", "--scan", kept, &image]);
+    let before = fs::read(&image).unwrap();
+    let (code, said) = {
+        let other = scratch.path("other");
+        fs::File::create(&other).unwrap().set_len(before.len() as u64).unwrap();
+        refusal(&["rescue", "--list", "--scan", kept, other.to_str().unwrap()])
+    };
+    assert!(code == 1 && said.contains("is of another volume"), "{said}");
+    let again = segno(&["rescue", "--json", "--scan", kept, &image, target.to_str().unwrap()]);
+    let said = String::from_utf8(again.stderr).unwrap();
+    assert!(again.status.success() && said.contains("is not searched again"), "{said}");
+    let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((&again["classes"], &again["nodes"]), (&listed["classes"], &listed["nodes"]));
+    same_tree(&scratch.path("tree"), &scratch.path("out/tree"));
+    fs::write(kept, &fs::read(kept).unwrap()[..100]).unwrap();
+    let (code, said) = refusal(&["rescue", "--list", "--scan", kept, &image]);
+    assert!(code == 1 && said.contains("delete it, or name another file"), "{said}");
+    assert!(before == fs::read(&image).unwrap(), "the source was written to");
+}
+
+#[test]
+fn targets_that_are_the_source() {
+    let scratch = filled();
+    let (image, out) = (scratch.image(), scratch.path("out"));
+    let (image, out) = (image.as_str(), out.to_str().unwrap());
+    let before = fs::read(image).unwrap();
+    let link = scratch.path("link");
+    fs::hard_link(image, &link).unwrap();
+    let link = link.to_str().unwrap();
+    for args in [
+        &["rescue", image, image][..],
+        &["rescue", "--to-image", image, image],
+        &["rescue", "--map", link, image, out],
+        &["rescue", "--scan", link, image, out],
+        &["undelete", "--to", image, image],
+        &["undelete", "--scan", link, image],
+    ] {
+        let (code, said) = refusal(args);
+        assert!(code == 1 && said.contains("is the source") && said.lines().count() == 1, "{args:?}: {said}");
+    }
+    assert!(before == fs::read(image).unwrap() && !Path::new(out).exists());
 }
 
 #[test]

@@ -93,6 +93,14 @@ fn block_free_in_the_sit() {
     assert_eq!(after.read("two"), [7; 8192]);
 }
 
+/// fsck.f2fs makes such a target a block long.
+#[test]
+fn symlink_without_a_length() {
+    let after = after(|e| e.inode(e.lookup("longlink"), |n| n.i_size.set(0)));
+    after.said("the length 0 of the link's target was impossible; it is now 4000", true);
+    assert_eq!(after.volume.readlink(after.ino("longlink").unwrap()).unwrap(), "t".repeat(4000).as_bytes());
+}
+
 /// The entries of the summary and the type in the SIT are as they should be: two of four.
 #[test]
 fn blocks_free_in_the_sit_with_a_summary_of_nodes() {

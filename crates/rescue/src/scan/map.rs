@@ -16,6 +16,10 @@ impl BadBlocks {
         &self.0
     }
 
+    pub(super) fn of(ranges: Vec<Range<u64>>) -> Self {
+        Self(ranges)
+    }
+
     /// Number of blocks.
     #[must_use]
     pub fn count(&self) -> u64 {

@@ -3,6 +3,7 @@ mod candidate;
 mod map;
 mod nested;
 mod read;
+mod saved;
 
 pub use candidate::Candidate;
 pub use map::BadBlocks;

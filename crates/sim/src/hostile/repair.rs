@@ -210,10 +210,20 @@ mod tests {
 
     /// Images that were once repaired wrongly: extra attributes without room for the checksum; a compressed file that became a
     /// device; free blocks in a segment whose summary has the wrong type; a folded name with a wrong hash; an empty name in the
-    /// list of devices, and another name in it.
+    /// list of devices, and another name in it; a symbolic link with a block and no length; a superblock that ends where no journal
+    /// is.
     #[test]
     fn known_images() {
-        for (seed, number) in [(61, 1384), (61, 1622), (81, 4544), (81, 5602), (81, 5988), (81, 11218)] {
+        for (seed, number) in [
+            (61, 1384),
+            (61, 1622),
+            (81, 4544),
+            (81, 5602),
+            (81, 5988),
+            (81, 11218),
+            (101, 8368),
+            (101, 16971),
+        ] {
             let ended = run(&crate::hostile::image(seed, number).unwrap());
             assert!(
                 matches!(ended, Ok(Ended::Repaired { .. })),

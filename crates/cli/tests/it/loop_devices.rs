@@ -1,0 +1,109 @@
+//! Volumes on loop devices: what fails to read, and what the mount table has. Each test needs root, and is left out without.
+use super::fsck::damaged;
+use super::salvage::filled;
+use super::{Scratch, output, refusal};
+use std::fs::{OpenOptions, create_dir, read};
+use std::process::{Command, Output};
+
+/// A loop device, detached when dropped.
+struct Loop(String);
+
+impl Loop {
+    fn of(image: &str) -> Option<Self> {
+        let out = Command::new("losetup").args(["--find", "--show", image]).output().ok()?;
+        let name = String::from_utf8(out.stdout).ok()?;
+        out.status.success().then(|| Self(name.trim().to_owned()))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _status = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
+}
+
+/// Runs the program where the mount table has a mount of the source: a tmpfs takes any name for that. `None` where mounting is
+/// not allowed.
+fn with_mount(scratch: &Scratch, source: &str, options: &str, args: &[&str]) -> Option<Output> {
+    let dir = scratch.path("mounted");
+    let _exists = create_dir(&dir);
+    let script = format!(
+        "mount -t tmpfs -o {options} {source} {} || exit 99; exec {} {}",
+        dir.display(),
+        env!("CARGO_BIN_EXE_segno"),
+        args.join(" ")
+    );
+    let out = Command::new("unshare").args(["--mount", "sh", "-c", &script]).output().ok()?;
+    (out.status.code() != Some(99) && !out.stderr.starts_with(b"unshare")).then_some(out)
+}
+
+/// The end of the volume is cut off below the device, so reads there fail.
+#[test]
+fn device_with_io_errors() {
+    let scratch = Scratch::new();
+    let image = damaged(&scratch);
+    let Some(device) = Loop::of(&image) else { return };
+    OpenOptions::new().write(true).open(&image).unwrap().set_len(8 << 20).unwrap();
+    let before = read(&image).unwrap();
+    for options in ["-n", "-a", "-y"] {
+        let (code, said) = refusal(&["check", options, &device.0]);
+        assert_eq!(code, 8, "{options}: {said}");
+        assert!(said.contains("`segno rescue") && said.contains("nothing was written"), "{options}: {said}");
+    }
+    let map = scratch.path("map");
+    output(&["rescue", "--list", "--map", map.to_str().unwrap(), &device.0]);
+    let map = std::fs::read_to_string(map).unwrap();
+    assert!(map.lines().any(|l| l.starts_with("0x00800000") && l.ends_with('-')), "{map}");
+    assert!(before == read(&image).unwrap());
+}
+
+#[test]
+fn mounted_writable() {
+    let scratch = Scratch::new();
+    let image = damaged(&scratch);
+    let before = read(&image).unwrap();
+    for (args, code) in [
+        (&["check", "-n"][..], 8),
+        (&["check", "-a"], 8),
+        (&["check", "-y"], 8),
+        (&["rescue", "--list"], 1),
+        (&["undelete"], 1),
+    ] {
+        let Some(out) = with_mount(&scratch, &image, "rw", &[args, &[image.as_str()]].concat()) else {
+            return;
+        };
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains("is mounted at") && said.lines().count() == 1, "{args:?}: {said}");
+    }
+    assert!(before == read(&image).unwrap());
+}
+
+/// A file system that is too small for the largest file.
+#[test]
+fn rescue_to_a_full_file_system() {
+    let scratch = filled();
+    let (image, before) = (scratch.image(), read(scratch.image()).unwrap());
+    let out = scratch.path("mounted/out");
+    let out = out.to_str().unwrap();
+    for args in [&["rescue", &image, out][..], &["rescue", "--to-image", &format!("{out}.img"), &image]] {
+        let Some(done) = with_mount(&scratch, "none", "size=100k", args) else { return };
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.to_lowercase().contains("no space left"), "{args:?}: {said}");
+    }
+    assert!(before == read(&image).unwrap());
+}
+
+/// As the root is when the system starts: the mount does not know of the repair.
+#[test]
+fn mounted_read_only() {
+    let scratch = Scratch::new();
+    let image = damaged(&scratch);
+    let Some(device) = Loop::of(&image) else { return };
+    let run = |options| with_mount(&scratch, &device.0, "ro", &["check", options, &device.0]);
+    let Some(out) = run("-n") else { return };
+    assert_eq!(out.status.code(), Some(4), "{out:?}");
+    assert_eq!(run("-y").unwrap().status.code(), Some(1 | 2));
+    assert_eq!(run("-a").unwrap().status.code(), Some(0));
+}
