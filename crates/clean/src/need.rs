@@ -88,7 +88,7 @@ impl Figures {
     }
 
     /// Whether the checkpoint still fits behind this many copies, in any distribution over the logs, and this many
-    /// nodes made dirty. Too small a volume has no room for every distribution: one log takes all copies. The sections
+    /// nodes made dirty. Data logs share what they have left. The sections
     /// kept for recovery may be used: a crash gives up the copies with the sections that they opened, and below the floor no
     /// fsync writes ahead of the checkpoint.
     #[must_use]
@@ -125,8 +125,7 @@ impl Figures {
         self.room_after(copies, self.nodes_after(copies, dirtied), more) >= to_signed(more)
     }
 
-    /// The room with which a batch begins: a section, for what it does not foresee, and another one where logs have no room for
-    /// every distribution.
+    /// The room with which a batch begins: a section, for what it does not foresee, and another one on volumes that no line guards.
     #[must_use]
     pub fn begins_at(&self) -> i64 {
         to_signed(self.per_section * (1 + u64::from(self.is_too_small())))
@@ -164,8 +163,8 @@ impl Figures {
         self.logged + (self.dirty_nodes + more).min(self.nodes.max(self.dirty_nodes))
     }
 
-    /// Data blocks that can be placed in any distribution over the logs, while sections for the nodes are left. Each block
-    /// placed, data or node, takes one: an upper limit of the sections to be opened, before it is rounded.
+    /// Data blocks that can be placed beside so many nodes, and beside `more` nodes and those of a batch that makes room again; in any
+    /// order and any distribution over the logs, of which those of data share sections. Each block placed takes one.
     fn data_room(&self, nodes: u64, more: u64) -> i64 {
         let per_section = to_signed(self.per_section);
         let left: u64 = self.node_left.iter().sum();
