@@ -15,6 +15,18 @@ pub enum DataLog {
 }
 
 impl DataLog {
+    /// All, in the order of the format.
+    pub const ALL: [Self; 3] = [Self::Hot, Self::Warm, Self::Cold];
+
+    /// The log to write to instead, as this one may open no section: of those with room that of the nearest lifetime, and of two
+    /// such the one with less room.
+    #[must_use]
+    pub fn shared(self, room: [u64; 3]) -> Option<Self> {
+        let distance = |log: Self| log.idx().abs_diff(self.idx());
+        let others = Self::ALL.into_iter().zip(room).filter(|&(log, room)| log != self && room > 0);
+        others.min_by_key(|&(log, room)| (distance(log), room)).map(|(log, _)| log)
+    }
+
     /// Its place among the data logs.
     fn idx(self) -> usize {
         match self {

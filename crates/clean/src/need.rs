@@ -59,7 +59,7 @@ impl Figures {
     /// invariant "a quantum and the checkpoint behind it fit" does not hold.
     #[must_use]
     pub fn floor(&self) -> i64 {
-        self.room_after(0, 0)
+        self.room_after(0, self.node_need(self.of_quantum()), 0)
     }
 
     /// Data blocks that can still be placed, beyond one quantum, before the emptiest section can no longer be emptied, or the
@@ -70,13 +70,14 @@ impl Figures {
             return self.floor();
         }
         let dirtied = self.per_section.min(self.clean_nodes());
-        self.room_after(self.victim.unwrap_or(0), dirtied) - to_signed(self.late_holes())
+        self.room_after(self.victim.unwrap_or(0), self.node_need(dirtied + self.of_quantum()), 0)
+            - to_signed(self.late_holes())
     }
 
     /// What the floor becomes when a batch under way has copied this many blocks more, which make this many nodes dirty.
     #[must_use]
     pub fn floor_after(&self, copies: u64, dirtied: u64) -> i64 {
-        self.room_after(copies, dirtied.min(copies).min(self.clean_nodes()))
+        self.room_after(copies, self.nodes_after(copies, dirtied), 0)
     }
 
     /// Blocks that a batch of so many sections takes until its checkpoint: copies, a section of nodes that they make dirty, and as
@@ -87,31 +88,44 @@ impl Figures {
     }
 
     /// Whether the checkpoint still fits behind this many copies, in any distribution over the logs, and this many
-    /// nodes made dirty. Too small a volume has no room for every distribution: one log takes all copies. The sections
+    /// nodes made dirty. Data logs share what they have left. The sections
     /// kept for recovery may be used: a crash gives up the copies with the sections that they opened, and below the floor no
     /// fsync writes ahead of the checkpoint.
     #[must_use]
     pub fn fits(&self, copies: u64, nodes: u64) -> bool {
-        let nodes = self.node_need(nodes);
-        let for_nodes = sections(nodes, self.node_left, self.per_section);
-        let others = self.granted + self.dents;
-        let for_data = if self.is_too_small() {
-            self.opened_by_one_log(copies, others)
-        } else {
-            sections(copies + others, self.data_left, self.per_section)
-        };
+        let for_data = (copies + self.granted + self.dents)
+            .saturating_sub(self.shared_room())
+            .div_ceil(self.per_section.max(1));
+        let for_nodes = sections(self.node_need(nodes), self.node_left, self.per_section);
         for_nodes + for_data <= self.free_sections
+    }
+
+    /// Room of the data logs that any of them may use.
+    fn shared_room(&self) -> u64 {
+        self.data_left.iter().map(|left| left.saturating_sub(1)).sum()
+    }
+
+    /// Sections that a data log leaves to the nodes, as long as another data log has room.
+    #[must_use]
+    pub fn for_nodes(&self, dirtied: u64) -> u64 {
+        let nodes = self.node_need(self.quantum() + self.granted + dirtied) + self.late_holes();
+        self.kept + sections(nodes, self.node_left, self.per_section)
+    }
+
+    /// Whether an fsync may write so many nodes ahead of the checkpoint.
+    #[must_use]
+    pub fn has_room_for_chain(&self, nodes: u64) -> bool {
+        self.room_after(0, self.node_need(self.of_quantum()), nodes) >= to_signed(nodes)
     }
 
     /// Whether a batch may still wait with this many copies, which make this many nodes dirty: a quantum and `more` blocks leave
     /// room for them.
     #[must_use]
     pub fn may_wait(&self, copies: u64, dirtied: u64, more: u64) -> bool {
-        self.floor_after(copies, dirtied) >= to_signed(more)
+        self.room_after(copies, self.nodes_after(copies, dirtied), more) >= to_signed(more)
     }
 
-    /// The room with which a batch begins: a section, for what it does not foresee, and another one where logs have no room for
-    /// every distribution.
+    /// The room with which a batch begins: a section, for what it does not foresee, and another one on volumes that no line guards.
     #[must_use]
     pub fn begins_at(&self) -> i64 {
         to_signed(self.per_section * (1 + u64::from(self.is_too_small())))
@@ -122,16 +136,6 @@ impl Figures {
         self.unused < LEAST_UNUSED * self.per_section
     }
 
-    /// Most sections that are opened if one of the data logs takes all copies, and the other blocks go anywhere.
-    fn opened_by_one_log(&self, copies: u64, others: u64) -> u64 {
-        let opened = |log: usize| {
-            let mut left = self.data_left;
-            let opened = left.get_mut(log).map_or(0, |left| fill(left, copies, self.per_section));
-            opened + sections(others, left, self.per_section)
-        };
-        (0..self.data_left.len()).map(opened).max().unwrap_or(0)
-    }
-
     fn clean_nodes(&self) -> u64 {
         self.nodes.saturating_sub(self.dirty_nodes)
     }
@@ -140,11 +144,18 @@ impl Figures {
         self.nodes.min(self.per_section)
     }
 
-    /// Blocks left after a quantum, and after copies that make nodes dirty.
-    fn room_after(&self, copies: u64, dirtied: u64) -> i64 {
-        let quantum = self.quantum();
-        let nodes = self.node_need(dirtied + quantum.min(self.clean_nodes()));
-        self.data_room(nodes) - to_signed(quantum + copies + self.granted + self.dents)
+    /// Nodes that a quantum makes dirty.
+    fn of_quantum(&self) -> u64 {
+        self.quantum().min(self.clean_nodes())
+    }
+
+    fn nodes_after(&self, copies: u64, dirtied: u64) -> u64 {
+        self.node_need(dirtied.min(copies).min(self.clean_nodes()) + self.of_quantum())
+    }
+
+    /// Blocks left after a quantum, copies, and so many nodes, `more` of which may be nodes.
+    fn room_after(&self, copies: u64, nodes: u64, more: u64) -> i64 {
+        self.data_room(nodes, more) - to_signed(self.quantum() + copies + self.granted + self.dents)
     }
 
     /// Node blocks that a checkpoint, or recovery and its checkpoint, write after more nodes were made dirty.
@@ -152,15 +163,17 @@ impl Figures {
         self.logged + (self.dirty_nodes + more).min(self.nodes.max(self.dirty_nodes))
     }
 
-    /// Data blocks that can be placed in any distribution over the logs, while sections for the nodes are left. Each block
-    /// placed, data or node, takes one: an upper limit of the sections to be opened, before it is rounded.
-    fn data_room(&self, nodes: u64) -> i64 {
+    /// Data blocks that can be placed beside so many nodes, and beside `more` nodes and those of a batch that makes room again; in any
+    /// order and any distribution over the logs, of which those of data share sections. Each block placed takes one.
+    fn data_room(&self, nodes: u64, more: u64) -> i64 {
         let per_section = to_signed(self.per_section);
-        let left = |of: [u64; 3]| to_signed(of.iter().sum());
-        let for_nodes = to_signed(nodes) + LOGS_OF_CLASS * per_section - left(self.node_left);
+        let left: u64 = self.node_left.iter().sum();
         let sections = to_signed(self.free_sections) - to_signed(self.kept) - (LOGS_OF_CLASS - 1);
-        // A log that fills its section opens the next one at once.
-        sections * per_section + left(self.data_left) - 1 - for_nodes.max(0)
+        let beside_nodes = sections * per_section + to_signed(left) - to_signed(nodes) - 1;
+        let shared = to_signed(self.shared_room()) + 1 - per_section;
+        // Room in open sections of data is none for nodes.
+        let for_more = beside_nodes - to_signed(self.late_holes());
+        if for_more < to_signed(more) { for_more + shared.min(0) } else { beside_nodes + shared }
     }
 }
 
@@ -172,17 +185,6 @@ pub fn quantum(per_section: u64) -> u64 {
 
 fn to_signed(blocks: u64) -> i64 {
     i64::try_from(blocks).unwrap_or(i64::MAX)
-}
-
-/// Writes `blocks` to a log with `left` blocks in its section. Returns the sections that it opens.
-fn fill(left: &mut u64, blocks: u64, per_section: u64) -> u64 {
-    let Some(more) = blocks.checked_sub(*left) else {
-        *left -= blocks;
-        return 0;
-    };
-    let per_section = per_section.max(1);
-    *left = per_section - more % per_section;
-    1 + more / per_section
 }
 
 /// Upper limit of the sections that `blocks` may open, for any distribution over logs with `left` blocks in their
@@ -203,6 +205,7 @@ pub fn sections(blocks: u64, mut left: [u64; 3], per_section: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lifetime::DataLog;
     use proptest::prelude::*;
 
     /// Sections opened by the worst distribution of `blocks`, by trying all.
@@ -216,6 +219,42 @@ mod tests {
             .unwrap_or(0)
     }
 
+    /// Logs with blocks still to be written.
+    #[derive(Debug)]
+    struct Logs {
+        f: Figures,
+        data: u64,
+        nodes: u64,
+    }
+
+    impl Logs {
+        /// Writes a block if any of the kind is left; false if there is no section for it.
+        fn write(&mut self, is_node: bool, log: usize) -> bool {
+            let (of_kind, left, log) = if is_node {
+                (&mut self.nodes, &mut self.f.node_left, log)
+            } else {
+                let opens = self.f.data_left[log] == 1;
+                let short = self.f.free_sections <= self.f.for_nodes(0);
+                let room = self.f.data_left.map(|left| left - 1);
+                let shared = DataLog::ALL[log].shared(room).filter(|_| opens && short);
+                let log =
+                    shared.map_or(log, |shared| DataLog::ALL.iter().position(|&l| l == shared).unwrap());
+                (&mut self.data, &mut self.f.data_left, log)
+            };
+            if *of_kind == 0 {
+                return true;
+            }
+            *of_kind -= 1;
+            left[log] -= 1;
+            if left[log] == 0 {
+                let Some(free) = self.f.free_sections.checked_sub(1) else { return false };
+                (self.f.free_sections, left[log]) = (free, self.f.per_section);
+            }
+            self.f.dirty_nodes = self.nodes.min(self.f.nodes);
+            true
+        }
+    }
+
     proptest! {
         #[test]
         fn no_distribution_of_blocks_opens_more_sections(
@@ -224,18 +263,27 @@ mod tests {
             prop_assert_eq!(sections(blocks, left, 4), by_trying(blocks, left, 4));
         }
 
-        /// What the data room promises fits beside the nodes, however both are distributed.
+        /// What the floor promises fits, in any order and any distribution over the logs.
         #[test]
-        fn data_room_is_no_more_than_fits(
-            data_left in proptest::array::uniform3(1u64..=4),
-            node_left in proptest::array::uniform3(1u64..=4),
-            free_sections in 0u64..6,
-            nodes in 0u64..12,
+        fn what_the_floor_promises_can_be_placed(
+            data_left in proptest::array::uniform3(1u64..=8),
+            node_left in proptest::array::uniform3(1u64..=8),
+            free_sections in 0u64..8,
+            nodes in 0u64..20,
+            dirty_nodes in 0u64..20,
+            choices in proptest::collection::vec((any::<bool>(), 0usize..3), 100),
         ) {
-            let f = Figures { per_section: 4, free_sections, data_left, node_left, nodes, ..Figures::default() };
-            if let Ok(room) = u64::try_from(f.data_room(nodes)) {
-                let opened = by_trying(room, data_left, 4) + by_trying(nodes, node_left, 4);
-                prop_assert!(opened <= free_sections, "{} blocks open {} sections", room, opened);
+            let dirty_nodes = dirty_nodes.min(nodes);
+            let f = Figures { per_section: 8, free_sections, data_left, node_left, nodes, dirty_nodes, ..Figures::default() };
+            if let Ok(room) = u64::try_from(f.floor()) {
+                let clean = f.of_quantum();
+                let mut logs = Logs { f, data: room + f.quantum(), nodes: dirty_nodes + clean };
+                for &(is_node, log) in choices.iter().cycle() {
+                    if logs.data + logs.nodes == 0 {
+                        break;
+                    }
+                    prop_assert!(logs.write(is_node, log), "no section: {logs:?} from {f:?}");
+                }
             }
         }
 
@@ -296,18 +344,13 @@ mod tests {
     }
 
     #[test]
-    fn copies_may_spread_over_the_logs_unless_the_volume_is_too_small() {
-        let data_left = [1, 2, 3];
-        let f = Figures {
-            per_section: 512,
-            free_sections: 2,
-            data_left,
-            node_left: [512; 3],
-            ..Figures::default()
-        };
-        let guarded = Figures { unused: 12 * 512, ..f };
-        assert!(!guarded.fits(300, 0) && Figures { free_sections: 3, ..guarded }.fits(300, 0));
-        assert!(Figures { unused: 11 * 512, ..f }.fits(300, 0));
+    fn data_logs_share_what_they_have_left_and_node_logs_do_not() {
+        let f =
+            Figures { per_section: 512, data_left: [1, 2, 3], node_left: [1, 2, 3], ..Figures::default() };
+        assert!(f.fits(3, 0) && !f.fits(4, 0));
+        assert!(Figures { free_sections: 1, ..f }.fits(3 + 512, 0));
+        let dirty = Figures { nodes: 2, dirty_nodes: 2, ..f };
+        assert!(!dirty.fits(0, 0) && Figures { node_left: [3; 3], ..dirty }.fits(0, 0));
     }
 
     #[test]

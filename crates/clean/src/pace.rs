@@ -312,6 +312,10 @@ impl Pacer {
         if !self.victims.is_empty() && !host.figures().fits(self.left(host), host.nodes_listed()) {
             // Nodes that fsyncs logged meanwhile need no room behind a checkpoint.
             self.commit(host, true)?;
+            if !host.figures().fits(self.left(host), host.nodes_listed()) {
+                std::mem::take(&mut self.victims).into_iter().for_each(|v| host.release(v));
+                host.list(&[])?;
+            }
         }
         while !self.victims.is_empty() {
             self.advance(host, u64::MAX)?;

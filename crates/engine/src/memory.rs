@@ -33,6 +33,8 @@ pub struct Memory {
     pub dirty_dents: Counter,
     /// Pages that writeback in progress may place.
     pub granted: Counter,
+    /// Nodes that the copies of the cleaning under way make dirty.
+    pub moving_nodes: Counter,
     /// Pages that writes in progress will make dirty.
     pub in_flight: Counter,
 }
@@ -68,6 +70,9 @@ pub struct Counter(AtomicI64);
 impl Counter {
     pub fn add(&self, n: i64) {
         self.0.fetch_add(n, Ordering::Relaxed);
+    }
+    pub fn set(&self, n: u64) {
+        self.0.store(n as i64, Ordering::Relaxed);
     }
     pub fn hold(&self, n: usize) -> Counted<'_> {
         self.add(n as i64);

@@ -181,7 +181,7 @@ mod tests {
             let mean = moves.iter().sum::<u64>() as f64 / moves.len() as f64;
             let most = moves.iter().copied().max().unwrap() as f64;
             assert!((mean / due - 1.0).abs() < 0.1, "{placed}: {mean} moves a call, not {due}");
-            assert!(most < 3.0 * due, "{placed}: {most} moves in a call, {due} due");
+            assert!(most < 4.0 * due, "{placed}: {most} moves in a call, {due} due");
         }
     }
 }

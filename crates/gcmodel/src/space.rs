@@ -130,6 +130,10 @@ impl Space {
     pub fn log_of_moved(&self, from: u32) -> LogKind {
         self.lifetimes.moved(self.kind[(from / self.per_sec) as usize].data()).into()
     }
+    /// Blocks left in the section of a log.
+    pub fn left_in(&self, log: LogKind) -> u32 {
+        self.per_sec - self.logs[log.slot()].next
+    }
     /// Opens as many data logs; false if there are not enough sections.
     pub fn open_groups(&mut self, groups: u8) -> bool {
         (3..groups).all(|g| {

@@ -6,6 +6,7 @@ use crate::log::LogKind;
 use crate::placement::Placement;
 use crate::rounds::{self, Dirty, Host, Loop, Need};
 use crate::space::{NONE, Space};
+use segno_clean::lifetime::DataLog;
 use segno_clean::need::Figures;
 use segno_clean::pace::{Host as PaceHost, Pacer};
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
@@ -173,8 +174,20 @@ impl Model {
         (u64::from(node) / DENTS_PER_BLOCK) as u32
     }
 
+    /// The log itself, or another data log with room, if nodes may need the section that it would open.
+    fn shared(&self, log: LogKind) -> LogKind {
+        let free = self.space.free_sections();
+        let opens = self.how == Loop::Paced && self.space.left_in(log) == 0;
+        if !opens || free > PaceHost::figures(self).for_nodes(self.moving_nodes) {
+            return log;
+        }
+        let left = DataLog::ALL.map(|log| u64::from(self.space.left_in(log.into())));
+        log.data().shared(left).map_or(log, LogKind::from)
+    }
+
     /// Writes a data block to a log; its node is dirty then.
     pub fn write_data(&mut self, page: u32, log: LogKind, kind: Kind) -> Result<(), Full> {
+        let log = self.shared(log);
         let addr = self.space.append(log).ok_or(Full)?;
         let old = std::mem::replace(&mut self.place[page as usize], addr);
         self.owner[addr as usize] = page;
@@ -209,6 +222,7 @@ impl Model {
     }
 
     fn write_dent(&mut self, dent: u32, log: LogKind, kind: Kind) -> Result<(), Full> {
+        let log = self.shared(log);
         let addr = self.space.append(log).ok_or(Full)?;
         let old = std::mem::replace(&mut self.dent_place[dent as usize], addr);
         self.owner[addr as usize] = dent | DENT;
@@ -247,7 +261,7 @@ impl Model {
 
     /// Whether an fsync may write the dirty nodes ahead of the checkpoint.
     pub fn has_room_for_chain(&self) -> bool {
-        self.how != Loop::Paced || PaceHost::figures(self).floor() >= self.dirty_nodes.len as i64
+        self.how != Loop::Paced || PaceHost::figures(self).has_room_for_chain(self.dirty_nodes.len)
     }
 
     /// Writes all dirty nodes.

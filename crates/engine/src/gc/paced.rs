@@ -169,6 +169,7 @@ impl Host for Cleaning<'_> {
     type Error = Error;
 
     fn figures(&self) -> Figures {
+        self.gc.base.mem.moving_nodes.set(self.nodes_listed());
         let figures = self.gc.nodes.figures();
         self.gc.nodes.space.with_table(|t| {
             Figures { pending_sections: t.prefree_sections(), ..figures }.with_victims(t.index())

@@ -58,9 +58,10 @@ impl Nodes {
     /// Whether an fsync may write the nodes of an inode ahead of the checkpoint. After a crash recovery writes them once more, so
     /// they take room twice.
     pub fn has_room_for_chain(&self, ino: Ino) -> bool {
-        let nodes = || self.cache.dirty.direct_count(ino) as i64 + 1;
+        let nodes = || self.cache.dirty.direct_count(ino) as u64 + 1;
         !self.base.is_paced()
-            || self.spares(self.space.log_room().without_pointer) && self.figures().floor() >= nodes()
+            || self.spares(self.space.log_room().without_pointer)
+                && self.figures().has_room_for_chain(nodes())
     }
 
     /// Whether the volume can spare so many sections for recovery and still guarantees cleaning for what it holds. Kept on a
@@ -81,7 +82,7 @@ impl Nodes {
         Figures { kept: 0, logged: 0, ..self.figures() }.floor() >= 0
     }
 
-    /// Figures for cleaning, without the sections that could be emptied.
+    /// Figures for cleaning, without the sections that could be emptied. The logs learn what nodes need.
     pub fn figures(&self) -> Figures {
         let left = self.space.log_room();
         let values = self.space.counts.values();
@@ -89,7 +90,7 @@ impl Nodes {
         let dents = self.base.mem.dirty_dents.get() + self.quota.blocks_due();
         let logged = self.since.logged().min(nodes);
         let kept = if logged > 0 || self.spares(left.without_pointer) { left.without_pointer } else { 0 };
-        Figures {
+        let figures = Figures {
             per_section: u64::from(self.base.geo.blocks_per_sec()).max(1),
             free_sections: self.space.free_sections(),
             kept,
@@ -103,6 +104,10 @@ impl Nodes {
             logged,
             granted: self.base.mem.granted.get() + UNCOUNTED,
             victim: None,
+        };
+        if self.base.is_paced() {
+            self.space.leave_to_nodes(figures.for_nodes(self.base.mem.moving_nodes.get()));
         }
+        figures
     }
 }

@@ -56,6 +56,12 @@ impl Space {
         let begun = (!kind.is_node()).then(|| self.alloc.begin());
         let mut out = Vec::with_capacity(owners.len());
         while let Some(rest) = owners.get(out.len()..).filter(|r| !r.is_empty()) {
+            let (most, _turn) = self.may_take(&log, rest.len());
+            let Some(rest) = rest.get(..most).filter(|r| !r.is_empty()) else {
+                drop(log);
+                log = self.lock_shared(kind);
+                continue;
+            };
             let place = if log.is_full() { self.switch(&mut log, false) } else { Ok(()) };
             if let Err(e) = place {
                 self.abandon_in_order(&out)?;

@@ -15,6 +15,7 @@ mod membership;
 mod parked;
 mod pin;
 mod runs;
+mod share;
 mod sit;
 mod stats;
 mod stream;
@@ -36,6 +37,7 @@ use crate::health::Health;
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
 use crate::options::AllocMode;
+use crate::sync::atomic::AtomicU64;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{Block, BlockAddr, Geometry, SegNo};
@@ -58,6 +60,9 @@ pub struct Space {
     health: Arc<Health>,
     tables: Arc<Tables>,
     logs: [LogCell; 6],
+    /// With fewer free sections data logs share theirs; the lock is held to open one.
+    shared_up_to: AtomicU64,
+    opening: Mutex<(), { rank::SIT }>,
     streams: Mutex<Vec<Arc<Stream>>, { rank::META }>,
     pub alloc: AllocStats,
     /// Summaries of finished segments that are not on the device yet.

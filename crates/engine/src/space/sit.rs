@@ -67,6 +67,8 @@ impl Space {
             tables: Arc::new(Tables::new(table, health.clone())),
             health,
             logs: cp.logs.map(|log| LogCell::new(log, geo.segs_per_sec)),
+            shared_up_to: Default::default(),
+            opening: Mutex::default(),
             streams: Mutex::default(),
             alloc: Default::default(),
             ssa: Mutex::new(BTreeMap::new()),

@@ -132,11 +132,14 @@ impl Space {
         if tail.ended {
             return false;
         }
+        let turn = self.opening.lock();
+        let may_open = may_open && !self.leaves_to_nodes();
         let (next, pin) = self.pin(|t| {
             let next = self.next_segment(t, stream, tail, old, may_open);
             next.iter().for_each(|&(seg, _)| t.retype(seg, stream.kind));
             (next, next.iter().map(|&(seg, _)| seg).collect())
         });
+        drop(turn);
         let Some((segno, next)) = next else { return false };
         let summary =
             if next > 0 { self.summary_of_closed(segno) } else { Ok(self.empty_summary(stream.kind)) };

@@ -27,7 +27,9 @@ pub struct Totals {
 impl Case {
     /// Fills the volume and writes five times its size, or as much as the bound allows. An error says what did not fit.
     pub fn run(&self) -> Result<Totals, String> {
-        let mut model = Model::new(self.experiment, self.policy, Loop::Paced)?;
+        // Only where cleaning is paced do data logs share sections.
+        let how = if self.plant == Some(Plant::Alone) { Loop::Batch } else { Loop::Paced };
+        let mut model = Model::new(self.experiment, self.policy, how)?;
         if self.lifetime {
             model.placement = Placement::Lifetimes;
         }
@@ -170,9 +172,9 @@ impl Writer {
         let model = &mut self.model;
         model.dirty_nodes.add(0);
         let nodes = model.dirty_nodes.len;
-        let floor = Watched { model, plant: self.case.plant }.figures().floor();
+        let fits = Watched { model, plant: self.case.plant }.figures().has_room_for_chain(nodes);
         let model = &mut self.model;
-        if floor >= nodes as i64 || self.case.plant == Some(Plant::Chain) {
+        if fits || self.case.plant == Some(Plant::Chain) {
             model.logged = (model.logged + model.dirty_nodes.len).min(model.node_place.len() as u64);
             model.flush_nodes().map_err(|Full| self.no_section("fsync"))?;
         } else {

@@ -23,10 +23,12 @@ pub enum Plant {
     Overwrites,
     /// An fsync writes nodes without asking for room.
     Chain,
+    /// Data logs open sections of their own until none is left.
+    Alone,
 }
 
 impl Plant {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Floor,
         Self::Logged,
         Self::Goal,
@@ -36,6 +38,7 @@ impl Plant {
         Self::Release,
         Self::Overwrites,
         Self::Chain,
+        Self::Alone,
     ];
 
     /// The figures that cleaning is told.

@@ -23,8 +23,12 @@ impl Watched<'_> {
         let all = m.node_place.len() as u64;
         let dirty = m.dirty_nodes.len;
         let nodes = m.logged.min(all) + (dirty + blocks.min(all - dirty));
-        let data = [LogKind::HotData, LogKind::WarmData, LogKind::ColdData];
-        let opened = self.opens(&data, m.dirty_dents.len + blocks) + self.opens(&[LogKind::WarmNode], nodes);
+        let room: u64 = [LogKind::HotData, LogKind::WarmData, LogKind::ColdData]
+            .iter()
+            .map(|&log| u64::from(m.space.left_in(log)))
+            .sum();
+        let data = (m.dirty_dents.len + blocks).saturating_sub(room).div_ceil(m.space.per_sec.into());
+        let opened = data + self.opens(&[LogKind::WarmNode], nodes);
         if opened <= m.space.free_sections() {
             return Ok(());
         }

@@ -6,7 +6,10 @@ use segno_clean::need::Figures;
 /// greater of what the engine counts and of what the device has seen.
 pub fn checkpoint_fits(f: &Figures, due: Due) -> Result<(), String> {
     let nodes = f.logged.min(f.nodes).max(due.logged) + f.dirty_nodes.max(due.dirty);
-    let opened = opens(f.data_left, f.dents, f.per_section) + opens(f.node_left, nodes, f.per_section);
+    // Data logs share what they have left but for a block each.
+    let room: u64 = f.data_left.iter().map(|left| left.saturating_sub(1)).sum();
+    let for_dents = f.dents.saturating_sub(room).div_ceil(f.per_section);
+    let opened = for_dents + opens(f.node_left, nodes, f.per_section);
     if opened <= f.free_sections {
         return Ok(());
     }

@@ -11,4 +11,5 @@ mod node_write;
 mod references;
 mod rig;
 mod rounds;
+mod share;
 mod tree;

@@ -1,0 +1,55 @@
+//! Data logs share their sections while the free ones may be needed for nodes (`segno_clean::need`).
+use super::Space;
+use super::log::{LockedLog, Log};
+use crate::lock::{MutexGuard, rank};
+use crate::sync::atomic::Ordering;
+use segno_clean::lifetime::DataLog;
+use segno_format::BLOCKS_PER_SEG;
+use segno_format::sit::LogType;
+
+/// Held by a data log that may open a section, until it did.
+pub(super) type Opening<'a> = MutexGuard<'a, (), { rank::SIT }>;
+
+impl Space {
+    /// Has data logs leave so many free sections to the nodes, as long as any of them has room.
+    pub fn leave_to_nodes(&self, sections: u64) {
+        self.shared_up_to.store(sections + 1, Ordering::Relaxed);
+    }
+
+    /// How many of the blocks wanted a locked log takes, and its turn if it opens a section for them. It keeps a
+    /// block, as the format requires a position in each log.
+    pub(super) fn may_take(&self, log: &Log, wanted: usize) -> (usize, Option<Opening<'_>>) {
+        let per_sec = self.geo.segs_per_sec.max(1);
+        let used = log.segno.0 % per_sec * BLOCKS_PER_SEG + log.next;
+        let left = per_sec.saturating_mul(BLOCKS_PER_SEG).saturating_sub(used) as usize;
+        if log.kind.is_node() || left > wanted {
+            return (wanted, None);
+        }
+        let turn = self.opening.lock();
+        if self.leaves_to_nodes() && self.log_with_room(log.kind).is_some() {
+            (left.saturating_sub(1), None)
+        } else {
+            (wanted, Some(turn))
+        }
+    }
+
+    /// Whether nodes may need every free section.
+    pub(super) fn leaves_to_nodes(&self) -> bool {
+        self.free_sections() < self.shared_up_to.load(Ordering::Relaxed)
+    }
+
+    /// The data log to write to instead of one that may open no section.
+    fn log_with_room(&self, kind: LogType) -> Option<LogType> {
+        let all = [LogType::HotData, LogType::WarmData, LogType::ColdData];
+        let room = all.map(|kind| u64::from(self.logs[kind.idx()].place().1.saturating_sub(1)));
+        let of = DataLog::ALL.into_iter().zip(all);
+        let own = of.clone().find(|&(_, other)| other == kind)?.0;
+        let shared = own.shared(room)?;
+        of.into_iter().find(|&(log, _)| log == shared).map(|(_, kind)| kind)
+    }
+
+    /// Locks the data log that continues for a full one, or that one again if none has room.
+    pub(super) fn lock_shared(&self, kind: LogType) -> LockedLog<'_> {
+        self.logs[self.log_with_room(kind).unwrap_or(kind).idx()].lock()
+    }
+}

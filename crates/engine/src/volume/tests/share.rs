@@ -1,0 +1,33 @@
+//! Data logs that may open no section write to each other's.
+use super::rig::Rig;
+use segno_format::sit::LogType;
+use segno_format::summary::RawSummary;
+use segno_format::{Features, Nid};
+
+fn owners(count: u64) -> Vec<RawSummary> {
+    (0..count).map(|i| RawSummary::data(Nid(100), 0, (i % 900) as u16)).collect()
+}
+
+#[test]
+fn a_data_log_opens_a_section_only_if_none_has_room_or_nodes_do_not_need_it() {
+    let rig = Rig::new(Features::empty());
+    let space = &rig.volume.space;
+    let before = space.free_sections();
+    let room = |space: &crate::space::Space| space.log_room().data.iter().map(|left| left - 1).sum::<u64>();
+
+    space.leave_to_nodes(before);
+    let count = room(space);
+    let placed = space.allocate(LogType::ColdData, &owners(count)).unwrap();
+    assert_eq!((space.free_sections(), room(space)), (before, 0), "each log keeps a block");
+    let segments: std::collections::BTreeSet<_> =
+        placed.iter().map(|&addr| space.geo.seg_of(addr).unwrap().0).collect();
+    assert!(segments.len() >= 3, "{segments:?}");
+
+    let next = space.allocate(LogType::HotData, &owners(2)).unwrap();
+    assert_eq!(space.free_sections(), before - 1, "no log has room");
+    let left = room(space);
+    space.leave_to_nodes(0);
+    let rest = space.allocate(LogType::WarmData, &owners(1)).unwrap();
+    assert_eq!((space.free_sections(), room(space) > left), (before - 2, true), "nodes need none");
+    [placed, next, rest].iter().for_each(|addrs| space.abandon(addrs));
+}
