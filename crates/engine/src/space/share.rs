@@ -22,7 +22,9 @@ impl Space {
         let per_sec = self.geo.segs_per_sec.max(1);
         let used = log.segno.0 % per_sec * BLOCKS_PER_SEG + log.next;
         let left = per_sec.saturating_mul(BLOCKS_PER_SEG).saturating_sub(used) as usize;
-        if log.kind.is_node() || left > wanted {
+        // Where space is counted in sections logs never share, and opening a section may take a read.
+        let shares = self.shared_up_to.load(Ordering::Relaxed) > 0;
+        if log.kind.is_node() || left > wanted || !shares {
             return (wanted, None);
         }
         let turn = self.opening.lock();
