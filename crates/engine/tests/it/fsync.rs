@@ -221,6 +221,35 @@ fn logs_filled_by_fsyncs_are_prepared_even_if_each_is_a_checkpoint() {
     assert_eq!(dev.2.load(Ordering::Relaxed), 4, "data and nodes, of files and of directories");
 }
 
+/// Blocks of one file in several direct nodes: all data in one write, then all nodes in one.
+#[test]
+fn an_fsync_writes_all_nodes_of_the_file_at_once() {
+    // 923 blocks in the inode at most, 1018 in each direct node.
+    const PLACES: [u64; 4] = [0, 1500, 2600, 3700];
+    for (mode, flushes) in [(FsyncMode::Strict, 2), (FsyncMode::Posix, 1)] {
+        let dev = Arc::new(CountDevice::new(MemDevice::from_snapshot(
+            &fresh(64, &MkfsOptions::default()).snapshot(),
+        )));
+        let v = Volume::mount(dev.clone(), MountOptions { fsync_mode: mode, ..quiet() }).unwrap();
+        let file = create(&v, "f");
+        let overwrite =
+            |byte| PLACES.iter().for_each(|at| drop(v.write(file, at * 4096, &[byte; 4096]).unwrap()));
+        overwrite(1);
+        v.sync().unwrap();
+        overwrite(2);
+        let before = dev.counts();
+        v.fsync(file, false).unwrap();
+        let done = dev.counts() - before;
+        assert_eq!((done.writes, done.flushes), (2, flushes), "{mode:?}: data, and nodes");
+        assert_eq!(
+            done.blocks_written,
+            PLACES.len() as u64 + 4,
+            "{mode:?}: three direct nodes and the inode"
+        );
+        v.unmount().unwrap();
+    }
+}
+
 #[test]
 fn threads_that_sync_share_flushes() {
     const EACH: u64 = 25;
