@@ -232,8 +232,11 @@ fn an_fsync_writes_all_nodes_of_the_file_at_once() {
         )));
         let v = Volume::mount(dev.clone(), MountOptions { fsync_mode: mode, ..quiet() }).unwrap();
         let file = create(&v, "f");
-        let overwrite =
-            |byte| PLACES.iter().for_each(|at| drop(v.write(file, at * 4096, &[byte; 4096]).unwrap()));
+        let overwrite = |byte| {
+            for at in PLACES {
+                assert_eq!(v.write(file, at * 4096, &[byte; 4096]).unwrap(), 4096);
+            }
+        };
         overwrite(1);
         v.sync().unwrap();
         overwrite(2);
