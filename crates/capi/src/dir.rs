@@ -56,7 +56,7 @@ pub unsafe extern "C" fn segno_dir_next(dir: *mut segno_dir, into: *mut segno_di
         let name = entry.file_name();
         let mut found = segno_dirent {
             ino: entry.ino(),
-            kind: dirent_type(entry.file_type()),
+            kind: entry.file_type().dirent_type(),
             name_len: 0,
             name: [0; 256],
         };
@@ -71,21 +71,6 @@ pub unsafe extern "C" fn segno_dir_next(dir: *mut segno_dir, into: *mut segno_di
     };
     // 0, 1 or a negative errno value.
     call(next) as c_int
-}
-
-/// `DT_*` of readdir(3).
-fn dirent_type(t: segno::FileType) -> u8 {
-    use segno::FileType as T;
-    match t {
-        T::Unknown => 0,
-        T::Fifo => 1,
-        T::CharDevice => 2,
-        T::Directory => 4,
-        T::BlockDevice => 6,
-        T::Regular => 8,
-        T::Symlink => 10,
-        T::Socket => 12,
-    }
 }
 
 /// Closes a directory. Null is ignored.

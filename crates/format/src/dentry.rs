@@ -56,6 +56,20 @@ impl FileType {
             _ => Self::Unknown,
         }
     }
+    /// The number of readdir(3), `DT_*`: the format bits of a mode.
+    #[must_use]
+    pub fn dirent_type(self) -> u8 {
+        match self {
+            Self::Unknown => 0,
+            Self::Fifo => 1,
+            Self::CharDevice => 2,
+            Self::Directory => 4,
+            Self::BlockDevice => 6,
+            Self::Regular => 8,
+            Self::Symlink => 10,
+            Self::Socket => 12,
+        }
+    }
     /// The type of a stored number.
     #[must_use]
     pub fn from_disk(v: u8) -> Option<Self> {

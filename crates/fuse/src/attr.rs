@@ -2,7 +2,6 @@
 use crate::wire::{AttrOut, EntryOut, ROOT, Statx, StatxOut, SxTime};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Time};
-use segno_format::dentry::FileType;
 use segno_format::{Ino, Nid};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,20 +25,6 @@ pub(crate) fn ino_of(node: u64) -> Ino {
 /// The FUSE node of an inode number.
 pub(crate) fn node_of(ino: Ino) -> u64 {
     if ino == Nid::ROOT { ROOT } else { ino.0.into() }
-}
-
-/// The type of a directory entry: the type bits of a mode.
-pub(crate) fn dirent_kind(kind: FileType) -> u32 {
-    match kind {
-        FileType::Fifo => 1,
-        FileType::CharDevice => 2,
-        FileType::Directory => 4,
-        FileType::BlockDevice => 6,
-        FileType::Regular => 8,
-        FileType::Symlink => 10,
-        FileType::Socket => 12,
-        FileType::Unknown => 0,
-    }
 }
 
 fn wire_attr(a: &Attr) -> crate::wire::Attr {

@@ -1,5 +1,5 @@
 //! READDIR and READDIRPLUS.
-use crate::attr::{dirent_kind, entry_out, errno};
+use crate::attr::{entry_out, errno};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::server::{Done, Server, node};
@@ -64,7 +64,7 @@ impl Page<'_, '_> {
             ino: e.ino.0.into(),
             off: e.next,
             namelen: e.name.len() as u32,
-            kind: dirent_kind(e.kind),
+            kind: e.kind.dirent_type().into(),
         };
         let padding = [0_u8; 8];
         let pad = padding.get(..name_room - e.name.len()).unwrap_or_default();

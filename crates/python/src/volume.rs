@@ -108,7 +108,7 @@ impl Volume {
     fn _names(&self, py: Python<'_>, path: VolumePath) -> PyResult<Vec<Name>> {
         self.with(py, |v| {
             let names = v.read_dir(&path)?;
-            names.map(|name| name.map(|n| (n.file_name(), n.ino(), dirent_type(n.file_type())))).collect()
+            names.map(|name| name.map(|n| (n.file_name(), n.ino(), n.file_type().dirent_type()))).collect()
         })
     }
 
@@ -265,20 +265,5 @@ impl Volume {
         follow_symlinks: bool,
     ) -> PyResult<()> {
         self.with(py, |v| v.remove_xattr(target(v, path.as_ref(), follow_symlinks)?, &attribute))
-    }
-}
-
-/// `DT_*` of readdir(3).
-fn dirent_type(t: segno::FileType) -> u8 {
-    use segno::FileType as T;
-    match t {
-        T::Unknown => 0,
-        T::Fifo => 1,
-        T::CharDevice => 2,
-        T::Directory => 4,
-        T::BlockDevice => 6,
-        T::Regular => 8,
-        T::Symlink => 10,
-        T::Socket => 12,
     }
 }
