@@ -98,13 +98,9 @@ impl Admission {
         Ok(())
     }
 
-    /// Every operation that changes nothing but may load an inode calls this before it takes a lock. Skips eviction
-    /// if most of the cache is dirty.
+    /// Every operation that changes nothing but may load an inode calls this before it takes a lock.
     pub fn admit_read(&self) {
-        let dirty = self.commit.dirty_metadata() + self.base.mem.dirty_data.get();
-        if dirty < self.base.cache_blocks() / 2 {
-            self.evict();
-        }
+        self.evict();
     }
 
     /// Limit for evictable memory: the cache less the kernel's references, but at least a quarter of the cache.

@@ -117,6 +117,30 @@ fn entries_in_use_survive_a_scan() {
     v.unmount().unwrap();
 }
 
+#[test]
+fn lookups_keep_the_limit_while_half_of_the_cache_is_dirty() {
+    let (_dev, v) = small_cache(256);
+    let files = make(&v, 0, 4_000, 200);
+    v.sync().unwrap();
+    // Dirty pages and nodes: a write each to as many files as half of the cache has blocks.
+    let half = CACHE / 2 / 4096;
+    let mut dirty = 0;
+    for (.., attr) in &files {
+        v.write(attr.ino, 0, &[7; 4096]).unwrap();
+        dirty = report(&v, "dirty_nodes") + report(&v, "dirty_data_pages");
+        if dirty >= half {
+            break;
+        }
+    }
+    assert!(dirty >= half, "{dirty} blocks are dirty");
+    for (dir, name, attr) in &files {
+        assert_eq!(v.lookup(*dir, name.as_bytes()).unwrap().ino, attr.ino);
+        v.read(attr.ino, 0, &mut [0]).unwrap();
+        assert_bounded(&v, "while files are looked up");
+    }
+    v.unmount().unwrap();
+}
+
 /// Directory pages are evicted while other threads search, change and write the directory.
 #[test]
 fn a_directory_in_use_gives_pages_back_and_loses_no_name() {
