@@ -11,6 +11,11 @@ const STEP: u64 = 64;
 const MOST_PER_BLOCK: u64 = 512;
 /// A batch shrinks at least by this part with each block placed, however little room is left.
 const LEAST_PART: u64 = 64;
+/// Even pace: moves per block placed, in multiples of what the batch needs on average, and at least.
+const EVEN_FACTOR: u64 = 2;
+const EVEN_LEAST: u64 = 16;
+/// Part of a section that may be moved beyond the even pace.
+const BURST_PART: u64 = 2;
 /// Blocks placed until figures are read again.
 const REFRESH: u64 = 32;
 /// Batches without gain after which space counts as exhausted.
@@ -50,6 +55,8 @@ struct View {
     room: u64,
     /// Moves left in the batch.
     left: u64,
+    /// Moves that may be made beyond the even pace.
+    burst: u64,
     /// Blocks placed since.
     placed: u64,
 }
@@ -73,6 +80,10 @@ pub struct Pacer {
     moved: u64,
     /// Moves due and not yet done.
     credit: u64,
+    /// Moves per block placed at the even pace.
+    even: u64,
+    /// Moves made beyond the even pace of late. They are limited, as one write may place many blocks.
+    ahead: u64,
     view: Option<View>,
 }
 
@@ -96,6 +107,8 @@ impl Pacer {
 
     /// Moves what a few of the `unpaid` blocks pay for.
     fn pay<H: Host>(&mut self, host: &mut H, placed: u64, unpaid: u64) -> Result<(), H::Error> {
+        let even = placed * self.even.max(EVEN_LEAST);
+        self.ahead = self.ahead.saturating_sub(even);
         let view = match self.view {
             Some(view) if view.placed + placed <= REFRESH => view,
             _ => match self.look(host, unpaid)? {
@@ -106,7 +119,7 @@ impl Pacer {
         let room = view.room.saturating_sub(view.placed).max(view.left / LEAST_PART).max(1);
         let due = (placed * view.left).div_ceil(room).min(placed * MOST_PER_BLOCK);
         self.view = Some(View { placed: view.placed + placed, ..view });
-        self.credit += due;
+        self.credit = (self.credit + due).min(view.burst.max(even).saturating_sub(self.ahead));
         while self.credit >= STEP && !self.victims.is_empty() {
             if !host.figures().fits(self.left(host), host.nodes_listed()) {
                 return self.finish(host);
@@ -182,7 +195,11 @@ impl Pacer {
         }
         let beyond = beyond(&figures, work, self.sections(), self.size.sections());
         let room = u64::try_from(beyond + to_signed(unpaid)).unwrap_or(0);
-        Ok((work.left > 0).then_some(View { room, left: work.left, placed: 0 }))
+        let moves = work.left + self.moved;
+        let freed = (self.sections() * figures.per_section).saturating_sub(moves).max(1);
+        self.even = EVEN_FACTOR * moves / freed;
+        let burst = figures.per_section / BURST_PART;
+        Ok((work.left > 0).then_some(View { room, left: work.left, burst, placed: 0 }))
     }
 
     /// The room that a batch of the size wanted would have.
@@ -281,6 +298,7 @@ impl Pacer {
     fn advance<H: Host>(&mut self, host: &mut H, most: u64) -> Result<u64, H::Error> {
         let moved = host.copy(most)?;
         self.moved += moved;
+        self.ahead += moved;
         if moved == 0 || self.left(host) == 0 {
             self.victims.clear();
             self.commit(host, false)?;
@@ -288,10 +306,10 @@ impl Pacer {
         Ok(moved)
     }
 
-    /// Leaves no more in the batch than takes the moves of a section: those with the fewest valid blocks, and at least one. The others
-    /// are emptied later.
+    /// Leaves no more in the batch than takes the moves of a section, with those made ahead: the sections with the fewest
+    /// valid blocks, and at least one. The others are emptied later.
     fn shorten<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
-        let most = host.figures().per_section;
+        let most = host.figures().per_section.saturating_sub(self.ahead);
         if self.left(host) <= most {
             return Ok(());
         }
