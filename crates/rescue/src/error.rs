@@ -29,7 +29,7 @@ pub enum RescueError {
     BadScan { path: PathBuf, why: &'static str },
     #[error("{0:?} is not a pattern: {1}")]
     Pattern(String, glob::PatternError),
-    #[error("interrupted; --resume goes on")]
+    #[error("interrupted")]
     Interrupted,
 }
 

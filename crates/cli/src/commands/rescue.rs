@@ -4,7 +4,7 @@ use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
 use crate::salvage::{self, Listing, Search};
 use crate::size;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
 use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
 use segno_rescue::scan::BadBlocks;
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Outcome {
         salvage::refuse_inside(&args.source, path)?;
     }
     let target = args.target.as_deref().filter(|_| !args.list);
-    let target = target.map(|path| open_target(args, path)).transpose()?;
+    let target = target.map(|path| open_target(args, path)).transpose()?.map(|t| t.until(stop.clone()));
     let known_bad = known_bad(args)?;
     let blocks = device.block_count();
     let search = Search { offset: args.offset, known_bad: &known_bad, kept, stop: &stop };
@@ -132,6 +132,10 @@ fn copy(
             if printed.is_ok() {
                 printed = listing.add(&item, true);
             }
+        })
+        .map_err(|e| match e {
+            RescueError::Interrupted if args.to_image.is_none() => anyhow!("interrupted; --resume goes on"),
+            e => e.into(),
         })?;
         printed
     };

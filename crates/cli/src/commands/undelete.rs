@@ -9,12 +9,13 @@ use segno_device::BlockDevice;
 use segno_rescue::output::{OutputOptions, Plan, Target};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::undelete::{self, Dead, Lost, Proof};
-use segno_rescue::{Found, Tree, Verdicts, Volume};
+use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Find deleted files and copy them to a directory
@@ -92,7 +93,7 @@ fn previous(args: &Args, device: &dyn BlockDevice, found: Found) -> Outcome {
     listing.finish("files and directories", json!({ "checkpoint": version }))
 }
 
-fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBool) -> Outcome {
+fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &Arc<AtomicBool>) -> Outcome {
     let volume = Volume::find(device, found, false);
     undelete::require(&volume)?;
     let tree = Tree::build(&volume);
@@ -104,7 +105,7 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
     let mut target = match args.to.as_ref().filter(|_| !args.list) {
         Some(path) => {
             salvage::refuse_inside(&args.image, path)?;
-            Some(Target::open(path, OutputOptions::default())?)
+            Some(Target::open(path, OutputOptions::default())?.until(stop.clone()))
         }
         None => None,
     };
@@ -147,7 +148,7 @@ fn copy(
     lost: &mut Lost,
 ) -> Result<()> {
     match undelete::copy(volume, dead, proof, args.unproven, target, taken, lost) {
-        Err(e @ segno_rescue::RescueError::NoSpace { .. }) => Err(e.into()),
+        Err(e @ (RescueError::NoSpace { .. } | RescueError::Interrupted)) => Err(e.into()),
         Err(e) => {
             lost.item.failed = Some(e.to_string());
             Ok(())

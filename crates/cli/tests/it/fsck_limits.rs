@@ -1,13 +1,12 @@
 //! `segno check` where it must not, or cannot, go on: one message, the exit code of fsck(8), nothing made worse.
 use super::fsck::{crashed, damaged};
-use super::{Scratch, json, output, refusal};
+use super::{Scratch, json, output, refusal, wait_for_handler};
 use std::fs::{OpenOptions, copy, read, set_permissions};
 use std::io::{PipeReader, PipeWriter, Write, pipe};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 const NOT_POSSIBLE: i32 = 8;
 const CANCELLED: i32 = 32;
@@ -97,17 +96,9 @@ fn hanging(args: &[&str]) -> (Child, (PipeReader, PipeWriter)) {
     let mut full = OpenOptions::new().write(true).custom_flags(nonblocking).open(path).unwrap();
     while full.write(&[0; 4096]).is_ok() {}
     let fd = writer.as_raw_fd().to_string();
-    #[expect(clippy::zombie_processes, reason = "the caller waits for it")]
     let child = program().args(["check", "-C", &fd]).args(args).spawn().unwrap();
-    let status = format!("/proc/{}/status", child.id());
-    loop {
-        let text = std::fs::read_to_string(&status).unwrap();
-        let caught = text.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap();
-        if u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0 {
-            return (child, (reader, writer));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_handler(&child);
+    (child, (reader, writer))
 }
 
 #[test]

@@ -23,11 +23,25 @@ mod surroundings;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
+use std::time::Duration;
 
 /// Runs the command.
 fn segno(args: &[impl AsRef<OsStr>]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_segno")).args(args).output().unwrap()
+}
+
+/// Waits until a process is prepared for SIGINT.
+fn wait_for_handler(child: &Child) {
+    let status = format!("/proc/{}/status", child.id());
+    loop {
+        let text = std::fs::read_to_string(&status).unwrap();
+        let caught = text.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap();
+        if u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Its standard output, after it succeeded.

@@ -1,9 +1,9 @@
 //! `rescue`, `undelete`, `dump`, and inodes by number.
-use super::{Scratch, json, output, refusal, segno};
+use super::{Scratch, json, output, refusal, segno, wait_for_handler};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A tree in the volume, and beside it.
 pub fn filled() -> Scratch {
@@ -250,4 +250,32 @@ fn structures_are_shown() {
     let sb = dump(&["sb"]);
     assert_eq!((&sb["in_force"], sb["copies"][0]["error"].is_string()), (&2.into(), true), "{sb}");
     assert_eq!(dump(&["path", "/tree/a/small"])["inode"]["i_size"], 6);
+}
+
+/// While the source is searched, which takes long: nothing is copied, and the source stays as it is.
+#[test]
+fn a_search_is_interrupted_by_a_signal() {
+    let scratch = Scratch::new();
+    let (image, target) = (scratch.path("large"), scratch.path("out"));
+    fs::File::create(&image).unwrap().set_len(64 << 30).unwrap();
+    for command in ["rescue", "undelete"] {
+        let args: &[&std::ffi::OsStr] = if command == "rescue" {
+            &[image.as_os_str(), target.as_os_str()]
+        } else {
+            &["--to".as_ref(), target.as_os_str(), image.as_os_str()]
+        };
+        let child = Command::new(env!("CARGO_BIN_EXE_segno"))
+            .arg(command)
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_for_handler(&child);
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+            .unwrap();
+        let out = child.wait_with_output().unwrap();
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert_eq!((out.status.code(), said.as_str()), (Some(1), "segno: interrupted\n"), "{command}");
+        assert!(!target.exists() || fs::read_dir(&target).unwrap().next().is_none());
+    }
 }

@@ -97,7 +97,7 @@ impl Plan<'_, '_> {
             let mut item = self.item(entry);
             match self.copy_one(target, entry, &mut made, &mut linked, &mut dirs) {
                 Ok(copied) => item.add(&copied),
-                Err(e @ RescueError::NoSpace { .. }) => return Err(e),
+                Err(e @ (RescueError::NoSpace { .. } | RescueError::Interrupted)) => return Err(e),
                 Err(e) => item.failed = Some(e.to_string()),
             }
             each(item);

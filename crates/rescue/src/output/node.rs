@@ -15,6 +15,7 @@ use std::ffi::OsStr;
 use std::fs::File as HostFile;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
 
 /// Longest target of a symbolic link.
 const SYMLINK_MAX: usize = 4095;
@@ -64,6 +65,7 @@ impl Target {
             _ => self.special(path, source, kind),
         };
         done.map_err(|e| match e {
+            Failure::Io(_) if self.stop.load(Ordering::Relaxed) => RescueError::Interrupted,
             Failure::Io(e) => RescueError::target("cannot write", full, e),
             Failure::Rescue(e) => e,
         })
@@ -98,7 +100,10 @@ impl Target {
                 source.file,
                 source.index,
                 source.allowed,
-                &mut |offset, bytes| host.write_all_at(bytes, offset),
+                &mut |offset, bytes| match self.stop.load(Ordering::Relaxed) {
+                    true => Err(std::io::ErrorKind::Interrupted.into()),
+                    false => host.write_all_at(bytes, offset),
+                },
             )?;
             host.set_len(source.file.raw().i_size.get())?;
             let copied = Copied { holes, ..Copied::default() };

@@ -4,14 +4,14 @@ use segno::{Device, Features, FormatOptions, MountOptions, OpenOptions, SetMetad
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{Block, name_hash};
 use segno_rescue::output::{Item, OutputOptions, Plan, Target};
-use segno_rescue::{Class, Reader, ScanOptions, Tree, Verdicts, Volume, scan};
+use segno_rescue::{Class, Reader, RescueError, ScanOptions, Tree, Verdicts, Volume, scan};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn rescue(device: &dyn BlockDevice, to: &Path, options: OutputOptions) -> Vec<Item> {
     let volume = Volume::find(device, look(device).unwrap(), false);
@@ -254,4 +254,42 @@ fn a_block_has_one_owner() {
     assert!(fs::read(dir.path().join("wrong")).unwrap() == expected, "foreign bytes");
     let class = |name: &str| items.iter().find(|i| i.path == name).unwrap().class;
     assert_eq!((class("right"), class("wrong")), (Class::A, Class::C));
+}
+
+/// After any file and within a file; what is there is complete, and the rest is copied later.
+#[test]
+fn a_rescue_that_was_interrupted_goes_on() {
+    let (device, v) = volume(64, Features::empty());
+    v.create_dir("dir").unwrap();
+    (0..6).for_each(|i| v.write(format!("dir/file{i}"), vec![i; 700_000]).unwrap());
+    v.hard_link("dir/file1", "second").unwrap();
+    v.close().unwrap();
+    wipe_front(&device);
+    let volume = Volume::find(&*device, look(&*device).unwrap(), false);
+    let tree = Tree::build(&volume);
+    let verdicts = Verdicts::of(&volume, &tree, &mut |_, _| {});
+    let plan = Plan { volume: &volume, tree: &tree, verdicts: &verdicts, only: None };
+    let never = AtomicBool::new(false);
+    for after in 0..=plan.entries().count() {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut target = Target::open(dir.path(), OutputOptions::default()).unwrap().until(stop.clone());
+        let mut copied = 0;
+        let each = |_| {
+            copied += 1;
+            stop.store(copied == after, Ordering::Relaxed);
+        };
+        stop.store(after == 0, Ordering::Relaxed);
+        // `never` leaves it to the target to notice, within the next file.
+        let done = plan.copy(&mut target, &never, each);
+        let left = (0..6).filter(|i| dir.path().join(format!("dir/file{i}")).exists()).count();
+        assert!(left == 6 || matches!(done, Err(RescueError::Interrupted)), "after {after}: {done:?}");
+        let whole =
+            |i: u8| fs::read(dir.path().join(format!("dir/file{i}"))).is_ok_and(|f| f == vec![i; 700_000]);
+        assert_eq!((0..6).filter(|&i| whole(i)).count(), left, "half a file is left after {after}");
+        assert!(!dir.path().join(".segno-rescue.part").exists());
+        let again = OutputOptions { resume: true, ..OutputOptions::default() };
+        plan.copy(&mut Target::open(dir.path(), again).unwrap(), &never, |_| {}).unwrap();
+        assert!((0..6).all(whole) && dir.path().join("second").exists(), "after {after}");
+    }
 }
