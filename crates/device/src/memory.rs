@@ -107,7 +107,10 @@ impl MemDevice {
         for shard in &self.shards {
             for (&chunk, slots) in shard.read().iter() {
                 let all = (chunk.saturating_mul(CHUNK)..).zip(slots.iter());
-                filled.extend(all.filter(|(_, slot)| !matches!(slot, Slot::Word(word) if *word == [0; WORD])).map(|(addr, _)| addr));
+                filled.extend(
+                    all.filter(|(_, slot)| !matches!(slot, Slot::Word(word) if *word == [0; WORD]))
+                        .map(|(addr, _)| addr),
+                );
             }
         }
         filled.sort_unstable();
