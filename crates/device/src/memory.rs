@@ -100,6 +100,23 @@ impl MemDevice {
         Self { block_count: snapshot.block_count, shards }
     }
 
+    /// Addresses of the blocks that are not all zeros, ascending.
+    #[must_use]
+    pub fn filled(&self) -> Vec<u64> {
+        let mut filled = Vec::new();
+        for shard in &self.shards {
+            for (&chunk, slots) in shard.read().iter() {
+                let all = (chunk.saturating_mul(CHUNK)..).zip(slots.iter());
+                filled.extend(
+                    all.filter(|(_, slot)| !matches!(slot, Slot::Word(word) if *word == [0; WORD]))
+                        .map(|(addr, _)| addr),
+                );
+            }
+        }
+        filled.sort_unstable();
+        filled
+    }
+
     fn shard(&self, chunk: u64) -> Option<&RwLock<Arc<Chunks>>> {
         self.shards.get((chunk % SHARDS) as usize)
     }
@@ -252,6 +269,7 @@ mod tests {
             assert_eq!(first_byte(&device, addr), 7);
         }
         assert_eq!(first_byte(&device, blocks - 2), 0);
+        assert_eq!(device.filled(), [0, 63, 64, blocks - 1]);
         device.discard(1, blocks - 2).unwrap();
         assert_eq!([0, 63, 64, blocks - 1].map(|addr| first_byte(&device, addr)), [7, 0, 0, 7]);
         let held: usize = device.shards.iter().map(|s| s.read().len()).sum();

@@ -7,10 +7,17 @@ import pytest
 
 import segnofs
 
-README = pathlib.Path(__file__).parent.parent / "README.md"
+PACKAGE = pathlib.Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("run", [lambda: doctest.testfile(str(README), module_relative=False), lambda: doctest.testmod(segnofs)])
+def page(path):
+    return lambda: doctest.testfile(str(path), module_relative=False)
+
+
+PAGES = [page(PACKAGE / "README.md"), page(PACKAGE.parent.parent / "docs/guide/python.md")]
+
+
+@pytest.mark.parametrize("run", [*PAGES, lambda: doctest.testmod(segnofs)])
 def test_examples(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     failed, tried = run()

@@ -80,6 +80,11 @@ const SPACE: &[Counter] = &[
         ("segno_free_sections", "", 1.0),
         "sections with nothing valid in them, which logs can open",
     ),
+    total(
+        "opened_sections_*",
+        ("segno_opened_sections", "by=\"{}\"", 1.0),
+        "free sections opened by {}: a log, streams, or cleaning, for data that it moved",
+    ),
     now("free_segments", ("segno_free_segments", "", 1.0), "segments with nothing valid in them"),
     now(
         "prefree_segments",

@@ -11,6 +11,7 @@ mod fsck_limits;
 mod guide;
 mod images;
 mod journal;
+mod kernel_options;
 mod links;
 mod loop_devices;
 mod map;

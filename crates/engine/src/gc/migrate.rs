@@ -209,7 +209,7 @@ impl Gc {
         let content = self.read_moving(blocks)?;
         let owners = blocks.iter().map(|m| self.owner_of(m)).collect::<Result<Vec<RawSummary>>>()?;
         let order = self.nodes.in_order();
-        let places = self.nodes.space.allocate(log, &owners)?;
+        let places = self.nodes.space.allocate_moved(log, &owners)?;
         let complete = places.len() == blocks.len() && content.len() == blocks.len();
         invariant!(self.base.health, complete, "cleaning made another number of copies than of blocks");
         let checked = self.files.wants_checksums(inode);

@@ -1,6 +1,7 @@
 //! Allocating addresses, and moving a log to its next segment.
 use super::Space;
 use super::log::Log;
+use super::stats::Opener;
 use super::table::Table;
 use crate::error::{Error, Result};
 use crate::health::invariant;
@@ -36,7 +37,12 @@ impl Space {
     /// Allocates one block per owner, in order. They count as unpublished until [`Space::publish`] or
     /// [`Space::abandon`].
     pub fn allocate(&self, kind: LogType, owners: &[RawSummary]) -> Result<Vec<BlockAddr>> {
-        Ok(self.allocate_from(kind, owners)?.0)
+        Ok(self.allocate_from(kind, Opener::Log(kind), owners)?.0)
+    }
+
+    /// Like [`Space::allocate`], for blocks that cleaning moves.
+    pub fn allocate_moved(&self, kind: LogType, owners: &[RawSummary]) -> Result<Vec<BlockAddr>> {
+        Ok(self.allocate_from(kind, Opener::Cleaning, owners)?.0)
     }
 
     /// Allocates blocks of a node log, each with the address that follows it in the log.
@@ -45,13 +51,18 @@ impl Space {
         kind: LogType,
         owners: &[RawSummary],
     ) -> Result<Vec<(BlockAddr, BlockAddr)>> {
-        let (addrs, next) = self.allocate_from(kind, owners)?;
+        let (addrs, next) = self.allocate_from(kind, Opener::Log(kind), owners)?;
         let following: Vec<BlockAddr> = addrs.iter().skip(1).copied().chain([next]).collect();
         Ok(addrs.into_iter().zip(following).collect())
     }
 
     /// Returns the blocks, and the position of the log after them.
-    fn allocate_from(&self, kind: LogType, owners: &[RawSummary]) -> Result<(Vec<BlockAddr>, BlockAddr)> {
+    fn allocate_from(
+        &self,
+        kind: LogType,
+        opener: Opener,
+        owners: &[RawSummary],
+    ) -> Result<(Vec<BlockAddr>, BlockAddr)> {
         let mut log = self.logs[kind.idx()].lock();
         let begun = (!kind.is_node()).then(|| self.alloc.begin());
         let mut out = Vec::with_capacity(owners.len());
@@ -62,7 +73,7 @@ impl Space {
                 log = self.lock_shared(kind);
                 continue;
             };
-            let place = if log.is_full() { self.switch(&mut log, false) } else { Ok(()) };
+            let place = if log.is_full() { self.switch_for(&mut log, false, opener) } else { Ok(()) };
             if let Err(e) = place {
                 self.abandon_in_order(&out)?;
                 return Err(e);
@@ -71,7 +82,7 @@ impl Space {
             // The format requires a position inside a segment at every checkpoint, so the next segment is opened now.
             // Without a next segment the allocated blocks are still good; the next caller gets the error.
             if log.is_full() {
-                let _later = self.switch(&mut log, false);
+                let _later = self.switch_for(&mut log, false, opener);
             }
         }
         invariant!(
@@ -164,8 +175,15 @@ impl Space {
 
     /// Leaves the log's segment and opens another: a free one, or one with holes when free ones are scarce.
     pub(super) fn switch(&self, log: &mut Log, only_free: bool) -> Result<()> {
+        self.switch_for(log, only_free, Opener::Log(log.kind))
+    }
+
+    fn switch_for(&self, log: &mut Log, only_free: bool, opener: Opener) -> Result<()> {
         let next = self.with_table(|t| {
             let next = self.choose(t, log, only_free)?;
+            if t.is_free_section(self.geo.sec_of(next.segno())) {
+                self.alloc.opened_section(opener);
+            }
             // Opened under the same lock, so that no other log chooses it.
             t.open(next.segno(), log.kind);
             Some(next)

@@ -1,6 +1,27 @@
 //! Statistics of the allocator since mount.
+use segno_format::sit::LogType;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+
+/// What opens a free section.
+#[derive(Clone, Copy, Debug)]
+pub enum Opener {
+    /// A log, for new data or nodes.
+    Log(LogType),
+    Stream,
+    /// A data log, for blocks that cleaning moves. Nodes that it moves are written by checkpoints.
+    Cleaning,
+}
+
+impl Opener {
+    fn idx(self) -> usize {
+        match self {
+            Self::Log(kind) => kind.idx(),
+            Self::Stream => 6,
+            Self::Cleaning => 7,
+        }
+    }
+}
 
 /// Counters since mount, except `streams`.
 #[derive(Debug, Default)]
@@ -11,6 +32,8 @@ pub struct AllocStats {
     ns: AtomicU64,
     /// Streams in use.
     pub streams: AtomicU64,
+    /// Free sections opened, by [`Opener`].
+    sections: [AtomicU64; 8],
     /// Segments that streams opened.
     pub opened: AtomicU64,
     /// Claims made by streams: first ones, and ones adjacent to the previous claim.
@@ -32,6 +55,25 @@ impl AllocStats {
     }
     pub fn end(&self, begun: Instant) {
         self.ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+    pub fn opened_section(&self, by: Opener) {
+        if let Some(count) = self.sections.get(by.idx()) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    /// Free sections opened, in the order of the logs, by streams, and by cleaning.
+    pub fn opened_sections(&self) -> [(&'static str, u64); 8] {
+        let names = [
+            "opened_sections_hot_data",
+            "opened_sections_warm_data",
+            "opened_sections_cold_data",
+            "opened_sections_hot_node",
+            "opened_sections_warm_node",
+            "opened_sections_cold_node",
+            "opened_sections_stream",
+            "opened_sections_cleaning",
+        ];
+        std::array::from_fn(|i| (names[i], self.sections[i].load(Ordering::Relaxed)))
     }
     pub fn snapshot(&self) -> [(&'static str, u64); 9] {
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);

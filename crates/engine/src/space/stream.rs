@@ -4,6 +4,7 @@
 //! blocks, the summary area its summary, and no log of the pack is open in it. When space is short a stream opens no
 //! segment and passes requests to the log of its type.
 use super::log::Log;
+use super::stats::Opener;
 use super::{SegmentPin, Space, Table};
 use crate::error::Result;
 use crate::health::invariant;
@@ -136,6 +137,9 @@ impl Space {
         let may_open = may_open && !self.leaves_to_nodes();
         let (next, pin) = self.pin(|t| {
             let next = self.next_segment(t, stream, tail, old, may_open);
+            if next.is_some_and(|(seg, _)| t.is_free_section(self.geo.sec_of(seg))) {
+                self.alloc.opened_section(Opener::Stream);
+            }
             next.iter().for_each(|&(seg, _)| t.retype(seg, stream.kind));
             (next, next.iter().map(|&(seg, _)| seg).collect())
         });

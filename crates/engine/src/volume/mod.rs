@@ -103,6 +103,7 @@ impl Volume {
             ("streams_shared", shared),
             ("streams_exclusive", exclusive),
         ]);
+        out.extend(self.space.alloc.opened_sections());
         out.extend(self.space.alloc.snapshot());
         out.extend(self.writeback.report());
         out

@@ -474,6 +474,32 @@ fn blocks_moved_while_a_writer_waits_are_counted() {
     assert_eq!(stalls.sum(), moved + nodes, "no other cleaning runs here");
 }
 
+/// Without hole filling a data log opens a section for each 512 blocks of data and directories, written or moved.
+#[test]
+fn opened_sections_are_counted_by_what_opens_them() {
+    let mut rig =
+        Rig::new(80, &MkfsOptions::default(), MountOptions { mode: AllocMode::Lfs, ..small_cache() });
+    rig.fill(90);
+    rig.overwrite(&mut Rng::new(7), 60_000);
+    rig.v.sync().unwrap();
+    let report = rig.v.report();
+    let sum = |names: &[&str]| report.iter().filter(|(n, _)| names.contains(n)).map(|(_, v)| v).sum::<u64>();
+    let placed = sum(&["data_blocks", "dent_blocks", "gc_data_blocks"]) / 512;
+    let by_logs = sum(&[
+        "opened_sections_hot_data",
+        "opened_sections_warm_data",
+        "opened_sections_cold_data",
+        "opened_sections_stream",
+    ]);
+    let by_cleaning = sum(&["opened_sections_cleaning"]);
+    assert!((by_logs + by_cleaning).abs_diff(placed) <= 3, "{by_logs} + {by_cleaning} sections of {placed}");
+    assert!(by_logs > 60 && by_cleaning > 10, "{by_logs} for data, {by_cleaning} for moved data");
+    assert!(
+        sum(&["opened_sections_warm_node", "opened_sections_cold_node"]) > 0,
+        "nodes have logs of their own"
+    );
+}
+
 /// In `mode=lfs` dirty data counts as needed space; a cache larger than the free space must not use it up.
 #[test]
 fn overwrites_with_a_cache_larger_than_the_free_space() {

@@ -84,6 +84,7 @@ fn a_volume_with_streams_is_standard_at_each_checkpoint() {
         v.sync().unwrap();
         assert!(figure(&v, "streams_shared") >= 15, "every context but the first has a stream");
         assert!(figure(&v, "streams_exclusive") > 0);
+        assert!(figure(&v, "opened_sections_stream") >= 15);
         let crashed = Arc::new(MemDevice::from_snapshot(&dev.snapshot()));
         assert_clean(&*crashed);
         let again = Volume::mount(crashed, quiet()).unwrap();

@@ -107,11 +107,9 @@ pub fn write_image(image: &Image, path: &Path) -> Result<(), String> {
     let file = std::fs::File::create(path).map_err(text)?;
     file.set_len(device.block_count() * BLOCK_SIZE as u64).map_err(text)?;
     let mut block = [Block::zeroed()];
-    for addr in 0..device.block_count() {
+    for addr in device.filled() {
         device.read(addr, &mut block).map_err(text)?;
-        if block[0].0.iter().any(|&b| b != 0) {
-            file.write_all_at(&block[0].0, addr * BLOCK_SIZE as u64).map_err(text)?;
-        }
+        file.write_all_at(&block[0].0, addr * BLOCK_SIZE as u64).map_err(text)?;
     }
     Ok(())
 }

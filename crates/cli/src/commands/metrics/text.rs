@@ -56,6 +56,7 @@ struct Sample {
 const SHARED: &[(&str, &str)] = &[
     ("segno_written_bytes", "Bytes written to the device by kind"),
     ("segno_volume_bytes", "Bytes of the volume: for users, and in use"),
+    ("segno_opened_sections", "Free sections opened, by log, by streams, and for blocks that cleaning moved"),
     ("segno_gc_runs", "Runs of cleaning, in the foreground and in the background"),
     ("segno_gc_stall_blocks", "Blocks moved while an operation waited for cleaning, since mount"),
     ("segno_checkpoint_blocked_seconds", "Time that a checkpoint blocked operations, since mount"),

@@ -43,7 +43,7 @@ impl Figures<'_> {
     }
 
     fn requests(&self) -> f64 {
-        self.rates.iter().filter(|(n, _)| n.starts_with("fuse_")).map(|(_, rate)| *rate).sum()
+        sum(self.rates.iter().filter(|(n, _)| n.starts_with("fuse_")).map(|(_, rate)| *rate))
     }
 
     /// Bytes a second to the device, as write amplification counts them.
@@ -62,6 +62,7 @@ pub fn lines(now: &Moment, earlier: Option<&Moment>) -> Vec<Line> {
         slowest(&f),
         bytes(&f),
         space(&f),
+        opened(&f),
         checkpoints(&f),
         fsync(&f),
         journal(&f),
@@ -69,6 +70,11 @@ pub fn lines(now: &Moment, earlier: Option<&Moment>) -> Vec<Line> {
         cleaning(&f),
         cache(&f),
     ]
+}
+
+/// The sum of nothing is -0.0 in Rust, and would be shown so.
+fn sum(rates: impl Iterator<Item = f64>) -> f64 {
+    rates.fold(0.0, |all, rate| all + rate)
 }
 
 fn per_second(bytes: f64) -> String {
@@ -149,6 +155,26 @@ fn space(f: &Figures<'_>) -> Line {
             f.value("prefree_segments")
         ),
         help: "what is in use of the space for files; sections that logs can open; segments that the next checkpoint frees",
+    }
+}
+
+fn opened(f: &Figures<'_>) -> Line {
+    let of = |by: &str| f.value(&format!("opened_sections_{by}"));
+    let logs =
+        |class: &str| ["hot", "warm", "cold"].map(|log| of(&format!("{log}_{class}")).to_string()).join("/");
+    let all = f.rates.iter().filter(|(name, _)| name.starts_with("opened_sections_"));
+    Line {
+        name: "opened",
+        text: format!(
+            "{:.1}/s, sections for data {}, nodes {}, streams {}, cleaning {}",
+            sum(all.map(|(_, rate)| *rate)),
+            logs("data"),
+            logs("node"),
+            of("stream"),
+            of("cleaning")
+        ),
+        help: "free sections that were opened, all a second, and since mount by the hot, warm and cold logs of data and of nodes, by \
+               streams, and by data logs for blocks that cleaning moved; nodes that it moves count for the logs of nodes",
     }
 }
 

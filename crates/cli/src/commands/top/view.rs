@@ -165,8 +165,13 @@ mod tests {
 
     fn state() -> State {
         let at = Instant::now();
-        let first =
-            counters::sample(&[("user_bytes", 0), ("read_bytes", 0), ("fuse_write", 10), ("node_blocks", 0)]);
+        let first = counters::sample(&[
+            ("user_bytes", 0),
+            ("read_bytes", 0),
+            ("fuse_write", 10),
+            ("node_blocks", 0),
+            ("opened_sections_cleaning", 1),
+        ]);
         let second = counters::sample(&[
             ("user_bytes", 2 << 20),
             ("read_bytes", 3 << 20),
@@ -178,6 +183,9 @@ mod tests {
             ("valid_block_count", 256),
             ("user_block_count", 1024),
             ("free_sections", 77),
+            ("opened_sections_warm_data", 4),
+            ("opened_sections_cold_node", 1),
+            ("opened_sections_cleaning", 2),
         ]);
         let slow = |op: &str, ns| Slow { op: op.into(), ino: 17, ns, age_ms: 4200 };
         let slowest = vec![slow("fsync", 120_000_000), slow("write", 8_000_000)];
@@ -203,21 +211,31 @@ latency     read 0.00/0.00, write 0.04/12.3, fsync 0.00/120 ms (p50/p99)
 of names    lookup 0.00/0.00, create 0.00/0.00, remove 0.00/0.00, list 0.00/0.00
 slowest     fsync of inode 17 120.0 ms, 4 s ago; write of inode 17 8.0 ms, 4 s a
 bytes       in 1.0 MiB/s, device 1.0 MiB/s, amplification 1.000, out 1.5 MiB/s
-space       1.0 MiB of 4.0 MiB (25 %), free sections 77, prefree segments 0";
+space       1.0 MiB of 4.0 MiB (25 %), free sections 77, prefree segments 0
+opened      3.0/s, sections for data 0/4/0, nodes 0/0/1, streams 0, cleaning 2";
         let lines = screen(&mut state(), 80, 24);
-        assert_eq!(lines[..7].join("\n"), expected);
-        assert_eq!(lines[13], "counter                                   value       a second");
-        assert_eq!(lines[14], "user_bytes                              2097152      1048576.0");
-        assert_eq!(lines[16], "node_blocks                                 512          256.0");
-        assert_eq!(lines[19], "free_sections                                77");
+        assert_eq!(lines[..8].join("\n"), expected);
+        assert_eq!(lines[14], "counter                                   value       a second");
+        assert_eq!(lines[15], "user_bytes                              2097152      1048576.0");
+        assert_eq!(lines[17], "node_blocks                                 512          256.0");
+        assert_eq!(lines[20], "free_sections                                77");
         assert_eq!((lines.len(), lines[23].as_str()), (24, KEYS));
+    }
+
+    #[test]
+    fn without_an_earlier_look_rates_are_zero() {
+        let mut state = state();
+        state.earlier = None;
+        let lines = screen(&mut state, 80, 24);
+        assert!(lines[1].starts_with("requests    0/s: "), "{}", lines[1]);
+        assert!(lines[7].starts_with("opened      0.0/s, "), "{}", lines[7]);
     }
 
     #[test]
     fn a_wide_terminal_describes_counters() {
         let lines = screen(&mut state(), 200, 60);
         assert!(lines[4].ends_with("write of inode 17 8.0 ms, 4 s ago"), "{}", lines[4]);
-        assert!(lines[14].ends_with("1048576.0 bytes that programs wrote"), "{}", lines[14]);
+        assert!(lines[15].ends_with("1048576.0 bytes that programs wrote"), "{}", lines[15]);
         assert_eq!((lines.len(), lines[59].as_str()), (60, KEYS));
     }
 
@@ -236,9 +254,9 @@ space       1.0 MiB of 4.0 MiB (25 %), free sections 77, prefree segments 0";
     fn counters_are_sorted_and_explained() {
         let mut state = state();
         state.order = Order::Name;
-        assert!(screen(&mut state, 80, 24)[14].starts_with("free_sections "));
+        assert!(screen(&mut state, 80, 24)[15].starts_with("free_sections "));
         state.order = Order::Change;
-        assert!(screen(&mut state, 80, 24)[14].starts_with("read_bytes "));
+        assert!(screen(&mut state, 80, 24)[15].starts_with("read_bytes "));
         state.explains = true;
         let text = screen(&mut state, 200, 60).join("\n");
         for figure in figures::lines(&state.now, None) {

@@ -7,6 +7,8 @@ mod foreign;
 pub mod help;
 #[cfg(test)]
 mod kernel;
+#[cfg(test)]
+mod kernel_table;
 pub mod pages;
 mod row;
 mod suggest;

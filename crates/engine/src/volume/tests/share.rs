@@ -29,5 +29,8 @@ fn a_data_log_opens_a_section_only_if_none_has_room_or_nodes_do_not_need_it() {
     space.leave_to_nodes(0);
     let rest = space.allocate(LogType::WarmData, &owners(1)).unwrap();
     assert_eq!((space.free_sections(), room(space) > left), (before - 2, true), "nodes need none");
+    let opened = space.alloc.opened_sections().into_iter().filter(|(_, count)| *count > 0);
+    let opened: Vec<_> = opened.collect();
+    assert_eq!(opened, [("opened_sections_hot_data", 1), ("opened_sections_warm_data", 1)]);
     [placed, next, rest].iter().for_each(|addrs| space.abandon(addrs));
 }
