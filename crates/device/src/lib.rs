@@ -96,6 +96,11 @@ pub trait BlockDevice: Send + Sync {
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
 
+    /// Ends the use by this process, where others wait for that: the device takes no more writes.
+    fn close(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// The exclusive claim, if this is a single block device.
     fn claim(&self) -> Option<Arc<Claim>> {
         None
@@ -160,6 +165,9 @@ macro_rules! forward_to_pointee {
             }
             fn read_only(&self) -> bool {
                 (**self).read_only()
+            }
+            fn close(&self) -> std::io::Result<()> {
+                (**self).close()
             }
             fn claim(&self) -> Option<Arc<Claim>> {
                 (**self).claim()

@@ -332,6 +332,10 @@ async fn find(remote: &Remote, options: &Options) -> Result<(Recovered, bool)> {
 }
 
 impl BlockDevice for StoreDevice {
+    fn close(&self) -> io::Result<()> {
+        Ok(Self::close(self)?)
+    }
+
     fn block_count(&self) -> u64 {
         self.parts.volume.geometry.blocks()
     }

@@ -166,7 +166,9 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<
     closing.run();
     let closed =
         closing.result().with_context(|| format!("the last checkpoint of {} failed", plan.image.display()));
-    served.and(closed)
+    // Threads that still refer to the device may outlive this function, so it is not left to the last of them.
+    let ended = device.close().with_context(|| format!("cannot close {}", plan.image.display()));
+    served.and(closed).and(ended)
 }
 
 /// Closes a volume once: while the kernel waits in umount(2), else after the mount has ended.

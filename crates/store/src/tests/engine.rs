@@ -118,6 +118,19 @@ fn an_fsync_of_the_volume_is_one_put_and_a_checkpoint_one() {
     assert_eq!(store.requests(), requests, "nothing to do");
 }
 
+/// A thread of the server may refer to the device for longer than the mount lasts, so closing is not left to the last of them.
+#[test]
+fn a_device_that_others_refer_to_is_closed() {
+    let store = store(13, Faults::default());
+    let device: Arc<dyn BlockDevice> = formatted(&store);
+    let other = device.clone();
+    let is_held = || crate::is_held(Arc::new(store.clone()), &prefix()).unwrap();
+    assert!(is_held());
+    BlockDevice::close(&device).unwrap();
+    assert!(!is_held(), "a second writer would be refused");
+    drop(other);
+}
+
 /// Random overwrites with fsyncs, until the sections were cleaned several times; maps and compaction come in between.
 #[test]
 fn a_worn_volume_stays_clean_and_its_store_bounded() {
