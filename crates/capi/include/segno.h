@@ -38,6 +38,21 @@
 // Of `segno_file_open`: empty the file.
 #define SEGNO_TRUNCATE 32
 
+// Of `segno_build_options.flags`: replace an existing file.
+#define SEGNO_BUILD_FORCE 1
+
+// Of `segno_build_options.flags`: the layout of volumes that are never written, without reserve.
+#define SEGNO_BUILD_READ_ONLY 2
+
+// Of `segno_build_options.flags`: write the Android sparse format.
+#define SEGNO_BUILD_SPARSE 4
+
+// Of `segno_build_options.flags`: everything belongs to user and group 0, instead of its owner in the source.
+#define SEGNO_BUILD_ROOT_OWNED 8
+
+// Of `segno_extract_options.flags`: the target is a tar archive, which must not exist, instead of a directory.
+#define SEGNO_EXTRACT_TAR 1
+
 // Of `segno_open_options.flags`: allow changes. Without it, several processes may read one image.
 #define SEGNO_WRITABLE 1
 
@@ -114,6 +129,74 @@ typedef struct {
 
 // Receives a problem that `segno_check` found: whether it is an error or a warning, and its description.
 typedef void (*segno_finding)(void *context, int is_error, const char *text);
+
+// How to build an image. Zeros and null pointers are the defaults.
+typedef struct {
+  // `sizeof(segno_build_options)`: later versions may add fields.
+  uint32_t size;
+  // `SEGNO_BUILD_READ_ONLY` and others.
+  uint32_t flags;
+  // Size of the image in bytes; 0 for the smallest volume that holds the tree.
+  uint64_t image_bytes;
+  // Volume label, or null.
+  const char *label;
+  // The 16 bytes of the volume id; null for one that is derived from the tree.
+  const uint8_t *uuid;
+  // All times of all files, in seconds since 1970; null for the times of the source.
+  const uint64_t *time;
+  // Latest time of a file, in seconds since 1970, which replaces later ones; null for none.
+  const uint64_t *source_date_epoch;
+  // Algorithm and level for files, such as `lz4` or `zstd:19`; null to compress nothing.
+  const char *compress;
+  // Blocks of a compressed cluster, as a power of two from 2 to 8; 0 for 2.
+  uint32_t log_cluster;
+  // Unused, 0.
+  uint32_t reserved;
+  // The manifest that `segno_extract` wrote, or null.
+  const char *manifest;
+} segno_build_options;
+
+// What was built.
+typedef struct {
+  // Size of the image. A sparse image is the size of what it stands for.
+  uint64_t image_bytes;
+  // Space that is left for files.
+  uint64_t free_bytes;
+  // Inodes in the image, with the root.
+  uint64_t files;
+  // Sizes of all files, each counted once.
+  uint64_t content_bytes;
+  // Files with compressed clusters.
+  uint64_t compressed_files;
+  // Space that compression saves. It is free only where it is released.
+  uint64_t saved_bytes;
+  // The volume's id.
+  uint8_t uuid[16];
+} segno_build_report;
+
+// What to extract. Zeros and null pointers are the defaults.
+typedef struct {
+  // `sizeof(segno_extract_options)`: later versions may add fields.
+  uint32_t size;
+  // `SEGNO_EXTRACT_TAR` or 0.
+  uint32_t flags;
+  // The directory on the volume to extract, with everything below it; null for all.
+  const char *path;
+  // File for all metadata, which `segno_build` reads; null for none.
+  const char *manifest;
+} segno_extract_options;
+
+// What was extracted.
+typedef struct {
+  // Files, directories and others, each inode once.
+  uint64_t files;
+  // Bytes of content.
+  uint64_t bytes;
+  // Names that the host cannot store; the manifest has them.
+  uint64_t renamed;
+  // Files with metadata that the target does not have; the manifest has it.
+  uint64_t incomplete;
+} segno_extract_report;
 
 // How to open a volume. Zeros are the defaults.
 typedef struct {
@@ -213,6 +296,20 @@ int segno_format(const char *image,
 int segno_check(const char *image,
                 segno_finding finding,
                 void *context);
+
+// Builds an image of a directory, a tar archive or another image. The same input gives the same bytes, and whatever of it
+// cannot be stored is an error. The file gets its name when it is complete. `options` and `report` may be null.
+int segno_build(const char *source,
+                const char *image,
+                const segno_build_options *options,
+                segno_build_report *report);
+
+// Takes the tree out of an image, raw or Android sparse, into a directory that is new or empty, or into a new tar archive.
+// `options` and `report` may be null.
+int segno_extract(const char *image,
+                  const char *target,
+                  const segno_extract_options *options,
+                  segno_extract_report *report);
 
 // Creates a directory. It belongs to user and group 0, like everything that is created.
 int segno_mkdir(segno_volume *volume, const char *name, uint32_t mode);

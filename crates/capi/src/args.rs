@@ -38,6 +38,23 @@ pub(crate) unsafe fn shared<'a, T>(given: *const T, what: &str) -> Result<&'a T,
     unsafe { given.as_ref() }.ok_or_else(|| null(what))
 }
 
+/// Options of the caller, which begin with their size in a `u32`. Nothing if the pointer is null.
+///
+/// # Safety
+/// It is null, or valid for as many bytes as the size there says.
+pub(crate) unsafe fn versioned<T: Copy>(given: *const T, name: &str) -> Result<Option<T>, Failure> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the first field exists in every version.
+    let size = unsafe { given.cast::<u32>().read() };
+    if size as usize != size_of::<T>() {
+        return Err(Failure::new(EINVAL, format!("{name}.size is {size}: no known version")));
+    }
+    // SAFETY: it is as large as it says.
+    Ok(Some(unsafe { given.read() }))
+}
+
 /// Where the caller wants a result.
 ///
 /// # Safety

@@ -1,5 +1,5 @@
 //! Opening and closing volumes.
-use crate::args::{check_place, path, put, shared};
+use crate::args::{check_place, path, put, shared, versioned};
 use crate::error::{EBUSY, EINVAL, Failure, done};
 use segno::{Device, MountOptions, Volume};
 use std::ffi::{c_char, c_int};
@@ -93,16 +93,8 @@ pub unsafe extern "C" fn segno_open(
 /// # Safety
 /// `given` is null or points to a `u32` that says how large the whole is.
 unsafe fn read_options(given: *const segno_open_options) -> Result<segno_open_options, Failure> {
-    if given.is_null() {
-        return Ok(segno_open_options::default());
-    }
-    // SAFETY: the first field exists in every version.
-    let size = unsafe { given.cast::<u32>().read() };
-    if size as usize != size_of::<segno_open_options>() {
-        return Err(Failure::new(EINVAL, format!("segno_open_options.size is {size}: no known version")));
-    }
-    // SAFETY: it is as large as it says.
-    let options = unsafe { given.read() };
+    // SAFETY: what this function requires.
+    let options = unsafe { versioned(given, "segno_open_options") }?.unwrap_or_default();
     match options.flags & !(SEGNO_WRITABLE | SEGNO_SKIP_RECOVERY) {
         0 => Ok(options),
         unknown => Err(Failure::new(EINVAL, format!("unknown flags {unknown:#x} in segno_open_options"))),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define NEED(condition) \
     do { \
@@ -86,6 +87,105 @@ static void finding(void *context, int is_error, const char *text)
     ++*(int *)context;
 }
 
+/* The path of something next to the image. */
+static char *beside(const char *image, const char *end)
+{
+    static char paths[16][4096];
+    static int next;
+    char *path = paths[next++ % 16];
+
+    snprintf(path, sizeof paths[0], "%s.%s", image, end);
+    return path;
+}
+
+static int same(const char *one, const char *two)
+{
+    FILE *a = fopen(one, "rb"), *b = fopen(two, "rb");
+    int x, y;
+
+    NEED(a && b);
+    do {
+        x = getc(a);
+        y = getc(b);
+    } while (x == y && x != EOF);
+    fclose(a);
+    fclose(b);
+    return x == y;
+}
+
+static void trees(const char *scratch)
+{
+    static const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 0x47, 8, 0x89, 10, 11, 12, 13, 14, 15, 16};
+    uint64_t epoch = 1700000000;
+    segno_build_options options;
+    segno_build_report built;
+    segno_extract_options lists = {sizeof lists, 0, NULL, NULL};
+    segno_extract_report taken;
+    segno_stat_t found;
+    segno_volume *volume;
+    char *dir = beside(scratch, "tree"), *image = beside(scratch, "built"), *tar = beside(scratch, "tar");
+    char *again = beside(scratch, "again"), *back = beside(scratch, "back"), *meta = beside(scratch, "manifest");
+    char name[4200];
+    FILE *file;
+    int i;
+
+    snprintf(name, sizeof name, "%s/file", dir);
+    NEED(mkdir(dir, 0755) == 0 && (file = fopen(name, "w")));
+    for (i = 0; i < 50000; ++i)
+        fputs("content ", file);
+    NEED(fclose(file) == 0);
+    memset(&options, 0, sizeof options);
+    options.size = sizeof options;
+    options.flags = SEGNO_BUILD_READ_ONLY | SEGNO_BUILD_ROOT_OWNED;
+    options.label = "built";
+    options.uuid = uuid;
+    options.time = &epoch;
+    options.compress = "lz4:9";
+    options.log_cluster = 4;
+    NEED(segno_build(dir, image, &options, &built) == 0 && memcmp(built.uuid, uuid, 16) == 0);
+    NEED(built.files == 2 && built.content_bytes == 400000 && built.compressed_files == 1 && built.saved_bytes > 0);
+    NEED(segno_check(image, NULL, NULL) == 0 && segno_open(image, NULL, &volume) == 0);
+    NEED(segno_stat(volume, "/file", 0, &found) == 0 && found.mtime.sec == 1700000000 && found.uid == 0);
+    NEED(segno_close(volume) == 0);
+    NEED(segno_build(dir, image, &options, NULL) == -EEXIST);
+    /* The archive has what the image has. */
+    lists.flags = SEGNO_EXTRACT_TAR;
+    NEED(segno_extract(image, tar, &lists, NULL) == 0 && segno_extract(image, tar, &lists, NULL) == -EEXIST);
+    NEED(segno_build(tar, again, &options, NULL) == 0 && same(image, again));
+    /* And so has the directory with the manifest. */
+    lists.flags = 0;
+    lists.manifest = meta;
+    NEED(segno_extract(image, back, &lists, &taken) == 0 && taken.files == 2 && taken.bytes == 400000);
+    NEED(taken.renamed == 0);
+    options.flags = SEGNO_BUILD_READ_ONLY | SEGNO_BUILD_FORCE;
+    options.time = NULL;
+    options.source_date_epoch = &epoch;
+    options.manifest = meta;
+    NEED(segno_build(back, again, &options, NULL) == 0 && same(image, again));
+    NEED(segno_extract(image, back, NULL, NULL) < 0);
+    lists.path = "/file";
+    NEED(segno_extract(image, beside(scratch, "part"), &lists, NULL) == -EINVAL);
+    lists.size = 7;
+    NEED(segno_extract(image, back, &lists, NULL) == -EINVAL);
+    NEED(segno_extract(NULL, back, NULL, NULL) == -EFAULT && segno_extract(image, NULL, NULL, NULL) == -EFAULT);
+    /* Refused options, and a tree that does not fit, which leaves no file. */
+    NEED(segno_build(NULL, again, NULL, NULL) == -EFAULT && segno_build(dir, NULL, NULL, NULL) == -EFAULT);
+    options.compress = "brotli";
+    NEED(segno_build(dir, again, &options, NULL) == -EINVAL && strstr(segno_last_error(), "brotli"));
+    options.compress = NULL;
+    options.flags = 64;
+    NEED(segno_build(dir, again, &options, NULL) == -EINVAL);
+    options.flags = SEGNO_BUILD_SPARSE;
+    options.manifest = NULL;
+    options.image_bytes = 8 << 20;
+    NEED(segno_build(dir, beside(scratch, "small"), &options, NULL) < 0 && fopen(beside(scratch, "small"), "r") == NULL);
+    options.image_bytes = 0;
+    NEED(segno_build(dir, beside(scratch, "sparse"), &options, &built) == 0 && built.image_bytes >= 52 << 20);
+    NEED(segno_check(beside(scratch, "sparse"), NULL, NULL) == 0);
+    options.size = 8;
+    NEED(segno_build(dir, again, &options, NULL) == -EINVAL);
+}
+
 int main(int argc, char **argv)
 {
     segno_open_options options = {sizeof options, SEGNO_WRITABLE, 16 << 20};
@@ -109,6 +209,7 @@ int main(int argc, char **argv)
     NEED(segno_open(argv[1], &options, &volume) == 0);
     NEED(segno_open(argv[1], NULL, &other) == -EBUSY);
     NEED(segno_statfs(volume, &space) == 0 && space.block_size == 4096 && space.blocks_free > 1000);
+    trees(argv[1]);
     files(volume);
     names(volume);
     NEED(segno_sync(volume) == 0 && segno_close(volume) == 0 && segno_close(NULL) == 0);

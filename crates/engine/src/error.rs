@@ -1,5 +1,5 @@
 //! Errors of operations, and their errno values.
-use segno_format::Corrupt;
+use segno_format::{Corrupt, Structure};
 
 /// The result of an engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -101,6 +101,8 @@ impl Error {
             Self::NotEmpty => 39,
             Self::NoData => 61,
             Self::NotSupported(_) | Self::Incompatible(..) => 95,
+            // Content that cannot be read, as in Linux; the volume itself is in order.
+            Self::Corrupt(damage) if damage.what == Structure::Cluster => 5,
             Self::Corrupt(_) => 117,
         }
     }

@@ -6,6 +6,7 @@ mod args;
 mod error;
 mod file;
 mod formatting;
+mod image;
 mod metadata;
 mod slot;
 mod volume;
@@ -20,6 +21,8 @@ mod _native {
     use super::file::File;
     #[pymodule_export]
     use super::formatting::{check, mkfs};
+    #[pymodule_export]
+    use super::image::{build, extract};
     #[pymodule_export]
     use super::volume::Volume;
 }

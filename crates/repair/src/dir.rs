@@ -15,7 +15,7 @@ const MOST_LEVEL: u8 = 16;
 /// Writes a directory whose parent is given.
 pub(crate) fn write(state: &mut State<'_>, ino: u32, dir: &mut Dir, parent: u32) -> Result<()> {
     if dir.inline {
-        if write_inline(state, ino, dir, parent)? {
+        if !is_inline_root(ino, dir) && write_inline(state, ino, dir, parent)? {
             return Ok(());
         }
         to_blocks(state, ino, dir)?;
@@ -32,6 +32,11 @@ pub(crate) fn write(state: &mut State<'_>, ino: u32, dir: &mut Dir, parent: u32)
         }
     })?;
     Ok(())
+}
+
+/// Whether it is the root, and inline: Linux mounts no such volume.
+pub(crate) fn is_inline_root(ino: u32, dir: &Dir) -> bool {
+    dir.inline && ino == Nid::ROOT.0
 }
 
 /// Places the names of an inline directory; false if they do not fit.

@@ -326,7 +326,7 @@ fn write(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
         let up = d.dots[1] == Some(parent) || loose;
         let right = d.dots[0] == Some(ino) && up;
         let misplaced = d.names.iter().any(|n| dir::is_misplaced(d, n, depth));
-        if d.dirty || !right || misplaced {
+        if d.dirty || !right || misplaced || dir::is_inline_root(ino, d) {
             dir::write(state, ino, d, parent)?;
             state.note(ino, "entries of the directory were wrong");
         }

@@ -6,9 +6,12 @@ pub use segno_image::{
     Compression, Exclude, Extracted as ExtractReport, Headroom, Owner, Report as BuildReport,
 };
 use std::fs::Permissions;
-use std::io;
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+const BUFFER: usize = 1 << 18;
 
 /// How to build an image. By default it is the smallest volume that holds the tree, with the features of `mkfs.f2fs`.
 ///
@@ -82,6 +85,13 @@ impl BuildOptions {
     #[must_use]
     pub fn time(mut self, seconds: u64) -> Self {
         self.image.time = Some(seconds);
+        self
+    }
+
+    /// Latest time of a file, in seconds since 1970, which replaces later ones: what `SOURCE_DATE_EPOCH` holds.
+    #[must_use]
+    pub fn source_date_epoch(mut self, seconds: u64) -> Self {
+        self.image.latest = Some(seconds);
         self
     }
 
@@ -166,18 +176,24 @@ pub fn build(
     options: &BuildOptions,
 ) -> Result<BuildReport> {
     let (source, image) = (source.as_ref(), image.as_ref());
-    let dir = image.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    new_file(image, options.force, |file| {
+        let from = Source::of_path(source).doing_at("read", source)?;
+        segno_image::build(&from, file.path(), &options.image, &mut |_| {}).doing_at("build", image)
+    })
+}
+
+/// Writes a file that gets its name when it is complete.
+fn new_file<T>(path: &Path, force: bool, write: impl FnOnce(&NamedTempFile) -> Result<T>) -> Result<T> {
+    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // The umask takes its share, as of any new file.
     let permissions = Permissions::from_mode(0o666);
     let made = tempfile::Builder::new().prefix(".segno-").permissions(permissions).tempfile_in(dir);
-    let file = made.doing_at("create", image)?;
-    let from = Source::of_path(source).doing_at("read", source)?;
-    let report = segno_image::build(&from, file.path(), &options.image, &mut |_| {});
-    let report = report.doing_at("build", image)?;
-    file.as_file().sync_all().doing_at("write", image)?;
-    let named = if options.force { file.persist(image) } else { file.persist_noclobber(image) };
-    named.map_err(|e| -> io::Error { e.error }).doing_at("create", image)?;
-    Ok(report)
+    let file = made.doing_at("create", path)?;
+    let written = write(&file)?;
+    file.as_file().sync_all().doing_at("write", path)?;
+    let named = if force { file.persist(path) } else { file.persist_noclobber(path) };
+    named.map_err(|e| -> io::Error { e.error }).doing_at("create", path)?;
+    Ok(written)
 }
 
 /// What an extraction writes besides the tree.
@@ -237,4 +253,19 @@ pub fn extract_tar(
 ) -> Result<ExtractReport> {
     let image = image.as_ref();
     segno_image::extract(image, Target::Tar(archive), &options.0, &mut |_| {}).doing_at("extract", image)
+}
+
+/// Writes the tree of an image as a tar archive into a new file, which gets its name when it is complete.
+pub fn extract_tar_file(
+    image: impl AsRef<Path>,
+    archive: impl AsRef<Path>,
+    options: &ExtractOptions,
+) -> Result<ExtractReport> {
+    let archive = archive.as_ref();
+    new_file(archive, false, |file| {
+        let mut out = BufWriter::with_capacity(BUFFER, file.as_file());
+        let report = extract_tar(image, &mut out, options)?;
+        out.flush().doing_at("write", archive)?;
+        Ok(report)
+    })
 }

@@ -68,7 +68,7 @@ pub use file::File;
 pub use format::{FormatOptions, format};
 pub use image::{
     BuildOptions, BuildReport, Compression, Exclude, ExtractOptions, ExtractReport, Headroom, Owner, build,
-    extract, extract_tar,
+    extract, extract_tar, extract_tar_file,
 };
 pub use metadata::{Metadata, SetMetadata};
 pub use names::Special;

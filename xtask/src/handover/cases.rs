@@ -9,6 +9,8 @@ pub struct Case {
     /// Sizes of its devices.
     pub mib: &'static [u64],
     pub operations: u32,
+    /// Files that populate makes besides.
+    pub files: u32,
     /// How much populate may write, in MiB.
     pub budget: u64,
     /// Mount options that both sides take.
@@ -16,7 +18,7 @@ pub struct Case {
 }
 
 const fn case(name: &'static str, mkfs: &'static [&'static str], mib: &'static [u64]) -> Case {
-    Case { name, mkfs, mib, operations: 250, budget: 16, options: None }
+    Case { name, mkfs, mib, operations: 250, files: 0, budget: 16, options: None }
 }
 
 const ALL: &str = "extra_attr,inode_checksum,flexible_inline_xattr,inode_crtime,project_quota,quota,lost_found,\

@@ -11,6 +11,9 @@ use super::cases::Case;
 /// The superblock has so much room for the path of a device, its end included.
 const DEVICE_PATH_MAX: usize = 64;
 
+/// Files that have a MiB of the first device for themselves.
+const FILES_PER_MIB: u64 = 25;
+
 /// Copy of this program in the folder of all jobs.
 pub const PROGRAM: &str = "xtask";
 
@@ -52,7 +55,8 @@ impl Job {
                 );
             }
             let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
-            file.set_len(mib << 20).with_context(|| format!("sizing {}", path.display()))?;
+            let more = if letter == 'a' { u64::from(case.files) / FILES_PER_MIB } else { 0 };
+            file.set_len((mib + more) << 20).with_context(|| format!("sizing {}", path.display()))?;
             devices.push(path);
         }
         Ok(Self { number, case, seed, cut, dir, devices, steps: Vec::new(), read_only: None })

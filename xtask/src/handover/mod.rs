@@ -16,6 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
+use self::cases::Case;
 use self::job::Job;
 use self::kernel::Kernel;
 use self::segno::Segno;
@@ -62,6 +63,9 @@ pub struct Handover {
     /// Volumes on which all files are compressed, instead of those of all formats
     #[arg(long)]
     compressed: bool,
+    /// Small files on each volume, besides those of its operations
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    files: u32,
     /// Only the volume of this row (repeat)
     #[arg(long, value_name = "NR")]
     only: Vec<usize>,
@@ -121,12 +125,13 @@ impl Handover {
     }
 
     fn jobs(&self, work: &Path) -> Result<Vec<Job>> {
-        let all: &'static [cases::Case] = if self.compressed { &cases::COMPRESSED } else { &cases::CASES };
+        let all: &'static [Case] = if self.compressed { &cases::COMPRESSED } else { &cases::CASES };
         let cases = cases::clean(all, self.images).map(|case| (case, false));
         let cases = cases.chain(cases::cut(all, self.cut).map(|case| (case, true)));
         cases
             .enumerate()
             .filter(|(number, _)| self.only.is_empty() || self.only.contains(number))
+            .map(|(number, (case, cut))| (number, (Case { files: self.files, ..case }, cut)))
             .map(|(number, (case, cut))| Job::new(work, number, case, self.seed * 1000 + number as u64, cut))
             .collect()
     }
@@ -245,14 +250,14 @@ fn good(jobs: &[Job]) -> impl Iterator<Item = &Job> {
 fn turn_script(job: &Job, number: usize, last: bool) -> String {
     let manifest = format!("$XTASK manifest --maps --ctime $DIR --out $OUT/turn{number}");
     let seed = job.seed + 100 * number as u64;
-    let (operations, budget) = (job.case.operations, job.case.budget);
+    let Case { operations, files, budget, .. } = job.case;
     // What a seek tells of data not yet written out may change when it is.
     let populate = format!("$XTASK populate --seed {seed} --budget {budget} $DIR");
     let settle = format!("sync -f $DIR && {manifest}.left");
     match (number, last) {
         (0, _) => format!(
             "[ -z \"$READ_ONLY\" ] || {{ echo 'it can be mounted read-only only'; exit 1; }}\n\
-             {populate} --ops {operations} && {settle}"
+             {populate} --ops {operations} --files {files} && {settle}"
         ),
         (_, true) => format!("{manifest}.found"),
         (_, false) => format!(

@@ -2,6 +2,8 @@
 
 mod tree;
 
+pub use tree::plant;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -15,6 +17,8 @@ use crate::twin::{Boot, Outcome, disk_name};
 
 /// Images for one boot.
 const DISKS: usize = 12;
+/// Free space for the changes on images that can be written.
+const ROOM: &str = "32M";
 const ALGORITHMS: [&str; 6] = ["lz4", "lz4:9", "zstd", "zstd:19", "lzo", "lzo-rle"];
 const CLUSTERS: [&str; 4] = ["2", "4", "6", "8"];
 
@@ -57,16 +61,19 @@ impl Images {
         fs::create_dir_all(&self.work)?;
         // The changes need four directories.
         ensure!(self.files >= 4 * tree::EACH, "--files takes {} or more", 4 * tree::EACH);
-        tree::plant(&source, self.files)?;
+        plant(&source, self.files)?;
         let wanted = fs::canonicalize(&source).and_then(|dir| hashes(&dir).map_err(std::io::Error::other))?;
         let mut failed = 0;
         let layouts: Vec<String> = layouts().into_iter().filter(|l| l.contains(&self.only)).collect();
         for (batch, layouts) in layouts.chunks(DISKS).enumerate() {
             let build = |(i, options): (usize, &String)| {
                 let path = self.work.join(format!("{batch}.{i}.img"));
+                let image = Image { options: options.clone(), path };
                 let words = options.split(' ').filter(|w| !w.is_empty());
-                run(Command::new(&program).args(["build", "-f"]).args(words).args([&source, &path]))?;
-                Ok(Image { options: options.clone(), path })
+                let room: &[&str] = if is_writable(&image) { &["--headroom", ROOM] } else { &[] };
+                let mut build = Command::new(&program);
+                run(build.args(["build", "-f"]).args(room).args(words).args([&source, &image.path]))?;
+                Ok(image)
             };
             let images: Vec<Image> = layouts.iter().enumerate().map(build).collect::<Result<_>>()?;
             failed += self.visit(&images, &wanted, &program)?;
@@ -104,6 +111,9 @@ impl Images {
                     println!("{:<60} FAILED: {e:#}", image.options);
                 }
             }
+        }
+        if failed > 0 {
+            eprintln!("the guest said:\n{}", run.output.join("\n"));
         }
         Ok(failed)
     }

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 use segno_testkit::Rng;
 
+use crate::images::plant;
 pub use durable::Durable;
 use skips::Skips;
 use tree::Tree;
@@ -30,6 +31,9 @@ pub struct Populate {
     /// How many operations
     #[arg(long, default_value_t = 300)]
     ops: u32,
+    /// Make this many files, mostly small, in directories of 25 before all operations
+    #[arg(long, default_value_t = 0)]
+    files: u32,
     /// Change what is there: overwrite, truncate, rename, unlink
     #[arg(long)]
     modify: bool,
@@ -41,6 +45,10 @@ pub struct Populate {
 impl Populate {
     /// Prints what was skipped because the mount does not offer it.
     pub fn run(self) -> Result<ExitCode> {
+        if self.files > 0 {
+            let many = self.dir.join("many");
+            plant(&many, self.files).with_context(|| format!("making files in {}", many.display()))?;
+        }
         let mut worker = Worker::new(self.dir, self.seed, self.budget << 20)?;
         let table = if self.modify { MODIFY } else { CREATE };
         for number in 0..self.ops {

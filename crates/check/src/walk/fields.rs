@@ -2,7 +2,7 @@
 use segno_format::dentry::{FileType, MAX_DEPTH};
 use segno_format::inode::{Advise, Inline, InodeFlags, InodeLayout, RawInode};
 use segno_format::superblock::Superblock;
-use segno_format::{BLOCK_SIZE, Corrupt, Features, NAME_MAX, Structure};
+use segno_format::{BLOCK_SIZE, Corrupt, Features, NAME_MAX, Nid, Structure};
 
 const NSEC: u32 = 1_000_000_000;
 /// Where the checksum ends in the extra attributes.
@@ -82,6 +82,9 @@ impl Judge<'_> {
         }
         let dentry = inline.contains(Inline::DENTRY);
         self.refuse(dentry && !raw.is_dir(), "inline directory in a file of another type");
+        // fsck.f2fs accepts it; Linux mounts no volume whose root has no block of its own.
+        let root = dentry && self.ino == Nid::ROOT.0;
+        self.refuse(root, "the root is an inline directory, and Linux does not mount the volume");
     }
 
     fn features(&mut self) {

@@ -397,6 +397,7 @@ fn content_of_inodes() {
         ("inline data without the flag", &[Kind::InlineData], |e| {
             change("small", e, |n| n.i_inline &= !Inline::DATA_EXIST.bits());
         }),
+        ("inline root", &[Kind::Inode], |e| e.inline_dir(Nid::ROOT.0)),
         ("bytes past the end", &[Kind::Padding], |e| change("small", e, |n| n.i_size = U64::new(3))),
         ("target with NUL", &[Kind::Symlink], |e| change("link", e, |n| n.i_size = U64::new(7))),
         ("target without length", &[Kind::Symlink], |e| change("longlink", e, |n| n.i_size = U64::new(0))),

@@ -1,8 +1,8 @@
 //! Changes to a volume, by fields, with all checksums made right again.
 use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place, newer_pack};
-use segno_format::dentry::{DentryShape, FileType};
-use segno_format::inode::{InodeFlags, InodeLayout, RawInode, seal_checksum};
+use segno_format::dentry::{DentryShape, FileType, slots_for};
+use segno_format::inode::{Inline, InodeFlags, InodeLayout, RawInode, seal_checksum};
 use segno_format::nat::{RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
 use segno_format::node::{RawNode, RawNodeFooter};
 use segno_format::orphan::RawOrphanBlock;
@@ -313,6 +313,24 @@ impl Edit {
     pub fn set_slot(&self, ino: u32, i: u32, addr: BlockAddr) {
         let layout = self.layout(ino);
         self.inode(ino, |n| n.set_slot(&layout, i, addr));
+    }
+
+    /// Moves the entries of a directory of one block into its inode, which has no attributes of its own.
+    pub fn inline_dir(&self, dir: u32) {
+        let old = self.block(self.slot(dir, 0));
+        self.punch(dir, 0, false);
+        self.inode(dir, |n| n.i_inline |= (Inline::XATTR | Inline::DENTRY).bits());
+        let (layout, addr) = (self.layout(dir), self.node(dir));
+        let mut block = self.block(addr);
+        let (shape, area) = (DentryShape::inline(&layout), &mut block.0[layout.inline_range()]);
+        let (mut to, mut from) = (0, 0);
+        while let Some(e) = DentryShape::BLOCK.next(&old.0, from, 0).unwrap() {
+            let kind = FileType::from_disk(e.file_type).unwrap();
+            shape.insert(area, to, e.hash, e.ino, e.name, kind);
+            (to, from) = (to + slots_for(e.name.len()), e.next());
+        }
+        self.put(addr, &block);
+        self.inode(dir, |n| n.i_size.set(layout.inline_capacity() as u64));
     }
 
     /// Block and slot of a name in a directory whose blocks hang from the inode.

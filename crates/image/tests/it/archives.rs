@@ -74,6 +74,22 @@ impl Archive {
     }
 }
 
+/// The error says what to do.
+#[test]
+fn other_compressors_are_named() {
+    let yard = Yard::new();
+    for (tool, magic) in [("zstd", &b"\x28\xB5\x2F\xFD\x04\x58"[..]), ("xz", b"\xFD7zXZ\0\0\x04")] {
+        let source = Archive(magic.to_vec()).save(&yard, "archive");
+        let refused = yard.try_build(&source, "image", &with(Features::empty())).unwrap_err().to_string();
+        let name = yard.path("archive");
+        let wanted = format!(
+            "{} is compressed with {tool}, which is not read: use `{tool} -dc ARCHIVE | segno build - IMAGE`",
+            name.display()
+        );
+        assert_eq!(refused, wanted);
+    }
+}
+
 #[track_caller]
 fn refusal(make: impl FnOnce(&mut Archive)) -> String {
     let yard = Yard::new();

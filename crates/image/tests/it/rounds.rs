@@ -21,7 +21,7 @@ fn listed(yard: &Yard) -> ExtractOptions {
     }
 }
 
-/// 100 rounds in all, over four layouts.
+/// 100 rounds in all, over four layouts; `ROUNDS` is the number for each.
 #[test]
 fn rounds_of_extraction_and_build_change_nothing() {
     let yard = Yard::new();
@@ -34,6 +34,7 @@ fn rounds_of_extraction_and_build_change_nothing() {
         options.time = None;
         options
     };
+    let rounds = std::env::var("ROUNDS").map_or(25, |n| n.parse().unwrap());
     let setups = [
         with(all_features()),
         with(all_features() | Features::RO),
@@ -44,7 +45,7 @@ fn rounds_of_extraction_and_build_change_nothing() {
         let options = without_compressed_holes(with_rules(options));
         yard.build(&yard.of_dir("tree"), "first", &options);
         let mut lists: Option<Vec<Vec<u8>>> = None;
-        for round in 0..25 {
+        for round in 0..rounds {
             let image = if round == 0 { "first" } else { "image" };
             let _absent = std::fs::remove_dir_all(yard.path("back"));
             yard.extract(image, "back", &listed(&yard));
@@ -53,7 +54,7 @@ fn rounds_of_extraction_and_build_change_nothing() {
             let manifest = Some(yard.path("manifest"));
             let metadata = Metadata { manifest, ..Metadata::default() };
             let again = BuildOptions { metadata, ..options.clone() };
-            if round == 24 {
+            if round == rounds - 1 {
                 yard.build(&yard.of_dir("back"), "image", &again);
             } else {
                 yard.try_build(&yard.of_dir("back"), "image", &again).unwrap();

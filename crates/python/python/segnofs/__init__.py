@@ -1,4 +1,5 @@
-"""F2FS volumes without a mount and without privileges: open images, read and write files, format and check.
+"""F2FS volumes without a mount and without privileges: open images, read and write files, format and check, build images of
+directories and archives and take them apart.
 
 >>> import segnofs
 >>> segnofs.mkfs("disk.img", 64 << 20)
@@ -15,7 +16,21 @@ Failures are :class:`OSError` with an errno, so ``FileNotFoundError`` and the ot
 
 from ._check import Problem, Report, check
 from ._file import RawFile
+from ._image import BuildReport, ExtractReport, build, extract
 from ._native import CorruptError, mkfs
 from ._volume import DirEntry, Volume
 
-__all__ = ["CorruptError", "DirEntry", "Problem", "RawFile", "Report", "Volume", "check", "mkfs"]
+__all__ = [
+    "BuildReport",
+    "CorruptError",
+    "DirEntry",
+    "ExtractReport",
+    "Problem",
+    "RawFile",
+    "Report",
+    "Volume",
+    "build",
+    "check",
+    "extract",
+    "mkfs",
+]

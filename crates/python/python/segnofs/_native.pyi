@@ -4,7 +4,7 @@ from typing import Any, Literal, final
 
 from typing_extensions import Buffer, disjoint_base
 
-__all__ = ["CorruptError", "File", "Volume", "_check", "mkfs"]
+__all__ = ["CorruptError", "File", "Volume", "_build", "_check", "_extract", "mkfs"]
 
 _StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -79,3 +79,20 @@ def mkfs(
 def _check(
     path: _StrPath, max_problems: int
 ) -> tuple[list[tuple[Literal["error", "warning"], str, str]], int, int, bool, bool]: ...
+def _build(
+    source: _StrPath,
+    image: _StrPath,
+    size: int | None,
+    label: str,
+    uuid: bytes | None,
+    time: int | None,
+    source_date_epoch: int | None,
+    owner: tuple[int, int] | None,
+    compress: str | None,
+    log_cluster: int,
+    flags: tuple[bool, bool, bool],
+    manifest: _StrPath | None,
+) -> tuple[int, int, int, int, int, int, bytes, list[str]]: ...
+def _extract(
+    image: _StrPath, target: _StrPath, tar: bool, path: _StrPath, manifest: _StrPath | None
+) -> tuple[int, int, list[tuple[str, str]], int]: ...

@@ -14,7 +14,10 @@ fn a_directory_is_packed_and_unpacked() {
     assert!(segno::check(&segno::Device::open(path("image")).unwrap()).unwrap().is_clean());
     let mut archive = Vec::new();
     segno::extract_tar(path("image"), &mut archive, &ExtractOptions::new()).unwrap();
-    std::fs::write(path("archive"), archive).unwrap();
+    segno::extract_tar_file(path("image"), path("archive"), &ExtractOptions::new()).unwrap();
+    assert!(std::fs::read(path("archive")).unwrap() == archive);
+    let again = segno::extract_tar_file(path("image"), path("archive"), &ExtractOptions::new());
+    assert_eq!(again.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
     segno::build(path("archive"), path("again"), &options.clone().owner(Owner::Keep)).unwrap();
     assert!(std::fs::read(path("image")).unwrap() == std::fs::read(path("again")).unwrap());
     let report = segno::extract(path("image"), path("back"), &ExtractOptions::new()).unwrap();
@@ -37,4 +40,19 @@ fn a_failed_build_leaves_no_file() {
     let names: Vec<_> = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
     segno::build(path("tree"), path("image"), &BuildOptions::new().force()).unwrap();
+}
+
+#[test]
+fn times_after_the_epoch_of_the_source_are_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::create_dir(path("tree")).unwrap();
+    for (name, secs) in [("old", 1000), ("new", 3000)] {
+        let file = std::fs::File::create(path("tree").join(name)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(secs)).unwrap();
+    }
+    segno::build(path("tree"), path("image"), &BuildOptions::new().source_date_epoch(2000)).unwrap();
+    let volume = segno::Volume::open(&segno::Device::open_read_only(path("image")).unwrap()).unwrap();
+    let time = |name: &str| volume.metadata(name).unwrap().modified().secs;
+    assert_eq!((time("/old"), time("/new")), (1000, 2000));
 }

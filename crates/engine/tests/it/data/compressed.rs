@@ -3,9 +3,11 @@ use super::model::Run;
 use super::{BLOCK, Rig};
 use crate::common::{assert_clean_to_f2fs_tools, quiet};
 use segno_codec::Algorithm;
+use segno_device::BlockDevice;
 use segno_engine::{CompressMode, Compression, MountOptions};
+use segno_format::cluster::compressed_data;
 use segno_format::inode::InodeFlags;
-use segno_format::{Features, Ino};
+use segno_format::{Block, Features, Ino};
 use segno_mkfs::MkfsOptions;
 use segno_testkit::Rng;
 
@@ -150,6 +152,41 @@ fn programs_compress_and_decompress_on_request() {
     rig.options.compression.mode = CompressMode::Fs;
     rig.remount();
     assert_eq!(rig.volume.rewrite_compressed(ino, true).unwrap_err().errno(), 95);
+}
+
+#[test]
+fn a_damaged_cluster_is_an_input_error_of_its_file() {
+    let mut rig = rig(Algorithm::Lz4, 2);
+    let ino = rig.create("f");
+    rig.write(ino, 0, &[b'x'; 3 << 14]);
+    rig.volume.unmount().unwrap();
+    // A cluster of one byte is stored in one block: header, data, zeros.
+    let mut block = Block::zeroed();
+    let is_stored = |&at: &u64| {
+        rig.dev.read(at, std::slice::from_mut(&mut block)).unwrap();
+        compressed_data(0, &block.0, true).is_ok()
+    };
+    let places: Vec<u64> = (0..rig.dev.block_count()).filter(is_stored).collect();
+    assert_eq!(places.len(), 3);
+    // The last byte of the data's length, and of the data; the third one stays.
+    for (&at, byte) in places.iter().zip([3, 24]) {
+        rig.dev.read(at, std::slice::from_mut(&mut block)).unwrap();
+        block.0[byte] ^= 1;
+        rig.dev.write(at, &[&block]).unwrap();
+    }
+    rig.volume = segno_engine::Volume::mount(rig.dev.clone(), rig.options.clone()).unwrap();
+    let mut bytes = [0; 100];
+    for (cluster, why) in [(0, "length of the compressed data"), (1, "checksum")] {
+        let error = rig.volume.read(ino, cluster << 14, &mut bytes).unwrap_err();
+        assert_eq!(error.errno(), 5);
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    assert_eq!(rig.volume.read(ino, 2 << 14, &mut bytes).unwrap(), 100);
+    assert_eq!(bytes, [b'x'; 100]);
+    // The damage ends where the cluster is written anew.
+    rig.write(ino, 0, &[b'y'; 3 << 14]);
+    rig.volume.sync().unwrap();
+    assert!(rig.read(ino, 0, 1 << 20) == [b'y'; 3 << 14]);
 }
 
 #[test]

@@ -137,7 +137,8 @@ impl Spool {
 
 fn unpack_first(name: &Path, tool: &str) -> Error {
     let name = name.display();
-    Error::Options(format!("{name} is compressed with {tool}: use `{tool} -dc {name} | segno build - IMAGE`"))
+    let how = format!("`{tool} -dc ARCHIVE | segno build - IMAGE`");
+    Error::Options(format!("{name} is compressed with {tool}, which is not read: use {how}"))
 }
 
 fn is_compressed(magic: &[u8]) -> bool {

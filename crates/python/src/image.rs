@@ -1,0 +1,84 @@
+//! Images of whole trees.
+use crate::args::VolumePath;
+use crate::error::os_error;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use segno::{BuildOptions, Compression, ExtractOptions, Owner};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Bytes of the image and free in it; files; bytes of content; compressed files and bytes that this saves; id; notes.
+type Built = (u64, u64, u64, u64, u64, u64, [u8; 16], Vec<String>);
+
+/// Makes an image.
+#[pyfunction(name = "_build")]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+pub(crate) fn build(
+    py: Python<'_>,
+    source: VolumePath,
+    image: VolumePath,
+    size: Option<u64>,
+    label: &str,
+    uuid: Option<[u8; 16]>,
+    time: Option<u64>,
+    source_date_epoch: Option<u64>,
+    owner: Option<(u32, u32)>,
+    compress: Option<&str>,
+    log_cluster: u8,
+    flags: (bool, bool, bool),
+    manifest: Option<VolumePath>,
+) -> PyResult<Built> {
+    let (read_only, sparse, force) = flags;
+    let mut options = BuildOptions::new().label(label);
+    options = if let Some(size) = size { options.size(size) } else { options };
+    options = if let Some(uuid) = uuid { options.uuid(uuid) } else { options };
+    options = if let Some(time) = time { options.time(time) } else { options };
+    options = if let Some(latest) = source_date_epoch { options.source_date_epoch(latest) } else { options };
+    options = if let Some((uid, gid)) = owner { options.owner(Owner::All(uid, gid)) } else { options };
+    if let Some(text) = compress {
+        options = options.compress(Compression::parse(text, log_cluster).map_err(PyValueError::new_err)?);
+    }
+    options = if read_only { options.read_only() } else { options };
+    options = if sparse { options.sparse() } else { options };
+    options = if force { options.force() } else { options };
+    options =
+        if let Some(path) = &manifest { options.manifest(AsRef::<Path>::as_ref(path)) } else { options };
+    let make = || segno::build(&source, &image, &options);
+    let report = py.detach(|| segno::catch_panic(make)).map_err(|e| os_error(&e))?;
+    Ok((
+        report.image_bytes,
+        report.free_bytes,
+        report.files,
+        report.content_bytes,
+        report.compressed_files,
+        report.saved_bytes,
+        report.uuid,
+        report.notes,
+    ))
+}
+
+/// Files, bytes of content, paths that are stored under other names, and the number of files with metadata that is not stored.
+type Taken = (u64, u64, Vec<(OsString, OsString)>, u64);
+
+/// Takes the tree out of an image, into a directory or a new tar archive.
+#[pyfunction(name = "_extract")]
+pub(crate) fn extract(
+    py: Python<'_>,
+    image: VolumePath,
+    target: VolumePath,
+    tar: bool,
+    path: VolumePath,
+    manifest: Option<VolumePath>,
+) -> PyResult<Taken> {
+    let mut options = ExtractOptions::new().path(AsRef::<Path>::as_ref(&path));
+    if let Some(manifest) = &manifest {
+        options = options.manifest(AsRef::<Path>::as_ref(manifest));
+    }
+    let take = || match tar {
+        true => segno::extract_tar_file(&image, &target, &options),
+        false => segno::extract(&image, &target, &options),
+    };
+    let report = py.detach(|| segno::catch_panic(take)).map_err(|e| os_error(&e))?;
+    let renamed = report.renamed.into_iter().map(|(name, host)| (name.into(), host.into()));
+    Ok((report.files, report.bytes, renamed.collect(), report.incomplete))
+}
