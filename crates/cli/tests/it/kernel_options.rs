@@ -39,7 +39,7 @@ impl Mount {
     }
 
     /// Mounts as mount(8) does with a line of fstab.
-    fn from_fstab(&self, options: &str) -> Output {
+    fn by_fstab(&self, options: &str) -> Output {
         let mut helper = Command::new(env!("CARGO_BIN_EXE_segno"));
         helper.arg0("mount.segno").args([&self.image, &self.dir, "-o", options]).output().unwrap()
     }
@@ -125,12 +125,12 @@ fn usual_lines_of_fstab_are_mounted() {
     }
     let mount = Mount::new();
     for (line, _) in USUAL {
-        let out = mount.from_fstab(line);
+        let out = mount.by_fstab(line);
         let said = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success() && said.is_empty(), "{line}: {said}");
         mount.use_it(line);
     }
-    let out = mount.from_fstab(ANDROID.0);
+    let out = mount.by_fstab(ANDROID.0);
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(!out.status.success() && said.contains(ANDROID.1), "{said}");
 }

@@ -18,7 +18,7 @@ struct Valve {
 }
 
 impl Valve {
-    fn close(&self, closed: bool) {
+    fn block(&self, closed: bool) {
         *self.closed.lock().unwrap() = closed;
         self.changed.notify_all();
     }
@@ -72,7 +72,7 @@ fn an_fsync_that_waits_for_the_disk_does_not_block_others() {
         let files: Vec<File> =
             (0..SYNCING).map(|i| File::create(dir.join(format!("f{i}"))).unwrap()).collect();
         mount.server.volume.sync().unwrap();
-        valve.close(true);
+        valve.block(true);
         std::thread::scope(|s| {
             let syncs: Vec<_> = files
                 .into_iter()
@@ -96,7 +96,7 @@ fn an_fsync_that_waits_for_the_disk_does_not_block_others() {
             assert_eq!(fs::metadata(dir.join("new")).unwrap().len(), 4096);
             fs::remove_file(dir.join("other")).unwrap();
             assert!(syncs.iter().all(|sync| !sync.is_finished()));
-            valve.close(false);
+            valve.block(false);
         });
     }
 }
