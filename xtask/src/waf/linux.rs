@@ -58,7 +58,7 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
 /// Writeback depends on the number of dirty pages alone; neither checkpoints nor cleaning run by the clock.
 fn script(load: &Load) -> String {
     let quoted = |words: &[String]| words.join(" ");
-    let (background, limit) = (DIRTY_LIMIT / 2, DIRTY_LIMIT);
+    let (background, limit, size) = (DIRTY_LIMIT / 2, DIRTY_LIMIT, load.size);
     let (fill, overwrite) = (quoted(&load.fill), quoted(&load.overwrite));
     format!(
         "set -e
@@ -77,6 +77,7 @@ echo \"{MARK}before $(sectors)\"
 fio {overwrite} > overwrite.json
 sync -f volume
 echo \"{MARK}after $(sectors)\"
+[ $(($(stat -c %b volume/file) * 512)) -ge {size} ] || {{ echo 'fio made the file anew'; exit 1; }}
 umount volume
 cat overwrite.json
 "

@@ -10,6 +10,8 @@ use serde_json::Value;
 use crate::paths::{run, tool};
 
 const BLOCK: u64 = 4096;
+/// Size of the writes that make the file.
+const FILL: u64 = 1 << 20;
 /// Bytes overwritten, as a multiple of the file.
 const TIMES: u64 = 4;
 /// Bytes of the file that may be dirty. Both keep half of that dirty, a hundredth of the file.
@@ -47,6 +49,8 @@ impl Measured {
 pub struct Load {
     pub fill: Vec<String>,
     pub overwrite: Vec<String>,
+    /// Bytes of the file.
+    pub size: u64,
     /// Bytes that the second one writes.
     pub written: u64,
 }
@@ -54,7 +58,8 @@ pub struct Load {
 impl Load {
     /// For a file of this path on a volume with so much space for users.
     pub fn of(case: Case, file: &Path, user_bytes: u64) -> Self {
-        let size = user_bytes * case.fill / 100 / BLOCK * BLOCK;
+        // fio writes whole requests: it would leave the file shorter than it is to be, and begin the second run with a new, empty one.
+        let size = user_bytes * case.fill / 100 / FILL * FILL;
         let written = size * TIMES;
         let common = [
             "--name=waf".to_owned(),
@@ -67,7 +72,7 @@ impl Load {
             "--output-format=json".into(),
         ];
         let with = |more: &[String]| common.iter().chain(more).cloned().collect();
-        let fill = ["--rw=write".into(), "--bs=1m".into()];
+        let fill = ["--rw=write".into(), format!("--bs={FILL}")];
         let overwrite = [
             "--rw=randwrite".into(),
             format!("--bs={BLOCK}"),
@@ -75,7 +80,7 @@ impl Load {
             format!("--io_size={written}"),
             format!("--random_distribution={}", case.pattern),
         ];
-        Self { fill: with(&fill), overwrite: with(&overwrite), written }
+        Self { fill: with(&fill), overwrite: with(&overwrite), size, written }
     }
 }
 
@@ -135,10 +140,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_takes_its_share_in_whole_blocks() {
-        let load = Load::of(Case { pattern: "random", fill: 85 }, Path::new("/f"), 1000 * BLOCK + 5);
-        assert_eq!(load.written, 850 * BLOCK * TIMES);
-        assert!(load.fill.contains(&format!("--filesize={}", 850 * BLOCK)));
+    fn the_file_takes_its_share_in_whole_requests() {
+        let load = Load::of(Case { pattern: "random", fill: 85 }, Path::new("/f"), 1001 * FILL + 5);
+        assert_eq!((load.size, load.written), (850 * FILL, 850 * FILL * TIMES));
+        assert!(load.fill.contains(&format!("--filesize={}", 850 * FILL)));
         assert!(load.overwrite.contains(&format!("--io_size={}", load.written)));
         assert!(load.overwrite.contains(&"--random_distribution=random".to_owned()));
     }

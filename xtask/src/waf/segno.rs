@@ -1,6 +1,7 @@
 //! Segno's part: a mount of its own, its counters, and the kernel's of what its server wrote.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -41,6 +42,8 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
     let report = run(fio()?.args(&load.overwrite))?;
     sync(&volume.dir())?;
     let after = (counters(segno, &volume.dir())?, submitted(server.id())?);
+    let allocated = fs::metadata(volume.dir().join("file"))?.blocks() * 512;
+    ensure!(allocated >= load.size, "the file has {allocated} bytes of {}: fio made it anew", load.size);
     volume.unmount(server)?;
     volume.check()?;
 
