@@ -5,7 +5,6 @@ use segno_format::BLOCK_SIZE;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, RawInode};
 use segno_rescue::attrs::{device_number, xattrs};
-use segno_rescue::content;
 use segno_rescue::output::{Copied, OutputOptions, Sink, Source};
 use segno_rescue::{RescueError, Volume as Damaged};
 use std::ffi::OsStr;
@@ -49,27 +48,21 @@ impl ImageTarget {
     fn regular(&self, path: &Path, source: &Source<'_>) -> io::Result<Copied> {
         let options = OpenOptions::new().write(true).create_new(true).mode(0o600);
         let file = self.volume.open_file_with(path, &options)?;
-        let holes = content::read(
-            source.volume,
-            source.file,
-            source.index,
-            source.allowed,
-            &mut |mut offset, mut bytes| {
-                while !bytes.is_empty() {
-                    let n = file.write_at(bytes, offset)?;
-                    offset += n as u64;
-                    bytes = bytes.get(n..).unwrap_or_default();
-                }
-                Ok(())
-            },
-        )?;
+        let holes = source.content(&mut |mut offset, mut bytes| {
+            while !bytes.is_empty() {
+                let n = file.write_at(bytes, offset)?;
+                offset += n as u64;
+                bytes = bytes.get(n..).unwrap_or_default();
+            }
+            Ok(())
+        })?;
         file.set_len(source.file.raw().i_size.get())?;
         Ok(Copied { holes, ..Copied::default() })
     }
 
     fn symlink(&self, path: &Path, source: &Source<'_>) -> io::Result<Copied> {
         let mut to = Vec::new();
-        content::read(source.volume, source.file, source.index, source.allowed, &mut |offset, bytes| {
+        source.content(&mut |offset, bytes| {
             if offset == to.len() as u64 {
                 to.extend_from_slice(bytes);
             }

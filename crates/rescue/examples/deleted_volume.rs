@@ -123,10 +123,11 @@ fn undelete(image: &Path, to: &Path) -> Done<Vec<Lost>> {
     let dead = undelete::deleted(&volume, &tree);
     let proof = Proof::of(&volume, &dead, &mut |_, _| {});
     let mut target = Target::open(to, OutputOptions::default())?;
-    let mut taken = HashSet::new();
+    let mut output =
+        undelete::Output { target: &mut target, taken: HashSet::new(), unproven: false, stop: &stop };
     let each = dead.iter().map(|d| {
         let mut lost = undelete::describe(&volume, &tree, d, &proof);
-        undelete::copy(&volume, d, &proof, false, &mut target, &mut taken, &mut lost)?;
+        undelete::copy(&volume, d, &proof, &mut output, &mut lost)?;
         Ok(lost)
     });
     each.collect()

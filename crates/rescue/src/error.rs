@@ -34,10 +34,11 @@ pub enum RescueError {
 }
 
 impl RescueError {
-    /// A failure of the target. A lack of space is an error of its own.
+    /// A failure of the target. A lack of space and an interruption are errors of their own.
     pub fn target(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
         match source.kind() {
+            io::ErrorKind::Interrupted => Self::Interrupted,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
             _ => Self::Target { action, path, source },
         }

@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Outcome {
         salvage::refuse_inside(&args.source, path)?;
     }
     let target = args.target.as_deref().filter(|_| !args.list);
-    let target = target.map(|path| open_target(args, path)).transpose()?.map(|t| t.until(stop.clone()));
+    let target = target.map(|path| open_target(args, path)).transpose()?;
     let known_bad = known_bad(args)?;
     let blocks = device.block_count();
     let search = Search { offset: args.offset, known_bad: &known_bad, kept, stop: &stop };

@@ -15,7 +15,6 @@ use std::collections::HashSet;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Find deleted files and copy them to a directory
@@ -93,7 +92,7 @@ fn previous(args: &Args, device: &dyn BlockDevice, found: Found) -> Outcome {
     listing.finish("files and directories", json!({ "checkpoint": version }))
 }
 
-fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &Arc<AtomicBool>) -> Outcome {
+fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBool) -> Outcome {
     let volume = Volume::find(device, found, false);
     undelete::require(&volume)?;
     let tree = Tree::build(&volume);
@@ -105,11 +104,17 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &Arc<Atomi
     let mut target = match args.to.as_ref().filter(|_| !args.list) {
         Some(path) => {
             salvage::refuse_inside(&args.image, path)?;
-            Some(Target::open(path, OutputOptions::default())?.until(stop.clone()))
+            Some(Target::open(path, OutputOptions::default())?)
         }
         None => None,
     };
-    let (mut files, mut failed, mut taken) = (Vec::new(), false, HashSet::new());
+    let mut output = target.as_mut().map(|target| undelete::Output {
+        target,
+        taken: HashSet::new(),
+        unproven: args.unproven,
+        stop,
+    });
+    let (mut files, mut failed) = (Vec::new(), false);
     for d in &dead {
         if stop.load(Ordering::Relaxed) {
             bail!("interrupted");
@@ -120,9 +125,9 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &Arc<Atomi
         {
             continue;
         }
-        if let Some(target) = &mut target {
+        if let Some(output) = &mut output {
             progress.show(|| lost.item.path.clone());
-            copy(args, &volume, d, &proof, target, &mut taken, &mut lost)?;
+            copy(&volume, d, &proof, output, &mut lost)?;
         }
         failed |= lost.item.failed.is_some();
         if args.json { files.push(json!(lost)) } else { print(&lost)? }
@@ -130,7 +135,7 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &Arc<Atomi
     drop(progress);
     if args.json {
         writeln!(stdout(), "{}", json!({ "files": Value::from(files) }))?;
-    } else if target.is_none() {
+    } else if output.is_none() {
         eprintln!(
             "segno: stop writing to the volume, and do not mount it with discard, until the files are copied"
         );
@@ -139,15 +144,13 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &Arc<Atomi
 }
 
 fn copy(
-    args: &Args,
     volume: &Volume<'_>,
     dead: &Dead,
     proof: &Proof,
-    target: &mut Target,
-    taken: &mut HashSet<Vec<Vec<u8>>>,
+    output: &mut undelete::Output<'_>,
     lost: &mut Lost,
 ) -> Result<()> {
-    match undelete::copy(volume, dead, proof, args.unproven, target, taken, lost) {
+    match undelete::copy(volume, dead, proof, output, lost) {
         Err(e @ (RescueError::NoSpace { .. } | RescueError::Interrupted)) => Err(e.into()),
         Err(e) => {
             lost.item.failed = Some(e.to_string());

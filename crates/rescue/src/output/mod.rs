@@ -95,7 +95,7 @@ impl Plan<'_, '_> {
                 return Err(RescueError::Interrupted);
             }
             let mut item = self.item(entry);
-            match self.copy_one(target, entry, &mut made, &mut linked, &mut dirs) {
+            match self.copy_one(target, entry, stop, &mut made, &mut linked, &mut dirs) {
                 Ok(copied) => item.add(&copied),
                 Err(e @ (RescueError::NoSpace { .. } | RescueError::Interrupted)) => return Err(e),
                 Err(e) => item.failed = Some(e.to_string()),
@@ -112,6 +112,7 @@ impl Plan<'_, '_> {
                     index: &index,
                     choose: &choose,
                     allowed: &|_| true,
+                    stop,
                 };
                 target.finish_dir(&self.components(entry), &source)?;
             }
@@ -134,6 +135,7 @@ impl Plan<'_, '_> {
         &self,
         target: &mut dyn Sink,
         entry: u32,
+        stop: &AtomicBool,
         made: &mut HashSet<u32>,
         linked: &mut HashMap<u32, u32>,
         dirs: &mut Vec<u32>,
@@ -171,8 +173,14 @@ impl Plan<'_, '_> {
         };
         let choose = choose_live(self.volume, ino);
         let allowed = |s: &crate::file::Slot| !self.verdicts.is_foreign(s);
-        let source =
-            Source { volume: self.volume, file: &file, index: &index, choose: &choose, allowed: &allowed };
+        let source = Source {
+            volume: self.volume,
+            file: &file,
+            index: &index,
+            choose: &choose,
+            allowed: &allowed,
+            stop,
+        };
         let copied = target.copy(&path, &source)?;
         if record.links > 1 && copied.failed.is_none() {
             linked.insert(ino, entry);

@@ -3,7 +3,7 @@ use super::is_context;
 use super::place::{PART, Target};
 use crate::RescueError;
 use crate::attrs::{device_number, xattrs};
-use crate::content::{self, Holes};
+use crate::content::{self, Holes, Write};
 use crate::file::{Choose, File, Index, Slot};
 use crate::volume::Volume;
 use rustix::fd::OwnedFd;
@@ -13,9 +13,10 @@ use segno_format::dentry::FileType;
 use segno_format::inode::Advise;
 use std::ffi::OsStr;
 use std::fs::File as HostFile;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest target of a symbolic link.
 const SYMLINK_MAX: usize = 4095;
@@ -32,6 +33,19 @@ pub struct Source<'s> {
     pub choose: &'s Choose<'s>,
     /// Which blocks may be shown.
     pub allowed: &'s dyn Fn(&Slot) -> bool,
+    /// Set to give up, also within a file.
+    pub stop: &'s AtomicBool,
+}
+
+impl Source<'_> {
+    /// Gives the content, block by block. Once `stop` is set it fails with [`ErrorKind::Interrupted`].
+    pub fn content(&self, write: &mut Write<'_>) -> std::io::Result<Holes> {
+        let write: &mut Write<'_> = &mut |offset, bytes| match self.stop.load(Ordering::Relaxed) {
+            true => Err(ErrorKind::Interrupted.into()),
+            false => write(offset, bytes),
+        };
+        content::read(self.volume, self.file, self.index, self.allowed, write)
+    }
 }
 
 /// What was noticed while copying.
@@ -65,7 +79,6 @@ impl Target {
             _ => self.special(path, source, kind),
         };
         done.map_err(|e| match e {
-            Failure::Io(_) if self.stop.load(Ordering::Relaxed) => RescueError::Interrupted,
             Failure::Io(e) => RescueError::target("cannot write", full, e),
             Failure::Rescue(e) => e,
         })
@@ -95,16 +108,7 @@ impl Target {
         let fd = rustix::fs::openat2(&self.root, PART, flags, Mode::RUSR | Mode::WUSR, resolve)?;
         let host = HostFile::from(fd);
         let written = || -> Result<Copied, Failure> {
-            let holes = content::read(
-                source.volume,
-                source.file,
-                source.index,
-                source.allowed,
-                &mut |offset, bytes| match self.stop.load(Ordering::Relaxed) {
-                    true => Err(std::io::ErrorKind::Interrupted.into()),
-                    false => host.write_all_at(bytes, offset),
-                },
-            )?;
+            let holes = source.content(&mut |offset, bytes| host.write_all_at(bytes, offset))?;
             host.set_len(source.file.raw().i_size.get())?;
             let copied = Copied { holes, ..Copied::default() };
             Ok(source.attributes(&host, options, privileged).map(|c| c.and(copied))?)
@@ -127,7 +131,7 @@ impl Target {
 
     fn symlink(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<Copied, Failure> {
         let mut to = Vec::new();
-        content::read(source.volume, source.file, source.index, source.allowed, &mut |offset, bytes| {
+        source.content(&mut |offset, bytes| {
             if offset == to.len() as u64 && to.len() <= SYMLINK_MAX {
                 to.extend_from_slice(bytes);
             }

@@ -8,8 +8,6 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Name of a file that is being written.
 pub(super) const PART: &str = ".segno-rescue.part";
@@ -32,8 +30,6 @@ pub struct Target {
     pub(super) options: OutputOptions,
     /// Whether owners can be set.
     pub(super) privileged: bool,
-    /// Set to give up, also within a file.
-    pub(super) stop: Arc<AtomicBool>,
     /// The directory opened last.
     last: Option<(Vec<Vec<u8>>, OwnedFd)>,
 }
@@ -60,13 +56,7 @@ impl Target {
         let privileged = rustix::process::geteuid().is_root();
         // Left by a run that was interrupted.
         let _absent = rustix::fs::unlinkat(&root, PART, AtFlags::empty());
-        Ok(Self { root, path: path.to_owned(), options, privileged, stop: Arc::default(), last: None })
-    }
-
-    /// Gives up with [`RescueError::Interrupted`] once `stop` is set. What is half copied is removed.
-    #[must_use]
-    pub fn until(self, stop: Arc<AtomicBool>) -> Self {
-        Self { stop, ..self }
+        Ok(Self { root, path: path.to_owned(), options, privileged, last: None })
     }
 
     pub(super) fn full(&self, path: &[Vec<u8>]) -> PathBuf {

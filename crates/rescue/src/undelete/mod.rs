@@ -15,6 +15,7 @@ use crate::volume::Volume;
 use segno_format::dentry::FileType;
 use serde::Serialize;
 use std::collections::HashSet;
+use std::sync::atomic::AtomicBool;
 
 /// How much of a deleted file is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -93,16 +94,28 @@ pub fn describe(volume: &Volume<'_>, tree: &Tree, dead: &Dead, proof: &Proof) ->
     }
 }
 
-/// Copies a deleted file; what is not whole gets a name that says so. `taken` are the paths in use.
+/// Where deleted files are copied to, and how.
+pub struct Output<'a> {
+    /// The directory.
+    pub target: &'a mut dyn Sink,
+    /// Paths in use.
+    pub taken: HashSet<Vec<Vec<u8>>>,
+    /// Whether blocks are copied that are not proven to be a file's own.
+    pub unproven: bool,
+    /// Set to give up.
+    pub stop: &'a AtomicBool,
+}
+
+/// Copies a deleted file; what is not whole gets a name that says so.
 pub fn copy(
     volume: &Volume<'_>,
     dead: &Dead,
     proof: &Proof,
-    unproven: bool,
-    target: &mut dyn Sink,
-    taken: &mut HashSet<Vec<Vec<u8>>>,
+    output: &mut Output<'_>,
     lost: &mut Lost,
 ) -> Result<(), RescueError> {
+    let Output { target, taken, unproven, stop } = output;
+    let unproven = *unproven;
     let b = lost.blocks;
     let nothing = b.proven + if unproven { b.unproven } else { 0 } == 0 && b.unproven + b.gone + b.nodes > 0;
     if nothing {
@@ -137,7 +150,8 @@ pub fn copy(
     }
     let choose = dead.choose(volume);
     let allowed = |s: &Slot| proof.allows(volume, dead, s, unproven);
-    let source = Source { volume, file: &dead.file, index: &dead.index, choose: &choose, allowed: &allowed };
+    let source =
+        Source { volume, file: &dead.file, index: &dead.index, choose: &choose, allowed: &allowed, stop };
     lost.item.path = String::from_utf8_lossy(&path.join(&b'/')).into_owned();
     lost.item.add(&target.copy(&path, &source)?);
     Ok(())

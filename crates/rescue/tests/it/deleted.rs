@@ -8,6 +8,7 @@ use segno_testkit::Rng;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 fn undelete(device: &MemDevice, to: &Path) -> Vec<Lost> {
     let volume = Volume::find(device, look(device).unwrap(), false);
@@ -16,10 +17,12 @@ fn undelete(device: &MemDevice, to: &Path) -> Vec<Lost> {
     let dead = undelete::deleted(&volume, &tree);
     let proof = Proof::of(&volume, &dead, &mut |_, _| {});
     let mut target = Target::open(to, OutputOptions { resume: true, ..OutputOptions::default() }).unwrap();
-    let mut taken = HashSet::new();
+    let stop = AtomicBool::new(false);
+    let mut output =
+        undelete::Output { target: &mut target, taken: HashSet::new(), unproven: false, stop: &stop };
     let each = dead.iter().map(|d| {
         let mut lost = undelete::describe(&volume, &tree, d, &proof);
-        undelete::copy(&volume, d, &proof, false, &mut target, &mut taken, &mut lost).unwrap();
+        undelete::copy(&volume, d, &proof, &mut output, &mut lost).unwrap();
         lost
     });
     each.collect()

@@ -3,7 +3,7 @@ use super::fixture::{aged, features, look, volume};
 use segno::{Device, Features, FormatOptions, MountOptions, OpenOptions, SetMetadata, Special};
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{Block, name_hash};
-use segno_rescue::output::{Item, OutputOptions, Plan, Target};
+use segno_rescue::output::{Copied, Item, OutputOptions, Plan, Sink, Source, Target};
 use segno_rescue::{Class, Reader, RescueError, ScanOptions, Tree, Verdicts, Volume, scan};
 use std::collections::BTreeSet;
 use std::fs;
@@ -256,7 +256,38 @@ fn a_block_has_one_owner() {
     assert_eq!((class("right"), class("wrong")), (Class::A, Class::C));
 }
 
-/// After any file and within a file; what is there is complete, and the rest is copied later.
+/// Sets the flag when a file is about to be copied.
+struct StopAt<'a> {
+    target: Target,
+    /// Files until then.
+    left: usize,
+    stop: &'a AtomicBool,
+}
+
+impl Sink for StopAt<'_> {
+    fn make_dir(&mut self, path: &[Vec<u8>]) -> Result<(), RescueError> {
+        self.target.make_dir(path)
+    }
+
+    fn copy(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<Copied, RescueError> {
+        let stops = self.left == 0;
+        self.stop.store(stops, Ordering::Relaxed);
+        self.left = self.left.saturating_sub(1);
+        let done = self.target.copy(path, source);
+        assert_eq!(matches!(done, Err(RescueError::Interrupted)), stops, "{done:?}");
+        done
+    }
+
+    fn link(&mut self, first: &[Vec<u8>], path: &[Vec<u8>]) -> Result<(), RescueError> {
+        self.target.link(first, path)
+    }
+
+    fn finish_dir(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<(), RescueError> {
+        self.target.finish_dir(path, source)
+    }
+}
+
+/// Within any file, and between two; what is there is complete, and the rest is copied later.
 #[test]
 fn a_rescue_that_was_interrupted_goes_on() {
     let (device, v) = volume(64, Features::empty());
@@ -269,19 +300,19 @@ fn a_rescue_that_was_interrupted_goes_on() {
     let tree = Tree::build(&volume);
     let verdicts = Verdicts::of(&volume, &tree, &mut |_, _| {});
     let plan = Plan { volume: &volume, tree: &tree, verdicts: &verdicts, only: None };
-    let never = AtomicBool::new(false);
-    for after in 0..=plan.entries().count() {
+    for (after, within) in (0..=plan.entries().count()).flat_map(|n| [(n, true), (n, false)]) {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut target = Target::open(dir.path(), OutputOptions::default()).unwrap().until(stop.clone());
+        let stop = AtomicBool::new(!within && after == 0);
+        let target = Target::open(dir.path(), OutputOptions::default()).unwrap();
+        let left = if within { after } else { usize::MAX };
         let mut copied = 0;
         let each = |_| {
             copied += 1;
-            stop.store(copied == after, Ordering::Relaxed);
+            if !within {
+                stop.store(copied == after, Ordering::Relaxed);
+            }
         };
-        stop.store(after == 0, Ordering::Relaxed);
-        // `never` leaves it to the target to notice, within the next file.
-        let done = plan.copy(&mut target, &never, each);
+        let done = plan.copy(&mut StopAt { target, left, stop: &stop }, &stop, each);
         let left = (0..6).filter(|i| dir.path().join(format!("dir/file{i}")).exists()).count();
         assert!(left == 6 || matches!(done, Err(RescueError::Interrupted)), "after {after}: {done:?}");
         let whole =
@@ -289,6 +320,7 @@ fn a_rescue_that_was_interrupted_goes_on() {
         assert_eq!((0..6).filter(|&i| whole(i)).count(), left, "half a file is left after {after}");
         assert!(!dir.path().join(".segno-rescue.part").exists());
         let again = OutputOptions { resume: true, ..OutputOptions::default() };
+        let never = AtomicBool::new(false);
         plan.copy(&mut Target::open(dir.path(), again).unwrap(), &never, |_| {}).unwrap();
         assert!((0..6).all(whole) && dir.path().join("second").exists(), "after {after}");
     }
