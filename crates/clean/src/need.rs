@@ -10,6 +10,9 @@ const LOGS_OF_CLASS: i64 = 3;
 /// Sections that a guarded volume has unused at least.
 const LEAST_UNUSED: u64 = 12;
 
+/// Data blocks that operations may place before they are counted as dirty or granted.
+pub const UNCOUNTED: u64 = 128;
+
 /// Figures of a volume; blocks unless the name says sections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {

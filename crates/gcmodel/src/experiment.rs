@@ -194,7 +194,8 @@ impl Experiment {
         let (pages, nodes, _) = sizes(self);
         match self.shape {
             Shape::File { .. } => (pages as u64, 1),
-            Shape::Small { .. } => (pages as u64, nodes as u64),
+            // All nodes but the directory's.
+            Shape::Small { .. } => (pages as u64, nodes as u64 - 1),
         }
     }
     /// File blocks from one page to the next.

@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod counters;
+mod directory;
 mod experiment;
 pub mod geometries;
 mod journal;

@@ -62,7 +62,7 @@ impl Host for Model {
             dirty_nodes: self.dirty_nodes.len + dents + 1,
             dents,
             logged: self.logged,
-            granted: 0,
+            granted: self.uncounted,
             ..Figures::default()
         };
         figures.with_victims(&self.space.index)
@@ -98,7 +98,7 @@ impl Host for Model {
         self.moving = list
             .into_iter()
             .map(|(owner, addr)| {
-                let node = if owner & DENT != 0 { owner } else { self.node_of(owner) };
+                let node = if owner & DENT != 0 { self.small_files() } else { self.node_of(owner) };
                 (addr, last.replace(node) != Some(node))
             })
             .collect();

@@ -1,5 +1,6 @@
 //! The volume: addresses of file blocks and nodes, dirty state, checkpoints.
 use crate::counters::{Counters, Kind};
+use crate::directory;
 use crate::experiment::{Experiment, Shape};
 use crate::journal::Journal;
 use crate::log::LogKind;
@@ -7,7 +8,7 @@ use crate::placement::Placement;
 use crate::rounds::{self, Dirty, Host, Loop, Need};
 use crate::space::{NONE, Space};
 use segno_clean::lifetime::DataLog;
-use segno_clean::need::Figures;
+use segno_clean::need::{Figures, UNCOUNTED};
 use segno_clean::pace::{Host as PaceHost, Pacer};
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 use std::collections::VecDeque;
@@ -18,7 +19,6 @@ const IN_NODE: u64 = 1018;
 /// Flags of an owner: a node, a directory block.
 pub const NODE: u32 = 1 << 31;
 pub const DENT: u32 = 1 << 30;
-const DENTS_PER_BLOCK: u64 = 214;
 /// Compact summary entries that fit into the first and second block.
 const COMPACT: [u32; 2] = [439, 584];
 
@@ -58,6 +58,8 @@ pub struct Model {
     pub logged: u64,
     /// User blocks written when cleaning was last paced.
     pub paced: u64,
+    /// What the engine keeps for blocks that are not counted yet. The model has none, so it only costs room.
+    pub uncounted: u64,
     node_moved: Bits,
     pub placement: Placement,
     /// User blocks written back.
@@ -146,6 +148,7 @@ impl Model {
             moving_nodes: 0,
             logged: 0,
             paced: 0,
+            uncounted: UNCOUNTED,
             node_moved: Bits::new(nodes),
             placement: Placement::default(),
             user_written: 0,
@@ -171,7 +174,18 @@ impl Model {
     }
     /// The directory block with the name of an inode.
     pub fn dent_of(&self, node: u32) -> u32 {
-        (u64::from(node) / DENTS_PER_BLOCK) as u32
+        directory::block_of(node.into()) as u32
+    }
+    /// Small files; their directory's inode is the node behind theirs.
+    pub fn small_files(&self) -> u32 {
+        match self.e.shape {
+            Shape::File { .. } => 0,
+            Shape::Small { .. } => self.node_place.len() as u32 - 1,
+        }
+    }
+    /// The inode of the directory.
+    fn directory(&self) -> Option<u32> {
+        matches!(self.e.shape, Shape::Small { .. }).then(|| self.small_files())
     }
 
     /// The log itself, or another data log with room, if nodes may need the section that it would open.
@@ -201,7 +215,8 @@ impl Model {
     }
 
     pub fn write_node(&mut self, node: u32, kind: Kind) -> Result<(), Full> {
-        let addr = self.space.append(LogKind::WarmNode).ok_or(Full)?;
+        let log = if Some(node) == self.directory() { LogKind::HotNode } else { LogKind::WarmNode };
+        let addr = self.space.append(log).ok_or(Full)?;
         let old = std::mem::replace(&mut self.node_place[node as usize], addr);
         self.owner[addr as usize] = node | NODE;
         if old != NONE {
@@ -229,6 +244,7 @@ impl Model {
         if old != NONE {
             self.space.invalidate(old);
         }
+        self.dirty_nodes.add(self.small_files());
         self.counts.wrote(kind, 1);
         Ok(())
     }
@@ -323,7 +339,7 @@ impl Model {
 /// Numbers of data blocks, nodes and directory blocks that fill the user space.
 pub(crate) fn sizes(e: &Experiment) -> (usize, usize, usize) {
     let user = e.user_blocks();
-    // Root directory and indirect nodes.
+    // Directories and indirect nodes.
     let spare = 8 + user / IN_NODE / IN_NODE;
     match e.shape {
         Shape::File { stride } => {
@@ -336,9 +352,10 @@ pub(crate) fn sizes(e: &Experiment) -> (usize, usize, usize) {
         Shape::Small { blocks } => {
             let files = match blocks {
                 4 => 100_000u64.min((user - spare) * 10 / 36),
-                _ => (user - spare) * 10 / (blocks * 10 / 2 + 10),
+                // Random lengths add up to more than their average at times.
+                _ => (user - spare) * 9 / (blocks * 10 / 2 + 10),
             };
-            ((files * blocks) as usize, files as usize, files.div_ceil(DENTS_PER_BLOCK) as usize)
+            ((files * blocks) as usize, files as usize + 1, directory::blocks(files) as usize)
         }
     }
 }

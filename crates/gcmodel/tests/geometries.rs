@@ -35,10 +35,11 @@ fn every_planted_bug_is_found() {
         let case = match plant {
             Plant::Overwrites => dirty(),
             Plant::Floor => Case::draw(1).unwrap(),
-            Plant::Quantum | Plant::Batch | Plant::Release | Plant::Alone => Case::draw(2).unwrap(),
+            Plant::Quantum | Plant::Release | Plant::Alone => Case::draw(2).unwrap(),
             Plant::QuantumNodes => Case::draw(3).unwrap(),
             Plant::Logged => Case::draw(7).unwrap(),
             Plant::Goal => Case::draw(13).unwrap(),
+            Plant::Batch => Case::draw(20).unwrap(),
             Plant::Chain => Case::draw(70).unwrap(),
         };
         if let Err(e) = case.run() {

@@ -4,13 +4,11 @@
 use super::Nodes;
 use crate::options::AllocMode;
 use segno_clean::guard::Extent;
-use segno_clean::need::Figures;
+use segno_clean::need::{Figures, UNCOUNTED};
 use segno_format::Ino;
 
 /// Free sections kept where cleaning is not paced: recovery opens one for each log.
 const MARGIN: u64 = 6;
-/// Data blocks that operations may place before they are counted.
-const UNCOUNTED: u64 = 128;
 
 impl Nodes {
     /// Sections that writing everything dirty may take where cleaning is not paced; with fewer free ones the volume is full.

@@ -30,6 +30,8 @@ impl Case {
         // Only where cleaning is paced do data logs share sections.
         let how = if self.plant == Some(Plant::Alone) { Loop::Batch } else { Loop::Paced };
         let mut model = Model::new(self.experiment, self.policy, how)?;
+        // The rules must do without this margin.
+        model.uncounted = 0;
         if self.lifetime {
             model.placement = Placement::Lifetimes;
         }
@@ -62,13 +64,13 @@ struct Writer {
 
 impl Writer {
     fn new(case: Case, model: Model) -> Self {
-        let files = if case.pattern == Pattern::Refill { model.node_place.len() } else { 0 };
+        let files = if case.pattern == Pattern::Refill { model.small_files() } else { 0 };
         Self {
             rng: Rng::new(!case.seed),
             pacer: Pacer::default(),
             cursor: 0,
             steps: 0,
-            lengths: vec![0; files],
+            lengths: vec![0; files as usize],
             used: 0,
             case,
             model,
