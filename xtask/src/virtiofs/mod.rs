@@ -114,11 +114,10 @@ impl Virtiofs {
             .unwrap_or(0);
         ensure!(synced > 0, "nothing was synced");
         // Replays what the server left.
-        place.segno(&["check", "-a"])?;
+        place.segno(&["check", "-a"], &[])?;
         for i in 1..=synced {
             let path = format!("/durable/{round}-{i}");
-            let content = run(Command::new(&place.segno).arg("cat").arg(&place.image).arg(&path))
-                .with_context(|| format!("{path} is lost"))?;
+            let content = place.segno(&["cat"], &[&path]).with_context(|| format!("{path} is lost"))?;
             ensure!(content == format!("content of {i}\n"), "{path}: {content:?}");
         }
         place.check()?;
@@ -153,13 +152,14 @@ struct Place {
 }
 
 impl Place {
-    fn segno(&self, args: &[&str]) -> Result<String> {
-        run(Command::new(&self.segno).args(args).arg(&self.image))
+    /// Runs a command on the image.
+    fn segno(&self, before: &[&str], after: &[&str]) -> Result<String> {
+        run(Command::new(&self.segno).args(before).arg(&self.image).args(after))
     }
 
     /// Demands that two checkers find nothing.
     fn check(&self) -> Result<()> {
-        self.segno(&["check"])?;
+        self.segno(&["check"], &[])?;
         let findings = fsck::check(&self.image)?.findings;
         ensure!(findings.is_empty(), "fsck.f2fs: {findings:?}");
         Ok(())

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use segno_device::{BlockDevice, StorageKind, probe};
 use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
-use segno_fuse::{Backing, FuseOptions, Ownership, Started};
+use segno_fuse::{Backing, FuseOptions, Started};
 use std::path::{Path, PathBuf};
 
 /// A checked request to mount. Paths are absolute.
