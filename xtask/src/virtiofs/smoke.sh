@@ -77,7 +77,7 @@ stat -f $dir >/dev/null
 umount $dir
 mount -t virtiofs segno $dir
 (cd $dir && sha256sum --quiet -c /mnt/sums) || fail "contents after a remount"
-same "$(stat -c '%a %u %g %Y' $dir/d/7)" "640 1234 5678 1000000000" "mode, owner, time after a remount"
+same "$(stat -c '%a %u %g %Y' $dir/d/7)" "660 1234 5678 1000000000" "mode (with the mask of the ACL), owner, time after a remount"
 mount -o remount,ro $dir
 ! touch $dir/new 2>/dev/null || fail "written while read-only"
 umount $dir

@@ -27,10 +27,10 @@ pub const SYNCFS: u32 = 50;
 pub fn request(opcode: u32, node: u64, parts: &[&[u8]]) -> Vec<u8> {
     let rest = parts.concat();
     let mut out = Vec::new();
-    out.extend(((HEAD + rest.len()) as u32).to_ne_bytes());
-    out.extend(opcode.to_ne_bytes());
-    out.extend(7_u64.to_ne_bytes());
-    out.extend(node.to_ne_bytes());
+    out.extend(((HEAD + rest.len()) as u32).to_le_bytes());
+    out.extend(opcode.to_le_bytes());
+    out.extend(7_u64.to_le_bytes());
+    out.extend(node.to_le_bytes());
     // User, group, process, lengths of extensions.
     out.extend([0_u8; 16]);
     out.extend(rest);
@@ -38,7 +38,7 @@ pub fn request(opcode: u32, node: u64, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 pub fn words(words: &[u32]) -> Vec<u8> {
-    words.iter().flat_map(|w| w.to_ne_bytes()).collect()
+    words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }
 
 pub fn init() -> Vec<u8> {
@@ -61,7 +61,7 @@ pub fn mknod(name: &str, mode: u32) -> Vec<u8> {
 
 /// The structure of READ and WRITE.
 fn span(offset: u64, size: u32) -> Vec<u8> {
-    [&0_u64.to_ne_bytes()[..], &offset.to_ne_bytes(), &words(&[size, 0, 0, 0, 0, 0])].concat()
+    [&0_u64.to_le_bytes()[..], &offset.to_le_bytes(), &words(&[size, 0, 0, 0, 0, 0])].concat()
 }
 
 pub fn write(node: u64, offset: u64, data: &[u8]) -> Vec<u8> {
@@ -77,7 +77,7 @@ pub fn named(opcode: u32, name: &str) -> Vec<u8> {
 }
 
 pub fn forget(node: u64, count: u64) -> Vec<u8> {
-    request(FORGET, node, &[&count.to_ne_bytes()])
+    request(FORGET, node, &[&count.to_le_bytes()])
 }
 
 pub fn getattr(node: u64) -> Vec<u8> {
@@ -86,7 +86,7 @@ pub fn getattr(node: u64) -> Vec<u8> {
 
 /// Error and body of a reply.
 pub fn parse(reply: &[u8]) -> (i32, &[u8]) {
-    let word = |at: usize| u32::from_ne_bytes(reply[at..at + 4].try_into().unwrap());
+    let word = |at: usize| u32::from_le_bytes(reply[at..at + 4].try_into().unwrap());
     assert_eq!(word(0) as usize, reply.len());
     (word(4).cast_signed(), &reply[REPLY_HEAD..])
 }
@@ -102,11 +102,11 @@ pub fn body(reply: &[u8]) -> &[u8] {
 /// The node of an entry.
 #[track_caller]
 pub fn node(reply: &[u8]) -> u64 {
-    u64::from_ne_bytes(body(reply)[..8].try_into().unwrap())
+    u64::from_le_bytes(body(reply)[..8].try_into().unwrap())
 }
 
 /// Seconds for which the attributes of an entry are valid.
 #[track_caller]
 pub fn attr_valid(reply: &[u8]) -> u64 {
-    u64::from_ne_bytes(body(reply)[24..32].try_into().unwrap())
+    u64::from_le_bytes(body(reply)[24..32].try_into().unwrap())
 }

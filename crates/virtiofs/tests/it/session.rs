@@ -25,7 +25,7 @@ fn a_file_from_create_to_forget() {
         assert_eq!(refusal.unwrap().kind(), ErrorKind::ConnectionRefused);
         let file = node(&guest.call(&create("file", 0o100_644)));
         let data = pattern(1 << 20);
-        assert_eq!(body(&guest.call(&write(file, 5, &data)))[..4], (1_u32 << 20).to_ne_bytes());
+        assert_eq!(body(&guest.call(&write(file, 5, &data)))[..4], (1_u32 << 20).to_le_bytes());
         body(&guest.call(&request(FSYNC, file, &[&[0; 16]])));
         assert_eq!(body(&guest.call(&read(file, 5, 1 << 20))), data);
         assert_eq!(body(&guest.call(&read(file, (1 << 20) + 3, 100))), &data[(1 << 20) - 2..]);
@@ -86,7 +86,8 @@ fn syncfs_and_destroy_make_everything_durable() {
 /// An inode without a name is kept for the guest that has it open, and only for that one.
 #[test]
 fn a_guest_that_starts_over_has_forgotten_everything() {
-    let start_over: [(&str, fn(&mut Client)); 4] = [
+    type StartOver = (&'static str, fn(&mut Client));
+    let start_over: [StartOver; 4] = [
         ("INIT", |_| {}),
         ("DESTROY", |guest| drop(guest.call(&request(DESTROY, ROOT, &[])))),
         ("reset of the guest", |guest| {
@@ -151,13 +152,13 @@ fn only_inodes_that_were_looked_up_can_be_named() {
     let known = node(&guest.call(&create("known", 0o100_644)));
     for number in [0, 2, 3, hidden, 12345, u64::from(u32::MAX), u64::MAX] {
         assert_eq!(parse(&guest.call(&getattr(number))).0, ESTALE, "{number}");
-        let link = request(LINK, ROOT, &[&number.to_ne_bytes(), b"link\0"]);
+        let link = request(LINK, ROOT, &[&number.to_le_bytes(), b"link\0"]);
         assert_eq!(parse(&guest.call(&link)).0, ESTALE, "{number}");
         // More often than it was looked up.
         assert_eq!(guest.call_on(HIPRIO, &forget(number, u64::MAX), 0), []);
     }
     assert_eq!(node(&guest.call(&named(LOOKUP, "file"))), hidden);
-    body(&guest.call(&request(LINK, ROOT, &[&hidden.to_ne_bytes(), b"link\0"])));
+    body(&guest.call(&request(LINK, ROOT, &[&hidden.to_le_bytes(), b"link\0"])));
     body(&guest.call(&getattr(known)));
     drop(guest);
     export.end();
