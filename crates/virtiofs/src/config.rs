@@ -2,7 +2,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Request queues offered besides the one of high priority. Linux uses one queue before 6.10, later one per CPU.
+/// Request queues offered besides the one of high priority. Linux 6.1 uses one of them, newer kernels as many as the monitor
+/// announces.
 pub(crate) const REQUEST_QUEUES: u8 = 8;
 const TAG_MAX: usize = 36;
 
