@@ -29,6 +29,7 @@ test: setup
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
 	cargo clippy -p segno-cli --features store --all-targets -- -D warnings
+	cargo clippy -p segno-cli --no-default-features --all-targets -- -D warnings
 	GUIDE_PAGE=object-store cargo test -p segno-cli --features store --test it -- store guide
 	cargo test -p segno-engine --features loom --lib models
 	cargo test -p segno-sim --features shuttle --lib schedule

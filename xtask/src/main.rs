@@ -16,6 +16,7 @@ mod repaired;
 mod stale;
 mod suites;
 mod twin;
+mod virtiofs;
 mod waf;
 
 use std::process::ExitCode;
@@ -46,6 +47,7 @@ enum Command {
     Memory(memory::Memory),
     Repaired(repaired::Repaired),
     Stale(stale::Stale),
+    Virtiofs(virtiofs::Virtiofs),
     Waf(waf::Waf),
 }
 
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         Command::Memory(memory) => memory.run(),
         Command::Repaired(repaired) => repaired.run(),
         Command::Stale(stale) => stale.run(),
+        Command::Virtiofs(virtiofs) => virtiofs.run(),
         Command::Waf(waf) => waf.run(),
     };
     result.unwrap_or_else(|error| {

@@ -45,6 +45,7 @@ impl Repaired {
         let boot = Boot {
             script: script(&images)?,
             disks: Vec::new(),
+            virtiofs: None,
             timeout: Duration::from_secs(self.timeout),
             share: "/".into(),
             kill: None,

@@ -31,6 +31,8 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("metrics", "segno metrics --format prometheus mnt"),
     ("ctl", "segno ctl mnt gc=urgent"),
     ("umount", "segno umount mnt"),
+    #[cfg(feature = "vhost")]
+    ("export", "segno export --vhost-user vm.sock disk.img"),
 ];
 
 /// The programs of section 8, run after the commands.

@@ -5,6 +5,23 @@ use segno_engine::{Attr, Error, Time};
 use segno_format::{Ino, Nid};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// How a client learns of changes that its own requests do not make known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AttrCaching {
+    /// By notifications.
+    Notified,
+    /// Not at all. A write may clear set-user-ID and set-group-ID, so attributes with these bits expire at once.
+    Unnotified,
+}
+
+impl AttrCaching {
+    /// How long attributes may be used, in seconds.
+    fn valid(self, a: &Attr) -> u64 {
+        let has_set_id = a.mode & 0o170_000 == 0o100_000 && a.mode & 0o6000 != 0;
+        if self == Self::Unnotified && has_set_id { 0 } else { FOREVER }
+    }
+}
+
 /// Only this mount changes the volume, so cached names and attributes are valid until a request changes them. If the
 /// kernel does not expect a change, the server sends an invalidation (`notify`).
 const FOREVER: u64 = 1 << 31;
@@ -49,18 +66,18 @@ fn wire_attr(a: &Attr) -> crate::wire::Attr {
     }
 }
 
-pub(crate) fn attr_out(a: &Attr) -> AttrOut {
-    AttrOut { attr_valid: FOREVER, attr_valid_nsec: 0, dummy: 0, attr: wire_attr(a) }
+pub(crate) fn attr_out(a: &Attr, caching: AttrCaching) -> AttrOut {
+    AttrOut { attr_valid: caching.valid(a), attr_valid_nsec: 0, dummy: 0, attr: wire_attr(a) }
 }
 
 /// Reply to a successful lookup.
-pub(crate) fn entry_out(a: &Attr) -> EntryOut {
+pub(crate) fn entry_out(a: &Attr, caching: AttrCaching) -> EntryOut {
     EntryOut {
         nodeid: node_of(a.ino),
         // The kernel expects 0 for the root.
         generation: if a.ino == Nid::ROOT { 0 } else { a.generation.into() },
         entry_valid: FOREVER,
-        attr_valid: FOREVER,
+        attr_valid: caching.valid(a),
         attr: wire_attr(a),
         ..EntryOut::default()
     }
@@ -70,8 +87,7 @@ pub(crate) fn entry_out(a: &Attr) -> EntryOut {
 /// invalidated while the request was served. So attributes with set-user-ID or set-group-ID, which a write may have
 /// cleared meanwhile, expire at once.
 pub(crate) fn link_out(a: &Attr) -> EntryOut {
-    let attr_valid = if a.mode & 0o6000 == 0 { FOREVER } else { 0 };
-    EntryOut { attr_valid, ..entry_out(a) }
+    entry_out(a, AttrCaching::Unnotified)
 }
 
 /// A negative entry, which the kernel caches.
@@ -79,7 +95,7 @@ pub(crate) fn no_entry() -> EntryOut {
     EntryOut { entry_valid: FOREVER, ..EntryOut::default() }
 }
 
-pub(crate) fn statx_out(a: &Attr) -> StatxOut {
+pub(crate) fn statx_out(a: &Attr, caching: AttrCaching) -> StatxOut {
     let time = |t: Time| SxTime { sec: t.secs, nsec: t.nsec, reserved: 0 };
     let no_birth = if a.crtime.is_some() { 0 } else { 0x800 };
     let stat = Statx {
@@ -100,7 +116,7 @@ pub(crate) fn statx_out(a: &Attr) -> StatxOut {
         rdev_minor: a.rdev.1,
         ..Statx::default()
     };
-    StatxOut { attr_valid: FOREVER, stat, ..StatxOut::default() }
+    StatxOut { attr_valid: caching.valid(a), stat, ..StatxOut::default() }
 }
 
 /// Major and minor number of a device number in FUSE's encoding.

@@ -45,6 +45,8 @@ pub(crate) struct Wanted {
     pub writeback_cache: bool,
     /// Number of threads that serve one queue.
     pub threads: usize,
+    /// Asynchronous direct writes leave no stale pages.
+    pub async_dio: bool,
 }
 
 impl Wanted {
@@ -55,6 +57,11 @@ impl Wanted {
         let threads = self.threads.saturating_sub(FOREGROUND_THREADS).max(1);
         u16::try_from(threads).unwrap_or(MAX_BACKGROUND).min(MAX_BACKGROUND)
     }
+}
+
+/// Whether this machine's kernel drops cached pages after an asynchronous direct write.
+pub(crate) fn kernel_invalidates_after_async_write() -> bool {
+    kernel::version() >= Some(INVALIDATES_AFTER_ASYNC_WRITE)
 }
 
 /// Reads the offer, the kernel's first request.
@@ -69,7 +76,8 @@ pub(crate) fn receive(dev: &OwnedFd) -> io::Result<Offer> {
     }
 }
 
-fn parse(message: &[u8]) -> io::Result<Offer> {
+/// Reads the offer in a message.
+pub(crate) fn parse(message: &[u8]) -> io::Result<Offer> {
     let unexpected = || io::Error::other("the kernel did not begin with FUSE_INIT");
     let (head, rest) = InHeader::read_from_prefix(message).map_err(|_| unexpected())?;
     if head.opcode != Opcode::Init as u32 {
@@ -133,7 +141,7 @@ impl Offer {
         supported.set(InitFlags::POSIX_ACL, wanted.acl.kernel);
         supported.set(InitFlags::OVER_IO_URING, wanted.uring);
         supported.set(InitFlags::WRITEBACK_CACHE, wanted.writeback_cache);
-        supported.set(InitFlags::ASYNC_DIO, kernel::version() >= Some(INVALIDATES_AFTER_ASYNC_WRITE));
+        supported.set(InitFlags::ASYNC_DIO, wanted.async_dio);
         supported & self.flags
     }
 }
@@ -159,6 +167,7 @@ mod tests {
             uring: false,
             writeback_cache,
             threads: 1,
+            async_dio: false,
         });
         let out = InitOut::read_from_bytes(&reply[size_of::<OutHeader>()..]).unwrap();
         InitFlags::from_bits_retain(u64::from(out.flags) | u64::from(out.flags2) << 32)
@@ -184,7 +193,7 @@ mod tests {
     fn writeback_leaves_threads_to_callers() {
         let wanted = |writeback_cache, threads| {
             let acl = Acl { umask: false, kernel: false };
-            Wanted { acl, uring: true, writeback_cache, threads }.max_background()
+            Wanted { acl, uring: true, writeback_cache, threads, async_dio: false }.max_background()
         };
         assert_eq!([1, 2, 3, 8, 1000].map(|threads| wanted(true, threads)), [1, 1, 1, 6, 64]);
         assert_eq!(wanted(false, 8), 64);

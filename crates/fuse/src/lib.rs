@@ -2,7 +2,7 @@
 //! engine, and leaves every decision that the engine can make to the engine.
 //!
 //! The protocol layer (`wire`, `request`, `reply`, `server`) does not depend on the transport; the transports (`/dev/fuse`,
-//! io_uring) do not interpret requests.
+//! io_uring, and virtiofs in a crate of its own, which uses `guest`) do not interpret requests.
 
 #![warn(missing_docs, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
@@ -13,6 +13,7 @@ mod block;
 mod compress_ioctl;
 mod control;
 mod data;
+mod guest;
 mod heap;
 mod init;
 mod ioctl;
@@ -41,6 +42,7 @@ pub use block::{Backing, MountType};
 pub use control::{
     CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, STATS_XATTR, SYNC_XATTR,
 };
+pub use guest::{Buffers, GuestOptions, GuestServer, MalformedRequest};
 pub use heap::share as share_heap;
 pub use loop_device::image_behind;
 pub use ownership::Ownership;

@@ -27,7 +27,8 @@ impl Server {
             }
             match self.volume.getattr(e.ino) {
                 Ok(attr) => {
-                    let fits = page.put(Some(&entry_out(&self.ownership.shown(attr))), &e);
+                    let entry = entry_out(&self.ownership.shown(attr), self.attr_caching);
+                    let fits = page.put(Some(&entry), &e);
                     if fits && !matches!(e.name, b"." | b"..") {
                         self.volume.add_reference(e.ino);
                     }

@@ -1,5 +1,7 @@
 //! Request handlers: each request of either transport is served by one of these methods on the volume.
-use crate::attr::{attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out};
+use crate::attr::{
+    AttrCaching, attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out,
+};
 use crate::notify::Notifier;
 use crate::ownership::Ownership;
 use crate::probe::NoOpenProbe;
@@ -52,6 +54,7 @@ pub(crate) struct Server {
     is_shut_down: AtomicBool,
     /// Owner and permissions that are shown.
     pub(crate) ownership: Ownership,
+    pub(crate) attr_caching: AttrCaching,
 }
 
 impl Server {
@@ -71,7 +74,13 @@ impl Server {
             permits_shutdown: false,
             is_shut_down: AtomicBool::new(false),
             ownership: Ownership::default(),
+            attr_caching: AttrCaching::Notified,
         }
+    }
+
+    /// Serves a client that receives no notifications.
+    pub(crate) fn without_notifications(self) -> Self {
+        Self { attr_caching: AttrCaching::Unnotified, ..self }
     }
 
     /// Permits the shutdown ioctl of crash tests.
@@ -125,10 +134,10 @@ impl Server {
                 Err(Errno::IO)
             });
         self.times.record(request.opcode, request.head.nodeid, begun, reply.len());
-        match (request.opcode, done) {
-            (Opcode::Forget | Opcode::BatchForget | Opcode::Interrupt, _) => Answer::Nothing,
-            (_, Ok(())) => Answer::Body(reply.len()),
-            (_, Err(e)) => Answer::Refusal(e),
+        match done {
+            _ if !request.opcode.has_reply() => Answer::Nothing,
+            Ok(()) => Answer::Body(reply.len()),
+            Err(e) => Answer::Refusal(e),
         }
     }
 
@@ -141,7 +150,9 @@ impl Server {
             Opcode::GetAttr => self.attr(reply, self.volume.getattr(node(r))),
             // Sent only for the birth time; the kernel uses GETATTR after ENOSYS.
             Opcode::Statx if !self.has_birth_time => Err(Errno::NOSYS),
-            Opcode::Statx => reply.put(&statx_out(&self.seen(self.volume.getattr(node(r)))?)),
+            Opcode::Statx => {
+                reply.put(&statx_out(&self.seen(self.volume.getattr(node(r)))?, self.attr_caching))
+            }
             Opcode::SetAttr => self.setattr(r, reply),
             Opcode::ReadLink => reply.put(self.volume.readlink(node(r)).map_err(errno)?.as_slice()),
             Opcode::Symlink => self.symlink(r, reply),
@@ -188,7 +199,7 @@ impl Server {
 
     fn entry(&self, reply: &mut Reply<'_>, made: Result<Attr, Error>) -> Done {
         let attr = self.seen(made)?;
-        reply.put(&entry_out(&attr))?;
+        reply.put(&entry_out(&attr, self.attr_caching))?;
         self.volume.add_reference(attr.ino);
         Ok(())
     }
@@ -208,7 +219,7 @@ impl Server {
     }
 
     fn attr(&self, reply: &mut Reply<'_>, attr: Result<Attr, Error>) -> Done {
-        reply.put(&attr_out(&self.seen(attr)?))
+        reply.put(&attr_out(&self.seen(attr)?, self.attr_caching))
     }
 
     /// Attributes as this mount shows them.
@@ -244,7 +255,7 @@ impl Server {
                 return Err(errno(e));
             }
         };
-        reply.put(&entry_out(&self.ownership.shown(attr)))
+        reply.put(&entry_out(&self.ownership.shown(attr), self.attr_caching))
     }
 
     fn setattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {

@@ -113,9 +113,11 @@ impl Session {
         if writeback_cache {
             server.volume.set_cached_writes();
         }
-        let threads =
-            workers.as_ref().map_or_else(|_| classic_threads(opts), |(queues, w)| w.len() / (*queues).max(1));
-        let reply = offer.accept(Wanted { acl, uring: workers.is_ok(), writeback_cache, threads });
+        let threads = workers
+            .as_ref()
+            .map_or_else(|_| shared_threads(opts.threads), |(queues, w)| w.len() / (*queues).max(1));
+        let async_dio = init::kernel_invalidates_after_async_write();
+        let reply = offer.accept(Wanted { acl, uring: workers.is_ok(), writeback_cache, threads, async_dio });
         // Connected before the first request that may send a notification.
         server.notifier.connect(dev.clone())?;
         rustix::io::write(&dev, &reply)?;
@@ -169,8 +171,9 @@ fn spawn_classic(
     Ok(())
 }
 
-fn classic_threads(opts: &FuseOptions) -> usize {
-    if opts.threads == 0 { cpus().max(CLASSIC_THREADS) } else { opts.threads }
+/// Number of threads that serve one queue of all requests; 0 is automatic.
+pub(crate) fn shared_threads(wanted: usize) -> usize {
+    if wanted == 0 { cpus().max(CLASSIC_THREADS) } else { wanted }
 }
 
 /// Turns a panic into an error. It ends the session, as other threads cannot reply to the request that was being served.

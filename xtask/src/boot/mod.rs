@@ -87,6 +87,7 @@ impl BootTest {
         let boot = Boot {
             script: format!("{COMMON}{script}").replace("@SEGNO@", program),
             disks: images.to_vec(),
+            virtiofs: None,
             timeout: Duration::from_secs(self.timeout),
             share: "/".into(),
             kill: cut.then(|| Kill { on_line: Some(CUT.into()), after: CUT_AFTER }),

@@ -69,6 +69,7 @@ impl Kernel {
         let boot = Boot {
             script,
             disks: turns.iter().flat_map(|turn| turn.job.devices.clone()).collect(),
+            virtiofs: None,
             timeout: self.timeout,
             share: PathBuf::from("/"),
             kill,

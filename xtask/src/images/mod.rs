@@ -88,6 +88,7 @@ impl Images {
         let boot = Boot {
             script: script(images),
             disks: images.iter().map(|i| i.path.clone()).collect(),
+            virtiofs: None,
             timeout: Duration::from_secs(self.timeout),
             share: PathBuf::from("/"),
             kill: None,

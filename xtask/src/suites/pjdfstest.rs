@@ -31,6 +31,11 @@ pub struct Pjdfstest {
 }
 
 impl Pjdfstest {
+    /// Builds the suite, for runs where nothing can be built.
+    pub fn install() -> Result<()> {
+        installed("pjdfstest", VERSION).map(drop)
+    }
+
     /// Prints what failed, what was skipped and why, and at last the counts.
     pub fn run(self) -> Result<ExitCode> {
         if !geteuid().is_root() {

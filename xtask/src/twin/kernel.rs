@@ -25,7 +25,7 @@ pub const BOOT_MODULES: [&str; 8] = [
 ];
 
 /// There for `modprobe` in a script, or for the kernel to load when it finds it needs them.
-const EXTRA_MODULES: [&str; 14] = [
+const EXTRA_MODULES: [&str; 15] = [
     "lz4",
     "lz4hc",
     "zstd",
@@ -40,6 +40,7 @@ const EXTRA_MODULES: [&str; 14] = [
     "dm_log_writes",
     "dm_snapshot",
     "overlay",
+    "virtiofs",
 ];
 
 /// A kernel ready to boot.
@@ -68,7 +69,7 @@ impl Kernel {
         let mut versions = Vec::new();
         for entry in fs::read_dir(cache)? {
             let path = entry?.path();
-            if path.join("lib/modules").is_dir() {
+            if is_complete(&path) {
                 versions.push(path);
             }
         }
@@ -84,14 +85,27 @@ impl Kernel {
     }
 }
 
+/// Whether a kept kernel has all modules that are wanted now.
+fn is_complete(home: &Path) -> bool {
+    let version = home.file_name().unwrap_or_default();
+    let read = |list| fs::read_to_string(home.join("lib/modules").join(version).join(list));
+    match (read("modules.dep"), read("modules.builtin")) {
+        (Ok(dep), Ok(builtin)) => closure(&dep, &builtin).is_ok(),
+        _ => false,
+    }
+}
+
 /// Works in a private folder and renames at the end, so that an interrupted or a parallel run leaves no half kernel.
 fn fetch(cache: &Path) -> Result<()> {
     let work = cache.join(format!("fetch-{}", std::process::id()));
     fs::create_dir_all(&work)?;
     let result = unpack_into(&work).and_then(|(version, kept)| {
         let home = cache.join(version);
-        if home.is_dir() {
+        if is_complete(&home) {
             return Ok(());
+        }
+        if home.is_dir() {
+            fs::remove_dir_all(&home).with_context(|| format!("removing {}", home.display()))?;
         }
         fs::rename(&kept, &home).with_context(|| format!("moving the kernel to {}", home.display()))
     });

@@ -51,6 +51,7 @@ impl KernelTwin {
         let boot = Boot {
             script,
             disks: self.disks,
+            virtiofs: None,
             timeout: Duration::from_secs(self.timeout),
             share: self.share,
             kill: kill_asked.then_some(Kill { on_line: self.kill_on, after }),

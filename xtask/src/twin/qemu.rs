@@ -18,6 +18,8 @@ use crate::paths::{target_dir, tool};
 /// Disks sit in slots 8 to 31 of the PCI bus, eight functions each.
 const DISKS_MAX: usize = 24 * 8;
 
+const MEMORY_MIB: &str = "1024";
+
 /// A panic must end qemu (-no-reboot) and not wait. On a busy host the guest's processor may stand still for long, which is
 /// nobody's fault here: watchdogs of the processor are off, that of hung tasks is not. The rest saves boot time under emulation.
 const APPEND: &str = "console=ttyS0 quiet panic=-1 nosoftlockup rcupdate.rcu_cpu_stall_suppress=1 mitigations=off nokaslr no_timer_check";
@@ -38,6 +40,8 @@ pub struct Boot {
     pub script: String,
     /// Raw images; they become /dev/vda, /dev/vdb, ...
     pub disks: Vec<PathBuf>,
+    /// Socket of a vhost-user server whose file system the guest mounts as "segno".
+    pub virtiofs: Option<PathBuf>,
     pub timeout: Duration,
     /// Folder the guest sees as its root.
     pub share: PathBuf,
@@ -107,7 +111,7 @@ impl Boot {
         let mut command = Command::new(tool("qemu-system-x86_64", "qemu-system-x86")?);
         let accelerator = if accelerator == "kvm" { "kvm" } else { "tcg,thread=multi" };
         command
-            .args(["-accel", accelerator, "-cpu", "max", "-m", "1024"])
+            .args(["-accel", accelerator, "-cpu", "max", "-m", MEMORY_MIB])
             .args(["-nodefaults", "-display", "none", "-no-reboot"])
             .arg("-kernel")
             .arg(&kernel.image)
@@ -127,6 +131,9 @@ impl Boot {
         }
         for (index, disk) in self.disks.iter().enumerate() {
             add_disk(&mut command, index, disk)?;
+        }
+        if let Some(socket) = &self.virtiofs {
+            add_virtiofs(&mut command, socket)?;
         }
         // A pipe that stays open: at the end of stdin the port would be unplugged and the guest's output with it.
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -259,6 +266,17 @@ fn add_disk(command: &mut Command, index: usize, disk: &Path) -> Result<()> {
     command
         .arg("-device")
         .arg(format!("virtio-blk-pci,drive=disk{index},addr={slot:x}.{function},multifunction=on"));
+    Ok(())
+}
+
+/// The server maps the guest's memory, so this is shared. Rings of 1,024 entries take requests of 1 MiB.
+fn add_virtiofs(command: &mut Command, socket: &Path) -> Result<()> {
+    command
+        .arg("-object")
+        .arg(format!("memory-backend-memfd,id=memory,size={MEMORY_MIB}M,share=on"))
+        .args(["-numa", "node,memdev=memory", "-chardev"])
+        .arg(format!("socket,id=virtiofs,path={}", comma_free(socket)?))
+        .args(["-device", "vhost-user-fs-pci,chardev=virtiofs,tag=segno,queue-size=1024"]);
     Ok(())
 }
 

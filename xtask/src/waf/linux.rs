@@ -27,6 +27,7 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
     let boot = Boot {
         script: script(&load),
         disks: vec![image],
+        virtiofs: None,
         timeout: PATIENCE,
         share: "/".into(),
         kill: None,

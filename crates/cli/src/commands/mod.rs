@@ -32,6 +32,8 @@ commands! {
     extract,
     mount,
     umount,
+    #[cfg(feature = "vhost")]
+    export,
     check,
     crashtest,
     info,

@@ -5,6 +5,7 @@ pub mod options;
 pub mod remount;
 mod server;
 pub mod table;
+pub mod volume;
 
 pub use background::{Readiness, spawn};
 pub use server::{Plan, run};

@@ -1,18 +1,15 @@
-//! The server: opens the image, serves the mount, closes the image clean.
+//! The server of a mount: checks the request, serves the mount.
 use super::options::Settings;
-use crate::{image, show, store};
+use super::volume::{Devices, absolute};
+use crate::show;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use parking_lot::Mutex;
 use rustix::fs::Access;
 use rustix::io::Errno;
-use segno_device::{BlockDevice, FileDevice, OpenOptions, StorageKind, probe};
-use segno_engine::options::JournalMode;
-use segno_engine::{Background, JournalArea, MountOptions, Volume};
+use segno_device::{BlockDevice, StorageKind, probe};
+use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
-use segno_fuse::{Backing, FuseOptions, Ownership, Started};
-use segno_journal::About;
+use segno_fuse::{Backing, FuseOptions, Started};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// A checked request to mount. Paths are absolute.
 #[derive(Clone, Debug)]
@@ -25,11 +22,7 @@ pub struct Plan {
 impl Plan {
     /// Makes all checks that need no access to the image.
     pub fn new(image: &Path, dir: &Path, settings: Settings) -> Result<Self> {
-        let image = if store::is_url(image) {
-            image.to_owned()
-        } else {
-            image.canonicalize().with_context(|| format!("cannot open {}", image.display()))?
-        };
+        let image = absolute(image)?;
         let meta = std::fs::metadata(dir).map_err(|e| match e.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NOENT) => anyhow!("there is no such directory: `mkdir {}` makes it", dir.display()),
             Some(Errno::NOTCONN) => {
@@ -54,8 +47,7 @@ impl Plan {
             backing,
             read_only: s.engine.read_only,
             allow_other: s.allow_other,
-            // An ACL would grant or deny what the mode that is shown does not.
-            acl: s.engine.acl && s.ownership == Ownership::default(),
+            acl: s.has_acl(),
             extra: s.flags.clone(),
             auto_unmount: s.auto_unmount,
             threads: s.threads,
@@ -135,75 +127,27 @@ pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<
     protect();
     segno_fuse::share_heap();
     let settings = &plan.settings;
-    let mut paths = vec![plan.image.clone()];
-    paths.extend_from_slice(&settings.devices);
-    let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
-    let device = match store::open(&paths, options, &settings.store)? {
-        Some(device) => device,
-        None => image::open(&paths, options)?,
-    };
-    let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
-    if let Some(path) = &settings.journal {
-        let file = FileDevice::open(path, options)
-            .with_context(|| format!("cannot open the journal {}", path.display()))?;
-        let area = JournalArea::whole(Arc::new(file));
-        if let Err(segno_journal::Error::Absent { .. }) = About::read(&area) {
-            area.prepare().with_context(|| format!("cannot write the journal {}", path.display()))?;
-        }
-        engine.journal = JournalMode::External(area);
-    }
-    let volume = Volume::mount(device.clone(), engine).with_context(|| image::cannot_read(&plan.image))?;
-    let fuse = plan.fuse_options(plan.backing(&volume, &*device)?);
-    let note = beyond_guard(&volume).filter(|_| !settings.engine.read_only);
-    let closing = Arc::new(Closing::new(volume.clone())?);
+    let served = Devices::open(&plan.image, settings)?.mount()?;
+    let fuse = plan.fuse_options(plan.backing(&served.volume, &*served.device)?);
+    let note = beyond_guard(&served.volume).filter(|_| !settings.engine.read_only);
     let close = {
-        let closing = closing.clone();
+        let closing = served.closing.clone();
         move || closing.run()
     };
-    let served = segno_fuse::serve(volume, &plan.dir, &fuse, close, |started| ready(started, note))
+    let volume = served.volume.clone();
+    let result = segno_fuse::serve(volume, &plan.dir, &fuse, close, |started| ready(started, note))
         .map_err(advise)
         .with_context(|| format!("cannot serve {}", plan.dir.display()));
-    closing.run();
-    let closed =
-        closing.result().with_context(|| format!("the last checkpoint of {} failed", plan.image.display()));
-    // Threads that still refer to the device may outlive this function, so it is not left to the last of them.
-    let ended = device.close().with_context(|| format!("cannot close {}", plan.image.display()));
-    served.and(closed).and(ended)
-}
-
-/// Closes a volume once: while the kernel waits in umount(2), else after the mount has ended.
-struct Closing {
-    volume: Arc<Volume>,
-    /// The background thread ends before the volume does.
-    background: Mutex<Option<Background>>,
-    error: Mutex<Option<segno_engine::Error>>,
-}
-
-impl Closing {
-    fn new(volume: Arc<Volume>) -> std::io::Result<Self> {
-        let background = Mutex::new(Some(Background::start(&volume)?));
-        Ok(Self { volume, background, error: Mutex::new(None) })
-    }
-
-    /// Returns when the volume is closed.
-    fn run(&self) {
-        let mut background = self.background.lock();
-        if let Some(running) = background.take() {
-            drop(running);
-            *self.error.lock() = self.volume.unmount().err();
-        }
-    }
-
-    fn result(&self) -> Result<(), segno_engine::Error> {
-        self.error.lock().take().map_or(Ok(()), Err)
-    }
+    served.end(result)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use segno_device::MemDevice;
+    use segno_engine::MountOptions;
     use segno_mkfs::{Member, MkfsOptions};
+    use std::sync::Arc;
 
     fn note(overprovision_percent: Option<f64>, reserved_sections: Option<u32>) -> Option<String> {
         let device = Arc::new(MemDevice::new(100 << 8));

@@ -53,6 +53,11 @@ fn in_terminal(example: &str) -> String {
     format!("(sleep 2; printf q) | timeout 60 script -qec 'stty rows 24 cols 80; {example}' /dev/null")
 }
 
+/// `export` ends when its guest does, or by a signal.
+fn until_it_listens(example: &str) -> String {
+    format!("{example} & server=$!; until [ -S vm.sock ]; do sleep 0.1; done; kill $server; wait $server")
+}
+
 #[test]
 fn every_example_runs() {
     let place = Place::new();
@@ -63,7 +68,11 @@ fn every_example_runs() {
             println!("NOT TESTED: {example}: /dev/fuse cannot be opened");
             continue;
         }
-        let words = if *name == "top" { in_terminal(example) } else { (*example).to_owned() };
+        let words = match *name {
+            "top" => in_terminal(example),
+            "export" => until_it_listens(example),
+            _ => (*example).to_owned(),
+        };
         place.succeeds(&words);
     }
     for made in ["map.svg", "report.html", "copy/hello", "extracted/hello", "rescued/tree/hello"] {

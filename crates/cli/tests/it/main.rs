@@ -4,6 +4,8 @@
 mod build;
 mod copy;
 mod examples;
+#[cfg(feature = "vhost")]
+mod export;
 mod external;
 mod friction;
 mod fsck;

@@ -97,7 +97,11 @@ impl References {
 
     fn change<R>(&self, ino: Ino, f: impl FnOnce(&mut Shard) -> R) -> R {
         // SHARDS is a power of two, so the mask is always a valid index.
-        let mut shard = self.shards[place(ino).0 as usize & (SHARDS - 1)].lock();
+        self.change_shard(&self.shards[place(ino).0 as usize & (SHARDS - 1)], f)
+    }
+
+    fn change_shard<R>(&self, shard: &Mutex<Shard, { rank::LEAF }>, f: impl FnOnce(&mut Shard) -> R) -> R {
+        let mut shard = shard.lock();
         let sizes = |s: &Shard| (s.groups.len() as i64, s.large.len() as i64);
         let before = sizes(&shard);
         let done = f(&mut shard);
@@ -116,6 +120,10 @@ impl References {
     /// Drops references; returns true if the count dropped to zero.
     fn take(&self, ino: Ino, count: u64) -> bool {
         self.change(ino, |shard| shard.take(ino, count))
+    }
+
+    fn clear(&self) {
+        self.shards.iter().for_each(|shard| self.change_shard(shard, |s| *s = Shard::default()));
     }
 
     pub(super) fn has(&self, ino: Ino) -> bool {
@@ -138,6 +146,28 @@ impl Names {
         {
             return Ok(());
         }
+        self.free_unreferenced(ino)
+    }
+
+    /// Drops all references, for a front end that starts over. Inodes without a name or handle are freed.
+    pub fn drop_all_references(&self) {
+        self.references.clear();
+        if self.base.health.check_writable().is_err() {
+            return;
+        }
+        for ino in self.nodes.since.orphans() {
+            // An inode that cannot be freed stays an orphan.
+            let _kept = self.free_unreferenced(ino);
+        }
+    }
+
+    /// Whether the front end refers to the inode.
+    #[must_use]
+    pub fn is_referenced(&self, ino: Ino) -> bool {
+        self.references.has(ino)
+    }
+
+    fn free_unreferenced(&self, ino: Ino) -> Result<()> {
         match self.files.inode(ino).and_then(|inode| self.free_inode(&inode)) {
             Err(Error::NotFound) => Ok(()),
             done => done,
@@ -162,6 +192,10 @@ mod tests {
         assert!(references.take(a, 1) && !references.has(a));
         assert!(!references.take(a, 1), "no reference");
         assert!(references.has(b) && references.take(b, u64::MAX));
+        assert_eq!(references.mem.references.get(), 0);
+        (0..1000).for_each(|_| references.add(a));
+        references.clear();
+        assert!(!references.has(a));
         assert_eq!(references.mem.references.get(), 0);
     }
 

@@ -1,8 +1,8 @@
 //! The protocol as bytes: messages in, replies out.
 use super::volume;
 use crate::server::Server;
-use crate::transport::classic::reply_to;
 use crate::transport::memory::Buffer;
+use crate::transport::message::reply_to;
 use crate::wire::*;
 use proptest::prelude::*;
 use zerocopy::{FromBytes, Immutable, IntoBytes};

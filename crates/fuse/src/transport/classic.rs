@@ -1,16 +1,14 @@
 //! Requests through /dev/fuse: read(2) returns a request, write(2) sends the reply. Each thread has its own descriptor,
 //! as a reply must go to the descriptor that its request was read from.
 use super::memory::{Buffer, PAGE};
-use crate::request::{Malformed, Request};
-use crate::server::{Answer, Server};
-use crate::wire::OutHeader;
+use super::message::reply_to;
+use crate::server::Server;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, write};
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::io;
 use std::time::Duration;
-use zerocopy::IntoBytes;
 
 const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 
@@ -43,26 +41,6 @@ pub(crate) fn serve(dev: &OwnedFd, server: &Server, payload: usize, pause: Durat
             std::thread::sleep(pause);
         }
     }
-}
-
-/// Builds the reply to a message in `out`. The body starts at the second page, so that data is page-aligned.
-pub(crate) fn reply_to<'a>(server: &Server, message: &[u8], out: &'a mut [u8]) -> Option<&'a [u8]> {
-    const HEAD: usize = size_of::<OutHeader>();
-    let body = out.get_mut(PAGE..)?;
-    let (unique, answer) = match Request::from_message(message) {
-        Ok(request) => (request.head.unique, server.answer(&request, body)),
-        Err(Malformed::Refused { unique, errno }) => (unique, Answer::Refusal(errno)),
-        Err(Malformed::Unreadable) => return None,
-    };
-    let (len, error) = match answer {
-        Answer::Nothing => return None,
-        Answer::Body(len) => (len, 0),
-        Answer::Refusal(errno) => (0, -errno.raw_os_error()),
-    };
-    let header = OutHeader { len: (HEAD + len) as u32, error, unique };
-    let whole = out.get_mut(PAGE - HEAD..PAGE + len)?;
-    whole.get_mut(..HEAD)?.copy_from_slice(header.as_bytes());
-    Some(whole)
 }
 
 /// Sends a reply. If its request was aborted, or the kernel rejects it, only that caller is affected.

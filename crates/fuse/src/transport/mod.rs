@@ -2,5 +2,6 @@
 mod affinity;
 pub(crate) mod classic;
 pub(crate) mod memory;
+pub(crate) mod message;
 pub(crate) mod sched_idle;
 pub(crate) mod uring;

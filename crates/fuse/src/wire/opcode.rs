@@ -59,6 +59,11 @@ impl Opcode {
         )
     }
 
+    /// Whether the client waits for a reply.
+    pub(crate) fn has_reply(self) -> bool {
+        !matches!(self, Self::Forget | Self::BatchForget | Self::Interrupt)
+    }
+
     /// Size of the structure between the header and names or data.
     pub(crate) fn struct_len(self) -> usize {
         match self {

@@ -73,6 +73,11 @@ impl Settings {
         Self { flags, allow_other: root, ..Self::default() }
     }
 
+    /// Whether the kernel checks ACLs: they would grant or deny what an owner or mode that is only shown does not.
+    pub fn has_acl(&self) -> bool {
+        self.engine.acl && self.ownership == Ownership::default()
+    }
+
     /// Reads the words after `-o`, in order.
     pub fn parse(words: &[String], root: bool) -> Result<Self> {
         let mut settings = Self::new(root);

@@ -47,6 +47,17 @@ impl Volume {
         self.names.drop_references(ino, count)
     }
 
+    /// Drops all references, for a front end that starts over. Inodes without a name or handle are freed.
+    pub fn drop_all_references(&self) {
+        self.names.drop_all_references();
+    }
+
+    /// Whether the front end refers to the inode.
+    #[must_use]
+    pub fn is_referenced(&self, ino: Ino) -> bool {
+        self.names.is_referenced(ino)
+    }
+
     /// The target of a symbolic link, in text form if it is encrypted.
     pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         self.admission.admit_read();

@@ -1,0 +1,97 @@
+//! `segno export`: serves a volume to a virtual machine.
+use crate::exit::Outcome;
+use crate::mount::options::Settings;
+use crate::mount::volume::{Devices, absolute};
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+use segno_fuse::{Choice, GuestOptions, GuestServer};
+use segno_virtiofs::{End, Export, Socket, Tag};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+
+/// Serve a volume to a virtual machine, which mounts it as virtiofs
+///
+/// The machine needs no F2FS. It must share its memory with this program, as QEMU does with a memory-backend-memfd that has
+/// share=on. The command ends when the machine does, or with Ctrl-C, and closes the volume clean.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Mount options that do not concern the kernel of this machine, see `segno mount --help`
+    #[arg(short, long, value_name = "OPTION,…")]
+    options: Vec<String>,
+    /// Socket to make, to which QEMU or another program for virtual machines connects
+    #[arg(long, value_name = "SOCKET")]
+    vhost_user: PathBuf,
+    /// Name of the device in the guest, for programs that ask this one for it; to QEMU it is given as tag=
+    #[arg(long)]
+    tag: Option<Tag>,
+    /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
+    image: PathBuf,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let settings = Settings::parse(&args.options, false)?;
+    refuse_others(&settings)?;
+    segno_fuse::share_heap();
+    let devices = Devices::open(&absolute(&args.image)?, &settings)?;
+    drop_privileges();
+    let served = devices.mount()?;
+    let guest = GuestServer::new(
+        served.volume.clone(),
+        GuestOptions {
+            acl: settings.has_acl(),
+            writeback_cache: settings.writeback_cache,
+            shutdown: settings.shutdown,
+            ownership: settings.ownership,
+            threads: settings.threads,
+        },
+    );
+    served.end(serve(args, guest))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses options for the kernel of this machine.
+fn refuse_others(s: &Settings) -> Result<()> {
+    let others = [
+        (!s.flags.is_empty(), "flags such as nodev are for mount(8) in the guest"),
+        (s.allow_other, "allow_other has no meaning: all users of the guest may enter"),
+        (s.fuse_only, "blk= is for mounts of this machine"),
+        (s.transport != Choice::Auto, "transport= is for mounts of this machine"),
+        (s.no_sched_idle, "sched_idle= is for mounts of this machine"),
+        (s.log.is_some(), "log= is for servers in the background: redirect standard error"),
+    ];
+    match others.into_iter().find(|(given, _)| *given) {
+        Some((_, why)) => bail!("{why}"),
+        None => Ok(()),
+    }
+}
+
+/// Nothing is opened from here on but the socket and, on an object store, connections. Threads that are started later
+/// inherit this.
+fn drop_privileges() {
+    let none = CapabilitySet::empty();
+    // Neither can fail for a thread that gives up what it has.
+    let _given_up = set_no_new_privs(true);
+    let _given_up =
+        set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none });
+}
+
+fn serve(args: &Args, guest: GuestServer) -> Result<()> {
+    let path = args.vhost_user.display();
+    let socket = Socket::bind(&args.vhost_user).with_context(|| format!("cannot listen on {path}"))?;
+    let export = Export::new(guest, socket, args.tag);
+    let stopper = export.stopper();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        if signals.forever().next().is_some() {
+            stopper.stop();
+        }
+    })?;
+    eprintln!("segno: {} is ready for a virtual machine at {path}", args.image.display());
+    match export.run()? {
+        End::Disconnected | End::Stopped => Ok(()),
+        End::Failed(why) => Err(anyhow!("the virtual machine at {path} was cut off: {why}")),
+    }
+}

@@ -1,0 +1,108 @@
+//! The volume of a server: opened with the settings of a mount, closed clean.
+use super::options::Settings;
+use crate::{image, store};
+use anyhow::{Context, Result};
+use parking_lot::Mutex;
+use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_engine::options::JournalMode;
+use segno_engine::{Background, JournalArea, MountOptions, Volume};
+use segno_journal::About;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Devices that are open and locked.
+pub struct Devices {
+    image: PathBuf,
+    pub device: Arc<dyn BlockDevice>,
+    engine: MountOptions,
+}
+
+/// A volume in use.
+pub struct Served {
+    image: PathBuf,
+    pub device: Arc<dyn BlockDevice>,
+    pub volume: Arc<Volume>,
+    pub closing: Arc<Closing>,
+}
+
+/// An image as an absolute path, or a URL.
+pub fn absolute(image: &Path) -> Result<PathBuf> {
+    if store::is_url(image) {
+        return Ok(image.to_owned());
+    }
+    image.canonicalize().with_context(|| format!("cannot open {}", image.display()))
+}
+
+impl Devices {
+    /// Opens all devices of a volume.
+    pub fn open(image: &Path, settings: &Settings) -> Result<Self> {
+        let mut paths = vec![image.to_owned()];
+        paths.extend_from_slice(&settings.devices);
+        let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
+        let device = match store::open(&paths, options, &settings.store)? {
+            Some(device) => device,
+            None => image::open(&paths, options)?,
+        };
+        let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
+        if let Some(path) = &settings.journal {
+            let file = FileDevice::open(path, options)
+                .with_context(|| format!("cannot open the journal {}", path.display()))?;
+            let area = JournalArea::whole(Arc::new(file));
+            if let Err(segno_journal::Error::Absent { .. }) = About::read(&area) {
+                area.prepare().with_context(|| format!("cannot write the journal {}", path.display()))?;
+            }
+            engine.journal = JournalMode::External(area);
+        }
+        Ok(Self { image: image.to_owned(), device, engine })
+    }
+
+    /// Mounts the volume and starts its background threads.
+    pub fn mount(self) -> Result<Served> {
+        let Self { image, device, engine } = self;
+        let volume = Volume::mount(device.clone(), engine).with_context(|| image::cannot_read(&image))?;
+        let closing = Arc::new(Closing::new(volume.clone())?);
+        Ok(Served { image, device, volume, closing })
+    }
+}
+
+impl Served {
+    /// Closes volume and device after the server has ended.
+    pub fn end(self, served: Result<()>) -> Result<()> {
+        self.closing.run();
+        let closed = self
+            .closing
+            .result()
+            .with_context(|| format!("the last checkpoint of {} failed", self.image.display()));
+        // Threads that still refer to the device may outlive this function, so it is not left to the last of them.
+        let ended = self.device.close().with_context(|| format!("cannot close {}", self.image.display()));
+        served.and(closed).and(ended)
+    }
+}
+
+/// Closes a volume once: while the kernel waits in umount(2), else after the mount has ended.
+pub struct Closing {
+    volume: Arc<Volume>,
+    /// The background thread ends before the volume does.
+    background: Mutex<Option<Background>>,
+    error: Mutex<Option<segno_engine::Error>>,
+}
+
+impl Closing {
+    fn new(volume: Arc<Volume>) -> std::io::Result<Self> {
+        let background = Mutex::new(Some(Background::start(&volume)?));
+        Ok(Self { volume, background, error: Mutex::new(None) })
+    }
+
+    /// Returns when the volume is closed.
+    pub fn run(&self) {
+        let mut background = self.background.lock();
+        if let Some(running) = background.take() {
+            drop(running);
+            *self.error.lock() = self.volume.unmount().err();
+        }
+    }
+
+    fn result(&self) -> Result<(), segno_engine::Error> {
+        self.error.lock().take().map_or(Ok(()), Err)
+    }
+}

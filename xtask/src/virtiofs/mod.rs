@@ -1,0 +1,167 @@
+//! A guest without F2FS works on a volume that `segno export` serves.
+
+mod export;
+mod requests;
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use self::export::Export;
+use crate::paths::{run, target_dir};
+use crate::twin::{Boot, Kill, Outcome, Run};
+use crate::{fsck, suites};
+
+const GUEST: &str = include_str!("guest.sh");
+const SMOKE: &str = include_str!("smoke.sh");
+const WORKLOAD: &str = include_str!("workload.sh");
+const DURABLE: &str = include_str!("durable.sh");
+
+const IMAGE_BYTES: u64 = 1 << 30;
+/// Printed when enough files are synced for the power to fail.
+const CUT: &str = "virtiofs: cut";
+/// Writing goes on for this time, and longer in each round.
+const CUT_AFTER: Duration = Duration::from_millis(150);
+
+/// Boots Linux without F2FS on a volume of `segno export`: smoke test, requests beside those of a mount, power cuts
+///
+/// The volume is checked with `segno check` and fsck.f2fs after each boot.
+#[derive(Args)]
+pub struct Virtiofs {
+    /// The segno program [default: target/release/segno]
+    #[arg(long, env = "SEGNO", value_name = "PROGRAM")]
+    segno: Option<PathBuf>,
+    /// Folder for image and socket
+    #[arg(long, value_name = "DIR", default_value = "/tmp/segno-virtiofs")]
+    work: PathBuf,
+    /// Options of the export
+    #[arg(short, long, default_value = "")]
+    options: String,
+    /// Number of power cuts; after every second one the server is killed as well
+    #[arg(long, default_value_t = 6)]
+    cuts: u32,
+    /// Run pjdfstest in the guest, and nothing else
+    #[arg(long)]
+    pjdfstest: bool,
+    /// Limit of one boot, in seconds
+    #[arg(long, value_name = "SECS", default_value_t = 1800)]
+    timeout: u64,
+}
+
+impl Virtiofs {
+    pub fn run(mut self) -> Result<ExitCode> {
+        let segno = self.segno.take().unwrap_or_else(|| target_dir().join("release/segno"));
+        let segno = segno
+            .canonicalize()
+            .with_context(|| format!("no program {}; name one with --segno", segno.display()))?;
+        fs::create_dir_all(&self.work)?;
+        let place = Place { segno, image: self.work.join("image"), socket: self.work.join("socket") };
+        File::create(&place.image)?.set_len(IMAGE_BYTES)?;
+        run(Command::new(&place.segno).args(["mkfs", "-q", "-f"]).arg(&place.image))?;
+        if self.pjdfstest {
+            self.pjdfstest(&place)?;
+        } else {
+            self.boot(&place, SMOKE, None)?;
+            println!("smoke test passed");
+            requests::compare(&self.boot(&place, WORKLOAD, None)?, &place, &self.work)?;
+            (0..self.cuts).try_for_each(|round| self.cut(&place, round))?;
+        }
+        fs::remove_dir_all(&self.work)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// One boot with an export of its own.
+    fn boot(&self, place: &Place, script: &str, cut: Option<Cut>) -> Result<Run> {
+        let export = Export::start(place, &self.options)?;
+        let boot = Boot {
+            script: format!("{GUEST}{script}"),
+            disks: Vec::new(),
+            virtiofs: Some(place.socket.clone()),
+            timeout: Duration::from_secs(self.timeout),
+            share: "/".into(),
+            kill: cut.as_ref().map(|cut| Kill { on_line: Some(CUT.into()), after: cut.after }),
+            echo: self.pjdfstest,
+        };
+        let run = boot.run()?;
+        let wanted = if cut.is_some() { Outcome::Killed } else { Outcome::Exited(0) };
+        if run.outcome != wanted {
+            let said = run.output.join("\n");
+            bail!("the guest ended with {:?}; it said:\n{said}\n{}", run.outcome, run.console);
+        }
+        if cut.is_some_and(|cut| cut.kills_server) {
+            drop(export);
+        } else {
+            export.end()?;
+            place.check()?;
+        }
+        Ok(run)
+    }
+
+    /// Kills the guest during fsyncs, and at every second time the server. What was acknowledged has to be there.
+    fn cut(&self, place: &Place, round: u32) -> Result<()> {
+        let script = DURABLE.replace("@ROUND@", &round.to_string());
+        let cut = Cut { after: CUT_AFTER * (round + 1), kills_server: round % 2 == 1 };
+        let run = self.boot(place, &script, Some(cut))?;
+        let synced = run
+            .output
+            .iter()
+            .filter_map(|l| l.strip_prefix("synced ")?.parse::<u64>().ok())
+            .max()
+            .unwrap_or(0);
+        ensure!(synced > 0, "nothing was synced");
+        // Replays what the server left.
+        place.segno(&["check", "-a"], &[])?;
+        for i in 1..=synced {
+            let path = format!("/durable/{round}-{i}");
+            let content = place.segno(&["cat"], &[&path]).with_context(|| format!("{path} is lost"))?;
+            ensure!(content == format!("content of {i}\n"), "{path}: {content:?}");
+        }
+        place.check()?;
+        println!("cut {}: {synced} synced files are there", round + 1);
+        Ok(())
+    }
+
+    fn pjdfstest(&self, place: &Place) -> Result<()> {
+        suites::Pjdfstest::install()?;
+        let xtask = std::env::current_exe().context("where this program is")?;
+        let script = format!("{} pjdfstest $dir && umount $dir\n", xtask.display());
+        let run = self.boot(place, &script, None)?;
+        let last =
+            run.output.iter().rfind(|l| l.starts_with("pjdfstest")).context("pjdfstest said nothing")?;
+        println!("in the guest: {last}");
+        Ok(())
+    }
+}
+
+/// How a guest loses its power.
+struct Cut {
+    after: Duration,
+    /// The server is killed at the same time.
+    kills_server: bool,
+}
+
+/// Program, image and socket.
+struct Place {
+    segno: PathBuf,
+    image: PathBuf,
+    socket: PathBuf,
+}
+
+impl Place {
+    /// Runs a command on the image.
+    fn segno(&self, before: &[&str], after: &[&str]) -> Result<String> {
+        run(Command::new(&self.segno).args(before).arg(&self.image).args(after))
+    }
+
+    /// Demands that two checkers find nothing.
+    fn check(&self) -> Result<()> {
+        self.segno(&["check"], &[])?;
+        let findings = fsck::check(&self.image)?.findings;
+        ensure!(findings.is_empty(), "fsck.f2fs: {findings:?}");
+        Ok(())
+    }
+}
