@@ -3,8 +3,8 @@ use crate::error::Result;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// A flush covers the writes that returned before it was issued. A caller that finds a flush running waits for the
-/// next one, which one caller issues for all waiters.
+/// A flush covers the writes that returned before it was issued. A caller that finds a flush running waits for it if
+/// that covers its writes, otherwise for the next one, which one caller issues for all waiters.
 ///
 /// A strict fsync flushes twice, with a small write in between. A leader for such callers first waits for those
 /// released by the last flush, so that their second flush and the first one of the others are one. Callers between
@@ -33,6 +33,10 @@ struct FlushState {
     round: u64,
     /// Number of the last flush that succeeded.
     succeeded: u64,
+    /// Number of writes that the flush being issued covers.
+    issuing: Option<u64>,
+    /// Callers whose first flush is being issued.
+    served: u32,
     /// Callers waiting for their first flush to be issued.
     first: u32,
     /// Callers between their two flushes, counted from the end of the first one.
@@ -60,25 +64,34 @@ enum Caller {
 
 impl FlushState {
     /// Registers a caller that waits for a flush; returns the first flush certain to cover it.
-    fn enter(&mut self, caller: Caller) -> u64 {
+    fn enter(&mut self, caller: Caller, wanted: u64) -> u64 {
+        let covers = self.issuing.is_some_and(|writes| writes >= wanted);
         match caller {
             Caller::Urgent => self.urgent += 1,
+            Caller::First if covers => self.served += 1,
             Caller::First => self.first += 1,
             Caller::Shared | Caller::Second => {}
         }
-        self.round + 1
+        self.round + u64::from(!covers)
     }
 
-    /// Ends a flush. On success `covered` is the number of durable writes.
-    fn ended(&mut self, covered: Option<u64>, served: u32) {
+    /// Begins a flush that covers `writes`.
+    fn begun(&mut self, writes: u64) {
+        self.round += 1;
+        self.issuing = Some(writes);
+        self.served = std::mem::take(&mut self.first);
+    }
+
+    fn ended(&mut self, succeeded: bool) {
         self.running = false;
-        match covered {
-            Some(writes) => {
+        let served = std::mem::take(&mut self.served);
+        match self.issuing.take() {
+            Some(writes) if succeeded => {
                 (self.flushed, self.succeeded) = (writes, self.round);
                 self.in_flight += served;
             }
             // They wait for the next one.
-            None => self.first += served,
+            _ => self.first += served,
         }
     }
 }
@@ -141,7 +154,7 @@ impl Durable {
             }
             return Ok(());
         }
-        let covered_by = state.enter(caller);
+        let covered_by = state.enter(caller, wanted);
         if caller == Caller::Urgent {
             self.gathered.notify_all();
         }
@@ -170,14 +183,12 @@ impl Durable {
         while state.in_flight > 0 && state.urgent == 0 {
             self.gathered.wait(&mut state);
         }
-        state.round += 1;
-        let served = std::mem::take(&mut state.first);
-        let covered = self.written.load(Ordering::Acquire);
+        state.begun(self.written.load(Ordering::Acquire));
         drop(state);
         self.issued.fetch_add(1, Ordering::Relaxed);
         let done = flush();
         let mut state = self.state.lock();
-        state.ended(done.is_ok().then_some(covered), served);
+        state.ended(done.is_ok());
         self.ended.notify_all();
         (state, done)
     }
@@ -277,6 +288,36 @@ mod tests {
             2,
             "one for the first caller, one for the three that waited"
         );
+    }
+
+    #[test]
+    fn a_running_flush_serves_whom_it_covers() {
+        let durable = Durable::default();
+        durable.note_write();
+        let (begun, wait_begun) = mpsc::channel();
+        let (go, wait_go) = mpsc::channel();
+        let late = || panic!("a flush that covers the write is running");
+        thread::scope(|s| {
+            let durable = &durable;
+            s.spawn(move || {
+                let running = || {
+                    begun.send(()).unwrap();
+                    wait_go.recv().unwrap();
+                    Ok(())
+                };
+                durable.make(running).unwrap();
+            });
+            wait_begun.recv().unwrap();
+            s.spawn(move || durable.make(late).unwrap());
+            s.spawn(move || drop(durable.make_before_more(durable.written(), late).unwrap()));
+            let entered = |state: &FlushState| state.urgent == 2 && state.first + state.served == 1;
+            while !entered(&durable.state.lock()) {
+                thread::yield_now();
+            }
+            go.send(()).unwrap();
+        });
+        let state = durable.state.lock();
+        assert_eq!((state.first, state.in_flight, state.urgent), (0, 0, 0));
     }
 
     #[test]
