@@ -27,26 +27,15 @@ impl<'v> Ahead<'v> {
             return;
         }
         addrs.truncate(LIMIT);
-        if self.kept.len().saturating_add(addrs.len()) > LIMIT {
+        self.keep(read(self.reader, addrs));
+    }
+
+    /// Keeps blocks that were read.
+    pub(crate) fn keep(&mut self, blocks: Vec<(BlockAddr, Box<Block>)>) {
+        if self.kept.len().saturating_add(blocks.len()) > LIMIT {
             self.kept.clear();
         }
-        addrs.sort_unstable();
-        addrs.dedup();
-        let mut runs = runs::join(addrs.iter().copied(), GAP).into_iter();
-        let mut left = addrs.into_iter().peekable();
-        runs::read(
-            self.reader,
-            runs::IN_FLIGHT,
-            || runs.next(),
-            |run, blocks| {
-                while left.next_if(|a| *a < run.start).is_some() {}
-                while let Some(addr) = left.next_if(|a| *a < run.end()) {
-                    if let Some(block) = blocks.get((addr.0 - run.start.0) as usize) {
-                        self.kept.insert(addr.0, Box::new(block.clone()));
-                    }
-                }
-            },
-        );
+        self.kept.extend(blocks.into_iter().map(|(addr, block)| (addr.0, block)));
     }
 
     /// A block that was read ahead.
@@ -61,4 +50,27 @@ impl<'v> Ahead<'v> {
             None => self.reader.block(addr),
         }
     }
+}
+
+/// Reads blocks; those that cannot be read are left out.
+pub(crate) fn read(reader: Reader<'_>, mut addrs: Vec<BlockAddr>) -> Vec<(BlockAddr, Box<Block>)> {
+    addrs.sort_unstable();
+    addrs.dedup();
+    let mut found = Vec::with_capacity(addrs.len());
+    let mut runs = runs::join(addrs.iter().copied(), GAP).into_iter();
+    let mut left = addrs.into_iter().peekable();
+    runs::read(
+        reader,
+        runs::IN_FLIGHT,
+        || runs.next(),
+        |run, blocks| {
+            while left.next_if(|a| *a < run.start).is_some() {}
+            while let Some(addr) = left.next_if(|a| *a < run.end()) {
+                if let Some(block) = blocks.get((addr.0 - run.start.0) as usize) {
+                    found.push((addr, Box::new(block.clone())));
+                }
+            }
+        },
+    );
+    found
 }

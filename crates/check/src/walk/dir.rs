@@ -1,12 +1,14 @@
 //! Directories: every block of entries, and what the entries say together.
 use super::file::File;
 use super::{PendingDir, Via, Walk};
-use crate::CheckError;
 use crate::report::Kind;
+use crate::{CheckError, ahead};
 use segno_format::dentry::{DentryShape, FileType, LOST_FOUND};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Block, BlockAddr, Corrupt, Ino, Nid, Structure};
 use std::collections::HashSet;
+use std::panic::resume_unwind;
+use std::thread;
 
 /// Blocks of directories read ahead: 2 MiB.
 const AHEAD: usize = 512;
@@ -65,19 +67,7 @@ impl Walk<'_, '_> {
             .enumerate()
             .flat_map(|(i, o)| o.file.kept.iter().flatten().map(move |&(b, addr)| (i, Place { addr, b })));
         let listed: Vec<(usize, Place)> = listed.collect();
-        for part in listed.chunks(AHEAD) {
-            self.dentries.want(part.iter().map(|(_, place)| place.addr));
-            for &(i, place) in part {
-                let block = self.dentries.block(place.addr)?;
-                if let Some(Open { dir, .. }) = open.get_mut(i) {
-                    self.entries(dir, &DentryShape::BLOCK, &block.0, place)?;
-                }
-                // Blocks come directory by directory: the names of the one before are not needed again.
-                if let Some(Open { dir, .. }) = i.checked_sub(1).and_then(|before| open.get_mut(before)) {
-                    dir.names = HashSet::new();
-                }
-            }
-        }
+        self.listed(&mut open, &listed)?;
         for Open { mut dir, block, file } in open {
             if dir.inline {
                 let area = block.0.get(file.layout.inline_range()).unwrap_or_default();
@@ -85,6 +75,42 @@ impl Walk<'_, '_> {
                 self.entries(&mut dir, &DentryShape::inline(&file.layout), area, Place { addr, b: 0 })?;
             }
             self.finish(&dir, block.view());
+        }
+        Ok(())
+    }
+
+    /// Judges blocks of entries, part by part; while one is judged, the next is read.
+    fn listed(&mut self, open: &mut [Open], listed: &[(usize, Place)]) -> Result<(), CheckError> {
+        let reader = self.volume.reader;
+        let read = |part: Option<&[(usize, Place)]>| {
+            ahead::read(reader, part.unwrap_or_default().iter().map(|(_, place)| place.addr).collect())
+        };
+        let mut parts = listed.chunks(AHEAD).peekable();
+        if listed.len() > 1 {
+            self.dentries.keep(read(parts.peek().copied()));
+        }
+        while let Some(part) = parts.next() {
+            let next = parts.peek().copied();
+            let blocks = thread::scope(|scope| {
+                let next = next.map(|part| scope.spawn(move || read(Some(part))));
+                self.part(open, part)?;
+                Ok::<_, CheckError>(next.map(|t| t.join().unwrap_or_else(|e| resume_unwind(e))))
+            })?;
+            self.dentries.keep(blocks.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, open: &mut [Open], part: &[(usize, Place)]) -> Result<(), CheckError> {
+        for &(i, place) in part {
+            let block = self.dentries.block(place.addr)?;
+            if let Some(Open { dir, .. }) = open.get_mut(i) {
+                self.entries(dir, &DentryShape::BLOCK, &block.0, place)?;
+            }
+            // Blocks come directory by directory: the names of the one before are not needed again.
+            if let Some(Open { dir, .. }) = i.checked_sub(1).and_then(|before| open.get_mut(before)) {
+                dir.names = HashSet::new();
+            }
         }
         Ok(())
     }
