@@ -1,6 +1,7 @@
 //! The mounts of this process, from /proc/self/mountinfo.
 use anyhow::{Context, Result};
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +22,18 @@ pub struct Mount {
 
 /// All mounts, oldest first.
 pub fn read() -> Result<Vec<Mount>> {
-    let table =
-        std::fs::read("/proc/self/mountinfo").context("cannot read the mount table /proc/self/mountinfo")?;
+    read_from(Path::new("/proc/self/mountinfo"))
+}
+
+fn read_from(path: &Path) -> Result<Vec<Mount>> {
+    let table = match std::fs::read(path) {
+        Ok(table) => table,
+        // In a root directory without /proc nothing tells of mounts; the claim on a block device still does.
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => {
+            return Err(e).with_context(|| format!("cannot read the mount table {}", path.display()));
+        }
+    };
     let mut mounts = parse(&table);
     for mount in mounts.iter_mut().filter(|m| m.fstype == BLOCK) {
         if let Some(image) = segno_fuse::image_behind(&mount.source) {
@@ -108,6 +119,13 @@ fn octal(digits: &[u8]) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_proc_nothing_is_mounted() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read_from(&dir.path().join("mountinfo")).unwrap(), []);
+        assert!(read_from(dir.path()).is_err(), "a table that cannot be read is not an empty one");
+    }
 
     #[test]
     fn mounts_are_read() {
