@@ -45,6 +45,9 @@ pub struct Args {
     /// Check in full even if the last unmount was clean
     #[arg(short)]
     force: bool,
+    /// Read compressed files, too: report clusters that cannot be unpacked, with the path of their file
+    #[arg(long)]
+    data: bool,
     /// Repair everything, also where data is lost
     #[arg(short)]
     yes: bool,
@@ -101,6 +104,8 @@ impl Done {
     fn code(&self, judged: &Judged) -> u8 {
         let reboot = if self.stale_mount.is_some() { fsck::REBOOT } else { 0 };
         match (self.repaired, judged.is_clean()) {
+            // A repair restores no content.
+            (true, _) if judged.report.data_errors > 0 => fsck::CORRECTED | fsck::ERRORS | reboot,
             (true, _) => fsck::CORRECTED | reboot,
             (false, true) => fsck::CLEAN | reboot,
             (false, false) => fsck::ERRORS,
