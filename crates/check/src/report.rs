@@ -337,7 +337,18 @@ impl Sink {
         }
         if self.problems.len() < self.max {
             let Corrupt { what: structure, unit, at, why, found, expected } = c;
-            self.problems.push(Problem { kind, severity, structure, unit, at, ino, file, why, found, expected });
+            self.problems.push(Problem {
+                kind,
+                severity,
+                structure,
+                unit,
+                at,
+                ino,
+                file,
+                why,
+                found,
+                expected,
+            });
         }
     }
 

@@ -1,8 +1,13 @@
 //! `segno check --data` reads compressed clusters.
-use super::{json, output, segno};
+use super::{output, segno};
+use segno_codec::Algorithm;
+use segno_device::{FileDevice, OpenOptions};
+use segno_engine::options::Compression;
+use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::cluster::compressed_data;
-use std::fs::{create_dir, read, write};
+use std::fs::{read, write};
 use std::path::Path;
+use std::sync::Arc;
 
 const BLOCK: usize = 4096;
 
@@ -15,15 +20,19 @@ fn content(bytes: usize) -> Vec<u8> {
 }
 
 /// An image with `/d/f` of eight clusters, and the blocks that clusters begin in.
-fn image(dir: &Path, algorithm: &str) -> (String, Vec<usize>) {
-    let tree = dir.join(format!("tree-{algorithm}"));
-    create_dir(&tree).unwrap();
-    create_dir(tree.join("d")).unwrap();
-    write(tree.join("d/f"), content(8 * 4 * BLOCK)).unwrap();
-    let image = dir.join(algorithm).to_str().unwrap().to_owned();
-    let options = ["build", "--json", "--compress", algorithm, "--cluster", "4"];
-    let report = json(&[&options[..], &[tree.to_str().unwrap(), &image]].concat());
-    assert_eq!(report["compressed_files"], 1, "{report}");
+fn image(dir: &Path, algorithm: Algorithm) -> (String, Vec<usize>) {
+    let image = dir.join(format!("{algorithm}")).to_str().unwrap().to_owned();
+    output(&["mkfs", "-q", "--size", "64M", "-O", "extra_attr,compression", &image]);
+    let device = Arc::new(FileDevice::open(&image, OpenOptions::default()).unwrap());
+    let compression =
+        Compression { algorithm, checksum: true, extensions: vec!["*".into()], ..Compression::default() };
+    let options = MountOptions { background: false, compression, ..MountOptions::default() };
+    let volume = Volume::mount(device, options).unwrap();
+    let directory = volume.mkdir(volume.root(), b"d", 0o755, Owner::default()).unwrap().ino;
+    let file = volume.mknod(directory, b"f", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+    volume.write(file, 0, &content(8 * 4 * BLOCK)).unwrap();
+    volume.unmount().unwrap();
+    drop(volume);
     let bytes = read(&image).unwrap();
     let starts = bytes.chunks_exact(BLOCK).enumerate().filter(|(_, b)| {
         let longer = [b, &[0; 3 * BLOCK][..]].concat();
@@ -33,12 +42,13 @@ fn image(dir: &Path, algorithm: &str) -> (String, Vec<usize>) {
     (image, starts.map(|(at, _)| at).collect())
 }
 
-/// Changes one byte of the image; exit code and output of a check.
+/// Exit code and output of a check.
 fn checked(image: &str, options: &[&str]) -> (i32, String) {
     let out = segno(&[&["check"], options, &[image]].concat());
     (out.status.code().unwrap(), String::from_utf8(out.stdout).unwrap())
 }
 
+/// Changes one bit of the image.
 fn damage(image: &str, block: usize, byte: usize) {
     let mut bytes = read(image).unwrap();
     bytes[block * BLOCK + byte] ^= 0x40;
@@ -48,7 +58,7 @@ fn damage(image: &str, block: usize, byte: usize) {
 #[test]
 fn sound_clusters_are_clean() {
     let dir = tempfile::tempdir().unwrap();
-    for algorithm in ["lzo", "lz4", "zstd", "lzo-rle"] {
+    for algorithm in [Algorithm::Lzo, Algorithm::Lz4, Algorithm::Zstd, Algorithm::LzoRle] {
         let (image, _) = image(dir.path(), algorithm);
         assert!(output(&["check", "--data", &image]).ends_with("clean\n"), "{algorithm}");
     }
@@ -57,7 +67,7 @@ fn sound_clusters_are_clean() {
 #[test]
 fn a_damaged_cluster_is_named_with_its_file() {
     let dir = tempfile::tempdir().unwrap();
-    let (image, starts) = image(dir.path(), "zstd");
+    let (image, starts) = image(dir.path(), Algorithm::Zstd);
     assert_eq!(starts.len(), 8, "clusters that were found");
     damage(&image, starts[3], 100);
     let (code, said) = checked(&image, &[]);
@@ -65,7 +75,10 @@ fn a_damaged_cluster_is_named_with_its_file() {
     let (code, said) = checked(&image, &["--data"]);
     let expected = format!("error: /d/f: cluster 3 (block {:#x}) has a wrong checksum (found ", starts[3]);
     assert!(code == 4 && said.starts_with(&expected), "{said}");
-    assert!(said.ends_with("1 error(s), 0 warning(s)\na repair does not restore the content of clusters\n"), "{said}");
+    assert!(
+        said.ends_with("1 error(s), 0 warning(s)\na repair does not restore the content of clusters\n"),
+        "{said}"
+    );
 
     // The top of the length.
     damage(&image, starts[5], 3);
