@@ -10,6 +10,7 @@ mod replay;
 use crate::exit::{Outcome, WithCode, fsck};
 use anyhow::{Context, Result};
 pub use args::of_check;
+pub use replay::with_journal;
 use cancel::{Cancel, Phase};
 use judge::{Judged, Opened};
 use mend::Planned;
