@@ -4,7 +4,8 @@
 //! itself. What fsync wrote after that checkpoint is counted, not judged. Any bytes are safe input: a structure that
 //! cannot be trusted is reported and left out, and every table is sized by the checked superblock.
 //!
-//! Not judged: contents of files (compressed bytes, verity trees) and write pointers of zoned devices.
+//! With [`CheckOptions::data`] the content of compressed clusters is read and verified. Not judged: other contents of files
+//! (verity trees) and write pointers of zoned devices.
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]
 #![warn(clippy::indexing_slicing)]
@@ -37,7 +38,7 @@ mod walk;
 pub use error::CheckError;
 pub use progress::{Pass, Progress};
 pub use quick::check_quick;
-pub use report::{CheckOptions, Kind, Problem, Report, RollForward, Severity, Summary};
+pub use report::{CheckOptions, FileCluster, Kind, Problem, Report, RollForward, Severity, Summary};
 
 /// The tables that a check loads first, for programs that repair volumes.
 pub mod tables {
@@ -65,7 +66,7 @@ pub fn check(
     let mut summary = Summary::default();
     let complete = match Volume::load(device, &mut sink, progress)? {
         Some(volume) => {
-            summary = check_loaded(&volume, &mut sink, progress)?;
+            summary = check_loaded(&volume, opts, &mut sink, progress)?;
             true
         }
         None => false,
@@ -75,6 +76,7 @@ pub fn check(
 
 fn check_loaded(
     volume: &Volume<'_>,
+    opts: &CheckOptions,
     sink: &mut Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Summary, CheckError> {
@@ -82,7 +84,7 @@ fn check_loaded(
     let mut ssa = ssa::Ssa::new(volume);
     let nodes = nat::check_places(volume, sink);
     let roll_forward = roll_forward::find(volume, sink)?;
-    let found = walk::run(volume, &mut ssa, &nodes, sink, progress)?;
+    let found = walk::run(volume, &mut ssa, &nodes, opts.data, sink, progress)?;
     progress(Progress::start(Pass::Totals));
     totals::check(volume, &found, sink);
     quota::check(volume, &found.usage, sink)?;

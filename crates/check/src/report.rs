@@ -8,11 +8,13 @@ use std::fmt;
 pub struct CheckOptions {
     /// Problems kept in the report; the rest are only counted.
     pub max_problems: usize,
+    /// Read the content of compressed clusters, too.
+    pub data: bool,
 }
 
 impl Default for CheckOptions {
     fn default() -> Self {
-        Self { max_problems: 1000 }
+        Self { max_problems: 1000, data: false }
     }
 }
 
@@ -107,6 +109,8 @@ pub enum Kind {
     DeviceNumber,
     /// A compressed cluster has an impossible shape.
     Cluster,
+    /// The content of a compressed cluster cannot be unpacked.
+    ClusterData,
     /// i_compr_blocks differs from the blocks saved.
     ComprBlocks,
     /// Extended attributes cannot be parsed.
@@ -156,6 +160,15 @@ impl Kind {
     }
 }
 
+/// A cluster of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileCluster {
+    /// Path of the file; `None` without a name.
+    pub path: Option<String>,
+    /// Cluster, counted from the start of the file.
+    pub cluster: u64,
+}
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
@@ -172,6 +185,8 @@ pub struct Problem {
     pub at: u64,
     /// The inode it belongs to, where that is known.
     pub ino: Option<u32>,
+    /// Where it is in a file, of problems of content.
+    pub file: Option<FileCluster>,
     /// The rule that does not hold.
     pub why: &'static str,
     /// The value on the volume.
@@ -186,11 +201,26 @@ fn by_name<S: Serializer>(structure: &Structure, s: S) -> Result<S::Ok, S::Error
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            return self.in_file(f, file);
+        }
         write!(f, "{} at {} {}", self.structure, self.unit, self.at)?;
         if let Some(ino) = self.ino.filter(|&i| self.unit != "nid" || self.at != u64::from(i)) {
             write!(f, ", inode {ino}")?;
         }
         write!(f, ": {} (found {}, expected {})", self.why, self.found, self.expected)
+    }
+}
+
+impl Problem {
+    fn in_file(&self, f: &mut fmt::Formatter<'_>, file: &FileCluster) -> fmt::Result {
+        match (&file.path, self.ino) {
+            (Some(path), _) => f.write_str(path)?,
+            (None, ino) => write!(f, "inode {}", ino.unwrap_or_default())?,
+        }
+        let (cluster, at, why) = (file.cluster, self.at, self.why);
+        write!(f, ": cluster {cluster} (block {at:#x}) has a wrong {why}")?;
+        write!(f, " (found {}, expected {})", self.found, self.expected)
     }
 }
 
@@ -245,6 +275,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// All errors, also those not kept.
     pub errors: u64,
+    /// Those among the errors that are damaged content of files, which no repair restores.
+    pub data_errors: u64,
     /// All warnings, also those not kept.
     pub warnings: u64,
     /// False when the superblock or checkpoint was too damaged to look further.
@@ -272,25 +304,32 @@ pub(crate) struct Sink {
     max: usize,
     problems: Vec<Problem>,
     errors: u64,
+    data_errors: u64,
     warnings: u64,
 }
 
 impl Sink {
     pub(crate) fn new(opts: &CheckOptions) -> Self {
-        Self { max: opts.max_problems, problems: Vec::new(), errors: 0, warnings: 0 }
+        Self { max: opts.max_problems, problems: Vec::new(), errors: 0, data_errors: 0, warnings: 0 }
     }
 
     /// A problem that belongs to no inode in particular.
     pub(crate) fn add(&mut self, kind: Kind, what: Corrupt) {
-        self.push(kind, what, None);
+        self.push(kind, what, None, None);
     }
 
     /// A problem of an inode.
     pub(crate) fn add_for(&mut self, ino: u32, kind: Kind, what: Corrupt) {
-        self.push(kind, what, Some(ino));
+        self.push(kind, what, Some(ino), None);
     }
 
-    fn push(&mut self, kind: Kind, c: Corrupt, ino: Option<u32>) {
+    /// Damaged content of a file's cluster.
+    pub(crate) fn add_content(&mut self, ino: u32, path: Option<String>, cluster: u64, what: Corrupt) {
+        self.data_errors = self.data_errors.saturating_add(1);
+        self.push(Kind::ClusterData, what, Some(ino), Some(FileCluster { path, cluster }));
+    }
+
+    fn push(&mut self, kind: Kind, c: Corrupt, ino: Option<u32>, file: Option<FileCluster>) {
         let severity = kind.severity();
         match severity {
             Severity::Error => self.errors = self.errors.saturating_add(1),
@@ -298,7 +337,18 @@ impl Sink {
         }
         if self.problems.len() < self.max {
             let Corrupt { what: structure, unit, at, why, found, expected } = c;
-            self.problems.push(Problem { kind, severity, structure, unit, at, ino, why, found, expected });
+            self.problems.push(Problem {
+                kind,
+                severity,
+                structure,
+                unit,
+                at,
+                ino,
+                file,
+                why,
+                found,
+                expected,
+            });
         }
     }
 
@@ -308,7 +358,7 @@ impl Sink {
     }
 
     pub(crate) fn into_report(self, summary: Summary, complete: bool) -> Report {
-        let Self { problems, errors, warnings, .. } = self;
-        Report { problems, errors, warnings, complete, summary }
+        let Self { problems, errors, data_errors, warnings, .. } = self;
+        Report { problems, errors, data_errors, warnings, complete, summary }
     }
 }

@@ -12,7 +12,7 @@ use segno_format::Geometry;
 use segno_format::superblock::Superblock;
 
 /// For those who do not judge.
-const NO_PROBLEMS: CheckOptions = CheckOptions { max_problems: 0 };
+const NO_PROBLEMS: CheckOptions = CheckOptions { max_problems: 0, data: false };
 
 /// The tables of a volume as of its checkpoint.
 pub struct Volume<'a> {

@@ -34,7 +34,8 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDev
     for (block, sb) in blocks.iter().zip([&first, &second]) {
         let overlay = Overlay::new(device.clone());
         overlay.write(0, &[block, block]).map_err(|e| RepairError::refused(e.to_string()))?;
-        let found = check(&overlay, &CheckOptions { max_problems: 0 }, &mut |_| {})?;
+        let found =
+            check(&overlay, &CheckOptions { max_problems: 0, ..CheckOptions::default() }, &mut |_| {})?;
         let errors = if found.complete { found.errors } else { u64::MAX };
         let rank = (
             !refused(sb.features).is_empty(),

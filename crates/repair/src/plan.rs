@@ -266,7 +266,8 @@ pub(crate) fn refused(features: Features) -> Features {
 /// Whether a check has found something that a repair would change.
 #[must_use]
 pub fn is_repairable(report: &Report) -> bool {
-    report.problems.iter().any(|p| !is_matter_of_opinion(p.kind)) || !report.is_clean()
+    let repairable = |kind| !is_matter_of_opinion(kind) && kind != Kind::ClusterData;
+    report.problems.iter().any(|p| repairable(p.kind)) || report.errors > report.data_errors
 }
 
 /// Kernels disagree about the folded form of some names, and the features of a volume are a fact.

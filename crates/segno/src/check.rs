@@ -20,6 +20,13 @@ impl CheckOptions {
         self.0.max_problems = max;
         self
     }
+
+    /// Whether to read the content of compressed files, too; off by default.
+    #[must_use]
+    pub fn data(mut self, data: bool) -> Self {
+        self.0.data = data;
+        self
+    }
 }
 
 /// Checks a volume that is not open, and changes nothing. Damage is no error but is described in the report.

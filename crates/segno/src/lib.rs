@@ -76,8 +76,8 @@ pub use open_options::OpenOptions;
 pub use panic::catch_panic;
 pub use read_dir::{DirEntry, ReadDir};
 pub use segno_check::{
-    Kind as ProblemKind, Pass as CheckPass, Problem, Progress as CheckProgress, Report as CheckReport,
-    RollForward, Severity, Summary as CheckSummary,
+    FileCluster, Kind as ProblemKind, Pass as CheckPass, Problem, Progress as CheckProgress,
+    Report as CheckReport, RollForward, Severity, Summary as CheckSummary,
 };
 pub use segno_device::BlockDevice;
 pub use segno_engine::{Extent, ExtentKind};

@@ -376,7 +376,7 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
 
 /// The checker's findings, if there are any.
 pub fn check(device: &dyn BlockDevice) -> Result<(), String> {
-    let options = segno_check::CheckOptions { max_problems: 5 };
+    let options = segno_check::CheckOptions { max_problems: 5, ..Default::default() };
     let report = segno_check::check(device, &options, &mut |_| {}).map_err(|e| format!("checker: {e}"))?;
     // A stopped volume records the reason in its superblocks, one after the other.
     let unexpected = |p: &&segno_check::Problem| {

@@ -45,6 +45,8 @@ pub(super) struct Place {
 pub(super) struct Child {
     pub ino: Ino,
     pub file_type: u8,
+    /// Only where names are kept.
+    pub name: Box<[u8]>,
 }
 
 /// A directory whose inode has been judged.
@@ -153,8 +155,14 @@ impl Walk<'_, '_> {
         let children = self.judge_entries(dir, shape, area, place);
         self.want_children(&children);
         for child in children {
-            if child.file_type == FileType::Directory as u8 {
+            let is_dir = child.file_type == FileType::Directory as u8;
+            if is_dir {
                 dir.subdirs = dir.subdirs.saturating_add(1);
+            }
+            match &mut self.names {
+                Some(names) if is_dir => names.directory(child.ino.0, dir.ino, child.name),
+                Some(names) => names.file(dir.ino, child.name),
+                None => {}
             }
             self.named(child.ino.0, dir.ino, child.file_type)?;
         }

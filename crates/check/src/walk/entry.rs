@@ -103,7 +103,8 @@ impl Walk<'_, '_> {
             let found = entry.file_type.into();
             self.entry_problem(dir, place, Kind::DentryType, "file type of an entry", found, 1);
         }
-        Some(Child { ino: entry.ino, file_type: entry.file_type })
+        let name = if self.names.is_some() { entry.name.into() } else { Box::default() };
+        Some(Child { ino: entry.ino, file_type: entry.file_type, name })
     }
 
     fn judge_hash(&mut self, dir: &Dir, place: Place, entry: &Entry<'_>) {

@@ -1,7 +1,16 @@
 //! What is known about one file while its index is walked.
+use super::content;
 use crate::report::Kind;
+use segno_codec::Algorithm;
 use segno_format::inode::{Inline, InodeFlags, InodeLayout, RawExtent, RawInode};
 use segno_format::{BlockAddr, Corrupt, Features, Structure};
+
+/// How clusters are stored.
+#[derive(Clone, Copy)]
+pub(super) struct Packed {
+    pub algorithm: Algorithm,
+    pub checksum: bool,
+}
 
 pub(super) struct File {
     pub ino: u32,
@@ -9,6 +18,8 @@ pub(super) struct File {
     pub is_dir: bool,
     /// Blocks in a cluster; 0 when the file is not compressed.
     pub cluster: u32,
+    /// How they are stored, where that can be judged.
+    pub packed: Option<Packed>,
     /// Whether space saved by compression was given back.
     pub released: bool,
     pub ext: RawExtent,
@@ -34,6 +45,7 @@ impl File {
             layout,
             is_dir: raw.is_dir(),
             cluster: if compressed { 1 << raw.extra().i_log_cluster_size.min(8) } else { 0 },
+            packed: content::packed(raw).filter(|_| compressed),
             released: raw.inline().contains(Inline::COMPRESS_RELEASED),
             ext: raw.i_ext,
             blocks: 1,

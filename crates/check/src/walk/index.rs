@@ -134,6 +134,8 @@ impl Walk<'_, '_> {
                 self.slot(file, node, i, addr)?;
             }
         }
+        let blocks = cluster.get(1..1 + stored).unwrap_or_default();
+        self.cluster_content(file, node.first.saturating_add(at.into()), cluster.len(), blocks)?;
         let saved = cluster.len().saturating_sub(stored) as u64;
         file.saved = file.saved.saturating_add(saved);
         Ok(())

@@ -4,6 +4,7 @@
 //! once, so damaged volumes with cycles end like all others. What the walk will need is read ahead, in order of the
 //! addresses: all inodes before it starts, the blocks of a batch of directories, the nodes of a file.
 mod claim;
+mod content;
 mod dir;
 mod entry;
 mod fields;
@@ -15,6 +16,7 @@ mod kept;
 mod links;
 mod lost;
 mod named;
+mod names;
 mod node;
 mod simple;
 mod special;
@@ -34,6 +36,7 @@ use crate::volume::Volume;
 use crate::{CheckError, Pass, Progress};
 use kept::Shelves;
 use links::Links;
+use names::Names;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
 use segno_format::{Corrupt, Nid, Structure};
@@ -89,6 +92,8 @@ pub(crate) struct Walk<'w, 'v> {
     /// Nodes and blocks of directories that were read ahead.
     nodes: Ahead<'v>,
     dentries: Ahead<'v>,
+    /// Names for reports on content, if that is read.
+    names: Option<Names>,
     sink: &'w mut Sink,
     progress: &'w mut dyn FnMut(Progress),
     found: Found,
@@ -96,11 +101,12 @@ pub(crate) struct Walk<'w, 'v> {
     pending: Vec<PendingDir>,
 }
 
-/// Walks the whole volume.
+/// Walks the whole volume; with `data` the content of compressed clusters is read, too.
 pub(crate) fn run<'v>(
     volume: &'v Volume<'v>,
     ssa: &mut Ssa<'v>,
     places: &Bitmap,
+    data: bool,
     sink: &mut Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Found, CheckError> {
@@ -127,6 +133,7 @@ pub(crate) fn run<'v>(
         shelves,
         nodes: Ahead::new(volume.reader),
         dentries: Ahead::new(volume.reader),
+        names: data.then(Names::default),
         sink,
         progress,
         found,
@@ -168,6 +175,9 @@ impl Walk<'_, '_> {
     }
 
     fn orphans(&mut self) -> Result<(), CheckError> {
+        if let Some(names) = &mut self.names {
+            names.leave();
+        }
         for &ino in &self.volume.orphans {
             if self.volume.nat.get(Nid(ino)).is_none() {
                 let e = Corrupt::nid(Structure::OrphanBlock, ino, "listed inode does not exist", 0, 1);

@@ -22,7 +22,7 @@ fn targets(e: &Edit) -> Vec<BlockAddr> {
 fn random_bytes() {
     let image = filled();
     let targets = targets(&Edit::new(image));
-    let opts = CheckOptions { max_problems: 10 };
+    let opts = CheckOptions { max_problems: 10, ..CheckOptions::default() };
     for seed in 1..=400u64 {
         println!("seed {seed}");
         let mut random = Rng::new(seed);

@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Outcome {
     let only = only.transpose()?;
     let mut paths = vec![args.source.clone()];
     paths.extend_from_slice(&args.further);
-    let device = salvage::open(&paths)?;
+    let device = super::check::with_journal(salvage::open(&paths)?);
     let kept = args.scan.as_deref();
     for path in [kept, args.map.as_deref(), args.to_image.as_deref()].into_iter().flatten() {
         salvage::refuse_inside(&args.source, path)?;

@@ -56,6 +56,24 @@ fn open(path: &Path) -> Arc<FileDevice> {
     Arc::new(FileDevice::open(path, OpenOptions::default()).unwrap())
 }
 
+/// The journal has the only copy of the names.
+#[test]
+fn rescue_replays_it_in_memory() {
+    let v = Journaled::new();
+    v.crash(JournalMode::Auto, &["one", "two"]);
+    let (before, target) = (std::fs::read(v.image()).unwrap(), v.dir.path().join("rescued"));
+    let out = super::segno(&["rescue", &v.image(), target.to_str().unwrap()]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(
+        out.status.success() && said.starts_with("segno: note: the journal was replayed in memory\n"),
+        "{said}"
+    );
+    for name in ["one", "two"] {
+        assert_eq!(std::fs::read_to_string(target.join(name)).unwrap(), name);
+    }
+    assert!(std::fs::read(v.image()).unwrap() == before, "the source was written");
+}
+
 #[test]
 fn mkfs_makes_one_that_is_clean() {
     let j = Journaled::new();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 mod build;
+mod check_data;
 mod copy;
 mod examples;
 #[cfg(feature = "vhost")]

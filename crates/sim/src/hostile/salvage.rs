@@ -69,7 +69,7 @@ pub fn run(base: &Base, image: &Image) -> Result<Salvaged, String> {
 }
 
 fn check(guard: &Arc<Guard>, out: &mut Salvaged) -> Result<(), String> {
-    let options = CheckOptions { max_problems: 4 };
+    let options = CheckOptions { max_problems: 4, ..Default::default() };
     let full = segno_check::check(&**guard, &options, &mut |_| {});
     guard.verdict().map_err(|e| format!("check: {e}"))?;
     out.problems = full.map_or(0, |report| report.errors);

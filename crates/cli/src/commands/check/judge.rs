@@ -75,9 +75,9 @@ fn held(path: &Path, options: OpenOptions) -> Result<Arc<dyn BlockDevice>> {
 
 /// Checks a volume; of one that was unmounted cleanly only the tables, if that is enough.
 pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Judged> {
-    let options = CheckOptions { max_problems: args.max_problems };
+    let options = CheckOptions { max_problems: args.max_problems, data: args.data };
     let done = |report, quick| Judged { report, quick, replayed: false, mount_error: None };
-    if args.unattended() && !args.force {
+    if args.unattended() && !args.force && !args.data {
         let quick = explain(args, check_quick(&**device, &options))?;
         let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
         if calm && !replay::is_pending(device, &quick, journal)? {

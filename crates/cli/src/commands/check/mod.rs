@@ -10,6 +10,7 @@ mod replay;
 use crate::exit::{Outcome, WithCode, fsck};
 use anyhow::{Context, Result};
 pub use args::of_check;
+pub use replay::with_journal;
 use cancel::{Cancel, Phase};
 use judge::{Judged, Opened};
 use mend::Planned;
@@ -45,6 +46,9 @@ pub struct Args {
     /// Check in full even if the last unmount was clean
     #[arg(short)]
     force: bool,
+    /// Read compressed files, too: report clusters that cannot be unpacked, with the path of their file
+    #[arg(long)]
+    data: bool,
     /// Repair everything, also where data is lost
     #[arg(short)]
     yes: bool,
@@ -101,6 +105,8 @@ impl Done {
     fn code(&self, judged: &Judged) -> u8 {
         let reboot = if self.stale_mount.is_some() { fsck::REBOOT } else { 0 };
         match (self.repaired, judged.is_clean()) {
+            // A repair restores no content.
+            (true, _) if judged.report.data_errors > 0 => fsck::CORRECTED | fsck::ERRORS | reboot,
             (true, _) => fsck::CORRECTED | reboot,
             (false, true) => fsck::CLEAN | reboot,
             (false, false) => fsck::ERRORS,

@@ -49,6 +49,9 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
         (true, 0) if judged.mount_error.is_none() => writeln!(out, "clean")?,
         (true, n) => writeln!(out, "{n} error(s), {} warning(s)", report.warnings)?,
     }
+    if report.data_errors > 0 {
+        writeln!(out, "a repair does not restore the content of clusters")?;
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 use super::Args;
 use crate::{image, inspect};
 use anyhow::{Context, Result, bail, ensure};
-use segno_check::Report;
+use segno_check::{CheckOptions, Report, check};
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
 use segno_engine::{Error, MountOptions, Volume};
@@ -97,6 +97,31 @@ fn is_waiting(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Res
         Ok(Opened::Stale(_))
         | Err(segno_journal::Error::Absent { .. } | segno_journal::Error::TooSmall { .. }) => Ok(false),
         Err(e) => Err(e).context("cannot read the journal"),
+    }
+}
+
+/// A volume with the journal behind it replayed in memory; as it is if there is nothing to replay. On a damaged volume a replay
+/// might overwrite blocks in use, so what it holds is left out.
+pub fn with_journal(device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+    let Ok(sb) = inspect::superblock(&*device) else { return device };
+    if !has_journal(&device, &sb).unwrap_or(false) {
+        return device;
+    }
+    let options = CheckOptions { max_problems: 0, ..CheckOptions::default() };
+    if !check(&*device, &options, &mut |_| {}).is_ok_and(|report| report.is_clean()) {
+        eprintln!("segno: note: the volume is damaged, so what its journal has is left out");
+        return device;
+    }
+    let overlay = Arc::new(Overlay::new(device.clone()));
+    match replay(overlay.clone(), None) {
+        Ok(()) => {
+            eprintln!("segno: note: the journal was replayed in memory");
+            overlay
+        }
+        Err(e) => {
+            eprintln!("segno: note: what the journal has is left out, as it cannot be replayed: {e}");
+            device
+        }
     }
 }
 
