@@ -373,6 +373,10 @@ impl BlockDevice for StoreDevice {
         true
     }
 
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.stats().report()
+    }
+
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
         check_bounds(self.block_count(), addr, count)?;
         self.change(|state| state.discard(addr, count))
