@@ -81,6 +81,11 @@ pub trait BlockDevice: Send + Sync {
         false
     }
 
+    /// Counters of the device's own, by name, for reports of the volume on it.
+    fn counters(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+
     /// Discards blocks whose contents are no longer needed; reads of them may return anything afterwards.
     fn discard(&self, addr: u64, count: u64) -> std::io::Result<()>;
 
@@ -153,6 +158,9 @@ macro_rules! forward_to_pointee {
             }
             fn keeps_order(&self) -> bool {
                 (**self).keeps_order()
+            }
+            fn counters(&self) -> Vec<(String, u64)> {
+                (**self).counters()
             }
             fn discard(&self, addr: u64, count: u64) -> std::io::Result<()> {
                 (**self).discard(addr, count)

@@ -103,7 +103,9 @@ fn stats(server: &Server) -> String {
     let counters = server.volume.report().into_iter().map(|(name, value)| (name.to_owned(), value));
     let requests = server.requests().map(|(op, count)| (format!("fuse_{op:?}").to_lowercase(), count));
     // Writing to a string does not fail.
-    for (name, value) in counters.chain(requests).chain(server.times.report()) {
+    for (name, value) in
+        counters.chain(server.volume.device_counters()).chain(requests).chain(server.times.report())
+    {
         let _ = write!(out, "\"{name}\":{value},");
     }
     out += "\"slowest\":[";

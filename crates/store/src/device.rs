@@ -320,7 +320,12 @@ async fn find(remote: &Remote, options: &Options) -> Result<(Recovered, bool)> {
     }
     let volume = recover::volume(remote).await?;
     if !volume.unfenced && !claim::is_conditional(remote).await? {
-        return Err(StoreError::Unconditional);
+        if !options.unfenced {
+            return Err(StoreError::Unconditional);
+        }
+        // Kept, so that every later mount reports it.
+        let volume = Volume { unfenced: true, ..volume };
+        remote.put(Name::Volume, volume.encode(), Cause::Open).await?;
     }
     let found = recover::writable(remote, options.takeover).await?;
     let epoch = found.session.map_or(0, |s| s.epoch);
@@ -371,6 +376,10 @@ impl BlockDevice for StoreDevice {
 
     fn keeps_order(&self) -> bool {
         true
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.stats().report()
     }
 
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {

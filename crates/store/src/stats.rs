@@ -127,6 +127,24 @@ impl Stats {
         }
     }
 
+    /// All counters by name: `store_`, the cause, and what is counted.
+    #[must_use]
+    pub fn report(&self) -> Vec<(String, u64)> {
+        let of = |cause: Cause| {
+            let count = self.count(cause);
+            let values = [
+                ("puts", count.puts),
+                ("gets", count.gets),
+                ("others", count.others),
+                ("put_bytes", count.bytes_put),
+                ("got_bytes", count.bytes_got),
+                ("retries", count.retries),
+            ];
+            values.map(|(what, value)| (format!("store_{}_{what}", cause.name()), value))
+        };
+        Cause::ALL.into_iter().flat_map(of).collect()
+    }
+
     /// The sum over all causes.
     #[must_use]
     pub fn total(&self) -> Count {

@@ -149,9 +149,25 @@ mod tests {
         assert!(unknown.is_empty(), "no row for {unknown:?}");
         let met: BTreeSet<&str> = readings.iter().filter_map(|r| Some(r.row.as_ref()?.0.name)).collect();
         let rows = all().map(|c| c.name);
-        // Those that the server adds.
-        let others = |n: &str| n == "read_bytes" || n.starts_with("fuse_") || n.starts_with("op_");
+        // Those that the server and an object store add.
+        let others = |n: &str| {
+            n == "read_bytes" || ["fuse_", "op_", "store_"].iter().any(|start| n.starts_with(start))
+        };
         let unmet: Vec<&str> = rows.filter(|n| !met.contains(n) && !others(n)).collect();
+        assert!(unmet.is_empty(), "no counter for {unmet:?}");
+    }
+
+    #[cfg(feature = "store")]
+    #[test]
+    fn every_counter_of_an_object_store_is_described() {
+        let readings: Vec<Reading> =
+            segno_store::Stats::default().report().iter().map(|(n, v)| Reading::new(n, *v)).collect();
+        let unknown: Vec<&str> =
+            readings.iter().filter(|r| r.row.is_none()).map(|r| r.name.as_str()).collect();
+        assert!(unknown.is_empty(), "no row for {unknown:?}");
+        let met: BTreeSet<&str> = readings.iter().filter_map(|r| Some(r.row.as_ref()?.0.name)).collect();
+        let unmet: Vec<&str> =
+            all().map(|c| c.name).filter(|n| n.starts_with("store_") && !met.contains(n)).collect();
         assert!(unmet.is_empty(), "no counter for {unmet:?}");
     }
 

@@ -22,7 +22,7 @@ const fn now(name: &'static str, metric: (&'static str, &'static str, f64), help
     row(Kind::Now, name, metric, help)
 }
 
-pub const GROUPS: [Group; 11] = [
+pub const GROUPS: [Group; 12] = [
     Group { title: "Written", counters: WRITTEN },
     Group { title: "Space", counters: SPACE },
     Group { title: "Cleaning", counters: CLEANING },
@@ -31,6 +31,7 @@ pub const GROUPS: [Group; 11] = [
     Group { title: "Journal", counters: JOURNAL },
     Group { title: "Memory", counters: MEMORY },
     Group { title: "Writeback", counters: WRITEBACK },
+    Group { title: "Object store", counters: STORE },
     Group { title: "State", counters: STATE },
     Group { title: "Latency", counters: LATENCY },
     Group { title: "Requests", counters: REQUESTS },
@@ -307,6 +308,40 @@ const WRITEBACK: &[Counter] = &[
         "park_blocks",
         ("segno_stream_ssa_bytes", "", BLOCK),
         "summaries written because a stream was open at a checkpoint",
+    ),
+];
+
+/// `{}` is the cause: data, commit, map, compaction, read, readahead, open, delete.
+const STORE: &[Counter] = &[
+    total(
+        "store_*_puts",
+        ("segno_store_requests", "cause=\"{}\",kind=\"put\"", 1.0),
+        "objects sent to the store, attempts that failed included; cause: {}",
+    ),
+    total(
+        "store_*_gets",
+        ("segno_store_requests", "cause=\"{}\",kind=\"get\"", 1.0),
+        "objects or ranges read from the store; cause: {}",
+    ),
+    total(
+        "store_*_others",
+        ("segno_store_requests", "cause=\"{}\",kind=\"other\"", 1.0),
+        "listings, headers and deletions; cause: {}",
+    ),
+    total(
+        "store_*_put_bytes",
+        ("segno_store_put_bytes", "cause=\"{}\"", 1.0),
+        "bytes sent to the store; cause: {}",
+    ),
+    total(
+        "store_*_got_bytes",
+        ("segno_store_got_bytes", "cause=\"{}\"", 1.0),
+        "bytes received from the store; cause: {}",
+    ),
+    total(
+        "store_*_retries",
+        ("segno_store_retries", "cause=\"{}\"", 1.0),
+        "requests that failed and were repeated; cause: {}",
     ),
 ];
 

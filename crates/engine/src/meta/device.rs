@@ -222,6 +222,11 @@ impl Device {
         self.dev.keeps_order()
     }
 
+    /// Counters of the device's own.
+    pub fn counters(&self) -> Vec<(String, u64)> {
+        self.dev.counters()
+    }
+
     /// The first flush of a caller that writes a little more and flushes again with [`Self::flush_more`].
     pub fn flush_before_more(&self, wanted: Written) -> Result<Option<More<'_>>> {
         self.durable.make_before_more(wanted, || self.issue_flush()).map(Some)

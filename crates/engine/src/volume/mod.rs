@@ -66,6 +66,12 @@ impl Volume {
         self.nodes.figures()
     }
 
+    /// Counters of the device below, by name, for reports.
+    #[must_use]
+    pub fn device_counters(&self) -> Vec<(String, u64)> {
+        self.base.dev.counters()
+    }
+
     /// Counters and state by name, for reports.
     #[must_use]
     pub fn report(&self) -> Vec<(&'static str, u64)> {

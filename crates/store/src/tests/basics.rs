@@ -109,6 +109,32 @@ fn a_store_without_conditional_creation_is_refused() {
 }
 
 #[test]
+fn a_store_that_lost_conditional_creation_is_refused_unless_that_is_accepted_once() {
+    let store = store(7, Faults::default());
+    let device = create(&store, SMALL);
+    write(&device, 128, &[1]);
+    drop(device);
+    store.set_faults(Faults { unconditional: true, ..Faults::default() });
+    assert!(matches!(open(&store, options()).map(|_| ()), Err(StoreError::Unconditional)));
+    let device = open(&store, Options { unfenced: true, ..options() }).unwrap();
+    assert!(device.is_unfenced(), "the mount that accepts it reports it");
+    write(&device, 129, &[2]);
+    drop(device);
+    let device = open(&store, options()).unwrap();
+    assert!(device.is_unfenced(), "so does every later one");
+    assert_eq!(read(&device, 128, 2), [1, 2]);
+}
+
+#[test]
+fn accepting_it_changes_nothing_on_a_store_with_conditional_creation() {
+    let store = store(8, Faults::default());
+    drop(create(&store, SMALL));
+    assert!(!open(&store, Options { unfenced: true, ..options() }).unwrap().is_unfenced());
+    store.set_faults(Faults { unconditional: true, ..Faults::default() });
+    assert!(matches!(open(&store, options()).map(|_| ()), Err(StoreError::Unconditional)));
+}
+
+#[test]
 fn foreign_and_missing_volumes_are_refused_by_name() {
     let store = store(5, Faults::default());
     assert!(matches!(open(&store, options()).map(|_| ()), Err(StoreError::NoVolume)));

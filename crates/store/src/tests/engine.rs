@@ -120,6 +120,27 @@ fn an_fsync_of_the_volume_is_one_put_and_a_checkpoint_one() {
 
 /// A thread of the server may refer to the device for longer than the mount lasts, so closing is not left to the last of them.
 #[test]
+fn a_volume_reports_the_requests_of_its_store_by_cause() {
+    let store = store(13, Faults::default());
+    let volume = mount(&formatted(&store));
+    let ino = file(&volume, "f");
+    volume.write(ino, 0, &[1; 4096]).unwrap();
+    volume.fsync(ino, false).unwrap();
+    let counter = |name: &str| {
+        let found = volume.device_counters().into_iter().find(|(n, _)| n == name);
+        found.unwrap_or_else(|| panic!("no counter {name}")).1
+    };
+    let before = (counter("store_commit_puts"), counter("store_commit_put_bytes"), store.puts());
+    volume.write(ino, 0, &[2; 4096]).unwrap();
+    volume.fsync(ino, false).unwrap();
+    assert_eq!(counter("store_commit_puts") - before.0, 1);
+    assert_eq!(store.puts() - before.2, 1);
+    assert!(counter("store_commit_put_bytes") - before.1 >= 4096);
+    assert!(counter("store_open_puts") > 0 && counter("store_data_puts") + counter("store_read_gets") < 100);
+    volume.unmount().unwrap();
+}
+
+#[test]
 fn a_device_that_others_refer_to_is_closed() {
     let store = store(13, Faults::default());
     let device: Arc<dyn BlockDevice> = formatted(&store);

@@ -73,6 +73,10 @@ const SHARED: &[(&str, &str)] = &[
     ("segno_stream_claims", "Claims of sections by streams, by outcome"),
     ("segno_operation_seconds", "Time to answer requests by kind of operation, since mount"),
     ("segno_operation_seconds_max", "Longest time to answer a request by kind of operation, since mount"),
+    ("segno_store_requests", "Requests to the object store by cause and kind"),
+    ("segno_store_put_bytes", "Bytes sent to the object store by cause"),
+    ("segno_store_got_bytes", "Bytes received from the object store by cause"),
+    ("segno_store_retries", "Requests to the object store that failed and were repeated, by cause"),
     ("segno_requests", "Requests from the kernel by operation"),
 ];
 

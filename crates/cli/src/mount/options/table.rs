@@ -274,6 +274,11 @@ const STORE: &[MountOption] = &[
             s.store.takeover = true;
         },
     ),
+    switch(
+        "unfenced",
+        "accept a store that cannot keep a second writer out; every later mount of the volume warns of it",
+        |s| s.store.unfenced = true,
+    ),
     switch("insecure", "use plain HTTP to other hosts", |s| s.store.insecure = true),
     value(
         "store_timeout",
