@@ -327,7 +327,8 @@ mod tests {
             assert!(r.ops_per_s > 0.0 && written > 0.0, "{r:?}");
             match r.mode {
                 Some("list") => assert_eq!(searched, written, "{r:?}"),
-                _ if r.fsync_mode == "posix" => assert!(searched > written, "{r:?}"),
+                // More where other files have dirty nodes at that time: below, where they are sure to.
+                _ if r.fsync_mode == "posix" => assert!(searched >= written, "{r:?}"),
                 _ => {}
             }
             report.push(r).unwrap();
