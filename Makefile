@@ -28,9 +28,9 @@ test: setup
 	cargo fmt --all --check -- $(COMMANDS)
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
-	cargo clippy -p segno-cli --features store --all-targets -- -D warnings
+	cargo clippy -p segno-cli -p segno-bench --features segno-cli/store,segno-bench/store --all-targets -- -D warnings
 	cargo clippy -p segno-cli --no-default-features --all-targets -- -D warnings
-	GUIDE_PAGE=object-store cargo test -p segno-cli --features store --test it -- store guide
+	GUIDE_PAGE=object-store cargo test -p segno-cli -p segno-bench --features segno-cli/store,segno-bench/store --lib --test it -- store guide object
 	cargo test -p segno-engine --features loom --lib models
 	cargo test -p segno-sim --features shuttle --lib schedule
 	scripts/examples
