@@ -84,21 +84,20 @@ impl Walk<'_, '_> {
     /// Judges blocks of entries, part by part; while one is judged, the next is read.
     fn listed(&mut self, open: &mut [Open], listed: &[(usize, Place)]) -> Result<(), CheckError> {
         let reader = self.volume.reader;
-        let read = |part: Option<&[(usize, Place)]>| {
-            ahead::read(reader, part.unwrap_or_default().iter().map(|(_, place)| place.addr).collect())
-        };
+        let read =
+            |part: &[(usize, Place)]| ahead::read(reader, part.iter().map(|(_, place)| place.addr).collect());
         let mut parts = listed.chunks(AHEAD).peekable();
-        if listed.len() > 1 {
-            self.dentries.keep(read(parts.peek().copied()));
+        // One block alone is read when it is judged.
+        if let Some(first) = parts.peek().filter(|first| first.len() > 1) {
+            self.dentries.keep(read(first));
         }
         while let Some(part) = parts.next() {
-            let next = parts.peek().copied();
-            let blocks = thread::scope(|scope| {
-                let next = next.map(|part| scope.spawn(move || read(Some(part))));
+            let next = thread::scope(|scope| {
+                let next = parts.peek().map(|&part| scope.spawn(move || read(part)));
                 self.part(open, part)?;
                 Ok::<_, CheckError>(next.map(|t| t.join().unwrap_or_else(|e| resume_unwind(e))))
             })?;
-            self.dentries.keep(blocks.unwrap_or_default());
+            self.dentries.keep(next.unwrap_or_default());
         }
         Ok(())
     }
