@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, DeviceError, OpenOptions, open_storage, open_volume};
+use segno_device::{BlockDevice, DeviceError, OpenOptions, open_volume, open_without_superblock};
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
@@ -32,19 +32,19 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Opens the source for reading. Further devices are found by the superblock, if there is one.
+/// Opens the source for reading. Further devices are found by the superblock, if there is one, else all must be named.
 pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
     let options = OpenOptions { read_only: true, direct: false };
     if let Some((source, _)) = paths.split_first() {
         refuse_mounted(source)?;
     }
-    match (image::patiently(|| open_volume(paths, options)), paths) {
-        (Ok(device), _) => Ok(device),
-        (Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }), [only]) => {
-            open_storage(only, options).map_err(image::explain)
+    let opened = match image::patiently(|| open_volume(paths, options)) {
+        Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }) => {
+            open_without_superblock(paths, options)
         }
-        (Err(e), _) => Err(image::explain(e)),
-    }
+        opened => opened,
+    };
+    opened.map_err(image::explain)
 }
 
 /// An image file that the kernel has mounted is not locked by it.

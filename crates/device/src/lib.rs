@@ -32,7 +32,7 @@ pub use multi::MultiDevice;
 pub use probe::{Probe, StorageKind, probe};
 pub use reading::{Buffer, Reading};
 pub use sparse::open_storage;
-pub use volume::open_volume;
+pub use volume::{open_volume, open_without_superblock};
 pub use wait::before_waits;
 pub use zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
 

@@ -33,6 +33,28 @@ pub fn open_volume(
     Ok(Arc::new(joined))
 }
 
+/// Joins the devices of a volume whose superblocks are lost. Each is taken to contribute all of its whole segments, which is
+/// what mkfs uses unless zones are larger and the size of a device is no multiple of them.
+pub fn open_without_superblock(
+    paths: &[impl AsRef<Path>],
+    options: OpenOptions,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    let first = paths.first().ok_or(DeviceError::NoPath)?.as_ref();
+    let mut members = Vec::with_capacity(paths.len());
+    for path in paths {
+        let device = open_storage(path.as_ref(), options)?;
+        let share = device.block_count() / u64::from(BLOCKS_PER_SEG) * u64::from(BLOCKS_PER_SEG);
+        members.push((device, share));
+    }
+    match members.as_slice() {
+        [(only, _)] => Ok(Arc::clone(only)),
+        _ => {
+            let joined = MultiDevice::new(members);
+            Ok(Arc::new(joined.map_err(|e| DeviceError::io("join the devices of", first, e))?))
+        }
+    }
+}
+
 fn open_member(path: &Path, options: OpenOptions, share: u64) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let device = open_storage(path, options)?;
     check_size(path, &*device, share)?;

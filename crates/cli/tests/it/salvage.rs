@@ -57,6 +57,39 @@ fn a_volume_without_superblocks_is_rescued() {
     same_tree(&scratch.path("tree"), &scratch.path("out/tree"));
 }
 
+/// Makes a volume, fills it, wipes all before the main area, and rescues it.
+fn rescued_without_metadata(mkfs: &[&str], sizes: &[u64]) {
+    let scratch = filled();
+    let devices: Vec<String> = (0..sizes.len())
+        .map(|i| {
+            let path = scratch.path(&format!("device-{i}"));
+            fs::File::create(&path).unwrap().set_len(sizes[i]).unwrap();
+            path.to_str().unwrap().to_owned()
+        })
+        .collect();
+    let (first, others) = devices.split_first().unwrap();
+    let further = |option| others.iter().flat_map(move |d| [option, d.as_str()]).collect::<Vec<_>>();
+    output(&[&["mkfs", "-q", "-f"], mkfs, &further("-c"), &[first]].concat());
+    output(&["put", first, scratch.path("tree").to_str().unwrap(), "/"]);
+    let main = json(&["info", "--json", first])["superblock"]["main_blkaddr"].as_u64().unwrap();
+    wipe(first, 0..main as usize * 4096);
+    let target = scratch.path("out");
+    let done =
+        json(&[&["rescue", "--json", first, target.to_str().unwrap()], &*further("--device")].concat());
+    assert_eq!((&done["failed"], &done["unreadable_blocks"]), (&0.into(), &0.into()), "{done}");
+    same_tree(&scratch.path("tree"), &target.join("tree"));
+}
+
+#[test]
+fn a_volume_of_several_devices_without_metadata() {
+    rescued_without_metadata(&[], &[64 << 20, 90 << 20, (72 << 20) + 12288]);
+}
+
+#[test]
+fn a_volume_with_large_zones_without_metadata() {
+    rescued_without_metadata(&["-s", "4", "-z", "2"], &[512 << 20]);
+}
+
 #[test]
 fn a_new_volume_as_target() {
     let scratch = filled();
