@@ -23,7 +23,7 @@ impl Backing {
         }
     }
 
-    /// Reads a part of an object.
+    /// Reads a part of an object up to its end.
     pub(crate) async fn get_range(&self, id: ObjectId, range: Range<u64>, cause: Cause) -> Result<Bytes> {
         if let Some(stage) = &self.stage
             && let Some(bytes) = stage.get_range(id, range.clone()).await?

@@ -71,7 +71,12 @@ struct Fetch {
 }
 
 impl Cache {
-    pub(crate) fn new(backing: Arc<Backing>, disk: Option<Arc<Disk>>, volume: [u8; 16], limit: usize) -> Self {
+    pub(crate) fn new(
+        backing: Arc<Backing>,
+        disk: Option<Arc<Disk>>,
+        volume: [u8; 16],
+        limit: usize,
+    ) -> Self {
         Self { backing, disk, volume, limit, state: Mutex::default() }
     }
 

@@ -43,7 +43,8 @@ impl CacheDir {
         }
         let id = match fs::read_to_string(path.join(IDENTITY)) {
             Ok(text) => {
-                let (of, id) = parse(&text).ok_or_else(|| failed(io::Error::other("its identity is damaged")))?;
+                let (of, id) =
+                    parse(&text).ok_or_else(|| failed(io::Error::other("its identity is damaged")))?;
                 if of != *volume {
                     let why = "it belongs to another volume; choose another directory, or delete it if what was written there \
                                last may be lost";

@@ -110,7 +110,8 @@ impl Slots {
 impl Disk {
     /// Opens the pieces in a directory, those of the last mount included.
     pub(crate) fn open(dir: &Path, bytes: u64, volume: [u8; 16]) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(dir.join(PIECES))?;
+        let file =
+            File::options().read(true).write(true).create(true).truncate(false).open(dir.join(PIECES))?;
         let limit = usize::try_from(bytes / SLOT).unwrap_or(usize::MAX).min(u32::MAX as usize);
         let index = dir.join(INDEX);
         let mut slots = Slots { limit, ..Slots::default() };

@@ -46,7 +46,9 @@ pub enum StoreError {
          before they were uploaded; they cannot be added any more and are kept: copy {dir} if you need them, and delete it to mount"
     )]
     TailRefused { dir: String, epoch: u32, commits: u64 },
-    #[error("the cache {dir} has writes that the store does not have; `segno store drain` or a writable mount uploads them")]
+    #[error(
+        "the cache {dir} has writes that the store does not have; `segno store drain` or a writable mount uploads them"
+    )]
     TailUnread { dir: String },
     #[error(
         "{holder} was mounted with write-back and ended without uploading everything: its cache {cache} may have writes that the \
@@ -76,12 +78,15 @@ impl StoreError {
             Self::Corrupt { .. } | Self::Unreadable { .. } => io::ErrorKind::InvalidData,
             Self::NoVolume | Self::Missing { .. } => io::ErrorKind::NotFound,
             Self::Exists => io::ErrorKind::AlreadyExists,
-            Self::Held { .. } | Self::LostRace { .. } | Self::TailUnread { .. } | Self::TailElsewhere { .. } => {
-                io::ErrorKind::ResourceBusy
-            }
+            Self::Held { .. }
+            | Self::LostRace { .. }
+            | Self::TailUnread { .. }
+            | Self::TailElsewhere { .. } => io::ErrorKind::ResourceBusy,
             Self::Fenced { .. } | Self::TailRefused { .. } => io::ErrorKind::StaleNetworkFileHandle,
             Self::Unconditional | Self::Refused { .. } => io::ErrorKind::Unsupported,
-            Self::Request { .. } | Self::Cache { .. } | Self::Unsettled(_) | Self::Runtime(_) => io::ErrorKind::Other,
+            Self::Request { .. } | Self::Cache { .. } | Self::Unsettled(_) | Self::Runtime(_) => {
+                io::ErrorKind::Other
+            }
         }
     }
 }

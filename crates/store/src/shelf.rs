@@ -20,7 +20,7 @@ pub(crate) trait Shelf: Send + Sync {
     /// Stores an object. When this returns it is durable; before that a cut leaves it whole or not at all.
     fn put(&self, id: ObjectId, bytes: Bytes) -> BoxFuture<'_, io::Result<()>>;
 
-    /// Reads an object, or a part of it; `None` if it is not there.
+    /// Reads an object, or a part of it up to its end; `None` if it is not there.
     fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> BoxFuture<'_, io::Result<Option<Bytes>>>;
 
     /// Removes an object. After a cut it may be there again.
@@ -144,10 +144,8 @@ impl Files {
 
     fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> io::Result<Bytes> {
         let file = File::open(self.place(id))?;
-        let range = match range {
-            Some(range) => range,
-            None => 0..file.metadata()?.len(),
-        };
+        let end = file.metadata()?.len();
+        let range = range.map_or(0..end, |r| r.start..r.end.min(end));
         let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
         file.read_exact_at(&mut bytes, range.start)?;
         Ok(bytes.into())
@@ -173,6 +171,7 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, [a, b]);
             assert_eq!(shelf.read(a, Some(2..5)).await.unwrap().unwrap(), "234");
+            assert_eq!(shelf.read(a, Some(8..50)).await.unwrap().unwrap(), "89");
             assert_eq!(shelf.read(b, None).await.unwrap().unwrap(), "log");
             shelf.remove(a).await.unwrap();
             assert_eq!(shelf.read(a, None).await.unwrap(), None);

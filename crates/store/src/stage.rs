@@ -157,7 +157,7 @@ impl Stage {
         }
     }
 
-    /// Reads a part of an object, if it is not uploaded yet.
+    /// Reads a part of an object up to its end, if it is not uploaded yet.
     pub(crate) async fn get_range(&self, id: ObjectId, range: Range<u64>) -> Result<Option<Bytes>> {
         let memory = match self.queue.lock().get(id) {
             Some(item) => item.memory.clone(),
@@ -165,8 +165,8 @@ impl Stage {
         };
         match memory {
             Some(bytes) => {
-                let range = range.start as usize..range.end as usize;
-                Ok((range.start <= range.end && range.end <= bytes.len()).then(|| bytes.slice(range)))
+                let end = bytes.len().min(range.end as usize);
+                Ok(Some(bytes.slice(end.min(range.start as usize)..end)))
             }
             // It may have been uploaded, and removed, since.
             None => self.shelf.read(id, Some(range)).await.map_err(|e| unreadable(id, &e)),

@@ -116,7 +116,8 @@ impl Tail {
 /// Whether the store has a commit in a place.
 async fn is_commit(remote: &Remote, volume: &[u8; 16], epoch: u32, seq: u64) -> Result<bool> {
     let bytes = remote.get(Name::log(epoch, seq), Cause::Open).await?;
-    Ok(bytes.is_some_and(|b| matches!(commit::read(volume, epoch, seq, &b), Ok((commit::Entry::Commit(_), _)))))
+    Ok(bytes
+        .is_some_and(|b| matches!(commit::read(volume, epoch, seq, &b), Ok((commit::Entry::Commit(_), _)))))
 }
 
 /// Damage stays on the host where it is.

@@ -152,7 +152,7 @@ impl Shelf for MemShelf {
     fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> BoxFuture<'_, io::Result<Option<Bytes>>> {
         Box::pin(self.step(move |inner| {
             let Some(bytes) = inner.files.get(&id) else { return Ok(None) };
-            let range = range.map_or(0..bytes.len(), |r| r.start as usize..r.end as usize);
+            let range = range.map_or(0..bytes.len(), |r| r.start as usize..bytes.len().min(r.end as usize));
             Ok(Some(bytes.slice(range)))
         }))
     }

@@ -38,7 +38,7 @@ fn slow(seed: u64) -> (FaultStore, MemShelf, StoreDevice) {
 }
 
 fn pass(device: &StoreDevice, time: Duration) {
-    device.runtime().block_on(sleep(time));
+    device.runtime().block_on(async { sleep(time).await });
 }
 
 fn kill(device: StoreDevice, store: &FaultStore, shelf: &MemShelf) -> (FaultStore, MemShelf) {
@@ -102,12 +102,14 @@ fn a_tail_behind_the_seal_of_another_writer_is_refused_and_kept() {
     assert_eq!(read(&other, 0, 3), [1, 0, 0]);
     write(&other, 1, &[4]);
     drop(other);
+    let there = shelf.files();
+    assert!(there >= 2);
     for _ in 0..2 {
         match mount(&store, &shelf, true).map(|_| ()) {
             Err(StoreError::TailRefused { commits: 2, epoch: 2, .. }) => {}
             other => panic!("{other:?}"),
         }
-        assert_eq!(shelf.files(), 2);
+        assert_eq!(shelf.files(), there);
     }
     let device = mount(&store, &MemShelf::new(33), false).unwrap();
     assert_eq!(read(&device, 0, 3), [1, 4, 0]);
@@ -251,9 +253,11 @@ fn run(seed: u64, planted: Planted) -> Result<(), String> {
         let options = Options { takeover: lost, timeout: Duration::from_secs(20), ..options() };
         let runtime = runtime();
         let opened = runtime.block_on(async {
-            let remote = crate::remote::Remote::new(Arc::new(client.clone()), prefix(), Duration::from_secs(20));
+            let remote =
+                crate::remote::Remote::new(Arc::new(client.clone()), prefix(), Duration::from_secs(20));
             let handle = tokio::runtime::Handle::current();
-            let open = crate::device::Parts::open_with(Arc::new(remote), &options, Some(local), planted, &handle);
+            let open =
+                crate::device::Parts::open_with(Arc::new(remote), &options, Some(local), planted, &handle);
             timeout(Duration::from_secs(100_000), open).await
         });
         let device = match opened {
@@ -268,7 +272,10 @@ fn run(seed: u64, planted: Planted) -> Result<(), String> {
         let floor = if lost { 0 } else { acked };
         let at = (floor..states.len()).rev().find(|&at| states[at].seen(&device));
         let Some(at) = at else {
-            return Err(format!("mount {mount}, cache lost: {lost}: not a state from {floor} on of {}", states.len()));
+            return Err(format!(
+                "mount {mount}, cache lost: {lost}: not a state from {floor} on of {}",
+                states.len()
+            ));
         };
         (states, acked, lost) = (vec![states[at].clone()], 0, false);
         if rng.chance(50) {
@@ -324,7 +331,10 @@ fn planted_bugs_are_found() {
     let none = Planted::default();
     for planted in [Planted { commit_early: true, ..none }, Planted { map_early: true, ..none }] {
         let found = (0..20_000).find(|&seed| run(seed, planted).is_err());
-        println!("{planted:?}: found after {:?} runs", found.unwrap_or_else(|| panic!("{planted:?} is not found")));
+        println!(
+            "{planted:?}: found after {:?} runs",
+            found.unwrap_or_else(|| panic!("{planted:?} is not found"))
+        );
     }
 }
 
