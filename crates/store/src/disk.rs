@@ -21,8 +21,8 @@ const MAGIC: &[u8; 8] = b"SEGNOIX1";
 const SLOT: u64 = 17 * 4096;
 /// Bytes of an index entry.
 const ENTRY: usize = 1 + 4 + 8 + 4 + 4 + 4;
-/// Pieces that wait to be written; others are not kept.
-const WRITES: usize = 256;
+/// Pieces that wait to be written: 32 MiB. Others are not kept.
+const WRITES: usize = 512;
 
 type Key = (ObjectId, u32);
 
@@ -161,18 +161,18 @@ impl Disk {
     /// Keeps pieces as they are stored, from one on. A disk that fails, or is slow, keeps fewer.
     pub(crate) fn keep(self: &Arc<Self>, id: ObjectId, first: u32, stored: &Bytes) {
         let step = pieces::encoded_len(PIECE_BLOCKS);
-        for (piece, at) in (first..).zip((0..stored.len()).step_by(step)) {
-            if self.has(id, piece) {
-                continue;
+        let places = (first..).zip((0..stored.len()).step_by(step));
+        let new: Vec<(u32, usize)> = places.filter(|&(piece, _)| !self.has(id, piece)).collect();
+        let Ok(turn) = self.writes.try_acquire_many(new.len() as u32) else { return };
+        turn.forget();
+        let (disk, stored) = (self.clone(), stored.clone());
+        spawn_blocking(move || {
+            for &(piece, at) in &new {
+                let end = stored.len().min(at + step);
+                disk.write_piece((id, piece), stored.get(at..end).unwrap_or_default());
             }
-            let Ok(turn) = self.writes.try_acquire() else { return };
-            turn.forget();
-            let (disk, bytes) = (self.clone(), stored.slice(at..stored.len().min(at + step)));
-            spawn_blocking(move || {
-                disk.write_piece((id, piece), &bytes);
-                disk.writes.add_permits(1);
-            });
-        }
+            disk.writes.add_permits(new.len());
+        });
     }
 
     fn write_piece(&self, key: Key, bytes: &[u8]) {

@@ -4,7 +4,7 @@
 //! The store decides where the tail begins: behind the commits that are there. The first place that neither the store nor the
 //! directory has ends it, as commits are acknowledged without gaps.
 use crate::names::{Name, ObjectId};
-use crate::recover::{self, Recovered};
+use crate::recover::{self, Recovered, WINDOW};
 use crate::remote::Remote;
 use crate::shelf::Shelf;
 use crate::stats::Cause;
@@ -91,20 +91,34 @@ impl Tail {
         };
         let mut puts = stream::iter(self.data.clone()).map(put).buffer_unordered(UPLOADS);
         while puts.try_next().await?.is_some() {}
-        for seq in from.. {
-            let id = ObjectId::Log { epoch, seq };
-            if self.commits.contains(&seq) {
-                let bytes = stage::read(shelf, id).await?;
-                commit::read(volume, epoch, seq, &bytes)?;
-                match stage::send(remote, id, bytes, Cause::Commit).await {
-                    Err(StoreError::Fenced { .. }) => return Err(self.refused(epoch, seq, dir)),
-                    other => other?,
-                }
-            } else if !is_commit(remote, volume, epoch, seq).await? {
-                break;
+        let mut seq = from;
+        loop {
+            let run: Vec<u64> = (seq..).take_while(|s| self.commits.contains(s)).collect();
+            if run.is_empty() && !is_commit(remote, volume, epoch, seq).await? {
+                return Ok(());
             }
+            seq += run.len().max(1) as u64;
+            let put = |seq| self.upload_commit(remote, shelf, volume, ObjectId::Log { epoch, seq }, dir);
+            let mut puts = stream::iter(run).map(put).buffered(WINDOW as usize);
+            while puts.try_next().await?.is_some() {}
         }
-        Ok(())
+    }
+
+    async fn upload_commit(
+        &self,
+        remote: &Remote,
+        shelf: &dyn Shelf,
+        volume: &[u8; 16],
+        id: ObjectId,
+        dir: &str,
+    ) -> Result<()> {
+        let ObjectId::Log { epoch, seq } = id else { return Ok(()) };
+        let bytes = stage::read(shelf, id).await?;
+        commit::read(volume, epoch, seq, &bytes)?;
+        match stage::send(remote, id, bytes, Cause::Commit).await {
+            Err(StoreError::Fenced { .. }) => Err(self.refused(epoch, seq, dir)),
+            other => other,
+        }
     }
 
     fn refused(&self, epoch: u32, place: u64, dir: &str) -> StoreError {

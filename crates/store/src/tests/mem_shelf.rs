@@ -87,6 +87,11 @@ impl MemShelf {
         self.inner.lock().files.len()
     }
 
+    /// What there is of an epoch.
+    pub(crate) fn of_epoch(&self, epoch: u32) -> Vec<ObjectId> {
+        self.inner.lock().files.keys().copied().filter(|id| id.epoch() == epoch).collect()
+    }
+
     pub(crate) fn alter(&self, change: impl Fn(&mut Vec<u8>)) {
         for bytes in self.inner.lock().files.values_mut() {
             let mut altered = bytes.to_vec();

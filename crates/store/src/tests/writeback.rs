@@ -232,6 +232,7 @@ fn run(seed: u64, planted: Planted) -> Result<(), String> {
     let store = store(seed, Faults::default());
     drop(create(&store, SMALL));
     let mut shelf = MemShelf::new(seed);
+    let mut others: Vec<MemShelf> = Vec::new();
     // States from the last that is certainly in the store on, and the last that was acknowledged.
     let (mut states, mut acked) = (vec![Model::default()], 0);
     let mut lost = false;
@@ -240,7 +241,14 @@ fn run(seed: u64, planted: Planted) -> Result<(), String> {
         let client = store.client();
         store.set_faults(Faults { partial: 0, ..faults(&mut rng) });
         if rng.chance(25) {
-            (shelf, lost) = (MemShelf::new(rng.below(u64::MAX)), true);
+            // A new cache, or one of a mount that others took the volume from.
+            let next = if others.is_empty() || rng.chance(50) {
+                MemShelf::new(rng.below(u64::MAX))
+            } else {
+                others.swap_remove(rng.below(others.len() as u64) as usize)
+            };
+            others.push(std::mem::replace(&mut shelf, next));
+            lost = true;
         }
         shelf = shelf.after_cut(Some(&client));
         shelf.set_faults(rng.below(8), if rng.chance(30) { rng.below(50) } else { 0 });
@@ -249,6 +257,8 @@ fn run(seed: u64, planted: Planted) -> Result<(), String> {
         } else if rng.chance(30) {
             shelf.cut_after(rng.below(30));
         }
+        let kept: std::collections::HashMap<u32, _> =
+            (0..20).map(|epoch| (epoch, shelf.of_epoch(epoch))).collect();
         let local = shelf.local(rng.between(1 << 16, LIMIT));
         let options = Options { takeover: lost, timeout: Duration::from_secs(20), ..options() };
         let runtime = runtime();
@@ -262,6 +272,14 @@ fn run(seed: u64, planted: Planted) -> Result<(), String> {
         });
         let device = match opened {
             Ok(Ok(parts)) if shelf.disarm() => StoreDevice::of(runtime, parts),
+            Ok(Err(StoreError::TailRefused { epoch, .. })) if lost => {
+                client.cut();
+                // Files of earlier epochs whose removal was undone may go.
+                if shelf.of_epoch(epoch) != kept[&epoch] {
+                    return Err("a tail that was refused is not kept".into());
+                }
+                continue;
+            }
             Ok(Err(e)) if mount == mounts => return Err(format!("the last mount: {e}")),
             // Cut off, or its requests failed for too long.
             _ => {
