@@ -3,6 +3,7 @@ mod basics;
 mod cuts;
 mod engine;
 mod fault_store;
+mod kills;
 mod mem_shelf;
 mod schedules;
 mod writeback;

@@ -1,12 +1,10 @@
 //! Write-back to a local cache: what was acknowledged is there as long as the cache is; without it the volume is that of an
 //! uploaded commit.
-use super::cuts::{Model, change, faults, share};
 use super::mem_shelf::MemShelf;
 use super::*;
 use crate::{CacheOptions, StoreError};
-use segno_testkit::Rng;
 use std::path::Path as FsPath;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 const LIMIT: u64 = 4 << 20;
 
@@ -224,136 +222,6 @@ fn a_damaged_tail_is_not_uploaded() {
     let e = mount(&store, &shelf, true).map(|_| ()).unwrap_err();
     assert!(e.to_string().contains("log/00000002/0000000000000001"), "{e}");
     assert_eq!((store.names(), shelf.files()), (before, 1));
-}
-
-/// Mounts that are cut at any step of staging or upload, with the cache and without it.
-fn run(seed: u64, planted: Planted) -> Result<(), String> {
-    let mut rng = Rng::new(seed);
-    let store = store(seed, Faults::default());
-    drop(create(&store, SMALL));
-    let mut shelf = MemShelf::new(seed);
-    let mut others: Vec<MemShelf> = Vec::new();
-    // States from the last that is certainly in the store on, and the last that was acknowledged.
-    let (mut states, mut acked) = (vec![Model::default()], 0);
-    let mut lost = false;
-    let mounts = rng.between(2, 6);
-    for mount in 0..=mounts {
-        let client = store.client();
-        store.set_faults(Faults { partial: 0, ..faults(&mut rng) });
-        if rng.chance(25) {
-            // A new cache, or one of a mount that others took the volume from.
-            let next = if others.is_empty() || rng.chance(50) {
-                MemShelf::new(rng.below(u64::MAX))
-            } else {
-                others.swap_remove(rng.below(others.len() as u64) as usize)
-            };
-            others.push(std::mem::replace(&mut shelf, next));
-            lost = true;
-        }
-        shelf = shelf.after_cut(Some(&client));
-        shelf.set_faults(rng.below(8), if rng.chance(30) { rng.below(50) } else { 0 });
-        if mount == mounts {
-            store.set_faults(Faults::default());
-        } else if rng.chance(30) {
-            shelf.cut_after(rng.below(30));
-        }
-        let kept: std::collections::HashMap<u32, _> =
-            (0..20).map(|epoch| (epoch, shelf.of_epoch(epoch))).collect();
-        let local = shelf.local(rng.between(1 << 16, LIMIT));
-        let options = Options { takeover: lost, timeout: Duration::from_secs(20), ..options() };
-        let runtime = runtime();
-        let opened = runtime.block_on(async {
-            let remote =
-                crate::remote::Remote::new(Arc::new(client.clone()), prefix(), Duration::from_secs(20));
-            let handle = tokio::runtime::Handle::current();
-            let open =
-                crate::device::Parts::open_with(Arc::new(remote), &options, Some(local), planted, &handle);
-            timeout(Duration::from_secs(100_000), open).await
-        });
-        let device = match opened {
-            Ok(Ok(parts)) if shelf.disarm() => StoreDevice::of(runtime, parts),
-            Ok(Err(StoreError::TailRefused { epoch, .. })) if lost => {
-                client.cut();
-                // Files of earlier epochs whose removal was undone may go.
-                if shelf.of_epoch(epoch) != kept[&epoch] {
-                    return Err("a tail that was refused is not kept".into());
-                }
-                continue;
-            }
-            Ok(Err(e)) if mount == mounts => return Err(format!("the last mount: {e}")),
-            // Cut off, or its requests failed for too long.
-            _ => {
-                client.cut();
-                continue;
-            }
-        };
-        let floor = if lost { 0 } else { acked };
-        let at = (floor..states.len()).rev().find(|&at| states[at].seen(&device));
-        let Some(at) = at else {
-            return Err(format!(
-                "mount {mount}, cache lost: {lost}: not a state from {floor} on of {}",
-                states.len()
-            ));
-        };
-        (states, acked, lost) = (vec![states[at].clone()], 0, false);
-        if rng.chance(50) {
-            client.cut_after(rng.below(60));
-        }
-        if rng.chance(50) {
-            shelf.cut_after(rng.below(60));
-        }
-        for _ in 0..rng.below(40) {
-            let mut next = states.last().cloned().unwrap();
-            // A cut may leave a write waiting for ever.
-            let changed = change(&device, &mut next, &mut rng);
-            states.push(next);
-            if !changed {
-                break;
-            }
-            let wait = Duration::from_secs(1000);
-            let what = rng.below(16);
-            let ended = device.runtime().block_on(async {
-                match what {
-                    0..4 => timeout(wait, device.flush_now()).await.map(|done| done.map(|()| false)),
-                    4 => timeout(wait, device.map_now()).await.map(|done| done.map(|()| true)),
-                    5 => timeout(wait, device.drain_now()).await.map(|done| done.map(|()| true)),
-                    6 => {
-                        sleep(Duration::from_millis(1 << rng.below(16))).await;
-                        Ok(Ok(false))
-                    }
-                    _ => Ok(Ok(false)),
-                }
-            });
-            match ended {
-                Ok(Ok(true)) => (states, acked) = (vec![states.last().cloned().unwrap()], 0),
-                Ok(Ok(false)) if what < 4 => acked = states.len() - 1,
-                Ok(Ok(false)) => {}
-                _ => break,
-            }
-        }
-        device.abandon();
-        client.cut();
-    }
-    Ok(())
-}
-
-#[test]
-fn cuts_lose_nothing_acknowledged_with_the_cache_and_leave_an_uploaded_commit_without() {
-    for seed in share(300) {
-        run(seed, Planted::default()).unwrap_or_else(|why| panic!("SEED={seed} RUNS=1: {why}"));
-    }
-}
-
-#[test]
-fn planted_bugs_are_found() {
-    let none = Planted::default();
-    for planted in [Planted { commit_early: true, ..none }, Planted { map_early: true, ..none }] {
-        let found = (0..20_000).find(|&seed| run(seed, planted).is_err());
-        println!(
-            "{planted:?}: found after {:?} runs",
-            found.unwrap_or_else(|| panic!("{planted:?} is not found"))
-        );
-    }
 }
 
 fn cached(dir: &FsPath, writeback: bool) -> Options {
