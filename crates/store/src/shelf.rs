@@ -37,9 +37,10 @@ struct Files {
     path: PathBuf,
     dir: File,
     temporary: AtomicU64,
-    /// Names that have changed, and how many of these changes are durable.
+    /// Names that have changed, and how many of these changes are durable. `None` after a flush that failed: a later one could
+    /// succeed without what that one lost.
     changed: AtomicU64,
-    synced: Mutex<u64>,
+    synced: Mutex<Option<u64>>,
 }
 
 impl Directory {
@@ -57,7 +58,7 @@ impl Directory {
             dir: File::open(path)?,
             temporary: AtomicU64::new(0),
             changed: AtomicU64::new(0),
-            synced: Mutex::new(0),
+            synced: Mutex::new(Some(0)),
         })))
     }
 
@@ -134,11 +135,16 @@ impl Files {
     fn sync(&self) -> io::Result<()> {
         let own = self.changed.fetch_add(1, Ordering::SeqCst) + 1;
         let mut synced = self.synced.lock();
-        if *synced < own {
+        let before =
+            synced.take().ok_or_else(|| io::Error::other("an earlier flush of the directory failed"))?;
+        let upto = if before < own {
             let upto = self.changed.load(Ordering::SeqCst);
             self.dir.sync_all()?;
-            *synced = upto;
-        }
+            upto
+        } else {
+            before
+        };
+        *synced = Some(upto);
         Ok(())
     }
 
