@@ -206,4 +206,13 @@ mod tests {
             assert!(decode_map(&volume, 2, 4, &bytes[..at]).is_err(), "{at}");
         }
     }
+
+    #[test]
+    fn a_holder_is_read_back_with_its_cache_and_without() {
+        let cache = Some(CacheOf { id: [4; 16], path: "/var/cache/segno".into() });
+        for cache in [None, cache] {
+            let holder = Holder { session: [1; 16], host: "h".into(), boot: "b".into(), pid: 7, cache };
+            assert_eq!(Holder::decode(3, &holder.encode()).unwrap(), holder);
+        }
+    }
 }

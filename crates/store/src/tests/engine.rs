@@ -252,6 +252,26 @@ fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without()
     }
 }
 
+#[test]
+fn sync_of_a_volume_waits_for_the_store_and_fsync_does_not() {
+    let store = store(30, Faults::default());
+    drop(formatted(&store));
+    let device = Arc::new(cached(&store, &MemShelf::new(30), false));
+    let volume = mount(&device);
+    store.set_faults(Faults { latency: Duration::from_secs(5), ..Faults::default() });
+    let pending = || {
+        let found = volume.device_counters().into_iter().find(|(n, _)| n == "store_cache_pending_objects");
+        found.unwrap().1
+    };
+    let ino = file(&volume, "f");
+    volume.write(ino, 0, &[1; 4096]).unwrap();
+    volume.fsync(ino, false).unwrap();
+    assert!(pending() > 0);
+    volume.sync().unwrap();
+    assert_eq!(pending(), 0);
+    volume.unmount().unwrap();
+}
+
 fn cached(store: &FaultStore, shelf: &MemShelf, takeover: bool) -> StoreDevice {
     let options = Options { takeover, ..options() };
     let local = shelf.local(8 << 20);
