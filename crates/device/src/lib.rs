@@ -75,6 +75,11 @@ pub trait BlockDevice: Send + Sync {
     /// After an error those writes may be lost for good, even if a later flush succeeds.
     fn flush(&self) -> std::io::Result<()>;
 
+    /// Returns when what a flush made durable no longer depends on a cache of this host.
+    fn drain(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// Whether a power cut keeps all writes up to one moment and none after it. Then no flush is needed between writes to
     /// order them.
     fn keeps_order(&self) -> bool {
@@ -155,6 +160,9 @@ macro_rules! forward_to_pointee {
             }
             fn flush(&self) -> std::io::Result<()> {
                 (**self).flush()
+            }
+            fn drain(&self) -> std::io::Result<()> {
+                (**self).drain()
             }
             fn keeps_order(&self) -> bool {
                 (**self).keeps_order()

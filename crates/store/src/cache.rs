@@ -1,7 +1,9 @@
-//! Pieces that were read, up to a number of bytes. Objects never change, so an entry is never stale.
+//! Pieces that were read, up to a number of bytes in memory and on local disk. Objects never change, so an entry is never
+//! stale.
+use crate::backing::Backing;
+use crate::disk::Disk;
 use crate::names::{Name, ObjectId};
 use crate::pieces;
-use crate::remote::Remote;
 use crate::stats::Cause;
 use crate::{Result, StoreError};
 use bytes::Bytes;
@@ -16,7 +18,8 @@ type Key = (ObjectId, u32);
 
 /// The cache, and the requests that fill it.
 pub(crate) struct Cache {
-    remote: Arc<Remote>,
+    backing: Arc<Backing>,
+    disk: Option<Arc<Disk>>,
     volume: [u8; 16],
     limit: usize,
     state: Mutex<State>,
@@ -62,12 +65,19 @@ impl State {
 /// Pieces that one request reads.
 struct Fetch {
     range: Range<u32>,
+    /// They are on local disk.
+    local: bool,
     _loading: watch::Sender<()>,
 }
 
 impl Cache {
-    pub(crate) fn new(remote: Arc<Remote>, volume: [u8; 16], limit: usize) -> Self {
-        Self { remote, volume, limit, state: Mutex::default() }
+    pub(crate) fn new(
+        backing: Arc<Backing>,
+        disk: Option<Arc<Disk>>,
+        volume: [u8; 16],
+        limit: usize,
+    ) -> Self {
+        Self { backing, disk, volume, limit, state: Mutex::default() }
     }
 
     /// Pieces of an object of so many blocks. What is missing is read with as few requests as possible; a piece that is
@@ -112,9 +122,13 @@ impl Cache {
             } else if let Some(loading) = state.loading.get(&key).filter(|l| l.has_changed().is_ok()) {
                 waits.push(loading.clone());
             } else {
-                match fetches.last_mut().filter(|f| f.range.end == piece) {
+                let local = self.disk.as_ref().is_some_and(|disk| disk.has(id, piece));
+                match fetches.last_mut().filter(|f| f.range.end == piece && f.local == local) {
                     Some(fetch) => fetch.range.end += 1,
-                    None => fetches.push(Fetch { range: piece..piece + 1, _loading: watch::Sender::new(()) }),
+                    None => {
+                        let _loading = watch::Sender::new(());
+                        fetches.push(Fetch { range: piece..piece + 1, local, _loading });
+                    }
                 }
                 if let Some(fetch) = fetches.last() {
                     state.loading.insert(key, fetch._loading.subscribe());
@@ -131,7 +145,7 @@ impl Cache {
         blocks: u32,
         cause: Cause,
     ) -> Result<Vec<(u32, Bytes)>> {
-        let read = self.read(id, fetch.range.clone(), blocks, cause).await;
+        let read = self.read(id, &fetch, blocks, cause).await;
         let mut state = self.state.lock();
         for piece in fetch.range.clone() {
             state.loading.remove(&(id, piece));
@@ -145,13 +159,24 @@ impl Cache {
         Ok(pieces)
     }
 
-    async fn read(&self, id: ObjectId, range: Range<u32>, blocks: u32, cause: Cause) -> Result<Vec<Bytes>> {
-        let name = Name::Object(id);
-        let bytes = self.remote.get_range(name, pieces::byte_range(range.clone(), blocks), cause).await?;
-        let bytes = bytes.ok_or_else(|| StoreError::Missing { object: name.to_string() })?;
+    async fn read(&self, id: ObjectId, fetch: &Fetch, blocks: u32, cause: Cause) -> Result<Vec<Bytes>> {
+        let range = fetch.range.clone();
+        if let Some(disk) = self.disk.as_ref().filter(|_| fetch.local)
+            && let Some(pieces) = disk.read(id, range.clone()).await
+        {
+            self.backing.remote.stats.local.hits(pieces.len());
+            return Ok(pieces);
+        }
+        let bytes = self.backing.get_range(id, pieces::byte_range(range.clone(), blocks), cause).await?;
         match pieces::decode(&self.volume, id, range.start, &bytes) {
-            Some(pieces) if pieces.len() == range.len() => Ok(pieces),
-            _ => Err(StoreError::corrupt(&name, "its blocks are not those that were stored")),
+            Some(pieces) if pieces.len() == range.len() => {
+                if let Some(disk) = &self.disk {
+                    self.backing.remote.stats.local.misses(pieces.len());
+                    disk.keep(id, range.start, &bytes);
+                }
+                Ok(pieces)
+            }
+            _ => Err(StoreError::corrupt(&Name::Object(id), "its blocks are not those that were stored")),
         }
     }
 }

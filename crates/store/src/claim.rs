@@ -1,7 +1,7 @@
 //! Claims a volume for a writer: probes conditional creation, then takes an epoch.
 use crate::commit::Session;
 use crate::names::Name;
-use crate::records::{Holder, Volume};
+use crate::records::{CacheOf, Holder, Volume};
 use crate::remote::{Created, Remote};
 use crate::stats::Cause;
 use crate::{Result, StoreError};
@@ -25,7 +25,7 @@ pub(crate) async fn is_conditional(remote: &Remote) -> Result<bool> {
 
 impl Holder {
     /// This process.
-    pub(crate) fn this(session: [u8; 16]) -> Self {
+    pub(crate) fn this(session: [u8; 16], cache: Option<CacheOf>) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let uname = rustix::system::uname();
         let machine = read("/etc/machine-id");
@@ -35,12 +35,13 @@ impl Holder {
             host: format!("{} {}", uname.nodename().to_string_lossy(), machine.get(..8).unwrap_or_default()),
             boot: format!("{} {}", read("/proc/sys/kernel/random/boot_id"), namespace.display()),
             pid: std::process::id(),
+            cache,
         }
     }
 
     /// Whether its process has ended for certain: the same host was booted since, or has no such process.
     fn is_gone(&self) -> bool {
-        let this = Self::this([0; 16]);
+        let this = Self::this([0; 16], None);
         if self.boot == this.boot {
             return has_ended(self.pid);
         }
@@ -62,11 +63,15 @@ fn has_ended(pid: u32) -> bool {
     }
 }
 
-/// Refuses an epoch without a seal whose holder may be alive.
-pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32) -> Result<()> {
-    match holder(remote, epoch).await? {
-        Some(holder) if holder.is_gone() => Ok(()),
-        Some(holder) => Err(StoreError::Held { epoch, holder: holder.describe() }),
+/// Refuses an epoch without a seal whose holder may be alive, or may have left writes in another cache than this one.
+pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32, ours: Option<&CacheOf>) -> Result<()> {
+    let Some(found) = holder(remote, epoch).await? else { return Ok(()) };
+    let holder = found.describe();
+    match &found.cache {
+        // Its cache is locked here, so it has ended, and everything in it was uploaded.
+        Some(cache) if ours.is_some_and(|ours| ours.id == cache.id) => Ok(()),
+        _ if !found.is_gone() => Err(StoreError::Held { epoch, holder }),
+        Some(cache) => Err(StoreError::TailElsewhere { holder, cache: cache.path.clone() }),
         None => Ok(()),
     }
 }
@@ -74,7 +79,7 @@ pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32) -> Result<()> {
 /// Whether the holder of an epoch is a process of this host that runs.
 pub(crate) async fn is_held_here(remote: &Remote, epoch: u32) -> Result<bool> {
     let found = holder(remote, epoch).await?;
-    Ok(found.is_some_and(|h| h.boot == Holder::this([0; 16]).boot && !has_ended(h.pid)))
+    Ok(found.is_some_and(|h| h.boot == Holder::this([0; 16], None).boot && !has_ended(h.pid)))
 }
 
 async fn holder(remote: &Remote, epoch: u32) -> Result<Option<Holder>> {
@@ -85,9 +90,14 @@ async fn holder(remote: &Remote, epoch: u32) -> Result<Option<Holder>> {
 }
 
 /// Takes an epoch, unless another mount has it.
-pub(crate) async fn take(remote: &Remote, volume: &Volume, epoch: u32) -> Result<Session> {
+pub(crate) async fn take(
+    remote: &Remote,
+    volume: &Volume,
+    epoch: u32,
+    cache: Option<CacheOf>,
+) -> Result<Session> {
     let id = random()?;
-    let holder = Holder::this(id);
+    let holder = Holder::this(id, cache);
     match remote.create(Name::Epoch(epoch), holder.encode(), Cause::Open).await? {
         Created::Ours => Ok(Session { volume: volume.id, id, epoch }),
         Created::Other(bytes) => {

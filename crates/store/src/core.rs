@@ -1,9 +1,10 @@
 //! The writer: collects writes, stores them, and acknowledges commits in order.
+use crate::backing::Backing;
 use crate::commit::{self, Session};
 use crate::names::{Name, ObjectId};
 use crate::pieces;
 use crate::recover::WINDOW;
-use crate::remote::{Created, Remote};
+use crate::remote::Created;
 use crate::state::{Group, State, Upload};
 use crate::stats::Cause;
 use crate::{Result, StoreError};
@@ -28,7 +29,7 @@ const MAP_BYTES: u64 = 64 << 20;
 
 /// The writer of a volume.
 pub(crate) struct Core {
-    pub remote: Arc<Remote>,
+    pub backing: Arc<Backing>,
     pub session: Session,
     handle: Handle,
     pub state: Arc<Mutex<State>>,
@@ -65,18 +66,22 @@ pub(crate) struct Planted {
     pub delete_early: bool,
     /// Seals are deleted like commits.
     pub delete_seals: bool,
+    /// Of a mount with write-back: commits are uploaded before their data.
+    pub commit_early: bool,
+    /// Of a mount with write-back: maps are stored before the commits that they cover.
+    pub map_early: bool,
 }
 
 impl Core {
     pub(crate) fn new(
-        remote: Arc<Remote>,
+        backing: Arc<Backing>,
         session: Session,
         state: Arc<Mutex<State>>,
         handle: Handle,
         planted: Planted,
     ) -> Self {
         Self {
-            remote,
+            backing,
             session,
             handle,
             state,
@@ -152,7 +157,7 @@ impl Core {
         let blocks = content.len() / segno_format::BLOCK_SIZE;
         let mut bytes = Vec::with_capacity(pieces::encoded_len(blocks as u32));
         pieces::encode(&self.session.volume, id, &[content], &mut bytes);
-        self.remote.put(Name::Object(id), bytes.into(), cause).await
+        self.backing.put(id, bytes.into(), cause).await
     }
 
     /// Content is in the store and need not be kept.
@@ -168,6 +173,13 @@ impl Core {
             if state.is_unchanged() { state.seq - 1 } else { state.seq }
         };
         self.commit_group(group).await
+    }
+
+    /// Like [`Self::flush`], with everything in the store.
+    pub(crate) async fn drain(self: &Arc<Self>) -> Result<()> {
+        self.flush().await?;
+        let upto = *self.acked.borrow();
+        self.backing.drain(upto).await
     }
 
     async fn commit_group(self: &Arc<Self>, group: u64) -> Result<()> {
@@ -238,11 +250,8 @@ impl Core {
         let bytes = commit::commit(&self.session, group.seq, &group.ops, &parts);
         let commits = self.since_map.0.fetch_add(1, Ordering::Relaxed) + 1;
         let logged = self.since_map.1.fetch_add(bytes.len() as u64, Ordering::Relaxed) + bytes.len() as u64;
-        let name = Name::log(self.session.epoch, group.seq);
-        match self.remote.create(name, bytes, Cause::Commit).await? {
-            Created::Ours => {}
-            Created::Other(_) => return Err(StoreError::Fenced { object: name.to_string() }),
-        }
+        let id = ObjectId::Log { epoch: self.session.epoch, seq: group.seq };
+        self.backing.put(id, bytes, Cause::Commit).await?;
         if commits >= MAP_COMMITS || logged >= MAP_BYTES {
             self.work.notify_one();
         }
@@ -281,7 +290,7 @@ impl Core {
         let seq = self.state.lock().seq;
         let seal = commit::seal(&self.session, self.session.epoch, seq);
         let name = Name::log(self.session.epoch, seq);
-        match self.remote.create(name, seal, Cause::Commit).await? {
+        match self.backing.remote.create(name, seal, Cause::Commit).await? {
             Created::Ours => Ok(()),
             Created::Other(_) => Err(StoreError::Fenced { object: name.to_string() }),
         }

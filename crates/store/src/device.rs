@@ -1,14 +1,18 @@
 //! The device: a synchronous shell around the writer, the reader and the keeper.
+use crate::backing::Backing;
 use crate::cache::Cache;
 use crate::claim;
 use crate::core::{Core, Planted};
 use crate::keeper::{Found, Keeper};
+use crate::local::{CacheOptions, Local};
 use crate::map::{Geometry, Map};
 use crate::names::Name;
+use crate::queue::Queue;
 use crate::reader::Reader;
 use crate::records::{Volume, encode_map};
 use crate::recover::{self, Recovered};
 use crate::remote::Remote;
+use crate::stage::Stage;
 use crate::state::State;
 use crate::stats::{Cause, Stats};
 use crate::{Result, StoreError};
@@ -26,7 +30,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 const OPEN_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How a volume is opened.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Take no epoch, and see the volume as it is now.
     pub read_only: bool,
@@ -40,6 +44,8 @@ pub struct Options {
     pub grace: Duration,
     /// Bytes of blocks kept in memory.
     pub cache_bytes: usize,
+    /// A cache on local disk.
+    pub cache: Option<CacheOptions>,
 }
 
 impl Default for Options {
@@ -51,6 +57,7 @@ impl Default for Options {
             timeout: Duration::from_secs(300),
             grace: Duration::from_secs(600),
             cache_bytes: 128 << 20,
+            cache: None,
         }
     }
 }
@@ -80,7 +87,8 @@ pub(crate) struct Parts {
     pub volume: Volume,
     pub state: Arc<Mutex<State>>,
     pub reader: Arc<Reader>,
-    remote: Arc<Remote>,
+    pub backing: Arc<Backing>,
+    local: Option<Local>,
     /// Absent if the volume is read-only.
     pub writer: Option<(Arc<Core>, Arc<Keeper>)>,
     replayed: u64,
@@ -93,7 +101,22 @@ impl Parts {
         planted: Planted,
         handle: &Handle,
     ) -> Result<Self> {
-        let (found, settled) = find(&remote, options).await?;
+        let local = match &options.cache {
+            Some(cache) => Some(Local::open(cache, &remote).await?),
+            None => None,
+        };
+        Self::open_with(remote, options, local, planted, handle).await
+    }
+
+    /// Opens a volume with a cache that is open.
+    pub(crate) async fn open_with(
+        remote: Arc<Remote>,
+        options: &Options,
+        local: Option<Local>,
+        planted: Planted,
+        handle: &Handle,
+    ) -> Result<Self> {
+        let (found, settled) = find(&remote, options, local.as_ref()).await?;
         remote.set_patience(options.timeout);
         let about = Found {
             base: found.base,
@@ -104,16 +127,26 @@ impl Parts {
         };
         let (volume, session, base, replayed) = (found.volume, found.session, found.base, found.replayed);
         let state = Arc::new(Mutex::new(State::new(found.map, session.map_or(0, |s| s.epoch))));
-        let cache = Cache::new(remote.clone(), volume.id, options.cache_bytes);
+        let stage = session.zip(local.as_ref().filter(|l| l.writeback)).map(|(session, local)| {
+            let queue = Queue::new(session.epoch, planted.commit_early);
+            Arc::new(Stage::new(remote.clone(), local.shelf.clone(), local.limit, queue, handle.clone()))
+        });
+        let backing = Arc::new(Backing { remote, stage });
+        let disk = local.as_ref().and_then(|l| l.disk.clone());
+        let cache = Cache::new(backing.clone(), disk, volume.id, options.cache_bytes);
         let reader = Arc::new(Reader::new(state.clone(), cache, handle.clone()));
         let writer = session.map(|session| {
-            let core = Arc::new(Core::new(remote.clone(), session, state.clone(), handle.clone(), planted));
+            let core = Arc::new(Core::new(backing.clone(), session, state.clone(), handle.clone(), planted));
             let keeper = Keeper::new(core.clone(), reader.clone(), base, replayed > 0, options.grace);
             let keeper = Arc::new(keeper);
             handle.spawn(keeper.clone().run(about));
+            if let Some(stage) = backing.stage.clone() {
+                let core = core.clone();
+                handle.spawn(async move { core.fail(&stage.failure().await) });
+            }
             (core, keeper)
         });
-        Ok(Self { volume, state, reader, remote, writer, replayed })
+        Ok(Self { volume, state, reader, backing, local, writer, replayed })
     }
 }
 
@@ -210,7 +243,7 @@ impl StoreDevice {
     /// Requests and bytes so far.
     #[must_use]
     pub fn stats(&self) -> &Stats {
-        &self.parts.remote.stats
+        &self.parts.backing.remote.stats
     }
 
     /// Sizes.
@@ -221,8 +254,20 @@ impl StoreDevice {
 
     /// Stores everything, with a map, and ends the epoch. The device takes no more writes.
     pub fn close(&self) -> Result<()> {
+        if let Some(disk) = self.parts.local.as_ref().and_then(|l| l.disk.as_ref()) {
+            // Without it the next mount begins with an empty cache.
+            let _empty_then = disk.save();
+        }
         match &self.parts.writer {
             Some((_, keeper)) => self.run(keeper.close()),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until everything that was flushed, and what was written before this call, is in the store.
+    pub fn drain(&self) -> Result<()> {
+        match &self.parts.writer {
+            Some((core, _)) => self.run(core.drain()),
             None => Ok(()),
         }
     }
@@ -231,6 +276,22 @@ impl StoreDevice {
     pub fn write_map(&self) -> Result<()> {
         let (_, keeper) = self.writer()?;
         self.run(keeper.write_map())
+    }
+
+    /// Opens a device with a cache that is open.
+    #[cfg(test)]
+    pub(crate) fn open_local(
+        runtime: Runtime,
+        store: Arc<dyn ObjectStore>,
+        prefix: &Path,
+        options: &Options,
+        local: Local,
+        planted: Planted,
+    ) -> Result<Self> {
+        let remote = Arc::new(Remote::new(store, prefix.clone(), OPEN_PATIENCE));
+        let opened = Parts::open_with(remote, options, Some(local), planted, runtime.handle());
+        let parts = runtime.block_on(opened)?;
+        Ok(Self::of(runtime, parts))
     }
 
     /// The runtime, to let time pass.
@@ -242,6 +303,17 @@ impl StoreDevice {
     #[cfg(test)]
     pub(crate) async fn flush_now(&self) -> Result<()> {
         self.writer()?.0.flush().await
+    }
+
+    #[cfg(test)]
+    pub(crate) async fn drain_now(&self) -> Result<()> {
+        self.writer()?.0.drain().await
+    }
+
+    /// A volume that was opened on a runtime.
+    #[cfg(test)]
+    pub(crate) fn of(runtime: Runtime, parts: Parts) -> Self {
+        Self { parts, runtime: Some(runtime) }
     }
 
     #[cfg(test)]
@@ -314,8 +386,11 @@ pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unf
 
 /// Reads the volume, taking it if it is to be written. Also returns whether its map is older than the time readers have, by
 /// the store's clock.
-async fn find(remote: &Remote, options: &Options) -> Result<(Recovered, bool)> {
+async fn find(remote: &Remote, options: &Options, local: Option<&Local>) -> Result<(Recovered, bool)> {
     if options.read_only {
+        if let Some(local) = local {
+            local.settle(remote, true).await?;
+        }
         return Ok((recover::read_only(remote).await?, false));
     }
     let volume = recover::volume(remote).await?;
@@ -327,7 +402,11 @@ async fn find(remote: &Remote, options: &Options) -> Result<(Recovered, bool)> {
         let volume = Volume { unfenced: true, ..volume };
         remote.put(Name::Volume, volume.encode(), Cause::Open).await?;
     }
-    let found = recover::writable(remote, options.takeover).await?;
+    if let Some(local) = local {
+        remote.set_patience(options.timeout);
+        local.settle(remote, false).await?;
+    }
+    let found = recover::writable(remote, options.takeover, local).await?;
     let epoch = found.session.map_or(0, |s| s.epoch);
     let (base, seq) = found.base;
     let map = remote.head(Name::Map { epoch: base, seq }, Cause::Open).await?;
@@ -372,6 +451,10 @@ impl BlockDevice for StoreDevice {
             Some((core, _)) => Ok(self.run(core.flush())?),
             None => Ok(()),
         }
+    }
+
+    fn drain(&self) -> io::Result<()> {
+        Ok(Self::drain(self)?)
     }
 
     fn keeps_order(&self) -> bool {

@@ -37,6 +37,24 @@ pub enum StoreError {
          -o unfenced accepts that"
     )]
     Unconditional,
+    #[error("cannot use the cache {dir}: {why}")]
+    Cache { dir: String, why: String },
+    #[error("cannot read {object} in the cache, which is not in the store yet: {why}")]
+    Unreadable { object: String, why: String },
+    #[error(
+        "the cache {dir} has {commits} commits of epoch {epoch} that were acknowledged here, and another writer took the volume over \
+         before they were uploaded; they cannot be added any more and are kept: copy {dir} if you need them, and delete it to mount"
+    )]
+    TailRefused { dir: String, epoch: u32, commits: u64 },
+    #[error(
+        "the cache {dir} has writes that the store does not have; `segno store drain` or a writable mount uploads them"
+    )]
+    TailUnread { dir: String },
+    #[error(
+        "{holder} was mounted with write-back and ended without uploading everything: its cache {cache} may have writes that the \
+         store does not have. Mount there with -o cache={cache}, or upload them with `segno store drain`; --takeover gives them up"
+    )]
+    TailElsewhere { holder: String, cache: String },
     #[error("the store changed while the volume was opened, {0} times in a row; try again")]
     Unsettled(u32),
     #[error("{0}")]
@@ -57,13 +75,18 @@ impl StoreError {
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Url { .. } | Self::Geometry(_) => io::ErrorKind::InvalidInput,
-            Self::Corrupt { .. } => io::ErrorKind::InvalidData,
+            Self::Corrupt { .. } | Self::Unreadable { .. } => io::ErrorKind::InvalidData,
             Self::NoVolume | Self::Missing { .. } => io::ErrorKind::NotFound,
             Self::Exists => io::ErrorKind::AlreadyExists,
-            Self::Held { .. } | Self::LostRace { .. } => io::ErrorKind::ResourceBusy,
-            Self::Fenced { .. } => io::ErrorKind::StaleNetworkFileHandle,
+            Self::Held { .. }
+            | Self::LostRace { .. }
+            | Self::TailUnread { .. }
+            | Self::TailElsewhere { .. } => io::ErrorKind::ResourceBusy,
+            Self::Fenced { .. } | Self::TailRefused { .. } => io::ErrorKind::StaleNetworkFileHandle,
             Self::Unconditional | Self::Refused { .. } => io::ErrorKind::Unsupported,
-            Self::Request { .. } | Self::Unsettled(_) | Self::Runtime(_) => io::ErrorKind::Other,
+            Self::Request { .. } | Self::Cache { .. } | Self::Unsettled(_) | Self::Runtime(_) => {
+                io::ErrorKind::Other
+            }
         }
     }
 }

@@ -84,7 +84,10 @@ impl Keeper {
             self.delete(&unnamed).await?;
         }
         if self.maps.lock().stored.last() != Some(&(epoch, seq)) {
-            self.core.remote.put(Name::Map { epoch, seq }, bytes, Cause::Map).await?;
+            if !self.core.planted.map_early {
+                self.core.backing.settled(seq).await?;
+            }
+            self.core.backing.remote.put(Name::Map { epoch, seq }, bytes, Cause::Map).await?;
             self.maps.lock().stored.push((epoch, seq));
         }
         // A map is deleted before the commits behind it: see `recover`.
@@ -93,7 +96,7 @@ impl Keeper {
             let kept = maps.stored.len().saturating_sub(2);
             maps.stored.iter().take(kept).map(|&(epoch, seq)| Name::Map { epoch, seq }).collect()
         };
-        self.core.remote.delete(&old, Cause::Delete).await?;
+        self.core.backing.remote.delete(&old, Cause::Delete).await?;
         let mut maps = self.maps.lock();
         maps.stored.drain(..old.len());
         maps.replayed = false;
@@ -103,7 +106,7 @@ impl Keeper {
 
     async fn delete(&self, objects: &[ObjectId]) -> Result<()> {
         let names: Vec<Name> = objects.iter().map(|&id| Name::Object(id)).collect();
-        self.core.remote.delete(&names, Cause::Delete).await
+        self.core.backing.remote.delete(&names, Cause::Delete).await
     }
 
     /// Deletes what is due.
@@ -114,7 +117,7 @@ impl Keeper {
 
     /// Finds what earlier mounts left behind.
     async fn sweep(&self, found: &Found) -> Result<()> {
-        let remote = &self.core.remote;
+        let remote = &self.core.backing.remote;
         let maps = remote.list("map", None, Cause::Delete).await?;
         let before: Vec<Name> = maps
             .into_iter()
@@ -156,7 +159,7 @@ impl Keeper {
         if let Some(why) = self.core.failed() {
             return Err(why);
         }
-        self.core.flush().await?;
+        self.core.drain().await?;
         let (last, replayed) = {
             let maps = self.maps.lock();
             (maps.stored.last().copied(), maps.replayed)
@@ -169,6 +172,7 @@ impl Keeper {
             self.write_map().await?;
         }
         let _turn = self.turn.lock().await;
+        self.core.drain().await?;
         self.core.seal().await?;
         self.core.fail(&StoreError::Runtime("the volume was closed".into()));
         self.core.work.notify_one();

@@ -7,25 +7,33 @@
 #![warn(missing_docs, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+mod backing;
 mod cache;
+mod cachedir;
 mod claim;
 mod commit;
 mod compact;
 mod core;
 mod device;
+mod disk;
 mod error;
 mod extents;
 mod garbage;
 mod keeper;
+mod local;
 mod map;
 mod names;
 mod pieces;
+mod queue;
 mod reader;
 mod records;
 mod recover;
 mod remote;
+mod shelf;
+mod stage;
 mod state;
 mod stats;
+mod tail;
 #[cfg(test)]
 mod tests;
 mod url;
@@ -33,6 +41,7 @@ mod wire;
 
 pub use device::{About, Options, StoreDevice, is_held, is_held_here, probe};
 pub use error::{Result, StoreError};
+pub use local::CacheOptions;
 pub use map::Geometry;
 pub use stats::{Cause, Count, Stats};
 pub use url::Url;

@@ -52,6 +52,15 @@ pub(crate) struct Holder {
     /// Of the host's boot, and of the pid namespace in it.
     pub boot: String,
     pub pid: u32,
+    /// Where it acknowledges writes before they are in the store.
+    pub cache: Option<CacheOf>,
+}
+
+/// A cache on local disk with write-back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CacheOf {
+    pub id: [u8; 16],
+    pub path: String,
 }
 
 impl Holder {
@@ -61,14 +70,19 @@ impl Holder {
         e.text(&self.host);
         e.text(&self.boot);
         e.u32(self.pid);
+        if let Some(cache) = &self.cache {
+            e.raw(&cache.id);
+            e.text(&cache.path);
+        }
         bytes_of(e)
     }
 
     pub(crate) fn decode(epoch: u32, bytes: &[u8]) -> Result<Self> {
         let mut d = Decoder::new(Name::Epoch(epoch), HOLDER, bytes)?;
-        let holder = Self { session: d.array()?, host: d.text()?, boot: d.text()?, pid: d.u32()? };
+        let (session, host, boot, pid) = (d.array()?, d.text()?, d.text()?, d.u32()?);
+        let cache = if d.is_at_end() { None } else { Some(CacheOf { id: d.array()?, path: d.text()? }) };
         d.end()?;
-        Ok(holder)
+        Ok(Self { session, host, boot, pid, cache })
     }
 }
 
@@ -190,6 +204,15 @@ mod tests {
             bad[at] ^= 4;
             assert!(decode_map(&volume, 2, 4, &bad).is_err(), "{at}");
             assert!(decode_map(&volume, 2, 4, &bytes[..at]).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_holder_is_read_back_with_its_cache_and_without() {
+        let cache = Some(CacheOf { id: [4; 16], path: "/var/cache/segno".into() });
+        for cache in [None, cache] {
+            let holder = Holder { session: [1; 16], host: "h".into(), boot: "b".into(), pid: 7, cache };
+            assert_eq!(Holder::decode(3, &holder.encode()).unwrap(), holder);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! log really ended there. No listing has to be current for that.
 use crate::claim;
 use crate::commit::{self, Entry, Session};
+use crate::local::Local;
 use crate::map::Map;
 use crate::names::{Name, ObjectId};
 use crate::records::{Volume, decode_map};
@@ -28,6 +29,8 @@ pub(crate) struct Recovered {
     pub map: Map,
     /// The map that it was read from.
     pub base: (u32, u64),
+    /// The first place of the log that was not read.
+    pub next: (u32, u64),
     /// Commits behind that map.
     pub replayed: u64,
     /// Of a writable mount.
@@ -75,7 +78,7 @@ pub(crate) async fn read_only(remote: &Remote) -> Result<Recovered> {
 }
 
 /// Takes the volume: a new epoch, with all earlier ones sealed.
-pub(crate) async fn writable(remote: &Remote, takeover: bool) -> Result<Recovered> {
+pub(crate) async fn writable(remote: &Remote, takeover: bool, local: Option<&Local>) -> Result<Recovered> {
     let mut session: Option<Session> = None;
     for _ in 0..ATTEMPTS {
         let Some((mut walk, base, mut last)) = begin(remote).await? else { continue };
@@ -87,11 +90,14 @@ pub(crate) async fn writable(remote: &Remote, takeover: bool) -> Result<Recovere
             other => other?,
         };
         if !sealed && session.is_none() && !takeover {
-            claim::refuse_holder(remote, last).await?;
+            claim::refuse_holder(remote, last, local.map(|l| &l.of)).await?;
         }
         let ours = match session {
             Some(ours) => ours,
-            None => claim::take(remote, &walk.volume, last + 1).await?,
+            None => {
+                let cache = local.filter(|l| l.writeback).map(|l| l.of.clone());
+                claim::take(remote, &walk.volume, last + 1, cache).await?
+            }
         };
         session = Some(ours);
         walk.run(last, Some(&ours)).await?;
@@ -135,7 +141,8 @@ async fn begin_at(remote: &Remote, volume: Volume, map: Name) -> Result<Option<(
 
 impl Walk<'_> {
     fn recovered(self, base: (u32, u64), session: Option<Session>) -> Recovered {
-        Recovered { volume: self.volume, map: self.map, base, replayed: self.replayed, session }
+        let next = (self.epoch, self.seq);
+        Recovered { volume: self.volume, map: self.map, base, next, replayed: self.replayed, session }
     }
 
     /// Reads on to the end of an epoch. With `by`, ends each epoch that has no end. Returns whether all have one.

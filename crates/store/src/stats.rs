@@ -102,14 +102,59 @@ impl Counters {
     }
 }
 
+/// Counters of the cache on local disk.
+#[derive(Debug, Default)]
+pub(crate) struct LocalCounters {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    errors: AtomicU64,
+    pending_objects: AtomicU64,
+    pending_bytes: AtomicU64,
+}
+
+impl LocalCounters {
+    pub(crate) fn hits(&self, pieces: usize) {
+        self.hits.fetch_add(pieces as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn misses(&self, pieces: usize) {
+        self.misses.fetch_add(pieces as u64, Ordering::Relaxed);
+    }
+
+    /// The disk did not take an object.
+    pub(crate) fn error(&self) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What the store does not have now.
+    pub(crate) fn pending(&self, (objects, bytes): (u64, u64)) {
+        self.pending_objects.store(objects, Ordering::Relaxed);
+        self.pending_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    fn report(&self) -> [(String, u64); 5] {
+        let values = [
+            ("hits", &self.hits),
+            ("misses", &self.misses),
+            ("errors", &self.errors),
+            ("pending_objects", &self.pending_objects),
+            ("pending_bytes", &self.pending_bytes),
+        ];
+        values.map(|(what, value)| (format!("store_cache_{what}"), value.load(Ordering::Relaxed)))
+    }
+}
+
 /// All counters.
 #[derive(Debug, Default)]
-pub struct Stats([Counters; Cause::ALL.len()]);
+pub struct Stats {
+    causes: [Counters; Cause::ALL.len()],
+    pub(crate) local: LocalCounters,
+}
 
 impl Stats {
     pub(crate) fn of(&self, cause: Cause) -> &Counters {
-        let [first, ..] = &self.0;
-        self.0.get(cause as usize).unwrap_or(first)
+        let [first, ..] = &self.causes;
+        self.causes.get(cause as usize).unwrap_or(first)
     }
 
     /// The counters of a cause now.
@@ -127,7 +172,7 @@ impl Stats {
         }
     }
 
-    /// All counters by name: `store_`, the cause, and what is counted.
+    /// All counters by name: `store_`, the cause, and what is counted; `store_cache_` for the cache on local disk.
     #[must_use]
     pub fn report(&self) -> Vec<(String, u64)> {
         let of = |cause: Cause| {
@@ -142,7 +187,7 @@ impl Stats {
             ];
             values.map(|(what, value)| (format!("store_{}_{what}", cause.name()), value))
         };
-        Cause::ALL.into_iter().flat_map(of).collect()
+        Cause::ALL.into_iter().flat_map(of).chain(self.local.report()).collect()
     }
 
     /// The sum over all causes.

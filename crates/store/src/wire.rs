@@ -110,6 +110,10 @@ impl<'a> Decoder<'a> {
         Ok(count)
     }
 
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// Nothing may follow.
     pub(crate) fn end(self) -> Result<(), StoreError> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.bad("bytes behind its end")) }

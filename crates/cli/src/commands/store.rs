@@ -1,4 +1,5 @@
 //! `segno store`: volumes on object stores.
+use super::sync;
 use crate::exit::Outcome;
 use crate::progress::Progress;
 use crate::store::{self, Settings, is_url};
@@ -41,6 +42,14 @@ enum What {
         /// Where a volume is or shall be
         url: PathBuf,
     },
+    /// Upload what a mount with write-back acknowledged and the store does not have; returns when it has everything
+    Drain {
+        /// Cache directory of a volume that is not mounted; its last mount need not have ended well
+        #[arg(long, value_name = "DIR")]
+        cache: Option<PathBuf>,
+        /// The volume, with --cache; else a file or directory of its mount
+        place: PathBuf,
+    },
     /// Copy the volume into a sparse image file, for `segno check` and fsck.f2fs
     Export {
         /// The volume
@@ -65,12 +74,23 @@ enum What {
 
 pub fn run(args: &Args) -> Outcome {
     let settings = Settings { insecure: args.insecure, ..Settings::default() };
-    let (What::Info { url, .. } | What::Probe { url } | What::Export { url, .. } | What::Import { url, .. }) =
-        &args.what;
+    let url = match &args.what {
+        What::Drain { cache: None, place } => return sync::run(&sync::Args { dir: place.clone() }),
+        What::Drain { place: url, .. }
+        | What::Info { url, .. }
+        | What::Probe { url }
+        | What::Export { url, .. }
+        | What::Import { url, .. } => url,
+    };
     ensure!(is_url(url), "{} is no URL: s3://BUCKET/PREFIX or file:///DIR", url.display());
     match &args.what {
         What::Info { json, url } => info(url, *json, &settings)?,
         What::Probe { url } => probe(url, args.insecure)?,
+        What::Drain { cache, place } => {
+            if let Some(cache) = cache {
+                store::drain(place, cache, args.insecure)?;
+            }
+        }
         What::Export { url, image } => export(url, image, &settings)?,
         What::Import { force, unfenced, url, image } => {
             import(url, image, *force, &Settings { unfenced: *unfenced, ..settings })?;

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 pub struct Args {
     /// Any file or directory of the mount
-    dir: PathBuf,
+    pub dir: PathBuf,
 }
 
 pub fn run(args: &Args) -> Outcome {

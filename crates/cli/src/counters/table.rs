@@ -343,6 +343,27 @@ const STORE: &[Counter] = &[
         ("segno_store_retries", "cause=\"{}\"", 1.0),
         "requests that failed and were repeated; cause: {}",
     ),
+    total(
+        "store_cache_hits",
+        ("segno_store_cache_reads", "result=\"hit\"", 1.0),
+        "pieces read from the local cache",
+    ),
+    total(
+        "store_cache_misses",
+        ("segno_store_cache_reads", "result=\"miss\"", 1.0),
+        "pieces that the local cache did not have",
+    ),
+    total(
+        "store_cache_errors",
+        ("segno_store_cache_errors", "", 1.0),
+        "objects that the local cache could not take, so that a writer waited for the store",
+    ),
+    now(
+        "store_cache_pending_objects",
+        ("segno_store_cache_pending_objects", "", 1.0),
+        "objects acknowledged in the local cache that the store does not have yet; they are lost with its disk",
+    ),
+    now("store_cache_pending_bytes", ("segno_store_cache_pending_bytes", "", 1.0), "bytes of these objects"),
 ];
 
 const STATE: &[Counter] = &[

@@ -1,7 +1,7 @@
 //! The volume of a server: opened with the settings of a mount, closed clean.
 use super::options::Settings;
 use crate::{image, store};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
@@ -41,7 +41,10 @@ impl Devices {
         let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
         let device = match store::open(&paths, options, &settings.store)? {
             Some(device) => device,
-            None => image::open(&paths, options)?,
+            None => {
+                ensure!(settings.store.cache.is_none(), "cache=/DIR is for volumes on an object store");
+                image::open(&paths, options)?
+            }
         };
         let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
         if let Some(path) = &settings.journal {

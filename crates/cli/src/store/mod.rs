@@ -4,12 +4,12 @@ mod present;
 
 pub use present::{create, is_held, open};
 #[cfg(feature = "store")]
-pub use present::{device, fenced, has_writer};
+pub use present::{device, drain, fenced, has_writer};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What `-o` says of the store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "store"), allow(dead_code, reason = "only object stores have a use for them"))]
 pub struct Settings {
     pub takeover: bool,
@@ -17,11 +17,24 @@ pub struct Settings {
     pub insecure: bool,
     /// Seconds.
     pub timeout: u32,
+    /// Directory of the cache on local disk.
+    pub cache: Option<PathBuf>,
+    /// Bytes that it may take.
+    pub cache_bytes: u64,
+    pub writeback: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { takeover: false, unfenced: false, insecure: false, timeout: 300 }
+        Self {
+            takeover: false,
+            unfenced: false,
+            insecure: false,
+            timeout: 300,
+            cache: None,
+            cache_bytes: 1 << 30,
+            writeback: false,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use segno_device::{BlockDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
 use segno_mkfs::{MkfsOptions, plan};
-use segno_store::{Geometry, Options, StoreDevice, Url};
+use segno_store::{CacheOptions, Geometry, Options, StoreDevice, Url};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,19 @@ pub fn open(
             url.display()
         );
     }
+    if settings.writeback && !options.read_only {
+        eprintln!("segno: note: {}", durability(settings));
+    }
     Ok(Some(Arc::new(device)))
+}
+
+/// What fsync promises with write-back.
+fn durability(settings: &Settings) -> String {
+    let dir = settings.cache.as_deref().unwrap_or(Path::new("")).display();
+    format!(
+        "fsync is durable on this host only: if the disk of {dir} is lost, so is what was not uploaded yet; \
+         `segno sync` waits for the store"
+    )
 }
 
 /// Opens the device at a URL.
@@ -43,6 +55,11 @@ fn options(read_only: bool, settings: &Settings) -> Options {
         takeover: settings.takeover,
         unfenced: settings.unfenced,
         timeout: Duration::from_secs(settings.timeout.into()),
+        cache: settings.cache.as_ref().map(|dir| CacheOptions {
+            dir: dir.clone(),
+            bytes: settings.cache_bytes,
+            writeback: settings.writeback,
+        }),
         ..Options::default()
     }
 }
@@ -72,6 +89,13 @@ pub fn create(
     let (store, prefix) = url_of.open(settings.insecure)?;
     let device = StoreDevice::create(store, &prefix, geometry, force, options(false, settings));
     Ok(Arc::new(device.with_context(|| format!("cannot make a volume at {}", url.display()))?))
+}
+
+/// Uploads what a cache has and the store does not, and ends the epoch of the mount that left it.
+pub fn drain(url: &Path, dir: &Path, insecure: bool) -> Result<()> {
+    ensure!(dir.is_dir(), "there is no cache {}", dir.display());
+    let settings = Settings { insecure, cache: Some(dir.to_owned()), ..Settings::default() };
+    device(url, false, &settings)?.close().with_context(|| format!("cannot close {}", url.display()))
 }
 
 /// Whether a server of this host has not closed the volume yet. A store that does not answer is not waited for.

@@ -43,3 +43,29 @@ fn refusals_say_what_to_do() {
     assert!(refusal(&["info", "s3://bucket"]).1.contains("prefix"));
     assert!(refusal(&["store", "info", "disk.img"]).1.contains("s3://BUCKET/PREFIX"));
 }
+
+#[test]
+fn a_local_cache_is_drained_and_refused_with_a_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (volume, other) = (format!("file://{}", path("volume")), format!("file://{}", path("other")));
+    output(&["mkfs", "-q", "--size", "1G", &volume]);
+    output(&["mkfs", "-q", "--size", "1G", &other]);
+    let cache = path("cache");
+    assert!(refusal(&["store", "drain", "--cache", &cache, &volume]).1.contains("there is no cache"));
+    std::fs::create_dir(&cache).unwrap();
+    output(&["store", "drain", "--cache", &cache, &volume]);
+    assert!(refusal(&["store", "drain", "--cache", &cache, &other]).1.contains("belongs to another volume"));
+    assert!(refusal(&["store", "drain", &path("volume")]).1.contains("not on a mount"));
+    write(path("file"), b"no cache").unwrap();
+    let why = refusal(&["store", "drain", "--cache", dir.path().to_str().unwrap(), &volume]).1;
+    assert!(why.contains("neither empty nor a cache"), "{why}");
+
+    std::fs::create_dir(path("mnt")).unwrap();
+    let mount = |options: &str, image: &str| refusal(&["mount", "-o", options, image, &path("mnt")]).1;
+    assert!(mount("writeback", &volume).contains("cache=/DIR"));
+    assert!(mount("cache=/c,cache_size=1M", &volume).contains("64M"));
+    output(&["mkfs", "-q", "--size", "100M", &path("image")]);
+    assert!(mount(&format!("cache={cache}"), &path("image")).contains("object store"));
+    assert!(mount(&format!("cache={cache}"), &other).contains("belongs to another volume"));
+}

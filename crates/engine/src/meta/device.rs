@@ -222,6 +222,11 @@ impl Device {
         self.dev.keeps_order()
     }
 
+    /// Waits until earlier flushes no longer depend on a cache of this host.
+    pub fn drain(&self) -> Result<()> {
+        self.dev.drain().map_err(Self::error("drain", BlockAddr(0)))
+    }
+
     /// Counters of the device's own.
     pub fn counters(&self) -> Vec<(String, u64)> {
         self.dev.counters()

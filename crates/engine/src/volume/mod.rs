@@ -134,14 +134,16 @@ impl Volume {
         self.nodes.cache.cached(ino).is_some()
     }
 
-    /// Makes all changes durable: flushes data, then commits the journal or writes a checkpoint.
+    /// Makes all changes durable: flushes data, then commits the journal or writes a checkpoint. Waits for a device that uploads
+    /// what it acknowledges.
     pub fn sync(&self) -> Result<()> {
         if self.base.opts.read_only {
             return Ok(());
         }
         self.base.health.check_running()?;
         self.writeback.flush_all_data()?;
-        self.commit.sync_metadata()
+        self.commit.sync_metadata()?;
+        self.base.dev.drain()
     }
 
     /// Makes all changes durable in the volume itself, independent of the journal.

@@ -6,23 +6,22 @@ use std::collections::BTreeMap;
 
 /// The first blocks of each zone, and their content; sequential zones have a pointer besides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Model {
+pub(super) struct Model {
     blocks: BTreeMap<u64, u8>,
     pointers: BTreeMap<u64, u64>,
 }
 
 impl Model {
-    fn seen(&self, device: &StoreDevice) -> bool {
+    pub(super) fn seen(&self, device: &StoreDevice) -> bool {
         let zones = device.zones().unwrap();
         let pointer = |zone: u64| self.pointers.get(&zone).copied().unwrap_or(0);
         let pointers = (2..12).all(|zone| zones[zone as usize].pointer - zone * 64 == pointer(zone));
-        pointers
-            && (0..12).all(|zone| {
-                let content = read(device, zone * 64, 64);
-                (zone * 64..)
-                    .zip(content)
-                    .all(|(at, fill)| self.blocks.get(&at).copied().unwrap_or(0) == fill)
-            })
+        let is_there = |zone: u64| {
+            let content = try_read(device, zone * 64, 64)?;
+            let model = (zone * 64..).map(|at| self.blocks.get(&at).copied().unwrap_or(0));
+            Ok::<_, std::io::Error>(model.zip(content).all(|(a, b)| a == b))
+        };
+        pointers && (0..12).all(|zone| is_there(zone).unwrap_or(false))
     }
 
     fn write(&mut self, addr: u64, fill: u8, count: u64) {
@@ -39,7 +38,7 @@ impl Model {
 }
 
 /// One change; `false` if the device has failed.
-fn change(device: &StoreDevice, model: &mut Model, rng: &mut Rng) -> bool {
+pub(super) fn change(device: &StoreDevice, model: &mut Model, rng: &mut Rng) -> bool {
     let fill = rng.between(1, 255) as u8;
     let content = block(fill);
     let zone = rng.between(2, 11);
@@ -66,7 +65,7 @@ fn change(device: &StoreDevice, model: &mut Model, rng: &mut Rng) -> bool {
     }
 }
 
-fn faults(rng: &mut Rng) -> Faults {
+pub(super) fn faults(rng: &mut Rng) -> Faults {
     Faults {
         error: rng.below(15),
         lost: rng.below(10),

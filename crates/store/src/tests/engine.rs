@@ -1,4 +1,5 @@
 //! Volumes on the device: formatted, mounted, killed, recovered, checked, and copied for fsck.f2fs.
+use super::mem_shelf::MemShelf;
 use super::*;
 use crate::stats::Cause;
 use segno_engine::{MountOptions, Owner, Volume};
@@ -201,4 +202,94 @@ fn a_worn_volume_stays_clean_and_its_store_bounded() {
     let about = device.about();
     let there = store.names().iter().filter(|n| n.contains("/data/") || n.contains("/log/")).count() as u64;
     assert!(there < about.objects + 200, "{there} objects, {} in use", about.objects);
+}
+
+/// Kills at random moments of staging and upload: with the cache every fsynced file is there, without it a clean volume with
+/// the files of a prefix.
+#[test]
+fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without() {
+    for seed in 20..26 {
+        let mut rng = segno_testkit::Rng::new(seed);
+        let store = store(seed, Faults::default());
+        drop(formatted(&store));
+        let shelf = MemShelf::new(seed);
+        let client = store.client();
+        let device = Arc::new(cached(&client, &shelf, false));
+        let volume = mount(&device);
+        store.set_faults(Faults { latency: Duration::from_millis(80), ..Faults::default() });
+        for i in 0..40u8 {
+            let ino = file(&volume, &format!("f{i}"));
+            volume.write(ino, 0, &vec![i; 1000 * usize::from(i) * usize::from(i)]).unwrap();
+            volume.fsync(ino, false).unwrap();
+            let pause = Duration::from_millis(rng.below(100));
+            device.runtime().block_on(async { tokio::time::sleep(pause).await });
+        }
+        assert!(shelf.files() > 0, "all is uploaded");
+        client.cut();
+        drop(volume);
+        end(device).abandon();
+        store.set_faults(Faults::default());
+
+        // Without the cache: another store with the same objects, as the first one is mounted with it below.
+        let copy = store.copied();
+        let device = Arc::new(cached(&copy, &MemShelf::new(seed + 100), true));
+        let volume = mount(&device);
+        let there = |i: u8| volume.lookup(Ino::ROOT, format!("f{i}").as_bytes()).ok();
+        let prefix = (0..40).take_while(|&i| there(i).is_some()).count() as u8;
+        assert!(prefix < 40 && (prefix..40).all(|i| there(i).is_none()), "{prefix}");
+        (0..prefix).for_each(|i| assert_content(&volume, i));
+        volume.unmount().unwrap();
+        drop(volume);
+        assert_clean(&device);
+
+        let device = Arc::new(cached(&store, &shelf.after_cut(None), false));
+        let volume = mount(&device);
+        (0..40).for_each(|i| assert_content(&volume, i));
+        volume.unmount().unwrap();
+        drop(volume);
+        assert_clean(&device);
+        println!("{prefix} of 40 files were uploaded");
+    }
+}
+
+#[test]
+fn sync_of_a_volume_waits_for_the_store_and_fsync_does_not() {
+    let store = store(30, Faults::default());
+    drop(formatted(&store));
+    let device = Arc::new(cached(&store, &MemShelf::new(30), false));
+    let volume = mount(&device);
+    store.set_faults(Faults { latency: Duration::from_secs(5), ..Faults::default() });
+    let pending = || {
+        let found = volume.device_counters().into_iter().find(|(n, _)| n == "store_cache_pending_objects");
+        found.unwrap().1
+    };
+    let ino = file(&volume, "f");
+    volume.write(ino, 0, &[1; 4096]).unwrap();
+    volume.fsync(ino, false).unwrap();
+    assert!(pending() > 0);
+    volume.sync().unwrap();
+    assert_eq!(pending(), 0);
+    volume.unmount().unwrap();
+}
+
+fn cached(store: &FaultStore, shelf: &MemShelf, takeover: bool) -> StoreDevice {
+    let options = Options { takeover, ..options() };
+    let local = shelf.local(8 << 20);
+    StoreDevice::open_local(
+        runtime(),
+        Arc::new(store.clone()),
+        &prefix(),
+        &options,
+        local,
+        Planted::default(),
+    )
+    .unwrap()
+}
+
+fn assert_content(volume: &Volume, i: u8) {
+    let found = volume.lookup(Ino::ROOT, format!("f{i}").as_bytes()).unwrap();
+    let mut bytes = vec![0; 1000 * usize::from(i) * usize::from(i)];
+    assert_eq!(found.size, bytes.len() as u64);
+    volume.read(found.ino, 0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|&b| b == i), "file {i}");
 }

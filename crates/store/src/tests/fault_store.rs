@@ -72,6 +72,13 @@ impl FaultStore {
         Self { cut: Arc::default(), ..self.clone() }
     }
 
+    /// Another store with the same objects.
+    pub(crate) fn copied(&self) -> Self {
+        let copy = Self { begun: self.begun, ..Self::new(1, Faults::default()) };
+        copy.inner.lock().objects = self.inner.lock().objects.clone();
+        copy
+    }
+
     /// This client is cut off: its requests reach nothing, and no answer reaches it.
     pub(crate) fn cut(&self) {
         self.cut.store(true, std::sync::atomic::Ordering::SeqCst);

@@ -3,7 +3,10 @@ mod basics;
 mod cuts;
 mod engine;
 mod fault_store;
+mod kills;
+mod mem_shelf;
 mod schedules;
+mod writeback;
 
 use crate::core::Planted;
 use crate::{Geometry, Options, Result, StoreDevice};
@@ -62,10 +65,14 @@ fn write(device: &StoreDevice, addr: u64, fills: &[u8]) {
 }
 
 fn read(device: &StoreDevice, addr: u64, count: usize) -> Vec<u8> {
+    try_read(device, addr, count).unwrap()
+}
+
+fn try_read(device: &StoreDevice, addr: u64, count: usize) -> std::io::Result<Vec<u8>> {
     let mut into: Vec<Block> = (0..count).map(|_| Block::zeroed()).collect();
-    device.read(addr, &mut into).unwrap();
+    device.read(addr, &mut into)?;
     for b in &into {
         assert!(b.0.iter().all(|&x| x == b.0[0]), "a mixed block");
     }
-    into.iter().map(|b| b.0[0]).collect()
+    Ok(into.iter().map(|b| b.0[0]).collect())
 }

@@ -77,6 +77,10 @@ const SHARED: &[(&str, &str)] = &[
     ("segno_store_put_bytes", "Bytes sent to the object store by cause"),
     ("segno_store_got_bytes", "Bytes received from the object store by cause"),
     ("segno_store_retries", "Requests to the object store that failed and were repeated, by cause"),
+    ("segno_store_cache_reads", "Pieces asked of the local cache of an object store, by result"),
+    ("segno_store_cache_errors", "Objects that the local cache of an object store could not take"),
+    ("segno_store_cache_pending_objects", "Objects that are in the local cache and not in the object store"),
+    ("segno_store_cache_pending_bytes", "Bytes of objects that are in the local cache and not in the object store"),
     ("segno_requests", "Requests from the kernel by operation"),
 ];
 

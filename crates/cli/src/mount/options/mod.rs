@@ -98,6 +98,10 @@ impl Settings {
             );
         }
         ensure!(
+            !settings.store.writeback || settings.store.cache.is_some(),
+            "writeback needs cache=/DIR, a directory on local disk"
+        );
+        ensure!(
             !settings.auto_unmount || settings.allow_other,
             "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"
         );

@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn only_similar_names_are_suggested() {
-        assert_eq!(closest("cahce").as_deref(), Some("cache=SIZE"));
+        assert_eq!(closest("cahce").as_deref(), Some("cache=SIZE|/DIR"));
         assert_eq!(closest("nodiscrad").as_deref(), Some("[no]discard"));
         for unknown in ["sparkle", "remount", "x", ""] {
             assert_eq!(closest(unknown), None, "{unknown}");

@@ -101,10 +101,15 @@ const OF_F2FS: &[MountOption] = &[
 const OWN: &[MountOption] = &[
     value(
         "cache",
-        "SIZE",
+        "SIZE|/DIR",
         "256M",
-        "limit of all cached data and metadata; a server needs up to 128M more",
+        "limit of all cached data and metadata; a server needs up to 128M more. A directory is the local cache of a volume on \
+         an object store; both may be given",
         |s, v| {
+            if v.starts_with('/') {
+                s.store.cache = Some(v.into());
+                return Ok(());
+            }
             s.engine.cache_bytes = usize::try_from(size::parse(v)?).map_err(|_| "too large")?;
             Ok(())
         },
@@ -286,6 +291,25 @@ const STORE: &[MountOption] = &[
         "300",
         "how long a failing request is repeated before the volume stops",
         |s, v| from_one(v).map(|n: u32| s.store.timeout = n),
+    ),
+    value(
+        "cache_size",
+        "SIZE",
+        "1G",
+        "size of the local cache that cache=/DIR names, from 64M; with writeback half of it may wait for the store",
+        |s, v| {
+            let bytes = size::parse(v)?;
+            if bytes < 64 << 20 {
+                return Err("64M is the least".into());
+            }
+            s.store.cache_bytes = bytes;
+            Ok(())
+        },
+    ),
+    switch(
+        "writeback",
+        "fsync returns when the data is in the local cache: durable on this host only, until it is uploaded; needs cache=/DIR",
+        |s| s.store.writeback = true,
     ),
 ];
 

@@ -1,0 +1,53 @@
+//! Where the objects of an epoch go: to the store, or to local disk first.
+use crate::names::{Name, ObjectId};
+use crate::remote::Remote;
+use crate::stage::{self, Stage};
+use crate::stats::Cause;
+use crate::{Result, StoreError};
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(crate) struct Backing {
+    pub remote: Arc<Remote>,
+    /// Of a mount with write-back.
+    pub stage: Option<Arc<Stage>>,
+}
+
+impl Backing {
+    /// Stores a data object or a commit; it is durable when this returns.
+    pub(crate) async fn put(&self, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
+        match &self.stage {
+            Some(stage) => stage.put(id, bytes, cause).await,
+            None => stage::send(&self.remote, id, bytes, cause).await,
+        }
+    }
+
+    /// Reads a part of an object up to its end.
+    pub(crate) async fn get_range(&self, id: ObjectId, range: Range<u64>, cause: Cause) -> Result<Bytes> {
+        if let Some(stage) = &self.stage
+            && let Some(bytes) = stage.get_range(id, range.clone()).await?
+        {
+            return Ok(bytes);
+        }
+        let name = Name::Object(id);
+        let found = self.remote.get_range(name, range, cause).await?;
+        found.ok_or_else(|| StoreError::Missing { object: name.to_string() })
+    }
+
+    /// Waits until the store has all commits up to this one. What relies on them, as maps and deletions do, may follow.
+    pub(crate) async fn settled(&self, seq: u64) -> Result<()> {
+        match &self.stage {
+            Some(stage) => stage.settled(seq).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Like [`Self::settled`], where a store that fails shall stop the volume.
+    pub(crate) async fn drain(&self, seq: u64) -> Result<()> {
+        match &self.stage {
+            Some(stage) => stage.drain(seq).await,
+            None => Ok(()),
+        }
+    }
+}

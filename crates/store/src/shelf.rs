@@ -1,0 +1,187 @@
+//! Objects on local disk that the store does not have yet: a file each, with the bytes of the object.
+use crate::names::{Name, ObjectId};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::task::spawn_blocking;
+
+/// Names of files that are not complete begin so.
+const INCOMPLETE: &str = "new-";
+
+/// Where objects wait for the store.
+pub(crate) trait Shelf: Send + Sync {
+    /// Stores an object. When this returns it is durable; before that a cut leaves it whole or not at all.
+    fn put(&self, id: ObjectId, bytes: Bytes) -> BoxFuture<'_, io::Result<()>>;
+
+    /// Reads an object, or a part of it up to its end; `None` if it is not there.
+    fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> BoxFuture<'_, io::Result<Option<Bytes>>>;
+
+    /// Removes an object. After a cut it may be there again.
+    fn remove(&self, id: ObjectId) -> BoxFuture<'_, io::Result<()>>;
+
+    /// All objects.
+    fn list(&self) -> BoxFuture<'_, io::Result<Vec<ObjectId>>>;
+}
+
+/// A directory with a file for each object.
+pub(crate) struct Directory(Arc<Files>);
+
+struct Files {
+    path: PathBuf,
+    dir: File,
+    temporary: AtomicU64,
+    /// Names that have changed, and how many of these changes are durable. `None` after a flush that failed: a later one could
+    /// succeed without what that one lost.
+    changed: AtomicU64,
+    synced: Mutex<Option<u64>>,
+}
+
+impl Directory {
+    /// Opens a directory, and removes what was not completed.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let incomplete = |name: &std::ffi::OsStr| name.to_str().is_some_and(|n| n.starts_with(INCOMPLETE));
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            if incomplete(&entry.file_name()) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(Self(Arc::new(Files {
+            path: path.to_owned(),
+            dir: File::open(path)?,
+            temporary: AtomicU64::new(0),
+            changed: AtomicU64::new(0),
+            synced: Mutex::new(Some(0)),
+        })))
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Files) -> io::Result<T> + Send + 'static,
+    ) -> BoxFuture<'_, io::Result<T>> {
+        let files = self.0.clone();
+        Box::pin(async move { spawn_blocking(move || work(&files)).await.map_err(io::Error::other)? })
+    }
+}
+
+impl Shelf for Directory {
+    fn put(&self, id: ObjectId, bytes: Bytes) -> BoxFuture<'_, io::Result<()>> {
+        self.run(move |files| files.put(id, &bytes))
+    }
+
+    fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> BoxFuture<'_, io::Result<Option<Bytes>>> {
+        self.run(move |files| match files.read(id, range) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        })
+    }
+
+    fn remove(&self, id: ObjectId) -> BoxFuture<'_, io::Result<()>> {
+        self.run(move |files| fs::remove_file(files.place(id)))
+    }
+
+    fn list(&self) -> BoxFuture<'_, io::Result<Vec<ObjectId>>> {
+        self.run(Files::list)
+    }
+}
+
+/// The object that a file holds.
+fn object(file: &str) -> Option<ObjectId> {
+    match Name::parse(&file.replace('-', "/")) {
+        Some(Name::Object(id)) => Some(id),
+        _ => None,
+    }
+}
+
+impl Files {
+    fn place(&self, id: ObjectId) -> PathBuf {
+        self.path.join(Name::Object(id).to_string().replace('/', "-"))
+    }
+
+    fn list(&self) -> io::Result<Vec<ObjectId>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            all.extend(entry?.file_name().to_str().and_then(object));
+        }
+        Ok(all)
+    }
+
+    fn put(&self, id: ObjectId, bytes: &[u8]) -> io::Result<()> {
+        let number = self.temporary.fetch_add(1, Ordering::Relaxed);
+        let incomplete = self.path.join(format!("{INCOMPLETE}{number}"));
+        let done = self.store(&incomplete, &self.place(id), bytes);
+        if done.is_err() {
+            let _removed_at_the_next_mount = fs::remove_file(&incomplete);
+        }
+        done
+    }
+
+    fn store(&self, incomplete: &Path, place: &Path, bytes: &[u8]) -> io::Result<()> {
+        let file = File::create(incomplete)?;
+        file.write_all_at(bytes, 0)?;
+        file.sync_data()?;
+        fs::rename(incomplete, place)?;
+        self.sync()
+    }
+
+    /// Makes changed names durable. One flush serves all that wait for it.
+    fn sync(&self) -> io::Result<()> {
+        let own = self.changed.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut synced = self.synced.lock();
+        let before =
+            synced.take().ok_or_else(|| io::Error::other("an earlier flush of the directory failed"))?;
+        let upto = if before < own {
+            let upto = self.changed.load(Ordering::SeqCst);
+            self.dir.sync_all()?;
+            upto
+        } else {
+            before
+        };
+        *synced = Some(upto);
+        Ok(())
+    }
+
+    fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> io::Result<Bytes> {
+        let file = File::open(self.place(id))?;
+        let end = file.metadata()?.len();
+        let range = range.map_or(0..end, |r| r.start..r.end.min(end));
+        let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
+        file.read_exact_at(&mut bytes, range.start)?;
+        Ok(bytes.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_kept_in_files_and_incomplete_ones_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (a, b) = (ObjectId::Data { epoch: 1, number: 2 }, ObjectId::Log { epoch: 1, seq: 3 });
+        runtime.block_on(async {
+            let shelf = Directory::open(dir.path()).unwrap();
+            shelf.put(a, Bytes::from_static(b"0123456789")).await.unwrap();
+            shelf.put(b, Bytes::from_static(b"log")).await.unwrap();
+            fs::write(dir.path().join("new-7"), b"half").unwrap();
+            let shelf = Directory::open(dir.path()).unwrap();
+            let mut all = shelf.list().await.unwrap();
+            all.sort_unstable();
+            assert_eq!(all, [a, b]);
+            assert_eq!(shelf.read(a, Some(2..5)).await.unwrap().unwrap(), "234");
+            assert_eq!(shelf.read(a, Some(8..50)).await.unwrap().unwrap(), "89");
+            assert_eq!(shelf.read(b, None).await.unwrap().unwrap(), "log");
+            shelf.remove(a).await.unwrap();
+            assert_eq!(shelf.read(a, None).await.unwrap(), None);
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

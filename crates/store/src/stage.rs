@@ -1,0 +1,245 @@
+//! Write-back: objects are acknowledged when they are on local disk, and uploaded afterwards in an order that leaves a prefix
+//! of the commits in the store at any moment.
+use crate::names::{Name, ObjectId};
+use crate::queue::{Item, Queue};
+use crate::remote::{Created, Remote};
+use crate::shelf::Shelf;
+use crate::stats::Cause;
+use crate::{Result, StoreError};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::time::sleep;
+
+/// Room is counted in units of this many bytes.
+const UNIT: u64 = 4096;
+/// Pause before an upload that failed for the whole patience of a request is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+pub(crate) struct Stage {
+    remote: Arc<Remote>,
+    shelf: Arc<dyn Shelf>,
+    handle: Handle,
+    /// Bytes that may wait on disk, in units.
+    room: Semaphore,
+    limit: u32,
+    queue: Mutex<Queue>,
+    failed: Mutex<Option<StoreError>>,
+    /// Changes whenever something was uploaded or failed.
+    progress: watch::Sender<()>,
+    /// Tasks that wait for an upload.
+    waiters: AtomicU64,
+}
+
+/// A task that waits for an upload.
+struct Waiter<'a>(&'a AtomicU64);
+
+impl<'a> Waiter<'a> {
+    fn new(count: &'a AtomicU64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Stage {
+    /// Up to `limit` bytes wait on disk.
+    pub(crate) fn new(
+        remote: Arc<Remote>,
+        shelf: Arc<dyn Shelf>,
+        limit: u64,
+        queue: Queue,
+        handle: Handle,
+    ) -> Self {
+        let limit = u32::try_from(limit / UNIT).unwrap_or(u32::MAX);
+        Self {
+            remote,
+            shelf,
+            handle,
+            room: Semaphore::new(limit as usize),
+            limit,
+            queue: Mutex::new(queue),
+            failed: Mutex::new(None),
+            progress: watch::Sender::new(()),
+            waiters: AtomicU64::new(0),
+        }
+    }
+
+    /// Stores an object on disk, or in the store if the disk fails.
+    pub(crate) async fn put(self: &Arc<Self>, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
+        let room = self.room(bytes.len()).await?;
+        let item = |memory| Item { bytes: bytes.len() as u64, memory, cause };
+        if self.shelf.put(id, bytes.clone()).await.is_ok() {
+            room.forget();
+            self.push(id, item(None));
+            return Ok(());
+        }
+        drop(room);
+        self.remote.stats.local.error();
+        self.push(id, item(Some(bytes.clone())));
+        let _waiter = Waiter::new(&self.waiters);
+        self.until(|queue| queue.get(id).is_none()).await
+    }
+
+    /// Room of an object; one that is larger than the limit takes all.
+    fn units(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.limit)
+    }
+
+    /// Waits until so many bytes fit.
+    async fn room(&self, bytes: usize) -> Result<SemaphorePermit<'_>> {
+        let units = self.units(bytes as u64);
+        if let Ok(room) = self.room.try_acquire_many(units) {
+            return Ok(room);
+        }
+        let _waiter = Waiter::new(&self.waiters);
+        self.room.acquire_many(units).await.map_err(|_| self.why())
+    }
+
+    fn push(self: &Arc<Self>, id: ObjectId, item: Item) {
+        self.change(|queue| queue.push(id, item));
+        self.pump();
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Queue)) {
+        let mut queue = self.queue.lock();
+        change(&mut queue);
+        self.remote.stats.local.pending(queue.pending());
+    }
+
+    /// Begins all uploads that may begin.
+    fn pump(self: &Arc<Self>) {
+        let mut queue = self.queue.lock();
+        while let Some((id, item)) = queue.begin() {
+            self.handle.spawn(self.clone().upload(id, item));
+        }
+    }
+
+    async fn upload(self: Arc<Self>, id: ObjectId, item: Item) {
+        if let Err(e) = self.send(id, &item).await {
+            self.fail(&e);
+            return;
+        }
+        self.change(|queue| queue.finish(id));
+        if item.memory.is_none() {
+            // A file that stays is found by the next mount.
+            let _stays = self.shelf.remove(id).await;
+            self.room.add_permits(self.units(item.bytes) as usize);
+        }
+        self.progress.send_modify(|()| {});
+        self.pump();
+    }
+
+    /// Uploads an object. While nothing waits for it, a store that does not answer is no reason to stop the volume.
+    async fn send(&self, id: ObjectId, item: &Item) -> Result<()> {
+        let bytes = match &item.memory {
+            Some(bytes) => bytes.clone(),
+            None => read(&*self.shelf, id).await?,
+        };
+        loop {
+            let sent = send(&self.remote, id, bytes.clone(), item.cause).await;
+            match sent {
+                Err(StoreError::Request { .. }) if self.waiters.load(Ordering::Relaxed) == 0 => {
+                    sleep(PAUSE).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Reads a part of an object up to its end, if it is not uploaded yet.
+    pub(crate) async fn get_range(&self, id: ObjectId, range: Range<u64>) -> Result<Option<Bytes>> {
+        let memory = match self.queue.lock().get(id) {
+            Some(item) => item.memory.clone(),
+            None => return Ok(None),
+        };
+        match memory {
+            Some(bytes) => {
+                let end = bytes.len().min(range.end as usize);
+                Ok(Some(bytes.slice(end.min(range.start as usize)..end)))
+            }
+            // It may have been uploaded, and removed, since.
+            None => self.shelf.read(id, Some(range)).await.map_err(|e| unreadable(id, &e)),
+        }
+    }
+
+    /// Waits until the store has all commits up to this one.
+    pub(crate) async fn settled(&self, seq: u64) -> Result<()> {
+        self.until(|queue| queue.upto() >= seq).await
+    }
+
+    /// Like [`Self::settled`], on behalf of a caller that learns of a failure: the volume stops if the store fails.
+    pub(crate) async fn drain(&self, seq: u64) -> Result<()> {
+        let _waiter = Waiter::new(&self.waiters);
+        self.settled(seq).await
+    }
+
+    async fn until(&self, done: impl Fn(&Queue) -> bool) -> Result<()> {
+        let mut progress = self.progress.subscribe();
+        loop {
+            progress.mark_unchanged();
+            if done(&self.queue.lock()) {
+                return Ok(());
+            }
+            if let Some(why) = self.failed.lock().clone() {
+                return Err(why);
+            }
+            if progress.changed().await.is_err() {
+                return Err(self.why());
+            }
+        }
+    }
+
+    fn fail(&self, why: &StoreError) {
+        self.failed.lock().get_or_insert_with(|| why.clone());
+        self.room.close();
+        self.progress.send_modify(|()| {});
+    }
+
+    fn why(&self) -> StoreError {
+        self.failed.lock().clone().unwrap_or(StoreError::Runtime("it has ended".into()))
+    }
+
+    /// Returns when an upload has failed for good.
+    pub(crate) async fn failure(&self) -> StoreError {
+        match self.until(|_| false).await {
+            Err(why) => why,
+            Ok(()) => self.why(),
+        }
+    }
+}
+
+/// Uploads an object: a data object as often as needed, a commit only into a free place of the log.
+pub(crate) async fn send(remote: &Remote, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
+    let name = Name::Object(id);
+    match id {
+        ObjectId::Data { .. } => remote.put(name, bytes, cause).await,
+        ObjectId::Log { .. } => match remote.create(name, bytes, cause).await? {
+            Created::Ours => Ok(()),
+            Created::Other(_) => Err(StoreError::Fenced { object: name.to_string() }),
+        },
+    }
+}
+
+/// Reads a whole object from disk.
+pub(crate) async fn read(shelf: &dyn Shelf, id: ObjectId) -> Result<Bytes> {
+    match shelf.read(id, None).await {
+        Ok(Some(bytes)) => Ok(bytes),
+        Ok(None) => Err(unreadable(id, &std::io::ErrorKind::NotFound.into())),
+        Err(e) => Err(unreadable(id, &e)),
+    }
+}
+
+fn unreadable(id: ObjectId, e: &std::io::Error) -> StoreError {
+    StoreError::Unreadable { object: Name::Object(id).to_string(), why: e.to_string() }
+}

@@ -1,0 +1,192 @@
+//! Mounts with write-back that are cut at any step of staging or upload, and mounted again with their cache, with another one, or
+//! with that of an earlier writer. Runs are functions of their seeds.
+use super::cuts::{Model, change, faults, share};
+use super::mem_shelf::MemShelf;
+use super::*;
+use crate::StoreError;
+use crate::device::Parts;
+use crate::remote::Remote;
+use segno_testkit::Rng;
+use std::collections::HashMap;
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+
+/// The largest room for what is not uploaded.
+const LIMIT: u64 = 4 << 20;
+
+struct Run {
+    rng: Rng,
+    store: FaultStore,
+    planted: Planted,
+    shelf: MemShelf,
+    /// Caches of mounts that others took the volume from.
+    others: Vec<MemShelf>,
+    /// The shelf is not that of the last mount.
+    lost: bool,
+    /// States from the last that is certainly in the store on.
+    states: Vec<Model>,
+    /// The last state that was acknowledged.
+    acked: usize,
+}
+
+impl Run {
+    fn new(seed: u64, planted: Planted) -> Self {
+        let store = store(seed, Faults::default());
+        drop(create(&store, SMALL));
+        Self {
+            rng: Rng::new(seed),
+            store,
+            planted,
+            shelf: MemShelf::new(seed),
+            others: Vec::new(),
+            lost: false,
+            states: vec![Model::default()],
+            acked: 0,
+        }
+    }
+
+    /// Several mounts; the last one meets no fault.
+    fn mounts(&mut self) -> Result<(), String> {
+        let mounts = self.rng.between(2, 6);
+        for mount in 0..=mounts {
+            let last = mount == mounts;
+            self.choose_shelf(last);
+            let client = self.store.client();
+            self.shelf = self.shelf.after_cut(Some(&client));
+            if !last && self.rng.chance(30) {
+                self.shelf.cut_after(self.rng.below(30));
+            }
+            let opened = self.open(&client);
+            if let Some(device) = opened.map_err(|why| format!("mount {mount}: {why}"))? {
+                self.judge(&device).map_err(|why| format!("mount {mount}: {why}"))?;
+                self.work(&device, &client);
+                device.abandon();
+            } else if last && !self.lost {
+                return Err("the last mount is refused".into());
+            }
+            client.cut();
+        }
+        Ok(())
+    }
+
+    fn choose_shelf(&mut self, last: bool) {
+        let rng = &mut self.rng;
+        if rng.chance(25) {
+            let next = if self.others.is_empty() || rng.chance(50) {
+                MemShelf::new(rng.below(u64::MAX))
+            } else {
+                self.others.swap_remove(rng.below(self.others.len() as u64) as usize)
+            };
+            self.others.push(std::mem::replace(&mut self.shelf, next));
+            self.lost = true;
+        }
+        self.store.set_faults(if last { Faults::default() } else { Faults { partial: 0, ..faults(rng) } });
+        self.shelf.set_faults(rng.below(8), if rng.chance(30) { rng.below(50) } else { 0 });
+    }
+
+    /// `None` if the mount was cut off, its requests failed for too long, or its cache was refused.
+    fn open(&mut self, client: &FaultStore) -> Result<Option<StoreDevice>, String> {
+        let kept: HashMap<u32, _> = (0..20).map(|epoch| (epoch, self.shelf.of_epoch(epoch))).collect();
+        let local = self.shelf.local(self.rng.between(1 << 16, LIMIT));
+        let options = Options { takeover: self.lost, timeout: Duration::from_secs(20), ..options() };
+        let (runtime, planted) = (runtime(), self.planted);
+        let opened = runtime.block_on(async {
+            let remote = Remote::new(Arc::new(client.clone()), prefix(), Duration::from_secs(20));
+            let handle = Handle::current();
+            let open = Parts::open_with(Arc::new(remote), &options, Some(local), planted, &handle);
+            timeout(Duration::from_secs(100_000), open).await
+        });
+        match opened {
+            Ok(Ok(parts)) if self.shelf.disarm() => Ok(Some(StoreDevice::of(runtime, parts))),
+            // Files of earlier epochs whose removal was undone may go.
+            Ok(Err(StoreError::TailRefused { epoch, .. })) if self.shelf.of_epoch(epoch) != kept[&epoch] => {
+                Err("a tail that was refused is not kept".into())
+            }
+            Ok(Err(e @ (StoreError::TailRefused { .. } | StoreError::TailElsewhere { .. })))
+                if !self.lost =>
+            {
+                Err(e.to_string())
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What a mount finds is a state since the last that is in the store, or since the last acknowledged one with its cache.
+    fn judge(&mut self, device: &StoreDevice) -> Result<(), String> {
+        let floor = if self.lost { 0 } else { self.acked };
+        let at = (floor..self.states.len()).rev().find(|&at| self.states[at].seen(device));
+        let at = at.ok_or(format!("cache lost: {}: no state from {floor} on", self.lost))?;
+        (self.states, self.acked, self.lost) = (vec![self.states[at].clone()], 0, false);
+        Ok(())
+    }
+
+    /// Changes, flushes, maps and drains until a cut or an error.
+    fn work(&mut self, device: &StoreDevice, client: &FaultStore) {
+        if self.rng.chance(50) {
+            client.cut_after(self.rng.below(60));
+        }
+        if self.rng.chance(50) {
+            self.shelf.cut_after(self.rng.below(60));
+        }
+        for _ in 0..self.rng.below(40) {
+            let mut next = self.states.last().cloned().unwrap();
+            let changed = change(device, &mut next, &mut self.rng);
+            self.states.push(next);
+            if !changed || !self.wait(device) {
+                return;
+            }
+        }
+    }
+
+    /// `false` after a cut, or too many faults.
+    fn wait(&mut self, device: &StoreDevice) -> bool {
+        let within = Duration::from_secs(1000);
+        let what = self.rng.below(16);
+        let pause = Duration::from_millis(1 << self.rng.below(16));
+        let ended = device.runtime().block_on(async {
+            match what {
+                0..4 => timeout(within, device.flush_now()).await,
+                4 => timeout(within, device.map_now()).await,
+                5 => timeout(within, device.drain_now()).await,
+                6 => {
+                    sleep(pause).await;
+                    Ok(Ok(()))
+                }
+                _ => Ok(Ok(())),
+            }
+        });
+        if !matches!(ended, Ok(Ok(()))) {
+            return false;
+        }
+        match what {
+            0..4 => self.acked = self.states.len() - 1,
+            // A map covers only what is in the store.
+            4 | 5 => (self.states, self.acked) = (self.states.split_off(self.states.len() - 1), 0),
+            _ => {}
+        }
+        true
+    }
+}
+
+fn run(seed: u64, planted: Planted) -> Result<(), String> {
+    Run::new(seed, planted).mounts()
+}
+
+#[test]
+fn cuts_lose_nothing_acknowledged_with_the_cache_and_leave_an_uploaded_commit_without() {
+    for seed in share(300) {
+        run(seed, Planted::default()).unwrap_or_else(|why| panic!("SEED={seed} RUNS=1: {why}"));
+    }
+}
+
+#[test]
+fn planted_bugs_of_write_back_are_found() {
+    let none = Planted::default();
+    for planted in [Planted { commit_early: true, ..none }, Planted { map_early: true, ..none }] {
+        let found = (0..20_000).find(|&seed| run(seed, planted).is_err());
+        println!(
+            "{planted:?}: found after {:?} runs",
+            found.unwrap_or_else(|| panic!("{planted:?} is not found"))
+        );
+    }
+}

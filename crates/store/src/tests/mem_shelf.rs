@@ -1,0 +1,177 @@
+//! A shelf in memory whose faults and delays follow from a seed, with what a cut may do to files.
+use super::fault_store::FaultStore;
+use crate::local::Local;
+use crate::names::ObjectId;
+use crate::records::CacheOf;
+use crate::shelf::Shelf;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use segno_testkit::Rng;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::sleep;
+
+struct Inner {
+    files: BTreeMap<ObjectId, Bytes>,
+    /// A cut may bring them back.
+    removed: BTreeMap<ObjectId, Bytes>,
+    rng: Rng,
+    delay_bits: u64,
+    /// Chance in a hundred that an object is not taken.
+    full: u64,
+    /// Steps until a cut.
+    left: Option<u64>,
+}
+
+/// A disk, as one mount sees it.
+#[derive(Clone)]
+pub(crate) struct MemShelf {
+    inner: Arc<Mutex<Inner>>,
+    id: [u8; 16],
+    cut: Arc<AtomicBool>,
+    /// Cut off together with the shelf.
+    store: Option<FaultStore>,
+}
+
+impl MemShelf {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let id = std::array::from_fn(|_| rng.below(256) as u8);
+        let inner = Inner {
+            files: BTreeMap::new(),
+            removed: BTreeMap::new(),
+            rng,
+            delay_bits: 0,
+            full: 0,
+            left: None,
+        };
+        Self { inner: Arc::new(Mutex::new(inner)), id, cut: Arc::default(), store: None }
+    }
+
+    /// The disk for the next mount, after the last one was cut off.
+    pub(crate) fn after_cut(&self, store: Option<&FaultStore>) -> Self {
+        self.cut.store(true, Ordering::SeqCst);
+        let mut inner = self.inner.lock();
+        inner.left = None;
+        for (id, bytes) in std::mem::take(&mut inner.removed) {
+            if inner.rng.chance(30) {
+                inner.files.insert(id, bytes);
+            }
+        }
+        drop(inner);
+        Self { cut: Arc::default(), store: store.cloned(), ..self.clone() }
+    }
+
+    /// Cuts off shelf and store after so many more steps.
+    pub(crate) fn cut_after(&self, steps: u64) {
+        self.inner.lock().left = Some(steps);
+    }
+
+    /// Takes a cut back that has not come yet; `false` if it has.
+    pub(crate) fn disarm(&self) -> bool {
+        self.inner.lock().left = None;
+        !self.cut.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_faults(&self, delay_bits: u64, full: u64) {
+        let mut inner = self.inner.lock();
+        (inner.delay_bits, inner.full) = (delay_bits, full);
+    }
+
+    pub(crate) fn files(&self) -> usize {
+        self.inner.lock().files.len()
+    }
+
+    /// What there is of an epoch.
+    pub(crate) fn of_epoch(&self, epoch: u32) -> Vec<ObjectId> {
+        self.inner.lock().files.keys().copied().filter(|id| id.epoch() == epoch).collect()
+    }
+
+    pub(crate) fn alter(&self, change: impl Fn(&mut Vec<u8>)) {
+        for bytes in self.inner.lock().files.values_mut() {
+            let mut altered = bytes.to_vec();
+            change(&mut altered);
+            *bytes = altered.into();
+        }
+    }
+
+    /// The cache of a mount with write-back.
+    pub(crate) fn local(&self, limit: u64) -> Local {
+        Local {
+            shelf: Arc::new(self.clone()),
+            of: CacheOf { id: self.id, path: "/cache".into() },
+            writeback: true,
+            limit,
+            disk: None,
+            _dir: None,
+        }
+    }
+
+    async fn step<T>(&self, effect: impl FnOnce(&mut Inner) -> T) -> T {
+        let (before, after) = {
+            let mut inner = self.inner.lock();
+            match &mut inner.left {
+                Some(0) => {
+                    self.cut.store(true, Ordering::SeqCst);
+                    self.store.iter().for_each(FaultStore::cut);
+                }
+                Some(left) => *left -= 1,
+                None => {}
+            }
+            let bits = inner.delay_bits;
+            let mut delay = || Duration::from_millis(inner.rng.below(1 << bits));
+            (delay(), delay())
+        };
+        self.pass(before).await;
+        let done = effect(&mut self.inner.lock());
+        self.pass(after).await;
+        done
+    }
+
+    async fn pass(&self, delay: Duration) {
+        if delay > Duration::ZERO {
+            sleep(delay).await;
+        }
+        if self.cut.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Shelf for MemShelf {
+    fn put(&self, id: ObjectId, bytes: Bytes) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(self.step(move |inner| {
+            if inner.rng.below(100) < inner.full {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            inner.files.insert(id, bytes);
+            Ok(())
+        }))
+    }
+
+    fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> BoxFuture<'_, io::Result<Option<Bytes>>> {
+        Box::pin(self.step(move |inner| {
+            let Some(bytes) = inner.files.get(&id) else { return Ok(None) };
+            let range = range.map_or(0..bytes.len(), |r| r.start as usize..bytes.len().min(r.end as usize));
+            Ok(Some(bytes.slice(range)))
+        }))
+    }
+
+    fn remove(&self, id: ObjectId) -> BoxFuture<'_, io::Result<()>> {
+        Box::pin(self.step(move |inner| {
+            if let Some(bytes) = inner.files.remove(&id) {
+                inner.removed.insert(id, bytes);
+            }
+            Ok(())
+        }))
+    }
+
+    fn list(&self) -> BoxFuture<'_, io::Result<Vec<ObjectId>>> {
+        Box::pin(self.step(|inner| Ok(inner.files.keys().copied().collect())))
+    }
+}

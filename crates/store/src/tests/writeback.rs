@@ -1,0 +1,292 @@
+//! Write-back to a local cache: what was acknowledged is there as long as the cache is; without it the volume is that of an
+//! uploaded commit.
+use super::mem_shelf::MemShelf;
+use super::*;
+use crate::{CacheOptions, StoreError};
+use std::path::Path as FsPath;
+use tokio::time::{Instant, sleep};
+
+const LIMIT: u64 = 4 << 20;
+
+fn mount(store: &FaultStore, shelf: &MemShelf, takeover: bool) -> Result<StoreDevice> {
+    let options = Options { takeover, ..options() };
+    let local = shelf.local(LIMIT);
+    StoreDevice::open_local(
+        runtime(),
+        Arc::new(store.clone()),
+        &prefix(),
+        &options,
+        local,
+        Planted::default(),
+    )
+}
+
+fn counter(device: &StoreDevice, name: &str) -> u64 {
+    device.counters().into_iter().find(|(n, _)| n == name).unwrap().1
+}
+
+/// A store with a volume, and a mount of it whose uploads take a while.
+fn slow(seed: u64) -> (FaultStore, MemShelf, StoreDevice) {
+    let store = store(seed, Faults::default());
+    drop(create(&store, SMALL));
+    let shelf = MemShelf::new(seed);
+    let device = mount(&store, &shelf, false).unwrap();
+    store.set_faults(Faults { latency: Duration::from_secs(10), ..Faults::default() });
+    (store, shelf, device)
+}
+
+fn pass(device: &StoreDevice, time: Duration) {
+    device.runtime().block_on(async { sleep(time).await });
+}
+
+fn kill(device: StoreDevice, store: &FaultStore, shelf: &MemShelf) -> (FaultStore, MemShelf) {
+    store.cut();
+    device.abandon();
+    let client = store.client();
+    client.set_faults(Faults::default());
+    (client, shelf.after_cut(None))
+}
+
+#[test]
+fn a_flush_does_not_wait_for_the_store_and_a_drain_does() {
+    let (_, shelf, device) = slow(1);
+    let begun = device.runtime().block_on(async { Instant::now() });
+    let elapsed = || device.runtime().block_on(async { begun.elapsed() });
+    write(&device, 128, &[1, 2]);
+    device.flush().unwrap();
+    assert!(elapsed() < Duration::from_secs(1));
+    assert_eq!((counter(&device, "store_cache_pending_objects"), shelf.files()), (1, 1));
+    assert!(counter(&device, "store_cache_pending_bytes") > 8192);
+    device.drain().unwrap();
+    assert!(elapsed() >= Duration::from_secs(10));
+    assert_eq!(counter(&device, "store_cache_pending_bytes"), 0);
+    pass(&device, Duration::from_secs(1));
+    assert_eq!(shelf.files(), 0);
+}
+
+#[test]
+fn what_was_acknowledged_is_there_with_the_cache() {
+    let (store, shelf, device) = slow(2);
+    write(&device, 128, &[7; 64]);
+    write(&device, 192, &[8; 64]);
+    device.flush().unwrap();
+    write(&device, 0, &[1, 2]);
+    device.flush().unwrap();
+    assert_eq!(read(&device, 128, 128), [[7; 64], [8; 64]].concat(), "before it is uploaded");
+    write(&device, 2, &[3]);
+    let (store, shelf) = kill(device, &store, &shelf);
+    let device = mount(&store, &shelf, false).unwrap();
+    assert_eq!(read(&device, 128, 128), [[7; 64], [8; 64]].concat());
+    assert_eq!(read(&device, 0, 3), [1, 2, 0]);
+    assert_eq!(shelf.files(), 0, "it was uploaded");
+    write(&device, 3, &[9]);
+    drop(device);
+    // After a clean unmount nothing is in the cache.
+    let device = open(&store, Options { takeover: false, ..options() }).unwrap();
+    assert_eq!(read(&device, 0, 4), [1, 2, 0, 9]);
+}
+
+#[test]
+fn a_tail_behind_the_seal_of_another_writer_is_refused_and_kept() {
+    let (store, shelf, device) = slow(3);
+    write(&device, 0, &[1]);
+    device.drain().unwrap();
+    write(&device, 1, &[2]);
+    device.flush().unwrap();
+    write(&device, 2, &[3]);
+    device.flush().unwrap();
+    let (store, shelf) = kill(device, &store, &shelf);
+    let other = open(&store, options()).unwrap();
+    assert_eq!(read(&other, 0, 3), [1, 0, 0]);
+    write(&other, 1, &[4]);
+    drop(other);
+    let there = shelf.files();
+    assert!(there >= 2);
+    for _ in 0..2 {
+        match mount(&store, &shelf, true).map(|_| ()) {
+            Err(StoreError::TailRefused { commits: 2, epoch: 2, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(shelf.files(), there);
+    }
+    let device = mount(&store, &MemShelf::new(33), false).unwrap();
+    assert_eq!(read(&device, 0, 3), [1, 4, 0]);
+}
+
+#[test]
+fn a_writer_whose_upload_meets_a_seal_stops() {
+    let (store, shelf, device) = slow(4);
+    write(&device, 0, &[1]);
+    device.drain().unwrap();
+    let other = open(&store.client(), options()).unwrap();
+    write(&device, 1, &[2]);
+    device.flush().unwrap();
+    pass(&device, Duration::from_secs(100));
+    write(&other, 2, &[3]);
+    other.flush().unwrap();
+    let e = device.flush().unwrap_err();
+    assert_eq!(e.kind(), std::io::ErrorKind::StaleNetworkFileHandle);
+    device.write(3, &[&block(1)]).unwrap_err();
+    assert_eq!(read(&device, 0, 2), [1, 2], "reads go on");
+    assert_eq!(shelf.files(), 1, "the tail is kept");
+}
+
+#[test]
+fn a_mount_with_another_cache_needs_a_takeover() {
+    let (store, shelf, device) = slow(5);
+    write(&device, 0, &[1]);
+    device.flush().unwrap();
+    let (store, _lost) = kill(device, &store, &shelf);
+    let elsewhere = MemShelf::new(55);
+    assert!(matches!(mount(&store, &elsewhere, false).map(|_| ()), Err(StoreError::Held { .. })));
+    let device = mount(&store, &elsewhere, true).unwrap();
+    assert_eq!(read(&device, 0, 1), [0], "the volume of the last upload");
+}
+
+/// The process of the holder has ended, so only its cache stands in the way.
+#[test]
+fn a_cache_elsewhere_is_named() {
+    use crate::{names::Name, records::CacheOf, records::Holder, stats::Cause};
+    let store = store(6, Faults::default());
+    drop(create(&store, SMALL));
+    runtime().block_on(async {
+        let remote = crate::remote::Remote::new(Arc::new(store.clone()), prefix(), Duration::from_secs(9));
+        let cache = CacheOf { id: [7; 16], path: "/fast/cache".into() };
+        let holder = Holder { pid: i32::MAX as u32, ..Holder::this([1; 16], Some(cache)) };
+        remote.put(Name::Epoch(2), holder.encode(), Cause::Open).await.unwrap();
+    });
+    let e = open(&store, Options { takeover: false, ..options() }).map(|_| ()).unwrap_err();
+    let text = e.to_string();
+    assert!(text.contains("-o cache=/fast/cache") && text.contains("--takeover"), "{text}");
+    open(&store, options()).unwrap();
+}
+
+#[test]
+fn a_full_cache_makes_writers_wait() {
+    let (store, shelf, device) = slow(7);
+    for round in 0..6u8 {
+        for zone in 2..12 {
+            device.reset_zone(zone * 64).unwrap();
+            write(&device, zone * 64, &[round + 1; 64]);
+            device.flush().unwrap();
+            let pending = counter(&device, "store_cache_pending_bytes");
+            assert!(pending <= LIMIT, "{pending}");
+        }
+    }
+    let (store, shelf) = kill(device, &store, &shelf);
+    let device = mount(&store, &shelf, false).unwrap();
+    for zone in 2..12 {
+        assert_eq!(read(&device, zone * 64, 64), [6; 64]);
+    }
+}
+
+#[test]
+fn a_disk_that_takes_nothing_acknowledges_nothing() {
+    let (store, shelf, device) = slow(8);
+    shelf.set_faults(0, 100);
+    write(&device, 128, &[5; 64]);
+    write(&device, 192, &[6; 20]);
+    device.flush().unwrap();
+    assert!(counter(&device, "store_cache_errors") > 0);
+    assert_eq!(shelf.files(), 0);
+    let (store, _) = kill(device, &store, &shelf);
+    let device = mount(&store, &MemShelf::new(88), true).unwrap();
+    assert_eq!((read(&device, 128, 64), read(&device, 192, 20)), (vec![5; 64], vec![6; 20]));
+}
+
+#[test]
+fn an_outage_stops_the_volume_only_if_something_waits_for_the_store() {
+    let (store, _, device) = slow(9);
+    store.set_faults(Faults { error: 100, ..Faults::default() });
+    write(&device, 0, &[1]);
+    device.flush().unwrap();
+    pass(&device, Duration::from_secs(10_000));
+    write(&device, 1, &[2]);
+    device.flush().unwrap();
+    store.set_faults(Faults::default());
+    device.drain().unwrap();
+    store.set_faults(Faults { error: 100, ..Faults::default() });
+    write(&device, 2, &[3]);
+    device.drain().unwrap_err();
+    device.flush().unwrap_err();
+}
+
+#[test]
+fn a_damaged_tail_is_not_uploaded() {
+    let (store, shelf, device) = slow(10);
+    write(&device, 0, &[1]);
+    device.flush().unwrap();
+    let (store, shelf) = kill(device, &store, &shelf);
+    let before = store.names();
+    shelf.alter(|bytes| bytes.truncate(100));
+    let e = mount(&store, &shelf, true).map(|_| ()).unwrap_err();
+    assert!(e.to_string().contains("log/00000002/0000000000000001"), "{e}");
+    assert_eq!((store.names(), shelf.files()), (before, 1));
+}
+
+fn cached(dir: &FsPath, writeback: bool) -> Options {
+    let cache = CacheOptions { dir: dir.to_owned(), bytes: 64 << 20, writeback };
+    Options { cache: Some(cache), ..options() }
+}
+
+#[test]
+fn a_directory_keeps_what_was_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let store = store(11, Faults::default());
+    drop(create(&store, SMALL));
+    let first = open(&store, cached(&cache, true)).unwrap();
+    write(&first, 128, &[7; 64]);
+    write(&first, 192, &[8; 64]);
+    first.drain().unwrap();
+    store.cut();
+    write(&first, 0, &[3]);
+    first.flush().unwrap();
+    let client = store.client();
+    let busy = open(&client, cached(&cache, true)).map(|_| ()).unwrap_err().to_string();
+    assert!(busy.contains("another mount"), "{busy}");
+    first.abandon();
+
+    let reader = Options { read_only: true, ..cached(&cache, true) };
+    assert!(matches!(open(&client, reader.clone()).map(|_| ()), Err(StoreError::TailUnread { .. })));
+    let again = open(&client, Options { takeover: false, ..cached(&cache, true) }).unwrap();
+    assert_eq!((read(&again, 0, 1), read(&again, 192, 64)), (vec![3], vec![8; 64]));
+    drop(again);
+    assert_eq!(std::fs::read_dir(cache.join("tail")).unwrap().count(), 0);
+    let reader = open(&client, reader).unwrap();
+    assert_eq!(read(&reader, 0, 1), [3]);
+    drop(reader);
+
+    // Another volume.
+    let other = super::store(12, Faults::default());
+    drop(create(&other, SMALL));
+    let e = open(&other, cached(&cache, true)).map(|_| ()).unwrap_err().to_string();
+    assert!(e.contains("another volume"), "{e}");
+}
+
+#[test]
+fn blocks_that_were_read_come_from_the_disk_the_next_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(13, Faults::default());
+    let device = create(&store, SMALL);
+    write(&device, 128, &[7; 64]);
+    write(&device, 192, &[8; 64]);
+    write(&device, 256, &[9; 64]);
+    drop(device);
+    for round in 0..3 {
+        let device = open(&store, cached(dir.path(), false)).unwrap();
+        assert_eq!(read(&device, 128, 128), [[7; 64], [8; 64]].concat());
+        // What is kept is written behind the reader.
+        pass(&device, Duration::from_secs(1));
+        let (hits, gets) = (counter(&device, "store_cache_hits"), counter(&device, "store_read_gets"));
+        if round > 0 {
+            assert_eq!((hits, gets), (8, 0));
+        }
+    }
+    let pieces = dir.path().join("pieces");
+    let mut bytes = std::fs::read(&pieces).unwrap();
+    bytes.iter_mut().for_each(|b| *b ^= 1);
+    std::fs::write(&pieces, bytes).unwrap();
+    let device = open(&store, cached(dir.path(), false)).unwrap();
+    assert_eq!(read(&device, 128, 128), [[7; 64], [8; 64]].concat(), "damage is a miss");
+}
