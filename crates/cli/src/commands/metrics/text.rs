@@ -80,7 +80,10 @@ const SHARED: &[(&str, &str)] = &[
     ("segno_store_cache_reads", "Pieces asked of the local cache of an object store, by result"),
     ("segno_store_cache_errors", "Objects that the local cache of an object store could not take"),
     ("segno_store_cache_pending_objects", "Objects that are in the local cache and not in the object store"),
-    ("segno_store_cache_pending_bytes", "Bytes of objects that are in the local cache and not in the object store"),
+    (
+        "segno_store_cache_pending_bytes",
+        "Bytes of objects that are in the local cache and not in the object store",
+    ),
     ("segno_requests", "Requests from the kernel by operation"),
 ];
 
