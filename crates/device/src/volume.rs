@@ -29,6 +29,13 @@ pub fn open_volume(
             .map_err(|e| DeviceError::Member { index, source: Box::new(e) })?;
         members.push((member, share));
     }
+    join(first, members)
+}
+
+fn join(
+    first: &Path,
+    members: Vec<(Arc<dyn BlockDevice>, u64)>,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let joined = MultiDevice::new(members).map_err(|e| DeviceError::io("join the devices of", first, e))?;
     Ok(Arc::new(joined))
 }
@@ -48,10 +55,7 @@ pub fn open_without_superblock(
     }
     match members.as_slice() {
         [(only, _)] => Ok(Arc::clone(only)),
-        _ => {
-            let joined = MultiDevice::new(members);
-            Ok(Arc::new(joined.map_err(|e| DeviceError::io("join the devices of", first, e))?))
-        }
+        _ => join(first, members),
     }
 }
 
