@@ -74,29 +74,22 @@ enum What {
 
 pub fn run(args: &Args) -> Outcome {
     let settings = Settings { insecure: args.insecure, ..Settings::default() };
-    let url = match &args.what {
-        What::Drain { cache: None, place } => return sync::run(&sync::Args { dir: place.clone() }),
-        What::Drain { place: url, .. }
-        | What::Info { url, .. }
-        | What::Probe { url }
-        | What::Export { url, .. }
-        | What::Import { url, .. } => url,
-    };
-    ensure!(is_url(url), "{} is no URL: s3://BUCKET/PREFIX or file:///DIR", url.display());
     match &args.what {
-        What::Info { json, url } => info(url, *json, &settings)?,
-        What::Probe { url } => probe(url, args.insecure)?,
-        What::Drain { cache, place } => {
-            if let Some(cache) = cache {
-                store::drain(place, cache, args.insecure)?;
-            }
-        }
-        What::Export { url, image } => export(url, image, &settings)?,
+        What::Info { json, url } => info(checked(url)?, *json, &settings)?,
+        What::Probe { url } => probe(checked(url)?, args.insecure)?,
+        What::Drain { cache: Some(cache), place } => store::drain(checked(place)?, cache, args.insecure)?,
+        What::Drain { cache: None, place } => return sync::run(&sync::Args { dir: place.clone() }),
+        What::Export { url, image } => export(checked(url)?, image, &settings)?,
         What::Import { force, unfenced, url, image } => {
-            import(url, image, *force, &Settings { unfenced: *unfenced, ..settings })?;
+            import(checked(url)?, image, *force, &Settings { unfenced: *unfenced, ..settings })?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn checked(url: &Path) -> Result<&Path> {
+    ensure!(is_url(url), "{} is no URL: s3://BUCKET/PREFIX or file:///DIR", url.display());
+    Ok(url)
 }
 
 fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {

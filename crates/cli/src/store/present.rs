@@ -27,19 +27,14 @@ pub fn open(
             url.display()
         );
     }
-    if settings.writeback && !options.read_only {
-        eprintln!("segno: note: {}", durability(settings));
+    if let Some(dir) = settings.cache.as_ref().filter(|_| settings.writeback && !options.read_only) {
+        eprintln!(
+            "segno: note: fsync is durable on this host only: if the disk of {} is lost, so is what was not uploaded yet; \
+             `segno sync` waits for the store",
+            dir.display()
+        );
     }
     Ok(Some(Arc::new(device)))
-}
-
-/// What fsync promises with write-back.
-fn durability(settings: &Settings) -> String {
-    let dir = settings.cache.as_deref().unwrap_or(Path::new("")).display();
-    format!(
-        "fsync is durable on this host only: if the disk of {dir} is lost, so is what was not uploaded yet; \
-         `segno sync` waits for the store"
-    )
 }
 
 /// Opens the device at a URL.
