@@ -1,7 +1,7 @@
 //! Where the objects of an epoch go: to the store, or to local disk first.
 use crate::names::{Name, ObjectId};
 use crate::remote::Remote;
-use crate::stage::{self, Stage};
+use crate::stage::Stage;
 use crate::stats::Cause;
 use crate::{Result, StoreError};
 use bytes::Bytes;
@@ -19,7 +19,7 @@ impl Backing {
     pub(crate) async fn put(&self, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
         match &self.stage {
             Some(stage) => stage.put(id, bytes, cause).await,
-            None => stage::send(&self.remote, id, bytes, cause).await,
+            None => self.remote.put_object(id, bytes, cause).await,
         }
     }
 

@@ -1,10 +1,9 @@
 //! The writer: collects writes, stores them, and acknowledges commits in order.
 use crate::backing::Backing;
 use crate::commit::{self, Session};
-use crate::names::{Name, ObjectId};
+use crate::names::ObjectId;
 use crate::pieces;
 use crate::recover::WINDOW;
-use crate::remote::Created;
 use crate::state::{Group, State, Upload};
 use crate::stats::Cause;
 use crate::{Result, StoreError};
@@ -19,7 +18,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 /// Data objects stored at a time.
-const UPLOADS: usize = 8;
+pub(crate) const UPLOADS: usize = 8;
 /// Blocks that may wait for the store: 128 MiB.
 const WAITING_BLOCKS: usize = 32 * 1024;
 
@@ -289,11 +288,8 @@ impl Core {
     pub(crate) async fn seal(&self) -> Result<()> {
         let seq = self.state.lock().seq;
         let seal = commit::seal(&self.session, self.session.epoch, seq);
-        let name = Name::log(self.session.epoch, seq);
-        match self.backing.remote.create(name, seal, Cause::Commit).await? {
-            Created::Ours => Ok(()),
-            Created::Other(_) => Err(StoreError::Fenced { object: name.to_string() }),
-        }
+        let id = ObjectId::Log { epoch: self.session.epoch, seq };
+        self.backing.remote.put_object(id, seal, Cause::Commit).await
     }
 
     /// Whether a map is due.

@@ -218,7 +218,7 @@ impl StoreDevice {
     ) -> Result<Self> {
         let remote = Arc::new(Remote::new(store, prefix.clone(), OPEN_PATIENCE));
         let parts = runtime.block_on(Parts::open(remote, &options, planted, runtime.handle()))?;
-        Ok(Self { parts, runtime: Some(runtime) })
+        Ok(Self::of(runtime, parts))
     }
 
     /// Whether the store keeps no second writer out, which was accepted when the volume was made.
@@ -311,7 +311,6 @@ impl StoreDevice {
     }
 
     /// A volume that was opened on a runtime.
-    #[cfg(test)]
     pub(crate) fn of(runtime: Runtime, parts: Parts) -> Self {
         Self { parts, runtime: Some(runtime) }
     }

@@ -61,9 +61,9 @@ impl Local {
         if !read_only {
             return tail::upload(remote, &*self.shelf, dir).await;
         }
-        match tail::is_empty(&*self.shelf).await {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(StoreError::TailUnread { dir: dir.clone() }),
+        match self.shelf.list().await {
+            Ok(tail) if tail.is_empty() => Ok(()),
+            Ok(_) => Err(StoreError::TailUnread { dir: dir.clone() }),
             Err(e) => Err(StoreError::Cache { dir: dir.clone(), why: e.to_string() }),
         }
     }

@@ -1,13 +1,11 @@
 //! The order of uploads. Data objects go at once, several at a time; a commit goes after all data objects that were staged
 //! before it, and commits in their order. So the store has a prefix of the commits, each with its data.
+use crate::core::UPLOADS;
 use crate::names::ObjectId;
 use crate::recover::WINDOW;
 use crate::stats::Cause;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-
-/// Data objects uploaded at a time.
-const UPLOADS: usize = 8;
 
 /// An object that the store does not have yet.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
 //! Requests to the store: names under the prefix, repetition of failed requests, counters.
-use crate::names::Name;
+use crate::names::{Name, ObjectId};
 use crate::stats::{Cause, Stats};
 use crate::{Result, StoreError};
 use bytes::Bytes;
@@ -139,6 +139,18 @@ impl Remote {
         match self.patiently("store", &text, cause, sent).await? {
             Ok(_) => Ok(()),
             Err(_) => Err(StoreError::request("store", text, NO_BUCKET)),
+        }
+    }
+
+    /// Stores an object of the volume: data as often as needed, a commit or a seal only in a free place of the log.
+    pub(crate) async fn put_object(&self, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
+        let name = Name::Object(id);
+        match id {
+            ObjectId::Data { .. } => self.put(name, bytes, cause).await,
+            ObjectId::Log { .. } => match self.create(name, bytes, cause).await? {
+                Created::Ours => Ok(()),
+                Created::Other(_) => Err(StoreError::Fenced { object: name.to_string() }),
+            },
         }
     }
 

@@ -2,7 +2,7 @@
 //! of the commits in the store at any moment.
 use crate::names::{Name, ObjectId};
 use crate::queue::{Item, Queue};
-use crate::remote::{Created, Remote};
+use crate::remote::Remote;
 use crate::shelf::Shelf;
 use crate::stats::Cause;
 use crate::{Result, StoreError};
@@ -147,7 +147,7 @@ impl Stage {
             None => read(&*self.shelf, id).await?,
         };
         loop {
-            let sent = send(&self.remote, id, bytes.clone(), item.cause).await;
+            let sent = self.remote.put_object(id, bytes.clone(), item.cause).await;
             match sent {
                 Err(StoreError::Request { .. }) if self.waiters.load(Ordering::Relaxed) == 0 => {
                     sleep(PAUSE).await;
@@ -216,18 +216,6 @@ impl Stage {
             Err(why) => why,
             Ok(()) => self.why(),
         }
-    }
-}
-
-/// Uploads an object: a data object as often as needed, a commit only into a free place of the log.
-pub(crate) async fn send(remote: &Remote, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
-    let name = Name::Object(id);
-    match id {
-        ObjectId::Data { .. } => remote.put(name, bytes, cause).await,
-        ObjectId::Log { .. } => match remote.create(name, bytes, cause).await? {
-            Created::Ours => Ok(()),
-            Created::Other(_) => Err(StoreError::Fenced { object: name.to_string() }),
-        },
     }
 }
 

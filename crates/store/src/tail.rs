@@ -3,6 +3,7 @@
 //!
 //! The store decides where the tail begins: behind the commits that are there. The first place that neither the store nor the
 //! directory has ends it, as commits are acknowledged without gaps.
+use crate::core::UPLOADS;
 use crate::names::{Name, ObjectId};
 use crate::recover::{self, Recovered, WINDOW};
 use crate::remote::Remote;
@@ -13,8 +14,6 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Data objects uploaded at a time.
-const UPLOADS: usize = 8;
 /// Times that the volume may change meanwhile.
 const ATTEMPTS: u32 = 10;
 
@@ -44,11 +43,6 @@ pub(crate) async fn upload(remote: &Remote, shelf: &dyn Shelf, dir: &str) -> Res
         }
     }
     Ok(())
-}
-
-/// Whether anything waits.
-pub(crate) async fn is_empty(shelf: &dyn Shelf) -> std::io::Result<bool> {
-    Ok(shelf.list().await?.is_empty())
 }
 
 impl Tail {
@@ -87,7 +81,7 @@ impl Tail {
         let put = |id: ObjectId| async move {
             let bytes = stage::read(shelf, id).await?;
             check_data(volume, id, &bytes)?;
-            stage::send(remote, id, bytes, Cause::Data).await
+            remote.put_object(id, bytes, Cause::Data).await
         };
         let mut puts = stream::iter(self.data.clone()).map(put).buffer_unordered(UPLOADS);
         while puts.try_next().await?.is_some() {}
@@ -115,7 +109,7 @@ impl Tail {
         let ObjectId::Log { epoch, seq } = id else { return Ok(()) };
         let bytes = stage::read(shelf, id).await?;
         commit::read(volume, epoch, seq, &bytes)?;
-        match stage::send(remote, id, bytes, Cause::Commit).await {
+        match remote.put_object(id, bytes, Cause::Commit).await {
             Err(StoreError::Fenced { .. }) => Err(self.refused(epoch, seq, dir)),
             other => other,
         }

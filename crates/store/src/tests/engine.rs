@@ -273,17 +273,7 @@ fn sync_of_a_volume_waits_for_the_store_and_fsync_does_not() {
 }
 
 fn cached(store: &FaultStore, shelf: &MemShelf, takeover: bool) -> StoreDevice {
-    let options = Options { takeover, ..options() };
-    let local = shelf.local(8 << 20);
-    StoreDevice::open_local(
-        runtime(),
-        Arc::new(store.clone()),
-        &prefix(),
-        &options,
-        local,
-        Planted::default(),
-    )
-    .unwrap()
+    open_cached(store, shelf, 8 << 20, takeover).unwrap()
 }
 
 fn assert_content(volume: &Volume, i: u8) {

@@ -11,6 +11,7 @@ mod writeback;
 use crate::core::Planted;
 use crate::{Geometry, Options, Result, StoreDevice};
 use fault_store::{FaultStore, Faults};
+use mem_shelf::MemShelf;
 use object_store::path::Path;
 use segno_device::BlockDevice;
 use segno_format::{BLOCK_SIZE, Block};
@@ -53,6 +54,13 @@ fn create(store: &FaultStore, geometry: Geometry) -> StoreDevice {
 
 fn open(store: &FaultStore, options: Options) -> Result<StoreDevice> {
     StoreDevice::open_on(runtime(), Arc::new(store.clone()), &prefix(), options, Planted::default())
+}
+
+/// Opens a volume with write-back, up to `limit` bytes of which wait on a shelf.
+fn open_cached(store: &FaultStore, shelf: &MemShelf, limit: u64, takeover: bool) -> Result<StoreDevice> {
+    let options = Options { takeover, ..options() };
+    let (runtime, local) = (runtime(), shelf.local(limit));
+    StoreDevice::open_local(runtime, Arc::new(store.clone()), &prefix(), &options, local, Planted::default())
 }
 
 fn block(fill: u8) -> Block {

@@ -9,16 +9,7 @@ use tokio::time::{Instant, sleep};
 const LIMIT: u64 = 4 << 20;
 
 fn mount(store: &FaultStore, shelf: &MemShelf, takeover: bool) -> Result<StoreDevice> {
-    let options = Options { takeover, ..options() };
-    let local = shelf.local(LIMIT);
-    StoreDevice::open_local(
-        runtime(),
-        Arc::new(store.clone()),
-        &prefix(),
-        &options,
-        local,
-        Planted::default(),
-    )
+    open_cached(store, shelf, LIMIT, takeover)
 }
 
 fn counter(device: &StoreDevice, name: &str) -> u64 {
