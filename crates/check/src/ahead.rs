@@ -5,8 +5,8 @@ use crate::runs;
 use segno_format::{Block, BlockAddr};
 use std::collections::HashMap;
 
-/// Blocks kept: 4 MiB.
-pub(crate) const LIMIT: usize = 1024;
+/// Blocks kept: 1 MiB.
+pub(crate) const LIMIT: usize = 256;
 /// Blocks between two that are wanted may be read, too. What is wanted here is scattered, so larger gaps would mostly be waste.
 const GAP: u32 = 4;
 
@@ -57,8 +57,8 @@ pub(crate) fn read(reader: Reader<'_>, mut addrs: Vec<BlockAddr>) -> Vec<(BlockA
     addrs.sort_unstable();
     addrs.dedup();
     let mut found = Vec::with_capacity(addrs.len());
-    let mut runs = runs::join(addrs.iter().copied(), GAP).into_iter();
-    let mut left = addrs.into_iter().peekable();
+    let mut runs = runs::join(addrs.iter().copied(), GAP);
+    let mut left = addrs.iter().copied().peekable();
     runs::read(
         reader,
         runs::IN_FLIGHT,

@@ -20,9 +20,12 @@ impl Bitmap {
         new
     }
 
-    /// Numbers of the set in words of 64, from word `first` on.
-    pub(crate) fn counts(&self, first: usize) -> impl Iterator<Item = usize> + '_ {
-        self.words.iter().skip(first).map(|w| w.count_ones() as usize)
+    /// Its numbers, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+        let words = (0u64..).zip(&self.words).filter(|(_, word)| **word != 0);
+        words.flat_map(|(w, word)| {
+            (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| w * 64 + bit)
+        })
     }
 
     /// Whether the set has the number.
@@ -40,5 +43,13 @@ mod tests {
         let mut b = Bitmap::new(70);
         assert!(b.insert(69) && !b.insert(69) && b.contains(69));
         assert!(!b.contains(68) && !b.contains(1000) && !b.insert(1000));
+    }
+
+    #[test]
+    fn numbers_come_in_order() {
+        let mut b = Bitmap::new(300);
+        let numbers = [0, 63, 64, 128, 299];
+        numbers.iter().rev().for_each(|&n| assert!(b.insert(n)));
+        assert!(b.iter().eq(numbers));
     }
 }

@@ -1,11 +1,11 @@
 //! The positions of the logs against the SIT and each other.
 use crate::pack::Pack;
 use crate::report::{Kind, Sink};
-use crate::volume::Volume;
+use crate::volume::Tables;
 use segno_format::checkpoint::LogPosition;
 use segno_format::{BLOCKS_PER_SEG, Corrupt, Structure};
 
-pub(crate) fn check(volume: &Volume<'_>, sink: &mut Sink) {
+pub(crate) fn check(volume: &Tables<'_>, sink: &mut Sink) {
     let logs = Pack::logs(&volume.geo);
     let positions: Vec<_> = logs.iter().map(|&log| volume.pack.cp().position(log)).collect();
     for p in &positions {
@@ -14,7 +14,7 @@ pub(crate) fn check(volume: &Volume<'_>, sink: &mut Sink) {
     check_apart(volume, &positions, sink);
 }
 
-fn check_one(volume: &Volume<'_>, p: &LogPosition, sink: &mut Sink) {
+fn check_one(volume: &Tables<'_>, p: &LogPosition, sink: &mut Sink) {
     let geo = &volume.geo;
     let mut require = |ok: bool, why, found: u64, expected: u64| {
         if !ok {
@@ -45,7 +45,7 @@ fn check_one(volume: &Volume<'_>, p: &LogPosition, sink: &mut Sink) {
     }
 }
 
-fn check_apart(volume: &Volume<'_>, positions: &[LogPosition], sink: &mut Sink) {
+fn check_apart(volume: &Tables<'_>, positions: &[LogPosition], sink: &mut Sink) {
     for (i, p) in positions.iter().enumerate() {
         let section = volume.geo.sec_of(p.seg);
         let before = positions.iter().take(i);

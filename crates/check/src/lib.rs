@@ -16,11 +16,13 @@ mod bitmap;
 mod checkpoint;
 mod curseg;
 mod error;
+mod ledger;
 mod nat;
 mod nat_bits;
 mod orphan;
 mod pack;
 mod progress;
+mod proof;
 mod quick;
 mod quota;
 mod reader;
@@ -56,8 +58,22 @@ use report::Sink;
 use segno_device::BlockDevice;
 use volume::Volume;
 
-/// Checks the volume on a device. `progress` hears about each pass as it starts and while it runs.
+/// Checks the volume on a device. `progress` hears about each pass as it starts and while it runs; where something is wrong, they
+/// start a second time.
 pub fn check(
+    device: &dyn BlockDevice,
+    opts: &CheckOptions,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, CheckError> {
+    match proof::run(device, opts, progress) {
+        Ok(Some(report)) => Ok(report),
+        // What cannot be read is met again, and reported, if it is needed.
+        Ok(None) | Err(_) => explain(device, opts, progress),
+    }
+}
+
+/// Looks at one thing after the other to say what is wrong.
+fn explain(
     device: &dyn BlockDevice,
     opts: &CheckOptions,
     progress: &mut dyn FnMut(Progress),
@@ -81,10 +97,9 @@ fn check_loaded(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Summary, CheckError> {
     curseg::check(volume, sink);
-    let mut ssa = ssa::Ssa::new(volume);
     let nodes = nat::check_places(volume, sink);
     let roll_forward = roll_forward::find(volume, sink)?;
-    let found = walk::run(volume, &mut ssa, &nodes, opts.data, sink, progress)?;
+    let found = walk::explain(volume, &nodes, opts.data, sink, progress)?;
     progress(Progress::start(Pass::Totals));
     totals::check(volume, &found, sink);
     quota::check(volume, &found.usage, sink)?;

@@ -1,6 +1,5 @@
 //! nat_bits: which NAT blocks are full and which are empty, as of a clean unmount.
 use crate::CheckError;
-use crate::nat::Nat;
 use crate::pack::Pack;
 use crate::reader::Reader;
 use crate::report::{Kind, Sink};
@@ -11,12 +10,12 @@ use segno_format::{BLOCKS_PER_SEG, Corrupt, Geometry, Structure};
 
 const COOKIE_BYTES: usize = 8;
 
-/// Checks the bits when the pack claims them and their cookie is the pack's: otherwise nobody reads them.
+/// Checks the bits, by the number of addresses that each NAT block has, when the pack claims them and their cookie is the pack's: otherwise nobody reads them.
 pub(crate) fn check(
     reader: &Reader<'_>,
     geo: &Geometry,
     pack: &Pack,
-    nat: &Nat,
+    stored_in_use: &[u16],
     sink: &mut Sink,
 ) -> Result<(), CheckError> {
     let blocks = nat_bits_blocks(geo);
@@ -44,9 +43,9 @@ pub(crate) fn check(
     let half = geo.nat_blocks() as usize / 8;
     let full = bytes.get(COOKIE_BYTES..).unwrap_or_default();
     let empty = full.get(half..).unwrap_or_default();
-    for b in 0..geo.nat_blocks() {
+    for (b, &addresses) in (0..geo.nat_blocks()).zip(stored_in_use) {
         // Nid 0 has no address and yet is never free.
-        let in_use = u32::from(nat.stored_in_use(b)) + u32::from(b == 0);
+        let in_use = u32::from(addresses) + u32::from(b == 0);
         let mut require = |why, found: bool, expected: bool| {
             if found != expected {
                 let at = geo.nat_addr(b, pack.nat_copy(b)).0.into();

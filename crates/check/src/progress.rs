@@ -13,7 +13,7 @@ pub enum Pass {
     Sit,
     /// Node address table.
     Nat,
-    /// Footers and places of all nodes.
+    /// All inodes, in order of their addresses; left out when the passes start a second time.
     Nodes,
     /// The tree of directories, with the nodes and blocks of each file.
     Walk,

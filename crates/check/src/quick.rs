@@ -17,7 +17,7 @@ pub fn check_quick(device: &dyn BlockDevice, opts: &CheckOptions) -> Result<Repo
         return Ok(sink.into_report(Summary::default(), false));
     };
     curseg::check(&volume, &mut sink);
-    nat::check_virtual(&volume, &mut sink);
+    nat::check_virtual(&volume.nat, &mut sink);
     check_nodes(&volume, &mut sink);
     let cp = volume.pack.cp();
     let summary = Summary {

@@ -3,8 +3,8 @@ use crate::CheckError;
 use segno_device::{BlockDevice, Buffer, Reading};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 
-/// Blocks of a table read in one go: 2 MiB.
-const RUN: usize = 512;
+/// Blocks of a table read in one go: 512 KiB.
+const RUN: usize = 128;
 
 /// Reads blocks of a device; an error names the address.
 #[derive(Clone, Copy)]

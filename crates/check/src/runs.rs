@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 const RUN: u32 = 128;
 /// Requests in flight.
 const REQUESTS: usize = 32;
-/// Blocks in flight, of all threads together: 4 MiB.
-pub(crate) const IN_FLIGHT: u32 = 1024;
+/// Blocks in flight, of all threads together: 1 MiB.
+pub(crate) const IN_FLIGHT: u32 = 256;
 
 /// Consecutive blocks to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,19 +26,18 @@ impl Run {
 }
 
 /// Joins ascending addresses to runs. Up to `gap` blocks that nobody asked for are read, too, when that joins two runs.
-pub(crate) fn join(addrs: impl IntoIterator<Item = BlockAddr>, gap: u32) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for addr in addrs {
-        match runs.last_mut() {
-            Some(run)
-                if addr.0.saturating_sub(run.end().0) <= gap && addr.0.saturating_sub(run.start.0) < RUN =>
-            {
-                run.count = addr.0.saturating_sub(run.start.0).saturating_add(1);
-            }
-            _ => runs.push(Run { start: addr, count: 1 }),
+pub(crate) fn join(addrs: impl IntoIterator<Item = BlockAddr>, gap: u32) -> impl Iterator<Item = Run> {
+    let mut addrs = addrs.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let start = addrs.next()?;
+        let mut run = Run { start, count: 1 };
+        while let Some(addr) = addrs
+            .next_if(|addr| addr.0.saturating_sub(run.end().0) <= gap && addr.0.saturating_sub(start.0) < RUN)
+        {
+            run.count = addr.0.saturating_sub(start.0).saturating_add(1);
         }
-    }
-    runs
+        Some(run)
+    })
 }
 
 /// Reads runs as `next` names them, and passes their blocks on in that order. A run that cannot be read is left out: who
@@ -57,11 +56,8 @@ pub(crate) fn read(
             && blocks < limit
             && let Some(run) = next()
         {
-            let count = run.count as usize;
-            let kept = spare.iter().position(|b| b.blocks().len() == count);
-            let buffer = kept.map_or_else(|| Buffer::new(count), |i| spare.swap_remove(i));
             blocks = blocks.saturating_add(run.count);
-            flight.push_back((run, reader.start(run.start, buffer)));
+            flight.push_back((run, reader.start(run.start, buffer(&mut spare, run.count as usize))));
         }
         let Some((run, reading)) = flight.pop_front() else { return };
         blocks = blocks.saturating_sub(run.count);
@@ -73,6 +69,14 @@ pub(crate) fn read(
     }
 }
 
+/// A buffer for so many blocks, with memory that was used before, if possible. Few sizes, as many would fragment the heap.
+fn buffer(spare: &mut Vec<Buffer>, count: usize) -> Buffer {
+    let fits = spare.iter().position(|b| b.capacity() >= count);
+    let mut buffer = fits.map_or_else(|| Buffer::new(count.next_power_of_two()), |i| spare.swap_remove(i));
+    buffer.resize(count);
+    buffer
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,10 +85,7 @@ mod tests {
     #[test]
     fn neighbours_are_joined_over_small_gaps() {
         let joined = |addrs: &[u32]| {
-            join(addrs.iter().map(|&a| BlockAddr(a)), 16)
-                .iter()
-                .map(|r| (r.start.0, r.count))
-                .collect::<Vec<_>>()
+            join(addrs.iter().map(|&a| BlockAddr(a)), 16).map(|r| (r.start.0, r.count)).collect::<Vec<_>>()
         };
         assert_eq!(joined(&[]), []);
         assert_eq!(joined(&[5, 6, 23, 40]), [(5, 36)], "gaps of 16");
@@ -101,7 +102,8 @@ mod tests {
             block.set_u32_at(0, addr as u32);
             device.write(addr, &[&block]).unwrap();
         }
-        let runs = join((0..4000).filter(|a| a % 100 < 30 || a % 7 == 0).map(BlockAddr), 16);
+        let runs: Vec<_> =
+            join((0..4000).filter(|a| a % 100 < 30 || a % 7 == 0).map(BlockAddr), 16).collect();
         let (mut list, mut seen) = (runs.iter().copied(), Vec::new());
         read(
             Reader::new(&device),

@@ -3,18 +3,16 @@ use crate::CheckError;
 use crate::bitmap::Bitmap;
 use crate::pack::Pack;
 use crate::report::{Kind, Sink};
-use crate::volume::Volume;
+use crate::volume::Tables;
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BlockAddr, Corrupt, SegNo, Structure};
 
-/// Summary blocks kept: 4 MiB.
-const CACHE_SLOTS: usize = 1024;
 /// Summary blocks read at once: 128 KiB.
-const AHEAD: u32 = 32;
+pub(crate) const AHEAD: usize = 32;
 
 pub(crate) struct Ssa<'v> {
-    volume: &'v Volume<'v>,
+    volume: &'v Tables<'v>,
     /// Segments of the logs, whose summaries are in the pack.
     logs: Vec<(SegNo, LogType)>,
     /// Recently read summaries, each in the place its segment number gives.
@@ -39,18 +37,28 @@ impl Expected {
 }
 
 /// What a summary says about a block.
-struct Stored {
+pub(crate) struct Stored {
     /// Address of the summary, for reports.
     at: u64,
     /// Type of the summary.
     kind: u8,
-    entry: RawSummary,
+    pub entry: RawSummary,
+}
+
+impl Stored {
+    /// Whether the block is a node's; `None` if the type of the summary is not known.
+    pub(crate) fn is_node(&self) -> Option<bool> {
+        [(SummaryType::Data, false), (SummaryType::Node, true)]
+            .into_iter()
+            .find_map(|(kind, is_node)| (kind as u8 == self.kind).then_some(is_node))
+    }
 }
 
 impl<'v> Ssa<'v> {
-    pub(crate) fn new(volume: &'v Volume<'v>) -> Self {
+    /// Keeps up to `slots` summary blocks.
+    pub(crate) fn new(volume: &'v Tables<'v>, slots: usize) -> Self {
         let mut cache = Vec::new();
-        cache.resize_with(CACHE_SLOTS, || None);
+        cache.resize_with(slots.max(1), || None);
         let logs =
             Pack::logs(&volume.geo).iter().map(|&log| (volume.pack.cp().position(log).seg, log)).collect();
         Self { volume, logs, cache, judged: Bitmap::new(volume.geo.segment_count_main.into()) }
@@ -86,14 +94,19 @@ impl<'v> Ssa<'v> {
         Ok(())
     }
 
-    /// Whether the summary names the owner of a data block. What cannot be read does not.
-    pub(crate) fn names(&mut self, addr: BlockAddr, owner: RawSummary) -> bool {
-        let stored = self.entry(addr);
-        stored.is_ok_and(|s| s.is_none_or(|s| s.kind == SummaryType::Data as u8 && s.entry == owner))
+    /// Whether a summary says anything about a block.
+    pub(crate) fn has_entry(&self, addr: BlockAddr) -> bool {
+        let Some((seg, _)) = self.volume.geo.seg_of(addr).filter(|_| self.volume.geo.has_ssa) else {
+            return false;
+        };
+        self.logs
+            .iter()
+            .find(|(s, _)| *s == seg)
+            .is_none_or(|(_, log)| self.volume.summaries.of(*log).is_some())
     }
 
     /// The entry of a block of the main area; `None` where no summary says anything about it.
-    fn entry(&mut self, addr: BlockAddr) -> Result<Option<Stored>, CheckError> {
+    pub(crate) fn entry(&mut self, addr: BlockAddr) -> Result<Option<Stored>, CheckError> {
         let Some((seg, off)) = self.volume.geo.seg_of(addr).filter(|_| self.volume.geo.has_ssa) else {
             return Ok(None);
         };
@@ -110,17 +123,12 @@ impl<'v> Ssa<'v> {
         Ok(Some(Stored { at, kind: block.entry_type, entry }))
     }
 
-    /// Drops what was read.
-    pub(crate) fn forget(&mut self) {
-        self.cache.iter_mut().for_each(|slot| *slot = None);
-    }
-
     /// In a sequence also reads the summaries of the segments that follow, up to the first one that is kept or free.
     fn read(&mut self, seg: SegNo) -> Result<&RawSummaryBlock, CheckError> {
         static NONE: [u8; segno_format::BLOCK_SIZE] = [0; segno_format::BLOCK_SIZE];
         if !self.has(seg) {
             let sequence = seg.0.checked_sub(1).is_some_and(|s| self.has(SegNo(s)));
-            let count = if sequence { AHEAD } else { 1 };
+            let count = if sequence { AHEAD as u32 } else { 1 };
             let end = seg.0.saturating_add(count).min(self.volume.geo.segment_count_main);
             let wanted = |s: &SegNo| self.volume.sit.count(*s) != 0 && !self.has(*s);
             let more = (seg.0.saturating_add(1)..end).map(SegNo).take_while(wanted).count();
@@ -130,18 +138,19 @@ impl<'v> Ssa<'v> {
                 Ok(blocks) => blocks,
                 Err(_) => vec![self.volume.reader.block(from)?],
             };
+            let slots = self.cache.len();
             for (s, block) in (seg.0..).map(SegNo).zip(&blocks) {
-                if let Some(slot) = self.cache.get_mut(s.idx() % CACHE_SLOTS) {
+                if let Some(slot) = self.cache.get_mut(s.idx() % slots) {
                     *slot = Some((s, Box::new(*block.view::<RawSummaryBlock>())));
                 }
             }
         }
-        let slot = self.cache.get(seg.idx() % CACHE_SLOTS).and_then(Option::as_ref);
+        let slot = self.cache.get(seg.idx() % self.cache.len()).and_then(Option::as_ref);
         Ok(slot.map_or(zerocopy::transmute_ref!(&NONE), |(_, b)| b))
     }
 
     fn has(&self, seg: SegNo) -> bool {
-        let slot = self.cache.get(seg.idx() % CACHE_SLOTS).and_then(Option::as_ref);
+        let slot = self.cache.get(seg.idx() % self.cache.len()).and_then(Option::as_ref);
         slot.is_some_and(|(s, _)| *s == seg)
     }
 }

@@ -1,12 +1,12 @@
 //! The checkpoint's counters against what was found.
 use crate::pack::Pack;
 use crate::report::{Kind, RollForward, Sink, Summary};
-use crate::volume::Volume;
+use crate::volume::Tables;
 use crate::walk::Found;
 use segno_format::checkpoint::CpFlags;
 use segno_format::{Corrupt, Structure};
 
-pub(crate) fn check(volume: &Volume<'_>, found: &Found, sink: &mut Sink) {
+pub(crate) fn check(volume: &Tables<'_>, found: &Found, sink: &mut Sink) {
     let cp = volume.pack.cp();
     let blocks = found.nodes.saturating_add(found.data_blocks).saturating_add(found.reserved_blocks);
     let (all, nodes) = blocks_in_use(volume);
@@ -29,7 +29,7 @@ pub(crate) fn check(volume: &Volume<'_>, found: &Found, sink: &mut Sink) {
 }
 
 /// Valid blocks of the SIT, and those in segments of nodes.
-pub(crate) fn blocks_in_use(volume: &Volume<'_>) -> (u64, u64) {
+pub(crate) fn blocks_in_use(volume: &Tables<'_>) -> (u64, u64) {
     let (mut all, mut nodes) = (0u64, 0u64);
     for (seg, n) in volume.sit.used() {
         all = all.saturating_add(n.into());
@@ -41,7 +41,7 @@ pub(crate) fn blocks_in_use(volume: &Volume<'_>) -> (u64, u64) {
 }
 
 /// Segments without a valid block that no log writes to.
-pub(crate) fn free_segments(volume: &Volume<'_>) -> u64 {
+pub(crate) fn free_segments(volume: &Tables<'_>) -> u64 {
     let empty_logs = Pack::logs(&volume.geo)
         .iter()
         .map(|&log| volume.pack.cp().position(log).seg)
@@ -54,7 +54,7 @@ pub(crate) fn free_segments(volume: &Volume<'_>) -> u64 {
 }
 
 /// What the volume holds.
-pub(crate) fn summary(volume: &Volume<'_>, found: &Found, roll_forward: RollForward) -> Summary {
+pub(crate) fn summary(volume: &Tables<'_>, found: &Found, roll_forward: RollForward) -> Summary {
     Summary {
         checkpoint_ver: volume.pack.cp().checkpoint_ver.get(),
         pack: if volume.pack.index == 0 { 1 } else { 2 },

@@ -3,7 +3,7 @@ use crate::aio::Request;
 use crate::aligned::{self, Aligned};
 use segno_format::Block;
 use std::io;
-use zerocopy::{FromBytes, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Aligned memory for consecutive blocks that a device can write to directly. Allocated once and reused.
 pub struct Buffer(Vec<Aligned>);
@@ -13,6 +13,17 @@ impl Buffer {
     #[must_use]
     pub fn new(blocks: usize) -> Self {
         Self(aligned::zeroed(blocks))
+    }
+
+    /// Makes it shorter, or longer again. Its memory stays, unless that is too small.
+    pub fn resize(&mut self, blocks: usize) {
+        self.0.resize_with(blocks, Aligned::new_zeroed);
+    }
+
+    /// Blocks that it has memory for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.0.capacity()
     }
 
     /// The blocks.

@@ -2,7 +2,7 @@
 use super::{Charge, QuotaInode};
 use crate::CheckError;
 use crate::bitmap::Bitmap;
-use crate::volume::Volume;
+use crate::volume::Tables;
 use segno_format::{BLOCK_SIZE, BlockAddr, Corrupt, Structure};
 use std::collections::HashMap;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -75,7 +75,7 @@ impl RawRecord {
 }
 
 pub(super) struct QuotaFile<'a> {
-    volume: &'a Volume<'a>,
+    volume: &'a Tables<'a>,
     inode: &'a QuotaInode,
     blocks: u32,
     /// Tree blocks entered: each hangs in one place.
@@ -86,7 +86,7 @@ pub(super) struct QuotaFile<'a> {
 impl<'a> QuotaFile<'a> {
     /// All records of the file of a type (0 user, 1 group, 2 project).
     pub(super) fn read(
-        volume: &'a Volume<'a>,
+        volume: &'a Tables<'a>,
         inode: &'a QuotaInode,
         kind: usize,
     ) -> Result<Result<HashMap<u32, Charge>, Corrupt>, CheckError> {

@@ -3,7 +3,7 @@ mod file;
 
 use crate::CheckError;
 use crate::report::{Kind, Sink};
-use crate::volume::Volume;
+use crate::volume::Tables;
 use file::QuotaFile;
 use segno_format::checkpoint::CpFlags;
 use segno_format::inode::RawInode;
@@ -65,7 +65,7 @@ impl Usage {
 
 /// Compares every quota file with the charges, unless the checkpoint says that they may differ. On a volume with other
 /// errors the charges are not known.
-pub(crate) fn check(volume: &Volume<'_>, usage: &Usage, sink: &mut Sink) -> Result<(), CheckError> {
+pub(crate) fn check(volume: &Tables<'_>, usage: &Usage, sink: &mut Sink) -> Result<(), CheckError> {
     if !sink.is_clean() || volume.pack.flags.contains(CpFlags::QUOTA_NEED_FSCK) {
         return Ok(());
     }

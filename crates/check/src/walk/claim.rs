@@ -2,20 +2,10 @@
 use super::Walk;
 use crate::CheckError;
 use crate::report::Kind;
-use crate::ssa::Expected;
 use segno_format::summary::RawSummary;
 use segno_format::{BlockAddr, Corrupt, Structure};
 
 impl Walk<'_, '_> {
-    /// Whether a data block can be claimed without anything to report but what its summary says.
-    pub(super) fn is_unclaimed(&self, addr: BlockAddr) -> bool {
-        self.volume.geo.seg_of(addr).is_some_and(|(seg, off)| {
-            let index = u64::from(addr.0 - self.volume.geo.main_blkaddr);
-            let taken = self.places.contains(index) || self.found.data.contains(index);
-            !taken && self.volume.sit.is_valid(seg, off)
-        })
-    }
-
     /// Claims a data block for a slot (`owner`), or for an aliased device when there is no owner to compare.
     /// Whether the block may be read as this owner's.
     pub(super) fn claim(
@@ -48,7 +38,7 @@ impl Walk<'_, '_> {
             return Ok(true);
         }
         if let Some(owner) = owner {
-            self.ssa.compare(Expected { addr, ino, owner, is_node: false }, self.sink)?;
+            self.against.data_block(addr, ino, owner, self.sink)?;
         }
         Ok(true)
     }

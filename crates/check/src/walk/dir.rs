@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::panic::resume_unwind;
 use std::thread;
 
-/// Blocks of directories read ahead: 2 MiB.
-const AHEAD: usize = 512;
+/// Blocks of directories read ahead: 256 KiB.
+const AHEAD: usize = 64;
 
 /// A directory while its entries are read.
 pub(super) struct Dir {
@@ -73,7 +73,7 @@ impl Walk<'_, '_> {
         for Open { mut dir, block, file } in open {
             if dir.inline {
                 let area = block.0.get(file.layout.inline_range()).unwrap_or_default();
-                let addr = self.volume.nat.get(Nid(dir.ino)).map_or(BlockAddr::NULL, |e| e.addr());
+                let addr = self.nat.get(Nid(dir.ino)).map_or(BlockAddr::NULL, |e| e.addr());
                 self.entries(&mut dir, &DentryShape::inline(&file.layout), area, Place { addr, b: 0 })?;
             }
             self.finish(&dir, block.view());
@@ -168,9 +168,10 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Reads ahead the inodes that the sweep did not keep, and the nodes for their attributes.
+    /// Reads ahead the inodes that are not settled, and the nodes for their attributes.
     fn want_children(&mut self, children: &[Child]) {
-        let unread = |c: &&Child| c.file_type != FileType::Directory as u8 && !self.shelves.has(Nid(c.ino.0));
+        let unread =
+            |c: &&Child| c.file_type != FileType::Directory as u8 && !self.against.is_settled(c.ino.0);
         let places: Vec<_> =
             children.iter().filter(unread).filter_map(|c| self.place(Nid(c.ino.0))).collect();
         self.nodes.want(places.iter().copied());

@@ -64,7 +64,7 @@ impl Walk<'_, '_> {
         offset: u32,
         addrs: &[BlockAddr],
     ) -> Result<(), CheckError> {
-        let version = self.volume.nat.get(nid).map_or(0, |e| e.version);
+        let version = self.nat.get(nid).map_or(0, |e| e.version);
         let first = first_block(offset, file.layout.slots, file.layout.per_node).unwrap_or_default();
         let node = Dnode { nid, version, first };
         if file.cluster == 0 {

@@ -2,12 +2,12 @@
 use super::Found;
 use crate::bitmap::Bitmap;
 use crate::report::{Kind, Sink};
-use crate::volume::Volume;
+use crate::volume::{Tables, Volume};
 use segno_format::sit::LogType;
 use segno_format::{BLOCKS_PER_SEG, Corrupt, Structure};
 
-/// Compares the NAT and the SIT with what the walk reached.
-pub(super) fn check(volume: &Volume<'_>, found: &Found, places: &Bitmap, sink: &mut Sink) {
+/// Compares the NAT with the nodes that the walk reached.
+pub(super) fn check_nodes(volume: &Volume<'_>, found: &Found, sink: &mut Sink) {
     for (nid, entry) in volume.nat.in_use() {
         if !found.nids.contains(nid.0.into()) {
             let why = "node that nothing refers to, at this block";
@@ -15,6 +15,10 @@ pub(super) fn check(volume: &Volume<'_>, found: &Found, places: &Bitmap, sink: &
             sink.add_for(entry.owner().0, Kind::NodeLost, e);
         }
     }
+}
+
+/// Compares the SIT with the blocks that the walk reached.
+pub(super) fn check_blocks(volume: &Tables<'_>, found: &Found, places: &Bitmap, sink: &mut Sink) {
     for (seg, _) in volume.sit.used() {
         let base = u64::from(seg.0) * u64::from(BLOCKS_PER_SEG);
         let (mut nodes, mut data, mut lost) = (0u64, 0u64, 0u64);

@@ -2,7 +2,8 @@
 //!
 //! Directories wait on a list instead of on the stack, each node id is entered once, and each block may be claimed
 //! once, so damaged volumes with cycles end like all others. What the walk will need is read ahead, in order of the
-//! addresses: all inodes before it starts, the blocks of a batch of directories, the nodes of a file.
+//! addresses: the nodes and blocks of a batch of directories, the nodes of a file.
+mod against;
 mod claim;
 mod content;
 mod dir;
@@ -12,7 +13,6 @@ mod file;
 mod index;
 mod inline;
 mod inode;
-mod kept;
 mod links;
 mod lost;
 mod named;
@@ -29,17 +29,20 @@ pub use xattr::bad_value as bad_xattr;
 
 use crate::ahead::Ahead;
 use crate::bitmap::Bitmap;
+use crate::ledger::Ledger;
+use crate::nat::NodeTable;
+use crate::proof::Census;
 use crate::quota::{QuotaInode, Usage};
 use crate::report::{Kind, Sink};
 use crate::ssa::Ssa;
-use crate::volume::Volume;
+use crate::volume::{Tables, Volume};
 use crate::{CheckError, Pass, Progress};
-use kept::Shelves;
+use against::Against;
 use links::Links;
 use names::Names;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
-use segno_format::{Corrupt, Nid, Structure};
+use segno_format::{Corrupt, Geometry, Nid, Structure};
 
 /// What the walk has reached.
 pub(crate) struct Found {
@@ -60,6 +63,25 @@ pub(crate) struct Found {
     pub usage: Usage,
 }
 
+impl Found {
+    fn new(geo: &Geometry, orphans: usize) -> Self {
+        Self {
+            nids: Bitmap::new(geo.max_nid().into()),
+            data: Bitmap::new(geo.main_blocks()),
+            nodes: 0,
+            inodes: 0,
+            dirs: 0,
+            files: 0,
+            symlinks: 0,
+            special_files: 0,
+            orphans: orphans as u64,
+            data_blocks: 0,
+            reserved_blocks: 0,
+            usage: Usage::default(),
+        }
+    }
+}
+
 /// How an inode was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
@@ -74,7 +96,7 @@ pub(crate) enum Via {
 }
 
 /// Directories read together.
-const BATCH: usize = 64;
+const BATCH: usize = 32;
 
 /// A directory that is claimed but not read yet.
 struct PendingDir {
@@ -83,12 +105,11 @@ struct PendingDir {
 }
 
 pub(crate) struct Walk<'w, 'v> {
-    volume: &'v Volume<'v>,
-    ssa: &'w mut Ssa<'v>,
+    volume: &'v Tables<'v>,
+    nat: &'w dyn NodeTable,
     /// Addresses of all nodes.
     places: &'w Bitmap,
-    /// What the sweep kept.
-    shelves: Shelves,
+    against: Against<'v>,
     /// Nodes and blocks of directories that were read ahead.
     nodes: Ahead<'v>,
     dentries: Ahead<'v>,
@@ -101,51 +122,86 @@ pub(crate) struct Walk<'w, 'v> {
     pending: Vec<PendingDir>,
 }
 
-/// Walks the whole volume; with `data` the content of compressed clusters is read, too.
-pub(crate) fn run<'v>(
-    volume: &'v Volume<'v>,
-    ssa: &mut Ssa<'v>,
+/// Summary blocks kept by a walk that explains: 4 MiB.
+const SUMMARIES: usize = 1024;
+
+/// Walks the whole volume and reports all that is wrong; with `data` the content of compressed clusters is read, too.
+pub(crate) fn explain(
+    volume: &Volume<'_>,
     places: &Bitmap,
     data: bool,
     sink: &mut Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Found, CheckError> {
-    let geo = &volume.geo;
-    let shelves = sweep::run(volume, ssa, places, sink, progress)?;
-    let found = Found {
-        nids: Bitmap::new(geo.max_nid().into()),
-        data: Bitmap::new(geo.main_blocks()),
-        nodes: 0,
-        inodes: 0,
-        dirs: 0,
-        files: 0,
-        symlinks: 0,
-        special_files: 0,
-        orphans: volume.orphans.len() as u64,
-        data_blocks: 0,
-        reserved_blocks: 0,
-        usage: Usage::default(),
+    let against = Against::Summaries(Ssa::new(volume, SUMMARIES));
+    let found = Found::new(&volume.geo, volume.orphans.len());
+    let mut walk = Walk::new(volume, &volume.nat, places, against, found, data, sink, progress);
+    walk.run()?;
+    let found = walk.found;
+    lost::check_nodes(volume, &found, sink);
+    lost::check_blocks(volume, &found, places, sink);
+    Ok(found)
+}
+
+/// Sweeps over the inodes and walks the rest of the volume; `None` if anything may be wrong. `ledger` has what the NAT and the summaries say.
+pub(crate) fn prove(
+    volume: &Tables<'_>,
+    nat: &dyn NodeTable,
+    census: &Census,
+    mut ledger: Ledger,
+    data: bool,
+    sink: &mut Sink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<Found>, CheckError> {
+    let mut found = Found::new(&volume.geo, volume.orphans.len());
+    let Some(settled) = sweep::run(volume, census, &mut ledger, &mut found, progress) else {
+        return Ok(None);
     };
-    let mut walk = Walk {
-        volume,
-        ssa,
-        places,
-        shelves,
-        nodes: Ahead::new(volume.reader),
-        dentries: Ahead::new(volume.reader),
-        names: data.then(Names::default),
-        sink,
-        progress,
-        found,
-        links: Links::default(),
-        pending: Vec::new(),
-    };
-    walk.tree()?;
-    walk.quota_files()?;
-    walk.orphans()?;
-    walk.links.check(walk.sink);
-    lost::check(volume, &walk.found, places, walk.sink);
-    Ok(walk.found)
+    let against = Against::Ledger { ledger, settled, has_ssa: volume.geo.has_ssa };
+    let mut walk = Walk::new(volume, nat, &census.places, against, found, data, sink, progress);
+    walk.run()?;
+    let balances = matches!(&walk.against, Against::Ledger { ledger, .. } if ledger.balances());
+    let found = walk.found;
+    lost::check_blocks(volume, &found, &census.places, sink);
+    Ok((balances && sink.is_clean()).then_some(found))
+}
+
+impl<'w, 'v> Walk<'w, 'v> {
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        volume: &'v Tables<'v>,
+        nat: &'w dyn NodeTable,
+        places: &'w Bitmap,
+        against: Against<'v>,
+        found: Found,
+        data: bool,
+        sink: &'w mut Sink,
+        progress: &'w mut dyn FnMut(Progress),
+    ) -> Self {
+        Self {
+            volume,
+            nat,
+            places,
+            against,
+            nodes: Ahead::new(volume.reader),
+            dentries: Ahead::new(volume.reader),
+            names: data.then(Names::default),
+            sink,
+            progress,
+            found,
+            links: Links::default(),
+            pending: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<(), CheckError> {
+        (self.progress)(Progress::start(Pass::Walk));
+        self.tree()?;
+        self.quota_files()?;
+        self.orphans()?;
+        self.links.check(self.sink);
+        Ok(())
+    }
 }
 
 impl Walk<'_, '_> {
@@ -179,7 +235,7 @@ impl Walk<'_, '_> {
             names.leave();
         }
         for &ino in &self.volume.orphans {
-            if self.volume.nat.get(Nid(ino)).is_none() {
+            if self.nat.get(Nid(ino)).is_none() {
                 let e = Corrupt::nid(Structure::OrphanBlock, ino, "listed inode does not exist", 0, 1);
                 self.sink.add(Kind::Orphan, e);
             } else if self.found.nids.contains(ino.into()) {
@@ -215,7 +271,7 @@ impl Walk<'_, '_> {
             Via::Orphan => (ino, Structure::OrphanBlock),
             Via::Root | Via::Quota => (ino, Structure::Superblock),
         };
-        if !self.claim_nid(Nid(ino), by, from) || self.is_kept(ino, via) {
+        if self.is_settled(ino, via) || !self.claim_nid(Nid(ino), by, from) {
             return Ok(());
         }
         let Some(block) = self.load(Nid(ino), ino, 0)? else { return Ok(()) };
@@ -227,25 +283,16 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Whether the sweep has judged an inode and nothing is wrong with it as reached now either; notes what it has then.
-    fn is_kept(&mut self, ino: u32, via: Via) -> bool {
+    /// Whether all but the name of an inode has been judged; notes the name then.
+    fn is_settled(&mut self, ino: u32, via: Via) -> bool {
         let Via::Name { parent, file_type } = via else { return false };
-        let Some(kept) = self.shelves.get(Nid(ino)) else { return false };
-        let fits = kept.named.problems(ino, parent, file_type).is_empty()
-            && kept.data().all(|addr| self.is_unclaimed(addr));
-        if !fits {
+        if !self.against.is_settled(ino) {
             return false;
         }
-        for addr in kept.data() {
-            self.found.data.insert((addr.0 - self.volume.geo.main_blkaddr).into());
-            self.found.data_blocks = self.found.data_blocks.saturating_add(1);
-        }
-        self.found.reserved_blocks = self.found.reserved_blocks.saturating_add(kept.reserved.into());
-        self.count(FileType::from_disk(kept.named.file_type).unwrap_or(FileType::Unknown));
-        self.links.first(ino, kept.named.links, kept.named.file_type);
-        if let Some(owners) = kept.owners {
-            self.found.usage.add(owners, kept.blocks());
-        }
+        self.against.name(ino, parent, file_type);
+        self.found.nids.insert(ino.into());
+        self.found.nodes = self.found.nodes.saturating_add(1);
+        self.count(FileType::from_disk(file_type).unwrap_or(FileType::Unknown));
         true
     }
 

@@ -1,4 +1,5 @@
 //! An inode against the entry that names it.
+use crate::ledger::Item;
 use crate::report::Kind;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, RawInode};
@@ -24,6 +25,13 @@ impl Named {
         }
     }
 
+    /// The name that an inode with only one should have; `None` if there may be more.
+    pub(super) fn only_name(&self, ino: u32) -> Option<Item> {
+        let file = self.file_type != FileType::Directory as u8 && self.file_type != FileType::Unknown as u8;
+        let known = self.file_type != FileType::Regular as u8 || !self.lost_pino;
+        (file && known && self.links == 1).then(|| name(ino, self.pino, self.file_type))
+    }
+
     /// What is wrong, with the inode that it is about: `parent`, whose entry has the type `stored`, or this one.
     pub(super) fn problems(&self, ino: u32, parent: u32, stored: u8) -> Vec<(u32, Kind, Corrupt)> {
         let mut found = Vec::new();
@@ -41,4 +49,10 @@ impl Named {
         }
         found
     }
+}
+
+/// A name in a directory as [`Named::only_name`] expects it: only regular files keep the number of their parent up to date.
+pub(super) fn name(ino: u32, parent: u32, file_type: u8) -> Item {
+    let parent = (file_type == FileType::Regular as u8).then_some(parent);
+    Item::Name { ino, file_type, parent }
 }

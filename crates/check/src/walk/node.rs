@@ -18,7 +18,7 @@ impl Walk<'_, '_> {
             );
             return false;
         }
-        if self.volume.nat.get(nid).is_none() {
+        if self.nat.get(nid).is_none() {
             self.report(
                 by,
                 Kind::NodeMissing,
@@ -36,7 +36,7 @@ impl Walk<'_, '_> {
 
     /// Where a node is, if that is in the main area.
     pub(super) fn place(&self, nid: Nid) -> Option<BlockAddr> {
-        self.volume.nat.get(nid).map(|e| e.addr()).filter(|a| self.volume.geo.in_main(*a))
+        self.nat.get(nid).map(|e| e.addr()).filter(|a| self.volume.geo.in_main(*a))
     }
 
     /// Reads nodes ahead.
@@ -55,7 +55,7 @@ impl Walk<'_, '_> {
 
     /// Reads a claimed node; `None` when its place or footer is wrong.
     pub(super) fn load(&mut self, nid: Nid, ino: u32, offset: u32) -> Result<Option<Block>, CheckError> {
-        let Some(entry) = self.volume.nat.get(nid) else { return Ok(None) };
+        let Some(entry) = self.nat.get(nid) else { return Ok(None) };
         // A place outside the main area has been reported with the NAT.
         if !self.volume.geo.in_main(entry.addr()) {
             return Ok(None);
@@ -75,6 +75,10 @@ impl Walk<'_, '_> {
         if footer.node_offset() != offset {
             self.report(ino, Kind::NodeFooter, bad("node offset", footer.node_offset(), offset));
             return Ok(None);
+        }
+        let valid = |(seg, off)| self.volume.sit.is_valid(seg, off);
+        if self.volume.geo.seg_of(entry.addr()).is_some_and(valid) {
+            self.against.node(nid, ino, entry.addr(), self.sink)?;
         }
         Ok(Some(block))
     }

@@ -1,19 +1,32 @@
 //! Judging an inode block by itself: most are plain files without nodes of their own, and nothing is wrong with them.
 use super::file::{File, is_device_alias};
-use super::kept::Kept;
 use super::named::Named;
 use super::{fields, inline, node, special, symlink, xattr};
 use crate::quota::Owners;
-use crate::ssa::Ssa;
-use crate::volume::Volume;
+use crate::volume::Tables;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
-use segno_format::summary::RawSummary;
 use segno_format::{Block, BlockAddr, Nid};
 
-/// What the walk needs of an inode with which nothing is wrong; `None` where the walk has to read the block itself: for
+/// An inode without nodes of its own that agrees with itself.
+pub(super) struct Simple {
+    pub named: Named,
+    /// Slots that count without a place.
+    pub reserved: u32,
+    /// On volumes with quotas.
+    pub owners: Option<Owners>,
+    /// Blocks that i_blocks counts.
+    pub blocks: u64,
+}
+
+/// Judges an inode; its data blocks, with their slots, are added to `data`. `None` where the walk has to read the block itself: for
 /// directories, files with more nodes, compressed ones, and wherever there may be something to report.
-pub(super) fn judge(volume: &Volume<'_>, ssa: &mut Ssa<'_>, ino: Nid, block: &Block) -> Option<Kept> {
+pub(super) fn judge(
+    volume: &Tables<'_>,
+    ino: Nid,
+    block: &Block,
+    data: &mut Vec<(BlockAddr, u16)>,
+) -> Option<Simple> {
     let raw: &RawInode = block.view();
     let (features, seed) = (volume.sb.features, volume.sb.inode_checksum_seed());
     let special_nodes = raw.i_xattr_nid.get() != 0 || raw.i_nid.iter().any(|n| n.get() != 0);
@@ -30,42 +43,37 @@ pub(super) fn judge(volume: &Volume<'_>, ssa: &mut Ssa<'_>, ino: Nid, block: &Bl
     if !clean || file.cluster != 0 {
         return None;
     }
-    let mut kept = Kept { named: Named::of(raw), owners: Owners::of(raw, features), ..Kept::default() };
-    let version = volume.nat.entry(ino).version;
+    let mut reserved = 0;
     let contents = match FileType::of_mode(raw.i_mode.get()) {
         FileType::Regular | FileType::Symlink if raw.inline().intersects(Inline::DATA | Inline::DENTRY) => {
             inline::problems(&file, block).is_empty() && symlink::inline_problem(&file, block).is_none()
         }
-        FileType::Regular => slots(&mut file, block, version, ssa, &mut kept),
+        FileType::Regular => slots(&mut file, block, data).map(|n| reserved = n).is_some(),
         FileType::Symlink | FileType::Directory | FileType::Unknown => false,
         kind => special::problems(&file, raw, kind).is_empty(),
     };
-    (contents && file.count_problems(raw, features).is_empty()).then_some(kept)
+    let agrees = contents && file.count_problems(raw, features).is_empty();
+    let (named, owners) = (Named::of(raw), Owners::of(raw, features));
+    agrees.then_some(Simple { named, reserved, owners, blocks: file.blocks })
 }
 
-/// Notes the slots of the inode; whether each holds nothing, or a block whose summary names it.
-fn slots(file: &mut File, block: &Block, version: u8, ssa: &mut Ssa<'_>, kept: &mut Kept) -> bool {
+/// Adds the data blocks of an inode; the number of its reserved slots, or `None` if it is part of a compressed cluster.
+fn slots(file: &mut File, block: &Block, data: &mut Vec<(BlockAddr, u16)>) -> Option<u32> {
     let area =
         block.0.get(file.layout.base()..file.layout.slot_offset(file.layout.slots)).unwrap_or_default();
+    let mut reserved = 0u32;
     // An inode has fewer than 2^16 slots.
     for (i, word) in (0u16..).zip(area.as_chunks::<4>().0) {
-        let addr = BlockAddr(u32::from_le_bytes(*word));
-        match addr {
+        match BlockAddr(u32::from_le_bytes(*word)) {
             BlockAddr::NULL => continue,
-            BlockAddr::COMPRESS => return false,
-            BlockAddr::NEW => kept.reserved = kept.reserved.saturating_add(1),
-            _ => {
-                if !ssa.names(addr, RawSummary::data(Nid(file.ino), version, i)) {
-                    return false;
-                }
+            BlockAddr::COMPRESS => return None,
+            BlockAddr::NEW => reserved = reserved.saturating_add(1),
+            addr => {
                 file.note(i.into(), addr);
-                match kept.runs.last_mut() {
-                    Some((start, count)) if start.offset(*count) == addr => *count = count.saturating_add(1),
-                    _ => kept.runs.push((addr, 1)),
-                }
+                data.push((addr, i));
             }
         }
         file.blocks = file.blocks.saturating_add(1);
     }
-    true
+    Some(reserved)
 }

@@ -1,23 +1,45 @@
-//! What is read ahead changes how much is read at once, and nothing else.
+//! How a check goes about changes how much is read at once, and nothing else.
+use crate::edit::Edit;
 use crate::image::filled;
-use segno_check::{CheckOptions, check};
+use segno_check::{CheckOptions, Pass, check};
 use segno_device::{BlockDevice, Buffer, MemDevice, Reading};
 use segno_format::Block;
 use segno_testkit::CountDevice;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Refuses to read ahead.
-struct NoAhead<'a>(&'a MemDevice);
+/// Makes a check go about it in another way.
+struct Hinders<'a> {
+    device: &'a MemDevice,
+    /// Refuses to read ahead, so that the walk reads every inode.
+    ahead: bool,
+    /// Refuses the first read behind the superblocks, so that the check cannot prove anything and explains.
+    stumbles: AtomicBool,
+}
 
-impl BlockDevice for NoAhead<'_> {
+impl<'a> Hinders<'a> {
+    fn ahead(device: &'a MemDevice) -> Self {
+        Self { device, ahead: true, stumbles: false.into() }
+    }
+    fn proof(device: &'a MemDevice) -> Self {
+        Self { device, ahead: false, stumbles: true.into() }
+    }
+}
+
+impl BlockDevice for Hinders<'_> {
     fn block_count(&self) -> u64 {
-        self.0.block_count()
+        self.device.block_count()
     }
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.0.read(addr, into)
+        if addr >= 2 && self.stumbles.swap(false, Ordering::Relaxed) {
+            return Err(io::Error::other("not now"));
+        }
+        self.device.read(addr, into)
     }
-    fn start_read(&self, _addr: u64, into: Buffer) -> Reading {
-        Reading::at_once(into, |_| Err(io::Error::other("not ahead")))
+    fn start_read(&self, addr: u64, into: Buffer) -> Reading {
+        Reading::at_once(into, |blocks| {
+            if self.ahead { Err(io::Error::other("not ahead")) } else { self.device.read(addr, blocks) }
+        })
     }
     fn write(&self, _addr: u64, _blocks: &[&Block]) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
@@ -36,15 +58,18 @@ impl BlockDevice for NoAhead<'_> {
     }
 }
 
-/// What is wrong if a check that cannot read ahead, and so judges every block in the walk, reports something else.
-pub fn compare(name: &str, dev: &MemDevice) -> String {
-    let alone = check(&NoAhead(dev), &CheckOptions::default(), &mut |_| {}).map_err(|e| e.to_string());
-    let ahead = check(dev, &CheckOptions::default(), &mut |_| {}).map_err(|e| e.to_string());
-    if alone == ahead {
-        String::new()
-    } else {
-        format!("{name}: {ahead:?}\nand without reading ahead {alone:?}\n")
-    }
+/// What is wrong if a check reports something else when it cannot read ahead, or explains where it could prove.
+pub fn compare(name: &str, device: &MemDevice) -> String {
+    let run = |device: &dyn BlockDevice| {
+        check(device, &CheckOptions::default(), &mut |_| {}).map_err(|e| e.to_string())
+    };
+    let found = run(device);
+    [("without reading ahead", Hinders::ahead(device)), ("without a proof", Hinders::proof(device))]
+        .into_iter()
+        .map(|(how, hindered)| (how, run(&hindered)))
+        .filter(|(_, other)| *other != found)
+        .map(|(how, other)| format!("{name}: {found:?}\nand {how} {other:?}\n"))
+        .collect()
 }
 
 #[test]
@@ -54,4 +79,22 @@ fn nodes_are_read_in_runs_and_once() {
     let counts = device.counts();
     assert!(nodes > 700, "{nodes} nodes");
     assert!(counts.reads < nodes / 4, "{} reads for {nodes} nodes", counts.reads);
+}
+
+fn passes(device: &dyn BlockDevice) -> Vec<Pass> {
+    let mut passes = Vec::new();
+    check(device, &CheckOptions::default(), &mut |step| passes.push(step.pass)).unwrap();
+    passes.dedup();
+    passes
+}
+
+#[test]
+fn passes_start_again_only_where_something_is_wrong() {
+    use Pass::{Checkpoint, Nat, Nodes, Sit, Superblock, Totals, Walk};
+    let edit = Edit::new(filled());
+    assert_eq!(passes(&edit.dev), [Superblock, Checkpoint, Sit, Nat, Nodes, Walk, Totals]);
+    edit.summary(edit.slot(edit.lookup("two"), 1), |entry| entry.version = 1);
+    let expected =
+        [Superblock, Checkpoint, Sit, Nat, Nodes, Walk, Superblock, Checkpoint, Sit, Nat, Walk, Totals];
+    assert_eq!(passes(&edit.dev), expected);
 }

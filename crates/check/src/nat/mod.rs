@@ -1,4 +1,8 @@
 //! The NAT: place and owner of every node.
+mod paged;
+
+pub(crate) use paged::PagedNat;
+
 use crate::CheckError;
 use crate::bitmap::Bitmap;
 use crate::pack::Pack;
@@ -8,18 +12,35 @@ use crate::volume::Volume;
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
 use segno_format::{BlockAddr, Corrupt, Geometry, Nid, Structure};
+use std::collections::HashMap;
 use zerocopy::FromZeros;
 
 /// What mkfs stores for the two virtual inodes, which have no block.
 const DUMMY_ADDR: u32 = 1;
+
+/// Where nodes are, as of a checkpoint.
+pub(crate) trait NodeTable: Sync {
+    /// Entry of any nid; zeros out of range.
+    fn entry(&self, nid: Nid) -> RawNatEntry;
+
+    /// Entry of a nid whose block has an address; `None` when it is free or out of range.
+    fn get(&self, nid: Nid) -> Option<RawNatEntry> {
+        Some(self.entry(nid)).filter(|e| is_in_use(nid, e))
+    }
+}
 
 /// The NAT as of a checkpoint.
 pub struct Nat {
     /// Only blocks with an entry in use.
     blocks: Vec<Option<Box<RawNatBlock>>>,
     /// Entries in use in each block as stored, journal aside: what nat_bits describe.
-    stored_in_use: Vec<u16>,
-    max_nid: u32,
+    pub(crate) stored_in_use: Vec<u16>,
+}
+
+impl NodeTable for Nat {
+    fn entry(&self, nid: Nid) -> RawNatEntry {
+        Self::entry(self, nid)
+    }
 }
 
 impl Nat {
@@ -39,46 +60,16 @@ impl Nat {
             |b| geo.nat_addr(b, pack.nat_copy(b)),
             |b, block| {
                 let block: &RawNatBlock = block.view();
-                let in_use = block.entries.iter().filter(|e| e.addr() != BlockAddr::NULL).count();
                 if let (Some(slot), Some(n)) = (blocks.get_mut(b as usize), stored_in_use.get_mut(b as usize))
                 {
                     *slot = Some(Box::new(*block));
-                    *n = in_use as u16;
+                    *n = addresses(block);
                 }
             },
         )?;
-        let mut nat = Self { blocks, stored_in_use, max_nid: geo.max_nid() };
-        nat.apply(journal, pack, sink);
+        let mut nat = Self { blocks, stored_in_use };
+        journaled(geo, journal, pack, sink).into_iter().for_each(|(nid, entry)| nat.put(Nid(nid), entry));
         Ok(nat)
-    }
-
-    fn apply(&mut self, journal: &RawNatJournal, pack: &Pack, sink: &mut Sink) {
-        let count = usize::from(journal.count.get());
-        let bad = |why, found: u64, expected: u64| {
-            Corrupt::block(
-                Structure::NatJournal,
-                pack.addr(pack.cp().cp_pack_start_sum.get()),
-                why,
-                found,
-                expected,
-            )
-        };
-        if count > NAT_JOURNAL_MAX {
-            sink.add(Kind::NatJournal, bad("number of entries", count as u64, NAT_JOURNAL_MAX as u64));
-            return;
-        }
-        let mut seen = Vec::new();
-        for e in journal.entries.iter().take(count) {
-            let nid = Nid(e.nid.get());
-            if nid.0 < Nid::ROOT.0 || nid.0 >= self.max_nid {
-                sink.add(Kind::NatJournal, bad("nid out of range", nid.0.into(), self.max_nid.into()));
-            } else if seen.contains(&nid) {
-                sink.add(Kind::NatJournal, bad("second entry for a nid", nid.0.into(), 0));
-            } else {
-                self.put(nid, e.entry);
-                seen.push(nid);
-            }
-        }
     }
 
     fn put(&mut self, nid: Nid, entry: RawNatEntry) {
@@ -101,14 +92,12 @@ impl Nat {
 
     /// Entry of a nid whose block has an address; `None` when it is free or out of range.
     pub fn get(&self, nid: Nid) -> Option<RawNatEntry> {
-        let (b, i) = nat_index(nid);
-        let entry = *self.blocks.get(b as usize)?.as_ref()?.entries.get(i)?;
-        (nid.0 >= Nid::ROOT.0 && entry.addr() != BlockAddr::NULL).then_some(entry)
+        Some(self.entry(nid)).filter(|e| is_in_use(nid, e))
     }
 
     /// All nids in use from the root on, with their entries.
     pub fn in_use(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
-        self.all().filter(|(nid, e)| nid.0 >= Nid::ROOT.0 && e.addr() != BlockAddr::NULL)
+        self.all().filter(|(nid, e)| is_in_use(*nid, e))
     }
 
     fn all(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
@@ -116,16 +105,51 @@ impl Nat {
             |(b, block)| (b.saturating_mul(NAT_PER_BLOCK)..).map(Nid).zip(block.entries.iter().copied()),
         )
     }
+}
 
-    /// Entries in use in a NAT block as stored.
-    pub(crate) fn stored_in_use(&self, b: u32) -> u16 {
-        self.stored_in_use.get(b as usize).copied().unwrap_or_default()
+fn is_in_use(nid: Nid, entry: &RawNatEntry) -> bool {
+    nid.0 >= Nid::ROOT.0 && entry.addr() != BlockAddr::NULL
+}
+
+/// Entries of a block that have an address.
+fn addresses(block: &RawNatBlock) -> u16 {
+    // A block has fewer than 2^16.
+    block.entries.iter().filter(|e| e.addr() != BlockAddr::NULL).count() as u16
+}
+
+/// The entries of the journal, by nid.
+fn journaled(
+    geo: &Geometry,
+    journal: &RawNatJournal,
+    pack: &Pack,
+    sink: &mut Sink,
+) -> HashMap<u32, RawNatEntry> {
+    let mut entries = HashMap::new();
+    let count = usize::from(journal.count.get());
+    let bad = |why, found: u64, expected: u64| {
+        let at = pack.addr(pack.cp().cp_pack_start_sum.get());
+        Corrupt::block(Structure::NatJournal, at, why, found, expected)
+    };
+    if count > NAT_JOURNAL_MAX {
+        sink.add(Kind::NatJournal, bad("number of entries", count as u64, NAT_JOURNAL_MAX as u64));
+        return entries;
     }
+    for e in journal.entries.iter().take(count) {
+        let nid = Nid(e.nid.get());
+        if nid.0 < Nid::ROOT.0 || nid.0 >= geo.max_nid() {
+            sink.add(Kind::NatJournal, bad("nid out of range", nid.0.into(), geo.max_nid().into()));
+        } else if entries.contains_key(&nid.0) {
+            sink.add(Kind::NatJournal, bad("second entry for a nid", nid.0.into(), 0));
+        } else {
+            entries.insert(nid.0, e.entry);
+        }
+    }
+    entries
 }
 
 /// Checks the entries and the places they name. Returns the addresses of all nodes, by block of the main area.
 pub(crate) fn check_places(volume: &Volume<'_>, sink: &mut Sink) -> Bitmap {
-    check_virtual(volume, sink);
+    check_virtual(&volume.nat, sink);
     let mut places = Bitmap::new(volume.geo.main_blocks());
     for (nid, entry) in volume.nat.in_use() {
         check_owner(volume, nid, &entry, sink);
@@ -135,11 +159,10 @@ pub(crate) fn check_places(volume: &Volume<'_>, sink: &mut Sink) -> Bitmap {
 }
 
 /// Checks the entries of nids that have no block.
-pub(crate) fn check_virtual(volume: &Volume<'_>, sink: &mut Sink) {
+pub(crate) fn check_virtual(nat: &dyn NodeTable, sink: &mut Sink) {
     let expected = [BlockAddr::NULL, BlockAddr(DUMMY_ADDR), BlockAddr(DUMMY_ADDR)];
-    let first = volume.nat.blocks.first().and_then(|b| b.as_deref());
     for (nid, expected) in (0..).zip(expected) {
-        let found = first.and_then(|b| b.entries.get(nid as usize)).map_or(BlockAddr::NULL, |e| e.addr());
+        let found = nat.entry(Nid(nid)).addr();
         if found != expected {
             let why = "address of a nid without a block";
             let e = Corrupt::nid(Structure::NatBlock, nid, why, found.0.into(), expected.0.into());
