@@ -377,7 +377,13 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
 /// The checker's findings, if there are any.
 pub fn check(device: &dyn BlockDevice) -> Result<(), String> {
     let options = segno_check::CheckOptions { max_problems: 5, ..Default::default() };
-    let report = segno_check::check(device, &options, &mut |_| {}).map_err(|e| format!("checker: {e}"))?;
+    let mut starts = 0;
+    let mut count =
+        |step: segno_check::Progress| starts += u32::from(step.pass == segno_check::Pass::Superblock);
+    let report = segno_check::check(device, &options, &mut count).map_err(|e| format!("checker: {e}"))?;
+    if report.is_clean() && starts > 1 {
+        return Err("checker: nothing is wrong, and that was not proven".to_owned());
+    }
     // A stopped volume records the reason in its superblocks, one after the other.
     let unexpected = |p: &&segno_check::Problem| {
         !matches!(p.kind, segno_check::Kind::ErrorRecord | segno_check::Kind::SuperblockStale)
