@@ -13,6 +13,7 @@ use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
 use segno_format::{BlockAddr, Corrupt, Geometry, Nid, Structure};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use zerocopy::FromZeros;
 
 /// What mkfs stores for the two virtual inodes, which have no block.
@@ -138,10 +139,13 @@ fn journaled(
         let nid = Nid(e.nid.get());
         if nid.0 < Nid::ROOT.0 || nid.0 >= geo.max_nid() {
             sink.add(Kind::NatJournal, bad("nid out of range", nid.0.into(), geo.max_nid().into()));
-        } else if entries.contains_key(&nid.0) {
-            sink.add(Kind::NatJournal, bad("second entry for a nid", nid.0.into(), 0));
-        } else {
-            entries.insert(nid.0, e.entry);
+            continue;
+        }
+        match entries.entry(nid.0) {
+            Entry::Occupied(_) => sink.add(Kind::NatJournal, bad("second entry for a nid", nid.0.into(), 0)),
+            Entry::Vacant(place) => {
+                place.insert(e.entry);
+            }
         }
     }
     entries

@@ -20,8 +20,13 @@ pub(crate) struct PagedNat<'a> {
     places: Vec<BlockAddr>,
     journal: HashMap<u32, RawNatEntry>,
     /// Recently read blocks, each in the place its number gives.
-    kept: Mutex<Vec<Option<(u32, Box<RawNatBlock>)>>>,
+    kept: Mutex<Vec<Option<Kept>>>,
     failed: AtomicBool,
+}
+
+struct Kept {
+    number: u32,
+    block: Box<RawNatBlock>,
 }
 
 impl<'a> PagedNat<'a> {
@@ -72,16 +77,16 @@ impl<'a> PagedNat<'a> {
         let place = *self.places.get(b as usize)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = kept.get_mut(b as usize % SLOTS)?;
-        if !slot.as_ref().is_some_and(|(has, _)| *has == b) {
+        if slot.as_ref().is_none_or(|kept| kept.number != b) {
             match self.reader.block(place) {
-                Ok(block) => *slot = Some((b, Box::new(*block.view()))),
+                Ok(block) => *slot = Some(Kept { number: b, block: Box::new(*block.view()) }),
                 Err(_) => {
                     self.failed.store(true, Ordering::Relaxed);
                     return None;
                 }
             }
         }
-        slot.as_ref()?.1.entries.get(i).copied()
+        slot.as_ref()?.block.entries.get(i).copied()
     }
 }
 

@@ -122,6 +122,14 @@ pub(crate) struct Walk<'w, 'v> {
     pending: Vec<PendingDir>,
 }
 
+/// What a walk goes by.
+struct Sources<'w, 'v> {
+    volume: &'v Tables<'v>,
+    nat: &'w dyn NodeTable,
+    places: &'w Bitmap,
+    against: Against<'v>,
+}
+
 /// Summary blocks kept by a walk that explains: 4 MiB.
 const SUMMARIES: usize = 1024;
 
@@ -135,7 +143,8 @@ pub(crate) fn explain(
 ) -> Result<Found, CheckError> {
     let against = Against::Summaries(Ssa::new(volume, SUMMARIES));
     let found = Found::new(&volume.geo, volume.orphans.len());
-    let mut walk = Walk::new(volume, &volume.nat, places, against, found, data, sink, progress);
+    let sources = Sources { volume, nat: &volume.nat, places, against };
+    let mut walk = Walk::new(sources, found, data, sink, progress);
     walk.run()?;
     let found = walk.found;
     lost::check_nodes(volume, &found, sink);
@@ -158,7 +167,8 @@ pub(crate) fn prove(
         return Ok(None);
     };
     let against = Against::Ledger { ledger, settled, has_ssa: volume.geo.has_ssa };
-    let mut walk = Walk::new(volume, nat, &census.places, against, found, data, sink, progress);
+    let sources = Sources { volume, nat, places: &census.places, against };
+    let mut walk = Walk::new(sources, found, data, sink, progress);
     walk.run()?;
     let balances = matches!(&walk.against, Against::Ledger { ledger, .. } if ledger.balances());
     let found = walk.found;
@@ -167,17 +177,14 @@ pub(crate) fn prove(
 }
 
 impl<'w, 'v> Walk<'w, 'v> {
-    #[allow(clippy::too_many_arguments)]
     fn new(
-        volume: &'v Tables<'v>,
-        nat: &'w dyn NodeTable,
-        places: &'w Bitmap,
-        against: Against<'v>,
+        sources: Sources<'w, 'v>,
         found: Found,
         data: bool,
         sink: &'w mut Sink,
         progress: &'w mut dyn FnMut(Progress),
     ) -> Self {
+        let Sources { volume, nat, places, against } = sources;
         Self {
             volume,
             nat,
