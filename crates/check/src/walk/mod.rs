@@ -216,11 +216,16 @@ impl Walk<'_, '_> {
         if self.claim_nid(Nid::ROOT, Nid::ROOT.0, Structure::Volume) {
             self.pending.push(PendingDir { ino: Nid::ROOT.0, via: Via::Root });
         }
-        while !self.pending.is_empty() {
+        while !self.pending.is_empty() && !self.has_failed() {
             let batch = self.pending.split_off(self.pending.len().saturating_sub(BATCH));
             self.directories(batch)?;
         }
         Ok(())
+    }
+
+    /// Whether a proof has met something wrong, so that the rest does not matter.
+    fn has_failed(&self) -> bool {
+        matches!(self.against, Against::Ledger { .. }) && !self.sink.is_clean()
     }
 
     fn quota_files(&mut self) -> Result<(), CheckError> {
