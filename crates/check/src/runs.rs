@@ -4,12 +4,12 @@ use segno_device::{Buffer, Reading};
 use segno_format::{Block, BlockAddr};
 use std::collections::VecDeque;
 
-/// Most blocks of a run: 512 KiB.
-const RUN: u32 = 128;
+/// Most blocks of a run: 256 KiB.
+const RUN: u32 = 64;
 /// Requests in flight.
 const REQUESTS: usize = 32;
-/// Blocks in flight, of all threads together: 1 MiB.
-pub(crate) const IN_FLIGHT: u32 = 256;
+/// Blocks in flight, of all threads together: 1.5 MiB.
+pub(crate) const IN_FLIGHT: u32 = 384;
 
 /// Consecutive blocks to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +90,8 @@ mod tests {
         assert_eq!(joined(&[]), []);
         assert_eq!(joined(&[5, 6, 23, 40]), [(5, 36)], "gaps of 16");
         assert_eq!(joined(&[5, 22, 40]), [(5, 18), (40, 1)], "a gap of 17");
-        let all: Vec<u32> = (0..600).collect();
-        assert_eq!(joined(&all), [(0, 128), (128, 128), (256, 128), (384, 128), (512, 88)]);
+        let all: Vec<u32> = (0..200).collect();
+        assert_eq!(joined(&all), [(0, 64), (64, 64), (128, 64), (192, 8)]);
     }
 
     #[test]
