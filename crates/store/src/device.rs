@@ -425,10 +425,9 @@ impl BlockDevice for StoreDevice {
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         check_bounds(self.block_count(), addr, into.len() as u64)?;
-        let count = into.len() as u64;
-        self.run(self.parts.reader.read(addr, into, Cause::Read))?;
-        self.parts.reader.note(addr, count);
-        Ok(())
+        // First, so that what is read ahead arrives with it.
+        self.parts.reader.note(addr, into.len() as u64);
+        Ok(self.run(self.parts.reader.read(addr, into, Cause::Read))?)
     }
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {

@@ -7,6 +7,7 @@
 #![warn(missing_docs, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+mod ahead;
 mod backing;
 mod cache;
 mod cachedir;

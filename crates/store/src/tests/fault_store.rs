@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// Chances in a hundred, and the longest delay.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +32,8 @@ pub(crate) struct Faults {
     pub delay_bits: u64,
     /// Every request takes this long besides.
     pub latency: Duration,
+    /// Bytes a second that all requests share, each way; 0 if there is no limit.
+    pub rate: u64,
     /// Conditional creation is ignored.
     pub unconditional: bool,
 }
@@ -50,7 +52,12 @@ struct Inner {
     requests: u64,
     left: Option<u64>,
     puts: u64,
+    /// When what is on the way will have been sent, and received.
+    link: [Option<Instant>; 2],
 }
+
+const SENT: usize = 0;
+const RECEIVED: usize = 1;
 
 /// Handles of one store; each may be cut off alone.
 #[derive(Clone)]
@@ -62,8 +69,15 @@ pub(crate) struct FaultStore {
 
 impl FaultStore {
     pub(crate) fn new(seed: u64, faults: Faults) -> Self {
-        let inner =
-            Inner { objects: BTreeMap::new(), rng: Rng::new(seed), faults, requests: 0, left: None, puts: 0 };
+        let inner = Inner {
+            objects: BTreeMap::new(),
+            rng: Rng::new(seed),
+            faults,
+            requests: 0,
+            left: None,
+            puts: 0,
+            link: [None; 2],
+        };
         Self { inner: Arc::new(Mutex::new(inner)), begun: Instant::now(), cut: Arc::default() }
     }
 
@@ -173,6 +187,22 @@ impl FaultStore {
         if chance == Chance::Lost { Err(failure()) } else { done }
     }
 
+    /// The time that content takes on the way, behind what is on the way already.
+    async fn transfer(&self, way: usize, bytes: usize) {
+        let until = {
+            let mut inner = self.inner.lock();
+            let rate = inner.faults.rate;
+            if rate == 0 {
+                return;
+            }
+            let begun = inner.link[way].unwrap_or(self.begun).max(Instant::now());
+            let until = begun + Duration::from_nanos(bytes as u64 * 1_000_000_000 / rate);
+            inner.link[way] = Some(until);
+            until
+        };
+        sleep_until(until).await;
+    }
+
     fn meta(&self, name: &str, object: &Object) -> ObjectMeta {
         let age = object.stored.saturating_duration_since(self.begun);
         let last_modified = DateTime::<Utc>::from_timestamp_millis(age.as_millis() as i64).unwrap();
@@ -232,6 +262,7 @@ impl fmt::Display for FaultStore {
 impl ObjectStore for FaultStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
         let (name, bytes) = (location.to_string(), Bytes::from(payload));
+        self.transfer(SENT, bytes.len()).await;
         let stored = Instant::now();
         self.request(|inner, chance| {
             inner.puts += 1;
@@ -257,7 +288,7 @@ impl ObjectStore for FaultStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let name = location.to_string();
         let absent = || Error::NotFound { path: location.to_string(), source: "404".into() };
-        self.request(|inner, _| {
+        let found = self.request(|inner, _| {
             let object = inner.objects.get(&name).cloned().ok_or_else(absent)?;
             let len = object.bytes.len() as u64;
             let range = match &options.range {
@@ -274,8 +305,10 @@ impl ObjectStore for FaultStore {
                 attributes: Attributes::default(),
                 extensions: Default::default(),
             })
-        })
-        .await
+        });
+        let found = found.await?;
+        self.transfer(RECEIVED, (found.range.end - found.range.start) as usize).await;
+        Ok(found)
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
