@@ -30,7 +30,7 @@ pub(crate) struct Reader {
 }
 
 /// Blocks to be read from an object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub id: ObjectId,
     pub offset: u16,
@@ -59,9 +59,19 @@ impl Reader {
 
     /// Reads blocks; those that were never written are zeros.
     pub(crate) async fn read(&self, addr: u64, into: &mut [Block], cause: Cause) -> Result<()> {
-        let parts = self.parts(addr, into.len() as u64, Some(into));
+        loop {
+            let parts = self.parts(addr, into.len() as u64, Some(&mut *into));
+            match self.read_parts(&parts, into, cause).await {
+                // Commits were merged meanwhile, and their blocks are in another object.
+                Err(StoreError::Missing { .. }) if self.parts(addr, into.len() as u64, None) != parts => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn read_parts(&self, parts: &[Part], into: &mut [Block], cause: Cause) -> Result<()> {
         let read = |part: Part| self.cache.pieces(part.id, part.pieces(), part.blocks.into(), cause);
-        let mut read = stream::iter(parts.clone()).map(read).buffered(READ_REQUESTS);
+        let mut read = stream::iter(parts.to_vec()).map(read).buffered(READ_REQUESTS);
         for part in parts {
             let Some(pieces) = read.try_next().await? else { break };
             let target = into.get_mut(part.at..part.at + usize::from(part.len)).unwrap_or_default();
