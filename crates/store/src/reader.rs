@@ -3,7 +3,7 @@ use crate::ahead::Streams;
 use crate::cache::Cache;
 use crate::names::ObjectId;
 use crate::pieces::PIECE_BLOCKS;
-use crate::state::State;
+use crate::state::{OBJECT_BLOCKS, State};
 use crate::stats::Cause;
 use crate::{Result, StoreError};
 use bytes::Bytes;
@@ -135,6 +135,8 @@ impl Reader {
 
     /// Like [`Self::prefetch`]; returns where the blocks end. Errors are left to those who need them.
     fn read_ahead(self: &Arc<Self>, addr: u64, count: u64, follows: bool) -> u64 {
+        // Whatever follows would find no turn.
+        let count = count.min(self.ahead.available_permits() as u64 * u64::from(OBJECT_BLOCKS));
         for part in self.parts(addr, count, None) {
             let Ok(turn) = self.ahead.clone().try_acquire_owned() else { return addr + part.at as u64 };
             let mut pieces = part.pieces();

@@ -10,6 +10,7 @@ use crate::state::State;
 use crate::stats::Cause;
 use crate::{Result, StoreError};
 use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use tokio::time::sleep;
 
 /// Room is counted in units of this many bytes.
 const UNIT: u64 = 4096;
+/// Files read at a time.
+const READS: usize = 8;
 /// Pause before an upload that failed for the whole patience of a request is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -158,22 +161,21 @@ impl Stage {
 
     /// Gives up what the store has.
     async fn forget(self: &Arc<Self>, items: Vec<(ObjectId, Item)>) {
+        self.pump();
         for (id, item) in items.into_iter().filter(|(_, item)| item.memory.is_none()) {
             // A file that stays is found by the next mount.
             let _stays = self.shelf.remove(id).await;
             self.room.add_permits(self.units(item.bytes) as usize);
         }
         self.progress.send_modify(|()| {});
-        self.pump();
     }
 
     /// Uploads commits as one object, behind the data object with their inline blocks.
     async fn send_merged(&self, seqs: RangeInclusive<u64>) -> Result<()> {
         let log = |seq| ObjectId::Log { epoch: self.session.epoch, seq };
-        let (first, mut all) = (log(*seqs.start()), Vec::new());
-        for seq in seqs.clone() {
-            all.push((seq, read(&*self.shelf, log(seq)).await?));
-        }
+        let first = log(*seqs.start());
+        let read = |seq| async move { Ok::<_, StoreError>((seq, read(&*self.shelf, log(seq)).await?)) };
+        let all: Vec<_> = stream::iter(seqs.clone()).map(read).buffered(READS).try_collect().await?;
         let data = self.state.lock().data_id();
         let merged = merge(&self.session, data, &all)?;
         if !self.place(seqs, first, data, &merged) {
