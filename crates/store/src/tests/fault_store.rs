@@ -14,6 +14,7 @@ use segno_testkit::Rng;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -28,6 +29,8 @@ pub(crate) struct Faults {
     pub partial: u64,
     /// A listing omits the newest objects.
     pub stale: u64,
+    /// A PUT of a client that was cut off arrives before a request of another one.
+    pub late: u64,
     /// Delays are up to two to the power of this many milliseconds, small ones as likely as large ones.
     pub delay_bits: u64,
     /// Every request takes this long besides.
@@ -44,6 +47,14 @@ struct Object {
     stored: Instant,
 }
 
+/// A PUT under way.
+struct Put {
+    client: Arc<AtomicBool>,
+    name: String,
+    bytes: Bytes,
+    create: bool,
+}
+
 struct Inner {
     objects: BTreeMap<String, Object>,
     rng: Rng,
@@ -54,6 +65,33 @@ struct Inner {
     puts: u64,
     /// When what is on the way will have been sent, and received.
     link: [Option<Instant>; 2],
+    /// PUTs so far, and those under way.
+    begun: u64,
+    flying: BTreeMap<u64, Put>,
+}
+
+impl Inner {
+    /// `false` if the object exists and must not.
+    fn put(&mut self, name: String, bytes: Bytes, create: bool, stored: Instant) -> bool {
+        let refused = create && self.objects.contains_key(&name);
+        if !refused {
+            self.objects.insert(name, Object { bytes, stored });
+        }
+        !refused
+    }
+
+    fn arrive_late(&mut self) {
+        let cut: Vec<u64> =
+            self.flying.iter().filter(|(_, p)| p.client.load(Ordering::SeqCst)).map(|(n, _)| *n).collect();
+        let late = self.faults.late;
+        if late == 0 || cut.is_empty() || self.rng.below(100) >= late {
+            return;
+        }
+        let at = self.rng.below(cut.len() as u64) as usize;
+        if let Some(put) = self.flying.remove(&cut[at]) {
+            self.put(put.name, put.bytes, put.create, Instant::now());
+        }
+    }
 }
 
 const SENT: usize = 0;
@@ -64,7 +102,7 @@ const RECEIVED: usize = 1;
 pub(crate) struct FaultStore {
     inner: Arc<Mutex<Inner>>,
     begun: Instant,
-    cut: Arc<std::sync::atomic::AtomicBool>,
+    cut: Arc<AtomicBool>,
 }
 
 impl FaultStore {
@@ -77,6 +115,8 @@ impl FaultStore {
             left: None,
             puts: 0,
             link: [None; 2],
+            begun: 0,
+            flying: BTreeMap::new(),
         };
         Self { inner: Arc::new(Mutex::new(inner)), begun: Instant::now(), cut: Arc::default() }
     }
@@ -95,7 +135,7 @@ impl FaultStore {
 
     /// This client is cut off: its requests reach nothing, and no answer reaches it.
     pub(crate) fn cut(&self) {
-        self.cut.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.cut.store(true, Ordering::SeqCst);
     }
 
     /// The client is cut off after so many more requests of all clients.
@@ -133,7 +173,7 @@ impl FaultStore {
     }
 
     fn is_cut(&self) -> bool {
-        self.cut.load(std::sync::atomic::Ordering::SeqCst)
+        self.cut.load(Ordering::SeqCst)
     }
 
     /// Delays on both sides of the effect, so that requests overtake each other.
@@ -141,6 +181,9 @@ impl FaultStore {
         let (before, after, chance, latency) = {
             let mut inner = self.inner.lock();
             inner.requests += 1;
+            if !self.is_cut() {
+                inner.arrive_late();
+            }
             match &mut inner.left {
                 Some(0) => self.cut(),
                 Some(left) => *left -= 1,
@@ -264,21 +307,33 @@ impl ObjectStore for FaultStore {
         let (name, bytes) = (location.to_string(), Bytes::from(payload));
         self.transfer(SENT, bytes.len()).await;
         let stored = Instant::now();
-        self.request(|inner, chance| {
-            inner.puts += 1;
+        let number = {
+            let mut inner = self.inner.lock();
             let create = opts.mode == PutMode::Create && !inner.faults.unconditional;
+            let put = Put { client: self.cut.clone(), name: name.clone(), bytes: bytes.clone(), create };
+            inner.begun += 1;
+            let number = inner.begun;
+            inner.flying.insert(number, put);
+            number
+        };
+        let done = self.request(|inner, chance| {
+            inner.puts += 1;
+            let create = inner.flying.remove(&number).is_some_and(|put| put.create);
             if create && inner.objects.contains_key(&name) {
                 return Err(Error::AlreadyExists { path: name, source: "412".into() });
             }
-            if chance == Chance::Partial {
-                let kept = inner.rng.below(bytes.len() as u64) as usize;
-                inner.objects.insert(name, Object { bytes: bytes.slice(..kept), stored });
+            let is_partial = chance == Chance::Partial;
+            let kept = if is_partial { inner.rng.below(bytes.len() as u64) as usize } else { bytes.len() };
+            inner.put(name, bytes.slice(..kept), create, stored);
+            if is_partial {
                 return Err(failure());
             }
-            inner.objects.insert(name, Object { bytes, stored });
             Ok(PutResult { e_tag: None, version: None, extensions: Default::default() })
-        })
-        .await
+        });
+        let done = done.await;
+        // It failed without effect.
+        self.inner.lock().flying.remove(&number);
+        done
     }
 
     async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
