@@ -35,6 +35,13 @@ impl Backing {
         found.ok_or_else(|| StoreError::Missing { object: name.to_string() })
     }
 
+    /// A map will name the objects of commits up to this one as they are now.
+    pub(crate) fn fix(&self, upto: u64) {
+        if let Some(stage) = &self.stage {
+            stage.fix(upto);
+        }
+    }
+
     /// Waits until the store has all commits up to this one. What relies on them, as maps and deletions do, may follow.
     pub(crate) async fn settled(&self, seq: u64) -> Result<()> {
         match &self.stage {

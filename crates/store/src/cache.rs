@@ -63,7 +63,7 @@ impl State {
 }
 
 /// Pieces that one request reads.
-struct Fetch {
+pub(crate) struct Fetch {
     range: Range<u32>,
     /// They are on local disk.
     local: bool,
@@ -92,14 +92,34 @@ impl Cache {
         let mut found = HashMap::new();
         while found.len() < range.len() {
             let (fetches, waits) = self.plan(id, range.clone(), &mut found);
-            let read = fetches.into_iter().map(|fetch| self.fetch(id, fetch, blocks, cause));
-            found.extend(try_join_all(read).await?.into_iter().flatten());
+            found.extend(self.fetch_all(id, fetches, blocks, cause).await?);
             for mut wait in waits {
                 // Ends with an error, as nothing is ever sent.
                 let _ended = wait.changed().await;
             }
         }
         Ok(found)
+    }
+
+    /// Requests to make for those of the pieces that are neither there nor being read. Others wait for them from now on.
+    pub(crate) fn begin(&self, id: ObjectId, range: Range<u32>) -> Vec<Fetch> {
+        self.plan(id, range, &mut HashMap::new()).0
+    }
+
+    pub(crate) async fn fetch_all(
+        &self,
+        id: ObjectId,
+        fetches: Vec<Fetch>,
+        blocks: u32,
+        cause: Cause,
+    ) -> Result<Vec<(u32, Bytes)>> {
+        let read = fetches.into_iter().map(|fetch| self.fetch(id, fetch, blocks, cause));
+        Ok(try_join_all(read).await?.into_iter().flatten().collect())
+    }
+
+    /// Bytes that it keeps.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Takes what is there, and decides which requests to make and which to wait for.

@@ -45,21 +45,37 @@ pub(crate) enum Op {
 /// What an object of the log says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    Commit(Vec<Op>),
-    /// Ends the epoch. Written by the holder of this epoch, or by a later one.
-    Seal {
-        by: u32,
+    Commit {
+        ops: Vec<Op>,
+        /// Places of the log that it takes; the next object is behind them.
+        places: u32,
     },
+    /// Ends the epoch. Written by the holder of this epoch, or by a later one.
+    Seal { by: u32 },
 }
 
 /// The object of a commit. `inline` is the blocks of `parts`, which may be empty.
 pub(crate) fn commit(session: &Session, seq: u64, ops: &[Op], parts: &[&[u8]]) -> Bytes {
+    object(session, seq, 1, ops, parts)
+}
+
+/// One object for several commits, from the first of so many places on. It has no inline blocks.
+pub(crate) fn merged(session: &Session, seq: u64, places: u32, ops: &[Op]) -> Bytes {
+    object(session, seq, places, ops, &[])
+}
+
+fn object(session: &Session, seq: u64, places: u32, ops: &[Op], parts: &[&[u8]]) -> Bytes {
     let id = ObjectId::Log { epoch: session.epoch, seq };
     let blocks = parts.iter().map(|p| p.len()).sum::<usize>() / segno_format::BLOCK_SIZE;
     let mut out = Vec::with_capacity(pieces::encoded_len(blocks as u32) + 64 + ops.len() * 28);
     pieces::encode(&session.volume, id, parts, &mut out);
     let mut record = Encoder::new(RECORD);
-    header(&mut record, session, session.epoch, seq, 0);
+    if places == 1 {
+        header(&mut record, session, session.epoch, seq, 0);
+    } else {
+        header(&mut record, session, session.epoch, seq, 2);
+        record.u32(places);
+    }
     record.u32(ops.len() as u32);
     ops.iter().for_each(|op| put_op(&mut record, op));
     close(out, record, blocks as u32)
@@ -137,8 +153,15 @@ pub(crate) fn read(volume: &[u8; 16], epoch: u32, seq: u64, bytes: &[u8]) -> Res
         return Err(bad("it belongs to another place of the log"));
     }
     let entry = match record.u8()? {
-        0 => Entry::Commit(ops(&mut record)?),
+        0 => Entry::Commit { places: 1, ops: ops(&mut record)? },
         1 => Entry::Seal { by: record.u32()? },
+        2 => {
+            let places = record.u32()?;
+            if places == 0 || seq.checked_add(places.into()).is_none() {
+                return Err(bad("it takes no place, or too many"));
+            }
+            Entry::Commit { places, ops: ops(&mut record)? }
+        }
         _ => return Err(bad("unknown kind")),
     };
     record.end()?;
@@ -203,7 +226,11 @@ mod tests {
     #[test]
     fn commits_and_seals_are_read_back() {
         let (ops, bytes) = example();
-        assert_eq!(read(&[1; 16], 3, 9, &bytes).unwrap(), (Entry::Commit(ops), 3));
+        assert_eq!(read(&[1; 16], 3, 9, &bytes).unwrap(), (Entry::Commit { ops: ops.clone(), places: 1 }, 3));
+        let several = merged(&session(), 9, 70_000, &ops);
+        assert_eq!(read(&[1; 16], 3, 9, &several).unwrap(), (Entry::Commit { ops, places: 70_000 }, 0));
+        assert!(read(&[1; 16], 3, 9, &merged(&session(), 9, 0, &[])).is_err());
+        assert!(read(&[1; 16], 3, u64::MAX, &merged(&session(), u64::MAX, 2, &[])).is_err());
         let sealed = seal(&session(), 2, 11);
         assert_eq!(read(&[1; 16], 2, 11, &sealed).unwrap(), (Entry::Seal { by: 3 }, 0));
         for (volume, epoch, seq) in [([0; 16], 3, 9), ([1; 16], 2, 9), ([1; 16], 3, 8)] {

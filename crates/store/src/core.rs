@@ -69,6 +69,10 @@ pub(crate) struct Planted {
     pub commit_early: bool,
     /// Of a mount with write-back: maps are stored before the commits that they cover.
     pub map_early: bool,
+    /// Of a mount with write-back: commits that a map names are merged.
+    pub merge_named: bool,
+    /// Of a mount with write-back: merged commits are uploaded before their blocks.
+    pub merge_early: bool,
 }
 
 impl Core {
@@ -174,6 +178,12 @@ impl Core {
         self.commit_group(group).await
     }
 
+    /// Waits until the store has what was acknowledged before.
+    pub(crate) async fn settle(&self) -> Result<()> {
+        let upto = *self.acked.borrow();
+        self.backing.settled(upto).await
+    }
+
     /// Like [`Self::flush`], with everything in the store.
     pub(crate) async fn drain(self: &Arc<Self>) -> Result<()> {
         self.flush().await?;
@@ -213,6 +223,7 @@ impl Core {
             if !state.is_unchanged() {
                 self.close(&mut state, permit);
             }
+            self.backing.fix(state.seq - 1);
             let described = describe(&mut state);
             self.since_map.0.store(0, Ordering::Relaxed);
             self.since_map.1.store(0, Ordering::Relaxed);

@@ -128,8 +128,9 @@ impl Parts {
         let (volume, session, base, replayed) = (found.volume, found.session, found.base, found.replayed);
         let state = Arc::new(Mutex::new(State::new(found.map, session.map_or(0, |s| s.epoch))));
         let stage = session.zip(local.as_ref().filter(|l| l.writeback)).map(|(session, local)| {
-            let queue = Queue::new(session.epoch, planted.commit_early);
-            Arc::new(Stage::new(remote.clone(), local.shelf.clone(), local.limit, queue, handle.clone()))
+            let queue = Queue::new(session.epoch, planted);
+            let of = (session, state.clone());
+            Arc::new(Stage::new(remote.clone(), local.shelf.clone(), local.limit, queue, of, handle.clone()))
         });
         let backing = Arc::new(Backing { remote, stage });
         let disk = local.as_ref().and_then(|l| l.disk.clone());
@@ -306,6 +307,28 @@ impl StoreDevice {
     }
 
     #[cfg(test)]
+    pub(crate) async fn write_now(&self, addr: u64, block: &Block) {
+        self.writer().unwrap().0.write(addr, &[block]).await.unwrap();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn flush_later(&self) -> impl Future<Output = Result<()>> + use<> {
+        let core = self.writer().unwrap().0.clone();
+        async move { core.flush().await }
+    }
+
+    /// The first byte of a block.
+    #[cfg(test)]
+    pub(crate) fn read_later(&self, addr: u64) -> impl Future<Output = Result<u8>> + use<> {
+        let reader = self.parts.reader.clone();
+        async move {
+            let mut into = [Block::zeroed()];
+            reader.read(addr, &mut into, Cause::Read).await?;
+            Ok(into[0].0[0])
+        }
+    }
+
+    #[cfg(test)]
     pub(crate) async fn drain_now(&self) -> Result<()> {
         self.writer()?.0.drain().await
     }
@@ -318,6 +341,12 @@ impl StoreDevice {
     #[cfg(test)]
     pub(crate) async fn map_now(&self) -> Result<()> {
         self.writer()?.1.write_map().await
+    }
+
+    #[cfg(test)]
+    pub(crate) fn map_later(&self) -> impl Future<Output = Result<()>> + use<> {
+        let keeper = self.writer().unwrap().1.clone();
+        async move { keeper.write_map().await }
     }
 
     /// Ends without storing anything more, as a killed process does.
@@ -425,10 +454,9 @@ impl BlockDevice for StoreDevice {
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         check_bounds(self.block_count(), addr, into.len() as u64)?;
-        let count = into.len() as u64;
-        self.run(self.parts.reader.read(addr, into, Cause::Read))?;
-        self.parts.reader.note(addr, count);
-        Ok(())
+        // First, so that what is read ahead arrives with it.
+        self.parts.reader.note(addr, into.len() as u64);
+        Ok(self.run(self.parts.reader.read(addr, into, Cause::Read))?)
     }
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {

@@ -72,6 +72,8 @@ impl Keeper {
     pub(crate) async fn write_map(&self) -> Result<()> {
         let _turn = self.turn.lock().await;
         compact::run(&self.core, &self.reader).await?;
+        // Commits that a map covers are not merged any more, so few of them should wait.
+        self.core.settle().await?;
         let session = self.core.session;
         let (seq, (bytes, unnamed)) =
             self.core.flush_and_describe(|state| describe(state, &session.volume, session.epoch)).await?;

@@ -7,6 +7,7 @@
 #![warn(missing_docs, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+mod ahead;
 mod backing;
 mod cache;
 mod cachedir;
@@ -22,6 +23,7 @@ mod garbage;
 mod keeper;
 mod local;
 mod map;
+mod merge;
 mod names;
 mod pieces;
 mod queue;

@@ -152,6 +152,15 @@ impl Map {
         }
     }
 
+    /// The blocks of some objects are in another one, each from a block on.
+    pub(crate) fn move_into(&mut self, to: ObjectId, bases: &HashMap<ObjectId, u16>) {
+        for object in self.objects.iter_mut().flatten() {
+            if let Some(base) = bases.get(&object.id) {
+                (object.id, object.base, object.blocks) = (to, object.base + base, OBJECT_BLOCKS);
+            }
+        }
+    }
+
     /// Forgets objects that nothing refers to, except those that `keep` still needs. No index to them may be left.
     pub(crate) fn forget_unused(&mut self, keep: impl Fn(u32) -> bool) {
         for (index, slot) in (0..).zip(&mut self.objects) {

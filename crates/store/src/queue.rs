@@ -1,11 +1,28 @@
 //! The order of uploads. Data objects go at once, several at a time; a commit goes after all data objects that were staged
-//! before it, and commits in their order. So the store has a prefix of the commits, each with its data.
-use crate::core::UPLOADS;
+//! before it, and commits in their order, those that had to wait as one object. So the store has a prefix of the commits, each
+//! with its data.
+use crate::core::{Planted, UPLOADS};
 use crate::names::ObjectId;
 use crate::recover::WINDOW;
 use crate::stats::Cause;
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::RangeInclusive;
+
+/// So many commits that may go are merged: two requests instead of as many.
+const MERGE_MIN: u64 = 4;
+/// Bytes of commits that are merged; their blocks fit into an object.
+const MERGE_BYTES: u64 = 8 << 20;
+/// Merges that are remembered.
+const REPLACED: usize = 256;
+
+/// What to upload.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    One(ObjectId, Item),
+    /// Commits, as one object.
+    Merge(RangeInclusive<u64>),
+}
 
 /// An object that the store does not have yet.
 #[derive(Clone, Debug)]
@@ -14,6 +31,16 @@ pub(crate) struct Item {
     /// Its content, if the directory could not take it.
     pub memory: Option<Bytes>,
     pub cause: Cause,
+}
+
+/// Where the content of an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Whereabouts {
+    Memory(Bytes),
+    Disk,
+    Store,
+    /// Its blocks are in another one.
+    Nowhere,
 }
 
 /// What waits for the store, and what is under way.
@@ -29,15 +56,21 @@ pub(crate) struct Queue {
     waiting: VecDeque<ObjectId>,
     /// The commit to be begun next.
     next: u64,
-    /// All commits up to this one are in the store, and these beyond it.
+    /// All commits up to this one are in the store.
     upto: u64,
-    beyond: BTreeSet<u64>,
-    /// A bug that tests plant: commits do not wait for data.
-    hasty: bool,
+    /// Uploads of commits beyond it: the last commit of each, and whether it is done.
+    begun: VecDeque<(u64, bool)>,
+    /// Commits up to this one are not merged.
+    fixed: u64,
+    /// Inline blocks of merged commits that are under way.
+    merged: HashMap<ObjectId, Bytes>,
+    /// The last commits that were merged, for reads that were begun before.
+    replaced: VecDeque<RangeInclusive<u64>>,
+    planted: Planted,
 }
 
 impl Queue {
-    pub(crate) fn new(epoch: u32, hasty: bool) -> Self {
+    pub(crate) fn new(epoch: u32, planted: Planted) -> Self {
         Self {
             epoch,
             items: HashMap::new(),
@@ -47,8 +80,11 @@ impl Queue {
             waiting: VecDeque::new(),
             next: 1,
             upto: 0,
-            beyond: BTreeSet::new(),
-            hasty,
+            begun: VecDeque::new(),
+            fixed: 0,
+            merged: HashMap::new(),
+            replaced: VecDeque::new(),
+            planted,
         }
     }
 
@@ -66,21 +102,54 @@ impl Queue {
         self.items.get(&id).map(|(_, item)| item)
     }
 
-    /// The next upload to begin, if one may.
-    pub(crate) fn begin(&mut self) -> Option<(ObjectId, Item)> {
-        let id = self.begin_commit().or_else(|| self.begin_data())?;
-        self.get(id).map(|item| (id, item.clone()))
+    fn log(&self, seq: u64) -> ObjectId {
+        ObjectId::Log { epoch: self.epoch, seq }
     }
 
-    fn begin_commit(&mut self) -> Option<ObjectId> {
-        let id = ObjectId::Log { epoch: self.epoch, seq: self.next };
-        let (staged, _) = self.items.get(&id)?;
-        let has_data = self.data.first_key_value().is_none_or(|(first, _)| first > staged);
-        if self.next > self.upto + WINDOW || !(has_data || self.hasty) {
+    /// The next upload to begin, if one may.
+    pub(crate) fn begin(&mut self) -> Option<Work> {
+        if let Some(work) = self.begin_commits() {
+            return Some(work);
+        }
+        let id = self.begin_data()?;
+        self.get(id).map(|item| Work::One(id, item.clone()))
+    }
+
+    fn begin_commits(&mut self) -> Option<Work> {
+        if self.begun.len() as u64 >= WINDOW {
             return None;
         }
-        self.next += 1;
-        Some(id)
+        let first = self.next;
+        let item = self.may_go(first)?.clone();
+        let together = self.together(first);
+        let (last, work) = if together >= MERGE_MIN {
+            (first + together - 1, Work::Merge(first..=first + together - 1))
+        } else {
+            (first, Work::One(self.log(first), item))
+        };
+        self.begun.push_back((last, false));
+        self.next = last + 1;
+        Some(work)
+    }
+
+    /// A commit whose data is in the store.
+    fn may_go(&self, seq: u64) -> Option<&Item> {
+        let (staged, item) = self.items.get(&self.log(seq))?;
+        let has_data = self.data.first_key_value().is_none_or(|(first, _)| first > staged);
+        (has_data || self.planted.commit_early).then_some(item)
+    }
+
+    /// How many commits from this one on may be merged.
+    fn together(&self, first: u64) -> u64 {
+        let mut bytes = 0;
+        let fits = |item: &Item| {
+            bytes += item.bytes;
+            item.memory.is_none() && bytes <= MERGE_BYTES
+        };
+        if first <= self.fixed {
+            return 0;
+        }
+        (first..).map_while(|seq| self.may_go(seq)).map(fits).take_while(|fits| *fits).count() as u64
     }
 
     fn begin_data(&mut self) -> Option<ObjectId> {
@@ -90,15 +159,72 @@ impl Queue {
 
     /// The store has an object.
     pub(crate) fn finish(&mut self, id: ObjectId) {
-        let Some((staged, item)) = self.items.remove(&id) else { return };
-        self.bytes -= item.bytes;
         match id {
-            ObjectId::Data { .. } => _ = self.data.remove(&staged),
-            ObjectId::Log { seq, .. } => _ = self.beyond.insert(seq),
+            ObjectId::Data { .. } => {
+                if let Some((staged, item)) = self.items.remove(&id) {
+                    self.bytes -= item.bytes;
+                    self.data.remove(&staged);
+                }
+            }
+            ObjectId::Log { seq, .. } => _ = self.finish_commits(seq..=seq),
         }
-        while self.beyond.remove(&(self.upto + 1)) {
-            self.upto += 1;
+    }
+
+    /// The store has commits that were begun together. Returns what they took.
+    pub(crate) fn finish_commits(&mut self, seqs: RangeInclusive<u64>) -> Vec<(ObjectId, Item)> {
+        if let Some(begun) = self.begun.iter_mut().find(|(last, _)| last == seqs.end()) {
+            begun.1 = true;
         }
+        while let Some(&(last, true)) = self.begun.front() {
+            self.begun.pop_front();
+            self.upto = last;
+        }
+        let ids: Vec<ObjectId> = seqs.map(|seq| self.log(seq)).collect();
+        let taken =
+            ids.into_iter().filter_map(|id| Some((id, self.items.remove(&id)?.1))).collect::<Vec<_>>();
+        self.bytes -= taken.iter().map(|(_, item)| item.bytes).sum::<u64>();
+        taken
+    }
+
+    /// A map is written that names the objects of commits up to this one as they are, as far as they are not merged yet.
+    pub(crate) fn fix(&mut self, upto: u64) {
+        if !self.planted.merge_named {
+            self.fixed = self.fixed.max(upto);
+        }
+    }
+
+    /// A bug that tests plant.
+    pub(crate) fn is_hasty(&self) -> bool {
+        self.planted.merge_early
+    }
+
+    /// Whether commits may still be merged. Then their inline blocks are in another object from now on.
+    pub(crate) fn merge(&mut self, seqs: RangeInclusive<u64>, data: Option<(ObjectId, Bytes)>) -> bool {
+        let may = *seqs.start() > self.fixed;
+        if may {
+            self.merged.extend(data);
+            self.replaced.truncate(REPLACED - 1);
+            self.replaced.push_front(seqs);
+        }
+        may
+    }
+
+    /// Where an object is.
+    pub(crate) fn find(&self, id: ObjectId) -> Whereabouts {
+        let in_memory = |bytes: &Bytes| Whereabouts::Memory(bytes.clone());
+        match (self.get(id), id) {
+            (Some(item), _) => item.memory.as_ref().map_or(Whereabouts::Disk, in_memory),
+            (None, ObjectId::Log { epoch, seq })
+                if epoch == self.epoch && self.replaced.iter().any(|seqs| seqs.contains(&seq)) =>
+            {
+                Whereabouts::Nowhere
+            }
+            _ => self.merged.get(&id).map_or(Whereabouts::Store, in_memory),
+        }
+    }
+
+    pub(crate) fn finish_merged(&mut self, id: ObjectId) {
+        self.merged.remove(&id);
     }
 
     /// The store has all commits up to this one.
@@ -128,13 +254,18 @@ mod tests {
         queue.push(id, Item { bytes: 10, memory: None, cause: Cause::Data });
     }
 
+    /// What begins; of commits that are merged, the first and last.
     fn begun(queue: &mut Queue) -> Vec<ObjectId> {
-        std::iter::from_fn(|| queue.begin()).map(|(id, _)| id).collect()
+        let ids = |work| match work {
+            Work::One(id, _) => vec![id],
+            Work::Merge(seqs) => vec![log(*seqs.start()), log(*seqs.end())],
+        };
+        std::iter::from_fn(|| queue.begin()).flat_map(ids).collect()
     }
 
     #[test]
     fn a_commit_waits_for_data_staged_before_it_and_for_no_other() {
-        let mut queue = Queue::new(1, false);
+        let mut queue = Queue::new(1, Planted::default());
         push(&mut queue, data(1));
         push(&mut queue, log(1));
         push(&mut queue, data(2));
@@ -150,20 +281,50 @@ mod tests {
 
     #[test]
     fn commits_go_in_order_and_a_window_of_them_at_a_time() {
-        let mut queue = Queue::new(1, false);
-        (2..8).for_each(|seq| push(&mut queue, log(seq)));
+        let mut queue = Queue::new(1, Planted::default());
+        push(&mut queue, log(2));
         assert_eq!(begun(&mut queue), [], "the first was not staged yet");
         push(&mut queue, log(1));
-        assert_eq!(begun(&mut queue), [log(1), log(2), log(3), log(4)]);
+        assert_eq!(begun(&mut queue), [log(1), log(2)]);
+        (3..8).for_each(|seq| push(&mut queue, log(seq)));
+        assert_eq!(begun(&mut queue), [log(3), log(7)], "merged");
+        push(&mut queue, log(8));
+        assert_eq!(begun(&mut queue), [log(8)]);
+        push(&mut queue, log(9));
         queue.finish(log(2));
         assert_eq!((queue.upto(), begun(&mut queue)), (0, vec![]), "a gap");
         queue.finish(log(1));
-        assert_eq!((queue.upto(), begun(&mut queue)), (2, vec![log(5), log(6)]));
+        assert_eq!((queue.upto(), begun(&mut queue)), (2, vec![log(9)]));
+        queue.finish(log(8));
+        assert_eq!((queue.upto(), queue.finish_commits(3..=7).len(), queue.upto()), (2, 5, 8));
+        assert_eq!(queue.pending(), (1, 10));
+    }
+
+    #[test]
+    fn commits_are_merged_without_their_data_nowhere_and_not_across_a_map() {
+        let mut queue = Queue::new(1, Planted::default());
+        (1..5).for_each(|seq| push(&mut queue, log(seq)));
+        push(&mut queue, data(1));
+        (5..9).for_each(|seq| push(&mut queue, log(seq)));
+        assert_eq!(begun(&mut queue), [log(1), log(4), data(1)]);
+        queue.fix(5);
+        assert!(!queue.merge(1..=4, None) && !queue.merge(5..=9, None));
+        assert_eq!((queue.find(log(4)), queue.find(log(0))), (Whereabouts::Disk, Whereabouts::Store));
+        assert!(queue.merge(6..=12, Some((data(7), Bytes::from_static(b"7")))));
+        assert_eq!(queue.find(log(12)), Whereabouts::Nowhere);
+        assert_eq!(queue.find(data(7)), Whereabouts::Memory(Bytes::from_static(b"7")));
+        queue.finish(data(1));
+        assert_eq!(begun(&mut queue), [log(5), log(6), log(7)], "too few are behind the map");
+        let mut queue = Queue::new(1, Planted::default());
+        (1..5).for_each(|seq| {
+            queue.push(log(seq), Item { bytes: 3 << 20, memory: None, cause: Cause::Commit })
+        });
+        assert_eq!(begun(&mut queue).len(), 4, "an object of two is too small for that");
     }
 
     #[test]
     fn data_objects_go_several_at_a_time() {
-        let mut queue = Queue::new(1, false);
+        let mut queue = Queue::new(1, Planted::default());
         (0..20).for_each(|n| push(&mut queue, data(n)));
         assert_eq!(begun(&mut queue).len(), UPLOADS);
         queue.finish(data(3));

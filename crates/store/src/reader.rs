@@ -1,8 +1,9 @@
 //! Reads: from what is not stored yet, from the cache, or from the store; and reads ahead.
+use crate::ahead::Streams;
 use crate::cache::Cache;
 use crate::names::ObjectId;
 use crate::pieces::PIECE_BLOCKS;
-use crate::state::State;
+use crate::state::{OBJECT_BLOCKS, State};
 use crate::stats::Cause;
 use crate::{Result, StoreError};
 use bytes::Bytes;
@@ -10,40 +11,26 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use segno_format::{BLOCK_SIZE, Block};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Sequential readers that are told apart.
-const STREAMS: usize = 8;
-/// Blocks read ahead: first 256 KiB, up to 32 MiB.
-const AHEAD_FIRST: u64 = 64;
-const AHEAD_MAX: u64 = 8192;
 /// Requests of one read at a time.
 const READ_REQUESTS: usize = 32;
-/// Requests that read ahead at a time.
-const AHEAD_REQUESTS: usize = 4;
+/// Requests that read ahead at a time; 8 MiB each where that is possible, so eight of them are all that a stream needs.
+const AHEAD_REQUESTS: usize = 32;
 
 pub(crate) struct Reader {
     state: Arc<Mutex<State>>,
     pub cache: Cache,
-    streams: Mutex<Vec<Stream>>,
-    ahead: Semaphore,
+    streams: Mutex<Streams>,
+    ahead: Arc<Semaphore>,
     handle: Handle,
 }
 
-/// A sequential reader.
-#[derive(Clone, Copy, Debug)]
-struct Stream {
-    /// Where its next read begins.
-    next: u64,
-    window: u64,
-    /// Everything before this was requested.
-    requested: u64,
-}
-
 /// Blocks to be read from an object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub id: ObjectId,
     pub offset: u16,
@@ -55,7 +42,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    fn pieces(&self) -> std::ops::Range<u32> {
+    fn pieces(&self) -> Range<u32> {
         let (from, to) = (u32::from(self.offset), u32::from(self.offset) + u32::from(self.len));
         from / PIECE_BLOCKS..to.div_ceil(PIECE_BLOCKS)
     }
@@ -63,14 +50,28 @@ impl Part {
 
 impl Reader {
     pub(crate) fn new(state: Arc<Mutex<State>>, cache: Cache, handle: Handle) -> Self {
-        Self { state, cache, streams: Mutex::default(), ahead: Semaphore::new(AHEAD_REQUESTS), handle }
+        let zone_blocks = state.lock().map.geometry.zone_blocks;
+        // What is read ahead must not be dropped before it is used.
+        let most = (cache.limit() / BLOCK_SIZE) as u64 / 8 * 5;
+        let streams = Mutex::new(Streams::new(zone_blocks, most));
+        Self { state, cache, streams, ahead: Arc::new(Semaphore::new(AHEAD_REQUESTS)), handle }
     }
 
     /// Reads blocks; those that were never written are zeros.
     pub(crate) async fn read(&self, addr: u64, into: &mut [Block], cause: Cause) -> Result<()> {
-        let parts = self.parts(addr, into.len() as u64, Some(into));
+        loop {
+            let parts = self.parts(addr, into.len() as u64, Some(&mut *into));
+            match self.read_parts(&parts, into, cause).await {
+                // Commits were merged meanwhile, and their blocks are in another object.
+                Err(StoreError::Missing { .. }) if self.parts(addr, into.len() as u64, None) != parts => {}
+                done => return done,
+            }
+        }
+    }
+
+    async fn read_parts(&self, parts: &[Part], into: &mut [Block], cause: Cause) -> Result<()> {
         let read = |part: Part| self.cache.pieces(part.id, part.pieces(), part.blocks.into(), cause);
-        let mut read = stream::iter(parts.clone()).map(read).buffered(READ_REQUESTS);
+        let mut read = stream::iter(parts.to_vec()).map(read).buffered(READ_REQUESTS);
         for part in parts {
             let Some(pieces) = read.try_next().await? else { break };
             let target = into.get_mut(part.at..part.at + usize::from(part.len)).unwrap_or_default();
@@ -122,42 +123,44 @@ impl Reader {
         parts
     }
 
-    /// Notes a read, and reads ahead of it if it follows another one.
+    /// Notes a read that begins, and reads ahead of it if it follows another one.
     pub(crate) fn note(self: &Arc<Self>, addr: u64, count: u64) {
-        let end = addr + count;
-        let mut streams = self.streams.lock();
-        let Some(found) = streams.iter().position(|s| s.next == addr) else {
-            if streams.len() >= STREAMS {
-                streams.remove(0);
-            }
-            streams.push(Stream { next: end, window: AHEAD_FIRST / 2, requested: end });
-            return;
-        };
-        let mut stream = streams.remove(found);
-        stream.next = end;
-        let wanted = end + stream.window.max(AHEAD_FIRST);
-        // In large steps, so that requests are large.
-        if wanted > stream.requested + stream.window / 2 {
-            stream.window = (stream.window * 2).min(AHEAD_MAX);
-            let from = stream.requested.max(end);
-            self.prefetch(from, (end + stream.window).saturating_sub(from));
-            stream.requested = end + stream.window;
-        }
-        streams.push(stream);
+        self.streams.lock().note(addr, count, |from, count| self.read_ahead(from, count, true));
     }
 
-    /// Starts to read blocks into the cache. Errors are left to those who need them.
+    /// Starts to read blocks into the cache, as many as may be read ahead at a time.
     pub(crate) fn prefetch(self: &Arc<Self>, addr: u64, count: u64) {
+        self.read_ahead(addr, count, false);
+    }
+
+    /// Like [`Self::prefetch`]; returns where the blocks end. Errors are left to those who need them.
+    fn read_ahead(self: &Arc<Self>, addr: u64, count: u64, follows: bool) -> u64 {
+        // Whatever follows would find no turn.
+        let count = count.min(self.ahead.available_permits() as u64 * u64::from(OBJECT_BLOCKS));
         for part in self.parts(addr, count, None) {
-            let reader = self.clone();
-            self.handle.spawn(async move {
-                if let Ok(_turn) = reader.ahead.acquire().await {
-                    let pieces =
-                        reader.cache.pieces(part.id, part.pieces(), part.blocks.into(), Cause::Readahead);
-                    let _left_to_readers = pieces.await;
-                }
-            });
+            let Ok(turn) = self.ahead.clone().try_acquire_owned() else { return addr + part.at as u64 };
+            let mut pieces = part.pieces();
+            // The read before it reads the piece that both have a part of, and need not wait for all of this one.
+            if follows && part.at == 0 && !u32::from(part.offset).is_multiple_of(PIECE_BLOCKS) {
+                pieces.start += 1;
+            }
+            self.start(&part, pieces, turn);
         }
+        addr + count
+    }
+
+    /// Starts to read pieces. Who needs one of them from now on waits for it.
+    fn start(self: &Arc<Self>, part: &Part, pieces: Range<u32>, turn: OwnedSemaphorePermit) {
+        let (id, blocks) = (part.id, part.blocks.into());
+        let missing = self.cache.begin(id, pieces);
+        if missing.is_empty() {
+            return;
+        }
+        let reader = self.clone();
+        self.handle.spawn(async move {
+            let _left_to_readers = reader.cache.fetch_all(id, missing, blocks, Cause::Readahead).await;
+            drop(turn);
+        });
     }
 }
 

@@ -167,15 +167,19 @@ impl Walk<'_> {
 
     /// Reads the listed commits that follow. Returns whether the epoch's end was among them.
     async fn read_listed(&mut self) -> Result<bool> {
-        let (epoch, first) = (self.epoch, self.seq);
-        let from = self.listed.partition_point(|&name| name < Name::log(epoch, first));
-        let following = self.listed.iter().skip(from).zip(first..);
-        let names: Vec<Name> =
-            following.map_while(|(&name, seq)| (name == Name::log(epoch, seq)).then_some(name)).collect();
+        let epoch = self.epoch;
         let remote = self.remote;
-        let get = |name| async move { (name, remote.get(name, Cause::Open).await) };
-        let mut objects = stream::iter(names).map(get).buffered(READ_AT_ONCE);
-        while let Some((name, bytes)) = objects.next().await {
+        let get = |seq| async move { (seq, remote.get(Name::log(epoch, seq), Cause::Open).await) };
+        let mut objects = stream::iter(self.places()).map(get).buffered(READ_AT_ONCE);
+        while let Some((seq, bytes)) = objects.next().await {
+            // A place that a commit before it has taken.
+            if seq < self.seq {
+                continue;
+            }
+            if seq > self.seq {
+                break;
+            }
+            let name = Name::log(epoch, seq);
             // Deleted since it was listed, so there is a newer map.
             let bytes = bytes?.ok_or(StoreError::Missing { object: name.to_string() })?;
             if self.take(&bytes)? == Step::Ended {
@@ -201,28 +205,30 @@ impl Walk<'_> {
     fn take(&mut self, bytes: &Bytes) -> Result<Step> {
         match commit::read(&self.volume.id, self.epoch, self.seq, bytes) {
             Ok((Entry::Seal { .. }, _)) => Ok(Step::Ended),
-            Ok((Entry::Commit(ops), inline)) => {
+            Ok((Entry::Commit { ops, places }, inline)) => {
                 if !self.map.apply(&ops, inline as u16) {
                     let name = Name::log(self.epoch, self.seq);
                     return Err(StoreError::corrupt(&name, "it changes what the volume does not have"));
                 }
-                (self.seq, self.replayed) = (self.seq + 1, self.replayed + 1);
+                (self.seq, self.replayed) = (self.seq + u64::from(places), self.replayed + 1);
                 Ok(Step::Applied)
             }
             // Its writer was cut off, unless later ones show that it was acknowledged.
-            Err(damage) => match self.last_listed() {
-                Some(last) if last >= self.seq + WINDOW => Err(damage),
-                _ => Ok(Step::Ended),
-            },
+            Err(damage) if self.places().iter().filter(|&&s| s > self.seq).count() as u64 >= WINDOW => {
+                Err(damage)
+            }
+            Err(_) => Ok(Step::Ended),
         }
     }
 
-    fn last_listed(&self) -> Option<u64> {
-        let of_epoch = self.listed.iter().filter_map(|name| match *name {
+    /// The places that were listed, from the present one on.
+    fn places(&self) -> Vec<u64> {
+        let from = self.listed.partition_point(|&name| name < Name::log(self.epoch, self.seq));
+        let of_epoch = self.listed.iter().skip(from).map_while(|name| match *name {
             Name::Object(ObjectId::Log { epoch, seq }) if epoch == self.epoch => Some(seq),
             _ => None,
         });
-        of_epoch.max()
+        of_epoch.collect()
     }
 }
 

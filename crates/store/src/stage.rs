@@ -1,14 +1,18 @@
 //! Write-back: objects are acknowledged when they are on local disk, and uploaded afterwards in an order that leaves a prefix
-//! of the commits in the store at any moment.
+//! of the commits in the store at any moment. Commits that wait for others are uploaded as one object.
+use crate::commit::Session;
+use crate::merge::{Merged, merge};
 use crate::names::{Name, ObjectId};
-use crate::queue::{Item, Queue};
+use crate::queue::{Item, Queue, Whereabouts, Work};
 use crate::remote::Remote;
 use crate::shelf::Shelf;
+use crate::state::State;
 use crate::stats::Cause;
 use crate::{Result, StoreError};
 use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,6 +22,8 @@ use tokio::time::sleep;
 
 /// Room is counted in units of this many bytes.
 const UNIT: u64 = 4096;
+/// Files read at a time.
+const READS: usize = 8;
 /// Pause before an upload that failed for the whole patience of a request is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -28,6 +34,9 @@ pub(crate) struct Stage {
     /// Bytes that may wait on disk, in units.
     room: Semaphore,
     limit: u32,
+    session: Session,
+    /// Locked before the queue.
+    state: Arc<Mutex<State>>,
     queue: Mutex<Queue>,
     failed: Mutex<Option<StoreError>>,
     /// Changes whenever something was uploaded or failed.
@@ -59,6 +68,7 @@ impl Stage {
         shelf: Arc<dyn Shelf>,
         limit: u64,
         queue: Queue,
+        (session, state): (Session, Arc<Mutex<State>>),
         handle: Handle,
     ) -> Self {
         let limit = u32::try_from(limit / UNIT).unwrap_or(u32::MAX);
@@ -68,6 +78,8 @@ impl Stage {
             handle,
             room: Semaphore::new(limit as usize),
             limit,
+            session,
+            state,
             queue: Mutex::new(queue),
             failed: Mutex::new(None),
             progress: watch::Sender::new(()),
@@ -120,8 +132,11 @@ impl Stage {
     /// Begins all uploads that may begin.
     fn pump(self: &Arc<Self>) {
         let mut queue = self.queue.lock();
-        while let Some((id, item)) = queue.begin() {
-            self.handle.spawn(self.clone().upload(id, item));
+        while let Some(work) = queue.begin() {
+            match work {
+                Work::One(id, item) => self.handle.spawn(self.clone().upload(id, item)),
+                Work::Merge(seqs) => self.handle.spawn(self.clone().upload_merged(seqs)),
+            };
         }
     }
 
@@ -131,23 +146,82 @@ impl Stage {
             return;
         }
         self.change(|queue| queue.finish(id));
-        if item.memory.is_none() {
+        self.forget(vec![(id, item)]).await;
+    }
+
+    async fn upload_merged(self: Arc<Self>, seqs: RangeInclusive<u64>) {
+        if let Err(e) = self.send_merged(seqs.clone()).await {
+            self.fail(&e);
+            return;
+        }
+        let mut taken = Vec::new();
+        self.change(|queue| taken = queue.finish_commits(seqs));
+        self.forget(taken).await;
+    }
+
+    /// Gives up what the store has.
+    async fn forget(self: &Arc<Self>, items: Vec<(ObjectId, Item)>) {
+        self.pump();
+        for (id, item) in items.into_iter().filter(|(_, item)| item.memory.is_none()) {
             // A file that stays is found by the next mount.
             let _stays = self.shelf.remove(id).await;
             self.room.add_permits(self.units(item.bytes) as usize);
         }
         self.progress.send_modify(|()| {});
-        self.pump();
     }
 
-    /// Uploads an object. While nothing waits for it, a store that does not answer is no reason to stop the volume.
+    /// Uploads commits as one object, behind the data object with their inline blocks.
+    async fn send_merged(&self, seqs: RangeInclusive<u64>) -> Result<()> {
+        let log = |seq| ObjectId::Log { epoch: self.session.epoch, seq };
+        let first = log(*seqs.start());
+        let read = |seq| async move { Ok::<_, StoreError>((seq, read(&*self.shelf, log(seq)).await?)) };
+        let all: Vec<_> = stream::iter(seqs.clone()).map(read).buffered(READS).try_collect().await?;
+        let data = self.state.lock().data_id();
+        let merged = merge(&self.session, data, &all)?;
+        if !self.place(seqs, first, data, &merged) {
+            for (seq, bytes) in all {
+                self.send_bytes(log(seq), bytes, Cause::Commit).await?;
+            }
+            return Ok(());
+        }
+        if self.queue.lock().is_hasty() {
+            self.send_bytes(first, merged.commit.clone(), Cause::Commit).await?;
+        }
+        if let Some(blocks) = merged.data {
+            self.send_bytes(data, blocks, Cause::Data).await?;
+            self.queue.lock().finish_merged(data);
+        }
+        self.send_bytes(first, merged.commit, Cause::Commit).await
+    }
+
+    /// Lets the state refer to merged commits. `false` if a map is being written that names them as they are.
+    fn place(&self, seqs: RangeInclusive<u64>, first: ObjectId, data: ObjectId, merged: &Merged) -> bool {
+        let mut state = self.state.lock();
+        let blocks = merged.data.clone().map(|blocks| (data, blocks));
+        let may = self.queue.lock().merge(seqs, blocks);
+        if may {
+            state.merge(merged.data.as_ref().map(|_| data), first, &merged.bases);
+        }
+        may
+    }
+
+    /// Commits up to this one, which are not merged yet, are uploaded as they are.
+    pub(crate) fn fix(&self, upto: u64) {
+        self.queue.lock().fix(upto);
+    }
+
     async fn send(&self, id: ObjectId, item: &Item) -> Result<()> {
         let bytes = match &item.memory {
             Some(bytes) => bytes.clone(),
             None => read(&*self.shelf, id).await?,
         };
+        self.send_bytes(id, bytes, item.cause).await
+    }
+
+    /// Uploads an object. While nothing waits for it, a store that does not answer is no reason to stop the volume.
+    async fn send_bytes(&self, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
         loop {
-            let sent = self.remote.put_object(id, bytes.clone(), item.cause).await;
+            let sent = self.remote.put_object(id, bytes.clone(), cause).await;
             match sent {
                 Err(StoreError::Request { .. }) if self.waiters.load(Ordering::Relaxed) == 0 => {
                     sleep(PAUSE).await;
@@ -159,18 +233,27 @@ impl Stage {
 
     /// Reads a part of an object up to its end, if it is not uploaded yet.
     pub(crate) async fn get_range(&self, id: ObjectId, range: Range<u64>) -> Result<Option<Bytes>> {
-        let memory = match self.queue.lock().get(id) {
-            Some(item) => item.memory.clone(),
-            None => return Ok(None),
-        };
-        match memory {
-            Some(bytes) => {
-                let end = bytes.len().min(range.end as usize);
-                Ok(Some(bytes.slice(end.min(range.start as usize)..end)))
+        for _ in 0..2 {
+            let found = self.queue.lock().find(id);
+            match found {
+                Whereabouts::Store => return Ok(None),
+                Whereabouts::Nowhere => {
+                    return Err(StoreError::Missing { object: Name::Object(id).to_string() });
+                }
+                Whereabouts::Memory(bytes) => {
+                    let end = bytes.len().min(range.end as usize);
+                    return Ok(Some(bytes.slice(end.min(range.start as usize)..end)));
+                }
+                Whereabouts::Disk => {
+                    let read = self.shelf.read(id, Some(range.clone())).await;
+                    if let Some(bytes) = read.map_err(|e| unreadable(id, &e))? {
+                        return Ok(Some(bytes));
+                    }
+                    // It was uploaded, and removed, since.
+                }
             }
-            // It may have been uploaded, and removed, since.
-            None => self.shelf.read(id, Some(range)).await.map_err(|e| unreadable(id, &e)),
         }
+        Err(unreadable(id, &std::io::ErrorKind::NotFound.into()))
     }
 
     /// Waits until the store has all commits up to this one.

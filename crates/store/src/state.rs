@@ -307,6 +307,17 @@ impl State {
         Group { seq, ops, inline, uploads }
     }
 
+    /// Commits are one object in the place of the first, and their inline blocks in a data object.
+    pub(crate) fn merge(&mut self, data: Option<ObjectId>, first: ObjectId, bases: &HashMap<ObjectId, u16>) {
+        for id in bases.keys().filter(|&&id| id != first) {
+            self.stored.remove(id);
+        }
+        if let Some(data) = data {
+            self.map.move_into(data, bases);
+            self.stored.insert(data);
+        }
+    }
+
     fn op(&self, change: Change) -> Option<Op> {
         match change {
             Change::Other(op) => Some(op),

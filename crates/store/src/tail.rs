@@ -88,16 +88,22 @@ impl Tail {
         let mut seq = from;
         loop {
             let run: Vec<u64> = (seq..).take_while(|s| self.commits.contains(s)).collect();
-            if run.is_empty() && !is_commit(remote, volume, epoch, seq).await? {
-                return Ok(());
+            if run.is_empty() {
+                match behind(remote, volume, epoch, seq).await? {
+                    Some(next) => seq = next,
+                    None => return Ok(()),
+                }
             }
-            seq += run.len().max(1) as u64;
             let put = |seq| self.upload_commit(remote, shelf, volume, ObjectId::Log { epoch, seq }, dir);
             let mut puts = stream::iter(run).map(put).buffered(WINDOW as usize);
-            while puts.try_next().await?.is_some() {}
+            while let Some(next) = puts.try_next().await? {
+                seq = seq.max(next);
+            }
         }
     }
 
+    /// Creates a commit in its place, and returns the next one. If commits are there that were merged, those of them that are
+    /// created after all are passed over by everyone who reads the log.
     async fn upload_commit(
         &self,
         remote: &Remote,
@@ -105,13 +111,16 @@ impl Tail {
         volume: &[u8; 16],
         id: ObjectId,
         dir: &str,
-    ) -> Result<()> {
-        let ObjectId::Log { epoch, seq } = id else { return Ok(()) };
+    ) -> Result<u64> {
+        let ObjectId::Log { epoch, seq } = id else { return Ok(0) };
         let bytes = stage::read(shelf, id).await?;
         commit::read(volume, epoch, seq, &bytes)?;
         match remote.put_object(id, bytes, Cause::Commit).await {
-            Err(StoreError::Fenced { .. }) => Err(self.refused(epoch, seq, dir)),
-            other => other,
+            Err(StoreError::Fenced { .. }) => {
+                let next = behind(remote, volume, epoch, seq).await?;
+                next.ok_or_else(|| self.refused(epoch, seq, dir))
+            }
+            other => other.map(|()| seq + 1),
         }
     }
 
@@ -121,11 +130,13 @@ impl Tail {
     }
 }
 
-/// Whether the store has a commit in a place.
-async fn is_commit(remote: &Remote, volume: &[u8; 16], epoch: u32, seq: u64) -> Result<bool> {
-    let bytes = remote.get(Name::log(epoch, seq), Cause::Open).await?;
-    Ok(bytes
-        .is_some_and(|b| matches!(commit::read(volume, epoch, seq, &b), Ok((commit::Entry::Commit(_), _)))))
+/// The place behind a commit that the store has in a place.
+async fn behind(remote: &Remote, volume: &[u8; 16], epoch: u32, seq: u64) -> Result<Option<u64>> {
+    let Some(bytes) = remote.get(Name::log(epoch, seq), Cause::Open).await? else { return Ok(None) };
+    Ok(match commit::read(volume, epoch, seq, &bytes) {
+        Ok((commit::Entry::Commit { places, .. }, _)) => Some(seq + u64::from(places)),
+        _ => None,
+    })
 }
 
 /// Damage stays on the host where it is.

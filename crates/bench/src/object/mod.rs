@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let sizes = if common.quick {
         Sizes { fsyncs: 10, bytes: 16 << 20, files: 100 }
     } else {
-        Sizes { fsyncs: 100, bytes: 256 << 20, files: 30_000 }
+        Sizes { fsyncs: 100, bytes: 1 << 30, files: 30_000 }
     };
     let arms: Vec<(Work, u64)> =
         args.latency.iter().flat_map(|&ms| Work::ALL.map(|work| (work, ms))).collect();
@@ -80,9 +80,9 @@ pub fn run(args: &Args) -> Result<Report> {
         "fsyncs_each": sizes.fsyncs, "bytes": sizes.bytes, "files": sizes.files,
     });
     let mut report = Report::new("object", common.seed, &config, Machine::here(None))?;
-    report
-        .notes
-        .push("The store is in this process: bandwidth is that of memory, and no network is used.".into());
+    report.notes.push(
+        "The store is in this process, behind a link of 1 GiB/s each way that all requests share.".into(),
+    );
     report
         .notes
         .push("raw: a PUT of 4 KiB, or objects of 8 MiB, 8 in flight, without errors and stalls.".into());

@@ -13,7 +13,10 @@ use segno_testkit::Rng;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// Bytes a second on the way to the store, and as many on the way back: a network of 10 Gbit/s has little more.
+pub const LINK: u64 = 1 << 30;
 
 /// How requests go.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +33,25 @@ pub struct Weather {
     inner: Arc<InMemory>,
     conditions: Conditions,
     rng: Arc<Mutex<Rng>>,
+    sent: Arc<Mutex<Instant>>,
+    received: Arc<Mutex<Instant>>,
+}
+
+/// The time that content takes on a way, behind what is on it already.
+async fn transfer(way: &Mutex<Instant>, bytes: u64) {
+    let arrives = {
+        let mut busy = way.lock();
+        *busy = (*busy).max(Instant::now()) + Duration::from_nanos(bytes * 1_000_000_000 / LINK);
+        *busy
+    };
+    sleep_until(arrives).await;
 }
 
 impl Weather {
     pub fn new(conditions: Conditions, seed: u64) -> Self {
-        Self { inner: Arc::default(), conditions, rng: Arc::new(Mutex::new(Rng::new(seed))) }
+        let way = || Arc::new(Mutex::new(Instant::now()));
+        let rng = Arc::new(Mutex::new(Rng::new(seed)));
+        Self { inner: Arc::default(), conditions, rng, sent: way(), received: way() }
     }
 
     /// The time of a request, and perhaps its failure, which has no effect on the store.
@@ -63,6 +80,7 @@ impl fmt::Display for Weather {
 #[async_trait]
 impl ObjectStore for Weather {
     async fn put_opts(&self, at: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        transfer(&self.sent, payload.content_length() as u64).await;
         self.request().await?;
         self.inner.put_opts(at, payload, options).await
     }
@@ -77,7 +95,9 @@ impl ObjectStore for Weather {
 
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
         self.request().await?;
-        self.inner.get_opts(at, options).await
+        let found = self.inner.get_opts(at, options).await?;
+        transfer(&self.received, found.range.end - found.range.start).await;
+        Ok(found)
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

@@ -71,6 +71,7 @@ pub(super) fn faults(rng: &mut Rng) -> Faults {
         lost: rng.below(10),
         stale: rng.below(10),
         partial: rng.below(2),
+        late: rng.below(10),
         delay_bits: rng.below(8),
         ..Faults::default()
     }

@@ -283,3 +283,70 @@ fn assert_content(volume: &Volume, i: u8) {
     volume.read(found.ino, 0, &mut bytes).unwrap();
     assert!(bytes.iter().all(|&b| b == i), "file {i}");
 }
+
+/// Zones of 32 MiB, as `segno mkfs` makes them.
+const LARGE: Geometry = Geometry { zone_blocks: 8192, zones: 128, conventional: 3 };
+const MIB: u64 = 1 << 20;
+
+/// A volume with a file of so many MiB, all in the store, mounted again with empty caches.
+fn with_large_file(store: &FaultStore, mib: u64) -> (Arc<StoreDevice>, Arc<Volume>, Ino) {
+    let device = Arc::new(create(store, LARGE));
+    let options = MkfsOptions { segs_per_sec: 16, secs_per_zone: 1, zoned: true, ..MkfsOptions::default() };
+    let member = Member { device: device.clone(), path: String::new(), zeroed: true };
+    segno_mkfs::format(&[member], &options).unwrap();
+    let volume = mount(&device);
+    let ino = file(&volume, "f");
+    (0..mib).for_each(|i| _ = volume.write(ino, i * MIB, &vec![i as u8; MIB as usize]).unwrap());
+    volume.unmount().unwrap();
+    drop(volume);
+    drop(device);
+    let device = Arc::new(open(store, super::options()).unwrap());
+    let volume = mount(&device);
+    let ino = volume.lookup(Ino::ROOT, b"f").unwrap().ino;
+    (device, volume, ino)
+}
+
+fn elapsed(device: &StoreDevice, since: tokio::time::Instant) -> Duration {
+    device.runtime().block_on(async { since.elapsed() })
+}
+
+/// Of a store with 1 GiB/s and 20 ms a request, in time that the clock counts: at least 80 % of what the link gives.
+#[test]
+fn a_sequential_read_takes_what_the_link_gives() {
+    let store = store(31, Faults::default());
+    let (device, volume, ino) = with_large_file(&store, 512);
+    let latency = Duration::from_millis(20);
+    store.set_faults(Faults { latency, rate: 1 << 30, ..Faults::default() });
+    let begun = device.runtime().block_on(async { tokio::time::Instant::now() });
+    let mut data = vec![0; MIB as usize];
+    for i in 0..512 {
+        volume.read(ino, i * MIB, &mut data).unwrap();
+        assert!(data.iter().all(|&b| b == i as u8));
+    }
+    let took = elapsed(&device, begun);
+    let (read, ahead) = (device.stats().count(Cause::Read), device.stats().count(Cause::Readahead));
+    println!("{took:?}; reads {read:?}, ahead {ahead:?}");
+    assert!(took < Duration::from_millis(500) * 100 / 80 + latency, "{took:?}");
+    // 64 objects, the first steps of the reader, the inode and indexes.
+    assert!(ahead.gets < 90 && read.gets < 20, "{ahead:?} {read:?}");
+    volume.unmount().unwrap();
+}
+
+/// The same of a write.
+#[test]
+fn a_sequential_write_takes_what_the_link_gives() {
+    let store = store(32, Faults::default());
+    let (device, volume, _) = with_large_file(&store, 1);
+    let latency = Duration::from_millis(20);
+    store.set_faults(Faults { latency, rate: 1 << 30, ..Faults::default() });
+    let ino = file(&volume, "g");
+    let begun = device.runtime().block_on(async { tokio::time::Instant::now() });
+    let data = vec![3; MIB as usize];
+    (0..512).for_each(|i| _ = volume.write(ino, i * MIB, &data).unwrap());
+    volume.fsync(ino, false).unwrap();
+    let took = elapsed(&device, begun);
+    println!("{took:?}");
+    assert!(took < Duration::from_millis(500) * 100 / 80 + latency, "{took:?}");
+    assert!(device.stats().count(Cause::Data).puts <= 70);
+    volume.unmount().unwrap();
+}

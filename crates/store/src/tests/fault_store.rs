@@ -14,8 +14,9 @@ use segno_testkit::Rng;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// Chances in a hundred, and the longest delay.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,10 +29,14 @@ pub(crate) struct Faults {
     pub partial: u64,
     /// A listing omits the newest objects.
     pub stale: u64,
+    /// A PUT of a client that was cut off arrives before a request of another one.
+    pub late: u64,
     /// Delays are up to two to the power of this many milliseconds, small ones as likely as large ones.
     pub delay_bits: u64,
     /// Every request takes this long besides.
     pub latency: Duration,
+    /// Bytes a second that all requests share, each way; 0 if there is no limit.
+    pub rate: u64,
     /// Conditional creation is ignored.
     pub unconditional: bool,
 }
@@ -42,6 +47,14 @@ struct Object {
     stored: Instant,
 }
 
+/// A PUT under way.
+struct Put {
+    client: Arc<AtomicBool>,
+    name: String,
+    bytes: Bytes,
+    create: bool,
+}
+
 struct Inner {
     objects: BTreeMap<String, Object>,
     rng: Rng,
@@ -50,20 +63,61 @@ struct Inner {
     requests: u64,
     left: Option<u64>,
     puts: u64,
+    /// When what is on the way will have been sent, and received.
+    link: [Option<Instant>; 2],
+    /// PUTs so far, and those under way.
+    begun: u64,
+    flying: BTreeMap<u64, Put>,
 }
+
+impl Inner {
+    /// `false` if the object exists and must not.
+    fn put(&mut self, name: String, bytes: Bytes, create: bool, stored: Instant) -> bool {
+        let refused = create && self.objects.contains_key(&name);
+        if !refused {
+            self.objects.insert(name, Object { bytes, stored });
+        }
+        !refused
+    }
+
+    fn arrive_late(&mut self) {
+        let cut: Vec<u64> =
+            self.flying.iter().filter(|(_, p)| p.client.load(Ordering::SeqCst)).map(|(n, _)| *n).collect();
+        let late = self.faults.late;
+        if late == 0 || cut.is_empty() || self.rng.below(100) >= late {
+            return;
+        }
+        let at = self.rng.below(cut.len() as u64) as usize;
+        if let Some(put) = self.flying.remove(&cut[at]) {
+            self.put(put.name, put.bytes, put.create, Instant::now());
+        }
+    }
+}
+
+const SENT: usize = 0;
+const RECEIVED: usize = 1;
 
 /// Handles of one store; each may be cut off alone.
 #[derive(Clone)]
 pub(crate) struct FaultStore {
     inner: Arc<Mutex<Inner>>,
     begun: Instant,
-    cut: Arc<std::sync::atomic::AtomicBool>,
+    cut: Arc<AtomicBool>,
 }
 
 impl FaultStore {
     pub(crate) fn new(seed: u64, faults: Faults) -> Self {
-        let inner =
-            Inner { objects: BTreeMap::new(), rng: Rng::new(seed), faults, requests: 0, left: None, puts: 0 };
+        let inner = Inner {
+            objects: BTreeMap::new(),
+            rng: Rng::new(seed),
+            faults,
+            requests: 0,
+            left: None,
+            puts: 0,
+            link: [None; 2],
+            begun: 0,
+            flying: BTreeMap::new(),
+        };
         Self { inner: Arc::new(Mutex::new(inner)), begun: Instant::now(), cut: Arc::default() }
     }
 
@@ -81,7 +135,7 @@ impl FaultStore {
 
     /// This client is cut off: its requests reach nothing, and no answer reaches it.
     pub(crate) fn cut(&self) {
-        self.cut.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.cut.store(true, Ordering::SeqCst);
     }
 
     /// The client is cut off after so many more requests of all clients.
@@ -119,7 +173,7 @@ impl FaultStore {
     }
 
     fn is_cut(&self) -> bool {
-        self.cut.load(std::sync::atomic::Ordering::SeqCst)
+        self.cut.load(Ordering::SeqCst)
     }
 
     /// Delays on both sides of the effect, so that requests overtake each other.
@@ -127,6 +181,9 @@ impl FaultStore {
         let (before, after, chance, latency) = {
             let mut inner = self.inner.lock();
             inner.requests += 1;
+            if !self.is_cut() {
+                inner.arrive_late();
+            }
             match &mut inner.left {
                 Some(0) => self.cut(),
                 Some(left) => *left -= 1,
@@ -171,6 +228,22 @@ impl FaultStore {
             std::future::pending::<()>().await;
         }
         if chance == Chance::Lost { Err(failure()) } else { done }
+    }
+
+    /// The time that content takes on the way, behind what is on the way already.
+    async fn transfer(&self, way: usize, bytes: usize) {
+        let until = {
+            let mut inner = self.inner.lock();
+            let rate = inner.faults.rate;
+            if rate == 0 {
+                return;
+            }
+            let begun = inner.link[way].unwrap_or(self.begun).max(Instant::now());
+            let until = begun + Duration::from_nanos(bytes as u64 * 1_000_000_000 / rate);
+            inner.link[way] = Some(until);
+            until
+        };
+        sleep_until(until).await;
     }
 
     fn meta(&self, name: &str, object: &Object) -> ObjectMeta {
@@ -232,22 +305,35 @@ impl fmt::Display for FaultStore {
 impl ObjectStore for FaultStore {
     async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
         let (name, bytes) = (location.to_string(), Bytes::from(payload));
+        self.transfer(SENT, bytes.len()).await;
         let stored = Instant::now();
-        self.request(|inner, chance| {
-            inner.puts += 1;
+        let number = {
+            let mut inner = self.inner.lock();
             let create = opts.mode == PutMode::Create && !inner.faults.unconditional;
+            let put = Put { client: self.cut.clone(), name: name.clone(), bytes: bytes.clone(), create };
+            inner.begun += 1;
+            let number = inner.begun;
+            inner.flying.insert(number, put);
+            number
+        };
+        let done = self.request(|inner, chance| {
+            inner.puts += 1;
+            let create = inner.flying.remove(&number).is_some_and(|put| put.create);
             if create && inner.objects.contains_key(&name) {
                 return Err(Error::AlreadyExists { path: name, source: "412".into() });
             }
-            if chance == Chance::Partial {
-                let kept = inner.rng.below(bytes.len() as u64) as usize;
-                inner.objects.insert(name, Object { bytes: bytes.slice(..kept), stored });
+            let is_partial = chance == Chance::Partial;
+            let kept = if is_partial { inner.rng.below(bytes.len() as u64) as usize } else { bytes.len() };
+            inner.put(name, bytes.slice(..kept), create, stored);
+            if is_partial {
                 return Err(failure());
             }
-            inner.objects.insert(name, Object { bytes, stored });
             Ok(PutResult { e_tag: None, version: None, extensions: Default::default() })
-        })
-        .await
+        });
+        let done = done.await;
+        // It failed without effect.
+        self.inner.lock().flying.remove(&number);
+        done
     }
 
     async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
@@ -257,7 +343,7 @@ impl ObjectStore for FaultStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let name = location.to_string();
         let absent = || Error::NotFound { path: location.to_string(), source: "404".into() };
-        self.request(|inner, _| {
+        let found = self.request(|inner, _| {
             let object = inner.objects.get(&name).cloned().ok_or_else(absent)?;
             let len = object.bytes.len() as u64;
             let range = match &options.range {
@@ -274,8 +360,10 @@ impl ObjectStore for FaultStore {
                 attributes: Attributes::default(),
                 extensions: Default::default(),
             })
-        })
-        .await
+        });
+        let found = found.await?;
+        self.transfer(RECEIVED, (found.range.end - found.range.start) as usize).await;
+        Ok(found)
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

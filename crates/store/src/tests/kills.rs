@@ -81,7 +81,9 @@ impl Run {
             self.lost = true;
         }
         self.store.set_faults(if last { Faults::default() } else { Faults { partial: 0, ..faults(rng) } });
-        self.shelf.set_faults(rng.below(8), if rng.chance(30) { rng.below(50) } else { 0 });
+        // A quick disk lets commits wait for the store.
+        let delay_bits = if rng.chance(50) { 0 } else { rng.below(8) };
+        self.shelf.set_faults(delay_bits, if rng.chance(30) { rng.below(50) } else { 0 });
     }
 
     /// `None` if the mount was cut off, its requests failed for too long, or its cache was refused.
@@ -128,7 +130,7 @@ impl Run {
         if self.rng.chance(50) {
             self.shelf.cut_after(self.rng.below(60));
         }
-        for _ in 0..self.rng.below(40) {
+        for _ in 0..self.rng.below(60) {
             let mut next = self.states.last().cloned().unwrap();
             let changed = change(device, &mut next, &mut self.rng);
             self.states.push(next);
@@ -145,11 +147,15 @@ impl Run {
         let pause = Duration::from_millis(1 << self.rng.below(16));
         let ended = device.runtime().block_on(async {
             match what {
-                0..4 => timeout(within, device.flush_now()).await,
-                4 => timeout(within, device.map_now()).await,
-                5 => timeout(within, device.drain_now()).await,
-                6 => {
+                0..6 => timeout(within, device.flush_now()).await,
+                6 => timeout(within, device.map_now()).await,
+                7 => timeout(within, device.drain_now()).await,
+                8 => {
                     sleep(pause).await;
+                    Ok(Ok(()))
+                }
+                9 => {
+                    let _beside_others = tokio::spawn(device.map_later());
                     Ok(Ok(()))
                 }
                 _ => Ok(Ok(())),
@@ -159,9 +165,9 @@ impl Run {
             return false;
         }
         match what {
-            0..4 => self.acked = self.states.len() - 1,
+            0..6 => self.acked = self.states.len() - 1,
             // A map covers only what is in the store.
-            4 | 5 => (self.states, self.acked) = (self.states.split_off(self.states.len() - 1), 0),
+            6 | 7 => (self.states, self.acked) = (self.states.split_off(self.states.len() - 1), 0),
             _ => {}
         }
         true
@@ -182,7 +188,13 @@ fn cuts_lose_nothing_acknowledged_with_the_cache_and_leave_an_uploaded_commit_wi
 #[test]
 fn planted_bugs_of_write_back_are_found() {
     let none = Planted::default();
-    for planted in [Planted { commit_early: true, ..none }, Planted { map_early: true, ..none }] {
+    let bugs = [
+        Planted { commit_early: true, ..none },
+        Planted { map_early: true, ..none },
+        Planted { merge_named: true, ..none },
+        Planted { merge_early: true, ..none },
+    ];
+    for planted in bugs {
         let found = (0..20_000).find(|&seed| run(seed, planted).is_err());
         println!(
             "{planted:?}: found after {:?} runs",

@@ -153,6 +153,68 @@ fn a_cache_elsewhere_is_named() {
 }
 
 #[test]
+fn commits_that_wait_are_uploaded_together() {
+    let (store, shelf, device) = slow(14);
+    store.set_faults(Faults { latency: Duration::from_millis(20), ..Faults::default() });
+    let (begun, puts) = (device.runtime().block_on(async { Instant::now() }), store.puts());
+    let zone = |i: u64| (2 + i / 64) * 64 + i % 64;
+    for i in 0..200 {
+        write(&device, zone(i), &[i as u8 + 1]);
+        write(&device, 0, &[i as u8 + 1]);
+        device.flush().unwrap();
+        // In some state of uploading.
+        pass(&device, Duration::from_millis(1));
+        assert_eq!(read(&device, 0, 1), [i as u8 + 1]);
+        assert_eq!(read(&device, zone(i / 2), 1), [i as u8 / 2 + 1]);
+    }
+    device.drain().unwrap();
+    let elapsed = device.runtime().block_on(async { begun.elapsed() });
+    assert!(elapsed < Duration::from_millis(400), "{elapsed:?}");
+    assert!(store.puts() - puts < 80, "{}", store.puts() - puts);
+    let content: Vec<u8> = (1..=200).collect();
+    assert_eq!(read(&device, 128, 200), content);
+    device.write_map().unwrap();
+    for i in 0..100 {
+        write(&device, zone(200 + i), &[7]);
+        device.flush().unwrap();
+    }
+    pass(&device, Duration::from_millis(25));
+    let (store, shelf) = kill(device, &store, &shelf);
+    let device = mount(&store, &shelf, false).unwrap();
+    assert_eq!(read(&device, 128, 300), [content.clone(), vec![7; 100]].concat());
+    assert_eq!(read(&device, 0, 1), [200]);
+    drop(device);
+    assert_eq!(read(&open(&store, options()).unwrap(), 128, 300), [content, vec![7; 100]].concat());
+}
+
+/// A block is looked up on disk, or in the store, under the name of a commit that is merged meanwhile.
+#[test]
+fn blocks_are_read_while_their_commits_are_merged() {
+    for seed in 40..100 {
+        let (store, shelf, device) = slow(seed);
+        store.set_faults(Faults { latency: Duration::from_millis(2), ..Faults::default() });
+        shelf.set_faults(6, 0);
+        let mut rng = segno_testkit::Rng::new(seed);
+        device.runtime().block_on(async {
+            let (mut flushes, mut reads) = (Vec::new(), Vec::new());
+            for i in 0..60u8 {
+                device.write_now(128 + u64::from(i), &block(i + 1)).await;
+                flushes.push(tokio::spawn(device.flush_later()));
+                sleep(Duration::from_millis(rng.below(30))).await;
+                let at = i.saturating_sub(rng.below(30) as u8);
+                reads.push((at, tokio::spawn(device.read_later(128 + u64::from(at)))));
+            }
+            for (at, read) in reads {
+                assert_eq!(read.await.unwrap().unwrap(), at + 1, "seed {seed}");
+            }
+            for flush in flushes {
+                flush.await.unwrap().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
 fn a_full_cache_makes_writers_wait() {
     let (store, shelf, device) = slow(7);
     for round in 0..6u8 {

@@ -1,0 +1,262 @@
+//! Which reads follow each other, and how far to read ahead of them.
+use crate::pieces::PIECE_BLOCKS;
+use crate::state::OBJECT_BLOCKS;
+
+/// Sequential readers that are told apart.
+const STREAMS: usize = 8;
+/// Blocks read ahead: at least 256 KiB, at most 80 MiB, so that eight objects are under way while the one in use is not read.
+const AHEAD_MIN: u64 = 64;
+const AHEAD_MAX: u64 = 20480;
+/// Times that a reader goes on in a zone elsewhere until it is no more read ahead behind the end of a zone.
+const JUMPS: u32 = 2;
+/// Blocks that a read may be behind another one of its reader which was begun first.
+const BEHIND: u64 = 1024;
+const OBJECT: u64 = OBJECT_BLOCKS as u64;
+const PIECE: u64 = PIECE_BLOCKS as u64;
+
+pub(crate) struct Streams {
+    /// Last used last.
+    all: Vec<Stream>,
+    zone_blocks: u64,
+    /// Blocks that all readers together may be ahead.
+    most: u64,
+    /// Blocks that all of them have read.
+    read: u64,
+}
+
+/// A reader.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// Where its next read begins.
+    next: u64,
+    /// Everything before this was requested.
+    requested: u64,
+    /// Blocks that it has read in order.
+    read: u64,
+    /// One of its reads followed another one.
+    follows: bool,
+    /// Zones since it last went on in the next one.
+    jumps: u32,
+    /// What all readers had read when it was last used.
+    seen: u64,
+}
+
+impl Stream {
+    fn has(&self, addr: u64) -> bool {
+        addr == self.next || (self.follows && addr < self.requested && addr + BEHIND >= self.next)
+    }
+}
+
+impl Streams {
+    /// At most `most` blocks are read ahead.
+    pub(crate) fn new(zone_blocks: u16, most: u64) -> Self {
+        let most = most.clamp(AHEAD_MIN, AHEAD_MAX);
+        Self { all: Vec::new(), zone_blocks: u64::from(zone_blocks).max(1), most, read: 0 }
+    }
+
+    /// Notes a read. If it follows another one, `request` is asked for what is missing from a block on, so many. It returns
+    /// where what it requested ends.
+    pub(crate) fn note(&mut self, addr: u64, count: u64, request: impl Fn(u64, u64) -> u64) {
+        let end = addr.saturating_add(count);
+        self.read += count;
+        let mut stream = self.take(addr);
+        stream.follows |= stream.read > 0;
+        stream.read += end.saturating_sub(stream.next);
+        stream.next = stream.next.max(end);
+        stream.requested = stream.requested.max(end);
+        stream.seen = self.read;
+        if stream.follows {
+            // What a slow reader is about to need may have been dropped since, for the sake of fast ones.
+            if stream.requested > end && addr / PIECE != end / PIECE {
+                request(end, (stream.requested - end).min(2 * PIECE));
+            }
+            let window = self.window(&stream);
+            let wanted = self.wanted(&stream, window).saturating_sub(stream.requested);
+            // In large steps, so that requests are large.
+            if wanted > 0 && wanted >= (window / 2).min(OBJECT) {
+                stream.requested = request(stream.requested, wanted);
+            }
+        }
+        self.all.push(stream);
+    }
+
+    /// The reader that a read belongs to, or a new one.
+    fn take(&mut self, addr: u64) -> Stream {
+        if let Some(at) = self.all.iter().rposition(|s| s.has(addr)) {
+            let mut stream = self.all.remove(at);
+            if self.is_zone(addr) && addr == stream.next {
+                stream.jumps = 0;
+            }
+            return stream;
+        }
+        // A file goes on at the start of a zone somewhere else.
+        if self.is_zone(addr)
+            && let Some(at) = self.all.iter().rposition(|s| s.follows && self.is_zone(s.next))
+        {
+            let stream = self.all.remove(at);
+            return Stream { next: addr, requested: addr, jumps: stream.jumps + 1, ..stream };
+        }
+        if self.all.len() >= STREAMS {
+            self.all.remove(self.all.iter().position(|s| !s.follows).unwrap_or(0));
+        }
+        Stream { next: addr, requested: addr, read: 0, follows: false, jumps: 0, seen: 0 }
+    }
+
+    fn is_zone(&self, addr: u64) -> bool {
+        addr.is_multiple_of(self.zone_blocks)
+    }
+
+    /// Twice what was read, as far as other readers that are still active leave room.
+    fn window(&self, stream: &Stream) -> u64 {
+        let active = self.all.iter().filter(|s| s.follows && self.read - s.seen < self.most);
+        let (others, ahead) = active.fold((0, 0), |(n, ahead), s| (n + 1, ahead + (s.requested - s.next)));
+        let room = self.most.saturating_sub(ahead).max(self.most / (others + 1));
+        (stream.read * 2).min(room).max(AHEAD_MIN)
+    }
+
+    /// Where its requests should end.
+    fn wanted(&self, stream: &Stream, window: u64) -> u64 {
+        let to = stream.next + window;
+        let to = if window >= 2 * OBJECT { to / OBJECT * OBJECT } else { to };
+        if stream.jumps < JUMPS { to } else { to.min(stream.next.next_multiple_of(self.zone_blocks)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZONE: u64 = 8192;
+
+    fn streams() -> Streams {
+        Streams::new(ZONE as u16, AHEAD_MAX)
+    }
+
+    /// What a read requests that was not requested before, if anything.
+    fn note(streams: &mut Streams, addr: u64, count: u64) -> Option<(u64, u64)> {
+        let known = streams.all.clone();
+        let requested = std::cell::Cell::new(None);
+        streams.note(addr, count, |from, count| {
+            let to = from + count;
+            if !known.iter().any(|s| from >= s.next && to <= s.requested) {
+                requested.set(Some((from, to)));
+            }
+            to
+        });
+        requested.get()
+    }
+
+    /// Reads on from a block; returns what was requested, all in order and without gaps.
+    fn read_on(streams: &mut Streams, mut at: u64, count: u64, reads: u64) -> Option<(u64, u64)> {
+        let mut all: Option<(u64, u64)> = None;
+        for _ in 0..reads {
+            if let Some((from, to)) = note(streams, at, count) {
+                all = Some((
+                    all.map_or(
+                        from,
+                        |(first, last)| if last == from { first } else { panic!("{last} {from}") },
+                    ),
+                    to,
+                ));
+            }
+            at += count;
+        }
+        all
+    }
+
+    #[test]
+    fn the_second_read_reads_ahead_twice_what_was_read_and_a_stream_a_whole_window() {
+        let mut streams = streams();
+        assert_eq!(note(&mut streams, 100, 256), None);
+        assert_eq!(note(&mut streams, 356, 256), Some((612, 612 + 1024)));
+        let all = read_on(&mut streams, 612, 256, 60);
+        assert_eq!(all, Some((1636, (612 + 60 * 256 + AHEAD_MAX) / OBJECT * OBJECT)));
+        let mut small = streams_of_small_reads();
+        assert_eq!(note(&mut small, 2, 1), None, "enough is requested");
+        assert_eq!(note(&mut small, 34, 1), Some((66, 105)));
+    }
+
+    fn streams_of_small_reads() -> Streams {
+        let mut streams = streams();
+        note(&mut streams, 0, 1);
+        assert_eq!(note(&mut streams, 1, 1), Some((2, 66)));
+        streams
+    }
+
+    #[test]
+    fn reads_that_do_not_follow_each_other_request_nothing() {
+        let mut streams = streams();
+        for addr in [5, 1000, 3, 500, 999, 6000, 10, 4, 501, 2000] {
+            assert_eq!(note(&mut streams, addr, 4), None, "{addr}");
+        }
+    }
+
+    #[test]
+    fn what_a_slow_reader_needs_next_is_requested_again() {
+        let mut streams = streams_of_small_reads();
+        let again = |addr| {
+            let requested = std::cell::Cell::new(None);
+            streams.note(addr, 1, |from, count| {
+                requested.set(Some((from, count)));
+                from + count
+            });
+            requested.get()
+        };
+        let all: Vec<_> = (2..16).map(again).collect();
+        assert_eq!((&all[..13], all[13]), ([None; 13].as_slice(), Some((16, 32))));
+    }
+
+    /// As the threads of a server send them.
+    #[test]
+    fn reads_of_a_stream_may_overtake_each_other() {
+        let mut streams = streams();
+        read_on(&mut streams, 0, 256, 4);
+        for at in [5, 4, 6, 8, 7, 9] {
+            note(&mut streams, at * 256, 256);
+        }
+        assert_eq!(streams.all.len(), 1);
+        assert_eq!((streams.all[0].next, streams.all[0].read), (2560, 2560));
+    }
+
+    #[test]
+    fn a_stream_goes_on_at_the_start_of_another_zone() {
+        let mut streams = streams();
+        let all = read_on(&mut streams, ZONE, 256, 32);
+        assert!(all.is_some_and(|(_, to)| to > 2 * ZONE), "the next zone is the best guess");
+        let (from, to) = note(&mut streams, 8 * ZONE, 256).unwrap();
+        assert!(from == 8 * ZONE + 256 && to > 9 * ZONE, "at once");
+        read_on(&mut streams, 8 * ZONE + 256, 256, 31);
+        let (from, to) = note(&mut streams, 5 * ZONE, 256).unwrap();
+        assert_eq!((from, to), (5 * ZONE + 256, 6 * ZONE), "not behind its end");
+        assert_eq!(read_on(&mut streams, 5 * ZONE + 256, 256, 31), None);
+        // It went on in the next zone.
+        let (from, to) = note(&mut streams, 6 * ZONE, 256).unwrap();
+        assert!(from == 6 * ZONE + 256 && to > 7 * ZONE);
+    }
+
+    #[test]
+    fn streams_share_the_cache_and_outlive_random_reads() {
+        let mut streams = streams();
+        for i in 0..40 {
+            note(&mut streams, i * 256, 256);
+            note(&mut streams, 1_000_000 + i * 256, 256);
+            for random in 0..5 {
+                note(&mut streams, 5_000_000 + (i * 5 + random) * 100, 1);
+            }
+        }
+        let ahead: Vec<u64> =
+            streams.all.iter().filter(|s| s.follows).map(|s| s.requested - s.next).collect();
+        assert!(
+            ahead.len() == 2
+                && ahead.iter().sum::<u64>() < AHEAD_MAX * 3 / 2
+                && ahead.iter().all(|&a| a >= AHEAD_MAX / 2),
+            "{ahead:?}"
+        );
+        // One of them ended.
+        for i in 40..200 {
+            note(&mut streams, i * 256, 256);
+        }
+        let last = streams.all.last().unwrap();
+        assert!(last.requested - last.next > AHEAD_MAX / 2);
+    }
+}
