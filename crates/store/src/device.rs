@@ -279,6 +279,16 @@ impl StoreDevice {
         self.run(keeper.write_map())
     }
 
+    /// Deletes what is due when so much time has passed.
+    #[cfg(test)]
+    pub(crate) fn delete_due_after(&self, time: std::time::Duration) -> Result<()> {
+        let (_, keeper) = self.writer()?;
+        self.run(async {
+            tokio::time::sleep(time).await;
+            keeper.delete_due().await
+        })
+    }
+
     /// Opens a device with a cache that is open.
     #[cfg(test)]
     pub(crate) fn open_local(

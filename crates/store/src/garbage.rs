@@ -25,6 +25,11 @@ impl Garbage {
         self.add(older, false, now);
     }
 
+    /// The newest map does not name these either.
+    pub(crate) fn also_unnamed(&mut self, unnamed: Vec<ObjectId>) {
+        self.newest.extend(unnamed);
+    }
+
     /// No map that recovery may use names these. Readers that could do have been served if the volume is `settled`.
     pub(crate) fn add(&mut self, objects: Vec<ObjectId>, settled: bool, now: Instant) {
         if objects.is_empty() {

@@ -31,6 +31,8 @@ pub(crate) struct Keeper {
 struct Maps {
     /// Newest last.
     stored: Vec<(u32, u64)>,
+    /// The last one whose unnamed objects the garbage has.
+    counted: Option<(u32, u64)>,
     garbage: Garbage,
     /// Commits were read behind the newest map when the volume was opened.
     replayed: bool,
@@ -44,7 +46,7 @@ impl Keeper {
         replayed: bool,
         grace: Duration,
     ) -> Self {
-        let maps = Maps { stored: vec![base], garbage: Garbage::new(grace), replayed };
+        let maps = Maps { stored: vec![base], counted: None, garbage: Garbage::new(grace), replayed };
         Self { core, reader, turn: tokio::sync::Mutex::default(), maps: Mutex::new(maps) }
     }
 
@@ -102,7 +104,12 @@ impl Keeper {
         let mut maps = self.maps.lock();
         maps.stored.drain(..old.len());
         maps.replayed = false;
-        maps.garbage.map_stored(unnamed, Instant::now());
+        // The same map again is not another one: the map before it may still be needed.
+        if maps.counted.replace((epoch, seq)) == Some((epoch, seq)) {
+            maps.garbage.also_unnamed(unnamed);
+        } else {
+            maps.garbage.map_stored(unnamed, Instant::now());
+        }
         Ok(())
     }
 

@@ -210,6 +210,33 @@ fn a_damaged_map_is_passed_over() {
     assert_eq!(read(&open(&store, options()).unwrap(), 128, 4), [1, 2, 3, 0]);
 }
 
+/// What the map before the newest needs stays, however often a map is written that is stored already.
+#[test]
+fn commits_behind_the_older_map_stay_until_there_is_a_third() {
+    let store = store(14, Faults::default());
+    let device = create(&store, SMALL);
+    let commits = || store.names().into_iter().filter(|n| n.contains("/log/")).collect::<Vec<_>>();
+    for fill in 1..=3 {
+        write(&device, 0, &[fill]);
+        device.flush().unwrap();
+    }
+    let all = commits();
+    assert_eq!(all.len(), 3);
+    for _ in 0..3 {
+        device.write_map().unwrap();
+        device.delete_due_after(Duration::from_secs(1 << 20)).unwrap();
+        assert_eq!(commits(), all, "the first map of the volume is the older one");
+    }
+    write(&device, 0, &[4]);
+    device.write_map().unwrap();
+    device.delete_due_after(Duration::from_secs(1 << 20)).unwrap();
+    assert_eq!(
+        commits().len(),
+        2,
+        "the commit with the block, and the one that the newest map does not name"
+    );
+}
+
 /// Of two requests of a read the first fails; the other piece, given up then, must be readable later.
 #[test]
 fn a_read_that_failed_does_not_block_later_ones() {
