@@ -37,16 +37,18 @@ impl Item {
 pub(crate) struct Ledger {
     keys: RandomState,
     sum: u64,
+    /// The volume has summaries, which say who owns data blocks.
+    summaries: bool,
 }
 
 impl Ledger {
-    pub(crate) fn new() -> Self {
-        Self { keys: RandomState::new(), sum: 0 }
+    pub(crate) fn new(summaries: bool) -> Self {
+        Self { keys: RandomState::new(), sum: 0, summaries }
     }
 
     /// An empty one that can be merged into this one.
     pub(crate) fn branch(&self) -> Self {
-        Self { keys: self.keys.clone(), sum: 0 }
+        Self { keys: self.keys.clone(), sum: 0, summaries: self.summaries }
     }
 
     pub(crate) fn merge(&mut self, branch: &Self) {
@@ -61,6 +63,13 @@ impl Ledger {
     /// What is.
     pub(crate) fn find(&mut self, item: Item) {
         self.sum = self.sum.wrapping_sub(self.keys.hash_one(item));
+    }
+
+    /// The owner of a data block, as the summary should have it.
+    pub(crate) fn find_owner(&mut self, addr: BlockAddr, owner: RawSummary) {
+        if self.summaries {
+            self.find(Item::data_block(addr, owner));
+        }
     }
 
     /// Whether all that was expected was found, and nothing else.
@@ -79,7 +88,7 @@ mod tests {
 
     #[test]
     fn order_does_not_matter_and_number_does() {
-        let mut ledger = Ledger::new();
+        let mut ledger = Ledger::new(true);
         ledger.expect(name(4, Some(3)));
         ledger.expect(Item::node(Nid(4), 4, BlockAddr(100)));
         let mut branch = ledger.branch();
@@ -110,7 +119,7 @@ mod tests {
             (name(4, Some(3)), name(4, Some(5))),
             (name(4, Some(3)), name(5, Some(3))),
         ] {
-            let mut ledger = Ledger::new();
+            let mut ledger = Ledger::new(true);
             ledger.expect(expected);
             ledger.find(found);
             assert!(!ledger.balances(), "{expected:?} and {found:?}");

@@ -25,13 +25,15 @@ pub(crate) fn run(
     let mut sink = Sink::new(opts);
     let Some(tables) = Tables::load(device, &mut sink, progress)? else { return Ok(None) };
     progress(Progress::start(Pass::Nat));
-    let (nat, mut ledger) = (PagedNat::new(&tables, &mut sink), Ledger::new());
-    let Some(census) = Census::take(&tables, &nat, &mut ledger)? else { return Ok(None) };
+    let (nat, mut ledger) = (PagedNat::new(&tables, &mut sink), Ledger::new(tables.geo.has_ssa));
+    // Twice what is read at once, so that neighbours are found to follow each other.
+    let mut ssa = Ssa::new(&tables, 2 * AHEAD);
+    let Some(census) = Census::take(&tables, &nat, &ssa, &mut ledger)? else { return Ok(None) };
     nat_bits::check(&tables.reader, &tables.geo, &tables.pack, &census.stored_in_use, &mut sink)?;
     curseg::check(&tables, &mut sink);
     nat::check_virtual(&nat, &mut sink);
     let roll_forward = roll_forward::find(&tables, &mut sink)?;
-    if !sink.is_clean() || !add_summaries(&tables, &census.places, &mut ledger)? {
+    if !sink.is_clean() || !add_summaries(&tables, &mut ssa, &census.places, &mut ledger)? {
         return Ok(None);
     }
     let found = walk::prove(&tables, &nat, &census, ledger, opts.data, &mut sink, progress)?;
@@ -59,6 +61,7 @@ impl Census {
     fn take(
         tables: &Tables<'_>,
         nat: &PagedNat<'_>,
+        ssa: &Ssa<'_>,
         ledger: &mut Ledger,
     ) -> Result<Option<Self>, CheckError> {
         let blocks = tables.geo.main_blocks();
@@ -68,7 +71,7 @@ impl Census {
             versions: HashMap::new(),
             stored_in_use: Vec::new(),
         };
-        let (ssa, mut fits) = (Ssa::new(tables, AHEAD), true);
+        let mut fits = true;
         census.stored_in_use = nat.scan(|nid, entry| {
             fits = fits && census.add(tables, nid, &entry);
             ledger.expect(Item::node(nid, entry.owner().0, entry.addr()));
@@ -102,9 +105,12 @@ impl Census {
 }
 
 /// Adds what the summaries say of all valid blocks; whether those of nodes and of data are where they should be.
-fn add_summaries(tables: &Tables<'_>, places: &Bitmap, ledger: &mut Ledger) -> Result<bool, CheckError> {
-    // Twice what is read at once, so that neighbours are found to follow each other.
-    let mut ssa = Ssa::new(tables, 2 * AHEAD);
+fn add_summaries(
+    tables: &Tables<'_>,
+    ssa: &mut Ssa<'_>,
+    places: &Bitmap,
+    ledger: &mut Ledger,
+) -> Result<bool, CheckError> {
     for (seg, _) in tables.sit.used() {
         for off in (0..BLOCKS_PER_SEG).filter(|&off| tables.sit.is_valid(seg, off)) {
             let block = u64::from(seg.0) * u64::from(BLOCKS_PER_SEG) + u64::from(off);

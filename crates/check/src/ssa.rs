@@ -94,15 +94,15 @@ impl<'v> Ssa<'v> {
         Ok(())
     }
 
+    /// The summary in the pack of a segment that a log writes to; `Some(None)` if the pack does not have it.
+    fn in_pack(&self, seg: SegNo) -> Option<Option<&'v RawSummaryBlock>> {
+        self.logs.iter().find(|(s, _)| *s == seg).map(|(_, log)| self.volume.summaries.of(*log))
+    }
+
     /// Whether a summary says anything about a block.
     pub(crate) fn has_entry(&self, addr: BlockAddr) -> bool {
-        let Some((seg, _)) = self.volume.geo.seg_of(addr).filter(|_| self.volume.geo.has_ssa) else {
-            return false;
-        };
-        self.logs
-            .iter()
-            .find(|(s, _)| *s == seg)
-            .is_none_or(|(_, log)| self.volume.summaries.of(*log).is_some())
+        let seg = self.volume.geo.seg_of(addr).filter(|_| self.volume.geo.has_ssa);
+        seg.is_some_and(|(seg, _)| self.in_pack(seg).is_none_or(|block| block.is_some()))
     }
 
     /// The entry of a block of the main area; `None` where no summary says anything about it.
@@ -110,11 +110,11 @@ impl<'v> Ssa<'v> {
         let Some((seg, off)) = self.volume.geo.seg_of(addr).filter(|_| self.volume.geo.has_ssa) else {
             return Ok(None);
         };
-        let (at, block) = match self.logs.iter().find(|(s, _)| *s == seg) {
-            Some(&(_, log)) => {
+        let (at, block) = match self.in_pack(seg) {
+            Some(block) => {
                 let start = self.volume.pack.cp().cp_pack_start_sum.get();
                 // Without node summaries in the pack their entries are the footers, which the walk compares.
-                let Some(block) = self.volume.summaries.of(log) else { return Ok(None) };
+                let Some(block) = block else { return Ok(None) };
                 (self.volume.pack.addr(start), block)
             }
             None => (self.volume.geo.ssa_addr(seg).0.into(), self.read(seg)?),

@@ -102,8 +102,8 @@ impl Tail {
         }
     }
 
-    /// Creates a commit in its place, and returns the next one. If commits are there that were merged, those of them that are
-    /// created after all are passed over by everyone who reads the log.
+    /// Creates a commit in its place, and returns the next place. The store may have it as part of a merged commit; if it is
+    /// created behind the first of those, readers of the log skip it.
     async fn upload_commit(
         &self,
         remote: &Remote,

@@ -16,7 +16,6 @@ pub(super) enum Against<'v> {
         ledger: Ledger,
         /// Inodes of which only the name is left to be found.
         settled: Bitmap,
-        has_ssa: bool,
     },
 }
 
@@ -50,10 +49,8 @@ impl Against<'_> {
     ) -> Result<(), CheckError> {
         match self {
             Self::Summaries(ssa) => ssa.compare(Expected { addr, ino, owner, is_node: false }, sink),
-            Self::Ledger { ledger, has_ssa, .. } => {
-                if *has_ssa {
-                    ledger.find(Item::data_block(addr, owner));
-                }
+            Self::Ledger { ledger, .. } => {
+                ledger.find_owner(addr, owner);
                 Ok(())
             }
         }

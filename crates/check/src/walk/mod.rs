@@ -166,7 +166,7 @@ pub(crate) fn prove(
     let Some(settled) = sweep::run(volume, census, &mut ledger, &mut found, progress) else {
         return Ok(None);
     };
-    let against = Against::Ledger { ledger, settled, has_ssa: volume.geo.has_ssa };
+    let against = Against::Ledger { ledger, settled };
     let sources = Sources { volume, nat, places: &census.places, against };
     let mut walk = Walk::new(sources, found, data, sink, progress);
     walk.run()?;

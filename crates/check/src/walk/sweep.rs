@@ -138,11 +138,9 @@ impl Worker<'_, '_> {
         }
         self.ledger.find(Item::node(nid, nid.0, addr));
         self.ledger.expect(name);
-        if self.volume.geo.has_ssa {
-            let version = self.census.version(nid);
-            for &(addr, slot) in &self.data {
-                self.ledger.find(Item::data_block(addr, RawSummary::data(nid, version, slot)));
-            }
+        let version = self.census.version(nid);
+        for &(addr, slot) in &self.data {
+            self.ledger.find_owner(addr, RawSummary::data(nid, version, slot));
         }
         locked(self.shared).add(self.volume, self.census, nid, &simple, &self.data);
     }

@@ -332,7 +332,7 @@ fn a_sequential_read_takes_what_the_link_gives() {
     volume.unmount().unwrap();
 }
 
-/// The same of a write.
+/// A sequential write, too, takes at least 80 % of the same link.
 #[test]
 fn a_sequential_write_takes_what_the_link_gives() {
     let store = store(32, Faults::default());
