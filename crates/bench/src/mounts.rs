@@ -182,6 +182,12 @@ impl Site {
         self.mount(system)
     }
 
+    /// Counters of Segno's mount.
+    pub fn stats(&self) -> Result<serde_json::Map<String, serde_json::Value>> {
+        let text = said(segno("stats")?.arg("--json").arg(self.dir()))?;
+        serde_json::from_str(&text).context("segno stats")
+    }
+
     /// The process that serves the mount; `None` for a file system in the kernel.
     pub fn server(&self, system: FileSystem) -> Result<Option<u32>> {
         if system.in_kernel() { Ok(None) } else { process_with(&self.opened(system)?) }

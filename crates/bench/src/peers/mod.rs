@@ -19,7 +19,7 @@ use crate::progress::Progress;
 use crate::report::Report;
 use crate::sample::{Sample, alternate, ratio};
 use anyhow::{Context, Result, ensure};
-use rows::{Group, ROWS as WORK, Scale};
+use rows::{Done, Group, ROWS as WORK, Scale};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -39,8 +39,8 @@ pub struct Args {
     /// Only these besides segno [default: all that can be mounted here]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub peers: Vec<FileSystem>,
-    /// Options of segno's mount; for journal=on the volume gets room for one
-    #[arg(long, value_name = "OPTIONS", default_value = "noallow_other")]
+    /// Options of segno's mount; for journal=on the volume gets room for one [default: those of root's mounts]
+    #[arg(long, value_name = "OPTIONS", default_value = "allow_other", hide_default_value = true)]
     pub options: String,
     /// Only these rows [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -87,6 +87,8 @@ struct Row {
     segno_ratio: Option<f64>,
     cpu_seconds: f64,
     rss_mib: Option<f64>,
+    requests: Option<f64>,
+    server_us: Option<f64>,
 }
 
 pub fn run(args: &Args) -> Result<Report> {
@@ -179,7 +181,7 @@ fn one_round(
     let mut results = Results::new();
     let done = plan.iter().try_for_each(|(step, todo)| {
         let found = prepare(todo, peer, site, scale)
-            .and_then(|()| Found::of(peer, site, || rate(todo, step.threads, &site.dir(), scale)));
+            .and_then(|()| Found::of(peer, site, || work(todo, step.threads, &site.dir(), scale)));
         match found {
             Ok(found) => drop(results.insert(step.label.clone(), found)),
             Err(e) if peer == FileSystem::Segno => return Err(e.context(format!("segno: {}", step.label))),
@@ -202,10 +204,10 @@ fn prepare(todo: &Todo, peer: FileSystem, site: &Site, scale: Scale) -> Result<(
     prepared
 }
 
-fn rate(todo: &Todo, threads: usize, dir: &Path, scale: Scale) -> Result<f64> {
+fn work(todo: &Todo, threads: usize, dir: &Path, scale: Scale) -> Result<Done> {
     match todo {
-        Todo::Row(row) => row.rate(dir, scale, threads),
-        Todo::Fio(file) => fio::rate(dir, file),
+        Todo::Row(row) => row.run(dir, scale, threads),
+        Todo::Fio(file) => fio::run(dir, file),
     }
 }
 
@@ -228,7 +230,10 @@ fn compared(steps: &[&Step], found: &[(FileSystem, Vec<Results>)]) -> Vec<Row> {
             let sample = Sample::of(&theirs);
             // Rounds that the peer could not complete have no counterpart.
             let paired = peer != FileSystem::Segno && theirs.len() == ours.len();
-            let cpu: Vec<f64> = runs.iter().map(|f| f.cpu_seconds).collect();
+            let median = |of: fn(&Found) -> Option<f64>| {
+                let found: Vec<f64> = runs.iter().filter_map(of).collect();
+                (!found.is_empty()).then(|| Sample::of(&found).median)
+            };
             rows.push(Row {
                 row: step.label.clone(),
                 unit: step.unit,
@@ -239,8 +244,10 @@ fn compared(steps: &[&Step], found: &[(FileSystem, Vec<Results>)]) -> Vec<Row> {
                 spread_percent: sample.spread_percent(),
                 segno_ratio: paired.then(|| ratio(&ours, &theirs).median),
                 rates: theirs,
-                cpu_seconds: Sample::of(&cpu).median,
+                cpu_seconds: median(|f| Some(f.cpu_seconds)).unwrap_or_default(),
                 rss_mib: runs.iter().filter_map(|f| f.rss_mib).max_by(f64::total_cmp),
+                requests: median(|f| f.requests),
+                server_us: median(|f| f.server_us),
             });
         }
     }
@@ -260,9 +267,9 @@ mod tests {
         tree::prepare(dir.path(), Scale::TINY).unwrap();
         for row in WORK {
             for threads in if row.is_threaded() { 1..=3 } else { 1..=1 } {
-                let rate = row.prepare(&mnt, Scale::TINY).and_then(|()| row.rate(&mnt, Scale::TINY, threads));
-                match rate {
-                    Ok(rate) => assert!(rate > 0.0, "{}", row.name),
+                let done = row.prepare(&mnt, Scale::TINY).and_then(|()| row.run(&mnt, Scale::TINY, threads));
+                match done {
+                    Ok(done) => assert!(done.units > 0.0 && done.seconds > 0.0, "{}", row.name),
                     // A file system in memory may have no direct I/O, and sqlite3 may not be installed.
                     Err(e) => assert!(row.name.contains("direct") || row.name.contains("SQLite"), "{e:#}"),
                 }
@@ -272,7 +279,10 @@ mod tests {
 
     #[test]
     fn ratios_are_within_rounds_and_rows_keep_their_contract() {
-        let found = |rate| Found { rate, cpu_seconds: 0.5, rss_mib: Some(30.0) };
+        let found = |rate| {
+            let (requests, server_us) = (Some(3.0), Some(4.5));
+            Found { rate, cpu_seconds: 0.5, rss_mib: Some(30.0), requests, server_us }
+        };
         let rates = |r: f64| {
             Results::from([("create empty".to_owned(), found(r)), ("stat cold".to_owned(), found(5.0))])
         };
@@ -301,6 +311,8 @@ mod tests {
             "± ",
             "Geometric mean of segno/ext4 over 2 rows: 1.73, with every row capped at 2 1.41",
             "0.50 s, 30 MiB",
+            "3.00",
+            "4.50",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }

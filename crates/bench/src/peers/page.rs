@@ -32,12 +32,21 @@ pub fn fill(report: &mut Report, steps: &[&Step], rows: &[Row], rounds: usize) {
             .into(),
         ..Table::default()
     };
+    let mut cost = Table {
+        title: "Where a unit of work spends its time".into(),
+        head: ["row", "segno, µs", "requests", "in the server, µs"].map(str::to_owned).to_vec(),
+        note: "Of all threads together. Requests without FORGET; the server's operations with what they wait \
+               for, several of them at a time if threads are several; the rest is the kernel, FUSE and the caller."
+            .into(),
+        ..Table::default()
+    };
     for step in steps.iter().filter(|s| find(&s.label, "segno").is_some()) {
         let of = |p: &&str| find(&step.label, p);
         let mut cells = vec![step.label.clone(), step.unit.to_owned()];
         cells.extend(peers.iter().map(|p| of(p).map_or("–".into(), cell)));
         let used = peers.iter().map(|p| of(p).map_or("–".into(), usage_cell));
         usage.rows.push(std::iter::once(step.label.clone()).chain(used).collect());
+        cost.rows.extend(of(&"segno").map(cost_cells));
         let ratios: Vec<Option<f64>> = others.iter().map(|p| ratio(&step.label, p)).collect();
         cells.extend(ratios.iter().map(|r| r.map_or("–".into(), |r| format!("{r:.2}"))));
         table.rows.push(cells);
@@ -62,6 +71,7 @@ pub fn fill(report: &mut Report, steps: &[&Step], rows: &[Row], rounds: usize) {
     }
     report.figures.push(Figure::Table(table));
     report.figures.push(Figure::Table(usage));
+    report.figures.push(Figure::Table(cost));
     report.figures.push(Figure::Bars(Bars {
         title: "Segno's rate over that of each".into(),
         unit: "ratio".into(),
@@ -78,4 +88,9 @@ fn cell(row: &Row) -> String {
 fn usage_cell(row: &Row) -> String {
     let memory = row.rss_mib.map_or(String::new(), |mib| format!(", {mib:.0} MiB"));
     format!("{:.2} s{memory}", row.cpu_seconds)
+}
+
+fn cost_cells(row: &Row) -> Vec<String> {
+    let number = |n: Option<f64>| n.map_or("–".into(), |n| format!("{n:.2}"));
+    vec![row.row.clone(), number(Some(1e6 / row.median)), number(row.requests), number(row.server_us)]
 }

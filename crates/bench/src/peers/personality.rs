@@ -1,5 +1,5 @@
 //! Built-in jobs of `segno bench run` in a directory of each file system.
-use super::rows::Scale;
+use super::rows::{Done, Scale};
 use crate::work::Prepared;
 use crate::work::fs::Mounted;
 use crate::work::job::Job;
@@ -8,8 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Operations per second of the job with this many threads, on files of the scale.
-pub fn rate(dir: &Path, name: &str, scale: Scale, threads: usize) -> Result<f64> {
+/// Operations of the job with this many threads, on files of the scale.
+pub fn run(dir: &Path, name: &str, scale: Scale, threads: usize) -> Result<Done> {
     let mut job = Job::named(name)?;
     job.threads = threads;
     if let Some(flow) = &mut job.flow {
@@ -24,5 +24,5 @@ pub fn rate(dir: &Path, name: &str, scale: Scale, threads: usize) -> Result<f64>
     let target = Mounted::new(own.clone());
     let done = Prepared::new(&target, &job, 1)?.run(&target, Duration::from_secs_f64(scale.seconds))?;
     fs::remove_dir_all(&own).with_context(|| format!("cannot remove {}", own.display()))?;
-    Ok(done.ops as f64 / done.seconds)
+    Ok(Done { units: done.ops as f64, seconds: done.seconds })
 }

@@ -34,6 +34,13 @@ impl Scale {
         Self { files: 20, big_mib: 1, random_ops: 10, fsyncs: 20, transactions: 2, seconds: 0.02 };
 }
 
+/// Units of work, and the time they took.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    pub units: f64,
+    pub seconds: f64,
+}
+
 type Alone = fn(&Path, Scale) -> Result<usize>;
 
 enum Work {
@@ -84,16 +91,15 @@ impl Row {
         made.map(drop).with_context(|| format!("what row '{}' needs", self.name))
     }
 
-    /// Runs the row; returns units per second.
-    pub fn rate(&self, dir: &Path, scale: Scale, threads: usize) -> Result<f64> {
+    pub fn run(&self, dir: &Path, scale: Scale, threads: usize) -> Result<Done> {
         let begun = Instant::now();
         let units = match self.work {
             Work::Alone(work) => work(dir, scale),
             Work::Threads(work) => work(dir, scale, threads),
-            Work::Personality(job) => return personality::rate(dir, job, scale, threads),
+            Work::Personality(job) => return personality::run(dir, job, scale, threads),
         };
         let units = units.with_context(|| format!("row '{}'", self.name))?;
-        Ok(units as f64 / begun.elapsed().as_secs_f64())
+        Ok(Done { units: units as f64, seconds: begun.elapsed().as_secs_f64() })
     }
 }
 

@@ -1,7 +1,9 @@
 //! What a row took besides time.
+use super::rows::Done;
 use crate::mounts::{FileSystem, Site};
 use anyhow::{Context, Result};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::fs;
 
 /// One run of a row.
@@ -12,15 +14,48 @@ pub struct Found {
     pub cpu_seconds: f64,
     /// Resident set of the server at the end.
     pub rss_mib: Option<f64>,
+    /// Requests of the kernel for a unit of work, without FORGET, for which nobody waits. Of Segno.
+    pub requests: Option<f64>,
+    /// Microseconds that the server's operations took for a unit of work, with what they waited for. Of Segno.
+    pub server_us: Option<f64>,
 }
 
 impl Found {
-    /// Runs a row, which returns its rate.
-    pub fn of(peer: FileSystem, site: &Site, run: impl FnOnce() -> Result<f64>) -> Result<Self> {
-        let before = busy_seconds()?;
-        let rate = run()?;
-        Ok(Self { rate, cpu_seconds: busy_seconds()? - before, rss_mib: resident_mib(peer, site)? })
+    /// Runs a row.
+    pub fn of(peer: FileSystem, site: &Site, run: impl FnOnce() -> Result<Done>) -> Result<Self> {
+        let (stats, busy) = (server_stats(peer, site)?, busy_seconds()?);
+        let done = run()?;
+        let cpu_seconds = busy_seconds()? - busy;
+        let since = |counted: fn(&str) -> bool| -> Result<Option<f64>> {
+            let Some(before) = &stats else { return Ok(None) };
+            let after = server_stats(peer, site)?.context("a server without counters")?;
+            Ok(Some((sum(&after, counted) - sum(before, counted)) as f64 / done.units))
+        };
+        Ok(Self {
+            rate: done.units / done.seconds,
+            cpu_seconds,
+            rss_mib: resident_mib(peer, site)?,
+            requests: since(is_request)?,
+            server_us: since(is_operation_time)?.map(|ns| ns / 1e3),
+        })
     }
+}
+
+/// Counters of Segno's mount.
+fn server_stats(peer: FileSystem, site: &Site) -> Result<Option<Map<String, Value>>> {
+    (peer == FileSystem::Segno).then(|| site.stats()).transpose()
+}
+
+fn is_request(name: &str) -> bool {
+    name.starts_with("fuse_") && !name.contains("forget")
+}
+
+fn is_operation_time(name: &str) -> bool {
+    name.starts_with("op_") && name.ends_with("_ns_sum")
+}
+
+fn sum(stats: &Map<String, Value>, counted: fn(&str) -> bool) -> u64 {
+    stats.iter().filter(|(name, _)| counted(name)).filter_map(|(_, value)| value.as_u64()).sum()
 }
 
 /// Time that all processors have worked since boot.
