@@ -5,6 +5,7 @@ use crate::page_cache::PageCache;
 use crate::serve::FuseOptions;
 use crate::server::Server;
 use crate::transport::classic::{self, clone_device};
+use crate::transport::colocation::Colocation;
 use crate::transport::sched_idle::IdlePolicy;
 use crate::transport::uring::Worker;
 use crate::wire::InitFlags;
@@ -125,14 +126,19 @@ impl Session {
             Ok((queues, workers)) => {
                 workers.iter().try_for_each(|worker| worker.start(&dev))?;
                 // FORGET and INTERRUPT still arrive on /dev/fuse and are not urgent.
-                spawn_classic(0, dev, &server, &end, FORGET_PAUSE)?;
+                let forgets = server.clone();
+                let serve = move || classic::serve_batches(&dev, &forgets, MAX_WRITE as usize, FORGET_PAUSE);
+                spawn_classic(0, &end, serve)?;
                 Transport::IoUring { queues, threads }
             }
             Err(why) => {
-                for i in 1..threads {
-                    spawn_classic(i, Arc::new(clone_device(&dev)?), &server, &end, Duration::ZERO)?;
+                let colocation = Arc::new(Colocation::new(Arc::new(IdlePolicy::new(!opts.no_sched_idle))));
+                for i in 0..threads {
+                    let own = if i == 0 { dev.clone() } else { Arc::new(clone_device(&dev)?) };
+                    let (server, colocation) = (server.clone(), colocation.clone());
+                    let serve = move || classic::serve(&own, &server, MAX_WRITE as usize, &colocation);
+                    spawn_classic(i, &end, serve)?;
                 }
-                spawn_classic(0, dev, &server, &end, Duration::ZERO)?;
                 Transport::Classic { threads, why }
             }
         };
@@ -158,15 +164,13 @@ type End = mpsc::Sender<io::Result<()>>;
 
 fn spawn_classic(
     index: usize,
-    dev: Arc<OwnedFd>,
-    server: &Arc<Server>,
     end: &End,
-    pause: Duration,
+    serve: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> io::Result<()> {
-    let (server, end) = (server.clone(), end.clone());
+    let end = end.clone();
     thread::Builder::new().name(format!("fuse-{index}")).spawn(move || {
         // Fails only if the session has ended already.
-        let _ = end.send(guarded(|| classic::serve(&dev, &server, MAX_WRITE as usize, pause)));
+        let _ = end.send(guarded(serve));
     })?;
     Ok(())
 }

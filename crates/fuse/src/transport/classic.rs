@@ -1,14 +1,19 @@
 //! Requests through /dev/fuse: read(2) returns a request, write(2) sends the reply. Each thread has its own descriptor,
 //! as a reply must go to the descriptor that its request was read from.
+use super::colocation::Colocation;
 use super::memory::{Buffer, PAGE};
 use super::message::reply_to;
+use super::sched_idle::{PROMPT, ReplyThread};
 use crate::server::Server;
+use crate::wire::InHeader;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, write};
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
+use zerocopy::FromBytes;
 
 const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 
@@ -21,26 +26,63 @@ pub(crate) fn clone_device(dev: impl AsFd) -> io::Result<OwnedFd> {
     Ok(other)
 }
 
-/// Serves until the mount ends. `payload` is the maximum size of the data in one message. The thread sleeps for `pause`
-/// after each message, to serve requests in batches that no caller waits for.
-pub(crate) fn serve(dev: &OwnedFd, server: &Server, payload: usize, pause: Duration) -> io::Result<()> {
-    let mut incoming = Buffer::new(payload + PAGE)?;
-    let mut outgoing = Buffer::new(payload + PAGE)?;
-    loop {
-        let message = match read(dev, incoming.bytes()) {
-            Ok(n) => incoming.bytes().get(..n).unwrap_or_default(),
-            // ENOENT: the request was withdrawn while it was being read.
-            Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => continue,
-            Err(Errno::NODEV) => return Ok(()),
-            Err(e) => return Err(e.into()),
-        };
+/// Serves requests for which nobody waits, as FORGET, until the mount ends. `payload` is the maximum size of the data in one
+/// message. The thread sleeps for `pause` after each message, to serve them in batches.
+pub(crate) fn serve_batches(
+    dev: &OwnedFd,
+    server: &Server,
+    payload: usize,
+    pause: Duration,
+) -> io::Result<()> {
+    let (mut incoming, mut outgoing) = (Buffer::new(payload + PAGE)?, Buffer::new(payload + PAGE)?);
+    while let Some(message) = receive(dev, &mut incoming)? {
         if let Some(reply) = reply_to(server, message, outgoing.bytes()) {
             send(dev, reply)?;
         }
-        if !pause.is_zero() {
-            std::thread::sleep(pause);
+        std::thread::sleep(pause);
+    }
+    Ok(())
+}
+
+/// Serves requests until the mount ends, as one of several threads.
+pub(crate) fn serve(
+    dev: &OwnedFd,
+    server: &Server,
+    payload: usize,
+    colocation: &Arc<Colocation>,
+) -> io::Result<()> {
+    let (mut incoming, mut outgoing) = (Buffer::new(payload + PAGE)?, Buffer::new(payload + PAGE)?);
+    let replies = ReplyThread::new(colocation.policy());
+    colocation.join();
+    while let Some(message) = receive(dev, &mut incoming)? {
+        if let Ok((head, _)) = InHeader::read_from_prefix(message) {
+            colocation.count(&head);
+        }
+        if !colocation.is_bound() {
+            replies.restore();
+        }
+        let Some(reply) = replies.serve(|| reply_to(server, message, outgoing.bytes())) else { continue };
+        if colocation.is_bound() && message.len() + reply.len() <= PROMPT {
+            replies.deliver(|| send(dev, reply))?;
+        } else {
+            send(dev, reply)?;
         }
     }
+    Ok(())
+}
+
+/// The next message; `None` at the end of the mount.
+fn receive<'a>(dev: &OwnedFd, into: &'a mut Buffer) -> io::Result<Option<&'a [u8]>> {
+    let len = loop {
+        match read(dev, into.bytes()) {
+            Ok(n) => break n,
+            // ENOENT: the request was withdrawn while it was being read.
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
+            Err(Errno::NODEV) => return Ok(None),
+            Err(e) => return Err(e.into()),
+        }
+    };
+    Ok(Some(into.bytes().get(..len).unwrap_or_default()))
 }
 
 /// Sends a reply. If its request was aborted, or the kernel rejects it, only that caller is affected.

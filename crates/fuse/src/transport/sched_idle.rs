@@ -18,6 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+/// Largest transfer whose caller is taken to wait for the reply. Longer ones are readahead or writeback, after which the
+/// thread should be ready for the next request.
+pub(super) const PROMPT: usize = 16 << 10;
 /// A delivery takes some microseconds unless the CPU is contended.
 const SLOW_DELIVERY: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -65,6 +68,11 @@ impl IdlePolicy {
         let allowed = permitted && thread::spawn(can_switch_policy).join().unwrap_or(false);
         let watcher = if allowed { Watcher::start() } else { None };
         Self { started: Instant::now(), paused_until: AtomicU64::new(0), watcher }
+    }
+
+    /// Whether replies are delivered at `SCHED_IDLE` now.
+    pub(crate) fn is_in_force(&self) -> bool {
+        self.watcher.is_some() && micros(self.started.elapsed()) >= self.paused_until.load(Ordering::Relaxed)
     }
 
     fn back_off(&self, now: Duration, elapsed: Duration) {

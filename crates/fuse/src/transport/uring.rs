@@ -4,7 +4,7 @@
 //! kernel prefers the entry returned last, so a single client is served by one thread with warm caches.
 use super::affinity::Affinity;
 use super::memory::{Buffer, PAGE};
-use super::sched_idle::{IdlePolicy, ReplyThread};
+use super::sched_idle::{IdlePolicy, PROMPT, ReplyThread};
 use crate::request::{Malformed, Request};
 use crate::server::{Answer, Server};
 use crate::wire::{InHeader, Opcode, OutHeader, RingEntry, WRITE_CACHE, WriteIn};
@@ -30,9 +30,6 @@ const DEVICE: types::Fixed = types::Fixed(0);
 const SQE_LEN_WORD: usize = 6;
 /// Size of the buffer for replies to WRITE, whose data occupies the payload buffer.
 const SMALL: usize = 256;
-/// Largest transfer whose caller is taken to wait for the reply. Longer ones are readahead or writeback, after which the
-/// thread should be ready for the next request.
-const PROMPT: usize = 16 << 10;
 
 /// One thread and its entry of a queue.
 pub(crate) struct Worker {

@@ -204,8 +204,8 @@ const OWN: &[MountOption] = &[
     words(
         "sched_idle",
         "auto",
-        "auto: over io_uring, threads that may do so deliver small replies at SCHED_IDLE, which keeps the caller on its \
-         CPU; off: at the normal policy",
+        "auto: threads that may do so deliver small replies at SCHED_IDLE, which keeps the caller on its CPU; over \
+         /dev/fuse they do so while there is one caller, and run on its CPU; off: at the normal policy",
         &[("auto", |s| s.no_sched_idle = false), ("off", |s| s.no_sched_idle = true)],
     ),
     switch(

@@ -1,0 +1,245 @@
+//! Threads on /dev/fuse run on the CPU of their caller while there is only one.
+//!
+//! The kernel wakes a waiting thread for each request, on an idle CPU if there is one, and the reply wakes the caller.
+//! Waking an idle CPU takes longer than a small request. So after many requests in a row of one caller, none of which
+//! waited, all threads are bound to the CPU that it runs on, and deliver replies at `SCHED_IDLE`, so that it stays there.
+//! Another caller, an fsync or a wait for a device ends this: the scheduler places the threads again, and requests of
+//! several callers are served in parallel.
+use super::sched_idle::IdlePolicy;
+use crate::wire::{InHeader, Opcode};
+use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
+use segno_device::before_waits;
+use std::cell::RefCell;
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Requests in a row of one caller after which threads are bound first, and after which the caller's CPU is looked up
+/// again.
+const FIRST_RUN: u32 = 64;
+/// Longest run that is needed, after several that were short.
+const LONGEST_RUN: u32 = 4096;
+/// A run that has paid for the binding.
+const LONG_RUN: u32 = 1024;
+
+thread_local! {
+    /// Of the calling thread, for the hook of device waits.
+    static OWN: RefCell<Option<Arc<Colocation>>> = const { RefCell::new(None) };
+}
+
+/// State shared by the threads of a session. Concurrent updates of the counters may overwrite each other: then there are
+/// several callers.
+#[derive(Debug)]
+pub(crate) struct Colocation {
+    policy: Arc<IdlePolicy>,
+    /// CPUs on which the process may run; `None` if they cannot be changed.
+    allowed: Option<CpuSet>,
+    /// Thread of the last request.
+    caller: AtomicU32,
+    /// Number of its requests in a row.
+    run: AtomicU32,
+    /// Whether `binding` has a CPU.
+    bound: AtomicBool,
+    binding: Mutex<Binding>,
+}
+
+#[derive(Debug)]
+struct Binding {
+    threads: Vec<Pid>,
+    cpu: Option<usize>,
+    /// Requests in a row that lead to the next binding.
+    needed: u32,
+}
+
+impl Colocation {
+    pub(crate) fn new(policy: Arc<IdlePolicy>) -> Self {
+        Self {
+            policy,
+            allowed: sched_getaffinity(None).ok(),
+            caller: AtomicU32::new(0),
+            run: AtomicU32::new(0),
+            bound: AtomicBool::new(false),
+            binding: Mutex::new(Binding { threads: Vec::new(), cpu: None, needed: FIRST_RUN }),
+        }
+    }
+
+    pub(crate) fn policy(&self) -> Arc<IdlePolicy> {
+        self.policy.clone()
+    }
+
+    /// Adds the calling thread. It must not end before the others do.
+    pub(crate) fn join(self: &Arc<Self>) {
+        self.lock().threads.push(gettid());
+        OWN.set(Some(self.clone()));
+        before_waits(Some(a_wait_begins));
+    }
+
+    /// Counts a request. Those of the kernel itself have no caller.
+    pub(crate) fn count(&self, head: &InHeader) {
+        if head.pid == 0 {
+            return;
+        }
+        let other = self.caller.swap(head.pid, Ordering::Relaxed) != head.pid;
+        if other || waits(head.opcode) {
+            return self.end_run();
+        }
+        let run = self.run.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        if run.is_multiple_of(FIRST_RUN) {
+            self.follow(head.pid, run);
+        }
+    }
+
+    /// Whether threads are bound to the CPU of the only caller.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.bound.load(Ordering::Relaxed)
+    }
+
+    /// Binds the threads to the CPU of the caller after a run of requests, unless a CPU with other work slows them down.
+    fn follow(&self, caller: u32, run: u32) {
+        if !self.policy.is_in_force() {
+            return self.end_run();
+        }
+        let mut binding = self.lock();
+        if binding.cpu.is_none() && run < binding.needed {
+            return;
+        }
+        let cpu = cpu_of(caller).filter(|&cpu| self.allowed.is_some_and(|all| all.is_set(cpu)));
+        if let Some(cpu) = cpu
+            && binding.cpu != Some(cpu)
+        {
+            let mut only = CpuSet::new();
+            only.set(cpu);
+            binding.place(&only);
+            binding.cpu = Some(cpu);
+            self.bound.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets the threads run on all CPUs again. After a run that was too short the next binding takes a longer one.
+    fn end_run(&self) {
+        let run = self.run.swap(0, Ordering::Relaxed);
+        if !self.is_bound() {
+            return;
+        }
+        let mut binding = self.lock();
+        if let (Some(_), Some(allowed)) = (binding.cpu.take(), &self.allowed) {
+            binding.place(allowed);
+            let longer = binding.needed.saturating_mul(2).min(LONGEST_RUN);
+            binding.needed = if run >= LONG_RUN { FIRST_RUN } else { longer };
+            self.bound.store(false, Ordering::Relaxed);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Binding> {
+        self.binding.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Binding {
+    fn place(&self, cpus: &CpuSet) {
+        for &thread in &self.threads {
+            // On failure the thread stays where it is, which is slower and not wrong.
+            let _placed = sched_setaffinity(Some(thread), cpus);
+        }
+    }
+}
+
+fn a_wait_begins() {
+    OWN.with_borrow(|own| own.iter().for_each(|own| own.end_run()));
+}
+
+/// Whether a request waits for the device or another thread in any case.
+fn waits(opcode: u32) -> bool {
+    [Opcode::Fsync, Opcode::FsyncDir, Opcode::SyncFs].into_iter().any(|o| o as u32 == opcode)
+}
+
+/// The CPU on which a thread ran last.
+fn cpu_of(thread: u32) -> Option<usize> {
+    let stat = fs::read_to_string(format!("/proc/{thread}/stat")).ok()?;
+    // Field 39; the second one is a name that may contain anything.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::sched_getcpu;
+    use std::thread;
+
+    /// A thread that has joined, and the CPUs that it is allowed.
+    struct Joined {
+        colocation: Arc<Colocation>,
+        thread: Pid,
+    }
+
+    impl Joined {
+        fn new() -> Self {
+            let colocation = Arc::new(Colocation::new(Arc::new(IdlePolicy::new(true))));
+            colocation.join();
+            Self { colocation, thread: gettid() }
+        }
+
+        fn requests(&self, caller: Pid, opcode: Opcode, number: u32) {
+            let pid = caller.as_raw_nonzero().get().cast_unsigned();
+            let head = InHeader { pid, opcode: opcode as u32, ..Default::default() };
+            (0..number).for_each(|_| self.colocation.count(&head));
+        }
+
+        fn cpus(&self) -> u32 {
+            sched_getaffinity(Some(self.thread)).unwrap().count()
+        }
+    }
+
+    #[test]
+    fn threads_follow_a_caller_until_there_is_another_one_or_a_wait() {
+        thread::spawn(|| {
+            let joined = Joined::new();
+            if !joined.colocation.policy.is_in_force() || joined.cpus() < 2 {
+                return;
+            }
+            let all = joined.cpus();
+            let own = gettid();
+            let other = Pid::from_raw(1).unwrap();
+            joined.requests(own, Opcode::Lookup, FIRST_RUN + 1);
+            assert_eq!((joined.cpus(), joined.colocation.is_bound()), (1, true));
+            assert!(sched_getaffinity(None).unwrap().is_set(sched_getcpu()), "bound to the caller's CPU");
+            joined.requests(other, Opcode::Lookup, 1);
+            assert_eq!((joined.cpus(), joined.colocation.is_bound()), (all, false));
+            // After a short run the next one has to be longer.
+            joined.requests(own, Opcode::Lookup, FIRST_RUN + 1);
+            assert_eq!(joined.cpus(), all);
+            joined.requests(own, Opcode::Lookup, FIRST_RUN);
+            assert_eq!(joined.cpus(), 1);
+            joined.requests(own, Opcode::Fsync, 1);
+            assert_eq!(joined.cpus(), all);
+            joined.requests(own, Opcode::Lookup, LONGEST_RUN);
+            assert_eq!(joined.cpus(), 1);
+            a_wait_begins();
+            assert_eq!(joined.cpus(), all);
+            // That run was long.
+            joined.requests(own, Opcode::Lookup, FIRST_RUN);
+            assert_eq!(joined.cpus(), 1);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn requests_without_a_caller_do_not_count() {
+        thread::spawn(|| {
+            let joined = Joined::new();
+            let head = InHeader { opcode: Opcode::Forget as u32, ..Default::default() };
+            (0..2 * FIRST_RUN).for_each(|_| joined.colocation.count(&head));
+            assert!(!joined.colocation.is_bound());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn the_cpu_of_a_thread_is_found_and_that_of_none_is_not() {
+        let own = gettid().as_raw_nonzero().get().cast_unsigned();
+        assert!(cpu_of(own).is_some());
+        assert_eq!(cpu_of(u32::MAX), None);
+    }
+}
