@@ -13,14 +13,12 @@ use std::cell::RefCell;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Requests in a row of one caller after which threads are bound first, and after which the caller's CPU is looked up
-/// again.
-const FIRST_RUN: u32 = 64;
-/// Longest run that is needed, after several that were short.
-const LONGEST_RUN: u32 = 4096;
-/// A run that has paid for the binding.
-const LONG_RUN: u32 = 1024;
+/// Requests in a row of one caller after which threads are bound, and after which the caller's CPU is looked up again.
+const RUN: u32 = 32;
+/// Least time between two bindings, each of which takes some 20 µs.
+const INTERVAL: Duration = Duration::from_millis(2);
 
 thread_local! {
     /// Of the calling thread, for the hook of device waits.
@@ -47,8 +45,8 @@ pub(crate) struct Colocation {
 struct Binding {
     threads: Vec<Pid>,
     cpu: Option<usize>,
-    /// Requests in a row that lead to the next binding.
-    needed: u32,
+    /// When the last run was bound.
+    since: Option<Instant>,
 }
 
 impl Colocation {
@@ -59,7 +57,7 @@ impl Colocation {
             caller: AtomicU32::new(0),
             run: AtomicU32::new(0),
             bound: AtomicBool::new(false),
-            binding: Mutex::new(Binding { threads: Vec::new(), cpu: None, needed: FIRST_RUN }),
+            binding: Mutex::new(Binding { threads: Vec::new(), cpu: None, since: None }),
         }
     }
 
@@ -84,8 +82,8 @@ impl Colocation {
             return self.end_run();
         }
         let run = self.run.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        if run.is_multiple_of(FIRST_RUN) {
-            self.follow(head.pid, run);
+        if run.is_multiple_of(RUN) {
+            self.follow(head.pid);
         }
     }
 
@@ -95,12 +93,12 @@ impl Colocation {
     }
 
     /// Binds the threads to the CPU of the caller after a run of requests, unless a CPU with other work slows them down.
-    fn follow(&self, caller: u32, run: u32) {
+    fn follow(&self, caller: u32) {
         if !self.policy.is_in_force() {
             return self.end_run();
         }
         let mut binding = self.lock();
-        if binding.cpu.is_none() && run < binding.needed {
+        if binding.cpu.is_none() && binding.since.is_some_and(|since| since.elapsed() < INTERVAL) {
             return;
         }
         let cpu = cpu_of(caller).filter(|&cpu| self.allowed.is_some_and(|all| all.is_set(cpu)));
@@ -110,22 +108,21 @@ impl Colocation {
             let mut only = CpuSet::new();
             only.set(cpu);
             binding.place(&only);
+            binding.since = binding.cpu.is_none().then(Instant::now).or(binding.since);
             binding.cpu = Some(cpu);
             self.bound.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Lets the threads run on all CPUs again. After a run that was too short the next binding takes a longer one.
+    /// Lets the threads run on all CPUs again.
     fn end_run(&self) {
-        let run = self.run.swap(0, Ordering::Relaxed);
+        self.run.store(0, Ordering::Relaxed);
         if !self.is_bound() {
             return;
         }
         let mut binding = self.lock();
         if let (Some(_), Some(allowed)) = (binding.cpu.take(), &self.allowed) {
             binding.place(allowed);
-            let longer = binding.needed.saturating_mul(2).min(LONGEST_RUN);
-            binding.needed = if run >= LONG_RUN { FIRST_RUN } else { longer };
             self.bound.store(false, Ordering::Relaxed);
         }
     }
@@ -200,25 +197,22 @@ mod tests {
             let all = joined.cpus();
             let own = gettid();
             let other = Pid::from_raw(1).unwrap();
-            joined.requests(own, Opcode::Lookup, FIRST_RUN + 1);
+            let bound_again = || {
+                thread::sleep(INTERVAL);
+                joined.requests(own, Opcode::Lookup, RUN + 1);
+                assert_eq!((joined.cpus(), joined.colocation.is_bound()), (1, true));
+            };
+            joined.requests(own, Opcode::Lookup, RUN + 1);
             assert_eq!((joined.cpus(), joined.colocation.is_bound()), (1, true));
             assert!(sched_getaffinity(None).unwrap().is_set(sched_getcpu()), "bound to the caller's CPU");
             joined.requests(other, Opcode::Lookup, 1);
             assert_eq!((joined.cpus(), joined.colocation.is_bound()), (all, false));
-            // After a short run the next one has to be longer.
-            joined.requests(own, Opcode::Lookup, FIRST_RUN + 1);
-            assert_eq!(joined.cpus(), all);
-            joined.requests(own, Opcode::Lookup, FIRST_RUN);
-            assert_eq!(joined.cpus(), 1);
+            bound_again();
             joined.requests(own, Opcode::Fsync, 1);
             assert_eq!(joined.cpus(), all);
-            joined.requests(own, Opcode::Lookup, LONGEST_RUN);
-            assert_eq!(joined.cpus(), 1);
+            bound_again();
             a_wait_begins();
             assert_eq!(joined.cpus(), all);
-            // That run was long.
-            joined.requests(own, Opcode::Lookup, FIRST_RUN);
-            assert_eq!(joined.cpus(), 1);
         })
         .join()
         .unwrap();
@@ -229,7 +223,7 @@ mod tests {
         thread::spawn(|| {
             let joined = Joined::new();
             let head = InHeader { opcode: Opcode::Forget as u32, ..Default::default() };
-            (0..2 * FIRST_RUN).for_each(|_| joined.colocation.count(&head));
+            (0..2 * RUN).for_each(|_| joined.colocation.count(&head));
             assert!(!joined.colocation.is_bound());
         })
         .join()
