@@ -12,7 +12,7 @@ use segno_device::before_waits;
 use std::cell::RefCell;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Requests in a row of one caller after which threads are bound, and after which the caller's CPU is looked up again.
@@ -67,7 +67,7 @@ impl Colocation {
 
     /// Adds the calling thread. It must not end before the others do.
     pub(crate) fn join(self: &Arc<Self>) {
-        self.lock().threads.push(gettid());
+        self.binding.lock().unwrap_or_else(PoisonError::into_inner).threads.push(gettid());
         OWN.set(Some(self.clone()));
         before_waits(Some(a_wait_begins));
     }
@@ -97,7 +97,7 @@ impl Colocation {
         if !self.policy.is_in_force() {
             return self.end_run();
         }
-        let mut binding = self.lock();
+        let Some(mut binding) = self.try_lock() else { return };
         if binding.cpu.is_none() && binding.since.is_some_and(|since| since.elapsed() < INTERVAL) {
             return;
         }
@@ -120,15 +120,21 @@ impl Colocation {
         if !self.is_bound() {
             return;
         }
-        let mut binding = self.lock();
+        let Some(mut binding) = self.try_lock() else { return };
         if let (Some(_), Some(allowed)) = (binding.cpu.take(), &self.allowed) {
             binding.place(allowed);
             self.bound.store(false, Ordering::Relaxed);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Binding> {
-        self.binding.lock().unwrap_or_else(PoisonError::into_inner)
+    /// `None` while another thread changes the binding: a thread at `SCHED_IDLE`, for which a thread that holds locks of the
+    /// engine should not wait. What is not changed now is changed at the next request of another caller, or the next wait.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Binding>> {
+        match self.binding.try_lock() {
+            Ok(binding) => Some(binding),
+            Err(TryLockError::Poisoned(binding)) => Some(binding.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
