@@ -23,6 +23,7 @@ mod garbage;
 mod keeper;
 mod local;
 mod map;
+mod memory;
 mod merge;
 mod names;
 mod pieces;
