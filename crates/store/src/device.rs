@@ -116,7 +116,7 @@ impl Parts {
         planted: Planted,
         handle: &Handle,
     ) -> Result<Self> {
-        let (found, settled) = find(&remote, options, local.as_ref()).await?;
+        let (found, settled) = find(&remote, options, local.as_ref(), planted).await?;
         remote.set_patience(options.timeout);
         let about = Found {
             base: found.base,
@@ -424,10 +424,15 @@ pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unf
 
 /// Reads the volume, taking it if it is to be written. Also returns whether its map is older than the time readers have, by
 /// the store's clock.
-async fn find(remote: &Remote, options: &Options, local: Option<&Local>) -> Result<(Recovered, bool)> {
+async fn find(
+    remote: &Remote,
+    options: &Options,
+    local: Option<&Local>,
+    planted: Planted,
+) -> Result<(Recovered, bool)> {
     if options.read_only {
         if let Some(local) = local {
-            local.settle(remote, true).await?;
+            local.settle(remote, true, planted).await?;
         }
         return Ok((recover::read_only(remote).await?, false));
     }
@@ -442,7 +447,7 @@ async fn find(remote: &Remote, options: &Options, local: Option<&Local>) -> Resu
     }
     if let Some(local) = local {
         remote.set_patience(options.timeout);
-        local.settle(remote, false).await?;
+        local.settle(remote, false, planted).await?;
     }
     let found = recover::writable(remote, options.takeover, local).await?;
     let epoch = found.session.map_or(0, |s| s.epoch);

@@ -188,6 +188,29 @@ fn commits_that_wait_are_uploaded_together() {
 }
 
 /// A block is looked up on disk, or in the store, under the name of a commit that is merged meanwhile.
+/// Two requests for each 8 MiB of them, and those of any mount.
+#[test]
+fn commits_of_a_tail_are_uploaded_together() {
+    let (store, shelf, device) = slow(42);
+    for i in 0..300u64 {
+        write(&device, i % 128, &[i as u8]);
+        if i % 7 == 3 {
+            write(&device, 128 + i / 7, &[i as u8]);
+        }
+        device.flush().unwrap();
+    }
+    let (store, shelf) = kill(device, &store, &shelf);
+    let tail = shelf.files();
+    assert!(tail >= 290, "{tail}");
+    let puts = store.puts();
+    let device = mount(&store, &shelf, false).unwrap();
+    assert!(store.puts() - puts < 12, "{}", store.puts() - puts);
+    let expected: Vec<u8> = (0..128).map(|i: u64| if i < 44 { i + 256 } else { i + 128 } as u8).collect();
+    assert_eq!((read(&device, 0, 128), shelf.files()), (expected, 0));
+    let sequential: Vec<u8> = (0..43u64).map(|i| (i * 7 + 3) as u8).collect();
+    assert_eq!(read(&device, 128, 43), sequential);
+}
+
 #[test]
 fn blocks_are_read_while_their_commits_are_merged() {
     for seed in 40..100 {
