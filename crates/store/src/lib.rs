@@ -21,6 +21,7 @@ mod error;
 mod extents;
 mod garbage;
 mod keeper;
+mod left;
 mod local;
 mod map;
 mod memory;
@@ -44,6 +45,7 @@ mod wire;
 
 pub use device::{About, Options, StoreDevice, is_held, is_held_here, probe};
 pub use error::{Result, StoreError};
+pub use left::Left;
 pub use local::CacheOptions;
 pub use map::Geometry;
 pub use stats::{Cause, Count, Stats};
