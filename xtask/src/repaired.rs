@@ -46,6 +46,7 @@ impl Repaired {
             script: script(&images)?,
             disks: Vec::new(),
             virtiofs: None,
+            reboots: false,
             timeout: Duration::from_secs(self.timeout),
             share: "/".into(),
             kill: None,

@@ -4,9 +4,11 @@ use crate::state::OBJECT_BLOCKS;
 
 /// Sequential readers that are told apart.
 const STREAMS: usize = 8;
-/// Blocks read ahead: at least 256 KiB, at most 80 MiB, so that eight objects are under way while the one in use is not read.
+/// Blocks read ahead: at least 256 KiB, at most 96 MiB, so that eight objects are under way while those before them are used.
 const AHEAD_MIN: u64 = 64;
-const AHEAD_MAX: u64 = 20480;
+const AHEAD_MAX: u64 = 24576;
+/// What is read ahead of a reader is so many times what it has read, or as much as that.
+const GROWTH: u64 = 8;
 /// Times that a reader goes on in a zone elsewhere until it is no more read ahead behind the end of a zone.
 const JUMPS: u32 = 2;
 /// Blocks that a read may be behind another one of its reader which was begun first.
@@ -45,6 +47,11 @@ impl Stream {
     fn has(&self, addr: u64) -> bool {
         addr == self.next || (self.follows && addr < self.requested && addr + BEHIND >= self.next)
     }
+
+    /// Blocks that were requested and not read.
+    fn ahead(&self) -> u64 {
+        self.requested - self.next
+    }
 }
 
 impl Streams {
@@ -55,8 +62,8 @@ impl Streams {
     }
 
     /// Notes a read. If it follows another one, `request` is asked for what is missing from a block on, so many. It returns
-    /// where what it requested ends.
-    pub(crate) fn note(&mut self, addr: u64, count: u64, request: impl Fn(u64, u64) -> u64) {
+    /// where what it requested ends. `careful` if much of what was read ahead was of no use.
+    pub(crate) fn note(&mut self, addr: u64, count: u64, careful: bool, request: impl Fn(u64, u64) -> u64) {
         let end = addr.saturating_add(count);
         self.read += count;
         let mut stream = self.take(addr);
@@ -70,7 +77,7 @@ impl Streams {
             if stream.requested > end && addr / PIECE != end / PIECE {
                 request(end, (stream.requested - end).min(2 * PIECE));
             }
-            let window = self.window(&stream);
+            let window = self.window(&stream, careful);
             let wanted = self.wanted(&stream, window).saturating_sub(stream.requested);
             // In large steps, so that requests are large.
             if wanted > 0 && wanted >= (window / 2).min(OBJECT) {
@@ -106,12 +113,15 @@ impl Streams {
         addr.is_multiple_of(self.zone_blocks)
     }
 
-    /// Twice what was read, as far as other readers that are still active leave room.
-    fn window(&self, stream: &Stream) -> u64 {
+    /// Many times what was read, as far as other readers that are still active leave room.
+    fn window(&self, stream: &Stream, careful: bool) -> u64 {
         let active = self.all.iter().filter(|s| s.follows && self.read - s.seen < self.most);
-        let (others, ahead) = active.fold((0, 0), |(n, ahead), s| (n + 1, ahead + (s.requested - s.next)));
+        let (others, ahead) = active.fold((0, 0), |(n, ahead), s| (n + 1, ahead + s.ahead()));
         let room = self.most.saturating_sub(ahead).max(self.most / (others + 1));
-        (stream.read * 2).min(room).max(AHEAD_MIN)
+        if careful {
+            return stream.read.min(room);
+        }
+        (stream.read * GROWTH).min(room).max(AHEAD_MIN)
     }
 
     /// Where its requests should end.
@@ -136,7 +146,7 @@ mod tests {
     fn note(streams: &mut Streams, addr: u64, count: u64) -> Option<(u64, u64)> {
         let known = streams.all.clone();
         let requested = std::cell::Cell::new(None);
-        streams.note(addr, count, |from, count| {
+        streams.note(addr, count, false, |from, count| {
             let to = from + count;
             if !known.iter().any(|s| from >= s.next && to <= s.requested) {
                 requested.set(Some((from, to)));
@@ -165,15 +175,29 @@ mod tests {
     }
 
     #[test]
-    fn the_second_read_reads_ahead_twice_what_was_read_and_a_stream_a_whole_window() {
+    fn the_second_read_reads_ahead_many_times_what_was_read_and_a_stream_a_whole_window() {
         let mut streams = streams();
         assert_eq!(note(&mut streams, 100, 256), None);
-        assert_eq!(note(&mut streams, 356, 256), Some((612, 612 + 1024)));
+        assert_eq!(note(&mut streams, 356, 256), Some((612, 4096)));
         let all = read_on(&mut streams, 612, 256, 60);
-        assert_eq!(all, Some((1636, (612 + 60 * 256 + AHEAD_MAX) / OBJECT * OBJECT)));
+        assert_eq!(all, Some((4096, (612 + 60 * 256 + AHEAD_MAX) / OBJECT * OBJECT)));
         let mut small = streams_of_small_reads();
         assert_eq!(note(&mut small, 2, 1), None, "enough is requested");
-        assert_eq!(note(&mut small, 34, 1), Some((66, 105)));
+        assert_eq!(note(&mut small, 13, 1), Some((66, 126)));
+    }
+
+    #[test]
+    fn a_careful_reader_is_ahead_by_what_was_read() {
+        let mut streams = streams();
+        let requested = std::cell::Cell::new((0, 0));
+        let mut read = |addr| {
+            streams.note(addr, 256, true, |from, count| {
+                requested.set((from, from + count));
+                from + count
+            });
+            requested.get()
+        };
+        assert_eq!([read(100), read(356), read(612)], [(0, 0), (612, 1124), (1124, 1636)]);
     }
 
     fn streams_of_small_reads() -> Streams {
@@ -196,14 +220,15 @@ mod tests {
         let mut streams = streams_of_small_reads();
         let again = |addr| {
             let requested = std::cell::Cell::new(None);
-            streams.note(addr, 1, |from, count| {
+            streams.note(addr, 1, false, |from, count| {
                 requested.set(Some((from, count)));
                 from + count
             });
             requested.get()
         };
         let all: Vec<_> = (2..16).map(again).collect();
-        assert_eq!((&all[..13], all[13]), ([None; 13].as_slice(), Some((16, 32))));
+        assert_eq!((&all[..11], all[12]), ([None; 11].as_slice(), None));
+        assert_eq!((all[11], all[13]), (Some((66, 60)), Some((16, 32))), "more ahead, and again");
     }
 
     /// As the threads of a server send them.

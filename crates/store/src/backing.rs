@@ -1,6 +1,7 @@
 //! Where the objects of an epoch go: to the store, or to local disk first.
 use crate::names::{Name, ObjectId};
 use crate::remote::Remote;
+use crate::shelf::Shelf;
 use crate::stage::Stage;
 use crate::stats::Cause;
 use crate::{Result, StoreError};
@@ -12,6 +13,8 @@ pub(crate) struct Backing {
     pub remote: Arc<Remote>,
     /// Of a mount with write-back.
     pub stage: Option<Arc<Stage>>,
+    /// Objects that are part of the volume and perhaps not in the store.
+    pub left: Option<Arc<dyn Shelf>>,
 }
 
 impl Backing {
@@ -31,6 +34,13 @@ impl Backing {
             return Ok(bytes);
         }
         let name = Name::Object(id);
+        if let Some(left) = &self.left {
+            let unreadable =
+                |e: std::io::Error| StoreError::Unreadable { object: name.to_string(), why: e.to_string() };
+            if let Some(bytes) = left.read(id, Some(range.clone())).await.map_err(unreadable)? {
+                return Ok(bytes);
+            }
+        }
         let found = self.remote.get_range(name, range, cause).await?;
         found.ok_or_else(|| StoreError::Missing { object: name.to_string() })
     }

@@ -2,6 +2,7 @@
 //! stale.
 use crate::backing::Backing;
 use crate::disk::Disk;
+use crate::memory::{Key, Memory, Use};
 use crate::names::{Name, ObjectId};
 use crate::pieces;
 use crate::stats::Cause;
@@ -9,12 +10,10 @@ use crate::{Result, StoreError};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::watch;
-
-type Key = (ObjectId, u32);
 
 /// The cache, and the requests that fill it.
 pub(crate) struct Cache {
@@ -25,41 +24,10 @@ pub(crate) struct Cache {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    pieces: HashMap<Key, (Bytes, u64)>,
-    /// Keys by last use.
-    used: BTreeMap<u64, Key>,
-    clock: u64,
-    bytes: usize,
+    memory: Memory,
     /// Pieces that are being read; the sender is dropped when they are there, or the read failed.
     loading: HashMap<Key, watch::Receiver<()>>,
-}
-
-impl State {
-    fn find(&mut self, key: &Key) -> Option<Bytes> {
-        self.clock += 1;
-        let (bytes, used) = self.pieces.get_mut(key)?;
-        self.used.remove(used);
-        *used = self.clock;
-        self.used.insert(self.clock, *key);
-        Some(bytes.clone())
-    }
-
-    fn insert(&mut self, key: Key, bytes: Bytes, limit: usize) {
-        self.clock += 1;
-        self.bytes += bytes.len();
-        if let Some((old, used)) = self.pieces.insert(key, (bytes, self.clock)) {
-            self.bytes -= old.len();
-            self.used.remove(&used);
-        }
-        self.used.insert(self.clock, key);
-        while self.bytes > limit
-            && let Some((_, key)) = self.used.pop_first()
-        {
-            self.bytes -= self.pieces.remove(&key).map_or(0, |(bytes, _)| bytes.len());
-        }
-    }
 }
 
 /// Pieces that one request reads.
@@ -77,7 +45,8 @@ impl Cache {
         volume: [u8; 16],
         limit: usize,
     ) -> Self {
-        Self { backing, disk, volume, limit, state: Mutex::default() }
+        let state = Mutex::new(State { memory: Memory::new(limit), loading: HashMap::new() });
+        Self { backing, disk, volume, limit, state }
     }
 
     /// Pieces of an object of so many blocks. What is missing is read with as few requests as possible; a piece that is
@@ -91,7 +60,7 @@ impl Cache {
     ) -> Result<HashMap<u32, Bytes>> {
         let mut found = HashMap::new();
         while found.len() < range.len() {
-            let (fetches, waits) = self.plan(id, range.clone(), &mut found);
+            let (fetches, waits) = self.plan(id, range.clone(), &mut found, Use::Now);
             found.extend(self.fetch_all(id, fetches, blocks, cause).await?);
             for mut wait in waits {
                 // Ends with an error, as nothing is ever sent.
@@ -103,7 +72,7 @@ impl Cache {
 
     /// Requests to make for those of the pieces that are neither there nor being read. Others wait for them from now on.
     pub(crate) fn begin(&self, id: ObjectId, range: Range<u32>) -> Vec<Fetch> {
-        self.plan(id, range, &mut HashMap::new()).0
+        self.plan(id, range, &mut HashMap::new(), Use::Later).0
     }
 
     pub(crate) async fn fetch_all(
@@ -117,9 +86,14 @@ impl Cache {
         Ok(try_join_all(read).await?.into_iter().flatten().collect())
     }
 
-    /// Bytes that it keeps.
-    pub(crate) fn limit(&self) -> usize {
-        self.limit
+    /// Whether less than half of what was read is used.
+    pub(crate) fn is_wasteful(&self) -> bool {
+        self.state.lock().memory.is_wasteful()
+    }
+
+    /// Bytes that may be read ahead.
+    pub(crate) fn ahead(&self) -> usize {
+        Memory::ahead_of(self.limit)
     }
 
     /// Takes what is there, and decides which requests to make and which to wait for.
@@ -128,6 +102,7 @@ impl Cache {
         id: ObjectId,
         range: Range<u32>,
         found: &mut HashMap<u32, Bytes>,
+        why: Use,
     ) -> (Vec<Fetch>, Vec<watch::Receiver<()>>) {
         let mut state = self.state.lock();
         let (mut fetches, mut waits) = (Vec::<Fetch>::new(), Vec::new());
@@ -136,7 +111,7 @@ impl Cache {
             if found.contains_key(&piece) {
                 continue;
             }
-            if let Some(bytes) = state.find(&key) {
+            if let Some(bytes) = state.memory.find(&key, why) {
                 found.insert(piece, bytes);
             // The sender is gone if the request was given up, as one beside it failed.
             } else if let Some(loading) = state.loading.get(&key).filter(|l| l.has_changed().is_ok()) {
@@ -173,8 +148,9 @@ impl Cache {
         // Copies: a slice would keep all that was read in memory.
         let pieces: Vec<(u32, Bytes)> =
             fetch.range.zip(read?).map(|(piece, bytes)| (piece, Bytes::copy_from_slice(&bytes))).collect();
+        let why = if cause == Cause::Readahead { Use::Later } else { Use::Now };
         for (piece, bytes) in &pieces {
-            state.insert((id, *piece), bytes.clone(), self.limit);
+            state.memory.insert((id, *piece), bytes.clone(), why);
         }
         Ok(pieces)
     }

@@ -4,6 +4,7 @@ use crate::cache::Cache;
 use crate::claim;
 use crate::core::{Core, Planted};
 use crate::keeper::{Found, Keeper};
+use crate::left::{self, Left};
 use crate::local::{CacheOptions, Local};
 use crate::map::{Geometry, Map};
 use crate::names::Name;
@@ -46,6 +47,8 @@ pub struct Options {
     pub cache_bytes: usize,
     /// A cache on local disk.
     pub cache: Option<CacheOptions>,
+    /// Read the volume as what the cache has, and the store has not, would have made it.
+    pub with_left: bool,
 }
 
 impl Default for Options {
@@ -58,6 +61,7 @@ impl Default for Options {
             grace: Duration::from_secs(600),
             cache_bytes: 128 << 20,
             cache: None,
+            with_left: false,
         }
     }
 }
@@ -89,6 +93,7 @@ pub(crate) struct Parts {
     pub reader: Arc<Reader>,
     pub backing: Arc<Backing>,
     local: Option<Local>,
+    left: Option<Left>,
     /// Absent if the volume is read-only.
     pub writer: Option<(Arc<Core>, Arc<Keeper>)>,
     replayed: u64,
@@ -116,7 +121,17 @@ impl Parts {
         planted: Planted,
         handle: &Handle,
     ) -> Result<Self> {
-        let (found, settled) = find(&remote, options, local.as_ref()).await?;
+        let with_left = local.as_ref().filter(|_| options.with_left);
+        let (found, left, settled) = match with_left {
+            Some(local) => {
+                let (found, left) = left::read(&remote, &*local.shelf, &local.of.path).await?;
+                (found, Some(left), false)
+            }
+            None => {
+                let (found, settled) = find(&remote, options, local.as_ref(), planted).await?;
+                (found, None, settled)
+            }
+        };
         remote.set_patience(options.timeout);
         let about = Found {
             base: found.base,
@@ -132,7 +147,8 @@ impl Parts {
             let of = (session, state.clone());
             Arc::new(Stage::new(remote.clone(), local.shelf.clone(), local.limit, queue, of, handle.clone()))
         });
-        let backing = Arc::new(Backing { remote, stage });
+        let shelf = with_left.map(|local| local.shelf.clone());
+        let backing = Arc::new(Backing { remote, stage, left: shelf });
         let disk = local.as_ref().and_then(|l| l.disk.clone());
         let cache = Cache::new(backing.clone(), disk, volume.id, options.cache_bytes);
         let reader = Arc::new(Reader::new(state.clone(), cache, handle.clone()));
@@ -147,7 +163,7 @@ impl Parts {
             }
             (core, keeper)
         });
-        Ok(Self { volume, state, reader, backing, local, writer, replayed })
+        Ok(Self { volume, state, reader, backing, local, left, writer, replayed })
     }
 }
 
@@ -239,6 +255,12 @@ impl StoreDevice {
             live_blocks: state.map.named().map(|(_, o)| u64::from(o.live)).sum(),
             replayed: self.parts.replayed,
         }
+    }
+
+    /// What of a cache is part of the volume as it is read.
+    #[must_use]
+    pub fn left(&self) -> Option<Left> {
+        self.parts.left
     }
 
     /// Requests and bytes so far.
@@ -424,10 +446,15 @@ pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unf
 
 /// Reads the volume, taking it if it is to be written. Also returns whether its map is older than the time readers have, by
 /// the store's clock.
-async fn find(remote: &Remote, options: &Options, local: Option<&Local>) -> Result<(Recovered, bool)> {
+async fn find(
+    remote: &Remote,
+    options: &Options,
+    local: Option<&Local>,
+    planted: Planted,
+) -> Result<(Recovered, bool)> {
     if options.read_only {
         if let Some(local) = local {
-            local.settle(remote, true).await?;
+            local.settle(remote, true, planted).await?;
         }
         return Ok((recover::read_only(remote).await?, false));
     }
@@ -442,7 +469,7 @@ async fn find(remote: &Remote, options: &Options, local: Option<&Local>) -> Resu
     }
     if let Some(local) = local {
         remote.set_patience(options.timeout);
-        local.settle(remote, false).await?;
+        local.settle(remote, false, planted).await?;
     }
     let found = recover::writable(remote, options.takeover, local).await?;
     let epoch = found.session.map_or(0, |s| s.epoch);

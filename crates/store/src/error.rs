@@ -43,9 +43,15 @@ pub enum StoreError {
     Unreadable { object: String, why: String },
     #[error(
         "the cache {dir} has {commits} commits of epoch {epoch} that were acknowledged here, and another writer took the volume over \
-         before they were uploaded; they cannot be added any more and are kept: copy {dir} if you need them, and delete it to mount"
+         before they were uploaded; they cannot be added any more and are kept: `segno store export --cache {dir}` makes an image with \
+         them, as long as the store has what they build on. Delete {dir} to mount"
     )]
     TailRefused { dir: String, epoch: u32, commits: u64 },
+    #[error(
+        "the store no longer has what the commits of epoch {epoch} in the cache {dir} build on: the writer that took the volume over \
+         has replaced it"
+    )]
+    TailBase { dir: String, epoch: u32 },
     #[error(
         "the cache {dir} has writes that the store does not have; `segno store drain` or a writable mount uploads them"
     )]
@@ -76,7 +82,7 @@ impl StoreError {
         match self {
             Self::Url { .. } | Self::Geometry(_) => io::ErrorKind::InvalidInput,
             Self::Corrupt { .. } | Self::Unreadable { .. } => io::ErrorKind::InvalidData,
-            Self::NoVolume | Self::Missing { .. } => io::ErrorKind::NotFound,
+            Self::NoVolume | Self::Missing { .. } | Self::TailBase { .. } => io::ErrorKind::NotFound,
             Self::Exists => io::ErrorKind::AlreadyExists,
             Self::Held { .. }
             | Self::LostRace { .. }

@@ -21,8 +21,10 @@ mod error;
 mod extents;
 mod garbage;
 mod keeper;
+mod left;
 mod local;
 mod map;
+mod memory;
 mod merge;
 mod names;
 mod pieces;
@@ -43,6 +45,7 @@ mod wire;
 
 pub use device::{About, Options, StoreDevice, is_held, is_held_here, probe};
 pub use error::{Result, StoreError};
+pub use left::Left;
 pub use local::CacheOptions;
 pub use map::Geometry;
 pub use stats::{Cause, Count, Stats};

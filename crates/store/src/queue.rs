@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 
 /// So many commits that may go are merged: two requests instead of as many.
-const MERGE_MIN: u64 = 4;
+pub(crate) const MERGE_MIN: u64 = 4;
 /// Bytes of commits that are merged; their blocks fit into an object.
-const MERGE_BYTES: u64 = 8 << 20;
+pub(crate) const MERGE_BYTES: u64 = 8 << 20;
 /// Merges that are remembered.
 const REPLACED: usize = 256;
 

@@ -51,8 +51,7 @@ impl Part {
 impl Reader {
     pub(crate) fn new(state: Arc<Mutex<State>>, cache: Cache, handle: Handle) -> Self {
         let zone_blocks = state.lock().map.geometry.zone_blocks;
-        // What is read ahead must not be dropped before it is used.
-        let most = (cache.limit() / BLOCK_SIZE) as u64 / 8 * 5;
+        let most = (cache.ahead() / BLOCK_SIZE) as u64;
         let streams = Mutex::new(Streams::new(zone_blocks, most));
         Self { state, cache, streams, ahead: Arc::new(Semaphore::new(AHEAD_REQUESTS)), handle }
     }
@@ -125,7 +124,8 @@ impl Reader {
 
     /// Notes a read that begins, and reads ahead of it if it follows another one.
     pub(crate) fn note(self: &Arc<Self>, addr: u64, count: u64) {
-        self.streams.lock().note(addr, count, |from, count| self.read_ahead(from, count, true));
+        let careful = self.cache.is_wasteful();
+        self.streams.lock().note(addr, count, careful, |from, count| self.read_ahead(from, count, true));
     }
 
     /// Starts to read blocks into the cache, as many as may be read ahead at a time.

@@ -10,6 +10,7 @@ use crate::map::Map;
 use crate::names::{Name, ObjectId};
 use crate::records::{Volume, decode_map};
 use crate::remote::{Created, Remote};
+use crate::shelf::Shelf;
 use crate::stats::Cause;
 use crate::{Result, StoreError};
 use bytes::Bytes;
@@ -75,6 +76,48 @@ pub(crate) async fn read_only(remote: &Remote) -> Result<Recovered> {
         }
     }
     Err(StoreError::Unsettled(ATTEMPTS))
+}
+
+/// The state that a tail of an epoch builds on, with the commits of that tail, and how many places they take. `None` if the
+/// store no longer has that state.
+pub(crate) async fn with_tail(
+    remote: &Remote,
+    shelf: &dyn Shelf,
+    epoch: u32,
+) -> Result<Option<(Recovered, u64)>> {
+    for _ in 0..ATTEMPTS {
+        let (volume, maps) = try_join!(volume(remote), remote.list("map", None, Cause::Open))?;
+        let before = |name: &&Name| matches!(name, Name::Map { epoch: of, .. } if *of <= epoch);
+        let Some(&map) = maps.iter().rfind(before) else { return Ok(None) };
+        let Some((mut walk, base, _)) = begin_at(remote, volume, map).await? else { continue };
+        let sealed = match walk.run(epoch, None).await {
+            Err(StoreError::Missing { .. }) => continue,
+            other => other?,
+        };
+        let kept = remote.head(map, Cause::Open).await?.is_some();
+        if !kept || (!sealed && walk.epoch != epoch) {
+            continue;
+        }
+        let from = walk.map.seals.get(&epoch).copied().unwrap_or(walk.seq);
+        (walk.epoch, walk.seq) = (epoch, from);
+        walk.listed.clear();
+        while let Some(bytes) = staged(remote, shelf, epoch, walk.seq).await?
+            && walk.take(&bytes)? == Step::Applied
+        {}
+        let places = walk.seq - from;
+        return Ok(Some((walk.recovered(base, None), places)));
+    }
+    Err(StoreError::Unsettled(ATTEMPTS))
+}
+
+/// A commit of a tail. One behind others may have been uploaded before them.
+async fn staged(remote: &Remote, shelf: &dyn Shelf, epoch: u32, seq: u64) -> Result<Option<Bytes>> {
+    let id = ObjectId::Log { epoch, seq };
+    match shelf.read(id, None).await {
+        Ok(Some(bytes)) => Ok(Some(bytes)),
+        Ok(None) => remote.get(Name::Object(id), Cause::Open).await,
+        Err(e) => Err(StoreError::Unreadable { object: Name::Object(id).to_string(), why: e.to_string() }),
+    }
 }
 
 /// Takes the volume: a new epoch, with all earlier ones sealed.

@@ -3,9 +3,12 @@
 //!
 //! The store decides where the tail begins: behind the commits that are there. The first place that neither the store nor the
 //! directory has ends it, as commits are acknowledged without gaps.
-use crate::core::UPLOADS;
+use crate::commit::Session;
+use crate::core::{Planted, UPLOADS};
+use crate::merge::merge;
 use crate::names::{Name, ObjectId};
-use crate::recover::{self, Recovered, WINDOW};
+use crate::queue::{MERGE_BYTES, MERGE_MIN};
+use crate::recover::{self, Recovered};
 use crate::remote::Remote;
 use crate::shelf::Shelf;
 use crate::stats::Cause;
@@ -16,20 +19,27 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Times that the volume may change meanwhile.
 const ATTEMPTS: u32 = 10;
+/// Commits in one object.
+const MERGE_MOST: usize = 4096;
+/// Part of the number of a data object with the blocks of merged commits; the first of them and their count are the rest.
+const MERGED: u64 = 1 << 63;
 
 /// What an epoch left.
 #[derive(Debug, Default)]
 struct Tail {
     data: Vec<ObjectId>,
     commits: BTreeSet<u64>,
+    /// A bug that tests plant: merged commits go before their blocks.
+    hasty: bool,
 }
 
 /// Uploads everything that was acknowledged, and removes it from the shelf. `dir` is for messages.
-pub(crate) async fn upload(remote: &Remote, shelf: &dyn Shelf, dir: &str) -> Result<()> {
+pub(crate) async fn upload(remote: &Remote, shelf: &dyn Shelf, dir: &str, planted: Planted) -> Result<()> {
     let failed = |e: std::io::Error| StoreError::Cache { dir: dir.to_owned(), why: e.to_string() };
     let mut tails = BTreeMap::<u32, Tail>::new();
     for id in shelf.list().await.map_err(failed)? {
-        let tail = tails.entry(id.epoch()).or_default();
+        let tail =
+            tails.entry(id.epoch()).or_insert_with(|| Tail { hasty: planted.merge_early, ..Tail::default() });
         match id {
             ObjectId::Data { .. } => tail.data.push(id),
             ObjectId::Log { seq, .. } => _ = tail.commits.insert(seq),
@@ -85,42 +95,79 @@ impl Tail {
         };
         let mut puts = stream::iter(self.data.clone()).map(put).buffer_unordered(UPLOADS);
         while puts.try_next().await?.is_some() {}
+        // One after the other: what follows an object of the log begins where that one ends, and it may not be ours.
         let mut seq = from;
         loop {
-            let run: Vec<u64> = (seq..).take_while(|s| self.commits.contains(s)).collect();
-            if run.is_empty() {
-                match behind(remote, volume, epoch, seq).await? {
-                    Some(next) => seq = next,
-                    None => return Ok(()),
+            let run = self.read_run(shelf, epoch, seq).await?;
+            let next = match run.as_slice() {
+                [] => behind(remote, volume, epoch, seq).await?,
+                [(_, one), rest @ ..] if rest.len() < MERGE_MIN as usize - 1 => {
+                    commit::read(volume, epoch, seq, one)?;
+                    Some(self.create(remote, volume, epoch, (seq, 1), one.clone(), dir).await?)
                 }
-            }
-            let put = |seq| self.upload_commit(remote, shelf, volume, ObjectId::Log { epoch, seq }, dir);
-            let mut puts = stream::iter(run).map(put).buffered(WINDOW as usize);
-            while let Some(next) = puts.try_next().await? {
-                seq = seq.max(next);
+                run => Some(self.upload_merged(remote, volume, epoch, run, dir).await?),
+            };
+            match next {
+                Some(next) => seq = next,
+                None => return Ok(()),
             }
         }
     }
 
-    /// Creates a commit in its place, and returns the next place. The store may have it as part of a merged commit; if it is
-    /// created behind the first of those, readers of the log skip it.
-    async fn upload_commit(
+    /// Reads commits from a place on, as many as may be one object.
+    async fn read_run(&self, shelf: &dyn Shelf, epoch: u32, from: u64) -> Result<Vec<(u64, Bytes)>> {
+        let (mut run, mut bytes) = (Vec::new(), 0);
+        for seq in (from..).take(MERGE_MOST).take_while(|seq| self.commits.contains(seq)) {
+            let commit = stage::read(shelf, ObjectId::Log { epoch, seq }).await?;
+            bytes += commit.len() as u64;
+            if bytes > MERGE_BYTES && !run.is_empty() {
+                break;
+            }
+            run.push((seq, commit));
+        }
+        Ok(run)
+    }
+
+    /// Creates an object for several commits in the place of the first, behind the one with their blocks.
+    async fn upload_merged(
         &self,
         remote: &Remote,
-        shelf: &dyn Shelf,
         volume: &[u8; 16],
-        id: ObjectId,
+        epoch: u32,
+        run: &[(u64, Bytes)],
         dir: &str,
     ) -> Result<u64> {
-        let ObjectId::Log { epoch, seq } = id else { return Ok(0) };
-        let bytes = stage::read(shelf, id).await?;
-        commit::read(volume, epoch, seq, &bytes)?;
-        match remote.put_object(id, bytes, Cause::Commit).await {
+        let (first, places) = (run.first().map_or(0, |(seq, _)| *seq), run.len() as u64);
+        // A name that only these commits give: objects never change, and the mount that ended counts from 1.
+        let id = ObjectId::Data { epoch, number: MERGED | first << 16 | places };
+        let session = Session { volume: *volume, id: [0; 16], epoch };
+        let merged = merge(&session, id, run)?;
+        if self.hasty {
+            self.create(remote, volume, epoch, (first, places), merged.commit.clone(), dir).await?;
+        }
+        if let Some(blocks) = merged.data {
+            remote.put_object(id, blocks, Cause::Data).await?;
+        }
+        self.create(remote, volume, epoch, (first, places), merged.commit, dir).await
+    }
+
+    /// Creates an object in a place, and returns the place behind what is there then: another one, if it was sent by the mount
+    /// that ended and arrived late.
+    async fn create(
+        &self,
+        remote: &Remote,
+        volume: &[u8; 16],
+        epoch: u32,
+        (seq, places): (u64, u64),
+        bytes: Bytes,
+        dir: &str,
+    ) -> Result<u64> {
+        match remote.put_object(ObjectId::Log { epoch, seq }, bytes, Cause::Commit).await {
             Err(StoreError::Fenced { .. }) => {
                 let next = behind(remote, volume, epoch, seq).await?;
                 next.ok_or_else(|| self.refused(epoch, seq, dir))
             }
-            other => other.map(|()| seq + 1),
+            other => other.map(|()| seq.saturating_add(places)),
         }
     }
 

@@ -88,6 +88,7 @@ impl BootTest {
             script: format!("{COMMON}{script}").replace("@SEGNO@", program),
             disks: images.to_vec(),
             virtiofs: None,
+            reboots: false,
             timeout: Duration::from_secs(self.timeout),
             share: "/".into(),
             kill: cut.then(|| Kill { on_line: Some(CUT.into()), after: CUT_AFTER }),

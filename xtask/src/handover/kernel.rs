@@ -70,6 +70,7 @@ impl Kernel {
             script,
             disks: turns.iter().flat_map(|turn| turn.job.devices.clone()).collect(),
             virtiofs: None,
+            reboots: false,
             timeout: self.timeout,
             share: PathBuf::from("/"),
             kill,

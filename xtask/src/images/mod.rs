@@ -89,6 +89,7 @@ impl Images {
             script: script(images),
             disks: images.iter().map(|i| i.path.clone()).collect(),
             virtiofs: None,
+            reboots: false,
             timeout: Duration::from_secs(self.timeout),
             share: PathBuf::from("/"),
             kill: None,

@@ -27,6 +27,7 @@ pub fn visit(guests: &[Guest<'_>], cut: bool, timeout: Duration) -> Result<Vec<R
         script: script(guests, cut)?,
         disks: guests.iter().map(|guest| guest.image.to_owned()).collect(),
         virtiofs: None,
+        reboots: false,
         timeout,
         share: "/".into(),
         kill: cut.then(|| Kill { on_line: Some(CUT_LINE.to_owned()), after: Duration::ZERO }),

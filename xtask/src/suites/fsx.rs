@@ -54,6 +54,11 @@ pub struct Fsx {
 }
 
 impl Fsx {
+    /// Builds the program, for a run in a guest.
+    pub fn install() -> Result<()> {
+        installed("fsx", VERSION).map(drop)
+    }
+
     /// What is left of a failed seed is kept below `target/fsx`; the closing line counts seeds and operations.
     pub fn run(self) -> Result<ExitCode> {
         let program = installed("fsx", VERSION)?;

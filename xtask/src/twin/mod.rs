@@ -52,6 +52,7 @@ impl KernelTwin {
             script,
             disks: self.disks,
             virtiofs: None,
+            reboots: false,
             timeout: Duration::from_secs(self.timeout),
             share: self.share,
             kill: kill_asked.then_some(Kill { on_line: self.kill_on, after }),

@@ -42,6 +42,8 @@ pub struct Boot {
     pub disks: Vec<PathBuf>,
     /// Socket of a vhost-user server whose file system the guest mounts as "segno".
     pub virtiofs: Option<PathBuf>,
+    /// A guest that resets itself boots again, with the same script.
+    pub reboots: bool,
     pub timeout: Duration,
     /// Folder the guest sees as its root.
     pub share: PathBuf,
@@ -112,7 +114,7 @@ impl Boot {
         let accelerator = if accelerator == "kvm" { "kvm" } else { "tcg,thread=multi" };
         command
             .args(["-accel", accelerator, "-cpu", "max", "-m", MEMORY_MIB])
-            .args(["-nodefaults", "-display", "none", "-no-reboot"])
+            .args(["-nodefaults", "-display", "none"])
             .arg("-kernel")
             .arg(&kernel.image)
             .arg("-initrd")
@@ -131,6 +133,9 @@ impl Boot {
         }
         for (index, disk) in self.disks.iter().enumerate() {
             add_disk(&mut command, index, disk)?;
+        }
+        if !self.reboots {
+            command.arg("-no-reboot");
         }
         if let Some(socket) = &self.virtiofs {
             add_virtiofs(&mut command, socket)?;

@@ -1,10 +1,11 @@
 //! A guest without F2FS works on a volume that `segno export` serves.
 
 mod export;
+mod peer;
 mod requests;
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -20,14 +21,16 @@ const GUEST: &str = include_str!("guest.sh");
 const SMOKE: &str = include_str!("smoke.sh");
 const WORKLOAD: &str = include_str!("workload.sh");
 const DURABLE: &str = include_str!("durable.sh");
+const RESETS: &str = include_str!("resets.sh");
 
 const IMAGE_BYTES: u64 = 1 << 30;
 /// Printed when enough files are synced for the power to fail.
 const CUT: &str = "virtiofs: cut";
-/// Writing goes on for this time, and longer in each round.
+/// Writing goes on for this time, and longer in each of so many rounds.
 const CUT_AFTER: Duration = Duration::from_millis(150);
+const CUT_STEPS: u32 = 10;
 
-/// Boots Linux without F2FS on a volume of `segno export`: smoke test, requests beside those of a mount, power cuts
+/// Boots Linux without F2FS on a volume of `segno export`: smoke test, requests beside those of a mount, power cuts, resets
 ///
 /// The volume is checked with `segno check` and fsck.f2fs after each boot.
 #[derive(Args)]
@@ -44,9 +47,18 @@ pub struct Virtiofs {
     /// Number of power cuts; after every second one the server is killed as well
     #[arg(long, default_value_t = 6)]
     cuts: u32,
+    /// Number of times that the guest resets itself while it writes
+    #[arg(long, default_value_t = 3)]
+    resets: u32,
     /// Run pjdfstest in the guest, and nothing else
-    #[arg(long)]
+    #[arg(long, group = "only")]
     pjdfstest: bool,
+    /// Run fsx in the guest, and nothing else
+    #[arg(long, group = "only")]
+    fsx: bool,
+    /// Compare the times of a few workloads with QEMU's virtiofsd on ext4 in so many rounds, and do nothing else; needs root
+    #[arg(long, group = "only", value_name = "ROUNDS")]
+    virtiofsd: Option<u32>,
     /// Limit of one boot, in seconds
     #[arg(long, value_name = "SECS", default_value_t = 1800)]
     timeout: u64,
@@ -60,15 +72,21 @@ impl Virtiofs {
             .with_context(|| format!("no program {}; name one with --segno", segno.display()))?;
         fs::create_dir_all(&self.work)?;
         let place = Place { segno, image: self.work.join("image"), socket: self.work.join("socket") };
-        File::create(&place.image)?.set_len(IMAGE_BYTES)?;
-        run(Command::new(&place.segno).args(["mkfs", "-q", "-f"]).arg(&place.image))?;
+        place.format()?;
         if self.pjdfstest {
-            self.pjdfstest(&place)?;
+            suites::Pjdfstest::install()?;
+            self.suite(&place, "pjdfstest")?;
+        } else if self.fsx {
+            suites::Fsx::install()?;
+            self.suite(&place, "fsx")?;
+        } else if let Some(rounds) = self.virtiofsd {
+            peer::compare(&self, &place, rounds)?;
         } else {
             self.boot(&place, SMOKE, None)?;
             println!("smoke test passed");
             requests::compare(&self.boot(&place, WORKLOAD, None)?, &place, &self.work)?;
             (0..self.cuts).try_for_each(|round| self.cut(&place, round))?;
+            self.reset(&place)?;
         }
         fs::remove_dir_all(&self.work)?;
         Ok(ExitCode::SUCCESS)
@@ -77,22 +95,9 @@ impl Virtiofs {
     /// One boot with an export of its own.
     fn boot(&self, place: &Place, script: &str, cut: Option<Cut>) -> Result<Run> {
         let export = Export::start(place, &self.options)?;
-        let boot = Boot {
-            script: format!("{GUEST}{script}"),
-            disks: Vec::new(),
-            virtiofs: Some(place.socket.clone()),
-            timeout: Duration::from_secs(self.timeout),
-            share: "/".into(),
-            kill: cut.as_ref().map(|cut| Kill { on_line: Some(CUT.into()), after: cut.after }),
-            echo: self.pjdfstest,
-        };
-        let run = boot.run()?;
-        let wanted = if cut.is_some() { Outcome::Killed } else { Outcome::Exited(0) };
-        if run.outcome != wanted {
-            let said = run.output.join("\n");
-            bail!("the guest ended with {:?}; it said:\n{said}\n{}", run.outcome, run.console);
-        }
-        if cut.is_some_and(|cut| cut.kills_server) {
+        let cuts_server = cut.as_ref().is_some_and(|cut| cut.kills_server);
+        let run = self.guest(&place.socket, script, cut)?;
+        if cuts_server {
             drop(export);
         } else {
             export.end()?;
@@ -101,10 +106,40 @@ impl Virtiofs {
         Ok(run)
     }
 
+    /// One boot with the server that listens on a socket.
+    fn guest(&self, socket: &Path, script: &str, cut: Option<Cut>) -> Result<Run> {
+        let boot = Boot {
+            script: format!("{GUEST}{script}"),
+            disks: Vec::new(),
+            virtiofs: Some(socket.to_owned()),
+            // Of a script that resets the machine.
+            reboots: script.contains("sysrq-trigger"),
+            timeout: Duration::from_secs(self.timeout),
+            share: "/".into(),
+            kill: cut.as_ref().map(|cut| Kill { on_line: Some(CUT.into()), after: cut.after }),
+            echo: self.pjdfstest || self.fsx,
+        };
+        let run = boot.run()?;
+        let wanted = if cut.is_some() { Outcome::Killed } else { Outcome::Exited(0) };
+        if run.outcome != wanted {
+            let said = run.output.join("\n");
+            bail!("the guest ended with {:?}; it said:\n{said}\n{}", run.outcome, run.console);
+        }
+        Ok(run)
+    }
+
+    /// The guest resets itself again and again; the server stays.
+    fn reset(&self, place: &Place) -> Result<()> {
+        let run = self.boot(place, &RESETS.replace("@RESETS@", &self.resets.to_string()), None)?;
+        let last = run.output.last().context("the guest said nothing")?;
+        println!("{last}: all synced files are there");
+        Ok(())
+    }
+
     /// Kills the guest during fsyncs, and at every second time the server. What was acknowledged has to be there.
     fn cut(&self, place: &Place, round: u32) -> Result<()> {
         let script = DURABLE.replace("@ROUND@", &round.to_string());
-        let cut = Cut { after: CUT_AFTER * (round + 1), kills_server: round % 2 == 1 };
+        let cut = Cut { after: CUT_AFTER * (round % CUT_STEPS + 1), kills_server: round % 2 == 1 };
         let run = self.boot(place, &script, Some(cut))?;
         let synced = run
             .output
@@ -125,13 +160,12 @@ impl Virtiofs {
         Ok(())
     }
 
-    fn pjdfstest(&self, place: &Place) -> Result<()> {
-        suites::Pjdfstest::install()?;
+    /// Runs a suite from elsewhere.
+    fn suite(&self, place: &Place, name: &str) -> Result<()> {
         let xtask = std::env::current_exe().context("where this program is")?;
-        let script = format!("{} pjdfstest $dir && umount $dir\n", xtask.display());
+        let script = format!("{} {name} $dir && umount $dir\n", xtask.display());
         let run = self.boot(place, &script, None)?;
-        let last =
-            run.output.iter().rfind(|l| l.starts_with("pjdfstest")).context("pjdfstest said nothing")?;
+        let last = run.output.iter().rfind(|l| l.starts_with(name)).context("the suite said nothing")?;
         println!("in the guest: {last}");
         Ok(())
     }
@@ -155,6 +189,12 @@ impl Place {
     /// Runs a command on the image.
     fn segno(&self, before: &[&str], after: &[&str]) -> Result<String> {
         run(Command::new(&self.segno).args(before).arg(&self.image).args(after))
+    }
+
+    /// An empty volume.
+    fn format(&self) -> Result<()> {
+        File::create(&self.image)?.set_len(IMAGE_BYTES)?;
+        self.segno(&["mkfs", "-q", "-f"], &[]).map(drop)
     }
 
     /// Demands that two checkers find nothing.

@@ -28,6 +28,7 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
         script: script(&load),
         disks: vec![image],
         virtiofs: None,
+        reboots: false,
         timeout: PATIENCE,
         share: "/".into(),
         kill: None,

@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail, ensure};
 use segno_device::{BlockDevice, FileDevice, ZoneKind};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Features};
 use segno_mkfs::MkfsOptions;
-use segno_store::Cause;
+use segno_store::{Cause, StoreDevice};
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -52,6 +52,9 @@ enum What {
     },
     /// Copy the volume into a sparse image file, for `segno check` and fsck.f2fs
     Export {
+        /// With what this cache has and the store does not, as another writer took the volume over before it was uploaded
+        #[arg(long, value_name = "DIR")]
+        cache: Option<PathBuf>,
         /// The volume
         url: PathBuf,
         /// Image file, which must not exist
@@ -79,7 +82,14 @@ pub fn run(args: &Args) -> Outcome {
         What::Probe { url } => probe(checked(url)?, args.insecure)?,
         What::Drain { cache: Some(cache), place } => store::drain(checked(place)?, cache, args.insecure)?,
         What::Drain { cache: None, place } => return sync::run(&sync::Args { dir: place.clone() }),
-        What::Export { url, image } => export(checked(url)?, image, &settings)?,
+        What::Export { cache: Some(cache), url, image } => {
+            let device = store::with_left(checked(url)?, cache, args.insecure)?;
+            export_left(&device, cache, image)?;
+        }
+        What::Export { cache: None, url, image } => {
+            let device = store::device(checked(url)?, true, &settings)?;
+            export(&device, image, &mut Gaps::Refused)?;
+        }
         What::Import { force, unfenced, url, image } => {
             import(checked(url)?, image, *force, &Settings { unfenced: *unfenced, ..settings })?;
         }
@@ -138,18 +148,70 @@ fn probe(url: &Path, insecure: bool) -> Result<()> {
     Ok(())
 }
 
-fn export(url: &Path, image: &Path, settings: &Settings) -> Result<()> {
-    let device = store::device(url, true, settings)?;
+fn export(device: &StoreDevice, image: &Path, gaps: &mut Gaps) -> Result<()> {
     let bytes = device.block_count() * BLOCK_SIZE as u64;
     let target = FileDevice::create(image, bytes, false)?;
     let mut progress = Progress::new();
     for zone in device.zones()? {
         let end = if zone.kind == ZoneKind::Sequential { zone.pointer } else { zone.start + zone.blocks };
-        copy(&device, zone.start, end, &target, false)?;
+        copy(device, zone.start, end, &target, false, gaps)?;
         progress.show(|| share("exported", zone.start + zone.blocks, device.block_count()));
     }
     target.flush()?;
     Ok(())
+}
+
+/// The writer that took the volume over may have deleted a part of it.
+fn export_left(device: &StoreDevice, cache: &Path, image: &Path) -> Result<()> {
+    let mut gaps = Gaps::Counted(0);
+    export(device, image, &mut gaps)?;
+    let left = device.left().context("nothing was left")?;
+    writeln!(stdout(), "{}: with {} commits of {}", image.display(), left.commits, cache.display())?;
+    if left.unusable > 0 {
+        eprintln!(
+            "segno: warning: {} later commits are without effect: one before them is missing or damaged",
+            left.unusable
+        );
+    }
+    match gaps {
+        Gaps::Counted(blocks) if blocks > 0 => bail!(
+            "{blocks} blocks of {} are zeros, as they are in the store no more; `segno check` and `segno rescue` tell what is whole",
+            image.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Blocks that cannot be read.
+enum Gaps {
+    Refused,
+    /// They are left out.
+    Counted(u64),
+}
+
+impl Gaps {
+    /// Reads blocks, one by one where some cannot be read.
+    fn read(&mut self, from: &dyn BlockDevice, at: u64, into: &mut [Block]) -> io::Result<()> {
+        let failed = match from.read(at, into) {
+            Err(e) if is_gap(&e) => e,
+            done => return done,
+        };
+        let Self::Counted(count) = self else { return Err(failed) };
+        for (at, block) in (at..).zip(into) {
+            match from.read(at, std::slice::from_mut(block)) {
+                Err(e) if is_gap(&e) => {
+                    *block = Block::zeroed();
+                    *count += 1;
+                }
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_gap(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData)
 }
 
 fn share(done: &str, at: u64, of: u64) -> String {
@@ -157,13 +219,20 @@ fn share(done: &str, at: u64, of: u64) -> String {
 }
 
 /// Copies blocks. Zeros are written only where a zone is written in order.
-fn copy(from: &dyn BlockDevice, start: u64, end: u64, to: &dyn BlockDevice, all: bool) -> Result<()> {
+fn copy(
+    from: &dyn BlockDevice,
+    start: u64,
+    end: u64,
+    to: &dyn BlockDevice,
+    all: bool,
+    gaps: &mut Gaps,
+) -> Result<()> {
     let mut blocks: Vec<Block> = (0..STEP).map(|_| Block::zeroed()).collect();
     let mut at = start;
     while at < end {
         let count = (end - at).min(STEP as u64) as usize;
         let now = blocks.get_mut(..count).unwrap_or_default();
-        from.read(at, now).with_context(|| format!("cannot read block {at}"))?;
+        gaps.read(from, at, now).with_context(|| format!("cannot read block {at}"))?;
         let addressed = (at..).zip(now.iter());
         let runs: Vec<(u64, &Block)> = addressed.filter(|(_, b)| all || !is_zero(b)).collect();
         for run in runs.chunk_by(|(a, _), (b, _)| a + 1 == *b) {
@@ -207,10 +276,10 @@ fn import(url: &Path, image: &Path, force: bool, settings: &Settings) -> Result<
     for zone in zones {
         let end = zone.start + zone.blocks;
         if zone.kind == ZoneKind::Conventional {
-            copy(&*source, zone.start, end, &*target, false)?;
+            copy(&*source, zone.start, end, &*target, false, &mut Gaps::Refused)?;
         } else if is_used(&*source, zone.start, end)? {
             // Where it had been written to is not known: to its end.
-            copy(&*source, zone.start, end, &*target, true)?;
+            copy(&*source, zone.start, end, &*target, true, &mut Gaps::Refused)?;
         }
         progress.show(|| share("imported", end, source.block_count()));
     }

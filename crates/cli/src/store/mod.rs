@@ -4,7 +4,7 @@ mod present;
 
 pub use present::{create, is_held, open};
 #[cfg(feature = "store")]
-pub use present::{device, drain, fenced, has_writer};
+pub use present::{device, drain, fenced, has_writer, with_left};
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,8 @@ pub struct Settings {
     /// Bytes that it may take.
     pub cache_bytes: u64,
     pub writeback: bool,
+    /// Read the volume as what the cache has, and the store has not, would have made it.
+    pub with_left: bool,
 }
 
 impl Default for Settings {
@@ -34,6 +36,7 @@ impl Default for Settings {
             cache: None,
             cache_bytes: 1 << 30,
             writeback: false,
+            with_left: false,
         }
     }
 }

@@ -55,6 +55,7 @@ fn options(read_only: bool, settings: &Settings) -> Options {
             bytes: settings.cache_bytes,
             writeback: settings.writeback,
         }),
+        with_left: settings.with_left,
         ..Options::default()
     }
 }
@@ -88,9 +89,19 @@ pub fn create(
 
 /// Uploads what a cache has and the store does not, and ends the epoch of the mount that left it.
 pub fn drain(url: &Path, dir: &Path, insecure: bool) -> Result<()> {
-    ensure!(dir.is_dir(), "there is no cache {}", dir.display());
-    let settings = Settings { insecure, cache: Some(dir.to_owned()), ..Settings::default() };
+    let settings = Settings { insecure, cache: Some(existing(dir)?.to_owned()), ..Settings::default() };
     device(url, false, &settings)?.close().with_context(|| format!("cannot close {}", url.display()))
+}
+
+/// Opens the device as what a cache has, and the store has not, would have made it.
+pub fn with_left(url: &Path, dir: &Path, insecure: bool) -> Result<StoreDevice> {
+    let cache = Some(existing(dir)?.to_owned());
+    device(url, true, &Settings { insecure, cache, with_left: true, ..Settings::default() })
+}
+
+fn existing(dir: &Path) -> Result<&Path> {
+    ensure!(dir.is_dir(), "there is no cache {}", dir.display());
+    Ok(dir)
 }
 
 /// Whether a server of this host has not closed the volume yet. A store that does not answer is not waited for.

@@ -56,6 +56,10 @@ fn a_local_cache_is_drained_and_refused_with_a_reason() {
     std::fs::create_dir(&cache).unwrap();
     output(&["store", "drain", "--cache", &cache, &volume]);
     assert!(refusal(&["store", "drain", "--cache", &cache, &other]).1.contains("belongs to another volume"));
+    let export = |cache: &str| refusal(&["store", "export", "--cache", cache, &volume, &path("image")]).1;
+    assert!(export(&path("absent")).contains("there is no cache"));
+    assert!(export(&cache).contains("no commits that the store does not have"));
+    assert!(!Path::new(&path("image")).exists());
     assert!(refusal(&["store", "drain", &path("volume")]).1.contains("not on a mount"));
     write(path("file"), b"no cache").unwrap();
     let why = refusal(&["store", "drain", "--cache", dir.path().to_str().unwrap(), &volume]).1;

@@ -192,6 +192,28 @@ fn large_writes_become_data_objects_and_reads_go_ahead() {
     assert!(read + ahead <= 24, "{read} {ahead}");
 }
 
+/// They are read ahead like the beginning of a long one, until that was of no use too often.
+#[test]
+fn short_runs_elsewhere_fetch_no_more_than_twice_what_they_read() {
+    let geometry = Geometry { zone_blocks: 8192, zones: 6, conventional: 1 };
+    let store = store(7, Faults { latency: Duration::from_millis(20), ..Faults::default() });
+    let device = create(&store, geometry);
+    let content = block(5);
+    (0..128).for_each(|i| device.write(8192 + i * 256, &[&content; 256]).unwrap());
+    drop(device);
+    let cache_bytes = 16 << 20;
+    let device = open(&store, Options { cache_bytes, ..options() }).unwrap();
+    let mut rng = segno_testkit::Rng::new(3);
+    let before = device.stats().total().bytes_got;
+    for _ in 0..2000 {
+        let at = 8192 + rng.below(2046) * 16;
+        (0..2).for_each(|i| assert_eq!(read(&device, at + i * 16, 16), [5; 16]));
+    }
+    let (got, used) = (device.stats().total().bytes_got - before, 2000 * (128 << 10));
+    // The rest is what shows that it is of no use.
+    assert!(got < 2 * used + (32 << 20), "{got} {used}");
+}
+
 #[test]
 fn a_damaged_map_is_passed_over() {
     let store = store(8, Faults::default());

@@ -332,6 +332,41 @@ fn a_sequential_read_takes_what_the_link_gives() {
     volume.unmount().unwrap();
 }
 
+/// Two reads, until those that follow them arrive, and once where the file goes on in a zone elsewhere.
+#[test]
+fn a_sequential_read_waits_for_four_requests_of_a_slow_store() {
+    let store = store(33, Faults::default());
+    let (device, volume, ino) = with_large_file(&store, 256);
+    let latency = Duration::from_millis(100);
+    store.set_faults(Faults { latency, rate: 1 << 30, ..Faults::default() });
+    let now = || device.runtime().block_on(async { tokio::time::Instant::now() });
+    let mut data = vec![0; MIB as usize];
+    let mut read = |i| {
+        let begun = now();
+        volume.read(ino, i * MIB, &mut data).unwrap();
+        now() - begun
+    };
+    let waits: Vec<_> = (0..256).map(|i| (i, read(i))).filter(|(_, took)| *took > latency / 2).collect();
+    assert!(waits.len() <= 4, "{waits:?}");
+    volume.unmount().unwrap();
+}
+
+/// What is read ahead of it is more than it reads before other pieces are dropped.
+#[test]
+fn nothing_is_read_twice_for_a_reader_slower_than_the_store() {
+    let store = store(34, Faults::default());
+    let (device, volume, ino) = with_large_file(&store, 256);
+    store.set_faults(Faults { latency: Duration::from_millis(5), rate: 1 << 30, ..Faults::default() });
+    let mut data = vec![0; MIB as usize];
+    for i in 0..256 {
+        volume.read(ino, i * MIB, &mut data).unwrap();
+        device.runtime().block_on(async { tokio::time::sleep(Duration::from_millis(10)).await });
+    }
+    let got = device.stats().total().bytes_got;
+    assert!(got < 256 * MIB * 105 / 100, "{got}");
+    volume.unmount().unwrap();
+}
+
 /// A sequential write, too, takes at least 80 % of the same link.
 #[test]
 fn a_sequential_write_takes_what_the_link_gives() {

@@ -100,6 +100,14 @@ impl MemShelf {
         }
     }
 
+    pub(crate) fn alter_one(&self, id: ObjectId, change: impl Fn(&mut Vec<u8>)) {
+        if let Some(bytes) = self.inner.lock().files.get_mut(&id) {
+            let mut altered = bytes.to_vec();
+            change(&mut altered);
+            *bytes = altered.into();
+        }
+    }
+
     /// The cache of a mount with write-back.
     pub(crate) fn local(&self, limit: u64) -> Local {
         Local {

@@ -2,7 +2,7 @@
 //! uploaded commit.
 use super::mem_shelf::MemShelf;
 use super::*;
-use crate::{CacheOptions, StoreError};
+use crate::{CacheOptions, Left, StoreError};
 use std::path::Path as FsPath;
 use tokio::time::{Instant, sleep};
 
@@ -104,6 +104,86 @@ fn a_tail_behind_the_seal_of_another_writer_is_refused_and_kept() {
     assert_eq!(read(&device, 0, 3), [1, 4, 0]);
 }
 
+/// The volume as the tail of a cache would have made it.
+fn with_left(store: &FaultStore, shelf: &MemShelf) -> Result<StoreDevice> {
+    let options = Options { read_only: true, with_left: true, ..options() };
+    let local = shelf.local(LIMIT);
+    StoreDevice::open_local(
+        runtime(),
+        Arc::new(store.clone()),
+        &prefix(),
+        &options,
+        local,
+        Planted::default(),
+    )
+}
+
+/// A tail of three commits, with a data object, that another writer has cut off.
+fn refused(seed: u64) -> (FaultStore, MemShelf) {
+    let (store, shelf, device) = slow(seed);
+    write(&device, 0, &[1, 1]);
+    write(&device, 192, &[6]);
+    device.drain().unwrap();
+    write(&device, 1, &[2]);
+    device.flush().unwrap();
+    write(&device, 128, &[7; 64]);
+    device.flush().unwrap();
+    write(&device, 2, &[3]);
+    device.reset_zone(192).unwrap();
+    device.flush().unwrap();
+    kill(device, &store, &shelf)
+}
+
+#[test]
+fn what_a_refused_tail_would_have_made_can_be_read() {
+    let (store, shelf) = refused(40);
+    let expected = |device: &StoreDevice| {
+        assert_eq!((read(device, 0, 3), read(device, 128, 64)), (vec![1, 2, 3], vec![7; 64]));
+        assert_eq!(read(device, 192, 1), [0]);
+        assert_eq!(device.left(), Some(Left { epoch: 2, commits: 3, unusable: 0 }));
+        assert!(device.read_only() && device.write(0, &[&block(1)]).is_err());
+    };
+    // Also before it is refused.
+    expected(&with_left(&store, &shelf).unwrap());
+    let other = open(&store, options()).unwrap();
+    write(&other, 0, &[8, 9]);
+    other.flush().unwrap();
+    let (names, files) = (store.names(), shelf.files());
+    expected(&with_left(&store, &shelf).unwrap());
+    assert_eq!((store.names(), shelf.files()), (names, files), "nothing was changed");
+    assert_eq!(read(&other, 0, 3), [8, 9, 0]);
+    // Closing writes a map; with the second one the last before the seal goes.
+    drop(other);
+    expected(&with_left(&store, &shelf).unwrap());
+    let other = open(&store, Options { takeover: false, ..options() }).unwrap();
+    write(&other, 0, &[10]);
+    drop(other);
+    match with_left(&store, &shelf).map(|_| ()) {
+        Err(StoreError::TailBase { epoch: 2, .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(shelf.files(), files);
+}
+
+#[test]
+fn of_a_damaged_tail_what_comes_before_the_damage_is_read() {
+    let (store, shelf) = refused(41);
+    let _other = open(&store, options()).unwrap();
+    let third = *shelf.of_epoch(2).last().unwrap();
+    shelf.alter_one(third, |bytes| bytes.truncate(50));
+    let device = with_left(&store, &shelf).unwrap();
+    assert_eq!(read(&device, 0, 3), [1, 2, 0]);
+    assert_eq!(device.left(), Some(Left { epoch: 2, commits: 2, unusable: 1 }));
+    // Data that is damaged is an error where it is read.
+    let data = shelf.of_epoch(2)[0];
+    shelf.alter_one(data, |bytes| bytes[9] ^= 1);
+    let device = with_left(&store, &shelf).unwrap();
+    assert_eq!(read(&device, 0, 3), [1, 2, 0]);
+    assert!(try_read(&device, 128, 1).is_err());
+    let empty = with_left(&store, &MemShelf::new(1)).map(|_| ()).unwrap_err().to_string();
+    assert!(empty.contains("no commits that the store does not have"), "{empty}");
+}
+
 #[test]
 fn a_writer_whose_upload_meets_a_seal_stops() {
     let (store, shelf, device) = slow(4);
@@ -188,6 +268,29 @@ fn commits_that_wait_are_uploaded_together() {
 }
 
 /// A block is looked up on disk, or in the store, under the name of a commit that is merged meanwhile.
+/// Two requests for each 8 MiB of them, and those of any mount.
+#[test]
+fn commits_of_a_tail_are_uploaded_together() {
+    let (store, shelf, device) = slow(42);
+    for i in 0..300u64 {
+        write(&device, i % 128, &[i as u8]);
+        if i % 7 == 3 {
+            write(&device, 128 + i / 7, &[i as u8]);
+        }
+        device.flush().unwrap();
+    }
+    let (store, shelf) = kill(device, &store, &shelf);
+    let tail = shelf.files();
+    assert!(tail >= 290, "{tail}");
+    let puts = store.puts();
+    let device = mount(&store, &shelf, false).unwrap();
+    assert!(store.puts() - puts < 12, "{}", store.puts() - puts);
+    let expected: Vec<u8> = (0..128).map(|i: u64| if i < 44 { i + 256 } else { i + 128 } as u8).collect();
+    assert_eq!((read(&device, 0, 128), shelf.files()), (expected, 0));
+    let sequential: Vec<u8> = (0..43u64).map(|i| (i * 7 + 3) as u8).collect();
+    assert_eq!(read(&device, 128, 43), sequential);
+}
+
 #[test]
 fn blocks_are_read_while_their_commits_are_merged() {
     for seed in 40..100 {
