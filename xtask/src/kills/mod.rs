@@ -50,6 +50,9 @@ pub struct Kills {
     /// With the metadata journal
     #[arg(long)]
     journal: bool,
+    /// What was acknowledged may be gone after a kill, but the volume and the program's own check must be right
+    #[arg(long)]
+    may_lose: bool,
     /// Further mount options
     #[arg(short, long, value_name = "OPTION,…", default_value = "rw")]
     options: String,
@@ -69,15 +72,17 @@ const ROUNDS: u32 = 8;
 struct Setup {
     mkfs: &'static [&'static str],
     options: String,
+    may_lose: bool,
 }
 
 impl Setup {
     fn new(args: &Kills) -> Self {
-        if args.journal {
-            Self { mkfs: &["--journal", "16M"], options: format!("journal=on,{}", args.options) }
+        let (mkfs, options): (&[_], _) = if args.journal {
+            (&["--journal", "16M"], format!("journal=on,{}", args.options))
         } else {
-            Self { mkfs: &[], options: args.options.clone() }
-        }
+            (&[], args.options.clone())
+        };
+        Self { mkfs, options, may_lose: args.may_lose }
     }
 }
 
@@ -86,6 +91,8 @@ struct Tally {
     name: String,
     kills: u32,
     acknowledged: u64,
+    /// Kills after which something acknowledged was gone, or a database without a journal on disk was made anew.
+    lossy: u32,
     failures: Vec<String>,
 }
 
@@ -122,9 +129,10 @@ impl Kills {
 }
 
 fn report(tallies: &[Tally], seed: u64) -> ExitCode {
-    println!("{:<18} {:>6} {:>13} {:>9}", "program", "kills", "acknowledged", "failures");
+    println!("{:<18} {:>6} {:>13} {:>6} {:>9}", "program", "kills", "acknowledged", "lossy", "failures");
     for t in tallies {
-        println!("{:<18} {:>6} {:>13} {:>9}", t.name, t.kills, t.acknowledged, t.failures.len());
+        let failures = t.failures.len();
+        println!("{:<18} {:>6} {:>13} {:>6} {failures:>9}", t.name, t.kills, t.acknowledged, t.lossy);
     }
     let kills: u32 = tallies.iter().map(|t| t.kills).sum();
     let failures: usize = tallies.iter().map(|t| t.failures.len()).sum();
@@ -147,17 +155,22 @@ fn series(
     program.prepare(&volume.dir()).context("preparing")?;
     let mut done = 0;
     for _ in 0..rounds {
+        if setup.may_lose {
+            volume.sync().context("keeping what the next round begins with")?;
+        }
         let worker = program.work(&volume.dir(), done).context("starting the work")?;
         sleep(Duration::from_millis(200 + rng.below(2300)));
         server.kill()?;
         let acknowledged = worker.end()?.max(done);
+        let demanded = if setup.may_lose { 0 } else { acknowledged };
         tally.kills += 1;
         volume.unmount_dead()?;
         volume.check().context("after the kill")?;
         server = volume.mount()?;
         done = program
-            .verify(&volume.dir(), acknowledged)
+            .verify(&volume.dir(), demanded)
             .with_context(|| format!("kill {} of this volume, {acknowledged} acknowledged", tally.kills))?;
+        tally.lossy += u32::from(done < acknowledged && setup.may_lose);
         tally.acknowledged = tally.acknowledged.saturating_add(acknowledged);
     }
     volume.unmount(server)?;

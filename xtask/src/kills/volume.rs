@@ -115,6 +115,11 @@ impl Volume {
         Ok(())
     }
 
+    /// Waits until everything is where a loss of caches leaves it.
+    pub fn sync(&self) -> Result<()> {
+        run(Command::new(&self.segno).arg("sync").arg(&self.mnt)).map(drop)
+    }
+
     /// Demands that the checker finds no error.
     pub fn check(&self) -> Result<()> {
         run(Command::new(&self.segno).arg("check").arg(&self.image)).map(drop)
