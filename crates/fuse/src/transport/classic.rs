@@ -4,6 +4,7 @@ use super::colocation::Colocation;
 use super::memory::{Buffer, PAGE};
 use super::message::reply_to;
 use super::sched_idle::{PROMPT, ReplyThread};
+use super::slice;
 use crate::server::Server;
 use crate::wire::InHeader;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -52,6 +53,8 @@ pub(crate) fn serve(
     colocation: &Arc<Colocation>,
 ) -> io::Result<()> {
     let (mut incoming, mut outgoing) = (Buffer::new(payload + PAGE)?, Buffer::new(payload + PAGE)?);
+    // Without it requests are served, too, only later.
+    let _shorter = slice::shorten();
     let replies = ReplyThread::new(colocation.policy());
     colocation.join();
     while let Some(message) = receive(dev, &mut incoming)? {

@@ -78,7 +78,7 @@ impl Colocation {
             return;
         }
         let other = self.caller.swap(head.pid, Ordering::Relaxed) != head.pid;
-        if other || waits(head.opcode) {
+        if other || Opcode::from_wire(head.opcode).is_some_and(Opcode::is_sync) {
             return self.end_run();
         }
         let run = self.run.fetch_add(1, Ordering::Relaxed).saturating_add(1);
@@ -149,11 +149,6 @@ impl Binding {
 
 fn a_wait_begins() {
     OWN.with_borrow(|own| own.iter().for_each(|own| own.end_run()));
-}
-
-/// Whether a request waits for the device or another thread in any case.
-fn waits(opcode: u32) -> bool {
-    [Opcode::Fsync, Opcode::FsyncDir, Opcode::SyncFs].into_iter().any(|o| o as u32 == opcode)
 }
 
 /// The CPU on which a thread ran last.

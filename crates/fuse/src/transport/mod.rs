@@ -5,4 +5,5 @@ pub(crate) mod colocation;
 pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod sched_idle;
+mod slice;
 pub(crate) mod uring;

@@ -5,6 +5,7 @@
 use super::affinity::Affinity;
 use super::memory::{Buffer, PAGE};
 use super::sched_idle::{IdlePolicy, PROMPT, ReplyThread};
+use super::slice;
 use crate::request::{Malformed, Request};
 use crate::server::{Answer, Server};
 use crate::wire::{InHeader, Opcode, OutHeader, RingEntry, WRITE_CACHE, WriteIn};
@@ -57,6 +58,8 @@ enum Completion {
 impl Worker {
     /// Makes an entry for the queue of a CPU. Called by the thread that serves it.
     pub(crate) fn new(queue: u16, payload: usize, policy: Arc<IdlePolicy>) -> io::Result<Self> {
+        // Without it requests are served, too, only later.
+        let _shorter = slice::shorten();
         let affinity = Affinity::new(queue);
         let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(2)?;
         let mut memory = Buffer::new(PAGE + payload)?;
@@ -157,6 +160,10 @@ impl Worker {
         ) else {
             return (0, true);
         };
+        // At SCHED_IDLE it would wait for every other thread once more when the device has answered.
+        if Opcode::from_wire(head.opcode).is_some_and(Opcode::is_sync) {
+            self.replies.restore();
+        }
         let arg = head_page.get(ARG_AT..ENTRY_AT).unwrap_or_default();
         let sent = entry.payload_sz as usize;
         let write = (head.opcode == Opcode::Write as u32).then_some(arg);

@@ -59,6 +59,11 @@ impl Opcode {
         )
     }
 
+    /// Whether it waits for the device, or for another thread that does.
+    pub(crate) fn is_sync(self) -> bool {
+        matches!(self, Self::Fsync | Self::FsyncDir | Self::SyncFs)
+    }
+
     /// Whether the client waits for a reply.
     pub(crate) fn has_reply(self) -> bool {
         !matches!(self, Self::Forget | Self::BatchForget | Self::Interrupt)
