@@ -86,6 +86,13 @@ impl Cache {
         Ok(try_join_all(read).await?.into_iter().flatten().collect())
     }
 
+    /// Keeps the blocks of an object that was just stored: small changes of a file read what they change.
+    pub(crate) fn keep(&self, id: ObjectId, parts: &[&[u8]]) {
+        let pieces = pieces::split(parts);
+        let mut state = self.state.lock();
+        (0..).zip(pieces).for_each(|(piece, bytes)| state.memory.keep((id, piece), bytes));
+    }
+
     /// Whether less than half of what was read is used.
     pub(crate) fn is_wasteful(&self) -> bool {
         self.state.lock().memory.is_wasteful()

@@ -3,6 +3,7 @@ use crate::backing::Backing;
 use crate::commit::{self, Session};
 use crate::names::ObjectId;
 use crate::pieces;
+use crate::reader::Reader;
 use crate::recover::WINDOW;
 use crate::state::{Group, State, Upload};
 use crate::stats::Cause;
@@ -32,6 +33,7 @@ pub(crate) struct Core {
     pub session: Session,
     handle: Handle,
     pub state: Arc<Mutex<State>>,
+    reader: Arc<Reader>,
     /// Data objects of the open group under way.
     uploads: Mutex<Vec<JoinHandle<Result<()>>>>,
     slots: Semaphore,
@@ -80,6 +82,7 @@ impl Core {
         backing: Arc<Backing>,
         session: Session,
         state: Arc<Mutex<State>>,
+        reader: Arc<Reader>,
         handle: Handle,
         planted: Planted,
     ) -> Self {
@@ -88,6 +91,7 @@ impl Core {
             session,
             handle,
             state,
+            reader,
             uploads: Mutex::default(),
             slots: Semaphore::new(UPLOADS),
             room: Semaphore::new(WAITING_BLOCKS),
@@ -262,6 +266,7 @@ impl Core {
         let logged = self.since_map.1.fetch_add(bytes.len() as u64, Ordering::Relaxed) + bytes.len() as u64;
         let id = ObjectId::Log { epoch: self.session.epoch, seq: group.seq };
         self.backing.put(id, bytes, Cause::Commit).await?;
+        self.reader.cache.keep(id, &parts);
         if commits >= MAP_COMMITS || logged >= MAP_BYTES {
             self.work.notify_one();
         }

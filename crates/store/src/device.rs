@@ -153,7 +153,14 @@ impl Parts {
         let cache = Cache::new(backing.clone(), disk, volume.id, options.cache_bytes);
         let reader = Arc::new(Reader::new(state.clone(), cache, handle.clone()));
         let writer = session.map(|session| {
-            let core = Arc::new(Core::new(backing.clone(), session, state.clone(), handle.clone(), planted));
+            let core = Arc::new(Core::new(
+                backing.clone(),
+                session,
+                state.clone(),
+                reader.clone(),
+                handle.clone(),
+                planted,
+            ));
             let keeper = Keeper::new(core.clone(), reader.clone(), base, replayed > 0, options.grace);
             let keeper = Arc::new(keeper);
             handle.spawn(keeper.clone().run(about));

@@ -79,6 +79,17 @@ impl Memory {
             self.count(bytes.len(), 0);
         }
         self.put(key, bytes, waits);
+        self.shrink();
+    }
+
+    /// Keeps a piece that was written and not read.
+    pub(crate) fn keep(&mut self, key: Key, bytes: Bytes) {
+        self.remove(&key);
+        self.put(key, bytes, false);
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
         while self.bytes > self.limit {
             let too_many = self.waiting_bytes > Self::ahead_of(self.limit) || self.used.is_empty();
             let oldest = if too_many { self.waiting.first_key_value() } else { self.used.first_key_value() };

@@ -55,6 +55,11 @@ pub(crate) fn encode(volume: &[u8; 16], id: ObjectId, parts: &[&[u8]], out: &mut
     }
 }
 
+/// The pieces of blocks that follow each other in `parts`.
+pub(crate) fn split(parts: &[&[u8]]) -> Vec<Bytes> {
+    parts.concat().chunks(PIECE_BYTES).map(Bytes::copy_from_slice).collect()
+}
+
 /// Splits consecutive pieces and checks each. `None` if one is damaged or cut off.
 pub(crate) fn decode(volume: &[u8; 16], id: ObjectId, first: u32, bytes: &Bytes) -> Option<Vec<Bytes>> {
     let mut pieces = Vec::new();

@@ -55,20 +55,9 @@ pub fn fill(report: &mut Report, steps: &[&Step], rows: &[Row], rounds: usize) {
             bars: ratios.iter().map(|r| r.map(Bar::from)).collect(),
         });
     }
-    for peer in &others {
-        let ratios: Vec<f64> = steps.iter().filter_map(|s| ratio(&s.label, peer)).collect();
-        if !ratios.is_empty() {
-            let mean = |most: f64| {
-                let logs: f64 = ratios.iter().map(|r| r.min(most).ln()).sum();
-                (logs / ratios.len() as f64).exp()
-            };
-            let (all, capped) = (mean(f64::INFINITY), mean(2.0));
-            report.notes.push(format!(
-                "Geometric mean of segno/{peer} over {} rows: {all:.2}, with every row capped at 2 {capped:.2}.",
-                ratios.len()
-            ));
-        }
-    }
+    let notes =
+        others.iter().filter_map(|peer| mean(peer, steps.iter().filter_map(|s| ratio(&s.label, peer))));
+    report.notes.extend(notes);
     report.figures.push(Figure::Table(table));
     report.figures.push(Figure::Table(usage));
     report.figures.push(Figure::Table(cost));
@@ -79,6 +68,22 @@ pub fn fill(report: &mut Report, steps: &[&Step], rows: &[Row], rounds: usize) {
         series: others.iter().map(ToString::to_string).collect(),
         groups,
     }));
+}
+
+/// The geometric mean of segno's ratios to a peer, if there are any.
+fn mean(peer: &str, ratios: impl Iterator<Item = f64>) -> Option<String> {
+    let ratios: Vec<f64> = ratios.collect();
+    let mean = |most: f64| {
+        let logs: f64 = ratios.iter().map(|r| r.min(most).ln()).sum();
+        (logs / ratios.len() as f64).exp()
+    };
+    let (all, capped) = (mean(f64::INFINITY), mean(2.0));
+    (!ratios.is_empty()).then(|| {
+        format!(
+            "Geometric mean of segno/{peer} over {} rows: {all:.2}, with every row capped at 2 {capped:.2}.",
+            ratios.len()
+        )
+    })
 }
 
 fn cell(row: &Row) -> String {

@@ -66,6 +66,18 @@ fn an_fsync_is_one_put_and_idling_is_none() {
 }
 
 #[test]
+fn what_a_small_commit_has_is_not_read_from_the_store() {
+    let store = store(2, Faults::default());
+    let device = create(&store, SMALL);
+    write(&device, 128, &[5; 20]);
+    write(&device, 3, &[6]);
+    device.flush().unwrap();
+    let requests = store.requests();
+    assert_eq!((read(&device, 128, 20), read(&device, 3, 1)), (vec![5; 20], vec![6]));
+    assert_eq!(store.requests(), requests);
+}
+
+#[test]
 fn a_second_writer_is_refused_and_a_takeover_fences_the_first() {
     let store = store(3, Faults::default());
     let first = create(&store, SMALL);
