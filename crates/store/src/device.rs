@@ -132,7 +132,7 @@ impl Parts {
                 (found, None, settled)
             }
         };
-        remote.set_patience(options.timeout);
+        remote.bound_requests(options.timeout);
         let about = Found {
             base: found.base,
             named: found.map.named().map(|(_, o)| o.id).collect(),

@@ -11,9 +11,9 @@ use object_store::{
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// First pause before a request is repeated; it doubles up to the last one.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
@@ -29,8 +29,10 @@ pub(crate) struct Remote {
     pub stats: Stats,
     /// How long a request is repeated, in milliseconds.
     patience: AtomicU64,
+    /// A request without an answer is given up, too, when that time is over.
+    bounded: AtomicBool,
     /// The store ignores conditional creation, so absence is looked up instead.
-    unfenced: std::sync::atomic::AtomicBool,
+    unfenced: AtomicBool,
     jitter: AtomicU64,
 }
 
@@ -75,6 +77,7 @@ impl Remote {
             prefix,
             stats: Stats::default(),
             patience: AtomicU64::new(patience.as_millis() as u64),
+            bounded: false.into(),
             unfenced: false.into(),
             jitter: AtomicU64::new(1),
         }
@@ -82,6 +85,13 @@ impl Remote {
 
     pub(crate) fn set_patience(&self, patience: Duration) {
         self.patience.store(patience.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// From now on `patience` includes the time for which a request waits for its answer. While a volume is opened, slow answers
+    /// are awaited.
+    pub(crate) fn bound_requests(&self, patience: Duration) {
+        self.set_patience(patience);
+        self.bounded.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn set_unfenced(&self, unfenced: bool) {
@@ -109,7 +119,10 @@ impl Remote {
     ) -> Result<Result<T, Failure>> {
         let begun = Instant::now();
         for tries in 0.. {
-            let why = match request().await {
+            let Some(answer) = self.answer(begun, request()).await else {
+                return Err(StoreError::request(op, object, "no answer"));
+            };
+            let why = match answer {
                 Ok(done) => return Ok(Ok(done)),
                 Err(e) => match Failure::of(&e) {
                     Failure::Passing(why) => why,
@@ -119,14 +132,25 @@ impl Remote {
                     failure => return Ok(Err(failure)),
                 },
             };
-            let patience = Duration::from_millis(self.patience.load(Ordering::Relaxed));
-            if begun.elapsed() >= patience {
+            if begun.elapsed() >= self.patience() {
                 return Err(StoreError::request(op, object, why));
             }
             self.stats.of(cause).retry();
             sleep(self.pause(tries)).await;
         }
         Err(StoreError::request(op, object, "too many attempts"))
+    }
+
+    /// The answer to one attempt; `None` if time is over before.
+    async fn answer<T>(&self, begun: Instant, request: impl Future<Output = T>) -> Option<T> {
+        if !self.bounded.load(Ordering::Relaxed) {
+            return Some(request.await);
+        }
+        timeout(self.patience().saturating_sub(begun.elapsed()), request).await.ok()
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_millis(self.patience.load(Ordering::Relaxed))
     }
 
     /// Stores an object whose content is the same at every attempt.

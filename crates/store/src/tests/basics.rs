@@ -78,6 +78,19 @@ fn what_a_small_commit_has_is_not_read_from_the_store() {
 }
 
 #[test]
+fn a_store_that_does_not_answer_stops_the_volume_after_its_timeout() {
+    let store = store(2, Faults::default());
+    let device = create(&store, SMALL);
+    write(&device, 128, &[1]);
+    let now = || device.runtime().block_on(async { tokio::time::Instant::now() });
+    let begun = now();
+    store.set_faults(Faults { latency: Duration::from_secs(100_000), ..Faults::default() });
+    let why = device.flush().unwrap_err().to_string();
+    assert!(why.contains("no answer"), "{why}");
+    assert_eq!((now() - begun).as_secs(), options().timeout.as_secs());
+}
+
+#[test]
 fn a_second_writer_is_refused_and_a_takeover_fences_the_first() {
     let store = store(3, Faults::default());
     let first = create(&store, SMALL);
