@@ -10,7 +10,6 @@ use crate::transport::sched_idle::IdlePolicy;
 use crate::transport::uring::Worker;
 use crate::wire::InitFlags;
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -238,22 +237,16 @@ fn spawn_worker(
         drop(made.send(Ok(())));
         // The sender is dropped if another thread failed.
         let Ok(dev) = started.recv() else { return };
-        let done = worker.register(&dev);
+        let registered = worker.register(&dev);
         drop(dev);
-        let ended = matches!(&done, Err(e) if is_ended(e));
-        let serves = done.is_ok();
-        drop(register.send(if ended { Ok(()) } else { done }));
+        let serves = matches!(registered, Ok(true));
+        drop(register.send(registered.map(drop)));
         if serves {
             drop(end.send(guarded(|| worker.serve(&server))));
         }
     })?;
     is_made.recv().map_err(|_| io::Error::other("a queue thread ended early"))??;
     Ok(PendingWorker { start, registered })
-}
-
-/// Whether a queue could not be registered because the mount has ended already.
-fn is_ended(e: &io::Error) -> bool {
-    matches!(Errno::from_io_error(e), Some(Errno::NOTCONN | Errno::CONNABORTED | Errno::NODEV))
 }
 
 /// Number of possible CPUs; the kernel has a queue for each.

@@ -14,29 +14,30 @@ pub struct Found {
     pub cpu_seconds: f64,
     /// Resident set of the server at the end.
     pub rss_mib: Option<f64>,
-    /// Requests of the kernel for a unit of work, without FORGET, for which nobody waits. Of Segno.
+    /// Segno's requests from the kernel for a unit of work, without FORGET, whose sender does not wait.
     pub requests: Option<f64>,
-    /// Microseconds that the server's operations took for a unit of work, with what they waited for. Of Segno.
+    /// Microseconds that Segno's operations took for a unit of work, with what they waited for.
     pub server_us: Option<f64>,
 }
 
 impl Found {
     /// Runs a row.
     pub fn of(peer: FileSystem, site: &Site, run: impl FnOnce() -> Result<Done>) -> Result<Self> {
-        let (stats, busy) = (server_stats(peer, site)?, busy_seconds()?);
+        let (before, busy) = (server_stats(peer, site)?, busy_seconds()?);
         let done = run()?;
         let cpu_seconds = busy_seconds()? - busy;
-        let since = |counted: fn(&str) -> bool| -> Result<Option<f64>> {
-            let Some(before) = &stats else { return Ok(None) };
-            let after = server_stats(peer, site)?.context("a server without counters")?;
-            Ok(Some((sum(&after, counted) - sum(before, counted)) as f64 / done.units))
+        let counters = before.zip(server_stats(peer, site)?);
+        let since = |counted: fn(&str) -> bool| {
+            counters
+                .as_ref()
+                .map(|(before, after)| (sum(after, counted) - sum(before, counted)) as f64 / done.units)
         };
         Ok(Self {
             rate: done.units / done.seconds,
             cpu_seconds,
             rss_mib: resident_mib(peer, site)?,
-            requests: since(is_request)?,
-            server_us: since(is_operation_time)?.map(|ns| ns / 1e3),
+            requests: since(is_request),
+            server_us: since(is_operation_time).map(|ns| ns / 1e3),
         })
     }
 }

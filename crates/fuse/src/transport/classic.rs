@@ -27,7 +27,7 @@ pub(crate) fn clone_device(dev: impl AsFd) -> io::Result<OwnedFd> {
     Ok(other)
 }
 
-/// Serves requests for which nobody waits, as FORGET, until the mount ends. `payload` is the maximum size of the data in one
+/// Serves requests without a waiting caller, such as FORGET, until the mount ends. `payload` is the maximum size of the data in one
 /// message. The thread sleeps for `pause` after each message, to serve them in batches.
 pub(crate) fn serve_batches(
     dev: &OwnedFd,

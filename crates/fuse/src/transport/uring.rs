@@ -80,14 +80,16 @@ impl Worker {
         })
     }
 
-    /// Registers the entry with the kernel. An immediate completion is an error: requests arrive later only.
-    pub(crate) fn register(&mut self, dev: &OwnedFd) -> io::Result<()> {
+    /// Registers the entry with the kernel; `false` if the mount has ended already. Any other immediate completion is an
+    /// error: requests arrive later only.
+    pub(crate) fn register(&mut self, dev: &OwnedFd) -> io::Result<bool> {
         self.ring.submitter().register_files(&[dev.as_raw_fd()])?;
         self.push()?;
         self.ring.submit()?;
-        match self.ring.completion().next().map(|done| done.result()) {
-            Some(result) => Err(io::Error::from_raw_os_error(-result)),
-            None => Ok(()),
+        let Some(result) = self.ring.completion().next().map(|done| done.result()) else { return Ok(true) };
+        match completion(result)? {
+            Completion::End => Ok(false),
+            Completion::Request | Completion::Retry => Err(io::Error::from_raw_os_error(-result)),
         }
     }
 

@@ -63,6 +63,11 @@ fn open_cached(store: &FaultStore, shelf: &MemShelf, limit: u64, takeover: bool)
     StoreDevice::open_local(runtime, Arc::new(store.clone()), &prefix(), &options, local, Planted::default())
 }
 
+/// The time that the device's clock shows.
+fn now(device: &StoreDevice) -> tokio::time::Instant {
+    device.runtime().block_on(async { tokio::time::Instant::now() })
+}
+
 fn block(fill: u8) -> Block {
     Block([fill; BLOCK_SIZE])
 }

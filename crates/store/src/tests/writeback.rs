@@ -4,7 +4,7 @@ use super::mem_shelf::MemShelf;
 use super::*;
 use crate::{CacheOptions, Left, StoreError};
 use std::path::Path as FsPath;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 const LIMIT: u64 = 4 << 20;
 
@@ -41,7 +41,7 @@ fn kill(device: StoreDevice, store: &FaultStore, shelf: &MemShelf) -> (FaultStor
 #[test]
 fn a_flush_does_not_wait_for_the_store_and_a_drain_does() {
     let (_, shelf, device) = slow(1);
-    let begun = device.runtime().block_on(async { Instant::now() });
+    let begun = now(&device);
     let elapsed = || device.runtime().block_on(async { begun.elapsed() });
     write(&device, 128, &[1, 2]);
     device.flush().unwrap();
@@ -236,7 +236,7 @@ fn a_cache_elsewhere_is_named() {
 fn commits_that_wait_are_uploaded_together() {
     let (store, shelf, device) = slow(14);
     store.set_faults(Faults { latency: Duration::from_millis(20), ..Faults::default() });
-    let (begun, puts) = (device.runtime().block_on(async { Instant::now() }), store.puts());
+    let (begun, puts) = (now(&device), store.puts());
     let zone = |i: u64| (2 + i / 64) * 64 + i % 64;
     for i in 0..200 {
         write(&device, zone(i), &[i as u8 + 1]);
@@ -267,7 +267,6 @@ fn commits_that_wait_are_uploaded_together() {
     assert_eq!(read(&open(&store, options()).unwrap(), 128, 300), [content, vec![7; 100]].concat());
 }
 
-/// A block is looked up on disk, or in the store, under the name of a commit that is merged meanwhile.
 /// Two requests for each 8 MiB of them, and those of any mount.
 #[test]
 fn commits_of_a_tail_are_uploaded_together() {
@@ -291,6 +290,7 @@ fn commits_of_a_tail_are_uploaded_together() {
     assert_eq!(read(&device, 128, 43), sequential);
 }
 
+/// A block is looked up on disk, or in the store, under the name of a commit that is merged meanwhile.
 #[test]
 fn blocks_are_read_while_their_commits_are_merged() {
     for seed in 40..100 {
