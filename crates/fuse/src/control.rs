@@ -24,6 +24,8 @@ pub const GC_XATTR: &str = "system.segno.gc";
 pub const SHUTDOWN_XATTR: &str = "system.segno.shutdown";
 /// A write by any user makes all earlier changes of the volume durable, like sync(2).
 pub const SYNC_XATTR: &str = "system.segno.sync";
+/// The process that serves the mount: its number and the PID namespace in which it has that number.
+pub const SERVER_XATTR: &str = "system.segno.server";
 /// Longest value that the kernel accepts.
 const VALUE_MAX: usize = 65_536;
 
@@ -44,6 +46,8 @@ pub(crate) fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u
         Some(Ok(format!("{} {emptied}", volume.gc_mode().name()).into_bytes()))
     } else if name == SHUTDOWN_XATTR.as_bytes() {
         Some(Ok(if server.is_shut_down() { "shut down" } else { "running" }.into()))
+    } else if name == SERVER_XATTR.as_bytes() {
+        this_process().map(|process| Ok(process.into_bytes()))
     } else {
         None
     }
@@ -71,6 +75,13 @@ pub(crate) fn set(server: &Server, uid: u32, name: &[u8], value: &[u8]) -> Optio
 /// Whether a user may change the mount as a whole: root and the user of the server process.
 pub(crate) fn may_change(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+/// The value of [`SERVER_XATTR`] for the mounts of this process. Without /proc there is none.
+#[must_use]
+pub fn this_process() -> Option<String> {
+    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", std::process::id(), namespace.display()))
 }
 
 fn shut_down(server: &Server, value: &str) -> Result<()> {

@@ -76,10 +76,10 @@ pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32, ours: Option<&Cac
     }
 }
 
-/// Whether the holder of an epoch is a process of this host that runs.
-pub(crate) async fn is_held_here(remote: &Remote, epoch: u32) -> Result<bool> {
+/// Whether the holder of an epoch is that process of this host.
+pub(crate) async fn is_held_by(remote: &Remote, epoch: u32, pid: u32) -> Result<bool> {
     let found = holder(remote, epoch).await?;
-    Ok(found.is_some_and(|h| h.boot == Holder::this([0; 16], None).boot && !has_ended(h.pid)))
+    Ok(found.is_some_and(|h| h.boot == Holder::this([0; 16], None).boot && h.pid == pid))
 }
 
 async fn holder(remote: &Remote, epoch: u32) -> Result<Option<Holder>> {

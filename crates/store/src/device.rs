@@ -29,6 +29,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 /// How long requests are repeated while a volume is opened, so that wrong credentials are reported soon.
 const OPEN_PATIENCE: Duration = Duration::from_secs(15);
+/// How long each request is waited for that asks how a volume was closed.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a volume is opened.
 #[derive(Clone, Debug)]
@@ -192,15 +194,21 @@ pub fn is_held(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
     runtime()?.block_on(async { Ok(recover::held(&remote).await?.is_some()) })
 }
 
-/// Like [`is_held`], if the writer is a process of this host that runs.
-pub fn is_held_here(store: Arc<dyn ObjectStore>, prefix: &Path) -> Result<bool> {
-    let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE);
-    runtime()?.block_on(async {
+/// Whether this process of this host took the volume last and did not end its epoch. A store that does not answer is an error
+/// after some seconds.
+pub fn was_left_by(store: Arc<dyn ObjectStore>, prefix: &Path, pid: u32) -> Result<bool> {
+    let remote = Remote::new(store, prefix.clone(), CLOSE_PATIENCE);
+    remote.bound_requests(CLOSE_PATIENCE);
+    let runtime = runtime()?;
+    let left = runtime.block_on(async {
         match recover::held(&remote).await? {
-            Some(epoch) => claim::is_held_here(&remote, epoch).await,
+            Some(epoch) => claim::is_held_by(&remote, epoch, pid).await,
             None => Ok(false),
         }
-    })
+    });
+    // A request that was given up may be in a system call.
+    runtime.shutdown_background();
+    left
 }
 
 impl StoreDevice {

@@ -43,7 +43,7 @@ mod tests;
 mod url;
 mod wire;
 
-pub use device::{About, Options, StoreDevice, is_held, is_held_here, probe};
+pub use device::{About, Options, StoreDevice, is_held, probe, was_left_by};
 pub use error::{Result, StoreError};
 pub use left::Left;
 pub use local::CacheOptions;

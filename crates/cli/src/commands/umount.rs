@@ -1,5 +1,6 @@
 //! `segno umount`: returns when the server has let go of the image.
 use crate::exit::Outcome;
+use crate::mount::server_process::ServerProcess;
 use crate::mount::table::{self, Mount};
 use crate::{inspect, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -31,17 +32,40 @@ pub fn run(args: &Args) -> Outcome {
     // The first request after its death may fail because the connection was aborted or its ring taken down.
     let gone = [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED];
     let dead = table::probe(&mount.dir).is_err_and(|e| gone.contains(&e));
-    unmount(&mount)?;
+    let on_store = store::is_url(&mount.source);
     // A reader of an object store holds nothing, and a writer may be beside it.
-    if !(mount.read_only && store::is_url(&mount.source)) {
-        wait_until_closed(&mount)?;
+    let server = (on_store && !mount.read_only).then(|| ServerProcess::of(&mount.dir)).flatten();
+    unmount(&mount)?;
+    if on_store {
+        if let Some(server) = &server {
+            wait_until(&mount, || server.has_ended());
+        }
+    } else {
+        wait_until(&mount, || !is_locked(&mount.source));
     }
     if dead {
         eprintln!("segno: note: the server had died; the next mount recovers {}", mount.source.display());
     } else if !mount.read_only {
-        ensure_clean(&mount.source)?;
+        if on_store { ensure_sealed(&mount.source, server.as_ref())? } else { ensure_clean(&mount.source)? }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Like [`ensure_clean`], of a volume on an object store, which may not answer.
+fn ensure_sealed(url: &Path, server: Option<&ServerProcess>) -> Result<()> {
+    let left = match server {
+        Some(server) => store::was_left_by(url, server.pid),
+        None => Err(anyhow!("its server does not run in this PID namespace, or is not accessible")),
+    };
+    match left {
+        Ok(left) => ensure!(
+            !left,
+            "{} was not closed, perhaps after an error of the store; the next mount recovers what was stored",
+            url.display()
+        ),
+        Err(why) => eprintln!("segno: note: cannot tell whether {} was closed: {why:#}", url.display()),
+    }
+    Ok(())
 }
 
 /// The server is gone, and its error messages with it: the image shows whether it has finished.
@@ -150,22 +174,16 @@ fn uses(process: &Path, dir: &Path) -> bool {
 }
 
 /// Whether the server has the image open. If it is not readable for this user, there is nothing to wait for.
-fn is_held(source: &Path) -> bool {
-    if store::is_url(source) {
-        return store::is_held(source);
-    }
-    let opened = FileDevice::open(source, OpenOptions { read_only: true, direct: false });
+fn is_locked(image: &Path) -> bool {
+    let opened = FileDevice::open(image, OpenOptions { read_only: true, direct: false });
     matches!(opened, Err(DeviceError::InUse { .. }))
 }
 
-/// The mount is gone from the table before the last checkpoint is written; the lock on the image is released last.
-fn wait_until_closed(mount: &Mount) -> Result<()> {
+/// The mount is gone from the table before the last checkpoint is written.
+fn wait_until(mount: &Mount, closed: impl Fn() -> bool) {
     let start = Instant::now();
     let mut next_note = QUIET;
-    loop {
-        if !is_held(&mount.source) {
-            return Ok(());
-        }
+    while !closed() {
         if start.elapsed() >= next_note {
             next_note += QUIET;
             let seconds = start.elapsed().as_secs();

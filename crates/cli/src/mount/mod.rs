@@ -4,6 +4,7 @@ pub mod helper;
 pub mod options;
 pub mod remount;
 mod server;
+pub mod server_process;
 pub mod table;
 pub mod volume;
 

@@ -17,8 +17,8 @@ pub fn create(url: &Path, _: u64, _: &MkfsOptions, _: bool, _: &Settings) -> Res
     refuse(url)
 }
 
-pub fn is_held(_: &Path) -> bool {
-    false
+pub fn was_left_by(url: &Path, _: u32) -> Result<bool> {
+    refuse(url)
 }
 
 fn refuse<T>(url: &Path) -> Result<T> {

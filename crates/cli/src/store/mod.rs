@@ -2,7 +2,7 @@
 #[cfg_attr(not(feature = "store"), path = "absent.rs")]
 mod present;
 
-pub use present::{create, is_held, open};
+pub use present::{create, open, was_left_by};
 #[cfg(feature = "store")]
 pub use present::{device, drain, fenced, has_writer, with_left};
 

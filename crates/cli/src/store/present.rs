@@ -104,13 +104,10 @@ fn existing(dir: &Path) -> Result<&Path> {
     Ok(dir)
 }
 
-/// Whether a server of this host has not closed the volume yet. A store that does not answer is not waited for.
-pub fn is_held(url: &Path) -> bool {
-    let held = parse(url).and_then(|url| Ok(url.open(true)?)).and_then(|(store, prefix)| {
-        let held = segno_store::is_held_here(store, &prefix)?;
-        Ok(held)
-    });
-    held.unwrap_or(false)
+/// Whether that server, which has ended, did not close the volume.
+pub fn was_left_by(url: &Path, pid: u32) -> Result<bool> {
+    let (store, prefix) = parse(url)?.open(true)?;
+    Ok(segno_store::was_left_by(store, &prefix, pid)?)
 }
 
 /// Whether the volume has a writer, or one that was killed.

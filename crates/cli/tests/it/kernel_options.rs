@@ -1,5 +1,5 @@
 //! A mount with every option of the kernel's F2FS, alone and in usual lines; those that are refused say what to do.
-use super::{Scratch, output, refusal, segno};
+use super::{Scratch, can_mount, output, refusal, segno};
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -87,14 +87,6 @@ impl Drop for Mount {
             segno(&["umount", &self.dir]);
         }
     }
-}
-
-fn can_mount() -> bool {
-    let can = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
-    if !can {
-        println!("NOT TESTED: /dev/fuse cannot be opened");
-    }
-    can
 }
 
 #[test]

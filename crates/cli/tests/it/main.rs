@@ -48,6 +48,15 @@ fn wait_for_handler(child: &Child) {
     }
 }
 
+/// Says so if not.
+fn can_mount() -> bool {
+    let can = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
+    if !can {
+        println!("NOT TESTED: /dev/fuse cannot be opened");
+    }
+    can
+}
+
 /// Its standard output, after it succeeded.
 #[track_caller]
 fn output(args: &[impl AsRef<OsStr>]) -> String {

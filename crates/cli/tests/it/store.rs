@@ -1,7 +1,8 @@
 //! Volumes in a directory store.
-use super::{json, output, refusal};
+use super::{can_mount, json, output, refusal};
 use std::fs::write;
 use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn a_directory_holds_a_volume() {
@@ -72,4 +73,23 @@ fn a_local_cache_is_drained_and_refused_with_a_reason() {
     output(&["mkfs", "-q", "--size", "100M", &path("image")]);
     assert!(mount(&format!("cache={cache}"), &path("image")).contains("object store"));
     assert!(mount(&format!("cache={cache}"), &other).contains("belongs to another volume"));
+}
+
+/// `segno umount` asks the process, not the store, when the volume is closed.
+#[test]
+fn an_unmount_ends_though_the_store_does_not_answer() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let url = format!("file://{}", path("volume"));
+    output(&["mkfs", "-q", "--size", "1G", &url]);
+    std::fs::create_dir(path("mnt")).unwrap();
+    output(&["mount", &url, &path("mnt")]);
+    // A read of a FIFO that nobody writes to waits for ever.
+    let record = path("volume/volume");
+    std::fs::remove_file(&record).unwrap();
+    assert!(Command::new("mkfifo").arg(&record).status().unwrap().success());
+    output(&["umount", &path("mnt")]);
 }

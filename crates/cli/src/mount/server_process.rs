@@ -1,0 +1,44 @@
+//! The process that serves a mount. On an object store nothing local is locked, so its end shows that the volume is closed.
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::getxattr;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use segno_fuse::SERVER_XATTR;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// A server that could be found.
+pub struct ServerProcess {
+    pub pid: u32,
+    fd: OwnedFd,
+}
+
+impl ServerProcess {
+    /// The server of a mount; `None` if it does not respond or is in another PID namespace.
+    pub fn of(dir: &Path) -> Option<Self> {
+        let mut buffer = [0; 128];
+        let n = getxattr(dir, SERVER_XATTR, &mut buffer).ok()?;
+        let said = std::str::from_utf8(buffer.get(..n)?).ok()?;
+        let (pid, namespace) = said.split_once(' ')?;
+        segno_fuse::this_process()
+            .filter(|this| this.split_once(' ').is_some_and(|(_, ours)| ours == namespace))?;
+        let pid: i32 = pid.parse().ok()?;
+        let fd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+        Some(Self { pid: pid.unsigned_abs(), fd })
+    }
+
+    /// Whether it is gone.
+    pub fn has_ended(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_no_server_serves_has_none() {
+        assert!(ServerProcess::of(Path::new("/")).is_none());
+    }
+}
