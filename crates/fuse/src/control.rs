@@ -77,9 +77,8 @@ pub(crate) fn may_change(uid: u32) -> bool {
     uid == 0 || uid == rustix::process::geteuid().as_raw()
 }
 
-/// The value of [`SERVER_XATTR`] for the mounts of this process. Without /proc there is none.
-#[must_use]
-pub fn this_process() -> Option<String> {
+/// The value of [`SERVER_XATTR`]. Without /proc there is none.
+fn this_process() -> Option<String> {
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{} {}", std::process::id(), namespace.display()))
 }

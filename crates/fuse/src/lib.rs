@@ -41,7 +41,7 @@ mod wire;
 pub use block::{Backing, MountType};
 pub use control::{
     CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SERVER_XATTR, SHUTDOWN_XATTR, STATS_XATTR,
-    SYNC_XATTR, this_process,
+    SYNC_XATTR,
 };
 pub use guest::{Buffers, GuestOptions, GuestServer, MalformedRequest};
 pub use heap::share as share_heap;
