@@ -20,6 +20,7 @@ mod disk;
 mod error;
 mod extents;
 mod garbage;
+mod holder;
 mod keeper;
 mod left;
 mod local;
@@ -43,8 +44,9 @@ mod tests;
 mod url;
 mod wire;
 
-pub use device::{About, Options, StoreDevice, is_held, probe, was_left_by};
+pub use device::{About, Options, StoreDevice};
 pub use error::{Result, StoreError};
+pub use holder::{is_held, probe, was_left_by};
 pub use left::Left;
 pub use local::CacheOptions;
 pub use map::Geometry;
