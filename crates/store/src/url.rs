@@ -74,22 +74,21 @@ impl Url {
         let _already = rustls::crypto::ring::default_provider().install_default();
         let builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
         let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint).unwrap_or_default();
-        let plain = endpoint.starts_with("http://");
-        if !insecure && !is_protected(&endpoint) {
+        let protected = is_protected(&endpoint);
+        if !insecure && !protected {
             return Err(self.error(format!(
                 "{} is plain HTTP to another host, where anyone between can read and change the data: use https, or -o insecure",
                 redacted(&endpoint)
             )));
         }
         let client = ClientOptions::new()
-            .with_allow_http(plain)
+            .with_allow_http(is_plain(&endpoint))
             .with_timeout(REQUEST_TIMEOUT)
             .with_connect_timeout(CONNECT_TIMEOUT);
         // Requests are repeated here, where an answer that an object exists is understood.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let builder = builder.with_client_options(client).with_retry(retry);
-        let store =
-            builder.with_unsigned_payload(is_protected(&endpoint)).build().map_err(|e| self.error(e))?;
+        let store = builder.with_unsigned_payload(protected).build().map_err(|e| self.error(e))?;
         let prefix = Path::parse(prefix).map_err(|e| self.error(e))?;
         Ok((Arc::new(store), prefix))
     }
@@ -124,10 +123,15 @@ fn is_loopback(endpoint: &str) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// Whether it is without TLS.
+fn is_plain(endpoint: &str) -> bool {
+    endpoint.starts_with("http://")
+}
+
 /// Whether nothing can change what is sent on its way. Then its SHA-256, a fifth of the time of sequential writes to MinIO, is not
 /// signed.
 fn is_protected(endpoint: &str) -> bool {
-    !endpoint.starts_with("http://") || is_loopback(endpoint)
+    !is_plain(endpoint) || is_loopback(endpoint)
 }
 
 #[cfg(test)]
