@@ -1,6 +1,8 @@
 //! A new volume as the target of a rescue.
 use anyhow::{Context, Result};
-use segno::{Device, Features, FormatOptions, MountOptions, OpenOptions, SetMetadata, Special, Time, Volume};
+use segno::{
+    Device, Discard, Features, FormatOptions, MountOptions, OpenOptions, SetMetadata, Special, Time, Volume,
+};
 use segno_format::BLOCK_SIZE;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, RawInode};
@@ -30,7 +32,7 @@ impl ImageTarget {
         let size = bytes - bytes % BLOCK_SIZE as u64;
         let device = Device::create(path, size).with_context(|| format!("cannot make {}", path.display()))?;
         let made = segno::format(&device, &FormatOptions::new().features(FEATURES))
-            .and_then(|()| Volume::open_with(&device, &MountOptions::new().discard(false)));
+            .and_then(|()| Volume::open_with(&device, &MountOptions::new().discard(Discard::Never)));
         let volume =
             made.with_context(|| format!("cannot make a volume of {size} bytes on {}", path.display()));
         if volume.is_err() {

@@ -1,6 +1,7 @@
 //! Image files and block devices, through the page cache or with direct I/O.
 use crate::aio::{Pool, Request};
 use crate::claim::Claim;
+use crate::host_storage::HostStorage;
 use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
 use crate::read_around::{ReadAround, WINDOW};
@@ -363,6 +364,13 @@ impl BlockDevice for FileDevice {
         }
         let bytes = NonZeroU64::new(count.saturating_mul(BLOCK_SIZE as u64));
         let _only_a_hint = fadvise(&self.file, byte_offset(addr), bytes, Advice::WillNeed);
+    }
+
+    fn host_storage(&self) -> io::Result<Option<HostStorage>> {
+        match self.probe.kind {
+            StorageKind::Regular => HostStorage::of(&self.file).map(Some),
+            StorageKind::BlockDevice => Ok(None),
+        }
     }
 
     fn read_only(&self) -> bool {

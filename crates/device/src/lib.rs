@@ -10,6 +10,7 @@ mod bounds;
 mod claim;
 mod error;
 mod file;
+mod host_storage;
 mod host_zones;
 mod ioctl;
 mod memory;
@@ -27,6 +28,7 @@ pub use bounds::check as check_bounds;
 pub use claim::Claim;
 pub use error::DeviceError;
 pub use file::{FileDevice, OpenOptions};
+pub use host_storage::HostStorage;
 pub use memory::{MemDevice, Snapshot};
 pub use multi::MultiDevice;
 pub use probe::{Probe, StorageKind, probe};
@@ -103,6 +105,11 @@ pub trait BlockDevice: Send + Sync {
     /// Announces a read of these blocks, which may start now. A hint that cannot fail.
     fn prefetch(&self, _addr: u64, _count: u64) {}
 
+    /// Storage of the image files behind this device; none if every block has storage of its own.
+    fn host_storage(&self) -> std::io::Result<Option<HostStorage>> {
+        Ok(None)
+    }
+
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
 
@@ -178,6 +185,9 @@ macro_rules! forward_to_pointee {
             }
             fn prefetch(&self, addr: u64, count: u64) {
                 (**self).prefetch(addr, count);
+            }
+            fn host_storage(&self) -> std::io::Result<Option<HostStorage>> {
+                (**self).host_storage()
             }
             fn read_only(&self) -> bool {
                 (**self).read_only()

@@ -107,6 +107,27 @@ pub enum JournalMode {
     External(Area),
 }
 
+/// When freed segments are discarded. Until then `segno undelete` finds the data of deleted files there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discard {
+    /// After [`Discard::DAY`]; never in image files that are preallocated.
+    #[default]
+    Auto,
+    /// Only on request (FITRIM).
+    Never,
+    /// After this time without valid blocks, in seconds during which the volume was mounted.
+    AfterSeconds(u64),
+    /// After this many bytes were freed later.
+    AfterBytes(u64),
+}
+
+impl Discard {
+    /// Once the checkpoint that freed them is durable.
+    pub const NOW: Self = Self::AfterSeconds(0);
+    /// Time to notice an accident, and still more often than the weekly fstrim of most distributions.
+    pub const DAY: Self = Self::AfterSeconds(24 * 60 * 60);
+}
+
 /// Which operations continue while a checkpoint is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CheckpointMode {
@@ -183,8 +204,8 @@ pub struct MountOptions {
     pub checkpoint: CheckpointMode,
     /// How logs choose blocks.
     pub mode: AllocMode,
-    /// Discard freed segments.
-    pub discard: bool,
+    /// When freed segments are discarded. Zones of a zoned device are reset once they are free.
+    pub discard: Discard,
     /// Clean while the volume is idle.
     pub background_gc: bool,
     /// Victim policy, a name of `segno_clean::policy`; the default is the best one measured.
@@ -232,7 +253,7 @@ impl Default for MountOptions {
             fsync_lookup: FsyncLookup::default(),
             checkpoint: CheckpointMode::default(),
             mode: AllocMode::default(),
-            discard: true,
+            discard: Discard::default(),
             background_gc: true,
             gc_policy: None,
             guard_space: false,

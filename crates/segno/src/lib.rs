@@ -80,6 +80,7 @@ pub use segno_check::{
     Report as CheckReport, RollForward, Severity, Summary as CheckSummary,
 };
 pub use segno_device::BlockDevice;
+pub use segno_engine::options::Discard;
 pub use segno_engine::{Extent, ExtentKind};
 pub use segno_format::Features;
 pub use segno_format::dentry::FileType;

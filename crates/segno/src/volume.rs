@@ -4,6 +4,7 @@ use crate::dir::Dir;
 use crate::error::{Cause, Doing, Result, errno, refuse};
 use crate::mount::Mount;
 use segno_engine::Observer;
+use segno_engine::options::Discard;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -53,9 +54,9 @@ impl MountOptions {
         self
     }
 
-    /// Whether blocks that become free are discarded; true by default.
+    /// When segments that become free are discarded; by default once they were free for a day, counted while the volume is open.
     #[must_use]
-    pub fn discard(mut self, discard: bool) -> Self {
+    pub fn discard(mut self, discard: Discard) -> Self {
         self.0.discard = discard;
         self
     }

@@ -6,7 +6,7 @@ use crate::mounted::Mounted;
 use crate::zones::ZoneLayer;
 use segno_codec::Algorithm;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
-use segno_engine::options::{AllocMode, CheckpointMode, Compression, FsyncMode, JournalMode};
+use segno_engine::options::{AllocMode, CheckpointMode, Compression, Discard, FsyncMode, JournalMode};
 use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, StatFs};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
@@ -155,7 +155,7 @@ const RECIPES: [Recipe; 11] = [
         blocks: COMMON,
         format: |f| f.segs_per_sec = 2,
         mount: |m| {
-            m.discard = false;
+            m.discard = Discard::Never;
             m.inline_data = false;
         },
     },
@@ -338,7 +338,8 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
         ..MkfsOptions::default()
     };
     (recipe.format)(&mut format);
-    let mut options = MountOptions { background: false, ..MountOptions::default() };
+    // At once, so that cuts meet discards.
+    let mut options = MountOptions { background: false, discard: Discard::NOW, ..MountOptions::default() };
     (recipe.mount)(&mut options);
     let gap = if format.blocks.is_some() { GAP_BLOCKS } else { 0 };
     let memory = Arc::new(MemDevice::new(recipe.blocks + gap));

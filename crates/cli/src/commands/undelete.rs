@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Find deleted files and copy them to a directory
 ///
-/// Stop writing to the volume first, and do not mount it with discard. The image is only read. Without --to, files are
+/// Unmount the volume first: what is written to it, and discards, destroy deleted data. The image is only read. Without --to, files are
 /// listed with the share of their blocks that is proven to be theirs still; other blocks become holes.
 #[derive(clap::Args)]
 pub struct Args {
@@ -137,7 +137,7 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
         writeln!(stdout(), "{}", json!({ "files": Value::from(files) }))?;
     } else if output.is_none() {
         eprintln!(
-            "segno: stop writing to the volume, and do not mount it with discard, until the files are copied"
+            "segno: do not write to the volume until the files are copied: its free space is used again, and discarded"
         );
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -253,3 +253,20 @@ fn who_may_only_read_reads_ahead_too() {
     let buffer = device.start_read(3, buffer).wait().unwrap();
     assert_eq!(buffer.blocks().iter().map(|b| b.0[77]).collect::<Vec<_>>(), [9, 0]);
 }
+
+#[test]
+fn an_image_file_reports_what_of_it_has_storage_and_what_its_host_can_add() {
+    let (_dir, path) = image(1000);
+    let device = FileDevice::open(&path, READ_WRITE).unwrap();
+    let sparse = device.host_storage().unwrap().unwrap();
+    assert!(sparse.allocated < 10 && sparse.available > 1000, "{sparse:?}");
+    let blocks = numbered(100);
+    device.write(0, &blocks.iter().collect::<Vec<_>>()).unwrap();
+    device.flush().unwrap();
+    let written = device.host_storage().unwrap().unwrap();
+    assert!((100..150).contains(&written.allocated), "{written:?}");
+    let len = path.metadata().unwrap().len();
+    let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&std::fs::File::options().write(true).open(&path).unwrap(), flags, 0, len).unwrap();
+    assert!(device.host_storage().unwrap().unwrap().allocated >= 1000);
+}

@@ -1,31 +1,93 @@
 //! Discards of free segments.
 use crate::commit::Commit;
 use crate::health::invariant;
-use crate::space::SegmentPin;
+use crate::options::Discard;
+use crate::space::{FIRST_SECOND, SegmentPin, Table};
 use crate::stat;
 use crate::sync::Mutex;
-use segno_format::{BLOCKS_PER_SEG, SegNo};
-use std::collections::BTreeSet;
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, SegNo};
+use std::collections::VecDeque;
 
 /// Segments per discard, and so the number that logs cannot open meanwhile.
 pub const AT_A_TIME: usize = 8;
 
-/// Free segments not yet discarded. A device may do nothing else during a discard (writes to an image file block
+/// Entries of the queue that are always kept.
+const SMALL: usize = 1024;
+
+const SEGMENT_BYTES: u64 = BLOCKS_PER_SEG as u64 * BLOCK_SIZE as u64;
+
+/// Free segments not yet discarded, oldest first. A device may do nothing else during a discard (writes to an image file block
 /// while a hole is punched), so with a background thread most discards wait until the volume is idle; otherwise each
 /// step discards a few. A segment that is reused first needs no discard.
 #[derive(Debug, Default)]
-pub struct Undiscarded(Mutex<BTreeSet<SegNo>>);
+pub struct Undiscarded(Mutex<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    freed: VecDeque<Freed>,
+    /// How many were current when those of reused segments were last removed.
+    current: usize,
+}
+
+/// A segment and the time at which it became empty. If it was used since, its time in the segment table is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Freed {
+    at: u64,
+    seg: SegNo,
+}
+
+impl Freed {
+    fn is_current(self, table: &Table) -> bool {
+        table.emptied_at(self.seg) == Some(self.at)
+    }
+}
 
 impl Undiscarded {
     pub fn count(&self) -> u64 {
-        self.0.lock().len() as u64
+        self.0.lock().freed.len() as u64
     }
-    fn add(&self, freed: &[SegNo]) {
-        self.0.lock().extend(freed);
+}
+
+impl Queue {
+    fn add(&mut self, table: &Table, segs: impl Iterator<Item = SegNo>) {
+        self.freed.extend(segs.filter_map(|seg| Some(Freed { at: table.emptied_at(seg)?, seg })));
+        // Bounds the memory where segments are reused before they are due.
+        if self.freed.len() / 2 > self.current.max(SMALL) {
+            self.remove_reused(table);
+        }
     }
-    fn take(&self, most: usize) -> Vec<SegNo> {
-        let mut all = self.0.lock();
-        std::iter::from_fn(|| all.pop_first()).take(most).collect()
+
+    fn remove_reused(&mut self, table: &Table) {
+        self.freed.retain(|freed| freed.is_current(table));
+        self.current = self.freed.len();
+    }
+
+    /// Takes segments that are due; none if no more are.
+    fn take(&mut self, rule: Discard, now: u64, table: &Table) -> Vec<SegNo> {
+        let mut out = Vec::new();
+        while out.is_empty() {
+            let due = match rule {
+                Discard::Auto | Discard::Never => 0,
+                Discard::AfterSeconds(age) => {
+                    self.freed.iter().take_while(|f| f.at.saturating_add(age) <= now).take(AT_A_TIME).count()
+                }
+                Discard::AfterBytes(bytes) => self.beyond(bytes, table).min(AT_A_TIME),
+            };
+            if due == 0 {
+                break;
+            }
+            out.extend(self.freed.drain(..due).filter(|f| f.is_current(table)).map(|f| f.seg));
+        }
+        out
+    }
+
+    /// How many of the oldest lie before the newest `bytes`.
+    fn beyond(&mut self, bytes: u64, table: &Table) -> usize {
+        let kept = usize::try_from(bytes.div_ceil(SEGMENT_BYTES)).unwrap_or(usize::MAX);
+        if self.freed.len() > kept {
+            self.remove_reused(table);
+        }
+        self.freed.len().saturating_sub(kept)
     }
 }
 
@@ -42,11 +104,30 @@ impl Commit {
         }
         let segs = freed.segments().to_vec();
         drop(freed);
-        if self.base.opts.discard {
-            self.undiscarded.add(&segs);
-            if !self.writeback.threads.are_used() {
-                self.discard_while(|| true);
-            }
+        self.queue_discards(&segs);
+        if !self.writeback.threads.are_used() {
+            self.discard_while(|| true);
+        }
+    }
+
+    /// Queues what earlier mounts freed and did not discard. Called once recovery is complete: no segment is free then that the
+    /// state before the crash needs.
+    pub fn queue_earlier_discards(&self) {
+        if self.base.opts.read_only || self.base.dev.is_zoned() {
+            return;
+        }
+        let count = self.base.geo.segment_count_main;
+        let emptied = |t: &Table| -> Vec<(u64, SegNo)> {
+            (0..count).map(SegNo).filter_map(|seg| Some((t.emptied_at(seg)?, seg))).collect()
+        };
+        let mut all = self.nodes.space.with_table(|t| emptied(t));
+        all.sort_unstable();
+        self.queue_discards(&all.into_iter().map(|(_, seg)| seg).collect::<Vec<_>>());
+    }
+
+    fn queue_discards(&self, segs: &[SegNo]) {
+        if self.base.opts.discard != Discard::Never {
+            self.nodes.space.with_table(|t| self.undiscarded.0.lock().add(t, segs.iter().copied()));
         }
     }
 
@@ -56,10 +137,11 @@ impl Commit {
         self.discard_while(|| std::mem::take(&mut first) || (idle && self.activity.is_idle()));
     }
 
-    /// Discards free segments in parts; stops while logs may soon need them.
+    /// Discards free segments that are due, in parts; stops while logs may soon need them.
     pub fn discard_while(&self, mut more: impl FnMut() -> bool) {
+        let (rule, now) = (self.base.opts.discard, self.nodes.space.now().max(FIRST_SECOND));
         while !self.is_spent() && more() {
-            let part = self.undiscarded.take(AT_A_TIME);
+            let part = self.nodes.space.with_table(|t| self.undiscarded.0.lock().take(rule, now, t));
             if part.is_empty() {
                 return;
             }
@@ -88,6 +170,8 @@ impl Commit {
         let taken = self.base.dev.discard(self.base.geo.seg_start(first), blocks).is_ok();
         if taken {
             stat::add(&self.base.stats.discards, run.len() as u64);
+            // Stored when the SIT block is next written; until then a mount discards the segment again.
+            self.nodes.space.with_table(|t| run.iter().for_each(|&seg| t.note_discarded(seg)));
         }
         taken
     }

@@ -3,7 +3,7 @@ use super::Zones;
 use super::durable::{Durable, More, Written};
 use super::node_readahead::NodeReadahead;
 use crate::error::{Error, Result};
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, HostStorage};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Structure};
 use std::sync::Arc;
 
@@ -258,6 +258,14 @@ impl Device {
         self.dev.prepare(addr.0.into(), count.into()).map_err(Self::error("prepare", addr))
     }
 
+    /// Storage of the image files; none if every block has storage, or if the host does not report it.
+    pub fn host_storage(&self) -> Option<HostStorage> {
+        self.dev.host_storage().ok().flatten()
+    }
+    /// Whether the volume is in image files that have all of their storage.
+    pub fn is_preallocated(&self) -> bool {
+        self.host_storage().is_some_and(|host| host.allocated >= self.dev.block_count())
+    }
     /// Reports to the device that blocks hold no data.
     pub fn discard(&self, addr: BlockAddr, count: u32) -> Result<()> {
         self.dev.discard(addr.0.into(), count.into()).map_err(Self::error("discard", addr))

@@ -28,7 +28,7 @@ pub use log::{Log, LogSnapshot, LogState};
 pub use pin::{SegmentPin, Tables};
 pub use sit::{Loaded, SitFlush};
 pub use stream::{SharedStream, Stream};
-pub use table::Table;
+pub use table::{FIRST_SECOND, Table};
 pub(crate) use zone::CrashedLogs;
 
 use crate::clock::Clock;

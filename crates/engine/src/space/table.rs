@@ -23,6 +23,9 @@ pub(super) struct Maps {
     pub held: [u8; SIT_MAP_BYTES],
 }
 
+/// The first second of a volume counts as its next, as an mtime of 0 belongs to segments that were never used or were discarded.
+pub const FIRST_SECOND: u64 = 1;
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seg {
     pub valid: u16,
@@ -45,6 +48,10 @@ impl Seg {
             self.hold(maps, off);
         } else {
             self.valid -= 1;
+            if self.valid == 0 {
+                // Discards go by the time at which a segment became empty, so it is exact.
+                self.mtime = now.max(FIRST_SECOND);
+            }
         }
     }
 
@@ -199,6 +206,17 @@ impl Table {
     }
     pub fn valid_in_segment(&self, seg: SegNo) -> u32 {
         self.segs.get(seg.idx()).map_or(0, |s| s.valid.into())
+    }
+    /// When a segment became empty, on the clock of SIT mtimes; none if it has valid blocks, never had any, or was discarded
+    /// since.
+    pub fn emptied_at(&self, seg: SegNo) -> Option<u64> {
+        self.segs.get(seg.idx()).filter(|s| s.valid == 0 && s.mtime != 0).map(|s| s.mtime)
+    }
+    /// Records that a segment without valid blocks holds nothing to be discarded.
+    pub fn note_discarded(&mut self, seg: SegNo) {
+        if let Some(s) = self.segs.get_mut(seg.idx()).filter(|s| s.valid == 0) {
+            s.mtime = 0;
+        }
     }
     pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
         self.maps.get(seg.idx()).and_then(Option::as_deref).is_some_and(|m| msb::test(&m.valid, off as usize))

@@ -202,10 +202,18 @@ impl Volume {
         StatFs {
             blocks: self.base.geo.block_count.saturating_sub(self.base.geo.segment0_blkaddr.into()),
             bfree,
-            bavail: bfree,
+            bavail: bfree.min(self.storable(used.valid_blocks)),
             files: total_nodes.min(self.space.counts.user_blocks),
             ffree: nodes.min(bfree),
             fsid: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        }
+    }
+
+    /// Blocks that the device can store besides those in use: an image file may be sparse, and its host full.
+    fn storable(&self, used: u64) -> u64 {
+        match self.base.dev.host_storage() {
+            Some(host) => host.allocated.saturating_sub(used).saturating_add(host.available),
+            None => u64::MAX,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::meta::Device;
 use crate::names::Names;
 use crate::nodes::Nat;
 use crate::nodes::{NodeFrame, Nodes};
-use crate::options::{AllocMode, JournalMode, MountOptions};
+use crate::options::{AllocMode, Discard, JournalMode, MountOptions};
 use crate::recovery::Recovery;
 use crate::space::{Counts, Loaded, Space};
 use crate::writeback::{Contexts, Reclaim, Writeback};
@@ -64,6 +64,7 @@ impl Volume {
         let flags = volume.commit.cp.lock().header.view::<RawCheckpoint>().flags();
         volume.files.load_quota(flags)?;
         Recovery::new(&volume.names, &volume.commit).run()?;
+        volume.commit.queue_earlier_discards();
         // Not before: recovery repeats what was once allowed.
         if let Some(most) = volume.guarded().most_nodes().filter(|_| volume.base.opts.guard_space) {
             volume.space.counts.limit_nodes(most);
@@ -91,6 +92,9 @@ impl Volume {
             opts.journal = JournalMode::Off;
         }
         let dev = Arc::new(if zoned { Device::zoned(dev, geo)? } else { Device::new(dev, geo) });
+        if opts.discard == Discard::Auto {
+            opts.discard = if dev.is_preallocated() { Discard::Never } else { Discard::DAY };
+        }
         let health = Arc::new(Health::new(sb.raw, dev.clone(), opts.observer.clone(), opts.read_only));
         let pack = read_pack(&dev, &geo, ro_image)?;
         let cp = CpState::of(&pack);

@@ -2,7 +2,7 @@
 use crate::common::{assert_clean, assert_clean_to_f2fs_tools, fresh, quiet};
 use segno_clean::policy::POLICIES;
 use segno_device::MemDevice;
-use segno_engine::options::AllocMode;
+use segno_engine::options::{AllocMode, Discard};
 use segno_engine::{Background, Error, FallocMode, GcMode, MountOptions, Owner, Volume};
 use segno_format::Ino;
 use segno_mkfs::MkfsOptions;
@@ -210,7 +210,8 @@ fn cuts_during_cleaning() {
 
 #[test]
 fn freed_segments_are_discarded_and_others_are_not() {
-    let mut rig = Rig::new(128, &MkfsOptions::default(), small_cache());
+    let opts = MountOptions { discard: Discard::NOW, ..small_cache() };
+    let mut rig = Rig::new(128, &MkfsOptions::default(), opts);
     rig.fill(90);
     rig.v.sync().unwrap();
     for file in (0..rig.files.len()).step_by(2) {
@@ -230,7 +231,8 @@ fn freed_segments_are_discarded_and_others_are_not() {
 /// skipped.
 #[test]
 fn discards_wait_for_idle_steps() {
-    let opts = MountOptions { background: true, commit_interval: 1 << 20, ..small_cache() };
+    let opts =
+        MountOptions { background: true, commit_interval: 1 << 20, discard: Discard::NOW, ..small_cache() };
     let mut rig = Rig::new(128, &MkfsOptions::default(), opts);
     let background = Background::start(&rig.v).unwrap();
     let count = |rig: &Rig, name| rig.v.report().into_iter().find(|(n, _)| *n == name).unwrap().1;

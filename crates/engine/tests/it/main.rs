@@ -5,6 +5,7 @@
 mod common;
 mod concurrent;
 mod data;
+mod discard;
 mod fsync;
 mod gc;
 mod guard_space;

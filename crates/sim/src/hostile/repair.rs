@@ -6,7 +6,7 @@ use crate::capture::Tree;
 use crate::mounted::{Mounted, StillClock};
 use segno_check::{CheckOptions, Kind, Report};
 use segno_device::{BlockDevice, MemDevice, Snapshot};
-use segno_engine::options::JournalMode;
+use segno_engine::options::{Discard, JournalMode};
 use segno_engine::{Clock, MountOptions, Volume};
 use segno_format::node::RawNode;
 use segno_format::superblock::RawSuperblock;
@@ -108,7 +108,7 @@ fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
     let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
     let options = MountOptions {
         background: false,
-        discard: false,
+        discard: Discard::Never,
         cache_bytes: 8 << 20,
         journal: JournalMode::Off,
         ..MountOptions::default()

@@ -4,7 +4,7 @@ use crate::{image, inspect};
 use anyhow::{Context, Result, bail, ensure};
 use segno_check::{CheckOptions, Report, check};
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
-use segno_engine::options::JournalMode;
+use segno_engine::options::{Discard, JournalMode};
 use segno_engine::{Error, MountOptions, Volume};
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, Features};
@@ -130,7 +130,7 @@ pub fn replay(device: Arc<dyn BlockDevice>, journal: Option<Area>) -> Result<(),
     let options = MountOptions {
         journal: journal.map_or(JournalMode::Auto, JournalMode::External),
         background: false,
-        discard: false,
+        discard: Discard::Never,
         observer: image::observer(),
         ..MountOptions::default()
     };

@@ -1,6 +1,7 @@
 //! Mount options. [`table`] has a row for each, and [`foreign`] for each word that is none; everything else here applies,
 //! lists or describes the rows.
 mod compress;
+mod discard;
 #[cfg(test)]
 mod docs;
 mod foreign;
@@ -184,7 +185,7 @@ fn exclusive_streams(settings: &mut Settings, value: &str) -> Result<(), String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_engine::options::{FsyncLookup, FsyncMode};
+    use segno_engine::options::{Discard, FsyncLookup, FsyncMode};
 
     fn parse(words: &str) -> Result<Settings> {
         Settings::parse(&[words.to_owned()], false)
@@ -197,7 +198,14 @@ mod tests {
         )
         .unwrap();
         let e = &s.engine;
-        assert!(e.read_only && e.norecovery && !e.discard && !e.background_gc && !e.acl && e.inline_data);
+        assert!(
+            e.read_only
+                && e.norecovery
+                && e.discard == Discard::Never
+                && !e.background_gc
+                && !e.acl
+                && e.inline_data
+        );
         assert_eq!((e.fsync_mode, e.mode), (FsyncMode::Posix, AllocMode::Lfs));
         assert_eq!(e.fsync_lookup, FsyncLookup::Global);
         assert_eq!((e.cache_bytes, e.commit_interval), (64 << 20, 30));

@@ -18,6 +18,8 @@ enum Syntax {
     Switch(fn(&mut Settings)),
     /// `name` or `noname`.
     Pair(fn(&mut Settings) -> &mut bool),
+    /// `name`, `noname` or `name=value`.
+    PairOrValue(fn(&mut Settings, bool), &'static str, Parse),
     /// A flag of mount(2) with its opposite, and its bit if a remount can change it.
     Flag(&'static str, MountFlags),
     /// `name=word`, one of these.
@@ -43,6 +45,18 @@ pub const fn pair(
     field: fn(&mut Settings) -> &mut bool,
 ) -> MountOption {
     MountOption { name, default, help, syntax: Syntax::Pair(field) }
+}
+
+/// `name` and `noname` choose between two settings, `name=value` among more.
+pub const fn pair_or_value(
+    name: &'static str,
+    syntax: &'static str,
+    default: &'static str,
+    help: &'static str,
+    set: fn(&mut Settings, bool),
+    parse: Parse,
+) -> MountOption {
+    MountOption { name, default, help, syntax: Syntax::PairOrValue(set, syntax, parse) }
 }
 
 /// A flag that the kernel handles; of a flag and its opposite, the later one wins.
@@ -99,6 +113,10 @@ impl MountOption {
                 *field(settings) = named;
                 Ok(())
             }
+            (Syntax::PairOrValue(set, ..), None) => {
+                set(settings, named);
+                Ok(())
+            }
             (Syntax::Flag(opposite, _), None) => {
                 settings.flags.retain(|f| f != self.name && f != opposite);
                 settings.flags.push(name.to_owned());
@@ -106,6 +124,7 @@ impl MountOption {
             }
             (Syntax::Words(words), Some(value)) => choose(words, value).map(|set| set(settings)),
             (Syntax::Value(_, parse), Some(value)) => parse(settings, value),
+            (Syntax::PairOrValue(_, _, parse), Some(value)) if named => parse(settings, value),
             (_, None) => Err(format!("a value is needed: {}", self.syntax())),
             (_, Some(_)) => Err("no value is taken".into()),
         })
@@ -114,7 +133,7 @@ impl MountOption {
     /// The word that turns the option off, if there is one.
     pub fn opposite(&self) -> Option<String> {
         match self.syntax {
-            Syntax::Pair(_) => Some(format!("no{}", self.name)),
+            Syntax::Pair(_) | Syntax::PairOrValue(..) => Some(format!("no{}", self.name)),
             Syntax::Flag(opposite, _) => Some(opposite.to_owned()),
             _ => None,
         }
@@ -137,6 +156,7 @@ impl MountOption {
             Syntax::Flag(opposite, _) => format!("{name}, {opposite}"),
             Syntax::Words(words) => format!("{name}={}", names(words).collect::<Vec<_>>().join("|")),
             Syntax::Value(value, _) => format!("{name}={value}"),
+            Syntax::PairOrValue(_, value, _) => format!("[no]{name}, {name}={value}"),
         }
     }
 }

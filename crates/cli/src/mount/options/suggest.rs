@@ -46,7 +46,10 @@ mod tests {
     #[test]
     fn only_similar_names_are_suggested() {
         assert_eq!(closest("cahce").as_deref(), Some("cache=SIZE|/DIR"));
-        assert_eq!(closest("nodiscrad").as_deref(), Some("[no]discard"));
+        assert_eq!(
+            closest("nodiscrad").as_deref(),
+            Some("[no]discard, discard=now|after:TIME|after:SIZE|never")
+        );
         for unknown in ["sparkle", "remount", "x", ""] {
             assert_eq!(closest(unknown), None, "{unknown}");
         }

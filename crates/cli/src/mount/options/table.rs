@@ -1,11 +1,11 @@
 //! All mount options. A row is the whole of an option: the parser, `segno mount --help`, error messages, remount and
 //! docs/mount-options.md come from it.
-use super::row::{MountOption, flag, pair, switch, value, words};
-use super::{compress, exclusive_streams, from_one, journal, umask, user};
+use super::row::{MountOption, flag, pair, pair_or_value, switch, value, words};
+use super::{compress, discard, exclusive_streams, from_one, journal, umask, user};
 use crate::size;
 use rustix::mount::MountFlags;
 use segno_clean::policy;
-use segno_engine::options::{AllocMode, CheckpointMode, CompressMode, FsyncLookup, FsyncMode};
+use segno_engine::options::{AllocMode, CheckpointMode, CompressMode, Discard, FsyncLookup, FsyncMode};
 use segno_fuse::Choice;
 use std::path::{self, PathBuf};
 
@@ -41,7 +41,15 @@ const OF_F2FS: &[MountOption] = &[
         "whether logs may fill holes of used segments when space is short",
         &[("adaptive", |s| s.engine.mode = AllocMode::Adaptive), ("lfs", |s| s.engine.mode = AllocMode::Lfs)],
     ),
-    pair("discard", "on", "discard freed segments on the device", |s| &mut s.engine.discard),
+    pair_or_value(
+        "discard",
+        "now|after:TIME|after:SIZE|never",
+        "after:24h",
+        "when freed segments are discarded: at once, after a time mounted (s, min, h, d), or once SIZE more was freed; until then \
+         segno undelete finds deleted data",
+        |s, on| s.engine.discard = if on { Discard::DAY } else { Discard::Never },
+        |s, v| discard::parse(v).map(|rule| s.engine.discard = rule),
+    ),
     words(
         "background_gc",
         "on",
