@@ -92,7 +92,7 @@ fn documented_defaults_are_in_force() {
             Err(_) => _ = described.insert(option.name),
         }
     }
-    let expected = "allow_other compress_extension dev device dirsync dmask exec fmask gid log nocompress_extension suid sync \
+    let expected = "allow_other compress_extension dev device dirsync discard dmask exec fmask gid log nocompress_extension suid sync \
          threads uid umask";
     assert_eq!(described.into_iter().collect::<Vec<_>>().join(" "), expected);
 }

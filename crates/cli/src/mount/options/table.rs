@@ -44,7 +44,7 @@ const OF_F2FS: &[MountOption] = &[
     pair_or_value(
         "discard",
         "now|after:TIME|after:SIZE|never",
-        "after:24h",
+        "after:24h, but never in preallocated image files",
         "when freed segments are discarded: at once, after a time mounted (s, min, h, d), or once SIZE more was freed; until then \
          segno undelete finds deleted data",
         |s, on| s.engine.discard = if on { Discard::DAY } else { Discard::Never },
