@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::handover::kernel::complaints;
-use crate::twin::{Boot, Outcome, Run};
+use crate::twin::{Boot, Machine, Outcome, Run};
 
 /// What Linux does with a volume: as few programs as possible, as qemu may have to emulate the processor.
 const SCRIPT: &str = "ls -lR $DIR > /dev/null
@@ -43,6 +43,7 @@ impl Repaired {
         images.sort();
         ensure!(!images.is_empty(), "{} is empty", dir.display());
         let boot = Boot {
+            machine: Machine::Qemu,
             script: script(&images)?,
             disks: Vec::new(),
             virtiofs: None,

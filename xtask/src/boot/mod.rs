@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::fsck;
 use crate::paths::{run, target_dir};
-use crate::twin::{Boot, Kill, Outcome, Run};
+use crate::twin::{Boot, Kill, Machine, Outcome, Run};
 
 const COMMON: &str = include_str!("common.sh");
 const FIRST: &str = include_str!("first.sh");
@@ -85,6 +85,7 @@ impl BootTest {
     fn boot(&self, segno: &Path, images: &[PathBuf], script: &str, cut: bool) -> Result<Run> {
         let program = segno.to_str().context("the program's path is not UTF-8")?;
         let boot = Boot {
+            machine: Machine::Qemu,
             script: format!("{COMMON}{script}").replace("@SEGNO@", program),
             disks: images.to_vec(),
             virtiofs: None,

@@ -11,12 +11,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::job::Job;
 use super::side::{Promises, Side, Turn};
 use crate::paths::{run, tool};
-use crate::twin::{Boot, Kill, Outcome, disk_name};
+use crate::twin::{Boot, Kill, Machine, Outcome};
 
 /// Printed when every script has kept its promises.
 const CUT_LINE: &str = "handover: cut now";
 
 pub struct Kernel {
+    pub machine: Machine,
     /// Limit of one boot.
     pub timeout: Duration,
 }
@@ -32,13 +33,43 @@ impl Side for Kernel {
     }
 
     fn visit(&self, turns: &[Turn<'_>]) -> Vec<Result<()>> {
-        let boot = script(turns, visit_script).and_then(|script| self.boot(turns, script, None));
-        turns.iter().map(|turn| judge(turn, &boot)).collect()
+        let visit = |turns: &[Turn<'_>]| -> Vec<Result<()>> {
+            let boot = self.script(turns, visit_script).and_then(|script| self.boot(turns, script, None));
+            turns.iter().map(|turn| judge(turn, &boot)).collect()
+        };
+        batches(turns, self.machine.disks_max()).into_iter().flat_map(visit).collect()
     }
 
     fn cut(&self, turns: &[Turn<'_>], promises: &Promises) -> Vec<Result<()>> {
+        let cut = |turns: &[Turn<'_>]| self.cut_together(turns, promises);
+        batches(turns, self.machine.disks_max()).into_iter().flat_map(cut).collect()
+    }
+}
+
+/// Consecutive turns whose devices one guest takes.
+fn batches<'t, 'j>(turns: &'t [Turn<'j>], disks_max: usize) -> Vec<&'t [Turn<'j>]> {
+    let mut batches = Vec::new();
+    let mut rest = turns;
+    while !rest.is_empty() {
+        let mut disks = 0;
+        let fitting = rest.iter().take_while(|turn| {
+            disks += turn.job.devices.len();
+            disks <= disks_max
+        });
+        // A volume of more devices than fit is reported by its boot.
+        let (batch, others) = rest.split_at(fitting.count().max(1));
+        batches.push(batch);
+        rest = others;
+    }
+    batches
+}
+
+impl Kernel {
+    /// One boot for volumes that lose power together.
+    fn cut_together(&self, turns: &[Turn<'_>], promises: &Promises) -> Vec<Result<()>> {
         let kill = Kill { on_line: Some(CUT_LINE.to_owned()), after: promises.delay };
-        let boot = script(turns, start_script)
+        let boot = self
+            .script(turns, start_script)
             .map(|script| script + &wait_script(turns, promises))
             .and_then(|script| self.boot(turns, script, Some(kill)));
         let cut = match boot {
@@ -54,9 +85,7 @@ impl Side for Kernel {
             })
             .collect()
     }
-}
 
-impl Kernel {
     fn boot(&self, turns: &[Turn<'_>], script: String, kill: Option<Kill>) -> Result<Outcome> {
         for turn in turns {
             for kind in ["status", "dmesg", "log"] {
@@ -67,6 +96,7 @@ impl Kernel {
             }
         }
         let boot = Boot {
+            machine: self.machine,
             script,
             disks: turns.iter().flat_map(|turn| turn.job.devices.clone()).collect(),
             virtiofs: None,
@@ -82,27 +112,32 @@ impl Kernel {
         }
         Ok(run.outcome)
     }
-}
 
-/// The parts of all turns, with variables for each.
-fn script(turns: &[Turn<'_>], part: fn(&Turn<'_>) -> String) -> Result<String> {
-    let mut script = String::new();
-    let mut disk = 0;
-    for turn in turns {
-        let out = quoted(&turn.job.dir)?;
-        writeln!(script, "OUT={out}; XTASK={}; LABEL={}", quoted(&turn.job.program())?, turn.label)?;
-        writeln!(script, "DIR=/mnt/{disk}; DISK={}", disk_name(disk))?;
-        writeln!(script, "export OUT XTASK DIR; mkdir -p $DIR; dmesg -C")?;
-        if let [_, _, ..] = turn.job.devices[..] {
-            // The superblock names the devices by their paths on the host; here the disks have to be there.
-            for (offset, image) in turn.job.devices.iter().enumerate() {
-                writeln!(script, "mount --bind {} {}", disk_name(disk + offset), quoted(image)?)?;
+    /// The parts of all turns, with variables for each.
+    fn script(&self, turns: &[Turn<'_>], part: fn(&Turn<'_>) -> String) -> Result<String> {
+        let mut script = String::new();
+        let mut disk = 0;
+        for turn in turns {
+            let out = quoted(&turn.job.dir)?;
+            writeln!(script, "OUT={out}; XTASK={}; LABEL={}", quoted(&turn.job.program())?, turn.label)?;
+            writeln!(script, "DIR=/mnt/{disk}; DISK={}", self.machine.disk_name(disk))?;
+            writeln!(script, "export OUT XTASK DIR; mkdir -p $DIR; dmesg -C")?;
+            if let [_, _, ..] = turn.job.devices[..] {
+                // The superblock names the devices by their paths on the host; here the disks have to be there.
+                for (offset, image) in turn.job.devices.iter().enumerate() {
+                    writeln!(
+                        script,
+                        "mount --bind {} {}",
+                        self.machine.disk_name(disk + offset),
+                        quoted(image)?
+                    )?;
+                }
             }
+            disk += turn.job.devices.len();
+            script.push_str(&part(turn));
         }
-        disk += turn.job.devices.len();
-        script.push_str(&part(turn));
+        Ok(script)
     }
-    Ok(script)
 }
 
 fn visit_script(turn: &Turn<'_>) -> String {

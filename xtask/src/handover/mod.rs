@@ -23,6 +23,7 @@ use self::segno::Segno;
 use self::side::{Promises, Side, Turn};
 use crate::manifest::{Comparison, compare};
 use crate::paths::target_dir;
+use crate::twin::Machine;
 use segno_testkit::Rng;
 
 /// A script says so where it could change nothing.
@@ -49,6 +50,9 @@ pub struct Handover {
     writer: Who,
     #[arg(long, value_enum, default_value = "segno")]
     reader: Who,
+    /// What runs Linux
+    #[arg(long, value_enum, default_value = "qemu")]
+    machine: Machine,
     /// Volumes handed over after an unmount
     #[arg(long, default_value_t = 20)]
     images: usize,
@@ -139,7 +143,7 @@ impl Handover {
     fn side(&self, who: Who) -> Result<Box<dyn Side>> {
         let timeout = Duration::from_secs(self.timeout);
         Ok(match who {
-            Who::Kernel => Box::new(Kernel { timeout }),
+            Who::Kernel => Box::new(Kernel { machine: self.machine, timeout }),
             Who::Segno => Box::new(self.program()?),
         })
     }

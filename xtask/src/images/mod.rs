@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::paths::{run, target_dir};
-use crate::twin::{Boot, Outcome, disk_name};
+use crate::twin::{Boot, Machine, Outcome};
 
 /// Images for one boot.
 const DISKS: usize = 12;
@@ -86,6 +86,7 @@ impl Images {
     /// Lets Linux read the images, and write those that can be; returns how many are wrong.
     fn visit(&self, images: &[Image], wanted: &str, program: &Path) -> Result<u32> {
         let boot = Boot {
+            machine: Machine::Qemu,
             script: script(images),
             disks: images.iter().map(|i| i.path.clone()).collect(),
             virtiofs: None,
@@ -147,7 +148,7 @@ fn is_writable(image: &Image) -> bool {
 fn script(images: &[Image]) -> String {
     let mut script = String::from("mkdir -p /mnt/m\n");
     for (i, image) in images.iter().enumerate() {
-        let disk = disk_name(i);
+        let disk = Machine::Qemu.disk_name(i);
         script += &format!(
             "mount -t f2fs -o ro {disk} /mnt/m && echo disk {i} $({HASHES}) && umount /mnt/m || echo disk {i} failed\n",
         );

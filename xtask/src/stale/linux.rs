@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 
 use crate::handover::kernel::complaints;
-use crate::twin::{Boot, Kill, Outcome, Run, disk_name};
+use crate::twin::{Boot, Kill, Machine, Outcome, Run};
 
 /// Printed when everything is done that is to be done before the power goes.
 const CUT_LINE: &str = "stale: cut now";
@@ -24,6 +24,7 @@ pub struct Guest<'a> {
 /// Mounts each volume, runs its script, and unmounts it or loses power.
 pub fn visit(guests: &[Guest<'_>], cut: bool, timeout: Duration) -> Result<Vec<Result<()>>> {
     let boot = Boot {
+        machine: Machine::Qemu,
         script: script(guests, cut)?,
         disks: guests.iter().map(|guest| guest.image.to_owned()).collect(),
         virtiofs: None,
@@ -45,7 +46,7 @@ pub fn visit(guests: &[Guest<'_>], cut: bool, timeout: Duration) -> Result<Vec<R
 fn script(guests: &[Guest<'_>], cut: bool) -> Result<String> {
     let mut out = String::new();
     for (n, Guest { name, mount, script, .. }) in guests.iter().enumerate() {
-        let (disk, dir) = (disk_name(n), format!("/mnt/{n}"));
+        let (disk, dir) = (Machine::Qemu.disk_name(n), format!("/mnt/{n}"));
         writeln!(out, "export DIR={dir}; mkdir -p $DIR; dmesg -C; status=0")?;
         writeln!(out, "mount -t f2fs -o {mount} {disk} $DIR && ( set -e\n{script}\n) || status=1")?;
         if !cut {

@@ -1,8 +1,10 @@
-//! The kernel twin: Linux's own F2FS, booted in qemu, running a script on our images.
+//! The kernel twin: Linux's own F2FS, booted in a virtual machine, running a script on our images.
 
+mod boot;
 mod initrd;
 mod kernel;
 mod qemu;
+mod user_mode;
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,19 +14,21 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use qemu::STATUS_DIED;
-pub use qemu::{Boot, Kill, Outcome, Run, disk_name};
+use boot::STATUS_DIED;
+pub use boot::{Boot, Kill, Machine, Outcome, Run};
 
 /// Status of a run that took longer than its limit, as timeout(1) has it.
 const STATUS_TIMED_OUT: u8 = 124;
 
-/// Boot Debian's kernel in qemu and run a script on images
+/// Boot Linux in a virtual machine and run a script on images
 #[derive(Args)]
 pub struct KernelTwin {
     /// Shell script to run in the guest, as root, in the shared root
     #[arg(long)]
     script: PathBuf,
-    /// Raw image, in order /dev/vda, /dev/vdb, ... (repeat)
+    #[arg(long, value_enum, default_value = "qemu")]
+    machine: Machine,
+    /// Raw image, in order /dev/vda, /dev/vdb, ..., in user mode /dev/ubda, /dev/ubdb, ... (repeat)
     #[arg(long = "disk", value_name = "IMAGE")]
     disks: Vec<PathBuf>,
     /// End the guest after this many seconds
@@ -49,6 +53,7 @@ impl KernelTwin {
         let after = Duration::try_from_secs_f64(self.kill_after.unwrap_or(0.0)).context("--kill-after")?;
         let kill_asked = self.kill_on.is_some() || self.kill_after.is_some();
         let boot = Boot {
+            machine: self.machine,
             script,
             disks: self.disks,
             virtiofs: None,
@@ -71,7 +76,7 @@ impl KernelTwin {
         if matches!(run.outcome, Outcome::TimedOut | Outcome::Died) {
             eprintln!("{}", run.console);
         }
-        eprintln!("kernel-twin: {verdict} ({:.1} s, {})", run.elapsed.as_secs_f64(), run.accelerator);
+        eprintln!("kernel-twin: {verdict} ({:.1} s, {})", run.elapsed.as_secs_f64(), run.machine);
         Ok(ExitCode::from(code))
     }
 }

@@ -14,7 +14,7 @@ use clap::Args;
 
 use self::export::Export;
 use crate::paths::{run, target_dir};
-use crate::twin::{Boot, Kill, Outcome, Run};
+use crate::twin::{Boot, Kill, Machine, Outcome, Run};
 use crate::{fsck, suites};
 
 const GUEST: &str = include_str!("guest.sh");
@@ -109,6 +109,7 @@ impl Virtiofs {
     /// One boot with the server that listens on a socket.
     fn guest(&self, socket: &Path, script: &str, cut: Option<Cut>) -> Result<Run> {
         let boot = Boot {
+            machine: Machine::Qemu,
             script: format!("{GUEST}{script}"),
             disks: Vec::new(),
             virtiofs: Some(socket.to_owned()),

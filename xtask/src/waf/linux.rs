@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::VOLUME_MIB;
 use super::load::{Case, DIRTY_LIMIT, Load, Measured, Reported, user_bytes};
 use crate::paths::run;
-use crate::twin::{Boot, Outcome};
+use crate::twin::{Boot, Machine, Outcome};
 
 /// Unit of /sys/block/*/stat.
 const SECTOR: u64 = 512;
@@ -25,6 +25,7 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
     run(Command::new(segno).args(["mkfs", "-q", "-f", "--size", &size]).arg(&image))?;
     let load = Load::of(case, Path::new("/mnt/volume/file"), user_bytes(segno, &image)?);
     let boot = Boot {
+        machine: Machine::Qemu,
         script: script(&load),
         disks: vec![image],
         virtiofs: None,

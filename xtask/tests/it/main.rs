@@ -95,18 +95,20 @@ fn the_kernel_twin_runs_a_script_and_passes_its_status_on() {
     let dir = tempfile::tempdir().unwrap();
     let (script, image) = (dir.path().join("script"), dir.path().join("image"));
     fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
-    let boot = |lines: &str, more: &[&str]| {
-        fs::write(&script, lines).unwrap();
-        xtask(&[&["kernel-twin", "--script", text(&script), "--disk", text(&image)], more].concat())
-    };
-    let run = boot(
-        "mkfs.f2fs -q -f /dev/vda; mkdir /mnt/d; mount /dev/vda /mnt/d && grep -c f2fs /proc/mounts; exit 7",
-        &[],
-    );
-    assert_eq!(run.status.code(), Some(7));
-    assert_eq!(String::from_utf8_lossy(&run.stdout), "1\n");
-    assert_eq!(boot("echo c > /proc/sysrq-trigger", &[]).status.code(), Some(125));
-    assert_eq!(boot("sleep 1000", &["--timeout", "15"]).status.code(), Some(124));
-    assert_eq!(boot("echo now; sleep 1000", &["--kill-on", "now"]).status.code(), Some(0));
-    assert_eq!(boot("echo not", &["--kill-on", "now"]).status.code(), Some(125));
+    for (machine, disk) in [("qemu", "/dev/vda"), ("user-mode", "/dev/ubda")] {
+        let boot = |lines: &str, more: &[&str]| {
+            fs::write(&script, lines).unwrap();
+            let words =
+                ["kernel-twin", "--machine", machine, "--script", text(&script), "--disk", text(&image)];
+            let run = xtask(&[&words, more].concat());
+            (run.status.code(), String::from_utf8_lossy(&run.stdout).into_owned())
+        };
+        let mounts =
+            format!("mkfs.f2fs -q -f {disk}; mkdir /mnt/d; mount {disk} /mnt/d && grep -c f2fs /proc/mounts");
+        assert_eq!(boot(&format!("{mounts}; exit 7"), &[]), (Some(7), "1\n".into()), "{machine}");
+        assert_eq!(boot("echo c > /proc/sysrq-trigger", &[]).0, Some(125), "{machine}");
+        assert_eq!(boot("sleep 1000", &["--timeout", "15"]).0, Some(124), "{machine}");
+        assert_eq!(boot("echo now; sleep 1000", &["--kill-on", "now"]).0, Some(0), "{machine}");
+        assert_eq!(boot("echo not", &["--kill-on", "now"]).0, Some(125), "{machine}");
+    }
 }
