@@ -22,6 +22,7 @@ mod killpriv;
 mod list;
 mod loop_device;
 mod mount;
+mod name_cache;
 mod notify;
 mod ownership;
 mod page_cache;

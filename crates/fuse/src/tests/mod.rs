@@ -8,6 +8,7 @@ mod flags;
 mod fsync;
 mod handles;
 mod hang;
+mod names;
 mod notify;
 mod ownership;
 mod policy;
