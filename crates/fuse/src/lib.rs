@@ -38,6 +38,7 @@ mod times;
 mod transport;
 mod volume_ioctl;
 mod wire;
+mod write_errors;
 
 pub use block::{Backing, MountType};
 pub use control::{

@@ -9,7 +9,8 @@ use crate::probe::NoOpenProbe;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::times::Times;
-use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
+use crate::wire::{self, FattrValid, GETATTR_FH, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
+use crate::write_errors::WriteErrors;
 use crate::{compress_ioctl, control, ioctl, volume_ioctl};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Shutdown, Time, Volume, XattrMode};
@@ -57,6 +58,7 @@ pub(crate) struct Server {
     pub(crate) ownership: Ownership,
     pub(crate) attr_caching: AttrCaching,
     pub(crate) name_cache: NameCache,
+    pub(crate) write_errors: WriteErrors,
 }
 
 impl Server {
@@ -78,6 +80,7 @@ impl Server {
             ownership: Ownership::default(),
             attr_caching: AttrCaching::Notified,
             name_cache: NameCache::new(features),
+            write_errors: WriteErrors::default(),
         }
     }
 
@@ -150,7 +153,7 @@ impl Server {
         }
         match r.opcode {
             Opcode::Lookup => self.lookup(r, reply),
-            Opcode::GetAttr => self.attr(reply, self.volume.getattr(node(r))),
+            Opcode::GetAttr => self.getattr(r, reply),
             // Sent only for the birth time; the kernel uses GETATTR after ENOSYS.
             Opcode::Statx if !self.has_birth_time => Err(Errno::NOSYS),
             Opcode::Statx => {
@@ -227,6 +230,20 @@ impl Server {
         Ok(())
     }
 
+    /// With a descriptor the kernel asks before it takes written data into its cache; stat(2) and fstat(2) have none.
+    fn getattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let attr = self.volume.getattr(node(r)).map_err(errno)?;
+        if r.arg::<wire::GetAttrIn>()?.getattr_flags & GETATTR_FH != 0 {
+            if let Some(why) = self.write_errors.take(&attr) {
+                return Err(why);
+            }
+        } else if self.write_errors.has(&attr) {
+            // The reply must not make the attributes valid, or the next write would not ask.
+            self.notifier.attributes_changed(attr.ino)?;
+        }
+        self.attr(reply, Ok(attr))
+    }
+
     fn attr(&self, reply: &mut Reply<'_>, attr: Result<Attr, Error>) -> Done {
         reply.put(&attr_out(&self.seen(attr)?, self.attr_caching))
     }
@@ -290,7 +307,12 @@ impl Server {
             kill_suidgid: has(FattrValid::KILL_SUIDGID),
             touch: has(FattrValid::ATIME_NOW) && mtime_now,
         };
-        self.attr(reply, self.volume.setattr(node(r), &self.ownership.visible(set)))
+        let attr = self.volume.setattr(node(r), &self.ownership.visible(set)).map_err(errno)?;
+        if set.size.is_some() {
+            // The lost data is not missed any more.
+            self.write_errors.take(&attr);
+        }
+        self.attr(reply, Ok(attr))
     }
 
     /// Owner and umask of a new file.

@@ -215,7 +215,8 @@ const OWN: &[MountOption] = &[
     ),
     switch(
         "writeback_cache",
-        "keep written data in the kernel's page cache until fsync or close, otherwise about half a minute; \
+        "keep written data in the kernel's page cache until fsync or close, otherwise about half a minute; when the volume \
+         is full, writes of up to 256M more succeed first (from 16G on, what vm.dirty_ratio permits); \
          docs/durability.md has the semantics",
         |s| {
             s.writeback_cache = true;
@@ -322,7 +323,13 @@ const FLAGS: &[MountOption] = &[
     flag("dev", "nodev", "nodev; root: dev", MountFlags::NODEV, "whether device nodes are usable"),
     flag("suid", "nosuid", "nosuid; root: suid", MountFlags::NOSUID, "whether set-user-ID bits count"),
     flag("exec", "noexec", "exec", MountFlags::NOEXEC, "whether programs may be executed"),
-    flag("sync", "async", "async", MountFlags::SYNCHRONOUS, "whether every write, and every change of a directory, is synchronous"),
+    flag(
+        "sync",
+        "async",
+        "async",
+        MountFlags::SYNCHRONOUS,
+        "whether every write, and every change of a directory, is synchronous",
+    ),
     flag(
         "dirsync",
         "nodirsync",
