@@ -18,7 +18,7 @@ impl AttrCaching {
     /// How long attributes may be used, in seconds.
     fn valid(self, a: &Attr) -> u64 {
         let has_set_id = a.mode & 0o170_000 == 0o100_000 && a.mode & 0o6000 != 0;
-        if self == Self::Unnotified && has_set_id { 0 } else { FOREVER }
+        if a.unsettled || self == Self::Unnotified && has_set_id { 0 } else { FOREVER }
     }
 }
 
