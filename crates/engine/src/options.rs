@@ -193,6 +193,10 @@ pub struct MountOptions {
     pub norecovery: bool,
     /// What fsync orders and flushes.
     pub fsync_mode: FsyncMode,
+    /// Every fsync of a changed file takes a checkpoint, as in F2FS. With a journal it commits everything in any case.
+    pub fastboot: bool,
+    /// A change of names is durable when the call returns, as in a directory with the flag `DIRSYNC`.
+    pub dirsync: bool,
     /// Where metadata is journaled.
     pub journal: JournalMode,
     /// While mounted with a journal, mark the volume read-only for implementations that do not know the journal.
@@ -248,6 +252,8 @@ impl Default for MountOptions {
             read_only: false,
             norecovery: false,
             fsync_mode: FsyncMode::default(),
+            fastboot: false,
+            dirsync: false,
             journal: JournalMode::default(),
             guard: false,
             fsync_lookup: FsyncLookup::default(),

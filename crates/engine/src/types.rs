@@ -116,6 +116,8 @@ pub struct Attr {
     pub size: u64,
     /// In 512-byte units.
     pub blocks: u64,
+    /// Writeback may still change `blocks`: pages of a compressed file are dirty, and clusters at its end lose slots.
+    pub unsettled: bool,
     /// Time of the last access.
     pub atime: Time,
     /// Time of the last change of content.

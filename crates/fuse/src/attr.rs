@@ -18,13 +18,13 @@ impl AttrCaching {
     /// How long attributes may be used, in seconds.
     fn valid(self, a: &Attr) -> u64 {
         let has_set_id = a.mode & 0o170_000 == 0o100_000 && a.mode & 0o6000 != 0;
-        if self == Self::Unnotified && has_set_id { 0 } else { FOREVER }
+        if a.unsettled || self == Self::Unnotified && has_set_id { 0 } else { FOREVER }
     }
 }
 
 /// Only this mount changes the volume, so cached names and attributes are valid until a request changes them. If the
 /// kernel does not expect a change, the server sends an invalidation (`notify`).
-const FOREVER: u64 = 1 << 31;
+pub(crate) const FOREVER: u64 = 1 << 31;
 const BLOCK: u32 = 4096;
 /// All fields of stat(2), and the birth time.
 const STATX_MASK: u32 = 0xfff;
@@ -70,13 +70,13 @@ pub(crate) fn attr_out(a: &Attr, caching: AttrCaching) -> AttrOut {
     AttrOut { attr_valid: caching.valid(a), attr_valid_nsec: 0, dummy: 0, attr: wire_attr(a) }
 }
 
-/// Reply to a successful lookup.
-pub(crate) fn entry_out(a: &Attr, caching: AttrCaching) -> EntryOut {
+/// Reply to a successful lookup. The name may be used for `entry_valid` seconds.
+pub(crate) fn entry_out(a: &Attr, entry_valid: u64, caching: AttrCaching) -> EntryOut {
     EntryOut {
         nodeid: node_of(a.ino),
         // The kernel expects 0 for the root.
         generation: if a.ino == Nid::ROOT { 0 } else { a.generation.into() },
-        entry_valid: FOREVER,
+        entry_valid,
         attr_valid: caching.valid(a),
         attr: wire_attr(a),
         ..EntryOut::default()
@@ -86,8 +86,8 @@ pub(crate) fn entry_out(a: &Attr, caching: AttrCaching) -> EntryOut {
 /// Reply to LINK, whose inode the kernel may have cached. Unlike other replies it also replaces attributes that were
 /// invalidated while the request was served. So attributes with set-user-ID or set-group-ID, which a write may have
 /// cleared meanwhile, expire at once.
-pub(crate) fn link_out(a: &Attr) -> EntryOut {
-    entry_out(a, AttrCaching::Unnotified)
+pub(crate) fn link_out(a: &Attr, entry_valid: u64) -> EntryOut {
+    entry_out(a, entry_valid, AttrCaching::Unnotified)
 }
 
 /// A negative entry, which the kernel caches.

@@ -8,20 +8,26 @@ use std::path::{Path, PathBuf};
 const READAHEAD_KIB: &str = "4096";
 /// Share of all dirty memory, in percent, that the mount may have when memory for dirty pages is short.
 const MAX_RATIO: &str = "20";
+/// Dirty bytes that a mount of a small volume may have. As many may be lost after the volume is full: write(2) took them.
+pub(crate) const DIRTY_MAX: u64 = 256 << 20;
+/// Size below which a volume is small.
+const SMALL: u64 = 64 * DIRTY_MAX;
 
 /// Adapts the limits. Needs root; otherwise the defaults stay in force.
 ///
 /// As large requests cost least per byte, the readahead window grows. FUSE mounts have a strict limit for dirty pages, 1 %
 /// of what the machine permits, even while memory is plentiful; it protects users from servers of others that hang. With
 /// a writeback cache it is lifted: pages of random writes then wait for their neighbours, which cuts the number of
-/// requests to between a quarter and a half.
-pub(crate) fn tune(dir: &Path, mount_type: &MountType, page_cache: PageCache) {
+/// requests to between a quarter and a half. On a small volume the limit stays strict, and grows to [`DIRTY_MAX`].
+pub(crate) fn tune(dir: &Path, mount_type: &MountType, page_cache: PageCache, volume_bytes: u64) {
     let Some(bdi) = directory(dir, mount_type) else { return };
-    let set = |name, value| {
+    let set = |name, value: &str| {
         let _default_stays = std::fs::write(bdi.join(name), value);
     };
     set("read_ahead_kb", READAHEAD_KIB);
-    if page_cache == PageCache::Writeback {
+    if page_cache == PageCache::Writeback && volume_bytes < SMALL {
+        set("max_bytes", &DIRTY_MAX.to_string());
+    } else if page_cache == PageCache::Writeback {
         set("max_ratio", MAX_RATIO);
         set("strict_limit", "0");
     }

@@ -12,7 +12,7 @@ const COMPRESS: u32 = 0xf518;
 
 /// Whether an ioctl changes the number of blocks of a file.
 pub(crate) fn changes_attributes(cmd: u32) -> bool {
-    matches!(cmd, RELEASE | RESERVE)
+    matches!(cmd, RELEASE | RESERVE | COMPRESS | DECOMPRESS)
 }
 
 /// Executes an ioctl; `None` if it is not one of these.

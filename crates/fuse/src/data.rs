@@ -23,9 +23,8 @@ impl Server {
             true => self.write_all(ino, a.offset, data),
             false => self.volume.write(ino, a.offset, data).map_err(errno),
         });
-        if written == Err(Errno::PERM) && from_cache {
-            // Otherwise readers see the refused bytes until the pages are evicted.
-            self.notifier.content_refused(ino, a.offset, a.size.into());
+        if from_cache && let Err(why) = written {
+            self.cached_write_failed(ino, &a, why)?;
         }
         let n = written?;
         // Older kernels leave O_SYNC to the server; newer ones send an FSYNC, which then finds nothing to write.
@@ -33,6 +32,19 @@ impl Server {
             self.volume.fsync(node(r), true).map_err(errno)?;
         }
         reply.put(&wire::WriteOut { size: n as u32, padding: 0 })
+    }
+
+    /// The pages were written to the kernel's cache with success; the kernel drops them.
+    fn cached_write_failed(&self, ino: Ino, a: &wire::WriteIn, why: Errno) -> Done {
+        if why == Errno::PERM {
+            // Otherwise readers see the refused bytes until the pages are evicted.
+            self.notifier.content_refused(ino, a.offset, a.size.into());
+        }
+        if self.volume.has_cached_writes() {
+            self.write_errors.note(&self.volume.getattr(ino).map_err(errno)?, why);
+            self.notifier.attributes_changed(ino)?;
+        }
+        Ok(())
     }
 
     /// Writes all of the data or fails: of cached pages the kernel does not check the count.

@@ -22,6 +22,7 @@ mod killpriv;
 mod list;
 mod loop_device;
 mod mount;
+mod name_cache;
 mod notify;
 mod ownership;
 mod page_cache;
@@ -37,6 +38,7 @@ mod times;
 mod transport;
 mod volume_ioctl;
 mod wire;
+mod write_errors;
 
 pub use block::{Backing, MountType};
 pub use control::{

@@ -19,6 +19,7 @@ impl Server {
         let left = reply.free().min(a.size as usize);
         let mut page = Page { reply, left };
         let mut failed = None;
+        let name_valid = self.name_cache.valid_in_list(&self.volume, node(r));
         let mut each = |e: DirEntry<'_>| {
             // The kernel starts every listing with READDIRPLUS. Entries whose inode is not cached are returned without
             // attributes; the kernel then continues with READDIR unless the caller looks entries up.
@@ -27,7 +28,7 @@ impl Server {
             }
             match self.volume.getattr(e.ino) {
                 Ok(attr) => {
-                    let entry = entry_out(&self.ownership.shown(attr), self.attr_caching);
+                    let entry = entry_out(&self.ownership.shown(attr), name_valid(e.name), self.attr_caching);
                     let fits = page.put(Some(&entry), &e);
                     if fits && !matches!(e.name, b"." | b"..") {
                         self.volume.add_reference(e.ino);

@@ -122,9 +122,10 @@ fn start(server: Server, dir: &Path, opts: &FuseOptions) -> io::Result<(Session,
         Request { dir, source: &opts.source, options: options(opts), auto_unmount: opts.auto_unmount };
     let (mounted, mount_type) = block::connect(&request, &opts.backing)?;
     let acl = Acl { umask: opts.acl, kernel: opts.acl && kernel_checks(opts) };
+    let volume_bytes = server.volume.statfs().blocks.saturating_mul(4096);
     let session = Session::start(mounted, Arc::new(server), opts, acl);
     let session = session.inspect_err(|_| leave(dir, &mount_type))?;
-    bdi::tune(dir, &mount_type, session.page_cache);
+    bdi::tune(dir, &mount_type, session.page_cache, volume_bytes);
     Ok((session, mount_type))
 }
 

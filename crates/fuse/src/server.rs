@@ -1,14 +1,16 @@
 //! Request handlers: each request of either transport is served by one of these methods on the volume.
 use crate::attr::{
-    AttrCaching, attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out,
+    AttrCaching, FOREVER, attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out,
 };
+use crate::name_cache::{NameCache, Side};
 use crate::notify::Notifier;
 use crate::ownership::Ownership;
 use crate::probe::NoOpenProbe;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::times::Times;
-use crate::wire::{self, FattrValid, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
+use crate::wire::{self, FattrValid, GETATTR_FH, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
+use crate::write_errors::WriteErrors;
 use crate::{compress_ioctl, control, ioctl, volume_ioctl};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Shutdown, Time, Volume, XattrMode};
@@ -55,6 +57,8 @@ pub(crate) struct Server {
     /// Owner and permissions that are shown.
     pub(crate) ownership: Ownership,
     pub(crate) attr_caching: AttrCaching,
+    pub(crate) name_cache: NameCache,
+    pub(crate) write_errors: WriteErrors,
 }
 
 impl Server {
@@ -75,6 +79,8 @@ impl Server {
             is_shut_down: AtomicBool::new(false),
             ownership: Ownership::default(),
             attr_caching: AttrCaching::Notified,
+            name_cache: NameCache::new(features),
+            write_errors: WriteErrors::default(),
         }
     }
 
@@ -147,7 +153,7 @@ impl Server {
         }
         match r.opcode {
             Opcode::Lookup => self.lookup(r, reply),
-            Opcode::GetAttr => self.attr(reply, self.volume.getattr(node(r))),
+            Opcode::GetAttr => self.getattr(r, reply),
             // Sent only for the birth time; the kernel uses GETATTR after ENOSYS.
             Opcode::Statx if !self.has_birth_time => Err(Errno::NOSYS),
             Opcode::Statx => {
@@ -197,11 +203,17 @@ impl Server {
         }
     }
 
-    fn entry(&self, reply: &mut Reply<'_>, made: Result<Attr, Error>) -> Done {
+    /// The reply with the inode of the name in a request.
+    fn entry(&self, r: &Request<'_>, reply: &mut Reply<'_>, made: Result<Attr, Error>) -> Done {
         let attr = self.seen(made)?;
-        reply.put(&entry_out(&attr, self.attr_caching))?;
+        reply.put(&entry_out(&attr, self.name_valid(r)?, self.attr_caching))?;
         self.volume.add_reference(attr.ino);
         Ok(())
+    }
+
+    /// How long the kernel may use the name in a request, in seconds.
+    fn name_valid(&self, r: &Request<'_>) -> Result<u64, Errno> {
+        Ok(self.name_cache.valid(&self.volume, node(r), r.name()?))
     }
 
     fn forget(&self, ino: Ino, count: u64) -> Done {
@@ -216,6 +228,20 @@ impl Server {
             let _kept = self.forget(ino_of(f.nodeid), f.nlookup);
         }
         Ok(())
+    }
+
+    /// With a descriptor the kernel asks before it takes written data into its cache; stat(2) and fstat(2) have none.
+    fn getattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        let attr = self.volume.getattr(node(r)).map_err(errno)?;
+        if r.arg::<wire::GetAttrIn>()?.getattr_flags & GETATTR_FH != 0 {
+            if let Some(why) = self.write_errors.take(&attr) {
+                return Err(why);
+            }
+        } else if self.write_errors.has(&attr) {
+            // The reply must not make the attributes valid, or the next write would not ask.
+            self.notifier.attributes_changed(attr.ino)?;
+        }
+        self.attr(reply, Ok(attr))
     }
 
     fn attr(&self, reply: &mut Reply<'_>, attr: Result<Attr, Error>) -> Done {
@@ -236,8 +262,8 @@ impl Server {
             return self.lookup_handle(node(r), name, reply);
         }
         match self.volume.lookup(node(r), name) {
-            Err(Error::NotFound) => reply.put(&no_entry()),
-            found => self.entry(reply, found),
+            Err(Error::NotFound) if self.name_cache.keeps_missing() => reply.put(&no_entry()),
+            found => self.entry(r, reply, found),
         }
     }
 
@@ -255,7 +281,8 @@ impl Server {
                 return Err(errno(e));
             }
         };
-        reply.put(&entry_out(&self.ownership.shown(attr), self.attr_caching))
+        // The kernel keeps no name for a handle.
+        reply.put(&entry_out(&self.ownership.shown(attr), FOREVER, self.attr_caching))
     }
 
     fn setattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
@@ -280,7 +307,12 @@ impl Server {
             kill_suidgid: has(FattrValid::KILL_SUIDGID),
             touch: has(FattrValid::ATIME_NOW) && mtime_now,
         };
-        self.attr(reply, self.volume.setattr(node(r), &self.ownership.visible(set)))
+        let attr = self.volume.setattr(node(r), &self.ownership.visible(set)).map_err(errno)?;
+        if set.size.is_some() {
+            // The lost data is not missed any more.
+            self.write_errors.take(&attr);
+        }
+        self.attr(reply, Ok(attr))
     }
 
     /// Owner and umask of a new file.
@@ -290,24 +322,24 @@ impl Server {
 
     fn symlink(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let (name, target) = r.names()?;
-        self.entry(reply, self.volume.symlink(node(r), name, target, self.owner(r, 0)))
+        self.entry(r, reply, self.volume.symlink(node(r), name, target, self.owner(r, 0)))
     }
 
     fn mknod(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::MknodIn = r.arg()?;
         let (owner, rdev) = (self.owner(r, a.umask), rdev_of(a.rdev));
-        self.entry(reply, self.volume.mknod(node(r), r.name()?, a.mode as u16, rdev, owner))
+        self.entry(r, reply, self.volume.mknod(node(r), r.name()?, a.mode as u16, rdev, owner))
     }
 
     fn mkdir(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::MkdirIn = r.arg()?;
-        self.entry(reply, self.volume.mkdir(node(r), r.name()?, a.mode as u16, self.owner(r, a.umask)))
+        self.entry(r, reply, self.volume.mkdir(node(r), r.name()?, a.mode as u16, self.owner(r, a.umask)))
     }
 
     fn create(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::CreateIn = r.arg()?;
         let mode = a.mode as u16 & 0o7777;
-        self.entry(reply, self.volume.mknod(node(r), r.name()?, mode, (0, 0), self.owner(r, a.umask)))?;
+        self.entry(r, reply, self.volume.mknod(node(r), r.name()?, mode, (0, 0), self.owner(r, a.umask)))?;
         reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
     }
 
@@ -315,7 +347,8 @@ impl Server {
         let a: wire::CreateIn = r.arg()?;
         let mode = a.mode as u16 & 0o7777;
         let made = self.volume.tmpfile(node(r), mode, self.owner(r, a.umask)).map_err(errno)?;
-        self.entry(reply, Ok(made))?;
+        reply.put(&entry_out(&self.seen(Ok(made))?, FOREVER, self.attr_caching))?;
+        self.volume.add_reference(made.ino);
         // The reply holds a reference, so the open is not counted.
         self.volume.release(made.ino).map_err(errno)?;
         reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
@@ -324,7 +357,7 @@ impl Server {
     fn link(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let old = ino_of(r.arg::<wire::LinkIn>()?.oldnodeid);
         let attr = self.seen(self.volume.link(old, node(r), r.name()?))?;
-        reply.put(&link_out(&attr))?;
+        reply.put(&link_out(&attr, self.name_valid(r)?))?;
         self.volume.add_reference(attr.ino);
         Ok(())
     }
@@ -338,7 +371,9 @@ impl Server {
             _ => return Err(Errno::INVAL),
         };
         let (old, new) = r.names()?;
-        self.volume.rename(node(r), old, ino_of(newdir), new, mode, self.owner(r, 0)).map_err(errno)
+        let (old, new) = (Side { dir: node(r), name: old }, Side { dir: ino_of(newdir), name: new });
+        self.name_cache.before_rename(&self.volume, old, new, mode)?;
+        self.volume.rename(old.dir, old.name, new.dir, new.name, mode, self.owner(r, 0)).map_err(errno)
     }
 
     fn open(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {

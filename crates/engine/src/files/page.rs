@@ -213,6 +213,9 @@ impl PageMap {
             mem.pages.add(-1);
         }
     }
+    pub fn has_any(&self) -> bool {
+        !self.pages.is_empty()
+    }
     pub fn has_clean(&self) -> bool {
         self.pages.len() > self.dirty
     }

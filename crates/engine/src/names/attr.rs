@@ -65,7 +65,10 @@ impl Names {
     }
 
     pub(super) fn attr_of(&self, inode: &Inode) -> Result<Attr> {
-        inode.get(|i| attr(inode.ino, i, inode.size_with(i), self.base.features))
+        // Before the number of blocks is read, which changes while the pages are still there.
+        let unsettled = inode.get(|i| i.is_reg() && i.is_compressed()) && inode.pages.lock().has_any();
+        let attr = inode.get(|i| attr(inode.ino, i, inode.size_with(i), self.base.features))?;
+        Ok(Attr { unsettled, ..attr })
     }
 
     /// Changes attributes, all or none.
@@ -161,6 +164,7 @@ fn attr(ino: Ino, i: &RawInode, size: u64, features: Features) -> Result<Attr> {
         rdev: if is_device { device(i, features)? } else { (0, 0) },
         size,
         blocks: sectors(i),
+        unsettled: false,
         atime: time(i.i_atime, i.i_atime_nsec),
         mtime: time(i.i_mtime, i.i_mtime_nsec),
         ctime: time(i.i_ctime, i.i_ctime_nsec),

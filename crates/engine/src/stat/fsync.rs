@@ -31,9 +31,11 @@ pub enum CpReason {
     NameVacated,
     /// The file lost one of its names.
     Unlinked,
+    /// The mount takes a checkpoint for each fsync.
+    Fastboot,
 }
 
-const REASONS: [(CpReason, &str); 13] = [
+const REASONS: [(CpReason, &str); 14] = [
     (CpReason::NotRegular, "fsync_cp_not_regular"),
     (CpReason::Compressed, "fsync_cp_compressed"),
     (CpReason::Renamed, "fsync_cp_renamed"),
@@ -47,6 +49,7 @@ const REASONS: [(CpReason, &str); 13] = [
     (CpReason::DirRenamed, "fsync_cp_dir_renamed"),
     (CpReason::NameVacated, "fsync_cp_name_vacated"),
     (CpReason::Unlinked, "fsync_cp_unlinked"),
+    (CpReason::Fastboot, "fsync_cp_fastboot"),
 ];
 
 /// Counters and histograms since mount. Times are in nanoseconds.

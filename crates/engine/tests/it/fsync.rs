@@ -3,7 +3,7 @@ use crate::common::{assert_clean, fresh, mount, quiet};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::options::{FsyncLookup, FsyncMode, JournalMode};
 use segno_engine::stat::CpReason;
-use segno_engine::{Clock, JournalArea, MountOptions, Owner, RenameMode, Time, Volume};
+use segno_engine::{Clock, JournalArea, MountOptions, Owner, RenameMode, Time, Volume, XattrMode};
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
 use segno_testkit::CountDevice;
@@ -157,6 +157,34 @@ fn reasons_for_a_checkpoint_are_counted() {
     assert_eq!(count(CpReason::DirRenamed), 1);
     let all: u64 = v.report().iter().filter(|(name, _)| name.starts_with("fsync_cp_")).map(|(_, n)| n).sum();
     assert_eq!(all, v.stats().fsync_checkpoints.load(Ordering::Relaxed));
+}
+
+/// An attribute that was removed before an fsync of another file does not come back, as in Linux with the option.
+#[test]
+fn with_fastboot_every_fsync_of_a_changed_file_is_a_checkpoint() {
+    let dev = fresh(96, &MkfsOptions::default());
+    let options = || MountOptions { background: false, ..MountOptions::default() };
+    for fastboot in [false, true] {
+        let v = Volume::mount(dev.clone(), MountOptions { fastboot, ..options() }).unwrap();
+        let name = format!("file of {fastboot}");
+        let (file, other) = (create(&v, &name), create(&v, &format!("other of {fastboot}")));
+        v.setxattr(other, b"user.a", b"value", XattrMode::Set).unwrap();
+        v.sync().unwrap();
+        v.removexattr(other, b"user.a").unwrap();
+        let checkpoints = || v.stats().fsync_checkpoints.load(Ordering::Relaxed);
+        for n in 0..3 {
+            v.write(file, n, b"x").unwrap();
+            v.fsync(file, false).unwrap();
+            // An unchanged file needs nothing.
+            v.fsync(file, false).unwrap();
+        }
+        let expected = if fastboot { 3 } else { 0 };
+        assert_eq!((checkpoints(), v.stats().fsync.checkpoints(CpReason::Fastboot)), (expected, expected));
+        let copy = Arc::new(MemDevice::from_snapshot(&dev.snapshot()));
+        let after = Volume::mount(copy, options()).unwrap();
+        assert_eq!(after.getxattr(other, b"user.a").is_ok(), !fastboot);
+        v.unmount().unwrap();
+    }
 }
 
 /// A device with slow flushes that fails to prepare blocks and counts the attempts.

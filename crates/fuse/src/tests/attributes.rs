@@ -7,7 +7,7 @@ use rustix::fs::{
 };
 use rustix::ioctl::{Setter, ioctl, opcode};
 use segno_format::Nid;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ struct Files<'a> {
 
 type Change = fn(&Files<'_>);
 
-const CHANGES: [(&str, Change); 25] = [
+const CHANGES: [(&str, Change); 26] = [
     ("write", |f| f.file.write_all_at(&[1; 50_000], 0).unwrap()),
     ("xattr", |f| f.set("user.a", b"small")),
     ("xattr node", |f| f.set("user.b", &[7; 3000])),
@@ -52,6 +52,7 @@ const CHANGES: [(&str, Change); 25] = [
     ("rename over a link", |f| {
         File::create(f.path("g")).and_then(|_| fs::rename(f.path("g"), f.path("h"))).unwrap();
     }),
+    ("removal of the other name", |f| fs::remove_file(f.path("h")).unwrap()),
     ("exchange", |f| f.exchange()),
     ("exchange back", |f| f.exchange()),
     ("rename", |f| {
@@ -91,7 +92,11 @@ fn acl() -> Vec<u8> {
 
 /// Compares all attributes of one name.
 fn same(mount: &Mount, path: &Path, after: &str) {
-    let seen = fs::symlink_metadata(path).unwrap();
+    compare(mount, &fs::symlink_metadata(path).unwrap(), after);
+}
+
+/// Compares attributes from the kernel with those of the volume.
+pub(super) fn compare(mount: &Mount, seen: &Metadata, after: &str) {
     let is = mount.server.volume.getattr(Nid(seen.ino() as u32)).unwrap();
     let time = |t: segno_engine::Time| (t.secs, i64::from(t.nsec));
     assert_eq!(seen.mode(), u32::from(is.mode), "mode after {after}");
@@ -127,10 +132,45 @@ fn every_change_is_visible_at_once() {
                 all.iter().for_each(|path| same(mount, path, "nothing"));
                 change(&files);
                 all.iter().for_each(|path| same(mount, path, name));
+                // Nothing reports to the kernel what is written and moved in the background.
+                mount.server.volume.sync().unwrap();
+                mount.server.volume.clean_now().unwrap();
+                all.iter().for_each(|path| same(mount, path, &format!("writeback after {name}")));
             }
         },
         &[],
     );
+}
+
+type Removal = fn(&Path);
+
+/// A file that loses its last name while it is open.
+#[test]
+fn an_open_file_without_a_name_has_no_links() {
+    let removals: [(&str, Removal); 3] = [
+        ("unlink", |d| fs::remove_file(d.join("f")).unwrap()),
+        ("rename over it", |d| fs::rename(d.join("other"), d.join("f")).unwrap()),
+        ("rename within", |d| {
+            fs::hard_link(d.join("f"), d.join("g")).unwrap();
+            fs::remove_file(d.join("f")).unwrap();
+            fs::rename(d.join("other"), d.join("g")).unwrap();
+        }),
+    ];
+    for (name, remove) in removals {
+        each_transport(
+            |mount| {
+                let dir = mount.path();
+                fs::write(dir.join("f"), [1; 10_000]).unwrap();
+                fs::write(dir.join("other"), "other").unwrap();
+                let open = File::open(dir.join("f")).unwrap();
+                compare(mount, &open.metadata().unwrap(), "open");
+                remove(dir);
+                assert_eq!(open.metadata().unwrap().nlink(), 0, "{name}");
+                compare(mount, &open.metadata().unwrap(), name);
+            },
+            &[],
+        );
+    }
 }
 
 /// The kernel would fetch a stale mode before it opens the file.

@@ -1,4 +1,5 @@
 //! Tests of the protocol without a kernel, and of real mounts.
+mod acl;
 mod aio;
 mod attributes;
 mod compress;
@@ -8,6 +9,7 @@ mod flags;
 mod fsync;
 mod handles;
 mod hang;
+mod names;
 mod notify;
 mod ownership;
 mod policy;
@@ -72,6 +74,16 @@ impl Mount {
     }
 
     fn served(server: Server, choice: Choice, options: &[&str], backing: &Backing) -> Option<Self> {
+        Self::served_with(server, choice, options, backing, Acl { umask: false, kernel: false })
+    }
+
+    fn served_with(
+        server: Server,
+        choice: Choice,
+        options: &[&str],
+        backing: &Backing,
+        acl: Acl,
+    ) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let options = options.iter().map(ToString::to_string).collect();
         let request = Request { dir: dir.path(), source: "test", options, auto_unmount: false };
@@ -83,7 +95,6 @@ impl Mount {
             }
         };
         let server = Arc::new(server);
-        let acl = Acl { umask: false, kernel: false };
         let writeback_cache = server.volume.has_cached_writes();
         let opts = FuseOptions { transport: choice, writeback_cache, ..FuseOptions::default() };
         match Session::start(mounted, server.clone(), &opts, acl) {

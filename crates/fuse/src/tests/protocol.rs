@@ -31,11 +31,11 @@ fn ask(server: &Server, message: &[u8]) -> Option<(i32, Vec<u8>)> {
     Some((head.error, body.to_vec()))
 }
 
-fn call(
+pub(super) fn call(
     server: &Server,
     op: Opcode,
     node: u64,
-    arg: &(impl IntoBytes + Immutable),
+    arg: &(impl IntoBytes + Immutable + ?Sized),
     rest: &[u8],
 ) -> (i32, Vec<u8>) {
     ask(server, &message(op as u32, node, &[arg.as_bytes(), rest])).unwrap()

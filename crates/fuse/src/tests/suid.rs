@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-const USER: u32 = 65_534;
+pub(super) const USER: u32 = 65_534;
 const OPTIONS: [&str; 3] = ["allow_other", "default_permissions", "suid"];
 /// A program that prints its effective user with `-u`.
 const ID: &str = "/usr/bin/id";
@@ -39,7 +39,7 @@ fn program(mount: &Mount, name: &str, mode: u16, content: &[u8]) -> Ino {
     ino
 }
 
-fn as_user(mount: &Mount, command: &mut Command) -> Output {
+pub(super) fn as_user(mount: &Mount, command: &mut Command) -> Output {
     run(command.current_dir(mount.path()).uid(USER).gid(USER)).unwrap()
 }
 

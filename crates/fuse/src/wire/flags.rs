@@ -58,6 +58,8 @@ bitflags! {
 
 /// FSYNC: data only.
 pub(crate) const FSYNC_FDATASYNC: u32 = 1;
+/// GETATTR: of an open file.
+pub(crate) const GETATTR_FH: u32 = 1;
 /// WRITE: writeback of cached pages.
 pub(crate) const WRITE_CACHE: u32 = 1;
 /// WRITE: clear set-user-ID and set-group-ID.

@@ -26,9 +26,11 @@ fn render() -> String {
     }
     let rows = ALIASES.iter().map(|(alias, option)| [code(alias), code(option)]);
     out += &section("Aliases", ["option", "stands for"], rows);
-    let mut rows: Vec<_> = IGNORED.iter().map(|i| [i.reason.into(), list(i.words)]).collect();
-    rows.push(["comments of fstab".into(), format!("all that begin with {}", list(&IGNORED_PREFIXES))]);
-    out += &section("Accepted without effect", ["reason", "options"], rows);
+    let mut rows: Vec<_> =
+        IGNORED.iter().map(|i| [i.reason.into(), list(i.words), i.durability.into()]).collect();
+    let comments = format!("all that begin with {}", list(&IGNORED_PREFIXES));
+    rows.push(["comments of fstab".into(), comments, "they are not read".into()]);
+    out += &section("Accepted without effect", ["reason", "options", "why a crash loses no more"], rows);
     let rows = REFUSED.iter().map(|r| [list(r.words), r.advice.into()]);
     out += &section("Refused", ["option", "instead"], rows);
     let rows = POLICIES.iter().map(|p| [code(&p.syntax()), p.help.into()]);

@@ -2,9 +2,13 @@
 //! with what to use instead. Up to Linux 7.3.
 
 /// Words with the options that they stand for.
-pub const ALIASES: [(&str, &str); 6] = [
+pub const ALIASES: [(&str, &str); 8] = [
     ("disable_roll_forward", "norecovery"),
     ("nobarrier", "fsync_mode=nobarrier"),
+    // After nobarrier it restores the flushes.
+    ("barrier", "fsync_mode=strict"),
+    // With two logs every fsync of Linux is a checkpoint.
+    ("active_logs=2", "fastboot"),
     ("background_gc=sync", "background_gc=on"),
     ("atgc", "gc_policy=atgc"),
     ("checkpoint=enable", "checkpoint=auto"),
@@ -14,44 +18,38 @@ pub const ALIASES: [(&str, &str); 6] = [
 /// Words that are accepted without effect. A word that ends with `=*` takes any value.
 pub struct Ignored {
     pub reason: &'static str,
+    /// Why a crash loses no more than with the word in Linux. A word for which there is no reason is an option, or refused.
+    pub durability: &'static str,
     /// Whether `segno mount -v` names them: what every fstab has is not worth a line.
     pub noted: bool,
     pub words: &'static [&'static str],
 }
 
-const fn silent(reason: &'static str, words: &'static [&'static str]) -> Ignored {
-    Ignored { reason, noted: false, words }
+const fn silent(reason: &'static str, durability: &'static str, words: &'static [&'static str]) -> Ignored {
+    Ignored { reason, durability, noted: false, words }
 }
 
-const fn noted(reason: &'static str, words: &'static [&'static str]) -> Ignored {
-    Ignored { reason, noted: true, words }
+const fn noted(reason: &'static str, durability: &'static str, words: &'static [&'static str]) -> Ignored {
+    Ignored { reason, durability, noted: true, words }
 }
 
 pub const IGNORED: &[Ignored] = &[
     silent(
         "used by fstab and mount(8)",
+        "they concern who mounts, and when",
         &[
-            "rw",
-            "defaults",
-            "auto",
-            "noauto",
-            "user",
-            "nouser",
-            "users",
-            "owner",
-            "group",
-            "nofail",
-            "_netdev",
-            "silent",
-            "loud",
-            "mand",
-            "nomand",
-            "iversion",
-            "noiversion",
+            "rw", "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail",
+            "_netdev", "silent", "loud",
         ],
     ),
     silent(
+        "locks and a counter of changes that only the kernel has",
+        "neither is stored",
+        &["mand", "nomand", "iversion", "noiversion"],
+    ),
+    silent(
         "access times are not kept: every mount is noatime",
+        "fsync makes no access time durable in Linux either",
         &[
             "atime",
             "noatime",
@@ -59,57 +57,80 @@ pub const IGNORED: &[Ignored] = &[
             "norelatime",
             "strictatime",
             "nostrictatime",
-            "lazytime",
-            "nolazytime",
             "diratime",
             "nodiratime",
         ],
     ),
+    silent(
+        "changed times are stored like other attributes",
+        "lazytime permits to store them later",
+        &["lazytime", "nolazytime"],
+    ),
     noted(
-        "tuning of the kernel's F2FS without a counterpart",
+        "the number of logs and the place of new blocks are chosen by the engine",
+        "no block that the last checkpoint needs is overwritten, wherever new ones are placed",
         &[
             "heap",
             "no_heap",
-            "extent_cache",
-            "noextent_cache",
-            "age_extent_cache",
+            "active_logs=4",
+            "active_logs=6",
+            "alloc_mode=default",
+            "alloc_mode=reuse",
+            "whint_mode=*",
+            "resizable_tail_secno=*",
+        ],
+    ),
+    noted(
+        "caches of the kernel's F2FS without a counterpart",
+        "recovery does not read them",
+        &["extent_cache", "noextent_cache", "age_extent_cache", "nat_bits", "memory=normal"],
+    ),
+    noted(
+        "threads that issue flushes, checkpoints, requests or cleaning for several callers",
+        "each caller waits for its own in either case",
+        &[
             "flush_merge",
             "noflush_merge",
             "checkpoint_merge",
             "nocheckpoint_merge",
             "gc_merge",
             "nogc_merge",
-            "barrier",
-            "nat_bits",
-            "fastboot",
-            "active_logs=2",
-            "active_logs=4",
-            "active_logs=6",
-            "alloc_mode=default",
-            "alloc_mode=reuse",
-            "memory=normal",
             "io_bits=*",
-            "whint_mode=*",
-            "resizable_tail_secno=*",
         ],
     ),
     noted(
         "whole segments are discarded, on zoned devices whole zones",
+        "a segment is discarded after the checkpoint that frees it is durable",
         &["discard_unit=block", "discard_unit=segment", "discard_unit=section"],
     ),
-    noted("data is written before each checkpoint anyway", &["data_flush"]),
-    noted("encrypted files cannot be opened, and the option changes nothing on the device", &["inlinecrypt"]),
+    noted(
+        "data is written before each checkpoint anyway",
+        "background checkpoints have it, as with the option; with a journal it follows within commit= seconds",
+        &["data_flush"],
+    ),
+    noted(
+        "encrypted files cannot be opened, and the option changes nothing on the device",
+        "no encrypted file is written",
+        &["inlinecrypt"],
+    ),
     noted(
         "compressed blocks are cached by the host, the content of files by the kernel",
+        "the cache has clean blocks only",
         &["compress_cache"],
     ),
     noted(
         "a lookup in a directory that ignores case always searches all of it before it fails, as with compat",
+        "it concerns reading",
         &["lookup_mode=auto", "lookup_mode=compat", "lookup_mode=perf"],
     ),
-    noted("after an error in metadata the volume accepts no more changes", &["errors=remount-ro"]),
+    noted(
+        "after an error in metadata the volume accepts no more changes",
+        "it is what Segno does",
+        &["errors=remount-ro"],
+    ),
     noted(
         "usage is counted where the volume has the feature quota, and limits are not enforced",
+        "usage is part of each checkpoint, with the option and without",
         &["noquota", "usrjquota=", "grpjquota=", "prjjquota="],
     ),
 ];

@@ -2,6 +2,8 @@
 use super::kernel_table::Fate::{Ignored, Refused, Works};
 use super::kernel_table::{ANDROID, KERNEL, USUAL};
 use super::{Settings, foreign};
+use segno_engine::options::FsyncMode;
+use std::collections::BTreeSet;
 
 fn parse(words: &str) -> anyhow::Result<Settings> {
     Settings::parse(&[words.to_owned()], true)
@@ -36,6 +38,39 @@ fn every_row_is_an_option_of_the_kernel() {
         let start = word.trim_end_matches('*');
         assert!(of_kernel.iter().any(|k| k.starts_with(start)), "{word}");
     }
+}
+
+/// Options that Linux's F2FS reads where it decides whether a flush, a checkpoint or a write happens before a call returns
+/// (`need_do_checkpoint`, `f2fs_do_sync_file`, `IS_DIRSYNC`, `f2fs_balance_fs_bg`).
+const DURABLE: [(&str, fn(&Settings) -> bool); 10] = [
+    ("fastboot", |s| s.engine.fastboot),
+    ("active_logs=2", |s| s.engine.fastboot),
+    ("sync", |s| s.engine.dirsync && s.flags.contains(&"sync".to_owned())),
+    ("dirsync", |s| s.engine.dirsync),
+    ("fsync_mode=strict", |s| s.engine.fsync_mode == FsyncMode::Strict),
+    ("fsync_mode=posix", |s| s.engine.fsync_mode == FsyncMode::Posix),
+    ("nobarrier", |s| s.engine.fsync_mode == FsyncMode::Nobarrier),
+    ("nobarrier,barrier", |s| s.engine.fsync_mode == FsyncMode::Strict),
+    ("sync,async,dirsync,nodirsync", |s| !s.engine.dirsync),
+    ("nodiscard", |s| !s.engine.discard),
+];
+
+#[test]
+fn an_option_that_decides_what_is_durable_has_its_effect() {
+    for (words, is_in_force) in DURABLE {
+        assert!(is_in_force(&parse(words).unwrap()), "{words}");
+        assert!(words.split(',').all(|word| foreign::ignored(word).is_none()), "{words}");
+    }
+}
+
+/// The reason is part of each row. It differs from row to row, as one for all would be none.
+#[test]
+fn every_word_without_effect_has_a_reason_why_a_crash_loses_no_more() {
+    let reasons: BTreeSet<&str> = foreign::IGNORED.iter().map(|row| row.durability).collect();
+    assert_eq!(reasons.len(), foreign::IGNORED.len());
+    assert!(reasons.iter().all(|why| why.split(' ').count() >= 3), "{reasons:?}");
+    let words: Vec<&str> = foreign::IGNORED.iter().flat_map(|row| row.words).copied().collect();
+    assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), words.len());
 }
 
 /// Recovery can be skipped on read-only mounts only.

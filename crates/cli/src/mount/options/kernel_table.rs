@@ -18,10 +18,13 @@ pub const KERNEL: &[(Fate, &str)] = &[
     (Works, "background_gc=on background_gc=off background_gc=sync discard nodiscard disable_ext_identify"),
     (Works, "user_xattr nouser_xattr acl noacl inline_xattr noinline_xattr inline_data noinline_data"),
     (Works, "inline_dentry noinline_dentry mode=adaptive mode=lfs fsync_mode=posix fsync_mode=strict"),
-    (Works, "fsync_mode=nobarrier nobarrier checkpoint=enable memory=low atgc ro"),
-    (Ignored, "rw lazytime nolazytime heap no_heap active_logs=2 active_logs=4 active_logs=6 barrier"),
+    (
+        Works,
+        "fsync_mode=nobarrier nobarrier barrier fastboot active_logs=2 checkpoint=enable memory=low atgc ro",
+    ),
+    (Ignored, "rw lazytime nolazytime heap no_heap active_logs=4 active_logs=6"),
     (Ignored, "flush_merge noflush_merge checkpoint_merge nocheckpoint_merge gc_merge nogc_merge"),
-    (Ignored, "extent_cache noextent_cache age_extent_cache data_flush inlinecrypt fastboot nat_bits"),
+    (Ignored, "extent_cache noextent_cache age_extent_cache data_flush inlinecrypt nat_bits"),
     (
         Ignored,
         "alloc_mode=default alloc_mode=reuse memory=normal io_bits=3 whint_mode=off whint_mode=fs-based",

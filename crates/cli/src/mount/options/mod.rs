@@ -85,6 +85,8 @@ impl Settings {
         for word in words.iter().flat_map(|w| w.split(',')).filter(|w| !w.is_empty()) {
             settings.apply(word)?;
         }
+        // The kernel's FUSE makes writes synchronous, but no changes of directories.
+        settings.engine.dirsync = settings.flags.iter().any(|f| f == "sync" || f == "dirsync");
         ensure!(
             !settings.engine.norecovery || settings.engine.read_only,
             "norecovery needs a read-only mount: add ro"

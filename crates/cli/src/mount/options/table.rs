@@ -35,6 +35,11 @@ const OF_F2FS: &[MountOption] = &[
             ("nobarrier", |s| s.engine.fsync_mode = FsyncMode::Nobarrier),
         ],
     ),
+    switch(
+        "fastboot",
+        "every fsync of a changed file takes a checkpoint; with a journal it commits everything in any case",
+        |s| s.engine.fastboot = true,
+    ),
     words(
         "mode",
         "adaptive",
@@ -218,7 +223,8 @@ const OWN: &[MountOption] = &[
     ),
     switch(
         "writeback_cache",
-        "keep written data in the kernel's page cache until fsync or close, otherwise about half a minute; \
+        "keep written data in the kernel's page cache until fsync or close, otherwise about half a minute; when the volume \
+         is full, writes of up to 256M more succeed first (from 16G on, what vm.dirty_ratio permits); \
          docs/durability.md has the semantics",
         |s| {
             s.writeback_cache = true;
@@ -325,7 +331,13 @@ const FLAGS: &[MountOption] = &[
     flag("dev", "nodev", "nodev; root: dev", MountFlags::NODEV, "whether device nodes are usable"),
     flag("suid", "nosuid", "nosuid; root: suid", MountFlags::NOSUID, "whether set-user-ID bits count"),
     flag("exec", "noexec", "exec", MountFlags::NOEXEC, "whether programs may be executed"),
-    flag("sync", "async", "async", MountFlags::SYNCHRONOUS, "whether every write is synchronous"),
+    flag(
+        "sync",
+        "async",
+        "async",
+        MountFlags::SYNCHRONOUS,
+        "whether every write, and every change of a directory, is synchronous",
+    ),
     flag(
         "dirsync",
         "nodirsync",

@@ -34,6 +34,8 @@ pub struct InodeHistory {
     pub room: bool,
     /// The chain since the last checkpoint has no holes.
     pub chain_whole: bool,
+    /// The mount takes a checkpoint for each fsync (`fastboot`).
+    pub fastboot: bool,
 }
 
 /// How fsync makes the inode durable.
@@ -61,6 +63,7 @@ pub fn route(f: &InodeHistory) -> Route {
         (f.node_freed, CpReason::NodeFreed),
         (!f.room, CpReason::NoRoom),
         (!f.chain_whole, CpReason::ChainBroken),
+        (f.fastboot, CpReason::Fastboot),
     ];
     if let Some(why) = first(&never) {
         return Route::Checkpoint(why);
@@ -107,6 +110,7 @@ mod tests {
         strict: true,
         room: true,
         chain_whole: true,
+        fastboot: false,
     };
     const NEW: InodeHistory = InodeHistory { in_checkpoint: false, ..OLD };
 
@@ -127,6 +131,7 @@ mod tests {
                 (CpReason::NodeFreed, InodeHistory { node_freed: true, ..f }),
                 (CpReason::NoRoom, InodeHistory { room: false, ..f }),
                 (CpReason::ChainBroken, InodeHistory { chain_whole: false, ..f }),
+                (CpReason::Fastboot, InodeHistory { fastboot: true, ..f }),
             ] {
                 assert_eq!(route(&facts), Route::Checkpoint(why));
             }

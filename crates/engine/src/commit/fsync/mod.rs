@@ -213,6 +213,7 @@ impl Commit {
             strict: self.base.opts.fsync_mode == FsyncMode::Strict,
             room: self.nodes.space.counts.room_to_roll_forward() && self.nodes.has_room_for_chain(inode.ino),
             chain_whole: !since.is_chain_broken(),
+            fastboot: self.base.opts.fastboot,
         })
     }
 

@@ -88,9 +88,9 @@ impl Volume {
         self.finish(self.names.rename(old_dir, old_name, new_dir, new_name, mode, owner)?)
     }
 
-    /// Commits if a directory is synchronous, and frees an inode that has lost its last name.
+    /// Commits if a directory or the mount is synchronous, and frees an inode that has lost its last name.
     fn finish(&self, renamed: Renamed) -> Result<()> {
-        if renamed.is_synchronous() {
+        if renamed.is_synchronous() || self.base.opts.dirsync {
             self.commit.sync_metadata()?;
         }
         renamed.unnamed.map_or(Ok(()), |inode| self.names.free_if_unnamed(&inode))

@@ -1,6 +1,7 @@
 //! Inode flags and projects.
 use super::*;
-use segno_engine::{SetAttr, XattrMode};
+use segno_engine::options::JournalMode;
+use segno_engine::{DirEntry, SetAttr, XattrMode};
 use segno_format::inode::InodeFlags;
 
 const SHOWN_INLINE: u32 = 0x1000_0000;
@@ -143,6 +144,46 @@ fn times_and_privileges_of_flagged_inodes() {
     assert_eq!(rig.v.setattr(f, &touch).unwrap().mtime, t);
     assert_eq!(rig.v.setattr(f, &kill).unwrap().mode, 0o100_755);
     rig.finish();
+}
+
+/// `-o dirsync`, and `-o sync`.
+#[test]
+fn on_a_dirsync_mount_every_change_of_names_is_durable() {
+    for journal in [JournalMode::Off, JournalMode::On] {
+        let dev = fresh(64, &MkfsOptions { gap_blocks: 1024, ..MkfsOptions::default() });
+        let options =
+            || MountOptions { journal: journal.clone(), background: false, ..MountOptions::default() };
+        let v = Volume::mount(dev.clone(), MountOptions { dirsync: true, ..options() }).unwrap();
+        // The names of the root after a power cut now.
+        let durable = || {
+            let copy = Arc::new(MemDevice::from_snapshot(&dev.snapshot()));
+            let after = Volume::mount(copy, options()).unwrap();
+            let mut names = Vec::new();
+            let mut each = |e: DirEntry<'_>| {
+                names.push(String::from_utf8_lossy(e.name).into_owned());
+                true
+            };
+            after.readdir(ROOT, 0, &mut each).unwrap();
+            names.retain(|n| !n.starts_with('.'));
+            names.sort();
+            names.join(" ")
+        };
+        let owner = Owner::default();
+        let f = v.mknod(ROOT, b"f", 0o100_644, (0, 0), owner).unwrap().ino;
+        assert_eq!(durable(), "f");
+        v.mkdir(ROOT, b"d", 0o755, owner).unwrap();
+        assert_eq!(durable(), "d f");
+        v.symlink(ROOT, b"s", b"target", owner).unwrap();
+        assert_eq!(durable(), "d f s");
+        v.link(f, ROOT, b"l").unwrap();
+        assert_eq!(durable(), "d f l s");
+        v.rename(ROOT, b"l", ROOT, b"r", RenameMode::Replace, owner).unwrap();
+        assert_eq!(durable(), "d f r s");
+        v.unlink(ROOT, b"f").unwrap();
+        assert_eq!(durable(), "d r s");
+        v.rmdir(ROOT, b"d").unwrap();
+        assert_eq!(durable(), "r s");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod bdi;
 mod counts;
 mod durable;
 mod flags;
+mod full;
 mod mix;
 mod order;
 

@@ -1,0 +1,127 @@
+//! How long the kernel may use a name that it has looked up.
+//!
+//! The kernel compares cached names byte by byte. In a directory that ignores case a file has many spellings, and a request
+//! with one of them changes the meaning of all. So no spelling is cached there: each use sends a LOOKUP.
+use crate::attr::FOREVER;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use segno_engine::{RenameMode, Volume};
+use segno_format::inode::InodeFlags;
+use segno_format::{Features, Ino};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Maximum number of renames that wait for their second attempt. More renames at the same moment fail with ESTALE.
+const MOVES_MAX: usize = 1024;
+
+/// A name that is about to move into a directory that ignores case.
+#[derive(Debug)]
+struct Move {
+    dir: Ino,
+    name: Vec<u8>,
+    /// The kernel has looked it up since the first attempt, and was not allowed to cache it.
+    is_expired: bool,
+}
+
+/// What the kernel may cache of the names of one volume.
+#[derive(Debug)]
+pub(crate) struct NameCache {
+    /// The volume may have directories that ignore case.
+    folds: bool,
+    moves: Mutex<VecDeque<Move>>,
+    /// Length of `moves`: usually there are none, and lookups take no lock.
+    pending: AtomicUsize,
+}
+
+/// One side of a rename.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Side<'a> {
+    pub dir: Ino,
+    pub name: &'a [u8],
+}
+
+impl NameCache {
+    pub(crate) fn new(features: Features) -> Self {
+        let folds = features.contains(Features::CASEFOLD);
+        Self { folds, moves: Mutex::default(), pending: AtomicUsize::new(0) }
+    }
+
+    /// Whether the kernel may cache that a name does not exist. `chattr +F` turns an empty directory into one that ignores
+    /// case, and neither a reply nor a notification makes the kernel drop its missing names in time: the caller holds
+    /// the lock of the directory that an invalidation needs.
+    pub(crate) fn keeps_missing(&self) -> bool {
+        !self.folds
+    }
+
+    /// How long the kernel may use the name in the reply to a request, in seconds. A name that is about to move expires
+    /// with this reply.
+    pub(crate) fn valid(&self, volume: &Volume, dir: Ino, name: &[u8]) -> u64 {
+        if !self.folds {
+            return FOREVER;
+        }
+        let is_moving = self.find_move(dir, name, |m| m.is_expired = true);
+        if is_moving || ignores_case(volume, dir) { 0 } else { FOREVER }
+    }
+
+    /// The same for the names of a listing. A name that does not fit the reply does not reach the kernel, so none expires.
+    pub(crate) fn valid_in_list<'a>(&'a self, volume: &Volume, dir: Ino) -> impl Fn(&[u8]) -> u64 + use<'a> {
+        let ignores_case = self.folds && ignores_case(volume, dir);
+        move |name| if ignores_case || self.find_move(dir, name, |_| {}) { 0 } else { FOREVER }
+    }
+
+    /// Prepares a rename. A cached name keeps its time limit when it moves, and the reply cannot change it. So the first
+    /// attempt to move a cached name into a directory that ignores case fails with ESTALE, on which the kernel looks up
+    /// the whole path and tries once more. The reply to that lookup expires at once.
+    pub(crate) fn before_rename(
+        &self,
+        volume: &Volume,
+        old: Side<'_>,
+        new: Side<'_>,
+        mode: RenameMode,
+    ) -> Result<(), Errno> {
+        if !self.folds || old.dir == new.dir {
+            return Ok(());
+        }
+        let moved = match (ignores_case(volume, old.dir), ignores_case(volume, new.dir)) {
+            (false, true) => old,
+            (true, false) if mode == RenameMode::Exchange => new,
+            _ => return Ok(()),
+        };
+        self.take_expired(moved)
+    }
+
+    /// Ends the move of an expired name; ESTALE if the kernel may still have it cached.
+    fn take_expired(&self, side: Side<'_>) -> Result<(), Errno> {
+        let mut moves = self.moves.lock();
+        let is_it = |m: &Move| m.dir == side.dir && m.name == side.name;
+        let found = moves.iter().position(is_it);
+        if let Some(at) = found
+            && moves.get(at).is_some_and(|m| m.is_expired)
+        {
+            moves.remove(at);
+            self.pending.store(moves.len(), Ordering::Release);
+            return Ok(());
+        }
+        if found.is_none() {
+            if moves.len() >= MOVES_MAX {
+                moves.pop_front();
+            }
+            moves.push_back(Move { dir: side.dir, name: side.name.to_vec(), is_expired: false });
+            self.pending.store(moves.len(), Ordering::Release);
+        }
+        Err(Errno::STALE)
+    }
+
+    /// Whether a name is about to move; `then` is called on it.
+    fn find_move(&self, dir: Ino, name: &[u8], then: impl FnOnce(&mut Move)) -> bool {
+        if self.pending.load(Ordering::Acquire) == 0 {
+            return false;
+        }
+        self.moves.lock().iter_mut().find(|m| m.dir == dir && m.name == name).map(then).is_some()
+    }
+}
+
+/// Names of a directory that cannot be read are not cached either.
+fn ignores_case(volume: &Volume, dir: Ino) -> bool {
+    volume.getattr(dir).map_or(true, |attr| attr.flags.contains(InodeFlags::CASEFOLD))
+}
