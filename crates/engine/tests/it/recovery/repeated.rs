@@ -46,7 +46,8 @@ fn fill(v: &Volume) {
 
 fn damage(v: &Volume) -> Result<(), String> {
     for dir in 0..DIRS {
-        let at = v.lookup(Ino::ROOT, dir_name(dir).as_bytes()).map_err(|e| format!("directory {dir}: {e}"))?;
+        let at =
+            v.lookup(Ino::ROOT, dir_name(dir).as_bytes()).map_err(|e| format!("directory {dir}: {e}"))?;
         for file in (0..FILES).filter(|f| f % DIRS == dir) {
             let found = v.lookup(at.ino, format!("file {file}").as_bytes());
             let ino = found.map_err(|e| format!("file {file}: {e}"))?.ino;
@@ -132,4 +133,31 @@ fn recovery_of_a_large_journal_can_be_cut_after_any_write_and_again() {
         }
     }
     assert!(lost.is_empty(), "seed {SEED}, {} of {}:\n{}", lost.len(), cuts.len(), lost.join("\n"));
+}
+
+/// The segment of the checkpoint's only data gets a block of the journal after replay has freed the rest.
+#[test]
+fn a_cut_of_recovery_leaves_the_checkpoint_its_owners_of_blocks() {
+    let dev = journaled();
+    let opts = MountOptions { journal: JournalMode::On, ..quiet() };
+    let v = Volume::mount(dev.clone(), opts.clone()).unwrap();
+    let old = create_in(&v, Ino::ROOT, "old");
+    v.write(old, 0, &pattern(1, 5 * BLOCK)).unwrap();
+    v.fsync(old, false).unwrap();
+    v.checkpoint_now().unwrap();
+    let new = create_in(&v, Ino::ROOT, "new");
+    v.write(new, 0, &pattern(2, 5 * BLOCK)).unwrap();
+    v.fsync(new, false).unwrap();
+    let segment =
+        |ino| v.superblock().geo.seg_of(segno_format::BlockAddr(v.extents(ino).unwrap()[0].addr)).unwrap().0;
+    assert_eq!(segment(old), segment(new));
+    v.setattr(old, &SetAttr { size: Some(0), ..SetAttr::default() }).unwrap();
+    v.sync().unwrap();
+    let base = dev.snapshot();
+    let dev = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));
+    Volume::mount(dev.clone(), opts).unwrap();
+    let log = CrashLog::new(base, dev.log()).unwrap();
+    for cut in prefixes(&log) {
+        assert_clean(&log.image(&cut));
+    }
 }
