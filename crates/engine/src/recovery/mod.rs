@@ -71,7 +71,7 @@ impl Recovery<'_> {
         if self.base.opts.norecovery && !targets.is_empty() {
             return Err(Error::Invalid(NO_RECOVERY));
         }
-        self.repair_superblock()?;
+        self.begin_writing(&found)?;
         let left =
             if targets.is_empty() { CrashedLogs::default() } else { self.segments_in_use(&chain, &targets)? };
         self.position_logs(&left)?;
@@ -90,7 +90,7 @@ impl Recovery<'_> {
         if self.base.opts.norecovery {
             return Err(Error::Invalid(NO_RECOVERY));
         }
-        self.repair_superblock()?;
+        self.begin_writing(&found)?;
         if let Found::Usable(replay) = &found {
             self.replay_journal(replay)?;
         }
@@ -99,6 +99,14 @@ impl Recovery<'_> {
         self.commit.leave_unwanted_journal()?;
         self.commit.guard_journal()?;
         self.names.free_orphans()
+    }
+
+    /// Before the first write: what shows that nobody else has written must stay until the closing checkpoint is durable.
+    fn begin_writing(&self, found: &Found) -> Result<()> {
+        if matches!(found, Found::Usable(_)) {
+            self.files.space.keep_canaries();
+        }
+        self.repair_superblock()
     }
 
     /// Pins the segments in use, and moves the logs away from them.

@@ -26,14 +26,16 @@ impl Space {
             };
         }
         let (empty, log) = self.with_table(|t| (t.valid_in_segment(seg) == 0, t.log_of(seg)));
-        let mut summary = if empty {
+        if empty {
             self.with_table(|t| t.retype_section(self.geo.sec_of(seg), LogType::WarmData));
-            RawSummaryBlock::empty(SummaryType::Data)
         } else if log.is_some_and(LogType::is_node) {
             return Err(bad("data block in a segment of nodes").into());
-        } else {
-            *self.summary(seg)?
-        };
+        }
+        let mut summary = *self.summary(seg)?;
+        // The checkpoint in force may still have data here that recovery has freed: its owners stay.
+        if summary.entry_type != SummaryType::Data as u8 {
+            summary = RawSummaryBlock::empty(SummaryType::Data);
+        }
         let entry = summary.entries.get_mut(off as usize);
         invariant!(self.health, entry.map(|e| *e = owner).is_some(), "a block is beyond its segment");
         self.ssa.lock().insert(seg, Arc::new(summary));

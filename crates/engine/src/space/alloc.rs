@@ -121,6 +121,12 @@ impl Space {
         Ok(())
     }
 
+    /// Keeps the canaries of the checkpoint in force, the blocks at the positions of the logs, until the next one is durable.
+    /// A recovery that is cut off is repeated, and compares them again. Recovery must do so before its first write.
+    pub fn keep_canaries(&self) {
+        self.logs.iter().for_each(|log| self.keep_canary_block(&mut log.lock()));
+    }
+
     /// Reserves the block at the position as a canary. A log that becomes full moves on at its next use or before the
     /// next checkpoint; not now, because the free segments are counted next.
     pub(super) fn keep_canary_block(&self, log: &mut Log) {

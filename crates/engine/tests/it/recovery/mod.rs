@@ -5,6 +5,7 @@ mod hostile;
 mod links;
 mod names;
 mod refused;
+mod repeated;
 mod scenarios;
 
 use crate::common::{assert_clean, fresh, quiet};
