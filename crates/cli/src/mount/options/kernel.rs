@@ -2,7 +2,7 @@
 use super::kernel_table::Fate::{Ignored, Refused, Works};
 use super::kernel_table::{ANDROID, KERNEL, USUAL};
 use super::{Settings, foreign};
-use segno_engine::options::FsyncMode;
+use segno_engine::options::{Discard, FsyncMode};
 use std::collections::BTreeSet;
 
 fn parse(words: &str) -> anyhow::Result<Settings> {
@@ -52,7 +52,7 @@ const DURABLE: [(&str, fn(&Settings) -> bool); 10] = [
     ("nobarrier", |s| s.engine.fsync_mode == FsyncMode::Nobarrier),
     ("nobarrier,barrier", |s| s.engine.fsync_mode == FsyncMode::Strict),
     ("sync,async,dirsync,nodirsync", |s| !s.engine.dirsync),
-    ("nodiscard", |s| !s.engine.discard),
+    ("nodiscard", |s| s.engine.discard == Discard::Never),
 ];
 
 #[test]
