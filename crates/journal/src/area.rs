@@ -1,6 +1,6 @@
 //! Where a journal lives: consecutive blocks of some device, or a device of its own.
 use crate::error::{Error, Result};
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, Overlay};
 use segno_format::Block;
 use std::sync::Arc;
 
@@ -27,6 +27,12 @@ impl Area {
         let start = volume_blocks.checked_next_multiple_of(segno_format::BLOCKS_PER_SEG.into())?;
         let blocks = dev.block_count().checked_sub(start).filter(|&n| n > 0)?;
         Some(Self { dev, start, blocks })
+    }
+
+    /// The same blocks, with writes kept in memory.
+    #[must_use]
+    pub fn in_memory(&self) -> Self {
+        Self { dev: Arc::new(Overlay::new(self.dev.clone())), ..*self }
     }
 
     /// Its first block on the device.

@@ -10,8 +10,9 @@ use crate::record::{Map, Record};
 use crate::ring::{Ring, Window};
 use crate::superblock::{Anchor, Canary, Checkpoint, JournalSuperblock, Tail};
 use segno_device::BlockDevice;
+use segno_format::checkpoint::newer_pack;
 use segno_format::{Block, BlockAddr};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// What a journal is to a volume.
 #[derive(Debug)]
@@ -42,6 +43,22 @@ pub enum Stale {
         /// Version in force.
         volume: u64,
     },
+    /// No checkpoint of the volume is as new as the one that the journal follows: that one is damaged, or the volume is an
+    /// older copy.
+    #[error(
+        "it follows checkpoint {journal:#x}, with {records} records of {inodes} inodes, and the newest checkpoint that can be read \
+         is {volume:#x}"
+    )]
+    AheadOfVolume {
+        /// Version that the journal follows.
+        journal: u64,
+        /// Version in force.
+        volume: u64,
+        /// Records after it.
+        records: u64,
+        /// Inodes that they change.
+        inodes: u64,
+    },
     /// The volume fell back to its older pack, whose groups were already overwritten.
     #[error(
         "the volume's newest checkpoint is unreadable, and what followed the one before is no longer in the journal"
@@ -57,6 +74,13 @@ impl Stale {
     #[must_use]
     pub fn was_in_use(&self) -> bool {
         !matches!(self, Self::OtherVolume | Self::Truncated | Self::Unused)
+    }
+
+    /// Whether the journal proves that the volume lacks a checkpoint it had. A new checkpoint would remove the evidence, and
+    /// reuse blocks that the lost one refers to.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::AheadOfVolume { .. } | Self::Reclaimed)
     }
 }
 
@@ -133,11 +157,7 @@ impl Journal {
         let mut scan = scan(&ring, &superblock)?;
         let own = superblock.anchor.is(cp).then(|| superblock.anchor.clone());
         let Some(anchor) = scan.intents.iter().rev().find(|a| a.is(cp)).cloned().or(own) else {
-            let journal = superblock.anchor.cp.version;
-            return Ok(Opened::Stale(match superblock.clean {
-                true => Stale::Unused,
-                false => Stale::OtherCheckpoint { journal, volume: cp.version },
-            }));
+            return Ok(Opened::Stale(without_anchor(&ring, &superblock, &scan, cp.version)));
         };
         if superblock.tail.seq > anchor.first_seq {
             return Ok(Opened::Stale(Stale::Reclaimed));
@@ -219,6 +239,29 @@ impl Replay {
             self.accepted.iter().map(|a| a.last_epoch).fold(superblock.last_epoch, u64::max);
         Journal::start(self.ring.area, superblock, self.head, self.live)
     }
+}
+
+/// Why a journal has no anchor at the checkpoint in force, of this version.
+fn without_anchor(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan, volume: u64) -> Stale {
+    let journal = superblock.anchor.cp.version;
+    if newer_pack(Some(volume), Some(journal)) == Some(1) {
+        let (records, inodes) = held(ring, scan, &superblock.anchor);
+        return Stale::AheadOfVolume { journal, volume, records, inodes };
+    }
+    if superblock.clean { Stale::Unused } else { Stale::OtherCheckpoint { journal, volume } }
+}
+
+/// Records after an anchor, and the inodes that they change, as far as the groups can be decoded.
+fn held(ring: &Ring, scan: &Scan, anchor: &Anchor) -> (u64, u64) {
+    let (mut window, mut inodes, mut records) = (Window::default(), BTreeSet::new(), 0);
+    let decoded = accepted(scan, anchor).into_iter().map_while(|group| {
+        payload(ring, &mut window, &group, anchor.cp.boundary).and_then(|p| p.group()).ok()
+    });
+    for section in decoded.flat_map(|group| group.sections) {
+        inodes.insert(section.ino);
+        records += section.records.len() as u64;
+    }
+    (records, inodes.len() as u64)
 }
 
 /// Follows the chain from the tail to its end.

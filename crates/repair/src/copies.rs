@@ -1,9 +1,8 @@
 //! Two superblocks that are valid and describe different volumes: the one that the volume fits.
 use crate::error::{RepairError, Result};
-use crate::overlay::Overlay;
 use crate::plan::{Plan, refused};
 use segno_check::{CheckOptions, check};
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, Overlay};
 use segno_format::Block;
 use segno_format::superblock::{RawDevice, RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_journal::{About, Area};

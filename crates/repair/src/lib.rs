@@ -31,7 +31,6 @@ mod logs;
 mod misled;
 mod names;
 mod older;
-mod overlay;
 mod owners;
 mod pack;
 mod paths;
@@ -50,6 +49,5 @@ mod zones;
 
 pub use action::Action;
 pub use error::RepairError;
-pub use overlay::Overlay;
 pub use plan::{Pending, Plan, PlanOptions, Replay, is_repairable, plan};
 pub use undo::Undo;

@@ -9,12 +9,10 @@ use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
 use crate::zones::Zones;
-use crate::{
-    Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr,
-};
+use crate::{claims, copies, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr};
 use segno_check::tables::{Pack, Volume};
-use segno_check::{CheckOptions, Kind, Report, check};
-use segno_device::BlockDevice;
+use segno_check::{CheckError, CheckOptions, Kind, Report, check};
+use segno_device::{BlockDevice, FailedRead, Overlay};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::node::RawNode;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
@@ -147,8 +145,8 @@ fn plan_settled(
     let overlay = Arc::new(overlay);
     let replayed = replay(overlay.clone());
     // A read error is not damage: the chain is not given up for it.
-    if let Some(failed) = overlay.take_failed() {
-        return Err(failed.into());
+    if let Some(FailedRead { addr, count, source }) = overlay.take_failed() {
+        return Err(CheckError::Io { addr, count, source }.into());
     }
     match (replayed, pending) {
         (Ok(()), _) => of_replayed(device, &overlay, actions, options),

@@ -1,9 +1,9 @@
 //! Repairing a volume in memory, and judging the result.
 use crate::image::{report, text};
-use segno_device::{BlockDevice, FileDevice, MemDevice, Snapshot};
+use segno_device::{BlockDevice, FileDevice, MemDevice, Overlay, Snapshot};
 use segno_engine::{MountOptions, Volume};
 use segno_format::Block;
-use segno_repair::{Overlay, Pending, Plan, PlanOptions, RepairError, is_repairable, plan};
+use segno_repair::{Pending, Plan, PlanOptions, RepairError, is_repairable, plan};
 use std::process::Command;
 use std::sync::Arc;
 

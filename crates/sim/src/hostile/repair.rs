@@ -5,12 +5,12 @@ use super::edit::{Image, Place};
 use crate::capture::Tree;
 use crate::mounted::{Mounted, StillClock};
 use segno_check::{CheckOptions, Kind, Report};
-use segno_device::{BlockDevice, MemDevice, Snapshot};
+use segno_device::{BlockDevice, MemDevice, Overlay, Snapshot};
 use segno_engine::options::{Discard, JournalMode};
 use segno_engine::{Clock, MountOptions, Volume};
 use segno_format::node::RawNode;
 use segno_format::superblock::RawSuperblock;
-use segno_repair::{Overlay, Pending, Plan, PlanOptions, RepairError};
+use segno_repair::{Pending, Plan, PlanOptions, RepairError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
 

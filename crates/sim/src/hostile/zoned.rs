@@ -1,12 +1,12 @@
 //! Zoned volumes: replay in memory and repair follow the rules of the zones.
 use crate::setup;
 use crate::zones::{ZoneLayer, scramble};
-use segno_device::{BlockDevice, MemDevice, Snapshot};
+use segno_device::{BlockDevice, MemDevice, Overlay, Snapshot};
 use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::inode::RawInode;
 use segno_format::nat::RawNatBlock;
-use segno_repair::{Overlay, Pending, Plan, PlanOptions, plan};
+use segno_repair::{Pending, Plan, PlanOptions, plan};
 use segno_testkit::{CrashLog, CrashPlan, CrashStates, RecordDevice};
 use std::sync::Arc;
 

@@ -6,8 +6,9 @@ use crate::mount::table;
 use crate::{image, store};
 use anyhow::{Context, Result, anyhow, bail};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
-use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_storage, open_volume};
-use segno_repair::Overlay;
+use segno_device::{
+    BlockDevice, DeviceError, FileDevice, OpenOptions, Overlay, open_storage, open_volume,
+};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

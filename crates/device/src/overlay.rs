@@ -1,30 +1,64 @@
 //! A device in front of another one: reads fall through, writes stay in memory.
+use crate::{BlockDevice, Zone, ZoneCondition, ZoneKind, ZoneLimits, check_bounds};
 use parking_lot::{Mutex, RwLock};
-use segno_check::CheckError;
-use segno_device::{BlockDevice, Zone, ZoneCondition, ZoneKind, ZoneLimits, check_bounds};
 use segno_format::{BLOCK_SIZE, Block};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lets a caller change a volume, or mount it, without a write to the device.
 ///
-/// Blocks behind the end of the device cannot be written. Zones keep their rules: a sequential one is written at its pointer.
-/// Memory: 4 KiB for each block written.
+/// Blocks after the end of the device cannot be written. Zones keep their rules: a sequential one is written at its pointer.
+/// Memory: 4 KiB for each block written, up to a limit.
 pub struct Overlay {
     base: Arc<dyn BlockDevice>,
     written: RwLock<BTreeMap<u64, Arc<[u8; BLOCK_SIZE]>>>,
     /// Zones as they are after the writes, once one was looked at.
     zones: Mutex<Option<Vec<Zone>>>,
     /// The last read that failed.
-    failed: Mutex<Option<CheckError>>,
+    failed: Mutex<Option<FailedRead>>,
+    /// Blocks that may be written.
+    limit: u64,
+    exhausted: AtomicBool,
+}
+
+/// A read that the device under an [`Overlay`] did not carry out.
+#[derive(Debug)]
+pub struct FailedRead {
+    /// First block.
+    pub addr: u64,
+    /// Number of blocks.
+    pub count: usize,
+    /// The device's error.
+    pub source: io::Error,
 }
 
 impl Overlay {
-    /// An overlay without writes.
+    /// An overlay without writes, and without a limit.
     #[must_use]
     pub fn new(base: Arc<dyn BlockDevice>) -> Self {
-        Self { base, written: RwLock::default(), zones: Mutex::default(), failed: Mutex::default() }
+        Self::with_limit(base, u64::MAX)
+    }
+
+    /// An overlay that keeps up to `limit` blocks. A write beyond it fails with [`io::ErrorKind::OutOfMemory`] and changes
+    /// nothing.
+    #[must_use]
+    pub fn with_limit(base: Arc<dyn BlockDevice>, limit: u64) -> Self {
+        Self {
+            base,
+            written: RwLock::default(),
+            zones: Mutex::default(),
+            failed: Mutex::default(),
+            limit,
+            exhausted: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a write was refused because of the limit.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.exhausted.load(Ordering::Acquire)
     }
 
     /// Addresses of the blocks that were written, ascending.
@@ -34,7 +68,8 @@ impl Overlay {
     }
 
     /// The last read that the device did not carry out.
-    pub(crate) fn take_failed(&self) -> Option<CheckError> {
+    #[must_use]
+    pub fn take_failed(&self) -> Option<FailedRead> {
         self.failed.lock().take()
     }
 
@@ -52,7 +87,24 @@ impl Overlay {
 
     fn note(&self, addr: u64, count: usize, e: &io::Error) {
         let source = e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error);
-        *self.failed.lock() = Some(CheckError::Io { addr, count, source });
+        *self.failed.lock() = Some(FailedRead { addr, count, source });
+    }
+
+    /// Refuses a write that would need more blocks than the limit.
+    fn check_limit(
+        &self,
+        written: &BTreeMap<u64, Arc<[u8; BLOCK_SIZE]>>,
+        addr: u64,
+        count: u64,
+    ) -> io::Result<()> {
+        let known = written.range(addr..addr.saturating_add(count)).count() as u64;
+        let needed = (written.len() as u64).saturating_add(count).saturating_sub(known);
+        if needed <= self.limit {
+            return Ok(());
+        }
+        self.exhausted.store(true, Ordering::Release);
+        let text = format!("more than {} blocks would be kept in memory", self.limit);
+        Err(io::Error::new(io::ErrorKind::OutOfMemory, text))
     }
 }
 
@@ -78,6 +130,8 @@ impl BlockDevice for Overlay {
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         let count = blocks.len() as u64;
         check_bounds(self.block_count(), addr, count)?;
+        let mut written = self.written.write();
+        self.check_limit(&written, addr, count)?;
         self.in_zone(addr, |zone| {
             let end = addr.saturating_add(count);
             if addr != zone.pointer || end > zone.start.saturating_add(zone.capacity) {
@@ -89,7 +143,6 @@ impl BlockDevice for Overlay {
             zone.condition = if full { ZoneCondition::Full } else { ZoneCondition::ImplicitOpen };
             Ok(())
         })?;
-        let mut written = self.written.write();
         written.extend((addr..).zip(blocks.iter().map(|b| Arc::new(b.0))));
         Ok(())
     }
@@ -105,6 +158,14 @@ impl BlockDevice for Overlay {
     /// Contents of discarded blocks may be anything, so they stay.
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
         check_bounds(self.block_count(), addr, count)
+    }
+
+    fn prefetch(&self, addr: u64, count: u64) {
+        self.base.prefetch(addr, count);
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.base.counters()
     }
 
     fn read_only(&self) -> bool {
@@ -131,46 +192,5 @@ impl BlockDevice for Overlay {
             (zone.pointer, zone.condition) = (zone.start.saturating_add(zone.blocks), ZoneCondition::Full);
             Ok(())
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use segno_device::MemDevice;
-    use segno_testkit::blocks::{read, write};
-    use segno_testkit::{ZoneShape, ZonedDevice};
-
-    #[test]
-    fn writes_stay_in_memory() {
-        let base = Arc::new(MemDevice::new(8));
-        write(&*base, 0, &[1, 2, 3, 4]);
-        let overlay = Overlay::new(base.clone());
-        write(&overlay, 1, &[9, 8]);
-        overlay.discard(0, 1).unwrap();
-        assert_eq!(read(&overlay, 0, 5), [1, 9, 8, 4, 0]);
-        assert_eq!(read(&*base, 0, 5), [1, 2, 3, 4, 0]);
-        assert_eq!(overlay.written(), [1, 2]);
-        assert_eq!(overlay.write(8, &[&Block::zeroed()]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-    }
-
-    /// A replay in memory goes by the pointers, as it would on the device, which stays as it is.
-    #[test]
-    fn zones_are_written_in_order() {
-        let shape =
-            ZoneShape { zones: 3, conventional: 1, blocks: 8, capacity: 6, limits: ZoneLimits::default() };
-        let base = Arc::new(ZonedDevice::new(shape));
-        write(&*base, 8, &[1, 2]);
-        let overlay = Overlay::new(base.clone());
-        write(&overlay, 3, &[7]);
-        write(&overlay, 10, &[3]);
-        let refused = overlay.write(12, &[&Block::zeroed()]).unwrap_err();
-        assert!(refused.to_string().contains("not at the pointer 11"), "{refused}");
-        overlay.reset_zone(8).unwrap();
-        write(&overlay, 8, &[9]);
-        overlay.finish_zone(16).unwrap();
-        let pointers = |d: &dyn BlockDevice| d.zones().unwrap().iter().map(|z| z.pointer).collect::<Vec<_>>();
-        assert_eq!((pointers(&overlay), pointers(&*base)), (vec![0, 9, 24], vec![0, 10, 16]));
-        assert_eq!(read(&*base, 8, 2), [1, 2]);
     }
 }
