@@ -9,6 +9,7 @@ mod aligned;
 mod bounds;
 mod claim;
 mod error;
+mod exclusion;
 mod file;
 mod host_zones;
 mod ioctl;
@@ -26,6 +27,7 @@ mod zone;
 pub use bounds::check as check_bounds;
 pub use claim::Claim;
 pub use error::DeviceError;
+pub use exclusion::{Hold, Holder, Mount, Other, Use, hold};
 pub use file::{FileDevice, OpenOptions};
 pub use memory::{MemDevice, Snapshot};
 pub use multi::MultiDevice;
@@ -103,6 +105,11 @@ pub trait BlockDevice: Send + Sync {
     /// Announces a read of these blocks, which may start now. A hint that cannot fail.
     fn prefetch(&self, _addr: u64, _count: u64) {}
 
+    /// The first block from `addr` on that may hold anything but zeros: holes of an image file need not be read.
+    fn next_data(&self, addr: u64) -> u64 {
+        addr
+    }
+
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
 
@@ -178,6 +185,9 @@ macro_rules! forward_to_pointee {
             }
             fn prefetch(&self, addr: u64, count: u64) {
                 (**self).prefetch(addr, count);
+            }
+            fn next_data(&self, addr: u64) -> u64 {
+                (**self).next_data(addr)
             }
             fn read_only(&self) -> bool {
                 (**self).read_only()

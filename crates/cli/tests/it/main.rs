@@ -5,6 +5,7 @@ mod build;
 mod check_data;
 mod copy;
 mod examples;
+mod exclusion;
 #[cfg(feature = "vhost")]
 mod export;
 mod external;

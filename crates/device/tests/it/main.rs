@@ -4,4 +4,5 @@
 mod file;
 mod memory;
 mod multi;
+mod openers;
 mod volume;
