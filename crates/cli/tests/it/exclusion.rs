@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 
 /// Commands that write, with `I` for the image and `F` for a file to be stored.
-const WRITERS: [&str; 10] = [
+const WRITERS: [&str; 11] = [
     "mount I D",
     "put I F /",
     "mkfs -f I",
@@ -16,6 +16,7 @@ const WRITERS: [&str; 10] = [
     "check -y I",
     "journal replay I",
     "journal discard I",
+    "journal create I",
     "put I F /a",
     "build -f D I",
 ];

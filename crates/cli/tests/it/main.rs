@@ -15,6 +15,7 @@ mod fsck_limits;
 mod guide;
 mod images;
 mod journal;
+mod journal_space;
 mod kernel_options;
 mod links;
 mod loop_devices;
