@@ -1,10 +1,9 @@
 //! Opening images, with errors that name the remedy.
-use crate::mount::table;
 use crate::path::reason;
 use crate::store;
 use anyhow::{Context, anyhow};
 use segno::{Device, MountOptions, Volume};
-use segno_device::{BlockDevice, DeviceError, OpenOptions, open_volume};
+use segno_device::{BlockDevice, DeviceError, Holder, OpenOptions, open_volume};
 use segno_engine::Observer;
 use segno_format::BLOCK_SIZE;
 use std::path::{Path, PathBuf};
@@ -22,14 +21,12 @@ pub fn open(paths: &[PathBuf], options: OpenOptions) -> anyhow::Result<Arc<dyn B
     patiently(|| open_volume(paths, options)).map_err(explain)
 }
 
-/// Tries again for a while when the image is in use but not mounted: umount(8) returns before the server has closed it.
+/// Tries again for a while when the image is in use by a program: umount(8) returns before the server has closed it.
 pub fn patiently<T>(open: impl Fn() -> Result<T, DeviceError>) -> Result<T, DeviceError> {
     let start = Instant::now();
     loop {
         match open() {
-            Err(DeviceError::InUse { path })
-                if start.elapsed() < PATIENCE && table::mounted_from(Path::new(&path)).is_none() =>
-            {
+            Err(e) if start.elapsed() < PATIENCE && e.holder().is_some_and(Holder::may_end) => {
                 std::thread::sleep(POLL);
             }
             other => return other,
@@ -74,13 +71,9 @@ pub fn not_mounted(path: &Path) -> anyhow::Error {
     anyhow!("{name} is not on a mount of segno{advice}")
 }
 
-/// Adds what the device does not know: the mount that uses the image, and the remedy.
+/// Adds the remedy, in words of the command line.
 pub fn explain(e: DeviceError) -> anyhow::Error {
     match &e {
-        DeviceError::InUse { path } => match table::mounted_from(Path::new(path)) {
-            Some(dir) => anyhow!("{path} is mounted at {0}: `segno umount {0}` first", dir.display()),
-            None => anyhow!("{path} is in use: another segno, or the kernel, has it open"),
-        },
         DeviceError::ReadOnly { path, source } => {
             anyhow!("{path} cannot be written ({source}): mount it with -o ro, or change its permissions")
         }

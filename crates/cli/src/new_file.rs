@@ -1,5 +1,7 @@
 //! A file that gets its name when it is complete.
+use crate::image;
 use anyhow::{Context, Result, bail};
+use segno_device::{Hold, Use, hold};
 use std::fs::{File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -12,24 +14,27 @@ pub struct NewFile {
     temporary: NamedTempFile,
     path: PathBuf,
     force: bool,
+    /// Keeps the file that is replaced out of use.
+    _replaced: Option<Hold>,
 }
 
 impl NewFile {
-    /// Makes the file; with `force` an existing regular file of that name will be replaced.
+    /// Makes the file; with `force` an existing regular file of that name will be replaced, unless it is in use.
     pub fn create(path: &Path, force: bool) -> Result<Self> {
-        match path.symlink_metadata() {
+        let replaced = match path.symlink_metadata() {
             Ok(meta) if !meta.is_file() => {
                 bail!("{} is not a regular file; write an image file and copy it there", path.display())
             }
             Ok(_) if !force => return exists(path),
-            _ => {}
-        }
+            Ok(_) => Some(image::patiently(|| hold(path, Use::Write)).map_err(image::explain)?),
+            Err(_) => None,
+        };
         let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // The umask takes its share, as of any new file.
         let permissions = Permissions::from_mode(0o666);
         let temporary = Builder::new().prefix(".segno-").permissions(permissions).tempfile_in(dir);
         let temporary = temporary.with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self { temporary, path: path.to_owned(), force })
+        Ok(Self { temporary, path: path.to_owned(), force, _replaced: replaced })
     }
 
     /// The open file.
@@ -44,7 +49,7 @@ impl NewFile {
 
     /// Makes the content durable and gives the file its name.
     pub fn finish(self) -> Result<()> {
-        let Self { temporary, path, force } = self;
+        let Self { temporary, path, force, _replaced } = self;
         temporary.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;
         let named = if force { temporary.persist(&path) } else { temporary.persist_noclobber(&path) };
         match named {

@@ -1,7 +1,6 @@
 //! What `rescue` and `undelete` share: the source, its scan, interruption.
 use crate::exit::Outcome;
 use crate::image;
-use crate::mount::table;
 use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
@@ -35,9 +34,6 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
 /// Opens the source for reading. Further devices are found by the superblock, if there is one, else all must be named.
 pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
     let options = OpenOptions { read_only: true, direct: false };
-    if let Some((source, _)) = paths.split_first() {
-        refuse_mounted(source)?;
-    }
     let opened = match image::patiently(|| open_volume(paths, options)) {
         Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }) => {
             open_without_superblock(paths, options)
@@ -45,14 +41,6 @@ pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
         opened => opened,
     };
     opened.map_err(image::explain)
-}
-
-/// An image file that the kernel has mounted is not locked by it.
-fn refuse_mounted(source: &Path) -> Result<()> {
-    match table::mounts_of(source)?.iter().find(|m| !m.read_only) {
-        Some(mount) => bail!("{} is mounted at {}: unmount it first", source.display(), mount.dir.display()),
-        None => Ok(()),
-    }
 }
 
 /// The target must not be the source or on it.

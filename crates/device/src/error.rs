@@ -1,4 +1,5 @@
 //! Why a device or volume cannot be opened, and what to do about it.
+use crate::exclusion::Holder;
 use segno_format::Corrupt;
 use std::io;
 use std::path::PathBuf;
@@ -7,8 +8,8 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each message states its case")]
 pub enum DeviceError {
-    #[error("{path} is in use by another process (mounted?)")]
-    InUse { path: String },
+    #[error("{path} {holder}")]
+    InUse { path: String, holder: Holder },
     #[error("{path} cannot be written ({source}); open it read-only or change its permissions")]
     ReadOnly { path: String, source: io::Error },
     #[error("{path} exists already; choose another name, or force it to be overwritten")]
@@ -46,6 +47,16 @@ pub enum DeviceError {
 impl DeviceError {
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io { action, path: path.into().display().to_string(), source }
+    }
+
+    /// The user that keeps the caller out, if that is why.
+    #[must_use]
+    pub fn holder(&self) -> Option<&Holder> {
+        match self {
+            Self::InUse { holder, .. } => Some(holder),
+            Self::Member { source, .. } => source.holder(),
+            _ => None,
+        }
     }
 
     fn kind(&self) -> io::ErrorKind {

@@ -1,6 +1,7 @@
 //! Image files and block devices, through the page cache or with direct I/O.
 use crate::aio::{Pool, Request};
 use crate::claim::Claim;
+use crate::exclusion::{self, Holder, LockedFile, Use};
 use crate::host_storage::HostStorage;
 use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
@@ -8,15 +9,14 @@ use crate::read_around::{ReadAround, WINDOW};
 use crate::reading::{Buffer, Reading};
 use crate::zone::{self, Zone, ZoneLimits};
 use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, wait};
-use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
-use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, flock, seek};
+use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
+use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use segno_format::{BLOCK_SIZE, Block};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
-use std::ops::Deref;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,55 +57,36 @@ pub struct FileDevice {
     discard_refused: AtomicBool,
     dsync_refused: AtomicBool,
     past_refused: AtomicBool,
-    /// The last field, as fields are dropped in order: the lock is released after all requests.
+    /// The last fields, as fields are dropped in order: the locks are released after all requests.
     file: LockedFile,
-}
-
-/// A file that is unlocked when dropped. Closing alone would not do: a process being started by another thread shares
-/// the descriptor, and with it the lock, until it executes its program.
-#[derive(Debug)]
-pub(crate) struct LockedFile(pub(crate) File);
-
-impl Deref for LockedFile {
-    type Target = File;
-    fn deref(&self) -> &File {
-        &self.0
-    }
-}
-
-impl AsFd for LockedFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        // Fails on devices that were never locked.
-        let _unlocked = flock(&self.0, FlockOperation::Unlock);
-    }
+    /// The file behind a loop device.
+    _backing: Option<LockedFile>,
 }
 
 impl FileDevice {
-    /// Opens and locks an existing file or device; its size is fixed from then on.
+    /// Opens an existing file or device and keeps others out of it, as [`Use`] states; its size is fixed from then on.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
-        let path = path.as_ref();
+        Self::open_for(path.as_ref(), options, options.into())
+    }
+
+    fn open_for(path: &Path, options: OpenOptions, usage: Use) -> Result<Self, DeviceError> {
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, options.direct);
-        let is_block_device = kind(path)? == StorageKind::BlockDevice;
-        let claim = is_block_device.then(|| Claim::take(path)).transpose()?.map(Arc::new);
+        let claim = match kind(path)? {
+            StorageKind::BlockDevice => exclusion::claim(path, usage)?.map(Arc::new),
+            StorageKind::Regular => None,
+        };
         let file = File::options()
             .read(true)
             .write(!options.read_only)
             .custom_flags(flags.bits().cast_signed())
             .open(path)
             .map_err(|e| open_error(path, options, e))?;
+        let file = LockedFile(file);
         let probe = probe_file(path, &file)?;
+        let backing = exclusion::exclude(path, &file, usage)?;
         let zones = match probe.kind {
-            StorageKind::Regular => {
-                lock(path, &file, options.read_only)?;
-                None
-            }
+            StorageKind::Regular => None,
             StorageKind::BlockDevice => {
                 check_protection(path, &file, options.read_only)?;
                 zones_of(&file, probe.bytes / BLOCK_SIZE as u64)
@@ -113,7 +94,7 @@ impl FileDevice {
             }
         };
         let options = OpenOptions { direct: options.direct || zones.is_some(), ..options };
-        Ok(Self { zones, claim, ..Self::new(file, probe, options) })
+        Ok(Self { zones, claim, _backing: backing, ..Self::new(file, probe, options) })
     }
 
     /// Opens an existing file or device for reading, without a lock. What is read may change at any time: the caller must be
@@ -122,21 +103,12 @@ impl FileDevice {
         let (path, options) = (path.as_ref(), OpenOptions { read_only: true, direct: false });
         let file = File::open(path).map_err(|e| open_error(path, options, e))?;
         let probe = probe_file(path, &file)?;
-        Ok(Self::new(file, probe, options))
+        Ok(Self::new(LockedFile(file), probe, options))
     }
 
-    /// Opens a block device for writing that a mount has claimed. The caller knows that the mount is read-only, and that it has to
-    /// end before anything else is written.
+    /// Opens a block device for writing though it is mounted read-only. The mount has to end before anything else is written.
     pub fn open_held(path: impl AsRef<Path>) -> Result<Self, DeviceError> {
-        let (path, options) = (path.as_ref(), OpenOptions::default());
-        if kind(path)? != StorageKind::BlockDevice {
-            return Err(DeviceError::InUse { path: path.display().to_string() });
-        }
-        let file =
-            File::options().read(true).write(true).open(path).map_err(|e| open_error(path, options, e))?;
-        check_protection(path, &file, false)?;
-        let probe = probe_file(path, &file)?;
-        Ok(Self::new(file, probe, options))
+        Self::open_for(path.as_ref(), OpenOptions::default(), Use::Repair)
     }
 
     /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use.
@@ -154,8 +126,9 @@ impl FileDevice {
             .truncate(false)
             .open(path)
             .map_err(|e| create_error(path, e))?;
+        let file = LockedFile(file);
         // Emptied only under the lock: it may be mounted.
-        lock(path, &file, false)?;
+        exclusion::exclude(path, &file, Use::Write)?;
         if let Err(e) = file.set_len(0).and_then(|()| file.set_len(bytes)) {
             if !existed {
                 // Best effort: what matters to the caller is why the size was refused.
@@ -167,14 +140,15 @@ impl FileDevice {
         Ok(Self::new(file, probe, OpenOptions::default()))
     }
 
-    fn new(file: File, probe: Probe, options: OpenOptions) -> Self {
+    fn new(file: LockedFile, probe: Probe, options: OpenOptions) -> Self {
         // Readahead is up to the file system: adjacent blocks on the device are often unrelated.
         let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
         let [discard_refused, dsync_refused, past_refused] = [(); 3].map(|()| AtomicBool::new(false));
         let OpenOptions { read_only, direct } = options;
         let past = if direct { None } else { past_cache(&file, read_only) };
         Self {
-            file: LockedFile(file),
+            file,
+            _backing: None,
             probe,
             read_only,
             direct,
@@ -373,6 +347,15 @@ impl BlockDevice for FileDevice {
         }
     }
 
+    fn next_data(&self, addr: u64) -> u64 {
+        match seek(&self.file, SeekFrom::Data(byte_offset(addr))) {
+            Ok(offset) => (offset / BLOCK_SIZE as u64).max(addr),
+            Err(Errno::NXIO) => self.block_count().max(addr),
+            // Not known of this file system or device.
+            Err(_) => addr,
+        }
+    }
+
     fn read_only(&self) -> bool {
         self.read_only
     }
@@ -449,16 +432,6 @@ fn unsupported(e: &io::Error) -> bool {
     matches!(Errno::from_io_error(e), Some(Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
-pub(crate) fn lock(path: &Path, file: &File, shared: bool) -> Result<(), DeviceError> {
-    let operation =
-        if shared { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
-    match flock(file, operation) {
-        Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(DeviceError::InUse { path: path.display().to_string() }),
-        Err(e) => Err(DeviceError::io("lock", path, e.into())),
-    }
-}
-
 /// Zones of a block device. It is used with direct I/O from then on, as the page cache writes blocks in any order.
 fn zones_of(file: &File, blocks: u64) -> io::Result<Option<HostZones>> {
     let zones = HostZones::of(file, blocks)?;
@@ -480,7 +453,7 @@ fn check_protection(path: &Path, file: &File, read_only: bool) -> Result<(), Dev
 pub(crate) fn open_error(path: &Path, options: OpenOptions, e: io::Error) -> DeviceError {
     let name = || path.display().to_string();
     match Errno::from_io_error(&e) {
-        Some(Errno::BUSY) => DeviceError::InUse { path: name() },
+        Some(Errno::BUSY) => DeviceError::InUse { path: name(), holder: Holder::Unknown },
         Some(Errno::INVAL) if options.direct => DeviceError::NoDirect { path: name() },
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) if !options.read_only => {
             DeviceError::ReadOnly { path: name(), source: e }
@@ -522,7 +495,7 @@ mod tests {
             assert!(refused(write, errno).starts_with("disk cannot be written"), "{errno}");
             assert!(refused(read, errno).starts_with("cannot open disk"), "{errno}");
         }
-        assert_eq!(refused(write, Errno::BUSY), "disk is in use by another process (mounted?)");
+        assert!(refused(write, Errno::BUSY).starts_with("disk is in use by another program or the kernel"));
         let direct = OpenOptions { direct: true, ..write };
         assert_eq!(refused(direct, Errno::INVAL), "disk does not support direct I/O; open it buffered");
     }

@@ -9,6 +9,7 @@ mod aligned;
 mod bounds;
 mod claim;
 mod error;
+mod exclusion;
 mod file;
 mod host_storage;
 mod host_zones;
@@ -28,6 +29,7 @@ mod zone;
 pub use bounds::check as check_bounds;
 pub use claim::Claim;
 pub use error::DeviceError;
+pub use exclusion::{Hold, Holder, Mount, Other, Use, hold};
 pub use file::{FileDevice, OpenOptions};
 pub use host_storage::HostStorage;
 pub use memory::{MemDevice, Snapshot};
@@ -112,6 +114,11 @@ pub trait BlockDevice: Send + Sync {
         Ok(None)
     }
 
+    /// The first block from `addr` on that may hold anything but zeros: holes of an image file need not be read.
+    fn next_data(&self, addr: u64) -> u64 {
+        addr
+    }
+
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
 
@@ -190,6 +197,9 @@ macro_rules! forward_to_pointee {
             }
             fn host_storage(&self) -> std::io::Result<Option<HostStorage>> {
                 (**self).host_storage()
+            }
+            fn next_data(&self, addr: u64) -> u64 {
+                (**self).next_data(addr)
             }
             fn read_only(&self) -> bool {
                 (**self).read_only()

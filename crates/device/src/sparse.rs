@@ -1,5 +1,5 @@
 //! Android sparse images, read in place.
-use crate::file::{LockedFile, lock};
+use crate::exclusion::{LockedFile, Use, exclude};
 use crate::{BlockDevice, DeviceError, FileDevice, OpenOptions, bounds, probe};
 use segno_format::{BLOCK_SIZE, Block};
 use segno_sparse::Index;
@@ -35,9 +35,10 @@ impl SparseDevice {
         if !options.read_only {
             return Err(DeviceError::Sparse { path: path.display().to_string() });
         }
-        lock(path, &file, true)?;
+        let file = LockedFile(file);
+        exclude(path, &file, Use::Read)?;
         let index = Index::read(&file).map_err(|e| DeviceError::io("open", path, e.into()))?;
-        Ok(Self { file: LockedFile(file), index })
+        Ok(Self { file, index })
     }
 }
 

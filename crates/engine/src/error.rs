@@ -87,6 +87,7 @@ impl Error {
         match self {
             Self::NotFound => 2,
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 28,
+            Self::Journal(e) if e.is_occupied() => 17,
             Self::Io { .. } | Self::Journal(_) | Self::Invariant(_) | Self::Stopped => 5,
             Self::XattrTooBig => 7,
             Self::NotPermitted(_) => 1,

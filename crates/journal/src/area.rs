@@ -47,6 +47,19 @@ impl Area {
         self.blocks
     }
 
+    /// Whether it is a device or file of its own.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.start == 0
+    }
+
+    /// The first block from `at` on that may not be zero; the end if there is none.
+    pub(crate) fn next_data(&self, at: u64) -> u64 {
+        if at >= self.blocks {
+            return self.blocks;
+        }
+        self.dev.next_data(self.start + at).saturating_sub(self.start).min(self.blocks)
+    }
+
     pub(crate) fn read(&self, at: u64, into: &mut [Block]) -> Result<()> {
         self.dev.read(self.start + at, into).map_err(|source| Error::Io { op: "read", at, source })
     }

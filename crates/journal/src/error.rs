@@ -40,6 +40,24 @@ pub enum Error {
         /// Smallest size.
         least: u64,
     },
+    /// The space for a journal holds something else.
+    #[error(
+        "block {at}, in the space for a journal, holds other data, which a journal would overwrite; mount with journal=auto to \
+         do without a journal, or name an empty file for it (journal=/FILE)"
+    )]
+    Occupied {
+        /// The first block of the device that is not zero.
+        at: u64,
+    },
+    /// The space for a journal holds the journal of another volume.
+    #[error(
+        "the space for a journal holds that of another volume (uuid {}); name another file, or mount that volume with it first",
+        uuid(volume)
+    )]
+    OtherVolume {
+        /// The uuid of that volume.
+        volume: [u8; 16],
+    },
     /// Reclaim first: a checkpoint frees what it covers.
     #[error("the journal is full: {needed} blocks needed, {free} free; a checkpoint makes room")]
     Full {
@@ -79,4 +97,17 @@ pub enum Error {
     /// An earlier write or flush failed.
     #[error("the journal failed before and takes nothing more")]
     Failed,
+}
+
+impl Error {
+    /// Whether the space for a journal belongs to something else.
+    #[must_use]
+    pub fn is_occupied(&self) -> bool {
+        matches!(self, Self::Occupied { .. } | Self::OtherVolume { .. })
+    }
+}
+
+fn uuid(bytes: &[u8; 16]) -> String {
+    let hex = |i: usize, b: &u8| format!("{}{b:02x}", if [4, 6, 8, 10].contains(&i) { "-" } else { "" });
+    bytes.iter().enumerate().map(|(i, b)| hex(i, b)).collect()
 }

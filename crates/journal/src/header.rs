@@ -1,10 +1,16 @@
 //! The header of a group: 64 bytes at the start of its first block, checked by the group's and the header's checksum.
 use crate::bytes::Bytes;
 use segno_codec::crc;
+use segno_format::Block;
 
 pub(crate) const HEADER: usize = 64;
 const MAGIC: u32 = 0x4A47_4553;
 pub(crate) const VERSION: u8 = 1;
+
+/// Whether a block begins as a group does.
+pub(crate) fn has_magic(block: &Block) -> bool {
+    block.u32_at(0) == MAGIC
+}
 
 /// What the header says the payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

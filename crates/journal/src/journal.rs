@@ -5,6 +5,7 @@ use crate::group::{Group, Kind};
 use crate::header::{HEADER, Header, PayloadKind};
 use crate::ring::{GROUP_PAYLOAD, MAX_GROUP_BLOCKS, MIN_RING, Ring, SUPERBLOCKS};
 use crate::superblock::{Anchor, Checkpoint, CpIntent, JournalSuperblock, Tail};
+use crate::vacant::Vacant;
 use parking_lot::{Mutex, MutexGuard};
 use segno_format::{BLOCK_SIZE, Block};
 use std::collections::VecDeque;
@@ -68,8 +69,9 @@ struct State {
 }
 
 impl Journal {
-    /// Makes an empty journal in `area` and gives up whatever was there. `unique` is a random number.
-    pub fn create(area: Area, cp: &Checkpoint, unique: [u8; 16]) -> Result<Self> {
+    /// Makes an empty journal; one of the same volume that is there is given up. `unique` is a random number.
+    pub fn create(space: Vacant, cp: &Checkpoint, unique: [u8; 16]) -> Result<Self> {
+        let area = space.area();
         let blocks = area.blocks();
         if blocks < SUPERBLOCKS + MIN_RING {
             return Err(Error::TooSmall { blocks, least: SUPERBLOCKS + MIN_RING });

@@ -38,6 +38,7 @@ mod payload;
 pub mod record;
 mod ring;
 mod superblock;
+mod vacant;
 
 pub use about::About;
 pub use area::Area;
@@ -48,6 +49,7 @@ pub use open::{Accepted, Opened, Replay, Stale};
 pub use payload::{Part, Payload};
 pub use record::Record;
 pub use superblock::{Canary, Checkpoint, CpIntent};
+pub use vacant::{Content, Vacant};
 
 /// Checksum of a data block for [`record::Map::crcs`].
 #[must_use]

@@ -8,6 +8,8 @@ use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 const MAGIC: &[u8; 8] = b"SEGNOJSB";
 pub(crate) const VERSION: u32 = 1;
 const CRC_AT: usize = BLOCK_SIZE - 4;
+/// The fields are in the first sector, which is written as a whole.
+const SECTOR: usize = 512;
 /// One per log.
 const CANARIES: usize = 6;
 
@@ -121,6 +123,13 @@ pub(crate) struct JournalSuperblock {
     pub anchor: Anchor,
     /// Epochs up to this one were used.
     pub last_epoch: u64,
+}
+
+/// Whether only a part of a superblock may have arrived here: in a block of zeros, its beginning or its checksum.
+pub(crate) fn may_be_torn(block: &Block) -> bool {
+    let is_zero = |part: std::ops::Range<usize>| block.0.get(part).is_some_and(|b| b.iter().all(|&b| b == 0));
+    let begins = block.0.starts_with(MAGIC) || is_zero(0..SECTOR);
+    begins && is_zero(SECTOR..CRC_AT)
 }
 
 impl JournalSuperblock {

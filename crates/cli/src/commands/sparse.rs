@@ -1,8 +1,9 @@
 //! `segno sparse`: Android sparse images.
 use crate::exit::Outcome;
 use crate::new_file::NewFile;
-use crate::size;
+use crate::{image, size};
 use anyhow::{Context, Result};
+use segno_device::{Use, hold};
 use segno_sparse::{Checksum, DEFAULT_BLOCK_SIZE, pack, unpack};
 use serde_json::json;
 use std::fs::File;
@@ -60,6 +61,7 @@ pub fn run(args: &Args) -> Outcome {
     match &args.action {
         Action::Pack { force, block_size, json, input, output } => {
             let new = NewFile::create(output, *force)?;
+            let _held = image::patiently(|| hold(input, Use::Read)).map_err(image::explain)?;
             let raw = open(input)?;
             let bytes = pack(&raw, new.file().try_clone()?, *block_size)
                 .with_context(|| format!("packing {}", input.display()))?;

@@ -1,12 +1,12 @@
 //! `segno umount`: returns when the server has let go of the image.
 use crate::exit::Outcome;
 use crate::mount::server_process::ServerProcess;
-use crate::mount::table::{self, Mount};
+use crate::mount::table;
 use crate::{inspect, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use segno_device::{DeviceError, FileDevice, OpenOptions, open_volume};
+use segno_device::{FileDevice, Holder, Mount, OpenOptions, open_volume};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -173,10 +173,11 @@ fn uses(process: &Path, dir: &Path) -> bool {
     below(process.join("cwd")) || below(process.join("root")) || files.map(|f| f.path()).any(below)
 }
 
-/// Whether the server has the image open. If it is not readable for this user, there is nothing to wait for.
+/// Whether a program, the server, has the image open. If it is not readable for this user, there is nothing to wait for, and
+/// other mounts and loop devices do not end.
 fn is_locked(image: &Path) -> bool {
     let opened = FileDevice::open(image, OpenOptions { read_only: true, direct: false });
-    matches!(opened, Err(DeviceError::InUse { .. }))
+    opened.is_err_and(|e| e.holder().is_some_and(Holder::may_end))
 }
 
 /// The mount is gone from the table before the last checkpoint is written.

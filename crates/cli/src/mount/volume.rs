@@ -1,12 +1,12 @@
 //! The volume of a server: opened with the settings of a mount, closed clean.
 use super::options::Settings;
-use crate::{image, store};
+use crate::{image, inspect, store};
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, JournalArea, MountOptions, Volume};
-use segno_journal::About;
+use segno_journal::Content;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,13 +48,7 @@ impl Devices {
         };
         let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
         if let Some(path) = &settings.journal {
-            let file = FileDevice::open(path, options)
-                .with_context(|| format!("cannot open the journal {}", path.display()))?;
-            let area = JournalArea::whole(Arc::new(file));
-            if let Err(segno_journal::Error::Absent { .. }) = About::read(&area) {
-                area.prepare().with_context(|| format!("cannot write the journal {}", path.display()))?;
-            }
-            engine.journal = JournalMode::External(area);
+            engine.journal = JournalMode::External(journal(path, options, &*device)?);
         }
         Ok(Self { image: image.to_owned(), device, engine })
     }
@@ -66,6 +60,18 @@ impl Devices {
         let closing = Arc::new(Closing::new(volume.clone())?);
         Ok(Served { image, device, volume, closing })
     }
+}
+
+/// The journal in a file of its own. A new one gets its storage now.
+fn journal(path: &Path, options: OpenOptions, volume: &dyn BlockDevice) -> Result<JournalArea> {
+    let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain);
+    let area = JournalArea::whole(Arc::new(file.context("cannot open the journal")?));
+    let cannot_use = || format!("cannot use the journal {}", path.display());
+    let uuid = inspect::superblock(volume)?.raw.uuid;
+    if !options.read_only && area.content(&uuid).with_context(cannot_use)? == Content::Nothing {
+        area.prepare().with_context(cannot_use)?;
+    }
+    Ok(area)
 }
 
 impl Served {

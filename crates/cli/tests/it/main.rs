@@ -5,6 +5,7 @@ mod build;
 mod check_data;
 mod copy;
 mod examples;
+mod exclusion;
 #[cfg(feature = "vhost")]
 mod export;
 mod external;
@@ -14,6 +15,7 @@ mod fsck_limits;
 mod guide;
 mod images;
 mod journal;
+mod journal_space;
 mod kernel_options;
 mod links;
 mod loop_devices;

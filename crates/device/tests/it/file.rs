@@ -90,11 +90,23 @@ fn discard_frees_the_space_and_keeps_the_size() {
 }
 
 #[test]
+fn holes_are_skipped() {
+    let (_dir, path) = image(1 << 16);
+    let device = FileDevice::open(&path, READ_WRITE).unwrap();
+    assert_eq!(device.next_data(5), 1 << 16);
+    device.write(4096, &[&Block([7; BLOCK_SIZE])]).unwrap();
+    device.flush().unwrap();
+    assert_eq!((device.next_data(5), device.next_data(4096)), (4096, 4096));
+    assert_eq!(device.next_data(40_000), 1 << 16);
+}
+
+#[test]
 fn a_writer_is_alone_and_readers_share() {
     let (_dir, path) = image(2);
     let in_use = |options| match FileDevice::open(&path, options) {
         Err(e @ DeviceError::InUse { .. }) => {
-            assert_eq!(e.to_string(), format!("{} is in use by another process (mounted?)", path.display()));
+            let said = format!("{} is in use: this process has it open; close it first", path.display());
+            assert_eq!(e.to_string(), said);
         }
         other => panic!("expected that it is in use, not {other:?}"),
     };

@@ -4,5 +4,6 @@
 mod file;
 mod memory;
 mod multi;
+mod openers;
 mod overlay;
 mod volume;

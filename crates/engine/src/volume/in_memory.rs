@@ -3,7 +3,7 @@ use super::Volume;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::notice::{Notice, Observer};
-use crate::options::{JournalMode, MountOptions};
+use crate::options::{Discard, JournalMode, MountOptions};
 use crate::recovery::Pending;
 use segno_device::{BlockDevice, Overlay};
 use segno_format::BLOCK_SIZE;
@@ -51,7 +51,7 @@ fn recover(
         guard_space: false,
         background: false,
         background_gc: false,
-        discard: false,
+        discard: Discard::Never,
         observer: Observer::default(),
         ..opts.clone()
     };

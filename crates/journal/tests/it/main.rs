@@ -4,3 +4,4 @@ mod damage;
 mod rig;
 mod ring;
 mod stale;
+mod vacant;

@@ -20,7 +20,8 @@ pub fn device(blocks: u64) -> Arc<MemDevice> {
 }
 
 pub fn create(dev: &Arc<MemDevice>) -> Journal {
-    Journal::create(Area::whole(dev.clone()), &checkpoint(1), [9; 16]).unwrap()
+    let space = Area::whole(dev.clone()).vacant(&checkpoint(1).volume).unwrap();
+    Journal::create(space, &checkpoint(1), [9; 16]).unwrap()
 }
 
 /// A group of about `blocks` blocks of one epoch.

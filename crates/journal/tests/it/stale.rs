@@ -144,7 +144,8 @@ fn an_area_that_was_cut_short() {
 fn a_new_journal_forgets_the_old() {
     let dev = device(64);
     filled(&dev);
-    Journal::create(Area::whole(dev.clone()), &checkpoint(5), [1; 16]).unwrap();
+    let space = Area::whole(dev.clone()).vacant(&checkpoint(5).volume).unwrap();
+    Journal::create(space, &checkpoint(5), [1; 16]).unwrap();
     assert!(replay(open(&dev, 5)).accepted().is_empty());
 }
 

@@ -2,12 +2,11 @@
 use super::Args;
 use super::feedback::Feedback;
 use super::replay::{self, External};
-use crate::mount::table;
 use crate::{image, store};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
 use segno_device::{
-    BlockDevice, DeviceError, FileDevice, OpenOptions, Overlay, open_storage, open_volume,
+    BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, Overlay, open_storage, open_volume,
 };
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -33,7 +32,7 @@ impl Judged {
 /// The devices of a volume.
 pub struct Opened {
     pub device: Arc<dyn BlockDevice>,
-    /// Where it is mounted read-only.
+    /// Where it is mounted read-only, if it is open for writing.
     pub mounted: Option<PathBuf>,
 }
 
@@ -44,34 +43,25 @@ pub fn open(args: &Args, read_only: bool) -> Result<Opened> {
     if let Some(device) = store::open(paths, options, &store::Settings::default())? {
         return Ok(Opened { device, mounted: None });
     }
-    let mounts = match paths.first() {
-        Some(first) => table::mounts_of(first)?,
-        None => Vec::new(),
-    };
-    if let Some(mount) = mounts.iter().find(|m| !m.read_only) {
-        bail!("{0} is mounted at {1}: `umount {1}` first", args.name(), mount.dir.display());
-    }
-    let mounted = mounts.into_iter().next().map(|m| m.dir);
-    if let (Some(_), [only]) = (&mounted, paths.as_slice()) {
-        return Ok(Opened { device: held(only, options)?, mounted });
-    }
     let device = match (image::patiently(|| open_volume(paths, options)), paths.as_slice()) {
         (Ok(device), _) => device,
         (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only]) => {
             image::note_truncated(e);
             open_storage(only, options).map_err(image::explain)?
         }
+        (Err(e), [only]) => return held(only, e),
         (Err(e), _) => return Err(image::explain(e)),
     };
-    Ok(Opened { device, mounted })
+    Ok(Opened { device, mounted: None })
 }
 
-/// A device that is mounted read-only, for which the mount has the claim.
-fn held(path: &Path, options: OpenOptions) -> Result<Arc<dyn BlockDevice>> {
-    if options.read_only {
-        return Ok(Arc::new(FileDevice::observe(path)?));
-    }
-    Ok(Arc::new(FileDevice::open_held(path).map_err(image::explain)?))
+/// A block device that cannot be opened for writing as it is mounted read-only.
+fn held(path: &Path, refused: DeviceError) -> Result<Opened> {
+    let Some(Holder::Mount { dir, read_only: true, .. }) = refused.holder() else {
+        return Err(image::explain(refused));
+    };
+    let device = FileDevice::open_held(path).map_err(image::explain)?;
+    Ok(Opened { device: Arc::new(device), mounted: Some(dir.clone()) })
 }
 
 /// Checks a volume; of one that was unmounted cleanly only the tables, if that is enough.

@@ -3,7 +3,7 @@ use crate::{image, inspect, size};
 use anyhow::{Context, Result, anyhow};
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, Features};
-use segno_journal::{About, Area, Checkpoint, Error, Journal, Opened};
+use segno_journal::{About, Area, Checkpoint, Content, Error, Journal, Opened, Vacant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,6 +50,14 @@ impl Found {
         }
     }
 
+    /// What is in the place; a place too small for a journal is never read.
+    pub fn content(&self) -> Result<Content> {
+        if self.area.blocks() < Journal::LEAST_BLOCKS {
+            return Ok(Content::Nothing);
+        }
+        self.area.content(&self.checkpoint.volume).context("cannot read the journal's space")
+    }
+
     /// Its state relative to the volume; `None` without a journal.
     pub fn state(&self) -> Result<Option<Opened>> {
         match Journal::open(self.area.clone(), &self.checkpoint, &*self.device) {
@@ -79,18 +87,22 @@ fn gap(device: &Arc<dyn BlockDevice>) -> Result<Area> {
     })
 }
 
-/// Makes an empty journal after the end of a new volume.
+/// Makes an empty journal after the end of a new volume. The space was made for it.
 pub fn make(device: &Arc<dyn BlockDevice>) -> Result<u64> {
-    let area = gap(device)?;
     let checkpoint = inspect::journaled_checkpoint(&**device, &inspect::superblock(&**device)?)?;
+    let area = gap(device)?;
+    let bytes = area.blocks() * BLOCK_SIZE as u64;
+    make_in(area.clear().context("cannot write the journal's space")?, &checkpoint)?;
+    Ok(bytes)
+}
+
+/// Makes an empty journal.
+pub fn make_in(space: Vacant, checkpoint: &Checkpoint) -> Result<()> {
     let mut unique = [0; 16];
     rustix::rand::getrandom(&mut unique, rustix::rand::GetRandomFlags::empty())
         .context("no random number")?;
-    let bytes = area.blocks() * BLOCK_SIZE as u64;
-    area.prepare().context("cannot write the journal's space")?;
-    let journal = Journal::create(area, &checkpoint, unique);
-    journal.and_then(|j| j.close()).context("cannot make the journal")?;
-    Ok(bytes)
+    let journal = Journal::create(space, checkpoint, unique);
+    journal.and_then(|j| j.close()).context("cannot make the journal")
 }
 
 /// Blocks for a journal of that many bytes.

@@ -5,7 +5,7 @@ use crate::exit::Outcome;
 use crate::{show, size};
 use anyhow::Result;
 use segno_format::BLOCK_SIZE;
-use segno_journal::{About, Opened, Replay};
+use segno_journal::{About, Content, Opened, Replay};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Write, stdout};
@@ -20,7 +20,10 @@ pub fn run(args: &Target) -> Outcome {
     };
     let mut out = stdout().lock();
     if args.json {
-        let report = report(&found, about, state.as_ref(), waiting.as_ref());
+        let mut report = report(&found, about, state.as_ref(), waiting.as_ref());
+        if about.is_none() {
+            report["occupied_at"] = json!(occupied(&found)?);
+        }
         writeln!(out, "{report:#}")?;
     } else {
         print(&mut out, &found, about, state.as_ref(), waiting.as_ref())?;
@@ -100,6 +103,14 @@ fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: 
     })
 }
 
+/// The first byte of other data where a journal would be.
+fn occupied(found: &Found) -> Result<Option<u64>> {
+    Ok(match found.content()? {
+        Content::Data { at } => Some(at * BLOCK_SIZE as u64),
+        _ => None,
+    })
+}
+
 fn print(
     out: &mut impl Write,
     found: &Found,
@@ -113,9 +124,15 @@ fn print(
             "guard         Linux mounts the volume read-only until its journal was replayed or discarded"
         )?;
     }
-    let room = size::human(found.area.blocks() * BLOCK_SIZE as u64);
     let (Some(about), Some(state)) = (about, state) else {
-        writeln!(out, "no journal; there is room for one of {room} {}", found.describe())?;
+        let place = found.describe();
+        match occupied(found)? {
+            Some(byte) => writeln!(out, "no journal; {place} there is other data, first at byte {byte}")?,
+            None => {
+                let room = size::human(found.area.blocks() * BLOCK_SIZE as u64);
+                writeln!(out, "no journal; there is room for one of {room} {place}")?;
+            }
+        }
         return Ok(());
     };
     writeln!(out, "place         {}", found.describe())?;

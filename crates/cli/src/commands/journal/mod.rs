@@ -1,4 +1,5 @@
 //! `segno journal`: the journal of an image that is not mounted.
+mod create;
 mod discard;
 pub mod found;
 mod info;
@@ -7,7 +8,7 @@ mod replay;
 use crate::exit::Outcome;
 use std::path::PathBuf;
 
-/// Show, replay or discard the journal of an image
+/// Show, make, replay or discard the journal of an image
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -18,6 +19,8 @@ pub struct Args {
 enum Command {
     /// Show place, usage and what a replay would do
     Info(Target),
+    /// Make an empty one after the end of the volume, or in a file
+    Create(CreateArgs),
     /// Apply committed changes to the volume, as the next mount would
     Replay(Target),
     /// Erase it; the volume stays at its last checkpoint
@@ -45,9 +48,19 @@ pub struct DiscardArgs {
     force: bool,
 }
 
+#[derive(clap::Args)]
+pub struct CreateArgs {
+    #[command(flatten)]
+    of: Target,
+    /// Overwrite other data in its place, but no journal in use
+    #[arg(short, long)]
+    force: bool,
+}
+
 pub fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Info(args) => info::run(args),
+        Command::Create(args) => create::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Discard(args) => discard::run(args),
     }

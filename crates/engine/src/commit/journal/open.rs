@@ -6,7 +6,7 @@ use crate::health::invariant;
 use crate::notice::Notice;
 use crate::options::JournalMode;
 use segno_format::checkpoint::RawCheckpoint;
-use segno_journal::{Area, Checkpoint, Journal, Opened, Replay, Stale};
+use segno_journal::{Area, Checkpoint, Journal, Opened, Replay, Stale, Vacant};
 
 const ELSEWHERE: &str = "the volume is marked read-only because a crash left more in its journal than it has itself, and that is not \
                          here: name it (-o journal=FILE), or give it up with segno journal discard";
@@ -17,7 +17,7 @@ pub enum Found {
     None,
     Usable(Box<Replay>),
     /// A new journal is to be created there.
-    Make(Area),
+    Make(Vacant),
 }
 
 impl Commit {
@@ -34,31 +34,51 @@ impl Commit {
             (_, None) => return self.check_unguarded().map(|()| Found::None),
             (mode, Some(area)) => (area, matches!(mode, JournalMode::On)),
         };
-        let found = match Journal::open(area.clone(), &self.journal_anchor(), self.base.dev.raw()) {
+        // A refusal comes before any notice: nothing happens then.
+        match Journal::open(area.clone(), &self.journal_anchor(), self.base.dev.raw()) {
             Ok(Opened::Usable(_)) if foreign => {
+                let found = self.space(area, make)?;
                 self.base.opts.observer.notify(&Notice::JournalForeign);
-                make || matches!(self.base.opts.journal, JournalMode::Auto)
+                Ok(found)
             }
             Ok(Opened::Usable(replay)) => {
                 let unused =
                     matches!(self.base.opts.journal, JournalMode::Off) && replay.accepted().is_empty();
-                return Ok(if unused { Found::None } else { Found::Usable(replay) });
+                Ok(if unused { Found::None } else { Found::Usable(replay) })
             }
             Ok(Opened::Stale(why)) if why.is_damage() => return Err(Error::JournalAhead(why)),
             Ok(Opened::Stale(why)) => {
                 if !why.was_in_use() {
                     self.check_unguarded()?;
                 }
+                let found = self.space(area, make)?;
                 if why != Stale::Unused {
                     self.base.opts.observer.notify(&Notice::JournalStale(why));
                 }
-                make || matches!(self.base.opts.journal, JournalMode::Auto)
+                Ok(found)
             }
-            Err(segno_journal::Error::Absent { .. }) => self.check_unguarded().map(|()| make)?,
-            Err(segno_journal::Error::TooSmall { .. }) if !make => self.check_unguarded().map(|()| false)?,
-            Err(e) => return Err(e.into()),
-        };
-        Ok(if found { Found::Make(area) } else { Found::None })
+            Err(segno_journal::Error::Absent { .. }) => {
+                self.check_unguarded()?;
+                if make { self.space(area, make) } else { Ok(Found::None) }
+            }
+            Err(segno_journal::Error::TooSmall { .. }) if !make => {
+                self.check_unguarded().map(|()| Found::None)
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The space for a new journal, if one is to be made. `auto` does without a journal where it is occupied.
+    fn space(&self, area: Area, make: bool) -> Result<Found> {
+        let auto = matches!(self.base.opts.journal, JournalMode::Auto);
+        if self.base.opts.read_only || !(make || auto) {
+            return Ok(Found::None);
+        }
+        match area.vacant(&self.base.sb.raw.uuid) {
+            Ok(space) => Ok(Found::Make(space)),
+            Err(e) if auto && e.is_occupied() => Ok(Found::None),
+            Err(e) => Err(e.into()),
+        }
     }
 
     /// Refuses to write if the volume has a guard and its journal is missing.
@@ -90,7 +110,7 @@ impl Commit {
         let journal = match found {
             Found::None => return Ok(()),
             Found::Usable(replay) => replay.into_journal()?,
-            Found::Make(area) => Journal::create(area, &self.journal_anchor(), self.unique())?,
+            Found::Make(space) => Journal::create(space, &self.journal_anchor(), self.unique())?,
         };
         let shared = !matches!(self.base.opts.journal, JournalMode::External(_));
         let is_first =

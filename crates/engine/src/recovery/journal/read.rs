@@ -217,7 +217,7 @@ mod tests {
             Area::whole(Arc::new(MemDevice::new(16_384))),
             Checkpoint { volume: [7; 16], version: 1, crc: 2 },
         );
-        let journal = Journal::create(area.clone(), &cp, [9; 16]).unwrap();
+        let journal = Journal::create(area.clone().vacant(&cp.volume).unwrap(), &cp, [9; 16]).unwrap();
         groups.for_each(|g| _ = journal.append(&g).unwrap());
         journal.flush().unwrap();
         match Journal::open(area, &cp, &MemDevice::new(8)).unwrap() {

@@ -1,0 +1,58 @@
+//! `segno journal create`.
+use super::CreateArgs;
+use super::found::{Found, make_in};
+use crate::exit::Outcome;
+use crate::{show, size};
+use anyhow::{Context, Result, bail, ensure};
+use segno_format::BLOCK_SIZE;
+use segno_journal::{Content, Journal};
+use serde_json::json;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
+
+pub fn run(args: &CreateArgs) -> Outcome {
+    let found = Found::open(&args.of.image, args.of.journal.as_deref(), false)?;
+    refuse_used(&found, args.force)?;
+    let bytes = found.area.blocks() * BLOCK_SIZE as u64;
+    ensure!(
+        found.area.blocks() >= Journal::LEAST_BLOCKS,
+        "the space {} is too small for a journal: {} of at least {}",
+        found.describe(),
+        size::human(bytes),
+        size::human(Journal::LEAST_BLOCKS * BLOCK_SIZE as u64)
+    );
+    let space = found.area.clone().clear().context("cannot write the journal's space")?;
+    make_in(space, &found.checkpoint)?;
+    if args.of.json {
+        writeln!(stdout(), "{}", json!({ "created": true, "bytes": bytes }))?;
+    } else {
+        writeln!(stdout(), "an empty journal of {} is {}", size::human(bytes), found.describe())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A journal in use is never overwritten, anything else only by force.
+fn refuse_used(found: &Found, force: bool) -> Result<()> {
+    ensure!(
+        !found.guarded,
+        "the volume is marked read-only for a journal that holds more than it has: `segno journal replay` keeps that"
+    );
+    let place = found.describe();
+    match found.content()? {
+        Content::Nothing => Ok(()),
+        Content::Own(_) => bail!("there is a journal of this volume {place} already"),
+        Content::Other(about) if !about.clean => bail!(
+            "the journal {place} is of another volume ({}), which needs it: mount that volume with it first, or name another file",
+            show::uuid(&about.volume)
+        ),
+        Content::Other(_) | Content::Data { .. } if force => Ok(()),
+        Content::Other(about) => bail!(
+            "the journal {place} is of another volume ({}), and empty: --force gives it to this one",
+            show::uuid(&about.volume)
+        ),
+        Content::Data { at } => bail!(
+            "there is other data {place}, first at byte {}: --force overwrites it",
+            at * BLOCK_SIZE as u64
+        ),
+    }
+}

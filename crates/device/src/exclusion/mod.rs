@@ -1,0 +1,211 @@
+//! Who may use storage at the same time: [`Use`] is the table, everything that opens storage passes through here.
+//!
+//! Others are seen by advisory locks of the bytes in use, by the exclusive claim of block devices, and by the loop devices and mounts that
+//! the kernel reports by number. Names in the mount table prove nothing: any user chooses the source of a FUSE mount.
+mod holder;
+mod lock;
+mod loops;
+mod mounts;
+mod place;
+mod table;
+
+pub use holder::Holder;
+pub(crate) use lock::LockedFile;
+pub use mounts::Mount;
+pub use table::{Other, Use};
+
+use crate::claim::Claim;
+use crate::probe::kind;
+use crate::{DeviceError, OpenOptions};
+use lock::{WHOLE, lock, processes};
+use loops::LoopDevice;
+use place::{Id, Place};
+use std::fs::{File, Metadata};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Loop devices on loop devices are followed so far.
+const DEPTH: usize = 4;
+
+/// The mounts and loop devices of a moment.
+struct View {
+    mounts: Vec<Mount>,
+    loops: Vec<LoopDevice>,
+}
+
+/// Claims a block device. There is no claim beside a mount that the use tolerates.
+pub(crate) fn claim(path: &Path, usage: Use) -> Result<Option<Claim>, DeviceError> {
+    let refused = match Claim::take(path) {
+        Ok(claim) => return Ok(Some(claim)),
+        Err(e @ DeviceError::InUse { .. }) => e,
+        Err(e) => return Err(e),
+    };
+    let meta = path.metadata().map_err(|e| DeviceError::io("open", path, e))?;
+    let view = View::now(path)?;
+    let mut mounts = view.mounts.iter().filter(|m| m.device == meta.rdev()).peekable();
+    let only_read = mounts.peek().is_some() && mounts.all(|m| m.all_read_only);
+    if only_read && usage.tolerates(Other::ReadOnlyMount) {
+        return Ok(None);
+    }
+    Err(match view.mount_of(&meta, path, &[]) {
+        Some(holder) => in_use(path, holder),
+        None => refused,
+    })
+}
+
+/// Keeps others out of an open file or device, as far as the use does not tolerate them: until the file is unlocked, and what is
+/// returned with it.
+pub(crate) fn exclude(path: &Path, file: &File, usage: Use) -> Result<Option<LockedFile>, DeviceError> {
+    if usage.tolerates(Other::Writer) {
+        return Ok(None);
+    }
+    if !locked(path, file, usage, &WHOLE)? {
+        return Err(in_use(path, holder_of(path, file)?));
+    }
+    let meta = file.metadata().map_err(|e| DeviceError::io("stat", path, e))?;
+    let (view, place) = (View::now(path)?, Place::of(&meta));
+    view.check(path, &place, None, usage, DEPTH)?;
+    let Some((own, behind)) = view.behind(&place) else { return Ok(None) };
+    view.check(path, &behind, Some(own), usage, DEPTH)?;
+    let Some((name, file)) = own.open_backing(usage) else { return Ok(None) };
+    if !locked(path, &file, usage, &behind.bytes)? {
+        return Err(in_use(path, holder_of(name, &file)?));
+    }
+    Ok(Some(file))
+}
+
+/// A file that is kept from others, and neither read nor written through this.
+#[derive(Debug)]
+pub struct Hold {
+    _file: LockedFile,
+    _backing: Option<LockedFile>,
+}
+
+/// Keeps others out of a file until the result is dropped: with [`Use::Write`] one that is about to be replaced.
+pub fn hold(path: impl AsRef<Path>, usage: Use) -> Result<Hold, DeviceError> {
+    let path = path.as_ref();
+    // Opening anything else, such as a FIFO, could block.
+    kind(path)?;
+    let for_writing = File::options().read(true).write(usage != Use::Read).open(path);
+    // To replace a file takes no permission to write to it.
+    let file = for_writing.or_else(|_| File::open(path)).map_err(|e| DeviceError::io("open", path, e))?;
+    let file = LockedFile(file);
+    let backing = exclude(path, &file, usage)?;
+    Ok(Hold { _file: file, _backing: backing })
+}
+
+fn locked(path: &Path, file: &File, usage: Use, bytes: &Range<u64>) -> Result<bool, DeviceError> {
+    lock(file, usage.tolerates(Other::Reader), bytes).map_err(|e| DeviceError::io("lock", path, e))
+}
+
+fn in_use(path: &Path, holder: Holder) -> DeviceError {
+    DeviceError::InUse { path: path.display().to_string(), holder }
+}
+
+/// Who has a file locked.
+fn holder_of(path: &Path, file: &File) -> Result<Holder, DeviceError> {
+    let processes = processes(file);
+    if processes.contains(&std::process::id()) {
+        return Ok(Holder::ThisProcess);
+    }
+    let meta = file.metadata().map_err(|e| DeviceError::io("stat", path, e))?;
+    if let Some(mount) = View::now(path)?.mount_of(&meta, path, &processes) {
+        return Ok(mount);
+    }
+    Ok(processes.first().map_or(Holder::Unknown, |&pid| Holder::Process { pid, name: program(pid) }))
+}
+
+fn program(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+    name.map_or_else(|_| "another program".to_owned(), |name| name.trim().to_owned())
+}
+
+fn user(pid: u32) -> Option<u32> {
+    Some(std::fs::metadata(format!("/proc/{pid}")).ok()?.uid())
+}
+
+impl View {
+    fn now(path: &Path) -> Result<Self, DeviceError> {
+        let mounts = Mount::all().map_err(|e| DeviceError::io("read the mount table for", path, e))?;
+        Ok(Self { mounts, loops: loops::all() })
+    }
+
+    /// Refuses a use that does not tolerate the loop devices over these bytes.
+    fn check(
+        &self,
+        path: &Path,
+        place: &Place,
+        own: Option<&LoopDevice>,
+        usage: Use,
+        depth: usize,
+    ) -> Result<(), DeviceError> {
+        let is_own = |l: &LoopDevice| own.is_some_and(|own| own.path == l.path);
+        for device in self.loops.iter().filter(|l| l.backing.overlaps(place) && !is_own(l)) {
+            let mounts: Vec<&Mount> =
+                self.mounts.iter().filter(|m| device.numbers.contains(&m.device)).collect();
+            // A claim shows mounts in other namespaces. It is tried only where it decides.
+            let claimed = || usage.tolerates(Other::LoopDevice) && device.is_claimed();
+            let other = match mounts.as_slice() {
+                [] if device.stacked || claimed() => Other::Claim,
+                [] => Other::LoopDevice,
+                all if all.iter().all(|m| m.all_read_only) => Other::ReadOnlyLoopMount,
+                _ => Other::Mount,
+            };
+            if !usage.tolerates(other) {
+                let dir = mounts.last().map(|m| m.dir.clone());
+                let (device, autoclear) = (device.path.clone(), device.autoclear);
+                return Err(in_use(path, Holder::LoopDevice { device, dir, autoclear }));
+            }
+            if let (Some(&number), Some(depth)) = (device.numbers.first(), depth.checked_sub(1)) {
+                self.check(path, &Place::of_device(number), own, usage, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The loop device that these bytes are of, and where it has them from.
+    fn behind(&self, place: &Place) -> Option<(&LoopDevice, Place)> {
+        let Id::Disk(number) = place.id else { return None };
+        let own = self.loops.iter().find(|l| l.numbers.first() == Some(&number))?;
+        let len = place.bytes.end.saturating_sub(place.bytes.start);
+        Some((own, own.backing.part(place.bytes.start, len)))
+    }
+
+    /// A mount of a file or device that others hold. One that only its source names has to be of root, or of the user whose process
+    /// has the lock: other users may give theirs any name.
+    fn mount_of(&self, meta: &Metadata, path: &Path, processes: &[u32]) -> Option<Holder> {
+        let place = Place::of(meta);
+        let stands_for = |number: u64| {
+            let of_device = Place::of_device(number);
+            let is_stand_in = |l: &&LoopDevice| l.numbers.contains(&number) && l.backing.id == place.id;
+            of_device.overlaps(&place) || self.loops.iter().any(|l| is_stand_in(&l))
+        };
+        let path = path.canonicalize().ok();
+        let users: Vec<u32> = processes.iter().filter_map(|&pid| user(pid)).collect();
+        let is_of = |m: &&Mount| {
+            let trusted = m.user.is_some_and(|user| user == 0 || users.contains(&user));
+            stands_for(m.device) || (m.is_ours() && trusted && Some(&m.source) == path.as_ref())
+        };
+        let mount = self.mounts.iter().rev().find(is_of)?;
+        let (dir, ours, read_only) = (mount.dir.clone(), mount.is_ours(), mount.all_read_only);
+        Some(Holder::Mount { dir, ours, read_only })
+    }
+}
+
+impl LoopDevice {
+    /// The file behind it, if it is still there under its name.
+    fn open_backing(&self, usage: Use) -> Option<(&Path, LockedFile)> {
+        let path = self.backing_path.as_ref()?;
+        let for_writing = File::options().read(true).write(usage != Use::Read).open(path);
+        let file = for_writing.or_else(|_| File::open(path)).ok()?;
+        let is_it = Place::of(&file.metadata().ok()?).id == self.backing.id;
+        is_it.then_some((path.as_path(), LockedFile(file)))
+    }
+}
+
+impl From<OpenOptions> for Use {
+    fn from(options: OpenOptions) -> Self {
+        if options.read_only { Self::Read } else { Self::Write }
+    }
+}

@@ -1,0 +1,137 @@
+//! The space for a new journal. A journal is made only where it overwrites nothing: in space that is zero, or that a journal of
+//! the same volume has already. Other data there may be a hash tree, a footer, or a file system.
+use crate::about::About;
+use crate::area::Area;
+use crate::error::{Error, Result};
+use crate::header;
+use crate::journal::Journal;
+use crate::ring::SUPERBLOCKS;
+use crate::superblock;
+use segno_format::Block;
+
+/// Blocks that are read or written at once.
+const RUN: u64 = 256;
+
+/// What an area holds, to a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Zeros, or remains of a journal that nothing can read any more.
+    Nothing,
+    /// A journal of the volume.
+    Own(About),
+    /// A journal of another volume.
+    Other(About),
+    /// Something else.
+    Data {
+        /// The first block of the device that is not zero.
+        at: u64,
+    },
+}
+
+/// Space in which a journal may be made.
+#[derive(Clone, Debug)]
+pub struct Vacant(Area);
+
+impl Area {
+    /// What it holds, to the volume with this uuid. Space without a journal is read in full; holes of an image file are skipped.
+    pub fn content(&self, volume: &[u8; 16]) -> Result<Content> {
+        match About::read(self) {
+            Ok(about) if about.volume == *volume => Ok(Content::Own(about)),
+            Ok(about) => Ok(Content::Other(about)),
+            Err(Error::Absent { .. }) => {
+                Ok(self.data()?.map_or(Content::Nothing, |at| Content::Data { at: self.start() + at }))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The space for a new journal of the volume with this uuid. What belongs to somebody else is refused: any data, and a journal
+    /// of another volume. One behind the volume on its own device is left from a volume that was there before, and is replaced
+    /// if it was closed.
+    pub fn vacant(self, volume: &[u8; 16]) -> Result<Vacant> {
+        match self.content(volume)? {
+            Content::Nothing | Content::Own(_) => Ok(Vacant(self)),
+            Content::Other(about) if about.clean && !self.is_whole() => Ok(Vacant(self)),
+            Content::Other(about) => Err(Error::OtherVolume { volume: about.volume }),
+            Content::Data { at } => Err(Error::Occupied { at }),
+        }
+    }
+
+    /// Overwrites all of it with zeros, durably, and so gives up what it held. On an image file, commits otherwise have to wait until
+    /// the host has allocated what they write to.
+    pub fn clear(self) -> Result<Vacant> {
+        self.prepare()?;
+        Ok(Vacant(self))
+    }
+
+    /// Overwrites all of it with zeros.
+    pub fn prepare(&self) -> Result<()> {
+        self.zero(0, self.blocks())?;
+        self.flush()
+    }
+
+    fn zero(&self, start: u64, end: u64) -> Result<()> {
+        let zero = Block::zeroed();
+        for at in (start..end).step_by(RUN as usize) {
+            self.write(at, &vec![&zero; RUN.min(end - at) as usize])?;
+        }
+        Ok(())
+    }
+
+    /// Calls `found` for runs of blocks that are not all zero, until it returns false.
+    fn runs_of_data(&self, mut found: impl FnMut(u64, &[Block]) -> Result<bool>) -> Result<()> {
+        let mut blocks = vec![Block::zeroed(); RUN as usize];
+        let mut at = self.next_data(0);
+        while at < self.blocks() {
+            let count = RUN.min(self.blocks() - at) as usize;
+            let run = blocks.get_mut(..count).unwrap_or_default();
+            self.read(at, run)?;
+            if run.iter().any(|b| !b.is_zero()) && !found(at, run)? {
+                return Ok(());
+            }
+            at = self.next_data(at + count as u64);
+        }
+        Ok(())
+    }
+
+    /// The first block that is neither zero nor left of a journal: of a superblock whose first write was cut off, or of the groups
+    /// of a discarded one.
+    fn data(&self) -> Result<Option<u64>> {
+        let (mut first, mut groups) = (None, false);
+        self.runs_of_data(|at, run| {
+            for (at, block) in (at..).zip(run).filter(|(_, block)| !block.is_zero()) {
+                let is_torn = at < SUPERBLOCKS && superblock::may_be_torn(block);
+                groups |= at == SUPERBLOCKS && header::has_magic(block);
+                if !is_torn && !groups {
+                    first = Some(at);
+                    return Ok(false);
+                }
+            }
+            Ok(!groups)
+        })?;
+        Ok(first)
+    }
+}
+
+impl Vacant {
+    pub(crate) fn area(self) -> Area {
+        self.0
+    }
+}
+
+impl Journal {
+    /// Erases the journal in `area`, durably. What it holds beyond the volume's checkpoint is lost. Its superblocks are the last to go, so
+    /// that after a cut it is still known for a journal.
+    pub fn discard(area: &Area) -> Result<()> {
+        if area.blocks() < Self::LEAST_BLOCKS {
+            return Err(Error::TooSmall { blocks: area.blocks(), least: Self::LEAST_BLOCKS });
+        }
+        area.runs_of_data(|at, run| {
+            area.zero(at.max(SUPERBLOCKS), at + run.len() as u64)?;
+            Ok(true)
+        })?;
+        area.flush()?;
+        area.zero(0, SUPERBLOCKS)?;
+        area.flush()
+    }
+}
