@@ -224,7 +224,7 @@ fn deleted_files_are_listed_and_copied() {
     // Nothing of the command deletes without discarding, so the library does.
     {
         let device = ::segno::Device::open(&image).unwrap();
-        let options = ::segno::MountOptions::new().discard(false).background(false);
+        let options = ::segno::MountOptions::new().discard(::segno::Discard::Never).background(false);
         let volume = ::segno::Volume::open_with(&device, &options).unwrap();
         volume.remove_dir_all("/tree/a").unwrap();
         volume.close().unwrap();
