@@ -46,7 +46,7 @@ fn main() -> Done<()> {
 }
 
 fn open(device: &Device) -> Done<Volume> {
-    Ok(Volume::open_with(device, &MountOptions::new().discard(false))?)
+    Ok(Volume::open_with(device, &MountOptions::new().discard(segno::Discard::Never))?)
 }
 
 fn content(len: usize, tag: u64) -> Vec<u8> {

@@ -60,7 +60,7 @@ fn content(len: usize, tag: u64) -> Vec<u8> {
 fn make(image: &Path, files: u64, mib: u64, seed: u64) -> Result<Oracle, Box<dyn Error>> {
     let device = Device::create(image, mib << 20)?;
     segno::format(&device, &FormatOptions::new())?;
-    let volume = Volume::open_with(&device, &MountOptions::new().discard(false))?;
+    let volume = Volume::open_with(&device, &MountOptions::new().discard(segno::Discard::Never))?;
     let (mut rng, mut oracle) = (Rng::new(seed), Oracle::new());
     let write = |path: String, rng: &mut Rng, oracle: &mut Oracle| -> segno::Result<()> {
         let len = if rng.one_in(20) { rng.below(200_000) } else { rng.below(12_000) } as usize;

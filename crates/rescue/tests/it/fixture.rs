@@ -29,7 +29,7 @@ pub fn volume(mib: u64, features: Features) -> (Arc<MemDevice>, Volume) {
 }
 
 fn open(handle: &Device) -> Volume {
-    let options = MountOptions::new().background(false).discard(false).cache_bytes(16 << 20);
+    let options = MountOptions::new().background(false).discard(segno::Discard::Never).cache_bytes(16 << 20);
     Volume::open_with(handle, &options).unwrap()
 }
 
