@@ -3,7 +3,6 @@
 //! Interleavings at device calls are thus enumerated instead of left to a scheduler. The first thread waits for the second
 //! inside its call, with a timeout: the second may need a lock that the first one holds.
 use super::history::{BEGIN, END, Recorded, Recorder, record_steps, since};
-use super::pause::PauseDevice;
 use super::workload::{A, B, C, D, E, Workload, create, few, write};
 use crate::mounted::Mounted;
 use crate::op::{Handles, Name, Op, Outcome, Path, apply};
@@ -11,10 +10,11 @@ use crate::setup;
 use segno_device::{MemDevice, Snapshot};
 use segno_engine::RenameMode;
 use segno_testkit::rng::mix;
-use segno_testkit::{CrashLog, RecordDevice};
+use segno_testkit::{CrashLog, PauseDevice, RecordDevice};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -45,6 +45,16 @@ impl fmt::Display for Race {
 /// Number of races.
 #[must_use]
 pub fn races() -> u64 {
+    on_others() + on_one_file().len() as u64 * CALLS
+}
+
+/// Those whose threads use one file.
+pub fn races_on_one_file() -> Range<u64> {
+    on_others()..races()
+}
+
+/// Number of those whose threads use other inodes.
+fn on_others() -> u64 {
     first().len() as u64 * second().len() as u64 * CALLS
 }
 
@@ -78,8 +88,14 @@ pub fn race(number: u64, on: Option<&str>) -> Result<Workload, String> {
     let (first, second) = (first(), second());
     let (n, m) = (first.len() as u64, second.len() as u64);
     let pick = |all: &[Vec<Op>], n: u64| all.get(n as usize).cloned().ok_or("no such race");
-    let ops = pick(&first, number % n)?;
-    let race = Race { call: number / n / m % CALLS, ops: pick(&second, number / n % m)? };
+    let place = number % races();
+    let (ops, race) = match place.checked_sub(on_others()) {
+        None => (pick(&first, place % n)?, Race { call: place / n / m, ops: pick(&second, place / n % m)? }),
+        Some(at) => {
+            let (ops, others) = on_one_file().into_iter().nth((at / CALLS) as usize).ok_or("no such race")?;
+            (ops, Race { call: at % CALLS, ops: others })
+        }
+    };
     Ok(Workload { race: Some(race), ..few(setup::chosen(on, mix(number))?, ops) })
 }
 
@@ -110,6 +126,16 @@ fn first() -> Vec<Vec<Op>> {
         // Cleaning finds segments that are closed, and no page of what it moves is dirty.
         vec![write(&a, 0, 5_000_000, 65), Op::Sync, small, Op::Sync, Op::Clean],
     ]
+}
+
+/// Sequences, each with the operations of the second thread during the last one: a change of the file that is written back,
+/// then an fsync. That operation promises only the state in which it began.
+fn on_one_file() -> Vec<(Vec<Op>, Vec<Op>)> {
+    let a = Path::of(&[A]);
+    let first = [vec![write(&a, 4096, 300_000, 61), fsync(&a)], vec![write(&a, 0, 40_000, 60), Op::Sync]];
+    let changes = [write(&a, 4096, 5000, 74), write(&a, 20_480, 4096, 75), write(&a, 300_000, 20_000, 76)];
+    let with = |ops: &Vec<Op>| changes.clone().map(|change| (ops.clone(), vec![change, fsync(&a)]));
+    first.iter().flat_map(with).collect()
 }
 
 /// Operations of the second thread, on other inodes than those of the first thread's last operation.

@@ -1,5 +1,5 @@
 //! Some cases of each kind, the same ones each time.
-use segno_sim::suite::{self, Depth, Kind, Plan, RowPlan, Totals};
+use segno_sim::suite::{self, Case, Depth, Kind, Plan, RowPlan, Totals};
 
 /// Tries some cases of a kind, and fails with what `segno crashtest` would print.
 fn share(kind: Kind, cases: u64, depth: Depth) -> Totals {
@@ -61,4 +61,19 @@ fn everything_with_the_kernels_writeback_cache_above() {
 fn failing_device_calls() {
     let totals = share(Kind::Fault, 12, DEPTH);
     assert!(totals.fault_points > 150, "{totals:?}");
+}
+
+/// A write to a file that another thread writes back. With a journal the fsync of one thread commits what the other wrote.
+#[test]
+fn power_cuts_in_races_on_one_file() {
+    let number = segno_sim::crash::races_on_one_file();
+    let setups = ["default", "journal", "compressed", "compressedjournal"];
+    let mut totals = Totals::default();
+    for number in number {
+        // Another one for the same device call of the next sequence.
+        let setup = setups[((number + number / 8) % 4) as usize];
+        let case = Case { kind: Kind::Race, number, setup: Some(setup) };
+        suite::run_case(case, DEPTH, None, &mut totals).unwrap_or_else(|finding| panic!("{finding}"));
+    }
+    assert!(totals.crash_states > 150, "{totals:?}");
 }

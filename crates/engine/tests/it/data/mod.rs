@@ -6,6 +6,7 @@ mod cuts;
 mod errors;
 mod flags;
 mod grow;
+mod in_flight;
 mod model;
 mod pinned;
 mod threads;
