@@ -23,13 +23,19 @@ struct Move {
     is_expired: bool,
 }
 
+impl Move {
+    fn is(&self, side: Side<'_>) -> bool {
+        self.dir == side.dir && self.name == side.name
+    }
+}
+
 /// What the kernel may cache of the names of one volume.
 #[derive(Debug)]
 pub(crate) struct NameCache {
     /// The volume may have directories that ignore case.
     folds: bool,
     moves: Mutex<VecDeque<Move>>,
-    /// Length of `moves`: usually there are none, and lookups take no lock.
+    /// Length of `moves`: usually 0, and then lookups take no lock.
     pending: AtomicUsize,
 }
 
@@ -71,45 +77,45 @@ impl NameCache {
 
     /// Prepares a rename. A cached name keeps its time limit when it moves, and the reply cannot change it. So the first
     /// attempt to move a cached name into a directory that ignores case fails with ESTALE, on which the kernel looks up
-    /// the whole path and tries once more. The reply to that lookup expires at once.
-    pub(crate) fn before_rename(
+    /// the whole path and tries once more. The reply to that lookup expires at once, and so do all until
+    /// [`end_move`](Self::end_move), which the name that is returned needs after the rename.
+    pub(crate) fn before_rename<'a>(
         &self,
         volume: &Volume,
-        old: Side<'_>,
-        new: Side<'_>,
+        old: Side<'a>,
+        new: Side<'a>,
         mode: RenameMode,
-    ) -> Result<(), Errno> {
+    ) -> Result<Option<Side<'a>>, Errno> {
         if !self.folds || old.dir == new.dir {
-            return Ok(());
+            return Ok(None);
         }
         let moved = match (ignores_case(volume, old.dir), ignores_case(volume, new.dir)) {
             (false, true) => old,
             (true, false) if mode == RenameMode::Exchange => new,
-            _ => return Ok(()),
+            _ => return Ok(None),
         };
-        self.take_expired(moved)
+        if self.begin_move(moved) { Ok(Some(moved)) } else { Err(Errno::STALE) }
     }
 
-    /// Ends the move of an expired name; ESTALE if the kernel may still have it cached.
-    fn take_expired(&self, side: Side<'_>) -> Result<(), Errno> {
+    /// Whether a name has expired in the kernel. Otherwise it is noted, and expires with the reply to the next lookup.
+    fn begin_move(&self, side: Side<'_>) -> bool {
         let mut moves = self.moves.lock();
-        let is_it = |m: &Move| m.dir == side.dir && m.name == side.name;
-        let found = moves.iter().position(is_it);
-        if let Some(at) = found
-            && moves.get(at).is_some_and(|m| m.is_expired)
-        {
-            moves.remove(at);
-            self.pending.store(moves.len(), Ordering::Release);
-            return Ok(());
+        if let Some(found) = moves.iter().find(|m| m.is(side)) {
+            return found.is_expired;
         }
-        if found.is_none() {
-            if moves.len() >= MOVES_MAX {
-                moves.pop_front();
-            }
-            moves.push_back(Move { dir: side.dir, name: side.name.to_vec(), is_expired: false });
-            self.pending.store(moves.len(), Ordering::Release);
+        if moves.len() >= MOVES_MAX {
+            moves.pop_front();
         }
-        Err(Errno::STALE)
+        moves.push_back(Move { dir: side.dir, name: side.name.to_vec(), is_expired: false });
+        self.pending.store(moves.len(), Ordering::Release);
+        false
+    }
+
+    /// Ends a move, whether it succeeded or not.
+    pub(crate) fn end_move(&self, side: Side<'_>) {
+        let mut moves = self.moves.lock();
+        moves.retain(|m| !m.is(side));
+        self.pending.store(moves.len(), Ordering::Release);
     }
 
     /// Whether a name is about to move; `then` is called on it.
@@ -117,7 +123,7 @@ impl NameCache {
         if self.pending.load(Ordering::Acquire) == 0 {
             return false;
         }
-        self.moves.lock().iter_mut().find(|m| m.dir == dir && m.name == name).map(then).is_some()
+        self.moves.lock().iter_mut().find(|m| m.is(Side { dir, name })).map(then).is_some()
     }
 }
 

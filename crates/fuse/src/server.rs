@@ -203,10 +203,10 @@ impl Server {
         }
     }
 
-    /// The reply with the inode of the name in a request.
-    fn entry(&self, r: &Request<'_>, reply: &mut Reply<'_>, made: Result<Attr, Error>) -> Done {
+    /// The reply with an inode that was found or made, whose name may be used for `valid` seconds.
+    fn entry(&self, reply: &mut Reply<'_>, valid: u64, made: Result<Attr, Error>) -> Done {
         let attr = self.seen(made)?;
-        reply.put(&entry_out(&attr, self.name_valid(r)?, self.attr_caching))?;
+        reply.put(&entry_out(&attr, valid, self.attr_caching))?;
         self.volume.add_reference(attr.ino);
         Ok(())
     }
@@ -230,7 +230,8 @@ impl Server {
         Ok(())
     }
 
-    /// With a descriptor the kernel asks before it takes written data into its cache; stat(2) and fstat(2) have none.
+    /// The kernel sends GETATTR with a descriptor before it takes written data into its cache; for stat(2) and fstat(2)
+    /// without one.
     fn getattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let attr = self.volume.getattr(node(r)).map_err(errno)?;
         if r.arg::<wire::GetAttrIn>()?.getattr_flags & GETATTR_FH != 0 {
@@ -238,7 +239,7 @@ impl Server {
                 return Err(why);
             }
         } else if self.write_errors.has(&attr) {
-            // The reply must not make the attributes valid, or the next write would not ask.
+            // The reply must not make the attributes valid, or no GETATTR would precede the next write.
             self.notifier.attributes_changed(attr.ino)?;
         }
         self.attr(reply, Ok(attr))
@@ -261,9 +262,11 @@ impl Server {
         if matches!(name, b"." | b"..") {
             return self.lookup_handle(node(r), name, reply);
         }
+        // Before the lookup: a name that is found after its move began expires at once.
+        let valid = self.name_valid(r)?;
         match self.volume.lookup(node(r), name) {
             Err(Error::NotFound) if self.name_cache.keeps_missing() => reply.put(&no_entry()),
-            found => self.entry(r, reply, found),
+            found => self.entry(reply, valid, found),
         }
     }
 
@@ -322,24 +325,36 @@ impl Server {
 
     fn symlink(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let (name, target) = r.names()?;
-        self.entry(r, reply, self.volume.symlink(node(r), name, target, self.owner(r, 0)))
+        self.entry(reply, self.name_valid(r)?, self.volume.symlink(node(r), name, target, self.owner(r, 0)))
     }
 
     fn mknod(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::MknodIn = r.arg()?;
         let (owner, rdev) = (self.owner(r, a.umask), rdev_of(a.rdev));
-        self.entry(r, reply, self.volume.mknod(node(r), r.name()?, a.mode as u16, rdev, owner))
+        self.entry(
+            reply,
+            self.name_valid(r)?,
+            self.volume.mknod(node(r), r.name()?, a.mode as u16, rdev, owner),
+        )
     }
 
     fn mkdir(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::MkdirIn = r.arg()?;
-        self.entry(r, reply, self.volume.mkdir(node(r), r.name()?, a.mode as u16, self.owner(r, a.umask)))
+        self.entry(
+            reply,
+            self.name_valid(r)?,
+            self.volume.mkdir(node(r), r.name()?, a.mode as u16, self.owner(r, a.umask)),
+        )
     }
 
     fn create(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::CreateIn = r.arg()?;
         let mode = a.mode as u16 & 0o7777;
-        self.entry(r, reply, self.volume.mknod(node(r), r.name()?, mode, (0, 0), self.owner(r, a.umask)))?;
+        self.entry(
+            reply,
+            self.name_valid(r)?,
+            self.volume.mknod(node(r), r.name()?, mode, (0, 0), self.owner(r, a.umask)),
+        )?;
         reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
     }
 
@@ -347,8 +362,7 @@ impl Server {
         let a: wire::CreateIn = r.arg()?;
         let mode = a.mode as u16 & 0o7777;
         let made = self.volume.tmpfile(node(r), mode, self.owner(r, a.umask)).map_err(errno)?;
-        reply.put(&entry_out(&self.seen(Ok(made))?, FOREVER, self.attr_caching))?;
-        self.volume.add_reference(made.ino);
+        self.entry(reply, FOREVER, Ok(made))?;
         // The reply holds a reference, so the open is not counted.
         self.volume.release(made.ino).map_err(errno)?;
         reply.put(&opened(OpenedFlags::KEEP_CACHE | OpenedFlags::NOFLUSH))
@@ -372,8 +386,12 @@ impl Server {
         };
         let (old, new) = r.names()?;
         let (old, new) = (Side { dir: node(r), name: old }, Side { dir: ino_of(newdir), name: new });
-        self.name_cache.before_rename(&self.volume, old, new, mode)?;
-        self.volume.rename(old.dir, old.name, new.dir, new.name, mode, self.owner(r, 0)).map_err(errno)
+        let moving = self.name_cache.before_rename(&self.volume, old, new, mode)?;
+        let done = self.volume.rename(old.dir, old.name, new.dir, new.name, mode, self.owner(r, 0));
+        if let Some(side) = moving {
+            self.name_cache.end_move(side);
+        }
+        done.map_err(errno)
     }
 
     fn open(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {

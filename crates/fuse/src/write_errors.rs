@@ -24,7 +24,7 @@ struct Failed {
 #[derive(Debug, Default)]
 pub(crate) struct WriteErrors {
     failed: Mutex<VecDeque<Failed>>,
-    /// Length of `failed`: usually there are none, and GETATTR takes no lock.
+    /// Length of `failed`: usually 0, and then GETATTR takes no lock.
     count: AtomicUsize,
 }
 

@@ -128,8 +128,8 @@ fn first() -> Vec<Vec<Op>> {
     ]
 }
 
-/// Sequences, and what breaks into the last operation of each: a change of the file that it writes back, then an fsync. The
-/// change ends before or after that operation, which promises only the state that it began with.
+/// Sequences, each with the operations of the second thread during the last one: a change of the file that is written back,
+/// then an fsync. That operation promises only the state in which it began.
 fn on_one_file() -> Vec<(Vec<Op>, Vec<Op>)> {
     let a = Path::of(&[A]);
     let first = [vec![write(&a, 4096, 300_000, 61), fsync(&a)], vec![write(&a, 0, 40_000, 60), Op::Sync]];

@@ -40,9 +40,12 @@ fn every_row_is_an_option_of_the_kernel() {
     }
 }
 
+/// Whether the settings have the effect of an option.
+type InForce = fn(&Settings) -> bool;
+
 /// Options that Linux's F2FS reads where it decides whether a flush, a checkpoint or a write happens before a call returns
 /// (`need_do_checkpoint`, `f2fs_do_sync_file`, `IS_DIRSYNC`, `f2fs_balance_fs_bg`).
-const DURABLE: [(&str, fn(&Settings) -> bool); 10] = [
+const DURABLE: [(&str, InForce); 10] = [
     ("fastboot", |s| s.engine.fastboot),
     ("active_logs=2", |s| s.engine.fastboot),
     ("sync", |s| s.engine.dirsync && s.flags.contains(&"sync".to_owned())),

@@ -19,7 +19,7 @@ pub fn sections() -> Vec<Section> {
         .collect();
     let list = |words: &[&str]| words.join(", ");
     let aliases = ALIASES.iter().map(|(alias, option)| ((*alias).to_owned(), format!("stands for {option}")));
-    let ignored = IGNORED.iter().map(|i| (list(i.words), i.reason.to_owned()));
+    let ignored = IGNORED.iter().map(|i| (list(i.words), format!("{} ({})", i.reason, i.durability)));
     let refused = REFUSED.iter().map(|r| (list(r.words), r.advice.to_owned()));
     let policies = POLICIES.iter().map(|p| (p.syntax(), p.help.to_owned()));
     all.push(Section { title: "Aliases", entries: aliases.collect() });

@@ -68,7 +68,7 @@ fn options(compressed: bool, journal: &JournalMode) -> MountOptions {
     MountOptions { compression, journal: journal.clone(), ..quiet() }
 }
 
-/// Content after a power cut behind the fsync that follows a flush with a change in one of its device calls, and whether
+/// Content after a flush with a change in one of its device calls, an fsync and a power cut, and whether
 /// the change ended inside this call.
 fn after_cut(
     start: &MemDevice,
