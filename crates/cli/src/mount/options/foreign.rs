@@ -2,8 +2,7 @@
 //! with what to use instead. Up to Linux 7.3.
 
 /// Words with the options that they stand for.
-pub const ALIASES: [(&str, &str); 8] = [
-    ("disable_roll_forward", "norecovery"),
+pub const ALIASES: [(&str, &str); 7] = [
     ("nobarrier", "fsync_mode=nobarrier"),
     // After nobarrier it restores the flushes.
     ("barrier", "fsync_mode=strict"),

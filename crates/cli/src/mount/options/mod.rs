@@ -28,6 +28,8 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub engine: MountOptions,
+    /// An option was given that is for read-only mounts.
+    needs_ro: bool,
     /// Flags for the kernel.
     pub flags: Vec<String>,
     pub allow_other: bool,
@@ -88,7 +90,7 @@ impl Settings {
         // The kernel's FUSE makes writes synchronous, but no changes of directories.
         settings.engine.dirsync = settings.flags.iter().any(|f| f == "sync" || f == "dirsync");
         ensure!(
-            !settings.engine.norecovery || settings.engine.read_only,
+            !settings.needs_ro || settings.engine.read_only,
             "norecovery needs a read-only mount: add ro"
         );
         ensure!(
