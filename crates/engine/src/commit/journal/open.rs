@@ -35,8 +35,11 @@ impl Commit {
             (mode, Some(area)) => (area, matches!(mode, JournalMode::On)),
         };
         let found = match Journal::open(area.clone(), &self.journal_anchor(), self.base.dev.raw()) {
-            Ok(Opened::Usable(_)) if foreign => {
-                self.base.opts.observer.notify(&Notice::JournalForeign);
+            Ok(Opened::Usable(replay)) if foreign => {
+                // One without records was made by a recovery that was cut off.
+                if !replay.accepted().is_empty() {
+                    self.base.opts.observer.notify(&Notice::JournalForeign);
+                }
                 make || matches!(self.base.opts.journal, JournalMode::Auto)
             }
             Ok(Opened::Usable(replay)) => {
