@@ -36,9 +36,12 @@ impl Commit {
         };
         // A refusal comes before any notice: nothing happens then.
         match Journal::open(area.clone(), &self.journal_anchor(), self.base.dev.raw()) {
-            Ok(Opened::Usable(_)) if foreign => {
+            Ok(Opened::Usable(replay)) if foreign => {
                 let found = self.space(area, make)?;
-                self.base.opts.observer.notify(&Notice::JournalForeign);
+                // One without records was made by a recovery that was cut off.
+                if !replay.accepted().is_empty() {
+                    self.base.opts.observer.notify(&Notice::JournalForeign);
+                }
                 Ok(found)
             }
             Ok(Opened::Usable(replay)) => {
