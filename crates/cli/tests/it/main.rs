@@ -8,6 +8,7 @@ mod examples;
 #[cfg(feature = "vhost")]
 mod export;
 mod external;
+mod foreign;
 mod friction;
 mod fsck;
 mod fsck_limits;
