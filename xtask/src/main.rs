@@ -4,6 +4,7 @@
 
 mod boot;
 mod errno;
+mod foreign;
 mod fsck;
 mod handover;
 mod images;
@@ -41,6 +42,7 @@ enum Command {
     Durable(populate::Durable),
     Pjdfstest(suites::Pjdfstest),
     Fsx(suites::Fsx),
+    Foreign(foreign::Foreign),
     Handover(handover::Handover),
     Images(images::Images),
     Kills(kills::Kills),
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Durable(durable) => durable.run(),
         Command::Pjdfstest(suite) => suite.run(),
         Command::Fsx(fsx) => fsx.run(),
+        Command::Foreign(foreign) => foreign.run(),
         Command::Handover(handover) => handover.run(),
         Command::Images(images) => images.run(),
         Command::Kills(kills) => kills.run(),

@@ -151,11 +151,18 @@ pub struct Listing {
     items: Vec<Value>,
     classes: [u64; 3],
     failed: u64,
+    /// Names whose inode was not found.
+    lost: u64,
 }
 
 impl Listing {
     pub fn new(json: bool) -> Self {
-        Self { json, items: Vec::new(), classes: [0; 3], failed: 0 }
+        Self { json, items: Vec::new(), classes: [0; 3], failed: 0, lost: 0 }
+    }
+
+    /// Names of which nothing but the name is left.
+    pub fn lose(&mut self, names: usize) {
+        self.lost += names as u64;
     }
 
     /// With `quiet`, only what failed or is doubtful is printed.
@@ -189,6 +196,7 @@ impl Listing {
         Ok(writeln!(out)?)
     }
 
+    /// Reports, and fails unless everything was found and nothing is doubtful.
     pub fn finish(self, what: &str, mut more: Value) -> Outcome {
         let [a, b, c] = self.classes;
         let mut out = stdout().lock();
@@ -208,7 +216,16 @@ impl Listing {
             if self.failed > 0 {
                 writeln!(out, "{} could not be copied", self.failed)?;
             }
+            if self.lost > 0 {
+                writeln!(out, "{} more are lost: their names were found, but not their inodes", self.lost)?;
+            }
         }
-        Ok(if self.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        if a + b + c == 0 && self.lost > 0 {
+            bail!(
+                "no {what} were found, only {} names; if the device cannot be read everywhere, copy it with ddrescue and try again",
+                self.lost
+            );
+        }
+        Ok(if self.failed + self.lost + c > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }

@@ -16,6 +16,8 @@ const NAT_PER_BLOCK: u64 = 455;
 /// Bytes for the version bitmaps in the checkpoint block.
 const BITMAP_ROOM: u32 = 3900;
 const BITMAP_ROOM_SIT: u32 = 3836;
+/// Weight of a valid pack in a score: more than all logs together.
+const PACK: usize = 32;
 
 /// Sizes of the areas, in segments.
 #[derive(Clone, Copy)]
@@ -148,7 +150,8 @@ impl Areas {
     }
 }
 
-/// Nodes whose summary names them, and logs that end where a node says; 0 if a node lies before the main area.
+/// Nodes whose summary names them, packs that are valid, and logs that end where a node says; 0 if a node lies before the main
+/// area, or if there are only packs.
 fn score(reader: &Reader<'_>, nodes: &Versions, geo: &Geometry) -> usize {
     let all = nodes.all();
     if all.first().is_some_and(|n| n.addr < geo.main_blkaddr) {
@@ -162,14 +165,19 @@ fn score(reader: &Reader<'_>, nodes: &Versions, geo: &Geometry) -> usize {
         };
         reader.block(geo.ssa_addr(seg)).as_ref().and_then(entry) == Some(n.nid)
     });
-    named.count() + logs(reader, nodes, geo)
+    let packs = crate::tables::Packs::load(reader, geo);
+    let valid = packs.0.iter().filter(|p| p.is_ok()).count();
+    match named.count() + logs(packs, nodes, geo) {
+        0 => 0,
+        fits => fits + PACK * valid,
+    }
 }
 
 /// The positions of the node logs are where the last node of each log points.
-fn logs(reader: &Reader<'_>, nodes: &Versions, geo: &Geometry) -> usize {
-    let Some(pack) = crate::tables::Packs::load(reader, geo).pick(false) else { return 0 };
+fn logs(packs: crate::tables::Packs, nodes: &Versions, geo: &Geometry) -> usize {
+    let Some(pack) = packs.pick(false) else { return 0 };
     let node_logs = segno_format::sit::LogType::ALL.into_iter().filter(|l| l.is_node());
     let ends = node_logs.filter_map(|log| pack.next_of(log, geo));
     let before = |addr: BlockAddr| nodes.at_addr(BlockAddr(addr.0.saturating_sub(1)));
-    8 * ends.filter(|&a| before(a).is_some_and(|n| n.next == a.0)).count()
+    8 * ends.filter(|&a| before(a).is_some_and(|n| n.next == a.0 || !n.in_log())).count()
 }

@@ -32,8 +32,12 @@ pub struct Blocks {
     pub foreign: u64,
     /// Those that cannot be read or lie outside the volume; they become holes.
     pub lost: u64,
+    /// Those that read as zeros and are free by now, perhaps discarded.
+    pub zero: u64,
     /// Nodes of the index that are lost.
     pub nodes: u64,
+    /// Nodes, the inode among them, of which it is not known that they belong to the checkpoint.
+    pub unranked: u64,
 }
 
 /// Judgements of all placed inodes.
@@ -58,7 +62,9 @@ impl Verdicts {
             for n in std::iter::once(&file.node).chain(index.dnodes.values()) {
                 claims.claim(n.place());
             }
-            let mut blocks = Blocks { nodes: index.missing, ..Blocks::default() };
+            let nodes = std::iter::once(&file.node).chain(index.dnodes.values());
+            let unranked = nodes.filter(|n| volume.is_unranked(n)).count() as u64;
+            let mut blocks = Blocks { nodes: index.missing, unranked, ..Blocks::default() };
             blocks.nodes += file.slots(volume, &index, |slots| {
                 slots.iter().filter(|s| s.addr.is_real()).for_each(|s| {
                     judge(volume, s, &mut blocks);
@@ -135,7 +141,9 @@ impl Verdicts {
             (r.checked == Checked::Wrong, "the checksum of the inode is wrong"),
             (tree.incomplete.contains(&at), "a part of the directory is lost"),
             (b.nodes > 0, "nodes of its index are lost"),
+            (b.unranked > 0, "its nodes may be newer than the checkpoint"),
             (b.lost > 0, "blocks are lost"),
+            (b.zero > 0, "free blocks read as zeros, perhaps discarded"),
             (b.foreign > 0, "blocks belong to another file"),
             (b.denied > 0, "the summary of a block names another owner"),
         ];
@@ -168,6 +176,11 @@ fn judge(volume: &Volume<'_>, s: &Slot, blocks: &mut Blocks) {
     if !volume.in_main(s.addr) || at.is_none_or(|at| volume.bad.contains(at)) {
         blocks.lost += 1;
         return;
+    }
+    // Blocks that fsync wrote after the checkpoint are not in the SIT.
+    let free = volume.is_free(s.addr) && !volume.chain.overlay.contains_key(&s.nid);
+    if free && volume.reader.block(s.addr).is_some_and(|b| b.is_zero()) {
+        blocks.zero += 1;
     }
     match proves(volume, s) {
         Some(true) => blocks.proven += 1,

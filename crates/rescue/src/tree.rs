@@ -249,7 +249,7 @@ impl Builder<'_, '_> {
             if orphans.contains(&r.node.nid) || r.links == 0 {
                 return true;
             }
-            if r.named && self.volume.nat.is_some() {
+            if r.named && self.volume.nat.is_some() || self.volume.in_use(&r.node) {
                 return false;
             }
             let Some(parent) = self.tree.find(r.pino) else { return false };

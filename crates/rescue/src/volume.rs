@@ -6,6 +6,7 @@ use crate::versions::{OF_MKFS, Versions};
 use crate::{Reader, features, geometry};
 use segno_device::BlockDevice;
 use segno_format::inode::{RawInode, verify_checksum};
+use segno_format::sit::LogType;
 use segno_format::superblock::Superblock;
 use segno_format::{Block, BlockAddr, Features, Geometry, Nid};
 
@@ -27,6 +28,8 @@ pub struct Volume<'a> {
     pub nat: Option<Nat>,
     /// The SIT as of that checkpoint.
     pub sit: Option<Sit>,
+    /// The SIT of the pack in force, if `sit` is that of the older one.
+    pub sit_in_force: Option<Sit>,
     /// Owners of blocks.
     pub ssa: Option<Ssa<'a>>,
     /// What fsync wrote after the checkpoint.
@@ -55,7 +58,8 @@ impl<'a> Volume<'a> {
             Some(sb) => (sb.features, Some(sb.inode_checksum_seed())),
             None => features::infer(&reader, &nodes),
         };
-        let pack = geo.and_then(|geo| Packs::load(&reader, &geo).pick(previous));
+        let pick = |previous| geo.and_then(|geo| Packs::load(&reader, &geo).pick(previous));
+        let pack = pick(previous);
         let summaries = pack.as_ref().map(Summaries::load);
         let both = geo.zip(pack.as_ref()).zip(summaries.as_ref());
         let mut nat = both.map(|((geo, pack), sums)| Nat::load(&reader, &geo, pack, sums));
@@ -64,12 +68,16 @@ impl<'a> Volume<'a> {
             nat.judge(|nid, e| fits(nid, e.addr(), e.ino.get()));
         }
         let sit = both.map(|((geo, pack), sums)| Sit::load(&reader, &geo, pack, sums));
+        let in_force = geo.zip(previous.then(|| pick(false)).flatten());
+        let sit_in_force =
+            in_force.map(|(geo, pack)| Sit::load(&reader, &geo, &pack, &Summaries::load(&pack)));
         let ssa = geo.map(|geo| Ssa::new(reader, geo, pack.as_ref().zip(summaries.as_ref())));
         let chain = match geo.zip(pack.as_ref()).filter(|_| !previous) {
             Some((geo, pack)) => Chain::find(pack, &geo, &nodes),
             None => Chain::default(),
         };
-        let (nat, sit) = (nat.filter(|n| !n.is_lost()), sit.filter(|s| !s.is_lost()));
+        let valid = pack.as_ref().map_or(0, |p| p.cp().valid_block_count.get());
+        let (nat, sit) = (nat.filter(|n| !n.is_lost()), sit.filter(|s| !s.is_lost(valid)));
         Self {
             reader,
             superblock,
@@ -79,6 +87,7 @@ impl<'a> Volume<'a> {
             pack,
             nat,
             sit,
+            sit_in_force,
             ssa,
             chain,
             nodes,
@@ -102,6 +111,14 @@ impl<'a> Volume<'a> {
         }
     }
 
+    /// Whether no file of the checkpoint in force has a block, so that it may have been discarded.
+    #[must_use]
+    pub fn is_free(&self, addr: BlockAddr) -> bool {
+        let sit = self.sit_in_force.as_ref().or(self.sit.as_ref());
+        let valid = self.geo.as_ref().zip(sit).and_then(|(geo, sit)| sit.is_valid(geo, addr));
+        valid == Some(false)
+    }
+
     /// What the NAT says of a nid.
     #[must_use]
     pub fn nat(&self, nid: u32) -> NatState {
@@ -123,7 +140,27 @@ impl<'a> Volume<'a> {
             }
             NatState::Unknown => {}
         }
-        self.nodes.of(nid).find(|n| self.promised(n) && right(n)).map(|n| (*n, false))
+        let versions = || self.nodes.of(nid).filter(|n| right(n));
+        let ranked = versions().find(|n| self.in_use(n)).or_else(|| versions().find(|n| self.promised(n)));
+        ranked.or_else(|| versions().next()).map(|n| (*n, false))
+    }
+
+    /// Whether the SIT has the block of a node in use, in a segment of nodes.
+    pub(crate) fn in_use(&self, n: &Candidate) -> bool {
+        let Some((geo, sit)) = self.geo.as_ref().zip(self.sit.as_ref()) else { return false };
+        let log = geo.seg_of(n.place()).and_then(|(seg, _)| sit.log(seg));
+        log.is_some_and(LogType::is_node) && sit.is_valid(geo, n.place()) == Some(true)
+    }
+
+    /// Whether neither the tables nor its version tell that a node is part of the checkpoint in force.
+    #[must_use]
+    pub fn is_unranked(&self, n: &Candidate) -> bool {
+        let named = match self.nat(n.nid) {
+            NatState::Used(e) => e.addr() == n.place(),
+            NatState::Free(_) | NatState::Unknown => false,
+        };
+        let chained = self.chain.overlay.get(&n.nid) == Some(&n.addr);
+        !(chained || named || self.promised(n) || self.in_use(n))
     }
 
     /// The node at an address, read now if there was no scan.
@@ -136,11 +173,15 @@ impl<'a> Volume<'a> {
     }
 
     /// Whether a node is part of the checkpoint in force, as far as its version tells.
+    ///
+    /// Linux and Segno store the version of the checkpoint that the node follows, so a node of a pack has a lower version than
+    /// the pack. f2fs-tools write nodes and rewrite the pack without raising its version: their nodes have the pack's own. These
+    /// have no link to a next block and no checksum of a pack, one of which every node has that was logged after the pack.
     #[must_use]
     pub fn promised(&self, n: &Candidate) -> bool {
         let Some(pack) = &self.pack else { return true };
         let ahead = (n.cp_ver as u32).wrapping_sub(pack.version() as u32).cast_signed();
-        ahead < 0 || n.cp_ver == OF_MKFS
+        ahead < 0 || n.cp_ver == OF_MKFS || (ahead == 0 && !n.in_log() && n.cp_ver >> 32 == 0)
     }
 
     /// Reads an inode block; the flag says whether its checksum was there and right.

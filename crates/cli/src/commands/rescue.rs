@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 /// Copy the files of a damaged volume to a directory or a new volume
 ///
 /// Works without superblock, checkpoint, NAT, SIT and SSA. The source is only read. Each file gets a class: A is proven, B
-/// has nothing against it, C is doubtful or has holes.
+/// has nothing against it, C is doubtful or has holes. The exit code is 1 if anything is doubtful, not copied or lost.
 #[derive(clap::Args)]
 pub struct Args {
     /// List what would be copied
@@ -124,6 +124,7 @@ fn copy(
     });
     let plan = Plan { volume: &volume, tree: &tree, verdicts: &verdicts, only };
     let mut listing = Listing::new(args.json);
+    listing.lose(plan.lost().count());
     let mut copy_to = |target: &mut dyn Sink| -> Result<()> {
         let (mut printed, mut done) = (Ok(()), 0u64);
         plan.copy(target, stop, |item| {
@@ -150,7 +151,7 @@ fn copy(
         (None, None) => plan.entries().try_for_each(|e| listing.add(&plan.item(e), false))?,
     }
     drop(progress);
-    let mut more = about(&volume, &tree);
+    let mut more = about(&plan);
     if let Some(object) = more.as_object_mut() {
         object.insert("nodes".into(), json!(nodes));
         object.insert("foreign_nodes".into(), json!(foreign));
@@ -162,7 +163,8 @@ fn copy(
 }
 
 /// What was left of the volume.
-fn about(volume: &Volume<'_>, tree: &Tree) -> Value {
+fn about(plan: &Plan<'_, '_>) -> Value {
+    let Plan { volume, tree, .. } = plan;
     json!({
         "base_block": volume.reader.base(),
         "superblock": volume.superblock.is_some(),
@@ -172,10 +174,7 @@ fn about(volume: &Volume<'_>, tree: &Tree) -> Value {
         "sit": volume.sit.is_some(),
         "unreadable_blocks": volume.bad.count(),
         "deleted_inodes": tree.deleted.len(),
-        "names_without_inode": tree.dangling.iter().map(|(dir, name)| {
-            let path = [&tree.path(*dir), &b"/"[..], name].concat();
-            String::from_utf8_lossy(&path).into_owned()
-        }).collect::<Vec<_>>(),
+        "names_without_inode": plan.lost().collect::<Vec<_>>(),
     })
 }
 

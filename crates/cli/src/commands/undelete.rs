@@ -9,7 +9,7 @@ use segno_device::BlockDevice;
 use segno_rescue::output::{OutputOptions, Plan, Target};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::undelete::{self, Dead, Lost, Proof};
-use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
+use segno_rescue::{Class, Found, RescueError, Tree, Verdicts, Volume};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::{Write, stdout};
@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Find deleted files and copy them to a directory
 ///
 /// Unmount the volume first: what is written to it, and discards, destroy deleted data. The image is only read. Without --to, files are
-/// listed with the share of their blocks that is proven to be theirs still; other blocks become holes.
+/// listed with the share of their blocks that is proven to be theirs still; other blocks become holes. Blocks of zeros are
+/// not proven, as a discarded block reads as zeros. The exit code is 1 if any file is partial, doubtful or not copied.
 #[derive(clap::Args)]
 pub struct Args {
     /// List only, also with --to
@@ -114,7 +115,7 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
         unproven: args.unproven,
         stop,
     });
-    let (mut files, mut failed) = (Vec::new(), false);
+    let (mut files, mut counts) = (Vec::new(), Counts::default());
     for d in &dead {
         if stop.load(Ordering::Relaxed) {
             bail!("interrupted");
@@ -129,18 +130,52 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
             progress.show(|| lost.item.path.clone());
             copy(&volume, d, &proof, output, &mut lost)?;
         }
-        failed |= lost.item.failed.is_some();
+        counts.add(&lost);
         if args.json { files.push(json!(lost)) } else { print(&lost)? }
     }
     drop(progress);
+    let Counts { whole, doubtful, failed } = counts;
     if args.json {
-        writeln!(stdout(), "{}", json!({ "files": Value::from(files) }))?;
-    } else if output.is_none() {
-        eprintln!(
-            "segno: do not write to the volume until the files are copied: its free space is used again, and discarded"
-        );
+        let report =
+            json!({ "files": Value::from(files), "whole": whole, "doubtful": doubtful, "failed": failed });
+        writeln!(stdout(), "{report}")?;
+    } else {
+        writeln!(stdout(), "{}", counts.words(output.is_some()))?;
+        if output.is_none() {
+            eprintln!(
+                "segno: do not write to the volume until the files are copied: its free space is used again, and discarded"
+            );
+        }
     }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if doubtful + failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Counts of deleted files.
+#[derive(Default)]
+struct Counts {
+    whole: u64,
+    doubtful: u64,
+    failed: u64,
+}
+
+impl Counts {
+    fn add(&mut self, lost: &Lost) {
+        let count = match (&lost.item.failed, lost.item.class) {
+            (Some(_), _) => &mut self.failed,
+            (None, Class::C) => &mut self.doubtful,
+            (None, _) => &mut self.whole,
+        };
+        *count += 1;
+    }
+
+    fn words(&self, copied: bool) -> String {
+        let Self { whole, doubtful, failed } = self;
+        let rest = if copied { format!(", {failed} not copied") } else { String::new() };
+        format!(
+            "{} deleted files: {whole} whole, {doubtful} partial or doubtful{rest}",
+            whole + doubtful + failed
+        )
+    }
 }
 
 fn copy(
@@ -161,9 +196,7 @@ fn copy(
 }
 
 fn print(lost: &Lost) -> Result<()> {
-    let b = lost.blocks;
-    let all = b.proven + b.unproven + b.gone;
-    let share = (b.proven * 100).checked_div(all).unwrap_or(if b.nodes > 0 { 0 } else { 100 });
+    let share = lost.blocks.percent();
     let time = show::time(Time { secs: lost.changed.cast_signed(), nsec: 0 });
     let mut out = stdout().lock();
     write!(out, "{share:>3} % {:>12} {time} {}", lost.item.size, salvage::printable(&lost.item.path))?;

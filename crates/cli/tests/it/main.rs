@@ -10,6 +10,7 @@ mod exclusion;
 #[cfg(feature = "vhost")]
 mod export;
 mod external;
+mod foreign;
 mod friction;
 mod fsck;
 mod fsck_limits;

@@ -20,7 +20,7 @@ use crate::writeback::{Contexts, Reclaim, Writeback};
 use segno_device::BlockDevice;
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
-use segno_format::{Block, Corrupt, Features, Nid, Structure};
+use segno_format::{Block, Corrupt, Features, Geometry, Nid, Structure};
 use std::sync::{Arc, Weak};
 
 /// Features of volumes that can be read and written.
@@ -69,7 +69,7 @@ impl Volume {
             volume.space.counts.limit_nodes(most);
         }
         // Warms the cache with the root; without a root the volume cannot be mounted.
-        volume.getattr(volume.root())?;
+        volume.getattr(volume.root()).map_err(|e| root_lost(&volume.base.geo, e))?;
         volume.writeback.adjust_contexts();
         Ok(volume)
     }
@@ -203,6 +203,18 @@ fn check_size(dev: &dyn BlockDevice, sb: Superblock) -> Result<Superblock> {
         .into());
     }
     Ok(sb)
+}
+
+/// A root that the NAT does not have is damage, not a missing file.
+fn root_lost(geo: &Geometry, error: Error) -> Error {
+    let at = geo.nat_blkaddr.into();
+    let ino = Nid::ROOT.0.into();
+    match error {
+        Error::NotFound => {
+            Corrupt::block(Structure::NatBlock, at, "entry of the root directory", 0, ino).into()
+        }
+        error => error,
+    }
 }
 
 fn check_features(sb: &Superblock, opts: &MountOptions) -> Result<()> {

@@ -58,6 +58,17 @@ impl Plan<'_, '_> {
         (1..self.tree.entries.len() as u32).filter(|&e| self.matches(e))
     }
 
+    /// Paths that match, and of which only the name was found.
+    pub fn lost(&self) -> impl Iterator<Item = String> + '_ {
+        let path = |(dir, name): &(u32, Box<[u8]>)| {
+            let mut names = self.tree.components(*dir);
+            names.push(name);
+            String::from_utf8_lossy(&names.join(&b'/')).into_owned()
+        };
+        let matches = |path: &String| self.only.as_ref().is_none_or(|p| p.matches(path));
+        self.tree.dangling.iter().map(path).filter(matches)
+    }
+
     fn matches(&self, entry: u32) -> bool {
         let path = || String::from_utf8_lossy(&self.tree.path(entry)).into_owned();
         self.only.as_ref().is_none_or(|p| p.matches(&path()))

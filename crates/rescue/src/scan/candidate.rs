@@ -96,6 +96,12 @@ impl Candidate {
         self.flag & 2 != 0
     }
 
+    /// Whether it was written to a log, which links each block to the next. f2fs-tools (sload.f2fs, fsck.f2fs) store no link.
+    #[must_use]
+    pub fn in_log(&self) -> bool {
+        self.next != 0
+    }
+
     /// The address on the volume.
     #[must_use]
     pub fn place(&self) -> BlockAddr {
@@ -104,7 +110,7 @@ impl Candidate {
 
     /// Where block 0 is if the next block of the log follows this one.
     pub(super) fn vote(&self) -> Option<i64> {
-        (self.next != 0).then(|| i64::from(self.addr) + 1 - i64::from(self.next))
+        self.in_log().then(|| i64::from(self.addr) + 1 - i64::from(self.next))
     }
 }
 

@@ -3,7 +3,7 @@ use super::{Pack, Summaries};
 use crate::Reader;
 use segno_format::bits::msb;
 use segno_format::geometry::SIT_PER_BLOCK;
-use segno_format::sit::{RawSitBlock, RawSitEntry};
+use segno_format::sit::{LogType, RawSitBlock, RawSitEntry};
 use segno_format::{BlockAddr, Geometry, SegNo};
 use std::collections::HashMap;
 
@@ -52,15 +52,39 @@ impl Sit {
         Some(msb::test(&entry.valid_map, off as usize))
     }
 
+    /// The log that a segment was written by; `None` if that cannot be known.
+    #[must_use]
+    pub fn log(&self, seg: SegNo) -> Option<LogType> {
+        self.get(seg)?.parse(seg).ok()
+    }
+
     /// Whether an entry is in the journal.
     #[must_use]
     pub fn in_journal(&self, seg: SegNo) -> bool {
         self.journal.contains_key(&seg.0)
     }
 
-    /// Whether it has no valid block at all, which no volume has.
+    /// Whether its area is all zeros, and the journal does not account for the valid blocks of the checkpoint.
     #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.blocks.iter().all(Option::is_none) && self.journal.is_empty()
+    pub fn is_lost(&self, valid_blocks: u64) -> bool {
+        let journal: u64 = self.journal.values().map(|e| u64::from(e.valid())).sum();
+        self.blocks.iter().all(Option::is_none) && (journal == 0 || journal < valid_blocks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux keeps the entries of a small volume in the pack alone.
+    #[test]
+    fn a_wiped_area_is_lost_unless_the_journal_has_all_valid_blocks() {
+        let mut map = [0; 64];
+        map[0] = 0b1110_0000;
+        let journal = HashMap::from([(7, RawSitEntry::new(LogType::HotNode, 3, &map, 0))]);
+        let sit = Sit { blocks: vec![None, None], lost: vec![false, false], journal };
+        assert_eq!([2, 3, 4].map(|valid| sit.is_lost(valid)), [false, false, true]);
+        let empty = Sit { journal: HashMap::new(), ..sit };
+        assert!(empty.is_lost(0));
     }
 }

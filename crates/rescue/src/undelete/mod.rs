@@ -17,6 +17,9 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 
+const NONE_PROVEN: &str = "no block of it is proven; --unproven copies what may be its own";
+const ALL_ZERO: &str = "all its blocks read as zeros: they were discarded, or zeros are all it had";
+
 /// How much of a deleted file is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
@@ -26,10 +29,27 @@ pub struct Share {
     pub unproven: u64,
     /// Blocks that are in use or were used again, or cannot be read.
     pub gone: u64,
-    /// Of the proven ones, those that read as zeros, perhaps because they were discarded.
+    /// Blocks that would be proven, but read as zeros: they were discarded, or zeros are what the file had.
     pub zero: u64,
     /// Nodes of its index that are gone.
     pub nodes: u64,
+}
+
+impl Share {
+    /// Blocks that are not sure to be what the file had.
+    #[must_use]
+    pub fn doubtful(&self) -> u64 {
+        self.unproven + self.gone + self.zero + self.nodes
+    }
+
+    /// Proven blocks in per cent; 100 only if nothing is doubtful.
+    #[must_use]
+    pub fn percent(&self) -> u64 {
+        match self.doubtful() {
+            0 => 100,
+            doubtful => self.proven * 100 / (self.proven + doubtful),
+        }
+    }
 }
 
 /// A deleted file of the report.
@@ -61,16 +81,12 @@ pub fn require(volume: &Volume<'_>) -> Result<(), RescueError> {
 pub fn describe(volume: &Volume<'_>, tree: &Tree, dead: &Dead, proof: &Proof) -> Lost {
     let raw = dead.file.raw();
     let blocks = proof.share(volume, dead);
-    let whole = blocks.unproven + blocks.gone + blocks.nodes == 0;
     let mut reasons = Vec::new();
     for (n, what) in [
         (blocks.unproven, "blocks are not proven to be its own"),
         (blocks.gone, "blocks were used again"),
         (blocks.nodes, "nodes of its index are gone"),
-        (
-            if whole && blocks.proven == blocks.zero { blocks.zero } else { 0 },
-            "blocks are all zero, perhaps discarded",
-        ),
+        (blocks.zero, "blocks read as zeros, perhaps discarded"),
     ] {
         if n > 0 {
             reasons.push(format!("{n} {what}"));
@@ -117,15 +133,14 @@ pub fn copy(
     let Output { target, taken, unproven, stop } = output;
     let unproven = *unproven;
     let b = lost.blocks;
-    let nothing = b.proven + if unproven { b.unproven } else { 0 } == 0 && b.unproven + b.gone + b.nodes > 0;
-    if nothing {
-        lost.item.failed = Some("no block of it is proven; --unproven copies what may be its own".into());
+    let shown = b.proven + if unproven { b.unproven + b.zero } else { 0 };
+    if shown == 0 && b.doubtful() > 0 {
+        lost.item.failed = Some(if b.zero == b.doubtful() { ALL_ZERO } else { NONE_PROVEN }.into());
         return Ok(());
     }
     let mut path = dead.path.clone();
     if let Some(name) = path.last_mut() {
-        let whole = b.unproven + b.gone + b.nodes == 0;
-        let mark: &[u8] = match (whole, unproven && b.unproven > 0) {
+        let mark: &[u8] = match (b.doubtful() == 0, unproven && b.unproven > 0) {
             (true, _) => b"",
             (false, true) => b".unproven",
             (false, false) => b".partial",

@@ -87,10 +87,8 @@ impl Proof {
                 return;
             }
             match self.verdict(volume, dead, s) {
-                Verdict::Proven => {
-                    out.proven += 1;
-                    out.zero += u64::from(volume.reader.block(s.addr).is_some_and(|b| b.is_zero()));
-                }
+                Verdict::Proven if volume.reader.block(s.addr).is_some_and(|b| b.is_zero()) => out.zero += 1,
+                Verdict::Proven => out.proven += 1,
                 Verdict::Unproven => out.unproven += 1,
                 Verdict::Gone => out.gone += 1,
             }

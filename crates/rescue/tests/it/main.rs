@@ -5,4 +5,5 @@
 mod deleted;
 mod details;
 mod fixture;
+mod ranks;
 mod wiped;
