@@ -75,17 +75,30 @@ pub enum Error {
     /// An invariant was violated, regardless of what is on the device. The volume has stopped.
     #[error("internal error: {0}; the volume stopped, unmount it and run a check")]
     Invariant(&'static str),
+    /// The device belongs to another writer; nothing is written since.
+    #[error("the volume stopped as another writer took it over; unmount it")]
+    TakenOver,
     /// A metadata write failed earlier; nothing is written since.
     #[error("the volume stopped after an earlier write error; unmount it and run a check")]
     Stopped,
 }
 
 impl Error {
+    /// Whether the device belongs to another writer from now on.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        let (Self::Io { source, .. } | Self::Journal(segno_journal::Error::Io { source, .. })) = self else {
+            return false;
+        };
+        source.kind() == std::io::ErrorKind::StaleNetworkFileHandle
+    }
+
     /// The errno for a caller of a system call.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match self {
             Self::NotFound => 2,
+            Self::TakenOver => 116,
+            _ if self.is_taken_over() => 116,
             Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => 28,
             Self::Journal(e) if e.is_occupied() => 17,
             Self::Io { .. } | Self::Journal(_) | Self::Invariant(_) | Self::Stopped => 5,

@@ -22,6 +22,8 @@ pub struct Health {
     observer: Observer,
     read_only: bool,
     stopped: AtomicBool,
+    /// It stopped as another writer took it over. Set before.
+    taken_over: AtomicBool,
     /// Bits of the kinds of damage seen since mount, and of those already stored.
     seen: AtomicU32,
     stored: AtomicU32,
@@ -39,6 +41,7 @@ impl Health {
             observer,
             read_only,
             stopped: AtomicBool::new(false),
+            taken_over: AtomicBool::new(false),
             seen: AtomicU32::new(0),
             stored: AtomicU32::new(0),
             raw: Mutex::new(raw),
@@ -69,8 +72,16 @@ impl Health {
 
     /// Stops the volume: from now on only the reason is written, and the last checkpoint stays in force.
     pub fn stop(&self, why: &Error) {
+        let is_taken_over = why.is_taken_over();
+        if is_taken_over && !self.is_stopped() {
+            self.taken_over.store(true, Ordering::Release);
+        }
         if self.stopped.swap(true, Ordering::AcqRel) || self.read_only {
             return;
+        }
+        if is_taken_over {
+            // The records on the device belong to the other writer.
+            return self.observer.notify(&Notice::TakenOver(why.to_string()));
         }
         self.observer.notify(&Notice::Stopped(why.to_string()));
         // Fails if the device has failed; the volume stops regardless.
@@ -100,7 +111,11 @@ impl Health {
     }
 
     pub fn check_running(&self) -> Result<()> {
-        if self.is_stopped() { Err(Error::Stopped) } else { Ok(()) }
+        match self.is_stopped() {
+            true if self.taken_over.load(Ordering::Acquire) => Err(Error::TakenOver),
+            true => Err(Error::Stopped),
+            false => Ok(()),
+        }
     }
 
     /// Rejects changes on a read-only or stopped volume. The first check of every change.

@@ -32,6 +32,9 @@ pub enum Notice {
     /// The volume stopped: nothing more is written to it.
     #[error("{0}; the volume stopped: unmount it, and run `segno check` before it is mounted again")]
     Stopped(String),
+    /// Another writer took the volume over: nothing more is written to it here.
+    #[error("{0}; the volume stopped: unmount it. Changes since the last sync are lost")]
+    TakenOver(String),
 }
 
 /// Receives notices, during mount and later, on any thread, also with locks held. It must not call the volume. The default drops them.

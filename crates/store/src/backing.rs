@@ -45,6 +45,11 @@ impl Backing {
         found.ok_or_else(|| StoreError::Missing { object: name.to_string() })
     }
 
+    /// The commit up to which the store has all, of those up to `acknowledged`.
+    pub(crate) fn stored(&self, acknowledged: u64) -> u64 {
+        self.stage.as_ref().map_or(acknowledged, |stage| stage.stored())
+    }
+
     /// A map will name the objects of commits up to this one as they are now.
     pub(crate) fn fix(&self, upto: u64) {
         if let Some(stage) = &self.stage {

@@ -170,16 +170,17 @@ impl Cache {
             self.backing.remote.stats.local.hits(pieces.len());
             return Ok(pieces);
         }
-        let bytes = self.backing.get_range(id, pieces::byte_range(range.clone(), blocks), cause).await?;
-        match pieces::decode(&self.volume, id, range.start, &bytes) {
-            Some(pieces) if pieces.len() == range.len() => {
-                if let Some(disk) = &self.disk {
-                    self.backing.remote.stats.local.misses(pieces.len());
-                    disk.keep(id, range.start, &bytes);
-                }
-                Ok(pieces)
+        // A second reading with the same result is no error of transmission.
+        for _ in 0..2 {
+            let bytes = self.backing.get_range(id, pieces::byte_range(range.clone(), blocks), cause).await?;
+            let decoded = pieces::decode(&self.volume, id, range.start, &bytes);
+            let Some(pieces) = decoded.filter(|pieces| pieces.len() == range.len()) else { continue };
+            if let Some(disk) = &self.disk {
+                self.backing.remote.stats.local.misses(pieces.len());
+                disk.keep(id, range.start, &bytes);
             }
-            _ => Err(StoreError::corrupt(&Name::Object(id), "its blocks are not those that were stored")),
+            return Ok(pieces);
         }
+        Err(StoreError::corrupt(&Name::Object(id), "its blocks are not those that were stored"))
     }
 }

@@ -49,8 +49,13 @@ impl Holder {
         self.host == this.host && boot(&self.boot) != boot(&this.boot)
     }
 
+    /// Whether it is that process of this host.
+    pub(crate) fn is_here(&self, pid: u32) -> bool {
+        self.pid == pid && self.boot == Self::this([0; 16], None).boot
+    }
+
     /// For messages.
-    fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         format!("process {} on {}", self.pid, self.host.split(' ').next().unwrap_or_default())
     }
 }
@@ -76,10 +81,17 @@ pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32, ours: Option<&Cac
     }
 }
 
-/// Whether the holder of an epoch is that process of this host.
-pub(crate) async fn is_held_by(remote: &Remote, epoch: u32, pid: u32) -> Result<bool> {
-    let found = holder(remote, epoch).await?;
-    Ok(found.is_some_and(|h| h.boot == Holder::this([0; 16], None).boot && h.pid == pid))
+/// The session of an epoch.
+pub(crate) async fn session(remote: &Remote, epoch: u32) -> Result<Option<[u8; 16]>> {
+    Ok(known_holder(remote, epoch).await?.map(|holder| holder.session))
+}
+
+/// The holder of an epoch. An object that was cut off belongs to no writer, as each reads its own back.
+pub(crate) async fn known_holder(remote: &Remote, epoch: u32) -> Result<Option<Holder>> {
+    match holder(remote, epoch).await {
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        other => other,
+    }
 }
 
 async fn holder(remote: &Remote, epoch: u32) -> Result<Option<Holder>> {
@@ -99,7 +111,7 @@ pub(crate) async fn take(
     let id = random()?;
     let holder = Holder::this(id, cache);
     match remote.create(Name::Epoch(epoch), holder.encode(), Cause::Open).await? {
-        Created::Ours => Ok(Session { volume: volume.id, id, epoch }),
+        Created::Ours => Ok(Session { volume: volume.id, id, epoch, marked: volume.marked }),
         Created::Other(bytes) => {
             let holder = Holder::decode(epoch, &bytes)?.describe();
             Err(StoreError::LostRace { epoch, holder })

@@ -14,12 +14,40 @@ const TAIL: &[u8; 8] = b"SEGNOLGE";
 /// Magic, length of the record, inline blocks, checksum.
 const TAIL_BYTES: usize = 8 + 4 + 4 + 4;
 
+/// Kinds of records. Volumes without marks have the first and the third, others the last; seals are the same.
+const COMMIT: u8 = 0;
+const SEAL: u8 = 1;
+const MERGED: u8 = 2;
+const MARKED: u8 = 3;
+
 /// Identifies a mount: its epoch and a random number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     pub volume: [u8; 16],
     pub id: [u8; 16],
     pub epoch: u32,
+    /// Commits of the volume have marks.
+    pub marked: bool,
+}
+
+/// Commits of the same epoch that were durable when an object of the log was made. One that is missing since was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// All up to this one were in the store.
+    pub stored: u64,
+    /// All up to this one were acknowledged: they were in the store or in the local cache.
+    pub acknowledged: u64,
+}
+
+/// An object of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Of its writer.
+    pub session: [u8; 16],
+    pub marks: Marks,
+    pub entry: Entry,
+    /// Inline blocks.
+    pub inline: u32,
 }
 
 /// Blocks of a zone that are in an object.
@@ -54,27 +82,34 @@ pub(crate) enum Entry {
     Seal { by: u32 },
 }
 
-/// The object of a commit. `inline` is the blocks of `parts`, which may be empty.
-pub(crate) fn commit(session: &Session, seq: u64, ops: &[Op], parts: &[&[u8]]) -> Bytes {
-    object(session, seq, 1, ops, parts)
+/// The object of a commit. `parts` has its inline blocks, and may be empty.
+pub(crate) fn commit(session: &Session, marks: Marks, seq: u64, ops: &[Op], parts: &[&[u8]]) -> Bytes {
+    object(session, marks, seq, 1, ops, parts)
 }
 
 /// One object for several commits, from the first of so many places on. It has no inline blocks.
-pub(crate) fn merged(session: &Session, seq: u64, places: u32, ops: &[Op]) -> Bytes {
-    object(session, seq, places, ops, &[])
+pub(crate) fn merged(session: &Session, marks: Marks, seq: u64, places: u32, ops: &[Op]) -> Bytes {
+    object(session, marks, seq, places, ops, &[])
 }
 
-fn object(session: &Session, seq: u64, places: u32, ops: &[Op], parts: &[&[u8]]) -> Bytes {
+fn object(session: &Session, marks: Marks, seq: u64, places: u32, ops: &[Op], parts: &[&[u8]]) -> Bytes {
     let id = ObjectId::Log { epoch: session.epoch, seq };
     let blocks = parts.iter().map(|p| p.len()).sum::<usize>() / segno_format::BLOCK_SIZE;
     let mut out = Vec::with_capacity(pieces::encoded_len(blocks as u32) + 64 + ops.len() * 28);
     pieces::encode(&session.volume, id, parts, &mut out);
     let mut record = Encoder::new(RECORD);
-    if places == 1 {
-        header(&mut record, session, session.epoch, seq, 0);
-    } else {
-        header(&mut record, session, session.epoch, seq, 2);
+    let kind = match places {
+        _ if session.marked => MARKED,
+        1 => COMMIT,
+        _ => MERGED,
+    };
+    header(&mut record, session, session.epoch, seq, kind);
+    if kind != COMMIT {
         record.u32(places);
+    }
+    if kind == MARKED {
+        record.u64(marks.stored);
+        record.u64(marks.acknowledged);
     }
     record.u32(ops.len() as u32);
     ops.iter().for_each(|op| put_op(&mut record, op));
@@ -84,7 +119,7 @@ fn object(session: &Session, seq: u64, places: u32, ops: &[Op], parts: &[&[u8]])
 /// A seal of an epoch, by this session.
 pub(crate) fn seal(by: &Session, epoch: u32, seq: u64) -> Bytes {
     let mut record = Encoder::new(RECORD);
-    header(&mut record, by, epoch, seq, 1);
+    header(&mut record, by, epoch, seq, SEAL);
     record.u32(by.epoch);
     close(Vec::new(), record, 0)
 }
@@ -127,8 +162,8 @@ fn close(mut out: Vec<u8>, record: Encoder, blocks: u32) -> Bytes {
     out.into()
 }
 
-/// Reads an object of the log, with the number of its inline blocks.
-pub(crate) fn read(volume: &[u8; 16], epoch: u32, seq: u64, bytes: &[u8]) -> Result<(Entry, u32)> {
+/// Reads an object of the log.
+pub(crate) fn read(volume: &[u8; 16], epoch: u32, seq: u64, bytes: &[u8]) -> Result<Record> {
     let name = Name::log(epoch, seq);
     let bad = |why| StoreError::corrupt(&name, why);
     let (rest, tail) = bytes
@@ -148,24 +183,38 @@ pub(crate) fn read(volume: &[u8; 16], epoch: u32, seq: u64, bytes: &[u8]) -> Res
     if record.array::<16>()? != *volume {
         return Err(bad("it belongs to another volume"));
     }
-    let _session = record.array::<16>()?;
+    let session = record.array::<16>()?;
     if (record.u32()?, record.u64()?) != (epoch, seq) {
         return Err(bad("it belongs to another place of the log"));
     }
-    let entry = match record.u8()? {
-        0 => Entry::Commit { places: 1, ops: ops(&mut record)? },
-        1 => Entry::Seal { by: record.u32()? },
-        2 => {
-            let places = record.u32()?;
-            if places == 0 || seq.checked_add(places.into()).is_none() {
-                return Err(bad("it takes no place, or too many"));
-            }
-            Entry::Commit { places, ops: ops(&mut record)? }
-        }
-        _ => return Err(bad("unknown kind")),
-    };
+    let (marks, entry) = entry(&mut record, seq)?;
     record.end()?;
-    Ok((entry, blocks))
+    Ok(Record { session, marks, entry, inline: blocks })
+}
+
+fn entry(record: &mut Decoder<'_>, seq: u64) -> Result<(Marks, Entry)> {
+    let kind = record.u8()?;
+    if kind == SEAL {
+        // It follows all commits of the epoch.
+        let marks = Marks { stored: seq.saturating_sub(1), acknowledged: 0 };
+        return Ok((marks, Entry::Seal { by: record.u32()? }));
+    }
+    let places = match kind {
+        COMMIT => 1,
+        MERGED | MARKED => record.u32()?,
+        _ => return Err(record.bad("unknown kind")),
+    };
+    if places == 0 || seq.checked_add(places.into()).is_none() {
+        return Err(record.bad("it takes no place, or too many"));
+    }
+    let marks = match kind {
+        MARKED => Marks { stored: record.u64()?, acknowledged: record.u64()? },
+        _ => Marks::default(),
+    };
+    if marks.stored.max(marks.acknowledged) >= seq {
+        return Err(record.bad("it marks itself as durable"));
+    }
+    Ok((marks, Entry::Commit { places, ops: ops(record)? }))
 }
 
 fn ops(record: &mut Decoder<'_>) -> Result<Vec<Op>> {
@@ -201,8 +250,10 @@ mod tests {
     use segno_format::BLOCK_SIZE;
 
     fn session() -> Session {
-        Session { volume: [1; 16], id: [2; 16], epoch: 3 }
+        Session { volume: [1; 16], id: [2; 16], epoch: 3, marked: true }
     }
+
+    const MARKS: Marks = Marks { stored: 5, acknowledged: 7 };
 
     fn example() -> (Vec<Op>, Bytes) {
         let object = ObjectId::Log { epoch: 3, seq: 9 };
@@ -219,20 +270,36 @@ mod tests {
             Op::Finish(6),
             Op::Discard { zone: 0, start: 1, len: 2 },
         ];
-        let bytes = commit(&session(), 9, &ops, &[&[5; 3 * BLOCK_SIZE]]);
+        let bytes = commit(&session(), MARKS, 9, &ops, &[&[5; 3 * BLOCK_SIZE]]);
         (ops, bytes)
     }
 
     #[test]
     fn commits_and_seals_are_read_back() {
         let (ops, bytes) = example();
-        assert_eq!(read(&[1; 16], 3, 9, &bytes).unwrap(), (Entry::Commit { ops: ops.clone(), places: 1 }, 3));
-        let several = merged(&session(), 9, 70_000, &ops);
-        assert_eq!(read(&[1; 16], 3, 9, &several).unwrap(), (Entry::Commit { ops, places: 70_000 }, 0));
-        assert!(read(&[1; 16], 3, 9, &merged(&session(), 9, 0, &[])).is_err());
-        assert!(read(&[1; 16], 3, u64::MAX, &merged(&session(), u64::MAX, 2, &[])).is_err());
+        let record = |marks, places, inline| {
+            let entry = Entry::Commit { ops: ops.clone(), places };
+            Record { session: [2; 16], marks, entry, inline }
+        };
+        assert_eq!(read(&[1; 16], 3, 9, &bytes).unwrap(), record(MARKS, 1, 3));
+        let several = merged(&session(), MARKS, 9, 70_000, &ops);
+        assert_eq!(read(&[1; 16], 3, 9, &several).unwrap(), record(MARKS, 70_000, 0));
+        // Volumes of earlier versions.
+        let old = Session { marked: false, ..session() };
+        for places in [1, 70_000] {
+            let bytes = merged(&old, MARKS, 9, places, &ops);
+            assert_eq!(read(&[1; 16], 3, 9, &bytes).unwrap(), record(Marks::default(), places, 0));
+        }
+        for session in [session(), old] {
+            assert!(read(&[1; 16], 3, 9, &merged(&session, MARKS, 9, 0, &[])).is_err());
+            assert!(read(&[1; 16], 3, u64::MAX, &merged(&session, MARKS, u64::MAX, 2, &[])).is_err());
+        }
+        let ahead = Marks { stored: 0, acknowledged: 9 };
+        assert!(read(&[1; 16], 3, 9, &commit(&session(), ahead, 9, &[], &[])).is_err());
         let sealed = seal(&session(), 2, 11);
-        assert_eq!(read(&[1; 16], 2, 11, &sealed).unwrap(), (Entry::Seal { by: 3 }, 0));
+        let marks = Marks { stored: 10, acknowledged: 0 };
+        let expected = Record { session: [2; 16], marks, entry: Entry::Seal { by: 3 }, inline: 0 };
+        assert_eq!(read(&[1; 16], 2, 11, &sealed).unwrap(), expected);
         for (volume, epoch, seq) in [([0; 16], 3, 9), ([1; 16], 2, 9), ([1; 16], 3, 8)] {
             assert!(read(&volume, epoch, seq, &bytes).is_err());
         }

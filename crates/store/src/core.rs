@@ -1,6 +1,6 @@
 //! The writer: collects writes, stores them, and acknowledges commits in order.
 use crate::backing::Backing;
-use crate::commit::{self, Session};
+use crate::commit::{self, Marks, Session};
 use crate::names::ObjectId;
 use crate::pieces;
 use crate::reader::Reader;
@@ -261,7 +261,7 @@ impl Core {
             upload.await.map_err(|e| StoreError::Runtime(e.to_string()))??;
         }
         let parts: Vec<&[u8]> = group.inline.iter().map(|(_, content)| content.as_slice()).collect();
-        let bytes = commit::commit(&self.session, group.seq, &group.ops, &parts);
+        let bytes = commit::commit(&self.session, self.marks(), group.seq, &group.ops, &parts);
         let commits = self.since_map.0.fetch_add(1, Ordering::Relaxed) + 1;
         let logged = self.since_map.1.fetch_add(bytes.len() as u64, Ordering::Relaxed) + bytes.len() as u64;
         let id = ObjectId::Log { epoch: self.session.epoch, seq: group.seq };
@@ -271,6 +271,12 @@ impl Core {
             self.work.notify_one();
         }
         Ok(())
+    }
+
+    /// The commits that are durable now.
+    pub(crate) fn marks(&self) -> Marks {
+        let acknowledged = self.acks.lock().upto;
+        Marks { stored: self.backing.stored(acknowledged), acknowledged }
     }
 
     fn acknowledge(&self, seq: u64, permit: OwnedSemaphorePermit) {

@@ -8,6 +8,7 @@ use crate::left::{self, Left};
 use crate::local::{CacheOptions, Local};
 use crate::map::{Geometry, Map};
 use crate::names::Name;
+use crate::notice::{Observer, UNOBSERVED};
 use crate::queue::Queue;
 use crate::reader::Reader;
 use crate::records::{Volume, encode_map};
@@ -49,6 +50,8 @@ pub struct Options {
     pub cache: Option<CacheOptions>,
     /// Read the volume as what the cache has, and the store has not, would have made it.
     pub with_left: bool,
+    /// Receives notices.
+    pub observer: Observer,
 }
 
 impl Default for Options {
@@ -62,6 +65,7 @@ impl Default for Options {
             cache_bytes: 128 << 20,
             cache: None,
             with_left: false,
+            observer: UNOBSERVED,
         }
     }
 }
@@ -132,6 +136,12 @@ impl Parts {
                 (found, None, settled)
             }
         };
+        if let Some(local) = &local {
+            local.check_history(&remote, &found).await?;
+            if with_left.is_none() {
+                local.note_history(&remote, &found).await?;
+            }
+        }
         remote.bound_requests(options.timeout);
         let about = Found {
             base: found.base,
@@ -205,7 +215,7 @@ impl StoreDevice {
         force: bool,
         options: Options,
     ) -> Result<Self> {
-        let remote = Remote::new(store.clone(), prefix.clone(), OPEN_PATIENCE);
+        let remote = Remote::new(store.clone(), prefix.clone(), OPEN_PATIENCE).observed(options.observer);
         runtime.block_on(create(&remote, geometry, force, options.unfenced))?;
         Self::open_on(runtime, store, prefix, options, Planted::default())
     }
@@ -217,7 +227,8 @@ impl StoreDevice {
         options: Options,
         planted: Planted,
     ) -> Result<Self> {
-        let remote = Arc::new(Remote::new(store, prefix.clone(), OPEN_PATIENCE));
+        let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE).observed(options.observer);
+        let remote = Arc::new(remote);
         let parts = runtime.block_on(Parts::open(remote, &options, planted, runtime.handle()))?;
         Ok(Self::of(runtime, parts))
     }
@@ -261,14 +272,14 @@ impl StoreDevice {
 
     /// Stores everything, with a map, and ends the epoch. The device takes no more writes.
     pub fn close(&self) -> Result<()> {
-        if let Some(disk) = self.parts.local.as_ref().and_then(|l| l.disk.as_ref()) {
-            // Without it the next mount begins with an empty cache.
-            let _empty_then = disk.save();
-        }
-        match &self.parts.writer {
+        let closed = match &self.parts.writer {
             Some((_, keeper)) => self.run(keeper.close()),
             None => Ok(()),
+        };
+        if let Some(local) = &self.parts.local {
+            local.save(self.parts.writer.as_ref().map(|(core, _)| core.marks().stored));
         }
+        closed
     }
 
     /// Waits until everything that was flushed, and what was written before this call, is in the store.
@@ -305,7 +316,8 @@ impl StoreDevice {
         local: Local,
         planted: Planted,
     ) -> Result<Self> {
-        let remote = Arc::new(Remote::new(store, prefix.clone(), OPEN_PATIENCE));
+        let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE).observed(options.observer);
+        let remote = Arc::new(remote);
         let opened = Parts::open_with(remote, options, Some(local), planted, runtime.handle());
         let parts = runtime.block_on(opened)?;
         Ok(Self::of(runtime, parts))
@@ -419,7 +431,7 @@ pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unf
         return Err(StoreError::Unconditional);
     }
     remote.set_unfenced(!conditional);
-    let volume = Volume { id: claim::random()?, geometry, unfenced: !conditional };
+    let volume = Volume { id: claim::random()?, geometry, unfenced: !conditional, marked: true };
     let map = encode_map(&Map::new(geometry), &volume.id, 0, 0);
     remote.put(Name::Map { epoch: 0, seq: 0 }, map, Cause::Open).await?;
     match remote.create(Name::Volume, volume.encode(), Cause::Open).await? {

@@ -16,7 +16,8 @@ use tokio::task::spawn_blocking;
 
 const PIECES: &str = "pieces";
 const INDEX: &str = "index";
-const MAGIC: &[u8; 8] = b"SEGNOIX1";
+/// An index of the first version does not say which history its pieces are of.
+const MAGIC: &[u8; 8] = b"SEGNOIX2";
 /// A place for a piece: the next multiple of a page.
 const SLOT: u64 = 17 * 4096;
 /// Bytes of an index entry.
@@ -26,10 +27,22 @@ const WRITES: usize = 512;
 
 type Key = (ObjectId, u32);
 
+/// A state of the volume that a mount with this cache has seen in the store. Names of objects are used again when the store is
+/// set back to an earlier state, so pieces are used only if the store still has that state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub epoch: u32,
+    /// The session of the epoch, which is random. A store that has it has all earlier epochs as they were.
+    pub session: [u8; 16],
+    /// The last commit.
+    pub seq: u64,
+}
+
 pub(crate) struct Disk {
     volume: [u8; 16],
     file: File,
     index: PathBuf,
+    seen: Mutex<Option<Seen>>,
     slots: Mutex<Slots>,
     writes: tokio::sync::Semaphore,
 }
@@ -117,7 +130,8 @@ impl Disk {
         let mut slots = Slots { limit, ..Slots::default() };
         // An index that is damaged, or missing after a kill, costs reads.
         let found = fs::read(&index).ok().and_then(|bytes| read_index(&bytes, limit));
-        for (key, place) in found.unwrap_or_default() {
+        let (seen, pieces) = found.unzip();
+        for (key, place) in pieces.unwrap_or_default() {
             let owners = slots.owners.len().max(place.slot as usize + 1);
             slots.owners.resize(owners, Owner::default());
             slots.settle(place.slot, Some((key, place.len)));
@@ -127,9 +141,27 @@ impl Disk {
             volume,
             file,
             index,
+            seen: Mutex::new(seen),
             slots: Mutex::new(slots),
             writes: tokio::sync::Semaphore::new(WRITES),
         })
+    }
+
+    /// The state that the mount which stored the index had seen.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        *self.seen.lock()
+    }
+
+    /// The pieces belong to the history with this state.
+    pub(crate) fn set_seen(&self, seen: Seen) {
+        *self.seen.lock() = Some(seen);
+    }
+
+    /// Drops all pieces.
+    pub(crate) fn clear(&self) {
+        let mut slots = self.slots.lock();
+        *slots = Slots { limit: slots.limit, ..Slots::default() };
+        *self.seen.lock() = None;
     }
 
     /// Whether a piece may be there.
@@ -183,7 +215,11 @@ impl Disk {
 
     /// Stores the index for the next mount.
     pub(crate) fn save(&self) -> io::Result<()> {
+        let Some(seen) = self.seen() else { return Ok(()) };
         let mut e = Encoder::new(MAGIC);
+        e.u32(seen.epoch);
+        e.raw(&seen.session);
+        e.u64(seen.seq);
         {
             let slots = self.slots.lock();
             e.u32(slots.places.len() as u32);
@@ -201,9 +237,10 @@ impl Disk {
     }
 }
 
-fn read_index(bytes: &[u8], limit: usize) -> Option<Vec<(Key, Place)>> {
+fn read_index(bytes: &[u8], limit: usize) -> Option<(Seen, Vec<(Key, Place)>)> {
     // The name is for messages, and there are none.
     let mut d = Decoder::new(Name::Volume, MAGIC, bytes).ok()?;
+    let seen = Seen { epoch: d.u32().ok()?, session: d.array().ok()?, seq: d.u64().ok()? };
     let count = d.count(ENTRY).ok()?;
     let mut entries = Vec::with_capacity(count);
     for _ in 0..count {
@@ -217,7 +254,7 @@ fn read_index(bytes: &[u8], limit: usize) -> Option<Vec<(Key, Place)>> {
             entries.push(((id, piece), Place { slot, len }));
         }
     }
-    Some(entries)
+    Some((seen, entries))
 }
 
 #[cfg(test)]
@@ -226,6 +263,7 @@ mod tests {
     use segno_format::BLOCK_SIZE;
 
     const VOLUME: [u8; 16] = [3; 16];
+    const SEEN: Seen = Seen { epoch: 1, session: [5; 16], seq: 9 };
 
     fn id(number: u64) -> ObjectId {
         ObjectId::Data { epoch: 1, number }
@@ -253,9 +291,13 @@ mod tests {
         keep(&disk, id(1));
         assert_eq!(disk.read_piece((id(1), 2)).unwrap(), vec![7; 8 * BLOCK_SIZE]);
         assert!(disk.read_piece((id(1), 3)).is_none() && disk.read_piece((id(2), 0)).is_none());
+        disk.set_seen(SEEN);
         disk.save().unwrap();
         let disk = Disk::open(dir.path(), 10 * SLOT, VOLUME).unwrap();
+        assert_eq!(disk.seen(), Some(SEEN));
         assert_eq!(disk.read_piece((id(1), 0)).unwrap(), vec![7; 16 * BLOCK_SIZE]);
+        disk.clear();
+        assert!(disk.read_piece((id(1), 0)).is_none());
         let other = Disk::open(dir.path(), 10 * SLOT, [4; 16]).unwrap();
         assert!(other.read_piece((id(1), 0)).is_none(), "another volume");
     }
@@ -277,6 +319,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::open(dir.path(), 3 * SLOT, VOLUME).unwrap();
         keep(&disk, id(1));
+        disk.set_seen(SEEN);
         disk.save().unwrap();
         keep(&disk, id(2));
         // Killed: the index is that of before.

@@ -20,6 +20,11 @@ pub enum StoreError {
     Corrupt { object: String, why: &'static str },
     #[error("object {object} is missing: it was deleted, or the store lost it")]
     Missing { object: String },
+    #[error(
+        "object {object} is missing though it was stored: later objects build on it. The store lost it, or it was deleted; the volume \
+         is not opened, as that would undo what was acknowledged. Restore the object from a copy of the bucket"
+    )]
+    Lost { object: String },
     #[error("there is no volume here (no object named volume); `segno mkfs --size SIZE URL` makes one")]
     NoVolume,
     #[error("there is a volume here already; overwrite it with -f, or choose another prefix")]
@@ -44,12 +49,25 @@ pub enum StoreError {
     #[error(
         "the cache {dir} has {commits} commits of epoch {epoch} that were acknowledged here, and another writer took the volume over \
          before they were uploaded; they cannot be added any more and are kept: `segno store export --cache {dir}` makes an image with \
-         them, as long as the store has what they build on. Delete {dir} to mount"
+         them, as long as the store has what they build on. Move {dir} away to mount without them"
     )]
     TailRefused { dir: String, epoch: u32, commits: u64 },
     #[error(
+        "the cache {dir} has {commits} commits of epoch {epoch} of a writer that this store does not know: the bucket was set back to \
+         an earlier state, or is another copy. They are not added to it and are kept: `segno store export --cache {dir}` makes an image \
+         with them from a copy of the bucket that has that epoch. To mount this one, move {dir} away or use another cache"
+    )]
+    TailForeign { dir: String, epoch: u32, commits: u64 },
+    #[error(
+        "the cache {dir} has {commits} commits of epoch {epoch} that were acknowledged, but neither it nor the store has commit \
+         {missing} before them: the bucket was set back to an earlier state, or lost it. They are not added and are kept: `segno \
+         store export --cache {dir}` makes an image with them from a copy of the bucket that has that commit. To mount this one, move \
+         {dir} away or use another cache"
+    )]
+    TailGap { dir: String, epoch: u32, commits: u64, missing: u64 },
+    #[error(
         "the store no longer has what the commits of epoch {epoch} in the cache {dir} build on: the writer that took the volume over \
-         has replaced it"
+         has replaced it, or the bucket was set back to an earlier state"
     )]
     TailBase { dir: String, epoch: u32 },
     #[error(
@@ -81,14 +99,17 @@ impl StoreError {
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::Url { .. } | Self::Geometry(_) => io::ErrorKind::InvalidInput,
-            Self::Corrupt { .. } | Self::Unreadable { .. } => io::ErrorKind::InvalidData,
+            Self::Corrupt { .. } | Self::Lost { .. } | Self::Unreadable { .. } => io::ErrorKind::InvalidData,
             Self::NoVolume | Self::Missing { .. } | Self::TailBase { .. } => io::ErrorKind::NotFound,
             Self::Exists => io::ErrorKind::AlreadyExists,
             Self::Held { .. }
             | Self::LostRace { .. }
             | Self::TailUnread { .. }
             | Self::TailElsewhere { .. } => io::ErrorKind::ResourceBusy,
-            Self::Fenced { .. } | Self::TailRefused { .. } => io::ErrorKind::StaleNetworkFileHandle,
+            Self::Fenced { .. }
+            | Self::TailRefused { .. }
+            | Self::TailForeign { .. }
+            | Self::TailGap { .. } => io::ErrorKind::StaleNetworkFileHandle,
             Self::Unconditional | Self::Refused { .. } => io::ErrorKind::Unsupported,
             Self::Request { .. } | Self::Cache { .. } | Self::Unsettled(_) | Self::Runtime(_) => {
                 io::ErrorKind::Other

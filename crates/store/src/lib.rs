@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod ahead;
+mod answer;
 mod backing;
 mod cache;
 mod cachedir;
@@ -15,6 +16,7 @@ mod claim;
 mod commit;
 mod compact;
 mod core;
+mod credentials;
 mod device;
 mod disk;
 mod error;
@@ -28,6 +30,7 @@ mod map;
 mod memory;
 mod merge;
 mod names;
+mod notice;
 mod pieces;
 mod queue;
 mod reader;
@@ -46,9 +49,10 @@ mod wire;
 
 pub use device::{About, Options, StoreDevice};
 pub use error::{Result, StoreError};
-pub use holder::{is_held, probe, was_left_by};
+pub use holder::{Ending, ended, is_held, probe};
 pub use left::Left;
 pub use local::CacheOptions;
 pub use map::Geometry;
+pub use notice::{Notice, Observer};
 pub use stats::{Cause, Count, Stats};
 pub use url::Url;

@@ -1,11 +1,13 @@
 //! A cache on local disk: its options, and its parts for a mount.
 use crate::cachedir::CacheDir;
 use crate::core::Planted;
-use crate::disk::Disk;
+use crate::disk::{Disk, Seen};
+use crate::notice::Notice;
 use crate::records::CacheOf;
+use crate::recover::Recovered;
 use crate::remote::Remote;
 use crate::shelf::Shelf;
-use crate::{Result, StoreError, recover, tail};
+use crate::{Result, StoreError, claim, recover, tail};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -54,6 +56,47 @@ impl Local {
             disk: Some(Arc::new(disk)),
             _dir: Some(dir),
         })
+    }
+
+    /// Drops what was read from a store that was in a later state than now, or in another one.
+    pub(crate) async fn check_history(&self, remote: &Remote, found: &Recovered) -> Result<()> {
+        let Some((disk, seen)) = self.disk.as_ref().and_then(|disk| Some((disk, disk.seen()?))) else {
+            return Ok(());
+        };
+        let is_same = claim::session(remote, seen.epoch).await? == Some(seen.session);
+        if !is_same || found.last_of(seen.epoch) < seen.seq {
+            let dir = self.of.path.clone();
+            remote.notify(&Notice::SetBack { dir, epoch: seen.epoch, commit: seen.seq });
+            disk.clear();
+        }
+        Ok(())
+    }
+
+    /// The pieces that are kept from now on are of this history.
+    pub(crate) async fn note_history(&self, remote: &Remote, found: &Recovered) -> Result<()> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        let (epoch, session) = match found.session {
+            Some(session) => (session.epoch, Some(session.id)),
+            None => {
+                let (next, seq) = found.next;
+                let epoch = if seq > 1 { next } else { next.saturating_sub(1) };
+                (epoch, claim::session(remote, epoch).await?)
+            }
+        };
+        if let Some(session) = session {
+            disk.set_seen(Seen { epoch, session, seq: found.last_of(epoch) });
+        }
+        Ok(())
+    }
+
+    /// Keeps the index of the pieces for the next mount, and the last commit that the store has.
+    pub(crate) fn save(&self, stored: Option<u64>) {
+        let Some(disk) = &self.disk else { return };
+        if let Some((seq, seen)) = stored.zip(disk.seen()) {
+            disk.set_seen(Seen { seq, ..seen });
+        }
+        // Without it the next mount begins with an empty cache.
+        let _empty_then = disk.save();
     }
 
     /// Uploads what an earlier mount left; a reader only sees that there is nothing.

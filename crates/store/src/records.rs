@@ -7,7 +7,9 @@ use crate::{Result, StoreError};
 use bytes::Bytes;
 use std::collections::HashMap;
 
-const VOLUME: &[u8; 8] = b"SEGNOVO1";
+/// Programs that do not know commits with marks refuse volumes that have them.
+const VOLUME: &[u8; 8] = b"SEGNOVO2";
+const VOLUME_UNMARKED: &[u8; 8] = b"SEGNOVO1";
 const HOLDER: &[u8; 8] = b"SEGNOEP1";
 const MAP: &[u8; 8] = b"SEGNOMP1";
 
@@ -18,11 +20,13 @@ pub(crate) struct Volume {
     pub geometry: Geometry,
     /// The store ignores conditional creation, which was accepted.
     pub unfenced: bool,
+    /// Commits have marks, which volumes of earlier versions do not.
+    pub marked: bool,
 }
 
 impl Volume {
     pub(crate) fn encode(&self) -> Bytes {
-        let mut e = Encoder::new(VOLUME);
+        let mut e = Encoder::new(if self.marked { VOLUME } else { VOLUME_UNMARKED });
         e.raw(&self.id);
         e.u16(self.geometry.zone_blocks);
         e.u32(self.geometry.zones);
@@ -32,7 +36,9 @@ impl Volume {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut d = Decoder::new(Name::Volume, VOLUME, bytes)?;
+        let marked = !bytes.starts_with(VOLUME_UNMARKED);
+        let magic = if marked { VOLUME } else { VOLUME_UNMARKED };
+        let mut d = Decoder::new(Name::Volume, magic, bytes)?;
         let id = d.array()?;
         let geometry = Geometry { zone_blocks: d.u16()?, zones: d.u32()?, conventional: d.u32()? };
         let unfenced = d.u8()? != 0;
@@ -40,7 +46,7 @@ impl Volume {
             return Err(d.bad("its geometry"));
         }
         d.end()?;
-        Ok(Self { id, geometry, unfenced })
+        Ok(Self { id, geometry, unfenced, marked })
     }
 }
 
@@ -188,8 +194,11 @@ mod tests {
     #[test]
     fn a_map_is_read_back_and_nothing_altered_passes() {
         let geometry = Geometry { zone_blocks: 64, zones: 5, conventional: 1 };
-        let volume = Volume { id: [9; 16], geometry, unfenced: true };
-        assert_eq!(Volume::decode(&volume.encode()).unwrap(), volume);
+        let volume = Volume { id: [9; 16], geometry, unfenced: true, marked: true };
+        for marked in [false, true] {
+            let volume = Volume { marked, ..volume };
+            assert_eq!(Volume::decode(&volume.encode()).unwrap(), volume);
+        }
         let mut map = Map::new(geometry);
         map.seals.insert(1, 7);
         let run = |zone, start, len, object, offset| Op::Run(Run { zone, start, len, object, offset });

@@ -4,10 +4,11 @@
 //! that they are followed by, so then no commit behind the map can have been deleted before the seal was created, and the
 //! log really ended there. No listing has to be current for that.
 use crate::claim;
-use crate::commit::{self, Entry, Session};
+use crate::commit::{self, Entry, Record, Session};
 use crate::local::Local;
 use crate::map::Map;
 use crate::names::{Name, ObjectId};
+use crate::notice::Notice;
 use crate::records::{Volume, decode_map};
 use crate::remote::{Created, Remote};
 use crate::shelf::Shelf;
@@ -18,7 +19,7 @@ use futures_util::{StreamExt, stream, try_join};
 
 /// Commits read at a time.
 const READ_AT_ONCE: usize = 64;
-/// Commits that a writer has in flight, so many may follow one that was cut off.
+/// Objects of the log that a writer has in flight: of those, one less may follow one that was not stored.
 pub(crate) const WINDOW: u64 = 4;
 /// Times that the objects may change under a mount before it is refused.
 const ATTEMPTS: u32 = 10;
@@ -38,11 +39,22 @@ pub(crate) struct Recovered {
     pub session: Option<Session>,
 }
 
+impl Recovered {
+    /// The last commit of an epoch.
+    pub(crate) fn last_of(&self, epoch: u32) -> u64 {
+        let place =
+            if self.next.0 == epoch { Some(self.next.1) } else { self.map.seals.get(&epoch).copied() };
+        place.unwrap_or(0).saturating_sub(1)
+    }
+}
+
 /// A log being read.
 struct Walk<'a> {
     remote: &'a Remote,
     volume: Volume,
     map: Map,
+    /// The map that it began with.
+    base: (u32, u64),
     listed: Vec<Name>,
     /// Next place of the log.
     epoch: u32,
@@ -84,7 +96,11 @@ pub(crate) async fn with_tail(
     remote: &Remote,
     shelf: &dyn Shelf,
     epoch: u32,
+    session: &[u8; 16],
 ) -> Result<Option<(Recovered, u64)>> {
+    if claim::session(remote, epoch).await? != Some(*session) {
+        return Ok(None);
+    }
     for _ in 0..ATTEMPTS {
         let (volume, maps) = try_join!(volume(remote), remote.list("map", None, Cause::Open))?;
         let before = |name: &&Name| matches!(name, Name::Map { epoch: of, .. } if *of <= epoch);
@@ -102,7 +118,7 @@ pub(crate) async fn with_tail(
         (walk.epoch, walk.seq) = (epoch, from);
         walk.listed.clear();
         while let Some(bytes) = staged(remote, shelf, epoch, walk.seq).await?
-            && walk.take(&bytes)? == Step::Applied
+            && walk.take(&bytes).await? == Step::Applied
         {}
         let places = walk.seq - from;
         return Ok(Some((walk.recovered(base, None), places)));
@@ -135,6 +151,7 @@ pub(crate) async fn writable(remote: &Remote, takeover: bool, local: Option<&Loc
         if !sealed && session.is_none() && !takeover {
             claim::refuse_holder(remote, last, local.map(|l| &l.of)).await?;
         }
+        let cut_off = !sealed && session.is_none() && takeover;
         let ours = match session {
             Some(ours) => ours,
             None => {
@@ -144,6 +161,9 @@ pub(crate) async fn writable(remote: &Remote, takeover: bool, local: Option<&Loc
         };
         session = Some(ours);
         walk.run(last, Some(&ours)).await?;
+        if cut_off {
+            walk.report_takeover(last).await?;
+        }
         let (epoch, seq) = base;
         if remote.head(Name::Map { epoch, seq }, Cause::Open).await?.is_some() {
             return Ok(walk.recovered(base, Some(ours)));
@@ -178,14 +198,27 @@ async fn begin_at(remote: &Remote, volume: Volume, map: Name) -> Result<Option<(
         _ => epoch,
     };
     let map = decode_map(&volume, epoch, seq, &bytes)?;
-    let walk = Walk { remote, volume, map, listed, epoch, seq: seq + 1, replayed: 0 };
-    Ok(Some((walk, (epoch, seq), last)))
+    let base = (epoch, seq);
+    let walk = Walk { remote, volume, map, base, listed, epoch, seq: seq + 1, replayed: 0 };
+    Ok(Some((walk, base, last)))
 }
 
 impl Walk<'_> {
     fn recovered(self, base: (u32, u64), session: Option<Session>) -> Recovered {
         let next = (self.epoch, self.seq);
         Recovered { volume: self.volume, map: self.map, base, next, replayed: self.replayed, session }
+    }
+
+    /// Tells where the epoch of another writer was ended.
+    async fn report_takeover(&self, epoch: u32) -> Result<()> {
+        let (holder, seal) = (claim::known_holder(self.remote, epoch).await?, self.map.seals.get(&epoch));
+        let (Some(holder), Some(&seal)) = (holder, seal) else { return Ok(()) };
+        let commits = seal.saturating_sub(1);
+        let newest = if commits == 0 { Name::Epoch(epoch) } else { Name::log(epoch, commits) };
+        let meta = self.remote.head(newest, Cause::Open).await?;
+        let stored_at = meta.map_or_else(|| "unknown time".to_owned(), |meta| meta.last_modified.to_string());
+        self.remote.notify(&Notice::TookOver { epoch, holder: holder.describe(), commits, stored_at });
+        Ok(())
     }
 
     /// Reads on to the end of an epoch. With `by`, ends each epoch that has no end. Returns whether all have one.
@@ -208,8 +241,27 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// Reads the listed commits that follow. Returns whether the epoch's end was among them.
+    /// Reads the commits that follow. Returns whether the epoch's end was among them.
     async fn read_listed(&mut self) -> Result<bool> {
+        loop {
+            if self.read_run().await? == Step::Ended {
+                return Ok(true);
+            }
+            if !self.is_followed() {
+                return Ok(false);
+            }
+            // A listing is not one moment: this place may have been taken after it was listed.
+            let Some(bytes) = self.remote.get(self.place(), Cause::Open).await? else {
+                return self.refuse_a_loss(self.lost()).await.map(|()| false);
+            };
+            if self.take(&bytes).await? == Step::Ended {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads the listed commits that follow without a gap.
+    async fn read_run(&mut self) -> Result<Step> {
         let epoch = self.epoch;
         let remote = self.remote;
         let get = |seq| async move { (seq, remote.get(Name::log(epoch, seq), Cause::Open).await) };
@@ -222,14 +274,12 @@ impl Walk<'_> {
             if seq > self.seq {
                 break;
             }
-            let name = Name::log(epoch, seq);
-            // Deleted since it was listed, so there is a newer map.
-            let bytes = bytes?.ok_or(StoreError::Missing { object: name.to_string() })?;
-            if self.take(&bytes)? == Step::Ended {
-                return Ok(true);
+            let Some(bytes) = bytes? else { break };
+            if self.take(&bytes).await? == Step::Ended {
+                return Ok(Step::Ended);
             }
         }
-        Ok(false)
+        Ok(Step::Applied)
     }
 
     /// Creates the seal behind the last commit. Commits that are there already count.
@@ -238,30 +288,77 @@ impl Walk<'_> {
             let seal = commit::seal(by, self.epoch, self.seq);
             match self.remote.create(Name::log(self.epoch, self.seq), seal, Cause::Open).await? {
                 Created::Ours => return Ok(()),
-                Created::Other(bytes) if self.take(&bytes)? == Step::Ended => return Ok(()),
+                Created::Other(bytes) if self.take(&bytes).await? == Step::Ended => return Ok(()),
                 Created::Other(_) => {}
             }
         }
     }
 
     /// Applies the object at the present place.
-    fn take(&mut self, bytes: &Bytes) -> Result<Step> {
+    async fn take(&mut self, bytes: &Bytes) -> Result<Step> {
         match commit::read(&self.volume.id, self.epoch, self.seq, bytes) {
-            Ok((Entry::Seal { .. }, _)) => Ok(Step::Ended),
-            Ok((Entry::Commit { ops, places }, inline)) => {
+            Ok(Record { entry: Entry::Seal { .. }, .. }) => Ok(Step::Ended),
+            Ok(Record { entry: Entry::Commit { ops, places }, inline, .. }) => {
                 if !self.map.apply(&ops, inline as u16) {
-                    let name = Name::log(self.epoch, self.seq);
-                    return Err(StoreError::corrupt(&name, "it changes what the volume does not have"));
+                    return Err(StoreError::corrupt(
+                        &self.place(),
+                        "it changes what the volume does not have",
+                    ));
                 }
                 (self.seq, self.replayed) = (self.seq + u64::from(places), self.replayed + 1);
                 Ok(Step::Applied)
             }
-            // Its writer was cut off, unless later ones show that it was acknowledged.
-            Err(damage) if self.places().iter().filter(|&&s| s > self.seq).count() as u64 >= WINDOW => {
-                Err(damage)
-            }
-            Err(_) => Ok(Step::Ended),
+            // Its writer was cut off.
+            Err(damage) => self.refuse_a_loss(damage).await.map(|()| Step::Ended),
         }
+    }
+
+    fn place(&self) -> Name {
+        Name::log(self.epoch, self.seq)
+    }
+
+    fn lost(&self) -> StoreError {
+        StoreError::Lost { object: self.place().to_string() }
+    }
+
+    /// Whether an object of the present place, or a later one, was listed.
+    fn is_followed(&self) -> bool {
+        self.listed.last().is_some_and(|&last| last >= self.place())
+    }
+
+    /// An error if the object of the present place, which is missing or damaged, was whole once. Otherwise its writer was cut
+    /// off before it was acknowledged.
+    async fn refuse_a_loss(&self, damage: StoreError) -> Result<()> {
+        if !self.was_stored(&damage).await? {
+            return Ok(());
+        }
+        // Without the map, a commit that is missing was deleted as a newer map covers it.
+        let (epoch, seq) = self.base;
+        let map = Name::Map { epoch, seq };
+        match self.remote.head(map, Cause::Open).await? {
+            Some(_) => Err(damage),
+            None => Err(StoreError::Missing { object: map.to_string() }),
+        }
+    }
+
+    /// Whether the list, or later objects, prove that it was stored.
+    async fn was_stored(&self, damage: &StoreError) -> Result<bool> {
+        let is_missing = matches!(damage, StoreError::Lost { .. });
+        let (here, behind): (Vec<u64>, Vec<u64>) =
+            self.places().into_iter().partition(|&seq| seq == self.seq);
+        if behind.len() as u64 >= WINDOW || (is_missing && !here.is_empty()) {
+            return Ok(true);
+        }
+        for seq in behind {
+            let bytes = self.remote.get(Name::log(self.epoch, seq), Cause::Open).await?.unwrap_or_default();
+            let read = commit::read(&self.volume.id, self.epoch, seq, &bytes);
+            if read.is_ok_and(|record| record.marks.stored >= self.seq) {
+                return Ok(true);
+            }
+        }
+        // The next epoch has no commit before this one has an end. An object that was cut off is one.
+        let later = self.listed.last().is_some_and(|&last| last > Name::log(self.epoch, u64::MAX));
+        Ok(later && is_missing)
     }
 
     /// The places that were listed, from the present one on.
@@ -278,14 +375,29 @@ impl Walk<'_> {
 /// The last epoch, if it has no end yet.
 pub(crate) async fn held(remote: &Remote) -> Result<Option<u32>> {
     let volume = volume(remote).await?;
-    let epochs = remote.list("epoch", None, Cause::Open).await?;
-    let Some(&Name::Epoch(last)) = epochs.last() else { return Ok(None) };
-    let log = remote.list(&format!("log/{last:08x}"), None, Cause::Open).await?;
-    for name in log.into_iter().rev() {
+    let Some(last) = epochs(remote).await?.pop() else { return Ok(None) };
+    Ok(sealed_by(remote, &volume, last).await?.is_none().then_some(last))
+}
+
+/// All epochs, in order.
+pub(crate) async fn epochs(remote: &Remote) -> Result<Vec<u32>> {
+    let names = remote.list("epoch", None, Cause::Open).await?;
+    Ok(names
+        .into_iter()
+        .filter_map(|name| if let Name::Epoch(epoch) = name { Some(epoch) } else { None })
+        .collect())
+}
+
+/// The epoch whose writer ended this one.
+pub(crate) async fn sealed_by(remote: &Remote, volume: &Volume, epoch: u32) -> Result<Option<u32>> {
+    let log = remote.list(&format!("log/{epoch:08x}"), None, Cause::Open).await?;
+    // Behind a seal there may be what its writer had in flight.
+    for name in log.into_iter().rev().take(WINDOW as usize + 1) {
         let Name::Object(ObjectId::Log { epoch, seq }) = name else { continue };
         let Some(bytes) = remote.get(name, Cause::Open).await? else { continue };
-        let sealed = matches!(commit::read(&volume.id, epoch, seq, &bytes), Ok((Entry::Seal { .. }, _)));
-        return Ok(Some(last).filter(|_| !sealed));
+        if let Ok(Record { entry: Entry::Seal { by }, .. }) = commit::read(&volume.id, epoch, seq, &bytes) {
+            return Ok(Some(by));
+        }
     }
-    Ok(Some(last))
+    Ok(None)
 }

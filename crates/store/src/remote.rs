@@ -1,5 +1,7 @@
 //! Requests to the store: names under the prefix, repetition of failed requests, counters.
+use crate::answer::Answer;
 use crate::names::{Name, ObjectId};
+use crate::notice::{Notice, Observer, UNOBSERVED};
 use crate::stats::{Cause, Stats};
 use crate::{Result, StoreError};
 use bytes::Bytes;
@@ -8,8 +10,10 @@ use object_store::path::Path;
 use object_store::{
     Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
 };
+use parking_lot::Mutex;
 use std::future::Future;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,6 +22,10 @@ use tokio::time::{Instant, sleep, timeout};
 /// First pause before a request is repeated; it doubles up to the last one.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LAST: Duration = Duration::from_secs(5);
+
+/// A wait that is longer is announced, and announced again while it lasts.
+const ANNOUNCED_AFTER: Duration = Duration::from_secs(3);
+const ANNOUNCED_AGAIN: Duration = Duration::from_secs(60);
 
 /// The only reason why a name that is stored could be absent.
 const NO_BUCKET: &str = "the bucket does not exist";
@@ -34,6 +42,35 @@ pub(crate) struct Remote {
     /// The store ignores conditional creation, so absence is looked up instead.
     unfenced: AtomicBool,
     jitter: AtomicU64,
+    observer: Observer,
+    /// When a wait was announced, until a request is answered.
+    announced: Mutex<Option<Instant>>,
+}
+
+/// A request that was not answered as it should.
+struct Waiting<'a> {
+    op: &'static str,
+    object: &'a str,
+    begun: Instant,
+    /// The last answer.
+    last: Option<&'a Answer>,
+}
+
+impl Waiting<'_> {
+    fn why(&self) -> &str {
+        match self.last {
+            Some(Answer::Outage(why) | Answer::Denied(why)) => why,
+            _ => "no answer",
+        }
+    }
+
+    fn notice(&self) -> Notice {
+        let why = self.why().to_owned();
+        match self.last {
+            Some(Answer::Denied(_)) => Notice::Denied { why },
+            _ => Notice::Waiting { op: self.op, object: self.object.to_owned(), why },
+        }
+    }
 }
 
 /// Outcome of a creation.
@@ -43,31 +80,6 @@ pub(crate) enum Created {
     Ours,
     /// It was there, with this content.
     Other(Bytes),
-}
-
-/// What a failed request means.
-enum Failure {
-    /// The object is absent.
-    Absent,
-    /// The object exists.
-    Present,
-    /// Worth repeating.
-    Passing(String),
-    Final(String),
-}
-
-impl Failure {
-    /// Refused credentials may be rotated meanwhile, and a full store be emptied.
-    fn of(e: &Error) -> Self {
-        match e {
-            Error::NotFound { .. } => Self::Absent,
-            Error::AlreadyExists { .. } | Error::Precondition { .. } => Self::Present,
-            Error::NotSupported { .. } | Error::NotImplemented { .. } | Error::InvalidPath { .. } => {
-                Self::Final(e.to_string())
-            }
-            _ => Self::Passing(e.to_string()),
-        }
-    }
 }
 
 impl Remote {
@@ -80,7 +92,18 @@ impl Remote {
             bounded: false.into(),
             unfenced: false.into(),
             jitter: AtomicU64::new(1),
+            observer: UNOBSERVED,
+            announced: Mutex::new(None),
         }
+    }
+
+    /// Reports to an observer.
+    pub(crate) fn observed(self, observer: Observer) -> Self {
+        Self { observer, ..self }
+    }
+
+    pub(crate) fn notify(&self, notice: &Notice) {
+        (self.observer)(notice);
     }
 
     pub(crate) fn set_patience(&self, patience: Duration) {
@@ -109,44 +132,81 @@ impl Remote {
         pause.mul_f64(0.5 + drawn as f64 / f64::from(1 << 25))
     }
 
-    /// Repeats a request while it fails in passing.
+    /// Repeats a request during an outage, and while the credentials are refused.
     async fn patiently<T, F: Future<Output = Result<T, Error>>>(
         &self,
         op: &'static str,
         object: &str,
         cause: Cause,
         request: impl Fn() -> F,
-    ) -> Result<Result<T, Failure>> {
+    ) -> Result<Result<T, Answer>> {
         let begun = Instant::now();
+        let mut last = None;
         for tries in 0.. {
-            let Some(answer) = self.answer(begun, request()).await else {
-                return Err(StoreError::request(op, object, "no answer"));
+            let waiting = Waiting { op, object, begun, last: last.as_ref() };
+            let Some(answer) = self.answer(&waiting, request()).await else {
+                return Err(StoreError::request(op, object, waiting.why()));
             };
-            let why = match answer {
-                Ok(done) => return Ok(Ok(done)),
-                Err(e) => match Failure::of(&e) {
-                    Failure::Passing(why) => why,
-                    Failure::Final(why) => {
-                        return Err(StoreError::Refused { op, object: object.to_owned(), why });
-                    }
-                    failure => return Ok(Err(failure)),
-                },
+            let failure = match answer {
+                Ok(done) => {
+                    self.answered();
+                    return Ok(Ok(done));
+                }
+                Err(e) => Answer::of(&e),
             };
+            match &failure {
+                Answer::Outage(_) | Answer::Denied(_) => {}
+                Answer::Unsupported(why) => {
+                    return Err(StoreError::Refused { op, object: object.to_owned(), why: why.clone() });
+                }
+                _ => {
+                    self.answered();
+                    return Ok(Err(failure));
+                }
+            }
+            let waiting = Waiting { last: Some(&failure), ..waiting };
             if begun.elapsed() >= self.patience() {
-                return Err(StoreError::request(op, object, why));
+                return Err(StoreError::request(op, object, waiting.why()));
+            }
+            if begun.elapsed() >= ANNOUNCED_AFTER {
+                self.announce(&waiting);
             }
             self.stats.of(cause).retry();
             sleep(self.pause(tries)).await;
+            last = Some(failure);
         }
         Err(StoreError::request(op, object, "too many attempts"))
     }
 
     /// The answer to one attempt; `None` if time is over before.
-    async fn answer<T>(&self, begun: Instant, request: impl Future<Output = T>) -> Option<T> {
-        if !self.bounded.load(Ordering::Relaxed) {
-            return Some(request.await);
+    async fn answer<T>(&self, waiting: &Waiting<'_>, request: impl Future<Output = T>) -> Option<T> {
+        let mut request = pin!(request);
+        let is_bounded = self.bounded.load(Ordering::Relaxed);
+        let left = |of: Duration| of.saturating_sub(waiting.begun.elapsed());
+        let quiet = if is_bounded { ANNOUNCED_AFTER.min(self.patience()) } else { ANNOUNCED_AFTER };
+        if let Ok(done) = timeout(left(quiet), &mut request).await {
+            return Some(done);
         }
-        timeout(self.patience().saturating_sub(begun.elapsed()), request).await.ok()
+        if waiting.begun.elapsed() >= ANNOUNCED_AFTER {
+            self.announce(waiting);
+        }
+        if is_bounded { timeout(left(self.patience()), request).await.ok() } else { Some(request.await) }
+    }
+
+    fn announce(&self, waiting: &Waiting<'_>) {
+        let mut announced = self.announced.lock();
+        if announced.is_some_and(|at| at.elapsed() < ANNOUNCED_AGAIN) {
+            return;
+        }
+        *announced = Some(Instant::now());
+        drop(announced);
+        self.notify(&waiting.notice());
+    }
+
+    fn answered(&self) {
+        if self.announced.lock().take().is_some() {
+            self.notify(&Notice::Answers);
+        }
     }
 
     fn patience(&self) -> Duration {
@@ -199,7 +259,7 @@ impl Remote {
             }
             match self.patiently("create", name, cause, sent).await? {
                 Ok(_) => return Ok(Created::Ours),
-                Err(Failure::Present) => match self.get_at(name, cause).await? {
+                Err(Answer::Present) => match self.get_at(name, cause).await? {
                     Some(found) if found == bytes => return Ok(Created::Ours),
                     Some(found) => return Ok(Created::Other(found)),
                     // A conflict with another request, not an object.
@@ -241,7 +301,11 @@ impl Remote {
         };
         match self.patiently("read", name, cause, request).await? {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(Failure::Absent) => Ok(None),
+            Err(Answer::Absent) => Ok(None),
+            Err(Answer::Short) => Err(StoreError::Corrupt {
+                object: name.to_owned(),
+                why: "it ends before the blocks that it should have",
+            }),
             Err(_) => Err(StoreError::request("read", name, "unexpected answer")),
         }
     }
@@ -255,7 +319,7 @@ impl Remote {
         };
         match self.patiently("look up", &text, cause, request).await? {
             Ok(meta) => Ok(Some(meta)),
-            Err(Failure::Absent) => Ok(None),
+            Err(Answer::Absent) => Ok(None),
             Err(_) => Err(StoreError::request("look up", text, "unexpected answer")),
         }
     }
@@ -275,7 +339,7 @@ impl Remote {
         };
         let metas = match self.patiently("list", dir, cause, request).await? {
             Ok(metas) => metas,
-            Err(Failure::Absent) => Vec::new(),
+            Err(Answer::Absent) => Vec::new(),
             Err(_) => return Err(StoreError::request("list", dir, "unexpected answer")),
         };
         let name = |meta: &ObjectMeta| {

@@ -1,6 +1,6 @@
 //! Write-back: objects are acknowledged when they are on local disk, and uploaded afterwards in an order that leaves a prefix
 //! of the commits in the store at any moment. Commits that wait for others are uploaded as one object.
-use crate::commit::Session;
+use crate::commit::{Marks, Session};
 use crate::merge::{Merged, merge};
 use crate::names::{Name, ObjectId};
 use crate::queue::{Item, Queue, Whereabouts, Work};
@@ -177,7 +177,9 @@ impl Stage {
         let read = |seq| async move { Ok::<_, StoreError>((seq, read(&*self.shelf, log(seq)).await?)) };
         let all: Vec<_> = stream::iter(seqs.clone()).map(read).buffered(READS).try_collect().await?;
         let data = self.state.lock().data_id();
-        let merged = merge(&self.session, data, &all)?;
+        let stored = self.stored();
+        let marks = Marks { stored, acknowledged: stored };
+        let merged = merge(&self.session, marks, data, &all)?;
         if !self.place(seqs, first, data, &merged) {
             for (seq, bytes) in all {
                 self.send_bytes(log(seq), bytes, Cause::Commit).await?;
@@ -254,6 +256,11 @@ impl Stage {
             }
         }
         Err(unreadable(id, &std::io::ErrorKind::NotFound.into()))
+    }
+
+    /// The store has all commits up to this one.
+    pub(crate) fn stored(&self) -> u64 {
+        self.queue.lock().upto()
     }
 
     /// Waits until the store has all commits up to this one.

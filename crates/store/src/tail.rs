@@ -2,17 +2,19 @@
 //! an epoch.
 //!
 //! The store decides where the tail begins: behind the commits that are there. The first place that neither the store nor the
-//! directory has ends it, as commits are acknowledged without gaps.
-use crate::commit::Session;
+//! directory has ends it, as commits are acknowledged without gaps. It is uploaded only to the epoch of its writer: names are
+//! used again once a bucket was set back to an earlier state.
+use crate::commit::{Entry, Marks, Record, Session};
 use crate::core::{Planted, UPLOADS};
 use crate::merge::merge;
 use crate::names::{Name, ObjectId};
 use crate::queue::{MERGE_BYTES, MERGE_MIN};
-use crate::recover::{self, Recovered};
+use crate::records::Volume;
+use crate::recover::{self, WINDOW};
 use crate::remote::Remote;
 use crate::shelf::Shelf;
 use crate::stats::Cause;
-use crate::{Result, StoreError, commit, pieces, stage};
+use crate::{Result, StoreError, claim, commit, pieces, stage};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,19 +57,40 @@ pub(crate) async fn upload(remote: &Remote, shelf: &dyn Shelf, dir: &str, plante
     Ok(())
 }
 
+/// The upload of the tail of one epoch.
+struct Upload<'a> {
+    remote: &'a Remote,
+    shelf: &'a dyn Shelf,
+    volume: Volume,
+    tail: &'a Tail,
+    /// Of the writer that left it.
+    session: Session,
+    /// For messages.
+    dir: &'a str,
+}
+
 impl Tail {
     async fn upload(&self, remote: &Remote, shelf: &dyn Shelf, epoch: u32, dir: &str) -> Result<()> {
+        // Nothing refers to data without a commit.
+        let Some(&first) = self.commits.first() else { return Ok(()) };
+        let volume = recover::volume(remote).await?;
+        let bytes = stage::read(shelf, ObjectId::Log { epoch, seq: first }).await?;
+        let id = commit::read(&volume.id, epoch, first, &bytes)?.session;
+        let session = Session { volume: volume.id, id, epoch, marked: volume.marked };
+        let upload = Upload { remote, shelf, volume, tail: self, session, dir };
+        if claim::session(remote, epoch).await? != Some(id) {
+            return Err(upload.foreign());
+        }
         for _ in 0..ATTEMPTS {
             let found = recover::read_only(remote).await?;
-            let from = match found.map.seals.get(&epoch) {
-                Some(seal) if self.commits.contains(seal) => return Err(self.refused(epoch, *seal, dir)),
+            match found.map.seals.get(&epoch) {
+                Some(seal) if self.commits.contains(seal) => return Err(upload.refused(*seal)),
                 // All of it is there already.
-                Some(_) => return Ok(()),
-                None if found.next.0 == epoch => found.next.1,
+                Some(seal) => return upload.end_at(*seal).await,
+                None if found.next.0 == epoch => upload.from(found.next.1).await?,
                 // A listing that is not current: the epoch was taken before anything of it was staged.
                 None => continue,
-            };
-            self.upload_from(remote, shelf, &found, epoch, from, dir).await?;
+            }
             // If the map is gone, what was read of the log may have been too old.
             let (of, seq) = found.base;
             if remote.head(Name::Map { epoch: of, seq }, Cause::Open).await?.is_some() {
@@ -76,49 +99,41 @@ impl Tail {
         }
         Err(StoreError::Unsettled(ATTEMPTS))
     }
+}
 
+impl Upload<'_> {
     /// Uploads commits from a place on, after all data objects.
-    async fn upload_from(
-        &self,
-        remote: &Remote,
-        shelf: &dyn Shelf,
-        found: &Recovered,
-        epoch: u32,
-        from: u64,
-        dir: &str,
-    ) -> Result<()> {
-        let volume = &found.volume.id;
+    async fn from(&self, from: u64) -> Result<()> {
         let put = |id: ObjectId| async move {
-            let bytes = stage::read(shelf, id).await?;
-            check_data(volume, id, &bytes)?;
-            remote.put_object(id, bytes, Cause::Data).await
+            let bytes = stage::read(self.shelf, id).await?;
+            check_data(&self.volume.id, id, &bytes)?;
+            self.remote.put_object(id, bytes, Cause::Data).await
         };
-        let mut puts = stream::iter(self.data.clone()).map(put).buffer_unordered(UPLOADS);
+        let mut puts = stream::iter(self.tail.data.clone()).map(put).buffer_unordered(UPLOADS);
         while puts.try_next().await?.is_some() {}
         // One after the other: what follows an object of the log begins where that one ends, and it may not be ours.
         let mut seq = from;
         loop {
-            let run = self.read_run(shelf, epoch, seq).await?;
+            let run = self.read_run(seq).await?;
             let next = match run.as_slice() {
-                [] => behind(remote, volume, epoch, seq).await?,
+                [] => self.behind(seq).await?,
                 [(_, one), rest @ ..] if rest.len() < MERGE_MIN as usize - 1 => {
-                    commit::read(volume, epoch, seq, one)?;
-                    Some(self.create(remote, volume, epoch, (seq, 1), one.clone(), dir).await?)
+                    Some(self.create((seq, 1), one.clone()).await?)
                 }
-                run => Some(self.upload_merged(remote, volume, epoch, run, dir).await?),
+                run => Some(self.upload_merged(run).await?),
             };
             match next {
                 Some(next) => seq = next,
-                None => return Ok(()),
+                None => return self.end_at(seq).await,
             }
         }
     }
 
     /// Reads commits from a place on, as many as may be one object.
-    async fn read_run(&self, shelf: &dyn Shelf, epoch: u32, from: u64) -> Result<Vec<(u64, Bytes)>> {
+    async fn read_run(&self, from: u64) -> Result<Vec<(u64, Bytes)>> {
         let (mut run, mut bytes) = (Vec::new(), 0);
-        for seq in (from..).take(MERGE_MOST).take_while(|seq| self.commits.contains(seq)) {
-            let commit = stage::read(shelf, ObjectId::Log { epoch, seq }).await?;
+        for seq in (from..).take(MERGE_MOST).take_while(|seq| self.tail.commits.contains(seq)) {
+            let (commit, _) = self.read(seq).await?;
             bytes += commit.len() as u64;
             if bytes > MERGE_BYTES && !run.is_empty() {
                 break;
@@ -128,62 +143,80 @@ impl Tail {
         Ok(run)
     }
 
+    /// Reads a commit of this writer.
+    async fn read(&self, seq: u64) -> Result<(Bytes, Record)> {
+        let epoch = self.session.epoch;
+        let bytes = stage::read(self.shelf, ObjectId::Log { epoch, seq }).await?;
+        let record = commit::read(&self.volume.id, epoch, seq, &bytes)?;
+        if record.session != self.session.id {
+            return Err(self.foreign());
+        }
+        Ok((bytes, record))
+    }
+
+    /// The tail ends at a place that neither the store nor the directory has. That must not have been acknowledged.
+    async fn end_at(&self, place: u64) -> Result<()> {
+        for &seq in self.tail.commits.range(place + 1..) {
+            if seq >= place + WINDOW || self.read(seq).await?.1.marks.acknowledged >= place {
+                return Err(StoreError::TailGap {
+                    dir: self.dir.to_owned(),
+                    epoch: self.session.epoch,
+                    commits: self.tail.commits.range(place + 1..).count() as u64,
+                    missing: place,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Creates an object for several commits in the place of the first, behind the one with their blocks.
-    async fn upload_merged(
-        &self,
-        remote: &Remote,
-        volume: &[u8; 16],
-        epoch: u32,
-        run: &[(u64, Bytes)],
-        dir: &str,
-    ) -> Result<u64> {
+    async fn upload_merged(&self, run: &[(u64, Bytes)]) -> Result<u64> {
+        let epoch = self.session.epoch;
         let (first, places) = (run.first().map_or(0, |(seq, _)| *seq), run.len() as u64);
         // A name that only these commits give: objects never change, and the mount that ended counts from 1.
         let id = ObjectId::Data { epoch, number: MERGED | first << 16 | places };
-        let session = Session { volume: *volume, id: [0; 16], epoch };
-        let merged = merge(&session, id, run)?;
-        if self.hasty {
-            self.create(remote, volume, epoch, (first, places), merged.commit.clone(), dir).await?;
+        // Objects are created one after the other.
+        let before = first.saturating_sub(1);
+        let merged = merge(&self.session, Marks { stored: before, acknowledged: before }, id, run)?;
+        if self.tail.hasty {
+            self.create((first, places), merged.commit.clone()).await?;
         }
         if let Some(blocks) = merged.data {
-            remote.put_object(id, blocks, Cause::Data).await?;
+            self.remote.put_object(id, blocks, Cause::Data).await?;
         }
-        self.create(remote, volume, epoch, (first, places), merged.commit, dir).await
+        self.create((first, places), merged.commit).await
     }
 
     /// Creates an object in a place, and returns the place behind what is there then: another one, if it was sent by the mount
     /// that ended and arrived late.
-    async fn create(
-        &self,
-        remote: &Remote,
-        volume: &[u8; 16],
-        epoch: u32,
-        (seq, places): (u64, u64),
-        bytes: Bytes,
-        dir: &str,
-    ) -> Result<u64> {
-        match remote.put_object(ObjectId::Log { epoch, seq }, bytes, Cause::Commit).await {
-            Err(StoreError::Fenced { .. }) => {
-                let next = behind(remote, volume, epoch, seq).await?;
-                next.ok_or_else(|| self.refused(epoch, seq, dir))
-            }
+    async fn create(&self, (seq, places): (u64, u64), bytes: Bytes) -> Result<u64> {
+        let id = ObjectId::Log { epoch: self.session.epoch, seq };
+        match self.remote.put_object(id, bytes, Cause::Commit).await {
+            Err(StoreError::Fenced { .. }) => self.behind(seq).await?.ok_or_else(|| self.refused(seq)),
             other => other.map(|()| seq.saturating_add(places)),
         }
     }
 
-    fn refused(&self, epoch: u32, place: u64, dir: &str) -> StoreError {
-        let commits = self.commits.range(place..).zip(place..).take_while(|(a, b)| **a == *b).count() as u64;
-        StoreError::TailRefused { dir: dir.to_owned(), epoch, commits }
+    /// The place that follows a commit of the store in a place.
+    async fn behind(&self, seq: u64) -> Result<Option<u64>> {
+        let epoch = self.session.epoch;
+        let Some(bytes) = self.remote.get(Name::log(epoch, seq), Cause::Open).await? else { return Ok(None) };
+        Ok(match commit::read(&self.volume.id, epoch, seq, &bytes) {
+            Ok(Record { entry: Entry::Commit { places, .. }, .. }) => Some(seq + u64::from(places)),
+            _ => None,
+        })
     }
-}
 
-/// The place behind a commit that the store has in a place.
-async fn behind(remote: &Remote, volume: &[u8; 16], epoch: u32, seq: u64) -> Result<Option<u64>> {
-    let Some(bytes) = remote.get(Name::log(epoch, seq), Cause::Open).await? else { return Ok(None) };
-    Ok(match commit::read(volume, epoch, seq, &bytes) {
-        Ok((commit::Entry::Commit { places, .. }, _)) => Some(seq + u64::from(places)),
-        _ => None,
-    })
+    fn refused(&self, place: u64) -> StoreError {
+        let from = self.tail.commits.range(place..);
+        let commits = from.zip(place..).take_while(|(a, b)| **a == *b).count() as u64;
+        StoreError::TailRefused { dir: self.dir.to_owned(), epoch: self.session.epoch, commits }
+    }
+
+    fn foreign(&self) -> StoreError {
+        let commits = self.tail.commits.len() as u64;
+        StoreError::TailForeign { dir: self.dir.to_owned(), epoch: self.session.epoch, commits }
+    }
 }
 
 /// Damage stays on the host where it is.

@@ -1,11 +1,13 @@
 //! URLs of volumes. Credentials come from the environment alone.
+use crate::credentials::{Credentials, Renewed};
 use crate::{Result, StoreError};
 use object_store::ObjectStore;
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ClientOptions, RetryConfig};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,9 +90,18 @@ impl Url {
         // Requests are repeated here, where an answer that an object exists is understood.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
         let builder = builder.with_client_options(client).with_retry(retry);
-        let store = builder.with_unsigned_payload(protected).build().map_err(|e| self.error(e))?;
+        let builder = builder.with_unsigned_payload(protected);
+        let credentials = credentials(&builder).map(Arc::new);
+        let builder = match &credentials {
+            Some(credentials) => builder.with_credentials(credentials.clone()),
+            None => builder,
+        };
+        let store = builder.build().map_err(|e| self.error(e))?;
         let prefix = Path::parse(prefix).map_err(|e| self.error(e))?;
-        Ok((Arc::new(store), prefix))
+        Ok(match credentials {
+            Some(credentials) => (Arc::new(Renewed { store, credentials }), prefix),
+            None => (Arc::new(store), prefix),
+        })
     }
 }
 
@@ -101,6 +112,20 @@ impl std::fmt::Display for Url {
             Self::Directory(dir) => write!(f, "file://{dir}"),
         }
     }
+}
+
+/// Those of the environment and of the shared credentials file.
+fn credentials(builder: &AmazonS3Builder) -> Option<Credentials> {
+    let of = |key| builder.get_config_value(&key);
+    let key_id = of(AmazonS3ConfigKey::AccessKeyId).zip(of(AmazonS3ConfigKey::SecretAccessKey));
+    let token = of(AmazonS3ConfigKey::Token);
+    let fixed = key_id.map(|(key_id, secret_key)| AwsCredential { key_id, secret_key, token });
+    let named = std::env::var_os("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
+    let home = std::env::home_dir().map(|home| home.join(".aws/credentials"));
+    // The server of a mount has another working directory.
+    let file = std::path::absolute(named.or(home).unwrap_or_default()).unwrap_or_default();
+    let profile = std::env::var("AWS_PROFILE").unwrap_or_else(|_| "default".into());
+    Credentials::new(fixed, file, profile)
 }
 
 fn host(endpoint: &str) -> &str {

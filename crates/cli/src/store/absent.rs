@@ -17,7 +17,7 @@ pub fn create(url: &Path, _: u64, _: &MkfsOptions, _: bool, _: &Settings) -> Res
     refuse(url)
 }
 
-pub fn was_left_by(url: &Path, _: u32) -> Result<bool> {
+pub fn left_by(url: &Path, _: u32) -> Result<Option<String>> {
     refuse(url)
 }
 

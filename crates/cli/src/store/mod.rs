@@ -2,7 +2,7 @@
 #[cfg_attr(not(feature = "store"), path = "absent.rs")]
 mod present;
 
-pub use present::{create, open, was_left_by};
+pub use present::{create, left_by, open};
 #[cfg(feature = "store")]
 pub use present::{device, drain, fenced, has_writer, with_left};
 

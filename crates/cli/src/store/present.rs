@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use segno_device::{BlockDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
 use segno_mkfs::{MkfsOptions, plan};
-use segno_store::{CacheOptions, Geometry, Options, StoreDevice, Url};
+use segno_store::{CacheOptions, Ending, Geometry, Notice, Options, StoreDevice, Url};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,8 +56,13 @@ fn options(read_only: bool, settings: &Settings) -> Options {
             writeback: settings.writeback,
         }),
         with_left: settings.with_left,
+        observer: report,
         ..Options::default()
     }
+}
+
+fn report(notice: &Notice) {
+    eprintln!("segno: {notice}");
 }
 
 /// Makes an empty device, with as many conventional zones as the volume's metadata needs.
@@ -104,22 +109,32 @@ fn existing(dir: &Path) -> Result<&Path> {
     Ok(dir)
 }
 
-/// Whether that server, which has ended, did not close the volume.
-pub fn was_left_by(url: &Path, pid: u32) -> Result<bool> {
+/// Why the volume of a server that has ended is not closed; `None` if it is.
+pub fn left_by(url: &Path, pid: u32) -> Result<Option<String>> {
     let (store, prefix) = parse(url)?.open(true)?;
-    Ok(segno_store::was_left_by(store, &prefix, pid)?)
+    let url = url.display();
+    Ok(match segno_store::ended(store, &prefix, pid)? {
+        Ending::Closed => None,
+        Ending::Open => Some(format!(
+            "{url} was not closed, perhaps after an error of the store; the next mount recovers what was stored"
+        )),
+        Ending::TakenOver { epoch, holder } => Some(format!(
+            "{holder} took {url} over (epoch {epoch}) while it was mounted here: changes that were not stored by then are lost, or \
+             with -o writeback in the cache, where `segno store export --cache` reads them"
+        )),
+    })
 }
 
 /// Whether the volume has a writer, or one that was killed.
 pub fn has_writer(url: &Path, insecure: bool) -> Result<bool> {
     let (store, prefix) = parse(url)?.open(insecure)?;
-    segno_store::is_held(store, &prefix).with_context(|| format!("cannot use {}", url.display()))
+    segno_store::is_held(store, &prefix, report).with_context(|| format!("cannot use {}", url.display()))
 }
 
 /// Whether the store keeps a second writer out.
 pub fn fenced(url: &Path, insecure: bool) -> Result<bool> {
     let (store, prefix) = parse(url)?.open(insecure)?;
-    segno_store::probe(store, &prefix).with_context(|| format!("cannot use {}", url.display()))
+    segno_store::probe(store, &prefix, report).with_context(|| format!("cannot use {}", url.display()))
 }
 
 fn parse(url: &Path) -> Result<Url> {

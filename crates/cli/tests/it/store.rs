@@ -96,3 +96,50 @@ fn an_unmount_ends_though_the_store_does_not_answer() {
     // It found the process, or it would not have asked the store.
     assert!(said.contains("cannot tell whether") && said.contains("no answer"), "{said}");
 }
+
+/// A range beyond the end of an object is damage, not an outage that is waited for.
+#[test]
+fn a_check_names_an_object_that_was_emptied() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let url = format!("file://{}", path("volume"));
+    output(&["mkfs", "-q", "--size", "1G", &url]);
+    write(path("file"), vec![7; 100_000]).unwrap();
+    output(&["put", &url, &path("file"), "/copied"]);
+    for epoch in std::fs::read_dir(path("volume/log")).unwrap() {
+        for object in std::fs::read_dir(epoch.unwrap().path()).unwrap() {
+            let object = object.unwrap();
+            // Not the seals.
+            if object.metadata().unwrap().len() > 4096 {
+                write(object.path(), b"").unwrap();
+            }
+        }
+    }
+    let (code, said) = refusal(&["check", &url]);
+    assert!(code != 0 && said.contains("object log/") && said.contains("damaged"), "{code} {said}");
+    assert!(!said.contains("waiting for the store"), "{said}");
+}
+
+/// The volume is in order, and the other writer's; the first one's user learns that changes are lost.
+#[test]
+fn an_unmount_reports_that_another_writer_took_the_volume() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let url = format!("file://{}", path("volume"));
+    output(&["mkfs", "-q", "--size", "1G", &url]);
+    for mount in ["first", "second"] {
+        std::fs::create_dir(path(mount)).unwrap();
+    }
+    output(&["mount", &url, &path("first")]);
+    write(path("first/unsynced"), b"x").unwrap();
+    let (code, said) = refusal(&["mount", "--takeover", &url, &path("second")]);
+    assert!(code == 0 && said.contains("was ended at its commit"), "{code} {said}");
+    let (code, said) = refusal(&["umount", &path("first")]);
+    assert!(code != 0 && said.contains("took") && said.contains("are lost"), "{code} {said}");
+    assert!(!said.contains("segno check"), "{said}");
+    let (code, said) = refusal(&["umount", &path("second")]);
+    assert_eq!((code, said.as_str()), (0, ""));
+}

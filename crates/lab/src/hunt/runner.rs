@@ -1,11 +1,12 @@
 //! Builds the copy of the sources that has all mutants, and hunts one of them in a process of its own.
-use super::source::{Mutant, Source};
+use super::source::{Mutant, Source, Tests};
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::env;
+use std::ffi::OsString;
 use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ pub struct Limits {
 
 /// The program with all mutants, and how long building it took.
 pub struct Built {
+    copy: PathBuf,
+    target: PathBuf,
     program: PathBuf,
     pub seconds: f64,
 }
@@ -40,8 +43,7 @@ impl Built {
         // Not the directory of other builds: cargo takes the packages of a copy for those of the workspace.
         let (copy, target) = (source.work_dir().join("src"), source.work_dir().join("build"));
         source.copy_to(&copy)?;
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let status = Command::new(cargo)
+        let status = Command::new(cargo())
             .args(["build", "--quiet", "-p", "segno-lab", "--target-dir"])
             .arg(&target)
             .current_dir(&copy)
@@ -49,7 +51,7 @@ impl Built {
             .context("cargo, which builds the mutants, does not run")?;
         ensure!(status.success(), "the mutants in {} do not build", copy.display());
         let program = target.join("debug").join(format!("segno-lab{}", env::consts::EXE_SUFFIX));
-        Ok(Self { program, seconds: begun.elapsed().as_secs_f64() })
+        Ok(Self { copy, target, program, seconds: begun.elapsed().as_secs_f64() })
     }
 
     /// Runs cases on a mutant until one of them fails.
@@ -58,6 +60,9 @@ impl Built {
     }
 
     fn report(&self, mutant: &Mutant, limits: Limits) -> Result<Value> {
+        if let Some(tests) = &mutant.tests {
+            return self.report_of_tests(mutant, tests, limits);
+        }
         let child = Command::new(&self.program)
             .args(["hunt-one", &mutant.name])
             .args(mutant.start.iter().flat_map(|case| ["--start".into(), case.to_string()]))
@@ -76,12 +81,52 @@ impl Built {
     }
 }
 
+impl Built {
+    /// Runs the tests of a crate on a mutant: one that fails has found it.
+    fn report_of_tests(&self, mutant: &Mutant, tests: &Tests, limits: Limits) -> Result<Value> {
+        let cargo = |last: &[&str]| {
+            let mut command = Command::new(cargo());
+            let package = ["test", "--quiet", "--lib", "-p", &tests.package, "--target-dir"];
+            command.args(package).arg(&self.target).args(last).current_dir(&self.copy);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+        };
+        let status = cargo(&["--no-run"]).status().context("cargo does not run")?;
+        ensure!(status.success(), "the tests of {} do not build", tests.package);
+        let sound = cargo(&["--", &tests.filter]).env_remove("SEGNO_MUTANT").status()?;
+        ensure!(sound.success(), "the tests {} of {} fail without a mutant", tests.filter, tests.package);
+        let begun = Instant::now();
+        let child = cargo(&["--", &tests.filter]).env("SEGNO_MUTANT", &mutant.name).spawn()?;
+        let found = !wait(child, Duration::from_secs(limits.seconds))?.0.success();
+        Ok(json!({
+            "mutant": mutant.name,
+            "found": found,
+            "states": 0,
+            "seconds": begun.elapsed().as_secs_f64(),
+            "by": format!("{} {}", tests.package, tests.filter),
+            "what": "a test fails",
+        }))
+    }
+}
+
+fn cargo() -> OsString {
+    env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
 /// What a process prints, which is less than a pipe holds.
-fn result(mut child: Child, patience: Duration) -> Result<String> {
+fn result(child: Child, patience: Duration) -> Result<String> {
+    let (status, mut child) = wait(child, patience)?;
+    ensure!(status.success(), "the process ended with {status}");
+    let mut text = String::new();
+    child.stdout.take().context("no output")?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn wait(mut child: Child, patience: Duration) -> Result<(ExitStatus, Child)> {
     let begun = Instant::now();
-    let status = loop {
+    loop {
         if let Some(status) = child.try_wait()? {
-            break status;
+            return Ok((status, child));
         }
         if begun.elapsed() > patience {
             child.kill()?;
@@ -89,9 +134,5 @@ fn result(mut child: Child, patience: Duration) -> Result<String> {
             anyhow::bail!("a case hangs");
         }
         thread::sleep(POLL);
-    };
-    ensure!(status.success(), "the process ended with {status}");
-    let mut text = String::new();
-    child.stdout.take().context("no output")?.read_to_string(&mut text)?;
-    Ok(text)
+    }
 }

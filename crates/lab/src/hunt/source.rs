@@ -18,6 +18,16 @@ pub struct Mutant {
     pub about: String,
     /// The case with which the hunt begins.
     pub start: Option<Case>,
+    /// The tests that judge it, if crash tests of the engine do not reach it.
+    pub tests: Option<Tests>,
+}
+
+/// Tests of a crate.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Tests {
+    pub package: String,
+    /// Part of their names.
+    pub filter: String,
 }
 
 /// A workspace with mutants.
@@ -116,15 +126,21 @@ fn patches_in(dir: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// What the lines in front of a patch say: `# ABOUT`, and `# start: CASE` for what few cases find.
+/// The lines in front of a patch: `# ABOUT`, `# start: CASE` for a bug that few cases find, and `# tests: PACKAGE FILTER` for one
+/// that only these tests reach.
 fn mutant(path: &Path, text: &str) -> Result<Mutant> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("# ")).collect();
     let start = head.iter().find_map(|line| line.strip_prefix("start: "));
     let start = start.map(str::parse).transpose().map_err(Error::msg);
     let start = start.with_context(|| format!("start of {}", path.display()))?;
+    let tests = head.iter().find_map(|line| line.strip_prefix("tests: ")).map(|line| {
+        let (package, filter) = line.split_once(' ').context("tests need a package and a filter")?;
+        Ok::<_, Error>(Tests { package: package.to_owned(), filter: filter.to_owned() })
+    });
+    let tests = tests.transpose().with_context(|| format!("tests of {}", path.display()))?;
     let about = head.first().with_context(|| format!("{} does not say what it is", path.display()))?;
-    Ok(Mutant { name, about: (*about).to_owned(), start })
+    Ok(Mutant { name, about: (*about).to_owned(), start, tests })
 }
 
 /// The files to copy, relative to the root.

@@ -146,7 +146,7 @@ fn a_device_that_others_refer_to_is_closed() {
     let store = store(13, Faults::default());
     let device: Arc<dyn BlockDevice> = formatted(&store);
     let other = device.clone();
-    let is_held = || crate::is_held(Arc::new(store.clone()), &prefix()).unwrap();
+    let is_held = || crate::is_held(Arc::new(store.clone()), &prefix(), |_| {}).unwrap();
     assert!(is_held());
     BlockDevice::close(&device).unwrap();
     assert!(!is_held(), "a second writer would be refused");
@@ -383,4 +383,40 @@ fn a_sequential_write_takes_what_the_link_gives() {
     assert!(took < Duration::from_millis(500) * 100 / 80 + latency, "{took:?}");
     assert!(device.stats().count(Cause::Data).puts <= 70);
     volume.unmount().unwrap();
+}
+
+/// Callers get ESTALE, and the notice does not advise a check: the volume is in order, and another writer's.
+#[test]
+fn system_calls_of_a_writer_that_was_cut_off_get_estale() {
+    use segno_engine::{Notice, Observer};
+    let store = store(15, Faults::default());
+    drop(formatted(&store));
+    let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let observer = {
+        let told = told.clone();
+        Observer::new(move |notice| told.lock().push(notice.clone()))
+    };
+    let device = Arc::new(open(&store, options()).unwrap());
+    let volume =
+        Volume::mount(device, MountOptions { background: false, observer, ..MountOptions::default() })
+            .unwrap();
+    let ino = file(&volume, "f");
+    volume.write(ino, 0, &[1; 4096]).unwrap();
+    volume.fsync(ino, false).unwrap();
+    let _other = open(&store.client(), options()).unwrap();
+    volume.write(ino, 0, &[2; 4096]).unwrap();
+    let errors = [
+        ("fsync", volume.fsync(ino, false).unwrap_err()),
+        ("sync", volume.sync().unwrap_err()),
+        ("write", volume.write(ino, 4096, &[3; 4096]).unwrap_err()),
+    ];
+    for (call, e) in errors {
+        assert_eq!(e.errno(), 116, "{call}: {e}");
+        assert!(!e.to_string().contains("check"), "{call}: {e}");
+    }
+    let told = told.lock();
+    assert!(
+        matches!(told.as_slice(), [Notice::TakenOver(why)] if why.contains("another writer")),
+        "{told:?}"
+    );
 }

@@ -39,6 +39,8 @@ pub(crate) struct Faults {
     pub rate: u64,
     /// Conditional creation is ignored.
     pub unconditional: bool,
+    /// Every request fails with this error, without effect.
+    pub answer: Option<fn() -> Error>,
 }
 
 #[derive(Clone)]
@@ -46,6 +48,9 @@ struct Object {
     bytes: Bytes,
     stored: Instant,
 }
+
+/// The name of an object, and a change of its content.
+type Alteration = (String, fn(&mut Vec<u8>));
 
 /// A PUT under way.
 struct Put {
@@ -68,6 +73,7 @@ struct Inner {
     /// PUTs so far, and those under way.
     begun: u64,
     flying: BTreeMap<u64, Put>,
+    altered_once: Option<Alteration>,
 }
 
 impl Inner {
@@ -117,6 +123,7 @@ impl FaultStore {
             link: [None; 2],
             begun: 0,
             flying: BTreeMap::new(),
+            altered_once: None,
         };
         Self { inner: Arc::new(Mutex::new(inner)), begun: Instant::now(), cut: Arc::default() }
     }
@@ -158,6 +165,11 @@ impl FaultStore {
         let mut bytes = object.bytes.to_vec();
         change(&mut bytes);
         object.bytes = bytes.into();
+    }
+
+    /// The next request that reads the object gets it altered.
+    pub(crate) fn alter_once(&self, name: &str, change: fn(&mut Vec<u8>)) {
+        self.inner.lock().altered_once = Some((name.to_owned(), change));
     }
 
     pub(crate) fn remove(&self, name: &str) {
@@ -219,8 +231,12 @@ impl FaultStore {
         if self.is_cut() {
             std::future::pending::<()>().await;
         }
-        let done =
-            if chance == Chance::Error { Err(failure()) } else { effect(&mut self.inner.lock(), chance) };
+        let answer = self.inner.lock().faults.answer;
+        let done = match answer {
+            Some(answer) => Err(answer()),
+            None if chance == Chance::Error => Err(failure()),
+            None => effect(&mut self.inner.lock(), chance),
+        };
         if after > Duration::ZERO {
             sleep(after).await;
         }
@@ -344,7 +360,12 @@ impl ObjectStore for FaultStore {
         let name = location.to_string();
         let absent = || Error::NotFound { path: location.to_string(), source: "404".into() };
         let found = self.request(|inner, _| {
-            let object = inner.objects.get(&name).cloned().ok_or_else(absent)?;
+            let mut object = inner.objects.get(&name).cloned().ok_or_else(absent)?;
+            if let Some((_, change)) = inner.altered_once.take_if(|(altered, _)| *altered == name) {
+                let mut bytes = object.bytes.to_vec();
+                change(&mut bytes);
+                object.bytes = bytes.into();
+            }
             let len = object.bytes.len() as u64;
             let range = match &options.range {
                 Some(range) => {

@@ -1,20 +1,24 @@
 //! The device on a store in memory, under a paused clock.
+mod answers;
 mod basics;
 mod cuts;
 mod engine;
 mod fault_store;
 mod kills;
+mod losses;
 mod mem_shelf;
 mod schedules;
+mod set_back;
 mod writeback;
 
 use crate::core::Planted;
-use crate::{Geometry, Options, Result, StoreDevice};
+use crate::{Geometry, Notice, Options, Result, StoreDevice};
 use fault_store::{FaultStore, Faults};
 use mem_shelf::MemShelf;
 use object_store::path::Path;
 use segno_device::BlockDevice;
 use segno_format::{BLOCK_SIZE, Block};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
@@ -33,6 +37,7 @@ fn options() -> Options {
         takeover: true,
         timeout: Duration::from_secs(60),
         grace: Duration::from_secs(600),
+        observer: observe,
         ..Options::default()
     }
 }
@@ -61,6 +66,21 @@ fn open_cached(store: &FaultStore, shelf: &MemShelf, limit: u64, takeover: bool)
     let options = Options { takeover, ..options() };
     let (runtime, local) = (runtime(), shelf.local(limit));
     StoreDevice::open_local(runtime, Arc::new(store.clone()), &prefix(), &options, local, Planted::default())
+}
+
+thread_local! {
+    /// Notices of the devices of this test, which run on its thread.
+    static NOTICES: RefCell<Vec<Notice>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps notices.
+fn observe(notice: &Notice) {
+    NOTICES.with_borrow_mut(|all| all.push(notice.clone()));
+}
+
+/// The notices since the last call.
+fn notices() -> Vec<Notice> {
+    NOTICES.take()
 }
 
 /// The time that the device's clock shows.

@@ -1,0 +1,173 @@
+//! The meaning of a failed request. Every request of every command is judged here.
+use object_store::Error;
+use std::error::Error as _;
+
+/// Codes of S3 that a new key ends, whatever their status.
+const DENIALS: [&str; 6] = [
+    "AccessDenied",
+    "ExpiredToken",
+    "InvalidAccessKeyId",
+    "InvalidToken",
+    "RequestTimeTooSkewed",
+    "SignatureDoesNotMatch",
+];
+
+/// A failed request, judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The object is absent.
+    Absent,
+    /// The object exists.
+    Present,
+    /// The object ends before the range that was asked for. It is so at every repetition.
+    Short,
+    /// The store refuses the credentials. They are read again, and the request is repeated.
+    Denied(String),
+    /// The store cannot do that, ever.
+    Unsupported(String),
+    /// An outage: the request is repeated.
+    Outage(String),
+}
+
+impl Answer {
+    /// A full store may be emptied, and credentials be exchanged; so both are waited for.
+    pub(crate) fn of(e: &Error) -> Self {
+        let all = text(e);
+        let why = reason(&all);
+        match e {
+            Error::NotFound { .. } => Self::Absent,
+            Error::AlreadyExists { .. } | Error::Precondition { .. } => Self::Present,
+            Error::NotSupported { .. } | Error::NotImplemented { .. } | Error::InvalidPath { .. } => {
+                Self::Unsupported(why)
+            }
+            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Self::Denied(why),
+            _ if code(&all).is_some_and(|code| DENIALS.contains(&code)) => Self::Denied(why),
+            _ if is_short(&all) => Self::Short,
+            _ => Self::Outage(why),
+        }
+    }
+}
+
+/// The error and its causes, each once.
+fn text(e: &Error) -> String {
+    let mut all = e.to_string();
+    let mut cause = e.source();
+    while let Some(e) = cause {
+        let next = e.to_string();
+        if !all.contains(&next) {
+            all = format!("{all}: {next}");
+        }
+        cause = e.source();
+    }
+    all
+}
+
+/// The text is the client's, which knows the length; the status is the store's.
+fn is_short(all: &str) -> bool {
+    all.contains("Wanted range starting at") || status(all).is_some_and(|status| status.starts_with("416"))
+}
+
+/// Status, and the code that a store gives as XML; all of it if it is no answer of a store.
+fn reason(all: &str) -> String {
+    match (status(all), code(all)) {
+        (Some(status), Some(code)) => format!("{status} ({code})"),
+        (Some(status), None) => status.to_owned(),
+        _ => all.to_owned(),
+    }
+}
+
+/// Number and name, such as `403 Forbidden`.
+fn status(all: &str) -> Option<&str> {
+    let (_, rest) = all.split_once("status code: ")?;
+    rest.split([':', '\n']).next().map(str::trim)
+}
+
+fn code(all: &str) -> Option<&str> {
+    let (_, rest) = all.split_once("<Code>")?;
+    rest.split_once("</Code>").map(|(code, _)| code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use object_store::aws::AmazonS3Builder;
+    use object_store::path::Path;
+    use object_store::{ClientOptions, ObjectStoreExt, RetryConfig};
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// The error of a client whose only request a server answers so.
+    fn answered(status: &str, body: &str) -> Error {
+        let _already = rustls::crypto::ring::default_provider().install_default();
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", server.local_addr().unwrap());
+        let answer =
+            format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+        let serving = thread::spawn(move || {
+            let (mut client, _) = server.accept().unwrap();
+            let _request = client.read(&mut [0; 8192]).unwrap();
+            client.write_all(answer.as_bytes()).unwrap();
+        });
+        let store = AmazonS3Builder::new()
+            .with_bucket_name("b")
+            .with_endpoint(endpoint)
+            .with_region("r")
+            .with_access_key_id("k")
+            .with_secret_access_key("s")
+            .with_client_options(ClientOptions::new().with_allow_http(true))
+            .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
+            .build()
+            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let e = runtime.block_on(store.get_range(&Path::from("p/log"), 70..90)).unwrap_err();
+        serving.join().unwrap();
+        e
+    }
+
+    #[test]
+    fn each_status_of_a_store_has_one_meaning() {
+        let xml = |code: &str| {
+            format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>m</Message></Error>")
+        };
+        let denied = |why: &str| Answer::Denied(why.into());
+        let outage = |why: &str| Answer::Outage(why.into());
+        for (status, body, expected) in [
+            ("404 Not Found", xml("NoSuchKey"), Answer::Absent),
+            ("412 Precondition Failed", xml("PreconditionFailed"), Answer::Present),
+            ("409 Conflict", xml("ConditionalRequestConflict"), Answer::Present),
+            ("416 Range Not Satisfiable", xml("InvalidRange"), Answer::Short),
+            ("416 Range Not Satisfiable", String::new(), Answer::Short),
+            ("403 Forbidden", xml("InvalidAccessKeyId"), denied("403 Forbidden (InvalidAccessKeyId)")),
+            ("403 Forbidden", xml("SignatureDoesNotMatch"), denied("403 Forbidden (SignatureDoesNotMatch)")),
+            ("403 Forbidden", String::new(), denied("403 Forbidden")),
+            ("401 Unauthorized", String::new(), denied("401 Unauthorized")),
+            ("400 Bad Request", xml("ExpiredToken"), denied("400 Bad Request (ExpiredToken)")),
+            ("400 Bad Request", xml("RequestTimeout"), outage("400 Bad Request (RequestTimeout)")),
+            ("429 Too Many Requests", String::new(), outage("429 Too Many Requests")),
+            (
+                "500 Internal Server Error",
+                xml("InternalError"),
+                outage("500 Internal Server Error (InternalError)"),
+            ),
+            ("503 Service Unavailable", xml("SlowDown"), outage("503 Service Unavailable (SlowDown)")),
+            ("507 Insufficient Storage", String::new(), outage("507 Insufficient Storage")),
+        ] {
+            assert_eq!(Answer::of(&answered(status, &body)), expected, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn each_error_of_a_directory_has_one_meaning() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = object_store::local::LocalFileSystem::new_with_prefix(dir.path()).unwrap();
+        std::fs::write(dir.path().join("empty"), b"").unwrap();
+        let of = |name: &str| {
+            let name = Path::from(name);
+            Answer::of(&store.get_range(&name, 7..9).now_or_never().unwrap().unwrap_err())
+        };
+        assert_eq!(of("absent"), Answer::Absent);
+        assert_eq!(of("empty"), Answer::Short);
+    }
+}
