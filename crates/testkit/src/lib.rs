@@ -18,6 +18,7 @@ mod fault;
 mod model;
 mod record;
 pub mod rng;
+mod zipf;
 mod zoned;
 
 pub use count::{CountDevice, Counts};
@@ -26,4 +27,5 @@ pub use fault::{Fault, FaultCall, FaultDevice, FaultError};
 pub use model::{ModelDevice, Speed};
 pub use record::{Event, RecordDevice};
 pub use rng::Rng;
+pub use zipf::Zipf;
 pub use zoned::{ZoneCounts, ZoneShape, ZonedDevice};
