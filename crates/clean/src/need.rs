@@ -38,10 +38,25 @@ pub struct Figures {
     pub dents: u64,
     /// Nodes that recovery would write again.
     pub logged: u64,
+    /// Dirty nodes among them that a checkpoint in progress has yet to write. Each may become dirty once more meanwhile.
+    pub in_checkpoint: u64,
     /// Data blocks that writeback may place without asking again.
     pub granted: u64,
+    /// Nodes that data already granted will make dirty.
+    pub granted_nodes: u64,
     /// Valid blocks of the emptiest data section, if there is one.
     pub victim: Option<u64>,
+}
+
+/// What is left of a batch of cleaning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Copies still to be made.
+    pub left: u64,
+    /// Nodes that they make dirty, at most.
+    pub dirtied: u64,
+    /// Sections that its checkpoint frees.
+    pub sections: u64,
 }
 
 impl Figures {
@@ -75,6 +90,33 @@ impl Figures {
         let dirtied = self.per_section.min(self.clean_nodes());
         self.room_after(self.victim.unwrap_or(0), self.node_need(dirtied + self.of_quantum()), 0)
             - to_signed(self.late_holes())
+    }
+
+    /// Data blocks that can still be placed, beyond one quantum, before the batch under way, or the next one, no longer fits. Negative:
+    /// cleaning has to catch up first.
+    #[must_use]
+    pub fn room(&self, batch: Work) -> i64 {
+        if batch.sections == 0 && batch.left == 0 {
+            return self.goal();
+        }
+        let completes = self.floor_after(batch.left, batch.dirtied);
+        completes.min(self.beyond(batch, 1) + to_signed(self.slack()))
+    }
+
+    /// Blocks that can be placed until a batch must be finished for the `next` sections to be emptied at once. What those free
+    /// need not be there for them.
+    #[must_use]
+    pub fn beyond(&self, batch: Work, next: u64) -> i64 {
+        let freed = batch.sections * self.per_section;
+        self.floor_after(batch.left, batch.dirtied) - to_signed(self.batch(next).saturating_sub(freed))
+    }
+
+    /// Blocks by which the room for the next batch may be missing while one is under way, so that the emptiest section still fits:
+    /// copies of fewer blocks than a section make fewer nodes dirty than the goal counts.
+    #[must_use]
+    pub fn slack(&self) -> u64 {
+        let dirtied = self.nodes.min(self.victim.unwrap_or(0));
+        self.nodes.min(self.quantum() + self.per_section).saturating_sub(dirtied).min(self.per_section / 2)
     }
 
     /// What the floor becomes when a batch under way has copied this many blocks more, which make this many nodes dirty.
@@ -111,7 +153,8 @@ impl Figures {
     /// Sections that a data log leaves to the nodes, as long as another data log has room.
     #[must_use]
     pub fn for_nodes(&self, dirtied: u64) -> u64 {
-        let nodes = self.node_need(self.quantum() + self.granted + dirtied) + self.late_holes();
+        let granted = self.granted.saturating_sub(self.granted_nodes);
+        let nodes = self.node_need(self.quantum() + granted + dirtied) + self.late_holes();
         self.kept + sections(nodes, self.node_left, self.per_section)
     }
 
@@ -140,7 +183,11 @@ impl Figures {
     }
 
     fn clean_nodes(&self) -> u64 {
-        self.nodes.saturating_sub(self.dirty_nodes)
+        self.nodes.saturating_sub(self.dirty_since())
+    }
+    /// Dirty nodes that no checkpoint in progress writes.
+    fn dirty_since(&self) -> u64 {
+        self.dirty_nodes.saturating_sub(self.in_checkpoint)
     }
     /// Holes in the open section of nodes, which no cleaning gets hold of.
     fn late_holes(&self) -> u64 {
@@ -161,9 +208,12 @@ impl Figures {
         self.data_room(nodes, more) - to_signed(self.quantum() + copies + self.granted + self.dents)
     }
 
-    /// Node blocks that a checkpoint, or recovery and its checkpoint, write after more nodes were made dirty.
+    /// Node blocks that a checkpoint, or recovery and its checkpoint, write after more nodes were made dirty, and those that a
+    /// checkpoint in progress still writes.
     fn node_need(&self, more: u64) -> u64 {
-        self.logged + (self.dirty_nodes + more).min(self.nodes.max(self.dirty_nodes))
+        let since = self.dirty_since();
+        let next = (since + more + self.granted_nodes).min(self.nodes.max(since));
+        self.logged + self.dirty_nodes.min(self.in_checkpoint) + next
     }
 
     /// Data blocks that can be placed beside so many nodes, and beside `more` nodes and those of a batch that makes room again; in any
@@ -321,6 +371,77 @@ mod tests {
                 prop_assert!(f.fits(f.quantum(), f.quantum() + 7));
             }
         }
+    }
+
+    proptest! {
+        /// With the room for it, a batch of writeback leaves room for the batch of cleaning under way, and behind that for the
+        /// emptiest section.
+        #[test]
+        fn the_room_is_that_of_the_batch_under_way_and_of_the_next(
+            data_left in proptest::array::uniform3(1u64..=8),
+            node_left in proptest::array::uniform3(1u64..=8),
+            free_sections in 0u64..20,
+            nodes in 0u64..40,
+            dirty_nodes in 0u64..40,
+            in_checkpoint in 0u64..10,
+            granted in 0u64..10,
+            left in 0u64..8,
+            dirtied in 0u64..8,
+            valid in 0u64..8,
+        ) {
+            let f = Figures {
+                per_section: 8,
+                free_sections,
+                unused: 1000,
+                data_left,
+                node_left,
+                nodes,
+                dirty_nodes: dirty_nodes.min(nodes),
+                in_checkpoint: in_checkpoint.min(dirty_nodes.min(nodes)),
+                granted,
+                granted_nodes: granted,
+                victim: Some(valid),
+                ..Figures::default()
+            };
+            let dirtied = dirtied.min(left);
+            let batch = Work { left, dirtied, sections: 1 };
+            if f.room(batch) >= 0 {
+                prop_assert!(f.fits(f.quantum() + left, f.quantum() + dirtied));
+            }
+            if f.room(Work::default()) >= 0 {
+                prop_assert!(f.fits(f.quantum() + valid, f.quantum() + valid));
+            }
+        }
+    }
+
+    /// Figures of a mount whose writeback was granted down to the floor.
+    #[test]
+    fn where_the_floor_alone_holds_no_section_can_be_emptied() {
+        let f = Figures {
+            per_section: 1024,
+            free_sections: 1,
+            unused: 20_624,
+            data_left: [1, 567, 109],
+            node_left: [1022, 49, 1023],
+            nodes: 111,
+            dirty_nodes: 1,
+            granted: UNCOUNTED,
+            victim: Some(628),
+            ..Figures::default()
+        };
+        assert_eq!((f.floor(), f.goal(), f.fits(628, 111)), (225, -514, false));
+        assert_eq!(f.room(Work::default()), -514);
+    }
+
+    /// A node of a checkpoint in progress that an operation changed is written twice.
+    #[test]
+    fn a_checkpoint_in_progress_and_the_next_one_both_count() {
+        let f = Figures { per_section: 64, nodes: 10, dirty_nodes: 10, ..Figures::default() };
+        assert_eq!((f.node_need(0), f.node_need(100)), (10, 10));
+        let f = Figures { in_checkpoint: 10, ..f };
+        assert_eq!((f.node_need(0), f.node_need(3), f.node_need(100)), (10, 13, 20));
+        let f = Figures { dirty_nodes: 17, granted_nodes: 2, ..f };
+        assert_eq!((f.node_need(0), f.node_need(100)), (19, 20));
     }
 
     #[test]

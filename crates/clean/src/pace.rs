@@ -2,7 +2,7 @@
 //! victims is empty when the room would be used up. No write waits for a whole section.
 use crate::Class;
 use crate::batch::{BatchSize, Committed};
-use crate::need::Figures;
+use crate::need::{Figures, Work};
 use crate::policy::Victim;
 
 /// Blocks moved at a time, so that writes stay large.
@@ -42,8 +42,9 @@ pub trait Host {
     fn nodes_listed(&self) -> u64;
     /// Moves up to `most` of the listed blocks that are still valid. Returns how many; 0 at the end of the list.
     fn copy(&mut self, most: u64) -> Result<u64, Self::Error>;
-    /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere.
-    fn dirty_nodes(&mut self, section: u32) -> Result<(), Self::Error>;
+    /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere. Returns false if they do not
+    /// fit any more.
+    fn dirty_nodes(&mut self, section: u32) -> Result<bool, Self::Error>;
     /// Writes a checkpoint, which frees emptied sections. If the batch goes on, its other victims stay out.
     fn checkpoint(&mut self, goes_on: bool) -> Result<Committed, Self::Error>;
 }
@@ -61,11 +62,15 @@ struct View {
     placed: u64,
 }
 
-/// What is left of a batch: moves, and the nodes that they make dirty at most.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    left: u64,
-    dirtied: u64,
+/// What [`Pacer::make_room`] reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Enough to go on: a quantum fits, and the next section can be emptied behind it.
+    Made,
+    /// A quantum fits. Cleaning gains nothing any more, which a guarded volume never meets.
+    Floor,
+    /// Not even a quantum fits.
+    Spent,
 }
 
 /// State of paced cleaning.
@@ -130,26 +135,33 @@ impl Pacer {
         Ok(())
     }
 
-    /// Makes room for a quantum of writeback, at once. Returns false if cleaning gains nothing any more.
-    pub fn make_room<H: Host>(&mut self, host: &mut H) -> Result<bool, H::Error> {
-        if host.figures().floor() < 0 {
-            self.finish(host)?;
-            self.restore(host)?;
+    /// Makes room for a quantum of writeback, at once.
+    pub fn make_room<H: Host>(&mut self, host: &mut H) -> Result<Room, H::Error> {
+        if host.figures().room(self.work(host)) >= 0 {
+            return Ok(Room::Made);
         }
-        Ok(host.figures().floor() >= 0)
+        self.finish(host)?;
+        Ok(match self.restore(host)? {
+            true => Room::Made,
+            false if host.figures().floor() >= 0 => Room::Floor,
+            false => Room::Spent,
+        })
     }
 
-    /// Cleans batches that gain in any case, at once, until a section can be emptied again, or nothing is gained.
-    fn restore<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
+    /// Cleans batches that gain in any case, at once, until a section can be emptied again. Returns false if nothing is gained.
+    fn restore<H: Host>(&mut self, host: &mut H) -> Result<bool, H::Error> {
         if host.figures().logged > 0 {
             self.commit(host, false)?;
         }
         let mut best = host.figures().floor();
         let mut fruitless = 0;
-        while host.figures().goal() < 0 && fruitless < FRUITLESS {
+        while host.figures().goal() < 0 {
+            if fruitless == FRUITLESS {
+                return Ok(false);
+            }
             self.begin_productive(host)?;
             if self.sections() == 0 {
-                break;
+                return Ok(false);
             }
             // Batches of nodes alone gain, or run out of victims.
             fruitless += u32::from(!self.victims.is_empty());
@@ -159,7 +171,7 @@ impl Pacer {
                 (best, fruitless) = (floor, 0);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Reads the figures; begins a batch if it is time for one. `None` if nothing is to be moved. Blocks not yet paid for
@@ -186,14 +198,13 @@ impl Pacer {
             figures = host.figures();
         }
         let work = self.work(host);
-        let least = beyond(&figures, work, self.sections(), 1);
-        let falls_short = least < -to_signed(figures.per_section / 2)
+        let falls_short = figures.beyond(work, 1) < -to_signed(figures.slack())
             || !figures.may_wait(work.left, work.dirtied, 2 * REFRESH);
         if work.left > 0 && falls_short {
             self.finish(host)?;
             return Ok(None);
         }
-        let beyond = beyond(&figures, work, self.sections(), self.size.sections());
+        let beyond = figures.beyond(work, self.size.sections());
         let room = u64::try_from(beyond + to_signed(unpaid)).unwrap_or(0);
         let moves = work.left + self.moved;
         let freed = (self.sections() * figures.per_section).saturating_sub(moves).max(1);
@@ -206,8 +217,7 @@ impl Pacer {
     fn room_ahead(&self, figures: &Figures) -> i64 {
         let sections = self.size.sections();
         let left = sections * figures.victim.unwrap_or(figures.per_section);
-        let work = Work { left, dirtied: self.size.nodes_of(left) };
-        beyond(figures, work, sections, sections)
+        figures.beyond(Work { left, dirtied: self.size.nodes_of(left), sections }, sections)
     }
 
     /// Sections that the batch under way frees.
@@ -220,7 +230,7 @@ impl Pacer {
     }
 
     fn work<H: Host>(&self, host: &H) -> Work {
-        Work { left: self.left(host), dirtied: host.nodes_listed() }
+        Work { left: self.left(host), dirtied: host.nodes_listed(), sections: self.sections() }
     }
 
     /// Chooses the victims of a batch by the policy, as far as the checkpoint behind them fits.
@@ -242,12 +252,10 @@ impl Pacer {
     fn take<H: Host>(&mut self, host: &mut H, victim: Victim) -> Result<bool, H::Error> {
         let figures = host.figures();
         if victim.class == Class::Node {
-            let Work { left, dirtied } = self.work(host);
-            let fits = figures.fits(left, dirtied + host.valid(victim.sec));
-            if fits {
-                host.dirty_nodes(victim.sec)?;
-                self.node_sections += 1;
-            }
+            let Work { left, dirtied, .. } = self.work(host);
+            let fits =
+                figures.fits(left, dirtied + host.valid(victim.sec)) && host.dirty_nodes(victim.sec)?;
+            self.node_sections += u64::from(fits);
             return Ok(fits);
         }
         self.victims.push(victim);
@@ -257,7 +265,7 @@ impl Pacer {
             [_only] => figures.fits(work.left, work.dirtied),
             _ => {
                 figures.may_wait(work.left, work.dirtied, 2 * figures.quantum())
-                    && beyond(&figures, work, self.sections(), 1) >= to_signed(figures.quantum())
+                    && figures.beyond(work, 1) >= to_signed(figures.quantum())
             }
         };
         if !fits {
@@ -352,13 +360,6 @@ impl Pacer {
         self.size.committed(std::mem::take(&mut self.moved), written, &host.figures());
         Ok(())
     }
-}
-
-/// Blocks that can be placed until a batch of so many sections, with this work left, must be finished for the `next`
-/// sections to be emptied at once. What it frees need not be there for them.
-fn beyond(figures: &Figures, work: Work, sections: u64, next: u64) -> i64 {
-    let freed = sections * figures.per_section;
-    figures.floor_after(work.left, work.dirtied) - to_signed(figures.batch(next).saturating_sub(freed))
 }
 
 fn to_signed(blocks: u64) -> i64 {

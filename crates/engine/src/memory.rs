@@ -31,10 +31,12 @@ pub struct Memory {
     pub dirty_data: Counter,
     /// Dirty pages of directories.
     pub dirty_dents: Counter,
-    /// Pages that writeback in progress may place.
+    /// Blocks that writeback, fsyncs and cleaning in progress may place.
     pub granted: Counter,
-    /// Nodes that the copies of the cleaning under way make dirty.
-    pub moving_nodes: Counter,
+    /// Nodes that will be dirty when the pages among them are published.
+    pub granted_nodes: Counter,
+    /// Dirty nodes that the checkpoint in progress has yet to write.
+    pub in_checkpoint: Counter,
     /// Pages that writes in progress will make dirty.
     pub in_flight: Counter,
 }

@@ -23,7 +23,6 @@ mod verify;
 mod volume;
 mod waits;
 mod workload;
-mod zipf;
 
 pub use counters::{Counters, Kind};
 pub use experiment::{Experiment, Shape, Workload};

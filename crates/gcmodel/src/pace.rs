@@ -123,10 +123,11 @@ impl Host for Model {
         }
         Ok(moved)
     }
-    fn dirty_nodes(&mut self, section: u32) -> Result<(), Full> {
+    fn dirty_nodes(&mut self, section: u32) -> Result<bool, Full> {
         debug_assert!(self.space.per_sec.is_multiple_of(BLOCKS_PER_SEG));
         let nodes = self.valid_owners(section);
-        self.move_nodes(&nodes)
+        self.move_nodes(&nodes)?;
+        Ok(true)
     }
     fn checkpoint(&mut self, goes_on: bool) -> Result<Committed, Full> {
         let nodes = |c: &Counters| c.of(Kind::Nodes) + c.of(Kind::MovedNodes);

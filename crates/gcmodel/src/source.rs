@@ -1,7 +1,7 @@
 //! Operations of an application, the same sequence for the model and for the engine.
 use crate::experiment::{Experiment, Shape, Workload};
-use crate::zipf::Zipf;
 use segno_testkit::Rng;
+use segno_testkit::Zipf;
 
 /// Of 100 writes of a database these go to its log, and these and the former to pages of a zipf distribution.
 const TO_LOG: u64 = 30;

@@ -9,7 +9,7 @@ use crate::rounds::{self, Dirty, Host, Loop, Need};
 use crate::space::{NONE, Space};
 use segno_clean::lifetime::DataLog;
 use segno_clean::need::{Figures, UNCOUNTED};
-use segno_clean::pace::{Host as PaceHost, Pacer};
+use segno_clean::pace::{Host as PaceHost, Pacer, Room};
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 use std::collections::VecDeque;
 
@@ -261,7 +261,7 @@ impl Model {
         let placed = self.counts.of(Kind::UserData)
             - std::mem::replace(&mut self.paced, self.counts.of(Kind::UserData));
         let done = pacer.pace(self, placed).and_then(|()| {
-            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? {
+            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? != Room::Spent {
                 Ok(())
             } else {
                 Err(Full)

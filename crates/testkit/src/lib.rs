@@ -19,6 +19,7 @@ mod model;
 mod pause;
 mod record;
 pub mod rng;
+mod zipf;
 mod zoned;
 
 pub use count::{CountDevice, Counts};
@@ -28,4 +29,5 @@ pub use model::{ModelDevice, Speed};
 pub use pause::PauseDevice;
 pub use record::{Event, RecordDevice};
 pub use rng::Rng;
+pub use zipf::Zipf;
 pub use zoned::{ZoneCounts, ZoneShape, ZonedDevice};

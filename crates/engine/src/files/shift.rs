@@ -22,7 +22,7 @@ use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
 /// Blocks copied at a time.
-const BATCH: u64 = 512;
+const BATCH: usize = 512;
 const SIZE: u64 = BLOCK_SIZE as u64;
 
 /// The blocks to move, and by how much.
@@ -152,7 +152,11 @@ impl Files {
             at = match self.nodes.find_span(&inode.frame, at)? {
                 Place::Missing { next } => next,
                 Place::Span(span) => {
-                    let end = span.blocks.end.min(shift.sources.end).min(at.saturating_add(BATCH));
+                    let end = span
+                        .blocks
+                        .end
+                        .min(shift.sources.end)
+                        .min(at.saturating_add(self.base.batch_pages(BATCH) as u64));
                     let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&(at..end)))?;
                     let used: Vec<(u64, BlockAddr)> =
                         (at..).zip(addrs).filter(|&(_, a)| a != BlockAddr::NULL).collect();
@@ -175,9 +179,8 @@ impl Files {
             return Ok(());
         }
         // Cleaning cannot run with the lock held, and the reserve is not available here.
-        if self.nodes.short_of_sections() {
-            return Err(Error::NoSpace);
-        }
+        let full = !self.base.is_paced() && self.nodes.short_of_sections();
+        let granted = self.nodes.grant(used.len()).filter(|_| !full).ok_or(Error::NoSpace)?;
         let mut owners = Vec::new();
         let mut moved = Vec::new();
         {
@@ -210,6 +213,7 @@ impl Files {
         }
         let mut out: Vec<(BlockAddr, Arc<Block>)> =
             addrs.into_iter().zip(blocks.into_iter().map(Arc::new)).collect();
+        drop(granted);
         self.base.dev.write_scattered(&mut out)
     }
 

@@ -156,8 +156,8 @@ impl Reclaim for Gc {
         if self.base.is_paced() { self.pace_moves() } else { Ok(()) }
     }
 
-    fn reclaim(&self) -> Result<()> {
-        if self.base.is_paced() { self.make_room() } else { self.clean_foreground() }
+    fn reclaim(&self) -> Result<bool> {
+        if self.base.is_paced() { self.make_room() } else { self.clean_foreground().map(|()| true) }
     }
 }
 

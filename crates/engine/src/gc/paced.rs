@@ -3,12 +3,13 @@ use super::{Cleaner, Gc};
 use crate::commit::{CheckpointReason, Signal};
 use crate::error::{Error, Result};
 use crate::health::invariant;
+use crate::nodes::Grant;
 use crate::space::SegmentPin;
 use crate::stat;
 use segno_clean::Class;
 use segno_clean::batch::Committed;
-use segno_clean::need::Figures;
-use segno_clean::pace::{Host, Pacer};
+use segno_clean::need::{Figures, Work};
+use segno_clean::pace::{Host, Pacer, Room};
 use segno_clean::policy::{Situation, Victim};
 use segno_format::summary::RawSummary;
 use segno_format::{BLOCKS_PER_SEG, BlockAddr};
@@ -98,17 +99,24 @@ impl Gc {
     }
 
     /// Makes room for a quantum of writeback and the checkpoint behind it. Where cleaning gains nothing any more, which a
-    /// volume within its guaranteed number of nodes never meets, what is kept for recovery is used; then it fails with
-    /// `NoSpace`. The caller holds no lock.
-    pub(super) fn make_room(&self) -> Result<()> {
+    /// volume within its guaranteed number of nodes never meets, it returns false, and what is kept for recovery is used; then it
+    /// fails with `NoSpace`. The caller holds no lock.
+    pub(super) fn make_room(&self) -> Result<bool> {
         let mut cleaner = self.cleaner.lock();
         // A checkpoint in progress may free enough.
         self.commit.in_progress.wait();
         self.base.health.check_running()?;
         let before = self.base.stats.moved();
-        let done = self.drive(&mut cleaner, |pacer, cleaning| pacer.make_room(cleaning));
+        let done = self.drive(&mut cleaner, |pacer, cleaning| {
+            cleaning.drop_overwritten();
+            pacer.make_room(cleaning)
+        });
         self.record_moves(before);
-        if done? || self.nodes.can_place() { Ok(()) } else { Err(Error::NoSpace) }
+        match done? {
+            Room::Made => Ok(true),
+            Room::Spent if !self.nodes.can_place() => Err(Error::NoSpace),
+            Room::Floor | Room::Spent => Ok(false),
+        }
     }
 
     fn drive<R>(
@@ -133,15 +141,49 @@ impl Gc {
     }
 }
 
-impl Cleaning<'_> {
+impl<'a> Cleaning<'a> {
     fn keep(&mut self, (victim, pin): (Victim, SegmentPin)) -> Victim {
         self.cleaner.paced.batch.victims.push((victim, pin));
         victim
     }
 
+    /// What is left of the batch, for those who ask for room.
+    fn plan(&self) {
+        let batch = &self.cleaner.paced.batch;
+        let (left, sections) = (batch.moving.len() as u64, batch.victims.len() as u64);
+        self.gc.nodes.plan(Work { left, dirtied: self.nodes_listed(), sections });
+    }
+
+    /// Removes blocks from the list that were overwritten since, so that the plan is no more than what is left.
+    fn drop_overwritten(&mut self) {
+        let geo = &self.gc.base.geo;
+        let moving = &mut self.cleaner.paced.batch.moving;
+        self.gc.nodes.space.with_table(|t| {
+            moving.retain(|(_, addr)| geo.seg_of(*addr).is_some_and(|(seg, off)| t.is_valid(seg, off)));
+        });
+        self.plan();
+    }
+
     fn pick(&mut self) -> Option<(Victim, SegmentPin)> {
         let situation = Situation { facts: self.gc.gc_facts(), ..Situation::default() };
         self.gc.pin_victim(|t| self.cleaner.foreground.pick(t.index(), &situation))
+    }
+
+    /// Takes the next blocks from the list, with their room; `None` if none is left or the batch does not fit any more.
+    fn next_step(&mut self, most: u64) -> Option<(Vec<(RawSummary, BlockAddr)>, Grant<'a>)> {
+        let gc: &'a Gc = self.gc;
+        let batch = &mut self.cleaner.paced.batch;
+        if batch.moving.is_empty() {
+            return None;
+        }
+        let count = batch.moving.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+        let granted = gc.nodes.promise_copies(count as u64)?;
+        let step: Vec<_> = batch.moving.drain(..count).collect();
+        let begun = step.chunk_by(is_of_same_node).count() as u64;
+        // A node of which blocks are left is dirty once the first of them is moved, so counting it once more is safe.
+        let goes_on = step.last().zip(batch.moving.front()).is_some_and(|(a, b)| is_of_same_node(a, b));
+        batch.nodes = batch.nodes.saturating_sub(begun) + u64::from(goes_on);
+        Some((step, granted))
     }
 
     /// Valid blocks of a data section with their owners.
@@ -169,7 +211,6 @@ impl Host for Cleaning<'_> {
     type Error = Error;
 
     fn figures(&self) -> Figures {
-        self.gc.base.mem.moving_nodes.set(self.nodes_listed());
         let figures = self.gc.nodes.figures();
         self.gc.nodes.space.with_table(|t| {
             Figures { pending_sections: t.prefree_sections(), ..figures }.with_victims(t.index())
@@ -194,6 +235,7 @@ impl Host for Cleaning<'_> {
 
     fn release(&mut self, victim: Victim) {
         self.cleaner.paced.batch.victims.retain(|(kept, _)| kept.sec != victim.sec);
+        self.plan();
     }
 
     fn valid(&self, section: u32) -> u64 {
@@ -213,6 +255,7 @@ impl Host for Cleaning<'_> {
         let batch = &mut self.cleaner.paced.batch;
         batch.nodes = all.chunk_by(is_of_same_node).count() as u64;
         batch.moving = all.into();
+        self.plan();
         Ok(())
     }
 
@@ -223,15 +266,12 @@ impl Host for Cleaning<'_> {
     }
 
     fn copy(&mut self, most: u64) -> Result<u64> {
-        let batch = &mut self.cleaner.paced.batch;
-        while !batch.moving.is_empty() {
-            let count = batch.moving.len().min(usize::try_from(most).unwrap_or(usize::MAX));
-            let step: Vec<_> = batch.moving.drain(..count).collect();
-            let begun = step.chunk_by(is_of_same_node).count() as u64;
-            // A node of which blocks are left is dirty once the first of them is moved, so counting it once more is safe.
-            let goes_on = step.last().zip(batch.moving.front()).is_some_and(|(a, b)| is_of_same_node(a, b));
-            batch.nodes = batch.nodes.saturating_sub(begun) + u64::from(goes_on);
-            match self.gc.move_listed(&step, batch.pinned_too) {
+        let gc = self.gc;
+        while let Some((step, granted)) = self.next_step(most) {
+            let moved = gc.move_listed(&step, self.cleaner.paced.batch.pinned_too);
+            drop(granted);
+            self.plan();
+            match moved {
                 // Blocks of a damaged file stay where they are.
                 Err(Error::Corrupt(c)) => self.gc.base.health.note_damage(&c),
                 Ok(0) => {}
@@ -241,14 +281,17 @@ impl Host for Cleaning<'_> {
         Ok(0)
     }
 
-    fn dirty_nodes(&mut self, section: u32) -> Result<()> {
+    fn dirty_nodes(&mut self, section: u32) -> Result<bool> {
         let victim = Victim { sec: section, class: Class::Node };
+        let gc = self.gc;
+        let Some(_granted) = gc.nodes.promise_moved_nodes(self.valid(section)) else { return Ok(false) };
         match self.gc.clean_section(&victim, false) {
             // A damaged section stays as it is.
             Err(Error::Corrupt(c)) => self.gc.base.health.note_damage(&c),
             other => other?,
         }
-        Ok(())
+        self.plan();
+        Ok(true)
     }
 
     fn checkpoint(&mut self, goes_on: bool) -> Result<Committed> {
@@ -258,7 +301,14 @@ impl Host for Cleaning<'_> {
         let before = written();
         self.gc.commit.checkpoint(CheckpointReason::Sync)?;
         let after = written();
-        let victims = std::mem::take(&mut self.cleaner.paced.batch.victims);
+        let batch = &mut self.cleaner.paced.batch;
+        batch.pinned_too &= goes_on;
+        if !goes_on {
+            (batch.moving, batch.nodes) = (VecDeque::new(), 0);
+        }
+        let victims = std::mem::take(&mut batch.victims);
+        // Sections count as to be freed or as free.
+        self.plan();
         for (victim, mut pin) in victims {
             if self.valid(victim.sec) > 0 && goes_on {
                 self.cleaner.paced.batch.victims.push((victim, pin));
@@ -273,7 +323,7 @@ impl Host for Cleaning<'_> {
             pin.retain_free();
             self.gc.commit.discard_segments(pin);
         }
-        self.cleaner.paced.batch.pinned_too &= goes_on;
+        self.plan();
         Ok(Committed { nodes: after.0 - before.0, metadata: after.1 - before.1 })
     }
 }

@@ -5,7 +5,6 @@ use super::Nodes;
 use crate::options::AllocMode;
 use segno_clean::guard::Extent;
 use segno_clean::need::{Figures, UNCOUNTED};
-use segno_format::Ino;
 
 /// Free sections kept where cleaning is not paced: recovery opens one for each log.
 const MARGIN: u64 = 6;
@@ -43,28 +42,15 @@ impl Nodes {
     /// sections no longer cover dirty blocks plus the reserve.
     pub fn short_of_sections(&self) -> bool {
         if self.base.is_paced() {
-            return self.figures().floor() < 0;
+            self.is_behind()
+        } else {
+            self.space.free_sections() <= self.sections_wanted()
         }
-        self.space.free_sections() <= self.sections_wanted()
-    }
-
-    /// Whether there is room for a batch of writeback that is already counted as granted.
-    pub fn has_room_for_granted(&self, pages: usize) -> bool {
-        !self.base.is_paced() || self.figures().floor() + pages as i64 >= 0
-    }
-
-    /// Whether an fsync may write the nodes of an inode ahead of the checkpoint. After a crash recovery writes them once more, so
-    /// they take room twice.
-    pub fn has_room_for_chain(&self, ino: Ino) -> bool {
-        let nodes = || self.cache.dirty.direct_count(ino) as u64 + 1;
-        !self.base.is_paced()
-            || self.spares(self.space.log_room().without_pointer)
-                && self.figures().has_room_for_chain(nodes())
     }
 
     /// Whether the volume can spare so many sections for recovery and still guarantees cleaning for what it holds. Kept on a
     /// fuller volume, they would make cleaning empty sections without a hole.
-    fn spares(&self, sections: u64) -> bool {
+    pub(super) fn spares(&self, sections: u64) -> bool {
         let (geo, values) = (&self.base.geo, self.space.counts.values());
         let per_section = u64::from(geo.blocks_per_sec()).max(1);
         let held = Extent {
@@ -80,15 +66,21 @@ impl Nodes {
         Figures { kept: 0, logged: 0, ..self.figures() }.floor() >= 0
     }
 
-    /// Figures for cleaning, without the sections that could be emptied. The logs learn what nodes need.
+    /// Figures for cleaning, without the sections that could be emptied. What is counted as needed moves on to what is used up, so it
+    /// is read first; and a log that opens a section has its room after the section was taken.
     pub fn figures(&self) -> Figures {
-        let left = self.space.log_room();
+        let mem = &self.base.mem;
+        let granted_nodes = mem.granted_nodes.get();
+        let granted = mem.granted.get() + UNCOUNTED;
+        let dents = mem.dirty_dents.get() + self.quota.blocks_due();
+        let dirty_nodes = mem.dirty_nodes.get() + dents;
+        let in_checkpoint = mem.in_checkpoint.get();
         let values = self.space.counts.values();
         let nodes = u64::from(values.valid_nodes);
-        let dents = self.base.mem.dirty_dents.get() + self.quota.blocks_due();
         let logged = self.since.logged().min(nodes);
+        let left = self.space.log_room();
         let kept = if logged > 0 || self.spares(left.without_pointer) { left.without_pointer } else { 0 };
-        let figures = Figures {
+        Figures {
             per_section: u64::from(self.base.geo.blocks_per_sec()).max(1),
             free_sections: self.space.free_sections(),
             kept,
@@ -97,15 +89,13 @@ impl Nodes {
             data_left: left.data,
             node_left: left.nodes,
             nodes,
-            dirty_nodes: self.base.mem.dirty_nodes.get() + dents,
+            dirty_nodes,
+            in_checkpoint,
             dents,
             logged,
-            granted: self.base.mem.granted.get() + UNCOUNTED,
+            granted,
+            granted_nodes,
             victim: None,
-        };
-        if self.base.is_paced() {
-            self.space.leave_to_nodes(figures.for_nodes(self.base.mem.moving_nodes.get()));
         }
-        figures
     }
 }

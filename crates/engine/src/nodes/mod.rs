@@ -6,6 +6,7 @@ mod frame;
 mod free;
 mod global;
 mod nat;
+mod promises;
 mod quota;
 mod recount;
 mod since_checkpoint;
@@ -20,6 +21,7 @@ pub use frame::{NodeFrame, NodeState};
 #[cfg(test)]
 pub use nat::BLOCKS_CACHED_MAX;
 pub use nat::{Nat, NatEntry, NatFlush};
+pub use promises::Grant;
 pub use quota::{Quota, QuotaFile};
 pub use since_checkpoint::{Change, SinceCheckpoint};
 pub use tree::{Place, Span};
@@ -32,6 +34,7 @@ use crate::lock::{Mutex, MutexGuard, rank};
 use crate::record::Recorder;
 use crate::space::Space;
 use crate::sync::atomic::AtomicU64;
+use promises::Promises;
 use segno_format::{BlockAddr, Ino};
 use std::sync::Arc;
 
@@ -53,6 +56,7 @@ pub struct Nodes {
     /// Held while blocks of the warm node log are placed and written, so that the chain has no holes. Holds the next
     /// address named by the last block of the chain, if fsyncs wrote any since the checkpoint.
     pub chain: Mutex<Option<BlockAddr>, { rank::CHAIN }>,
+    promises: Promises,
 }
 
 impl Nodes {
@@ -80,6 +84,7 @@ impl Nodes {
             notes,
             stamp: AtomicU64::new(stamp),
             chain: Mutex::new(None),
+            promises: Promises::default(),
         }
     }
 

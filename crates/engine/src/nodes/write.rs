@@ -102,6 +102,7 @@ impl Nodes {
             out.push((addr, Arc::new(self.sealed(frame, &block, Marks::default(), next)?)));
         }
         self.base.mem.dirty_nodes.add(-(frames.len() as i64));
+        self.base.mem.in_checkpoint.add(-(frames.len() as i64));
         self.base.dev.write_scattered(&mut out)?;
         let addrs: Vec<BlockAddr> = places.iter().map(|&(addr, _)| addr).collect();
         self.space.place_all(&addrs)?;

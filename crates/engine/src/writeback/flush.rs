@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::files::{Batch, FlushReason};
 use crate::health::invariant;
-use crate::memory::Counted;
+use crate::nodes::Grant;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -78,31 +78,22 @@ impl Writeback {
         match self.flush_batch(inodes, range.clone(), why, granted) {
             Err(Error::NoSpace) => {
                 self.make_space()?;
-                self.flush_batch(inodes, range, why, self.claim(most))
+                self.flush_batch(inodes, range, why, self.nodes.grant_anyway(most))
             }
             other => other,
         }
     }
 
-    /// Counts a batch of so many pages as granted.
-    fn claim(&self, pages: usize) -> Counted<'_> {
-        self.base.mem.granted.hold(pages)
-    }
-
-    /// Grants a batch, after cleaning where there is too little room. It is counted before the room is checked, so that
-    /// parallel batches do not take the same room. The caller holds no lock.
-    fn grant(&self, pages: usize) -> Result<Counted<'_>> {
+    /// Grants a batch, after cleaning where there is too little room. The caller holds no lock.
+    fn grant(&self, pages: usize) -> Result<Grant<'_>> {
         self.keep_room()?;
         loop {
-            let granted = self.claim(pages);
-            if self.nodes.has_room_for_granted(pages) {
+            if let Some(granted) = self.nodes.grant(pages) {
                 return Ok(granted);
             }
-            drop(granted);
-            self.make_space()?;
-            if self.nodes.short_of_sections() {
-                // Cleaning gains nothing any more: what is kept for recovery is used.
-                return Ok(self.claim(pages));
+            if !self.make_space()? {
+                // Cleaning gains nothing any more: what is kept for it and for recovery is used.
+                return Ok(self.nodes.grant_anyway(pages));
             }
         }
     }
@@ -113,7 +104,8 @@ impl Writeback {
         let why = FlushReason::Wanted;
         let inodes = std::slice::from_ref(inode);
         let most = self.files.batch_most(inodes, why);
-        while let Some(next) = self.flush_batch(inodes, at..range.end, why, self.claim(most))?.0 {
+        while let Some(next) = self.flush_batch(inodes, at..range.end, why, self.nodes.grant_anyway(most))?.0
+        {
             at = next;
         }
         Ok(())
@@ -196,7 +188,8 @@ impl Writeback {
                 while let Some(at) = next {
                     let (why, inodes) = (FlushReason::Wanted, std::slice::from_ref(&dir));
                     let most = self.files.batch_most(inodes, why);
-                    let flushed = self.flush_batch(inodes, at..u64::MAX, why, self.claim(most));
+                    let granted = self.nodes.grant_anyway(most);
+                    let flushed = self.flush_batch(inodes, at..u64::MAX, why, granted);
                     next = flushed.map_or(None, |(next, _)| next);
                 }
             }
@@ -212,7 +205,7 @@ impl Writeback {
         inodes: &[Arc<Inode>],
         range: Range<u64>,
         why: FlushReason,
-        granted: Counted<'_>,
+        granted: Grant<'_>,
     ) -> Result<(Option<u64>, u64)> {
         let mut batch = Batch::new(self.base.next_serial(), why);
         // Several locks of one rank are taken in ascending inode order.
@@ -227,7 +220,7 @@ impl Writeback {
                 self.files.write_batch(&mut batch).map(|()| next)
             })
             .inspect_err(|e| self.files.give_back(&batch, e))?;
-        drop(granted);
+        let _nodes = granted.placed();
         self.files.checksum_batch(&mut batch);
         self.files.publish_batch(&self.nodes.gate.enter(), &batch)?;
         inodes.iter().for_each(|i| self.settle(i));

@@ -36,9 +36,9 @@ use throttle::Waiters;
 
 /// Restores free sections; implemented by cleaning, a higher layer.
 pub trait Reclaim: Send + Sync {
-    /// Cleans until free sections cover the dirty data plus the reserve, or further cleaning is not worth its cost.
-    /// The caller holds no lock.
-    fn reclaim(&self) -> Result<()>;
+    /// Cleans until free sections cover the dirty data plus the reserve, or further cleaning is not worth its cost. Returns false if
+    /// cleaning gains nothing any more. The caller holds no lock.
+    fn reclaim(&self) -> Result<bool>;
 
     /// Moves what the data written since the last call pays for. The caller holds no lock.
     fn pace(&self) -> Result<()>;
@@ -79,12 +79,13 @@ impl Writeback {
         invariant!(self.health(), is_first, "a second cleaner was set", else {});
     }
 
-    /// Without room, streams release their segments and sections are cleaned. The caller holds no lock.
-    fn make_space(&self) -> Result<()> {
+    /// Without room, streams release their segments and sections are cleaned. Returns false if that gains nothing any more. The
+    /// caller holds no lock.
+    fn make_space(&self) -> Result<bool> {
         self.space.close_streams();
         match self.reclaim.get().and_then(Weak::upgrade) {
             Some(reclaim) => reclaim.reclaim(),
-            None => Ok(()),
+            None => Ok(false),
         }
     }
 
@@ -101,7 +102,7 @@ impl Writeback {
                 other => other?,
             }
         }
-        if self.nodes.short_of_sections() { self.make_space() } else { Ok(()) }
+        if self.nodes.short_of_sections() { self.make_space().map(drop) } else { Ok(()) }
     }
 
     fn health(&self) -> &Health {

@@ -105,7 +105,7 @@ impl Host for Watched<'_> {
             Ok(moved)
         })
     }
-    fn dirty_nodes(&mut self, section: u32) -> Result<(), String> {
+    fn dirty_nodes(&mut self, section: u32) -> Result<bool, String> {
         self.step("moving nodes", |m| m.dirty_nodes(section))
     }
     fn checkpoint(&mut self, goes_on: bool) -> Result<Committed, String> {

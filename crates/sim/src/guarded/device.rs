@@ -27,14 +27,24 @@ impl Device {
     }
 }
 
-impl Case {
-    /// A formatted device with the sections of the case, of which so many are kept from users.
-    pub(super) fn device(&self, reserved: u32) -> Result<Device, String> {
+/// Sections of a volume, and what is kept from users.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Geometry {
+    pub zoned: bool,
+    pub sections: u32,
+    pub segments_per_section: u32,
+    pub overprovision_percent: f64,
+    pub reserved: u32,
+}
+
+impl Geometry {
+    /// A formatted device.
+    pub fn device(&self) -> Result<Device, String> {
         let opts = MkfsOptions {
             zoned: self.zoned,
             segs_per_sec: self.segments_per_section,
-            overprovision_percent: Some(1.0),
-            reserved_sections: Some(reserved),
+            overprovision_percent: Some(self.overprovision_percent),
+            reserved_sections: Some(self.reserved),
             uuid: Some([7; 16]),
             checkpoint_ver: Some(1_000_000),
             timestamp: Some(1),
@@ -67,6 +77,14 @@ impl Case {
             }
         }
         Err(format!("no layout has {} sections: {why}", self.sections))
+    }
+}
+
+impl Case {
+    /// A formatted device with the sections of the case, of which so many are kept from users.
+    pub(super) fn device(&self, reserved: u32) -> Result<Device, String> {
+        let &Self { zoned, sections, segments_per_section, .. } = self;
+        Geometry { zoned, sections, segments_per_section, overprovision_percent: 1.0, reserved }.device()
     }
 
     pub(super) fn mount(&self, device: Arc<dyn BlockDevice>) -> Result<Arc<Volume>, String> {

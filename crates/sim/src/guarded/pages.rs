@@ -72,6 +72,11 @@ impl Versions {
         }
     }
 
+    /// The version that a read returns.
+    pub fn holds(&self, page: Page) -> u32 {
+        self.pages.get(page as usize).map_or(0, |state| state.holds)
+    }
+
     /// A sync of everything returned.
     pub fn synced(&mut self) {
         self.pages.iter_mut().for_each(|state| state.synced = state.holds);

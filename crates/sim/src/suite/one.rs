@@ -99,15 +99,14 @@ fn damage(case: Case, totals: &mut Totals) -> Result<(), Box<Finding>> {
     Err(finding(case, "", crash::Violation { state, what: first.what }, &[]))
 }
 
-/// One volume; the case's number is its seed.
+/// One volume of a single caller with cuts, and one under all threads; the case's number is the seed of both.
 fn guarded(case: Case, totals: &mut Totals) -> Result<(), Box<Finding>> {
-    let drawn = guarded::Case::draw(case.number);
-    totals.crash_workloads += 1;
-    let done = caught(|| guarded::run(&drawn));
-    let done =
-        done.map_err(|what| finding(case, "", crash::Violation { state: format!("{drawn:?}"), what }, &[]))?;
+    let (drawn, busy) = (guarded::Case::draw(case.number), guarded::busy::Busy::draw(case.number));
+    totals.crash_workloads += 2;
+    let found = |state: String, what| finding(case, "", crash::Violation { state, what }, &[]);
+    let done = caught(|| guarded::run(&drawn)).map_err(|what| found(format!("{drawn:?}"), what))?;
     totals.crash_states += done.cuts;
-    Ok(())
+    caught(|| guarded::busy::run(&busy)).map_err(|what| found(format!("{busy:?}"), what)).map(drop)
 }
 
 pub fn is_over(until: Option<Instant>) -> bool {

@@ -45,6 +45,7 @@ impl Commit {
         invariant!(self.base.health, alone, "a boundary is drawn while a checkpoint is in progress");
         let nodes = self.nodes.cache.dirty.freeze();
         debug_assert_eq!(nodes.len(), self.base.mem.dirty_nodes.get(), "a dirty node is unlisted");
+        self.base.mem.in_checkpoint.set(nodes.len());
         self.nodes.nat.freeze();
         self.nodes.space.with_table(crate::space::Table::freeze);
         let orphans = self.nodes.since.orphans();

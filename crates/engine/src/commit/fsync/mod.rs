@@ -130,7 +130,8 @@ impl Commit {
         if inode.is_gone() || !self.has_changed(inode) {
             return Ok(Step::Unchanged);
         }
-        let dent = match route(&self.history(inode)?) {
+        let promised = self.nodes.promise_chain(inode.ino);
+        let dent = match route(&self.history(inode, promised.is_some())?) {
             Route::Nothing => return Ok(Step::Unchanged),
             Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),
             Route::Chain { dent } => dent,
@@ -159,6 +160,7 @@ impl Commit {
         }
         stat::add(&self.base.stats.fsync.written, nodes.len() as u64);
         self.nodes.since.add_logged(nodes.len());
+        drop(promised);
         if dent {
             self.nodes.since.add(inode.ino, Change::EntryLogged);
         }
@@ -188,7 +190,8 @@ impl Commit {
         }
     }
 
-    fn history(&self, inode: &Inode) -> Result<InodeHistory> {
+    /// What decides about the fsync; `promised` tells that its nodes have room.
+    fn history(&self, inode: &Inode, promised: bool) -> Result<InodeHistory> {
         let (regular, compressed, links, advise, parent) =
             inode.get(|i| (i.is_reg(), i.is_compressed(), i.i_links.get(), i.advise(), Nid(i.i_pino.get())));
         let since = &self.nodes.since;
@@ -211,7 +214,7 @@ impl Commit {
             dir_renamed: since.has_dir_renamed(),
             unlinked: since.has(inode.ino, Change::Unlinked),
             strict: self.base.opts.fsync_mode == FsyncMode::Strict,
-            room: self.nodes.space.counts.room_to_roll_forward() && self.nodes.has_room_for_chain(inode.ino),
+            room: self.nodes.space.counts.room_to_roll_forward() && promised,
             chain_whole: !since.is_chain_broken(),
             fastboot: self.base.opts.fastboot,
         })

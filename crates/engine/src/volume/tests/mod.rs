@@ -8,6 +8,7 @@ mod large;
 mod lifetime;
 mod nat;
 mod node_write;
+mod promises;
 mod references;
 mod rig;
 mod rounds;

@@ -1,6 +1,6 @@
 //! A mounted volume for tests with access to internals.
 use crate::files::Inode;
-use crate::options::MountOptions;
+use crate::options::{AllocMode, MountOptions};
 use crate::types::{Owner, SetAttr};
 use crate::volume::Volume;
 use segno_device::{BlockDevice, MemDevice};
@@ -18,10 +18,19 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(features: Features) -> Self {
+        Self::with(features, AllocMode::default())
+    }
+
+    /// Where cleaning is paced.
+    pub fn lfs(features: Features) -> Self {
+        Self::with(features, AllocMode::Lfs)
+    }
+
+    fn with(features: Features, mode: AllocMode) -> Self {
         let dev = Arc::new(MemDevice::new(256 * 256));
         let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
         segno_mkfs::format(&[member], &MkfsOptions { features, ..MkfsOptions::default() }).unwrap();
-        let volume = mount(&dev);
+        let volume = mount(&dev, mode);
         Self { dev, volume }
     }
 
@@ -46,7 +55,7 @@ impl Rig {
             segno_check::check(&*self.dev, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
         let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "the checker found:\n{}", found.join("\n"));
-        self.volume = mount(&self.dev);
+        self.volume = mount(&self.dev, self.volume.base.opts.mode);
     }
 
     pub fn read(&self, ino: Ino, offset: u64, len: usize) -> Vec<u8> {
@@ -61,6 +70,6 @@ impl Rig {
     }
 }
 
-fn mount(dev: &Arc<MemDevice>) -> Arc<Volume> {
-    Volume::mount(dev.clone(), MountOptions { background: false, ..MountOptions::default() }).unwrap()
+fn mount(dev: &Arc<MemDevice>, mode: AllocMode) -> Arc<Volume> {
+    Volume::mount(dev.clone(), MountOptions { background: false, mode, ..MountOptions::default() }).unwrap()
 }

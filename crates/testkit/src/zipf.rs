@@ -1,5 +1,5 @@
 //! fio's zipf distribution: approximated ranks, scattered over the pages by a hash.
-use segno_testkit::Rng;
+use crate::Rng;
 
 /// Terms of the zeta sum that are added one by one; Euler and Maclaurin's formula gives the rest.
 const SUMMED: u64 = 1024;
