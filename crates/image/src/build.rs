@@ -77,7 +77,7 @@ pub fn build(
     };
     let target = open(image)?;
     let built = if options.sparse {
-        let raw = sparse::scratch(image)?;
+        let raw = sparse::scratch(&target, image)?;
         let built = write::write(&tree, &mkfs, options, order, (&raw, image), progress)?;
         sparse::pack(&raw, &built, (&target, image))?;
         built
