@@ -73,7 +73,7 @@ const COMMANDS: &[Missing] = &[
     },
     Missing {
         names: &["cp", "copy", "extract-files", "pull", "push"],
-        answer: "`segno get IMAGE PATH DEST` copies out of an image and `segno put IMAGE SOURCE [PATH]` into it",
+        answer: "`segno get IMAGE PATH… DEST` copies out of an image and `segno put IMAGE SOURCE… [/PATH]` into it",
     },
     Missing {
         names: &["df"],
@@ -141,7 +141,7 @@ const OPTIONS: &[Foreign] = &[
         "`segno dump IMAGE block ADDR` shows a block and `segno dump IMAGE owner ADDR` whose it is",
     ),
     foreign("dump", &["-M"], "`segno extents --all --image IMAGE /` shows where files are"),
-    foreign("dump", &["-o", "-r"], "`segno get IMAGE PATH DEST` copies files"),
+    foreign("dump", &["-o", "-r"], "`segno get IMAGE PATH… DEST` copies files"),
     foreign("dump", &["-d"], LEAVE_OUT),
     foreign("dump", &["-S"], RAW_ONLY),
     foreign("dump", &["-V"], VERSION),
