@@ -32,7 +32,7 @@ const COMMANDS: &[Missing] = &[
     },
     Missing {
         names: &["label", "f2fslabel", "f2fslabel.f2fs", "tune"],
-        answer: "`segno info IMAGE` shows the label and `segno mkfs -l LABEL` gives one to a new volume. To change it: \
+        answer: "`segno info IMAGE` shows the label. To change it: \
                  `f2fslabel IMAGE LABEL` of f2fs-tools, or on a mount `xfs_io -c 'label -s LABEL' DIR`",
     },
     Missing {
@@ -156,7 +156,7 @@ const OPTIONS: &[Foreign] = &[
     ),
     foreign("ls", &["-a", "--all"], "leave it out: all names are shown"),
     foreign("get", &["-r", "-R", "-a", "-p"], TREES),
-    foreign("put", &["-r", "-R", "-a", "-p"], TREES),
+    foreign("put", &["-r", "-R", "-p"], TREES),
 ];
 
 /// The answer to a usage error, if the word is known.

@@ -1,12 +1,13 @@
 //! Image files and block devices, through the page cache or with direct I/O.
 use crate::aio::{Pool, Request};
 use crate::claim::Claim;
+use crate::host_storage::HostStorage;
 use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
 use crate::read_around::{ReadAround, WINDOW};
 use crate::reading::{Buffer, Reading};
 use crate::zone::{self, Zone, ZoneLimits};
-use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, wait};
+use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, unfinished_format, wait};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
 use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, flock, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
@@ -138,7 +139,8 @@ impl FileDevice {
         Ok(Self::new(file, probe, options))
     }
 
-    /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use.
+    /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use, but for the mark of
+    /// an unfinished format, which whoever formats it replaces.
     pub fn create(path: impl AsRef<Path>, bytes: u64, force: bool) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let existed = path.exists();
@@ -155,7 +157,7 @@ impl FileDevice {
             .map_err(|e| create_error(path, e))?;
         // Emptied only under the lock: it may be mounted.
         lock(path, &file, false)?;
-        if let Err(e) = file.set_len(0).and_then(|()| file.set_len(bytes)) {
+        if let Err(e) = empty(&file).and_then(|()| file.set_len(bytes)) {
             if !existed {
                 // Best effort: what matters to the caller is why the size was refused.
                 let _left_behind = std::fs::remove_file(path);
@@ -186,6 +188,12 @@ impl FileDevice {
             dsync_refused,
             past_refused,
         }
+    }
+
+    /// Gives an image file all of its storage, so that no later write fails for want of space on the host.
+    pub fn allocate(&self, path: impl AsRef<Path>) -> Result<(), DeviceError> {
+        let all = fallocate(&self.file, FallocateFlags::empty(), 0, self.probe.bytes);
+        all.map_err(|e| DeviceError::io("allocate the storage of", path.as_ref(), e.into()))
     }
 
     /// What this device is.
@@ -365,6 +373,13 @@ impl BlockDevice for FileDevice {
         let _only_a_hint = fadvise(&self.file, byte_offset(addr), bytes, Advice::WillNeed);
     }
 
+    fn host_storage(&self) -> io::Result<Option<HostStorage>> {
+        match self.probe.kind {
+            StorageKind::Regular => HostStorage::of(&self.file).map(Some),
+            StorageKind::BlockDevice => Ok(None),
+        }
+    }
+
     fn read_only(&self) -> bool {
         self.read_only
     }
@@ -403,6 +418,19 @@ fn past_cache(file: &File, read_only: bool) -> Option<File> {
     let again = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = OFlags::DIRECT.bits().cast_signed();
     File::options().read(true).write(!read_only).custom_flags(flags).open(again).ok()
+}
+
+/// Cuts off everything behind the superblocks, in whose place the mark of an unfinished format is by then.
+fn empty(file: &File) -> io::Result<()> {
+    let marked = 2 * BLOCK_SIZE as u64;
+    if file.metadata()?.len() < marked {
+        return file.set_len(0);
+    }
+    for at in [0, BLOCK_SIZE as u64] {
+        file.write_all_at(&unfinished_format().0, at)?;
+        file.sync_data()?;
+    }
+    file.set_len(marked)
 }
 
 /// Writes an aligned copy with direct I/O.

@@ -8,8 +8,10 @@ mod aio;
 mod aligned;
 mod bounds;
 mod claim;
+mod contents;
 mod error;
 mod file;
+mod host_storage;
 mod host_zones;
 mod ioctl;
 mod memory;
@@ -25,14 +27,16 @@ mod zone;
 
 pub use bounds::check as check_bounds;
 pub use claim::Claim;
+pub use contents::{Contents, JOURNAL_MAGIC, unfinished_format};
 pub use error::DeviceError;
 pub use file::{FileDevice, OpenOptions};
+pub use host_storage::HostStorage;
 pub use memory::{MemDevice, Snapshot};
 pub use multi::MultiDevice;
 pub use probe::{Probe, StorageKind, probe};
 pub use reading::{Buffer, Reading};
 pub use sparse::open_storage;
-pub use volume::{open_volume, open_without_superblock};
+pub use volume::{open_volume, open_without_superblock, require_superblock};
 pub use wait::before_waits;
 pub use zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
 
@@ -102,6 +106,17 @@ pub trait BlockDevice: Send + Sync {
 
     /// Announces a read of these blocks, which may start now. A hint that cannot fail.
     fn prefetch(&self, _addr: u64, _count: u64) {}
+
+    /// Storage of the image files behind this device; none if every block has storage of its own.
+    fn host_storage(&self) -> std::io::Result<Option<HostStorage>> {
+        Ok(None)
+    }
+
+    /// Whether the device is in image files that have all of their storage: their owner wants to keep it.
+    fn is_preallocated(&self) -> bool {
+        let host = self.host_storage().ok().flatten();
+        host.is_some_and(|host| host.allocated >= self.block_count())
+    }
 
     /// Whether writes are refused.
     fn read_only(&self) -> bool;
@@ -178,6 +193,9 @@ macro_rules! forward_to_pointee {
             }
             fn prefetch(&self, addr: u64, count: u64) {
                 (**self).prefetch(addr, count);
+            }
+            fn host_storage(&self) -> std::io::Result<Option<HostStorage>> {
+                (**self).host_storage()
             }
             fn read_only(&self) -> bool {
                 (**self).read_only()

@@ -1,6 +1,6 @@
 //! Several devices that make up one volume, one after the other.
 use crate::zone::{Zone, ZoneLimits};
-use crate::{BlockDevice, Buffer, Reading, bounds};
+use crate::{BlockDevice, Buffer, HostStorage, Reading, bounds};
 use parking_lot::Mutex;
 use segno_format::Block;
 use std::io;
@@ -176,6 +176,16 @@ impl BlockDevice for MultiDevice {
             self.parts(addr, count)
                 .for_each(|part| part.member.device.prefetch(part.addr, part.blocks.len() as u64));
         }
+    }
+
+    fn host_storage(&self) -> io::Result<Option<HostStorage>> {
+        let mut all: Option<HostStorage> = None;
+        for member in &self.members {
+            if let Some(one) = member.device.host_storage()? {
+                all = Some(all.map_or(one, |all| all.and(one)));
+            }
+        }
+        Ok(all)
     }
 
     fn read_only(&self) -> bool {

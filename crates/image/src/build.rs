@@ -99,7 +99,7 @@ pub fn build(
 
 /// How to format, with the features that the options need.
 fn volume_features(options: &BuildOptions) -> Result<MkfsOptions> {
-    let mut mkfs = MkfsOptions { discard: false, ..options.volume.clone() };
+    let mut mkfs = MkfsOptions { discard: Some(false), ..options.volume.clone() };
     if options.compression.is_some() {
         mkfs.features |= Features::EXTRA_ATTR | Features::COMPRESSION;
     }

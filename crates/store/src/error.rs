@@ -20,7 +20,7 @@ pub enum StoreError {
     Corrupt { object: String, why: &'static str },
     #[error("object {object} is missing: it was deleted, or the store lost it")]
     Missing { object: String },
-    #[error("there is no volume here (no object named volume); `segno mkfs --size SIZE URL` makes one")]
+    #[error("there is no volume here (no object named volume): check bucket and prefix")]
     NoVolume,
     #[error("there is a volume here already; overwrite it with -f, or choose another prefix")]
     Exists,

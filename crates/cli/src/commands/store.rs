@@ -141,7 +141,7 @@ fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
 fn probe(url: &Path, insecure: bool) -> Result<()> {
     if !store::fenced(url, insecure)? {
         bail!(
-            "{}: the store ignores conditional creation, so it cannot keep a second writer out; `segno mkfs --unfenced` accepts that",
+            "{}: the store ignores conditional creation, so it cannot keep a second writer out (--unfenced accepts that)",
             url.display()
         );
     }
@@ -258,7 +258,7 @@ fn import(url: &Path, image: &Path, force: bool, settings: &Settings) -> Result<
     let superblock = inspect::superblock(&*source)?;
     ensure!(
         superblock.features.contains(Features::BLKZONED),
-        "{} is not zoned: mount it, mkfs {}, and copy the files",
+        "{} is not zoned: mount it, and copy its files to a new volume on {}",
         image.display(),
         url.display()
     );

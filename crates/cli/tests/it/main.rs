@@ -3,6 +3,7 @@
 
 mod build;
 mod check_data;
+mod contents;
 mod copy;
 mod examples;
 #[cfg(feature = "vhost")]

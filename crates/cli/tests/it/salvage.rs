@@ -150,7 +150,10 @@ fn what_is_no_volume_is_refused() {
     let empty = scratch.path("empty");
     fs::File::create(&empty).unwrap().set_len(1 << 20).unwrap();
     let (code, said) = refusal(&["rescue", "--list", empty.to_str().unwrap()]);
-    assert_eq!((code, said.as_str()), (1, "segno: no node of an F2FS volume was found\n"));
+    assert!(
+        code == 1 && said.contains("empty is empty: there are only zeros where it was read, and no node of"),
+        "{said}"
+    );
     let (code, said) = refusal(&["rescue", "--list", scratch.path("absent").to_str().unwrap()]);
     assert!(code == 1 && said.contains("absent"), "{said}");
 }
