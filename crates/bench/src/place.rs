@@ -2,7 +2,7 @@
 use crate::machine::{Storage, host_of, scratch_root};
 use crate::raw;
 use anyhow::{Context, Result, bail, ensure};
-use segno_device::{BlockDevice, FileDevice, MemDevice, OpenOptions, StorageKind, probe};
+use segno_device::{BlockDevice, Contents, FileDevice, MemDevice, OpenOptions, StorageKind, probe};
 use segno_format::BLOCK_SIZE;
 use segno_mkfs::{Member, MkfsOptions};
 use std::path::{Path, PathBuf};
@@ -54,9 +54,8 @@ impl Place {
         }
         let found = probe(path)?;
         let device = FileDevice::open(path, OpenOptions { read_only: true, direct: false })?;
-        if let Some(what) = segno_mkfs::probe(&device)? {
-            ensure!(force, "{} holds {what}; --force overwrites it", path.display());
-        }
+        let contents = Contents::of(&device)?;
+        ensure!(force || contents.is_blank(), "{} {contents}; --force overwrites it", path.display());
         let kind = match found.kind {
             StorageKind::Regular => Kind::Image(path.to_owned()),
             StorageKind::BlockDevice => Kind::Device(path.to_owned()),

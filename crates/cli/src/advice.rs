@@ -32,7 +32,7 @@ const COMMANDS: &[Missing] = &[
     },
     Missing {
         names: &["label", "f2fslabel", "f2fslabel.f2fs", "tune"],
-        answer: "`segno info IMAGE` shows the label and `segno mkfs -l LABEL` gives one to a new volume. To change it: \
+        answer: "`segno info IMAGE` shows the label. To change it: \
                  `f2fslabel IMAGE LABEL` of f2fs-tools, or on a mount `xfs_io -c 'label -s LABEL' DIR`",
     },
     Missing {
@@ -73,7 +73,7 @@ const COMMANDS: &[Missing] = &[
     },
     Missing {
         names: &["cp", "copy", "extract-files", "pull", "push"],
-        answer: "`segno get IMAGE PATH DEST` copies out of an image and `segno put IMAGE SOURCE [PATH]` into it",
+        answer: "`segno get IMAGE PATH… DEST` copies out of an image and `segno put IMAGE SOURCE… [/PATH]` into it",
     },
     Missing {
         names: &["df"],
@@ -141,7 +141,7 @@ const OPTIONS: &[Foreign] = &[
         "`segno dump IMAGE block ADDR` shows a block and `segno dump IMAGE owner ADDR` whose it is",
     ),
     foreign("dump", &["-M"], "`segno extents --all --image IMAGE /` shows where files are"),
-    foreign("dump", &["-o", "-r"], "`segno get IMAGE PATH DEST` copies files"),
+    foreign("dump", &["-o", "-r"], "`segno get IMAGE PATH… DEST` copies files"),
     foreign("dump", &["-d"], LEAVE_OUT),
     foreign("dump", &["-S"], RAW_ONLY),
     foreign("dump", &["-V"], VERSION),
@@ -156,7 +156,7 @@ const OPTIONS: &[Foreign] = &[
     ),
     foreign("ls", &["-a", "--all"], "leave it out: all names are shown"),
     foreign("get", &["-r", "-R", "-a", "-p"], TREES),
-    foreign("put", &["-r", "-R", "-a", "-p"], TREES),
+    foreign("put", &["-r", "-R", "-p"], TREES),
 ];
 
 /// The answer to a usage error, if the word is known.

@@ -77,10 +77,6 @@ pub fn explain(e: DeviceError) -> anyhow::Error {
         DeviceError::ReadOnly { path, source } => {
             anyhow!("{path} cannot be written ({source}): mount it with -o ro, or change its permissions")
         }
-        DeviceError::NoSuperblock { path, copy0, copy1 } if copy0.why == MAGIC && copy1.why == MAGIC => {
-            anyhow!("{path} is not an F2FS volume; `segno mkfs {path}` makes one and erases what is there")
-        }
-        DeviceError::NoSuperblock { path, .. } => anyhow!("{e} (`segno check {path}` reports details)"),
         DeviceError::TooSmall { path, blocks, needed } => truncated(path, *blocks, *needed),
         DeviceError::NotStorage { path } if Path::new(path).is_dir() => {
             anyhow!("{path} is a directory: name the image. stats, map, report and extents read a mount")
@@ -113,6 +109,3 @@ fn truncated(path: &str, blocks: u64, needed: u64) -> anyhow::Error {
 
 /// Blocks that every volume begins with.
 const SUPERBLOCK_COPIES: u64 = 2;
-
-/// Reason for refusing a superblock without F2FS's magic.
-const MAGIC: &str = "magic number";

@@ -1,17 +1,15 @@
-//! A file that gets its name when it is complete.
+//! A file that gets its name when it is complete, with messages.
 use crate::image;
-use anyhow::{Context, Result, bail};
-use segno_device::{Hold, Use, hold};
-use std::fs::{File, Permissions};
+use anyhow::{Context, Result, bail, ensure};
+use segno_device::{FileDevice, Hold, OpenOptions, Use, hold};
+use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tempfile::{Builder, NamedTempFile};
 
-/// A file under a temporary name in the directory of the final one. Dropping it removes it.
+/// The file; dropping it removes it.
 #[derive(Debug)]
 pub struct NewFile {
-    temporary: NamedTempFile,
+    new: segno_image::NewFile,
     path: PathBuf,
     force: bool,
     /// Keeps the file that is replaced out of use.
@@ -29,33 +27,41 @@ impl NewFile {
             Ok(_) => Some(image::patiently(|| hold(path, Use::Write)).map_err(image::explain)?),
             Err(_) => None,
         };
-        let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // The umask takes its share, as of any new file.
-        let permissions = Permissions::from_mode(0o666);
-        let temporary = Builder::new().prefix(".segno-").permissions(permissions).tempfile_in(dir);
-        let temporary = temporary.with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Self { temporary, path: path.to_owned(), force, _replaced: replaced })
+        let new = segno_image::NewFile::create(path);
+        let new = new.with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Self { new, path: path.to_owned(), force, _replaced: replaced })
+    }
+
+    /// Makes the file for a command that replaces none.
+    pub fn create_new(path: &Path) -> Result<Self> {
+        ensure!(path.symlink_metadata().is_err(), "{} exists already; name a new file", path.display());
+        Self::create(path, false)
     }
 
     /// The open file.
     pub fn file(&self) -> &File {
-        self.temporary.as_file()
+        self.new.file()
     }
 
     /// Its path until it has its name.
     pub fn temporary(&self) -> &Path {
-        self.temporary.path()
+        self.new.temporary()
+    }
+
+    /// The file as a device of this size.
+    pub fn device(&self, bytes: u64) -> Result<FileDevice> {
+        let sized = self.file().set_len(bytes);
+        sized.with_context(|| format!("cannot set the size of {}", self.path.display()))?;
+        self.new.unlock();
+        FileDevice::open(self.temporary(), OpenOptions::default()).map_err(image::explain)
     }
 
     /// Makes the content durable and gives the file its name.
     pub fn finish(self) -> Result<()> {
-        let Self { temporary, path, force, _replaced } = self;
-        temporary.as_file().sync_all().with_context(|| format!("cannot write {}", path.display()))?;
-        let named = if force { temporary.persist(&path) } else { temporary.persist_noclobber(&path) };
-        match named {
-            Ok(_) => Ok(()),
-            Err(e) if e.error.kind() == ErrorKind::AlreadyExists => exists(&path),
-            Err(e) => Err(e.error).with_context(|| format!("cannot name {}", path.display())),
+        let Self { new, path, force, _replaced } = self;
+        match new.finish(force) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => exists(&path),
+            done => done.with_context(|| format!("cannot write {}", path.display())),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Paths inside a volume that is not mounted, and messages about them.
 use anyhow::{Context, Result, anyhow, ensure};
 use segno::Volume;
+use std::collections::HashSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -19,8 +20,35 @@ pub fn on_volume<T>(path: &str, result: segno::Result<T>) -> Result<T> {
     reason(result).with_context(|| format!("{path} on the volume"))
 }
 
+/// Paths of new files: inside the destination if it is a directory, which it has to be for several.
+pub fn places<'a>(
+    volume: &Volume,
+    path: &str,
+    names: impl ExactSizeIterator<Item = &'a Path>,
+) -> Result<Vec<PathBuf>> {
+    ensure!(
+        names.len() == 1 || on_volume(path, volume.metadata(path))?.is_dir(),
+        "{path} on the volume is not a directory: several files need one"
+    );
+    names.map(|name| place_for(volume, path, name)).collect()
+}
+
+/// Refuses several sources of one name: a later one would replace an earlier one.
+pub fn refuse_equal(names: impl Iterator<Item = impl AsRef<Path>>) -> Result<()> {
+    let mut seen = HashSet::new();
+    for name in names.map(|name| name.as_ref().to_owned()) {
+        ensure!(
+            !seen.contains(&name),
+            "several sources have the name {}: copy them one by one",
+            name.display()
+        );
+        seen.insert(name);
+    }
+    Ok(())
+}
+
 /// The path of a new file: the destination, or inside it under the name of the source if it is a directory.
-pub fn place_for(volume: &Volume, path: &str, source: &Path) -> Result<PathBuf> {
+fn place_for(volume: &Volume, path: &str, source: &Path) -> Result<PathBuf> {
     if volume.metadata(path).is_ok_and(|found| found.is_dir()) {
         return Ok(Path::new(path).join(source));
     }

@@ -1,8 +1,10 @@
 //! A new volume as the target of a rescue.
+use crate::new_file::NewFile;
 use anyhow::{Context, Result};
 use segno::{
     Device, Discard, Features, FormatOptions, MountOptions, OpenOptions, SetMetadata, Special, Time, Volume,
 };
+use segno_device::BlockDevice;
 use segno_format::BLOCK_SIZE;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, RawInode};
@@ -13,6 +15,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Permission bits without set-user-ID and set-group-ID.
 const WITHOUT_SET_IDS: u32 = 0o1777;
@@ -22,28 +25,28 @@ const FEATURES: Features =
 
 /// A volume that is being filled.
 pub struct ImageTarget {
+    new: NewFile,
     volume: Volume,
     options: OutputOptions,
 }
 
 impl ImageTarget {
-    /// Makes an image file of a size and formats it.
+    /// Makes an image file of a size, which has its name when it is closed, and formats it.
     pub fn create(path: &Path, bytes: u64, options: OutputOptions) -> Result<Self> {
         let size = bytes - bytes % BLOCK_SIZE as u64;
-        let device = Device::create(path, size).with_context(|| format!("cannot make {}", path.display()))?;
-        let made = segno::format(&device, &FormatOptions::new().features(FEATURES))
+        let new = NewFile::create_new(path)?;
+        let device = Device::from(Arc::new(new.device(size)?) as Arc<dyn BlockDevice>);
+        let made = segno::format(&device, &FormatOptions::new().features(FEATURES).discard(true))
             .and_then(|()| Volume::open_with(&device, &MountOptions::new().discard(Discard::Never)));
         let volume =
-            made.with_context(|| format!("cannot make a volume of {size} bytes on {}", path.display()));
-        if volume.is_err() {
-            let _gone = std::fs::remove_file(path);
-        }
-        Ok(Self { volume: volume?, options })
+            made.with_context(|| format!("cannot make a volume of {size} bytes on {}", path.display()))?;
+        Ok(Self { new, volume, options })
     }
 
-    /// Makes everything durable.
+    /// Makes everything durable, and names the file.
     pub fn close(self) -> Result<()> {
-        self.volume.close().context("cannot close the new volume")
+        self.volume.close().context("cannot close the new volume")?;
+        self.new.finish()
     }
 
     /// Writes the content; blocks that are not given stay holes.

@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, DeviceError, OpenOptions, open_volume, open_without_superblock};
+use segno_device::{BlockDevice, Contents, DeviceError, OpenOptions, open_volume, open_without_superblock};
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
@@ -66,6 +66,8 @@ pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
 
 /// How to find the volume.
 pub struct Search<'a> {
+    /// The device, for messages.
+    pub source: &'a Path,
     /// Byte that it starts at.
     pub offset: Option<u64>,
     pub known_bad: &'a BadBlocks,
@@ -84,7 +86,6 @@ pub fn with_volume(
         let (found, offset) = load(device, search, path)?;
         return then(&Shifted::new(device, offset), found);
     }
-    let mut last = None;
     let known = search.offset;
     let offsets = known.map_or_else(|| (0..SECTORS).map(|s| s * SECTOR).collect(), |o| vec![o]);
     for offset in offsets {
@@ -96,11 +97,13 @@ pub fn with_volume(
                 }
                 return then(&shifted, found);
             }
-            Err(e @ RescueError::NothingFound) => last = Some(e),
+            Err(RescueError::NothingFound) => {}
             Err(e) => return Err(e.into()),
         }
     }
-    Err(last.map_or_else(|| anyhow::anyhow!("nothing to scan"), anyhow::Error::from))
+    let contents =
+        Contents::of(device).with_context(|| format!("cannot read {}", search.source.display()))?;
+    bail!("{} {contents}, and no node of an F2FS volume was found", search.source.display())
 }
 
 fn load(device: &dyn BlockDevice, search: &Search<'_>, path: &Path) -> Result<(Found, u64)> {

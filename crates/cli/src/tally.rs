@@ -44,7 +44,12 @@ impl Tally {
             let report = json!({ "files": files, "bytes": bytes, "skipped_xattrs": skipped_xattrs });
             writeln!(stdout(), "{report}")?;
         } else {
-            writeln!(stdout(), "{files} files, {} of data", size::human(bytes))?;
+            writeln!(
+                stdout(),
+                "{files} {}, {} of data",
+                if files == 1 { "file" } else { "files" },
+                size::human(bytes)
+            )?;
             if skipped_xattrs > 0 {
                 eprintln!("segno: note: {skipped_xattrs} extended attributes could not be copied");
             }

@@ -1,4 +1,5 @@
 //! Why a device or volume cannot be opened, and what to do about it.
+use crate::Contents;
 use crate::exclusion::Holder;
 use segno_format::Corrupt;
 use std::io;
@@ -30,8 +31,8 @@ pub enum DeviceError {
         "{path} holds {blocks} blocks where the volume needs {needed}; it is truncated or not the right device"
     )]
     TooSmall { path: String, blocks: u64, needed: u64 },
-    #[error("{path} holds no usable superblock (copy 0: {copy0}; copy 1: {copy1})")]
-    NoSuperblock { path: String, copy0: Box<Corrupt>, copy1: Box<Corrupt> },
+    #[error("{}", no_superblock(path, contents, copies))]
+    NoSuperblock { path: String, contents: Contents, copies: Box<[Corrupt; 2]> },
     #[error("no device was named")]
     NoPath,
     #[error(
@@ -59,6 +60,12 @@ impl DeviceError {
         }
     }
 
+    /// Whether the device has no F2FS volume, not even one with damaged superblocks: nothing can be checked or shown.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        matches!(self, Self::NoSuperblock { contents, .. } if !contents.is_f2fs())
+    }
+
     fn kind(&self) -> io::ErrorKind {
         match self {
             Self::InUse { .. } => io::ErrorKind::ResourceBusy,
@@ -73,6 +80,17 @@ impl DeviceError {
             Self::Member { source, .. } => source.kind(),
         }
     }
+}
+
+/// Damage is described; anything else is named.
+fn no_superblock(path: &str, contents: &Contents, [copy0, copy1]: &[Corrupt; 2]) -> String {
+    if !contents.is_f2fs() {
+        return contents.about(path);
+    }
+    format!(
+        "{path} holds no usable superblock (copy 0: {copy0}; copy 1: {copy1}): `segno check {path}` reports details, \
+         `segno rescue {path} DIR` copies its files"
+    )
 }
 
 impl From<DeviceError> for io::Error {

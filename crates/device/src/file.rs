@@ -8,7 +8,7 @@ use crate::probe::{Probe, StorageKind, kind, probe_file};
 use crate::read_around::{ReadAround, WINDOW};
 use crate::reading::{Buffer, Reading};
 use crate::zone::{self, Zone, ZoneLimits};
-use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, wait};
+use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, unfinished_format, wait};
 use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
 use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
@@ -111,7 +111,8 @@ impl FileDevice {
         Self::open_for(path.as_ref(), OpenOptions::default(), Use::Repair)
     }
 
-    /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use.
+    /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use, but for the mark of
+    /// an unfinished format, which whoever formats it replaces.
     pub fn create(path: impl AsRef<Path>, bytes: u64, force: bool) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let existed = path.exists();
@@ -129,7 +130,7 @@ impl FileDevice {
         let file = LockedFile(file);
         // Emptied only under the lock: it may be mounted.
         exclusion::exclude(path, &file, Use::Write)?;
-        if let Err(e) = file.set_len(0).and_then(|()| file.set_len(bytes)) {
+        if let Err(e) = empty(&file).and_then(|()| file.set_len(bytes)) {
             if !existed {
                 // Best effort: what matters to the caller is why the size was refused.
                 let _left_behind = std::fs::remove_file(path);
@@ -161,6 +162,12 @@ impl FileDevice {
             dsync_refused,
             past_refused,
         }
+    }
+
+    /// Gives an image file all of its storage, so that no later write fails for want of space on the host.
+    pub fn allocate(&self, path: impl AsRef<Path>) -> Result<(), DeviceError> {
+        let all = fallocate(&self.file, FallocateFlags::empty(), 0, self.probe.bytes);
+        all.map_err(|e| DeviceError::io("allocate the storage of", path.as_ref(), e.into()))
     }
 
     /// What this device is.
@@ -394,6 +401,19 @@ fn past_cache(file: &File, read_only: bool) -> Option<File> {
     let again = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = OFlags::DIRECT.bits().cast_signed();
     File::options().read(true).write(!read_only).custom_flags(flags).open(again).ok()
+}
+
+/// Cuts off everything behind the superblocks, in whose place the mark of an unfinished format is by then.
+fn empty(file: &File) -> io::Result<()> {
+    let marked = 2 * BLOCK_SIZE as u64;
+    if file.metadata()?.len() < marked {
+        return file.set_len(0);
+    }
+    for at in [0, BLOCK_SIZE as u64] {
+        file.write_all_at(&unfinished_format().0, at)?;
+        file.sync_data()?;
+    }
+    file.set_len(marked)
 }
 
 /// Writes an aligned copy with direct I/O.

@@ -8,6 +8,7 @@ mod aio;
 mod aligned;
 mod bounds;
 mod claim;
+mod contents;
 mod error;
 mod exclusion;
 mod file;
@@ -28,6 +29,7 @@ mod zone;
 
 pub use bounds::check as check_bounds;
 pub use claim::Claim;
+pub use contents::{Contents, JOURNAL_MAGIC, unfinished_format};
 pub use error::DeviceError;
 pub use exclusion::{Hold, Holder, Mount, Other, Use, hold};
 pub use file::{FileDevice, OpenOptions};
@@ -38,7 +40,7 @@ pub use overlay::{FailedRead, Overlay};
 pub use probe::{Probe, StorageKind, probe};
 pub use reading::{Buffer, Reading};
 pub use sparse::open_storage;
-pub use volume::{open_volume, open_without_superblock};
+pub use volume::{open_volume, open_without_superblock, require_superblock};
 pub use wait::before_waits;
 pub use zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
 
@@ -117,6 +119,12 @@ pub trait BlockDevice: Send + Sync {
     /// The first block from `addr` on that may hold anything but zeros: holes of an image file need not be read.
     fn next_data(&self, addr: u64) -> u64 {
         addr
+    }
+
+    /// Whether the device is in image files that have all of their storage: their owner wants to keep it.
+    fn is_preallocated(&self) -> bool {
+        let host = self.host_storage().ok().flatten();
+        host.is_some_and(|host| host.allocated >= self.block_count())
     }
 
     /// Whether writes are refused.

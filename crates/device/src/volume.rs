@@ -1,5 +1,5 @@
 //! Opens all devices of a volume, given the path of the first.
-use crate::{BlockDevice, DeviceError, MultiDevice, OpenOptions, open_storage};
+use crate::{BlockDevice, Contents, DeviceError, MultiDevice, OpenOptions, open_storage};
 use segno_format::superblock::{RawSuperblock, Superblock};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block};
 use std::path::{Path, PathBuf};
@@ -102,6 +102,11 @@ fn check_size(path: &Path, device: &dyn BlockDevice, needed: u64) -> Result<(), 
     Ok(())
 }
 
+/// Refuses a device without a valid superblock copy, and names its contents.
+pub fn require_superblock(path: &Path, device: &dyn BlockDevice) -> Result<(), DeviceError> {
+    read_superblock(path, device).map(|_| ())
+}
+
 /// The first valid superblock copy.
 fn read_superblock(path: &Path, device: &dyn BlockDevice) -> Result<Superblock, DeviceError> {
     let mut copies = [const { Block([0; BLOCK_SIZE]) }; 2];
@@ -112,8 +117,8 @@ fn read_superblock(path: &Path, device: &dyn BlockDevice) -> Result<Superblock, 
     parse(copy0, 0).or_else(|bad0| {
         parse(copy1, 1).map_err(|bad1| DeviceError::NoSuperblock {
             path: path.display().to_string(),
-            copy0: Box::new(bad0),
-            copy1: Box::new(bad1),
+            contents: Contents::of(device).unwrap_or(Contents::unknown()),
+            copies: Box::new([bad0, bad1]),
         })
     })
 }

@@ -78,7 +78,7 @@ pub fn build(
     };
     let target = open(image)?;
     let built = if options.sparse {
-        let raw = sparse::scratch(image)?;
+        let raw = sparse::scratch(&target, image)?;
         let built = write::write(&tree, &mkfs, options, order, (&raw, image), progress)?;
         sparse::pack(&raw, &built, (&target, image))?;
         built
@@ -100,7 +100,7 @@ pub fn build(
 
 /// How to format, with the features that the options need.
 fn volume_features(options: &BuildOptions) -> Result<MkfsOptions> {
-    let mut mkfs = MkfsOptions { discard: false, ..options.volume.clone() };
+    let mut mkfs = MkfsOptions { discard: Some(false), ..options.volume.clone() };
     if options.compression.is_some() {
         mkfs.features |= Features::EXTRA_ATTR | Features::COMPRESSION;
     }

@@ -5,6 +5,7 @@ use segno_format::BLOCK_SIZE;
 use segno_sparse::{RAW_MAX, Writer};
 use std::fs::File;
 use std::io::BufWriter;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -12,8 +13,11 @@ const PART: u64 = 1 << 20;
 const BLOCK: u64 = BLOCK_SIZE as u64;
 
 /// A nameless file beside the image, for the raw image.
-pub(crate) fn scratch(image: &Path) -> Result<File> {
-    let dir = image.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+pub(crate) fn scratch(target: &File, image: &Path) -> Result<File> {
+    // The target may have no name yet, but it is in a directory.
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", target.as_raw_fd()));
+    let path = path.as_deref().unwrap_or(image);
+    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     tempfile::tempfile_in(dir).map_err(|e| Error::host("create a file beside", image, e))
 }
 

@@ -2,10 +2,9 @@
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 use segno_codec::crc;
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, JOURNAL_MAGIC};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 
-const MAGIC: &[u8; 8] = b"SEGNOJSB";
 pub(crate) const VERSION: u32 = 1;
 const CRC_AT: usize = BLOCK_SIZE - 4;
 /// The fields are in the first sector, which is written as a whole.
@@ -135,7 +134,7 @@ pub(crate) fn may_be_torn(block: &Block) -> bool {
 impl JournalSuperblock {
     pub(crate) fn encode(&self) -> Block {
         let mut out = Vec::with_capacity(256);
-        out.extend(MAGIC);
+        out.extend(JOURNAL_MAGIC);
         out.extend(VERSION.to_le_bytes());
         out.extend(u32::from(self.clean).to_le_bytes());
         out.extend(self.generation.to_le_bytes());
@@ -159,7 +158,7 @@ impl JournalSuperblock {
     pub(crate) fn decode(block: &Block) -> Result<Self> {
         let absent = |why| Error::Absent { why };
         let mut b = Bytes(block.0.get(..CRC_AT).unwrap_or_default());
-        if b.take(8).map_err(absent)? != MAGIC {
+        if b.take(8).map_err(absent)? != JOURNAL_MAGIC {
             return Err(absent("no magic"));
         }
         if crc(u32::MAX, block.0.get(..CRC_AT).unwrap_or_default()) != block.u32_at(CRC_AT) {

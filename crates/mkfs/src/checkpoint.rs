@@ -32,6 +32,8 @@ pub(crate) struct Source<'a> {
     pub geo: &'a Geometry,
     pub opts: &'a MkfsOptions,
     pub content: &'a Content,
+    /// No block without data has storage.
+    pub trimmed: bool,
 }
 
 impl Source<'_> {
@@ -103,7 +105,7 @@ impl Source<'_> {
     fn flags(&self) -> CpFlags {
         // nat_bits always fit: the largest NAT needs 116 of the segment's 512 blocks, the largest pack 68.
         let mut flags = CpFlags::UMOUNT | CpFlags::COMPACT_SUM | CpFlags::NAT_BITS;
-        flags.set(CpFlags::TRIMMED, self.opts.discard);
+        flags.set(CpFlags::TRIMMED, self.trimmed);
         flags.set(CpFlags::LARGE_NAT_BITMAP, self.opts.large_nat_bitmap);
         flags
     }

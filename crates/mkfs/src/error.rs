@@ -1,4 +1,5 @@
 //! Why a volume cannot be formatted.
+use segno_device::Contents;
 use segno_format::{Corrupt, Features};
 
 /// Everything that can go wrong. The options are named as on the command line of `mkfs.f2fs`.
@@ -131,6 +132,14 @@ pub enum MkfsError {
         rsvd: u64,
         /// Segments of the main area.
         main: u64,
+    },
+    /// A device that is in use. Nothing was written.
+    #[error("{path} {contents}; overwrite it with -f")]
+    Occupied {
+        /// The device.
+        path: String,
+        /// What is there.
+        contents: Contents,
     },
     /// A device that refuses writes.
     #[error("{path} is read-only: open it for writing")]

@@ -5,6 +5,7 @@ use crate::layout::plan_within;
 use crate::superblock::superblock;
 use crate::target::Target;
 use crate::{Layout, Member, MkfsError, MkfsOptions, zones};
+use segno_device::Contents;
 use segno_format::nat::RawNatBlock;
 use segno_format::sit::LogType;
 use segno_format::superblock::SUPERBLOCK_COPIES;
@@ -22,7 +23,10 @@ pub struct Report {
     pub checkpoint_ver: u32,
 }
 
-/// Formats a volume on these devices; the first one gets the superblocks. Whatever they held is lost.
+/// Formats a volume on these devices; the first one gets the superblocks. Contents are refused, and with `force` lost.
+///
+/// Up to one write the old contents are untouched. This write marks the device as being formatted, and only the last ones,
+/// of the superblocks, take the mark away.
 pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsError> {
     let zones = zones::of(members)?;
     let opts = &zones::fit(&zones, opts)?;
@@ -31,28 +35,49 @@ pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsErro
     let sizes = opts.usable(&devices)?;
     let layout = plan_within(&sizes, opts)?;
     zones::check(&zones, &layout, opts)?;
+    if !opts.force {
+        members.iter().try_for_each(refuse_contents)?;
+    }
     let (uuid, checkpoint_ver) = (uuid(opts)?, checkpoint_ver(opts)?);
     let paths: Vec<&str> = members.iter().map(|m| m.path.as_str()).collect();
     let content = Content::build(&layout, opts, &uuid, timestamp(opts));
     let sb = superblock(&layout, opts, uuid, &paths, content.quota_inos)?;
-    let packs = Source { layout: &layout, geo: &sb.geo, opts, content: &content }.packs(checkpoint_ver);
+    let trimmed = members.iter().all(|m| opts.trims(m));
+    let packs = Source { layout: &layout, geo: &sb.geo, opts, content: &content, trimmed };
+    let packs = packs.packs(checkpoint_ver);
 
     let target = Target::new(members, &sizes, &layout)?;
-    target.wipe_superblocks()?;
-    if opts.discard || opts.zoned {
-        target.discard()?;
-    }
-    target.clear_signatures()?;
-    clear_tables(&target, &sb.geo)?;
-    // A stale node block here could be taken for the start of a roll-forward chain.
-    let warm_node = u64::from(layout.curseg_start(LogType::WarmNode).0);
-    target.clear(warm_node..warm_node + 1)?;
+    target.mark_unfinished()?;
+    target.discard(|member| opts.zoned || opts.trims(member))?;
+    clear_old(&target, &layout, &sb.geo)?;
     write_nat(&target, &sb.geo)?;
     write_content(&target, &layout, &content)?;
     write_packs(&target, &sb.geo, &packs)?;
     target.flush("flushing everything but the superblocks")?;
     write_superblocks(&target, &sb.raw)?;
     Ok(Report { layout, uuid, checkpoint_ver })
+}
+
+fn refuse_contents(member: &Member) -> Result<(), MkfsError> {
+    if member.zeroed {
+        return Ok(());
+    }
+    let (path, doing) = (member.path.clone(), "looking for old contents");
+    match Contents::of(&*member.device) {
+        Ok(contents) if contents.is_blank() => Ok(()),
+        Ok(contents) => Err(MkfsError::Occupied { path, contents }),
+        Err(source) => Err(MkfsError::Io { path, doing, source }),
+    }
+}
+
+/// Removes everything that could be taken for a part of the new volume, or for another one.
+fn clear_old(target: &Target<'_>, layout: &Layout, geo: &Geometry) -> Result<(), MkfsError> {
+    target.clear_signatures()?;
+    target.clear_journal()?;
+    clear_tables(target, geo)?;
+    // A stale node block here could be taken for the start of a roll-forward chain.
+    let warm_node = u64::from(layout.curseg_start(LogType::WarmNode).0);
+    target.clear(warm_node..warm_node + 1)
 }
 
 /// The first copies of SIT and NAT must be zeros; the second ones are written whole before they are read.

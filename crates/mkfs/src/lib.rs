@@ -1,8 +1,8 @@
 //! Formats an F2FS volume, with the geometry and the defaults of `mkfs.f2fs`.
 //!
-//! [`plan()`] is pure arithmetic: device sizes and options give a [`Layout`]. [`format()`] carries a layout out. It wipes the
-//! old superblocks first and writes the new ones last, so that a format that was cut off leaves nothing to mount.
-//! [`probe()`] tells what a device seems to hold already; refusing to overwrite it is the caller's decision.
+//! [`plan()`] is pure arithmetic: device sizes and options give a [`Layout`]. [`format()`] carries a layout out. It refuses
+//! contents unless forced. It first replaces the old superblocks by a mark, which every reader names, and writes the new ones
+//! last: a format that was cut off leaves the old volume, the new one, or the mark.
 //!
 //! The volumes are those of mkfs.f2fs 1.15, byte for byte, except where 1.15 is wrong:
 //! segments that fill no zone are not counted as free, every device holds whole zones, casefold always records an
@@ -19,7 +19,6 @@ mod error;
 mod format;
 mod layout;
 mod options;
-mod probe;
 mod quota;
 mod reserve;
 mod superblock;
@@ -31,7 +30,6 @@ pub use error::MkfsError;
 pub use format::{Report, format};
 pub use layout::{Layout, plan};
 pub use options::{CasefoldFlags, MkfsOptions};
-pub use probe::probe;
 pub use reserve::Reserve;
 pub use superblock::superblock;
 pub use target::Member;

@@ -1,5 +1,5 @@
 //! What a caller can choose, and the choices that `mkfs.f2fs` refuses.
-use crate::MkfsError;
+use crate::{Member, MkfsError};
 use segno_format::superblock::{MAX_EXTENSIONS, MAX_SEGMENTS};
 use segno_format::{BLOCKS_PER_SEG, Features};
 
@@ -83,8 +83,10 @@ pub struct MkfsOptions {
     pub hot_extensions: Vec<String>,
     /// How casefolded names are treated.
     pub casefold: CasefoldFlags,
-    /// Discard the devices first.
-    pub discard: bool,
+    /// Overwrite contents. Without it, a device that is not known as zeroed has to be empty.
+    pub force: bool,
+    /// Discard the devices first. When `None`, only with `force`, and image files keep all storage if they have all.
+    pub discard: Option<bool>,
     /// Volume id; random when `None`.
     pub uuid: Option<[u8; 16]>,
     /// Version of the first checkpoint; random when `None`.
@@ -113,7 +115,8 @@ impl Default for MkfsOptions {
             cold_extensions: owned(COLD_EXTENSIONS),
             hot_extensions: owned(HOT_EXTENSIONS),
             casefold: CasefoldFlags::default(),
-            discard: true,
+            force: false,
+            discard: None,
             uuid: None,
             checkpoint_ver: None,
             timestamp: None,
@@ -140,6 +143,12 @@ impl MkfsOptions {
     #[must_use]
     pub fn has(&self, f: Features) -> bool {
         self.all_features().contains(f)
+    }
+
+    /// Whether the blocks of a device are discarded, or never were in use.
+    pub(crate) fn trims(&self, member: &Member) -> bool {
+        let keeps = || member.device.is_preallocated();
+        self.discard.unwrap_or_else(|| member.zeroed || self.force && !keeps())
     }
 
     pub(crate) fn validate(&self) -> Result<(), MkfsError> {

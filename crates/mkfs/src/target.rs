@@ -1,13 +1,18 @@
 //! The devices as one range of blocks, and the clearing of old contents.
 use crate::{Layout, MkfsError};
-use segno_device::{BlockDevice, MultiDevice, ZoneKind};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr};
+use segno_device::{BlockDevice, JOURNAL_MAGIC, MultiDevice, ZoneKind, unfinished_format};
+use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, F2FS_MAGIC};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Blocks at the start of a device where other file systems, volume managers and partition tables have their marks.
 const SIGNATURE_BLOCKS: u64 = 512;
+/// Blocks that are marked while a device is formatted: those of the superblocks.
+const MARKED: u64 = SUPERBLOCK_COPIES.len() as u64;
+/// Blocks that a journal begins with.
+const JOURNAL_SUPERBLOCKS: usize = 2;
 /// Blocks looked at in one read.
 const BATCH: u64 = 1024;
 
@@ -19,7 +24,7 @@ pub struct Member {
     pub device: Arc<dyn BlockDevice>,
     /// Its name: recorded in the superblock when there are several devices, and used in messages.
     pub path: String,
-    /// Whether the whole device reads as zeros, as a fresh image file does. Nothing is cleared then.
+    /// Whether the whole device reads as zeros, as a fresh image file does. Nothing is looked for or cleared then.
     pub zeroed: bool,
 }
 
@@ -55,19 +60,46 @@ impl<'a> Target<'a> {
         Ok(Self { members, sizes, volume, starts, sequential })
     }
 
-    /// Makes what was there before unmountable.
-    pub(crate) fn wipe_superblocks(&self) -> Result<(), MkfsError> {
+    /// Replaces the superblocks, or whatever is in their place, by the mark of a format that is under way. An old volume keeps
+    /// its second copy until the mark is durable in the place of the first, and its other devices until both are gone.
+    pub(crate) fn mark_unfinished(&self) -> Result<(), MkfsError> {
         if self.zeroed() {
             return Ok(());
         }
-        let doing = "wiping the old superblocks";
-        self.on(doing, self.volume.write(0, &[&ZERO; 2]))?;
-        self.on(doing, self.volume.flush())
+        let (doing, mark) = ("marking the device as being formatted", unfinished_format());
+        let (mut volumes, mut others) = (Vec::new(), Vec::new());
+        for &start in self.starts.iter().filter(|start| !self.is_sequential(**start)) {
+            if self.has_superblock(start)? { volumes.push(start) } else { others.push(start) }
+        }
+        for starts in [volumes, others].iter().filter(|starts| !starts.is_empty()) {
+            for copy in 0..MARKED {
+                for start in starts {
+                    self.on(doing, self.volume.write(start + copy, &[&mark]))?;
+                }
+                self.on(doing, self.volume.flush())?;
+            }
+        }
+        Ok(())
     }
 
-    pub(crate) fn discard(&self) -> Result<(), MkfsError> {
-        for (member, &blocks) in self.members.iter().zip(self.sizes).filter(|(m, _)| !m.zeroed) {
-            member.device.discard(0, blocks).map_err(|source| MkfsError::Io {
+    fn has_superblock(&self, start: u64) -> Result<bool, MkfsError> {
+        let mut copies = vec![ZERO.clone(); MARKED as usize];
+        self.on("reading old contents", self.volume.read(start, &mut copies))?;
+        Ok(copies.iter().any(|block| RawSuperblock::from_block(&block.0).magic.get() == F2FS_MAGIC))
+    }
+
+    /// Blocks at the start of the device that begins there which keep the mark.
+    fn marked(&self, start: u64) -> u64 {
+        if self.zeroed() || self.is_sequential(start) { 0 } else { MARKED }
+    }
+
+    pub(crate) fn discard(&self, wanted: impl Fn(&Member) -> bool) -> Result<(), MkfsError> {
+        for ((member, &blocks), &start) in self.members.iter().zip(self.sizes).zip(&self.starts) {
+            if member.zeroed || !wanted(member) {
+                continue;
+            }
+            let marked = self.marked(start);
+            member.device.discard(marked, blocks.saturating_sub(marked)).map_err(|source| MkfsError::Io {
                 path: member.path.clone(),
                 doing: "discarding (switch it off with -t 0)",
                 source,
@@ -76,11 +108,29 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Removes the marks of other file systems.
+    /// Removes a journal of an old volume that would begin where one of this volume does: after the end.
+    pub(crate) fn clear_journal(&self) -> Result<(), MkfsError> {
+        let [only] = self.members else { return Ok(()) };
+        let at = self.volume.block_count().next_multiple_of(BLOCKS_PER_SEG.into());
+        let mut found = vec![ZERO.clone(); JOURNAL_SUPERBLOCKS];
+        if only.zeroed || only.device.block_count() < at + JOURNAL_SUPERBLOCKS as u64 {
+            return Ok(());
+        }
+        let doing = "removing an old journal";
+        self.on(doing, only.device.read(at, &mut found))?;
+        if found.iter().any(|block| block.0.starts_with(JOURNAL_MAGIC)) {
+            self.on(doing, only.device.write(at, &[&ZERO; JOURNAL_SUPERBLOCKS]))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the signatures of other file systems. Of several devices only the first, which gets the superblocks, keeps the
+    /// mark.
     pub(crate) fn clear_signatures(&self) -> Result<(), MkfsError> {
         let ends = self.starts.iter().skip(1).copied().chain([self.volume.block_count()]);
-        for (&start, end) in self.starts.iter().zip(ends) {
-            self.clear(start..end.min(start + SIGNATURE_BLOCKS))?;
+        for (i, (&start, end)) in self.starts.iter().zip(ends).enumerate() {
+            let marked = if i == 0 { self.marked(start) } else { 0 };
+            self.clear(start + marked..end.min(start + SIGNATURE_BLOCKS))?;
         }
         Ok(())
     }

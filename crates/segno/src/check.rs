@@ -2,6 +2,7 @@
 use crate::device::Device;
 use crate::error::{Cause, Error, Result};
 use segno_check::{Progress, Report};
+use segno_device::DeviceError;
 
 /// How to check a volume.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +55,7 @@ pub fn check_with(
 ) -> Result<Report> {
     let mut run = || {
         let _claim = device.claim()?;
+        device.require_superblock(DeviceError::is_foreign)?;
         Ok::<_, Cause>(segno_check::check(&**device.storage(), &options.0, &mut progress)?)
     };
     run().map_err(|e| Error::new("check", device.path(), e))

@@ -1,6 +1,9 @@
 //! The storage that holds a volume.
 use crate::error::{Cause, Doing, Result, errno, refuse};
-use segno_device::{BlockDevice, DeviceError, FileDevice, MemDevice, OpenOptions, open_storage, open_volume};
+use segno_device::{
+    BlockDevice, DeviceError, FileDevice, MemDevice, OpenOptions, open_storage, open_volume,
+    require_superblock,
+};
 use segno_format::BLOCK_SIZE;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -79,6 +82,15 @@ impl Device {
 
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// Refuses a device without a superblock, if the reason is one of those, and names its contents.
+    pub(crate) fn require_superblock(&self, refused: impl Fn(&DeviceError) -> bool) -> Result<(), Cause> {
+        let name = self.path().unwrap_or(Path::new("the device"));
+        match require_superblock(name, &*self.storage) {
+            Err(e @ DeviceError::NoSuperblock { .. }) if refused(&e) => Err(e.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Takes the device for one user.

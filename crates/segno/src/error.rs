@@ -93,6 +93,7 @@ impl Error {
             Cause::Format(MkfsError::Io { source, .. }) | Cause::Check(CheckError::Io { source, .. }) => {
                 errno_of(source)
             }
+            Cause::Format(MkfsError::Occupied { .. }) => errno::EXIST,
             Cause::Format(_) => errno::INVAL,
             Cause::Check(_) => errno::UCLEAN,
             Cause::Image(e) => errno_of_image(e),

@@ -1,8 +1,8 @@
 //! Making a volume.
 use crate::device::Device;
-use crate::error::{Cause, Error, Result, errno, refuse};
+use crate::error::{Cause, Error, Result};
 use segno_format::Features;
-use segno_mkfs::{Member, MkfsOptions, probe};
+use segno_mkfs::{Member, MkfsOptions};
 use std::sync::Arc;
 
 /// How to format a volume. The defaults are those of `mkfs.f2fs`.
@@ -15,7 +15,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct FormatOptions {
     mkfs: MkfsOptions,
-    force: bool,
 }
 
 impl FormatOptions {
@@ -53,22 +52,23 @@ impl FormatOptions {
         self
     }
 
-    /// Whether to discard all blocks of the device first; true by default.
+    /// Whether to discard all blocks of the device first; by default only with [`force`](Self::force).
     #[must_use]
     pub fn discard(mut self, discard: bool) -> Self {
-        self.mkfs.discard = discard;
+        self.mkfs.discard = Some(discard);
         self
     }
 
-    /// Overwrite a device that holds a file system, a partition table or the like; refused by default.
+    /// Overwrite a device that is not empty; refused by default, with nothing written.
     #[must_use]
     pub fn force(mut self, force: bool) -> Self {
-        self.force = force;
+        self.mkfs.force = force;
         self
     }
 }
 
-/// Formats a volume on a device. Everything that the device held is lost.
+/// Formats a volume on a device, which has to be empty unless the options force it. A format that is cut off leaves the old
+/// contents, the new volume, or a device that every reader names as being formatted.
 ///
 /// ```
 /// # fn main() -> segno::Result<()> {
@@ -84,12 +84,7 @@ pub fn format(device: &Device, options: &FormatOptions) -> Result<()> {
 
 fn format_claimed(device: &Device, options: &FormatOptions) -> Result<(), Cause> {
     let _claim = device.claim()?;
-    if !options.force
-        && let Some(found) = probe(&**device.storage())?
-    {
-        return Err(refuse(errno::EXIST, format!("the device holds {found}")));
-    }
-    let path = device.path().map_or_else(|| "device".to_owned(), |p| p.display().to_string());
+    let path = device.path().map_or_else(|| "the device".to_owned(), |p| p.display().to_string());
     let member = Member { device: Arc::clone(device.storage()), path, zeroed: false };
     segno_mkfs::format(&[member], &options.mkfs)?;
     Ok(())

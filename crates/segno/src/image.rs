@@ -1,15 +1,14 @@
 //! Images of whole trees: built without mounting anything, and taken apart again.
 use crate::error::{Doing, Result};
 use segno_format::Features;
-use segno_image::{BuildOptions as Options, ExtractOptions as Lists, Metadata, Size, Source, Target};
+use segno_image::{
+    BuildOptions as Options, ExtractOptions as Lists, Metadata, NewFile, Size, Source, Target,
+};
 pub use segno_image::{
     Compression, Exclude, Extracted as ExtractReport, Headroom, Owner, Report as BuildReport,
 };
-use std::fs::Permissions;
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 
 const BUFFER: usize = 1 << 18;
 
@@ -178,21 +177,15 @@ pub fn build(
     let (source, image) = (source.as_ref(), image.as_ref());
     new_file(image, options.force, |file| {
         let from = Source::of_path(source).doing_at("read", source)?;
-        segno_image::build(&from, file.path(), &options.image, &mut |_| {}).doing_at("build", image)
+        segno_image::build(&from, file.temporary(), &options.image, &mut |_| {}).doing_at("build", image)
     })
 }
 
 /// Writes a file that gets its name when it is complete.
-fn new_file<T>(path: &Path, force: bool, write: impl FnOnce(&NamedTempFile) -> Result<T>) -> Result<T> {
-    let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The umask takes its share, as of any new file.
-    let permissions = Permissions::from_mode(0o666);
-    let made = tempfile::Builder::new().prefix(".segno-").permissions(permissions).tempfile_in(dir);
-    let file = made.doing_at("create", path)?;
+fn new_file<T>(path: &Path, force: bool, write: impl FnOnce(&NewFile) -> Result<T>) -> Result<T> {
+    let file = NewFile::create(path).doing_at("create", path)?;
     let written = write(&file)?;
-    file.as_file().sync_all().doing_at("write", path)?;
-    let named = if force { file.persist(path) } else { file.persist_noclobber(path) };
-    named.map_err(|e| -> io::Error { e.error }).doing_at("create", path)?;
+    file.finish(force).doing_at("create", path)?;
     Ok(written)
 }
 
@@ -263,7 +256,7 @@ pub fn extract_tar_file(
 ) -> Result<ExtractReport> {
     let archive = archive.as_ref();
     new_file(archive, false, |file| {
-        let mut out = BufWriter::with_capacity(BUFFER, file.as_file());
+        let mut out = BufWriter::with_capacity(BUFFER, file.file());
         let report = extract_tar(image, &mut out, options)?;
         out.flush().doing_at("write", archive)?;
         Ok(report)

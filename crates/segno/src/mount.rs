@@ -21,6 +21,7 @@ pub(crate) struct Mount {
 impl Mount {
     pub(crate) fn open(device: &Device, options: &MountOptions) -> Result<Arc<Self>, Cause> {
         let claim = device.claim()?;
+        device.require_superblock(|_| true)?;
         let engine = Volume::mount(Arc::clone(device.storage()), options.engine(device))?;
         let background = Background::start(&engine)?;
         Ok(Arc::new(Self {

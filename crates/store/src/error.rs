@@ -25,7 +25,7 @@ pub enum StoreError {
          is not opened, as that would undo what was acknowledged. Restore the object from a copy of the bucket"
     )]
     Lost { object: String },
-    #[error("there is no volume here (no object named volume); `segno mkfs --size SIZE URL` makes one")]
+    #[error("there is no volume here (no object named volume): check bucket and prefix")]
     NoVolume,
     #[error("there is a volume here already; overwrite it with -f, or choose another prefix")]
     Exists,

@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Outcome {
         Err(
             e
             @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. } | DeviceError::Member { .. }),
-        ) => {
+        ) if !e.is_foreign() => {
             image::note_truncated(e);
             open_storage(&args.image, options).map_err(image::explain)?
         }

@@ -1,7 +1,7 @@
 //! `segno get`: copies files with all their attributes out of an image.
 use super::cat;
 use crate::exit::Outcome;
-use crate::path::{on_volume, reason};
+use crate::path::{on_volume, reason, refuse_equal};
 use crate::tally::Tally;
 use crate::{image, show};
 use anyhow::{Context, Result, bail, ensure};
@@ -37,9 +37,11 @@ pub struct Args {
     json: bool,
     /// Image file or block device
     image: PathBuf,
-    /// Path on the volume
-    path: String,
-    /// Destination; copies into it if it is an existing directory. - is standard output, for one file
+    /// Paths on the volume
+    #[arg(required = true, num_args = 1..)]
+    paths: Vec<String>,
+    /// Destination; copies into it if it is an existing directory, as it has to be for several paths. - is standard output, for
+    /// one file
     dest: PathBuf,
 }
 
@@ -47,14 +49,18 @@ pub fn run(args: &Args) -> Outcome {
     let volume = image::volume_read_only(&args.image)?;
     if args.dest.as_os_str() == "-" {
         ensure!(!args.json, "standard output carries the file: leave out --json");
-        cat::write(&volume, &args.path, &mut stdout().lock())?;
+        let [path] = &args.paths[..] else { bail!("standard output takes one file: `segno cat` joins several") };
+        cat::write(&volume, path, &mut stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    on_volume(&args.path, volume.symlink_metadata(&args.path))?;
+    for path in &args.paths {
+        on_volume(path, volume.symlink_metadata(path))?;
+    }
+    let destinations = destinations(args)?;
     let paths = args.exclude_path.iter().map(|p| Exclude::path(p));
     let mut copy = Copy {
         volume: &volume,
-        root: Path::new(&args.path),
+        root: Path::new(""),
         exclude: paths.chain(args.exclude_regex.iter().cloned()).collect(),
         force: args.force,
         privileged: rustix::process::geteuid().is_root(),
@@ -63,18 +69,26 @@ pub fn run(args: &Args) -> Outcome {
         tally: Tally::new(),
         buffer: vec![0; BUFFER],
     };
-    copy.all(PathBuf::from(&args.path), destination(args)?)?;
+    for (path, dest) in args.paths.iter().zip(destinations) {
+        copy.root = Path::new(path);
+        copy.all(PathBuf::from(path), dest)?;
+    }
     copy.tally.report(args.json)
 }
 
-fn destination(args: &Args) -> Result<PathBuf> {
-    if !args.dest.is_dir() {
-        return Ok(args.dest.clone());
+fn destinations(args: &Args) -> Result<Vec<PathBuf>> {
+    let dest = &args.dest;
+    if !dest.is_dir() {
+        ensure!(args.paths.len() == 1, "{} is not a directory: several files need one", dest.display());
+        return Ok(vec![dest.clone()]);
     }
-    match args.path.split('/').rfind(|c| !c.is_empty() && *c != "." && *c != "..") {
-        Some(name) => Ok(args.dest.join(name)),
-        None => bail!("{} exists already; name a new directory for the whole volume", args.dest.display()),
-    }
+    let name = |path: &String| {
+        let name = path.split('/').rfind(|c| !c.is_empty() && *c != "." && *c != "..").map(|name| dest.join(name));
+        name.with_context(|| format!("{} exists already; name a new directory for the whole volume", dest.display()))
+    };
+    let all = args.paths.iter().map(name).collect::<Result<Vec<_>>>()?;
+    refuse_equal(all.iter())?;
+    Ok(all)
 }
 
 /// A directory gets its attributes after its contents, which would change them.

@@ -1,6 +1,6 @@
 //! `segno put`: copies files with all their attributes into an image.
 use crate::exit::Outcome;
-use crate::path::{place_for, reason};
+use crate::path::{places, reason, refuse_equal};
 use crate::tally::Tally;
 use crate::{image, show};
 use anyhow::{Context, Result, bail, ensure};
@@ -22,12 +22,16 @@ const XATTR_MAX: usize = 65_536;
 
 /// Copy files into an image
 ///
-/// Directories that exist are filled. Nothing is changed if the volume has too little space for all.
+/// Directories that exist are filled. Nothing is changed if the volume has too little space for all. A source that is a
+/// symbolic link is followed; links below it stay links.
 #[derive(clap::Args)]
 pub struct Args {
     /// Replace existing files
     #[arg(short, long)]
     force: bool,
+    /// Store a source that is a symbolic link as a link, as -a does
+    #[arg(short = 'P', long, short_alias = 'a')]
+    no_dereference: bool,
     /// Leave out this path below the source, and everything below it
     #[arg(long, value_name = "PATH")]
     exclude_path: Vec<PathBuf>,
@@ -39,40 +43,88 @@ pub struct Args {
     json: bool,
     /// Image file or block device
     image: PathBuf,
-    /// What to copy: a file, or a directory with everything below it; - is standard input
-    source: PathBuf,
-    /// Path on the volume; copies into it if it is an existing directory
-    #[arg(default_value = "/")]
-    path: String,
+    /// Files, and directories with everything below them; - is standard input. If the last of several begins with /, it is the
+    /// path on the volume, / otherwise; files are copied into it if it is an existing directory
+    #[arg(required = true, num_args = 1.., value_name = "SOURCE")]
+    operands: Vec<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Outcome {
-    if args.source.as_os_str() == "-" {
-        return from_stdin(args);
+    let (sources, to) = split(&args.operands)?;
+    if sources.iter().any(|source| source.as_os_str() == "-") {
+        ensure!(sources.len() == 1, "standard input is one file: copy the other sources by a command of their own");
+        return from_stdin(args, to);
     }
-    let meta =
-        args.source.symlink_metadata().with_context(|| format!("cannot read {}", args.source.display()))?;
-    let name = name_of(&args.source)?;
+    let sources = sources.iter().map(|path| Source::of(path, args)).collect::<Result<Vec<_>>>()?;
+    refuse_equal(sources.iter().map(|source| &source.name))?;
     let paths = args.exclude_path.iter().map(|p| Exclude::path(p));
     let exclude: Vec<Exclude> = paths.chain(args.exclude_regex.iter().cloned()).collect();
-    let tree = Tree { root: &args.source, exclude: &exclude };
-    let needed = tree.demand(&meta)?;
+    let tree = |source| Tree { source, exclude: &exclude };
+    let mut needed = 0;
+    for source in &sources {
+        needed += tree(source).demand()?;
+    }
     let volume = image::volume_read_write(&args.image)?;
-    let mut copy = Copy {
-        volume: &volume,
-        tree: &tree,
-        force: args.force,
-        linked: HashMap::new(),
-        tally: Tally::new(),
-        buffer: vec![0; BUFFER],
-    };
-    let copied = room_for(&volume, needed)
-        .and_then(|()| place_for(&volume, &args.path, &name))
-        .and_then(|to| copy.all(args.source.clone(), meta, to));
-    let Copy { tally, .. } = copy;
+    let copied = room_for(&volume, needed).and_then(|()| {
+        let places = places(&volume, to, sources.iter().map(|source| source.name.as_path()));
+        let places = if to != "/" && Path::new(to).exists() {
+            let why = || format!("{to} begins with /, so it is the path on the volume; add / behind it to copy it from the host");
+            places.with_context(why)?
+        } else {
+            places?
+        };
+        let mut copy = Copy {
+            volume: &volume,
+            force: args.force,
+            linked: HashMap::new(),
+            tally: Tally::new(),
+            buffer: vec![0; BUFFER],
+        };
+        sources.iter().zip(places).try_for_each(|(source, to)| copy.all(&tree(source), to))?;
+        Ok(copy.tally)
+    });
     let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
-    copied.and(closed)?;
+    let tally = copied?;
+    closed?;
     tally.report(args.json)
+}
+
+/// Sources, and the path on the volume. A path on the volume begins with a slash: a name that does not is one of the host, so
+/// that no source is taken for a destination.
+fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], &str)> {
+    match operands.split_last() {
+        Some((last, sources)) if !sources.is_empty() && last.is_absolute() => {
+            let to = last.to_str().with_context(|| format!("{} is not UTF-8", last.display()))?;
+            Ok((sources, to))
+        }
+        Some((last, sources)) if !sources.is_empty() && last.as_os_str() != "-" && last.symlink_metadata().is_err() => {
+            bail!("{0}: no such file on the host; a destination in the image begins with /: /{0}", last.display())
+        }
+        _ => Ok((operands, "/")),
+    }
+}
+
+/// A file, or the root of a tree, on the host.
+struct Source {
+    /// With symbolic links resolved, unless they are stored.
+    path: PathBuf,
+    meta: Metadata,
+    /// In a directory of the volume.
+    name: PathBuf,
+}
+
+impl Source {
+    fn of(given: &Path, args: &Args) -> Result<Self> {
+        let failed = || format!("cannot read {}", given.display());
+        let meta = given.symlink_metadata().with_context(failed)?;
+        let name = name_of(given)?;
+        if args.no_dereference || !meta.is_symlink() {
+            return Ok(Self { path: given.to_owned(), meta, name });
+        }
+        let path = given.canonicalize().with_context(|| format!("{} (-P stores the link)", failed()))?;
+        let meta = path.symlink_metadata().with_context(failed)?;
+        Ok(Self { path, meta, name })
+    }
 }
 
 /// Refuses before anything is changed.
@@ -88,28 +140,23 @@ fn room_for(volume: &Volume, needed: u64) -> Result<()> {
 }
 
 /// Writes a file of what comes in, which has its name when it is complete.
-fn from_stdin(args: &Args) -> Outcome {
+fn from_stdin(args: &Args, to: &str) -> Outcome {
     let volume = image::volume_read_write(&args.image)?;
-    let written = stdin_to(&volume, args);
+    let written = stdin_to(&volume, args.force, to);
     let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
     let tally = written?;
     closed?;
     tally.report(args.json)
 }
 
-fn stdin_to(volume: &Volume, args: &Args) -> Result<Tally> {
-    let path = Path::new(&args.path);
+fn stdin_to(volume: &Volume, force: bool, to: &str) -> Result<Tally> {
+    let path = Path::new(to);
     let found = volume.symlink_metadata(path).ok();
     ensure!(
         !found.as_ref().is_some_and(segno::Metadata::is_dir),
-        "{} is a directory: name a file on the volume",
-        args.path
+        "{to} is a directory: name a file on the volume"
     );
-    ensure!(
-        found.is_none() || args.force,
-        "{} exists already on the volume; overwrite it with -f",
-        args.path
-    );
+    ensure!(found.is_none() || force, "{to} exists already on the volume; overwrite it with -f");
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".segno-put");
     let mut tally = Tally::new();
@@ -126,7 +173,7 @@ fn stdin_to(volume: &Volume, args: &Args) -> Result<Tally> {
             tally.add_bytes(n as u64);
         }
     };
-    let filled = fill().with_context(|| format!("writing {}", args.path));
+    let filled = fill().with_context(|| format!("writing {to}"));
     drop(copy);
     let named = filled.and_then(|()| reason(volume.rename(&temporary, path)));
     if let Err(e) = named {
@@ -139,20 +186,20 @@ fn stdin_to(volume: &Volume, args: &Args) -> Result<Tally> {
 
 /// What is copied.
 struct Tree<'a> {
-    root: &'a Path,
+    source: &'a Source,
     exclude: &'a [Exclude],
 }
 
 impl Tree<'_> {
     fn covers(&self, path: &Path) -> bool {
-        let below = path.strip_prefix(self.root).unwrap_or(path);
+        let below = path.strip_prefix(&self.source.path).unwrap_or(path);
         self.exclude.iter().any(|e| e.covers(below.as_os_str().as_bytes()))
     }
 
     /// Blocks that it takes on a volume, at most but for unlikely names: data, nodes, attributes, and entries at a third of their room.
-    fn demand(&self, meta: &Metadata) -> Result<u64> {
+    fn demand(&self) -> Result<u64> {
         let mut blocks = 0;
-        let mut rest = vec![(self.root.to_owned(), meta.clone())];
+        let mut rest = vec![(self.source.path.clone(), self.source.meta.clone())];
         while let Some((path, meta)) = rest.pop() {
             let data =
                 if meta.is_file() { meta.len().min((meta.blocks() + 8) * 512).div_ceil(BLOCK) } else { 1 };
@@ -175,7 +222,7 @@ impl Tree<'_> {
     }
 }
 
-/// Its name in a directory of the volume. A symbolic link keeps its own name; `.` and `..` have none.
+/// Its name in a directory of the volume. A symbolic link gives its own name; `.` and `..` have none.
 fn name_of(source: &Path) -> Result<PathBuf> {
     let full = match source.file_name() {
         Some(_) => source.to_owned(),
@@ -197,7 +244,6 @@ enum Step {
 
 struct Copy<'a> {
     volume: &'a Volume,
-    tree: &'a Tree<'a>,
     force: bool,
     /// First paths of hard links, by device and inode number of the source.
     linked: HashMap<(u64, u64), PathBuf>,
@@ -206,7 +252,8 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn all(&mut self, from: PathBuf, meta: Metadata, to: PathBuf) -> Result<()> {
+    fn all(&mut self, tree: &Tree<'_>, to: PathBuf) -> Result<()> {
+        let (from, meta) = (tree.source.path.clone(), tree.source.meta.clone());
         let mut steps = vec![Step::Make { from, meta, to }];
         while let Some(step) = steps.pop() {
             match step {
@@ -215,7 +262,7 @@ impl Copy<'_> {
                     made.with_context(|| format!("copying {}", from.display()))?;
                     self.tally.add_file(&from);
                     if meta.is_dir() {
-                        self.enter(from, meta, to, &mut steps)?;
+                        Self::enter(tree, from, meta, to, &mut steps)?;
                     }
                 }
                 Step::Finish { from, meta, to } => {
@@ -331,12 +378,12 @@ impl Copy<'_> {
     }
 
     /// Plans the entries of a directory.
-    fn enter(&self, from: PathBuf, meta: Metadata, to: PathBuf, steps: &mut Vec<Step>) -> Result<()> {
+    fn enter(tree: &Tree<'_>, from: PathBuf, meta: Metadata, to: PathBuf, steps: &mut Vec<Step>) -> Result<()> {
         steps.push(Step::Finish { from: from.clone(), meta, to: to.clone() });
         let failed = || format!("reading {}", from.display());
         for entry in std::fs::read_dir(&from).with_context(failed)? {
             let entry = entry.with_context(failed)?;
-            if self.tree.covers(&entry.path()) {
+            if tree.covers(&entry.path()) {
                 continue;
             }
             let meta = entry.metadata().with_context(failed)?;

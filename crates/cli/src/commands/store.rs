@@ -1,11 +1,12 @@
 //! `segno store`: volumes on object stores.
 use super::sync;
 use crate::exit::Outcome;
+use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::store::{self, Settings, is_url};
 use crate::{inspect, size};
 use anyhow::{Context, Result, bail, ensure};
-use segno_device::{BlockDevice, FileDevice, ZoneKind};
+use segno_device::{BlockDevice, ZoneKind};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Features};
 use segno_mkfs::MkfsOptions;
 use segno_store::{Cause, StoreDevice};
@@ -140,7 +141,7 @@ fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
 fn probe(url: &Path, insecure: bool) -> Result<()> {
     if !store::fenced(url, insecure)? {
         bail!(
-            "{}: the store ignores conditional creation, so it cannot keep a second writer out; `segno mkfs --unfenced` accepts that",
+            "{}: the store ignores conditional creation, so it cannot keep a second writer out (--unfenced accepts that)",
             url.display()
         );
     }
@@ -150,15 +151,15 @@ fn probe(url: &Path, insecure: bool) -> Result<()> {
 
 fn export(device: &StoreDevice, image: &Path, gaps: &mut Gaps) -> Result<()> {
     let bytes = device.block_count() * BLOCK_SIZE as u64;
-    let target = FileDevice::create(image, bytes, false)?;
+    let new = NewFile::create_new(image)?;
+    let target = new.device(bytes)?;
     let mut progress = Progress::new();
     for zone in device.zones()? {
         let end = if zone.kind == ZoneKind::Sequential { zone.pointer } else { zone.start + zone.blocks };
         copy(device, zone.start, end, &target, false, gaps)?;
         progress.show(|| share("exported", zone.start + zone.blocks, device.block_count()));
     }
-    target.flush()?;
-    Ok(())
+    new.finish()
 }
 
 /// The writer that took the volume over may have deleted a part of it.
@@ -257,7 +258,7 @@ fn import(url: &Path, image: &Path, force: bool, settings: &Settings) -> Result<
     let superblock = inspect::superblock(&*source)?;
     ensure!(
         superblock.features.contains(Features::BLKZONED),
-        "{} is not zoned: mount it, mkfs {}, and copy the files",
+        "{} is not zoned: mount it, and copy its files to a new volume on {}",
         image.display(),
         url.display()
     );

@@ -86,7 +86,7 @@ fn files_are_found_and_shown_without_a_mount() {
     assert_eq!(output(&["ls", &image, "here"]), "block\ndangling\ndeep\nempty\ninline\n");
     assert!(output(&["ls", "-l", &image, "/here"]).contains("-r-s--x--x   1"));
     // Through a symbolic link to a directory, up again, and through one at the end.
-    output(&["put", &image, scratch.path("shortcut").to_str().unwrap()]);
+    output(&["put", "-P", &image, scratch.path("shortcut").to_str().unwrap()]);
     assert_eq!(output(&["cat", &image, "shortcut/../er/link"]), output(&["cat", &image, "/here/inline"]));
     let stat = json(&["stat", "--json", &image, "/here/empty"]);
     assert_eq!((&stat["mtime"]["sec"], &stat["mtime"]["nsec"]), (&3.into(), &5.into()));
@@ -107,6 +107,78 @@ fn paths_that_lead_nowhere_are_named() {
     assert_eq!((code, said.as_str()), (1, "segno: / on the volume is not a file but a directory\n"));
     let (code, said) = refusal(&["put", &image, "/nonexistent"]);
     assert!(code == 1 && said.starts_with("segno: cannot read /nonexistent: No such file"), "{said}");
+}
+
+/// The last operand is a destination only if it begins with a slash.
+#[test]
+fn several_sources_are_all_stored_under_their_names() {
+    let scratch = Scratch::new();
+    let (image, back) = (scratch.image(), scratch.path("back"));
+    let put = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_segno"));
+        let done = command.arg("put").args(args).current_dir(scratch.dir.path()).output().unwrap();
+        (done.status.code().unwrap(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
+    };
+    for name in ["a.jpg", "b.jpg"] {
+        std::fs::write(scratch.path(name), name).unwrap();
+    }
+    assert_eq!(put(&["image", "a.jpg", "b.jpg"]), (0, "2 files, 10 B of data\n".into()));
+    assert_eq!(output(&["ls", &image]), "a.jpg\nb.jpg\n");
+    assert_eq!(["a.jpg", "b.jpg"].map(|name| output(&["cat", &image, name])), ["a.jpg", "b.jpg"]);
+    let (code, said) = put(&["image", "a.jpg", "c.jpg"]);
+    let expected = "c.jpg: no such file on the host; a destination in the image begins with /: /c.jpg";
+    assert!(code == 1 && said.contains(expected), "{said}");
+    assert_eq!(put(&["image", "a.jpg", "/c.jpg"]), (0, "1 file, 5 B of data\n".into()));
+    let (code, said) = put(&["-f", "image", "a.jpg", "b.jpg", "/c.jpg"]);
+    assert!(
+        code == 1 && said.contains("/c.jpg on the volume is not a directory: several files need one"),
+        "{said}"
+    );
+    create_dir(scratch.path("dir")).unwrap();
+    std::fs::write(scratch.path("dir/a.jpg"), "other").unwrap();
+    let (code, said) = put(&["-f", "image", "a.jpg", "dir/a.jpg"]);
+    assert!(code == 1 && said.contains("several sources have the name a.jpg"), "{said}");
+    put(&["image", "dir"]);
+    assert_eq!(put(&["-f", "image", "a.jpg", "b.jpg", "/dir"]), (0, "2 files, 10 B of data\n".into()));
+    assert_eq!(output(&["cat", &image, "/dir/a.jpg"]), "a.jpg");
+    let dest = back.to_str().unwrap();
+    let (code, said) = refusal(&["get", &image, "a.jpg", "b.jpg", dest]);
+    assert!(code == 1 && said.contains("back is not a directory: several files need one"), "{said}");
+    create_dir(&back).unwrap();
+    assert_eq!(output(&["get", &image, "a.jpg", "b.jpg", dest]), "2 files, 10 B of data\n");
+    assert_eq!(["a.jpg", "b.jpg"].map(|name| std::fs::read(back.join(name)).unwrap()), [b"a.jpg", b"b.jpg"]);
+    let (code, said) = refusal(&["get", "-f", &image, "a.jpg", "dir/a.jpg", dest]);
+    assert!(code == 1 && said.contains("several sources have the name"), "{said}");
+}
+
+/// Links below a source stay links.
+#[test]
+fn a_source_that_is_a_symbolic_link_is_followed_unless_it_is_to_be_stored() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    create_dir(scratch.path("tree")).unwrap();
+    std::fs::write(scratch.path("tree/file"), "content").unwrap();
+    symlink("file", scratch.path("tree/inner")).unwrap();
+    symlink("tree/file", scratch.path("to-file")).unwrap();
+    symlink("tree", scratch.path("to-tree")).unwrap();
+    symlink("nowhere", scratch.path("dangling")).unwrap();
+    let host = |name: &str| scratch.path(name).to_str().unwrap().to_owned();
+    let (code, said) = refusal(&["put", &image, &host("to-file"), &host("to-tree")]);
+    assert!(
+        code == 1 && said.contains("is the path on the volume; add / behind it to copy it from the host"),
+        "{said}"
+    );
+    output(&["put", &image, &host("to-file"), &host("to-tree"), "/"]);
+    let kind = |path: &str| json(&["stat", "--json", &image, path])["type"].as_str().unwrap().to_owned();
+    let kinds = ["/to-file", "/to-tree", "/to-tree/file", "/to-tree/inner"].map(kind);
+    assert_eq!(kinds, ["file", "directory", "file", "symlink"]);
+    for option in ["-P", "-a", "--no-dereference"] {
+        output(&["put", "-f", option, &image, &host("to-file")]);
+        assert_eq!(kind("/to-file"), "symlink");
+    }
+    let (code, said) = refusal(&["put", &image, &host("dangling")]);
+    assert!(code == 1 && said.contains("dangling (-P stores the link): No such file"), "{said}");
+    output(&["put", "-P", &image, &host("dangling")]);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn errors_of_a_json_report_are_json() {
         (vec!["check", "--json", "-X", "image"], 16, "unexpected argument '-X'"),
         (vec!["fsck", "--json", "image"], 1, "there is no command fsck"),
         (vec!["stats", "--json-lines", "/"], 1, "is not on a mount of segno"),
-        (vec!["mkfs", "--json", &scratch.image()], 1, "holds f2fs; overwrite it with -f"),
+        (vec!["mkfs", "--json", &scratch.image()], 1, "holds an F2FS volume; overwrite it with -f"),
     ] {
         let (found, said) = refusal(&args);
         assert_eq!((found, said.lines().count()), (code, 1), "{args:?}: {said}");

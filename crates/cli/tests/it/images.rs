@@ -24,7 +24,7 @@ fn what_is_there_is_not_overwritten() {
     let scratch = Scratch::new();
     let image = scratch.image();
     let (code, said) = refusal(&["mkfs", &image]);
-    assert_eq!((code, said), (1, format!("segno: {image} holds f2fs; overwrite it with -f\n")));
+    assert_eq!((code, said), (1, format!("segno: {image} holds an F2FS volume; overwrite it with -f\n")));
     let (code, said) = refusal(&["mkfs", "--size", "64M", &image]);
     assert_eq!((code, said), (1, format!("segno: {image} exists already; overwrite it with -f\n")));
     assert_eq!(json(&["info", "--json", &image])["superblock"]["volume_name"], "scratch");
@@ -74,7 +74,7 @@ fn check_ends_with_the_codes_of_fsck() {
     let empty = scratch.path("empty");
     File::create(&empty).unwrap().set_len(1 << 20).unwrap();
     let (code, said) = refusal(&["check", empty.to_str().unwrap()]);
-    assert!(code == 8 && said.contains("not an F2FS volume"), "{code} {said}");
+    assert!(code == 8 && said.contains("is empty: there are only zeros"), "{code} {said}");
     // The root inode's NAT entry points nowhere: an error of the volume, not of the check.
     let nat = json(&["info", "--json", &image])["superblock"]["nat_blkaddr"].as_u64().unwrap();
     let file = OpenOptions::new().write(true).open(&image).unwrap();
@@ -92,7 +92,10 @@ fn one_damaged_superblock_is_reported_and_does_not_matter() {
     assert_eq!(json(&["info", "--json", &image])["superblock"]["volume_name"], "scratch");
     file.write_all_at(&[0; 4096], 4096).unwrap();
     let (code, said) = refusal(&["info", &image]);
-    assert!(code == 1 && said.contains("is not an F2FS volume"), "{code} {said}");
+    assert!(
+        code == 1 && said.contains("has remains of an F2FS volume without superblock: `segno rescue "),
+        "{code} {said}"
+    );
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn an_empty_or_stale_one_goes_without_force() {
     // Without its journal the volume is changed and checkpointed by somebody else.
     let hidden = std::fs::read(j.image()).unwrap();
     output(&["journal", "discard", "--force", &j.image()]);
-    output(&["put", &j.image(), "/dev/null", "other"]);
+    output(&["put", &j.image(), "/dev/null", "/other"]);
     let file = std::fs::OpenOptions::new().write(true).open(j.image()).unwrap();
     let at = 56 * MIB as usize;
     std::os::unix::fs::FileExt::write_all_at(&file, &hidden[at..], at as u64).unwrap();
@@ -208,12 +208,12 @@ fn what_a_guard_marked_is_written_again_with_the_journal_or_by_force() {
             "{said}"
         );
         if beside {
-            let (code, said) = refusal(&["put", &j.image(), "/dev/null", "other"]);
+            let (code, said) = refusal(&["put", &j.image(), "/dev/null", "/other"]);
             assert!(code == 1 && said.contains("marked read-only"), "{code} {said}");
             assert_eq!(refusal(&["journal", "discard", &j.image()]).0, 1, "not without force");
         }
         run(&["journal", "replay"]);
-        output(&["put", &j.image(), "/dev/null", "other"]);
+        output(&["put", &j.image(), "/dev/null", "/other"]);
         assert_eq!(j.names(), "a\nother\n");
         crash("b");
         if beside {
@@ -221,7 +221,7 @@ fn what_a_guard_marked_is_written_again_with_the_journal_or_by_force() {
         } else {
             run(&["journal", "discard", "--force"]);
         }
-        output(&["put", &j.image(), "/dev/null", "more"]);
+        output(&["put", &j.image(), "/dev/null", "/more"]);
         assert_eq!(j.names(), "a\nmore\nother\n");
         assert!(output(&["check", &j.image()]).ends_with("clean\n"));
     }

@@ -4,6 +4,7 @@
 mod after_crash;
 mod build;
 mod check_data;
+mod contents;
 mod copy;
 mod examples;
 mod exclusion;

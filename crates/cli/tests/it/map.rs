@@ -64,5 +64,5 @@ fn what_is_no_volume_is_refused_with_advice() {
     assert!(code == 1 && said.contains("not on a mount of segno"), "{said}");
     std::fs::write(scratch.path("noise"), [9; 8192]).unwrap();
     let (code, said) = refusal(&["map", scratch.path("noise").to_str().unwrap()]);
-    assert!(code == 1 && said.contains("is not an F2FS volume"), "{said}");
+    assert!(code == 1 && said.contains("holds data that is not recognised, not an F2FS volume"), "{said}");
 }

@@ -109,7 +109,7 @@ fn a_new_volume_as_target() {
     assert_eq!(stat("/tree/a/small")["mode"], format!("{:o}", host.mode()));
     assert!(before == fs::read(&image).unwrap(), "the source was written to");
     let (code, said) = refusal(&["rescue", "--to-image", new, &image]);
-    assert!(code == 1 && said.contains("cannot make"), "{said}");
+    assert!(code == 1 && said.contains("exists already; name a new file"), "{said}");
     assert!(before == fs::read(&image).unwrap(), "the source was written to");
 }
 
@@ -150,7 +150,10 @@ fn what_is_no_volume_is_refused() {
     let empty = scratch.path("empty");
     fs::File::create(&empty).unwrap().set_len(1 << 20).unwrap();
     let (code, said) = refusal(&["rescue", "--list", empty.to_str().unwrap()]);
-    assert_eq!((code, said.as_str()), (1, "segno: no node of an F2FS volume was found\n"));
+    assert!(
+        code == 1 && said.contains("empty is empty: there are only zeros where it was read, and no node of"),
+        "{said}"
+    );
     let (code, said) = refusal(&["rescue", "--list", scratch.path("absent").to_str().unwrap()]);
     assert!(code == 1 && said.contains("absent"), "{said}");
 }

@@ -109,7 +109,10 @@ fn either_copy_of_the_superblock_will_do() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
         image(&path, SEGMENT0 + 10 * SEGMENT);
-        assert!(refused(&[&path]).contains("holds no usable superblock"));
+        assert!(refused(&[&path]).contains("is empty: there are only zeros"));
+        let damaged = RawSuperblock { log_blocksize: 13.into(), ..superblock(&[], 10) };
+        store(&path, &damaged, &[0, 1]);
+        assert!(refused(&[&path]).contains("holds no usable superblock (copy 0: "));
         store(&path, &superblock(&[], 10), &[copy]);
         open(&[&path]).unwrap();
     }

@@ -264,7 +264,7 @@ impl Device {
     }
     /// Whether the volume is in image files that have all of their storage.
     pub fn is_preallocated(&self) -> bool {
-        self.host_storage().is_some_and(|host| host.allocated >= self.dev.block_count())
+        self.dev.is_preallocated()
     }
     /// Reports to the device that blocks hold no data.
     pub fn discard(&self, addr: BlockAddr, count: u32) -> Result<()> {

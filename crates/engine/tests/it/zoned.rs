@@ -246,8 +246,8 @@ fn reformatting_resets_zones_without_clearing_them() {
     let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
     let used = |device: Arc<dyn BlockDevice>| Member { zeroed: false, ..member(device) };
     let members = [used(Arc::new(MemDevice::new(8 * 512))), used(zones.clone())];
-    for _ in 0..2 {
-        let logs = format(&members, &zoned()).unwrap().layout;
+    for force in [false, true] {
+        let logs = format(&members, &MkfsOptions { force, ..zoned() }).unwrap().layout;
         let start = |log| u64::from(logs.curseg_start(log).0) - 8 * 512;
         let expected = [(start(LogType::HotNode), 1), (start(LogType::HotData), 1)];
         let written = zones.zones().unwrap().into_iter().filter(|z| z.pointer > z.start);

@@ -6,12 +6,15 @@ pub(crate) mod volume;
 use crate::options::{BuildOptions, Owner};
 use crate::tree::Tree;
 use crate::{Error, Result};
+use segno_device::{DeviceError, FileDevice, require_superblock};
 use segno_format::F2FS_MAGIC;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
 
+/// Bytes of the largest record of tar, to whose multiple an archive without files is filled with zeros.
+const EMPTY_ARCHIVE_MAX: u64 = 512 << 10;
 /// Where the magic number of F2FS is, from the start of a volume.
 const MAGIC_AT: u64 = 1024;
 
@@ -57,7 +60,11 @@ impl Source {
         let is_image = magic(0, segno_sparse::MAGIC).map_err(failed)?
             || magic(MAGIC_AT, F2FS_MAGIC).map_err(failed)?
             || magic(MAGIC_AT + 4096, F2FS_MAGIC).map_err(failed)?;
-        Ok(if is_image { Self::Image(path.to_owned()) } else { Self::Tar(path.to_owned()) })
+        if is_image {
+            return Ok(Self::Image(path.to_owned()));
+        }
+        refuse_others(path, meta.len())?;
+        Ok(Self::Tar(path.to_owned()))
     }
 
     pub(crate) fn read(&self, options: &BuildOptions) -> Result<Tree> {
@@ -69,6 +76,19 @@ impl Source {
             }
             Self::Image(path) => image(path, options),
         }
+    }
+}
+
+/// Refuses a file with other contents than an archive: most of them begin with zeros, which would be an archive without files.
+fn refuse_others(path: &Path, bytes: u64) -> Result<()> {
+    match require_superblock(path, &FileDevice::observe(path)?) {
+        Err(DeviceError::NoSuperblock { contents, .. })
+            if contents.may_be_archive() && !(contents.is_blank() && bytes > EMPTY_ARCHIVE_MAX) =>
+        {
+            Ok(())
+        }
+        Err(e @ DeviceError::NoSuperblock { .. }) => Err(e.into()),
+        _ => Ok(()),
     }
 }
 

@@ -35,6 +35,7 @@ pub fn same_on_sectors(args: &[&str], sizes: &[u64], sectors: Option<u64>, opts:
         uuid: Some(UUID),
         timestamp: Some(TIME),
         checkpoint_ver: Some(checkpoint_ver(&theirs[0])),
+        discard: opts.discard.or(Some(true)),
         ..opts.clone()
     };
     // Paths are recorded in the superblock: ours must get the same ones, so theirs step aside.

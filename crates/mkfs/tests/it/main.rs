@@ -6,6 +6,8 @@
 
 mod beyond;
 mod compare;
+mod contents;
+mod cuts;
 mod guard;
 mod matrix;
 mod overwrite;

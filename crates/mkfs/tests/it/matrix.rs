@@ -122,7 +122,11 @@ fn names_and_owners() {
         ..MkfsOptions::default()
     };
     same_as_mkfs_f2fs(&["-l", "Ségno 𝄋", "-R", "1000:1234", "-O", "lost_found"], &[256 * MIB], &opts);
-    same_as_mkfs_f2fs(&["-t", "0"], &[256 * MIB], &MkfsOptions { discard: false, ..MkfsOptions::default() });
+    same_as_mkfs_f2fs(
+        &["-t", "0"],
+        &[256 * MIB],
+        &MkfsOptions { discard: Some(false), ..MkfsOptions::default() },
+    );
 }
 
 #[test]

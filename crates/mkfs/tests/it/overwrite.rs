@@ -2,21 +2,18 @@
 use crate::compare::{MIB, members};
 use crate::tools;
 use segno_device::{BlockDevice, MemDevice};
-use segno_format::superblock::RawSuperblock;
 use segno_format::{BLOCK_SIZE, Block, Features};
-use segno_mkfs::{Member, MkfsError, MkfsOptions, format, probe};
+use segno_mkfs::{Member, MkfsOptions, format};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const BLOCKS: u64 = 64 * MIB / BLOCK_SIZE as u64;
 
-/// A device that ignores discards, counts the blocks written to it and can stop taking them.
+/// A device that ignores discards and counts the blocks written to it.
 struct Tough {
     inner: MemDevice,
     written: AtomicU64,
-    /// Writes that still succeed.
-    left: AtomicU64,
 }
 
 impl Tough {
@@ -24,7 +21,7 @@ impl Tough {
         let inner = MemDevice::new(BLOCKS);
         let block = Block([byte; BLOCK_SIZE]);
         (0..BLOCKS).for_each(|addr| inner.write(addr, &[&block]).unwrap());
-        Self { inner, written: AtomicU64::new(0), left: AtomicU64::new(u64::MAX) }
+        Self { inner, written: AtomicU64::new(0) }
     }
 }
 
@@ -36,8 +33,6 @@ impl BlockDevice for Tough {
         self.inner.read(addr, into)
     }
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        let left = self.left.load(Ordering::Relaxed);
-        self.left.store(left.checked_sub(1).ok_or(io::ErrorKind::ConnectionReset)?, Ordering::Relaxed);
         self.written.fetch_add(blocks.len() as u64, Ordering::Relaxed);
         self.inner.write(addr, blocks)
     }
@@ -76,17 +71,14 @@ fn block(device: &dyn BlockDevice, addr: u64) -> Block {
     block
 }
 
-fn superblocks(device: &dyn BlockDevice) -> [bool; 2] {
-    [0, 1].map(|copy| RawSuperblock::from_block(&block(device, copy).0).parse(copy).is_ok())
-}
-
 /// A device full of old data, without a working discard, gets the same tables as a fresh one.
 #[test]
 fn old_contents_do_not_shine_through() {
     let fresh = Arc::new(MemDevice::new(BLOCKS));
     let layout = format(&[member(fresh.clone(), true)], &options()).unwrap().layout;
     let dirty = Arc::new(Tough::filled(0xA5));
-    format(&[member(dirty.clone(), false)], &options()).unwrap();
+    let force = MkfsOptions { force: true, ..options() };
+    format(&[member(dirty.clone(), false)], &force).unwrap();
 
     let segments = |start: u32, n: u32| u64::from(start)..u64::from(start + n * 512);
     let sit = segments(layout.sit_blkaddr, layout.segment_count_sit / 2);
@@ -101,41 +93,10 @@ fn old_contents_do_not_shine_through() {
     assert_eq!(block(&*dirty, BLOCKS - 1).0[0], 0xA5);
 }
 
-/// Only a finished format may be mountable: neither the old volume nor half of the new one.
-#[test]
-fn a_format_cut_off_leaves_nothing_to_mount() {
-    let mut cut = 0;
-    loop {
-        let device = Arc::new(Tough::filled(0xA5));
-        let old = MkfsOptions { uuid: Some([1; 16]), ..options() };
-        format(&[member(device.clone(), false)], &old).unwrap();
-        assert_eq!(superblocks(&*device), [true; 2]);
-        device.left.store(cut, Ordering::Relaxed);
-        let done = format(&[member(device.clone(), false)], &options());
-        let mountable = superblocks(&*device);
-        match done {
-            Ok(_) => break assert_eq!(mountable, [true; 2]),
-            Err(MkfsError::Io { path, doing, .. }) => {
-                assert_eq!(path, "mem");
-                let expected = match (cut, doing) {
-                    (0, _) => [true; 2],
-                    // Everything else was written and flushed before the first copy.
-                    (_, "writing the superblocks") => [mountable[0], false],
-                    _ => [false; 2],
-                };
-                assert_eq!(mountable, expected, "after {cut} writes, {doing}");
-            }
-            Err(e) => panic!("{e}"),
-        }
-        cut += 1;
-    }
-    assert!(cut > 8, "only {cut} writes");
-}
-
 /// Zeroing the tables of a huge device that is known to be empty would take minutes.
 #[test]
 fn an_empty_device_is_not_cleared() {
-    let device = Arc::new(Tough { inner: MemDevice::new(1 << 30), written: 0.into(), left: u64::MAX.into() });
+    let device = Arc::new(Tough { inner: MemDevice::new(1 << 30), written: 0.into() });
     format(&[member(device.clone(), true)], &options()).unwrap();
     let written = device.written.load(Ordering::Relaxed);
     assert!(written < 50, "{written} blocks written");
@@ -147,18 +108,10 @@ fn a_reused_image_stays_sparse() {
     let dir = tempfile::tempdir().unwrap();
     let image = tools::sparse(&dir.path().join("image"), 40 << 30);
     let members = members(std::slice::from_ref(&image));
-    for _ in 0..2 {
-        format(&members, &options()).unwrap();
+    for force in [false, true] {
+        format(&members, &MkfsOptions { force, ..options() }).unwrap();
         let allocated = std::os::unix::fs::MetadataExt::blocks(&image.metadata().unwrap()) * 512;
         assert!(allocated < MIB, "{allocated} bytes allocated");
     }
     tools::fsck_is_clean("a second format", &[image]);
-}
-
-#[test]
-fn what_was_there_is_seen() {
-    let device = Arc::new(MemDevice::new(BLOCKS));
-    assert_eq!(probe(&*device).unwrap(), None);
-    format(&[member(device.clone(), true)], &options()).unwrap();
-    assert_eq!(probe(&*device).unwrap(), Some("f2fs"));
 }

@@ -63,7 +63,7 @@ fn formatting_needs_force_where_something_is() {
     let device = device();
     let refused = segno::format(&device, &FormatOptions::new()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
-    assert_eq!(refused.to_string(), "cannot format: the device holds f2fs");
+    assert_eq!(refused.to_string(), "cannot format: the device holds an F2FS volume; overwrite it with -f");
     let uuid = [7; 16];
     let features = Features::EXTRA_ATTR | Features::INODE_CRTIME;
     let options = FormatOptions::new().force(true).label("new").uuid(uuid).features(features);

@@ -2,7 +2,8 @@
 use super::cancel::{Cancel, Phase};
 use super::replay::{self, External, Left};
 use super::{Args, judge};
-use anyhow::{Context, Result, ensure};
+use crate::new_file::NewFile;
+use anyhow::{Context, Result};
 use segno_check::{CheckError, Report};
 use segno_device::{BlockDevice, FileDevice, Overlay};
 use segno_format::{BLOCK_SIZE, Block};
@@ -43,12 +44,10 @@ pub fn plan(
 
 /// Writes the plan: to the volume, or to a copy of it.
 pub fn write(args: &Args, device: &Arc<dyn BlockDevice>, plan: &Plan, cancel: &Cancel) -> Result<()> {
-    let target = match &args.to {
-        Some(copy) => copied(&**device, copy, cancel)?,
-        None => device.clone(),
-    };
+    let copy = args.to.as_deref().map(|copy| copied(&**device, copy, cancel)).transpose()?;
+    let target = copy.as_ref().map_or(device, |copy| &copy.device);
     if let Some(path) = &args.undo {
-        let undo = Undo::of(plan, &*target).context("reading what will be overwritten")?;
+        let undo = Undo::of(plan, &**target).context("reading what will be overwritten")?;
         let context = || format!("cannot write {}, so nothing was repaired", path.display());
         let file = File::create_new(path).with_context(context)?;
         cancel.enter(Phase::Making(path.clone()));
@@ -60,21 +59,25 @@ pub fn write(args: &Args, device: &Arc<dyn BlockDevice>, plan: &Plan, cancel: &C
         saved.with_context(context)?;
     }
     cancel.enter(Phase::Writing);
-    plan.apply(&*target).context("writing the repair; the volume is as it was, or repaired")
+    plan.apply(&**target).context("writing the repair; the volume is as it was, or repaired")?;
+    copy.map_or(Ok(()), |copy| copy.new.finish())
+}
+
+/// A copy of the image that gets its name when it is repaired.
+pub struct Copied {
+    pub device: Arc<dyn BlockDevice>,
+    pub new: NewFile,
 }
 
 /// A copy of the image, to be repaired in place of it. Zeros become holes.
-pub fn copied(from: &dyn BlockDevice, copy: &Path, cancel: &Cancel) -> Result<Arc<dyn BlockDevice>> {
-    ensure!(!copy.exists(), "{} exists already; name a new file", copy.display());
+pub fn copied(from: &dyn BlockDevice, copy: &Path, cancel: &Cancel) -> Result<Copied> {
     let bytes = from.block_count().saturating_mul(BLOCK_SIZE as u64);
-    let to = FileDevice::create(copy, bytes, false)?;
-    cancel.enter(Phase::Making(copy.to_owned()));
-    let done = copy_blocks(from, &to);
-    if done.is_err() {
-        let _gone = std::fs::remove_file(copy);
-    }
-    done.with_context(|| format!("cannot copy the volume to {}, so nothing was repaired", copy.display()))?;
-    Ok(Arc::new(to))
+    let new = NewFile::create_new(copy)?;
+    let device = new.device(bytes)?;
+    cancel.enter(Phase::Making(new.temporary().to_owned()));
+    copy_blocks(from, &device)
+        .with_context(|| format!("cannot copy the volume to {}, so nothing was repaired", copy.display()))?;
+    Ok(Copied { device: Arc::new(device), new })
 }
 
 fn copy_blocks(from: &dyn BlockDevice, to: &FileDevice) -> std::io::Result<()> {

@@ -19,6 +19,7 @@ use serde_json::json;
 use std::io::{IsTerminal, Write, stdin, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Check an image that is not mounted, and repair it on request
 ///
@@ -162,12 +163,15 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
         }
         done.planned = Some(planned);
     } else if judged.replayed && args.writes() {
-        let target = args.to.as_deref().map(|copy| mend::copied(&**device, copy, cancel)).transpose()?;
+        let copy = args.to.as_deref().map(|copy| mend::copied(&**device, copy, cancel)).transpose()?;
         cancel.enter(Phase::Writing);
         // The journal still belongs to the image when a copy is made.
-        let area = if target.is_some() { journal.in_memory() } else { journal.in_place() };
-        replay::replay(target.unwrap_or_else(|| device.clone()), area)
-            .context("replaying what a crash left")?;
+        let area = if copy.is_some() { journal.in_memory() } else { journal.in_place() };
+        let target = copy.as_ref().map_or(device, |copy| &copy.device);
+        replay::replay(Arc::clone(target), area).context("replaying what a crash left")?;
+        if let Some(copy) = copy {
+            copy.new.finish()?;
+        }
         done.replayed = true;
     }
     if (done.repaired || done.replayed) && args.to.is_none() {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use segno_clean::guard::Extent;
 use segno_device::{DeviceError, FileDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features};
-use segno_mkfs::{Layout, Member, MkfsOptions, Report, format, plan, probe};
+use segno_mkfs::{Layout, Member, MkfsOptions, Report, format, plan};
 use serde_json::json;
 use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
@@ -33,6 +33,9 @@ pub struct Args {
     /// Make a sparse image file of this size, for example 4G
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
+    /// Give the image file all of its storage at once, so that the host never lacks space for it
+    #[arg(long, requires = "size")]
+    preallocate: bool,
     /// Make a journal of this size after the end of the volume, for -o journal=on|auto
     #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "sectors")]
     journal: Option<u64>,
@@ -47,9 +50,9 @@ pub struct Args {
     /// Owner of the root directory
     #[arg(short = 'R', long, value_name = "UID:GID", value_parser = owner)]
     root_owner: Option<(u32, u32)>,
-    /// Discard the device first: 0 or 1
-    #[arg(short = 't', long, value_name = "0|1", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
-    discard: u8,
+    /// Discard the device first: 0 or 1. The default is 1 with -f
+    #[arg(short = 't', long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
+    discard: Option<u8>,
     /// Print nothing
     #[arg(short, long)]
     quiet: bool,
@@ -96,12 +99,13 @@ fn options(args: &Args) -> Result<MkfsOptions> {
         blocks: args.sectors.map(|n| n.saturating_mul(SECTOR) / BLOCK_SIZE as u64),
         gap_blocks: args.journal.map_or(Ok(0), found::blocks_of)?,
         root_owner: args.root_owner.unwrap_or_else(caller),
-        discard: args.discard != 0,
+        force: args.force,
+        discard: args.discard.map(|n| n != 0),
         ..args.volume.options()?
     })
 }
 
-/// Opens all devices; refuses to overwrite existing contents.
+/// Opens all devices.
 fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
     if store::is_url(&args.image) {
         let bytes = args.size.context("a volume on an object store needs --size, for example --size 1T")?;
@@ -112,11 +116,11 @@ fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
     }
     let first = match args.size {
         Some(bytes) => create(args, options, bytes)?,
-        None => existing(&args.image, args.force)?,
+        None => existing(&args.image, args)?,
     };
     let mut members = vec![first];
     for path in &args.devices {
-        members.push(existing(path, args.force)?);
+        members.push(existing(path, args)?);
     }
     Ok(members)
 }
@@ -137,17 +141,26 @@ fn create(args: &Args, options: &MkfsOptions, bytes: u64) -> Result<Member> {
         DeviceError::Exists { path } => anyhow!("{path} exists already; overwrite it with -f"),
         other => explain(other),
     })?;
-    Ok(Member { device: Arc::new(device), path: recorded(&args.image), zeroed: true })
+    if args.preallocate {
+        device.allocate(&args.image).inspect_err(|_| {
+            // Best effort: the reason is that it takes space which is not there.
+            let _left_behind = std::fs::remove_file(&args.image);
+        })?;
+    }
+    Ok(Member { device: Arc::new(device), path: recorded(&args.image, args), zeroed: true })
 }
 
 /// The path by which a volume of several devices finds this one again: absolute, where the superblock has room for that.
-fn recorded(path: &Path) -> String {
+fn recorded(path: &Path, args: &Args) -> String {
     let given = path.display().to_string();
+    if args.devices.is_empty() {
+        return given;
+    }
     let absolute = path.canonicalize().map_or_else(|_| given.clone(), |p| p.display().to_string());
     if absolute.len() <= RECORDED_PATH_MAX { absolute } else { given }
 }
 
-fn existing(path: &Path, force: bool) -> Result<Member> {
+fn existing(path: &Path, args: &Args) -> Result<Member> {
     let device = patiently(|| FileDevice::open(path, OpenOptions::default())).map_err(|e| match e {
         DeviceError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound && is_in_dev(path) => {
             anyhow!("there is no device {}; `lsblk` lists those that exist", path.display())
@@ -158,11 +171,7 @@ fn existing(path: &Path, force: bool) -> Result<Member> {
         DeviceError::ReadOnly { .. } => e.into(),
         other => explain(other),
     })?;
-    let found = probe(&device).with_context(|| format!("cannot read {}", path.display()))?;
-    if let Some(what) = found.filter(|_| !force) {
-        bail!("{} holds {what}; overwrite it with -f", path.display());
-    }
-    Ok(Member { device: Arc::new(device), path: recorded(path), zeroed: false })
+    Ok(Member { device: Arc::new(device), path: recorded(path, args), zeroed: false })
 }
 
 /// Whether a path names a device, existing or not. /dev/shm has files.

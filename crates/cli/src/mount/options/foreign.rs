@@ -168,7 +168,7 @@ pub const REFUSED: &[Refused] = &[
     ),
     refused(
         &["usrjquota=*", "grpjquota=*", "prjjquota=*", "jqfmt=*"],
-        "quota files in directories are not kept up to date; `segno mkfs -O quota` makes a volume that counts usage",
+        "quota files in directories are not kept up to date; leave it out, usage is counted where the volume has the feature quota",
     ),
     refused(
         &["reserve_root=*", "reserve_node=*", "resuid=*", "resgid=*"],

@@ -28,7 +28,7 @@ impl Commit {
             (JournalMode::External(area), _) => (area.clone(), true),
             (JournalMode::On, None) => {
                 return Err(Error::Invalid(
-                    "journal=on, and there is no gap behind the volume: make one with mkfs --journal SIZE, or name a file",
+                    "journal=on, and there is no gap behind the volume for it: name a file (journal=FILE)",
                 ));
             }
             (_, None) => return self.check_unguarded().map(|()| Found::None),

@@ -163,7 +163,7 @@ fn fresh_on_junk() -> MemDevice {
     let junk = Block([0xEE; BLOCK]);
     (0..dev.block_count()).for_each(|addr| dev.write(addr, &[&junk]).unwrap());
     let member = Member { device: dev.clone(), path: String::new(), zeroed: false };
-    let format = MkfsOptions { discard: false, ..MkfsOptions::default() };
+    let format = MkfsOptions { discard: Some(false), force: true, ..MkfsOptions::default() };
     segno_mkfs::format(&[member], &format).unwrap();
     Arc::try_unwrap(dev).unwrap()
 }

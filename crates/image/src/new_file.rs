@@ -1,0 +1,180 @@
+//! A file that gets its name when it is complete.
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat, open};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::{Builder, TempPath};
+
+/// Bytes of the final name that a temporary one has.
+const NAME_PART: usize = 200;
+
+/// A file that has no name in the directory of the final one, or where the host has no such files a temporary one. Dropping it
+/// removes it. A killed process leaves nothing in the first case, and in the second what the next run removes.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    place: Place,
+    path: PathBuf,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// The path of the descriptor.
+    Unnamed(PathBuf),
+    Named(TempPath),
+}
+
+impl NewFile {
+    /// Makes the file in the directory of its final path.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        sweep(path);
+        let (file, place) = match unnamed(directory(path)) {
+            Some(made) => made,
+            None => named(path)?,
+        };
+        Ok(Self { file, place, path: path.to_owned() })
+    }
+
+    /// The open file.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Its path until it has its name.
+    #[must_use]
+    pub fn temporary(&self) -> &Path {
+        match &self.place {
+            Place::Unnamed(path) => path,
+            Place::Named(path) => path,
+        }
+    }
+
+    /// Gives up the lock of a temporary name, for an owner that takes one of its own.
+    pub fn unlock(&self) {
+        let _never_locked_without_name = flock(&self.file, FlockOperation::Unlock);
+    }
+
+    /// Makes the content durable and gives the file its name. With `force` it replaces an existing file, in one step.
+    pub fn finish(self, force: bool) -> io::Result<()> {
+        let Self { file, place, path } = self;
+        file.sync_all()?;
+        match place {
+            Place::Unnamed(from) => name(&file, &from, &path, force),
+            Place::Named(from) if force => from.persist(&path).map_err(|e| e.error),
+            Place::Named(from) => from.persist_noclobber(&path).map_err(|e| e.error),
+        }?;
+        File::open(directory(&path))?.sync_all()
+    }
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A file without a name; none if the host's file system has no such files. The umask takes its share of the mode, as of any
+/// new file.
+fn unnamed(dir: &Path) -> Option<(File, Place)> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let file = File::from(open(dir, flags, Mode::from_raw_mode(0o666)).ok()?);
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    // Without /proc it could not be named.
+    path.exists().then_some((file, Place::Unnamed(path)))
+}
+
+/// A file with a temporary name, locked as long as it is in use.
+fn named(path: &Path) -> io::Result<(File, Place)> {
+    let permissions = Permissions::from_mode(0o666);
+    let made = Builder::new().prefix(&prefix(path)).permissions(permissions).tempfile_in(directory(path))?;
+    let (file, temporary) = made.into_parts();
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok((file, Place::Named(temporary)))
+}
+
+/// Gives a file its name. An existing one is replaced in one step, by a rename.
+fn name(file: &File, from: &Path, path: &Path, force: bool) -> io::Result<()> {
+    let link = |to: &Path| linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW).map_err(io::Error::from);
+    match link(path) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists && force => {
+            let _swept_by_no_other_run = flock(file, FlockOperation::NonBlockingLockExclusive);
+            let temporary = Builder::new().prefix(&prefix(path)).make_in(directory(path), link)?;
+            temporary.into_temp_path().persist(path).map_err(|e| e.error)
+        }
+        done => done,
+    }
+}
+
+/// Of all temporary names of a file.
+fn prefix(path: &Path) -> OsString {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let part = OsStr::from_bytes(name.get(..NAME_PART).unwrap_or(name));
+    [OsStr::new("."), part, OsStr::new(".segno-")].into_iter().collect()
+}
+
+/// Removes what a killed run left under a temporary name of this file. Best effort: it is in nobody's way.
+fn sweep(path: &Path) {
+    let prefix = prefix(path);
+    for entry in std::fs::read_dir(directory(path)).into_iter().flatten().flatten() {
+        let is_left = entry.file_name().as_bytes().starts_with(prefix.as_bytes())
+            && File::open(entry.path())
+                .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
+        if is_left {
+            let _left = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn names(dir: &Path) -> Vec<OsString> {
+        dir.read_dir().unwrap().map(|e| e.unwrap().file_name()).collect()
+    }
+
+    /// Both kinds of places, with the file complete and dropped.
+    #[test]
+    fn a_new_file_is_there_as_a_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        std::fs::write(&path, "old").unwrap();
+        let make = |place: fn(&Path) -> (File, Place)| {
+            let (file, place) = place(&path);
+            (&file).write_all(b"new").unwrap();
+            NewFile { file, place, path: path.clone() }
+        };
+        let places: [fn(&Path) -> (File, Place); 2] =
+            [|path| unnamed(directory(path)).unwrap(), |path| named(path).unwrap()];
+        for place in places {
+            drop(make(place));
+            assert_eq!(make(place).finish(false).unwrap_err().kind(), ErrorKind::AlreadyExists);
+            assert_eq!((std::fs::read(&path).unwrap(), names(dir.path()).len()), (b"old".to_vec(), 1));
+            make(place).finish(true).unwrap();
+            assert_eq!((std::fs::read(&path).unwrap(), names(dir.path()).len()), (b"new".to_vec(), 1));
+            std::fs::write(&path, "old").unwrap();
+        }
+    }
+
+    #[test]
+    fn the_next_run_removes_the_file_of_a_killed_one_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        for left in [".image.segno-a1b2c3", ".image2.segno-a1b2c3", ".image.segno"] {
+            std::fs::write(dir.path().join(left), "part").unwrap();
+        }
+        let (_in_use, place) = named(&path).unwrap();
+        let Place::Named(in_use) = place else { panic!("it has a name") };
+        NewFile::create(&path).unwrap().finish(false).unwrap();
+        let mut expected: Vec<OsString> =
+            [".image.segno", ".image2.segno-a1b2c3", "image"].map(OsString::from).to_vec();
+        expected.push(in_use.file_name().unwrap().to_owned());
+        let mut left = names(dir.path());
+        (left.sort(), expected.sort());
+        assert_eq!(left, expected);
+    }
+}
