@@ -127,7 +127,7 @@ pub(crate) struct JournalSuperblock {
 /// Whether only a part of a superblock may have arrived here: in a block of zeros, its beginning or its checksum.
 pub(crate) fn may_be_torn(block: &Block) -> bool {
     let is_zero = |part: std::ops::Range<usize>| block.0.get(part).is_some_and(|b| b.iter().all(|&b| b == 0));
-    let begins = block.0.starts_with(MAGIC) || is_zero(0..SECTOR);
+    let begins = block.0.starts_with(JOURNAL_MAGIC) || is_zero(0..SECTOR);
     begins && is_zero(SECTOR..CRC_AT)
 }
 
