@@ -45,6 +45,7 @@ fn faults(name: &str, volume: &Volume, every: bool) -> Vec<String> {
         volume.restore(&whole);
         out.extend(found.into_iter().map(|fault| format!("{name}, {}: {fault}", names(wiped))));
     }
+    println!("{name}: {out:#?}");
     out
 }
 

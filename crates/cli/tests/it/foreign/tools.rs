@@ -34,7 +34,7 @@ pub const SETS: [Set; 16] = [
     set("seed", &["-r", "-O", "sb_checksum"], &["-P"]),
     set("encrypt", &["-O", "encrypt,verity"], &[]),
     set("lost_found", &["-O", "lost_found"], &[]),
-    set("sections", &["-s", "2"], &[]),
+    Set { mib: 160, ..set("sections", &["-s", "2"], &[]) },
     Set { mib: 160, ..set("zones", &["-s", "2", "-z", "2", "-a", "0"], &[]) },
     set("provision", &["-o", "30", "-w", "4096", "-i", "-a", "1"], &[]),
     set("android", &["-g", "android"], &[]),
