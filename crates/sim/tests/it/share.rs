@@ -71,7 +71,7 @@ fn power_cuts_in_races_on_one_file() {
     let mut totals = Totals::default();
     for number in number {
         // Another one for the same device call of the next sequence.
-        let setup = setups[((number + number / 8) % 4) as usize];
+        let setup = setups[((number + number / 8 + 1) % 4) as usize];
         let case = Case { kind: Kind::Race, number, setup: Some(setup) };
         suite::run_case(case, DEPTH, None, &mut totals).unwrap_or_else(|finding| panic!("{finding}"));
     }
