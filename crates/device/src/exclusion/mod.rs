@@ -15,7 +15,7 @@ pub use mounts::Mount;
 pub use table::{Other, Use};
 
 use crate::claim::Claim;
-use crate::probe::kind;
+use crate::probe::{StorageKind, kind};
 use crate::{DeviceError, OpenOptions};
 use lock::{WHOLE, lock, processes};
 use loops::LoopDevice;
@@ -75,9 +75,10 @@ pub(crate) fn exclude(path: &Path, file: &File, usage: Use) -> Result<Option<Loc
     Ok(Some(file))
 }
 
-/// A file that is kept from others, and neither read nor written through this.
+/// A file or device that is kept from others, and neither read nor written through this.
 #[derive(Debug)]
 pub struct Hold {
+    _claim: Option<Claim>,
     _file: LockedFile,
     _backing: Option<LockedFile>,
 }
@@ -86,13 +87,16 @@ pub struct Hold {
 pub fn hold(path: impl AsRef<Path>, usage: Use) -> Result<Hold, DeviceError> {
     let path = path.as_ref();
     // Opening anything else, such as a FIFO, could block.
-    kind(path)?;
+    let claim = match kind(path)? {
+        StorageKind::BlockDevice => claim(path, usage)?,
+        StorageKind::Regular => None,
+    };
     let for_writing = File::options().read(true).write(usage != Use::Read).open(path);
     // To replace a file takes no permission to write to it.
     let file = for_writing.or_else(|_| File::open(path)).map_err(|e| DeviceError::io("open", path, e))?;
     let file = LockedFile(file);
     let backing = exclude(path, &file, usage)?;
-    Ok(Hold { _file: file, _backing: backing })
+    Ok(Hold { _claim: claim, _file: file, _backing: backing })
 }
 
 fn locked(path: &Path, file: &File, usage: Use, bytes: &Range<u64>) -> Result<bool, DeviceError> {
