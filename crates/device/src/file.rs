@@ -59,7 +59,7 @@ pub struct FileDevice {
     past_refused: AtomicBool,
     /// The last fields, as fields are dropped in order: the locks are released after all requests.
     file: LockedFile,
-    /// The file behind a loop device.
+    /// The backing file of a loop device.
     _backing: Option<LockedFile>,
 }
 

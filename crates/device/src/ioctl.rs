@@ -41,7 +41,7 @@ struct Report {
     zones: [RawZone; REPORT_ZONES],
 }
 
-/// `struct loop_info64`: the file behind a loop device.
+/// `struct loop_info64`: the backing file of a loop device.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct LoopStatus {
@@ -58,7 +58,7 @@ pub(crate) struct LoopStatus {
     init: [u64; 2],
 }
 
-/// The file behind a loop device.
+/// The backing file of a loop device.
 pub(crate) fn loop_status(fd: impl AsFd) -> io::Result<LoopStatus> {
     // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64` to its argument, for which all bytes are valid.
     Ok(unsafe { ioctl(fd, Getter::<LOOP_GET_STATUS64, LoopStatus>::new()) }?)

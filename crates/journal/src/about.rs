@@ -1,4 +1,4 @@
-//! A journal without its volume: what its superblock says.
+//! Facts in the superblock of a journal, known without its volume.
 use crate::area::Area;
 use crate::error::Result;
 use crate::journal::{Journal, read_superblock};
@@ -21,7 +21,7 @@ pub struct About {
 }
 
 impl About {
-    /// What a journal in `area` says; [`Error::Absent`](crate::Error::Absent) if there is none.
+    /// Reads the superblock of the journal in `area`; [`Error::Absent`](crate::Error::Absent) without one.
     pub fn read(area: &Area) -> Result<Self> {
         let s = read_superblock(area)?;
         Ok(Self {

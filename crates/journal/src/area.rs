@@ -47,12 +47,12 @@ impl Area {
         self.blocks
     }
 
-    /// Whether it is a device or file of its own.
+    /// Whether it is a whole device or file.
     pub(crate) fn is_whole(&self) -> bool {
         self.start == 0
     }
 
-    /// The first block from `at` on that may not be zero; the end if there is none.
+    /// The first block from `at` on that may not be zero, or the end.
     pub(crate) fn next_data(&self, at: u64) -> u64 {
         if at >= self.blocks {
             return self.blocks;

@@ -12,7 +12,7 @@ use segno_format::Block;
 /// Blocks that are read or written at once.
 const RUN: u64 = 256;
 
-/// What an area holds, to a volume.
+/// The content of an area, as a volume sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Zeros, or remains of a journal that nothing can read any more.
@@ -33,7 +33,7 @@ pub enum Content {
 pub struct Vacant(Area);
 
 impl Area {
-    /// What it holds, to the volume with this uuid. Space without a journal is read in full; holes of an image file are skipped.
+    /// Its content, as the volume with this uuid sees it. Space without a journal is read in full; holes of an image file are skipped.
     pub fn content(&self, volume: &[u8; 16]) -> Result<Content> {
         match About::read(self) {
             Ok(about) if about.volume == *volume => Ok(Content::Own(about)),
@@ -45,9 +45,8 @@ impl Area {
         }
     }
 
-    /// The space for a new journal of the volume with this uuid. What belongs to somebody else is refused: any data, and a journal
-    /// of another volume. One behind the volume on its own device is left from a volume that was there before, and is replaced
-    /// if it was closed.
+    /// The space for a new journal of the volume with this uuid. Other data and the journal of another volume are refused. After the end
+    /// of a volume, a closed journal of another one is left from the volume that was there before, and is replaced.
     pub fn vacant(self, volume: &[u8; 16]) -> Result<Vacant> {
         match self.content(volume)? {
             Content::Nothing | Content::Own(_) => Ok(Vacant(self)),
@@ -57,7 +56,7 @@ impl Area {
         }
     }
 
-    /// Overwrites all of it with zeros, durably, and so gives up what it held. On an image file, commits otherwise have to wait until
+    /// Overwrites all of it with zeros, durably; its content is lost. On an image file, commits otherwise have to wait until
     /// the host has allocated what they write to.
     pub fn clear(self) -> Result<Vacant> {
         self.prepare()?;
@@ -120,8 +119,8 @@ impl Vacant {
 }
 
 impl Journal {
-    /// Erases the journal in `area`, durably. What it holds beyond the volume's checkpoint is lost. Its superblocks are the last to go, so
-    /// that after a cut it is still known for a journal.
+    /// Erases the journal in `area`, durably. Changes that the volume's checkpoint lacks are lost. The superblocks are erased last,
+    /// so that a cut leaves a journal.
     pub fn discard(area: &Area) -> Result<()> {
         if area.blocks() < Self::LEAST_BLOCKS {
             return Err(Error::TooSmall { blocks: area.blocks(), least: Self::LEAST_BLOCKS });

@@ -62,7 +62,7 @@ impl Devices {
     }
 }
 
-/// The journal in a file of its own. A new one gets its storage now.
+/// The external journal. A new one gets its storage now.
 fn journal(path: &Path, options: OpenOptions, volume: &dyn BlockDevice) -> Result<JournalArea> {
     let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain);
     let area = JournalArea::whole(Arc::new(file.context("cannot open the journal")?));

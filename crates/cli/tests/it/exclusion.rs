@@ -1,4 +1,4 @@
-//! The table of docs/exclusion.md: each command beside each other user of the same bytes, for real. Needs root, as it attaches loop
+//! The table of docs/exclusion.md: each command with each other user of the same bytes, on real mounts. Needs root, as it attaches loop
 //! devices and mounts; it is left out without.
 use super::fsck::damaged as damage;
 use super::{Scratch, output};
@@ -35,7 +35,7 @@ const READERS: [&str; 12] = [
     "sparse pack I O",
 ];
 
-/// Another user of the image: how it begins and ends, and what is said to commands that are refused.
+/// Another user of the image: scripts that begin and end it, the commands it excludes, and their message.
 struct Other {
     name: &'static str,
     begin: &'static str,
@@ -126,7 +126,7 @@ fn run(scratch: &Scratch, script: &str) -> Option<Output> {
     Some(out)
 }
 
-/// Runs the commands beside another user, which may be missing on this machine. What each one says and its exit code.
+/// Message and exit code of each command while another user is there; `None` if this machine lacks that user.
 fn beside(scratch: &Scratch, other: &Other, commands: &[&str]) -> Option<Vec<(String, i32)>> {
     let file = scratch.path("file");
     write(&file, "content").unwrap();
@@ -203,7 +203,7 @@ fn refusal_of(command: &str) -> i32 {
     if command.starts_with("check") { 8 } else { 1 }
 }
 
-/// Runs all commands beside each of the others, and returns where the table does not hold.
+/// Runs all commands with each of the other users, and returns the violations of the table.
 fn violations(
     others: &[Other],
     made: impl Fn() -> Scratch,
@@ -327,7 +327,7 @@ fn a_block_device_that_the_kernel_has_mounted_read_only() {
     );
 }
 
-/// Without the right to open loop devices, a user sees them by the name of their file.
+/// Without the right to open loop devices, a user finds them by the path of the backing file.
 #[test]
 fn a_user_who_cannot_open_the_loop_device() {
     if !rustix::process::geteuid().is_root() {

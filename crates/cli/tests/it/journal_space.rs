@@ -1,4 +1,4 @@
-//! Where a journal is made: only over zeros or a journal of the same volume, whichever way is taken. Everything else stays as it is.
+//! A journal is made only over zeros or a journal of the same volume, by every command and option. Other data stays as it is.
 use super::{can_mount, json, output, refusal, segno};
 use segno_device::{FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
@@ -9,13 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
-/// The volume has 64 MiB; so much of its image is behind it.
+/// Bytes of the image after the end of the volume, which has 64 MiB.
 const SPACE: u64 = 16 * MIB;
 
 struct Rig(tempfile::TempDir);
 
 impl Rig {
-    /// A volume with free space behind it, and a file in a folder for a mount.
+    /// A volume followed by free space, and a directory for a mount.
     fn new() -> Self {
         let rig = Self(tempfile::tempdir().unwrap());
         File::create(rig.path("image")).unwrap().set_len(64 * MIB + SPACE).unwrap();
@@ -28,7 +28,7 @@ impl Rig {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Mounts by all ways that make a journal there, and expects the same refusal of each. `file` is a journal of its own.
+    /// Mounts by all ways that make a journal there, and expects the same refusal of each. `file` is an external journal.
     fn each_way_is_refused(&self, file: Option<&str>, why: &str) {
         let image = self.path("image");
         let before = (read(&image).unwrap(), file.map(|f| read(f).unwrap()));
@@ -64,7 +64,7 @@ impl Rig {
     }
 }
 
-/// A hash tree or a footer behind the volume.
+/// A hash tree or a footer after the end of the volume.
 #[test]
 fn other_data_behind_a_volume_is_never_overwritten_by_a_journal() {
     for at in [64 * MIB, 64 * MIB + 5 * MIB + 17, 80 * MIB - 1] {
@@ -169,7 +169,7 @@ fn a_journal_of_another_volume_is_left_alone_even_by_force_if_it_is_in_use() {
     assert!(segno(&create).status.success(), "after a clean unmount --force gives it away");
 }
 
-/// mkfs without a journal leaves the one of the volume before behind the new one.
+/// mkfs without a journal leaves the journal of the previous volume.
 #[test]
 fn a_closed_journal_of_the_volume_before_is_replaced() {
     let rig = Rig::new();

@@ -91,7 +91,7 @@ pub(crate) fn processes(file: &File) -> Vec<u32> {
     holders_in(&locks, meta.dev(), meta.ino())
 }
 
-/// Lines are `N: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`; requests that wait have `->` behind the number.
+/// Lines are `N: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`; waiting requests have `->` after the number.
 fn holders_in(locks: &str, dev: u64, ino: u64) -> Vec<u32> {
     let id = format!("{:02x}:{:02x}:{ino}", major(dev), minor(dev));
     let pid = |line: &str| {

@@ -19,9 +19,9 @@ pub(super) struct LoopDevice {
     pub path: PathBuf,
     /// Its device number and those of its partitions.
     pub numbers: Vec<u64>,
-    /// The bytes behind it.
+    /// The bytes of the backing file that it reads and writes.
     pub backing: Place,
-    /// The name of the file behind it, where that can be resolved.
+    /// The name of the backing file, unless it was removed.
     pub backing_path: Option<PathBuf>,
     pub autoclear: bool,
     /// Device mapper or md has it.
@@ -66,7 +66,7 @@ impl LoopDevice {
     }
 }
 
-/// The file or device behind it, and where in that it begins.
+/// The backing file or device, and the offset in it.
 fn asked(device: &Path) -> Option<(Place, u64)> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let device = File::options().read(true).custom_flags(flags).open(device).ok()?;

@@ -1,4 +1,4 @@
-//! Who may use storage at the same time: [`Use`] is the table, everything that opens storage passes through here.
+//! Exclusion of other users of the same storage. [`Use`] is the table; everything that opens storage passes through here.
 //!
 //! Others are seen by advisory locks of the bytes in use, by the exclusive claim of block devices, and by the loop devices and mounts that
 //! the kernel reports by number. Names in the mount table prove nothing: any user chooses the source of a FUSE mount.
@@ -15,7 +15,7 @@ pub use mounts::Mount;
 pub use table::{Other, Use};
 
 use crate::claim::Claim;
-use crate::probe::kind;
+use crate::probe::{StorageKind, kind};
 use crate::{DeviceError, OpenOptions};
 use lock::{WHOLE, lock, processes};
 use loops::LoopDevice;
@@ -34,7 +34,7 @@ struct View {
     loops: Vec<LoopDevice>,
 }
 
-/// Claims a block device. There is no claim beside a mount that the use tolerates.
+/// Claims a block device; `None` if a mount that the use tolerates has the claim.
 pub(crate) fn claim(path: &Path, usage: Use) -> Result<Option<Claim>, DeviceError> {
     let refused = match Claim::take(path) {
         Ok(claim) => return Ok(Some(claim)),
@@ -54,8 +54,8 @@ pub(crate) fn claim(path: &Path, usage: Use) -> Result<Option<Claim>, DeviceErro
     })
 }
 
-/// Keeps others out of an open file or device, as far as the use does not tolerate them: until the file is unlocked, and what is
-/// returned with it.
+/// Keeps users out of an open file or device that the use does not tolerate, until the file is unlocked. The result is the locked
+/// backing file of a loop device.
 pub(crate) fn exclude(path: &Path, file: &File, usage: Use) -> Result<Option<LockedFile>, DeviceError> {
     if usage.tolerates(Other::Writer) {
         return Ok(None);
@@ -75,9 +75,10 @@ pub(crate) fn exclude(path: &Path, file: &File, usage: Use) -> Result<Option<Loc
     Ok(Some(file))
 }
 
-/// A file that is kept from others, and neither read nor written through this.
+/// A file or device that is kept from others, and neither read nor written through this.
 #[derive(Debug)]
 pub struct Hold {
+    _claim: Option<Claim>,
     _file: LockedFile,
     _backing: Option<LockedFile>,
 }
@@ -86,13 +87,16 @@ pub struct Hold {
 pub fn hold(path: impl AsRef<Path>, usage: Use) -> Result<Hold, DeviceError> {
     let path = path.as_ref();
     // Opening anything else, such as a FIFO, could block.
-    kind(path)?;
+    let claim = match kind(path)? {
+        StorageKind::BlockDevice => claim(path, usage)?,
+        StorageKind::Regular => None,
+    };
     let for_writing = File::options().read(true).write(usage != Use::Read).open(path);
     // To replace a file takes no permission to write to it.
     let file = for_writing.or_else(|_| File::open(path)).map_err(|e| DeviceError::io("open", path, e))?;
     let file = LockedFile(file);
     let backing = exclude(path, &file, usage)?;
-    Ok(Hold { _file: file, _backing: backing })
+    Ok(Hold { _claim: claim, _file: file, _backing: backing })
 }
 
 fn locked(path: &Path, file: &File, usage: Use, bytes: &Range<u64>) -> Result<bool, DeviceError> {
@@ -103,7 +107,7 @@ fn in_use(path: &Path, holder: Holder) -> DeviceError {
     DeviceError::InUse { path: path.display().to_string(), holder }
 }
 
-/// Who has a file locked.
+/// The holder of a lock of a file.
 fn holder_of(path: &Path, file: &File) -> Result<Holder, DeviceError> {
     let processes = processes(file);
     if processes.contains(&std::process::id()) {
@@ -164,7 +168,7 @@ impl View {
         Ok(())
     }
 
-    /// The loop device that these bytes are of, and where it has them from.
+    /// The loop device that has these bytes, and their place in its backing file.
     fn behind(&self, place: &Place) -> Option<(&LoopDevice, Place)> {
         let Id::Disk(number) = place.id else { return None };
         let own = self.loops.iter().find(|l| l.numbers.first() == Some(&number))?;
@@ -194,7 +198,7 @@ impl View {
 }
 
 impl LoopDevice {
-    /// The file behind it, if it is still there under its name.
+    /// The backing file, if it still has its name.
     fn open_backing(&self, usage: Use) -> Option<(&Path, LockedFile)> {
         let path = self.backing_path.as_ref()?;
         let for_writing = File::options().read(true).write(usage != Use::Read).open(path);

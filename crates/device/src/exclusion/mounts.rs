@@ -1,5 +1,5 @@
-//! The mounts of this process, from /proc/self/mountinfo. Device numbers and flags are the kernel's word; types and sources of FUSE
-//! mounts are whatever their servers chose.
+//! The mounts of this process, from /proc/self/mountinfo. Device numbers and flags come from the kernel; the servers of FUSE
+//! mounts choose types and sources.
 use rustix::fs::makedev;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -16,7 +16,7 @@ const BLOCK: &str = "fuseblk.segno";
 pub struct Mount {
     /// Where it is.
     pub dir: PathBuf,
-    /// Number of its block device; file systems without one have a number of their own.
+    /// Number of its block device; file systems without one have an anonymous number.
     pub device: u64,
     /// File system type.
     pub fstype: String,
@@ -39,7 +39,7 @@ impl Mount {
     fn all_from(path: &Path) -> io::Result<Vec<Self>> {
         match std::fs::read(path) {
             Ok(table) => Ok(parse(&table)),
-            // In a root directory without /proc nothing tells of mounts; the claim on a block device still does.
+            // A root directory without /proc: the claim on a block device still shows a mount.
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(e) => Err(e),
         }

@@ -5,7 +5,7 @@
 pub enum Use {
     /// Read and written.
     Write,
-    /// Written beside a read-only mount of the same block device, as the root is repaired at boot.
+    /// Written while the block device is mounted read-only, as the root is at boot.
     Repair,
     /// Read, and expected not to change meanwhile.
     Read,

@@ -1,4 +1,4 @@
-//! Space for a journal: what is there already.
+//! The space for a journal, by its content.
 use super::rig::{checkpoint, create, device, intent};
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::Block;
@@ -53,7 +53,7 @@ fn zeros_and_an_own_journal_are_vacant() {
     assert!(Area::whole(dev).vacant(&checkpoint(1).volume).is_ok());
 }
 
-/// A file of its own belongs to the volume that it names. Behind a volume, a closed one is left from the volume before.
+/// A whole file belongs to the volume that its journal names. After the end of a volume, a closed journal is left from the previous volume.
 #[test]
 fn a_journal_of_another_volume_is_replaced_only_behind_a_volume_and_closed() {
     for (start, clean) in [(0, false), (0, true), (512, false), (512, true)] {

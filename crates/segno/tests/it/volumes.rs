@@ -87,7 +87,10 @@ fn image_files_are_opened_by_path() {
     assert_eq!(Device::create(&path, 1).unwrap_err().kind(), ErrorKind::AlreadyExists);
     let refused = Device::open(&path).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
-    assert!(refused.to_string().ends_with("is in use: this process has it open; close it first"), "{refused}");
+    assert!(
+        refused.to_string().ends_with("is in use: this process has it open; close it first"),
+        "{refused}"
+    );
     drop(device);
     // Not a volume yet.
     let device = Device::open(&path).unwrap();

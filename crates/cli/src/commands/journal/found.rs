@@ -50,7 +50,7 @@ impl Found {
         }
     }
 
-    /// What is in the place; a place too small for a journal is never read.
+    /// The content of the place; one too small for a journal is not read.
     pub fn content(&self) -> Result<Content> {
         if self.area.blocks() < Journal::LEAST_BLOCKS {
             return Ok(Content::Nothing);
