@@ -175,7 +175,8 @@ fn zoned() -> Storage {
     Storage { device, side: None, options: quiet() }
 }
 
-const ALL: [(&str, fn() -> Storage); 6] = [
+type Made = (&'static str, fn() -> Storage);
+const ALL: [Made; 6] = [
     ("chain", chain),
     ("journal", journal),
     ("external journal", external),
