@@ -98,6 +98,18 @@ static char *beside(const char *image, const char *end)
     return path;
 }
 
+static void copy(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    static char buffer[1 << 16];
+    size_t n;
+
+    NEED(in && out);
+    while ((n = fread(buffer, 1, sizeof buffer, in)) > 0)
+        NEED(fwrite(buffer, 1, n, out) == n);
+    NEED(fclose(in) == 0 && fclose(out) == 0);
+}
+
 static int same(const char *one, const char *two)
 {
     FILE *a = fopen(one, "rb"), *b = fopen(two, "rb");
@@ -111,6 +123,27 @@ static int same(const char *one, const char *two)
     fclose(a);
     fclose(b);
     return x == y;
+}
+
+/* A copy of the image while the volume is open is what a power cut leaves. */
+static void crash(segno_volume *volume, const char *scratch)
+{
+    segno_open_options options = {sizeof options, SEGNO_SKIP_RECOVERY, 0};
+    char *cut = beside(scratch, "cut"), *before = beside(scratch, "before"), into[8];
+    segno_volume *shown;
+    segno_file *file;
+
+    NEED(segno_sync(volume) == 0);
+    NEED(segno_file_open(volume, "/fsynced", SEGNO_WRITE | SEGNO_CREATE_NEW, 0600, &file) == 0);
+    NEED(segno_pwrite(file, "kept", 4, 0) == 4 && segno_fsync(file, 0) == 0 && segno_file_close(file) == 0);
+    copy(scratch, cut);
+    copy(cut, before);
+    NEED(segno_open(cut, NULL, &shown) == 0 && segno_file_open(shown, "/fsynced", SEGNO_READ, 0, &file) == 0);
+    NEED(segno_pread(file, into, 8, 0) == 4 && memcmp(into, "kept", 4) == 0 && segno_file_close(file) == 0);
+    NEED(segno_unlink(shown, "/fsynced") == -EROFS && segno_close(shown) == 0 && same(cut, before));
+    NEED(segno_open(cut, &options, &shown) == 0);
+    NEED(segno_file_open(shown, "/fsynced", SEGNO_READ, 0, &file) == -ENOENT && segno_close(shown) == 0);
+    NEED(segno_unlink(volume, "/fsynced") == 0);
 }
 
 static void trees(const char *scratch)
@@ -210,6 +243,7 @@ int main(int argc, char **argv)
     NEED(segno_open(argv[1], NULL, &other) == -EBUSY);
     NEED(segno_statfs(volume, &space) == 0 && space.block_size == 4096 && space.blocks_free > 1000);
     trees(argv[1]);
+    crash(volume, argv[1]);
     files(volume);
     names(volume);
     NEED(segno_sync(volume) == 0 && segno_close(volume) == 0 && segno_close(NULL) == 0);

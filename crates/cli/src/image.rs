@@ -42,21 +42,10 @@ pub fn observer() -> Observer {
     Observer::new(|notice| eprintln!("segno: {notice}"))
 }
 
-/// Opens the volume for reading, without a mount. Data that a crash left to recover is not visible; a note says so.
+/// Opens the volume for reading, without a mount. After a crash the volume is recovered in memory.
 pub fn volume_read_only(path: &Path) -> anyhow::Result<Volume> {
     let device = Device::from(open(&[path.to_owned()], OpenOptions { read_only: true, direct: false })?);
-    let options = options().read_only(true);
-    let volume = match Volume::open_with(&device, &options) {
-        Err(e) if e.needs_recovery() => {
-            eprintln!(
-                "segno: note: a crash left fsynced data in {}; the next mount recovers it",
-                path.display()
-            );
-            Volume::open_with(&device, &options.skip_recovery(true))
-        }
-        other => other,
-    };
-    reason(volume).with_context(|| cannot_read(path))
+    reason(Volume::open_with(&device, &options().read_only(true))).with_context(|| cannot_read(path))
 }
 
 /// Opens the volume for changes, without a mount. The caller closes it.

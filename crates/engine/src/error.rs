@@ -1,5 +1,6 @@
 //! Errors of operations, and their errno values.
 use segno_format::{Corrupt, Structure};
+use segno_journal::Stale;
 
 /// The result of an engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -35,12 +36,17 @@ pub enum Error {
     Access,
     #[error("the volume is mounted read-only")]
     ReadOnly,
-    /// A read-only mount cannot replay the roll-forward chain.
+    /// A read-only mount cannot replay in memory what a crash left.
     #[error(
-        "a crash has left fsynced data to recover; mount the volume writable once, or read-only with norecovery to do \
-         without that data"
+        "replaying what a crash left needs more than {0} MiB of memory: mount the volume writable once, or allow a larger cache"
     )]
-    NeedsRecovery,
+    RecoveryMemory(u64),
+    /// The journal proves that the newest checkpoint is lost.
+    #[error(
+        "the volume is damaged, and was not changed: of its journal, {0}. A read-only mount shows the older checkpoint, `segno \
+         rescue` copies newer files that are still on the device; `segno journal discard` then gives up the journal"
+    )]
+    JournalAhead(Stale),
     #[error("no such attribute")]
     NoData,
     #[error("the buffer is too small")]
@@ -94,7 +100,8 @@ impl Error {
             Self::Invalid(_) => 22,
             Self::FileTooBig => 27,
             Self::NoSpace => 28,
-            Self::ReadOnly | Self::NeedsRecovery => 30,
+            Self::RecoveryMemory(_) => 12,
+            Self::ReadOnly => 30,
             Self::TooManyLinks => 31,
             Self::Range => 34,
             Self::NameTooLong => 36,
@@ -103,7 +110,7 @@ impl Error {
             Self::NotSupported(_) | Self::Incompatible(..) => 95,
             // Content that cannot be read, as in Linux; the volume itself is in order.
             Self::Corrupt(damage) if damage.what == Structure::Cluster => 5,
-            Self::Corrupt(_) => 117,
+            Self::Corrupt(_) | Self::JournalAhead(_) => 117,
         }
     }
 }

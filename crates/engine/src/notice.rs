@@ -13,6 +13,19 @@ pub enum Notice {
     /// The journal was dropped: the volume has an fsync after the checkpoint that the journal does not know.
     #[error("the journal is ignored: the volume was mounted elsewhere since the crash")]
     JournalForeign,
+    /// A read-only mount serves the older checkpoint of a volume whose newest one is lost.
+    #[error(
+        "the volume is damaged, and what was written since an older checkpoint is not shown: of the journal, {0}"
+    )]
+    JournalAhead(Stale),
+    /// A read-only mount does without the journal that the volume is marked for.
+    #[error(
+        "the volume is marked for a journal that is not here, and changes that only that has are not shown"
+    )]
+    JournalElsewhere,
+    /// A read-only mount replayed in memory what a crash left.
+    #[error("what a crash left was replayed in memory; the device is unchanged")]
+    RecoveredInMemory,
     /// The journal failed.
     #[error("{0}; the volume continues without its journal, with checkpoints only")]
     JournalFailed(String),

@@ -165,10 +165,11 @@ impl Default for Compression {
 /// Options of a mount.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// Write nothing. A volume with fsynced data to recover after a crash is refused, unless `norecovery` gives up
-    /// that data: mount it writable once.
+    /// Write nothing to the device. After a crash the volume is recovered in memory, up to 64 MiB or `cache_bytes`, and the
+    /// bytes in use of the journal.
     pub read_only: bool,
-    /// Skip roll-forward recovery. A writable mount then fails if there is anything to recover, as in F2FS.
+    /// Skip recovery: a read-only mount shows the checkpoint. A writable mount fails if there is anything to recover, as in
+    /// F2FS.
     pub norecovery: bool,
     /// What fsync orders and flushes.
     pub fsync_mode: FsyncMode,

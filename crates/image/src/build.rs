@@ -61,11 +61,12 @@ pub fn build(
 ) -> Result<Report> {
     let mut mkfs = volume_features(options)?;
     let mut tree = source.read(options)?;
+    let mut notes = std::mem::take(&mut tree.notes);
     if mkfs.has(Features::LOST_FOUND) {
         add_lost_found(&mut tree)?;
     }
     let mut tree = tree.in_order()?;
-    let notes = meta::apply(&mut tree, options)?;
+    notes.extend(meta::apply(&mut tree, options)?);
     check_features(&tree, &mkfs)?;
     set_times(&mut tree, &mut mkfs, options);
     let uuid = mkfs.uuid.unwrap_or_else(|| identity::derived(&tree, &mkfs, options));

@@ -30,6 +30,8 @@ pub(crate) type Names = BTreeMap<Box<[u8]>, Index>;
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) inodes: Vec<Inode>,
+    /// Remarks on the source.
+    pub(crate) notes: Vec<String>,
 }
 
 /// A file of any kind.
@@ -212,6 +214,6 @@ impl Tree {
             }
             at += 1;
         }
-        Ok(Self { inodes: new })
+        Ok(Self { inodes: new, notes: self.notes })
     }
 }

@@ -107,11 +107,12 @@ impl Error {
         io::Error::from_raw_os_error(self.errno()).kind()
     }
 
-    /// Whether a read-only open was refused as a crash left fsynced data that only a writable open recovers. Open the
-    /// volume writable once, or read-only with [`MountOptions::skip_recovery`](crate::MountOptions::skip_recovery).
+    /// Whether a read-only open was refused as a crash left more than it may replay in memory. Open the volume writable once,
+    /// or read-only with more [`MountOptions::cache_bytes`](crate::MountOptions::cache_bytes) or with
+    /// [`MountOptions::skip_recovery`](crate::MountOptions::skip_recovery).
     #[must_use]
     pub fn needs_recovery(&self) -> bool {
-        matches!(self.0.cause, Cause::Engine(segno_engine::Error::NeedsRecovery))
+        matches!(self.0.cause, Cause::Engine(segno_engine::Error::RecoveryMemory(_)))
     }
 }
 

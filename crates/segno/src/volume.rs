@@ -31,7 +31,9 @@ impl MountOptions {
 
     /// Write nothing. It is implied by a device that is open for reading only.
     ///
-    /// A volume on which a crash left fsynced data is refused then, see [`Error::needs_recovery`](crate::Error::needs_recovery).
+    /// After a crash the volume is recovered in memory, so it is shown as a writable open leaves it. That takes up to 64 MiB or
+    /// [`cache_bytes`](Self::cache_bytes), and the bytes in use of the journal; a volume that needs more is refused, see
+    /// [`Error::needs_recovery`](crate::Error::needs_recovery).
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.0.read_only = read_only;

@@ -67,8 +67,9 @@ pub fn run(args: &Args) -> Outcome {
         (Some(tar), _) if tar.as_os_str() == "-" => {
             ensure!(!args.json, "standard output carries the archive: leave out --json");
             let mut out = BufWriter::with_capacity(BUFFER, stdout().lock());
-            extract(&args.image, Target::Tar(&mut out), &options, &mut show)?;
+            let done = extract(&args.image, Target::Tar(&mut out), &options, &mut show)?;
             out.flush().context("cannot write the archive")?;
+            done.notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
             return Ok(ExitCode::SUCCESS);
         }
         (Some(tar), _) => {
@@ -91,13 +92,14 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn report(done: &Extracted, args: &Args) -> Result<()> {
-    let Extracted { files, bytes, renamed, incomplete } = done;
+    let Extracted { files, bytes, renamed, incomplete, notes } = done;
+    notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
     if args.json {
         let renamed: Vec<_> = renamed
             .iter()
             .map(|(name, host)| json!({ "path": name.display().to_string(), "host": host.display().to_string() }))
             .collect();
-        let report = json!({ "files": files, "bytes": bytes, "renamed": renamed, "incomplete": incomplete });
+        let report = json!({ "files": files, "bytes": bytes, "renamed": renamed, "incomplete": incomplete, "notes": notes });
         writeln!(stdout(), "{report}")?;
         return Ok(());
     }

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::files::{Files, Inode};
 use crate::gate::Op;
 use crate::names::Names;
+use crate::notice::Notice;
 use crate::space::CrashedLogs;
 use chain::{Link, broken};
 use plan::{Target, plan};
@@ -31,7 +32,19 @@ use segno_format::{Block, BlockAddr, Features, Ino};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-const NO_RECOVERY: &str = "norecovery without ro, and a crash has left fsynced data to recover";
+const NO_RECOVERY: &str = "a crash has left fsynced data to recover: mount without disable_roll_forward to recover it, or with ro as well \
+                           to see the volume without it";
+
+/// State beyond the checkpoint, as a read-only mount finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pending {
+    Nothing,
+    Chain,
+    /// A journal with that many bytes in use.
+    Journal {
+        bytes: u64,
+    },
+}
 
 /// Recovery of one mount.
 pub struct Recovery<'a> {
@@ -49,13 +62,32 @@ impl<'a> Recovery<'a> {
 }
 
 impl Recovery<'_> {
-    /// Brings the volume from the state found at mount to the last durable state.
-    pub fn run(&self) -> Result<()> {
-        if self.base.opts.read_only
-            && (self.base.opts.norecovery || self.base.features.contains(Features::RO))
-        {
-            return Ok(());
+    /// Whether there is something to replay. Writes nothing.
+    pub fn pending(&self) -> Result<Pending> {
+        if self.base.opts.norecovery || self.base.features.contains(Features::RO) {
+            return Ok(Pending::Nothing);
         }
+        let chain = self.read_chain()?;
+        match self.commit.find_journal(chain.iter().any(|link| link.fsync)) {
+            Err(Error::JournalAhead(why)) => {
+                self.base.opts.observer.notify(&Notice::JournalAhead(why));
+                Ok(Pending::Nothing)
+            }
+            Ok(Found::Usable(replay)) if !replay.accepted().is_empty() => {
+                Ok(Pending::Journal { bytes: replay.size().1 })
+            }
+            Ok(_) if self.targets(&chain)?.is_empty() => Ok(Pending::Nothing),
+            Ok(_) => Ok(Pending::Chain),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn targets(&self, chain: &[Link]) -> Result<Vec<Target>> {
+        plan(chain, |ino| Ok(self.files.nodes.exists(ino)? && !self.files.nodes.since.is_orphan(ino)))
+    }
+
+    /// Brings the volume of a writable mount from the state found to the last durable state.
+    pub fn run(&self) -> Result<()> {
         let chain = self.read_chain()?;
         let found = self.commit.find_journal(chain.iter().any(|link| link.fsync))?;
         if let Found::Usable(replay) = &found
@@ -63,11 +95,7 @@ impl Recovery<'_> {
         {
             return self.recover_journal(found);
         }
-        let targets =
-            plan(&chain, |ino| Ok(self.files.nodes.exists(ino)? && !self.files.nodes.since.is_orphan(ino)))?;
-        if self.base.opts.read_only {
-            return if targets.is_empty() { Ok(()) } else { Err(Error::NeedsRecovery) };
-        }
+        let targets = self.targets(&chain)?;
         if self.base.opts.norecovery && !targets.is_empty() {
             return Err(Error::Invalid(NO_RECOVERY));
         }
@@ -84,9 +112,6 @@ impl Recovery<'_> {
 
     /// Recovers from the journal, whose records include everything that the chain would have.
     fn recover_journal(&self, found: Found) -> Result<()> {
-        if self.base.opts.read_only {
-            return Err(Error::NeedsRecovery);
-        }
         if self.base.opts.norecovery {
             return Err(Error::Invalid(NO_RECOVERY));
         }

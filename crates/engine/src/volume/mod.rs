@@ -1,5 +1,6 @@
 //! The mounted volume, which owns all subsystems.
 mod background;
+mod in_memory;
 mod mount;
 mod ops;
 mod shutdown;

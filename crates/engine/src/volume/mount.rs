@@ -1,5 +1,5 @@
 //! Mounting: superblock, checkpoint pack, tables, recovery.
-use super::Volume;
+use super::{Volume, in_memory};
 use crate::admission::Admission;
 use crate::base::Base;
 use crate::clock::{Clock, SystemClock};
@@ -47,23 +47,22 @@ impl Volume {
         Self::mount_with_clock(dev, opts, Arc::new(SystemClock))
     }
 
-    /// Mounts: reads superblock and checkpoint, then recovers from a crash unless read-only.
+    /// Mounts: reads superblock and checkpoint, then recovers from a crash: a writable mount on the device, a read-only one
+    /// in memory.
     pub fn mount_with_clock(
         dev: Arc<dyn BlockDevice>,
         opts: MountOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>> {
-        let sb = read_superblock(&*dev)?;
-        check_features(&sb, &opts)?;
-        if dev.read_only() && !opts.read_only {
-            return Err(Error::ReadOnly);
-        }
-        let lookup = opts.fsync_lookup;
-        let volume = Arc::new(Self::assemble(dev, sb, opts, clock)?);
-        volume.set_fsync_lookup(lookup);
-        let flags = volume.commit.cp.lock().header.view::<RawCheckpoint>().flags();
-        volume.files.load_quota(flags)?;
-        Recovery::new(&volume.names, &volume.commit).run()?;
+        let volume = match (opts.read_only, dev.read_only()) {
+            (true, _) => in_memory::mount(dev, opts, clock)?,
+            (false, true) => return Err(Error::ReadOnly),
+            (false, false) => {
+                let volume = Self::load(dev, opts, clock)?;
+                volume.recovery().run()?;
+                volume
+            }
+        };
         // Not before: recovery repeats what was once allowed.
         if let Some(most) = volume.guarded().most_nodes().filter(|_| volume.base.opts.guard_space) {
             volume.space.counts.limit_nodes(most);
@@ -72,6 +71,26 @@ impl Volume {
         volume.getattr(volume.root())?;
         volume.writeback.adjust_contexts();
         Ok(volume)
+    }
+
+    /// A volume as of its checkpoint.
+    pub(super) fn load(
+        dev: Arc<dyn BlockDevice>,
+        opts: MountOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>> {
+        let sb = read_superblock(&*dev)?;
+        check_features(&sb, &opts)?;
+        let lookup = opts.fsync_lookup;
+        let volume = Arc::new(Self::assemble(dev, sb, opts, clock)?);
+        volume.set_fsync_lookup(lookup);
+        let flags = volume.commit.cp.lock().header.view::<RawCheckpoint>().flags();
+        volume.files.load_quota(flags)?;
+        Ok(volume)
+    }
+
+    pub(super) fn recovery(&self) -> Recovery<'_> {
+        Recovery::new(&self.names, &self.commit)
     }
 
     fn assemble(

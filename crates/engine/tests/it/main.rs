@@ -13,6 +13,7 @@ mod memory;
 mod mount;
 mod names;
 mod quota;
+mod read_only;
 mod records;
 mod recovery;
 mod runtime;

@@ -45,6 +45,8 @@ pub struct Extracted {
     pub renamed: Vec<(PathBuf, PathBuf)>,
     /// Files with metadata that the target does not have: a manifest has it.
     pub incomplete: u64,
+    /// Remarks on the volume, for example that it was recovered in memory.
+    pub notes: Vec<String>,
 }
 
 /// Extracts the volume on an image, raw or sparse, or on a device.
@@ -54,7 +56,9 @@ pub fn extract(
     options: &ExtractOptions,
     progress: &mut dyn FnMut(crate::Progress<'_>),
 ) -> Result<Extracted> {
-    let tree = below(volume::read(image, &|_| false)?, &options.path)?.in_order()?;
+    let mut tree = volume::read(image, &|_| false)?;
+    let notes = std::mem::take(&mut tree.notes);
+    let tree = below(tree, &options.path)?.in_order()?;
     let (extracted, stored_as) = match target {
         Target::Directory(dir) => host::write(&tree, dir, progress)?,
         Target::Tar(out) => (tar::write(&tree, out, progress)?, Vec::new()),
@@ -71,7 +75,7 @@ pub fn extract(
     file(&options.fs_config, &|out| lists::fs_config(&tree, &options.mount_point, out))?;
     file(&options.file_contexts, &|out| lists::file_contexts(&tree, &options.mount_point, out))?;
     file(&options.manifest, &|out| lists::manifest(&tree, &stored_as, out))?;
-    Ok(extracted)
+    Ok(Extracted { notes, ..extracted })
 }
 
 /// The part of a tree at a path. Its root must be a directory.

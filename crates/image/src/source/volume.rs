@@ -2,8 +2,9 @@
 use crate::content::{Content, OpenVolume, Place};
 use crate::tree::{FORMAT_BITS, Index, Inode, Kind, Names, Tree};
 use crate::{Error, Result};
+use parking_lot::Mutex;
 use segno_device::{OpenOptions, open_volume};
-use segno_engine::{Attr, MountOptions, Volume};
+use segno_engine::{Attr, MountOptions, Observer, Volume};
 use segno_format::Ino;
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
@@ -17,11 +18,15 @@ const STORAGE: InodeFlags = InodeFlags::COMPR.union(InodeFlags::INDEX);
 /// Opens a volume and reads all names and attributes.
 pub(crate) fn read(path: &Path, excluded: &dyn Fn(&[u8]) -> bool) -> Result<Tree> {
     let device = open_volume(&[path], OpenOptions { read_only: true, direct: false })?;
-    let options = MountOptions { read_only: true, background: false, ..MountOptions::default() };
+    let notices = Arc::new(Mutex::new(Vec::new()));
+    let heard = notices.clone();
+    let observer = Observer::new(move |n| heard.lock().push(n.to_string()));
+    let options = MountOptions { read_only: true, background: false, observer, ..MountOptions::default() };
     let volume = Volume::mount(device, options).map_err(Error::Source)?;
     let volume = Arc::new(OpenVolume(volume));
     let root = volume.0.root();
-    let mut reader = Reader { volume, found: HashMap::new(), tree: Tree::default(), excluded };
+    let tree = Tree { notes: std::mem::take(&mut *notices.lock()), ..Tree::default() };
+    let mut reader = Reader { volume, found: HashMap::new(), tree, excluded };
     let attr = reader.volume.0.getattr(root).map_err(Error::Source)?;
     let index = reader.add(&attr)?;
     reader.all(root, index)?;

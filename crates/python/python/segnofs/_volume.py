@@ -83,8 +83,9 @@ class Volume(_native.Volume):
     ) -> None:
         """Opens a volume.
 
-        After a crash with fsynced data, a volume must be opened writable once, or with ``skip_recovery`` as of its last
-        checkpoint. ``cache_bytes`` limits the memory for cached data and metadata.
+        What a crash left is replayed: in memory if the volume is opened for reading, on the device otherwise. With
+        ``skip_recovery`` the volume is shown as of its last checkpoint. ``cache_bytes`` limits the memory for cached data and
+        metadata, and for a replay in memory.
         """
         self._files: weakref.WeakSet[IO[Any]] = weakref.WeakSet()
         self._files_lock = threading.Lock()

@@ -46,8 +46,11 @@ fn a_panic_leaves_a_volume_that_opens() {
     assert!(panicked.join().is_err());
     let report = segno::check(&device).unwrap();
     assert!(report.is_clean() && report.summary.roll_forward.fsynced > 0);
-    let refused = Volume::open_with(&device, &MountOptions::new().read_only(true)).unwrap_err();
-    assert!(refused.needs_recovery(), "{refused}");
+    let shown = Volume::open_with(&device, &MountOptions::new().read_only(true)).unwrap();
+    assert_eq!(shown.read("/synced").unwrap(), b"kept");
+    assert_eq!(shown.write("/synced", "x").unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
+    shown.close().unwrap();
+    assert!(segno::check(&device).unwrap().summary.roll_forward.fsynced > 0, "nothing was written");
     let old = MountOptions::new().read_only(true).skip_recovery(true);
     assert!(!Volume::open_with(&device, &old).unwrap().exists("/synced").unwrap());
     let volume = Volume::open(&device).unwrap();

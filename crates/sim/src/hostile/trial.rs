@@ -93,7 +93,7 @@ fn check(guard: &Arc<Guard>) -> Result<Option<Vec<String>>, String> {
 fn mount(base: &Base, guard: &Arc<Guard>, read_only: bool) -> Result<Arc<Volume>, Error> {
     let device: Arc<dyn BlockDevice> = guard.clone();
     let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
-    let options = MountOptions { read_only, norecovery: read_only, ..base.mount_options() };
+    let options = MountOptions { read_only, ..base.mount_options() };
     Volume::mount_with_clock(device, options, clock)
 }
 

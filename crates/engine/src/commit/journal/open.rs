@@ -44,6 +44,7 @@ impl Commit {
                     matches!(self.base.opts.journal, JournalMode::Off) && replay.accepted().is_empty();
                 return Ok(if unused { Found::None } else { Found::Usable(replay) });
             }
+            Ok(Opened::Stale(why)) if why.is_damage() => return Err(Error::JournalAhead(why)),
             Ok(Opened::Stale(why)) => {
                 if !why.was_in_use() {
                     self.check_unguarded()?;
@@ -62,8 +63,14 @@ impl Commit {
 
     /// Refuses to write if the volume has a guard and its journal is missing.
     fn check_unguarded(&self) -> Result<()> {
-        let refused = self.base.sb.guarded && !self.base.opts.read_only;
-        if refused { Err(Error::Invalid(ELSEWHERE)) } else { Ok(()) }
+        match (self.base.sb.guarded, self.base.opts.read_only) {
+            (false, _) => Ok(()),
+            (true, true) => {
+                self.base.opts.observer.notify(&Notice::JournalElsewhere);
+                Ok(())
+            }
+            (true, false) => Err(Error::Invalid(ELSEWHERE)),
+        }
     }
 
     /// The gap between the end of the volume and the end of the device.
