@@ -137,7 +137,7 @@ pub const CASES: [Case; 12] = [
         visit: Visit::Never,
         mount: "",
         script: "",
-        judge: |v| v.is_stale("").and_then(|found| v.has(false, false).map(|()| found)),
+        judge: |v| v.is_ahead().and_then(|found| v.has(false, false).map(|()| found)),
     },
     Case {
         name: "crashed",
@@ -275,12 +275,16 @@ impl Prepared {
     }
 
     fn info(&self) -> Result<Value> {
+        Ok(serde_json::from_str(&self.journal_command(&["info", "--json"])?)?)
+    }
+
+    fn journal_command(&self, args: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.segno);
-        command.args(["journal", "info", "--json"]).arg(self.image());
+        command.arg("journal").args(args).arg(self.image());
         if let Some(side) = &self.side {
             command.arg("--journal").arg(side);
         }
-        Ok(serde_json::from_str(&run(&mut command)?)?)
+        run(&mut command)
     }
 
     fn volume_info(&self) -> Result<Value> {
@@ -328,6 +332,14 @@ impl Prepared {
         let why = info["stale_because"].as_str().unwrap_or_default();
         ensure!(info["state"] == "stale" && why.contains(words), "the journal is not stale: {info:#}");
         Ok(why.to_owned())
+    }
+
+    /// The journal follows a newer checkpoint than the volume has; it is given up.
+    fn is_ahead(&self) -> Result<String> {
+        let info = self.info()?;
+        ensure!(info["state"] == "ahead", "the journal is not ahead: {info:#}");
+        self.journal_command(&["discard", "--force"])?;
+        Ok(info["stale_because"].as_str().unwrap_or_default().to_owned())
     }
 
     fn is_usable(&self) -> Result<String> {

@@ -51,7 +51,8 @@ impl Devices {
             let file = FileDevice::open(path, options)
                 .with_context(|| format!("cannot open the journal {}", path.display()))?;
             let area = JournalArea::whole(Arc::new(file));
-            if let Err(segno_journal::Error::Absent { .. }) = About::read(&area) {
+            let absent = matches!(About::read(&area), Err(segno_journal::Error::Absent { .. }));
+            if absent && !options.read_only {
                 area.prepare().with_context(|| format!("cannot write the journal {}", path.display()))?;
             }
             engine.journal = JournalMode::External(area);

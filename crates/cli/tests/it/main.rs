@@ -1,6 +1,7 @@
 //! The command as a user calls it. What needs a mount is in `scripts/smoke`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
+mod after_crash;
 mod build;
 mod check_data;
 mod copy;

@@ -1,7 +1,7 @@
 //! The check, with what a crash left replayed in memory.
 use super::Args;
 use super::feedback::Feedback;
-use super::replay::{self, External};
+use super::replay::{self, External, Left};
 use crate::mount::table;
 use crate::{image, store};
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,6 +9,7 @@ use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
 use segno_device::{
     BlockDevice, DeviceError, FileDevice, OpenOptions, Overlay, open_storage, open_volume,
 };
+use segno_journal::Stale;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,11 +23,14 @@ pub struct Judged {
     pub replayed: bool,
     /// Why they cannot be replayed.
     pub mount_error: Option<segno_engine::Error>,
+    /// The journal is ahead of the volume, whose newest checkpoint is lost. Nothing is written then: the next checkpoint would
+    /// remove the evidence, and reuse blocks that the lost one refers to.
+    pub ahead: Option<Stale>,
 }
 
 impl Judged {
     pub fn is_clean(&self) -> bool {
-        self.report.is_clean() && self.mount_error.is_none()
+        self.report.is_clean() && self.mount_error.is_none() && self.ahead.is_none()
     }
 }
 
@@ -77,11 +81,11 @@ fn held(path: &Path, options: OpenOptions) -> Result<Arc<dyn BlockDevice>> {
 /// Checks a volume; of one that was unmounted cleanly only the tables, if that is enough.
 pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Judged> {
     let options = CheckOptions { max_problems: args.max_problems, data: args.data };
-    let done = |report, quick| Judged { report, quick, replayed: false, mount_error: None };
+    let done = |report, quick| Judged { report, quick, replayed: false, mount_error: None, ahead: None };
     if args.unattended() && !args.force && !args.data {
         let quick = explain(args, check_quick(&**device, &options))?;
         let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
-        if calm && !replay::is_pending(device, &quick, journal)? {
+        if calm && replay::left(device, &quick, journal)? == Left::Nothing {
             return Ok(done(quick, true));
         }
     }
@@ -89,8 +93,12 @@ pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>, journal: &External) -> 
     let mut full =
         |device: &dyn BlockDevice| explain(args, check(device, &options, &mut |step| feedback.show(step)));
     let report = full(&**device)?;
-    if !report.is_clean() || !replay::is_pending(device, &report, journal)? {
-        return Ok(done(report, false));
+    match replay::left(device, &report, journal) {
+        Ok(Left::Ahead(why)) => return Ok(Judged { ahead: Some(why), ..done(report, false) }),
+        _ if !report.is_clean() => return Ok(done(report, false)),
+        Ok(Left::Nothing) => return Ok(done(report, false)),
+        Ok(Left::Pending) => {}
+        Err(e) => return Err(e),
     }
     let overlay = Arc::new(Overlay::new(device.clone()));
     match replay::replay(overlay.clone(), journal.in_memory()) {

@@ -1,6 +1,6 @@
 //! Repair: the plan, and writing it.
 use super::cancel::{Cancel, Phase};
-use super::replay::{self, External};
+use super::replay::{self, External, Left};
 use super::{Args, judge};
 use anyhow::{Context, Result, ensure};
 use segno_check::{CheckError, Report};
@@ -27,7 +27,8 @@ pub fn plan(
 ) -> Result<Planned> {
     let options = PlanOptions { restore_names: !args.unattended() };
     // The planner finds the chain itself.
-    let waits = report.summary.roll_forward.fsynced == 0 && replay::is_pending(device, report, journal)?;
+    let waits = report.summary.roll_forward.fsynced == 0
+        && replay::left(device, report, journal)? == Left::Pending;
     let pending = if waits { Pending::Journal } else { Pending::Chain };
     let mut replay =
         |overlay: Arc<Overlay>| replay::replay(overlay, journal.in_memory()).map_err(|e| e.to_string());

@@ -87,6 +87,10 @@ pub struct Args {
     image: Vec<PathBuf>,
 }
 
+/// Why a volume is not repaired while a journal is ahead of it.
+const AHEAD: &str = "a repair would give up what the journal shows to be lost. `segno rescue` copies files that are still on the device; \
+                     `segno journal discard` then gives up the journal, and a check repairs the rest";
+
 pub fn run(args: &Args) -> Outcome {
     let done = Cancel::install().and_then(|cancel| run_on(args, &cancel));
     done.map_err(|e| if e.is::<WithCode>() { e } else { WithCode(fsck::OPERATIONAL, e).into() })
@@ -145,7 +149,9 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
     if !wanted || judged.quick {
         return Ok(done);
     }
-    if segno_repair::is_repairable(&judged.report) || judged.mount_error.is_some() {
+    if judged.ahead.is_some() {
+        done.planned = Some(Err(AHEAD.into()));
+    } else if segno_repair::is_repairable(&judged.report) || judged.mount_error.is_some() {
         let planned = mend::plan(args, device, &judged.report, journal)?;
         if let Ok(plan) = &planned
             && args.writes()
@@ -188,6 +194,7 @@ fn to_json(judged: &Judged, done: &Done) -> serde_json::Value {
         "needed": judged.replayed,
         "written": done.replayed,
         "error": judged.mount_error.as_ref().map(ToString::to_string),
+        "journal_ahead": judged.ahead.as_ref().map(ToString::to_string),
     });
     value["repair"] = match &done.planned {
         None => serde_json::Value::Null,

@@ -37,7 +37,9 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
         let left = if s.clean_unmount { "after a clean unmount" } else { "not after a clean unmount" };
         writeln!(out, "checkpoint {:#x} in pack {}, {left}", s.checkpoint_ver, s.pack)?;
     }
-    if let Some(e) = &judged.mount_error {
+    if let Some(why) = &judged.ahead {
+        writeln!(out, "error: the newest checkpoint of the volume is lost: of its journal, {why}")?;
+    } else if let Some(e) = &judged.mount_error {
         writeln!(out, "error: what a crash left cannot be replayed: {e}")?;
     } else if judged.replayed {
         writeln!(out, "with what a crash left to replay, which the next mount does")?;
@@ -46,8 +48,11 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
     }
     match (report.complete, report.errors) {
         (false, _) => writeln!(out, "the volume is too damaged to look further")?,
-        (true, 0) if judged.mount_error.is_none() => writeln!(out, "clean")?,
-        (true, n) => writeln!(out, "{n} error(s), {} warning(s)", report.warnings)?,
+        (true, 0) if judged.mount_error.is_none() && judged.ahead.is_none() => writeln!(out, "clean")?,
+        (true, n) => {
+            let n = n.saturating_add(judged.ahead.is_some().into());
+            writeln!(out, "{n} error(s), {} warning(s)", report.warnings)?;
+        }
     }
     if report.data_errors > 0 {
         writeln!(out, "a repair does not restore the content of clusters")?;

@@ -30,7 +30,7 @@ impl External {
         let checkpoint = inspect::journaled_checkpoint(&**volume, &sb)?;
         match found.area().map(|area| Journal::open(area, &checkpoint, &**volume)).transpose() {
             Ok(Some(Opened::Stale(why @ Stale::OtherVolume))) => bail!("the journal {name}: {why}"),
-            Ok(Some(Opened::Stale(why))) => eprintln!("segno: note: the journal {name} has no effect: {why}"),
+            Ok(Some(Opened::Stale(why))) if !why.is_damage() => eprintln!("segno: note: the journal {name} has no effect: {why}"),
             Ok(_) => {}
             Err(e) => return Err(e).with_context(|| format!("cannot use the journal {name}")),
         }
@@ -48,7 +48,7 @@ impl External {
 
     /// The journal for a replay in memory: the file stays as it is.
     pub fn in_memory(&self) -> Option<Area> {
-        self.0.clone().map(|file| Area::whole(Arc::new(Overlay::new(file))))
+        self.area().map(|area| area.in_memory())
     }
 }
 
@@ -57,44 +57,63 @@ fn is_same(one: &Path, other: &Path) -> bool {
     id(one).is_some_and(|one| Some(one) == id(other))
 }
 
-/// Whether a mount would replay something.
-pub fn is_pending(device: &Arc<dyn BlockDevice>, report: &Report, journal: &External) -> Result<bool> {
-    if report.complete && report.summary.roll_forward.fsynced > 0 {
-        return Ok(!inspect::superblock(&**device)?.features.contains(Features::RO));
+/// State beyond the checkpoint, as a mount finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    Nothing,
+    /// A chain or a journal to replay.
+    Pending,
+    /// A journal that is ahead of the volume, which is evidence of damage.
+    Ahead(Stale),
+}
+
+/// Looks for state beyond the checkpoint.
+pub fn left(device: &Arc<dyn BlockDevice>, report: &Report, journal: &External) -> Result<Left> {
+    let found = of_journal(device, journal)?;
+    if found == Left::Nothing && report.complete && report.summary.roll_forward.fsynced > 0 {
+        let can = !inspect::superblock(&**device)?.features.contains(Features::RO);
+        return Ok(if can { Left::Pending } else { Left::Nothing });
     }
+    Ok(found)
+}
+
+fn of_journal(device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Left> {
     if let Some(area) = journal.area() {
-        return is_waiting(area, device, &inspect::superblock(&**device)?);
+        return of_area(area, device, &inspect::superblock(&**device)?);
     }
     // The journal is where the volume ends, about which a damaged copy may be wrong.
     for copy in SUPERBLOCK_COPIES {
         let mut one = [Block::zeroed()];
         device.read(copy.0.into(), &mut one).with_context(|| format!("cannot read block {copy}"))?;
         let [block] = &one;
-        if let Ok(sb) = RawSuperblock::from_block(&block.0).parse(copy.0.into())
-            && has_journal(device, &sb)?
-        {
-            return Ok(true);
+        if let Ok(sb) = RawSuperblock::from_block(&block.0).parse(copy.0.into()) {
+            let found = of_tail(device, &sb)?;
+            if found != Left::Nothing {
+                return Ok(found);
+            }
         }
     }
-    Ok(false)
+    Ok(Left::Nothing)
 }
 
-/// Whether a journal behind the volume has something to replay.
-fn has_journal(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<bool> {
+/// Of a journal after the volume.
+fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Left> {
     if sb.features.intersects(Features::BLKZONED | Features::RO) {
-        return Ok(false);
+        return Ok(Left::Nothing);
     }
-    let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(false) };
-    is_waiting(area, device, sb)
+    let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(Left::Nothing) };
+    of_area(area, device, sb)
 }
 
-fn is_waiting(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<bool> {
+fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Left> {
     // Without a checkpoint there is nothing that a journal could belong to.
-    let Ok(checkpoint) = inspect::journaled_checkpoint(&**device, sb) else { return Ok(false) };
+    let Ok(checkpoint) = inspect::journaled_checkpoint(&**device, sb) else { return Ok(Left::Nothing) };
     match Journal::open(area, &checkpoint, &**device) {
-        Ok(Opened::Usable(replay)) => Ok(!replay.accepted().is_empty()),
-        Ok(Opened::Stale(_))
-        | Err(segno_journal::Error::Absent { .. } | segno_journal::Error::TooSmall { .. }) => Ok(false),
+        Ok(Opened::Usable(replay)) if !replay.accepted().is_empty() => Ok(Left::Pending),
+        Ok(Opened::Stale(why)) if why.is_damage() => Ok(Left::Ahead(why)),
+        Ok(_) | Err(segno_journal::Error::Absent { .. } | segno_journal::Error::TooSmall { .. }) => {
+            Ok(Left::Nothing)
+        }
         Err(e) => Err(e).context("cannot read the journal"),
     }
 }
@@ -103,8 +122,13 @@ fn is_waiting(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Res
 /// might overwrite blocks in use, so what it holds is left out.
 pub fn with_journal(device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
     let Ok(sb) = inspect::superblock(&*device) else { return device };
-    if !has_journal(&device, &sb).unwrap_or(false) {
-        return device;
+    match of_tail(&device, &sb) {
+        Ok(Left::Pending) => {}
+        Ok(Left::Ahead(why)) => {
+            eprintln!("segno: note: what the journal has is left out: {why}");
+            return device;
+        }
+        Ok(Left::Nothing) | Err(_) => return device,
     }
     let options = CheckOptions { max_problems: 0, ..CheckOptions::default() };
     if !check(&*device, &options, &mut |_| {}).is_ok_and(|report| report.is_clean()) {

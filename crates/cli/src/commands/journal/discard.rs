@@ -5,7 +5,7 @@ use crate::exit::Outcome;
 use crate::image;
 use anyhow::{Context, Error, bail};
 use segno_device::OpenOptions;
-use segno_journal::{Journal, Opened};
+use segno_journal::{Journal, Opened, Stale};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -22,6 +22,11 @@ pub fn run(args: &DiscardArgs) -> Outcome {
         Ok(state) if found.guarded && !args.force && !is_guarding(state.as_ref()) => bail!(
             "the volume is marked read-only for a journal that is not {}: --journal FILE names it, --force gives it up",
             found.describe()
+        ),
+        Ok(Some(Opened::Stale(Stale::AheadOfVolume { records, .. }))) if records > 0 && !args.force => bail!(
+            "the volume is damaged: its journal has {records} records after a checkpoint that cannot be read. `segno rescue {}` copies \
+             files that are still on the device; --force gives up the journal",
+            of.image.display()
         ),
         Ok(None | Some(Opened::Stale(_))) => 0,
         Ok(Some(Opened::Usable(replay))) => replay.accepted().len(),

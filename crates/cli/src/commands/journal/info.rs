@@ -72,7 +72,9 @@ fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: 
     let block = BLOCK_SIZE as u64;
     let (state_name, why, replay) = match state {
         None => ("none", None, None),
-        Some(Opened::Stale(why)) => ("stale", Some(why.to_string()), None),
+        Some(Opened::Stale(why)) => {
+            (if why.is_damage() { "ahead" } else { "stale" }, Some(why.to_string()), None)
+        }
         Some(Opened::Usable(replay)) => ("usable", None, Some(replay)),
     };
     json!({
@@ -123,7 +125,8 @@ fn print(
     writeln!(out, "mounts        {}", about.mounts)?;
     let replay = match state {
         Opened::Stale(why) => {
-            writeln!(out, "state         stale: {why}")?;
+            let state = if why.is_damage() { "ahead of the volume, which is damaged" } else { "stale" };
+            writeln!(out, "state         {state}: {why}")?;
             return Ok(());
         }
         Opened::Usable(replay) => replay,

@@ -2,8 +2,7 @@
 //! with what to use instead. Up to Linux 7.3.
 
 /// Words with the options that they stand for.
-pub const ALIASES: [(&str, &str); 6] = [
-    ("disable_roll_forward", "norecovery"),
+pub const ALIASES: [(&str, &str); 5] = [
     ("nobarrier", "fsync_mode=nobarrier"),
     ("background_gc=sync", "background_gc=on"),
     ("atgc", "gc_policy=atgc"),

@@ -27,6 +27,8 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub engine: MountOptions,
+    /// An option was given that is for read-only mounts.
+    needs_ro: bool,
     /// Flags for the kernel.
     pub flags: Vec<String>,
     pub allow_other: bool,
@@ -85,7 +87,7 @@ impl Settings {
             settings.apply(word)?;
         }
         ensure!(
-            !settings.engine.norecovery || settings.engine.read_only,
+            !settings.needs_ro || settings.engine.read_only,
             "norecovery needs a read-only mount: add ro"
         );
         ensure!(

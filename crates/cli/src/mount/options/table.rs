@@ -24,7 +24,14 @@ pub const GROUPS: [Group; 4] = [
 
 const OF_F2FS: &[MountOption] = &[
     switch("ro", "mount read-only", |s| s.engine.read_only = true),
-    switch("norecovery", "skip roll-forward recovery; needs ro", |s| s.engine.norecovery = true),
+    switch("norecovery", "show the last checkpoint, without what was fsynced since; needs ro", |s| {
+        (s.engine.norecovery, s.needs_ro) = (true, true);
+    }),
+    switch(
+        "disable_roll_forward",
+        "as norecovery; a writable mount fails if there is anything to recover, as in Linux",
+        |s| s.engine.norecovery = true,
+    ),
     words(
         "fsync_mode",
         "strict",
