@@ -87,6 +87,9 @@ fn print(out: &mut impl Write, report: &Report) -> Result<()> {
             counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{n} {name}")).collect();
         let cut_short = if row.cases < row.planned { format!(" of {}", row.planned) } else { String::new() };
         writeln!(out, "    {}{cut_short}, {} violations    {}", shown.join(", "), t.violations, row.again)?;
+        if t.reach.cuts > 0 {
+            writeln!(out, "    {}", t.reach)?;
+        }
     }
     summary(out, report)
 }

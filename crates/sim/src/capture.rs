@@ -159,9 +159,26 @@ fn bytes_difference(a: &Bytes, b: &Bytes) -> Option<u64> {
 }
 
 fn inode(attr: &Attr, content: Content, xattrs: BTreeMap<Vec<u8>, Vec<u8>>) -> Inode {
-    let Attr { kind, mode, nlink, uid, gid, rdev, .. } = *attr;
+    let Attr { kind, mode, nlink, uid, gid, rdev, flags, projid, compression, .. } = *attr;
     let times = Times { access: attr.atime, modify: attr.mtime, change: attr.ctime };
-    Inode { kind, mode, uid, gid, rdev, nlink, times, xattrs, content, opens: 0, named: true }
+    let created = attr.crtime;
+    Inode {
+        kind,
+        mode,
+        uid,
+        gid,
+        rdev,
+        nlink,
+        times,
+        created,
+        flags,
+        projid,
+        compression,
+        xattrs,
+        content,
+        opens: 0,
+        named: true,
+    }
 }
 
 fn read_content<F: Fs>(fs: &mut F, node: Node, parent: Node, attr: &Attr) -> Res<Content> {

@@ -9,6 +9,7 @@ use crate::setup::{self, Setup};
 use segno_device::MemDevice;
 use segno_engine::Time;
 use segno_format::dentry::FileType;
+use segno_format::inode::InodeFlags;
 use segno_testkit::Rng;
 use std::sync::Arc;
 
@@ -170,7 +171,11 @@ pub fn delete_everything(setup: &Setup, device: &Arc<MemDevice>) -> Result<(), S
 
 fn empty(fs: &mut Mounted, dir: Node) -> Res<()> {
     for entry in fs.readdir(dir, 1000)? {
-        if fs.getattr(entry.node)?.kind == FileType::Directory {
+        let attr = fs.getattr(entry.node)?;
+        if attr.flags.intersects(InodeFlags::IMMUTABLE | InodeFlags::APPEND) {
+            fs.set_flags(entry.node, attr.flags - InodeFlags::IMMUTABLE - InodeFlags::APPEND)?;
+        }
+        if attr.kind == FileType::Directory {
             empty(fs, entry.node)?;
             fs.rmdir(dir, &entry.name)?;
         } else {

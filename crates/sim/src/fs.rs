@@ -1,6 +1,7 @@
 //! The interface of the model and the engine: POSIX operations by inode number, with errnos.
 use segno_engine::{FallocMode, Owner, RenameMode, SetAttr, Time, XattrMode};
 use segno_format::dentry::FileType;
+use segno_format::inode::InodeFlags;
 use std::collections::BTreeSet;
 
 /// An inode number. The model and the engine each have their own.
@@ -45,7 +46,26 @@ pub struct Attr {
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
+    /// Creation time, if the volume stores it.
+    pub crtime: Option<Time>,
+    /// Flags of chattr(1), as far as [`FLAGS`] has them.
+    pub flags: InodeFlags,
+    pub projid: u32,
+    /// Algorithm and logarithm of the cluster size of a compressed file.
+    pub compression: Option<(u8, u8)>,
 }
+
+/// Flags that do not depend on how the inode is stored.
+pub const FLAGS: InodeFlags = InodeFlags::COMPR
+    .union(InodeFlags::SYNC)
+    .union(InodeFlags::IMMUTABLE)
+    .union(InodeFlags::APPEND)
+    .union(InodeFlags::NODUMP)
+    .union(InodeFlags::NOATIME)
+    .union(InodeFlags::NOCOMP)
+    .union(InodeFlags::DIRSYNC)
+    .union(InodeFlags::PROJINHERIT)
+    .union(InodeFlags::CASEFOLD);
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +91,11 @@ pub trait Fs {
     fn lookup(&mut self, dir: Node, name: &[u8]) -> Res<Node>;
     fn getattr(&mut self, node: Node) -> Res<Attr>;
     fn setattr(&mut self, node: Node, set: &SetAttr) -> Res<()>;
+    /// Sets the flags of [`FLAGS`], and no other.
+    fn set_flags(&mut self, node: Node, flags: InodeFlags) -> Res<()>;
+    fn set_project(&mut self, node: Node, project: u32) -> Res<()>;
+    /// Sets algorithm and logarithm of the cluster size of an empty compressed file.
+    fn set_compression(&mut self, node: Node, algorithm: u8, log_cluster: u8) -> Res<()>;
     fn mknod(&mut self, dir: Node, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Res<Node>;
     fn mkdir(&mut self, dir: Node, name: &[u8], mode: u16, owner: Owner) -> Res<Node>;
     fn symlink(&mut self, dir: Node, name: &[u8], target: &[u8], owner: Owner) -> Res<Node>;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+mod behind;
 pub mod capture;
 pub mod catch_panic;
 pub mod compare;
@@ -19,6 +20,7 @@ pub mod model;
 pub mod mounted;
 pub mod op;
 mod page_cache;
+pub mod recovery;
 #[cfg(feature = "shuttle")]
 pub mod schedule;
 pub mod setup;

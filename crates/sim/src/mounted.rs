@@ -1,5 +1,5 @@
 //! The engine as a file system of this crate.
-use crate::fs::{Attr, Entry, Fs, Node, Res, Seek, errno};
+use crate::fs::{Attr, Entry, FLAGS, Fs, Node, Res, Seek, errno};
 use crate::page_cache::PageCache;
 use crate::setup::MANY_CONTEXTS;
 use segno_device::BlockDevice;
@@ -8,7 +8,8 @@ use segno_engine::{
     XattrMode,
 };
 use segno_format::dentry::FileType;
-use segno_format::{Ino, Nid};
+use segno_format::inode::InodeFlags;
+use segno_format::{BlockAddr, Features, Ino, Nid};
 use segno_testkit::rng::mix;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -128,6 +129,19 @@ impl Mounted {
         }
     }
 
+    /// Features of the volume.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.volume.superblock().features
+    }
+
+    /// The segment of the main area that a block is in.
+    #[must_use]
+    pub fn segment_of(&self, addr: u64) -> Option<u32> {
+        let addr = u32::try_from(addr).ok()?;
+        self.volume.superblock().geo.seg_of(BlockAddr(addr)).map(|(seg, _)| seg.0)
+    }
+
     pub fn identity(&self, node: Node) -> Res<Identity> {
         let attr = self.volume.getattr(Nid(node)).map_err(|e| e.errno())?;
         Ok(Identity { ino: node, generation: attr.generation })
@@ -166,6 +180,10 @@ impl Fs for Mounted {
             atime: a.atime,
             mtime: a.mtime,
             ctime: a.ctime,
+            crtime: a.crtime,
+            flags: a.flags & FLAGS,
+            projid: a.projid,
+            compression: self.volume.compress_option(Nid(node)).ok(),
         };
         self.pages.iter().for_each(|pages| pages.cover(node, &mut attr));
         Ok(attr)
@@ -175,6 +193,19 @@ impl Fs for Mounted {
             Some(pages) => pages.setattr(&self.volume, node, set, self.clock.now()),
             None => done(self.volume.setattr(Nid(node), set)).map(drop),
         }
+    }
+    fn set_flags(&mut self, node: Node, flags: InodeFlags) -> Res<()> {
+        done(self.volume.set_flags(Nid(node), flags))?;
+        self.changed(node);
+        Ok(())
+    }
+    fn set_project(&mut self, node: Node, project: u32) -> Res<()> {
+        done(self.volume.set_projid(Nid(node), project))?;
+        self.changed(node);
+        Ok(())
+    }
+    fn set_compression(&mut self, node: Node, algorithm: u8, log_cluster: u8) -> Res<()> {
+        done(self.volume.set_compress_option(Nid(node), algorithm, log_cluster))
     }
     fn mknod(&mut self, dir: Node, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Res<Node> {
         node(self.volume.mknod(Nid(dir), name, mode, rdev, owner), |a| a.ino)

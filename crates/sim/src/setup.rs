@@ -27,6 +27,8 @@ pub(crate) const COMMON: u64 = 128 * MIB_BLOCKS;
 const TINY: u64 = 56 * MIB_BLOCKS;
 /// With room for several writeback contexts; and as many zones as a zoned volume of six logs needs.
 const LARGE: u64 = 256 * MIB_BLOCKS;
+/// Gap behind a large volume: a commit of thousands of inodes does not fill half of the ring.
+const LARGE_GAP: u64 = 64 * MIB_BLOCKS;
 const ZONED: u64 = 84 * MIB_BLOCKS;
 /// Writeback contexts at most, where there are many.
 pub(crate) const MANY_CONTEXTS: u32 = 6;
@@ -41,6 +43,8 @@ pub struct Setup {
     pub base: Snapshot,
     /// The empty volume.
     pub model: Model,
+    /// Blocks of the volume; the journal is behind them.
+    pub blocks: u64,
     /// Free space of the volume while it is empty.
     pub empty: StatFs,
     /// Whether it is on a zoned device.
@@ -59,7 +63,7 @@ impl Setup {
         let device = self.over(device).map_err(|source| Error::Io { op: "open", at: 0, source })?;
         let mut options = self.options.clone();
         if self.external_journal {
-            let area = JournalArea::tail(device.clone(), COMMON).ok_or(Error::Invalid("no gap"))?;
+            let area = JournalArea::tail(device.clone(), self.blocks).ok_or(Error::Invalid("no gap"))?;
             options.journal = JournalMode::External(area);
         }
         let mounted = Mounted::mount(device, options, now)?;
@@ -202,6 +206,7 @@ const NAMED_RECIPES: [Recipe; 8] = [
         blocks: COMMON,
         format: |f| {
             compressible(f);
+            f.features |= Features::INODE_CRTIME | Features::PRJQUOTA | Features::QUOTA_INO;
             f.blocks = Some(COMMON);
         },
         mount: |m| {
@@ -230,14 +235,78 @@ const NAMED_RECIPES: [Recipe; 8] = [
 ];
 
 /// Small enough to be filled.
-const TINY_RECIPES: [Recipe; 6] = [
+const TINY_RECIPES: [Recipe; 8] = [
     Recipe { name: "tiny", blocks: TINY, format: |_| {}, mount: |_| {} },
     Recipe { name: "tinylfs", blocks: TINY, format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
     Recipe { name: "tinyconcurrent", blocks: TINY, format: |_| {}, mount: concurrent },
     Recipe { name: "zonedgreedy", blocks: ZONED, format: zoned, mount: |m| policy(m, "greedy") },
     Recipe { name: "zonedatgc", blocks: ZONED, format: zoned, mount: |m| policy(m, "atgc") },
     Recipe { name: "zonedpredictive", blocks: ZONED, format: zoned, mount: |m| policy(m, "predictive") },
+    Recipe {
+        name: "tinyjournal",
+        blocks: TINY,
+        format: |f| f.blocks = Some(TINY),
+        mount: |m| m.journal = JournalMode::On,
+    },
+    Recipe {
+        name: "tinylfsjournal",
+        blocks: TINY,
+        format: |f| f.blocks = Some(TINY),
+        mount: |m| {
+            m.mode = AllocMode::Lfs;
+            m.journal = JournalMode::On;
+        },
+    },
 ];
+
+/// For the recovery of thousands of inodes. Of the first two all pairs of cuts are tried.
+const LARGE_RECIPES: [Recipe; 6] = [
+    Recipe {
+        name: "largejournal",
+        blocks: LARGE,
+        format: |f| {
+            attributes(f);
+            f.blocks = Some(LARGE);
+        },
+        mount: |m| m.journal = JournalMode::On,
+    },
+    Recipe { name: "largechain", blocks: LARGE, format: attributes, mount: |_| {} },
+    Recipe { name: "largebeside", blocks: LARGE, format: |f| f.blocks = Some(LARGE), mount: |_| {} },
+    Recipe { name: "largezoned", blocks: LARGE, format: zoned, mount: |_| {} },
+    Recipe {
+        name: "largecompressed",
+        blocks: LARGE,
+        format: |f| {
+            compressible(f);
+            f.blocks = Some(LARGE);
+        },
+        mount: |m| {
+            compress(m, Algorithm::Lz4, 2);
+            m.journal = JournalMode::On;
+        },
+    },
+    Recipe {
+        name: "largesections",
+        blocks: LARGE,
+        format: |f| {
+            f.segs_per_sec = 2;
+            f.blocks = Some(LARGE);
+        },
+        mount: |m| {
+            m.mode = AllocMode::Lfs;
+            m.journal = JournalMode::On;
+        },
+    },
+];
+
+fn attributes(format: &mut MkfsOptions) {
+    format.features = Features::EXTRA_ATTR
+        | Features::INODE_CHKSUM
+        | Features::FLEXIBLE_INLINE_XATTR
+        | Features::INODE_CRTIME
+        | Features::PRJQUOTA
+        | Features::QUOTA_INO;
+}
 
 fn concurrent(mount: &mut MountOptions) {
     mount.checkpoint = CheckpointMode::Concurrent;
@@ -311,6 +380,17 @@ pub fn named(name: &str) -> Result<u64, String> {
     at.map(|n| n as u64).ok_or_else(|| format!("no setup {name}"))
 }
 
+/// Number of setups for large recoveries.
+#[must_use]
+pub fn large() -> u64 {
+    LARGE_RECIPES.len() as u64
+}
+
+/// The setup for large recoveries that a number chooses.
+pub fn large_setup(number: u64) -> Result<Setup, String> {
+    made(&LARGE_RECIPES, number)
+}
+
 /// The small setup that a number chooses.
 pub fn tiny_setup(number: u64) -> Result<Setup, String> {
     made(&TINY_RECIPES, number)
@@ -341,13 +421,23 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
     // At once, so that cuts meet discards.
     let mut options = MountOptions { background: false, discard: Discard::NOW, ..MountOptions::default() };
     (recipe.mount)(&mut options);
-    let gap = if format.blocks.is_some() { GAP_BLOCKS } else { 0 };
+    let gap = match format.blocks {
+        None => 0,
+        Some(LARGE..) => LARGE_GAP,
+        Some(_) => GAP_BLOCKS,
+    };
     let memory = Arc::new(MemDevice::new(recipe.blocks + gap));
-    let compressed = !options.compression.extensions.is_empty();
-    let log = if compressed { options.compression.log_cluster } else { 0 };
+    let packing = &options.compression;
+    let compressed =
+        (!packing.extensions.is_empty()).then_some((packing.algorithm.to_disk(), packing.log_cluster));
+    let log = compressed.map_or(0, |(_, log)| log);
+    let has = |feature| format.features.contains(feature);
     let limits = Limits {
         file_size: max_file_size(ADDRS_PER_BLOCK >> log << log),
         compressed,
+        compressible: has(Features::COMPRESSION),
+        creation_times: has(Features::INODE_CRTIME),
+        projects: has(Features::PRJQUOTA),
         inline_xattr: if options.inline_xattr { INLINE_XATTR } else { 0 },
     };
     let mut setup = Setup {
@@ -355,10 +445,11 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
         options,
         base: memory.snapshot(),
         model: Model::from_inodes(limits, BTreeMap::new()),
+        blocks: format.blocks.unwrap_or(recipe.blocks),
         empty: StatFs::default(),
         zoned: format.zoned,
         commits_first: if recipe.name == "smallring" { COMMITS_TO_THE_END } else { 0 },
-        external_journal: recipe.name == "beside",
+        external_journal: recipe.name.ends_with("beside"),
         cached: is_cached(recipe.name),
     };
     let device = setup.over(memory.clone()).map_err(|e| e.to_string())?;

@@ -9,6 +9,14 @@ const LEN: u32 = 70_000;
 const EASY: [u32; 3] = [81, 82, 83];
 const NOISE: u32 = 84;
 
+/// A cluster that the checkpoint has packed, and the journal in blocks.
+pub(super) fn dissolved_cluster() -> Vec<Op> {
+    let e = Path::of(&[E]);
+    let [first, ..] = EASY;
+    let fsync = Op::Fsync { of: e.clone(), datasync: false };
+    vec![create(e.clone()), write(&e, 0, LEN, first), Op::Sync, Op::Clean, write(&e, 0, 65_536, NOISE), fsync]
+}
+
 pub(super) fn cluster_scenes() -> Vec<Vec<Op>> {
     let e = Path::of(&[E]);
     let [first, second, third] = EASY;

@@ -1,4 +1,5 @@
 //! Power cuts: records what the engine writes, builds every device state that a cut can leave, mounts and checks it.
+mod attr;
 mod clusters;
 mod expect;
 mod history;
@@ -17,18 +18,20 @@ pub use scene::{full, fulls, scene, scenes, scenes_each, telling_scenes};
 pub use set::singles;
 pub use workload::{Workload, drawn, pair, single};
 
+use crate::behind;
 use crate::capture::Tree;
 use crate::catch_panic::caught;
 use crate::compare::delete_everything;
 use crate::fs::Fs;
 use crate::op::Op;
 use crate::setup::Setup;
+use crate::suite::Reach;
 use history::Recorded;
 use segno_device::{MemDevice, Snapshot};
 use segno_format::BLOCK_SIZE;
 use segno_testkit::Rng;
 use segno_testkit::rng::mix;
-use segno_testkit::{CrashLog, CrashPlan, CrashState, CrashStates, Event, Kept, RecordDevice};
+use segno_testkit::{CrashLog, CrashPlan, CrashState, CrashStates, Kept, RecordDevice};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
@@ -72,6 +75,8 @@ pub struct Counts {
     pub crash_states: u64,
     pub recovery_states: u64,
     pub worked_on: u64,
+    /// The largest that was recovered.
+    pub reach: Reach,
 }
 
 /// A violation.
@@ -107,13 +112,15 @@ struct Trial<'a> {
     effort: Effort,
     counts: &'a mut Counts,
     judge: Judge<'a>,
+    threads: u64,
 }
 
 impl<'a> Trial<'a> {
     fn new(workload: &'a Workload, recorded: &'a Recorded, effort: Effort, counts: &'a mut Counts) -> Self {
         let setup = &workload.setup;
         let judge = Judge::new(&recorded.history, setup.contract());
-        Self { setup, start: workload.start, recorded, effort, counts, judge }
+        let threads = 1 + u64::from(workload.race.is_some());
+        Self { setup, start: workload.start, recorded, effort, counts, judge, threads }
     }
 
     fn run(&mut self) -> Result<(), Violation> {
@@ -145,7 +152,7 @@ impl<'a> Trial<'a> {
         let key = (state.index as u64) << 8 | u64::from(depth);
         let fail = |what| Violation { state: name.clone(), what };
         let image = self.setup.settle(state.device).map_err(fail)?;
-        let recovery = caught(|| self.recover(&image, moment, key)).map_err(fail)?;
+        let recovery = caught(|| self.recover(&image, moment, key, u64::from(depth) + 1)).map_err(fail)?;
         // A drive that had broken the order of writes may leave a pack of which one end is from before and one from now.
         let ordered = !matches!(state.choice.kept, Kept::AllAnd { .. });
         let cut_too = ordered && depth < 2 && self.effort.picks(key ^ 0x80, self.effort.recovery);
@@ -168,17 +175,21 @@ impl<'a> Trial<'a> {
     }
 
     /// Recovers; works on the volume now and then. Returns what recovery wrote, if it wrote anything.
-    fn recover(&mut self, image: &Snapshot, moment: Moment, key: u64) -> Result<Option<CrashLog>, String> {
+    fn recover(
+        &mut self,
+        image: &Snapshot,
+        moment: Moment,
+        key: u64,
+        cuts: u64,
+    ) -> Result<Option<CrashLog>, String> {
         let recovered = recover(image, self.setup, &mut self.judge, moment)?;
         if self.effort.picks(key ^ 0x40, self.effort.work) {
             self.counts.worked_on += 1;
             let device = Arc::new(MemDevice::from_snapshot(&recovered.unmounted));
             work(self.setup, self.start, &device)?;
         }
-        if recovered.log.is_empty() {
-            return Ok(None);
-        }
-        CrashLog::new(image.clone(), recovered.log).map(Some).map_err(|e| format!("log: {e}"))
+        self.counts.reach += Reach { cuts, threads: self.threads, ..recovered.reach };
+        Ok(Some(recovered.log).filter(|log| !log.events().is_empty()))
     }
 }
 
@@ -195,8 +206,9 @@ fn spread(
 /// Result of mounting a crashed volume.
 pub(crate) struct Recovered {
     /// What mounting it did to the device.
-    log: Vec<Event>,
+    log: CrashLog,
     unmounted: Snapshot,
+    reach: Reach,
 }
 
 /// Mounts a crashed volume, checks its contents, and unmounts it.
@@ -210,15 +222,18 @@ pub(crate) fn recover(
     let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(image)));
     let mut engine =
         setup.mount(device.clone(), RECOVERY_TIME).map_err(|e| format!("it does not mount: {e}"))?;
-    let log = device.log();
+    let log = CrashLog::new(image.clone(), device.log()).map_err(|e| format!("log: {e}"))?;
     let tree = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
+    let reach = Reach::of_recovery(&engine, &log, tree.inodes.len());
+    let reach = Reach { records: behind::records(image, setup.blocks), ..reach };
+    behind::notices_foreign_writes(image, setup.blocks)?;
     judge.judge(&tree, &identify(&engine, &tree)?, moment)?;
     engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
     let unmounted = device.inner().snapshot();
     setup
         .check(Arc::new(MemDevice::from_snapshot(&unmounted)))
         .map_err(|e| format!("after recovery: {e}"))?;
-    Ok(Recovered { log, unmounted })
+    Ok(Recovered { log, unmounted, reach })
 }
 
 /// Checks that the volume works: a new file is durable, and deleting everything frees all space.

@@ -1,5 +1,6 @@
 //! Scripted workloads for situations beyond single operations: cleaning, a full volume, orphans, unmounting.
-use super::clusters::cluster_scenes;
+use super::attr::attribute_scenes;
+use super::clusters::{cluster_scenes, dissolved_cluster};
 use super::rare::rare_scenes;
 use super::workload::{A, B, C, D, E, Start, Workload, create, few, write};
 use crate::fs::{Fs, Res, errno};
@@ -180,6 +181,8 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
     ]);
     all.extend(rare_scenes());
     all.extend(cluster_scenes());
+    all.extend(attribute_scenes());
+    all.push(dissolved_cluster());
     all
 }
 

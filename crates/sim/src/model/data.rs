@@ -1,4 +1,5 @@
 //! Bytes and sizes.
+use super::attr::{ACCESS_ACL, access_acl};
 use super::{BLOCK, Bytes, Content, Model};
 use crate::fs::{Node, Res, Seek, errno};
 use segno_engine::{FallocMode, SetAttr};
@@ -68,6 +69,8 @@ impl Model {
             inode.times.modify = now;
         }
         inode.mode = set.mode.map_or(inode.mode, |m| m & 0o7777);
+        let (mode, acl) = (inode.mode, inode.xattrs.get_mut(ACCESS_ACL));
+        acl.filter(|_| set.mode.is_some()).into_iter().for_each(|acl| *acl = access_acl(mode));
         if set.kill_suidgid && !inode.is_dir() {
             inode.mode &= !S_ISUID;
             if inode.mode & S_IXGRP != 0 {
@@ -92,7 +95,7 @@ impl Model {
         if shifts && (!offset.is_multiple_of(BLOCK) || !len.is_multiple_of(BLOCK)) {
             return Err(errno::EINVAL);
         }
-        let compressed = self.limits.compressed;
+        let compressed = self.limits.compressed.is_some();
         let bytes = self.get_mut(node)?.bytes_mut()?;
         let size = bytes.size();
         // A hole may reach past the largest file, but not start there.

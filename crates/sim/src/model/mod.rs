@@ -1,14 +1,17 @@
 //! A POSIX file system in memory: inodes, names, bytes. Simple on purpose, and shares no code with the engine.
+mod attr;
 mod bytes;
 mod data;
 mod names;
 mod xattr;
 
+pub use attr::{ACCESS_ACL, access_acl};
 pub use bytes::{BLOCK, Bytes, ZEROS};
 
 use crate::fs::{Attr, Entry, Fs, Node, Res, Seek, errno};
 use segno_engine::{FallocMode, Owner, RenameMode, SetAttr, Time, XattrMode};
 use segno_format::dentry::FileType;
+use segno_format::inode::InodeFlags;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Limits of the format that the model needs to know.
@@ -17,8 +20,12 @@ pub struct Limits {
     pub file_size: u64,
     /// Bytes of the inode that hold attributes.
     pub inline_xattr: usize,
-    /// Whether files are compressed: their ranges cannot be moved.
-    pub compressed: bool,
+    /// Algorithm and logarithm of the cluster size, if all files are compressed: their ranges cannot be moved.
+    pub compressed: Option<(u8, u8)>,
+    /// Whether the volume can compress files, stores creation times, and has projects.
+    pub compressible: bool,
+    pub creation_times: bool,
+    pub projects: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +38,12 @@ pub struct Inode {
     pub rdev: (u32, u32),
     pub nlink: u32,
     pub times: Times,
+    /// Creation time, if the volume stores it.
+    pub created: Option<Time>,
+    pub flags: InodeFlags,
+    pub projid: u32,
+    /// Algorithm and logarithm of the cluster size.
+    pub compression: Option<(u8, u8)>,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub content: Content,
     /// Number of handles.
@@ -79,6 +92,10 @@ impl Model {
             rdev: (0, 0),
             nlink: 2,
             times,
+            created: root.crtime,
+            flags: root.flags,
+            projid: root.projid,
+            compression: root.compression,
             xattrs: BTreeMap::new(),
             content: Content::Dir { names: BTreeMap::new(), parent: ROOT },
             opens: 0,
@@ -196,7 +213,7 @@ impl Inode {
             Content::Link(target) => target.len() as u64,
             _ => 0,
         };
-        let Self { kind, mode, nlink, uid, gid, rdev, times, .. } = *self;
+        let Self { kind, mode, nlink, uid, gid, rdev, times, flags, projid, compression, .. } = *self;
         Attr {
             kind,
             mode,
@@ -208,6 +225,10 @@ impl Inode {
             atime: times.access,
             mtime: times.modify,
             ctime: times.change,
+            crtime: self.created,
+            flags,
+            projid,
+            compression,
         }
     }
 }
@@ -227,6 +248,15 @@ impl Fs for Model {
     }
     fn setattr(&mut self, node: Node, set: &SetAttr) -> Res<()> {
         self.set_attributes(node, set)
+    }
+    fn set_flags(&mut self, node: Node, flags: InodeFlags) -> Res<()> {
+        self.change_flags(node, flags)
+    }
+    fn set_project(&mut self, node: Node, project: u32) -> Res<()> {
+        self.change_project(node, project)
+    }
+    fn set_compression(&mut self, node: Node, algorithm: u8, log_cluster: u8) -> Res<()> {
+        self.change_compression(node, algorithm, log_cluster)
     }
     fn mknod(&mut self, dir: Node, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Res<Node> {
         self.make_node(dir, name, mode, rdev, owner)

@@ -3,6 +3,7 @@ use super::{Bytes, Content, Inode, Model, ROOT, Times};
 use crate::fs::{Node, Res, errno};
 use segno_engine::{Owner, RenameMode};
 use segno_format::dentry::FileType;
+use segno_format::inode::InodeFlags;
 use std::collections::BTreeMap;
 
 const NAME_MAX: usize = 255;
@@ -220,7 +221,7 @@ impl Model {
         let parent = self.get(dir)?;
         let setgid = parent.mode & S_ISGID != 0 && parent.is_dir();
         let passed_on = if setgid && kind == FileType::Directory { S_ISGID } else { 0 };
-        Ok(Inode {
+        let inode = Inode {
             kind,
             mode: mode & 0o7777 | passed_on,
             uid: owner.uid,
@@ -228,11 +229,16 @@ impl Model {
             rdev: (0, 0),
             nlink: 1,
             times: Times { access: self.now, modify: self.now, change: self.now },
+            created: None,
+            flags: InodeFlags::empty(),
+            projid: 0,
+            compression: None,
             xattrs: BTreeMap::new(),
             content,
             opens: 0,
             named: true,
-        })
+        };
+        Ok(self.inherit(inode, parent))
     }
 
     fn add_inode(&mut self, inode: Inode) -> Node {

@@ -1,4 +1,5 @@
 //! Extended attributes.
+use super::attr::{ACCESS_ACL, mode_of};
 use super::{Model, ROOT};
 use crate::fs::{Node, Res, errno};
 use segno_engine::XattrMode;
@@ -45,7 +46,11 @@ impl Model {
         if HEADER_BYTES + xattrs.iter().map(bytes).sum::<usize>() > room {
             return Err(errno::E2BIG);
         }
-        self.change(node)?.xattrs = xattrs;
+        let inode = self.change(node)?;
+        inode.xattrs = xattrs;
+        if name == ACCESS_ACL {
+            inode.mode = inode.mode & 0o7000 | mode_of(value)?;
+        }
         Ok(())
     }
 
@@ -66,6 +71,9 @@ impl Model {
 }
 
 fn check_name(name: &[u8]) -> Res<()> {
+    if name == ACCESS_ACL {
+        return Ok(());
+    }
     let prefixes: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
     match prefixes.iter().find_map(|p| name.strip_prefix(*p)) {
         None => Err(errno::EOPNOTSUPP),

@@ -1,8 +1,10 @@
 //! Carries out operations on any [`Fs`].
-use super::{Name, Op, Path, pattern, xattr_name};
+use super::{DRAWN_FLAGS, Name, Op, Path, pattern, xattr_name};
 use crate::fs::{Attr, Fs, Node, Res, errno};
-use segno_engine::{Owner, SetAttr, Time};
+use crate::model::{ACCESS_ACL, access_acl};
+use segno_engine::{Owner, SetAttr, Time, XattrMode};
 use segno_format::dentry::FileType;
+use segno_format::inode::InodeFlags;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -203,6 +205,24 @@ impl<F: Fs> Call<'_, F> {
             Op::SetXattr { of, name, len, tag, mode } => {
                 let node = self.node(of)?;
                 self.fs.setxattr(node, &xattr_name(*name), &pattern(*tag, 0, usize::from(*len)), *mode)
+            }
+            Op::Chattr { of, flags } => {
+                let node = self.node(of)?;
+                let drawn = DRAWN_FLAGS.into_iter().collect::<InodeFlags>();
+                let kept = self.fs.getattr(node)?.flags - drawn;
+                self.fs.set_flags(node, kept | *flags)
+            }
+            Op::Project { of, project } => {
+                let node = self.node(of)?;
+                self.fs.set_project(node, *project)
+            }
+            Op::Compression { of, algorithm, log_cluster } => {
+                let node = self.node(of)?;
+                self.fs.set_compression(node, *algorithm, *log_cluster)
+            }
+            Op::SetAcl { of, mode } => {
+                let node = self.node(of)?;
+                self.fs.setxattr(node, ACCESS_ACL, &access_acl(*mode), XattrMode::Set)
             }
             Op::RemoveXattr { of, name } => {
                 let node = self.node(of)?;

@@ -1,9 +1,10 @@
 //! Generates random sequences of operations. Few names and sizes, as collisions find bugs.
-use super::{Handles, Name, Op, Path, apply};
+use super::{DRAWN_FLAGS, Handles, Name, Op, Path, apply};
 use crate::fs::{Fs, Node, Seek};
 use crate::model::Model;
 use segno_engine::{FallocMode, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
+use segno_format::inode::InodeFlags;
 use segno_testkit::Rng;
 
 const BLOCK: u64 = 4096;
@@ -203,7 +204,13 @@ impl Generator<'_> {
     fn inode_op(&mut self) -> Op {
         let of = self.node();
         let tag = self.rng.draw() as u32;
-        match self.rng.below(12) {
+        match self.rng.below(15) {
+            12 | 13 => {
+                let [one, other, ..] = DRAWN_FLAGS.map(|flag| flag.bits());
+                let bits = self.rng.pick(&[0, one, other, one | other]);
+                Op::Chattr { of, flags: InodeFlags::from_bits_retain(bits) }
+            }
+            14 => Op::Project { of, project: self.rng.below(3) as u32 },
             0 | 1 => Op::Chmod { of, mode: self.mode() },
             2 => Op::Chown { of, uid: self.rng.below(3) as u32, gid: self.rng.below(3) as u32 },
             3 => {

@@ -10,6 +10,7 @@ pub use shrink::shrink;
 use crate::fs::Seek;
 use segno_engine::{FallocMode, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
+use segno_format::inode::InodeFlags;
 use segno_testkit::rng::mix;
 use std::fmt;
 
@@ -84,6 +85,15 @@ impl fmt::Display for Path {
         Ok(())
     }
 }
+
+/// Flags that [`Op::Chattr`] sets or clears. The first two change nothing else that the model knows.
+pub const DRAWN_FLAGS: [InodeFlags; 5] = [
+    InodeFlags::NODUMP,
+    InodeFlags::NOATIME,
+    InodeFlags::IMMUTABLE,
+    InodeFlags::APPEND,
+    InodeFlags::PROJINHERIT,
+];
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,6 +202,26 @@ pub enum Op {
         secs: i64,
         nsec: u32,
     },
+    /// Sets these flags, and clears others of [`DRAWN_FLAGS`].
+    Chattr {
+        of: Path,
+        flags: InodeFlags,
+    },
+    Project {
+        of: Path,
+        project: u32,
+    },
+    /// Algorithm and logarithm of the cluster size.
+    Compression {
+        of: Path,
+        algorithm: u8,
+        log_cluster: u8,
+    },
+    /// Gives it the access ACL that goes with a mode.
+    SetAcl {
+        of: Path,
+        mode: u16,
+    },
     SetXattr {
         of: Path,
         name: u8,
@@ -265,6 +295,12 @@ impl fmt::Display for Op {
             Self::Chmod { of, mode } => write!(f, "chmod {of} {mode:o}"),
             Self::Chown { of, uid, gid } => write!(f, "chown {of} {uid}:{gid}"),
             Self::Utimens { of, secs, nsec } => write!(f, "utimens {of} {secs}.{nsec:09}"),
+            Self::Chattr { of, flags } => write!(f, "chattr {of} {:#x}", flags.bits()),
+            Self::Project { of, project } => write!(f, "chproj {of} {project}"),
+            Self::Compression { of, algorithm, log_cluster } => {
+                write!(f, "compression of {of} by {algorithm} in clusters of 2^{log_cluster}")
+            }
+            Self::SetAcl { of, mode } => write!(f, "setfacl {of} {mode:o}"),
             Self::SetXattr { of, name, len, tag, mode } => {
                 write!(f, "setxattr {of} {} {len} bytes of {tag} {mode:?}", xattr_text(*name))
             }

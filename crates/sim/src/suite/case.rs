@@ -28,11 +28,13 @@ pub enum Kind {
     Damage,
     /// Full volumes of random geometry, guarded for what they hold, overwritten and cut.
     Guarded,
+    /// Power cuts of the recovery of thousands of inodes.
+    Recovery,
 }
 
 impl Kind {
     /// All, in the order in which they run.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Single,
         Self::Scene,
         Self::Full,
@@ -43,6 +45,7 @@ impl Kind {
         Self::Drawn,
         Self::Damage,
         Self::Guarded,
+        Self::Recovery,
     ];
 
     #[must_use]
@@ -58,6 +61,7 @@ impl Kind {
             Self::Fault => "fault",
             Self::Damage => "damage",
             Self::Guarded => "guarded",
+            Self::Recovery => "recovery",
         }
     }
 
@@ -66,7 +70,7 @@ impl Kind {
     #[must_use]
     pub fn runs_on(self, setup: &str) -> bool {
         match self {
-            Self::Full | Self::Damage | Self::Guarded => false,
+            Self::Full | Self::Damage | Self::Guarded | Self::Recovery => false,
             Self::Race | Self::Fault => !setup::is_cached(setup),
             _ => true,
         }
@@ -86,6 +90,7 @@ impl Kind {
             Self::Fault => "failing device calls",
             Self::Damage => "damaged volumes",
             Self::Guarded => "guarded volumes: full, overwritten, cut",
+            Self::Recovery => "power cuts: recovery of thousands of inodes",
         }
     }
 }

@@ -4,7 +4,7 @@ use super::plan::Depth;
 use super::report::{Finding, Totals};
 use crate::catch_panic::caught;
 use crate::op::{Op, shrink};
-use crate::{compare, crash, fault, guarded, hostile};
+use crate::{compare, crash, fault, guarded, hostile, recovery};
 use std::time::Instant;
 
 /// Maximum number of runs to shrink a sequence.
@@ -30,6 +30,7 @@ pub fn run(
         Kind::Fault => faults(case, depth, until, totals),
         Kind::Damage => damage(case, totals),
         Kind::Guarded => guarded(case, totals),
+        Kind::Recovery => recoveries(case, depth, until, totals),
     };
     totals.violations += u64::from(result.is_err());
     result
@@ -54,11 +55,30 @@ fn cuts(
     };
     let mut counts = crash::Counts::default();
     let result = crash::run_and_shrink(&workload, effort, &mut counts);
+    add(totals, counts);
+    result.map_err(|(v, ops)| finding(case, workload.setup.name, v, &ops))
+}
+
+fn add(totals: &mut Totals, counts: crash::Counts) {
     totals.crash_workloads += counts.workloads;
     totals.crash_states += counts.crash_states;
     totals.recovery_states += counts.recovery_states;
     totals.worked_on += counts.worked_on;
-    result.map_err(|(v, ops)| finding(case, workload.setup.name, v, &ops))
+    totals.reach += counts.reach;
+}
+
+/// One large volume; the case's number chooses its kind and size.
+fn recoveries(
+    case: Case,
+    depth: Depth,
+    until: Option<Instant>,
+    totals: &mut Totals,
+) -> Result<(), Box<Finding>> {
+    let effort = recovery::Effort { seed: case.number, states: depth.states, pairs: depth.within, until };
+    let mut counts = crash::Counts::default();
+    let result = recovery::run(case.number, effort, &mut counts);
+    add(totals, counts);
+    result.map_err(|v| finding(case, "", v, &[]))
 }
 
 fn faults(case: Case, depth: Depth, until: Option<Instant>, totals: &mut Totals) -> Result<(), Box<Finding>> {

@@ -1,6 +1,7 @@
 //! Number and depth of the cases of each kind.
 use super::case::{Case, Kind};
 use crate::crash;
+use crate::recovery;
 use crate::setup;
 use segno_testkit::rng::mix;
 use std::time::Duration;
@@ -58,7 +59,7 @@ impl Plan {
         let depth = Depth { states: Some(40), recovery: 400, within: Some(100), work: 20, points: 20 };
         let row = |kind, cases, share| RowPlan { kind, cases, depth, share };
         let rows = vec![
-            row(Kind::Single, crash::singles(), 27),
+            row(Kind::Single, crash::singles(), 20),
             row(Kind::Scene, crash::scenes(), 9),
             row(Kind::Full, crash::fulls(), 3),
             row(Kind::Race, crash::races(), 7),
@@ -68,6 +69,7 @@ impl Plan {
             row(Kind::Drawn, 1000, 10),
             row(Kind::Damage, 500, 10),
             row(Kind::Guarded, 100, 3),
+            row(Kind::Recovery, recovery::recoveries(), 7),
         ];
         Self { seed, quick: true, setup: None, budget: Some(QUICK), rows }
     }
@@ -90,6 +92,12 @@ impl Plan {
             row(Kind::Drawn, 3000, Some(200)),
             row(Kind::Damage, 5000, None),
             row(Kind::Guarded, 400, None),
+            RowPlan {
+                kind: Kind::Recovery,
+                cases: 2 * recovery::recoveries(),
+                depth: Depth { states: None, recovery: 1, within: None, work: 0, points: 0 },
+                share: 0,
+            },
         ];
         Self { seed, quick: false, setup: None, budget: None, rows }
     }
@@ -130,6 +138,7 @@ impl RowPlan {
             Kind::Scene => spread(index, crash::scenes()),
             Kind::Full => spread(index, crash::fulls()),
             Kind::Race => spread(index, crash::races()),
+            Kind::Recovery => seed.wrapping_sub(1).wrapping_mul(recovery::recoveries()).wrapping_add(index),
             _ => mix(mix(seed).wrapping_add(index)) >> 16,
         };
         Case { kind: self.kind, number, setup: None }

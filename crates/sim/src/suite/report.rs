@@ -1,8 +1,70 @@
 //! Counts and findings.
 use super::case::Kind;
-use serde::Serialize;
+use crate::mounted::Mounted;
+use segno_format::Features;
+use segno_testkit::{CrashLog, Event};
+use serde::{Serialize, Serializer};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::AddAssign;
+
+/// The largest that was tried, measured on the volumes that were recovered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reach {
+    /// Inodes of a recovered volume.
+    pub inodes: u64,
+    /// Records of the journal that were replayed.
+    pub records: u64,
+    /// Segments of the main area that a recovery wrote to.
+    pub segments: u64,
+    /// Threads that changed the volume before the cut.
+    pub threads: u64,
+    /// Cuts one after the other: in operation, in recovery, in the recovery after that.
+    pub cuts: u64,
+    /// Features of all volumes.
+    #[serde(serialize_with = "names")]
+    pub features: Features,
+}
+
+fn names<S: Serializer>(features: &Features, to: S) -> Result<S::Ok, S::Error> {
+    features.names().serialize(to)
+}
+
+impl Reach {
+    /// Of one recovery: what it wrote, and how many inodes there were then.
+    #[must_use]
+    pub fn of_recovery(engine: &Mounted, log: &CrashLog, inodes: usize) -> Self {
+        let written = log.events().iter().filter_map(|event| match event {
+            Event::Write { addr, blocks, .. } => Some(*addr..addr.saturating_add(blocks.len() as u64)),
+            _ => None,
+        });
+        let segments: BTreeSet<u32> = written.flatten().filter_map(|at| engine.segment_of(at)).collect();
+        let (inodes, segments) = (inodes as u64, segments.len() as u64);
+        Self { inodes, segments, threads: 1, features: engine.features(), ..Self::default() }
+    }
+}
+
+impl AddAssign for Reach {
+    fn add_assign(&mut self, other: Self) {
+        self.inodes = self.inodes.max(other.inodes);
+        self.records = self.records.max(other.records);
+        self.segments = self.segments.max(other.segments);
+        self.threads = self.threads.max(other.threads);
+        self.cuts = self.cuts.max(other.cuts);
+        self.features = self.features.union(other.features);
+    }
+}
+
+impl fmt::Display for Reach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { inodes, records, segments, threads, cuts, features } = self;
+        write!(
+            f,
+            "at most {inodes} inodes, {records} records of the journal, {segments} segments written by a recovery, "
+        )?;
+        write!(f, "{threads} threads, {cuts} cuts; features: {}", features.names().join(", "))
+    }
+}
 
 /// Counts of everything that was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -18,6 +80,8 @@ pub struct Totals {
     pub fault_points: u64,
     pub damaged_images: u64,
     pub violations: u64,
+    /// The largest that was recovered; zeros in rows without power cuts.
+    pub reach: Reach,
 }
 
 impl AddAssign for Totals {
@@ -31,6 +95,7 @@ impl AddAssign for Totals {
         self.fault_points += other.fault_points;
         self.damaged_images += other.damaged_images;
         self.violations += other.violations;
+        self.reach += other.reach;
     }
 }
 

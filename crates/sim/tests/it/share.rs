@@ -77,3 +77,16 @@ fn power_cuts_in_races_on_one_file() {
     }
     assert!(totals.crash_states > 150, "{totals:?}");
 }
+
+/// One volume of each kind.
+#[test]
+fn power_cuts_of_large_recoveries() {
+    let depth = Depth { states: Some(6), recovery: 1, within: Some(4), work: 0, points: 0 };
+    let totals = share(Kind::Recovery, 6, depth);
+    let reach = totals.reach;
+    assert!(totals.recovery_states > 80, "{totals:?}");
+    assert!(
+        reach.inodes > 1_900 && reach.records > 10_000 && reach.segments >= 9 && reach.cuts == 3,
+        "{reach}"
+    );
+}

@@ -1,5 +1,6 @@
 //! Power cuts of recovery itself, of so many inodes that it opens segments beyond those of the logs.
 use super::*;
+use crate::common::assert_clean_to_f2fs_tools;
 use segno_engine::options::JournalMode;
 use segno_engine::{Notice, Observer};
 use segno_mkfs::Member;
@@ -131,6 +132,12 @@ fn recovery_of_a_large_journal_can_be_cut_after_any_write_and_again() {
                 continue;
             }
         };
+        if i % 8 == 5 {
+            let dev = Arc::new(log.image(first));
+            assert_clean_to_f2fs_tools(&*dev, &format!("{first}"));
+            Volume::mount(dev.clone(), opts.clone()).unwrap().unmount().unwrap();
+            assert_clean_to_f2fs_tools(&*dev, &format!("{first}, recovered"));
+        }
         if !twice.contains(&i) {
             continue;
         }

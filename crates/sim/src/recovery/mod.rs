@@ -1,0 +1,156 @@
+//! Power cuts of recovery itself, and of the recovery after that, of volumes with so many inodes that recovery opens segments beyond
+//! those of the logs.
+mod volume;
+
+pub use volume::recoveries;
+
+use crate::behind;
+use crate::capture::Tree;
+use crate::catch_panic::caught;
+use crate::crash::{Contract, Counts, RECOVERY_TIME, Violation};
+use crate::model::Times;
+use crate::suite::Reach;
+use segno_device::{MemDevice, Snapshot};
+use segno_testkit::rng::mix;
+use segno_testkit::{CrashLog, CrashPlan, CrashState, CrashStates, Kept, RecordDevice, Rng};
+use std::sync::Arc;
+use std::time::Instant;
+use volume::Crashed;
+
+/// Subsets of the writes in flight that are tried of a first recovery.
+const SUBSETS: usize = 60;
+/// Pairs of cuts of a volume of which not all are tried: by size.
+const PAIRS: [usize; 2] = [500, 50];
+
+/// Limits of a test.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    pub seed: u64,
+    /// Most cuts of the first recovery, and as many subsets of the writes in flight.
+    pub states: Option<usize>,
+    /// Most pairs of cuts.
+    pub pairs: Option<usize>,
+    /// No new state is started after this time.
+    pub until: Option<Instant>,
+}
+
+/// Tries the cuts of one volume.
+pub fn run(number: u64, effort: Effort, counts: &mut Counts) -> Result<(), Violation> {
+    let outside = |what| Violation { state: "before the crash".into(), what };
+    let crashed = caught(|| Crashed::make(number)).map_err(outside)?;
+    counts.workloads += 1;
+    let every = volume::is_exhaustive(number) && effort.pairs.is_none();
+    let pairs = if every {
+        usize::MAX
+    } else {
+        effort.pairs.unwrap_or(PAIRS.get(volume::size(number)).copied().unwrap_or(0))
+    };
+    Trial { crashed, effort, pairs, counts }.run()
+}
+
+struct Trial<'a> {
+    crashed: Crashed,
+    effort: Effort,
+    pairs: usize,
+    counts: &'a mut Counts,
+}
+
+impl Trial<'_> {
+    fn run(&mut self) -> Result<(), Violation> {
+        let image = self.crashed.image.clone();
+        let fail = |what| Violation { state: "recovery without a cut".into(), what };
+        let log = self.recover(&image, 1).map_err(fail)?;
+        self.prefixes(&log)?;
+        self.subsets(&log)
+    }
+
+    /// Each prefix of the first recovery, and of each some prefixes of the second, or all.
+    fn prefixes(&mut self, log: &CrashLog) -> Result<(), Violation> {
+        let firsts = prefixes(log, self.effort.seed);
+        let skipped = self.effort.states.map_or(1, |most| firsts.len().div_ceil(most.max(1)));
+        let each = self.pairs.div_ceil(firsts.len().div_ceil(skipped.max(1)).max(1));
+        for first in firsts.into_iter().step_by(skipped.max(1)) {
+            let name = first.choice.to_string();
+            let Some(again) = self.examine(first, "", 1)? else { return Ok(()) };
+            let seconds = prefixes(&again, self.effort.seed);
+            let step = seconds.len().div_ceil(each.max(1)).max(1);
+            let skip = Rng::new(mix(self.effort.seed ^ self.counts.recovery_states)).below(step as u64);
+            for second in seconds.into_iter().skip(skip as usize).step_by(step) {
+                if self.examine(second, &name, 2)?.is_none() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes of the first recovery that arrive in another order.
+    fn subsets(&mut self, log: &CrashLog) -> Result<(), Violation> {
+        let among = states(log, self.effort.seed).len();
+        let most = self.effort.states.unwrap_or(SUBSETS).max(1);
+        for state in states(log, self.effort.seed).step_by(among.div_ceil(most).max(1)) {
+            if self.examine(state, "", 1)?.is_none() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Recovers a state, and returns what that wrote; nothing if the time is up.
+    fn examine(&mut self, state: CrashState, first: &str, cuts: u64) -> Result<Option<CrashLog>, Violation> {
+        if self.effort.until.is_some_and(|until| Instant::now() > until) {
+            return Ok(None);
+        }
+        let named = if first.is_empty() { String::new() } else { format!("{first}; then ") };
+        let fail = |what| Violation { state: format!("in recovery {named}{}", state.choice), what };
+        let image = self.crashed.setup.settle(state.device).map_err(fail)?;
+        self.counts.recovery_states += 1;
+        caught(|| self.recover(&image, cuts + 1)).map(Some).map_err(fail)
+    }
+
+    /// Mounts the volume, and compares everything in it. Nothing is reported to the user.
+    fn recover(&mut self, image: &Snapshot, cuts: u64) -> Result<CrashLog, String> {
+        let setup = &self.crashed.setup;
+        let heard = || self.crashed.heard.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
+        setup
+            .check(Arc::new(MemDevice::from_snapshot(image)))
+            .map_err(|e| format!("before recovery: {e}"))?;
+        let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(image)));
+        let mut engine =
+            setup.mount(device.clone(), RECOVERY_TIME).map_err(|e| format!("it does not mount: {e}"))?;
+        let log = CrashLog::new(image.clone(), device.log()).map_err(|e| format!("log: {e}"))?;
+        let mut found = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
+        let reach = Reach::of_recovery(&engine, &log, found.inodes.len());
+        let records = if cuts == 1 { behind::records(image, setup.blocks) } else { 0 };
+        behind::notices_foreign_writes(image, setup.blocks)?;
+        self.counts.reach += Reach { cuts, records, ..reach };
+        let mut wanted = self.crashed.tree.clone();
+        if setup.contract() != Contract::Journal {
+            // The chain gives directories their new names at the time of recovery.
+            [&mut found, &mut wanted].into_iter().for_each(forget_times);
+        }
+        if let Some(what) = found.difference(&wanted) {
+            return Err(format!("{what}; the user is told {:?}", heard()));
+        }
+        engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
+        let unmounted = Arc::new(MemDevice::from_snapshot(&device.inner().snapshot()));
+        setup.check(unmounted).map_err(|e| format!("after recovery: {e}"))?;
+        let told = heard();
+        if told.is_empty() { Ok(log) } else { Err(format!("the user is told {told:?}")) }
+    }
+}
+
+/// All states but those with a torn write.
+fn states(log: &CrashLog, seed: u64) -> CrashStates<'_> {
+    let plan = CrashPlan { seed, subsets: 20, torn_data: 0, early: false };
+    CrashStates::new(log, plan, |_, _| false)
+}
+
+fn prefixes(log: &CrashLog, seed: u64) -> Vec<CrashState> {
+    let plan = CrashPlan { seed, subsets: 0, torn_data: 0, early: false };
+    CrashStates::new(log, plan, |_, _| false).filter(|s| s.choice.kept == Kept::All).collect()
+}
+
+fn forget_times(tree: &mut Tree) {
+    tree.inodes.values_mut().filter(|i| i.is_dir()).for_each(|dir| dir.times = Times::default());
+}
