@@ -59,6 +59,13 @@ impl Memory {
 #[derive(Debug)]
 pub struct Counted<'a>(&'a Counter, i64);
 
+impl Counted<'_> {
+    /// What it adds.
+    pub fn count(&self) -> u64 {
+        self.1.max(0).unsigned_abs()
+    }
+}
+
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.add(-self.1);

@@ -108,7 +108,7 @@ impl Gc {
         self.base.health.check_running()?;
         let before = self.base.stats.moved();
         let done = self.drive(&mut cleaner, |pacer, cleaning| {
-            cleaning.drop_overwritten();
+            cleaning.plan();
             pacer.make_room(cleaning)
         });
         self.record_moves(before);
@@ -147,21 +147,13 @@ impl<'a> Cleaning<'a> {
         victim
     }
 
-    /// What is left of the batch, for those who ask for room.
+    /// What is left of the batch, for those who ask for room. Blocks that were overwritten since they were listed need no copy.
     fn plan(&self) {
         let batch = &self.cleaner.paced.batch;
-        let (left, sections) = (batch.moving.len() as u64, batch.victims.len() as u64);
+        let data = batch.victims.iter().filter(|(victim, _)| victim.class == Class::Data);
+        let valid: u64 = data.map(|(victim, _)| self.valid(victim.sec)).sum();
+        let (left, sections) = (valid.min(batch.moving.len() as u64), batch.victims.len() as u64);
         self.gc.nodes.plan(Work { left, dirtied: self.nodes_listed(), sections });
-    }
-
-    /// Removes blocks from the list that were overwritten since, so that the plan is no more than what is left.
-    fn drop_overwritten(&mut self) {
-        let geo = &self.gc.base.geo;
-        let moving = &mut self.cleaner.paced.batch.moving;
-        self.gc.nodes.space.with_table(|t| {
-            moving.retain(|(_, addr)| geo.seg_of(*addr).is_some_and(|(seg, off)| t.is_valid(seg, off)));
-        });
-        self.plan();
     }
 
     fn pick(&mut self) -> Option<(Victim, SegmentPin)> {
@@ -172,12 +164,14 @@ impl<'a> Cleaning<'a> {
     /// Takes the next blocks from the list, with their room; `None` if none is left or the batch does not fit any more.
     fn next_step(&mut self, most: u64) -> Option<(Vec<(RawSummary, BlockAddr)>, Grant<'a>)> {
         let gc: &'a Gc = self.gc;
-        let batch = &mut self.cleaner.paced.batch;
-        if batch.moving.is_empty() {
+        let listed = self.cleaner.paced.batch.moving.len();
+        if listed == 0 {
             return None;
         }
-        let count = batch.moving.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+        let count = listed.min(usize::try_from(most).unwrap_or(usize::MAX));
+        self.plan();
         let granted = gc.nodes.promise_copies(count as u64)?;
+        let batch = &mut self.cleaner.paced.batch;
         let step: Vec<_> = batch.moving.drain(..count).collect();
         let begun = step.chunk_by(is_of_same_node).count() as u64;
         // A node of which blocks are left is dirty once the first of them is moved, so counting it once more is safe.
@@ -269,6 +263,9 @@ impl Host for Cleaning<'_> {
         let gc = self.gc;
         while let Some((step, granted)) = self.next_step(most) {
             let moved = gc.move_listed(&step, self.cleaner.paced.batch.pinned_too);
+            let promised =
+                moved.as_ref().is_err() || moved.as_ref().is_ok_and(|&moved| moved <= granted.blocks());
+            invariant!(gc.base.health, promised, "cleaning copies more than it was promised");
             drop(granted);
             self.plan();
             match moved {

@@ -3,7 +3,6 @@
 //! Whoever places blocks asks here first. Figures are read and a promise is counted under one lock, so two callers never take the
 //! same room. A promise for data ends when its blocks are placed, one for nodes when they are counted as dirty.
 use super::Nodes;
-use crate::health::invariant;
 use crate::lock::{Mutex, rank};
 use crate::memory::Counted;
 use segno_clean::need::{Figures, Work};
@@ -22,6 +21,11 @@ pub struct Grant<'a> {
 }
 
 impl<'a> Grant<'a> {
+    /// Blocks that may be placed.
+    pub fn blocks(&self) -> u64 {
+        self.data.count()
+    }
+
     /// The blocks are placed. What is left is the promise for their nodes.
     pub fn placed(self) -> Counted<'a> {
         drop(self.data);
@@ -73,11 +77,10 @@ impl Nodes {
         self.look(&planned);
     }
 
-    /// Promises the next copies of the batch their room, if it still fits: an fsync may have taken room since.
+    /// Promises the next copies of the batch their room, no more than it has left, if it still fits: an fsync may have taken room since.
     pub fn promise_copies(&self, copies: u64) -> Option<Grant<'_>> {
         let mut batch = self.promises.lock();
-        let planned = copies <= batch.left;
-        invariant!(self.base.health, planned, "cleaning copies more than it planned", else return None);
+        let copies = copies.min(batch.left);
         if !self.look(&batch).fits(batch.left, batch.dirtied) {
             return None;
         }

@@ -63,11 +63,13 @@ fn a_grant_covers_its_nodes_until_they_are_dirty() {
     assert_eq!((mem.granted.get(), mem.granted_nodes.get()), (0, 0));
 }
 
-/// A second cleaner, or one that forgets its plan, would use room that writeback has.
+/// Blocks overwritten since they were listed are not left, and get no room.
 #[test]
-fn more_copies_than_planned_stop_the_volume() {
+fn copies_get_no_more_room_than_the_batch_has_left() {
     let rig = Rig::lfs(Features::empty());
     rig.volume.nodes.plan(Work { left: 3, dirtied: 1, sections: 1 });
-    assert!(rig.volume.nodes.promise_copies(4).is_none());
-    assert!(rig.volume.is_stopped());
+    let granted = rig.volume.nodes.promise_copies(4).unwrap();
+    assert_eq!((granted.blocks(), rig.volume.base.mem.granted_nodes.get()), (3, 1));
+    drop(granted);
+    assert_eq!(rig.volume.nodes.promise_copies(4).unwrap().blocks(), 0);
 }
