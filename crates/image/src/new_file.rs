@@ -54,7 +54,7 @@ impl NewFile {
         }
     }
 
-    /// Gives up the lock of a temporary name, for an owner that takes one of its own.
+    /// Releases the lock of a temporary name, before the caller takes another lock of the file.
     pub fn unlock(&self) {
         let _never_locked_without_name = flock(&self.file, FlockOperation::Unlock);
     }
