@@ -403,7 +403,7 @@ fn past_cache(file: &File, read_only: bool) -> Option<File> {
     File::options().read(true).write(!read_only).custom_flags(flags).open(again).ok()
 }
 
-/// Cuts off everything behind the superblocks, in whose place the mark of an unfinished format is by then.
+/// Replaces the superblocks by the mark of an unfinished format, and cuts off the rest.
 fn empty(file: &File) -> io::Result<()> {
     let marked = 2 * BLOCK_SIZE as u64;
     if file.metadata()?.len() < marked {

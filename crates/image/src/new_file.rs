@@ -54,7 +54,7 @@ impl NewFile {
         }
     }
 
-    /// Gives up the lock of a temporary name, for an owner that takes one of its own.
+    /// Releases the lock of a temporary name, before the caller takes another lock of the file.
     pub fn unlock(&self) {
         let _never_locked_without_name = flock(&self.file, FlockOperation::Unlock);
     }
@@ -133,6 +133,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
+    type Make = fn(&Path) -> (File, Place);
+
     fn names(dir: &Path) -> Vec<OsString> {
         dir.read_dir().unwrap().map(|e| e.unwrap().file_name()).collect()
     }
@@ -143,13 +145,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
         std::fs::write(&path, "old").unwrap();
-        let make = |place: fn(&Path) -> (File, Place)| {
+        let make = |place: Make| {
             let (file, place) = place(&path);
             (&file).write_all(b"new").unwrap();
             NewFile { file, place, path: path.clone() }
         };
-        let places: [fn(&Path) -> (File, Place); 2] =
-            [|path| unnamed(directory(path)).unwrap(), |path| named(path).unwrap()];
+        let places: [Make; 2] = [|path| unnamed(directory(path)).unwrap(), |path| named(path).unwrap()];
         for place in places {
             drop(make(place));
             assert_eq!(make(place).finish(false).unwrap_err().kind(), ErrorKind::AlreadyExists);
@@ -174,7 +175,8 @@ mod tests {
             [".image.segno", ".image2.segno-a1b2c3", "image"].map(OsString::from).to_vec();
         expected.push(in_use.file_name().unwrap().to_owned());
         let mut left = names(dir.path());
-        (left.sort(), expected.sort());
+        left.sort();
+        expected.sort();
         assert_eq!(left, expected);
     }
 }

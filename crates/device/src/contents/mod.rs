@@ -13,7 +13,7 @@ use std::ops::Range;
 const HEAD: u64 = 4096;
 /// Blocks of one read, and of a sample.
 const PIECE: u64 = 64;
-/// Samples taken behind the head, evenly spread from the end.
+/// Samples of the blocks after the head, evenly spread from the end.
 const SAMPLES: u64 = 64;
 /// Line that fills the superblock blocks of a device while it is formatted. It has the size of a part of a sector, so any torn
 /// write of the marker or of a superblock over it leaves whole lines, and no superblock that passes its checks.
@@ -153,7 +153,7 @@ impl Search<'_> {
         for end in (0..SAMPLES).map_while(|i| (blocks - head).checked_sub(i * step)).map(|left| head + left) {
             self.piece(end.saturating_sub(PIECE).max(head)..end)?;
         }
-        // With large sections or zones the first checkpoint pack lies behind the head.
+        // With large sections or zones the first checkpoint pack is after the head.
         let starts = (0..u64::BITS).map(|n| 1u64 << n).filter(|at| (HEAD..blocks).contains(at));
         starts.into_iter().try_for_each(|at| self.piece(at..at + 1))
     }

@@ -22,7 +22,7 @@ enum Node {
 }
 
 impl Node {
-    /// In a log each node names the block behind it. Of one that is not an inode, this may be chance.
+    /// In a log each node names the next block. For a node that is not an inode this may be chance.
     fn of(block: &Block, at: u64) -> Self {
         let f = block.view::<RawNode>().footer;
         let (nid, ino) = (f.nid.get(), f.ino.get());

@@ -216,7 +216,7 @@ fn a_format_cut_anywhere_over_other_data_leaves_it_or_a_named_device() {
     assert!(seen.old > 0 && seen.named > 100 && seen.new > 3, "{seen:?}");
 }
 
-/// Each device of several may have a volume of its own.
+/// Before the format each device may have had a volume.
 #[test]
 fn no_old_volume_on_another_device_outlives_its_blocks() {
     let shape = Shape { devices: vec![(20, false), (32, false)], ..Shape::one(MkfsOptions::default()) };

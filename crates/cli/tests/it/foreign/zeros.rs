@@ -20,7 +20,7 @@ fn filled() -> (Scratch, HashMap<&'static str, Vec<u64>>) {
         fs::write(scratch.path(name), content).unwrap();
         // `put` keeps holes of the host; these blocks are to be allocated.
         let device = ::segno::Device::open(scratch.image()).unwrap();
-        let options = ::segno::MountOptions::new().discard(false).background(false);
+        let options = ::segno::MountOptions::new().discard(::segno::Discard::Never).background(false);
         let volume = ::segno::Volume::open_with(&device, &options).unwrap();
         volume.write(name, fs::read(scratch.path(name)).unwrap()).unwrap();
         volume.close().unwrap();
@@ -46,7 +46,7 @@ fn zero(scratch: &Scratch, blocks: impl IntoIterator<Item = u64>) {
 fn deleted() -> Scratch {
     let (scratch, addrs) = filled();
     let device = ::segno::Device::open(scratch.image()).unwrap();
-    let options = ::segno::MountOptions::new().discard(false).background(false);
+    let options = ::segno::MountOptions::new().discard(::segno::Discard::Never).background(false);
     let volume = ::segno::Volume::open_with(&device, &options).unwrap();
     FILES.iter().for_each(|name| volume.remove_file(name).unwrap());
     volume.close().unwrap();
