@@ -114,6 +114,11 @@ impl Gc {
         self.record_moves(before);
         match done? {
             Room::Made => Ok(true),
+            // Blocks of a batch that is being written count as promised and as used: no verdict before it has ended.
+            Room::Floor | Room::Spent if self.base.mem.granted.get() > 0 => {
+                std::thread::yield_now();
+                Ok(true)
+            }
             Room::Spent if !self.nodes.can_place() => Err(Error::NoSpace),
             Room::Floor | Room::Spent => Ok(false),
         }
