@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::paths::{run, tool};
-use crate::twin::{Boot, Outcome, disk_name};
+use crate::twin::{Boot, Machine, Outcome};
 
 /// The guest's script; it contains the names and order of the volumes.
 const GUEST: &str = include_str!("guest.sh");
@@ -68,8 +68,9 @@ impl Foreign {
     }
 
     fn boot(&self, disks: &[PathBuf], copy: &Path) -> Result<()> {
-        let names: Vec<String> = (0..disks.len()).map(disk_name).collect();
+        let names: Vec<String> = (0..disks.len()).map(|n| Machine::Qemu.disk_name(n)).collect();
         let boot = Boot {
+            machine: Machine::Qemu,
             script: format!("DISKS='{}'\nCOPY='{}'\n{GUEST}", names.join(" "), copy.display()),
             disks: disks.to_owned(),
             virtiofs: None,
