@@ -49,7 +49,9 @@ pub fn run(args: &Args) -> Outcome {
     let volume = image::volume_read_only(&args.image)?;
     if args.dest.as_os_str() == "-" {
         ensure!(!args.json, "standard output carries the file: leave out --json");
-        let [path] = &args.paths[..] else { bail!("standard output takes one file: `segno cat` joins several") };
+        let [path] = &args.paths[..] else {
+            bail!("standard output takes one file: `segno cat` joins several")
+        };
         cat::write(&volume, path, &mut stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -83,8 +85,11 @@ fn destinations(args: &Args) -> Result<Vec<PathBuf>> {
         return Ok(vec![dest.clone()]);
     }
     let name = |path: &String| {
-        let name = path.split('/').rfind(|c| !c.is_empty() && *c != "." && *c != "..").map(|name| dest.join(name));
-        name.with_context(|| format!("{} exists already; name a new directory for the whole volume", dest.display()))
+        let name =
+            path.split('/').rfind(|c| !c.is_empty() && *c != "." && *c != "..").map(|name| dest.join(name));
+        name.with_context(|| {
+            format!("{} exists already; name a new directory for the whole volume", dest.display())
+        })
     };
     let all = args.paths.iter().map(name).collect::<Result<Vec<_>>>()?;
     refuse_equal(all.iter())?;

@@ -52,7 +52,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let (sources, to) = split(&args.operands)?;
     if sources.iter().any(|source| source.as_os_str() == "-") {
-        ensure!(sources.len() == 1, "standard input is one file: copy the other sources by a command of their own");
+        ensure!(
+            sources.len() == 1,
+            "standard input is one file: copy the other sources by a command of their own"
+        );
         return from_stdin(args, to);
     }
     let sources = sources.iter().map(|path| Source::of(path, args)).collect::<Result<Vec<_>>>()?;
@@ -97,8 +100,13 @@ fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], &str)> {
             let to = last.to_str().with_context(|| format!("{} is not UTF-8", last.display()))?;
             Ok((sources, to))
         }
-        Some((last, sources)) if !sources.is_empty() && last.as_os_str() != "-" && last.symlink_metadata().is_err() => {
-            bail!("{0}: no such file on the host; a destination in the image begins with /: /{0}", last.display())
+        Some((last, sources))
+            if !sources.is_empty() && last.as_os_str() != "-" && last.symlink_metadata().is_err() =>
+        {
+            bail!(
+                "{0}: no such file on the host; a destination in the image begins with /: /{0}",
+                last.display()
+            )
         }
         _ => Ok((operands, "/")),
     }
@@ -378,7 +386,13 @@ impl Copy<'_> {
     }
 
     /// Plans the entries of a directory.
-    fn enter(tree: &Tree<'_>, from: PathBuf, meta: Metadata, to: PathBuf, steps: &mut Vec<Step>) -> Result<()> {
+    fn enter(
+        tree: &Tree<'_>,
+        from: PathBuf,
+        meta: Metadata,
+        to: PathBuf,
+        steps: &mut Vec<Step>,
+    ) -> Result<()> {
         steps.push(Step::Finish { from: from.clone(), meta, to: to.clone() });
         let failed = || format!("reading {}", from.display());
         for entry in std::fs::read_dir(&from).with_context(failed)? {

@@ -77,7 +77,8 @@ pub fn run(args: &Args) -> Outcome {
     let target = target.map(|path| open_target(args, path)).transpose()?;
     let known_bad = known_bad(args)?;
     let blocks = device.block_count();
-    let search = Search { source: &args.source, offset: args.offset, known_bad: &known_bad, kept, stop: &stop };
+    let search =
+        Search { source: &args.source, offset: args.offset, known_bad: &known_bad, kept, stop: &stop };
     salvage::with_volume(&*device, &search, |device, found| {
         if let Some(path) = &args.map {
             std::fs::write(path, found.bad.to_map(blocks))

@@ -61,7 +61,8 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(path) = kept {
         salvage::refuse_inside(&args.image, path)?;
     }
-    let search = Search { source: &args.image, offset: None, known_bad: &BadBlocks::default(), kept, stop: &stop };
+    let search =
+        Search { source: &args.image, offset: None, known_bad: &BadBlocks::default(), kept, stop: &stop };
     salvage::with_volume(&*device, &search, |device, found| {
         if args.previous { previous(args, device, found) } else { deleted(args, device, found, &stop) }
     })

@@ -169,7 +169,8 @@ fn a_preallocated_image_keeps_its_storage_unless_discards_are_requested() {
         assert!(allocated() >= 128 * MIB as u64);
         let dev: Arc<dyn BlockDevice> = Arc::new(FileDevice::open(&path, OpenOptions::default()).unwrap());
         let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
-        segno_mkfs::format(&[member], &MkfsOptions { discard: Some(false), ..MkfsOptions::default() }).unwrap();
+        segno_mkfs::format(&[member], &MkfsOptions { discard: Some(false), ..MkfsOptions::default() })
+            .unwrap();
         let v = Volume::mount(dev, MountOptions { discard: rule, ..quiet() }).unwrap();
         let ino = v.mknod(Ino::ROOT, b"a", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
         v.write(ino, 0, &vec![b'a'; 8 * MIB]).unwrap();

@@ -18,7 +18,11 @@ pub fn planned(damaged: &Snapshot) -> Result<Plan, RepairError> {
 }
 
 pub fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
-    let options = MountOptions { background: false, discard: segno_engine::options::Discard::Never, ..MountOptions::default() };
+    let options = MountOptions {
+        background: false,
+        discard: segno_engine::options::Discard::Never,
+        ..MountOptions::default()
+    };
     let volume = Volume::mount(overlay, options).map_err(|e| e.to_string())?;
     volume.unmount().map_err(|e| e.to_string())
 }

@@ -49,7 +49,9 @@ pub fn open(args: &Args, read_only: bool) -> Result<Opened> {
     }
     let device = match (image::patiently(|| open_volume(paths, options)), paths.as_slice()) {
         (Ok(device), _) => device,
-        (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only]) if !e.is_foreign() => {
+        (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only])
+            if !e.is_foreign() =>
+        {
             image::note_truncated(e);
             open_storage(only, options).map_err(image::explain)?
         }

@@ -28,8 +28,8 @@ pub fn plan(
 ) -> Result<Planned> {
     let options = PlanOptions { restore_names: !args.unattended() };
     // The planner finds the chain itself.
-    let waits = report.summary.roll_forward.fsynced == 0
-        && replay::left(device, report, journal)? == Left::Pending;
+    let waits =
+        report.summary.roll_forward.fsynced == 0 && replay::left(device, report, journal)? == Left::Pending;
     let pending = if waits { Pending::Journal } else { Pending::Chain };
     let mut replay =
         |overlay: Arc<Overlay>| replay::replay(overlay, journal.in_memory()).map_err(|e| e.to_string());

@@ -30,7 +30,9 @@ impl External {
         let checkpoint = inspect::journaled_checkpoint(&**volume, &sb)?;
         match found.area().map(|area| Journal::open(area, &checkpoint, &**volume)).transpose() {
             Ok(Some(Opened::Stale(why @ Stale::OtherVolume))) => bail!("the journal {name}: {why}"),
-            Ok(Some(Opened::Stale(why))) if !why.is_damage() => eprintln!("segno: note: the journal {name} has no effect: {why}"),
+            Ok(Some(Opened::Stale(why))) if !why.is_damage() => {
+                eprintln!("segno: note: the journal {name} has no effect: {why}")
+            }
             Ok(_) => {}
             Err(e) => return Err(e).with_context(|| format!("cannot use the journal {name}")),
         }

@@ -16,7 +16,9 @@ pub fn run(args: &Target) -> Outcome {
     let found = Found::open(&args.image, args.journal.as_deref(), false)?;
     let waiting = match found.state()? {
         None => bail!("there is no journal {}", found.describe()),
-        Some(Opened::Stale(why)) if why.is_damage() => return Err(segno_engine::Error::JournalAhead(why).into()),
+        Some(Opened::Stale(why)) if why.is_damage() => {
+            return Err(segno_engine::Error::JournalAhead(why).into());
+        }
         Some(Opened::Stale(why)) => {
             bail!("the journal has no effect: {why}; `segno journal discard` erases it")
         }
