@@ -1,4 +1,5 @@
 //! A journal is made only over zeros or a journal of the same volume, by every command and option. Other data stays as it is.
+use super::foreign::tools as f2fs_tools;
 use super::{can_mount, json, output, refusal, segno};
 use segno_device::{FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
@@ -169,16 +170,18 @@ fn a_journal_of_another_volume_is_left_alone_even_by_force_if_it_is_in_use() {
     assert!(segno(&create).status.success(), "after a clean unmount --force gives it away");
 }
 
-/// mkfs without a journal leaves the journal of the previous volume.
+/// mkfs.f2fs leaves the journal of the previous volume; segno mkfs clears it.
 #[test]
 fn a_closed_journal_of_the_volume_before_is_replaced() {
     let rig = Rig::new();
     let image = rig.path("image");
     rig.by_library(None).unwrap();
     let before = rig.info()["journal"]["volume"].clone();
-    output(&["mkfs", "-q", "-f", "-t", "0", &image, "131072"]);
+    f2fs_tools::run("mkfs.f2fs", &["-q", "-f", "-t", "0", &image, "131072"]);
     assert_eq!(rig.info()["state"], "stale");
     rig.by_library(None).unwrap();
     assert_eq!(rig.info()["state"], "usable");
     assert_ne!(rig.info()["journal"]["volume"], before);
+    output(&["mkfs", "-q", "-f", "-t", "0", &image, "131072"]);
+    assert_eq!(rig.info()["state"], "none");
 }

@@ -4,7 +4,7 @@
 //! volume with every combination.
 mod commands;
 mod linux;
-mod tools;
+pub(crate) mod tools;
 mod tree;
 mod zeros;
 

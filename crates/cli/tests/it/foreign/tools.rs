@@ -68,7 +68,7 @@ pub struct Volume {
 }
 
 /// Runs one of f2fs-tools; also looks where distributions put it when it is not in PATH.
-fn run(tool: &str, args: &[&str]) {
+pub(crate) fn run(tool: &str, args: &[&str]) {
     let found = ["", "/usr/sbin/", "/sbin/"].iter().find_map(|dir| {
         match Command::new(format!("{dir}{tool}")).args(args).output() {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
