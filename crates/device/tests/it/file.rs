@@ -281,6 +281,6 @@ fn an_image_file_reports_what_of_it_has_storage_and_what_its_host_can_add() {
     assert!((100..150).contains(&written.allocated), "{written:?}");
     let len = path.metadata().unwrap().len();
     let flags = rustix::fs::FallocateFlags::KEEP_SIZE;
-    rustix::fs::fallocate(&std::fs::File::options().write(true).open(&path).unwrap(), flags, 0, len).unwrap();
+    rustix::fs::fallocate(std::fs::File::options().write(true).open(&path).unwrap(), flags, 0, len).unwrap();
     assert!(device.host_storage().unwrap().unwrap().allocated >= 1000);
 }

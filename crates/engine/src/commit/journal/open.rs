@@ -49,7 +49,7 @@ impl Commit {
                     matches!(self.base.opts.journal, JournalMode::Off) && replay.accepted().is_empty();
                 Ok(if unused { Found::None } else { Found::Usable(replay) })
             }
-            Ok(Opened::Stale(why)) if why.is_damage() => return Err(Error::JournalAhead(why)),
+            Ok(Opened::Stale(why)) if why.is_damage() => Err(Error::JournalAhead(why)),
             Ok(Opened::Stale(why)) => {
                 if !why.was_in_use() {
                     self.check_unguarded()?;
