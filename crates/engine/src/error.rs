@@ -43,7 +43,7 @@ pub enum Error {
     RecoveryMemory(u64),
     /// The journal proves that the newest checkpoint is lost.
     #[error(
-        "the volume is damaged, and was not changed: of its journal, {0}. A read-only mount shows the older checkpoint, `segno \
+        "the volume is damaged, and was not changed: {0}. A read-only mount shows the older checkpoint, `segno \
          rescue` copies newer files that are still on the device; `segno journal discard` then gives up the journal"
     )]
     JournalAhead(Stale),

@@ -15,7 +15,7 @@ pub enum Notice {
     JournalForeign,
     /// A read-only mount serves the older checkpoint of a volume whose newest one is lost.
     #[error(
-        "the volume is damaged, and what was written since an older checkpoint is not shown: of the journal, {0}"
+        "the volume is damaged, and what was written since an older checkpoint is not shown: {0}"
     )]
     JournalAhead(Stale),
     /// A read-only mount does without the journal that the volume is marked for.

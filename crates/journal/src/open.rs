@@ -46,7 +46,7 @@ pub enum Stale {
     /// No checkpoint of the volume is as new as the one that the journal follows: that one is damaged, or the volume is an
     /// older copy.
     #[error(
-        "it follows checkpoint {journal:#x}, with {records} records of {inodes} inodes, and the newest checkpoint that can be read \
+        "the journal follows checkpoint {journal:#x}, with {records} records of {inodes} inodes, and the newest checkpoint that can be read \
          is {volume:#x}"
     )]
     AheadOfVolume {

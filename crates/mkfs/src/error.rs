@@ -134,7 +134,7 @@ pub enum MkfsError {
         main: u64,
     },
     /// A device that is in use. Nothing was written.
-    #[error("{path} {contents}; overwrite it with -f")]
+    #[error("{path} {contents}; {}overwrite it with -f", first(path, contents))]
     Occupied {
         /// The device.
         path: String,
@@ -174,5 +174,14 @@ impl MkfsError {
     #[must_use]
     pub fn is_about_size(&self) -> bool {
         matches!(self, Self::DeviceTooSmall { .. } | Self::NoUserSpace { .. } | Self::TooFewZones { .. })
+    }
+}
+
+/// What comes before overwriting: remains of a volume still have files.
+fn first(path: &str, contents: &Contents) -> String {
+    if contents.is_wiped_volume() {
+        format!("copy its files with `segno rescue {path} DIR`, then ")
+    } else {
+        String::new()
     }
 }

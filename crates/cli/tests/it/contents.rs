@@ -165,7 +165,7 @@ fn mkfs_refuses_all_contents_without_force_and_says_nothing_else() {
         let (code, message) = refusal(&["mkfs", path.to_str().unwrap()]);
         let said = said.split(", not an").next().unwrap();
         assert!(
-            code == 1 && message.contains(said) && message.ends_with("; overwrite it with -f\n"),
+            code == 1 && message.contains(said) && message.ends_with("overwrite it with -f\n"),
             "{name}: {message}"
         );
         assert!(std::fs::read(&path).unwrap() == before, "{name} was changed");

@@ -50,7 +50,10 @@ fn the_remains_of_a_volume_are_recognised_and_refused() {
             overwrite(&device, 256, random);
             assert!(Contents::of(&device).unwrap().is_wiped_volume());
             let said = refusal(device, options).unwrap();
-            assert_eq!(said, "disk has remains of an F2FS volume without superblock; overwrite it with -f");
+            assert_eq!(
+                said,
+                "disk has remains of an F2FS volume without superblock; copy its files with `segno rescue disk DIR`, then overwrite it with -f"
+            );
         }
     }
 }

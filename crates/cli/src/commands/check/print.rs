@@ -38,7 +38,7 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
         writeln!(out, "checkpoint {:#x} in pack {}, {left}", s.checkpoint_ver, s.pack)?;
     }
     if let Some(why) = &judged.ahead {
-        writeln!(out, "error: the newest checkpoint of the volume is lost: of its journal, {why}")?;
+        writeln!(out, "error: the newest checkpoint of the volume is lost: {why}")?;
     } else if let Some(e) = &judged.mount_error {
         writeln!(out, "error: what a crash left cannot be replayed: {e}")?;
     } else if judged.replayed {
