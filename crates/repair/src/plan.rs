@@ -9,7 +9,9 @@ use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
 use crate::zones::Zones;
-use crate::{claims, copies, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr};
+use crate::{
+    claims, copies, evidence, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr,
+};
 use segno_check::tables::{Pack, Volume};
 use segno_check::{CheckError, CheckOptions, Kind, Report, check};
 use segno_device::{BlockDevice, FailedRead, Overlay};
@@ -115,13 +117,27 @@ pub fn plan(
     options: PlanOptions,
 ) -> Result<Plan> {
     let (settled, undecided) = copies::settled(device)?;
-    let mut plan = plan_settled(&settled, pending, replay, options)?;
+    let mut plan = unless_evidence_is_lost(&*settled, plan_settled(&settled, pending, replay, options))?;
     if undecided {
         let text = "the superblocks differ, in the names of devices or the id of the volume, and nothing tells which is right: the first is kept";
         plan.actions.push(Action { loss: true, ..whole(text) });
     }
     copies::write_first(device, &settled, &mut plan)?;
     Ok(plan)
+}
+
+/// Refuses a plan with losses if the SIT and another table have lost blocks: a rescue may find those files.
+fn unless_evidence_is_lost(device: &dyn BlockDevice, planned: Result<Plan>) -> Result<Plan> {
+    let doubtful = match &planned {
+        Ok(plan) => plan.has_loss(),
+        Err(e) => matches!(e, RepairError::Refused(_)),
+    };
+    let Some(vol) = doubtful.then(|| Volume::open(device)).transpose()?.flatten() else { return planned };
+    let Some(other) = evidence::lost_with_sit(&vol)? else { return planned };
+    Err(RepairError::refused(format!(
+        "SIT and {other} have both lost blocks, so nothing proves which nodes and blocks are in use, and a repair would give up \
+         files: `segno rescue IMAGE DIRECTORY` finds and copies them"
+    )))
 }
 
 /// Plans with superblocks that do not contradict each other.

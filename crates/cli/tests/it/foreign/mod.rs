@@ -1,9 +1,10 @@
 //! Volumes that other tools made, whole and with areas wiped, through every command that reads or repairs a volume.
 //!
-//! The ordinary run takes a share. `FOREIGN=all` takes every set of options and every combination of areas, `FOREIGN=NAME` one
-//! volume with every combination.
+//! The ordinary run takes a share of the volumes, and divides the areas among them. `FOREIGN=all` takes every set of options and
+//! every combination of areas, `FOREIGN=NAME` one volume with every combination.
 mod commands;
 mod linux;
+mod pairs;
 pub(crate) mod tools;
 mod tree;
 mod zeros;
@@ -14,11 +15,21 @@ use tools::{SETS, Volume};
 const AREAS: [&str; 5] = ["superblocks", "packs", "SIT", "NAT", "SSA"];
 const ALL: u8 = 31;
 /// Sets of the ordinary run.
-const SHARE: [&str; 4] = ["plain", "everything", "zones", "devices"];
+const SHARE: [&str; 4] = ["devices", "everything", "plain", "zones"];
 
-/// Sets of areas, one bit each: none, each alone, all; or every combination.
-fn wiped(every: bool) -> Vec<u8> {
-    (0..=ALL).filter(|&w| every || w.count_ones() <= 1 || w == ALL).collect()
+/// The combinations of areas that a volume is tried with.
+#[derive(Clone, Copy)]
+enum Part {
+    Every,
+    /// None, and of all and each alone those that fall to one of so many volumes.
+    Turn(usize, usize),
+}
+
+/// Combinations of areas, one bit each.
+fn wiped(part: Part) -> Vec<u8> {
+    let Part::Turn(turn, volumes) = part else { return (0..=ALL).collect() };
+    let few = (1..=ALL).rev().filter(|w| *w == ALL || w.is_power_of_two()).enumerate();
+    std::iter::once(0).chain(few.filter(|(i, _)| i % volumes == turn).map(|(_, w)| w)).collect()
 }
 
 fn names(wiped: u8) -> String {
@@ -27,20 +38,20 @@ fn names(wiped: u8) -> String {
     if named.is_empty() { "whole".into() } else { format!("without {}", named.join(", ")) }
 }
 
-/// Whether the environment chooses a volume, and whether it is tried with every combination.
-fn chosen(name: &str, share: &[&str]) -> (bool, bool) {
+/// The part of a volume that the environment chooses.
+fn chosen(name: &str, share: &[&str]) -> Option<Part> {
     match std::env::var("FOREIGN").as_deref() {
-        Err(_) => (share.contains(&name), false),
-        Ok("all") => (true, true),
-        Ok(one) => (one == name, true),
+        Err(_) => share.iter().position(|n| *n == name).map(|turn| Part::Turn(turn, share.len())),
+        Ok("all") => Some(Part::Every),
+        Ok(one) => (one == name).then_some(Part::Every),
     }
 }
 
 /// Runs every command on a volume with every set of areas wiped; returns the faults.
-fn faults(name: &str, volume: &Volume, every: bool) -> Vec<String> {
+fn faults(name: &str, volume: &Volume, part: Part) -> Vec<String> {
     let mut out = Vec::new();
     let whole = volume.snapshot();
-    for wiped in wiped(every) {
+    for wiped in wiped(part) {
         let found = commands::judge(volume, wiped);
         volume.restore(&whole);
         out.extend(found.into_iter().map(|fault| format!("{name}, {}: {fault}", names(wiped))));
@@ -56,20 +67,17 @@ fn none(faults: &[String]) {
 
 #[test]
 fn volumes_of_f2fs_tools_come_back_whole_and_with_wiped_areas() {
-    let each = |set: &tools::Set| match chosen(set.name, &SHARE) {
-        (true, every) => faults(set.name, &set.make(), every),
-        (false, _) => Vec::new(),
-    };
-    none(&SETS.iter().flat_map(each).collect::<Vec<_>>());
+    let each = |set: &tools::Set| chosen(set.name, &SHARE).map(|part| faults(set.name, &set.make(), part));
+    none(&SETS.iter().filter_map(each).flatten().collect::<Vec<_>>());
 }
 
 #[test]
 fn volumes_of_linux_come_back_with_what_was_deleted() {
-    let each = |name: &&str| match chosen(name, &linux::IMAGES) {
-        (true, every) => faults(&format!("Linux, {name}"), &linux::volume(name), every),
-        (false, _) => Vec::new(),
+    let each = |name: &&str| {
+        let part = chosen(name, &linux::IMAGES)?;
+        Some(faults(&format!("Linux, {name}"), &linux::volume(name), part))
     };
-    none(&linux::IMAGES.iter().flat_map(each).collect::<Vec<_>>());
+    none(&linux::IMAGES.iter().filter_map(each).flatten().collect::<Vec<_>>());
 }
 
 /// Nodes of Segno and of sload.f2fs in turn.
@@ -80,5 +88,5 @@ fn a_volume_that_segno_and_sload_filled_in_turn_comes_back() {
         volume.add_by_segno(&format!("segno-{round}"));
         volume.add_by_sload(&format!("sload-{round}"));
     }
-    none(&faults("both", &volume, false));
+    none(&faults("both", &volume, Part::Turn(0, 2)));
 }
