@@ -33,6 +33,8 @@ pub struct Memory {
     pub dirty_dents: Counter,
     /// Blocks that writeback, fsyncs and cleaning in progress may place.
     pub granted: Counter,
+    /// Batches and fsyncs that were ever granted.
+    pub grants: Counter,
     /// Nodes that will be dirty when the pages among them are published.
     pub granted_nodes: Counter,
     /// Dirty nodes that the checkpoint in progress has yet to write.

@@ -107,6 +107,7 @@ impl Gc {
         self.commit.in_progress.wait();
         self.base.health.check_running()?;
         let before = self.base.stats.moved();
+        let ended = self.nodes.grants_ended();
         let done = self.drive(&mut cleaner, |pacer, cleaning| {
             cleaning.plan();
             pacer.make_room(cleaning)
@@ -114,8 +115,8 @@ impl Gc {
         self.record_moves(before);
         match done? {
             Room::Made => Ok(true),
-            // Blocks of a batch that is being written count as promised and as used: no verdict before it has ended.
-            Room::Floor | Room::Spent if self.base.mem.granted.get() > 0 => {
+            // Others were placing blocks: they made room, or the caller asks again.
+            Room::Floor | Room::Spent if ended.is_none() || self.nodes.grants_ended() != ended => {
                 std::thread::yield_now();
                 Ok(true)
             }

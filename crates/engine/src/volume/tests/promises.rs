@@ -1,6 +1,7 @@
 //! Room that is promised to several callers.
 use super::rig::Rig;
 use crate::nodes::Grant;
+use crate::writeback::Reclaim;
 use segno_clean::need::Work;
 use segno_format::Features;
 use std::sync::Barrier;
@@ -61,6 +62,23 @@ fn a_grant_covers_its_nodes_until_they_are_dirty() {
     assert_eq!((mem.granted.get(), mem.granted_nodes.get()), (0, 10));
     drop(nodes);
     assert_eq!((mem.granted.get(), mem.granted_nodes.get()), (0, 0));
+}
+
+/// Without holes to clean, a volume whose room is promised has none left. That decides nothing before the promise has ended.
+#[test]
+fn space_is_not_spent_while_a_batch_is_under_way() {
+    let rig = Rig::lfs(Features::empty());
+    let v = &rig.volume;
+    let ended = v.nodes.grants_ended();
+    assert!(ended.is_some());
+    let granted = v.nodes.grant_anyway(1 << 24);
+    assert!(!v.nodes.can_place());
+    assert!(v.gc.reclaim().unwrap(), "the caller asks again");
+    let nodes = granted.placed();
+    assert_eq!(v.nodes.grants_ended(), None, "its nodes are not dirty yet");
+    drop(nodes);
+    // A batch that began and ended meanwhile shows.
+    assert!(v.nodes.grants_ended().is_some_and(|now| Some(now) != ended));
 }
 
 /// Blocks overwritten since they were listed are not left, and get no room.
