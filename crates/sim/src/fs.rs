@@ -53,6 +53,8 @@ pub struct Attr {
     pub projid: u32,
     /// Algorithm and logarithm of the cluster size of a compressed file.
     pub compression: Option<(u8, u8)>,
+    /// The advise bit KEEP_SIZE: blocks behind the end are reserved.
+    pub keeps_size: bool,
 }
 
 /// Flags that do not depend on how the inode is stored.

@@ -8,7 +8,7 @@ use segno_engine::{
     XattrMode,
 };
 use segno_format::dentry::FileType;
-use segno_format::inode::InodeFlags;
+use segno_format::inode::{Advise, InodeFlags};
 use segno_format::{BlockAddr, Features, Ino, Nid};
 use segno_testkit::rng::mix;
 use std::collections::BTreeSet;
@@ -169,6 +169,8 @@ impl Fs for Mounted {
     }
     fn getattr(&mut self, node: Node) -> Res<Attr> {
         let a = done(self.volume.getattr(Nid(node)))?;
+        let advise = done(self.volume.getxattr(Nid(node), b"system.advise"))?;
+        let advise = Advise::from_bits_retain(advise.first().copied().unwrap_or(0));
         let mut attr = Attr {
             kind: a.kind,
             mode: a.mode & 0o7777,
@@ -184,6 +186,7 @@ impl Fs for Mounted {
             flags: a.flags & FLAGS,
             projid: a.projid,
             compression: self.volume.compress_option(Nid(node)).ok(),
+            keeps_size: advise.contains(Advise::KEEP_SIZE),
         };
         self.pages.iter().for_each(|pages| pages.cover(node, &mut attr));
         Ok(attr)

@@ -61,6 +61,11 @@ impl Setup {
     /// Mounts a volume of this setup; time starts at `now`.
     pub fn mount(&self, device: Arc<dyn BlockDevice>, now: i64) -> Result<Mounted, Error> {
         let device = self.over(device).map_err(|source| Error::Io { op: "open", at: 0, source })?;
+        self.mount_seen(device, now)
+    }
+
+    /// Mounts a device that is as the volume sees it.
+    pub(crate) fn mount_seen(&self, device: Arc<dyn BlockDevice>, now: i64) -> Result<Mounted, Error> {
         let mut options = self.options.clone();
         if self.external_journal {
             let area = JournalArea::tail(device.clone(), self.blocks).ok_or(Error::Invalid("no gap"))?;
@@ -87,7 +92,7 @@ impl Setup {
     }
 
     /// The device as the volume sees it.
-    fn over(&self, device: Arc<dyn BlockDevice>) -> io::Result<Arc<dyn BlockDevice>> {
+    pub(crate) fn over(&self, device: Arc<dyn BlockDevice>) -> io::Result<Arc<dyn BlockDevice>> {
         Ok(if self.zoned { Arc::new(ZoneLayer::open(device)?) } else { device })
     }
 
@@ -153,7 +158,16 @@ const RECIPES: [Recipe; 11] = [
     },
     Recipe { name: "concurrent", blocks: COMMON, format: |_| {}, mount: concurrent },
     Recipe { name: "lfs", blocks: COMMON, format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
-    Recipe { name: "smallcache", blocks: COMMON, format: |_| {}, mount: |m| m.cache_bytes = 128 << 10 },
+    // Its freed segments wait for their discard, and are used again meanwhile.
+    Recipe {
+        name: "smallcache",
+        blocks: COMMON,
+        format: |_| {},
+        mount: |m| {
+            m.cache_bytes = 128 << 10;
+            m.discard = Discard::AfterBytes(2 << 20);
+        },
+    },
     Recipe {
         name: "sections",
         blocks: COMMON,

@@ -1,5 +1,5 @@
 //! A device that runs a hook inside one of its calls.
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, Zone, ZoneLimits};
 use segno_format::Block;
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -16,11 +16,6 @@ pub struct PauseDevice<D> {
 impl<D> PauseDevice<D> {
     pub fn new(inner: D) -> Self {
         Self { inner, hook: Mutex::new(None) }
-    }
-
-    /// The wrapped device.
-    pub fn inner(&self) -> &D {
-        &self.inner
     }
 
     /// Runs `hook` inside the call with this number, counted from 0.
@@ -76,5 +71,19 @@ impl<D: BlockDevice> BlockDevice for PauseDevice<D> {
     }
     fn read_only(&self) -> bool {
         self.inner.read_only()
+    }
+    fn zones(&self) -> io::Result<Vec<Zone>> {
+        self.inner.zones()
+    }
+    fn zone_limits(&self) -> ZoneLimits {
+        self.inner.zone_limits()
+    }
+    fn reset_zone(&self, start: u64) -> io::Result<()> {
+        self.pause();
+        self.inner.reset_zone(start)
+    }
+    fn finish_zone(&self, start: u64) -> io::Result<()> {
+        self.pause();
+        self.inner.finish_zone(start)
     }
 }

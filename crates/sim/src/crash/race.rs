@@ -7,7 +7,7 @@ use super::workload::{A, B, C, D, E, Workload, create, few, write};
 use crate::mounted::Mounted;
 use crate::op::{Handles, Name, Op, Outcome, Path, apply};
 use crate::setup;
-use segno_device::{MemDevice, Snapshot};
+use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::RenameMode;
 use segno_testkit::rng::mix;
 use segno_testkit::{CrashLog, PauseDevice, RecordDevice};
@@ -171,7 +171,8 @@ struct Done {
     label: String,
 }
 
-type Device = RecordDevice<PauseDevice<MemDevice>>;
+type Paused = PauseDevice<Arc<dyn BlockDevice>>;
+type Device = RecordDevice<Paused>;
 
 /// The order in which operations end: that is the history, as those of the two threads do not touch the same inodes.
 struct Order {
@@ -200,14 +201,20 @@ impl Race {
     /// Mounts the device and carries the operations of both threads out.
     pub(super) fn record(&self, base: &Snapshot, workload: &Workload) -> Result<Recorded, String> {
         let setup = &workload.setup;
-        let device = Arc::new(RecordDevice::new(PauseDevice::new(MemDevice::from_snapshot(base))));
-        let engine = setup.mount(device.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
+        let memory = Arc::new(MemDevice::from_snapshot(base));
+        let device: Arc<Device> = Arc::new(RecordDevice::new(PauseDevice::new(memory.clone())));
+        let seen = setup.over(device.clone()).map_err(|e| format!("open: {e}"))?;
+        // In a call below the zones their write pointer is locked.
+        let above: Option<Arc<Paused>> = setup.zoned.then(|| Arc::new(PauseDevice::new(seen.clone())));
+        let seen = above.clone().map_or(seen, |above| above);
+        let engine = setup.mount_seen(seen, 1000).map_err(|e| format!("mount: {e}"))?;
         let main_start = engine.main_start();
         let mut recorder = Recorder::start(engine, setup.model.limits())?;
-        let (base, mounted_at) = (device.inner().inner().snapshot(), device.log().len());
+        let (base, mounted_at) = (memory.snapshot(), device.log().len());
         let (last, before) = workload.ops.split_last().ok_or("nothing to break into")?;
         record_steps(&mut recorder, before, &[], |text| device.mark(text))?;
-        let done = self.both(&mut recorder, &device, last)?;
+        let paused = above.as_deref().unwrap_or(device.inner());
+        let done = self.both(&mut recorder, &device, paused, last)?;
         let mut steps = BTreeMap::new();
         for one in done {
             recorder.note(&one.op, one.got, &[]).map_err(|what| format!("{}: {what}", one.label))?;
@@ -219,15 +226,21 @@ impl Race {
     }
 
     /// Both threads' operations, in the order in which they ended.
-    fn both(&self, recorder: &mut Recorder, device: &Arc<Device>, last: &Op) -> Result<Vec<Done>, String> {
+    fn both(
+        &self,
+        recorder: &mut Recorder,
+        device: &Arc<Device>,
+        paused: &Paused,
+        last: &Op,
+    ) -> Result<Vec<Done>, String> {
         let ended = Mutex::new(recorder.history.promises.len());
         let order = Arc::new(Order { device: device.clone(), ended });
         let second = Arc::new(Second::new(recorder.engine.share(), order.clone(), self.ops.clone()));
         let breaks_in = second.clone();
-        device.inner().set_hook(self.call, move || breaks_in.start_and_wait(ASLEEP));
+        paused.set_hook(self.call, move || breaks_in.start_and_wait(ASLEEP));
         let first = recorder.with_handles(|engine, handles| order.run(engine, handles, "first".into(), last));
         // It may have made fewer calls; those of the second thread are not to be broken into.
-        device.inner().clear_hook();
+        paused.clear_hook();
         second.start_and_wait(FOREVER);
         let mut all = second.result()?;
         all.push(first);

@@ -1,7 +1,7 @@
 //! Scenes for what no other workload showed to be tested: a bug that was put there stayed unnoticed.
 use super::workload::{A, B, C, D, E, create, write};
 use crate::op::{Name, Op, Path};
-use segno_engine::{RenameMode, XattrMode};
+use segno_engine::{FallocMode, RenameMode, XattrMode};
 
 pub(super) fn rare_scenes() -> Vec<Vec<Op>> {
     let (a, b, c, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[E]));
@@ -26,5 +26,23 @@ pub(super) fn rare_scenes() -> Vec<Vec<Op>> {
         vec![create(e.clone()), write(&e, 0, 3000, 81), write(&e, 3000, 3000, 82), fsync(&e)],
         // A second name comes and goes, each in a commit of its own.
         vec![Op::Link { of: a.clone(), at: e.clone() }, fsync(&a), Op::Unlink { at: e }, fsync(&a)],
+    ]
+}
+
+/// Behind all others, so that those keep their numbers.
+pub(super) fn late_scenes() -> Vec<Vec<Op>> {
+    let (b, e, de) = (Path::of(&[B]), Path::of(&[E]), Path::of(&[D, E]));
+    let fsync = |of: &Path| Op::Fsync { of: of.clone(), datasync: false };
+    let reserve =
+        Op::Fallocate { of: b.clone(), mode: FallocMode::AllocateKeepSize, offset: 16_384, len: 8192 };
+    let huge = |of: &Path, tag| write(of, 0, 5_000_000, tag);
+    let unlink = |at: &Path| Op::Unlink { at: at.clone() };
+    let two = [create(e.clone()), huge(&e, 83), create(de.clone()), huge(&de, 84), Op::Sync];
+    vec![
+        // Space behind the end is reserved, and given back.
+        vec![reserve, fsync(&b), Op::Truncate { of: b.clone(), size: 20_000 }, fsync(&b)],
+        // Segments become free and are used again; then others become free.
+        [two.to_vec(), vec![unlink(&e), Op::Sync, huge(&b, 85), Op::Sync, unlink(&de), Op::Sync, fsync(&b)]]
+            .concat(),
     ]
 }

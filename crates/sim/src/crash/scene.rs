@@ -1,7 +1,7 @@
 //! Scripted workloads for situations beyond single operations: cleaning, a full volume, orphans, unmounting.
 use super::attr::attribute_scenes;
 use super::clusters::{cluster_scenes, dissolved_cluster};
-use super::rare::rare_scenes;
+use super::rare::{late_scenes, rare_scenes};
 use super::workload::{A, B, C, D, E, Start, Workload, create, few, write};
 use crate::fs::{Fs, Res, errno};
 use crate::mounted::Mounted;
@@ -183,6 +183,7 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
     all.extend(cluster_scenes());
     all.extend(attribute_scenes());
     all.push(dissolved_cluster());
+    all.extend(late_scenes());
     all
 }
 
@@ -215,7 +216,17 @@ fn full_scenes() -> Vec<Vec<Op>> {
             fsync(&large(5)),
             fsync(&b),
         ],
+        held_holes(),
     ]
+}
+
+/// Blocks become free in the segments whose holes the log fills, behind its position, but are not to be used before the next
+/// checkpoint; an fsync of an old file takes none.
+fn held_holes() -> Vec<Op> {
+    let b = Path::of(&[B]);
+    let with_holes = (0..30).step_by(3).map(|n| Path::root().join(Name(Name::MANY + n)));
+    let half = |of| Op::Fallocate { of, mode: FallocMode::PunchHole, offset: LARGE / 2, len: LARGE / 2 };
+    with_holes.map(half).chain([write(&b, 0, 300_000, 58), fsync(&b), fsync(&b)]).collect()
 }
 
 /// Fills a volume with large files; every second block of some is a hole, so that no segment is wholly used.

@@ -65,7 +65,9 @@ impl Model {
             if size > limit {
                 return Err(errno::EFBIG);
             }
+            let shrinks = size <= bytes.size();
             bytes.set_size(size);
+            inode.keeps_size &= !shrinks;
             inode.times.modify = now;
         }
         inode.mode = set.mode.map_or(inode.mode, |m| m & 0o7777);
@@ -96,7 +98,8 @@ impl Model {
             return Err(errno::EINVAL);
         }
         let compressed = self.limits.compressed.is_some();
-        let bytes = self.get_mut(node)?.bytes_mut()?;
+        let inode = self.get_mut(node)?;
+        let bytes = inode.bytes_mut()?;
         let size = bytes.size();
         // A hole may reach past the largest file, but not start there.
         let reach = if mode == FallocMode::PunchHole { offset } else { end };
@@ -122,6 +125,8 @@ impl Model {
             FallocMode::InsertRange if size.saturating_add(len) > limit => return Err(errno::EFBIG),
             FallocMode::InsertRange => bytes.insert(offset..end),
         }
+        let keeps = matches!(mode, FallocMode::AllocateKeepSize | FallocMode::ZeroRangeKeepSize);
+        inode.keeps_size |= keeps && end > size;
         self.modified(node)
     }
 

@@ -44,6 +44,8 @@ pub struct Inode {
     pub projid: u32,
     /// Algorithm and logarithm of the cluster size.
     pub compression: Option<(u8, u8)>,
+    /// Blocks behind the end were reserved since the file was last truncated.
+    pub keeps_size: bool,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub content: Content,
     /// Number of handles.
@@ -96,6 +98,7 @@ impl Model {
             flags: root.flags,
             projid: root.projid,
             compression: root.compression,
+            keeps_size: false,
             xattrs: BTreeMap::new(),
             content: Content::Dir { names: BTreeMap::new(), parent: ROOT },
             opens: 0,
@@ -158,6 +161,7 @@ impl Model {
         {
             inode.times.modify = found.mtime;
             inode.times.change = found.ctime;
+            inode.keeps_size = found.keeps_size;
         }
     }
 
@@ -213,7 +217,8 @@ impl Inode {
             Content::Link(target) => target.len() as u64,
             _ => 0,
         };
-        let Self { kind, mode, nlink, uid, gid, rdev, times, flags, projid, compression, .. } = *self;
+        let Self { kind, mode, nlink, uid, gid, rdev, times, flags, projid, compression, keeps_size, .. } =
+            *self;
         Attr {
             kind,
             mode,
@@ -229,6 +234,7 @@ impl Inode {
             flags,
             projid,
             compression,
+            keeps_size,
         }
     }
 }

@@ -233,6 +233,7 @@ impl Model {
             flags: InodeFlags::empty(),
             projid: 0,
             compression: None,
+            keeps_size: false,
             xattrs: BTreeMap::new(),
             content,
             opens: 0,
