@@ -21,6 +21,7 @@ mod claims;
 mod copies;
 mod dir;
 mod error;
+mod evidence;
 mod extra;
 mod fields;
 mod finish;

@@ -20,6 +20,11 @@ impl Owners {
         Self { logs, kept: HashMap::new() }
     }
 
+    /// Whether a segment is that of a log, which has its summary in the pack.
+    pub(crate) fn is_log(&self, seg: SegNo) -> bool {
+        self.logs.iter().any(|(s, _)| *s == seg)
+    }
+
     /// Summary of a segment; `None` for a log of nodes whose summary is not stored.
     pub(crate) fn segment(&mut self, vol: &Volume<'_>, seg: SegNo) -> Result<Option<&RawSummaryBlock>> {
         if self.kept.len() >= KEPT && !self.kept.contains_key(&seg.0) {

@@ -10,7 +10,8 @@ use crate::state::State;
 use crate::tables::{self, Claims};
 use crate::zones::Zones;
 use crate::{
-    Overlay, claims, copies, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr,
+    Overlay, claims, copies, evidence, fields, finish, inventory, layout, paths, quota, rebuild, symlink,
+    tree, xattr,
 };
 use segno_check::tables::{Pack, Volume};
 use segno_check::{CheckOptions, Kind, Report, check};
@@ -117,13 +118,27 @@ pub fn plan(
     options: PlanOptions,
 ) -> Result<Plan> {
     let (settled, undecided) = copies::settled(device)?;
-    let mut plan = plan_settled(&settled, pending, replay, options)?;
+    let mut plan = unless_evidence_is_lost(&*settled, plan_settled(&settled, pending, replay, options))?;
     if undecided {
         let text = "the superblocks differ, in the names of devices or the id of the volume, and nothing tells which is right: the first is kept";
         plan.actions.push(Action { loss: true, ..whole(text) });
     }
     copies::write_first(device, &settled, &mut plan)?;
     Ok(plan)
+}
+
+/// Refuses a plan with losses if the SIT and another table have lost blocks: a rescue may find those files.
+fn unless_evidence_is_lost(device: &dyn BlockDevice, planned: Result<Plan>) -> Result<Plan> {
+    let doubtful = match &planned {
+        Ok(plan) => plan.has_loss(),
+        Err(e) => matches!(e, RepairError::Refused(_)),
+    };
+    let Some(vol) = doubtful.then(|| Volume::open(device)).transpose()?.flatten() else { return planned };
+    let Some(other) = evidence::lost_with_sit(&vol)? else { return planned };
+    Err(RepairError::refused(format!(
+        "SIT and {other} have both lost blocks, so nothing proves which nodes and blocks are in use, and a repair would give up \
+         files: `segno rescue IMAGE DIRECTORY` finds and copies them"
+    )))
 }
 
 /// Plans with superblocks that do not contradict each other.

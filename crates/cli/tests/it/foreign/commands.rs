@@ -18,14 +18,14 @@ const NEEDED: u8 = 0b01110;
 const SPARE: u8 = 0b10100;
 
 /// A volume of which areas are wiped.
-struct Wiped<'v> {
+pub struct Wiped<'v> {
     volume: &'v Volume,
     areas: u8,
 }
 
 /// Runs every command; returns what is wrong.
 pub fn judge<'v>(volume: &'v Volume, areas: u8) -> Vec<String> {
-    let wiped = Wiped::new(volume, areas);
+    let wiped = Wiped::new(volume, areas, 0);
     // Whether it counts what fsync wrote after the checkpoint.
     type Check<'v> = fn(&Wiped<'v>) -> Option<String>;
     let checks: [(&str, bool, Check<'v>); 7] = [
@@ -51,7 +51,8 @@ fn said(out: &Output) -> String {
 }
 
 impl<'v> Wiped<'v> {
-    fn new(volume: &'v Volume, areas: u8) -> Self {
+    /// Fills areas with a byte.
+    pub fn new(volume: &'v Volume, areas: u8, fill: u8) -> Self {
         let sb = json(&["dump", "--json", volume.first(), "sb"])["copies"][0].clone();
         let at = |name: &str| sb[name].as_u64().unwrap();
         let starts = ["cp_blkaddr", "sit_blkaddr", "nat_blkaddr", "ssa_blkaddr", "main_blkaddr"].map(at);
@@ -60,7 +61,7 @@ impl<'v> Wiped<'v> {
         for (bit, range) in ranges.enumerate().filter(|(bit, _)| areas & 1 << bit != 0) {
             assert!(bit < AREAS.len());
             let bytes = (range.end - range.start) as usize * BLOCK_SIZE;
-            first.write_all_at(&vec![0; bytes], range.start * BLOCK_SIZE as u64).unwrap();
+            first.write_all_at(&vec![fill; bytes], range.start * BLOCK_SIZE as u64).unwrap();
         }
         Self { volume, areas }
     }
@@ -185,18 +186,24 @@ impl<'v> Wiped<'v> {
         self.right_or_refused(false, &chain.join(": "), Tree::new)
     }
 
-    /// Repaired so that all files are there, or refused without a write.
+    /// Repaired so that all files are there and fsck.f2fs finds nothing, or refused without a write.
     fn repair(&self) -> Option<String> {
+        self.repaired().err()
+    }
+
+    /// Whether it is repaired, or what is wrong.
+    pub fn repaired(&self) -> Result<bool, String> {
         let before = self.volume.snapshot();
         let out = segno(&["check", "-y", self.path()]);
+        let text = said(&out);
         if matches!(out.status.code(), Some(0 | 1)) {
             let target = self.target();
             let _copied = output(&["get", self.path(), "/", target.to_str().unwrap()]);
-            return self.same(&target);
+            let fault = self.same(&target).or_else(|| self.volume.fsck());
+            return fault.map_or(Ok(true), |fault| Err(format!("{fault}: {text}")));
         }
         let unchanged = before == self.volume.snapshot();
-        let text = said(&out);
         let refused = unchanged && self.areas != 0 && MISSING.iter().any(|m| text.contains(m));
-        (!refused).then_some(text)
+        if refused { Ok(false) } else { Err(text) }
     }
 }

@@ -4,6 +4,7 @@
 //! every combination of areas, `FOREIGN=NAME` one volume with every combination.
 mod commands;
 mod linux;
+mod pairs;
 mod tools;
 mod tree;
 mod zeros;

@@ -68,7 +68,7 @@ pub struct Volume {
 }
 
 /// Runs one of f2fs-tools; also looks where distributions put it when it is not in PATH.
-fn run(tool: &str, args: &[&str]) {
+fn run(tool: &str, args: &[&str]) -> String {
     let found = ["", "/usr/sbin/", "/sbin/"].iter().find_map(|dir| {
         match Command::new(format!("{dir}{tool}")).args(args).output() {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
@@ -76,7 +76,9 @@ fn run(tool: &str, args: &[&str]) {
         }
     });
     let done = found.unwrap_or_else(|| panic!("{tool} is not installed; this test needs f2fs-tools"));
-    assert!(done.status.success(), "{tool} {args:?}: {}", String::from_utf8_lossy(&done.stdout));
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{tool} {args:?}: {said}");
+    said
 }
 
 fn text(path: &Path) -> &str {
@@ -125,6 +127,13 @@ impl Volume {
 
     pub fn first(&self) -> &str {
         text(&self.devices[0])
+    }
+
+    /// What fsck.f2fs would change.
+    pub fn fsck(&self) -> Option<String> {
+        let said = run("fsck.f2fs", &["--dry-run", "-f", self.first()]);
+        let bad = |l: &&str| ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| l.contains(mark));
+        said.lines().find(bad).map(|line| format!("fsck.f2fs: {line}"))
     }
 
     /// A path in the directory of the devices.
