@@ -38,7 +38,7 @@ fn a_directory_holds_a_volume() {
 fn refusals_say_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let absent = format!("file://{}", dir.path().display());
-    assert!(refusal(&["check", &absent]).1.contains("segno mkfs --size"));
+    assert!(refusal(&["check", &absent]).1.contains("check bucket and prefix"));
     assert!(refusal(&["mkfs", &absent]).1.contains("--size"));
     assert!(refusal(&["info", "s3://key:secret@bucket/prefix"]).1.contains("AWS_ACCESS_KEY_ID"));
     assert!(refusal(&["info", "s3://bucket"]).1.contains("prefix"));
