@@ -14,9 +14,7 @@ pub enum Notice {
     #[error("the journal is ignored: the volume was mounted elsewhere since the crash")]
     JournalForeign,
     /// A read-only mount serves the older checkpoint of a volume whose newest one is lost.
-    #[error(
-        "the volume is damaged, and what was written since an older checkpoint is not shown: {0}"
-    )]
+    #[error("the volume is damaged, and what was written since an older checkpoint is not shown: {0}")]
     JournalAhead(Stale),
     /// A read-only mount does without the journal that the volume is marked for.
     #[error(

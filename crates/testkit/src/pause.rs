@@ -18,6 +18,11 @@ impl<D> PauseDevice<D> {
         Self { inner, hook: Mutex::new(None) }
     }
 
+    /// The wrapped device.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
     /// Runs `hook` inside the call with this number, counted from 0.
     pub fn set_hook(&self, call: u64, hook: impl FnOnce() + Send + 'static) {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = Some((call, Box::new(hook)));

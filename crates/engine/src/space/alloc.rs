@@ -112,13 +112,29 @@ impl Space {
     /// Moves every log to another segment, a free one if possible. Recovery must do so before its first write.
     pub fn renew_logs(&self) -> Result<()> {
         for log in &self.logs {
+            self.renew(&mut log.lock())?;
+        }
+        Ok(())
+    }
+
+    /// Moves the logs out of segments that recovery holds. Others go on behind their canary, as a full volume may have no segment
+    /// for each.
+    pub fn leave_held_segments(&self) -> Result<()> {
+        for log in &self.logs {
             let mut log = log.lock();
-            match self.switch(&mut log, true) {
-                Err(Error::NoSpace) => self.switch(&mut log, false)?,
-                other => other?,
+            let held = self.with_table(|t| !log.is_full() && t.is_held(log.segno, log.next));
+            if held {
+                self.renew(&mut log)?;
             }
         }
         Ok(())
+    }
+
+    fn renew(&self, log: &mut Log) -> Result<()> {
+        match self.switch(log, true) {
+            Err(Error::NoSpace) => self.switch(log, false),
+            other => other,
+        }
     }
 
     /// Keeps the canaries of the checkpoint in force, the blocks at the positions of the logs, until the next one is durable.

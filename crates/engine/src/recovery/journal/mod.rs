@@ -1,9 +1,8 @@
 //! Replay of the journal onto the state of the checkpoint, by the engine's own operations on inode numbers, with the
 //! block addresses of the records. Tables, counters, quota and orphans follow from these operations.
 //!
-//! Blocks that the checkpoint or a record names are never overwritten: their segments are pinned, and every log has
-//! moved to another segment. Replay ends with a checkpoint; a crash before it is durable repeats the replay.
-//! moved to another one. Replay ends with a checkpoint; a crash before it is durable only means starting over.
+//! Blocks that the checkpoint or a record names are never overwritten: the segments with blocks of records are held, and no log
+//! stays in one. Replay ends with a checkpoint; a crash before it is durable repeats the replay.
 mod attr;
 mod compress;
 mod data;
@@ -33,7 +32,7 @@ impl Recovery<'_> {
         }
         let sections = self.read_logged(replay)?;
         sections.iter().filter(|s| creates(s)).try_for_each(|s| self.claim_ino(s.ino))?;
-        self.files.space.renew_logs()?;
+        self.files.space.leave_held_segments()?;
         // Space may exceed the limit temporarily: replay is not in the original order, and frees come late.
         self.files.space.counts.lift_limit(true);
         let done = self.replay_sections(&sections);
