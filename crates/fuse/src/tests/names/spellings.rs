@@ -8,8 +8,6 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 /// Both directories of a mount; names begin with `g/` or `plain/`.
 struct Dirs<'a>(&'a Path);
@@ -270,31 +268,5 @@ fn only_directories_that_ignore_case_cost_lookups() {
         let twice = [Lookup, Rename, Lookup, Lookup, Lookup, Lookup, Rename];
         cost(mount, rename("plain/other", "g/in"), &twice);
         cost(mount, rename("g/in", "plain/out"), &[Lookup, Lookup, Rename]);
-    });
-}
-
-/// Lookups by another thread do not leave a name that was moved in cached.
-#[test]
-fn names_move_while_they_are_looked_up() {
-    each_folding(|mount| {
-        let d = Dirs(mount.path());
-        let done = AtomicBool::new(false);
-        d.write("plain/x", "x");
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    for name in ["plain/x", "g/Name", "g/NAME"] {
-                        let _there_or_not = fs::metadata(d.path(name));
-                    }
-                }
-            });
-            for _ in 0..200 {
-                d.rename("plain/x", "g/Name");
-                d.read(&["g/name"], "x");
-                d.rename("g/NAME", "plain/x");
-                d.missing(&["g/Name", "g/name", "g/NAME"]);
-            }
-            done.store(true, Ordering::Relaxed);
-        });
     });
 }
