@@ -36,12 +36,13 @@ pub fn run(args: &Args) -> Outcome {
     // A reader of an object store holds nothing, and a writer may be beside it.
     let server = (on_store && !mount.read_only).then(|| ServerProcess::of(&mount.dir)).flatten();
     unmount(&mount)?;
+    table::bound(&mount).map_or(Ok(()), |place| Err(mounted_elsewhere(&mount, &place)))?;
     if on_store {
         if let Some(server) = &server {
-            wait_until(&mount, || server.has_ended());
+            wait_until(&mount, || server.has_ended())?;
         }
     } else {
-        wait_until(&mount, || !is_locked(&mount.source));
+        wait_until(&mount, || !is_locked(&mount.source))?;
     }
     if dead {
         eprintln!("segno: note: the server had died; the next mount recovers {}", mount.source.display());
@@ -177,16 +178,22 @@ fn is_locked(image: &Path) -> bool {
     opened.is_err_and(|e| e.holder().is_some_and(Holder::may_end))
 }
 
-/// The mount is gone from the table before the last checkpoint is written.
-fn wait_until(mount: &Mount, closed: impl Fn() -> bool) {
+fn mounted_elsewhere(mount: &Mount, place: &str) -> anyhow::Error {
+    anyhow!("{} is in use until it is unmounted {place} too", mount.source.display())
+}
+
+/// The mount is gone from the table before the last checkpoint is written. The server goes on while the volume is mounted elsewhere.
+fn wait_until(mount: &Mount, closed: impl Fn() -> bool) -> Result<()> {
     let start = Instant::now();
     let mut next_note = QUIET;
     while !closed() {
         if start.elapsed() >= next_note {
             next_note += QUIET;
-            let seconds = start.elapsed().as_secs();
-            eprintln!("segno: {} is being written out and closed ({seconds} s)", mount.source.display());
+            let (source, seconds) = (mount.source.display(), start.elapsed().as_secs());
+            table::in_namespace(mount).map_or(Ok(()), |place| Err(mounted_elsewhere(mount, &place)))?;
+            eprintln!("segno: {source} is being written out and closed ({seconds} s)");
         }
         std::thread::sleep(POLL);
     }
+    Ok(())
 }

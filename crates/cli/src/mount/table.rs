@@ -5,13 +5,38 @@ use std::path::Path;
 
 /// All mounts, oldest first. The source of Segno's mounts is the image.
 pub fn read() -> Result<Vec<Mount>> {
-    let mut mounts = Mount::all().context("cannot read the mount table")?;
+    Ok(with_images(Mount::all().context("cannot read the mount table")?))
+}
+
+fn with_images(mut mounts: Vec<Mount>) -> Vec<Mount> {
     for mount in mounts.iter_mut().filter(|m| m.is_our_block()) {
         if let Some(image) = segno_fuse::image_behind(&mount.source) {
             mount.source = image;
         }
     }
-    Ok(mounts)
+    mounts
+}
+
+/// Another directory where the volume of a mount that is gone is mounted.
+pub fn bound(gone: &Mount) -> Option<String> {
+    let mount = read().ok()?.into_iter().find(|m| is_same(m, gone))?;
+    Some(format!("at {}", mount.dir.display()))
+}
+
+/// Another mount namespace where the volume of a mount that is gone is mounted.
+pub fn in_namespace(gone: &Mount) -> Option<String> {
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut numbers = processes.filter_map(|p| p.file_name().to_str()?.parse::<u32>().ok());
+    numbers.find_map(|process| {
+        let mounts = with_images(Mount::all_of(process).ok()?);
+        let dir = mounts.into_iter().find(|m| is_same(m, gone))?.dir;
+        let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+        Some(format!("at {} in the mount namespace of {} ({process})", dir.display(), name.trim()))
+    })
+}
+
+fn is_same(mount: &Mount, gone: &Mount) -> bool {
+    mount.is_ours() && mount.device == gone.device && mount.source == gone.source
 }
 
 /// Checks that the server of a mount responds. stat(2) may be answered from the kernel's cache.

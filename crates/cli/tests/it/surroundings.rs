@@ -81,3 +81,19 @@ fn top_follows_the_size_of_its_terminal() {
     // Only a wide screen describes counters.
     assert!(screen.contains("checkpoints") && screen.contains("\x1b[60;"), "{screen}");
 }
+
+/// A bind mount, and a mount namespace that was made while the volume was mounted.
+#[test]
+fn an_unmount_names_the_place_where_the_volume_is_still_mounted() {
+    let scratch = Scratch::new();
+    if !as_root() || !std::path::Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let bound = "mkdir a b; $SEGNO mount image a; mount --bind a b; $SEGNO umount a";
+    fails_with(&scratch, bound, 1, &["image is in use until it is unmounted at ", "/b too"]);
+    let out = shell(&scratch, "$SEGNO umount b");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let copied = "$SEGNO mount image a; unshare -m --propagation private sh -c 'echo; exec sleep 60' >made 2>&1 & n=$!; \
+        until [ -s made ]; do sleep 0.05; done; $SEGNO umount a; code=$?; kill $n; wait $n 2>/dev/null; exit $code";
+    fails_with(&scratch, copied, 1, &["/a in the mount namespace of sleep (", ") too"]);
+}

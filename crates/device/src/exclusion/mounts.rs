@@ -1,4 +1,4 @@
-//! The mounts of this process, from /proc/self/mountinfo. Device numbers and flags come from the kernel; the servers of FUSE
+//! The mounts of a process, from its mountinfo. Device numbers and flags come from the kernel; the servers of FUSE
 //! mounts choose types and sources.
 use rustix::fs::makedev;
 use std::ffi::OsString;
@@ -34,6 +34,11 @@ impl Mount {
     /// All mounts, oldest first.
     pub fn all() -> io::Result<Vec<Self>> {
         Self::all_from(Path::new("/proc/self/mountinfo"))
+    }
+
+    /// All mounts in the mount namespace of a process, oldest first.
+    pub fn all_of(process: u32) -> io::Result<Vec<Self>> {
+        Self::all_from(Path::new(&format!("/proc/{process}/mountinfo")))
     }
 
     fn all_from(path: &Path) -> io::Result<Vec<Self>> {
