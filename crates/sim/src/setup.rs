@@ -92,7 +92,7 @@ impl Setup {
     }
 
     /// The device as the volume sees it.
-    pub(crate) fn over(&self, device: Arc<dyn BlockDevice>) -> io::Result<Arc<dyn BlockDevice>> {
+    pub fn over(&self, device: Arc<dyn BlockDevice>) -> io::Result<Arc<dyn BlockDevice>> {
         Ok(if self.zoned { Arc::new(ZoneLayer::open(device)?) } else { device })
     }
 
@@ -403,6 +403,12 @@ pub fn large() -> u64 {
 /// The setup for large recoveries that a number chooses.
 pub fn large_setup(number: u64) -> Result<Setup, String> {
     made(&LARGE_RECIPES, number)
+}
+
+/// Number of the setup for large recoveries of a name.
+pub fn large_named(name: &str) -> Result<u64, String> {
+    let at = LARGE_RECIPES.iter().position(|r| r.name == name);
+    at.map(|n| n as u64).ok_or_else(|| format!("no setup {name}"))
 }
 
 /// The small setup that a number chooses.

@@ -2,20 +2,18 @@
 //! those of the logs.
 mod volume;
 
-pub use volume::recoveries;
+pub use volume::{Crashed, recoveries};
 
 use crate::behind;
 use crate::capture::Tree;
 use crate::catch_panic::caught;
-use crate::crash::{Contract, Counts, RECOVERY_TIME, Violation};
-use crate::model::Times;
+use crate::crash::{Counts, RECOVERY_TIME, Violation};
 use crate::suite::Reach;
 use segno_device::{MemDevice, Snapshot};
 use segno_testkit::rng::mix;
 use segno_testkit::{CrashLog, CrashPlan, CrashState, CrashStates, Kept, RecordDevice, Rng};
 use std::sync::Arc;
 use std::time::Instant;
-use volume::Crashed;
 
 /// Subsets of the writes in flight that are tried of a first recovery.
 const SUBSETS: usize = 60;
@@ -111,7 +109,6 @@ impl Trial<'_> {
     /// Mounts the volume, and compares everything in it. Nothing is reported to the user.
     fn recover(&mut self, image: &Snapshot, cuts: u64) -> Result<CrashLog, String> {
         let setup = &self.crashed.setup;
-        let heard = || self.crashed.heard.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default();
         setup
             .check(Arc::new(MemDevice::from_snapshot(image)))
             .map_err(|e| format!("before recovery: {e}"))?;
@@ -119,23 +116,18 @@ impl Trial<'_> {
         let mut engine =
             setup.mount(device.clone(), RECOVERY_TIME).map_err(|e| format!("it does not mount: {e}"))?;
         let log = CrashLog::new(image.clone(), device.log()).map_err(|e| format!("log: {e}"))?;
-        let mut found = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
+        let found = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
         let reach = Reach::of_recovery(&engine, &log, found.inodes.len());
         let records = if cuts == 1 { behind::records(image, setup.blocks) } else { 0 };
         behind::notices_foreign_writes(image, setup.blocks)?;
         self.counts.reach += Reach { cuts, records, ..reach };
-        let mut wanted = self.crashed.tree.clone();
-        if setup.contract() != Contract::Journal {
-            // The chain gives directories their new names at the time of recovery.
-            [&mut found, &mut wanted].into_iter().for_each(forget_times);
-        }
-        if let Some(what) = found.difference(&wanted) {
-            return Err(format!("{what}; the user is told {:?}", heard()));
+        if let Some(what) = self.crashed.difference(found, self.crashed.tree.clone()) {
+            return Err(format!("{what}; the user is told {:?}", self.crashed.told()));
         }
         engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
         let unmounted = Arc::new(MemDevice::from_snapshot(&device.inner().snapshot()));
         setup.check(unmounted).map_err(|e| format!("after recovery: {e}"))?;
-        let told = heard();
+        let told = self.crashed.told();
         if told.is_empty() { Ok(log) } else { Err(format!("the user is told {told:?}")) }
     }
 }
@@ -149,8 +141,4 @@ fn states(log: &CrashLog, seed: u64) -> CrashStates<'_> {
 fn prefixes(log: &CrashLog, seed: u64) -> Vec<CrashState> {
     let plan = CrashPlan { seed, subsets: 0, torn_data: 0, early: false };
     CrashStates::new(log, plan, |_, _| false).filter(|s| s.choice.kept == Kept::All).collect()
-}
-
-fn forget_times(tree: &mut Tree) {
-    tree.inodes.values_mut().filter(|i| i.is_dir()).for_each(|dir| dir.times = Times::default());
 }

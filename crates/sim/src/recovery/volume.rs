@@ -3,9 +3,10 @@ use crate::capture::Tree;
 use crate::compare::time_of;
 use crate::crash::Contract;
 use crate::fs::Fs;
+use crate::model::Times;
 use crate::op::{Name, Op, Path, apply};
 use crate::setup::{self, Setup};
-use segno_device::{MemDevice, Snapshot};
+use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::{Observer, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
@@ -24,7 +25,7 @@ pub struct Crashed {
     pub image: Snapshot,
     pub tree: Tree,
     /// Notices of mounts.
-    pub heard: Arc<Mutex<Vec<String>>>,
+    heard: Arc<Mutex<Vec<String>>>,
 }
 
 /// Number of volumes: each kind in each size.
@@ -45,7 +46,15 @@ pub(super) fn size(number: u64) -> usize {
 impl Crashed {
     /// One of the volumes; higher numbers draw other contents.
     pub fn make(number: u64) -> Result<Self, String> {
-        let mut setup = setup::large_setup(number)?;
+        let setup = setup::large_setup(number)?;
+        let device = Arc::new(MemDevice::from_snapshot(&setup.base));
+        let seen = setup.over(device.clone()).map_err(|e| format!("open: {e}"))?;
+        let crashed = Self::on(seen, setup, number)?;
+        Ok(Self { image: device.snapshot(), ..crashed })
+    }
+
+    /// Makes the same on a device that holds the empty volume of the setup. `image` is that volume.
+    pub fn on(device: Arc<dyn BlockDevice>, mut setup: Setup, number: u64) -> Result<Self, String> {
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
         let hear = heard.clone();
         setup.options.observer = Observer::new(move |notice| {
@@ -53,8 +62,7 @@ impl Crashed {
         });
         let files = FILES.get(size(number)).copied().unwrap_or_default();
         let ops = contents(&mut Rng::new(number), files, setup.contract() != Contract::Journal);
-        let device = Arc::new(MemDevice::from_snapshot(&setup.base));
-        let mut engine = setup.mount(device.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
+        let mut engine = setup.mount_seen(device, 1000).map_err(|e| format!("mount: {e}"))?;
         let mut model = setup.model.clone();
         for (step, op) in ops.iter().enumerate() {
             engine.set_time(time_of(step));
@@ -65,9 +73,28 @@ impl Crashed {
                 return Err(format!("{op}: got {got:?}, expected {expected:?}"));
             }
         }
-        let (image, tree) = (device.snapshot(), Tree::of_model(&model));
-        Ok(Self { setup, image, tree, heard })
+        Ok(Self { image: setup.base.clone(), setup, tree: Tree::of_model(&model), heard })
     }
+
+    /// The first difference of a recovered volume from the one that is wanted.
+    #[must_use]
+    pub fn difference(&self, mut found: Tree, mut wanted: Tree) -> Option<String> {
+        if self.setup.contract() != Contract::Journal {
+            // The chain gives directories their new names at the time of recovery.
+            [&mut found, &mut wanted].into_iter().for_each(forget_times);
+        }
+        found.difference(&wanted)
+    }
+
+    /// Notices of mounts since the last call.
+    #[must_use]
+    pub fn told(&self) -> Vec<String> {
+        self.heard.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default()
+    }
+}
+
+fn forget_times(tree: &mut Tree) {
+    tree.inodes.values_mut().filter(|i| i.is_dir()).for_each(|dir| dir.times = Times::default());
 }
 
 /// Makes directories and files. With `each` every file is synced when it is complete, else everything at the end.

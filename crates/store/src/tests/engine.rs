@@ -34,7 +34,7 @@ fn end(device: Arc<StoreDevice>) -> StoreDevice {
 }
 
 /// Copies the volume to a file, as `segno store export` does.
-fn assert_clean(device: &StoreDevice) {
+pub(super) fn assert_clean(device: &StoreDevice) {
     let report = segno_check::check(device, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
     assert!(report.is_clean(), "{:?}", report.problems);
     let image = tempfile::NamedTempFile::new().unwrap();

@@ -140,6 +140,24 @@ impl FaultStore {
         copy
     }
 
+    /// A store with these objects.
+    pub(crate) fn holding(seed: u64, objects: &BTreeMap<String, Bytes>) -> Self {
+        let store = Self::new(seed, Faults::default());
+        objects.iter().for_each(|(name, bytes)| store.place(name, bytes, false));
+        store
+    }
+
+    /// All objects.
+    pub(crate) fn objects(&self) -> BTreeMap<String, Bytes> {
+        let inner = self.inner.lock();
+        inner.objects.iter().map(|(name, object)| (name.clone(), object.bytes.clone())).collect()
+    }
+
+    /// A request to store this has its effect now.
+    pub(crate) fn place(&self, name: &str, bytes: &Bytes, create: bool) {
+        self.inner.lock().put(name.to_owned(), bytes.clone(), create, Instant::now());
+    }
+
     /// This client is cut off: its requests reach nothing, and no answer reaches it.
     pub(crate) fn cut(&self) {
         self.cut.store(true, Ordering::SeqCst);

@@ -53,6 +53,18 @@ impl MemShelf {
         Self { inner: Arc::new(Mutex::new(inner)), id, cut: Arc::default(), store: None }
     }
 
+    /// The disk of a seed with these files.
+    pub(crate) fn holding(seed: u64, files: BTreeMap<ObjectId, Bytes>) -> Self {
+        let shelf = Self::new(seed);
+        shelf.inner.lock().files = files;
+        shelf
+    }
+
+    /// All files.
+    pub(crate) fn content(&self) -> BTreeMap<ObjectId, Bytes> {
+        self.inner.lock().files.clone()
+    }
+
     /// The disk for the next mount, after the last one was cut off.
     pub(crate) fn after_cut(&self, store: Option<&FaultStore>) -> Self {
         self.cut.store(true, Ordering::SeqCst);

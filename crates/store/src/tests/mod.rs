@@ -7,6 +7,7 @@ mod fault_store;
 mod kills;
 mod losses;
 mod mem_shelf;
+mod recovery;
 mod schedules;
 mod set_back;
 mod writeback;
