@@ -1,6 +1,7 @@
 //! Repair: the plan, and writing it.
 use super::cancel::{Cancel, Phase};
-use super::replay::{self, External, Left};
+use super::replay::{self, Left};
+use crate::external_journal::External;
 use super::{Args, judge};
 use crate::new_file::NewFile;
 use anyhow::{Context, Result};
