@@ -159,6 +159,15 @@ impl BlockDevice for MultiDevice {
         self.members.iter().map(Member::flush).fold(Ok(()), io::Result::and)
     }
 
+    fn drain(&self) -> io::Result<()> {
+        self.members.iter().map(|m| m.device.drain()).fold(Ok(()), io::Result::and)
+    }
+
+    /// Closes every member, even after one of them failed.
+    fn close(&self) -> io::Result<()> {
+        self.members.iter().map(|m| m.device.close()).fold(Ok(()), io::Result::and)
+    }
+
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
         bounds::check(self.block_count, addr, count)?;
         bounds::check_writable(self.read_only())?;

@@ -1,8 +1,9 @@
 //! Counts calls and blocks: a measure of performance that is free of noise.
+use crate::window::FlushRegion;
 use segno_device::{BlockDevice, Buffer, Reading};
 use segno_format::Block;
 use std::io;
-use std::ops::Sub;
+use std::ops::{Range, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Successful calls and their blocks since the device was wrapped; a difference of two counts is that of the time between.
@@ -166,6 +167,14 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
 
     fn read_only(&self) -> bool {
         self.inner.read_only()
+    }
+}
+
+impl<D: FlushRegion> FlushRegion for CountDevice<D> {
+    fn flush_region(&self, blocks: Range<u64>) -> io::Result<()> {
+        self.inner.flush_region(blocks)?;
+        add(&self.flushes, 1);
+        Ok(())
     }
 }
 

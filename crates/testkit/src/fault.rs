@@ -1,10 +1,12 @@
 //! Fails calls according to a plan.
 use crate::rng::Rng;
+use crate::window::FlushRegion;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use segno_device::BlockDevice;
 use segno_format::Block;
 use std::io;
+use std::ops::Range;
 
 /// Which calls a fault counts. A write with FUA is a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +181,13 @@ impl<D: BlockDevice> BlockDevice for FaultDevice<D> {
 
     fn read_only(&self) -> bool {
         self.inner.read_only()
+    }
+}
+
+impl<D: FlushRegion> FlushRegion for FaultDevice<D> {
+    fn flush_region(&self, blocks: Range<u64>) -> io::Result<()> {
+        self.pass(FaultCall::Flush)?;
+        self.inner.flush_region(blocks)
     }
 }
 

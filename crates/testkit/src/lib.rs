@@ -2,7 +2,7 @@
 //! crate.
 //!
 //! * [`RecordDevice`] keeps a log of everything that changes a device, [`CrashLog`] and [`CrashStates`] build the devices
-//!   that a power cut can leave
+//!   that a power cut can leave; a [`Window`] is a part of the device that is flushed apart from the others
 //! * [`FaultDevice`] fails calls according to a plan, [`CountDevice`] counts calls and blocks, [`ModelDevice`] delays them like
 //!   a device with parallel channels, [`PauseDevice`] runs a hook inside one of them
 //! * [`ZonedDevice`] enforces the rules of zoned devices in memory
@@ -19,6 +19,7 @@ mod model;
 mod pause;
 mod record;
 pub mod rng;
+mod window;
 mod zipf;
 mod zoned;
 
@@ -29,5 +30,6 @@ pub use model::{ModelDevice, Speed};
 pub use pause::PauseDevice;
 pub use record::{Event, RecordDevice};
 pub use rng::Rng;
+pub use window::{FlushRegion, Window};
 pub use zipf::Zipf;
 pub use zoned::{ZoneCounts, ZoneShape, ZonedDevice};

@@ -1,8 +1,10 @@
 //! Records an ordered log of everything that changes a device, for crash tests.
+use crate::window::FlushRegion;
 use parking_lot::Mutex;
 use segno_device::BlockDevice;
 use segno_format::{BLOCK_SIZE, Block};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One entry of the log. Failed calls are not logged.
@@ -14,10 +16,11 @@ pub enum Event {
         blocks: Vec<Arc<[u8; BLOCK_SIZE]>>,
         fua: bool,
     },
-    /// Logged after the flush returned. It made the first `covers` events of the log durable: those logged before it
-    /// started.
+    /// Logged after the flush returned. Of the first `covers` events of the log, which were logged before it started, it
+    /// made durable those `within` this range of blocks.
     Flush {
         covers: usize,
+        within: Range<u64>,
     },
     Discard {
         addr: u64,
@@ -86,10 +89,7 @@ impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
     }
 
     fn flush(&self) -> io::Result<()> {
-        let covers = self.log.lock().len();
-        self.inner.flush()?;
-        self.append(Event::Flush { covers });
-        Ok(())
+        self.flush_region(0..self.block_count())
     }
 
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
@@ -100,6 +100,15 @@ impl<D: BlockDevice> BlockDevice for RecordDevice<D> {
 
     fn read_only(&self) -> bool {
         self.inner.read_only()
+    }
+}
+
+impl<D: BlockDevice> FlushRegion for RecordDevice<D> {
+    fn flush_region(&self, within: Range<u64>) -> io::Result<()> {
+        let covers = self.log.lock().len();
+        self.inner.flush()?;
+        self.append(Event::Flush { covers, within });
+        Ok(())
     }
 }
 
@@ -121,7 +130,7 @@ mod tests {
         let shared = |fill| Arc::new([fill; BLOCK_SIZE]);
         let expected = [
             Event::Write { addr: 1, blocks: vec![shared(1), shared(2)], fua: false },
-            Event::Flush { covers: 1 },
+            Event::Flush { covers: 1, within: 0..10 },
             Event::Mark("synced".into()),
             Event::Write { addr: 3, blocks: vec![shared(3)], fua: true },
             Event::Discard { addr: 1, count: 2 },
@@ -172,7 +181,10 @@ mod tests {
         device.inner().1.set(Arc::downgrade(&device)).unwrap();
         write(&*device, 1, &[1]);
         device.flush().unwrap();
-        assert!(matches!(device.log()[..], [_, Event::Write { addr: 2, .. }, Event::Flush { covers: 1 }]));
+        assert!(matches!(
+            device.log()[..],
+            [_, Event::Write { addr: 2, .. }, Event::Flush { covers: 1, .. }]
+        ));
     }
 
     #[test]

@@ -16,15 +16,27 @@ struct Flushes {
     count: AtomicUsize,
     fail: AtomicBool,
     during: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Other calls for the whole device.
+    ended: Mutex<Vec<&'static str>>,
 }
 
 impl Flushes {
     fn new(blocks: u64) -> Arc<Self> {
         let (count, fail) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Arc::new(Self { inner: MemDevice::new(blocks), count, fail, during: Mutex::new(None) })
+        Arc::new(Self {
+            inner: MemDevice::new(blocks),
+            count,
+            fail,
+            during: Mutex::new(None),
+            ended: Mutex::default(),
+        })
     }
     fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
+    }
+    fn end(&self, call: &'static str) -> io::Result<()> {
+        self.ended.lock().push(call);
+        if self.fail.load(Ordering::SeqCst) { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
     }
 }
 
@@ -53,6 +65,12 @@ impl BlockDevice for Flushes {
     }
     fn read_only(&self) -> bool {
         false
+    }
+    fn drain(&self) -> io::Result<()> {
+        self.end("drain")
+    }
+    fn close(&self) -> io::Result<()> {
+        self.end("close")
     }
 }
 
@@ -102,6 +120,19 @@ fn each_device_prepares_its_share_and_is_written_behind() {
     let stored = |n: usize| std::fs::metadata(dir.path().join(n.to_string())).unwrap().blocks() * 512;
     assert!(stored(0) >= 56 * 4096 && stored(1) >= 44 * 4096, "{} and {}", stored(0), stored(1));
     assert!(device.prepare(500, 13).is_err(), "past the end");
+}
+
+#[test]
+fn all_devices_are_drained_and_closed_though_one_fails() {
+    let (members, device) = joined([4, 4, 4]);
+    device.drain().unwrap();
+    device.close().unwrap();
+    members[1].fail.store(true, Ordering::SeqCst);
+    device.drain().unwrap_err();
+    device.close().unwrap_err();
+    for member in members {
+        assert_eq!(*member.ended.lock(), ["drain", "close", "drain", "close"]);
+    }
 }
 
 #[test]

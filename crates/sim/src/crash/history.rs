@@ -144,7 +144,7 @@ pub(super) fn record_steps(
 pub fn since(mut log: Vec<Event>, start: usize) -> Vec<Event> {
     let mut events = log.split_off(start.min(log.len()));
     for event in &mut events {
-        if let Event::Flush { covers } = event {
+        if let Event::Flush { covers, .. } = event {
             *covers = covers.saturating_sub(start);
         }
     }

@@ -1,7 +1,8 @@
 //! Builds the device state after one particular power cut.
+use super::regions::Regions;
 use crate::record::Event;
 use crate::rng::Rng;
-use segno_device::{BlockDevice, MemDevice, Snapshot, check_bounds};
+use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_format::{BLOCK_SIZE, Block};
 use std::fmt;
 use std::io;
@@ -17,8 +18,7 @@ pub(crate) const SECTORS: u64 = (BLOCK_SIZE / SECTOR_SIZE) as u64;
 pub struct CrashLog {
     base: Snapshot,
     events: Vec<Event>,
-    /// For each length of the log, how many of its events are durable.
-    settled: Vec<usize>,
+    pub(super) regions: Regions,
 }
 
 /// One power cut.
@@ -40,6 +40,8 @@ pub enum Kept {
     OnlyLast,
     AllButFirst,
     AllButLast,
+    /// All but those of one region of several, a device that loses its cache alone.
+    AllButRegion(usize),
     /// Bit i stands for the i-th write or discard.
     Writes(u64),
     /// Bit i stands for the i-th block; a discard counts as one.
@@ -74,22 +76,11 @@ impl fmt::Display for CrashChoice {
 }
 
 impl CrashLog {
-    /// The base and the log of a [`crate::RecordDevice`] that started from it.
+    /// The base and the log of a [`crate::RecordDevice`] that started from it. No write or discard may cross the ranges that
+    /// are flushed apart.
     pub fn new(base: Snapshot, events: Vec<Event>) -> io::Result<Self> {
-        let mut settled = vec![0];
-        let mut durable = 0;
-        for (index, event) in events.iter().enumerate() {
-            match event {
-                Event::Write { addr, blocks, .. } => {
-                    check_bounds(base.block_count(), *addr, blocks.len() as u64)?;
-                }
-                Event::Discard { addr, count } => check_bounds(base.block_count(), *addr, *count)?,
-                Event::Flush { covers } => durable = durable.max(index.min(*covers)),
-                Event::Mark(_) => {}
-            }
-            settled.push(durable);
-        }
-        Ok(Self { base, events, settled })
+        let regions = Regions::new(base.block_count(), &events)?;
+        Ok(Self { base, events, regions })
     }
 
     /// The log.
@@ -112,24 +103,24 @@ impl CrashLog {
         Settled::new(self).image(self, choice)
     }
 
-    fn settled(&self, cut: usize) -> usize {
-        self.settled.get(cut).or(self.settled.last()).copied().unwrap_or(0)
-    }
-
     /// Events before the cut that may be lost.
     pub(crate) fn in_flight(&self, cut: usize) -> impl Iterator<Item = &Event> {
         self.after_settled(cut).filter(|(optional, _)| *optional).map(|(_, event)| event)
     }
 
-    /// Events since the last flush, each with whether it may be lost.
+    /// Events since the last flush of their region, each with whether it may be lost.
     fn after_settled(&self, cut: usize) -> impl Iterator<Item = (bool, &Event)> {
         let cut = cut.min(self.events.len());
-        let from = self.settled(cut);
+        let from = self.regions.all_settled(cut);
         let events = self.events.get(from..cut).unwrap_or_default();
-        (from..).zip(events).filter_map(move |(index, event)| match event {
-            Event::Write { fua, .. } => Some((!fua || index + 1 == cut, event)),
-            Event::Discard { .. } => Some((true, event)),
-            Event::Flush { .. } | Event::Mark(_) => None,
+        (from..).zip(events).filter_map(move |(index, event)| {
+            let may_be_lost = match event {
+                Event::Write { fua, .. } => !fua || index + 1 == cut,
+                Event::Discard { .. } => true,
+                Event::Flush { .. } | Event::Mark(_) => return None,
+            };
+            let settled = self.regions.settled(self.regions.of_event(event), cut);
+            (index >= settled).then_some((may_be_lost, event))
         })
     }
 }
@@ -137,17 +128,18 @@ impl CrashLog {
 /// The device with the durable events of a cut. It only advances in the log, so cuts must be requested in order.
 pub(crate) struct Settled {
     device: MemDevice,
-    events: usize,
+    /// Number of events in each region.
+    events: Vec<usize>,
 }
 
 impl Settled {
     pub(crate) fn new(log: &CrashLog) -> Self {
-        Self { device: MemDevice::from_snapshot(&log.base), events: 0 }
+        Self { device: MemDevice::from_snapshot(&log.base), events: vec![0; log.regions.count()] }
     }
 
     /// The device state after this power cut.
     pub(crate) fn image(&mut self, log: &CrashLog, choice: &CrashChoice) -> MemDevice {
-        self.advance(log, log.settled(choice.cut));
+        self.advance(log, choice.cut);
         let device = MemDevice::from_snapshot(&self.device.snapshot());
         let mut fates = choice.kept.fates(log.in_flight(choice.cut).count());
         let mut events = log.after_settled(choice.cut).peekable();
@@ -156,7 +148,7 @@ impl Settled {
             match (torn, optional) {
                 (Some(sectors), _) => apply(&device, event, |block| Fate::of_torn_write(block, sectors)),
                 (None, true) => {
-                    fates.next_event();
+                    fates.next_event(log.regions.of_event(event));
                     apply(&device, event, |_| fates.next_block());
                 }
                 (None, false) => apply(&device, event, |_| Fate::Arrived),
@@ -170,11 +162,16 @@ impl Settled {
         device
     }
 
-    fn advance(&mut self, log: &CrashLog, to: usize) {
-        for event in log.events.get(self.events..to).unwrap_or_default() {
-            apply(&self.device, event, |_| Fate::Arrived);
+    /// Regions have no block in common, so their order does not matter.
+    fn advance(&mut self, log: &CrashLog, cut: usize) {
+        for (region, events) in self.events.iter_mut().enumerate() {
+            let to = log.regions.settled(region, cut);
+            let new = log.events.get(*events..to).unwrap_or_default();
+            for event in new.iter().filter(|event| log.regions.of_event(event) == region) {
+                apply(&self.device, event, |_| Fate::Arrived);
+            }
+            *events = to;
         }
-        self.events = to;
     }
 }
 
@@ -254,13 +251,14 @@ struct Fates {
 }
 
 impl Fates {
-    fn next_event(&mut self) {
+    fn next_event(&mut self, region: usize) {
         let (first, last) = (self.event == 0, self.event + 1 == self.events);
         self.fate = Fate::arrived_if(match self.kept {
             Kept::All | Kept::AllAnd { .. } => true,
             Kept::OnlyLast => last,
             Kept::AllButFirst => !first,
             Kept::AllButLast => !last,
+            Kept::AllButRegion(lost) => region != lost,
             Kept::Writes(mask) => bit(mask, self.event),
             Kept::DrawnWrites { .. } => self.draw(),
             Kept::Nothing | Kept::Blocks(_) | Kept::DrawnBlocks { .. } => false,

@@ -2,8 +2,10 @@
 //!
 //! A drive guarantees two things: writes that returned before a flush started are durable when the flush returns, and a FUA
 //! write is durable when it returns. Of all other writes any subset of blocks may survive, each possibly torn, but an older
-//! write never replaces a newer one to the same block.
+//! write never replaces a newer one to the same block. The ranges of a [`crate::Window`] are drives of their own: a flush of one
+//! leaves the writes of the others in flight.
 mod image;
+mod regions;
 mod states;
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use crate::record::Event;
 use crate::rng::Rng;
 use segno_device::MemDevice;
 use segno_format::BLOCK_SIZE;
+use std::collections::BTreeSet;
 
 /// Up to this many writes (or blocks) in flight, every subset is tried.
 const EXHAUSTIVE: usize = 10;
@@ -41,7 +42,8 @@ pub struct CrashState {
 
 /// All states to try, in the order of the log:
 /// - *prefix*: everything before a cut, for each cut before a write or discard, and at the end;
-/// - *subset*: before each flush, after each FUA write and at the end, subsets of what was in flight;
+/// - *subset*: before each flush, after each FUA write and at the end, subsets of what was in flight; with several regions
+///   also all but the writes of one of them;
 /// - *early*, if requested: the end of something written in two parts without the part before it;
 /// - *torn*: as prefix, with the last write cut at a sector, everywhere in metadata and sometimes in data.
 ///
@@ -69,6 +71,13 @@ impl<'a> CrashStates<'a> {
         choices.extend(torn(log, plan, &mut rng, is_metadata));
         choices.sort_by_key(|c| c.cut);
         Self { log, choices, next: 0, settled: Settled::new(log) }
+    }
+
+    /// Some of them; indices count these.
+    #[must_use]
+    pub fn only(mut self, wanted: impl Fn(&CrashChoice) -> bool) -> Self {
+        self.choices.retain(wanted);
+        self
     }
 }
 
@@ -140,10 +149,17 @@ fn subsets_at(log: &CrashLog, cut: usize, plan: CrashPlan, rng: &mut Rng) -> Vec
         all
     } else {
         let mut some = vec![Kept::Nothing, Kept::OnlyLast, Kept::AllButFirst, Kept::AllButLast];
+        some.extend(regions_in_flight(log, cut).into_iter().map(Kept::AllButRegion));
         some.extend(drawn(draw_writes, plan.subsets.div_ceil(2)));
         some.extend(drawn(draw_blocks, plan.subsets / 2));
         some
     }
+}
+
+/// Regions with something in flight, if there is more than one of them.
+fn regions_in_flight(log: &CrashLog, cut: usize) -> BTreeSet<usize> {
+    let all: BTreeSet<usize> = log.in_flight(cut).map(|event| log.regions.of_event(event)).collect();
+    if all.len() > 1 { all } else { BTreeSet::new() }
 }
 
 /// All proper subsets of up to [`EXHAUSTIVE`] elements.

@@ -1,12 +1,13 @@
 //! Compares the states with what the rules allow for each single sector.
 use super::*;
-use crate::RecordDevice;
 use crate::blocks::{read, write, write_fua};
 use crate::record::Event;
+use crate::{RecordDevice, Window};
 use proptest::prelude::*;
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::Block;
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 const BLOCKS: u64 = 6;
 /// What the base is filled with.
@@ -37,9 +38,10 @@ fn sectors(device: &MemDevice) -> Vec<u8> {
 
 /// What a block may hold after a cut: the newest durable value, or any that came after it.
 fn allowed(log: &CrashLog, block: u64, cut: usize) -> BTreeSet<u8> {
-    let durable_below = log.events()[..cut]
-        .iter()
-        .fold(0, |d, e| if let Event::Flush { covers } = e { d.max(*covers) } else { d });
+    let durable_below = log.events()[..cut].iter().fold(0, |d, e| match e {
+        Event::Flush { covers, within } if within.contains(&block) => d.max(*covers),
+        _ => d,
+    });
     let mut values = BTreeSet::from([BASE]);
     for (index, event) in log.events()[..cut].iter().enumerate() {
         let (value, through) = match event {
@@ -105,7 +107,8 @@ fn a_fua_write_is_durable_once_it_has_returned() {
 fn what_was_written_while_a_flush_ran_is_not_covered_by_it() {
     let recorded = log(|d| (1..4).for_each(|i| write(d, u64::from(i), &[i])));
     let [first, during, after] = recorded.events() else { unreachable!("three writes were made") };
-    let events = vec![first.clone(), during.clone(), Event::Flush { covers: 1 }, after.clone()];
+    let events =
+        vec![first.clone(), during.clone(), Event::Flush { covers: 1, within: 0..BLOCKS }, after.clone()];
     let overlapping = CrashLog::new(
         recorded.image(&CrashChoice { cut: 0, kept: Kept::All, torn: None }).snapshot(),
         events,
@@ -207,17 +210,124 @@ fn a_log_that_does_not_fit_its_base_is_refused() {
     CrashLog::new(base, vec![Event::Discard { addr: 1, count: 3 }]).unwrap_err();
 }
 
-/// Writes (address, length, FUA), discards (address, length), flushes and marks; write i fills with i + 1.
-fn run(device: &RecordDevice<MemDevice>, ops: &[(u8, u64, u64)]) {
+/// A log over a base full of [`BASE`] of two windows, before and from block [`BORDER`].
+fn log_of_two(script: impl FnOnce(&RecordDevice<MemDevice>, [Window; 2])) -> CrashLog {
+    let device = MemDevice::new(BLOCKS);
+    write(&device, 0, &[BASE; BLOCKS as usize]);
+    let base = device.snapshot();
+    let device = Arc::new(RecordDevice::new(device));
+    let windows = [0..BORDER, BORDER..BLOCKS].map(|r| Window::new(device.clone(), r).unwrap());
+    script(&device, windows);
+    CrashLog::new(base, device.log()).unwrap()
+}
+
+const BORDER: u64 = 2;
+
+/// The first blocks after each state of a cut at the end.
+fn at_end(log: &CrashLog, plan: CrashPlan) -> HashSet<Vec<u8>> {
+    let end = log.events().len();
+    let states = CrashStates::new(log, CrashPlan { torn_data: 0, ..plan }, no_metadata);
+    states.filter(|s| s.choice.cut == end).map(|s| read(&s.device, 0, BLOCKS as usize)).collect()
+}
+
+#[test]
+fn a_write_to_one_region_stays_in_flight_after_a_flush_of_another() {
+    let script = |flush: fn(&RecordDevice<MemDevice>, &[Window; 2])| {
+        log_of_two(|whole, windows| {
+            write(&windows[0], 0, &[1]);
+            write(&windows[1], 0, &[2]);
+            flush(whole, &windows);
+        })
+    };
+    let ends = |log: &CrashLog| {
+        let ends = at_end(log, CrashPlan::new(1)).into_iter();
+        ends.map(|blocks| (blocks[0], blocks[BORDER as usize])).collect::<BTreeSet<_>>()
+    };
+    let first = script(|_, windows| windows[0].flush().unwrap());
+    assert_eq!(ends(&first), [(1, 2), (1, BASE)].into());
+    let second = script(|_, windows| windows[1].flush().unwrap());
+    assert_eq!(ends(&second), [(1, 2), (BASE, 2)].into());
+    let both = script(|_, windows| windows.iter().for_each(|w| w.flush().unwrap()));
+    assert_eq!(ends(&both), [(1, 2)].into());
+    let whole = script(|whole, windows| {
+        windows[0].flush().unwrap();
+        whole.flush().unwrap();
+    });
+    assert_eq!(ends(&whole), [(1, 2)].into());
+}
+
+#[test]
+fn subsets_count_the_writes_in_flight_of_all_regions_and_no_durable_ones() {
+    let log = log_of_two(|_, [first, second]| {
+        write(&first, 0, &[1]);
+        write(&second, 0, &[2, 3]);
+        write(&first, 1, &[4]);
+        first.flush().unwrap();
+        write_fua(&second, 3, &[5]);
+        write(&first, 0, &[6]);
+    });
+    let in_flight: Vec<u64> = log.in_flight(log.events().len()).filter_map(first_block).collect();
+    assert_eq!(
+        in_flight,
+        [2, 0],
+        "the two blocks of the second region, and what followed the flush of the first"
+    );
+    let image = |kept| {
+        let choice = CrashChoice { cut: log.events().len(), kept, torn: None };
+        read(&log.image(&choice), 0, BLOCKS as usize)
+    };
+    assert_eq!(image(Kept::Nothing), [1, 4, BASE, BASE, BASE, 5]);
+    assert_eq!(image(Kept::Writes(0b01)), [1, 4, 2, 3, BASE, 5]);
+    assert_eq!(image(Kept::Blocks(0b100)), [6, 4, BASE, BASE, BASE, 5]);
+    assert_eq!(image(Kept::AllButRegion(1)), [6, 4, BASE, BASE, BASE, 5]);
+    assert_eq!(image(Kept::AllButRegion(0)), [1, 4, 2, 3, BASE, 5]);
+    assert_eq!(at_end(&log, CrashPlan::new(1)).len(), 8);
+}
+
+fn first_block(event: &Event) -> Option<u64> {
+    if let Event::Write { addr, .. } = event { Some(*addr) } else { None }
+}
+
+#[test]
+fn each_region_loses_its_writes_alone_where_not_all_subsets_are_tried() {
+    let log = log_of_two(|_, [first, second]| {
+        (0..12).for_each(|i| write(&first, u64::from(i) % BORDER, &[i + 1]));
+        write(&second, 0, &[20, 21, 22, 23]);
+    });
+    let ends = at_end(&log, CrashPlan { subsets: 0, ..CrashPlan::new(1) });
+    assert!(ends.contains(&vec![11, 12, BASE, BASE, BASE, BASE]));
+    assert!(ends.contains(&vec![BASE, BASE, 20, 21, 22, 23]));
+}
+
+#[test]
+fn a_write_across_two_regions_is_refused() {
+    let blocks = [1, 2].map(|fill| Arc::new([fill; 4096]));
+    let write = |addr| Event::Write { addr, blocks: blocks.to_vec(), fua: false };
+    let flushes = [0..BORDER, BORDER..BLOCKS].map(|within| Event::Flush { covers: 0, within });
+    let log = |event| {
+        let events = flushes.iter().cloned().chain([event]).collect();
+        CrashLog::new(MemDevice::new(BLOCKS).snapshot(), events)
+    };
+    log(write(0)).unwrap();
+    log(write(BORDER)).unwrap();
+    log(write(BORDER - 1)).unwrap_err();
+    log(Event::Discard { addr: 0, count: BLOCKS }).unwrap_err();
+    log(Event::Flush { covers: 0, within: 0..BLOCKS + 1 }).unwrap_err();
+}
+
+/// Writes (address, length, FUA), discards (address, length), flushes of all or of a window, and marks; write i fills with
+/// i + 1. None crosses the border.
+fn run(device: &RecordDevice<MemDevice>, windows: &[Window; 2], ops: &[(u8, u64, u64)]) {
     for (index, &(op, addr, count)) in ops.iter().enumerate() {
-        let count = count.min(BLOCKS - addr);
+        let count = count.min(if addr < BORDER { BORDER - addr } else { BLOCKS - addr });
         let fills = vec![index as u8 + 1; count as usize];
         match op {
             0..=4 => write(device, addr, &fills),
             5 => write_fua(device, addr, &fills),
             6 => device.discard(addr, count).unwrap(),
             7 => device.mark(index.to_string()),
-            _ => device.flush().unwrap(),
+            8 => device.flush().unwrap(),
+            _ => windows[usize::from(op % 2)].flush().unwrap(),
         }
     }
 }
@@ -227,10 +337,10 @@ proptest! {
 
     #[test]
     fn every_state_is_one_that_the_rules_allow(
-        ops in prop::collection::vec((0u8..10, 0..BLOCKS, 1u64..4), 0..25),
+        ops in prop::collection::vec((0u8..11, 0..BLOCKS, 1u64..4), 0..25),
         seed: u64,
     ) {
-        let log = log(|d| run(d, &ops));
+        let log = log_of_two(|device, windows| run(device, &windows, &ops));
         let plan = CrashPlan { subsets: 20, ..CrashPlan::new(seed) };
         for state in CrashStates::new(&log, plan, |addr, _| addr == 0).step_by(7) {
             for (index, value) in sectors(&state.device).into_iter().enumerate() {
@@ -246,11 +356,11 @@ proptest! {
         ops in prop::collection::vec(prop_oneof![
             3 => (Just(0u8), 0..BLOCKS, Just(1u64)),
             1 => (5u8..8, 0..BLOCKS, Just(1u64)),
-            1 => Just((8, 0, 1)),
+            1 => (8u8..11).prop_map(|op| (op, 0, 1)),
         ], 0..9),
         seed: u64,
     ) {
-        let log = log(|d| run(d, &ops));
+        let log = log_of_two(|device, windows| run(device, &windows, &ops));
         let end = log.events().len();
         let states = CrashStates::new(&log, CrashPlan { torn_data: 0, ..CrashPlan::new(seed) }, no_metadata);
         let found: HashSet<Vec<u8>> =
@@ -261,11 +371,11 @@ proptest! {
 
     #[test]
     fn a_state_is_rebuilt_by_its_index_and_by_its_choice(
-        ops in prop::collection::vec((0u8..10, 0..BLOCKS, 1u64..4), 0..25),
+        ops in prop::collection::vec((0u8..11, 0..BLOCKS, 1u64..4), 0..25),
         seed: u64,
         from: prop::sample::Index,
     ) {
-        let log = log(|d| run(d, &ops));
+        let log = log_of_two(|device, windows| run(device, &windows, &ops));
         let states = || CrashStates::new(&log, CrashPlan { subsets: 20, ..CrashPlan::new(seed) }, |_, _| true);
         let count = states().len();
         let index = from.index(count);
