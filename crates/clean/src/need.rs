@@ -308,6 +308,24 @@ mod tests {
         }
     }
 
+    /// Figures of a volume with a section that can be emptied.
+    fn figures() -> impl Strategy<Value = Figures> {
+        let left = || proptest::array::uniform3(1u64..=8);
+        (left(), left(), 0u64..20, 0u64..40, 0u64..40, 0u64..8).prop_map(
+            |(data_left, node_left, free_sections, nodes, dirty_nodes, valid)| Figures {
+                per_section: 8,
+                free_sections,
+                unused: 1000,
+                data_left,
+                node_left,
+                nodes,
+                dirty_nodes: dirty_nodes.min(nodes),
+                victim: Some(valid),
+                ..Figures::default()
+            },
+        )
+    }
+
     proptest! {
         #[test]
         fn no_distribution_of_blocks_opens_more_sections(
@@ -343,66 +361,30 @@ mod tests {
         /// The argument of docs/design/cleaning.md: with the goal, a quantum and the emptiest section fit, and then a section of
         /// nodes, or the next section if the first was empty already.
         #[test]
-        fn the_goal_is_room_for_the_section_to_be_emptied_and_the_next(
-            data_left in proptest::array::uniform3(1u64..=8),
-            node_left in proptest::array::uniform3(1u64..=8),
-            free_sections in 0u64..20,
-            nodes in 0u64..40,
-            dirty_nodes in 0u64..40,
-            logged in 0u64..10,
-            valid in 0u64..8,
-        ) {
-            let f = Figures {
-                per_section: 8,
-                free_sections,
-                unused: 1000,
-                data_left,
-                node_left,
-                nodes,
-                dirty_nodes: dirty_nodes.min(nodes),
-                logged,
-                victim: Some(valid),
-                ..Figures::default()
-            };
+        fn the_goal_is_room_for_the_section_to_be_emptied_and_the_next(f in figures(), logged in 0u64..10) {
+            let f = Figures { logged, ..f };
+            let valid = f.victim.unwrap_or(0);
             if f.goal() >= 0 {
                 prop_assert!(f.fits(f.quantum() + valid, f.quantum() + valid));
-                let freed = Figures { free_sections: free_sections + 1, ..f };
+                let freed = Figures { free_sections: f.free_sections + 1, ..f };
                 prop_assert!(valid > 0 || freed.fits(f.quantum() + 7, f.quantum() + 7));
                 prop_assert!(f.fits(f.quantum(), f.quantum() + 7));
             }
         }
-    }
 
-    proptest! {
         /// With the room for it, a batch of writeback leaves room for the batch of cleaning under way, and behind that for the
         /// emptiest section.
         #[test]
         fn the_room_is_that_of_the_batch_under_way_and_of_the_next(
-            data_left in proptest::array::uniform3(1u64..=8),
-            node_left in proptest::array::uniform3(1u64..=8),
-            free_sections in 0u64..20,
-            nodes in 0u64..40,
-            dirty_nodes in 0u64..40,
+            f in figures(),
             in_checkpoint in 0u64..10,
             granted in 0u64..10,
             left in 0u64..8,
             dirtied in 0u64..8,
-            valid in 0u64..8,
         ) {
-            let f = Figures {
-                per_section: 8,
-                free_sections,
-                unused: 1000,
-                data_left,
-                node_left,
-                nodes,
-                dirty_nodes: dirty_nodes.min(nodes),
-                in_checkpoint: in_checkpoint.min(dirty_nodes.min(nodes)),
-                granted,
-                granted_nodes: granted,
-                victim: Some(valid),
-                ..Figures::default()
-            };
+            let in_checkpoint = in_checkpoint.min(f.dirty_nodes);
+            let f = Figures { in_checkpoint, granted, granted_nodes: granted, ..f };
+            let valid = f.victim.unwrap_or(0);
             let dirtied = dirtied.min(left);
             let batch = Work { left, dirtied, sections: 1 };
             if f.room(batch) >= 0 {
