@@ -94,8 +94,7 @@ pub fn with_journal(
     if inspect::superblock(&*device).is_err() {
         return Ok(device);
     }
-    let journal =
-        External::open(option, images, &device, OpenOptions { read_only: true, direct: false })?;
+    let journal = External::open(option, images, &device, OpenOptions { read_only: true, direct: false })?;
     match of_journal(&device, &journal).and_then(|found| found.map_or_else(|| without_journal(&device), Ok)) {
         Ok(Left::Pending) => {}
         Ok(Left::Ahead(why)) => {

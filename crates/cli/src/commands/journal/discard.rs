@@ -85,7 +85,10 @@ fn give_up(args: &DiscardArgs, why: Error) -> Outcome {
     if args.of.json {
         writeln!(stdout(), "{}", json!({ "discarded": false, "unmarked": true }))?;
     } else {
-        writeln!(stdout(), "the volume is no longer marked for a journal; the changes that only its journal has are given up")?;
+        writeln!(
+            stdout(),
+            "the volume is no longer marked for a journal; the changes that only its journal has are given up"
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }
