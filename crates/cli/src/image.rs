@@ -1,4 +1,5 @@
 //! Opening images, with errors that name the remedy.
+use crate::external_journal::JournalOption;
 use crate::path::reason;
 use crate::store;
 use anyhow::{Context, anyhow};
@@ -40,19 +41,24 @@ pub fn observer() -> Observer {
 }
 
 /// Opens the volume for reading, without a mount. After a crash the volume is recovered in memory.
-pub fn volume_read_only(path: &Path) -> anyhow::Result<Volume> {
-    let device = Device::from(open(&[path.to_owned()], OpenOptions { read_only: true, direct: false })?);
-    reason(Volume::open_with(&device, &options().read_only(true))).with_context(|| cannot_read(path))
+pub fn volume_read_only(path: &Path, journal: &JournalOption) -> anyhow::Result<Volume> {
+    volume(path, journal, true)
 }
 
 /// Opens the volume for changes, without a mount. The caller closes it.
-pub fn volume_read_write(path: &Path) -> anyhow::Result<Volume> {
-    let device = Device::from(open(&[path.to_owned()], OpenOptions::default())?);
-    reason(Volume::open_with(&device, &options())).with_context(|| cannot_read(path))
+pub fn volume_read_write(path: &Path, journal: &JournalOption) -> anyhow::Result<Volume> {
+    volume(path, journal, false)
 }
 
-fn options() -> MountOptions {
-    MountOptions::new().background(false).on_notice(|notice| eprintln!("segno: {notice}"))
+fn volume(path: &Path, journal: &JournalOption, read_only: bool) -> anyhow::Result<Volume> {
+    let (paths, open_options) = ([path.to_owned()], OpenOptions { read_only, direct: false });
+    let device = Device::from(open(&paths, open_options)?);
+    let mut options = MountOptions::new().background(false).read_only(read_only);
+    if let Some(journal) = journal.open(&paths, open_options)? {
+        options = options.journal(&Device::from(journal));
+    }
+    let options = options.on_notice(|notice| eprintln!("segno: {notice}"));
+    reason(Volume::open_with(&device, &options)).with_context(|| cannot_read(path))
 }
 
 /// Context of an error while a volume is being mounted.

@@ -31,10 +31,16 @@ pub fn journaled_checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result
     Ok(Checkpoint { volume: sb.raw.uuid, version: pack.cp.checkpoint_ver.get(), crc: pack.crc })
 }
 
+/// Whether the last mount had an external journal, in which changes may be that the volume lacks.
+pub fn has_external_journal(device: &dyn BlockDevice, sb: &Superblock) -> Result<bool> {
+    Ok(newest(device, sb)?.0.external_journal)
+}
+
 /// A valid pack: its first block, and the checksum of that.
 struct Pack {
     cp: RawCheckpoint,
     crc: u32,
+    external_journal: bool,
 }
 
 fn newest(device: &dyn BlockDevice, sb: &Superblock) -> Result<(Pack, usize)> {
@@ -68,7 +74,7 @@ fn pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Result<Resul
     let expected = cp.checkpoint_ver.get();
     Ok(RawCheckpoint::verify(&tail, last.0.into()).and_then(|_| {
         if found == expected {
-            return Ok(Pack { cp, crc });
+            return Ok(Pack { cp, crc, external_journal: RawCheckpoint::has_external_journal(&head) });
         }
         let why = "the two ends of the pack differ";
         Err(Corrupt::block(segno_format::Structure::Checkpoint, last.0.into(), why, found, expected))

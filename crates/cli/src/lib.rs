@@ -6,6 +6,7 @@ mod advice;
 mod commands;
 mod counters;
 mod exit;
+mod external_journal;
 mod image;
 mod inspect;
 pub mod manual;

@@ -47,6 +47,13 @@ pub enum Error {
          rescue` copies newer files that are still on the device; `segno journal discard` then gives up the journal"
     )]
     JournalAhead(Stale),
+    /// The volume was not unmounted, and the external journal of its last mount was not given.
+    #[error(
+        "the last mount had an external journal, which may have changes that the volume lacks: name it with --journal FILE, with \
+         journal=FILE in the options of a mount, or with the option journal of the library. A mount with ro,norecovery shows the \
+         volume without these changes"
+    )]
+    JournalNotNamed,
     #[error("no such attribute")]
     NoData,
     #[error("the buffer is too small")]
@@ -125,6 +132,8 @@ impl Error {
             // Content that cannot be read, as in Linux; the volume itself is in order.
             Self::Corrupt(damage) if damage.what == Structure::Cluster => 5,
             Self::Corrupt(_) | Self::JournalAhead(_) => 117,
+            // As for a device of the volume that is not there.
+            Self::JournalNotNamed => 19,
         }
     }
 }

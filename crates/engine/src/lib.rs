@@ -44,4 +44,4 @@ pub use segno_journal::{Area as JournalArea, Stale};
 pub use types::{
     Attr, DirEntry, Extent, ExtentKind, FallocMode, Owner, RenameMode, SetAttr, StatFs, Time, XattrMode,
 };
-pub use volume::{Background, Shutdown, Volume, unguard};
+pub use volume::{Background, Shutdown, Volume, give_up_journal};

@@ -200,6 +200,8 @@ pub struct MountOptions {
     pub dirsync: bool,
     /// Where metadata is journaled.
     pub journal: JournalMode,
+    /// Mount without the external journal of the last mount; changes that only it has are lost.
+    pub give_up_journal: bool,
     /// While mounted with a journal, mark the volume read-only for implementations that do not know the journal.
     /// After a crash only a mount with the journal clears the mark.
     pub guard: bool,
@@ -256,6 +258,7 @@ impl Default for MountOptions {
             fastboot: false,
             dirsync: false,
             journal: JournalMode::default(),
+            give_up_journal: false,
             guard: false,
             fsync_lookup: FsyncLookup::default(),
             checkpoint: CheckpointMode::default(),

@@ -97,7 +97,8 @@ pub struct RawCheckpoint {
     pub checksum_offset: U32,
     /// Seconds that the volume has been mounted, all mounts together.
     pub elapsed_time: U64,
-    /// How each log chooses its next block: 0 in order (LFS), 1 in holes (SSR).
+    /// How each log chooses its next block: 0 in order (LFS), 1 in holes (SSR). F2FS uses the first six; Segno's mark of an
+    /// external journal is in the last four.
     pub alloc_type: [u8; 16],
     /// Start of the bitmaps; 3900 bytes and the crc in the usual form.
     pub tail: [u8; BLOCK_SIZE - 192],
@@ -105,6 +106,10 @@ pub struct RawCheckpoint {
 const _: () = assert!(size_of::<RawCheckpoint>() == 4096);
 const _: () = assert!(std::mem::offset_of!(RawCheckpoint, ckpt_flags) == 132);
 const _: () = assert!(std::mem::offset_of!(RawCheckpoint, tail) == 192);
+const _: () = assert!(std::mem::offset_of!(RawCheckpoint, alloc_type) + 12 == JOURNAL_MARK);
+
+/// Byte of the mark of an external journal: the last four of `alloc_type`.
+const JOURNAL_MARK: usize = 188;
 
 /// Where a log writes next, as stored: nothing is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +199,19 @@ impl RawCheckpoint {
         Ok(stored)
     }
 
+    /// Sets or clears the mark of a mount with an external journal, in which later changes may be. Call it before
+    /// [`seal`](Self::seal). The mark is a checksum of all else: an implementation that builds its next checkpoint from this one, as Linux does, does
+    /// not know the mark, and the old one does not fit the new checkpoint.
+    pub fn set_external_journal(block: &mut Block, is_set: bool) {
+        block.set_u32_at(JOURNAL_MARK, if is_set { journal_mark(block) } else { 0 });
+    }
+
+    /// Whether the checkpoint was written by a mount with an external journal, in which later changes may be.
+    #[must_use]
+    pub fn has_external_journal(block: &Block) -> bool {
+        block.u32_at(JOURNAL_MARK) == journal_mark(block)
+    }
+
     /// Stores the checksum; call it last. Returns it.
     pub fn seal(block: &mut Block) -> u32 {
         let off = block.view::<Self>().checksum_offset.get() as usize;
@@ -217,6 +235,13 @@ fn checksum(block: &Block, off: usize) -> u32 {
     let part = |r: Option<&[u8]>, seed| crc(seed, r.unwrap_or_default());
     let c = part(block.0.get(..off), F2FS_MAGIC);
     if off < CHECKSUM_OFFSET_MAX as usize { part(block.0.get(off + 4..), c) } else { c }
+}
+
+/// Never 0, which is there without a mark.
+fn journal_mark(block: &Block) -> u32 {
+    let mut unmarked = block.clone();
+    unmarked.set_u32_at(JOURNAL_MARK, 0);
+    checksum(&unmarked, unmarked.view::<RawCheckpoint>().checksum_offset.get() as usize).max(1)
 }
 
 /// Where the version bitmaps are, as byte ranges of the checkpoint block followed by its payload blocks.
@@ -261,4 +286,30 @@ pub fn nat_bits_cookie(ver: u64, cp_crc: u32) -> u64 {
 #[must_use]
 pub fn nat_bits_blocks(geo: &Geometry) -> u32 {
     (geo.nat_blocks() / 4).saturating_add(8).div_ceil(BLOCK_SIZE as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Linux makes its next checkpoint: fields of the last one change, the bytes of the mark do not.
+    #[test]
+    fn the_mark_of_an_external_journal_fits_one_checkpoint() {
+        for offset in [CHECKSUM_OFFSET_MIN, CHECKSUM_OFFSET_MAX] {
+            let mut block = Block::zeroed();
+            block.view_mut::<RawCheckpoint>().checksum_offset.set(offset);
+            for version in 0..1000 {
+                block.view_mut::<RawCheckpoint>().checkpoint_ver.set(version);
+                RawCheckpoint::seal(&mut block);
+                assert!(!RawCheckpoint::has_external_journal(&block), "{offset} {version}");
+            }
+            RawCheckpoint::set_external_journal(&mut block, true);
+            let crc = RawCheckpoint::seal(&mut block);
+            assert!(RawCheckpoint::has_external_journal(&block), "{offset}");
+            assert_eq!(RawCheckpoint::verify(&block, 0), Ok(crc), "{offset}");
+            block.view_mut::<RawCheckpoint>().checkpoint_ver.set(1000);
+            RawCheckpoint::seal(&mut block);
+            assert!(!RawCheckpoint::has_external_journal(&block), "{offset}");
+        }
+    }
 }

@@ -34,6 +34,8 @@ pub struct BuildOptions {
     pub threads: usize,
     /// Write an Android sparse image instead of a raw one.
     pub sparse: bool,
+    /// The external journal of a source that is a volume.
+    pub journal: Option<PathBuf>,
 }
 
 /// Files that give paths owners, modes, labels and more. Later ones win: device tables, `fs_config`, `file_contexts`, rules,

@@ -115,6 +115,18 @@ impl Error {
     pub fn needs_recovery(&self) -> bool {
         matches!(self.0.cause, Cause::Engine(segno_engine::Error::RecoveryMemory(_)))
     }
+
+    /// Whether an open was refused as the last mount of the volume had an external journal, which was not given: open the volume
+    /// with [`MountOptions::journal`](crate::MountOptions::journal), or, to see it without the changes that only its journal
+    /// has, read-only with [`MountOptions::skip_recovery`](crate::MountOptions::skip_recovery).
+    #[must_use]
+    pub fn needs_journal(&self) -> bool {
+        let needs = |e: &segno_engine::Error| matches!(e, segno_engine::Error::JournalNotNamed);
+        match &self.0.cause {
+            Cause::Engine(e) | Cause::Image(segno_image::Error::Source(e)) => needs(e),
+            _ => false,
+        }
+    }
 }
 
 fn errno_of(e: &io::Error) -> i32 {

@@ -146,6 +146,13 @@ impl BuildOptions {
         self
     }
 
+    /// The external journal of a source that is an image whose last mount had one.
+    #[must_use]
+    pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
+        self.image.journal = Some(path.into());
+        self
+    }
+
     /// The manifest that [`extract`] wrote.
     #[must_use]
     pub fn manifest(mut self, path: impl Into<PathBuf>) -> Self {
@@ -204,6 +211,13 @@ impl ExtractOptions {
     #[must_use]
     pub fn path(mut self, path: impl Into<PathBuf>) -> Self {
         self.0.path = path.into();
+        self
+    }
+
+    /// The external journal of the volume, if its last mount had one.
+    #[must_use]
+    pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
+        self.0.journal = Some(path.into());
         self
     }
 

@@ -14,22 +14,23 @@ pub(crate) struct Mount {
     pub(crate) append: Mutex<()>,
     background: Mutex<Option<Background>>,
     closed: AtomicBool,
-    /// Given back after the volume is unmounted.
-    _claim: Claim,
+    /// Given back after the volume is unmounted: its device, and that of an external journal.
+    _claims: (Claim, Option<Claim>),
 }
 
 impl Mount {
     pub(crate) fn open(device: &Device, options: &MountOptions) -> Result<Arc<Self>, Cause> {
         let claim = device.claim()?;
         device.require_superblock(|_| true)?;
-        let engine = Volume::mount(Arc::clone(device.storage()), options.engine(device))?;
+        let (options, journal) = options.engine(device)?;
+        let engine = Volume::mount(Arc::clone(device.storage()), options)?;
         let background = Background::start(&engine)?;
         Ok(Arc::new(Self {
             engine,
             append: Mutex::new(()),
             background: Mutex::new(Some(background)),
             closed: AtomicBool::new(false),
-            _claim: claim,
+            _claims: (claim, journal),
         }))
     }
 

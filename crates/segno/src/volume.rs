@@ -1,10 +1,10 @@
 //! Opening and closing a volume.
-use crate::device::Device;
+use crate::device::{Claim, Device};
 use crate::dir::Dir;
 use crate::error::{Cause, Doing, Result, errno, refuse};
 use crate::mount::Mount;
-use segno_engine::Observer;
-use segno_engine::options::Discard;
+use segno_engine::options::{Discard, JournalMode};
+use segno_engine::{JournalArea, Observer};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -21,7 +21,10 @@ use std::sync::Arc;
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct MountOptions(segno_engine::MountOptions);
+pub struct MountOptions {
+    engine: segno_engine::MountOptions,
+    journal: Option<Device>,
+}
 
 impl MountOptions {
     /// The defaults.
@@ -37,7 +40,7 @@ impl MountOptions {
     /// [`Error::needs_recovery`](crate::Error::needs_recovery).
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
-        self.0.read_only = read_only;
+        self.engine.read_only = read_only;
         self
     }
 
@@ -45,21 +48,30 @@ impl MountOptions {
     /// together with [`read_only`](Self::read_only).
     #[must_use]
     pub fn skip_recovery(mut self, skip: bool) -> Self {
-        self.0.norecovery = skip;
+        self.engine.norecovery = skip;
+        self
+    }
+
+    /// The external journal of the volume: a separate device or file. A volume that was mounted with one and not unmounted is
+    /// opened only with it, see [`Error::needs_journal`](crate::Error::needs_journal). A read-only open replays the
+    /// journal in memory; a writable one also makes a journal where the device is all zeros.
+    #[must_use]
+    pub fn journal(mut self, device: &Device) -> Self {
+        self.journal = Some(device.clone());
         self
     }
 
     /// Memory for cached data and metadata, in bytes; 256 MiB by default.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: usize) -> Self {
-        self.0.cache_bytes = bytes;
+        self.engine.cache_bytes = bytes;
         self
     }
 
     /// When segments that become free are discarded; by default once they were free for a day, counted while the volume is open.
     #[must_use]
     pub fn discard(mut self, discard: Discard) -> Self {
-        self.0.discard = discard;
+        self.engine.discard = discard;
         self
     }
 
@@ -68,7 +80,7 @@ impl MountOptions {
     /// [`Volume::close`].
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
-        self.0.background = background;
+        self.engine.background = background;
         self
     }
 
@@ -76,14 +88,24 @@ impl MountOptions {
     /// must not use the volume.
     #[must_use]
     pub fn on_notice(mut self, notice: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.0.observer = Observer::new(move |n| notice(&n.to_string()));
+        self.engine.observer = Observer::new(move |n| notice(&n.to_string()));
         self
     }
 
-    pub(crate) fn engine(&self, device: &Device) -> segno_engine::MountOptions {
-        let mut options = self.0.clone();
+    /// Those of the engine, and the journal's device in use.
+    pub(crate) fn engine(
+        &self,
+        device: &Device,
+    ) -> Result<(segno_engine::MountOptions, Option<Claim>), Cause> {
+        let mut options = self.engine.clone();
         options.read_only |= device.storage().read_only();
-        options
+        let Some(journal) = &self.journal else { return Ok((options, None)) };
+        if journal.storage().read_only() && !options.read_only {
+            return Err(refuse(errno::ROFS, "the journal is open for reading only"));
+        }
+        let claim = journal.claim()?;
+        options.journal = JournalMode::External(JournalArea::whole(Arc::clone(journal.storage())));
+        Ok((options, Some(claim)))
     }
 }
 

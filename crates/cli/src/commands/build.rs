@@ -1,6 +1,7 @@
 //! `segno build`: makes an image of a tree.
 use super::mkfs::{VolumeArgs, owner};
 use crate::exit::Outcome;
+use crate::external_journal::JournalOption;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::{show, size};
@@ -63,6 +64,8 @@ pub struct Args {
     /// Threads that read and compress; 0 is one for each processor. The image does not depend on it
     #[arg(short = 'j', long, value_name = "N", default_value_t = 0)]
     threads: usize,
+    #[command(flatten)]
+    journal: JournalOption,
     #[command(flatten)]
     metadata: MetadataArgs,
     #[command(flatten)]
@@ -178,6 +181,7 @@ fn options(args: &Args, source: &Source) -> Result<BuildOptions> {
         order: args.order.clone(),
         threads: args.threads,
         sparse: args.sparse,
+        journal: args.journal.journal.clone(),
         metadata: args.metadata.options(),
     })
 }

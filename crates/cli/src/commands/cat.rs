@@ -1,5 +1,6 @@
 //! `segno cat`: the contents of files of an image.
 use crate::exit::Outcome;
+use crate::external_journal::JournalOption;
 use crate::image;
 use crate::path::{inode_number, on_volume, reason};
 use anyhow::{Context, Result, ensure};
@@ -13,6 +14,8 @@ const BUFFER: usize = 1 << 20;
 /// Print files of an image
 #[derive(clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    journal: JournalOption,
     /// Image file or block device
     image: PathBuf,
     /// Paths on the volume, or #INO for inodes by number
@@ -21,7 +24,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image)?;
+    let volume = image::volume_read_only(&args.image, &args.journal)?;
     let mut out = stdout().lock();
     for path in &args.paths {
         write(&volume, path, &mut out)?;

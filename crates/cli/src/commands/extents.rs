@@ -1,5 +1,6 @@
 //! `segno extents`: where files are on the volume, of a live mount or of an image.
 use crate::exit::Outcome;
+use crate::external_journal::JournalOption;
 use crate::path::{on_volume, reason};
 use crate::{image, show};
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -26,6 +27,8 @@ pub struct Args {
     /// Read an image that is not mounted; PATH is a path on the volume
     #[arg(long, value_name = "IMAGE")]
     image: Option<PathBuf>,
+    #[command(flatten)]
+    journal: JournalOption,
     /// Files, or directories with --all
     #[arg(required = true)]
     path: Vec<PathBuf>,
@@ -51,7 +54,7 @@ pub fn run(args: &Args) -> Outcome {
     };
     match &args.image {
         Some(image) => {
-            let volume = image::volume_read_only(image)?;
+            let volume = image::volume_read_only(image, &args.journal)?;
             for path in &args.path {
                 from_image(&volume, path, args.all, &mut each)?;
             }

@@ -1,5 +1,6 @@
 //! `segno extract`: takes the tree out of an image.
 use crate::exit::Outcome;
+use crate::external_journal::JournalOption;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::size;
@@ -41,6 +42,8 @@ pub struct Args {
     /// Report as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    journal: JournalOption,
     /// Image file or block device
     image: PathBuf,
     /// Directory that is made, or is empty
@@ -51,6 +54,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let options = ExtractOptions {
         path: args.path.clone(),
+        journal: args.journal.journal.clone(),
         mount_point: args.mount_point.clone(),
         fs_config: args.fs_config.clone(),
         file_contexts: args.file_contexts.clone(),

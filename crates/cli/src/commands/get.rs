@@ -1,6 +1,7 @@
 //! `segno get`: copies files with all their attributes out of an image.
 use super::cat;
 use crate::exit::Outcome;
+use crate::external_journal::JournalOption;
 use crate::path::{on_volume, reason, refuse_equal};
 use crate::tally::Tally;
 use crate::{image, show};
@@ -35,6 +36,8 @@ pub struct Args {
     /// Report as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    journal: JournalOption,
     /// Image file or block device
     image: PathBuf,
     /// Paths on the volume
@@ -46,7 +49,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image)?;
+    let volume = image::volume_read_only(&args.image, &args.journal)?;
     if args.dest.as_os_str() == "-" {
         ensure!(!args.json, "standard output carries the file: leave out --json");
         let [path] = &args.paths[..] else {

@@ -27,6 +27,7 @@ pub fn run(args: &Args) -> Outcome {
     let device = image::open(&args.image, OpenOptions { read_only: true, direct: false })?;
     let sb = inspect::superblock(&*device)?;
     let (cp, pack) = inspect::checkpoint(&*device, &sb)?;
+    let external = inspect::has_external_journal(&*device, &sb)?;
     let mut out = stdout().lock();
     if args.json {
         let all = json!({
@@ -34,10 +35,19 @@ pub fn run(args: &Args) -> Outcome {
             "records": records(&sb),
             "checkpoint": checkpoint(&cp, pack),
             "usage": usage(&sb, &cp),
+            "external_journal": external,
         });
         writeln!(out, "{all:#}")?;
     } else {
         print(&mut out, &sb, &cp, pack)?;
+        if external {
+            writeln!(
+                out,
+                "journal       external, and may have changes that are not counted here: `segno journal info --journal FILE {}` \
+                 lists them",
+                args.image.first().map(|path| path.display().to_string()).unwrap_or_default()
+            )?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

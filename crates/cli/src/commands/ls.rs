@@ -1,5 +1,6 @@
 //! `segno ls`: a directory of an image.
 use crate::exit::Outcome;
+use crate::external_journal::JournalOption;
 use crate::path::{on_volume, reason};
 use crate::{image, show};
 use anyhow::{Context, Result};
@@ -22,6 +23,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    journal: JournalOption,
     /// Image file or block device
     image: PathBuf,
     /// Path on the volume
@@ -37,7 +40,7 @@ struct Item {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image)?;
+    let volume = image::volume_read_only(&args.image, &args.journal)?;
     let items = collect(&volume, args)?;
     let mut out = stdout().lock();
     if args.json {

@@ -1,5 +1,6 @@
 //! `segno rescue`: files of a volume that cannot be mounted any more.
 use crate::exit::Outcome;
+use crate::external_journal::JournalOption;
 use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
 use crate::salvage::{self, Listing, Search};
@@ -52,6 +53,8 @@ pub struct Args {
     /// Further devices of the volume, in order
     #[arg(long = "device", value_name = "PATH")]
     further: Vec<PathBuf>,
+    #[command(flatten)]
+    journal: JournalOption,
     /// Image file or block device
     source: PathBuf,
     /// Directory to copy to, made if it does not exist
@@ -68,7 +71,7 @@ pub fn run(args: &Args) -> Outcome {
     let only = only.transpose()?;
     let mut paths = vec![args.source.clone()];
     paths.extend_from_slice(&args.further);
-    let device = super::check::with_journal(salvage::open(&paths)?);
+    let device = super::check::with_journal(salvage::open(&paths)?, &paths, &args.journal)?;
     let kept = args.scan.as_deref();
     for path in [kept, args.map.as_deref(), args.to_image.as_deref()].into_iter().flatten() {
         salvage::refuse_inside(&args.source, path)?;

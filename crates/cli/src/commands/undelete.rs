@@ -1,5 +1,6 @@
 //! `segno undelete`: files that were deleted.
 use crate::exit::Outcome;
+use crate::external_journal::JournalOption;
 use crate::progress::Progress;
 use crate::salvage::{self, Listing, Search};
 use crate::show;
@@ -45,6 +46,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    journal: JournalOption,
     /// Image file or block device
     image: PathBuf,
     /// Paths on the volume that the files had; all below them are meant
@@ -53,7 +56,11 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let stop = salvage::stop_flag()?;
-    let device = salvage::open(std::slice::from_ref(&args.image))?;
+    let images = std::slice::from_ref(&args.image);
+    let mut device = salvage::open(images)?;
+    if !args.previous {
+        device = super::check::with_journal(device, images, &args.journal)?;
+    }
     if args.unproven && !rustix::process::geteuid().is_root() {
         bail!("--unproven may show other users' data: only root may use it");
     }

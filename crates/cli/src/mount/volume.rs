@@ -1,9 +1,9 @@
 //! The volume of a server: opened with the settings of a mount, closed clean.
 use super::options::Settings;
-use crate::{image, inspect, store};
+use crate::{external_journal, image, inspect, store};
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_device::{BlockDevice, OpenOptions};
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, JournalArea, MountOptions, Volume};
 use segno_journal::Content;
@@ -48,7 +48,7 @@ impl Devices {
         };
         let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
         if let Some(path) = &settings.journal {
-            engine.journal = JournalMode::External(journal(path, options, &*device)?);
+            engine.journal = JournalMode::External(journal(path, &paths, options, &*device)?);
         }
         Ok(Self { image: image.to_owned(), device, engine })
     }
@@ -63,9 +63,13 @@ impl Devices {
 }
 
 /// The external journal. A new one gets its storage now.
-fn journal(path: &Path, options: OpenOptions, volume: &dyn BlockDevice) -> Result<JournalArea> {
-    let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain);
-    let area = JournalArea::whole(Arc::new(file.context("cannot open the journal")?));
+fn journal(
+    path: &Path,
+    images: &[PathBuf],
+    options: OpenOptions,
+    volume: &dyn BlockDevice,
+) -> Result<JournalArea> {
+    let area = JournalArea::whole(external_journal::open(path, images, options)?);
     let cannot_use = || format!("cannot use the journal {}", path.display());
     let uuid = inspect::superblock(volume)?.raw.uuid;
     if !options.read_only && area.content(&uuid).with_context(cannot_use)? == Content::Nothing {

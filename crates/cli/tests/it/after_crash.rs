@@ -1,6 +1,6 @@
 //! After a crash, before any writable mount: every command that reads shows what was fsynced, and writes nothing.
 use super::{Scratch, can_mount, output, refusal, segno};
-use segno_device::{BlockDevice, FileDevice, OpenOptions, open_volume};
+use segno_device::{FileDevice, OpenOptions, open_volume};
 use segno_engine::options::JournalMode;
 use segno_engine::{Compression, MountOptions, Owner, Volume};
 use segno_journal::Area;
@@ -14,18 +14,18 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// A volume whose writer is gone.
-struct Crashed {
+pub struct Crashed {
     scratch: Scratch,
-    image: String,
+    pub image: String,
     /// Every file of the volume: members and an external journal.
     storage: Vec<PathBuf>,
-    side: Option<String>,
+    pub side: Option<String>,
     /// Names and contents of files that were fsynced since the last checkpoint.
-    files: Vec<(String, Vec<u8>)>,
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 impl Crashed {
-    fn new(mkfs: &[&str], second: bool) -> Self {
+    pub fn new(mkfs: &[&str], second: bool) -> Self {
         let scratch = Scratch::new();
         let image = scratch.path("volume").to_str().unwrap().to_owned();
         let mut storage = vec![PathBuf::from(&image)];
@@ -44,7 +44,7 @@ impl Crashed {
         Self { scratch, image, storage, side: None, files: Vec::new() }
     }
 
-    fn options(&self) -> MountOptions {
+    pub fn options(&self) -> MountOptions {
         MountOptions { background: false, ..MountOptions::default() }
     }
 
@@ -63,12 +63,32 @@ impl Crashed {
         self
     }
 
-    fn read_storage(&self) -> Vec<Vec<u8>> {
+    /// Options of a mount with a new external journal.
+    pub fn beside(&mut self) -> MountOptions {
+        let side = self.path("side");
+        let area = Area::whole(Arc::new(FileDevice::create(&side, 8 << 20, false).unwrap()));
+        area.prepare().unwrap();
+        self.storage.push(PathBuf::from(&side));
+        self.side = Some(side);
+        MountOptions { journal: JournalMode::External(area), ..self.options() }
+    }
+
+    pub fn read_storage(&self) -> Vec<Vec<u8>> {
         self.storage.iter().map(|path| fs::read(path).unwrap()).collect()
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.scratch.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// A command with the option for the external journal, if there is one.
+    pub fn with_side(&self, args: &[&str]) -> Vec<String> {
+        let option = self.side.iter().flat_map(|side| ["--journal".to_owned(), side.clone()]);
+        args.iter().map(|arg| (*arg).to_owned()).chain(option).collect()
+    }
+
+    pub fn output(&self, args: &[&str]) -> String {
+        output(&self.with_side(args))
     }
 }
 
@@ -78,7 +98,7 @@ fn chain() -> Crashed {
     new.fill(options)
 }
 
-fn journal() -> Crashed {
+pub fn journal() -> Crashed {
     let new = Crashed::new(&["--journal", "8M"], false);
     let options = MountOptions { journal: JournalMode::Auto, ..new.options() };
     new.fill(options)
@@ -97,23 +117,19 @@ fn several() -> Crashed {
     new.fill(options)
 }
 
-fn external() -> Crashed {
+pub fn external() -> Crashed {
     let mut new = Crashed::new(&[], false);
-    let side = new.path("side");
-    let area = Area::whole(Arc::new(FileDevice::create(&side, 8 << 20, false).unwrap()));
-    area.prepare().unwrap();
-    new.storage.push(PathBuf::from(&side));
-    new.side = Some(side);
-    let options = MountOptions { journal: JournalMode::External(area), ..new.options() };
+    let options = new.beside();
     new.fill(options)
 }
 
 type Made = (&'static str, fn() -> Crashed);
-const IN_THE_VOLUME: [Made; 4] = [
+const ALL: [Made; 5] = [
     ("chain", chain),
     ("journal", journal),
     ("journal of compressed files", compressed),
     ("chain on several devices", several),
+    ("external journal", external),
 ];
 
 /// One way to read a volume: all files, by name.
@@ -132,15 +148,15 @@ const READERS: [(&str, Reader); 10] = [
 ];
 
 fn cat(v: &Crashed) -> Vec<(String, Vec<u8>)> {
-    let names = output(&["ls", &v.image]);
+    let names = v.output(&["ls", &v.image]);
     let files = names.lines().filter(|name| name.starts_with("file"));
-    files.map(|name| (name.to_owned(), output(&["cat", &v.image, name]).into_bytes())).collect()
+    files.map(|name| (name.to_owned(), v.output(&["cat", &v.image, name]).into_bytes())).collect()
 }
 
 /// It shows sizes; the contents are those expected.
 fn stat(v: &Crashed) -> Vec<(String, Vec<u8>)> {
     let of = |(name, content): &(String, Vec<u8>)| {
-        let said = output(&["stat", &v.image, name]);
+        let said = v.output(&["stat", &v.image, name]);
         assert!(said.contains(&content.len().to_string()), "{said}");
         (name.clone(), content.clone())
     };
@@ -148,7 +164,7 @@ fn stat(v: &Crashed) -> Vec<(String, Vec<u8>)> {
 }
 
 fn extents(v: &Crashed) -> Vec<(String, Vec<u8>)> {
-    let said = output(&["extents", "--image", &v.image, "--all", "/"]);
+    let said = v.output(&["extents", "--image", &v.image, "--all", "/"]);
     let shown = v.files.iter().filter(|(name, _)| said.contains(name.as_str()));
     shown.cloned().collect()
 }
@@ -164,13 +180,13 @@ fn tree(dir: &Path) -> Vec<(String, Vec<u8>)> {
 
 fn get(v: &Crashed) -> Vec<(String, Vec<u8>)> {
     let to = v.path("got");
-    output(&["get", &v.image, "/", &to]);
+    v.output(&["get", &v.image, "/", &to]);
     tree(to.as_ref())
 }
 
 fn extract(v: &Crashed) -> Vec<(String, Vec<u8>)> {
     let to = v.path("extracted");
-    let out = segno(&["extract", &v.image, &to]);
+    let out = segno(&v.with_side(&["extract", &v.image, &to]));
     let said = String::from_utf8(out.stderr).unwrap();
     assert!(out.status.success() && said.contains("replayed in memory"), "{said}");
     tree(to.as_ref())
@@ -178,7 +194,7 @@ fn extract(v: &Crashed) -> Vec<(String, Vec<u8>)> {
 
 fn extract_tar(v: &Crashed) -> Vec<(String, Vec<u8>)> {
     let (archive, to) = (v.path("archive.tar"), v.path("untarred"));
-    output(&["extract", "--tar", &archive, &v.image]);
+    v.output(&["extract", "--tar", &archive, &v.image]);
     fs::create_dir(&to).unwrap();
     assert!(Command::new("tar").args(["-xf", &archive, "-C", &to]).status().unwrap().success());
     tree(to.as_ref())
@@ -186,14 +202,18 @@ fn extract_tar(v: &Crashed) -> Vec<(String, Vec<u8>)> {
 
 fn build(v: &Crashed) -> Vec<(String, Vec<u8>)> {
     let (built, to) = (v.path("built"), v.path("rebuilt"));
-    output(&["build", &v.image, &built]);
+    v.output(&["build", &v.image, &built]);
     output(&["get", &built, "/", &to]);
     tree(to.as_ref())
 }
 
 fn library(v: &Crashed) -> Vec<(String, Vec<u8>)> {
     let device = segno::Device::open_read_only(&v.image).unwrap();
-    let volume = segno::Volume::open(&device).unwrap();
+    let mut options = segno::MountOptions::new();
+    if let Some(side) = &v.side {
+        options = options.journal(&segno::Device::open_read_only(side).unwrap());
+    }
+    let volume = segno::Volume::open_with(&device, &options).unwrap();
     assert!(volume.write("/new", "x").is_err());
     let read = |(name, _): &(String, Vec<u8>)| (name.clone(), volume.read(format!("/{name}")).unwrap());
     let files = v.files.iter().map(read).collect();
@@ -204,19 +224,19 @@ fn library(v: &Crashed) -> Vec<(String, Vec<u8>)> {
 /// It finds the nodes of a chain, and replays a journal.
 fn rescue(v: &Crashed) -> Vec<(String, Vec<u8>)> {
     let to = v.path("rescued");
-    segno(&["rescue", &v.image, &to]);
+    segno(&v.with_side(&["rescue", &v.image, &to]));
     tree(to.as_ref())
 }
 
 fn check(v: &Crashed) -> Vec<(String, Vec<u8>)> {
-    let said = output(&["check", "-n", &v.image]);
+    let said = v.output(&["check", "-n", &v.image]);
     assert!(said.contains(&format!("{} files", v.files.len())) && said.ends_with("clean\n"), "{said}");
     v.files.clone()
 }
 
 #[test]
 fn every_command_that_reads_shows_what_was_fsynced() {
-    for (case, made) in IN_THE_VOLUME {
+    for (case, made) in ALL {
         let crashed = made();
         let before = crashed.read_storage();
         for (reader, read) in READERS {
@@ -227,10 +247,10 @@ fn every_command_that_reads_shows_what_was_fsynced() {
 }
 
 /// A mount, unmounted when dropped.
-struct Mount(String);
+pub struct Mount(pub String);
 
 impl Mount {
-    fn at(dir: String) -> Self {
+    pub fn at(dir: String) -> Self {
         fs::create_dir_all(&dir).unwrap();
         Self(dir)
     }
@@ -247,7 +267,7 @@ fn a_read_only_mount_shows_what_was_fsynced_and_stays_read_only() {
     if !can_mount() {
         return;
     }
-    for (case, made) in IN_THE_VOLUME.into_iter().chain([("external journal", external as fn() -> Crashed)]) {
+    for (case, made) in ALL {
         let crashed = made();
         let before = crashed.read_storage();
         let mount = Mount::at(crashed.path("mnt"));
@@ -313,7 +333,7 @@ fn disable_roll_forward_recovers_nothing_and_gives_up_nothing() {
     if !can_mount() {
         return;
     }
-    for (case, made) in [IN_THE_VOLUME[0], IN_THE_VOLUME[1]] {
+    for (case, made) in [ALL[0], ALL[1]] {
         let crashed = made();
         let before = crashed.read_storage();
         let mount = Mount::at(crashed.path("mnt"));
@@ -324,56 +344,5 @@ fn disable_roll_forward_recovers_nothing_and_gives_up_nothing() {
         assert!(tree(mount.0.as_ref()).is_empty(), "{case}");
         drop(mount);
         assert!(crashed.read_storage() == before, "{case}");
-    }
-}
-
-/// Changes a byte in the pack in force.
-fn damage_newest_pack(image: &str) {
-    let info = super::json(&["info", "--json", image]);
-    let device = FileDevice::open(image, OpenOptions::default()).unwrap();
-    let number = info["checkpoint"]["pack"].as_u64().unwrap();
-    let start = info["superblock"]["cp_blkaddr"].as_u64().unwrap() + (number - 1) * 512;
-    let mut block = [segno_format::Block::zeroed()];
-    device.read(start, &mut block).unwrap();
-    block[0].0[16] ^= 1;
-    device.write(start, &[&block[0]]).unwrap();
-}
-
-/// The journal follows a checkpoint that cannot be read any more. No command but `journal discard --force` gives it up.
-#[test]
-fn no_command_gives_up_a_journal_that_is_ahead_of_its_volume() {
-    for (case, made) in [("journal", journal as fn() -> Crashed), ("external journal", external)] {
-        let crashed = made();
-        damage_newest_pack(&crashed.image);
-        let before = crashed.read_storage();
-        let image = crashed.image.as_str();
-        let side: Vec<&str> = crashed.side.iter().flat_map(|s| ["--journal", s.as_str()]).collect();
-        let copy = crashed.path("copy");
-        for options in [&["-n"][..], &["-a"], &["-y"], &["-f"], &["--to", &copy], &["-q"]] {
-            let out = segno(&[&["check"], options, &side, &[image]].concat());
-            let said = String::from_utf8(out.stdout).unwrap();
-            assert_eq!(out.status.code(), Some(4), "{case} {options:?}: {said}");
-            assert!(
-                said.contains("the newest checkpoint of the volume is lost"),
-                "{case} {options:?}: {said}"
-            );
-            assert!(said.contains("records of 13 inodes") && !said.contains("mkfs"), "{case}: {said}");
-        }
-        let said = output(&[&["journal", "info"], &side[..], &[image]].concat());
-        assert!(said.contains("ahead of the volume, which is damaged"), "{case}: {said}");
-        for command in ["replay", "discard"] {
-            let (code, said) = refusal(&[&["journal", command], &side[..], &[image]].concat());
-            assert!(code == 1 && said.contains("the volume is damaged"), "{case} {command}: {code} {said}");
-        }
-        if side.is_empty() {
-            let (code, said) = refusal(&["put", image, "/etc/hostname"]);
-            assert!(code == 1 && said.contains("the volume is damaged"), "{case}: {code} {said}");
-            let listed = segno(&["ls", image]);
-            let said = String::from_utf8(listed.stderr).unwrap();
-            assert!(listed.status.success() && said.contains("the volume is damaged"), "{case}: {said}");
-        }
-        assert!(crashed.read_storage() == before && !Path::new(&copy).exists(), "{case}");
-        output(&[&["journal", "discard", "--force"], &side[..], &[image]].concat());
-        assert!(output(&["check", "-f", image]).ends_with("clean\n"), "{case}");
     }
 }

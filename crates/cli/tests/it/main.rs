@@ -11,6 +11,7 @@ mod exclusion;
 #[cfg(feature = "vhost")]
 mod export;
 mod external;
+mod external_journal;
 mod foreign;
 mod friction;
 mod fsck;

@@ -1,12 +1,12 @@
 //! The mounted volume, which owns all subsystems.
 mod background;
+mod give_up;
 mod in_memory;
 mod mount;
 mod ops;
 mod shutdown;
 #[cfg(test)]
 mod tests;
-mod unguard;
 
 use crate::admission::Admission;
 use crate::base::Base;
@@ -21,13 +21,13 @@ use crate::stat::{Recorded, Stats};
 use crate::types::StatFs;
 use crate::writeback::Writeback;
 pub use background::Background;
+pub use give_up::give_up_journal;
 use segno_clean::guard::{Extent, Guarded};
 use segno_clean::need::Figures;
 use segno_format::Ino;
 use segno_format::superblock::Superblock;
 pub use shutdown::Shutdown;
 use std::sync::Arc;
-pub use unguard::unguard;
 
 /// A mounted volume. All methods may be called from any thread.
 pub struct Volume {

@@ -4,6 +4,7 @@ use segno_device::{BlockDevice, MemDevice, MultiDevice, Overlay, Zone, ZoneLimit
 use segno_engine::options::JournalMode;
 use segno_engine::{
     Compression, Error, JournalArea, MountOptions, Notice, Observer, Owner, SetAttr, Stale, Volume,
+    give_up_journal,
 };
 use segno_format::checkpoint::newer_pack;
 use segno_format::superblock::RawSuperblock;
@@ -346,6 +347,7 @@ fn a_journal_ahead_of_its_volume_is_not_given_up() {
             _ => JournalArea::tail(storage.device.clone(), 96 * MIB).unwrap(),
         };
         Journal::discard(&area).unwrap();
+        assert_eq!(give_up_journal(storage.device.clone()).unwrap(), case == "external journal");
         Volume::mount(storage.device.clone(), options).unwrap().unmount().unwrap();
     }
 }

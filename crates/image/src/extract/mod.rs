@@ -32,6 +32,8 @@ pub struct ExtractOptions {
     pub file_contexts: Option<PathBuf>,
     /// All metadata, for a build.
     pub manifest: Option<PathBuf>,
+    /// The external journal of the volume.
+    pub journal: Option<PathBuf>,
 }
 
 /// What was extracted.
@@ -56,7 +58,7 @@ pub fn extract(
     options: &ExtractOptions,
     progress: &mut dyn FnMut(crate::Progress<'_>),
 ) -> Result<Extracted> {
-    let mut tree = volume::read(image, &|_| false)?;
+    let mut tree = volume::read(image, options.journal.as_deref(), &|_| false)?;
     let notes = std::mem::take(&mut tree.notes);
     let tree = below(tree, &options.path)?.in_order()?;
     let (extracted, stored_as) = match target {

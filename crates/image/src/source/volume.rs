@@ -3,8 +3,9 @@ use crate::content::{Content, OpenVolume, Place};
 use crate::tree::{FORMAT_BITS, Index, Inode, Kind, Names, Tree};
 use crate::{Error, Result};
 use parking_lot::Mutex;
-use segno_device::{OpenOptions, open_volume};
-use segno_engine::{Attr, MountOptions, Observer, Volume};
+use segno_device::{FileDevice, OpenOptions, open_volume};
+use segno_engine::options::JournalMode;
+use segno_engine::{Attr, JournalArea, MountOptions, Observer, Volume};
 use segno_format::Ino;
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
@@ -15,13 +16,19 @@ use std::sync::Arc;
 /// Flags that say how a file is stored, not what it is.
 const STORAGE: InodeFlags = InodeFlags::COMPR.union(InodeFlags::INDEX);
 
-/// Opens a volume and reads all names and attributes.
-pub(crate) fn read(path: &Path, excluded: &dyn Fn(&[u8]) -> bool) -> Result<Tree> {
-    let device = open_volume(&[path], OpenOptions { read_only: true, direct: false })?;
+/// Opens a volume, with its external journal, and reads all names and attributes.
+pub(crate) fn read(path: &Path, journal: Option<&Path>, excluded: &dyn Fn(&[u8]) -> bool) -> Result<Tree> {
+    let read_only = OpenOptions { read_only: true, direct: false };
+    let device = open_volume(&[path], read_only)?;
+    let journal = match journal {
+        Some(path) => JournalMode::External(JournalArea::whole(Arc::new(FileDevice::open(path, read_only)?))),
+        None => JournalMode::Off,
+    };
     let notices = Arc::new(Mutex::new(Vec::new()));
     let heard = notices.clone();
     let observer = Observer::new(move |n| heard.lock().push(n.to_string()));
-    let options = MountOptions { read_only: true, background: false, observer, ..MountOptions::default() };
+    let options =
+        MountOptions { read_only: true, journal, background: false, observer, ..MountOptions::default() };
     let volume = Volume::mount(device, options).map_err(Error::Source)?;
     let volume = Arc::new(OpenVolume(volume));
     let root = volume.0.root();

@@ -1,7 +1,8 @@
 //! The check, with what a crash left replayed in memory.
 use super::Args;
 use super::feedback::Feedback;
-use super::replay::{self, External, Left};
+use super::replay::{self, Left};
+use crate::external_journal::External;
 use crate::{image, store};
 use anyhow::{Context, Result, anyhow};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
@@ -12,6 +13,10 @@ use segno_journal::Stale;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+const AHEAD: &str = "a repair would give up what the journal shows to be lost. `segno rescue` copies files that are still on the device; \
+                     `segno journal discard` then gives up the journal, and a check repairs the rest";
+const NOT_NAMED: &str = "a repair would give up the changes in the external journal";
 
 /// The outcome of a check, with replay.
 pub struct Judged {
@@ -30,6 +35,12 @@ pub struct Judged {
 impl Judged {
     pub fn is_clean(&self) -> bool {
         self.report.is_clean() && self.mount_error.is_none() && self.ahead.is_none()
+    }
+
+    /// Why the volume is not repaired: its next checkpoint would give up a journal.
+    pub fn keeps_journal(&self) -> Option<&'static str> {
+        let not_named = matches!(self.mount_error, Some(segno_engine::Error::JournalNotNamed));
+        self.ahead.is_some().then_some(AHEAD).or(not_named.then_some(NOT_NAMED))
     }
 }
 
@@ -87,6 +98,10 @@ pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>, journal: &External) -> 
     let report = full(&**device)?;
     match replay::left(device, &report, journal) {
         Ok(Left::Ahead(why)) => return Ok(Judged { ahead: Some(why), ..done(report, false) }),
+        Ok(Left::NotNamed) => {
+            let error = Some(segno_engine::Error::JournalNotNamed);
+            return Ok(Judged { mount_error: error, ..done(report, false) });
+        }
         _ if !report.is_clean() => return Ok(done(report, false)),
         Ok(Left::Nothing) => return Ok(done(report, false)),
         Ok(Left::Pending) => {}

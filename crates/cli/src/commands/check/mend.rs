@@ -1,7 +1,8 @@
 //! Repair: the plan, and writing it.
 use super::cancel::{Cancel, Phase};
-use super::replay::{self, External, Left};
+use super::replay::{self, Left};
 use super::{Args, judge};
+use crate::external_journal::External;
 use crate::new_file::NewFile;
 use anyhow::{Context, Result};
 use segno_check::{CheckError, Report};

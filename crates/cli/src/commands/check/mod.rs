@@ -8,13 +8,14 @@ mod print;
 mod replay;
 
 use crate::exit::{Outcome, WithCode, fsck};
+use crate::external_journal::{External, JournalOption};
 use anyhow::{Context, Result};
 pub use args::of_check;
 use cancel::{Cancel, Phase};
 use judge::{Judged, Opened};
 use mend::Planned;
-use replay::External;
 pub use replay::with_journal;
+use segno_device::OpenOptions;
 use serde_json::json;
 use std::io::{IsTerminal, Write, stdin, stdout};
 use std::path::PathBuf;
@@ -59,9 +60,8 @@ pub struct Args {
     /// With -a, -p, -y or --to: keep what is overwritten in this file; alone: put it back
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     undo: Option<PathBuf>,
-    /// File or device of an external journal, to be replayed
-    #[arg(long, value_name = "FILE")]
-    journal: Option<PathBuf>,
+    #[command(flatten)]
+    journal: JournalOption,
     /// Write progress to this file descriptor in the form that fsck(8) reads
     #[arg(short = 'C', value_name = "FD", allow_negative_numbers = true)]
     completion: Option<i32>,
@@ -87,10 +87,6 @@ pub struct Args {
     #[arg(required = true)]
     image: Vec<PathBuf>,
 }
-
-/// Why a volume is not repaired while a journal is ahead of it.
-const AHEAD: &str = "a repair would give up what the journal shows to be lost. `segno rescue` copies files that are still on the device; \
-                     `segno journal discard` then gives up the journal, and a check repairs the rest";
 
 pub fn run(args: &Args) -> Outcome {
     let done = Cancel::install().and_then(|cancel| run_on(args, &cancel));
@@ -126,7 +122,8 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
         return Ok(ExitCode::from(fsck::CLEAN));
     }
     let opened = judge::open(args, !args.writes_in_place())?;
-    let journal = External::open(args, &opened.device)?;
+    let options = OpenOptions { read_only: !args.writes_in_place(), direct: false };
+    let journal = External::open(&args.journal, &args.image, &opened.device, options)?;
     let judged = judge::judge(args, &opened.device, &journal)?;
     let done = act(args, &opened, &journal, &judged, cancel)?;
     if args.json {
@@ -150,8 +147,8 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
     if !wanted || judged.quick {
         return Ok(done);
     }
-    if judged.ahead.is_some() {
-        done.planned = Some(Err(AHEAD.into()));
+    if let Some(why) = judged.keeps_journal() {
+        done.planned = Some(Err(why.into()));
     } else if segno_repair::is_repairable(&judged.report) || judged.mount_error.is_some() {
         let planned = mend::plan(args, device, &judged.report, journal)?;
         if let Ok(plan) = &planned
@@ -166,7 +163,7 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
         let copy = args.to.as_deref().map(|copy| mend::copied(&**device, copy, cancel)).transpose()?;
         cancel.enter(Phase::Writing);
         // The journal still belongs to the image when a copy is made.
-        let area = if copy.is_some() { journal.in_memory() } else { journal.in_place() };
+        let area = if copy.is_some() { journal.in_memory() } else { journal.area() };
         let target = copy.as_ref().map_or(device, |copy| &copy.device);
         replay::replay(Arc::clone(target), area).context("replaying what a crash left")?;
         if let Some(copy) = copy {

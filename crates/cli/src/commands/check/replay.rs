@@ -1,63 +1,16 @@
 //! What a crash left to replay: the roll-forward chain and the journal behind the volume.
-use super::Args;
+use crate::external_journal::{External, JournalOption};
 use crate::{image, inspect};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 use segno_check::{CheckOptions, Report, check};
-use segno_device::{BlockDevice, FileDevice, OpenOptions, Overlay};
+use segno_device::{BlockDevice, OpenOptions, Overlay};
 use segno_engine::options::{Discard, JournalMode};
 use segno_engine::{Error, MountOptions, Volume};
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, Features};
 use segno_journal::{Area, Journal, Opened, Stale};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
-
-/// The journal in a file of its own, if one was named.
-pub struct External(Option<Arc<dyn BlockDevice>>);
-
-impl External {
-    /// Opens it, and makes sure that it is one of this volume.
-    pub fn open(args: &Args, volume: &Arc<dyn BlockDevice>) -> Result<Self> {
-        let Some(path) = &args.journal else { return Ok(Self(None)) };
-        let name = path.display();
-        let is_volume = args.image.iter().any(|image| is_same(image, path));
-        ensure!(!is_volume, "{name} is the volume; a journal behind it is found without --journal");
-        let options = OpenOptions { read_only: !args.writes_in_place(), direct: false };
-        let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain)?;
-        let found = Self(Some(Arc::new(file)));
-        let sb = inspect::superblock(&**volume)?;
-        let checkpoint = inspect::journaled_checkpoint(&**volume, &sb)?;
-        match found.area().map(|area| Journal::open(area, &checkpoint, &**volume)).transpose() {
-            Ok(Some(Opened::Stale(why @ Stale::OtherVolume))) => bail!("the journal {name}: {why}"),
-            Ok(Some(Opened::Stale(why))) if !why.is_damage() => {
-                eprintln!("segno: note: the journal {name} has no effect: {why}")
-            }
-            Ok(_) => {}
-            Err(e) => return Err(e).with_context(|| format!("cannot use the journal {name}")),
-        }
-        Ok(found)
-    }
-
-    fn area(&self) -> Option<Area> {
-        self.0.clone().map(Area::whole)
-    }
-
-    /// The journal for a replay that is written.
-    pub fn in_place(&self) -> Option<Area> {
-        self.area()
-    }
-
-    /// The journal for a replay in memory: the file stays as it is.
-    pub fn in_memory(&self) -> Option<Area> {
-        self.area().map(|area| area.in_memory())
-    }
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    let id = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
-    id(one).is_some_and(|one| Some(one) == id(other))
-}
 
 /// State beyond the checkpoint, as a mount finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,19 +20,30 @@ pub enum Left {
     Pending,
     /// A journal that is ahead of the volume, which is evidence of damage.
     Ahead(Stale),
+    /// Changes in an external journal, which was not named.
+    NotNamed,
 }
 
 /// Looks for state beyond the checkpoint.
 pub fn left(device: &Arc<dyn BlockDevice>, report: &Report, journal: &External) -> Result<Left> {
+    let has_chain = report.complete && report.summary.roll_forward.fsynced > 0;
     let found = of_journal(device, journal)?;
-    if found == Left::Nothing && report.complete && report.summary.roll_forward.fsynced > 0 {
+    if matches!(found, None | Some(Left::Nothing)) && has_chain {
         let can = !inspect::superblock(&**device)?.features.contains(Features::RO);
         return Ok(if can { Left::Pending } else { Left::Nothing });
     }
-    Ok(found)
+    found.map_or_else(|| without_journal(device), Ok)
 }
 
-fn of_journal(device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Left> {
+/// Of a volume without a journal that belongs to its checkpoint.
+fn without_journal(device: &Arc<dyn BlockDevice>) -> Result<Left> {
+    let Ok(sb) = inspect::superblock(&**device) else { return Ok(Left::Nothing) };
+    let needed = inspect::has_external_journal(&**device, &sb).unwrap_or(false);
+    Ok(if needed { Left::NotNamed } else { Left::Nothing })
+}
+
+/// Of the journal, if there is one that belongs to the checkpoint.
+fn of_journal(device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Option<Left>> {
     if let Some(area) = journal.area() {
         return of_area(area, device, &inspect::superblock(&**device)?);
     }
@@ -90,62 +54,73 @@ fn of_journal(device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Left>
         let [block] = &one;
         if let Ok(sb) = RawSuperblock::from_block(&block.0).parse(copy.0.into()) {
             let found = of_tail(device, &sb)?;
-            if found != Left::Nothing {
+            if found.is_some() {
                 return Ok(found);
             }
         }
     }
-    Ok(Left::Nothing)
+    Ok(None)
 }
 
 /// Of a journal after the volume.
-fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Left> {
+fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left>> {
     if sb.features.intersects(Features::BLKZONED | Features::RO) {
-        return Ok(Left::Nothing);
+        return Ok(None);
     }
-    let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(Left::Nothing) };
+    let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(None) };
     of_area(area, device, sb)
 }
 
-fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Left> {
+fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left>> {
     // Without a checkpoint there is nothing that a journal could belong to.
-    let Ok(checkpoint) = inspect::journaled_checkpoint(&**device, sb) else { return Ok(Left::Nothing) };
+    let Ok(checkpoint) = inspect::journaled_checkpoint(&**device, sb) else { return Ok(None) };
     match Journal::open(area, &checkpoint, &**device) {
-        Ok(Opened::Usable(replay)) if !replay.accepted().is_empty() => Ok(Left::Pending),
-        Ok(Opened::Stale(why)) if why.is_damage() => Ok(Left::Ahead(why)),
-        Ok(_) | Err(segno_journal::Error::Absent { .. } | segno_journal::Error::TooSmall { .. }) => {
-            Ok(Left::Nothing)
-        }
+        Ok(Opened::Usable(replay)) if replay.accepted().is_empty() => Ok(Some(Left::Nothing)),
+        Ok(Opened::Usable(_)) => Ok(Some(Left::Pending)),
+        Ok(Opened::Stale(why)) if why.is_damage() => Ok(Some(Left::Ahead(why))),
+        Ok(Opened::Stale(Stale::ForeignWrite(_))) => Ok(Some(Left::Nothing)),
+        Ok(_) | Err(segno_journal::Error::Absent { .. } | segno_journal::Error::TooSmall { .. }) => Ok(None),
         Err(e) => Err(e).context("cannot read the journal"),
     }
 }
 
-/// A volume with the journal behind it replayed in memory; as it is if there is nothing to replay. On a damaged volume a replay
-/// might overwrite blocks in use, so what it holds is left out.
-pub fn with_journal(device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
-    let Ok(sb) = inspect::superblock(&*device) else { return device };
-    match of_tail(&device, &sb) {
+/// A volume with its journal replayed in memory; as it is if there is nothing to replay. On a damaged volume a replay
+/// might overwrite blocks in use, so what the journal holds is left out.
+pub fn with_journal(
+    device: Arc<dyn BlockDevice>,
+    images: &[PathBuf],
+    option: &JournalOption,
+) -> Result<Arc<dyn BlockDevice>> {
+    if inspect::superblock(&*device).is_err() {
+        return Ok(device);
+    }
+    let journal = External::open(option, images, &device, OpenOptions { read_only: true, direct: false })?;
+    match of_journal(&device, &journal).and_then(|found| found.map_or_else(|| without_journal(&device), Ok)) {
         Ok(Left::Pending) => {}
         Ok(Left::Ahead(why)) => {
             eprintln!("segno: note: what the journal has is left out: {why}");
-            return device;
+            return Ok(device);
         }
-        Ok(Left::Nothing) | Err(_) => return device,
+        Ok(Left::NotNamed) => {
+            eprintln!("segno: note: {}", Error::JournalNotNamed);
+            return Ok(device);
+        }
+        Ok(Left::Nothing) | Err(_) => return Ok(device),
     }
     let options = CheckOptions { max_problems: 0, ..CheckOptions::default() };
     if !check(&*device, &options, &mut |_| {}).is_ok_and(|report| report.is_clean()) {
         eprintln!("segno: note: the volume is damaged, so what its journal has is left out");
-        return device;
+        return Ok(device);
     }
     let overlay = Arc::new(Overlay::new(device.clone()));
-    match replay(overlay.clone(), None) {
+    match replay(overlay.clone(), journal.in_memory()) {
         Ok(()) => {
             eprintln!("segno: note: the journal was replayed in memory");
-            overlay
+            Ok(overlay)
         }
         Err(e) => {
             eprintln!("segno: note: what the journal has is left out, as it cannot be replayed: {e}");
-            device
+            Ok(device)
         }
     }
 }

@@ -11,7 +11,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 pub fn run(args: &CreateArgs) -> Outcome {
-    let found = Found::open(&args.of.image, args.of.journal.as_deref(), false)?;
+    let found = Found::open(&args.of.image, &args.of.journal, false)?;
     refuse_used(&found, args.force)?;
     let bytes = found.area.blocks() * BLOCK_SIZE as u64;
     ensure!(
@@ -37,6 +37,7 @@ fn refuse_used(found: &Found, force: bool) -> Result<()> {
         !found.guarded,
         "the volume is marked read-only for a journal that holds more than it has: `segno journal replay` keeps that"
     );
+    ensure!(!found.external, segno_engine::Error::JournalNotNamed);
     let place = found.describe();
     match found.content()? {
         Content::Nothing => Ok(()),

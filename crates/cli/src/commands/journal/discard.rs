@@ -12,13 +12,17 @@ use std::process::ExitCode;
 
 pub fn run(args: &DiscardArgs) -> Outcome {
     let of = &args.of;
-    let found = match Found::open(&of.image, of.journal.as_deref(), false) {
+    let found = match Found::open(&of.image, &of.journal, false) {
         Ok(found) => found,
-        Err(e) if args.force && of.journal.is_none() => return give_up(args, e),
+        Err(e) if args.force && of.journal.journal.is_none() => return give_up(args, e),
         Err(e) => return Err(e),
     };
     let lost = match found.state() {
-        Ok(None) if !found.guarded => bail!("there is no journal {}", found.describe()),
+        Ok(state) if found.external && !args.force && !has_changes(state.as_ref()) => bail!(
+            "the last mount had an external journal that is not {}: --journal FILE names it, --force gives it up",
+            found.describe()
+        ),
+        Ok(None) if !found.guarded && !found.external => bail!("there is no journal {}", found.describe()),
         Ok(state) if found.guarded && !args.force && !is_guarding(state.as_ref()) => bail!(
             "the volume is marked read-only for a journal that is not {}: --journal FILE names it, --force gives it up",
             found.describe()
@@ -43,7 +47,7 @@ pub fn run(args: &DiscardArgs) -> Outcome {
         );
     }
     Journal::discard(&found.area).context("cannot erase the journal")?;
-    segno_engine::unguard(found.device.clone())?;
+    segno_engine::give_up_journal(found.device.clone())?;
     if of.json {
         writeln!(stdout(), "{}", json!({ "discarded": true, "groups_lost": lost }))?;
     } else {
@@ -62,17 +66,29 @@ fn is_guarding(state: Option<&Opened>) -> bool {
     }
 }
 
-/// A lost external journal may have left its guard mark on the volume.
+/// Whether the checkpoint of the volume belongs to this journal.
+fn has_changes(state: Option<&Opened>) -> bool {
+    match state {
+        None => false,
+        Some(Opened::Stale(why)) => why.is_damage() || matches!(why, Stale::ForeignWrite(_)),
+        Some(Opened::Usable(_)) => true,
+    }
+}
+
+/// A lost external journal may have left its marks on the volume.
 fn give_up(args: &DiscardArgs, why: Error) -> Outcome {
     let options = OpenOptions { read_only: false, direct: false };
     let device = image::open(std::slice::from_ref(&args.of.image), options)?;
-    if !segno_engine::unguard(device)? {
+    if !segno_engine::give_up_journal(device)? {
         return Err(why);
     }
     if args.of.json {
         writeln!(stdout(), "{}", json!({ "discarded": false, "unmarked": true }))?;
     } else {
-        writeln!(stdout(), "the volume is no longer marked read-only; what its journal held is given up")?;
+        writeln!(
+            stdout(),
+            "the volume is no longer marked for a journal; the changes that only its journal has are given up"
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,8 @@
 //! Finding the journal of an image.
+use crate::external_journal::JournalOption;
 use crate::{image, inspect, size};
 use anyhow::{Context, Result, anyhow};
-use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_device::{BlockDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, Features};
 use segno_journal::{About, Area, Checkpoint, Content, Error, Journal, Opened, Vacant};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,8 @@ pub struct Found {
     pub checkpoint: Checkpoint,
     /// Linux mounts it read-only because of its journal.
     pub guarded: bool,
+    /// The last mount had an external journal.
+    pub external: bool,
     pub area: Area,
     pub place: Place,
 }
@@ -26,19 +29,18 @@ pub enum Place {
 
 impl Found {
     /// Opens image and journal. The error for an image without room for a journal names the remedy.
-    pub fn open(image: &Path, journal: Option<&Path>, read_only: bool) -> Result<Self> {
+    pub fn open(image: &Path, journal: &JournalOption, read_only: bool) -> Result<Self> {
         let options = OpenOptions { read_only, direct: false };
-        let device = image::open(&[image.to_owned()], options)?;
-        let (area, place) = match journal {
-            Some(path) => {
-                let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain)?;
-                (Area::whole(Arc::new(file)), Place::External(path.to_owned()))
-            }
-            None => (gap(&device)?, Place::Gap),
+        let images = [image.to_owned()];
+        let device = image::open(&images, options)?;
+        let (area, place) = match (journal.open(&images, options)?, &journal.journal) {
+            (Some(file), Some(path)) => (Area::whole(file), Place::External(path.clone())),
+            _ => (gap(&device)?, Place::Gap),
         };
         let sb = inspect::superblock(&*device)?;
         let checkpoint = inspect::journaled_checkpoint(&*device, &sb)?;
-        Ok(Self { device, checkpoint, guarded: sb.guarded, area, place })
+        let external = inspect::has_external_journal(&*device, &sb)?;
+        Ok(Self { device, checkpoint, guarded: sb.guarded, external, area, place })
     }
 
     /// The journal's own description; `None` without a journal.

@@ -12,7 +12,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 pub fn run(args: &Target) -> Outcome {
-    let found = Found::open(&args.image, args.journal.as_deref(), true)?;
+    let found = Found::open(&args.image, &args.journal, true)?;
     let (about, state) = (found.about()?, found.state()?);
     let waiting = match &state {
         Some(Opened::Usable(replay)) => Some(Waiting::of(replay)?),
@@ -89,6 +89,7 @@ fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: 
         "stale_because": why,
         "volume_checkpoint": found.checkpoint.version,
         "guarded": found.guarded,
+        "external": found.external,
         "journal": about.map(|a| json!({
             "volume": show::uuid(&a.volume),
             "ring_bytes": a.bytes,
@@ -125,6 +126,9 @@ fn print(
             out,
             "guard         Linux mounts the volume read-only until its journal was replayed or discarded"
         )?;
+    }
+    if found.external && matches!(found.place, Place::Gap) {
+        writeln!(out, "external      {}", segno_engine::Error::JournalNotNamed)?;
     }
     let (Some(about), Some(state)) = (about, state) else {
         let place = found.describe();

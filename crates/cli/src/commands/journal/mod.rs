@@ -6,6 +6,7 @@ mod info;
 mod replay;
 
 use crate::exit::Outcome;
+use crate::external_journal::JournalOption;
 use std::path::PathBuf;
 
 /// Show, make, replay or discard the journal of an image
@@ -31,9 +32,8 @@ enum Command {
 pub struct Target {
     /// Image file or block device
     image: PathBuf,
-    /// File or device of an external journal
-    #[arg(long, value_name = "FILE")]
-    journal: Option<PathBuf>,
+    #[command(flatten)]
+    journal: JournalOption,
     /// Report as JSON
     #[arg(long)]
     json: bool,

@@ -345,12 +345,21 @@ impl Commit {
         cp.ckpt_flags = U32::new(flags.bits());
         cp.cp_pack_total_block_count = U32::new(total as u32);
         cp.cp_pack_start_sum = U32::new(start_sum as u32);
-        let crc = RawCheckpoint::seal(first);
-        let header = first.clone();
+        let is_external = || self.journal().is_some_and(|journal| !journal.is_shared());
+        let marked = reason != CheckpointReason::Umount && is_external();
+        RawCheckpoint::set_external_journal(first, marked);
+        let mut crc = RawCheckpoint::seal(first);
+        let mut header = first.clone();
         let body: Vec<&Block> = head.iter().chain(&orphans).chain(&sums).chain(&node_sums).collect();
         let last = BlockAddr(start.0 + total as u32 - 1);
         self.base.dev.write(start, &body)?;
         self.announce_checkpoint(&header, crc, frozen, logs)?;
+        if marked && !is_external() {
+            // The journal has failed: it knows neither this checkpoint nor what follows.
+            RawCheckpoint::set_external_journal(&mut header, false);
+            crc = RawCheckpoint::seal(&mut header);
+            self.base.dev.write(start, &[&header])?;
+        }
         // Everything that the pack refers to, and the pack except its last block, must be durable before that block
         // is.
         if self.base.dev.keeps_order() {

@@ -31,7 +31,7 @@ impl Commit {
                     "journal=on, and there is no gap behind the volume for it: name a file (journal=FILE)",
                 ));
             }
-            (_, None) => return self.check_unguarded().map(|()| Found::None),
+            (_, None) => return self.check_present(foreign).map(|()| Found::None),
             (mode, Some(area)) => (area, matches!(mode, JournalMode::On)),
         };
         // A refusal comes before any notice: nothing happens then.
@@ -51,8 +51,14 @@ impl Commit {
             }
             Ok(Opened::Stale(why)) if why.is_damage() => Err(Error::JournalAhead(why)),
             Ok(Opened::Stale(why)) => {
+                if why == Stale::OtherVolume && matches!(self.base.opts.journal, JournalMode::External(_)) {
+                    area.clone().vacant(&self.base.sb.raw.uuid)?;
+                }
+                if !matches!(why, Stale::ForeignWrite(_)) {
+                    self.check_external(foreign)?;
+                }
                 if !why.was_in_use() {
-                    self.check_unguarded()?;
+                    self.check_present(foreign)?;
                 }
                 let found = self.space(area, make)?;
                 if why != Stale::Unused {
@@ -61,11 +67,11 @@ impl Commit {
                 Ok(found)
             }
             Err(segno_journal::Error::Absent { .. }) => {
-                self.check_unguarded()?;
+                self.check_present(foreign)?;
                 if make { self.space(area, make) } else { Ok(Found::None) }
             }
             Err(segno_journal::Error::TooSmall { .. }) if !make => {
-                self.check_unguarded().map(|()| Found::None)
+                self.check_present(foreign).map(|()| Found::None)
             }
             Err(e) => Err(e.into()),
         }
@@ -84,8 +90,10 @@ impl Commit {
         }
     }
 
-    /// Refuses to write if the volume has a guard and its journal is missing.
-    fn check_unguarded(&self) -> Result<()> {
+    /// Refuses a volume with changes in an external journal that is not the one given, and to write if the volume has a guard and
+    /// its journal is missing.
+    fn check_present(&self, foreign: bool) -> Result<()> {
+        self.check_external(foreign)?;
         match (self.base.sb.guarded, self.base.opts.read_only) {
             (false, _) => Ok(()),
             (true, true) => {
@@ -94,6 +102,13 @@ impl Commit {
             }
             (true, false) => Err(Error::Invalid(ELSEWHERE)),
         }
+    }
+
+    /// Refuses a volume whose last mount had an external journal, which was not found, unless another implementation has
+    /// written to the volume since.
+    fn check_external(&self, foreign: bool) -> Result<()> {
+        let needed = !foreign && RawCheckpoint::has_external_journal(&self.cp.lock().header);
+        if needed && !self.base.opts.give_up_journal { Err(Error::JournalNotNamed) } else { Ok(()) }
     }
 
     /// The gap between the end of the volume and the end of the device.

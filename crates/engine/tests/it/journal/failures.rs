@@ -3,7 +3,7 @@ use super::{FILE, MIB, Rig, format};
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::options::JournalMode;
-use segno_engine::{JournalArea, MountOptions, Notice, Observer, Owner, Stale, Volume};
+use segno_engine::{Error, JournalArea, MountOptions, Notice, Observer, Owner, Stale, Volume};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::{Block, Ino, SegNo};
 use segno_mkfs::MkfsOptions;
@@ -49,8 +49,15 @@ fn a_journal_on_its_own_device() {
     make(&v, "f");
     v.sync().unwrap();
     let (dev, journal) = (crashed(&dev), crashed(&journal));
-    let without = Volume::mount(crashed(&dev), quiet()).unwrap();
+    for journal in [JournalMode::Off, JournalMode::Auto, external(Arc::new(MemDevice::new(8 * MIB))).journal]
+    {
+        let refused = Volume::mount(dev.clone(), MountOptions { journal, ..quiet() });
+        assert!(matches!(refused, Err(Error::JournalNotNamed)));
+    }
+    let older = MountOptions { read_only: true, norecovery: true, ..quiet() };
+    let without = Volume::mount(dev.clone(), older).unwrap();
     assert!(without.lookup(Ino::ROOT, b"f").is_err(), "the volume alone knows nothing of it");
+    drop(without);
     let v = Volume::mount(dev.clone(), external(journal)).unwrap();
     assert!(v.lookup(Ino::ROOT, b"f").is_ok());
     v.unmount().unwrap();
@@ -69,6 +76,9 @@ fn after_a_journal_failure_the_volume_continues_with_checkpoints() {
             for i in 0..8 {
                 let ino = make(&v, &format!("f{i}"));
                 v.fsync(ino, false).unwrap();
+                // Also of the checkpoint that follows the failure.
+                let after = Volume::mount(crashed(dev.as_ref()), external(crashed(journal.inner()))).unwrap();
+                assert!(after.lookup(Ino::ROOT, format!("f{i}").as_bytes()).is_ok(), "f{i}, {call:?} {nth}");
             }
             assert!(!v.is_stopped());
             assert_eq!(report(&v, "journal_failed"), 1, "{call:?} {nth}");

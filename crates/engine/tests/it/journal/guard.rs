@@ -6,6 +6,7 @@ use segno_engine::options::JournalMode;
 use segno_engine::{Error, JournalArea, MountOptions, Owner, Volume};
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
 use segno_format::{Block, Features, Ino};
+use segno_journal::Journal;
 use segno_mkfs::MkfsOptions;
 use std::sync::Arc;
 
@@ -75,13 +76,31 @@ fn nothing_is_written_without_the_journal() {
     let other = beside(Arc::new(MemDevice::new(8 * MIB)));
     for journal in [JournalMode::Off, JournalMode::Auto, JournalMode::On, other] {
         let refused = Volume::mount(dev.clone(), MountOptions { journal, ..quiet() });
-        assert!(matches!(refused, Err(Error::Invalid(why)) if why.contains("marked read-only")));
+        assert!(matches!(refused, Err(Error::JournalNotNamed)));
     }
-    let looking = MountOptions { read_only: true, ..quiet() };
+    let looking = MountOptions { read_only: true, norecovery: true, ..quiet() };
     assert!(Volume::mount(dev.clone(), looking).unwrap().lookup(Ino::ROOT, b"f").is_err());
     let v = Volume::mount(dev.clone(), MountOptions { journal: beside(side), ..quiet() }).unwrap();
     assert!(v.lookup(Ino::ROOT, b"f").is_ok());
     assert_eq!(marks(&*dev), [false; 2]);
+}
+
+/// The journal after the end of the volume was erased.
+#[test]
+fn a_guarded_volume_without_its_journal_is_shown_and_not_written() {
+    let dev = format();
+    let v = Volume::mount(dev.clone(), guarded()).unwrap();
+    v.mknod(Ino::ROOT, b"f", FILE, (0, 0), Owner::default()).unwrap();
+    v.sync().unwrap();
+    let end = v.superblock().geo.block_count;
+    let dev = crashed(&dev);
+    Journal::discard(&JournalArea::tail(dev.clone(), end).unwrap()).unwrap();
+    for journal in [JournalMode::Off, JournalMode::Auto, JournalMode::On] {
+        let refused = Volume::mount(dev.clone(), MountOptions { journal, ..quiet() });
+        assert!(matches!(refused, Err(Error::Invalid(why)) if why.contains("marked read-only")));
+    }
+    let looking = MountOptions { read_only: true, ..quiet() };
+    assert!(Volume::mount(dev.clone(), looking).unwrap().lookup(Ino::ROOT, b"f").is_err());
 }
 
 #[test]

@@ -1,0 +1,77 @@
+//! The external journal of a volume: the option of the commands that need it, and how all of them open it.
+use crate::{image, inspect};
+use anyhow::{Context, Result, bail, ensure};
+use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_journal::{Area, Journal, Opened, Stale};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The option of each command that reads or changes the files of a volume.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct JournalOption {
+    /// File or device of an external journal, if the volume was mounted with one and not unmounted
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+}
+
+impl JournalOption {
+    /// Opens the journal, if one was named.
+    pub fn open(&self, images: &[PathBuf], options: OpenOptions) -> Result<Option<Arc<dyn BlockDevice>>> {
+        self.journal.as_deref().map(|path| open(path, images, options)).transpose()
+    }
+}
+
+/// Opens the storage of an external journal, which is not that of the volume.
+pub fn open(path: &Path, images: &[PathBuf], options: OpenOptions) -> Result<Arc<dyn BlockDevice>> {
+    ensure!(
+        !images.iter().any(|image| is_same(image, path)),
+        "{} is the volume; a journal after its end is found without the option",
+        path.display()
+    );
+    let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain);
+    Ok(Arc::new(file.context("cannot open the journal")?))
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let id = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+    id(one).is_some_and(|one| Some(one) == id(other))
+}
+
+/// The external journal of a volume that is read without a mount, if one was named.
+pub struct External(Option<Arc<dyn BlockDevice>>);
+
+impl External {
+    /// Opens it, and makes sure that it is one of this volume.
+    pub fn open(
+        option: &JournalOption,
+        images: &[PathBuf],
+        volume: &Arc<dyn BlockDevice>,
+        options: OpenOptions,
+    ) -> Result<Self> {
+        let found = Self(option.open(images, options)?);
+        let (Some(area), Some(path)) = (found.area(), &option.journal) else { return Ok(found) };
+        let name = path.display();
+        let sb = inspect::superblock(&**volume)?;
+        let checkpoint = inspect::journaled_checkpoint(&**volume, &sb)?;
+        match Journal::open(area, &checkpoint, &**volume) {
+            Ok(Opened::Stale(why @ Stale::OtherVolume)) => bail!("the journal {name}: {why}"),
+            Ok(Opened::Stale(why)) if !why.is_damage() => {
+                eprintln!("segno: note: the journal {name} has no effect: {why}")
+            }
+            Ok(_) => {}
+            Err(e) => return Err(e).with_context(|| format!("cannot use the journal {name}")),
+        }
+        Ok(found)
+    }
+
+    /// The journal for a replay that is written.
+    pub fn area(&self) -> Option<Area> {
+        self.0.clone().map(Area::whole)
+    }
+
+    /// The journal for a replay in memory: the file stays as it is.
+    pub fn in_memory(&self) -> Option<Area> {
+        self.area().map(|area| area.in_memory())
+    }
+}
