@@ -154,6 +154,8 @@ typedef struct {
   uint32_t reserved;
   // The manifest that `segno_extract` wrote, or null.
   const char *manifest;
+  // File or device of the external journal of a source that is an image; null for none.
+  const char *journal;
 } segno_build_options;
 
 // What was built.
@@ -184,6 +186,8 @@ typedef struct {
   const char *path;
   // File for all metadata, which `segno_build` reads; null for none.
   const char *manifest;
+  // File or device of the external journal of the volume; null for none.
+  const char *journal;
 } segno_extract_options;
 
 // What was extracted.
@@ -206,6 +210,9 @@ typedef struct {
   uint32_t flags;
   // Memory for cached data and metadata, in bytes; 0 for 256 MiB.
   uint64_t cache_bytes;
+  // File or device of the external journal; null for none. A volume that was mounted with one and not unmounted is not opened
+  // without it: the result is `-ENODEV`.
+  const char *journal;
 } segno_open_options;
 
 // Space and inodes of a volume.

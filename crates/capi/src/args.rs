@@ -1,6 +1,7 @@
 //! Arguments from C, checked as far as they can be.
 use crate::error::{EFAULT, EINVAL, ERANGE, Failure};
 use std::ffi::{CStr, OsStr, c_char};
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -38,21 +39,30 @@ pub(crate) unsafe fn shared<'a, T>(given: *const T, what: &str) -> Result<&'a T,
     unsafe { given.as_ref() }.ok_or_else(|| null(what))
 }
 
-/// Options of the caller, which begin with their size in a `u32`. Nothing if the pointer is null.
+/// Options of the caller, which begin with their size in a `u32`: that of `T` or of an earlier version, which lacks the last fields.
+/// These are zeros then. Nothing if the pointer is null.
 ///
 /// # Safety
-/// It is null, or valid for as many bytes as the size there says.
-pub(crate) unsafe fn versioned<T: Copy>(given: *const T, name: &str) -> Result<Option<T>, Failure> {
+/// It is null, or valid for as many bytes as the size there says. `T` consists of integers and pointers.
+pub(crate) unsafe fn versioned<T: Copy>(
+    given: *const T,
+    name: &str,
+    earlier: &[usize],
+) -> Result<Option<T>, Failure> {
     if given.is_null() {
         return Ok(None);
     }
     // SAFETY: the first field exists in every version.
-    let size = unsafe { given.cast::<u32>().read() };
-    if size as usize != size_of::<T>() {
+    let size = unsafe { given.cast::<u32>().read() } as usize;
+    if size != size_of::<T>() && !earlier.contains(&size) {
         return Err(Failure::new(EINVAL, format!("{name}.size is {size}: no known version")));
     }
-    // SAFETY: it is as large as it says.
-    Ok(Some(unsafe { given.read() }))
+    let mut options = MaybeUninit::<T>::zeroed();
+    let len = size.min(size_of::<T>());
+    // SAFETY: the source is as large as it says, and the target holds `len` bytes.
+    unsafe { given.cast::<u8>().copy_to_nonoverlapping(options.as_mut_ptr().cast(), len) };
+    // SAFETY: zeros are a value of integers and pointers.
+    Ok(Some(unsafe { options.assume_init() }))
 }
 
 /// Where the caller wants a result.

@@ -3,6 +3,7 @@ use crate::args::{path, put, shared, string, versioned};
 use crate::error::{EINVAL, Failure, done};
 use segno::{BuildOptions, Compression, ExtractOptions, Owner};
 use std::ffi::{c_char, c_int};
+use std::mem::offset_of;
 
 /// Of `segno_build_options.flags`: replace an existing file.
 pub const SEGNO_BUILD_FORCE: u32 = 1;
@@ -40,6 +41,8 @@ pub struct segno_build_options {
     pub reserved: u32,
     /// The manifest that `segno_extract` wrote, or null.
     pub manifest: *const c_char,
+    /// File or device of the external journal of a source that is an image; null for none.
+    pub journal: *const c_char,
 }
 
 /// What was built.
@@ -75,7 +78,9 @@ pub unsafe extern "C" fn segno_build(
         // SAFETY: the caller's promise of segno.h.
         let (source, image) = unsafe { (path(source)?, path(image)?) };
         // SAFETY: as above.
-        let options = match unsafe { versioned(options, "segno_build_options") }? {
+        let options = match unsafe {
+            versioned(options, "segno_build_options", &[offset_of!(segno_build_options, journal)])
+        }? {
             // SAFETY: as above, with what the options point to.
             Some(given) => unsafe { build_options(&given) }?,
             None => BuildOptions::new(),
@@ -147,6 +152,10 @@ unsafe fn build_options(given: &segno_build_options) -> Result<BuildOptions, Fai
         // SAFETY: as above.
         options = options.manifest(unsafe { path(given.manifest) }?);
     }
+    if !given.journal.is_null() {
+        // SAFETY: as above.
+        options = options.journal(unsafe { path(given.journal) }?);
+    }
     Ok(options)
 }
 
@@ -178,6 +187,8 @@ pub struct segno_extract_options {
     pub path: *const c_char,
     /// File for all metadata, which `segno_build` reads; null for none.
     pub manifest: *const c_char,
+    /// File or device of the external journal of the volume; null for none.
+    pub journal: *const c_char,
 }
 
 /// What was extracted.
@@ -208,7 +219,9 @@ pub unsafe extern "C" fn segno_extract(
         let (image, target) = unsafe { (path(image)?, path(target)?) };
         let (mut lists, mut tar) = (ExtractOptions::new(), false);
         // SAFETY: as above.
-        if let Some(given) = unsafe { versioned(options, "segno_extract_options") }? {
+        if let Some(given) = unsafe {
+            versioned(options, "segno_extract_options", &[offset_of!(segno_extract_options, journal)])
+        }? {
             let unknown = given.flags & !SEGNO_EXTRACT_TAR;
             if unknown != 0 {
                 let why = format!("unknown flags {unknown:#x} in segno_extract_options");
@@ -222,6 +235,10 @@ pub unsafe extern "C" fn segno_extract(
             if !given.manifest.is_null() {
                 // SAFETY: as above.
                 lists = lists.manifest(unsafe { path(given.manifest) }?);
+            }
+            if !given.journal.is_null() {
+                // SAFETY: as above.
+                lists = lists.journal(unsafe { path(given.journal) }?);
             }
         }
         let done = segno::catch_panic(|| match tar {

@@ -3,6 +3,9 @@ use crate::args::{check_place, path, put, shared, versioned};
 use crate::error::{EBUSY, EINVAL, Failure, done};
 use segno::{Device, MountOptions, Volume};
 use std::ffi::{c_char, c_int};
+use std::mem::offset_of;
+use std::path::Path;
+use std::ptr;
 use std::sync::Arc;
 
 /// Of `segno_open_options.flags`: allow changes. Without it, several processes may read one image.
@@ -29,7 +32,7 @@ impl segno_volume {
 }
 
 /// How to open a volume. Zeros are the defaults.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 #[repr(C)]
 pub struct segno_open_options {
     /// `sizeof(segno_open_options)`: later versions may add fields.
@@ -38,6 +41,9 @@ pub struct segno_open_options {
     pub flags: u32,
     /// Memory for cached data and metadata, in bytes; 0 for 256 MiB.
     pub cache_bytes: u64,
+    /// File or device of the external journal; null for none. A volume that was mounted with one and not unmounted is not opened
+    /// without it: the result is `-ENODEV`.
+    pub journal: *const c_char,
 }
 
 /// Space and inodes of a volume.
@@ -74,15 +80,22 @@ pub unsafe extern "C" fn segno_open(
         check_place(volume, "place for the volume")?;
         // SAFETY: the caller's promise of segno.h.
         let (image, options) = unsafe { (path(image)?, read_options(options)?) };
+        // SAFETY: null, or a string, by the same promise.
+        let journal = if options.journal.is_null() { None } else { Some(unsafe { path(options.journal) }?) };
         let writable = options.flags & SEGNO_WRITABLE != 0;
         let mut mount =
             MountOptions::new().read_only(!writable).skip_recovery(options.flags & SEGNO_SKIP_RECOVERY != 0);
         if options.cache_bytes != 0 {
             mount = mount.cache_bytes(usize::try_from(options.cache_bytes).unwrap_or(usize::MAX));
         }
+        let open = |path: &Path| if writable { Device::open(path) } else { Device::open_read_only(path) };
         let opened = segno::catch_panic(|| {
-            let device = if writable { Device::open(image) } else { Device::open_read_only(image) };
-            Volume::open_with(&device?, &mount)
+            let device = open(image)?;
+            let mount = match journal {
+                Some(path) => mount.journal(&open(path)?),
+                None => mount,
+            };
+            Volume::open_with(&device, &mount)
         })?;
         let handle = Box::into_raw(Box::new(segno_volume { volume: Arc::new(opened) }));
         // SAFETY: the caller's promise of segno.h.
@@ -94,7 +107,10 @@ pub unsafe extern "C" fn segno_open(
 /// `given` is null or points to a `u32` that says how large the whole is.
 unsafe fn read_options(given: *const segno_open_options) -> Result<segno_open_options, Failure> {
     // SAFETY: what this function requires.
-    let options = unsafe { versioned(given, "segno_open_options") }?.unwrap_or_default();
+    let given =
+        unsafe { versioned(given, "segno_open_options", &[offset_of!(segno_open_options, journal)]) }?;
+    let none = segno_open_options { size: 0, flags: 0, cache_bytes: 0, journal: ptr::null() };
+    let options = given.unwrap_or(none);
     match options.flags & !(SEGNO_WRITABLE | SEGNO_SKIP_RECOVERY) {
         0 => Ok(options),
         unknown => Err(Failure::new(EINVAL, format!("unknown flags {unknown:#x} in segno_open_options"))),

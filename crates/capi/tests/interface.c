@@ -1,10 +1,12 @@
 /* Every function once, and wrong arguments: `interface SCRATCH_IMAGE`. */
 #include <segno.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define NEED(condition) \
     do { \
@@ -128,7 +130,7 @@ static int same(const char *one, const char *two)
 /* A copy of the image while the volume is open is what a power cut leaves. */
 static void crash(segno_volume *volume, const char *scratch)
 {
-    segno_open_options options = {sizeof options, SEGNO_SKIP_RECOVERY, 0};
+    segno_open_options options = {sizeof options, SEGNO_SKIP_RECOVERY, 0, NULL};
     char *cut = beside(scratch, "cut"), *before = beside(scratch, "before"), into[8];
     segno_volume *shown;
     segno_file *file;
@@ -146,13 +148,54 @@ static void crash(segno_volume *volume, const char *scratch)
     NEED(segno_unlink(volume, "/fsynced") == 0);
 }
 
+/* A volume whose last mount had an external journal is opened only with it. */
+static void external_journal(const char *scratch)
+{
+    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 0, NULL};
+    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL};
+    segno_build_options built;
+    char *image = beside(scratch, "journaled"), *side = beside(scratch, "side");
+    char *cut = beside(scratch, "journaled-cut"), *side_cut = beside(scratch, "side-cut");
+    char *before = beside(scratch, "journaled-before"), *to = beside(scratch, "journaled-tree");
+    segno_volume *volume, *shown;
+    segno_stat_t found;
+    segno_file *file;
+    FILE *zeros;
+
+    NEED(segno_format(image, 64 << 20, NULL, 0) == 0 && (zeros = fopen(side, "w")));
+    NEED(ftruncate(fileno(zeros), 8 << 20) == 0 && fclose(zeros) == 0);
+    options.journal = side;
+    NEED(segno_open(image, &options, &volume) == 0);
+    NEED(segno_file_open(volume, "/fsynced", SEGNO_WRITE | SEGNO_CREATE_NEW, 0600, &file) == 0);
+    NEED(segno_pwrite(file, "kept", 4, 0) == 4 && segno_fsync(file, 0) == 0 && segno_file_close(file) == 0);
+    copy(image, cut);
+    copy(side, side_cut);
+    copy(cut, before);
+    NEED(segno_close(volume) == 0 && segno_open(image, NULL, &volume) == 0 && segno_close(volume) == 0);
+    NEED(segno_open(cut, NULL, &shown) == -ENODEV && strstr(segno_last_error(), "external journal"));
+    /* As a caller of an earlier version, whose options end before the journal. */
+    options.size = offsetof(segno_open_options, journal);
+    NEED(segno_open(cut, &options, &shown) == -ENODEV);
+    options.size = sizeof options;
+    options.flags = 0;
+    options.journal = side_cut;
+    NEED(segno_open(cut, &options, &shown) == 0 && segno_stat(shown, "/fsynced", 0, &found) == 0);
+    NEED(found.size == 4 && segno_close(shown) == 0 && same(cut, before));
+    memset(&built, 0, sizeof built);
+    built.size = sizeof built;
+    NEED(segno_extract(cut, to, &lists, NULL) == -ENODEV && segno_build(cut, to, &built, NULL) == -ENODEV);
+    lists.journal = built.journal = side_cut;
+    NEED(segno_extract(cut, to, &lists, NULL) == 0);
+    NEED(segno_build(cut, beside(scratch, "journaled-built"), &built, NULL) == 0 && same(cut, before));
+}
+
 static void trees(const char *scratch)
 {
     static const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 0x47, 8, 0x89, 10, 11, 12, 13, 14, 15, 16};
     uint64_t epoch = 1700000000;
     segno_build_options options;
     segno_build_report built;
-    segno_extract_options lists = {sizeof lists, 0, NULL, NULL};
+    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL};
     segno_extract_report taken;
     segno_stat_t found;
     segno_volume *volume;
@@ -221,7 +264,7 @@ static void trees(const char *scratch)
 
 int main(int argc, char **argv)
 {
-    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 16 << 20};
+    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 16 << 20, NULL};
     segno_volume *volume, *other;
     segno_statfs_t space;
     int found = 0;
@@ -243,6 +286,7 @@ int main(int argc, char **argv)
     NEED(segno_open(argv[1], NULL, &other) == -EBUSY);
     NEED(segno_statfs(volume, &space) == 0 && space.block_size == 4096 && space.blocks_free > 1000);
     trees(argv[1]);
+    external_journal(argv[1]);
     crash(volume, argv[1]);
     files(volume);
     names(volume);

@@ -27,6 +27,7 @@ pub(crate) fn build(
     log_cluster: u8,
     flags: (bool, bool, bool),
     manifest: Option<VolumePath>,
+    journal: Option<VolumePath>,
 ) -> PyResult<Built> {
     let (read_only, sparse, force) = flags;
     let mut options = BuildOptions::new().label(label);
@@ -43,6 +44,7 @@ pub(crate) fn build(
     options = if force { options.force() } else { options };
     options =
         if let Some(path) = &manifest { options.manifest(AsRef::<Path>::as_ref(path)) } else { options };
+    options = if let Some(path) = &journal { options.journal(AsRef::<Path>::as_ref(path)) } else { options };
     let make = || segno::build(&source, &image, &options);
     let report = py.detach(|| segno::catch_panic(make)).map_err(|e| os_error(&e))?;
     Ok((
@@ -69,10 +71,14 @@ pub(crate) fn extract(
     tar: bool,
     path: VolumePath,
     manifest: Option<VolumePath>,
+    journal: Option<VolumePath>,
 ) -> PyResult<Taken> {
     let mut options = ExtractOptions::new().path(AsRef::<Path>::as_ref(&path));
     if let Some(manifest) = &manifest {
         options = options.manifest(AsRef::<Path>::as_ref(manifest));
+    }
+    if let Some(journal) = &journal {
+        options = options.journal(AsRef::<Path>::as_ref(journal));
     }
     let take = || match tar {
         true => segno::extract_tar_file(&image, &target, &options),

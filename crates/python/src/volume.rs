@@ -45,19 +45,27 @@ impl Volume {
 #[pymethods]
 impl Volume {
     #[new]
-    #[pyo3(signature = (path, *, writable = false, skip_recovery = false, cache_bytes = 67_108_864))]
+    #[pyo3(signature = (path, *, writable = false, skip_recovery = false, cache_bytes = 67_108_864, journal = None))]
     fn new(
         py: Python<'_>,
         path: VolumePath,
         writable: bool,
         skip_recovery: bool,
         cache_bytes: usize,
+        journal: Option<VolumePath>,
     ) -> PyResult<Self> {
         let options = MountOptions::new().read_only(!writable).skip_recovery(skip_recovery);
-        let options = options.cache_bytes(cache_bytes);
+        let mut options = options.cache_bytes(cache_bytes);
+        let device = |path: &VolumePath| match writable {
+            true => Device::open(path),
+            false => Device::open_read_only(path),
+        };
         let open = || {
-            let device = if writable { Device::open(&path) } else { Device::open_read_only(&path) };
-            segno::Volume::open_with(&device?, &options)
+            let volume = device(&path)?;
+            if let Some(journal) = &journal {
+                options = options.journal(&device(journal)?);
+            }
+            segno::Volume::open_with(&volume, &options)
         };
         let volume = py.detach(|| segno::catch_panic(open)).map_err(|e| os_error(&e))?;
         Ok(Self { slot: Arc::new(Slot::new(volume)) })

@@ -236,6 +236,42 @@ def test_data_after_a_crash(image, tmp_path):
         assert new.read_bytes("/fsynced") == b"2"
 
 
+def test_an_external_journal_is_named(image, tmp_path):
+    side = tmp_path / "side"
+    with open(side, "wb") as f:
+        f.truncate(8 << 20)
+    volume = segnofs.Volume(image, writable=True, journal=side)
+    with volume.open("/fsynced", "wb", buffering=0) as f:
+        f.write(b"2")
+        f.fsync()
+    cut, side_cut = tmp_path / "cut.img", tmp_path / "side-cut"
+    cut.write_bytes(image.read_bytes())
+    side_cut.write_bytes(side.read_bytes())
+    volume.close()
+    before = cut.read_bytes(), side_cut.read_bytes()
+    calls = (
+        lambda **journal: segnofs.Volume(cut, **journal).close(),
+        lambda **journal: segnofs.extract(cut, tmp_path / "tree", **journal),
+        lambda **journal: segnofs.extract(cut, tar=tmp_path / "tar", **journal),
+        lambda **journal: segnofs.build(cut, tmp_path / "built", **journal),
+    )
+    for call in calls:
+        with pytest.raises(OSError, match="external journal") as e:
+            call()
+        assert e.value.errno == errno.ENODEV
+        call(journal=side_cut)
+    with segnofs.Volume(cut, journal=side_cut) as shown:
+        assert shown.read_bytes("/fsynced") == b"2"
+    with segnofs.Volume(cut, skip_recovery=True) as old:
+        assert old.listdir() == []
+    assert (tmp_path / "tree/fsynced").read_bytes() == b"2"
+    assert (cut.read_bytes(), side_cut.read_bytes()) == before
+    with segnofs.Volume(cut, writable=True, journal=side_cut):
+        pass
+    with segnofs.Volume(cut) as clean:
+        assert clean.read_bytes("/fsynced") == b"2"
+
+
 def test_damage_is_reported(volume, image):
     volume.makedirs("/d")
     ino = volume.stat("/d").st_ino

@@ -25,7 +25,13 @@ class File:
 @disjoint_base
 class Volume:
     def __new__(
-        cls, path: _StrPath, *, writable: bool = False, skip_recovery: bool = False, cache_bytes: int = 67108864
+        cls,
+        path: _StrPath,
+        *,
+        writable: bool = False,
+        skip_recovery: bool = False,
+        cache_bytes: int = 67108864,
+        journal: _StrPath | None = None,
     ) -> Any: ...
     @property
     def closed(self) -> bool: ...
@@ -92,7 +98,13 @@ def _build(
     log_cluster: int,
     flags: tuple[bool, bool, bool],
     manifest: _StrPath | None,
+    journal: _StrPath | None,
 ) -> tuple[int, int, int, int, int, int, bytes, list[str]]: ...
 def _extract(
-    image: _StrPath, target: _StrPath, tar: bool, path: _StrPath, manifest: _StrPath | None
+    image: _StrPath,
+    target: _StrPath,
+    tar: bool,
+    path: _StrPath,
+    manifest: _StrPath | None,
+    journal: _StrPath | None,
 ) -> tuple[int, int, list[tuple[str, str]], int]: ...

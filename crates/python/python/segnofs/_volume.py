@@ -79,13 +79,20 @@ class Volume(_native.Volume):
     """
 
     def __init__(
-        self, path: StrPath, *, writable: bool = False, skip_recovery: bool = False, cache_bytes: int = 64 << 20
+        self,
+        path: StrPath,
+        *,
+        writable: bool = False,
+        skip_recovery: bool = False,
+        cache_bytes: int = 64 << 20,
+        journal: StrPath | None = None,
     ) -> None:
         """Opens a volume.
 
         What a crash left is replayed: in memory if the volume is opened for reading, on the device otherwise. With
         ``skip_recovery`` the volume is shown as of its last checkpoint. ``cache_bytes`` limits the memory for cached data and
-        metadata, and for a replay in memory.
+        metadata, and for a replay in memory. ``journal`` is the external journal: a volume that was mounted with one and not
+        unmounted is not opened without it (``ENODEV``).
         """
         self._files: weakref.WeakSet[IO[Any]] = weakref.WeakSet()
         self._files_lock = threading.Lock()
