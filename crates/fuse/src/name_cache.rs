@@ -2,6 +2,11 @@
 //!
 //! The kernel compares cached names byte by byte. In a directory that ignores case a file has many spellings, and a request
 //! with one of them changes the meaning of all. So no spelling is cached there: each use sends a LOOKUP.
+//!
+//! The kernel applies the time limit in a reply to LOOKUP without a lock that a rename takes. A thread may be interrupted there while
+//! another moves the name into a directory that ignores case, and set the limit of a name that is in that directory by then.
+//! No notification repairs that: it takes the lock of the directory, and a server that is killed while it waits for a lock held by one
+//! of its requests never ends. So on a volume that may have directories of this kind all names have a limit.
 use crate::attr::FOREVER;
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -10,6 +15,9 @@ use segno_format::inode::InodeFlags;
 use segno_format::{Features, Ino};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How long a name is cached in the other directories of a volume with the feature `casefold`, in seconds.
+pub(crate) const FOLDING_VOLUME: u64 = 10;
 
 /// Maximum number of renames that wait for their second attempt. More renames at the same moment fail with ESTALE.
 const MOVES_MAX: usize = 1024;
@@ -66,13 +74,14 @@ impl NameCache {
             return FOREVER;
         }
         let is_moving = self.find_move(dir, name, |m| m.is_expired = true);
-        if is_moving || ignores_case(volume, dir) { 0 } else { FOREVER }
+        if is_moving || ignores_case(volume, dir) { 0 } else { FOLDING_VOLUME }
     }
 
     /// The same for the names of a listing. A name that does not fit the reply does not reach the kernel, so none expires.
     pub(crate) fn valid_in_list<'a>(&'a self, volume: &Volume, dir: Ino) -> impl Fn(&[u8]) -> u64 + use<'a> {
         let ignores_case = self.folds && ignores_case(volume, dir);
-        move |name| if ignores_case || self.find_move(dir, name, |_| {}) { 0 } else { FOREVER }
+        let limit = if self.folds { FOLDING_VOLUME } else { FOREVER };
+        move |name| if ignores_case || self.find_move(dir, name, |_| {}) { 0 } else { limit }
     }
 
     /// Prepares a rename. A cached name keeps its time limit when it moves, and the reply cannot change it. So the first

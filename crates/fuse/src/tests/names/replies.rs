@@ -1,6 +1,7 @@
 //! Replies as bytes, to this machine's kernel and to a guest's, which receives no notifications.
 use super::folding_volume;
 use crate::attr::FOREVER;
+use crate::name_cache::FOLDING_VOLUME;
 use crate::server::Server;
 use crate::tests::protocol::call;
 use crate::tests::volume;
@@ -35,7 +36,7 @@ fn rename(server: &Server, from: (u64, &str), to: (u64, &str), flags: u32) -> i3
 #[test]
 fn each_reply_with_a_name_expires_at_once_where_case_is_ignored() {
     for (server, g) in servers() {
-        for (dir, valid) in [(ROOT, FOREVER), (g, 0)] {
+        for (dir, valid) in [(ROOT, FOLDING_VOLUME), (g, 0)] {
             let made = |op, arg: &[u8], rest: &[u8]| {
                 let (error, node, limit) = entry(call(&server, op, dir, arg, rest));
                 assert_eq!((error, limit), (0, valid), "{op:?} in {dir}");
@@ -103,7 +104,7 @@ fn a_cached_name_moves_only_after_it_has_expired() {
         };
         make(ROOT, "a");
         make(g, "b");
-        assert_eq!(lookup(ROOT, "a").2, FOREVER);
+        assert_eq!(lookup(ROOT, "a").2, FOLDING_VOLUME);
         for attempt in 0..3 {
             assert_eq!(rename(&server, (ROOT, "a"), (g, "in"), 0), ESTALE, "{attempt}");
         }
@@ -111,7 +112,7 @@ fn a_cached_name_moves_only_after_it_has_expired() {
         assert_eq!(rename(&server, (ROOT, "a"), (g, "in"), 0), 0);
         // The same name once more: nothing is left of the first move.
         make(ROOT, "a");
-        assert_eq!(lookup(ROOT, "a").2, FOREVER);
+        assert_eq!(lookup(ROOT, "a").2, FOLDING_VOLUME);
         // In an exchange either name may be the one that moves in.
         assert_eq!(rename(&server, (g, "b"), (ROOT, "a"), EXCHANGE), ESTALE);
         assert_eq!(lookup(ROOT, "a").2, 0);

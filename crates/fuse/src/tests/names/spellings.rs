@@ -8,6 +8,9 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Both directories of a mount; names begin with `g/` or `plain/`.
 struct Dirs<'a>(&'a Path);
@@ -268,5 +271,50 @@ fn only_directories_that_ignore_case_cost_lookups() {
         let twice = [Lookup, Rename, Lookup, Lookup, Lookup, Lookup, Rename];
         cost(mount, rename("plain/other", "g/in"), &twice);
         cost(mount, rename("g/in", "plain/out"), &[Lookup, Lookup, Rename]);
+    });
+}
+
+/// Ends the other thread, also when a test fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A lookup by another thread may leave a name cached that was moved in, but not for ever.
+#[test]
+fn names_move_while_they_are_looked_up() {
+    const ROUNDS: usize = 200;
+    each_folding(|mount| {
+        let d = Dirs(mount.path());
+        let (round, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+        d.write("plain/x", "x");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let n = round.load(Ordering::Relaxed);
+                    for name in ["plain/x".to_owned(), format!("g/Name{n}"), format!("g/NAME{n}")] {
+                        let _there_or_not = fs::metadata(d.path(&name));
+                    }
+                }
+            });
+            let _done = Done(&done);
+            for n in 0..ROUNDS {
+                round.store(n, Ordering::Relaxed);
+                d.rename("plain/x", &format!("g/Name{n}"));
+                d.read(&[&format!("g/name{n}")], "x");
+                d.rename(&format!("g/NAME{n}"), "plain/x");
+            }
+        });
+        let left = || (0..ROUNDS).filter(|n| fs::metadata(d.path(&format!("g/Name{n}"))).is_ok()).count();
+        let cached = (0..600).find(|_| {
+            let left = left();
+            thread::sleep(Duration::from_millis(if left > 0 { 100 } else { 0 }));
+            left == 0
+        });
+        assert!(cached.is_some(), "{} spellings stay cached", left());
+        d.read(&["plain/x"], "x");
     });
 }
