@@ -6,11 +6,11 @@ use crate::fs::Fs;
 use crate::op::{Name, Op, Path, apply};
 use crate::setup::{self, Setup};
 use segno_device::{MemDevice, Snapshot};
-use segno_engine::{Observer, RenameMode, XattrMode};
+use segno_engine::{RenameMode, XattrMode};
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
 use segno_testkit::Rng;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Number of files by size: of segments that the logs open, 4 and 30.
 const FILES: [u16; 2] = [2_000, 15_000];
@@ -23,8 +23,6 @@ pub struct Crashed {
     pub setup: Setup,
     pub image: Snapshot,
     pub tree: Tree,
-    /// Notices of mounts.
-    pub heard: Arc<Mutex<Vec<String>>>,
 }
 
 /// Number of volumes: each kind in each size.
@@ -45,12 +43,7 @@ pub(super) fn size(number: u64) -> usize {
 impl Crashed {
     /// One of the volumes; higher numbers draw other contents.
     pub fn make(number: u64) -> Result<Self, String> {
-        let mut setup = setup::large_setup(number)?;
-        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-        let hear = heard.clone();
-        setup.options.observer = Observer::new(move |notice| {
-            hear.lock().into_iter().for_each(|mut all| all.push(notice.to_string()));
-        });
+        let setup = setup::large_setup(number)?;
         let files = FILES.get(size(number)).copied().unwrap_or_default();
         let ops = contents(&mut Rng::new(number), files, setup.contract() != Contract::Journal);
         let device = Arc::new(MemDevice::from_snapshot(&setup.base));
@@ -66,7 +59,7 @@ impl Crashed {
             }
         }
         let (image, tree) = (device.snapshot(), Tree::of_model(&model));
-        Ok(Self { setup, image, tree, heard })
+        Ok(Self { setup, image, tree })
     }
 }
 

@@ -1,0 +1,23 @@
+//! Notices of a mount. After a power cut alone there are none.
+use segno_engine::Observer;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Those of one mount or several.
+#[derive(Clone, Default)]
+pub(crate) struct Notices(Arc<Mutex<Vec<String>>>);
+
+impl Notices {
+    /// For the mount.
+    pub(crate) fn observer(&self) -> Observer {
+        let notices = self.0.clone();
+        Observer::new(move |notice| {
+            notices.lock().unwrap_or_else(PoisonError::into_inner).push(notice.to_string());
+        })
+    }
+
+    /// Fails if there were any.
+    pub(crate) fn none(&self) -> Result<(), String> {
+        let notices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if notices.is_empty() { Ok(()) } else { Err(format!("the user is told {notices:?}")) }
+    }
+}
