@@ -1,4 +1,4 @@
-//! The devices of a test volume: ranges of the one that is recorded and cut, each with a write cache of its own.
+//! The devices of a test volume: ranges of the recorded device, each with a separate write cache.
 use crate::zones::{CONVENTIONAL, ZONE, ZoneLayer};
 use segno_device::{BlockDevice, MultiDevice};
 use segno_testkit::{FlushRegion, Window};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// How a setup divides the device.
 #[derive(Clone, Debug)]
 pub(crate) struct Devices {
-    /// Ends of those of the volume, one after the other from block 0.
+    /// Where each device of the volume ends; the first begins at block 0.
     ends: Vec<u64>,
     /// That of an external journal.
     journal: Option<Range<u64>>,
@@ -27,7 +27,7 @@ pub(crate) struct Opened {
 type Member = (Arc<dyn BlockDevice>, u64);
 
 impl Devices {
-    /// As the name of a setup ends: with `devices` there are several, with `beside` the gap behind the volume is the journal's.
+    /// By the end of the setup's name: `devices` has several, and in `beside` the gap after the volume is the journal's device.
     pub(crate) fn of_setup(name: &str, zoned: bool, gap: Range<u64>) -> Self {
         let (volume, all) = (gap.start, gap.end);
         // Metadata and a segment of nodes; other nodes; most data. So fsyncs and checkpoints depend on flushes of all.

@@ -1,4 +1,4 @@
-//! Notices of a mount. After a power cut alone there are none.
+//! Notices of a mount. A power cut alone causes no notice.
 use segno_engine::Observer;
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -196,8 +196,8 @@ const RECIPES: [Recipe; 11] = [
 
 /// Chosen by name alone, so that cases keep their numbers. In the first the journal is full after a few commits, and soon
 /// wraps around, and the volume is guarded; the gap behind it is smaller by what the device lacks. `cached…` is below the
-/// kernel's writeback cache. The journal of `beside` is on a device of its own. In those named after it all files are compressed, and the last
-/// ones have several devices.
+/// kernel's writeback cache. The journal of `beside` is on a separate device. In the setups after it all files are compressed, and the last
+/// two have several devices.
 const NAMED_RECIPES: [Recipe; 10] = [
     Recipe {
         name: "smallring",

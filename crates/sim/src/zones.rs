@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Blocks of a zone: one segment.
 pub(crate) const ZONE: u64 = 512;
-/// Zones of a volume in front of those that have a write pointer: the superblocks and all metadata are there.
+/// Zones of a volume without write pointer, at its start: the superblocks and all metadata are there.
 pub(crate) const CONVENTIONAL: u64 = 9;
 /// Atomic write unit of a drive.
 const SECTOR: usize = 512;
@@ -56,7 +56,7 @@ impl State {
 }
 
 impl ZoneLayer {
-    /// Opens an existing device with so many conventional zones at its start.
+    /// Opens an existing device whose first zones are conventional.
     pub fn open(inner: Arc<dyn BlockDevice>, conventional: u64) -> io::Result<Self> {
         let starts = sequential(&*inner, conventional);
         let states =

@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// The index of an ACL says all; every other attribute has a name.
+/// An ACL is named by its index alone.
 #[test]
 fn only_acls_have_no_name() {
     let read = |index, name: &[u8]| {

@@ -17,7 +17,7 @@ pub struct Reach {
     pub records: u64,
     /// Segments of the main area that a recovery wrote to.
     pub segments: u64,
-    /// Devices of a volume and its journal, each with a flush of its own.
+    /// Devices of a volume and its journal, which are flushed separately.
     pub devices: u64,
     /// Threads that changed the volume before the cut.
     pub threads: u64,

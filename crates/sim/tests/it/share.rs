@@ -57,7 +57,7 @@ fn everything_with_the_kernels_writeback_cache_above() {
     }
 }
 
-/// Volumes of several devices, and a journal on one of its own: each loses its writes without the others.
+/// Volumes of several devices, and a journal on a separate one: each device loses its writes alone.
 #[test]
 fn everything_with_a_flush_for_each_device() {
     for (setup, devices) in [("devices", 3), ("zoneddevices", 2), ("beside", 2)] {
