@@ -1,5 +1,6 @@
 //! Test volumes: combinations of format and mount options.
 use crate::crash::Contract;
+use crate::devices::{Devices, Opened};
 use crate::fs::Fs;
 use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
@@ -7,10 +8,11 @@ use crate::zones::ZoneLayer;
 use segno_codec::Algorithm;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::options::{AllocMode, CheckpointMode, Compression, Discard, FsyncMode, JournalMode};
-use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, StatFs};
+use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, Observer, StatFs};
 use segno_format::inode::max_file_size;
 use segno_format::{ADDRS_PER_BLOCK, Features};
 use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::FlushRegion;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -47,38 +49,65 @@ pub struct Setup {
     pub blocks: u64,
     /// Free space of the volume while it is empty.
     pub empty: StatFs,
-    /// Whether it is on a zoned device.
-    pub zoned: bool,
+    pub(crate) devices: Devices,
     /// Workloads begin with so many changes, each committed: what follows wraps a small journal around.
     pub commits_first: u32,
-    /// The journal behind the volume is mounted as one on a device of its own, whose flush is none of the volume's.
-    pub external_journal: bool,
     /// The kernel's writeback cache is above the volume.
     pub cached: bool,
 }
 
 impl Setup {
     /// Mounts a volume of this setup; time starts at `now`.
-    pub fn mount(&self, device: Arc<dyn BlockDevice>, now: i64) -> Result<Mounted, Error> {
-        let device = self.over(device).map_err(|source| Error::Io { op: "open", at: 0, source })?;
-        self.mount_seen(device, now)
+    pub fn mount(&self, device: Arc<dyn FlushRegion>, now: i64) -> Result<Mounted, Error> {
+        self.mount_observed(device, now, Observer::default())
     }
 
-    /// Mounts a device that is as the volume sees it.
-    pub(crate) fn mount_seen(&self, device: Arc<dyn BlockDevice>, now: i64) -> Result<Mounted, Error> {
-        let mut options = self.options.clone();
-        if self.external_journal {
-            let area = JournalArea::tail(device.clone(), self.blocks).ok_or(Error::Invalid("no gap"))?;
-            options.journal = JournalMode::External(area);
+    /// Mounts a volume for someone who receives its notices.
+    pub(crate) fn mount_observed(
+        &self,
+        device: Arc<dyn FlushRegion>,
+        now: i64,
+        observer: Observer,
+    ) -> Result<Mounted, Error> {
+        let opened = self.devices.open(&device).map_err(|source| Error::Io { op: "open", at: 0, source })?;
+        self.mount_opened(opened, now, observer)
+    }
+
+    /// Mounts a copy of the volume on another device.
+    pub fn mount_volume(
+        &self,
+        volume: Arc<dyn BlockDevice>,
+        now: i64,
+        observer: Observer,
+    ) -> Result<Mounted, Error> {
+        self.mount_opened(Opened { volume, journal: None }, now, observer)
+    }
+
+    /// The empty volume.
+    pub fn empty_volume(&self) -> io::Result<Arc<dyn BlockDevice>> {
+        let device: Arc<dyn FlushRegion> = Arc::new(MemDevice::from_snapshot(&self.base));
+        Ok(self.devices.open(&device)?.volume)
+    }
+
+    /// Mounts the devices of a volume.
+    pub(crate) fn mount_opened(
+        &self,
+        opened: Opened,
+        now: i64,
+        observer: Observer,
+    ) -> Result<Mounted, Error> {
+        let mut options = MountOptions { observer, ..self.options.clone() };
+        if let Some(journal) = opened.journal {
+            options.journal = JournalMode::External(JournalArea::whole(journal));
         }
-        let mounted = Mounted::mount(device, options, now)?;
+        let mounted = Mounted::mount(opened.volume, options, now)?;
         Ok(if self.cached { mounted.with_page_cache() } else { mounted })
     }
 
     /// The durability guarantees of the volume.
     #[must_use]
     pub fn contract(&self) -> Contract {
-        let journal = self.external_journal || !matches!(self.options.journal, JournalMode::Off);
+        let journal = self.devices.have_journal() || !matches!(self.options.journal, JournalMode::Off);
         match self.options.fsync_mode {
             _ if journal => Contract::Journal,
             FsyncMode::Strict => Contract::Strict,
@@ -87,18 +116,13 @@ impl Setup {
     }
 
     /// The checker's findings, if there are any.
-    pub fn check(&self, device: Arc<dyn BlockDevice>) -> Result<(), String> {
-        check(&*self.over(device).map_err(|e| format!("checker: {e}"))?)
-    }
-
-    /// The device as the volume sees it.
-    pub fn over(&self, device: Arc<dyn BlockDevice>) -> io::Result<Arc<dyn BlockDevice>> {
-        Ok(if self.zoned { Arc::new(ZoneLayer::open(device)?) } else { device })
+    pub fn check(&self, device: Arc<dyn FlushRegion>) -> Result<(), String> {
+        check(&*self.devices.open(&device).map_err(|e| format!("checker: {e}"))?.volume)
     }
 
     /// What such a device makes of what a power cut left.
     pub fn settle(&self, device: MemDevice) -> Result<Snapshot, String> {
-        if self.zoned {
+        if self.devices.are_zoned() {
             ZoneLayer::settle(&device).map_err(|e| format!("zones: {e}"))?;
         }
         Ok(device.snapshot())
@@ -188,10 +212,10 @@ const RECIPES: [Recipe; 11] = [
 ];
 
 /// Chosen by name alone, so that cases keep their numbers. In the first the journal is full after a few commits, and soon
-/// wraps around, and the volume is guarded; the gap behind it is smaller by what the device lacks. In the other data is flushed before the
-/// journal names it.
-/// In the last ones all files are compressed.
-const NAMED_RECIPES: [Recipe; 8] = [
+/// wraps around, and the volume is guarded; the gap behind it is smaller by what the device lacks. `cached…` is below the
+/// kernel's writeback cache. The journal of `beside` is on a separate device. In the setups after it all files are compressed, and the last
+/// two have several devices.
+const NAMED_RECIPES: [Recipe; 10] = [
     Recipe {
         name: "smallring",
         blocks: COMMON - GAP_BLOCKS + SMALL_RING_BLOCKS,
@@ -246,6 +270,8 @@ const NAMED_RECIPES: [Recipe; 8] = [
         },
         mount: |m| compress(m, Algorithm::Lzo, 2),
     },
+    Recipe { name: "devices", blocks: COMMON, format: |_| {}, mount: |_| {} },
+    Recipe { name: "zoneddevices", blocks: ZONED, format: zoned, mount: |_| {} },
 ];
 
 /// Small enough to be filled.
@@ -274,7 +300,7 @@ const TINY_RECIPES: [Recipe; 8] = [
 ];
 
 /// For the recovery of thousands of inodes. Of the first two all pairs of cuts are tried.
-const LARGE_RECIPES: [Recipe; 6] = [
+const LARGE_RECIPES: [Recipe; 8] = [
     Recipe {
         name: "largejournal",
         blocks: LARGE,
@@ -311,6 +337,8 @@ const LARGE_RECIPES: [Recipe; 6] = [
             m.journal = JournalMode::On;
         },
     },
+    Recipe { name: "largedevices", blocks: LARGE, format: attributes, mount: |_| {} },
+    Recipe { name: "largezoneddevices", blocks: LARGE, format: zoned, mount: |_| {} },
 ];
 
 fn attributes(format: &mut MkfsOptions) {
@@ -446,6 +474,7 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
         Some(LARGE..) => LARGE_GAP,
         Some(_) => GAP_BLOCKS,
     };
+    let blocks = format.blocks.unwrap_or(recipe.blocks);
     let memory = Arc::new(MemDevice::new(recipe.blocks + gap));
     let packing = &options.compression;
     let compressed =
@@ -465,16 +494,16 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
         options,
         base: memory.snapshot(),
         model: Model::from_inodes(limits, BTreeMap::new()),
-        blocks: format.blocks.unwrap_or(recipe.blocks),
+        blocks,
         empty: StatFs::default(),
-        zoned: format.zoned,
+        devices: Devices::of_setup(recipe.name, format.zoned, blocks..memory.block_count()),
         commits_first: if recipe.name == "smallring" { COMMITS_TO_THE_END } else { 0 },
-        external_journal: recipe.name.ends_with("beside"),
         cached: is_cached(recipe.name),
     };
-    let device = setup.over(memory.clone()).map_err(|e| e.to_string())?;
-    let member = Member { device, path: "device".into(), zeroed: true };
-    segno_mkfs::format(&[member], &format).map_err(|e| e.to_string())?;
+    let members = setup.devices.members(&(memory.clone() as _)).map_err(|e| e.to_string())?;
+    let named = |(n, (device, _))| Member { device, path: format!("device {n}"), zeroed: true };
+    let members: Vec<Member> = (0..).zip(members).map(named).collect();
+    segno_mkfs::format(&members, &format).map_err(|e| e.to_string())?;
     let mut mounted = setup.mount(memory.clone(), 1).map_err(|e| e.to_string())?;
     setup.empty = mounted.statfs();
     let root = mounted.root();

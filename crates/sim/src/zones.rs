@@ -10,9 +10,9 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Blocks of a zone: one segment.
-const ZONE: u64 = 512;
-/// Zones that have no write pointer: the superblocks and all metadata are there.
-const CONVENTIONAL: u64 = 9;
+pub(crate) const ZONE: u64 = 512;
+/// Zones of a volume without write pointer, at its start: the superblocks and all metadata are there.
+pub(crate) const CONVENTIONAL: u64 = 9;
 /// Atomic write unit of a drive.
 const SECTOR: usize = 512;
 const PAD: u8 = 0xA6;
@@ -22,6 +22,8 @@ const FINISHED: [u8; BLOCK_SIZE] = [0x39; BLOCK_SIZE];
 /// The device.
 pub struct ZoneLayer {
     inner: Arc<dyn BlockDevice>,
+    /// Number of zones that have no write pointer, at the start.
+    conventional: u64,
     /// The sequential zones.
     states: Vec<Mutex<State>>,
 }
@@ -54,17 +56,17 @@ impl State {
 }
 
 impl ZoneLayer {
-    /// Opens an existing device.
-    pub fn open(inner: Arc<dyn BlockDevice>) -> io::Result<Self> {
-        let starts = sequential(&*inner);
+    /// Opens an existing device whose first zones are conventional.
+    pub fn open(inner: Arc<dyn BlockDevice>, conventional: u64) -> io::Result<Self> {
+        let starts = sequential(&*inner, conventional);
         let states =
             starts.map(|start| Ok(Mutex::new(state(&*inner, start, 0)?))).collect::<io::Result<_>>()?;
-        Ok(Self { inner, states })
+        Ok(Self { inner, conventional, states })
     }
 
-    /// Of each zone only what is before the first block that is not there, or not whole.
+    /// Of each sequential zone of a volume only what is before the first block that is not there, or not whole.
     pub fn settle(device: &MemDevice) -> io::Result<()> {
-        for start in sequential(device) {
+        for start in sequential(device, CONVENTIONAL) {
             let held = state(device, start, 0)?.held();
             device.discard(start + held, ZONE - held)?;
         }
@@ -73,7 +75,7 @@ impl ZoneLayer {
 
     /// Start and state of the zone that a block is in; `None` if it is none of those that have a pointer.
     fn zone_of(&self, addr: u64) -> Option<(u64, MutexGuard<'_, State>)> {
-        let zone = (addr / ZONE).checked_sub(CONVENTIONAL)?;
+        let zone = (addr / ZONE).checked_sub(self.conventional)?;
         let state = self.states.get(zone as usize)?;
         Some((addr / ZONE * ZONE, state.lock().unwrap_or_else(PoisonError::into_inner)))
     }
@@ -100,8 +102,8 @@ impl ZoneLayer {
 }
 
 /// Starts of the zones that have a pointer.
-fn sequential(device: &dyn BlockDevice) -> impl Iterator<Item = u64> + use<> {
-    (CONVENTIONAL..device.block_count() / ZONE).map(|zone| zone * ZONE)
+fn sequential(device: &dyn BlockDevice, conventional: u64) -> impl Iterator<Item = u64> + use<> {
+    (conventional..device.block_count() / ZONE).map(|zone| zone * ZONE)
 }
 
 /// What is written of a zone, of which so many blocks are known to be.
@@ -162,7 +164,9 @@ impl BlockDevice for ZoneLayer {
     /// Resets the zones inside the range.
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
         let inside = |&start: &u64| start >= addr && start + ZONE <= addr + count;
-        sequential(&*self.inner).filter(inside).try_for_each(|start| self.reset_zone(start))
+        sequential(&*self.inner, self.conventional)
+            .filter(inside)
+            .try_for_each(|start| self.reset_zone(start))
     }
 
     fn read_only(&self) -> bool {
@@ -213,7 +217,7 @@ mod tests {
     const START: u64 = CONVENTIONAL * ZONE;
 
     fn device(mem: &Arc<MemDevice>) -> ZoneLayer {
-        ZoneLayer::open(mem.clone()).unwrap()
+        ZoneLayer::open(mem.clone(), CONVENTIONAL).unwrap()
     }
 
     fn filled(byte: u8) -> Block {

@@ -1,4 +1,4 @@
-//! A device that is a range of another one, with a write cache of its own.
+//! A device that is a range of another one, with a separate write cache.
 use segno_device::{BlockDevice, MemDevice, check_bounds};
 use segno_format::Block;
 use std::io;

@@ -3,6 +3,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use segno_format::Nid;
+use segno_format::xattr::index;
 
 prop_compose! {
     fn time()(secs in any::<i64>(), nsec in 0..1_000_000_000u32) -> Time { Time { secs, nsec } }
@@ -12,6 +13,13 @@ prop_compose! {
 }
 fn name() -> impl Strategy<Value = Name> {
     vec(any::<u8>(), 1..=255).prop_map(Into::into)
+}
+/// Name index and name of an extended attribute.
+fn attribute() -> impl Strategy<Value = (u8, Name)> {
+    (any::<u8>(), name()).prop_map(|(at, name)| match at {
+        index::ACL_ACCESS | index::ACL_DEFAULT => (at, Name::default()),
+        _ => (at, name),
+    })
 }
 fn bytes(most: usize) -> impl Strategy<Value = Box<[u8]>> {
     vec(any::<u8>(), 0..=most).prop_map(Into::into)
@@ -97,12 +105,8 @@ pub(super) fn record() -> impl Strategy<Value = Record> {
         any::<u64>().prop_map(|size| Record::Truncate { size }),
         (any::<u16>(), bytes(3600)).prop_map(|(offset, bytes)| Record::InlineData { offset, bytes }),
         Just(Record::InlineOff),
-        (any::<u8>(), name(), bytes(4000)).prop_map(|(index, name, value)| Record::XattrSet {
-            index,
-            name,
-            value
-        }),
-        (any::<u8>(), name()).prop_map(|(index, name)| Record::XattrDel { index, name }),
+        (attribute(), bytes(4000)).prop_map(|((index, name), value)| Record::XattrSet { index, name, value }),
+        attribute().prop_map(|(index, name)| Record::XattrDel { index, name }),
     ]
 }
 
@@ -164,6 +168,27 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] ^= with;
         let _any = decode_all(&bytes);
+    }
+}
+
+/// An ACL is named by its index alone.
+#[test]
+fn only_acls_have_no_name() {
+    let read = |index, name: &[u8]| {
+        let value: Box<[u8]> = [1, 0, 0, 0].into();
+        let set = Record::XattrSet { index, name: name.into(), value };
+        let records = vec![set, Record::XattrDel { index, name: name.into() }];
+        let mut bytes = Vec::new();
+        records.iter().for_each(|record| record.encode(&mut bytes));
+        decode_all(&bytes).map(|found| assert_eq!(found, records))
+    };
+    for acl in [index::ACL_ACCESS, index::ACL_DEFAULT] {
+        assert_eq!(read(acl, b""), Ok(()));
+        assert_eq!(read(acl, b"name"), Err("an ACL with a name"));
+    }
+    for other in [index::USER, index::TRUSTED, index::SECURITY] {
+        assert_eq!(read(other, b""), Err("length of a name"));
+        assert_eq!(read(other, b"name"), Ok(()));
     }
 }
 

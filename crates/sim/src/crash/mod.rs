@@ -23,6 +23,7 @@ use crate::capture::Tree;
 use crate::catch_panic::caught;
 use crate::compare::delete_everything;
 use crate::fs::Fs;
+use crate::notices::Notices;
 use crate::op::Op;
 use crate::setup::Setup;
 use crate::suite::Reach;
@@ -139,7 +140,7 @@ impl<'a> Trial<'a> {
 
     /// `early`: also with the end of a pack before the rest of it.
     fn states<'l>(&self, log: &'l CrashLog, subsets: usize, early: bool) -> CrashStates<'l> {
-        let (main, zoned) = (self.recorded.main_start, self.setup.zoned);
+        let (main, zoned) = (self.recorded.main_start, self.setup.devices.are_zoned());
         // A block of a zone is either written or not, and a reset is not reordered before earlier writes.
         let torn_data = if zoned { 0 } else { 5 };
         let plan = CrashPlan { seed: self.effort.seed, subsets, torn_data, early: early && !zoned };
@@ -152,9 +153,10 @@ impl<'a> Trial<'a> {
         let key = (state.index as u64) << 8 | u64::from(depth);
         let fail = |what| Violation { state: name.clone(), what };
         let image = self.setup.settle(state.device).map_err(fail)?;
-        let recovery = caught(|| self.recover(&image, moment, key, u64::from(depth) + 1)).map_err(fail)?;
         // A drive that had broken the order of writes may leave a pack of which one end is from before and one from now.
         let ordered = !matches!(state.choice.kept, Kept::AllAnd { .. });
+        let recovery =
+            caught(|| self.recover(&image, moment, key, u64::from(depth) + 1, ordered)).map_err(fail)?;
         let cut_too = ordered && depth < 2 && self.effort.picks(key ^ 0x80, self.effort.recovery);
         let Some(log) = recovery.filter(|_| cut_too) else {
             return Ok(());
@@ -181,8 +183,12 @@ impl<'a> Trial<'a> {
         moment: Moment,
         key: u64,
         cuts: u64,
+        ordered: bool,
     ) -> Result<Option<CrashLog>, String> {
         let recovered = recover(image, self.setup, &mut self.judge, moment)?;
+        if ordered {
+            recovered.notices.none()?;
+        }
         if self.effort.picks(key ^ 0x40, self.effort.work) {
             self.counts.worked_on += 1;
             let device = Arc::new(MemDevice::from_snapshot(&recovered.unmounted));
@@ -209,6 +215,7 @@ pub(crate) struct Recovered {
     log: CrashLog,
     unmounted: Snapshot,
     reach: Reach,
+    notices: Notices,
 }
 
 /// Mounts a crashed volume, checks its contents, and unmounts it.
@@ -220,12 +227,15 @@ pub(crate) fn recover(
 ) -> Result<Recovered, String> {
     setup.check(Arc::new(MemDevice::from_snapshot(image))).map_err(|e| format!("before recovery: {e}"))?;
     let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(image)));
-    let mut engine =
-        setup.mount(device.clone(), RECOVERY_TIME).map_err(|e| format!("it does not mount: {e}"))?;
+    let notices = Notices::default();
+    let mut engine = setup
+        .mount_observed(device.clone(), RECOVERY_TIME, notices.observer())
+        .map_err(|e| format!("it does not mount: {e}"))?;
     let log = CrashLog::new(image.clone(), device.log()).map_err(|e| format!("log: {e}"))?;
     let tree = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
     let reach = Reach::of_recovery(&engine, &log, tree.inodes.len());
-    let reach = Reach { records: behind::records(image, setup.blocks), ..reach };
+    let (records, devices) = (behind::records(image, setup.blocks), setup.devices.count());
+    let reach = Reach { records, devices, ..reach };
     behind::notices_foreign_writes(image, setup.blocks)?;
     judge.judge(&tree, &identify(&engine, &tree)?, moment)?;
     engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
@@ -233,7 +243,7 @@ pub(crate) fn recover(
     setup
         .check(Arc::new(MemDevice::from_snapshot(&unmounted)))
         .map_err(|e| format!("after recovery: {e}"))?;
-    Ok(Recovered { log, unmounted, reach })
+    Ok(Recovered { log, unmounted, reach, notices })
 }
 
 /// Checks that the volume works: a new file is durable, and deleting everything frees all space.

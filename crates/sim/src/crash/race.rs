@@ -8,9 +8,9 @@ use crate::mounted::Mounted;
 use crate::op::{Handles, Name, Op, Outcome, Path, apply};
 use crate::setup;
 use segno_device::{BlockDevice, MemDevice, Snapshot};
-use segno_engine::RenameMode;
+use segno_engine::{Observer, RenameMode};
 use segno_testkit::rng::mix;
-use segno_testkit::{CrashLog, PauseDevice, RecordDevice};
+use segno_testkit::{CrashLog, FlushRegion, PauseDevice, RecordDevice};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -203,11 +203,15 @@ impl Race {
         let setup = &workload.setup;
         let memory = Arc::new(MemDevice::from_snapshot(base));
         let device: Arc<Device> = Arc::new(RecordDevice::new(PauseDevice::new(memory.clone())));
-        let seen = setup.over(device.clone()).map_err(|e| format!("open: {e}"))?;
+        let whole: Arc<dyn FlushRegion> = device.clone();
+        let mut opened = setup.devices.open(&whole).map_err(|e| format!("open: {e}"))?;
         // In a call below the zones their write pointer is locked.
-        let above: Option<Arc<Paused>> = setup.zoned.then(|| Arc::new(PauseDevice::new(seen.clone())));
-        let seen = above.clone().map_or(seen, |above| above);
-        let engine = setup.mount_seen(seen, 1000).map_err(|e| format!("mount: {e}"))?;
+        let above = setup.devices.are_zoned().then(|| Arc::new(Paused::new(opened.volume.clone())));
+        if let Some(above) = &above {
+            opened.volume = above.clone();
+        }
+        let engine =
+            setup.mount_opened(opened, 1000, Observer::default()).map_err(|e| format!("mount: {e}"))?;
         let main_start = engine.main_start();
         let mut recorder = Recorder::start(engine, setup.model.limits())?;
         let (base, mounted_at) = (memory.snapshot(), device.log().len());

@@ -165,7 +165,7 @@ impl<'a> Trial<'a> {
         self.reported |= unmounted.is_err();
         // A read or write may be repeated. What a failed flush has lost, no repetition brings back. A journal on a device of
         // its own may fail: the volume goes on without.
-        let must_report = self.fault.call == FaultCall::Flush && !self.workload.setup.external_journal;
+        let must_report = self.fault.call == FaultCall::Flush && !self.workload.setup.devices.have_journal();
         if self.device.failed() > 0 && !self.reported && must_report {
             return Err("a failed flush was not reported".into());
         }

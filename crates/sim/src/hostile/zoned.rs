@@ -1,6 +1,6 @@
 //! Zoned volumes: replay in memory and repair follow the rules of the zones.
 use crate::setup;
-use crate::zones::{ZoneLayer, scramble};
+use crate::zones::{CONVENTIONAL, ZoneLayer, scramble};
 use segno_device::{BlockDevice, MemDevice, Overlay, Snapshot};
 use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::geometry::NAT_PER_BLOCK;
@@ -18,13 +18,13 @@ fn mount(device: Arc<dyn BlockDevice>) -> Arc<Volume> {
 fn replay_in_memory() {
     let base = setup::chosen(Some("zoned"), 0).unwrap().base;
     let memory = Arc::new(MemDevice::from_snapshot(&base));
-    let volume = mount(Arc::new(ZoneLayer::open(memory.clone()).unwrap()));
+    let volume = mount(Arc::new(ZoneLayer::open(memory.clone(), CONVENTIONAL).unwrap()));
     let file = volume.mknod(volume.root(), b"fsynced", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
     volume.write(file, 0, &[7; 50_000]).unwrap();
     volume.fsync(file, false).unwrap();
     // The power fails here.
     let left = Arc::new(MemDevice::from_snapshot(&memory.snapshot()));
-    let device: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(left).unwrap());
+    let device: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(left, CONVENTIONAL).unwrap());
     let pointers = |d: &dyn BlockDevice| d.zones().unwrap().iter().map(|z| z.pointer).collect::<Vec<_>>();
     let before = pointers(&*device);
     let found = super::repair::check(&*device).unwrap();
@@ -45,7 +45,7 @@ fn replay_in_memory() {
 fn damaged() -> Snapshot {
     let base = setup::chosen(Some("zoned"), 0).unwrap().base;
     let memory = Arc::new(MemDevice::from_snapshot(&base));
-    let volume = mount(Arc::new(ZoneLayer::open(memory.clone()).unwrap()));
+    let volume = mount(Arc::new(ZoneLayer::open(memory.clone(), CONVENTIONAL).unwrap()));
     let mut files = Vec::new();
     for i in 0..20 {
         let name = format!("file{i}");
@@ -55,7 +55,7 @@ fn damaged() -> Snapshot {
     }
     volume.unmount().unwrap();
     drop(volume);
-    let device = ZoneLayer::open(memory.clone()).unwrap();
+    let device = ZoneLayer::open(memory.clone(), CONVENTIONAL).unwrap();
     let vol = segno_check::tables::Volume::open(&device).unwrap().unwrap();
     for ino in files.iter().step_by(3) {
         let addr = vol.nat.get(*ino).unwrap().addr();
@@ -83,7 +83,7 @@ fn planned(device: &Arc<dyn BlockDevice>) -> Plan {
 fn repair_follows_write_pointers() {
     let before = damaged();
     let recorded = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&before)));
-    let device: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(recorded.clone()).unwrap());
+    let device: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(recorded.clone(), CONVENTIONAL).unwrap());
     let old = super::repair::check(&*device).unwrap();
     assert!(old.errors >= 7, "{:?}", old.problems);
     let found = planned(&device);
@@ -96,7 +96,7 @@ fn repair_follows_write_pointers() {
     for state in CrashStates::new(&log, crashes, |_, _| true) {
         ZoneLayer::settle(&state.device).unwrap();
         let left = Arc::new(MemDevice::from_snapshot(&state.device.snapshot()));
-        let left: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(left).unwrap());
+        let left: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(left, CONVENTIONAL).unwrap());
         let now = super::repair::check(&*left).unwrap();
         if now.problems == old.problems {
             as_before += 1;

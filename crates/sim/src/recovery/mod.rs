@@ -8,14 +8,16 @@ use crate::behind;
 use crate::capture::Tree;
 use crate::catch_panic::caught;
 use crate::crash::{Counts, RECOVERY_TIME, Violation};
+use crate::notices::Notices;
 use crate::suite::Reach;
 use segno_device::{MemDevice, Snapshot};
 use segno_testkit::rng::mix;
-use segno_testkit::{CrashLog, CrashPlan, CrashState, CrashStates, Kept, RecordDevice, Rng};
+use segno_testkit::{CrashLog, CrashPlan, CrashState, CrashStates, Event, Kept, RecordDevice, Rng};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Subsets of the writes in flight that are tried of a first recovery.
+/// Subsets of the writes in flight that are tried of a first recovery; as many of those where a pack is committed.
 const SUBSETS: usize = 60;
 /// Pairs of cuts of a volume of which not all are tried: by size.
 const PAIRS: [usize; 2] = [500, 50];
@@ -58,8 +60,9 @@ impl Trial<'_> {
         let image = self.crashed.image.clone();
         let fail = |what| Violation { state: "recovery without a cut".into(), what };
         let log = self.recover(&image, 1).map_err(fail)?;
+        self.subsets(committed(&log, self.effort.seed))?;
         self.prefixes(&log)?;
-        self.subsets(&log)
+        self.subsets(states(&log, self.effort.seed))
     }
 
     /// Each prefix of the first recovery, and of each some prefixes of the second, or all.
@@ -83,10 +86,10 @@ impl Trial<'_> {
     }
 
     /// Writes of the first recovery that arrive in another order.
-    fn subsets(&mut self, log: &CrashLog) -> Result<(), Violation> {
-        let among = states(log, self.effort.seed).len();
+    fn subsets(&mut self, states: CrashStates<'_>) -> Result<(), Violation> {
         let most = self.effort.states.unwrap_or(SUBSETS).max(1);
-        for state in states(log, self.effort.seed).step_by(among.div_ceil(most).max(1)) {
+        let step = states.len().div_ceil(most).max(1);
+        for state in states.step_by(step) {
             if self.examine(state, "", 1)?.is_none() {
                 return Ok(());
             }
@@ -109,26 +112,27 @@ impl Trial<'_> {
     /// Mounts the volume, and compares everything in it. Nothing is reported to the user.
     fn recover(&mut self, image: &Snapshot, cuts: u64) -> Result<CrashLog, String> {
         let setup = &self.crashed.setup;
+        let notices = Notices::default();
         setup
             .check(Arc::new(MemDevice::from_snapshot(image)))
             .map_err(|e| format!("before recovery: {e}"))?;
         let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(image)));
-        let mut engine =
-            setup.mount(device.clone(), RECOVERY_TIME).map_err(|e| format!("it does not mount: {e}"))?;
+        let mut engine = setup
+            .mount_observed(device.clone(), RECOVERY_TIME, notices.observer())
+            .map_err(|e| format!("it does not mount: {e}"))?;
         let log = CrashLog::new(image.clone(), device.log()).map_err(|e| format!("log: {e}"))?;
         let found = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
         let reach = Reach::of_recovery(&engine, &log, found.inodes.len());
         let records = if cuts == 1 { behind::records(image, setup.blocks) } else { 0 };
         behind::notices_foreign_writes(image, setup.blocks)?;
-        self.counts.reach += Reach { cuts, records, ..reach };
+        self.counts.reach += Reach { cuts, records, devices: setup.devices.count(), ..reach };
         if let Some(what) = self.crashed.difference(found, self.crashed.tree.clone()) {
-            return Err(format!("{what}; the user is told {:?}", self.crashed.told()));
+            return Err(notices.none().err().map_or(what.clone(), |told| format!("{what}; {told}")));
         }
         engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
         let unmounted = Arc::new(MemDevice::from_snapshot(&device.inner().snapshot()));
         setup.check(unmounted).map_err(|e| format!("after recovery: {e}"))?;
-        let told = self.crashed.told();
-        if told.is_empty() { Ok(log) } else { Err(format!("the user is told {told:?}")) }
+        notices.none().map(|()| log)
     }
 }
 
@@ -136,6 +140,18 @@ impl Trial<'_> {
 fn states(log: &CrashLog, seed: u64) -> CrashStates<'_> {
     let plan = CrashPlan { seed, subsets: 20, torn_data: 0, early: false };
     CrashStates::new(log, plan, |_, _| false)
+}
+
+/// Those where the last block of a pack may be there, and those at the end: of the writes in flight then, which are few, any may be
+/// lost.
+fn committed(log: &CrashLog, seed: u64) -> CrashStates<'_> {
+    let is_last = |event: &Event| matches!(event, Event::Write { fua: true, .. });
+    let cuts: BTreeSet<usize> = (1..)
+        .zip(log.events())
+        .filter_map(|(cut, event)| is_last(event).then_some(cut))
+        .chain([log.events().len()])
+        .collect();
+    states(log, seed).only(|choice| choice.kept != Kept::All && cuts.contains(&choice.cut))
 }
 
 fn prefixes(log: &CrashLog, seed: u64) -> Vec<CrashState> {

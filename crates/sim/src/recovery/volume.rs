@@ -4,6 +4,7 @@ use crate::compare::time_of;
 use crate::crash::Contract;
 use crate::fs::Fs;
 use crate::model::Times;
+use crate::mounted::Mounted;
 use crate::op::{Name, Op, Path, apply};
 use crate::setup::{self, Setup};
 use segno_device::{BlockDevice, MemDevice, Snapshot};
@@ -11,7 +12,7 @@ use segno_engine::{Observer, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
 use segno_testkit::Rng;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Number of files by size: of segments that the logs open, 4 and 30.
 const FILES: [u16; 2] = [2_000, 15_000];
@@ -24,8 +25,6 @@ pub struct Crashed {
     pub setup: Setup,
     pub image: Snapshot,
     pub tree: Tree,
-    /// Notices of mounts.
-    heard: Arc<Mutex<Vec<String>>>,
 }
 
 /// Number of volumes: each kind in each size.
@@ -48,32 +47,17 @@ impl Crashed {
     pub fn make(number: u64) -> Result<Self, String> {
         let setup = setup::large_setup(number)?;
         let device = Arc::new(MemDevice::from_snapshot(&setup.base));
-        let seen = setup.over(device.clone()).map_err(|e| format!("open: {e}"))?;
-        let crashed = Self::on(seen, setup, number)?;
-        Ok(Self { image: device.snapshot(), ..crashed })
+        let engine = setup.mount(device.clone(), 1000).map_err(|e| format!("mount: {e}"))?;
+        let tree = fill(engine, &setup, number)?;
+        Ok(Self { image: device.snapshot(), setup, tree })
     }
 
     /// Makes the same on a device that holds the empty volume of the setup. `image` is that volume.
-    pub fn on(device: Arc<dyn BlockDevice>, mut setup: Setup, number: u64) -> Result<Self, String> {
-        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-        let hear = heard.clone();
-        setup.options.observer = Observer::new(move |notice| {
-            hear.lock().into_iter().for_each(|mut all| all.push(notice.to_string()));
-        });
-        let files = FILES.get(size(number)).copied().unwrap_or_default();
-        let ops = contents(&mut Rng::new(number), files, setup.contract() != Contract::Journal);
-        let mut engine = setup.mount_seen(device, 1000).map_err(|e| format!("mount: {e}"))?;
-        let mut model = setup.model.clone();
-        for (step, op) in ops.iter().enumerate() {
-            engine.set_time(time_of(step));
-            model.set_time(time_of(step));
-            let got = apply(&mut engine, &mut [None; 4], op);
-            let expected = apply(&mut model, &mut [None; 4], op);
-            if got != expected {
-                return Err(format!("{op}: got {got:?}, expected {expected:?}"));
-            }
-        }
-        Ok(Self { image: setup.base.clone(), setup, tree: Tree::of_model(&model), heard })
+    pub fn on(device: Arc<dyn BlockDevice>, setup: Setup, number: u64) -> Result<Self, String> {
+        let engine =
+            setup.mount_volume(device, 1000, Observer::default()).map_err(|e| format!("mount: {e}"))?;
+        let tree = fill(engine, &setup, number)?;
+        Ok(Self { image: setup.base.clone(), setup, tree })
     }
 
     /// The first difference of a recovered volume from the one that is wanted.
@@ -85,12 +69,23 @@ impl Crashed {
         }
         found.difference(&wanted)
     }
+}
 
-    /// Notices of mounts since the last call.
-    #[must_use]
-    pub fn told(&self) -> Vec<String> {
-        self.heard.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default()
+/// Makes the contents of a volume, and leaves it mounted.
+fn fill(mut engine: Mounted, setup: &Setup, number: u64) -> Result<Tree, String> {
+    let files = FILES.get(size(number)).copied().unwrap_or_default();
+    let ops = contents(&mut Rng::new(number), files, setup.contract() != Contract::Journal);
+    let mut model = setup.model.clone();
+    for (step, op) in ops.iter().enumerate() {
+        engine.set_time(time_of(step));
+        model.set_time(time_of(step));
+        let got = apply(&mut engine, &mut [None; 4], op);
+        let expected = apply(&mut model, &mut [None; 4], op);
+        if got != expected {
+            return Err(format!("{op}: got {got:?}, expected {expected:?}"));
+        }
     }
+    Ok(Tree::of_model(&model))
 }
 
 fn forget_times(tree: &mut Tree) {

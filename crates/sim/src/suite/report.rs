@@ -17,6 +17,8 @@ pub struct Reach {
     pub records: u64,
     /// Segments of the main area that a recovery wrote to.
     pub segments: u64,
+    /// Devices of a volume and its journal, which are flushed separately.
+    pub devices: u64,
     /// Threads that changed the volume before the cut.
     pub threads: u64,
     /// Cuts one after the other: in operation, in recovery, in the recovery after that.
@@ -49,6 +51,7 @@ impl AddAssign for Reach {
         self.inodes = self.inodes.max(other.inodes);
         self.records = self.records.max(other.records);
         self.segments = self.segments.max(other.segments);
+        self.devices = self.devices.max(other.devices);
         self.threads = self.threads.max(other.threads);
         self.cuts = self.cuts.max(other.cuts);
         self.features = self.features.union(other.features);
@@ -57,12 +60,16 @@ impl AddAssign for Reach {
 
 impl fmt::Display for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { inodes, records, segments, threads, cuts, features } = self;
+        let Self { inodes, records, segments, devices, threads, cuts, features } = self;
         write!(
             f,
             "at most {inodes} inodes, {records} records of the journal, {segments} segments written by a recovery, "
         )?;
-        write!(f, "{threads} threads, {cuts} cuts; features: {}", features.names().join(", "))
+        write!(
+            f,
+            "{devices} devices, {threads} threads, {cuts} cuts; features: {}",
+            features.names().join(", ")
+        )
     }
 }
 

@@ -57,6 +57,21 @@ fn everything_with_the_kernels_writeback_cache_above() {
     }
 }
 
+/// Volumes of several devices, and a journal on a separate one: each device loses its writes alone.
+#[test]
+fn everything_with_a_flush_for_each_device() {
+    for (setup, devices) in [("devices", 3), ("zoneddevices", 2), ("beside", 2)] {
+        let setup = Some(setup);
+        let of = |kind, cases| share_on(setup, kind, cases, DEPTH);
+        let mut cuts = of(Kind::Single, 20);
+        cuts += of(Kind::Scene, 8);
+        cuts += of(Kind::Race, 8);
+        assert_eq!(cuts.reach.devices, devices, "{}", cuts.reach);
+        assert!(cuts.crash_states > 150, "{cuts:?}");
+        assert!(of(Kind::Fault, 2).fault_points > 20);
+    }
+}
+
 #[test]
 fn failing_device_calls() {
     let totals = share(Kind::Fault, 12, DEPTH);
@@ -82,11 +97,12 @@ fn power_cuts_in_races_on_one_file() {
 #[test]
 fn power_cuts_of_large_recoveries() {
     let depth = Depth { states: Some(6), recovery: 1, within: Some(4), work: 0, points: 0 };
-    let totals = share(Kind::Recovery, 6, depth);
+    let totals = share(Kind::Recovery, 8, depth);
     let reach = totals.reach;
-    assert!(totals.recovery_states > 80, "{totals:?}");
+    assert!(totals.recovery_states > 110, "{totals:?}");
     assert!(
         reach.inodes > 1_900 && reach.records > 10_000 && reach.segments >= 9 && reach.cuts == 3,
         "{reach}"
     );
+    assert_eq!(reach.devices, 3);
 }

@@ -5,7 +5,7 @@ use super::super::{create, notices, open, open_cached, options, store};
 use super::log::Media;
 use super::trial::{Kind, LIMIT, Outcome};
 use crate::{Geometry, StoreDevice};
-use segno_device::{BlockDevice, MemDevice};
+use segno_device::BlockDevice;
 use segno_format::Block;
 use segno_sim::recovery::Crashed;
 use segno_sim::setup::{self, Setup};
@@ -48,7 +48,7 @@ pub(super) fn crash(kind: Kind, seed: u64, size: u64) -> Outcome<(Crashed, Media
 
 /// Copies the empty volume of a setup.
 fn place(setup: &Setup, device: &StoreDevice) -> std::io::Result<()> {
-    let from = setup.over(Arc::new(MemDevice::from_snapshot(&setup.base)))?;
+    let from = setup.empty_volume()?;
     for zone in from.zones()? {
         let is_sequential = zone.pointer > zone.start;
         let end = if is_sequential { zone.pointer } else { zone.start + zone.blocks };

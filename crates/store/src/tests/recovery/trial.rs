@@ -17,6 +17,7 @@ use segno_sim::capture::Tree;
 use segno_sim::catch_panic::caught;
 use segno_sim::model::Content;
 use segno_sim::mounted::Mounted;
+use segno_sim::notices::Notices;
 use segno_sim::recovery::Crashed;
 use segno_sim::suite::Reach;
 use segno_testkit::Rng;
@@ -76,6 +77,7 @@ pub(super) struct Trial {
     seed: u64,
     rng: Rng,
     crashed: Crashed,
+    notices: Notices,
     media: Media,
     /// Files that the store has at the crash.
     uploaded: usize,
@@ -108,6 +110,7 @@ impl Trial {
             seed,
             rng: Rng::new(seed),
             crashed,
+            notices: Notices::default(),
             media,
             uploaded: 0,
             planted: Planted::default(),
@@ -227,8 +230,8 @@ impl Trial {
     }
 
     fn mount(&self, device: &Arc<StoreDevice>) -> Outcome<Mounted> {
-        let (seen, options) = (device.clone(), self.crashed.setup.options.clone());
-        Mounted::mount(seen, options, RECOVERY_TIME).map_err(|e| format!("it does not mount: {e}"))
+        let mounted = self.crashed.setup.mount_volume(device.clone(), RECOVERY_TIME, self.notices.observer());
+        mounted.map_err(|e| format!("it does not mount: {e}"))
     }
 
     fn open(&self, recorder: &Recorder, found: &Found) -> Result<StoreDevice> {
@@ -268,7 +271,7 @@ impl Trial {
     }
 
     fn heard(&self, lost: bool) -> Outcome<()> {
-        let mut told = self.crashed.told();
+        let mut told = self.notices.take();
         let is_due = |notice: &Notice| lost && matches!(notice, Notice::TookOver { .. });
         told.extend(notices().iter().filter(|notice| !is_due(notice)).map(ToString::to_string));
         if told.is_empty() { Ok(()) } else { Err(format!("the user is told {told:?}")) }
@@ -301,7 +304,7 @@ impl Trial {
             store.cut();
             objects = buried(&store.objects());
         }
-        let _of_cut_clients = (notices(), self.crashed.told());
+        let _of_cut_clients = (notices(), self.notices.take());
         self.check(&objects).map_err(|why| format!("before recovery: {why}"))?;
         let store = holding(self.seed, &objects);
         let device = open_within(&store, cache)?.ok_or("the store does not answer")?;
