@@ -207,14 +207,11 @@ impl Files {
                 self.base.dev.read_into(first, now)?;
             }
         }
-        let addrs = self.space.allocate(file_log(inode), &owners)?;
-        for (&(target, _), &addr) in moved.iter().zip(&addrs) {
-            copies.push(target, addr);
-        }
-        let mut out: Vec<(BlockAddr, Arc<Block>)> =
-            addrs.into_iter().zip(blocks.into_iter().map(Arc::new)).collect();
+        let blocks = blocks.into_iter().map(Arc::new).collect();
+        let addrs = self.write_new(blocks, |space| space.allocate(file_log(inode), &owners))?;
         drop(granted);
-        self.base.dev.write_scattered(&mut out)
+        moved.iter().zip(addrs).for_each(|(&(target, _), addr)| copies.push(target, addr));
+        Ok(())
     }
 
     /// Updates all slots.
