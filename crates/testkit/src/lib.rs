@@ -4,7 +4,7 @@
 //! * [`RecordDevice`] keeps a log of everything that changes a device, [`CrashLog`] and [`CrashStates`] build the devices
 //!   that a power cut can leave; a [`Window`] is a part of the device that is flushed apart from the others
 //! * [`FaultDevice`] fails calls according to a plan, [`CountDevice`] counts calls and blocks, [`ModelDevice`] delays them like
-//!   a device with parallel channels, [`PauseDevice`] runs a hook inside one of them
+//!   a device with parallel channels, [`PauseDevice`] runs hooks inside them
 //! * [`ZonedDevice`] enforces the rules of zoned devices in memory
 //! * [`blocks`] writes, reads and compares blocks filled with one byte each
 #![forbid(unsafe_code)]
@@ -27,7 +27,7 @@ pub use count::{CountDevice, Counts};
 pub use crash::{CrashChoice, CrashLog, CrashPlan, CrashState, CrashStates, Kept};
 pub use fault::{Fault, FaultCall, FaultDevice, FaultError};
 pub use model::{ModelDevice, Speed};
-pub use pause::PauseDevice;
+pub use pause::{Call, PauseDevice};
 pub use record::{Event, RecordDevice};
 pub use rng::Rng;
 pub use window::{FlushRegion, Window};

@@ -1,21 +1,39 @@
-//! A device that runs a hook inside one of its calls.
+//! A device that runs hooks inside its calls.
 use segno_device::{BlockDevice, Zone, ZoneLimits};
 use segno_format::Block;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+/// A call that reads, writes, flushes, discards, or resets or finishes a zone.
+#[derive(Clone, Copy)]
+pub enum Call<'a> {
+    Read,
+    /// Blocks from this address on.
+    Write(u64, &'a [&'a Block]),
+    Flush,
+    Discard,
+    Zone,
+}
+
+type Before = Box<dyn Fn(Call<'_>) + Send + Sync>;
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Forwards all calls. Inside one of the calls that change the device it runs a hook first.
+/// Forwards all calls. Runs a function before each, and a hook once, inside one of the calls that change the device.
 pub struct PauseDevice<D> {
     inner: D,
+    before: Before,
     /// The hook, and the number of calls before it.
     hook: Mutex<Option<(u64, Hook)>>,
 }
 
 impl<D> PauseDevice<D> {
     pub fn new(inner: D) -> Self {
-        Self { inner, hook: Mutex::new(None) }
+        Self::before_each(inner, |_| {})
+    }
+
+    /// Calls `before` inside each call that it can see.
+    pub fn before_each(inner: D, before: impl Fn(Call<'_>) + Send + Sync + 'static) -> Self {
+        Self { inner, before: Box::new(before), hook: Mutex::new(None) }
     }
 
     /// The wrapped device.
@@ -33,7 +51,8 @@ impl<D> PauseDevice<D> {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn pause(&self) {
+    fn pause(&self, call: Call<'_>) {
+        (self.before)(call);
         let mut slot = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
         let due = match slot.as_mut() {
             Some((0, _)) => slot.take(),
@@ -56,22 +75,23 @@ impl<D: BlockDevice> BlockDevice for PauseDevice<D> {
         self.inner.block_count()
     }
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
+        (self.before)(Call::Read);
         self.inner.read(addr, into)
     }
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.pause();
+        self.pause(Call::Write(addr, blocks));
         self.inner.write(addr, blocks)
     }
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.pause();
+        self.pause(Call::Write(addr, blocks));
         self.inner.write_fua(addr, blocks)
     }
     fn flush(&self) -> io::Result<()> {
-        self.pause();
+        self.pause(Call::Flush);
         self.inner.flush()
     }
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        self.pause();
+        self.pause(Call::Discard);
         self.inner.discard(addr, count)
     }
     fn read_only(&self) -> bool {
@@ -84,11 +104,11 @@ impl<D: BlockDevice> BlockDevice for PauseDevice<D> {
         self.inner.zone_limits()
     }
     fn reset_zone(&self, start: u64) -> io::Result<()> {
-        self.pause();
+        self.pause(Call::Zone);
         self.inner.reset_zone(start)
     }
     fn finish_zone(&self, start: u64) -> io::Result<()> {
-        self.pause();
+        self.pause(Call::Zone);
         self.inner.finish_zone(start)
     }
 }

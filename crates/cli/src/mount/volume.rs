@@ -36,8 +36,7 @@ pub fn absolute(image: &Path) -> Result<PathBuf> {
 impl Devices {
     /// Opens all devices of a volume.
     pub fn open(image: &Path, settings: &Settings) -> Result<Self> {
-        let mut paths = vec![image.to_owned()];
-        paths.extend_from_slice(&settings.devices);
+        let paths = paths(image, settings);
         let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
         let device = match store::open(&paths, options, &settings.store)? {
             Some(device) => device,
@@ -46,9 +45,15 @@ impl Devices {
                 image::open(&paths, options)?
             }
         };
+        Self::of(device, image, settings)
+    }
+
+    /// Devices that are open, with the external journal that the settings name.
+    pub fn of(device: Arc<dyn BlockDevice>, image: &Path, settings: &Settings) -> Result<Self> {
         let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
         if let Some(path) = &settings.journal {
-            engine.journal = JournalMode::External(journal(path, &paths, options, &*device)?);
+            let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
+            engine.journal = JournalMode::External(journal(path, &paths(image, settings), options, &*device)?);
         }
         Ok(Self { image: image.to_owned(), device, engine })
     }
@@ -60,6 +65,11 @@ impl Devices {
         let closing = Arc::new(Closing::new(volume.clone())?);
         Ok(Served { image, device, volume, closing })
     }
+}
+
+/// Those of all devices of a volume.
+fn paths(image: &Path, settings: &Settings) -> Vec<PathBuf> {
+    std::iter::once(image).chain(settings.devices.iter().map(PathBuf::as_path)).map(Path::to_owned).collect()
 }
 
 /// The external journal. A new one gets its storage now.

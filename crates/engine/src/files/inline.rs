@@ -104,11 +104,11 @@ impl Files {
     fn place_inline(&self, inode: &Inode, content: Block) -> Result<BlockAddr> {
         let owner = RawSummary::data(inode.ino, self.nodes.nat.get(inode.ino)?.version, 0);
         self.space.counts.reserve_blocks(1)?;
-        let placed = self.space.allocate(file_log(inode), &[owner]).and_then(|addrs| {
-            let addr = addrs.first().copied().unwrap_or_default();
-            self.base.dev.write(addr, &[&content]).inspect_err(|_| self.space.abandon(&addrs))?;
-            Ok(addr)
-        });
-        placed.or_else(|e| self.space.counts.release_blocks(1).and(Err(e)))
+        let placed =
+            self.write_new(vec![Arc::new(content)], |space| space.allocate(file_log(inode), &[owner]));
+        match placed {
+            Ok(addrs) => Ok(addrs.first().copied().unwrap_or_default()),
+            Err(e) => self.space.counts.release_blocks(1).and(Err(e)),
+        }
     }
 }

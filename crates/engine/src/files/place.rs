@@ -1,7 +1,10 @@
-//! Taking dirty pages into a batch, and placing those of directories and quota files at a boundary.
+//! Taking dirty pages into a batch; placing blocks that are not pages; placing blocks of directories and quota files at a boundary.
 use super::{Batch, Files, FlushReason, Inode};
 use crate::error::Result;
 use crate::gate::Op;
+use crate::health::invariant;
+use crate::space::Space;
+use segno_format::{Block, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +23,25 @@ impl Files {
         }
         self.write_pinned(batch)?;
         Ok(next)
+    }
+
+    /// Allocates addresses for blocks and writes them before another thread takes the next ones, so that zones are written in order. The
+    /// blocks are not published.
+    pub fn write_new(
+        &self,
+        blocks: Vec<Arc<Block>>,
+        allocate: impl FnOnce(&Space) -> Result<Vec<BlockAddr>>,
+    ) -> Result<Vec<BlockAddr>> {
+        let _order = self.nodes.in_order();
+        let addrs = allocate(&self.space)?;
+        let complete = addrs.len() == blocks.len();
+        invariant!(self.base.health, complete, "new blocks get another number of addresses than of blocks");
+        let mut out: Vec<(BlockAddr, Arc<Block>)> = addrs.iter().copied().zip(blocks).collect();
+        self.base.dev.write_scattered(&mut out).inspect_err(|e| {
+            self.space.abandon(&addrs);
+            self.base.stop_if_zoned(e);
+        })?;
+        Ok(addrs)
     }
 
     /// Places all dirty blocks of directories. The gate is closed.

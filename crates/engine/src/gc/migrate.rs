@@ -208,18 +208,9 @@ impl Gc {
     fn copy_blocks(&self, inode: &Arc<Inode>, blocks: &[Moving], log: LogType) -> Result<()> {
         let content = self.read_moving(blocks)?;
         let owners = blocks.iter().map(|m| self.owner_of(m)).collect::<Result<Vec<RawSummary>>>()?;
-        let order = self.nodes.in_order();
-        let places = self.nodes.space.allocate_moved(log, &owners)?;
-        let complete = places.len() == blocks.len() && content.len() == blocks.len();
-        invariant!(self.base.health, complete, "cleaning made another number of copies than of blocks");
         let checked = self.files.wants_checksums(inode);
         let crcs: Vec<Option<u32>> = content.iter().map(|b| checked.then(|| data_crc(b))).collect();
-        let mut out: Vec<(BlockAddr, Arc<Block>)> = places.iter().copied().zip(content).collect();
-        self.base.dev.write_scattered(&mut out).inspect_err(|e| {
-            self.nodes.space.abandon(&places);
-            self.base.stop_if_zoned(e);
-        })?;
-        drop(order);
+        let places = self.files.write_new(content, |space| space.allocate_moved(log, &owners))?;
         let op = self.nodes.gate.enter();
         for ((m, &place), crc) in blocks.iter().zip(&places).zip(crcs) {
             // A checkpoint moves directory blocks too.

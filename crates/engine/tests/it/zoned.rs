@@ -4,11 +4,11 @@ use crate::common::{assert_clean, quiet};
 use parking_lot::Mutex;
 use segno_clean::policy::POLICIES;
 use segno_device::{BlockDevice, MemDevice, MultiDevice, Zone, ZoneLimits};
-use segno_engine::{Error, MountOptions, Owner, Volume};
+use segno_engine::{Error, FallocMode, MountOptions, Owner, Volume};
 use segno_format::sit::LogType;
 use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsError, MkfsOptions, format};
-use segno_testkit::{Rng, ZoneShape, ZonedDevice};
+use segno_testkit::{PauseDevice, Rng, ZoneShape, ZonedDevice};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -150,7 +150,9 @@ fn few_dirty_blocks_find_space_in_large_sections() {
 fn side_by_side(cache_bytes: usize, threads: u64, write: impl Fn(&Volume, Ino, &mut Rng) + Sync) {
     let dev = Arc::new(ZonedDevice::new(SHAPE));
     format(&[member(dev.clone())], &zoned()).unwrap();
-    let v = Volume::mount(dev.clone(), MountOptions { cache_bytes, ..quiet() }).unwrap();
+    // Another thread may run between the allocation of blocks and their write.
+    let slow = PauseDevice::before_each(dev.clone(), |_| std::thread::yield_now());
+    let v = Volume::mount(Arc::new(slow), MountOptions { cache_bytes, ..quiet() }).unwrap();
     std::thread::scope(|s| {
         for thread in 0..threads {
             let (v, write) = (&v, &write);
@@ -173,6 +175,27 @@ fn concurrent_writers_keep_the_order() {
             v.write(ino, rng.below(1_500) * BLOCK, &[n as u8; 9_000]).unwrap();
             if n % 50 == 0 {
                 v.fsync(ino, false).unwrap();
+            }
+        }
+    });
+}
+
+/// Blocks that are no pages: the content of an inode, and copies of a range that moves.
+#[test]
+fn concurrent_changes_of_layout_keep_the_order() {
+    side_by_side(16 << 20, 4, |v, ino, rng| {
+        v.write(ino, 0, &[1; 60 * BLOCK as usize]).unwrap();
+        for n in 0..100 {
+            v.fallocate(ino, FallocMode::CollapseRange, rng.below(59) * BLOCK, BLOCK).unwrap();
+            v.fallocate(ino, FallocMode::InsertRange, rng.below(58) * BLOCK, BLOCK).unwrap();
+            v.write(ino, rng.below(60) * BLOCK, &[n; BLOCK as usize]).unwrap();
+            let name = format!("{ino} {n}.db");
+            let made = v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default());
+            let small = made.unwrap().ino;
+            v.write(small, 0, &[n; 100]).unwrap();
+            v.write(small, 5000, &[n; 100]).unwrap();
+            if n % 10 == 0 {
+                v.fsync(small, false).unwrap();
             }
         }
     });
