@@ -2,6 +2,7 @@
 use super::encode::{MAX_CRCS, MAX_RUNS, code, flag};
 use super::{Attr, Compression, InodeNew, Map, Record, Run, Time};
 use crate::bytes::Bytes;
+use segno_format::xattr::index;
 use segno_format::{BlockAddr, Ino, NAME_MAX};
 
 /// Why bytes are no record.
@@ -74,8 +75,14 @@ fn parse<'a, B: From<&'a [u8]>>(kind: u8, flags: u8, b: &mut Bytes<'a>) -> Resul
         code::TRUNCATE => Record::Truncate { size: b.varint()? },
         code::INLINE_DATA => Record::InlineData { offset: b.u16()?, bytes: counted(b)?.into() },
         code::INLINE_OFF => Record::InlineOff,
-        code::XATTR_SET => Record::XattrSet { index: b.u8()?, name: name(b)?, value: counted(b)?.into() },
-        code::XATTR_DEL => Record::XattrDel { index: b.u8()?, name: name(b)? },
+        code::XATTR_SET => {
+            let (index, name) = attribute(b)?;
+            Record::XattrSet { index, name, value: counted(b)?.into() }
+        }
+        code::XATTR_DEL => {
+            let (index, name) = attribute(b)?;
+            Record::XattrDel { index, name }
+        }
         _ => return Err("unknown type of a record"),
     })
 }
@@ -173,6 +180,17 @@ fn dentry<'a, B: From<&'a [u8]>>(flags: u8, b: &mut Bytes<'a>) -> Result<(Option
 fn name<'a, B: From<&'a [u8]>>(b: &mut Bytes<'a>) -> Result<B, Bad> {
     let bytes = counted(b)?;
     if bytes.is_empty() || bytes.len() > NAME_MAX { Err("length of a name") } else { Ok(bytes.into()) }
+}
+
+/// Index and name of an attribute. An ACL is named by its index alone.
+fn attribute<'a, B: From<&'a [u8]>>(b: &mut Bytes<'a>) -> Result<(u8, B), Bad> {
+    let index = b.u8()?;
+    let bytes = counted(b)?;
+    let may_be_empty = matches!(index, index::ACL_ACCESS | index::ACL_DEFAULT);
+    if bytes.len() > NAME_MAX || (bytes.is_empty() && !may_be_empty) {
+        return Err("length of the name of an attribute");
+    }
+    Ok((index, bytes.into()))
 }
 
 fn counted<'a>(b: &mut Bytes<'a>) -> Result<&'a [u8], Bad> {

@@ -3,6 +3,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use segno_format::Nid;
+use segno_format::xattr::index;
 
 prop_compose! {
     fn time()(secs in any::<i64>(), nsec in 0..1_000_000_000u32) -> Time { Time { secs, nsec } }
@@ -12,6 +13,11 @@ prop_compose! {
 }
 fn name() -> impl Strategy<Value = Name> {
     vec(any::<u8>(), 1..=255).prop_map(Into::into)
+}
+/// Index and name of an attribute; an ACL has no name.
+fn attribute() -> impl Strategy<Value = (u8, Name)> {
+    let acl = prop_oneof![Just(index::ACL_ACCESS), Just(index::ACL_DEFAULT)];
+    prop_oneof![(any::<u8>(), name()), acl.prop_map(|index| (index, Name::from(&[][..])))]
 }
 fn bytes(most: usize) -> impl Strategy<Value = Box<[u8]>> {
     vec(any::<u8>(), 0..=most).prop_map(Into::into)
@@ -97,12 +103,8 @@ pub(super) fn record() -> impl Strategy<Value = Record> {
         any::<u64>().prop_map(|size| Record::Truncate { size }),
         (any::<u16>(), bytes(3600)).prop_map(|(offset, bytes)| Record::InlineData { offset, bytes }),
         Just(Record::InlineOff),
-        (any::<u8>(), name(), bytes(4000)).prop_map(|(index, name, value)| Record::XattrSet {
-            index,
-            name,
-            value
-        }),
-        (any::<u8>(), name()).prop_map(|(index, name)| Record::XattrDel { index, name }),
+        (attribute(), bytes(4000)).prop_map(|((index, name), value)| Record::XattrSet { index, name, value }),
+        attribute().prop_map(|(index, name)| Record::XattrDel { index, name }),
     ]
 }
 
@@ -165,6 +167,18 @@ proptest! {
         bytes[at] ^= with;
         let _any = decode_all(&bytes);
     }
+}
+
+#[test]
+fn only_an_acl_is_an_attribute_without_a_name() {
+    let read = |index| {
+        let mut bytes = Vec::new();
+        Record::XattrSet { index, name: Name::from(&[][..]), value: Box::from(&b"value"[..]) }
+            .encode(&mut bytes);
+        decode_all(&bytes).is_ok()
+    };
+    let readable: Vec<u8> = (0..=u8::MAX).filter(|&index| read(index)).collect();
+    assert_eq!(readable, [index::ACL_ACCESS, index::ACL_DEFAULT]);
 }
 
 #[test]
