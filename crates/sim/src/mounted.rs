@@ -91,6 +91,11 @@ impl Mounted {
         self.pages.iter().for_each(|pages| pages.changed(&self.volume, node, self.clock.now()));
     }
 
+    /// After an ioctl, whose ctime is the volume's.
+    fn adopt_change(&self, node: Node) {
+        self.pages.iter().for_each(|pages| pages.adopt_change(&self.volume, node));
+    }
+
     fn send(&self, node: Node) -> Res<()> {
         self.pages.iter().try_for_each(|pages| pages.send(&self.volume, node))
     }
@@ -199,12 +204,12 @@ impl Fs for Mounted {
     }
     fn set_flags(&mut self, node: Node, flags: InodeFlags) -> Res<()> {
         done(self.volume.set_flags(Nid(node), flags))?;
-        self.changed(node);
+        self.adopt_change(node);
         Ok(())
     }
     fn set_project(&mut self, node: Node, project: u32) -> Res<()> {
         done(self.volume.set_projid(Nid(node), project))?;
-        self.changed(node);
+        self.adopt_change(node);
         Ok(())
     }
     fn set_compression(&mut self, node: Node, algorithm: u8, log_cluster: u8) -> Res<()> {
