@@ -16,7 +16,8 @@ fn share_on(setup: Option<&'static str>, kind: Kind, cases: u64, depth: Depth) -
     report.totals
 }
 
-const DEPTH: Depth = Depth { states: Some(20), recovery: 100, within: Some(100), work: 20, points: 15 };
+const DEPTH: Depth =
+    Depth { states: Some(20), recovery: 100, within: Some(100), work: 20, points: 15, shrink: true };
 
 #[test]
 fn sequences_give_what_the_model_gives() {
@@ -81,7 +82,7 @@ fn power_cuts_in_races_on_one_file() {
 /// One volume of each kind.
 #[test]
 fn power_cuts_of_large_recoveries() {
-    let depth = Depth { states: Some(6), recovery: 1, within: Some(4), work: 0, points: 0 };
+    let depth = Depth { states: Some(6), recovery: 1, within: Some(4), work: 0, points: 0, shrink: true };
     let totals = share(Kind::Recovery, 6, depth);
     let reach = totals.reach;
     assert!(totals.recovery_states > 80, "{totals:?}");
