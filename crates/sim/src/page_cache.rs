@@ -3,6 +3,7 @@
 use crate::fs::{Attr, Node, Res, errno};
 use segno_engine::{Error, SetAttr, Time, Volume};
 use segno_format::dentry::FileType;
+use segno_format::inode::Advise;
 use segno_format::{BLOCK_SIZE, Nid};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -87,6 +88,7 @@ impl PageCache {
 
     /// What stat(2) says of a file whose pages and times are not sent yet.
     pub fn cover(&self, node: Node, attr: &mut Attr) {
+        attr.advise.remove(Advise::KEEP_SIZE);
         if let Some(file) = self.files().get(&node) {
             (attr.size, attr.mtime, attr.ctime) = (file.size, file.modify, file.change);
         }

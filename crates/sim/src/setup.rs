@@ -225,6 +225,7 @@ const NAMED_RECIPES: [Recipe; 8] = [
         },
         mount: |m| {
             compress(m, Algorithm::Zstd, 2);
+            m.compression.level = 5;
             m.journal = JournalMode::On;
         },
     },
@@ -449,9 +450,12 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
     let limits = Limits {
         file_size: max_file_size(ADDRS_PER_BLOCK >> log << log),
         compressed,
+        compress_flag: u16::from(packing.level) << 8 | u16::from(packing.checksum),
         compressible: has(Features::COMPRESSION),
         creation_times: has(Features::INODE_CRTIME),
         projects: has(Features::PRJQUOTA),
+        hot_names: !format.hot_extensions.is_empty(),
+        cached: is_cached(recipe.name),
         inline_xattr: if options.inline_xattr { INLINE_XATTR } else { 0 },
     };
     let mut setup = Setup {

@@ -36,6 +36,20 @@ fn power_cuts_in_scenes() {
     assert!(totals.crash_states > 250, "{totals:?}");
 }
 
+/// Without a journal, and in the records of both kinds of inodes.
+#[test]
+fn every_attribute_survives_power_cuts() {
+    let depth = Depth { states: Some(8), ..DEPTH };
+    let mut totals = Totals::default();
+    for setup in ["default", "journal", "compressedjournal"] {
+        for number in segno_sim::crash::scenes_of_attributes() {
+            let case = Case { kind: Kind::Scene, number, setup: Some(setup) };
+            suite::run_case(case, depth, None, &mut totals).unwrap_or_else(|finding| panic!("{finding}"));
+        }
+    }
+    assert!(totals.crash_states > 300, "{totals:?}");
+}
+
 #[test]
 fn power_cuts_in_races() {
     let totals = share(Kind::Race, 64, DEPTH);
