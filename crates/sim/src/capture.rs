@@ -159,7 +159,7 @@ fn bytes_difference(a: &Bytes, b: &Bytes) -> Option<u64> {
 }
 
 fn inode(attr: &Attr, content: Content, xattrs: BTreeMap<Vec<u8>, Vec<u8>>) -> Inode {
-    let Attr { kind, mode, nlink, uid, gid, rdev, flags, projid, compression, keeps_size, .. } = *attr;
+    let Attr { kind, mode, nlink, uid, gid, rdev, flags, projid, compression, advise, .. } = *attr;
     let times = Times { access: attr.atime, modify: attr.mtime, change: attr.ctime };
     let created = attr.crtime;
     Inode {
@@ -174,7 +174,8 @@ fn inode(attr: &Attr, content: Content, xattrs: BTreeMap<Vec<u8>, Vec<u8>>) -> I
         flags,
         projid,
         compression,
-        keeps_size,
+        advise,
+        stored: None,
         xattrs,
         content,
         opens: 0,

@@ -1,7 +1,7 @@
 //! The interface of the model and the engine: POSIX operations by inode number, with errnos.
 use segno_engine::{FallocMode, Owner, RenameMode, SetAttr, Time, XattrMode};
 use segno_format::dentry::FileType;
-use segno_format::inode::InodeFlags;
+use segno_format::inode::{Advise, InodeFlags};
 use std::collections::BTreeSet;
 
 /// An inode number. The model and the engine each have their own.
@@ -16,6 +16,7 @@ pub mod errno {
     pub const EIO: i32 = 5;
     pub const ENXIO: i32 = 6;
     pub const E2BIG: i32 = 7;
+    pub const EACCES: i32 = 13;
     pub const EEXIST: i32 = 17;
     pub const ENOTDIR: i32 = 20;
     pub const EISDIR: i32 = 21;
@@ -53,9 +54,12 @@ pub struct Attr {
     pub projid: u32,
     /// Algorithm and logarithm of the cluster size of a compressed file.
     pub compression: Option<(u8, u8)>,
-    /// The advise bit KEEP_SIZE: blocks behind the end are reserved.
-    pub keeps_size: bool,
+    /// `i_advise`, as far as [`ADVISE`] has it.
+    pub advise: Advise,
 }
+
+/// Bits of `i_advise` that follow from operations alone. LOST_PINO and TRUNC serve recovery.
+pub const ADVISE: Advise = Advise::all().difference(Advise::LOST_PINO.union(Advise::TRUNC));
 
 /// Flags that do not depend on how the inode is stored.
 pub const FLAGS: InodeFlags = InodeFlags::COMPR
@@ -98,6 +102,8 @@ pub trait Fs {
     fn set_project(&mut self, node: Node, project: u32) -> Res<()>;
     /// Sets algorithm and logarithm of the cluster size of an empty compressed file.
     fn set_compression(&mut self, node: Node, algorithm: u8, log_cluster: u8) -> Res<()>;
+    /// Releases the blocks that compression saves in a file, or reserves them again.
+    fn set_released(&mut self, node: Node, released: bool) -> Res<()>;
     fn mknod(&mut self, dir: Node, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Res<Node>;
     fn mkdir(&mut self, dir: Node, name: &[u8], mode: u16, owner: Owner) -> Res<Node>;
     fn symlink(&mut self, dir: Node, name: &[u8], target: &[u8], owner: Owner) -> Res<Node>;

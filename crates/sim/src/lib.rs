@@ -26,5 +26,6 @@ pub mod recovery;
 #[cfg(feature = "shuttle")]
 pub mod schedule;
 pub mod setup;
+pub mod stored;
 pub mod suite;
 mod zones;

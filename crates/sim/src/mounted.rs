@@ -1,5 +1,6 @@
 //! The engine as a file system of this crate.
-use crate::fs::{Attr, Entry, FLAGS, Fs, Node, Res, Seek, errno};
+use crate::fs::{ADVISE, Attr, Entry, FLAGS, Fs, Node, Res, Seek, errno};
+use crate::model::ADVISE_NAME;
 use crate::page_cache::PageCache;
 use crate::setup::MANY_CONTEXTS;
 use segno_device::BlockDevice;
@@ -91,6 +92,11 @@ impl Mounted {
         self.pages.iter().for_each(|pages| pages.changed(&self.volume, node, self.clock.now()));
     }
 
+    /// After an ioctl, whose ctime is the volume's.
+    fn adopt_change(&self, node: Node) {
+        self.pages.iter().for_each(|pages| pages.adopt_change(&self.volume, node));
+    }
+
     fn send(&self, node: Node) -> Res<()> {
         self.pages.iter().try_for_each(|pages| pages.send(&self.volume, node))
     }
@@ -169,7 +175,7 @@ impl Fs for Mounted {
     }
     fn getattr(&mut self, node: Node) -> Res<Attr> {
         let a = done(self.volume.getattr(Nid(node)))?;
-        let advise = done(self.volume.getxattr(Nid(node), b"system.advise"))?;
+        let advise = done(self.volume.getxattr(Nid(node), ADVISE_NAME))?;
         let advise = Advise::from_bits_retain(advise.first().copied().unwrap_or(0));
         let mut attr = Attr {
             kind: a.kind,
@@ -186,7 +192,7 @@ impl Fs for Mounted {
             flags: a.flags & FLAGS,
             projid: a.projid,
             compression: self.volume.compress_option(Nid(node)).ok(),
-            keeps_size: advise.contains(Advise::KEEP_SIZE),
+            advise: advise & ADVISE,
         };
         self.pages.iter().for_each(|pages| pages.cover(node, &mut attr));
         Ok(attr)
@@ -199,16 +205,23 @@ impl Fs for Mounted {
     }
     fn set_flags(&mut self, node: Node, flags: InodeFlags) -> Res<()> {
         done(self.volume.set_flags(Nid(node), flags))?;
-        self.changed(node);
+        self.adopt_change(node);
         Ok(())
     }
     fn set_project(&mut self, node: Node, project: u32) -> Res<()> {
         done(self.volume.set_projid(Nid(node), project))?;
-        self.changed(node);
+        self.adopt_change(node);
         Ok(())
     }
     fn set_compression(&mut self, node: Node, algorithm: u8, log_cluster: u8) -> Res<()> {
         done(self.volume.set_compress_option(Nid(node), algorithm, log_cluster))
+    }
+    fn set_released(&mut self, node: Node, released: bool) -> Res<()> {
+        done(match released {
+            true => self.volume.release_compress_blocks(Nid(node)),
+            false => self.volume.reserve_compress_blocks(Nid(node)),
+        })
+        .map(drop)
     }
     fn mknod(&mut self, dir: Node, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Res<Node> {
         node(self.volume.mknod(Nid(dir), name, mode, rdev, owner), |a| a.ino)

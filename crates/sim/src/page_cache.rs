@@ -3,6 +3,7 @@
 use crate::fs::{Attr, Node, Res, errno};
 use segno_engine::{Error, SetAttr, Time, Volume};
 use segno_format::dentry::FileType;
+use segno_format::inode::Advise;
 use segno_format::{BLOCK_SIZE, Nid};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -87,6 +88,7 @@ impl PageCache {
 
     /// What stat(2) says of a file whose pages and times are not sent yet.
     pub fn cover(&self, node: Node, attr: &mut Attr) {
+        attr.advise.remove(Advise::KEEP_SIZE);
         if let Some(file) = self.files().get(&node) {
             (attr.size, attr.mtime, attr.ctime) = (file.size, file.modify, file.change);
         }
@@ -119,6 +121,15 @@ impl PageCache {
             files.remove(&node);
         } else if let Some(file) = files.get_mut(&node) {
             file.change = now;
+        }
+    }
+
+    /// An ioctl may have changed the inode. The kernel does not set its ctime then, and later sends the one it has. The model
+    /// expects the ctime of the change, so the cache takes it over, if there was a change.
+    pub fn adopt_change(&self, volume: &Volume, node: Node) {
+        let Ok(attr) = volume.getattr(Nid(node)) else { return };
+        if let Some(file) = self.files().get_mut(&node) {
+            file.change = file.change.max(attr.ctime);
         }
     }
 
@@ -185,6 +196,7 @@ mod tests {
     use crate::fs::Fs;
     use crate::setup;
     use segno_device::MemDevice;
+    use segno_format::inode::InodeFlags;
     use std::sync::Arc;
 
     #[test]
@@ -205,5 +217,23 @@ mod tests {
         cached.fsync(node, false).unwrap();
         assert_eq!(below.getattr(node).unwrap(), written);
         assert_eq!(below.read(node, 3999, 100).unwrap(), b"\0across");
+    }
+
+    #[test]
+    fn an_ioctl_without_a_change_leaves_the_ctime_of_written_data() {
+        let setup = setup::chosen(Some("cached"), 0).unwrap();
+        let mut cached = setup.mount(Arc::new(MemDevice::from_snapshot(&setup.base)), 1000).unwrap();
+        let root = cached.root();
+        let node = cached.mknod(root, b"a", 0o100_644, (0, 0), segno_engine::Owner::default()).unwrap();
+        let mut ctime_after = |step, change: &dyn Fn(&mut crate::mounted::Mounted)| {
+            cached.set_time(crate::compare::time_of(step));
+            change(&mut cached);
+            cached.getattr(node).unwrap().ctime.secs
+        };
+        assert_eq!(ctime_after(5, &|fs| assert_eq!(fs.write(node, 0, b"data"), Ok(4))), 1005);
+        // The volume has no projects, and the file none.
+        assert_eq!(ctime_after(6, &|fs| fs.set_project(node, 0).unwrap()), 1005);
+        assert_eq!(ctime_after(7, &|fs| fs.set_flags(node, InodeFlags::NODUMP).unwrap()), 1007);
+        assert_eq!(ctime_after(8, &|fs| fs.fsync(node, false).unwrap()), 1007);
     }
 }

@@ -85,7 +85,11 @@ impl Setup {
 
     /// The empty volume.
     pub fn empty_volume(&self) -> io::Result<Arc<dyn BlockDevice>> {
-        let device: Arc<dyn FlushRegion> = Arc::new(MemDevice::from_snapshot(&self.base));
+        self.volume(Arc::new(MemDevice::from_snapshot(&self.base)))
+    }
+
+    /// The volume on a device.
+    pub(crate) fn volume(&self, device: Arc<dyn FlushRegion>) -> io::Result<Arc<dyn BlockDevice>> {
         Ok(self.devices.open(&device)?.volume)
     }
 
@@ -117,7 +121,7 @@ impl Setup {
 
     /// The checker's findings, if there are any.
     pub fn check(&self, device: Arc<dyn FlushRegion>) -> Result<(), String> {
-        check(&*self.devices.open(&device).map_err(|e| format!("checker: {e}"))?.volume)
+        check(&*self.volume(device).map_err(|e| format!("checker: {e}"))?)
     }
 
     /// What such a device makes of what a power cut left.
@@ -249,6 +253,7 @@ const NAMED_RECIPES: [Recipe; 10] = [
         },
         mount: |m| {
             compress(m, Algorithm::Zstd, 2);
+            m.compression.level = 5;
             m.journal = JournalMode::On;
         },
     },
@@ -484,9 +489,12 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
     let limits = Limits {
         file_size: max_file_size(ADDRS_PER_BLOCK >> log << log),
         compressed,
+        compress_flag: u16::from(packing.level) << 8 | u16::from(packing.checksum),
         compressible: has(Features::COMPRESSION),
         creation_times: has(Features::INODE_CRTIME),
         projects: has(Features::PRJQUOTA),
+        hot_names: !format.hot_extensions.is_empty(),
+        cached: is_cached(recipe.name),
         inline_xattr: if options.inline_xattr { INLINE_XATTR } else { 0 },
     };
     let mut setup = Setup {

@@ -5,6 +5,7 @@
 //!   that a power cut can leave; a [`Window`] is a part of the device that is flushed apart from the others
 //! * [`FaultDevice`] fails calls according to a plan, [`CountDevice`] counts calls and blocks, [`ModelDevice`] delays them like
 //!   a device with parallel channels, [`PauseDevice`] runs hooks inside them
+//! * [`forward`] writes the calls that the device of a single test passes on
 //! * [`ZonedDevice`] enforces the rules of zoned devices in memory
 //! * [`blocks`] writes, reads and compares blocks filled with one byte each
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ pub mod blocks;
 mod count;
 mod crash;
 mod fault;
+mod forward;
 mod model;
 mod pause;
 mod record;

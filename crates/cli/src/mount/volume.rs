@@ -53,7 +53,8 @@ impl Devices {
         let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
         if let Some(path) = &settings.journal {
             let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
-            engine.journal = JournalMode::External(journal(path, &paths(image, settings), options, &*device)?);
+            engine.journal =
+                JournalMode::External(journal(path, &paths(image, settings), options, &*device)?);
         }
         Ok(Self { image: image.to_owned(), device, engine })
     }

@@ -49,8 +49,8 @@ impl Undiscarded {
 }
 
 impl Queue {
-    fn add(&mut self, table: &Table, segs: impl Iterator<Item = SegNo>) {
-        self.freed.extend(segs.filter_map(|seg| Some(Freed { at: table.emptied_at(seg)?, seg })));
+    fn add(&mut self, table: &Table, segs: Vec<SegNo>) {
+        self.freed.extend(segs.into_iter().filter_map(|seg| Some(Freed { at: table.emptied_at(seg)?, seg })));
         // Bounds the memory where segments are reused before they are due.
         if self.freed.len() / 2 > self.current.max(SMALL) {
             self.remove_reused(table);
@@ -104,7 +104,7 @@ impl Commit {
         }
         let segs = freed.segments().to_vec();
         drop(freed);
-        self.queue_discards(&segs);
+        self.queue_discards(|_| segs);
         if !self.writeback.threads.are_used() {
             self.discard_while(|| true);
         }
@@ -117,17 +117,18 @@ impl Commit {
             return;
         }
         let count = self.base.geo.segment_count_main;
-        let emptied = |t: &Table| -> Vec<(u64, SegNo)> {
-            (0..count).map(SegNo).filter_map(|seg| Some((t.emptied_at(seg)?, seg))).collect()
-        };
-        let mut all = self.nodes.space.with_table(|t| emptied(t));
-        all.sort_unstable();
-        self.queue_discards(&all.into_iter().map(|(_, seg)| seg).collect::<Vec<_>>());
+        self.queue_discards(|table| {
+            let emptied = |seg| Some((table.emptied_at(seg)?, seg));
+            let mut all: Vec<_> = (0..count).map(SegNo).filter_map(emptied).collect();
+            all.sort_unstable();
+            all.into_iter().map(|(_, seg)| seg).collect()
+        });
     }
 
-    fn queue_discards(&self, segs: &[SegNo]) {
+    /// Queues the segments that `find` returns, oldest first. A rule that discards nothing does not ask for them.
+    pub fn queue_discards(&self, find: impl FnOnce(&Table) -> Vec<SegNo>) {
         if self.base.opts.discard != Discard::Never {
-            self.nodes.space.with_table(|t| self.undiscarded.0.lock().add(t, segs.iter().copied()));
+            self.nodes.space.with_table(|t| self.undiscarded.0.lock().add(t, find(t)));
         }
     }
 

@@ -5,6 +5,7 @@ use segno_engine::options::Discard;
 use segno_engine::{Clock, MountOptions, Owner, Time, TrimRange, Volume};
 use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::forward;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -188,27 +189,8 @@ struct Hosted {
 }
 
 impl BlockDevice for Hosted {
-    fn block_count(&self) -> u64 {
-        self.inner.block_count()
-    }
-    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.inner.read(addr, into)
-    }
-    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.inner.write(addr, blocks)
-    }
-    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.inner.write_fua(addr, blocks)
-    }
-    fn flush(&self) -> io::Result<()> {
-        self.inner.flush()
-    }
-    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        self.inner.discard(addr, count)
-    }
-    fn read_only(&self) -> bool {
-        false
-    }
+    forward!(inner: block_count, read, write, write_fua, flush, discard, read_only);
+
     fn host_storage(&self) -> io::Result<Option<HostStorage>> {
         Ok(Some(self.storage))
     }

@@ -6,7 +6,7 @@ use segno_engine::stat::CpReason;
 use segno_engine::{Clock, JournalArea, MountOptions, Owner, RenameMode, Time, Volume, XattrMode};
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
-use segno_testkit::CountDevice;
+use segno_testkit::{CountDevice, forward};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -191,31 +191,15 @@ fn with_fastboot_every_fsync_of_a_changed_file_is_a_checkpoint() {
 struct Slow(MemDevice, Duration, AtomicU64);
 
 impl BlockDevice for Slow {
-    fn block_count(&self) -> u64 {
-        self.0.block_count()
-    }
-    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.0.read(addr, into)
-    }
-    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.0.write(addr, blocks)
-    }
-    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.0.write_fua(addr, blocks)
-    }
+    forward!(0: block_count, read, write, write_fua, discard, read_only);
+
     fn flush(&self) -> io::Result<()> {
         std::thread::sleep(self.1);
         self.0.flush()
     }
-    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        self.0.discard(addr, count)
-    }
     fn prepare(&self, _addr: u64, _count: u64) -> io::Result<()> {
         self.2.fetch_add(1, Ordering::Relaxed);
         Err(io::Error::other("no room for an allocation"))
-    }
-    fn read_only(&self) -> bool {
-        false
     }
 }
 

@@ -1,10 +1,13 @@
 //! Scenes of attributes that are made durable and change again: flags, projects, ACLs, attributes of each name space, parameters of
-//! compression, and times of directories.
+//! compression, times of directories, advice, and released blocks.
 use super::workload::{A, B, C, D, E, create, write};
 use crate::op::{Name, Op, Path};
 use segno_codec::Algorithm;
-use segno_engine::XattrMode;
-use segno_format::inode::InodeFlags;
+use segno_engine::{RenameMode, XattrMode};
+use segno_format::inode::{Advise, InodeFlags};
+
+/// A name by which a file is cold.
+const MOVIE: u16 = 15;
 
 pub(super) fn attribute_scenes() -> Vec<Vec<Op>> {
     let (a, b, c, d, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[D]), Path::of(&[E]));
@@ -12,7 +15,7 @@ pub(super) fn attribute_scenes() -> Vec<Vec<Op>> {
     let fsync = |of: &Path| Op::Fsync { of: of.clone(), datasync: false };
     let chattr = |of: &Path, flags| Op::Chattr { of: of.clone(), flags };
     let project = |of: &Path, project| Op::Project { of: of.clone(), project };
-    let acl = |of: &Path, mode| Op::SetAcl { of: of.clone(), mode };
+    let acl = |of: &Path, mode| Op::SetAcl { of: of.clone(), mode, default: false };
     let set =
         |of: &Path, name, len, tag| Op::SetXattr { of: of.clone(), name, len, tag, mode: XattrMode::Set };
     let remove = |of: &Path, name| Op::RemoveXattr { of: of.clone(), name };
@@ -70,5 +73,57 @@ pub(super) fn attribute_scenes() -> Vec<Vec<Op>> {
             write(&e, 70_000, 50, 99),
             fsync(&e),
         ],
+    ]
+}
+
+/// Default ACLs and what inherits them, advice that is set or follows from a name, and compressed files that give up blocks.
+pub(super) fn late_attribute_scenes() -> Vec<Vec<Op>> {
+    let (b, c, d, e) = (Path::of(&[B]), Path::of(&[C]), Path::of(&[D]), Path::of(&[E]));
+    let (de, dc, movie) = (d.join(Name(E)), d.join(Name(C)), Path::of(&[MOVIE]));
+    let (dca, handle) = (dc.join(Name(A)), Path::handle(0));
+    let fsync = |of: &Path| Op::Fsync { of: of.clone(), datasync: false };
+    let default_acl = |of: &Path, mode| Op::SetAcl { of: of.clone(), mode, default: true };
+    let advise = |of: &Path, advise| Op::Advise { of: of.clone(), advise };
+    let released = |released| Op::SavedBlocks { of: e.clone(), released };
+    let packed = || vec![create(e.clone()), write(&e, 0, 70_000, 81), fsync(&e)];
+    let level = |how: Algorithm| Op::Compression { of: e.clone(), algorithm: how.to_disk(), log_cluster: 3 };
+    let rename = Op::Rename { from: movie.clone(), to: e.clone(), mode: RenameMode::Replace };
+    vec![
+        vec![
+            default_acl(&d, 0o750),
+            fsync(&d),
+            create(de.clone()),
+            write(&de, 0, 9000, 101),
+            fsync(&de),
+            Op::Mkdir { at: dc, mode: 0o775, who: 1 },
+            create(dca.clone()),
+            fsync(&dca),
+            default_acl(&d, 0o704),
+            Op::Sync,
+        ],
+        vec![
+            default_acl(&d, 0o660),
+            Op::Tmpfile { dir: d, slot: 0 },
+            write(&handle, 0, 100, 102),
+            Op::Link { of: handle.clone(), at: de },
+            fsync(&handle),
+        ],
+        vec![
+            advise(&b, Advise::HOT),
+            fsync(&b),
+            advise(&b, Advise::COLD),
+            write(&b, 0, 9000, 103),
+            fsync(&b),
+            advise(&c, Advise::COLD),
+            fsync(&c),
+            advise(&b, Advise::empty()),
+            Op::Sync,
+        ],
+        vec![create(movie.clone()), write(&movie, 0, 9000, 104), fsync(&movie), rename, fsync(&e)],
+        [packed(), vec![released(true), fsync(&e), released(false), write(&e, 0, 5000, 105), fsync(&e)]]
+            .concat(),
+        [packed(), vec![released(true), Op::Sync, Op::Truncate { of: e.clone(), size: 0 }, fsync(&e)]]
+            .concat(),
+        vec![create(e.clone()), level(Algorithm::Lz4), fsync(&e), level(Algorithm::Zstd), fsync(&e)],
     ]
 }

@@ -241,6 +241,6 @@ pub fn same_but_size(a: &Inode, b: &Inode) -> bool {
         _ => None,
     };
     let fields = |i: &Inode| (i.kind, i.mode, i.uid, i.gid, i.rdev);
-    let more = |i: &Inode| (i.created, i.flags, i.projid, i.compression, i.keeps_size);
+    let more = |i: &Inode| (i.created, i.flags, i.projid, i.compression, i.advise);
     fields(a) == fields(b) && more(a) == more(b) && target(a) == target(b)
 }

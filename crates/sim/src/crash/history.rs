@@ -186,7 +186,11 @@ impl Recorder {
         let tree = Tree::capture(&mut engine)?;
         let number = |n: Node| if n == tree.root { ROOT } else { n };
         let identities = identify(&engine, &tree)?.into_iter().map(|(n, id)| (id, number(n))).collect();
-        let model = Model::from_inodes(limits, renumbered(&tree, number));
+        let mut inodes = renumbered(&tree, number);
+        for inode in inodes.values_mut().filter(|inode| is_regular(inode)) {
+            inode.stored = Some(limits.stored_of_new(inode.compression.is_some()));
+        }
+        let model = Model::from_inodes(limits, inodes);
         let history = History {
             states: vec![model],
             promises: Vec::new(),

@@ -106,6 +106,9 @@ fn matches(
         if !same(inode, wanted) {
             return Err(fail(format!("{:?}, expected {:?}", inode.attr(), wanted.attr())));
         }
+        if let Some((found, wanted)) = inode.stored.zip(wanted.stored).filter(|(a, b)| a != b) {
+            return Err(fail(format!("{found:?}, expected {wanted:?}")));
+        }
         let late = history.cached && inode.bytes().is_ok();
         let first = if late { promised_state(history, moment, node, state) } else { state };
         let times_of = |state: usize| Some(history.states.get(state)?.inodes().get(&node)?.times);

@@ -14,7 +14,7 @@ pub use expect::Contract;
 pub(crate) use history::{Moment, Promise, Recorder, identify, record, since};
 pub(crate) use judge::Judge;
 pub use race::{race, races, races_on_one_file, telling_races};
-pub use scene::{full, fulls, scene, scenes, scenes_each, telling_scenes};
+pub use scene::{full, fulls, scene, scenes, scenes_each, scenes_of_attributes, telling_scenes};
 pub use set::singles;
 pub use workload::{Workload, drawn, pair, single};
 
@@ -25,7 +25,8 @@ use crate::compare::delete_everything;
 use crate::fs::Fs;
 use crate::notices::Notices;
 use crate::op::Op;
-use crate::setup::Setup;
+use crate::setup::{Setup, check};
+use crate::stored;
 use crate::suite::Reach;
 use history::Recorded;
 use segno_device::{MemDevice, Snapshot};
@@ -232,17 +233,18 @@ pub(crate) fn recover(
         .mount_observed(device.clone(), RECOVERY_TIME, notices.observer())
         .map_err(|e| format!("it does not mount: {e}"))?;
     let log = CrashLog::new(image.clone(), device.log()).map_err(|e| format!("log: {e}"))?;
-    let tree = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
+    let mut tree = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
     let reach = Reach::of_recovery(&engine, &log, tree.inodes.len());
     let (records, devices) = (behind::records(image, setup.blocks), setup.devices.count());
     let reach = Reach { records, devices, ..reach };
     behind::notices_foreign_writes(image, setup.blocks)?;
-    judge.judge(&tree, &identify(&engine, &tree)?, moment)?;
+    let identities = identify(&engine, &tree)?;
     engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
     let unmounted = device.inner().snapshot();
-    setup
-        .check(Arc::new(MemDevice::from_snapshot(&unmounted)))
-        .map_err(|e| format!("after recovery: {e}"))?;
+    let left = setup.volume(Arc::new(MemDevice::from_snapshot(&unmounted))).map_err(|e| e.to_string())?;
+    stored::read(&*left, &mut tree)?;
+    judge.judge(&tree, &identities, moment)?;
+    check(&*left).map_err(|e| format!("after recovery: {e}"))?;
     Ok(Recovered { log, unmounted, reach, notices })
 }
 

@@ -31,18 +31,24 @@ pub(super) fn rare_scenes() -> Vec<Vec<Op>> {
 
 /// Behind all others, so that those keep their numbers.
 pub(super) fn late_scenes() -> Vec<Vec<Op>> {
-    let (b, e, de) = (Path::of(&[B]), Path::of(&[E]), Path::of(&[D, E]));
+    let b = Path::of(&[B]);
     let fsync = |of: &Path| Op::Fsync { of: of.clone(), datasync: false };
     let reserve =
         Op::Fallocate { of: b.clone(), mode: FallocMode::AllocateKeepSize, offset: 16_384, len: 8192 };
-    let huge = |of: &Path, tag| write(of, 0, 5_000_000, tag);
-    let unlink = |at: &Path| Op::Unlink { at: at.clone() };
-    let two = [create(e.clone()), huge(&e, 83), create(de.clone()), huge(&de, 84), Op::Sync];
     vec![
         // Space behind the end is reserved, and given back.
         vec![reserve, fsync(&b), Op::Truncate { of: b.clone(), size: 20_000 }, fsync(&b)],
-        // Segments become free and are used again; then others become free.
-        [two.to_vec(), vec![unlink(&e), Op::Sync, huge(&b, 85), Op::Sync, unlink(&de), Op::Sync, fsync(&b)]]
-            .concat(),
+        reopened_segment(),
     ]
+}
+
+/// A segment becomes free and is opened again while it waits for its discard, which another free segment then makes due.
+fn reopened_segment() -> Vec<Op> {
+    let (b, e) = (Path::of(&[B]), Path::of(&[E]));
+    let fsync = Op::Fsync { of: b.clone(), datasync: false };
+    let punch = Op::Fallocate { of: b.clone(), mode: FallocMode::PunchHole, offset: 0, len: 2_080_000 };
+    let fill = [create(e.clone()), write(&e, 0, 4_200_000, 83), Op::Sync, Op::Unlink { at: e }, Op::Sync];
+    let reuse = [write(&b, 0, 2_150_000, 85), Op::Sync, punch, Op::Sync];
+    let append = |tag| Op::Append { of: b.clone(), len: 100, tag };
+    [&fill[..], &reuse, &[append(86), fsync.clone(), append(87), fsync]].concat()
 }

@@ -1,5 +1,5 @@
 //! Scripted workloads for situations beyond single operations: cleaning, a full volume, orphans, unmounting.
-use super::attr::attribute_scenes;
+use super::attr::{attribute_scenes, late_attribute_scenes};
 use super::clusters::{cluster_scenes, dissolved_cluster};
 use super::rare::{late_scenes, rare_scenes};
 use super::workload::{A, B, C, D, E, Start, Workload, create, few, write};
@@ -25,6 +25,13 @@ pub fn scenes() -> u64 {
 #[must_use]
 pub fn scenes_each() -> u64 {
     quiet_scenes().len() as u64
+}
+
+/// Numbers of the scenes of attributes, on the setup that a case names.
+#[must_use]
+pub fn scenes_of_attributes() -> Vec<u64> {
+    let of_attributes = [attribute_scenes(), late_attribute_scenes()].concat();
+    (0..).zip(quiet_scenes()).filter(|(_, scene)| of_attributes.contains(scene)).map(|(n, _)| n).collect()
 }
 
 /// One of the scenes.
@@ -184,6 +191,7 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
     all.extend(attribute_scenes());
     all.push(dissolved_cluster());
     all.extend(late_scenes());
+    all.extend(late_attribute_scenes());
     all
 }
 

@@ -1,8 +1,9 @@
 //! Bytes and sizes.
-use super::attr::{ACCESS_ACL, access_acl};
+use super::attr::{ACCESS_ACL, acl};
 use super::{BLOCK, Bytes, Content, Model};
 use crate::fs::{Node, Res, Seek, errno};
 use segno_engine::{FallocMode, SetAttr};
+use segno_format::inode::Advise;
 
 const S_ISUID: u16 = 0o4000;
 const S_ISGID: u16 = 0o2000;
@@ -11,14 +12,15 @@ const S_IXGRP: u16 = 0o010;
 impl Model {
     pub(super) fn write_data(&mut self, node: Node, offset: u64, data: &[u8]) -> Res<usize> {
         let room = self.limits.file_size.saturating_sub(offset);
-        let inode = self.get_mut(node)?;
-        let bytes = inode.bytes_mut()?;
+        self.get(node)?.bytes()?;
         if data.is_empty() {
             return Ok(0);
         }
         if room == 0 {
             return Err(errno::EFBIG);
         }
+        self.check_not_released(node)?;
+        let bytes = self.get_mut(node)?.bytes_mut()?;
         let data = data.get(..usize::try_from(room).unwrap_or(usize::MAX)).unwrap_or(data);
         bytes.write(offset, data);
         self.modified(node)?;
@@ -59,6 +61,9 @@ impl Model {
 
     pub(super) fn set_attributes(&mut self, node: Node, set: &SetAttr) -> Res<()> {
         let (now, limit) = (self.now, self.limits.file_size);
+        if set.size.is_some_and(|size| size > 0 && size <= limit) {
+            self.check_not_released(node)?;
+        }
         let inode = self.get_mut(node)?;
         if let Some(size) = set.size {
             let bytes = inode.bytes_mut()?;
@@ -67,12 +72,17 @@ impl Model {
             }
             let shrinks = size <= bytes.size();
             bytes.set_size(size);
-            inode.keeps_size &= !shrinks;
+            inode.advise.set(Advise::KEEP_SIZE, inode.advise.contains(Advise::KEEP_SIZE) && !shrinks);
+            if size == 0
+                && let Some(stored) = &mut inode.stored
+            {
+                stored.released = false;
+            }
             inode.times.modify = now;
         }
         inode.mode = set.mode.map_or(inode.mode, |m| m & 0o7777);
-        let (mode, acl) = (inode.mode, inode.xattrs.get_mut(ACCESS_ACL));
-        acl.filter(|_| set.mode.is_some()).into_iter().for_each(|acl| *acl = access_acl(mode));
+        let (mode, access) = (inode.mode, inode.xattrs.get_mut(ACCESS_ACL));
+        access.filter(|_| set.mode.is_some()).into_iter().for_each(|access| *access = acl(mode));
         if set.kill_suidgid && !inode.is_dir() {
             inode.mode &= !S_ISUID;
             if inode.mode & S_IXGRP != 0 {
@@ -97,7 +107,8 @@ impl Model {
         if shifts && (!offset.is_multiple_of(BLOCK) || !len.is_multiple_of(BLOCK)) {
             return Err(errno::EINVAL);
         }
-        let compressed = self.limits.compressed.is_some();
+        let (compressed, cached) = (self.limits.compressed.is_some(), self.limits.cached);
+        let released = self.check_not_released(node);
         let inode = self.get_mut(node)?;
         let bytes = inode.bytes_mut()?;
         let size = bytes.size();
@@ -109,6 +120,7 @@ impl Model {
         if shifts && compressed {
             return Err(errno::EOPNOTSUPP);
         }
+        released?;
         match mode {
             FallocMode::Allocate => bytes.set_size(size.max(end)),
             FallocMode::AllocateKeepSize => {}
@@ -126,7 +138,9 @@ impl Model {
             FallocMode::InsertRange => bytes.insert(offset..end),
         }
         let keeps = matches!(mode, FallocMode::AllocateKeepSize | FallocMode::ZeroRangeKeepSize);
-        inode.keeps_size |= keeps && end > size;
+        if keeps && end > size && !cached {
+            inode.advise |= Advise::KEEP_SIZE;
+        }
         self.modified(node)
     }
 

@@ -5,13 +5,14 @@ mod data;
 mod names;
 mod xattr;
 
-pub use attr::{ACCESS_ACL, access_acl};
+pub use attr::{ACCESS_ACL, ADVISE_NAME, DEFAULT_ACL, acl};
 pub use bytes::{BLOCK, Bytes, ZEROS};
 
 use crate::fs::{Attr, Entry, Fs, Node, Res, Seek, errno};
+use crate::stored::Stored;
 use segno_engine::{FallocMode, Owner, RenameMode, SetAttr, Time, XattrMode};
 use segno_format::dentry::FileType;
-use segno_format::inode::InodeFlags;
+use segno_format::inode::{Advise, InodeFlags};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Limits of the format that the model needs to know.
@@ -22,10 +23,17 @@ pub struct Limits {
     pub inline_xattr: usize,
     /// Algorithm and logarithm of the cluster size, if all files are compressed: their ranges cannot be moved.
     pub compressed: Option<(u8, u8)>,
+    /// `i_compress_flag` of these files.
+    pub compress_flag: u16,
     /// Whether the volume can compress files, stores creation times, and has projects.
     pub compressible: bool,
     pub creation_times: bool,
     pub projects: bool,
+    /// Whether the superblock lists extensions of hot files.
+    pub hot_names: bool,
+    /// The kernel's writeback cache is above the volume. It truncates files to sizes that the volume takes for larger ones, so
+    /// KEEP_SIZE is not known.
+    pub cached: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +52,10 @@ pub struct Inode {
     pub projid: u32,
     /// Algorithm and logarithm of the cluster size.
     pub compression: Option<(u8, u8)>,
-    /// Blocks behind the end were reserved since the file was last truncated.
-    pub keeps_size: bool,
+    /// `i_advise`. KEEP_SIZE: blocks behind the end were reserved since the file was last truncated.
+    pub advise: Advise,
+    /// Fields that no operation shows, if they were read.
+    pub stored: Option<Stored>,
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub content: Content,
     /// Number of handles.
@@ -98,7 +108,8 @@ impl Model {
             flags: root.flags,
             projid: root.projid,
             compression: root.compression,
-            keeps_size: false,
+            advise: Advise::empty(),
+            stored: None,
             xattrs: BTreeMap::new(),
             content: Content::Dir { names: BTreeMap::new(), parent: ROOT },
             opens: 0,
@@ -161,7 +172,7 @@ impl Model {
         {
             inode.times.modify = found.mtime;
             inode.times.change = found.ctime;
-            inode.keeps_size = found.keeps_size;
+            inode.advise = found.advise;
         }
     }
 
@@ -217,8 +228,7 @@ impl Inode {
             Content::Link(target) => target.len() as u64,
             _ => 0,
         };
-        let Self { kind, mode, nlink, uid, gid, rdev, times, flags, projid, compression, keeps_size, .. } =
-            *self;
+        let Self { kind, mode, nlink, uid, gid, rdev, times, flags, projid, compression, advise, .. } = *self;
         Attr {
             kind,
             mode,
@@ -234,7 +244,7 @@ impl Inode {
             flags,
             projid,
             compression,
-            keeps_size,
+            advise,
         }
     }
 }
@@ -263,6 +273,9 @@ impl Fs for Model {
     }
     fn set_compression(&mut self, node: Node, algorithm: u8, log_cluster: u8) -> Res<()> {
         self.change_compression(node, algorithm, log_cluster)
+    }
+    fn set_released(&mut self, node: Node, released: bool) -> Res<()> {
+        self.change_released(node, released)
     }
     fn mknod(&mut self, dir: Node, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Res<Node> {
         self.make_node(dir, name, mode, rdev, owner)

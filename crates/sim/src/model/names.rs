@@ -3,7 +3,7 @@ use super::{Bytes, Content, Inode, Model, ROOT, Times};
 use crate::fs::{Node, Res, errno};
 use segno_engine::{Owner, RenameMode};
 use segno_format::dentry::FileType;
-use segno_format::inode::InodeFlags;
+use segno_format::inode::{Advise, InodeFlags};
 use std::collections::BTreeMap;
 
 const NAME_MAX: usize = 255;
@@ -34,14 +34,14 @@ impl Model {
             FileType::Directory => return Err(errno::EPERM),
             _ => return Err(errno::EINVAL),
         };
-        let mut inode = self.new_inode(dir, kind, mode & !owner.umask, content, owner)?;
+        let mut inode = self.new_inode(dir, kind, mode, content, owner)?;
         inode.rdev = rdev;
         self.add_new(dir, name, inode)
     }
 
     pub(super) fn make_dir(&mut self, dir: Node, name: &[u8], mode: u16, owner: Owner) -> Res<Node> {
         let content = Content::Dir { names: BTreeMap::new(), parent: dir };
-        let inode = self.new_inode(dir, FileType::Directory, mode & !owner.umask, content, owner)?;
+        let inode = self.new_inode(dir, FileType::Directory, mode, content, owner)?;
         let node = self.add_new(dir, name, inode)?;
         self.get_mut(node)?.nlink = 2;
         self.get_mut(dir)?.nlink += 1;
@@ -62,7 +62,7 @@ impl Model {
     pub(super) fn make_unnamed(&mut self, dir: Node, mode: u16, owner: Owner) -> Res<Node> {
         self.check_alive(dir)?;
         let content = Content::File(Bytes::default());
-        let inode = self.new_inode(dir, FileType::Regular, mode & !owner.umask, content, owner)?;
+        let inode = self.new_inode(dir, FileType::Regular, mode, content, owner)?;
         Ok(self.add_inode(Inode { nlink: 0, opens: 1, named: false, ..inode }))
     }
 
@@ -233,13 +233,14 @@ impl Model {
             flags: InodeFlags::empty(),
             projid: 0,
             compression: None,
-            keeps_size: false,
+            advise: Advise::empty(),
+            stored: None,
             xattrs: BTreeMap::new(),
             content,
             opens: 0,
             named: true,
         };
-        Ok(self.inherit(inode, parent))
+        Ok(self.inherit(inode, parent, owner.umask))
     }
 
     fn add_inode(&mut self, inode: Inode) -> Node {
@@ -249,8 +250,9 @@ impl Model {
         node
     }
 
-    fn add_new(&mut self, dir: Node, name: &[u8], inode: Inode) -> Res<Node> {
+    fn add_new(&mut self, dir: Node, name: &[u8], mut inode: Inode) -> Res<Node> {
         self.check_new_name(dir, name)?;
+        inode.advise = self.temperature(name, inode.kind);
         let node = self.add_inode(inode);
         self.put(dir, name, Some(node))?;
         Ok(node)

@@ -1,5 +1,5 @@
 //! Extended attributes.
-use super::attr::{ACCESS_ACL, mode_of};
+use super::attr::{ACCESS_ACL, ADVISE_NAME, DEFAULT_ACL, mode_of};
 use super::{Model, ROOT};
 use crate::fs::{Node, Res, errno};
 use segno_engine::XattrMode;
@@ -23,6 +23,9 @@ impl Model {
         value: &[u8],
         mode: XattrMode,
     ) -> Res<()> {
+        if name == ADVISE_NAME {
+            return self.change_advise(node, value);
+        }
         check_name(name)?;
         self.check_kind(node, name)?;
         // The formatter gives the root no room in the inode.
@@ -65,13 +68,19 @@ impl Model {
     }
 
     fn check_kind(&self, node: Node, name: &[u8]) -> Res<()> {
-        let plain = matches!(self.get(node)?.kind, FileType::Regular | FileType::Directory);
-        if name.starts_with(b"user.") && !plain { Err(errno::EPERM) } else { Ok(()) }
+        let kind = self.get(node)?.kind;
+        match name {
+            ACCESS_ACL | DEFAULT_ACL if kind == FileType::Symlink => Err(errno::EOPNOTSUPP),
+            DEFAULT_ACL if kind != FileType::Directory => Err(errno::EACCES),
+            _ if !name.starts_with(b"user.") => Ok(()),
+            _ if matches!(kind, FileType::Regular | FileType::Directory) => Ok(()),
+            _ => Err(errno::EPERM),
+        }
     }
 }
 
 fn check_name(name: &[u8]) -> Res<()> {
-    if name == ACCESS_ACL {
+    if name == ACCESS_ACL || name == DEFAULT_ACL {
         return Ok(());
     }
     let prefixes: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];

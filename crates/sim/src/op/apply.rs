@@ -1,7 +1,7 @@
 //! Carries out operations on any [`Fs`].
 use super::{DRAWN_FLAGS, Name, Op, Path, pattern, xattr_name};
 use crate::fs::{Attr, Fs, Node, Res, errno};
-use crate::model::{ACCESS_ACL, access_acl};
+use crate::model::{ACCESS_ACL, ADVISE_NAME, DEFAULT_ACL, acl};
 use segno_engine::{Owner, SetAttr, Time, XattrMode};
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
@@ -220,9 +220,18 @@ impl<F: Fs> Call<'_, F> {
                 let node = self.node(of)?;
                 self.fs.set_compression(node, *algorithm, *log_cluster)
             }
-            Op::SetAcl { of, mode } => {
+            Op::SavedBlocks { of, released } => {
                 let node = self.node(of)?;
-                self.fs.setxattr(node, ACCESS_ACL, &access_acl(*mode), XattrMode::Set)
+                self.fs.set_released(node, *released)
+            }
+            Op::Advise { of, advise } => {
+                let node = self.node(of)?;
+                self.fs.setxattr(node, ADVISE_NAME, &[advise.bits()], XattrMode::Set)
+            }
+            Op::SetAcl { of, mode, default } => {
+                let node = self.node(of)?;
+                let name = if *default { DEFAULT_ACL } else { ACCESS_ACL };
+                self.fs.setxattr(node, name, &acl(*mode), XattrMode::Set)
             }
             Op::RemoveXattr { of, name } => {
                 let node = self.node(of)?;

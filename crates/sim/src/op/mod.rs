@@ -10,7 +10,7 @@ pub use shrink::shrink;
 use crate::fs::Seek;
 use segno_engine::{FallocMode, RenameMode, XattrMode};
 use segno_format::dentry::FileType;
-use segno_format::inode::InodeFlags;
+use segno_format::inode::{Advise, InodeFlags};
 use segno_testkit::rng::mix;
 use std::fmt;
 
@@ -217,10 +217,21 @@ pub enum Op {
         algorithm: u8,
         log_cluster: u8,
     },
-    /// Gives it the access ACL that goes with a mode.
+    /// Releases the blocks that compression saves, or reserves them again.
+    SavedBlocks {
+        of: Path,
+        released: bool,
+    },
+    /// Sets the cold and hot bits of `i_advise`.
+    Advise {
+        of: Path,
+        advise: Advise,
+    },
+    /// Gives it the access or default ACL that goes with a mode.
     SetAcl {
         of: Path,
         mode: u16,
+        default: bool,
     },
     SetXattr {
         of: Path,
@@ -300,7 +311,11 @@ impl fmt::Display for Op {
             Self::Compression { of, algorithm, log_cluster } => {
                 write!(f, "compression of {of} by {algorithm} in clusters of 2^{log_cluster}")
             }
-            Self::SetAcl { of, mode } => write!(f, "setfacl {of} {mode:o}"),
+            Self::SavedBlocks { of, released: true } => write!(f, "release the saved blocks of {of}"),
+            Self::SavedBlocks { of, released: false } => write!(f, "reserve the saved blocks of {of}"),
+            Self::Advise { of, advise } => write!(f, "advise {of} {:#x}", advise.bits()),
+            Self::SetAcl { of, mode, default: false } => write!(f, "setfacl {of} {mode:o}"),
+            Self::SetAcl { of, mode, default: true } => write!(f, "setfacl -d {of} {mode:o}"),
             Self::SetXattr { of, name, len, tag, mode } => {
                 write!(f, "setxattr {of} {} {len} bytes of {tag} {mode:?}", xattr_text(*name))
             }

@@ -7,9 +7,11 @@ use crate::crash;
 use std::time::{Duration, Instant};
 
 /// Depth of a workload.
-const DEPTH: Depth = Depth { states: Some(60), recovery: 50, within: Some(60), work: 3, points: 20 };
+const DEPTH: Depth =
+    Depth { states: Some(60), recovery: 50, within: Some(60), work: 3, points: 20, shrink: false };
 /// Depth of the most revealing scenes. Blocks behind a hole in the chain matter only when the volume is written to again.
-const TELLING: Depth = Depth { states: Some(300), recovery: 50, within: Some(60), work: 1, points: 0 };
+const TELLING: Depth =
+    Depth { states: Some(300), recovery: 50, within: Some(60), work: 1, points: 0, shrink: false };
 
 /// How a hunt proceeds.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,11 @@ pub fn hunt(mutant: &str, plan: &HuntPlan) -> Hunt {
     }
 }
 
+/// How often a case is run before others: a busy machine may stop one of two threads where the other should have stopped.
+fn tries(case: Case) -> usize {
+    if case.kind == Kind::Race { 3 } else { 1 }
+}
+
 fn tried(totals: &Totals) -> u64 {
     totals.crash_states + totals.recovery_states + totals.fault_points + totals.model_sequences
 }
@@ -59,7 +66,8 @@ fn first_finding(plan: &HuntPlan, until: Instant, totals: &mut Totals) -> Option
     let of = |kind| move |number| (Case { kind, number, setup: None }, TELLING);
     let scenes = crash::telling_scenes().unwrap_or_default().into_iter().map(of(Kind::Scene));
     let races = crash::telling_races().unwrap_or_default().into_iter().map(of(Kind::Race));
-    let telling = plan.start.map(|case| (case, TELLING)).into_iter().chain(scenes).chain(races);
+    let start = plan.start.into_iter().flat_map(|case| std::iter::repeat_n((case, TELLING), tries(case)));
+    let telling = start.chain(scenes).chain(races);
     let rows = kinds.map(|(kind, cases, n)| (RowPlan { kind, cases, depth: DEPTH, share: 0 }, n));
     let drawn = (0..).flat_map(|turn| {
         rows.iter().flat_map(move |&(row, n)| {

@@ -54,7 +54,11 @@ fn cuts(
         until,
     };
     let mut counts = crash::Counts::default();
-    let result = crash::run_and_shrink(&workload, effort, &mut counts);
+    let result = if depth.shrink {
+        crash::run_and_shrink(&workload, effort, &mut counts)
+    } else {
+        crash::run(&workload, effort, &mut counts).map_err(|v| (v, workload.ops.clone()))
+    };
     add(totals, counts);
     result.map_err(|(v, ops)| finding(case, workload.setup.name, v, &ops))
 }

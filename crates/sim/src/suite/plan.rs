@@ -19,11 +19,14 @@ pub struct Depth {
     pub work: u64,
     /// Number of faults in a workload.
     pub points: u64,
+    /// A sequence that fails is run again to find the shortest that does.
+    pub shrink: bool,
 }
 
 impl Depth {
     /// For a single case: a superset of what any run tries in it.
-    pub const ALL: Self = Self { states: None, recovery: 20, within: None, work: 20, points: u64::MAX };
+    pub const ALL: Self =
+        Self { states: None, recovery: 20, within: None, work: 20, points: u64::MAX, shrink: true };
 }
 
 /// All cases of one kind.
@@ -56,7 +59,8 @@ impl Plan {
     /// A sample of everything within a minute.
     #[must_use]
     pub fn quick(seed: u64) -> Self {
-        let depth = Depth { states: Some(40), recovery: 400, within: Some(100), work: 20, points: 20 };
+        let depth =
+            Depth { states: Some(40), recovery: 400, within: Some(100), work: 20, points: 20, shrink: true };
         let row = |kind, cases, share| RowPlan { kind, cases, depth, share };
         let rows = vec![
             row(Kind::Single, crash::singles(), 20),
@@ -78,7 +82,8 @@ impl Plan {
     #[must_use]
     pub fn full(seed: u64) -> Self {
         let row = |kind, cases, states| {
-            let depth = Depth { states, recovery: 500, within: Some(150), work: 20, points: 60 };
+            let depth =
+                Depth { states, recovery: 500, within: Some(150), work: 20, points: 60, shrink: true };
             RowPlan { kind, cases, depth, share: 0 }
         };
         let rows = vec![
@@ -95,7 +100,7 @@ impl Plan {
             RowPlan {
                 kind: Kind::Recovery,
                 cases: 2 * recovery::recoveries(),
-                depth: Depth { states: None, recovery: 1, within: None, work: 0, points: 0 },
+                depth: Depth { states: None, recovery: 1, within: None, work: 0, points: 0, shrink: true },
                 share: 0,
             },
         ];

@@ -16,7 +16,8 @@ fn share_on(setup: Option<&'static str>, kind: Kind, cases: u64, depth: Depth) -
     report.totals
 }
 
-const DEPTH: Depth = Depth { states: Some(20), recovery: 100, within: Some(100), work: 20, points: 15 };
+const DEPTH: Depth =
+    Depth { states: Some(20), recovery: 100, within: Some(100), work: 20, points: 15, shrink: true };
 
 #[test]
 fn sequences_give_what_the_model_gives() {
@@ -33,6 +34,20 @@ fn power_cuts_after_one_operation() {
 fn power_cuts_in_scenes() {
     let totals = share(Kind::Scene, 30, DEPTH);
     assert!(totals.crash_states > 250, "{totals:?}");
+}
+
+/// Without a journal, and in the records of both kinds of inodes.
+#[test]
+fn every_attribute_survives_power_cuts() {
+    let depth = Depth { states: Some(8), ..DEPTH };
+    let mut totals = Totals::default();
+    for setup in ["default", "journal", "compressedjournal"] {
+        for number in segno_sim::crash::scenes_of_attributes() {
+            let case = Case { kind: Kind::Scene, number, setup: Some(setup) };
+            suite::run_case(case, depth, None, &mut totals).unwrap_or_else(|finding| panic!("{finding}"));
+        }
+    }
+    assert!(totals.crash_states > 300, "{totals:?}");
 }
 
 #[test]
@@ -96,7 +111,7 @@ fn power_cuts_in_races_on_one_file() {
 /// One volume of each kind.
 #[test]
 fn power_cuts_of_large_recoveries() {
-    let depth = Depth { states: Some(6), recovery: 1, within: Some(4), work: 0, points: 0 };
+    let depth = Depth { states: Some(6), recovery: 1, within: Some(4), work: 0, points: 0, shrink: true };
     let totals = share(Kind::Recovery, 8, depth);
     let reach = totals.reach;
     assert!(totals.recovery_states > 110, "{totals:?}");

@@ -3,6 +3,7 @@ mod access;
 mod ages;
 mod chain;
 mod compress;
+mod discards;
 mod invariants;
 mod large;
 mod lifetime;

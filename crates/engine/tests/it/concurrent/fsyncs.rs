@@ -6,6 +6,7 @@ use segno_engine::Volume;
 use segno_engine::options::FsyncMode;
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
+use segno_testkit::forward;
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,12 +30,8 @@ impl Hooked {
 }
 
 impl BlockDevice for Hooked {
-    fn block_count(&self) -> u64 {
-        self.memory.block_count()
-    }
-    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.memory.read(addr, into)
-    }
+    forward!(memory: block_count, read, discard, read_only);
+
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         Self::run(&self.write);
         self.memory.write(addr, blocks)
@@ -46,12 +43,6 @@ impl BlockDevice for Hooked {
     fn flush(&self) -> io::Result<()> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         self.memory.flush()
-    }
-    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        self.memory.discard(addr, count)
-    }
-    fn read_only(&self) -> bool {
-        false
     }
 }
 

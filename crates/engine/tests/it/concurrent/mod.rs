@@ -10,7 +10,7 @@ use segno_engine::options::{CheckpointMode, JournalMode};
 use segno_engine::{FallocMode, MountOptions, Owner, RenameMode, SetAttr, Volume};
 use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsOptions};
-use segno_testkit::RecordDevice;
+use segno_testkit::{RecordDevice, forward};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,12 +79,8 @@ impl Interrupted {
 }
 
 impl BlockDevice for Interrupted {
-    fn block_count(&self) -> u64 {
-        self.inner.block_count()
-    }
-    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.inner.read(addr, into)
-    }
+    forward!(inner: block_count, read, flush, discard, read_only);
+
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.before_write(addr, blocks[0])?;
         self.inner.write(addr, blocks)
@@ -92,15 +88,6 @@ impl BlockDevice for Interrupted {
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.before_write(addr, blocks[0])?;
         self.inner.write_fua(addr, blocks)
-    }
-    fn flush(&self) -> io::Result<()> {
-        self.inner.flush()
-    }
-    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        self.inner.discard(addr, count)
-    }
-    fn read_only(&self) -> bool {
-        false
     }
 }
 

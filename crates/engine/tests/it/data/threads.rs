@@ -5,7 +5,7 @@ use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{FallocMode, Owner, Volume};
 use segno_format::Block;
 use segno_mkfs::MkfsOptions;
-use segno_testkit::Rng;
+use segno_testkit::{Rng, forward};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -80,12 +80,8 @@ struct SlowDevice {
 }
 
 impl BlockDevice for SlowDevice {
-    fn block_count(&self) -> u64 {
-        self.inner.block_count()
-    }
-    fn read(&self, addr: u64, into: &mut [Block]) -> std::io::Result<()> {
-        self.inner.read(addr, into)
-    }
+    forward!(inner: block_count, read, flush, discard, read_only);
+
     fn write(&self, addr: u64, blocks: &[&Block]) -> std::io::Result<()> {
         if blocks[0].0.iter().all(|&b| b == self.held) {
             self.reached.lock().unwrap().send(()).unwrap();
@@ -95,15 +91,6 @@ impl BlockDevice for SlowDevice {
     }
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> std::io::Result<()> {
         self.write(addr, blocks)
-    }
-    fn flush(&self) -> std::io::Result<()> {
-        self.inner.flush()
-    }
-    fn discard(&self, addr: u64, count: u64) -> std::io::Result<()> {
-        self.inner.discard(addr, count)
-    }
-    fn read_only(&self) -> bool {
-        false
     }
 }
 
