@@ -48,6 +48,23 @@ pub struct Figures {
     pub victim: Option<u64>,
 }
 
+/// Room that data blocks take which are placed with no cleaning between them. A quantum is the least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Blocks to be placed.
+    pub blocks: u64,
+    /// Maximum of the nodes that they make dirty.
+    pub nodes: u64,
+}
+
+impl Request {
+    /// A batch of writeback: each page may have its own node.
+    #[must_use]
+    pub fn batch(pages: usize) -> Self {
+        Self { blocks: pages as u64, nodes: pages as u64 }
+    }
+}
+
 /// What is left of a batch of cleaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -65,6 +82,17 @@ impl Figures {
     pub fn with_victims(mut self, index: &Index) -> Self {
         self.victim = index.emptiest(Class::Data).map(|(_, valid)| valid.into());
         self
+    }
+
+    /// The figures once the part of a request beyond a quantum is granted.
+    #[must_use]
+    pub fn promising(self, request: Request) -> Self {
+        let beyond = |n: u64| n.saturating_sub(self.quantum());
+        Self {
+            granted: self.granted + beyond(request.blocks),
+            granted_nodes: self.granted_nodes + beyond(request.nodes),
+            ..self
+        }
     }
 
     /// Blocks that writeback places at a time when space is short.
@@ -431,6 +459,25 @@ mod tests {
         };
         assert_eq!((f.floor(), f.goal(), f.fits(628, 111)), (225, -514, false));
         assert_eq!(f.room(Work::default()), -514);
+    }
+
+    #[test]
+    fn a_request_needs_room_for_its_blocks_beyond_a_quantum() {
+        let f = Figures {
+            per_section: 512,
+            free_sections: 12,
+            data_left: [512; 3],
+            node_left: [512; 3],
+            nodes: 100,
+            unused: 20_000,
+            victim: Some(300),
+            ..Figures::default()
+        };
+        let room = |blocks| f.promising(Request { blocks, nodes: 0 }).room(Work::default());
+        assert_eq!((room(0), room(f.quantum())), (f.goal(), f.goal()));
+        assert_eq!(room(f.quantum() + 1000), f.goal() - 1000);
+        // 100 nodes are all there are, and they are counted once.
+        assert_eq!(f.promising(Request { blocks: 0, nodes: 5000 }).goal(), f.goal());
     }
 
     /// A node of a checkpoint in progress that an operation changed is written twice.

@@ -2,7 +2,7 @@
 //! victims is empty when the room would be used up. No write waits for a whole section.
 use crate::Class;
 use crate::batch::{BatchSize, Committed};
-use crate::need::{Figures, Work};
+use crate::need::{Figures, Request, Work};
 use crate::policy::Victim;
 
 /// Blocks moved at a time, so that writes stay large.
@@ -65,11 +65,11 @@ struct View {
 /// What [`Pacer::make_room`] reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Enough to go on: a quantum fits, and the next section can be emptied behind it.
+    /// Enough to go on: the request fits, and the next section can be emptied after it.
     Made,
-    /// A quantum fits. Cleaning gains nothing any more, which a guarded volume never meets.
+    /// The request fits. Cleaning gains nothing any more, which a guarded volume never meets for a quantum.
     Floor,
-    /// Not even a quantum fits.
+    /// Not even the request fits.
     Spent,
 }
 
@@ -135,27 +135,28 @@ impl Pacer {
         Ok(())
     }
 
-    /// Makes room for a quantum of writeback, at once.
-    pub fn make_room<H: Host>(&mut self, host: &mut H) -> Result<Room, H::Error> {
-        if host.figures().room(self.work(host)) >= 0 {
+    /// Makes room for a quantum of writeback, or a request that is larger, at once.
+    pub fn make_room<H: Host>(&mut self, host: &mut H, request: Request) -> Result<Room, H::Error> {
+        if host.figures().promising(request).room(self.work(host)) >= 0 {
             return Ok(Room::Made);
         }
         self.finish(host)?;
-        Ok(match self.restore(host)? {
+        Ok(match self.restore(host, request)? {
             true => Room::Made,
-            false if host.figures().floor() >= 0 => Room::Floor,
+            false if host.figures().promising(request).floor() >= 0 => Room::Floor,
             false => Room::Spent,
         })
     }
 
-    /// Cleans batches that gain in any case, at once, until a section can be emptied again. Returns false if nothing is gained.
-    fn restore<H: Host>(&mut self, host: &mut H) -> Result<bool, H::Error> {
+    /// Cleans batches that gain in any case, at once, until the request fits and a section can be emptied after it. Returns false if
+    /// nothing is gained.
+    fn restore<H: Host>(&mut self, host: &mut H, request: Request) -> Result<bool, H::Error> {
         if host.figures().logged > 0 {
             self.commit(host, false)?;
         }
         let mut best = host.figures().floor();
         let mut fruitless = 0;
-        while host.figures().goal() < 0 {
+        while host.figures().promising(request).goal() < 0 {
             if fruitless == FRUITLESS {
                 return Ok(false);
             }
@@ -192,7 +193,7 @@ impl Pacer {
                 return Ok(None);
             }
             if figures.goal() < 0 {
-                self.restore(host)?;
+                self.restore(host, Request::default())?;
             }
             self.begin(host)?;
             figures = host.figures();

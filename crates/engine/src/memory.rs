@@ -33,8 +33,6 @@ pub struct Memory {
     pub dirty_dents: Counter,
     /// Blocks that writeback, fsyncs and cleaning in progress may place.
     pub granted: Counter,
-    /// Batches and fsyncs that were ever granted.
-    pub grants: Counter,
     /// Nodes that will be dirty when the pages among them are published.
     pub granted_nodes: Counter,
     /// Dirty nodes that the checkpoint in progress has yet to write.
@@ -65,6 +63,13 @@ impl Counted<'_> {
     /// What it adds.
     pub fn count(&self) -> u64 {
         self.1.max(0).unsigned_abs()
+    }
+
+    /// Takes up to `n` out; both together add as much as before.
+    pub fn split(&mut self, n: u64) -> Self {
+        let taken = self.count().min(n).cast_signed();
+        self.1 -= taken;
+        Self(self.0, taken)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::placement::Placement;
 use crate::rounds::{self, Dirty, Host, Loop, Need};
 use crate::space::{NONE, Space};
 use segno_clean::lifetime::DataLog;
-use segno_clean::need::{Figures, UNCOUNTED};
+use segno_clean::need::{Figures, Request, UNCOUNTED};
 use segno_clean::pace::{Host as PaceHost, Pacer, Room};
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 use std::collections::VecDeque;
@@ -261,7 +261,9 @@ impl Model {
         let placed = self.counts.of(Kind::UserData)
             - std::mem::replace(&mut self.paced, self.counts.of(Kind::UserData));
         let done = pacer.pace(self, placed).and_then(|()| {
-            if Figures::floor(&PaceHost::figures(self)) >= 0 || pacer.make_room(self)? != Room::Spent {
+            if Figures::floor(&PaceHost::figures(self)) >= 0
+                || pacer.make_room(self, Request::default())? != Room::Spent
+            {
                 Ok(())
             } else {
                 Err(Full)

@@ -3,17 +3,19 @@
 //! A block's summary names its slot, and the summary of a block of the last checkpoint must not change. So the moving
 //! blocks are first copied to new addresses, which nothing refers to yet; then all slots change within one operation.
 //! A crash leaves the file in the old or the new state, and an error before the change leaves it as it was. The cost
-//! is space for the copies until the next checkpoint.
+//! is space for the copies until the next checkpoint. The room for them is granted before the file is locked.
 use super::Files;
 use super::Inode;
 use super::access::check_not_append_only;
 use super::batch::file_log;
+use super::locked::Locked;
 use super::write::set_changed;
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::health::invariant;
-use crate::nodes::{Place, Span};
+use crate::nodes::{Grant, Place, Span};
 use crate::record::Mapped;
+use segno_clean::need::Request;
 use segno_format::inode::RawInode;
 use segno_format::summary::RawSummary;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
@@ -77,13 +79,42 @@ impl Copies {
     }
 }
 
-/// Writes the dirty pages of a range of a file; the caller holds the file's lock.
-pub type Flush<'a> = &'a dyn Fn(&Arc<Inode>, Range<u64>) -> Result<()>;
+/// Writes the dirty pages of a range of a locked file.
+pub type Flush<'a> = &'a dyn Fn(&Arc<Inode>, Range<u64>, &mut Grant<'_>) -> Result<()>;
 
 impl Files {
+    /// Room that removing or inserting a range takes. The caller holds the file's lock.
+    pub fn request_for_shift(
+        &self,
+        inode: &Arc<Inode>,
+        bytes: &Range<u64>,
+        removes: bool,
+    ) -> Result<Request> {
+        self.check_shift(inode, bytes)?;
+        let (start, end) = (bytes.start / SIZE, bytes.end / SIZE);
+        let last = inode.size().div_ceil(SIZE);
+        let moving = if removes { end } else { start };
+        self.request_for_copies(inode, start..last, &(moving.min(last)..last))
+    }
+
+    fn check_shift(&self, inode: &Inode, bytes: &Range<u64>) -> Result<()> {
+        self.check_fallocate(inode, bytes)?;
+        check_not_append_only(inode)?;
+        if inode.get(RawInode::is_compressed) {
+            return Err(Error::NotSupported("moving blocks of compressed files"));
+        }
+        Ok(())
+    }
+
     /// Removes a range of whole blocks from a file; later data moves down.
-    pub fn collapse(&self, inode: &Arc<Inode>, bytes: Range<u64>, flush: Flush<'_>) -> Result<()> {
-        self.shift(inode, &bytes, flush, |size| {
+    pub fn collapse(
+        &self,
+        inode: &Arc<Inode>,
+        locked: Locked<'_>,
+        bytes: Range<u64>,
+        flush: Flush<'_>,
+    ) -> Result<()> {
+        self.shift(inode, locked, &bytes, flush, |size| {
             if bytes.end >= size {
                 return Err(Error::Invalid("the range reaches the end of the file; truncate it"));
             }
@@ -94,8 +125,14 @@ impl Files {
     }
 
     /// Inserts a hole of whole blocks; later data moves up.
-    pub fn insert(&self, inode: &Arc<Inode>, bytes: Range<u64>, flush: Flush<'_>) -> Result<()> {
-        self.shift(inode, &bytes, flush, |size| {
+    pub fn insert(
+        &self,
+        inode: &Arc<Inode>,
+        locked: Locked<'_>,
+        bytes: Range<u64>,
+        flush: Flush<'_>,
+    ) -> Result<()> {
+        self.shift(inode, locked, &bytes, flush, |size| {
             if bytes.start >= size {
                 return Err(Error::Invalid("the range starts at or past the end of the file"));
             }
@@ -110,16 +147,13 @@ impl Files {
     fn shift(
         &self,
         inode: &Arc<Inode>,
+        mut locked: Locked<'_>,
         bytes: &Range<u64>,
         flush: Flush<'_>,
         plan: impl FnOnce(u64) -> Result<(Shift, u64)>,
     ) -> Result<()> {
-        let _exclusive = inode.lock.write();
-        self.check_fallocate(inode, bytes)?;
-        check_not_append_only(inode)?;
-        if inode.get(RawInode::is_compressed) {
-            return Err(Error::NotSupported("moving blocks of compressed files"));
-        }
+        self.check_shift(inode, bytes)?;
+        let granted = &mut locked.granted;
         let (shift, size) = plan(inode.size())?;
         self.check_fallocate(inode, &(0..size))?;
         self.convert_inline(&self.nodes.gate.enter(), inode)?;
@@ -129,9 +163,9 @@ impl Files {
             self.truncate_blocks(&op, inode, end, usize::MAX)?;
             self.nodes.notes.truncated(&op, inode.ino, end);
         }
-        flush(inode, bytes.start / SIZE..u64::MAX)?;
+        flush(inode, bytes.start / SIZE..u64::MAX, granted)?;
         let mut copies = Copies::default();
-        if let Err(e) = self.copy_sources(inode, &shift, &mut copies) {
+        if let Err(e) = self.copy_sources(inode, &shift, granted, &mut copies) {
             self.abandon_copies(&copies);
             return Err(e);
         }
@@ -146,7 +180,13 @@ impl Files {
     }
 
     /// Copies every moving block, and creates the nodes for the new slots.
-    fn copy_sources(&self, inode: &Arc<Inode>, shift: &Shift, copies: &mut Copies) -> Result<()> {
+    fn copy_sources(
+        &self,
+        inode: &Arc<Inode>,
+        shift: &Shift,
+        granted: &mut Grant<'_>,
+        copies: &mut Copies,
+    ) -> Result<()> {
         let mut at = shift.sources.start;
         while at < shift.sources.end {
             at = match self.nodes.find_span(&inode.frame, at)? {
@@ -160,7 +200,7 @@ impl Files {
                     let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&(at..end)))?;
                     let used: Vec<(u64, BlockAddr)> =
                         (at..).zip(addrs).filter(|&(_, a)| a != BlockAddr::NULL).collect();
-                    self.copy_batch(inode, shift, &used, copies)?;
+                    self.copy_batch(inode, shift, &used, granted, copies)?;
                     end
                 }
             };
@@ -173,14 +213,12 @@ impl Files {
         inode: &Arc<Inode>,
         shift: &Shift,
         used: &[(u64, BlockAddr)],
+        granted: &mut Grant<'_>,
         copies: &mut Copies,
     ) -> Result<()> {
         if used.is_empty() {
             return Ok(());
         }
-        // Cleaning cannot run with the lock held, and the reserve is not available here.
-        let full = !self.base.is_paced() && self.nodes.short_of_sections();
-        let granted = self.nodes.grant(used.len()).filter(|_| !full).ok_or(Error::NoSpace)?;
         let mut owners = Vec::new();
         let mut moved = Vec::new();
         {
@@ -207,9 +245,11 @@ impl Files {
                 self.base.dev.read_into(first, now)?;
             }
         }
+        let placed = granted.split(moved.len() as u64);
+        let promised = placed.blocks() == moved.len() as u64;
+        invariant!(self.base.health, promised, "more blocks move than were promised room");
         let blocks = blocks.into_iter().map(Arc::new).collect();
         let addrs = self.write_new(blocks, |space| space.allocate(file_log(inode), &owners))?;
-        drop(granted);
         moved.iter().zip(addrs).for_each(|(&(target, _), addr)| copies.push(target, addr));
         Ok(())
     }

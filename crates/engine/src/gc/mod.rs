@@ -19,6 +19,7 @@ use crate::stat;
 use crate::sync::atomic::{AtomicU8, AtomicU64};
 use crate::writeback::Reclaim;
 use segno_clean::Class;
+use segno_clean::need::Request;
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
 use segno_format::SegNo;
 use std::collections::BTreeSet;
@@ -129,6 +130,10 @@ pub struct Gc {
 /// State of one run of foreground cleaning.
 #[derive(Debug, Default)]
 struct Run {
+    /// Blocks of the request.
+    wanted: u64,
+    /// Whether a checkpoint was written for it, which turns freed blocks into holes.
+    committed: bool,
     /// Whether a section was tried; each is tried once.
     tried: bool,
     /// Pinned files move too, because nothing else is left.
@@ -156,8 +161,8 @@ impl Reclaim for Gc {
         if self.base.is_paced() { self.pace_moves() } else { Ok(()) }
     }
 
-    fn reclaim(&self) -> Result<bool> {
-        if self.base.is_paced() { self.make_room() } else { self.clean_foreground().map(|()| true) }
+    fn reclaim(&self, request: Request) -> Result<bool> {
+        if self.base.is_paced() { self.make_room(request) } else { self.clean_sections(request) }
     }
 }
 
@@ -165,9 +170,14 @@ impl Gc {
     /// Where cleaning is not paced: cleans until free sections cover what is dirty plus the reserve, or further cleaning is not worth its cost.
     /// Fails with `NoSpace` only when the reserve is used up. The caller holds no lock.
     pub fn clean_foreground(&self) -> Result<()> {
+        self.clean_sections(Request::default()).map(drop)
+    }
+
+    /// The same with room for a request added. Returns whether there is room.
+    fn clean_sections(&self, request: Request) -> Result<bool> {
         let before = self.base.stats.moved();
         let mut cleaner = self.cleaner.lock();
-        let mut run = Run::default();
+        let mut run = Run { wanted: request.blocks, ..Run::default() };
         let done = self.run_foreground(&mut cleaner, &mut run);
         cleaner.foreground.round_ended();
         self.nodes.space.with_table(|t| t.reconsider());
@@ -178,7 +188,7 @@ impl Gc {
             0 => {}
             moved => self.base.stats.gc_stall.record(moved),
         }
-        done
+        done.map(|()| self.nodes.has_sections_for(request.blocks))
     }
 
     fn run_foreground(&self, cleaner: &mut Cleaner, run: &mut Run) -> Result<()> {
@@ -187,14 +197,16 @@ impl Gc {
             self.commit.in_progress.wait();
             self.base.health.check_running()?;
             self.release_emptied(cleaner);
-            if !self.nodes.short_of_sections() {
+            let room = self.room(cleaner, run.wanted);
+            let short = run.wanted > 0 && !self.nodes.has_sections_for(run.wanted);
+            if room.free > room.goal && !short {
                 return Ok(());
             }
-            let room = self.room(cleaner);
+            let commits = short && !std::mem::replace(&mut run.committed, true);
             // Without sections to spare, blocks that a checkpoint frees count too.
-            let holes =
-                || self.nodes.space.with_table(|t| t.reclaimable()) >= self.base.geo.blocks_per_sec().into();
-            if room.pays() || (room.is_spent() && holes()) {
+            let freed = self.nodes.space.with_table(|t| t.reclaimable());
+            let holes = freed >= self.base.geo.blocks_per_sec().into();
+            if room.pays() || (room.is_spent() && holes) || (commits && freed > 0) {
                 self.commit.checkpoint(CheckpointReason::Sync)?;
                 self.release_waiting(cleaner);
                 continue;
@@ -221,12 +233,12 @@ impl Gc {
         }
     }
 
-    fn room(&self, cleaner: &Cleaner) -> Room {
+    fn room(&self, cleaner: &Cleaner, wanted: u64) -> Room {
         Room {
             free: self.nodes.space.free_sections(),
             pending: self.nodes.space.with_table(|t| t.prefree_sections()) + cleaner.waiting.len() as u64,
             floor: self.nodes.sections_kept(),
-            goal: self.nodes.sections_wanted(),
+            goal: self.nodes.sections_wanted() + self.nodes.sections_of(wanted),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::space::SegmentPin;
 use crate::stat;
 use segno_clean::Class;
 use segno_clean::batch::Committed;
-use segno_clean::need::{Figures, Work};
+use segno_clean::need::{Figures, Request, Work};
 use segno_clean::pace::{Host, Pacer, Room};
 use segno_clean::policy::{Situation, Victim};
 use segno_format::summary::RawSummary;
@@ -98,26 +98,28 @@ impl Gc {
         done
     }
 
-    /// Makes room for a quantum of writeback and the checkpoint behind it. Where cleaning gains nothing any more, which a
-    /// volume within its guaranteed number of nodes never meets, it returns false, and what is kept for recovery is used; then it
-    /// fails with `NoSpace`. The caller holds no lock.
-    pub(super) fn make_room(&self) -> Result<bool> {
+    /// Makes room for a quantum of writeback, or a larger request, and for a checkpoint after it. Returns false where cleaning gains
+    /// nothing any more, which for a quantum does not occur on a volume within its guaranteed number of nodes; the caller then uses
+    /// sections kept for recovery. Fails with `NoSpace` if there are too few of them. The caller holds no lock and no grant.
+    pub(super) fn make_room(&self, request: Request) -> Result<bool> {
+        let under_way = &self.nodes.under_way;
         let mut cleaner = self.cleaner.lock();
         // A checkpoint in progress may free enough.
         self.commit.in_progress.wait();
         self.base.health.check_running()?;
         let before = self.base.stats.moved();
-        let ended = self.nodes.grants_ended();
+        let then = under_way.seen();
         let done = self.drive(&mut cleaner, |pacer, cleaning| {
             cleaning.plan();
-            pacer.make_room(cleaning)
+            pacer.make_room(cleaning, request)
         });
         self.record_moves(before);
         match done? {
             Room::Made => Ok(true),
-            // Others were placing blocks: they made room, or the caller asks again.
-            Room::Floor | Room::Spent if ended.is_none() || self.nodes.grants_ended() != ended => {
-                std::thread::yield_now();
+            // Others were placing blocks. The caller repeats its request after one of them has ended.
+            Room::Floor | Room::Spent if !under_way.none_since(then) => {
+                drop(cleaner);
+                under_way.wait_for_end(then);
                 Ok(true)
             }
             Room::Spent if !self.nodes.can_place() => Err(Error::NoSpace),

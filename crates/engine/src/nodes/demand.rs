@@ -5,6 +5,7 @@ use super::Nodes;
 use crate::options::AllocMode;
 use segno_clean::guard::Extent;
 use segno_clean::need::{Figures, UNCOUNTED};
+use segno_format::BLOCKS_PER_SEG;
 
 /// Free sections kept where cleaning is not paced: recovery opens one for each log.
 const MARGIN: u64 = 6;
@@ -23,6 +24,27 @@ impl Nodes {
     /// Sections that cleaning keeps free at any cost where cleaning is not paced.
     pub fn sections_kept(&self) -> u64 {
         self.sections_for_dirty() + MARGIN
+    }
+
+    /// Sections that a number of blocks takes where cleaning is not paced.
+    pub fn sections_of(&self, blocks: u64) -> u64 {
+        blocks.div_ceil(u64::from(self.base.geo.blocks_per_sec()).max(1))
+    }
+
+    /// Where cleaning is not paced: whether free sections, or holes that logs fill when few are free, have room for a number of blocks
+    /// without the sections kept. Up to a segment of blocks has room like a batch of writeback.
+    pub fn has_sections_for(&self, blocks: u64) -> bool {
+        let spare = self.space.free_sections().saturating_sub(self.sections_kept());
+        blocks <= BLOCKS_PER_SEG.into()
+            || spare > self.sections_of(blocks)
+            || self.space.with_table(|t| t.has_holes_for(blocks))
+    }
+
+    /// Whether the volume is large enough for a number of blocks, if cleaning leaves one section to each log.
+    pub fn may_hold(&self, blocks: u64) -> bool {
+        let kept = MARGIN * u64::from(self.base.geo.blocks_per_sec());
+        let unused = self.base.geo.main_blocks().saturating_sub(self.space.counts.values().valid_blocks);
+        blocks.saturating_add(kept) <= unused
     }
 
     /// Whether the logs may soon need every free section.

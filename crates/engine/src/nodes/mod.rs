@@ -13,6 +13,7 @@ mod since_checkpoint;
 mod slots;
 mod tree;
 mod truncate;
+mod under_way;
 mod write;
 
 pub use cache::{NodeCache, NodeTables};
@@ -37,6 +38,7 @@ use crate::sync::atomic::AtomicU64;
 use promises::Promises;
 use segno_format::{BlockAddr, Ino};
 use std::sync::Arc;
+use under_way::UnderWay;
 
 /// The nodes of a volume.
 pub struct Nodes {
@@ -57,6 +59,8 @@ pub struct Nodes {
     /// address named by the last block of the chain, if fsyncs wrote any since the checkpoint.
     pub chain: Mutex<Option<BlockAddr>, { rank::CHAIN }>,
     promises: Promises,
+    /// Grants of room to batches, fsyncs and copies, where cleaning is paced.
+    pub under_way: UnderWay,
 }
 
 impl Nodes {
@@ -85,6 +89,7 @@ impl Nodes {
             stamp: AtomicU64::new(stamp),
             chain: Mutex::new(None),
             promises: Promises::default(),
+            under_way: UnderWay::default(),
         }
     }
 

@@ -3,21 +3,24 @@
 //! Whoever places blocks asks here first. Figures are read and a promise is counted under one lock, so two callers never take the
 //! same room. A promise for data ends when its blocks are placed, one for nodes when they are counted as dirty.
 use super::Nodes;
+use super::under_way::Ends;
 use crate::lock::{Mutex, rank};
 use crate::memory::Counted;
-use segno_clean::need::{Figures, Work};
+use segno_clean::need::{Figures, Request, Work};
 use segno_format::Ino;
 
 /// What cleaning under way still takes. Held while a promise is made.
 pub type Promises = Mutex<Work, { rank::LOG }>;
 
-/// A batch of writeback that has its room.
+/// Promised room.
 #[must_use]
 pub struct Grant<'a> {
     /// Blocks to be placed.
     data: Counted<'a>,
     /// Nodes that their publication makes dirty.
     nodes: Counted<'a>,
+    /// Of a batch, an fsync or copies, where cleaning is paced. Dropped after the counts.
+    _ends: Option<Ends<'a>>,
 }
 
 impl<'a> Grant<'a> {
@@ -26,57 +29,64 @@ impl<'a> Grant<'a> {
         self.data.count()
     }
 
+    /// Whether it covers a request.
+    pub fn covers(&self, request: Request) -> bool {
+        request.blocks <= self.data.count() && request.nodes <= self.nodes.count()
+    }
+
+    /// Takes blocks out, to be placed now. This grant keeps the promise for their nodes.
+    pub fn split(&mut self, blocks: u64) -> Self {
+        Self { data: self.data.split(blocks), nodes: self.nodes.split(0), _ends: None }
+    }
+
     /// The blocks are placed. What is left is the promise for their nodes.
-    pub fn placed(self) -> Counted<'a> {
-        drop(self.data);
-        self.nodes
+    pub fn placed(mut self) -> Self {
+        drop(self.split(u64::MAX));
+        self
     }
 }
 
 impl Nodes {
-    /// Grants a batch of writeback of up to a quantum, if it fits with all that is granted and with the batch of cleaning under
-    /// way, or the next one. A cluster that is larger than a quantum takes `UNCOUNTED` too.
-    pub fn grant(&self, pages: usize) -> Option<Grant<'_>> {
+    /// Grants room, if it fits with all that is granted and with the batch of cleaning under way, or the next one.
+    pub fn grant(&self, request: Request) -> Option<Grant<'_>> {
         if !self.base.is_paced() {
-            return Some(self.grant_anyway(pages));
+            return Some(self.grant_anyway(request));
         }
         let batch = self.promises.lock();
         let figures = self.look(&batch);
         let figures = self.space.with_table(|t| figures.with_victims(t.index()));
-        if figures.room(*batch) < 0 {
+        if figures.promising(request).room(*batch) < 0 {
             return None;
         }
-        let granted = self.grant_anyway(pages);
+        let granted = self.grant_anyway(request);
         self.look(&batch);
         Some(granted)
     }
 
-    /// Counts a batch as granted that is placed whether or not it fits.
-    pub fn grant_anyway(&self, pages: usize) -> Grant<'_> {
-        self.base.mem.grants.add(1);
-        self.hold(pages, pages)
+    /// Grants copies that are placed with the lock of their file held, so with no cleaning between them.
+    pub fn grant_copies(&self, request: Request) -> Option<Grant<'_>> {
+        let fits = self.base.is_paced() || self.has_sections_for(request.blocks);
+        if fits { self.grant(request) } else { None }
     }
 
-    /// Number of batches and fsyncs granted so far, `None` while one of them is under way. Its blocks count as promised and as used
-    /// meanwhile, so figures show that space is spent only if this is the same before and after they were read.
-    pub fn grants_ended(&self) -> Option<u64> {
-        let _none_begins = self.promises.lock();
-        let mem = &self.base.mem;
-        (mem.granted.get() + mem.granted_nodes.get() == 0).then(|| mem.grants.get())
+    /// Counts room as granted whether or not it fits.
+    pub fn grant_anyway(&self, request: Request) -> Grant<'_> {
+        let ends = self.base.is_paced().then(|| self.under_way.begin());
+        Grant { _ends: ends, ..self.hold(request) }
     }
 
     /// Promises an fsync the room for the nodes of an inode ahead of the checkpoint. After a crash recovery writes them once
     /// more, so they take room twice.
     pub fn promise_chain(&self, ino: Ino) -> Option<Grant<'_>> {
         if !self.base.is_paced() {
-            return Some(self.grant_anyway(0));
+            return Some(self.grant_anyway(Request::default()));
         }
         let nodes = self.cache.dirty.direct_count(ino) + 1;
         let batch = self.promises.lock();
         let fits = self.spares(self.space.log_room().without_pointer)
             && self.look(&batch).has_room_for_chain(nodes as u64);
         // Until they count as logged, they count as data and as nodes.
-        fits.then(|| self.grant_anyway(nodes))
+        fits.then(|| self.grant_anyway(Request::batch(nodes)))
     }
 
     /// Tells what is left of the batch of cleaning under way. The caller gives up what does not fit beside all that is granted.
@@ -95,14 +105,14 @@ impl Nodes {
         }
         let nodes = copies.min(batch.dirtied);
         (batch.left, batch.dirtied) = (batch.left - copies, batch.dirtied - nodes);
-        Some(self.hold(copies as usize, nodes as usize))
+        Some(self.hold(Request { blocks: copies, nodes }))
     }
 
     /// Promises so many nodes that cleaning is about to make dirty their room, beside the batch.
     pub fn promise_moved_nodes(&self, nodes: u64) -> Option<Grant<'_>> {
         let batch = self.promises.lock();
         let fits = self.look(&batch).fits(batch.left, batch.dirtied + nodes);
-        fits.then(|| self.hold(0, nodes as usize))
+        fits.then(|| self.hold(Request { blocks: 0, nodes }))
     }
 
     /// Whether cleaning must catch up before the next change: a quantum of writeback does not fit beside the batch under way.
@@ -111,15 +121,17 @@ impl Nodes {
         self.look(&batch).floor_after(batch.left, batch.dirtied) < 0
     }
 
-    /// Figures with the lock held, as the argument shows. The logs learn what nodes need.
+    /// Figures with the lock held, as the argument shows. The logs learn what nodes request.
     fn look(&self, batch: &Work) -> Figures {
         let figures = self.figures();
         self.space.leave_to_nodes(figures.for_nodes(batch.dirtied));
         figures
     }
 
-    fn hold(&self, data: usize, nodes: usize) -> Grant<'_> {
+    fn hold(&self, request: Request) -> Grant<'_> {
         let mem = &self.base.mem;
-        Grant { data: mem.granted.hold(data), nodes: mem.granted_nodes.hold(nodes) }
+        let (data, nodes) =
+            (mem.granted.hold(request.blocks as usize), mem.granted_nodes.hold(request.nodes as usize));
+        Grant { data, nodes, _ends: None }
     }
 }

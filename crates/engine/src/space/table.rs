@@ -504,6 +504,20 @@ impl Table {
     pub fn with_most_holes(&self, log: LogType, leaves: SegNo) -> Option<SegNo> {
         self.holes.of(log).map(SegNo).find(|&seg| !self.has_other_log(seg, Some(leaves)))
     }
+    /// Whether used segments have holes for a number of data blocks.
+    pub fn has_holes_for(&self, blocks: u64) -> bool {
+        let mut found = 0;
+        let logs = [LogType::HotData, LogType::WarmData, LogType::ColdData];
+        logs.into_iter().flat_map(|log| self.holes.of(log)).map(SegNo).any(|seg| {
+            let held = self.segs.get(seg.idx()).map_or(0, |s| s.held.into());
+            found += if self.has_other_log(seg, None) {
+                0
+            } else {
+                u64::from(BLOCKS_PER_SEG).saturating_sub(held)
+            };
+            found >= blocks
+        })
+    }
     /// Whether the segment's section has a log or stream other than the one that leaves a segment. No two logs may share a
     /// section.
     pub(super) fn has_other_log(&self, seg: SegNo, leaves: Option<SegNo>) -> bool {

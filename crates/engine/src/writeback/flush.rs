@@ -5,6 +5,7 @@ use crate::files::Inode;
 use crate::files::{Batch, FlushReason};
 use crate::health::invariant;
 use crate::nodes::Grant;
+use segno_clean::need::Request;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -73,42 +74,40 @@ impl Writeback {
         why: FlushReason,
     ) -> Result<(Option<u64>, u64)> {
         self.yield_to_fsyncs(why);
-        let most = self.files.batch_most(inodes, why);
-        let granted = self.grant(most)?;
+        let request = Request::batch(self.files.batch_most(inodes, why));
+        let granted = self.grant(request)?;
         match self.flush_batch(inodes, range.clone(), why, granted) {
             Err(Error::NoSpace) => {
-                self.make_space()?;
-                self.flush_batch(inodes, range, why, self.nodes.grant_anyway(most))
+                self.make_space(Request::default())?;
+                self.flush_batch(inodes, range, why, self.nodes.grant_anyway(request))
             }
             other => other,
         }
     }
 
     /// Grants a batch, after cleaning where there is too little room. The caller holds no lock.
-    fn grant(&self, pages: usize) -> Result<Grant<'_>> {
-        self.keep_room()?;
-        loop {
-            if let Some(granted) = self.nodes.grant(pages) {
-                return Ok(granted);
-            }
-            if !self.make_space()? {
-                // Cleaning gains nothing any more: what is kept for it and for recovery is used.
-                return Ok(self.nodes.grant_anyway(pages));
-            }
-        }
+    pub(super) fn grant(&self, request: Request) -> Result<Grant<'_>> {
+        let granted = self.grant_or_clean(request, || self.nodes.grant(request))?;
+        // Cleaning gains nothing any more: the batch uses sections kept for cleaning and recovery.
+        Ok(granted.unwrap_or_else(|| self.nodes.grant_anyway(request)))
     }
 
-    /// Flushes a range with the inode's lock held; does not clean.
-    pub(crate) fn flush_locked(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<()> {
-        let mut at = range.start;
-        let why = FlushReason::Wanted;
-        let inodes = std::slice::from_ref(inode);
-        let most = self.files.batch_most(inodes, why);
-        while let Some(next) = self.flush_batch(inodes, at..range.end, why, self.nodes.grant_anyway(most))?.0
-        {
-            at = next;
+    /// Repeats `ask` with cleaning between until it grants the request, or refuses it where cleaning gains nothing any more. The caller
+    /// holds no lock and no grant.
+    pub(super) fn grant_or_clean<'a>(
+        &self,
+        request: Request,
+        ask: impl Fn() -> Option<Grant<'a>>,
+    ) -> Result<Option<Grant<'a>>> {
+        self.keep_room()?;
+        loop {
+            if let Some(granted) = ask() {
+                return Ok(Some(granted));
+            }
+            if !self.make_space(request)? {
+                return Ok(ask());
+            }
         }
-        Ok(())
     }
 
     /// Flushes all pages that are dirty now, and waits for pages in flight. Writeback threads help. An error of one
@@ -167,7 +166,7 @@ impl Writeback {
             [_] => one_by_one(),
             many => {
                 self.yield_to_fsyncs(why);
-                let granted = self.grant(self.files.batch_most(many, why))?;
+                let granted = self.grant(Request::batch(self.files.batch_most(many, why)))?;
                 match self.flush_batch(many, 0..u64::MAX, why, granted) {
                     Ok((None, _)) => Ok(()),
                     Err(e @ Error::Invariant(_)) => Err(e),
@@ -188,7 +187,7 @@ impl Writeback {
                 while let Some(at) = next {
                     let (why, inodes) = (FlushReason::Wanted, std::slice::from_ref(&dir));
                     let most = self.files.batch_most(inodes, why);
-                    let granted = self.nodes.grant_anyway(most);
+                    let granted = self.nodes.grant_anyway(Request::batch(most));
                     let flushed = self.flush_batch(inodes, at..u64::MAX, why, granted);
                     next = flushed.map_or(None, |(next, _)| next);
                 }
@@ -200,7 +199,7 @@ impl Writeback {
     }
 
     /// Writes one batch in ascending order. Returns the number of pages, and where to continue if there may be more.
-    fn flush_batch(
+    pub(super) fn flush_batch(
         &self,
         inodes: &[Arc<Inode>],
         range: Range<u64>,

@@ -8,6 +8,7 @@ mod contexts;
 mod flush;
 mod fsync_priority;
 mod large_files;
+mod locked;
 #[cfg(all(test, feature = "loom"))]
 mod models;
 mod number;
@@ -31,14 +32,16 @@ use crate::nodes::Nodes;
 use crate::options::ContextSetting;
 use crate::space::Space;
 use number::{Limits, number};
+use segno_clean::need::Request;
 use std::sync::{Arc, OnceLock, Weak};
 use throttle::Waiters;
 
 /// Restores free sections; implemented by cleaning, a higher layer.
 pub trait Reclaim: Send + Sync {
-    /// Cleans until free sections cover the dirty data plus the reserve, or further cleaning is not worth its cost. Returns false if
-    /// cleaning gains nothing any more. The caller holds no lock.
-    fn reclaim(&self) -> Result<bool>;
+    /// Cleans until free sections cover the dirty data, the reserve and a request, or further cleaning is not worth its cost. Where grants
+    /// under way hold what is missing, waits for the end of one. Returns false if the request does not fit and cleaning gains nothing any
+    /// more. The caller holds no lock and no grant.
+    fn reclaim(&self, request: Request) -> Result<bool>;
 
     /// Moves what the data written since the last call pays for. The caller holds no lock.
     fn pace(&self) -> Result<()>;
@@ -80,11 +83,11 @@ impl Writeback {
     }
 
     /// Without room, streams release their segments and sections are cleaned. Returns false if that gains nothing any more. The
-    /// caller holds no lock.
-    fn make_space(&self) -> Result<bool> {
+    /// caller holds no lock and no grant.
+    fn make_space(&self, request: Request) -> Result<bool> {
         self.space.close_streams();
         match self.reclaim.get().and_then(Weak::upgrade) {
-            Some(reclaim) => reclaim.reclaim(),
+            Some(reclaim) => reclaim.reclaim(request),
             None => Ok(false),
         }
     }
@@ -102,7 +105,7 @@ impl Writeback {
                 other => other?,
             }
         }
-        if self.nodes.short_of_sections() { self.make_space().map(drop) } else { Ok(()) }
+        if self.nodes.short_of_sections() { self.make_space(Request::default()).map(drop) } else { Ok(()) }
     }
 
     fn health(&self) -> &Health {

@@ -1,12 +1,12 @@
 //! Volumes whose reserve guards few nodes or none, as newer mkfs.f2fs make them, with and without `guard_space`.
 use crate::common::{assert_clean, assert_clean_to_f2fs_tools, fresh, quiet};
 use segno_clean::guard::Guarded;
-use segno_device::MemDevice;
+use segno_device::{MemDevice, ZoneLimits};
 use segno_engine::options::AllocMode;
-use segno_engine::{Error, MountOptions, Owner, Volume};
+use segno_engine::{Error, FallocMode, MountOptions, Owner, Volume};
 use segno_format::Ino;
-use segno_mkfs::MkfsOptions;
-use segno_testkit::Rng;
+use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::{Rng, ZoneShape, ZonedDevice};
 use std::sync::Arc;
 
 const BLOCK: usize = 4096;
@@ -14,6 +14,27 @@ const BLOCK: usize = 4096;
 const FILE_BLOCKS: u64 = 64;
 /// Reserved sections that guard one section of nodes on a volume of at most 512 sections.
 const GUARDS_512: u32 = 12;
+
+/// A volume of 36 sections, of which 12 are kept from users.
+fn full_device(zoned: bool) -> Arc<ZonedDevice> {
+    let shape = ZoneShape {
+        zones: 45,
+        conventional: if zoned { 9 } else { 45 },
+        blocks: 512,
+        capacity: 512,
+        limits: ZoneLimits::default(),
+    };
+    let dev = Arc::new(ZonedDevice::new(shape));
+    let opts = MkfsOptions {
+        zoned,
+        overprovision_percent: Some(1.0),
+        reserved_sections: Some(GUARDS_512),
+        ..MkfsOptions::default()
+    };
+    let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
+    segno_mkfs::format(&[member], &opts).unwrap();
+    dev
+}
 
 /// A small volume with this many sections reserved and 1 % of overprovision.
 fn reserved(sections: u32) -> Arc<MemDevice> {
@@ -116,6 +137,58 @@ fn beyond_the_guard_allocations_fail_before_overwrites() {
         }
         v.unmount().unwrap();
         assert_clean(&*dev);
+    }
+}
+
+/// Where the whole user space is one file, its blocks move to what is kept from users.
+#[test]
+fn ranges_of_a_full_volume_move() {
+    for (zoned, mode) in [(false, AllocMode::Adaptive), (false, AllocMode::Lfs), (true, AllocMode::default())]
+    {
+        let dev = full_device(zoned);
+        let opts = MountOptions { mode, cache_bytes: 4 << 20, ..quiet() };
+        let v = Volume::mount(dev.clone(), opts.clone()).unwrap();
+        let (file, mut rng) = (create(&v, 0).unwrap(), Rng::new(1));
+        let mut block = [0; BLOCK];
+        let mut write = |at: u64, value: u64| {
+            block[..8].copy_from_slice(&value.to_le_bytes());
+            v.write(file, at * BLOCK as u64, &block)
+        };
+        let blocks = (0..).find(|&n| write(n, n).is_err()).unwrap();
+        let mut holds: Vec<u64> = (0..blocks).collect();
+        for round in 0..300 {
+            for _ in 0..blocks / 100 {
+                let (at, value) = (rng.below(blocks), rng.draw());
+                write(at, value).unwrap();
+                holds[at as usize] = value;
+            }
+            let end = blocks - rng.between(1, 100);
+            let start = end - rng.between(1, 8);
+            let moved = v.fallocate(
+                file,
+                FallocMode::CollapseRange,
+                start * BLOCK as u64,
+                (end - start) * BLOCK as u64,
+            );
+            moved.unwrap_or_else(|e| panic!("zoned {zoned}, {mode:?}, collapse {round}: {e}"));
+            holds.drain(start as usize..end as usize);
+            let hole = end - rng.between(10, 100);
+            let moved =
+                v.fallocate(file, FallocMode::InsertRange, hole * BLOCK as u64, (end - start) * BLOCK as u64);
+            moved.unwrap_or_else(|e| panic!("zoned {zoned}, {mode:?}, insert {round}: {e}"));
+            for at in hole..hole + end - start {
+                holds.insert(at as usize, at);
+                write(at, at).unwrap();
+            }
+        }
+        v.unmount().unwrap();
+        assert_clean(&*dev);
+        let v = Volume::mount(dev.clone(), opts).unwrap();
+        for (at, value) in (0..).zip(holds) {
+            let mut found = [0; 8];
+            v.read(file, at * BLOCK as u64, &mut found).unwrap();
+            assert_eq!(u64::from_le_bytes(found), value, "zoned {zoned}, {mode:?}, block {at}");
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::placement::Placement;
 use crate::rounds::Loop;
 use crate::volume::{Full, Model, NODE};
 use segno_clean::Class;
+use segno_clean::need::Request;
 use segno_clean::pace::{Host, Pacer, Room};
 use segno_testkit::Rng;
 
@@ -222,7 +223,9 @@ impl Writer {
         let mut watched = Watched { model: &mut self.model, plant: self.case.plant };
         watched.checkpoint_fits(0, "before cleaning")?;
         self.pacer.pace(&mut watched, placed)?;
-        if watched.figures().floor() < 0 && self.pacer.make_room(&mut watched)? == Room::Spent {
+        if watched.figures().floor() < 0
+            && self.pacer.make_room(&mut watched, Request::default())? == Room::Spent
+        {
             return Err(format!("cleaning gains nothing: {:?}", watched.figures()));
         }
         watched.checkpoint_fits(watched.quantum(), "after cleaning")

@@ -30,12 +30,9 @@ impl Volume {
     pub fn release_compress_blocks(&self, ino: Ino) -> Result<u64> {
         self.admission.admit_change()?;
         let inode = self.compressible(ino)?;
-        self.files.check_release(&inode, true)?;
-        // Flushes most pages without the lock.
-        self.writeback.flush_inode(&inode, 0..u64::MAX)?;
-        let _exclusive = inode.lock.write();
-        self.files.check_release(&inode, true)?;
-        self.writeback.flush_locked(&inode, 0..u64::MAX)?;
+        let mut locked =
+            self.writeback.lock_flushed(&inode, |inode| self.files.check_release(inode, true))?;
+        self.writeback.flush_locked(&inode, 0..u64::MAX, &mut locked.granted)?;
         self.files.release_saved(&self.nodes.gate.enter(), &inode)
     }
 

@@ -1,6 +1,7 @@
 //! Content of regular files.
 use crate::error::{Error, Result};
 use crate::files::{PART, Reserve};
+use crate::nodes::Grant;
 use crate::stat;
 use crate::types::{Extent, FallocMode};
 use crate::volume::Volume;
@@ -82,13 +83,16 @@ impl Volume {
         }
         self.admission.admit_change()?;
         let inode = self.files.inode(ino)?;
-        // Flushes most pages without the lock; pages written meanwhile are flushed with it.
-        self.writeback.flush_inode(&inode, bytes.start / SIZE..u64::MAX)?;
-        let flush = |inode: &_, range| self.writeback.flush_locked(inode, range);
-        if mode == FallocMode::CollapseRange {
-            self.files.collapse(&inode, bytes, &flush)
+        let removes = mode == FallocMode::CollapseRange;
+        let locked = self.writeback.lock_for_copies(&inode, bytes.start / SIZE, |inode| {
+            self.files.request_for_shift(inode, &bytes, removes)
+        })?;
+        let flush =
+            |inode: &_, range, granted: &mut Grant<'_>| self.writeback.flush_locked(inode, range, granted);
+        if removes {
+            self.files.collapse(&inode, locked, bytes, &flush)
         } else {
-            self.files.insert(&inode, bytes, &flush)
+            self.files.insert(&inode, locked, bytes, &flush)
         }
     }
 
