@@ -6,7 +6,7 @@ use segno_engine::options::AllocMode;
 use segno_engine::{MountOptions, Volume};
 use segno_format::BLOCKS_PER_SEG;
 use segno_mkfs::{Member, MkfsOptions, format};
-use segno_testkit::{ZoneShape, ZonedDevice};
+use segno_testkit::{PauseDevice, ZoneCounts, ZoneShape, ZonedDevice};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,14 +22,19 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub fn witness(&self, place: Place) -> Arc<Witness> {
-        Arc::new(Witness::new(self.zoned.clone(), self.checkpoints.clone(), self.main, place))
+    /// The device with a witness of its writes.
+    pub fn witnessed(&self, place: Place) -> (Arc<Witness>, Arc<dyn BlockDevice>) {
+        let witness = Arc::new(Witness::new(self.checkpoints.clone(), self.main, place));
+        let sees = witness.clone();
+        let dev = PauseDevice::before_each(self.zoned.clone(), move |call| sees.see(call));
+        (witness, Arc::new(dev))
     }
 }
 
 /// Sections of a volume, and what is kept from users.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Geometry {
+pub struct Geometry {
+    /// Sections are zones.
     pub zoned: bool,
     pub sections: u32,
     pub segments_per_section: u32,
@@ -38,8 +43,12 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// A formatted device.
-    pub fn device(&self) -> Result<Device, String> {
+    /// A formatted device that enforces the rules of zones.
+    pub fn zoned_device(&self) -> Result<Arc<ZonedDevice>, String> {
+        self.device().map(|made| made.zoned)
+    }
+
+    pub(super) fn device(&self) -> Result<Device, String> {
         let opts = MkfsOptions {
             zoned: self.zoned,
             segs_per_sec: self.segments_per_section,
@@ -77,6 +86,15 @@ impl Geometry {
             }
         }
         Err(format!("no layout has {} sections: {why}", self.sections))
+    }
+}
+
+/// Checks an unmounted volume. Returns what the device was given, and fails if anything broke a rule of zones.
+pub fn judge(dev: &ZonedDevice) -> Result<ZoneCounts, String> {
+    crate::setup::check(dev)?;
+    match dev.counts() {
+        counts @ ZoneCounts { violations: 0, .. } => Ok(counts),
+        ZoneCounts { violations, .. } => Err(format!("{violations} violations of zone rules")),
     }
 }
 

@@ -10,5 +10,6 @@ mod pauses;
 mod room;
 mod witness;
 
+pub use device::{Geometry, judge};
 pub use draw::{Case, Pattern};
 pub use drive::{Totals, run};

@@ -1,14 +1,11 @@
-//! A device that knows by what is written which nodes a checkpoint and a recovery have to write: a count that does not come from
-//! the engine.
+//! Counts the nodes that a checkpoint and a recovery have to write from the writes to the device, without the engine.
 use super::pages::{self, Page};
-use segno_device::{BlockDevice, Zone, ZoneLimits};
+use segno_format::BlockAddr;
 use segno_format::node::{NodeKind, RawNode, kind_of_offset, path};
-use segno_format::{Block, BlockAddr};
-use segno_testkit::ZonedDevice;
+use segno_testkit::Call;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Data blocks that a direct node maps.
 const PER_NODE: u32 = 1018;
@@ -39,9 +36,8 @@ pub struct Due {
     pub logged: u64,
 }
 
-/// The device.
+/// Observes the writes to a device.
 pub struct Witness {
-    inner: Arc<ZonedDevice>,
     checkpoints: Range<u64>,
     main: u64,
     place: Place,
@@ -61,8 +57,8 @@ struct Seen {
 }
 
 impl Witness {
-    pub fn new(inner: Arc<ZonedDevice>, checkpoints: Range<u64>, main: u64, place: Place) -> Self {
-        Self { inner, checkpoints, main, place, seen: Mutex::default() }
+    pub fn new(checkpoints: Range<u64>, main: u64, place: Place) -> Self {
+        Self { checkpoints, main, place, seen: Mutex::default() }
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -91,7 +87,9 @@ impl Witness {
         }
     }
 
-    fn note(&self, addr: u64, blocks: &[&Block]) {
+    /// Notes a call.
+    pub fn see(&self, call: Call<'_>) {
+        let Call::Write(addr, blocks) = call else { return };
         let mut seen = self.seen();
         if self.checkpoints.contains(&addr) {
             seen.logged.clear();
@@ -135,51 +133,11 @@ impl Seen {
     }
 }
 
-impl BlockDevice for Witness {
-    fn block_count(&self) -> u64 {
-        self.inner.block_count()
-    }
-    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.inner.read(addr, into)
-    }
-    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.note(addr, blocks);
-        self.inner.write(addr, blocks)
-    }
-    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.note(addr, blocks);
-        self.inner.write_fua(addr, blocks)
-    }
-    fn flush(&self) -> io::Result<()> {
-        self.inner.flush()
-    }
-    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        self.inner.discard(addr, count)
-    }
-    fn read_only(&self) -> bool {
-        self.inner.read_only()
-    }
-    fn zones(&self) -> io::Result<Vec<Zone>> {
-        self.inner.zones()
-    }
-    fn zone_limits(&self) -> ZoneLimits {
-        self.inner.zone_limits()
-    }
-    fn reset_zone(&self, start: u64) -> io::Result<()> {
-        self.inner.reset_zone(start)
-    }
-    fn finish_zone(&self, start: u64) -> io::Result<()> {
-        self.inner.finish_zone(start)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_format::BLOCK_SIZE;
-    use segno_format::Nid;
     use segno_format::node::RawNodeFooter;
-    use segno_testkit::ZoneShape;
+    use segno_format::{BLOCK_SIZE, Block, Nid};
 
     const MAIN: u64 = 1024;
 
@@ -200,17 +158,9 @@ mod tests {
 
     #[test]
     fn nodes_are_due_until_they_name_the_newest_blocks() {
-        let shape = ZoneShape {
-            zones: 4,
-            conventional: 4,
-            blocks: 512,
-            capacity: 512,
-            limits: ZoneLimits::default(),
-        };
-        let zoned = Arc::new(ZonedDevice::new(shape));
-        let dev = Witness::new(zoned, 0..512, MAIN, Place { per_file: 5000, stride: 1 });
-        let write = |addr, block: Block| dev.write(addr, &[&block]).unwrap();
-        let due = |dirty, logged| assert_eq!(dev.due(), Due { dirty, logged });
+        let seen = Witness::new(0..512, MAIN, Place { per_file: 5000, stride: 1 });
+        let write = |addr, block: Block| seen.see(Call::Write(addr, &[&block]));
+        let due = |dirty, logged| assert_eq!(seen.due(), Due { dirty, logged });
         for (at, number) in [(0, 0), (1, 900), (2, 2000), (3, 2500)] {
             write(MAIN + at, page(number));
         }
@@ -227,7 +177,7 @@ mod tests {
         write(MAIN + 8, node(5, 1, &[(0, MAIN + 5)]));
         due(1, 2);
         write(100, page(7));
-        dev.forget(0..1);
+        seen.forget(0..1);
         due(0, 0);
     }
 }

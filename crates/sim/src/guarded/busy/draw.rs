@@ -28,6 +28,8 @@ pub struct Busy {
     pub policy: Option<&'static str>,
     /// Longest pause of a device command, in microseconds.
     pub pause: u64,
+    /// Ranges of another file are collapsed and inserted meanwhile.
+    pub moves: bool,
 }
 
 /// Volumes that are measured.
@@ -61,6 +63,7 @@ impl Busy {
             fsync_every: rng.one_in(3).then(|| rng.between(1, 512)),
             policy: rng.one_in(3).then_some("benefit"),
             pause: rng.pick(&[0, 50, 200, 1000]),
+            moves: rng.one_in(2),
         }
     }
 
@@ -86,6 +89,7 @@ impl Busy {
             fsync_every: None,
             policy: None,
             pause: rng.pick(&[0, 50, 200]),
+            moves: false,
         }
     }
 }

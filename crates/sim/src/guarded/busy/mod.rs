@@ -1,17 +1,19 @@
 //! Full guarded volumes under everything that runs on a mount: writers, writeback threads, cleaner thread, concurrent
 //! checkpoints. No overwrite may run out of space, and the file holds what was written last.
 mod draw;
+mod moves;
 
 pub use draw::{Busy, Layout};
 
-use super::device::Geometry;
+use super::device::{Geometry, judge};
 use super::pages::{self, Page, Versions};
-use super::pauses::Pauses;
+use super::pauses::pauses;
+use moves::Moving;
 use segno_device::BlockDevice;
 use segno_engine::options::AllocMode;
 use segno_engine::{Background, Error, MountOptions, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
-use segno_testkit::{Rng, Zipf, ZonedDevice};
+use segno_testkit::{PauseDevice, Rng, Zipf, ZonedDevice};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +62,8 @@ struct Run {
     dev: Arc<ZonedDevice>,
     v: Arc<Volume>,
     ino: Ino,
+    /// The file whose ranges move, if the case has one.
+    moving: Option<Moving>,
     pages: u64,
 }
 
@@ -81,21 +85,20 @@ pub fn run(case: &Busy) -> Result<Measured, String> {
     };
     run.judge(&writers)?;
     drop(background);
-    run.v.unmount().map_err(|e| format!("unmount: {e}"))?;
-    crate::setup::check(&*run.dev)?;
-    run.v = case.mount(run.dev.clone())?;
-    run.judge(&writers)?;
-    match run.dev.counts().violations {
-        0 => Ok(measured),
-        n => Err(format!("{n} violations of zone rules")),
+    for _ in 0..2 {
+        run.v.unmount().map_err(|e| format!("unmount: {e}"))?;
+        judge(&run.dev)?;
+        run.v = case.mount(run.dev.clone())?;
+        run.judge(&writers)?;
     }
+    Ok(measured)
 }
 
 impl Busy {
     fn mount(&self, zoned: Arc<ZonedDevice>) -> Result<Arc<Volume>, String> {
         let device: Arc<dyn BlockDevice> = match self.pause {
             0 => zoned,
-            most => Arc::new(Pauses::new(zoned, Duration::from_micros(most), self.seed)),
+            most => Arc::new(PauseDevice::before_each(zoned, pauses(Duration::from_micros(most), self.seed))),
         };
         let defaults = MountOptions::default();
         let opts = MountOptions {
@@ -118,12 +121,16 @@ impl Run {
         for reserved in case.reserved..sections {
             let geometry =
                 Geometry { zoned, sections, segments_per_section, overprovision_percent, reserved };
-            let dev = geometry.device()?.zoned;
+            let dev = geometry.zoned_device()?;
             let v = case.mount(dev.clone())?;
             if v.guarded().covers(v.statfs().bfree / PER_NODE + OTHER_NODES) {
-                let made = v.create(Ino::ROOT, b"file", FILE, Owner::default());
-                let ino = made.map_err(|e| format!("create: {e}"))?.ino;
-                return Ok(Self { case, dev, v, ino, pages: 0 });
+                let make = |name: &[u8]| {
+                    let made = v.create(Ino::ROOT, name, FILE, Owner::default());
+                    made.map(|attr| attr.ino).map_err(|e| format!("create: {e}"))
+                };
+                let ino = make(b"file")?;
+                let moving = case.moves.then(|| Moving::new(&v, make(b"moving")?)).transpose()?;
+                return Ok(Self { case, dev, v, ino, moving, pages: 0 });
             }
         }
         Err("no reserve guards the volume".into())
@@ -151,8 +158,22 @@ impl Run {
         self.case.times * self.pages / u64::from(self.case.writers) * u64::from(self.case.writers)
     }
 
-    /// Runs the writers, and looks at the room meanwhile.
-    fn overwrite(&self) -> Result<(Vec<Versions>, Measured), String> {
+    /// Runs the writers and the moves of ranges, and reads the room meanwhile.
+    fn overwrite(&mut self) -> Result<(Vec<Versions>, Measured), String> {
+        let (moving, ended) = (self.moving.take(), AtomicBool::new(false));
+        let (moved, written) = std::thread::scope(|scope| {
+            let moves = moving.map(|moving| scope.spawn(|| moving.run(&self.v, self.case.seed, &ended)));
+            let written = self.write_all();
+            ended.store(true, Ordering::Relaxed);
+            let moved =
+                moves.map(|moves| moves.join().map_err(|_| "the moves of ranges panicked".to_owned())?);
+            (moved.transpose(), written)
+        });
+        self.moving = moved?;
+        written
+    }
+
+    fn write_all(&self) -> Result<(Vec<Versions>, Measured), String> {
         let mut seen = Measured { least_floor: i64::MAX, ..Measured::default() };
         let failed = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -203,6 +224,7 @@ impl Run {
     }
 
     fn judge(&self, writers: &[Versions]) -> Result<(), String> {
+        self.moving.iter().try_for_each(|moving| moving.judge(&self.v))?;
         let mut block = vec![0; BLOCK_SIZE];
         for page in 0..self.pages as Page {
             block.fill(0);
