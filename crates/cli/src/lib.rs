@@ -1,4 +1,4 @@
-//! The `segno` command: formats, mounts, checks and inspects F2FS volumes.
+//! The `segno` command: formats, mounts, checks and inspects F2FS volumes. `segno-lab` mounts test devices with it.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
@@ -20,6 +20,8 @@ mod show;
 mod size;
 mod store;
 mod tally;
+
+pub use mount::mount_device;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;

@@ -7,6 +7,7 @@ mod crashtest;
 mod exit;
 mod hunt;
 mod hunt_one;
+mod mount_zoned;
 
 use clap::{Parser, Subcommand};
 use exit::Outcome;
@@ -31,6 +32,8 @@ enum Command {
     #[command(after_help = "Example:\n  segno crashtest --case scene:0@default")]
     Crashtest(crashtest::Args),
     Hunt(hunt::Args),
+    #[command(after_help = "Example:\n  segno-lab mount-zoned -o cache=143M /mnt/zoned")]
+    MountZoned(mount_zoned::Args),
     #[command(hide = true)]
     HuntOne(hunt_one::Args),
 }
@@ -41,6 +44,7 @@ impl Command {
             Self::Bench(args) => segno_bench::run(args).map(|()| ExitCode::SUCCESS),
             Self::Crashtest(args) => crashtest::run(args),
             Self::Hunt(args) => hunt::run(args),
+            Self::MountZoned(args) => mount_zoned::run(args),
             Self::HuntOne(args) => hunt_one::run(args),
         }
     }

@@ -9,4 +9,4 @@ pub mod table;
 pub mod volume;
 
 pub use background::{Readiness, spawn};
-pub use server::{Plan, run};
+pub use server::{Plan, mount_device, run};

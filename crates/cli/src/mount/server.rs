@@ -10,6 +10,7 @@ use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
 use segno_fuse::{Backing, FuseOptions, Started};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A checked request to mount. Paths are absolute.
 #[derive(Clone, Debug)]
@@ -22,7 +23,10 @@ pub struct Plan {
 impl Plan {
     /// Makes all checks that need no access to the image.
     pub fn new(image: &Path, dir: &Path, settings: Settings) -> Result<Self> {
-        let image = absolute(image)?;
+        Self::of(absolute(image)?, dir, settings)
+    }
+
+    fn of(image: PathBuf, dir: &Path, settings: Settings) -> Result<Self> {
         let meta = std::fs::metadata(dir).map_err(|e| match e.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NOENT) => anyhow!("there is no such directory: `mkdir {}` makes it", dir.display()),
             Some(Errno::NOTCONN) => {
@@ -124,10 +128,36 @@ fn advise(e: std::io::Error) -> anyhow::Error {
 
 /// Mounts and serves until the mount ends. Calls `ready` when the mount responds, with what `mount -v` says besides.
 pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<()> {
+    serve(plan, || Devices::open(&plan.image, &plan.settings), ready)
+}
+
+/// Mounts a device of the caller at a directory as `segno mount -f` does, with the same options, and serves until the mount ends.
+/// /proc/mounts shows it as `name`. Calls `ready` with the transport when the mount responds.
+pub fn mount_device(
+    device: Arc<dyn BlockDevice>,
+    name: &str,
+    dir: &Path,
+    options: &[String],
+    ready: impl FnOnce(String),
+) -> Result<()> {
+    let mut settings = Settings::parse(options, rustix::process::geteuid().is_root())?;
+    ensure!(settings.devices.is_empty(), "the options name other devices than {name}");
+    // There is no file that could be the source of another type.
+    settings.fuse_only = true;
+    let plan = Plan::of(name.into(), dir, settings)?;
+    let devices = || Devices::of(device, &plan.image, &plan.settings);
+    serve(&plan, devices, |started, _| ready(started.transport.to_string()))
+}
+
+fn serve(
+    plan: &Plan,
+    devices: impl FnOnce() -> Result<Devices>,
+    ready: impl FnOnce(&Started, Option<String>),
+) -> Result<()> {
     protect();
     segno_fuse::share_heap();
     let settings = &plan.settings;
-    let served = Devices::open(&plan.image, settings)?.mount()?;
+    let served = devices()?.mount()?;
     let fuse = plan.fuse_options(plan.backing(&served.volume, &*served.device)?);
     let note = beyond_guard(&served.volume).filter(|_| !settings.engine.read_only);
     let close = {
@@ -147,7 +177,6 @@ mod tests {
     use segno_device::MemDevice;
     use segno_engine::MountOptions;
     use segno_mkfs::{Member, MkfsOptions};
-    use std::sync::Arc;
 
     fn note(overprovision_percent: Option<f64>, reserved_sections: Option<u32>) -> Option<String> {
         let device = Arc::new(MemDevice::new(100 << 8));

@@ -46,8 +46,14 @@ impl Devices {
                 image::open(&paths, options)?
             }
         };
+        Self::of(device, image, settings)
+    }
+
+    /// Devices that are open, with the external journal that the settings name.
+    pub fn of(device: Arc<dyn BlockDevice>, image: &Path, settings: &Settings) -> Result<Self> {
         let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
         if let Some(path) = &settings.journal {
+            let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
             engine.journal = JournalMode::External(journal(path, options, &*device)?);
         }
         Ok(Self { image: image.to_owned(), device, engine })
