@@ -1,11 +1,13 @@
 //! Processes that work on the mount. One of them prints a number for each thing that it was told is done.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// How long a program may take to notice that its file system is gone.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,6 +27,7 @@ impl Worker {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()
             .with_context(|| format!("starting {command:?}"))?;
         let lines = BufReader::new(talker.stdout.take().context("no output to read")?).lines();
@@ -39,7 +42,7 @@ impl Worker {
         let begun = Instant::now();
         while self.talker.try_wait().context("waiting for the work")?.is_none() {
             if begun.elapsed() > PATIENCE {
-                self.talker.kill().context("ending the work")?;
+                end_group(&self.talker).context("ending the work")?;
             }
             sleep(Duration::from_millis(20));
         }
@@ -53,15 +56,21 @@ impl Worker {
     }
 }
 
+/// Ends a process and its descendants: git reads a directory that fails for ever, and holds the output open.
+fn end_group(leader: &Child) -> Result<()> {
+    let pid = i32::try_from(leader.id()).ok().and_then(Pid::from_raw).context("no process number")?;
+    Ok(kill_process_group(pid, Signal::KILL)?)
+}
+
 /// Ends a process and those it started.
 fn end_with_children(child: &mut Child) -> Result<()> {
     let below = children(child.id());
     child.kill().context("ending a program")?;
     child.wait().context("waiting for a program")?;
     for pid in below {
-        if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
             // It may have ended by itself.
-            let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            let _gone = kill_process(pid, Signal::KILL);
         }
     }
     Ok(())
