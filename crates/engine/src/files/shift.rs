@@ -39,6 +39,25 @@ struct Shift {
 }
 
 impl Shift {
+    /// Removes a range of whole blocks from a file, so that later data moves down, or inserts a hole, so that it moves up. Also returns
+    /// the new size.
+    fn plan(bytes: &Range<u64>, removes: bool, size: u64) -> Result<(Self, u64)> {
+        let (start, end, last) = (bytes.start / SIZE, bytes.end / SIZE, size.div_ceil(SIZE));
+        let by = (end - start).cast_signed();
+        if removes {
+            if bytes.end >= size {
+                return Err(Error::Invalid("the range reaches the end of the file; truncate it"));
+            }
+            let shift = Self { changed: start..last, sources: end..last, by: -by };
+            return Ok((shift, size - (bytes.end - bytes.start)));
+        }
+        if bytes.start >= size {
+            return Err(Error::Invalid("the range starts at or past the end of the file"));
+        }
+        let size = size.checked_add(bytes.end - bytes.start).ok_or(Error::FileTooBig)?;
+        Ok((Self { changed: start..size.div_ceil(SIZE), sources: start..last, by }, size))
+    }
+
     fn target_of(&self, source: u64) -> u64 {
         source.saturating_add_signed(self.by)
     }
@@ -91,10 +110,8 @@ impl Files {
         removes: bool,
     ) -> Result<Request> {
         self.check_shift(inode, bytes)?;
-        let (start, end) = (bytes.start / SIZE, bytes.end / SIZE);
-        let last = inode.size().div_ceil(SIZE);
-        let moving = if removes { end } else { start };
-        self.request_for_copies(inode, start..last, &(moving.min(last)..last))
+        let (shift, _) = Shift::plan(bytes, removes, inode.size())?;
+        self.request_for_copies(inode, shift.changed.start..shift.sources.end, &shift.sources)
     }
 
     fn check_shift(&self, inode: &Inode, bytes: &Range<u64>) -> Result<()> {
@@ -106,55 +123,18 @@ impl Files {
         Ok(())
     }
 
-    /// Removes a range of whole blocks from a file; later data moves down.
-    pub fn collapse(
-        &self,
-        inode: &Arc<Inode>,
-        locked: Locked<'_>,
-        bytes: Range<u64>,
-        flush: Flush<'_>,
-    ) -> Result<()> {
-        self.shift(inode, locked, &bytes, flush, |size| {
-            if bytes.end >= size {
-                return Err(Error::Invalid("the range reaches the end of the file; truncate it"));
-            }
-            let (start, end, last) = (bytes.start / SIZE, bytes.end / SIZE, size.div_ceil(SIZE));
-            let shift = Shift { changed: start..last, sources: end..last, by: -(end - start).cast_signed() };
-            Ok((shift, size - (bytes.end - bytes.start)))
-        })
-    }
-
-    /// Inserts a hole of whole blocks; later data moves up.
-    pub fn insert(
-        &self,
-        inode: &Arc<Inode>,
-        locked: Locked<'_>,
-        bytes: Range<u64>,
-        flush: Flush<'_>,
-    ) -> Result<()> {
-        self.shift(inode, locked, &bytes, flush, |size| {
-            if bytes.start >= size {
-                return Err(Error::Invalid("the range starts at or past the end of the file"));
-            }
-            let (start, end, last) = (bytes.start / SIZE, bytes.end / SIZE, size.div_ceil(SIZE));
-            let size = size.checked_add(bytes.end - bytes.start).ok_or(Error::FileTooBig)?;
-            let by = (end - start).cast_signed();
-            Ok((Shift { changed: start..size.div_ceil(SIZE), sources: start..last, by }, size))
-        })
-    }
-
-    /// `plan` computes from the size the blocks to move and the new size.
-    fn shift(
+    /// Removes a range of whole blocks from a file, or inserts it as a hole.
+    pub fn shift(
         &self,
         inode: &Arc<Inode>,
         mut locked: Locked<'_>,
         bytes: &Range<u64>,
+        removes: bool,
         flush: Flush<'_>,
-        plan: impl FnOnce(u64) -> Result<(Shift, u64)>,
     ) -> Result<()> {
         self.check_shift(inode, bytes)?;
         let granted = &mut locked.granted;
-        let (shift, size) = plan(inode.size())?;
+        let (shift, size) = Shift::plan(bytes, removes, inode.size())?;
         self.check_fallocate(inode, &(0..size))?;
         self.convert_inline(&self.nodes.gate.enter(), inode)?;
         // Blocks reserved past the end would collide with the moved ones.

@@ -89,11 +89,7 @@ impl Volume {
         })?;
         let flush =
             |inode: &_, range, granted: &mut Grant<'_>| self.writeback.flush_locked(inode, range, granted);
-        if removes {
-            self.files.collapse(&inode, locked, bytes, &flush)
-        } else {
-            self.files.insert(&inode, locked, bytes, &flush)
-        }
+        self.files.shift(&inode, locked, &bytes, removes, &flush)
     }
 
     /// The first byte at or after `offset` that has data.
