@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::handover::kernel::complaints;
-use crate::twin::{Boot, Machine, Outcome, Run};
+use crate::twin::{Boot, Machine, Run};
 
 /// What Linux does with a volume: as few programs as possible, as qemu may have to emulate the processor.
 const SCRIPT: &str = "ls -lR $DIR > /dev/null
@@ -54,10 +54,7 @@ impl Repaired {
             echo: false,
         };
         eprintln!("repaired: booting Linux for {} volumes", images.len());
-        let run = boot.run()?;
-        if run.outcome != Outcome::Exited(0) {
-            bail!("the guest ended with {:?}; it said:\n{}", run.outcome, run.output.join("\n"));
-        }
+        let run = boot.run_to_end()?;
         let mut failed = 0;
         for (n, image) in images.iter().enumerate() {
             if let Err(e) = judge(n, &run).and_then(|()| checked(image)) {

@@ -99,6 +99,17 @@ pub struct Run {
 }
 
 impl Boot {
+    /// Boots and waits for the end, which is the script's without an error, or the power cut that was asked for.
+    pub fn run_to_end(&self) -> Result<Run> {
+        let run = self.run()?;
+        let wanted = if self.kill.is_some() { Outcome::Killed } else { Outcome::Exited(0) };
+        if run.outcome != wanted {
+            let said = run.output.join("\n");
+            bail!("the guest ended with {:?}; it said:\n{said}\n{}", run.outcome, run.console);
+        }
+        Ok(run)
+    }
+
     /// Boots, runs the script, waits for the end.
     pub fn run(&self) -> Result<Run> {
         if self.disks.len() > self.machine.disks_max() {
