@@ -1,5 +1,6 @@
 //! The ioctls of block devices that have no safe wrapper.
 #![allow(unsafe_code)]
+use linux_raw_sys::loop_device::loop_info64;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, Setter, Updater, ioctl, opcode};
@@ -12,8 +13,8 @@ const BLKREPORTZONE: Opcode = opcode::read_write::<[u64; 2]>(0x12, 130);
 const BLKRESETZONE: Opcode = opcode::write::<[u64; 2]>(0x12, 131);
 const BLKGETZONESZ: Opcode = opcode::read::<u32>(0x12, 132);
 const BLKFINISHZONE: Opcode = opcode::write::<[u64; 2]>(0x12, 136);
-/// Older than the encoding of sizes in numbers.
-const LOOP_GET_STATUS64: Opcode = 0x4c05;
+
+const LOOP_GET_STATUS64: Opcode = linux_raw_sys::loop_device::LOOP_GET_STATUS64;
 
 /// Zones requested in one call.
 const REPORT_ZONES: usize = 256;
@@ -41,27 +42,10 @@ struct Report {
     zones: [RawZone; REPORT_ZONES],
 }
 
-/// `struct loop_info64`: the backing file of a loop device.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(crate) struct LoopStatus {
-    pub device: u64,
-    pub inode: u64,
-    /// If the file is a block device.
-    pub rdevice: u64,
-    pub offset: u64,
-    size_limit: u64,
-    number: u32,
-    encrypt: [u32; 2],
-    flags: u32,
-    names_and_key: [u8; 64 + 64 + 32],
-    init: [u64; 2],
-}
-
 /// The backing file of a loop device.
-pub(crate) fn loop_status(fd: impl AsFd) -> io::Result<LoopStatus> {
+pub(crate) fn loop_status(fd: impl AsFd) -> io::Result<loop_info64> {
     // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64` to its argument, for which all bytes are valid.
-    Ok(unsafe { ioctl(fd, Getter::<LOOP_GET_STATUS64, LoopStatus>::new()) }?)
+    Ok(unsafe { ioctl(fd, Getter::<LOOP_GET_STATUS64, loop_info64>::new()) }?)
 }
 
 /// Discards bytes of a block device.
@@ -107,5 +91,4 @@ pub(crate) fn finish_zones(fd: impl AsFd, range: [u64; 2]) -> io::Result<()> {
     Ok(unsafe { ioctl(fd, Setter::<BLKFINISHZONE, [u64; 2]>::new(range)) }?)
 }
 
-const _: () = assert!(size_of::<LoopStatus>() == 232);
 const _: () = assert!(size_of::<RawZone>() == 64 && size_of::<Report>() == 16 + 64 * REPORT_ZONES);

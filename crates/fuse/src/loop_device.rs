@@ -1,6 +1,7 @@
 //! A loop device as the source of a mount that needs a block device but whose volume is in an image file. Only the server
 //! reads and writes the image: the device has an offset far behind the end of the image and so has no blocks. Tools find
 //! the image through its backing file.
+use linux_raw_sys::loop_device::{LO_FLAGS_AUTOCLEAR, LOOP_CONFIGURE, LOOP_CTL_GET_FREE, loop_config};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -11,33 +12,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 const CONTROL: &str = "/dev/loop-control";
-const CTL_GET_FREE: u64 = 0x4c82;
-const CONFIGURE: u64 = 0x4c0a;
-/// The device is removed with its last close.
-const AUTOCLEAR: u32 = 4;
 /// Attempts to take a free device, as another process may take it first.
 const TRIES: usize = 16;
 /// Offset of the device in the image.
 const OFFSET: u64 = 1 << 62;
-
-/// `struct loop_config` with the `struct loop_info64` in it.
-#[repr(C)]
-struct Config {
-    fd: u32,
-    block_size: u32,
-    device: u64,
-    inode: u64,
-    rdevice: u64,
-    offset: u64,
-    size_limit: u64,
-    number: u32,
-    encrypt: [u32; 2],
-    flags: u32,
-    names_and_key: [u8; 64 + 64 + 32],
-    init: [u64; 2],
-    reserved: [u64; 8],
-}
-const _: () = assert!(size_of::<Config>() == 304);
 
 /// A loop device, held until it is mounted.
 #[derive(Debug)]
@@ -72,28 +50,19 @@ fn open_named(path: &Path) -> io::Result<OwnedFd> {
 
 fn free_number(control: &OwnedFd) -> io::Result<u32> {
     // SAFETY: LOOP_CTL_GET_FREE takes no argument and returns a number.
-    let number = unsafe { libc::ioctl(control.as_raw_fd(), CTL_GET_FREE) };
+    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE.into()) };
     u32::try_from(number).map_err(|_| io::Error::last_os_error())
 }
 
 fn configure(device: &OwnedFd, backing: &OwnedFd) -> io::Result<()> {
-    let config = Config {
-        fd: backing.as_raw_fd().cast_unsigned(),
-        block_size: 0,
-        device: 0,
-        inode: 0,
-        rdevice: 0,
-        offset: OFFSET,
-        size_limit: 0,
-        number: 0,
-        encrypt: [0; 2],
-        flags: AUTOCLEAR,
-        names_and_key: [0; 160],
-        init: [0; 2],
-        reserved: [0; 8],
-    };
+    // SAFETY: zeros are a value of its integers.
+    let mut config: loop_config = unsafe { std::mem::zeroed() };
+    config.fd = backing.as_raw_fd().cast_unsigned();
+    config.info.lo_offset = OFFSET;
+    // The device is removed with its last close.
+    config.info.lo_flags = LO_FLAGS_AUTOCLEAR as u32;
     // SAFETY: LOOP_CONFIGURE reads one `struct loop_config` through its pointer and keeps none.
-    match unsafe { libc::ioctl(device.as_raw_fd(), CONFIGURE, &raw const config) } {
+    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE.into(), &raw const config) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -71,11 +71,11 @@ fn asked(device: &Path) -> Option<(Place, u64)> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let device = File::options().read(true).custom_flags(flags).open(device).ok()?;
     let status = ioctl::loop_status(&device).ok()?;
-    let whole = match status.rdevice {
-        0 => Place::of_file(status.device, status.inode),
+    let whole = match status.lo_rdevice {
+        0 => Place::of_file(status.lo_device, status.lo_inode),
         number => Place::of_device(number),
     };
-    Some((whole, status.offset))
+    Some((whole, status.lo_offset))
 }
 
 fn by_name(file: &Path, sys: &Path) -> Option<(Place, u64)> {
