@@ -95,20 +95,6 @@ pub fn name(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A volume id in the usual form.
-pub fn uuid(bytes: &[u8; 16]) -> String {
-    let hex = u128::from_be_bytes(*bytes);
-    let part = |shift: u32, digits: u32| hex >> shift & ((1 << (4 * digits)) - 1);
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        part(96, 8),
-        part(80, 4),
-        part(64, 4),
-        part(48, 4),
-        part(0, 12)
-    )
-}
-
 /// All attributes, with the names of stat(2).
 pub fn attr_json(m: &Metadata) -> Value {
     let time = |t: Time| json!({ "sec": t.secs, "nsec": t.nsec });
@@ -148,13 +134,6 @@ mod tests {
         ] {
             assert_eq!(mode(bits, of), text);
         }
-    }
-
-    #[test]
-    fn uuids_have_dashes() {
-        let bytes =
-            [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x10];
-        assert_eq!(uuid(&bytes), "11223344-5566-7788-99aa-bbccddeeff10");
     }
 
     #[test]

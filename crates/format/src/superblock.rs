@@ -391,3 +391,30 @@ impl std::fmt::Debug for Superblock {
 
 /// Where the superblock copies are.
 pub const SUPERBLOCK_COPIES: [BlockAddr; 2] = [BlockAddr(0), BlockAddr(1)];
+
+/// A volume id in the usual form.
+#[must_use]
+pub fn uuid_text(bytes: &[u8; 16]) -> String {
+    let hex = u128::from_be_bytes(*bytes);
+    let part = |shift: u32, digits: u32| (hex >> shift) & ((1 << (4 * digits)) - 1);
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        part(96, 8),
+        part(80, 4),
+        part(64, 4),
+        part(48, 4),
+        part(0, 12)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_have_dashes() {
+        let bytes =
+            [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x10];
+        assert_eq!(uuid_text(&bytes), "11223344-5566-7788-99aa-bbccddeeff10");
+    }
+}

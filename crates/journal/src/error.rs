@@ -52,7 +52,7 @@ pub enum Error {
     /// The space for a journal holds the journal of another volume.
     #[error(
         "the space for a journal holds that of another volume (uuid {}); name another file, or mount that volume with it first",
-        uuid(volume)
+        segno_format::superblock::uuid_text(volume)
     )]
     OtherVolume {
         /// The uuid of that volume.
@@ -105,9 +105,4 @@ impl Error {
     pub fn is_occupied(&self) -> bool {
         matches!(self, Self::Occupied { .. } | Self::OtherVolume { .. })
     }
-}
-
-fn uuid(bytes: &[u8; 16]) -> String {
-    let hex = |i: usize, b: &u8| format!("{}{b:02x}", if [4, 6, 8, 10].contains(&i) { "-" } else { "" });
-    bytes.iter().enumerate().map(|(i, b)| hex(i, b)).collect()
 }

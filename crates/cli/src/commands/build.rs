@@ -4,9 +4,10 @@ use crate::exit::Outcome;
 use crate::external_journal::JournalOption;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
-use crate::{show, size};
+use crate::size;
 use anyhow::{Context, Result, anyhow, bail};
 use segno_format::Features;
+use segno_format::superblock::uuid_text;
 use segno_image::{
     BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build,
 };
@@ -210,7 +211,7 @@ fn config_default(text: &str) -> Result<(u32, u32, u16, u16), String> {
 
 fn print(image: &Path, report: &Report, as_json: bool) -> Result<()> {
     let Report { image_bytes, free_bytes, files, content_bytes, compressed_files, saved_bytes, .. } = *report;
-    let uuid = show::uuid(&report.uuid);
+    let uuid = uuid_text(&report.uuid);
     report.notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
     if as_json {
         let report = json!({

@@ -6,6 +6,7 @@ use segno_clean::guard::{Extent, Guarded};
 use segno_device::OpenOptions;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::superblock::Superblock;
+use segno_format::superblock::uuid_text;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features};
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
@@ -85,7 +86,7 @@ fn superblock(sb: &Superblock) -> Value {
         "root_ino": raw.root_ino.get(),
         "node_ino": raw.node_ino.get(),
         "meta_ino": raw.meta_ino.get(),
-        "uuid": show::uuid(&raw.uuid),
+        "uuid": uuid_text(&raw.uuid),
         "volume_name": sb.label(),
         "extension_list": extensions(false),
         "hot_extension_list": extensions(true),
@@ -199,7 +200,7 @@ fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize)
     let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
     let state = if cp.flags().contains(CpFlags::UMOUNT) { "clean" } else { "not unmounted cleanly" };
     writeln!(out, "label         {}", or_none(label))?;
-    writeln!(out, "uuid          {}", show::uuid(&sb.raw.uuid))?;
+    writeln!(out, "uuid          {}", uuid_text(&sb.raw.uuid))?;
     writeln!(out, "features      {}", or_none(features.join(", ")))?;
     for d in &sb.devices {
         writeln!(out, "device        {} ({} segments)", d.path, d.total_segments)?;

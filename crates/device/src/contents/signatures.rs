@@ -1,7 +1,8 @@
 //! Marks that file systems, volume managers, partition tables and packed files have at fixed places.
 use super::{JOURNAL_MAGIC, Kind, LINE, bytes};
 use crate::BlockDevice;
-use segno_format::{BLOCK_SIZE, Block};
+use segno_format::superblock::SUPERBLOCK_OFFSET;
+use segno_format::{BLOCK_SIZE, Block, F2FS_MAGIC};
 use std::io;
 
 /// Blocks at the start that hold all marks but those of the end.
@@ -71,8 +72,8 @@ const fn tail(offset: usize, bytes: &'static [u8], class: Class, name: &'static 
     Signature { name, class, place: Place::End(offset), bytes }
 }
 
-/// F2FS's magic number in either superblock copy.
-const F2FS: [(usize, [u8; 4]); 2] = [(0x400, [0x10, 0x20, 0xF5, 0xF2]), (0x1400, [0x10, 0x20, 0xF5, 0xF2])];
+/// Places of F2FS's magic number, in either superblock copy.
+const F2FS: [usize; 2] = [SUPERBLOCK_OFFSET, BLOCK_SIZE + SUPERBLOCK_OFFSET];
 
 static EXT: [Signature; 3] = [
     mark(0x438, &[0x53, 0xEF], Class::FileSystem, "an ext2 file system"),
@@ -157,7 +158,7 @@ pub(super) fn find(device: &dyn BlockDevice) -> io::Result<Option<Kind>> {
     if (0..2 * BLOCK_SIZE).step_by(SECTOR).any(|start| at(start, LINE)) {
         return Ok(Some(Kind::Unfinished));
     }
-    if F2FS.iter().any(|(offset, magic)| at(*offset, magic)) {
+    if F2FS.iter().any(|&offset| at(offset, &F2FS_MAGIC.to_le_bytes())) {
         return Ok(Some(Kind::F2fs));
     }
     if at(0x438, &[0x53, 0xEF]) {
@@ -217,8 +218,8 @@ mod tests {
             let said = said(&with(offset, s.bytes));
             assert_eq!(said, format!("a holds {}, not an F2FS volume{}", s.name, s.step()), "{:?}", s.place);
         }
-        for (offset, magic) in F2FS {
-            assert_eq!(said(&with(offset, &magic)), "a holds an F2FS volume");
+        for offset in [0x400, 0x1400] {
+            assert_eq!(said(&with(offset, &[0x10, 0x20, 0xF5, 0xF2])), "a holds an F2FS volume");
         }
     }
 

@@ -2,9 +2,10 @@
 use super::CreateArgs;
 use super::found::{Found, make_in};
 use crate::exit::Outcome;
-use crate::{show, size};
+use crate::size;
 use anyhow::{Context, Result, bail, ensure};
 use segno_format::BLOCK_SIZE;
+use segno_format::superblock::uuid_text;
 use segno_journal::{Content, Journal};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -44,12 +45,12 @@ fn refuse_used(found: &Found, force: bool) -> Result<()> {
         Content::Own(_) => bail!("there is a journal of this volume {place} already"),
         Content::Other(about) if !about.clean => bail!(
             "the journal {place} is of another volume ({}), which needs it: mount that volume with it first, or name another file",
-            show::uuid(&about.volume)
+            uuid_text(&about.volume)
         ),
         Content::Other(_) | Content::Data { .. } if force => Ok(()),
         Content::Other(about) => bail!(
             "the journal {place} is of another volume ({}), and empty: --force gives it to this one",
-            show::uuid(&about.volume)
+            uuid_text(&about.volume)
         ),
         Content::Data { at } => bail!(
             "there is other data {place}, first at byte {}: --force overwrites it",

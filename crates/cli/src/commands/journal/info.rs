@@ -2,9 +2,10 @@
 use super::Target;
 use super::found::{Found, Place};
 use crate::exit::Outcome;
-use crate::{show, size};
+use crate::size;
 use anyhow::Result;
 use segno_format::BLOCK_SIZE;
+use segno_format::superblock::uuid_text;
 use segno_journal::{About, Content, Opened, Replay};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -91,7 +92,7 @@ fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: 
         "guarded": found.guarded,
         "external": found.external,
         "journal": about.map(|a| json!({
-            "volume": show::uuid(&a.volume),
+            "volume": uuid_text(&a.volume),
             "ring_bytes": a.bytes,
             "clean": a.clean,
             "checkpoint": a.checkpoint,

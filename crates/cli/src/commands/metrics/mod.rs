@@ -12,6 +12,7 @@ use anyhow::Result;
 use segno_device::Mount;
 use segno_format::BLOCK_SIZE;
 use segno_format::superblock::RawSuperblock;
+use segno_format::superblock::uuid_text;
 use std::fs::File;
 use std::io::{Read, Write, stdout};
 use std::path::{Path, PathBuf};
@@ -75,5 +76,5 @@ fn uuid(image: &Path) -> Option<String> {
     let mut block = [0; BLOCK_SIZE];
     File::open(image).ok()?.read_exact(&mut block).ok()?;
     let superblock = RawSuperblock::from_block(&block).parse(0).ok()?;
-    Some(crate::show::uuid(&superblock.raw.uuid))
+    Some(uuid_text(&superblock.raw.uuid))
 }

@@ -11,6 +11,7 @@ use crate::{show, size, store};
 use anyhow::{Context, Result, anyhow, bail};
 use segno_clean::guard::Extent;
 use segno_device::{DeviceError, FileDevice, OpenOptions};
+use segno_format::superblock::uuid_text;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features};
 use segno_mkfs::{Layout, Member, MkfsOptions, Report, format, plan};
 use serde_json::json;
@@ -184,7 +185,7 @@ fn report_json(args: &Args, report: &Report, journal: Option<u64>) -> serde_json
     let l = &report.layout;
     json!({
         "image": args.image.display().to_string(),
-        "uuid": show::uuid(&report.uuid),
+        "uuid": uuid_text(&report.uuid),
         "checkpoint_ver": report.checkpoint_ver,
         "segment_count": l.segment_count,
         "segment_count_main": l.segment_count_main,
@@ -217,7 +218,7 @@ fn print(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {
         stdout(),
         "{}: F2FS volume {} of {} segments, {} of them for files",
         args.image.display(),
-        show::uuid(&report.uuid),
+        uuid_text(&report.uuid),
         l.segment_count,
         l.segment_count_main
     )?;

@@ -8,6 +8,7 @@ use crate::segments::svg;
 use crate::{show, size};
 use segno_format::BLOCKS_PER_SEG;
 use segno_format::checkpoint::CpFlags;
+use segno_format::superblock::uuid_text;
 
 /// Squares of the map; more would be too small to be seen.
 const PICTURED: usize = 8192;
@@ -57,7 +58,7 @@ fn volume(state: &State<'_>) -> String {
     let rows = [
         ("State", condition.to_owned()),
         ("Label", sb.label()),
-        ("UUID", show::uuid(&sb.raw.uuid)),
+        ("UUID", uuid_text(&sb.raw.uuid)),
         ("Size", size::human(usage.device)),
         (
             "Used",
