@@ -31,7 +31,7 @@ pub use bounds::check as check_bounds;
 pub use claim::Claim;
 pub use contents::{Contents, JOURNAL_MAGIC, unfinished_format};
 pub use error::DeviceError;
-pub use exclusion::{Hold, Holder, Mount, Other, Use, hold};
+pub use exclusion::{Hold, Holder, Mount, Other, Use, hold, program_name};
 pub use file::{FileDevice, OpenOptions};
 pub use host_storage::HostStorage;
 pub use memory::{MemDevice, Snapshot};

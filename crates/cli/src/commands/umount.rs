@@ -2,12 +2,11 @@
 use crate::exit::Outcome;
 use crate::mount::server_process::ServerProcess;
 use crate::mount::table;
-use crate::{inspect, store};
+use crate::{inspect, process, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use segno_device::{FileDevice, Holder, Mount, OpenOptions, open_volume};
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -146,23 +145,9 @@ fn busy(dir: &Path) -> anyhow::Error {
 
 /// Processes with a working directory, root or open file below `dir`, as far as this user may see.
 fn users(dir: &Path) -> Vec<String> {
-    let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-    processes
-        .flatten()
-        .filter(|p| is_other_process(&p.file_name()))
-        .filter(|p| uses(&p.path(), dir))
-        .take(NAMED_USERS)
-        .map(|p| {
-            let name = std::fs::read_to_string(p.path().join("comm")).unwrap_or_default();
-            format!("{} ({})", name.trim(), p.file_name().display())
-        })
-        .collect()
-}
-
-/// This command may have been started in the directory too, but it is about to end.
-fn is_other_process(name: &OsStr) -> bool {
-    let pid = name.to_str().and_then(|n| n.parse::<u32>().ok());
-    pid.is_some_and(|pid| pid != std::process::id())
+    // This command may have been started in the directory too, but it is about to end.
+    let using = process::others().filter(|pid| uses(&PathBuf::from(format!("/proc/{pid}")), dir));
+    using.take(NAMED_USERS).map(process::described).collect()
 }
 
 fn uses(process: &Path, dir: &Path) -> bool {

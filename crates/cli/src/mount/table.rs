@@ -1,4 +1,5 @@
 //! The mounts of this process, as users name them.
+use crate::process;
 use anyhow::{Context, Result};
 use segno_device::Mount;
 use std::path::Path;
@@ -25,13 +26,10 @@ pub fn bound(gone: &Mount) -> Option<String> {
 
 /// Another mount namespace where the volume of a mount that is gone is mounted.
 pub fn in_namespace(gone: &Mount) -> Option<String> {
-    let processes = std::fs::read_dir("/proc").ok()?.flatten();
-    let mut numbers = processes.filter_map(|p| p.file_name().to_str()?.parse::<u32>().ok());
-    numbers.find_map(|process| {
-        let mounts = with_images(Mount::all_of(process).ok()?);
+    process::others().find_map(|pid| {
+        let mounts = with_images(Mount::all_of(pid).ok()?);
         let dir = mounts.into_iter().find(|m| is_same(m, gone))?.dir;
-        let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-        Some(format!("at {} in the mount namespace of {} ({process})", dir.display(), name.trim()))
+        Some(format!("at {} in the mount namespace of {}", dir.display(), process::described(pid)))
     })
 }
 

@@ -117,10 +117,12 @@ fn holder_of(path: &Path, file: &File) -> Result<Holder, DeviceError> {
     if let Some(mount) = View::now(path)?.mount_of(&meta, path, &processes) {
         return Ok(mount);
     }
-    Ok(processes.first().map_or(Holder::Unknown, |&pid| Holder::Process { pid, name: program(pid) }))
+    Ok(processes.first().map_or(Holder::Unknown, |&pid| Holder::Process { pid, name: program_name(pid) }))
 }
 
-fn program(pid: u32) -> String {
+/// Name of the program that a process runs.
+#[must_use]
+pub fn program_name(pid: u32) -> String {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
     name.map_or_else(|_| "another program".to_owned(), |name| name.trim().to_owned())
 }
