@@ -1,4 +1,6 @@
 //! A format that is cut anywhere leaves the old contents, the new volume, or a device that is named as being formatted.
+
+use crate::overwrite::block;
 use segno_check::{CheckOptions, check};
 use segno_device::{
     BlockDevice, Contents, MemDevice, MultiDevice, Zone, ZoneCondition, ZoneKind, require_superblock,
@@ -6,7 +8,7 @@ use segno_device::{
 use segno_format::superblock::RawSuperblock;
 use segno_format::{BLOCK_SIZE, Block, Structure};
 use segno_mkfs::{Member, MkfsOptions, format};
-use segno_testkit::{CrashLog, CrashPlan, CrashStates, RecordDevice};
+use segno_testkit::{CrashLog, CrashPlan, CrashStates, FlushRegion, RecordDevice, Window, forward};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,36 +25,11 @@ struct Shape {
     options: MkfsOptions,
 }
 
-/// One of them.
-struct Window {
-    whole: Arc<dyn BlockDevice>,
-    start: u64,
-    blocks: u64,
-    sequential: bool,
-}
+/// One whose zones have to be written in order.
+struct Sequential(Window);
 
-impl BlockDevice for Window {
-    fn block_count(&self) -> u64 {
-        self.blocks
-    }
-    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.whole.read(self.start + addr, into)
-    }
-    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.whole.write(self.start + addr, blocks)
-    }
-    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.whole.write_fua(self.start + addr, blocks)
-    }
-    fn flush(&self) -> io::Result<()> {
-        self.whole.flush()
-    }
-    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        self.whole.discard(self.start + addr, count)
-    }
-    fn read_only(&self) -> bool {
-        false
-    }
+impl BlockDevice for Sequential {
+    forward!(0: block_count, read, write, write_fua, flush, discard, read_only);
     fn zones(&self) -> io::Result<Vec<Zone>> {
         let zone = |start| Zone {
             start,
@@ -62,7 +39,7 @@ impl BlockDevice for Window {
             kind: ZoneKind::Sequential,
             condition: ZoneCondition::Full,
         };
-        Ok((0..self.blocks).step_by(SEGMENT as usize).filter(|_| self.sequential).map(zone).collect())
+        Ok((0..self.block_count()).step_by(SEGMENT as usize).map(zone).collect())
     }
 }
 
@@ -75,23 +52,26 @@ impl Shape {
         self.devices.iter().map(|(segments, _)| segments * SEGMENT).sum()
     }
 
-    fn members(&self, whole: &Arc<dyn BlockDevice>) -> Vec<Member> {
+    fn members(&self, whole: &Arc<dyn FlushRegion>) -> Vec<Member> {
         let mut start = 0;
         let member = |&(segments, sequential): &(u64, bool)| {
-            let window = Window { whole: Arc::clone(whole), start, blocks: segments * SEGMENT, sequential };
-            start += window.blocks;
-            Member { path: format!("device at {}", window.start), device: Arc::new(window), zeroed: false }
+            let (from, path) = (start, format!("device at {start}"));
+            start += segments * SEGMENT;
+            let window = Window::new(Arc::clone(whole), from..start).unwrap();
+            let device: Arc<dyn BlockDevice> =
+                if sequential { Arc::new(Sequential(window)) } else { Arc::new(window) };
+            Member { path, device, zeroed: false }
         };
         self.devices.iter().map(member).collect()
     }
 
-    fn format(&self, whole: &Arc<dyn BlockDevice>, uuid: [u8; 16]) {
+    fn format(&self, whole: &Arc<dyn FlushRegion>, uuid: [u8; 16]) {
         let options = MkfsOptions { uuid: Some(uuid), force: true, ..self.options.clone() };
         format(&self.members(whole), &options).unwrap();
     }
 
     /// The volume, which may end before its only device does.
-    fn joined(&self, whole: &Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+    fn joined(&self, whole: &Arc<dyn FlushRegion>) -> Arc<dyn BlockDevice> {
         let shares = self.members(whole).into_iter().map(|m| (Arc::clone(&m.device), m.device.block_count()));
         match &shares.collect::<Vec<_>>()[..] {
             [(only, _)] => Arc::clone(only),
@@ -105,13 +85,6 @@ fn junk(blocks: u64) -> MemDevice {
     let block = Block([0xA5; BLOCK_SIZE]);
     (0..blocks).for_each(|addr| device.write(addr, &[&block]).unwrap());
     device
-}
-
-fn block(device: &dyn BlockDevice, addr: u64) -> Block {
-    let mut into = [Block::zeroed()];
-    device.read(addr, &mut into).unwrap();
-    let [block] = into;
-    block
 }
 
 /// The volume that a reader finds.
@@ -131,7 +104,7 @@ struct Seen {
 impl Seen {
     /// `start` has the bytes before the format.
     fn add(&mut self, shape: &Shape, start: &dyn BlockDevice, state: MemDevice, at: &str) {
-        let state: Arc<dyn BlockDevice> = Arc::new(state);
+        let state: Arc<dyn FlushRegion> = Arc::new(state);
         let same = |addr: &u64| block(&*state, *addr).0 == block(start, *addr).0;
         match uuid(&*state) {
             Some(NEW) => {
@@ -165,7 +138,7 @@ impl Seen {
 fn cut(shape: &Shape, start: MemDevice, seed: u64) -> Seen {
     let base = start.snapshot();
     let device = Arc::new(RecordDevice::new(start));
-    shape.format(&(Arc::clone(&device) as Arc<dyn BlockDevice>), NEW);
+    shape.format(&(Arc::clone(&device) as Arc<dyn FlushRegion>), NEW);
     let log = CrashLog::new(base.clone(), device.log()).unwrap();
     let plan = CrashPlan { subsets: 20, torn_data: 4, ..CrashPlan::new(seed) };
     let (mut seen, start) = (Seen::default(), MemDevice::from_snapshot(&base));
@@ -178,11 +151,9 @@ fn cut(shape: &Shape, start: MemDevice, seed: u64) -> Seen {
 }
 
 fn old_volume(shape: &Shape) -> MemDevice {
-    let device: Arc<dyn BlockDevice> = Arc::new(junk(shape.blocks()));
-    shape.format(&device, OLD);
-    let copy = MemDevice::new(shape.blocks());
-    (0..shape.blocks()).for_each(|addr| copy.write(addr, &[&block(&*device, addr)]).unwrap());
-    copy
+    let device = Arc::new(junk(shape.blocks()));
+    shape.format(&(Arc::clone(&device) as Arc<dyn FlushRegion>), OLD);
+    MemDevice::from_snapshot(&device.snapshot())
 }
 
 fn zoned() -> Shape {
@@ -220,24 +191,23 @@ fn a_format_cut_anywhere_over_other_data_leaves_it_or_a_named_device() {
 #[test]
 fn no_old_volume_on_another_device_outlives_its_blocks() {
     let shape = Shape { devices: vec![(20, false), (32, false)], ..Shape::one(MkfsOptions::default()) };
-    let second = |device: &Arc<dyn BlockDevice>| Arc::clone(&shape.members(device)[1].device);
-    let start: Arc<dyn BlockDevice> = Arc::new(junk(shape.blocks()));
-    let one = Shape::one(MkfsOptions::default());
-    one.format(&second(&start), OLD);
-    let copy = MemDevice::new(shape.blocks());
-    (0..shape.blocks()).for_each(|addr| copy.write(addr, &[&block(&*start, addr)]).unwrap());
-    let base = copy.snapshot();
-    let device = Arc::new(RecordDevice::new(copy));
-    shape.format(&(Arc::clone(&device) as Arc<dyn BlockDevice>), NEW);
+    let second = |device: &Arc<dyn FlushRegion>| shape.members(device).remove(1);
+    let device = Arc::new(junk(shape.blocks()));
+    let start: Arc<dyn FlushRegion> = device.clone();
+    let options = MkfsOptions { uuid: Some(OLD), force: true, ..MkfsOptions::default() };
+    format(&[second(&start)], &options).unwrap();
+    let base = device.snapshot();
+    let device = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));
+    shape.format(&(Arc::clone(&device) as Arc<dyn FlushRegion>), NEW);
     let log = CrashLog::new(base, device.log()).unwrap();
     let (mut old, mut gone) = (0, 0);
     for state in CrashStates::new(&log, CrashPlan::new(3), |addr, _| addr < 2) {
-        let now = second(&(Arc::new(state.device) as Arc<dyn BlockDevice>));
+        let now = second(&(Arc::new(state.device) as Arc<dyn FlushRegion>)).device;
         if uuid(&*now) != Some(OLD) {
             gone += 1;
             continue;
         }
-        let before = second(&start);
+        let before = second(&start).device;
         let changed = (1..now.block_count()).find(|addr| block(&*now, *addr).0 != block(&*before, *addr).0);
         assert_eq!(changed, None, "state {}: {}", state.index, state.choice);
         old += 1;

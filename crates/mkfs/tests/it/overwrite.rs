@@ -64,7 +64,7 @@ fn options() -> MkfsOptions {
     }
 }
 
-fn block(device: &dyn BlockDevice, addr: u64) -> Block {
+pub fn block(device: &dyn BlockDevice, addr: u64) -> Block {
     let mut into = [Block::zeroed()];
     device.read(addr, &mut into).unwrap();
     let [block] = into;
