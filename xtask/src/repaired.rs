@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::handover::kernel::complaints;
-use crate::twin::{Boot, Machine, Run};
+use crate::twin::{Boot, Run};
 
 /// What Linux does with a volume: as few programs as possible, as qemu may have to emulate the processor.
 const SCRIPT: &str = "ls -lR $DIR > /dev/null
@@ -42,17 +42,7 @@ impl Repaired {
             fs::read_dir(&dir)?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         images.sort();
         ensure!(!images.is_empty(), "{} is empty", dir.display());
-        let boot = Boot {
-            machine: Machine::Qemu,
-            script: script(&images)?,
-            disks: Vec::new(),
-            virtiofs: None,
-            reboots: false,
-            timeout: Duration::from_secs(self.timeout),
-            share: "/".into(),
-            kill: None,
-            echo: false,
-        };
+        let boot = Boot::new(script(&images)?, Vec::new(), Duration::from_secs(self.timeout));
         eprintln!("repaired: booting Linux for {} volumes", images.len());
         let run = boot.run_to_end()?;
         let mut failed = 0;

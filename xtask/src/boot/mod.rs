@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::fsck;
 use crate::paths::{run, target_dir};
-use crate::twin::{Boot, Kill, Machine, Run};
+use crate::twin::{Boot, Kill, Run};
 
 const COMMON: &str = include_str!("common.sh");
 const FIRST: &str = include_str!("first.sh");
@@ -85,15 +85,12 @@ impl BootTest {
     fn boot(&self, segno: &Path, images: &[PathBuf], script: &str, cut: bool) -> Result<Run> {
         let program = segno.to_str().context("the program's path is not UTF-8")?;
         let boot = Boot {
-            machine: Machine::Qemu,
-            script: format!("{COMMON}{script}").replace("@SEGNO@", program),
-            disks: images.to_vec(),
-            virtiofs: None,
-            reboots: false,
-            timeout: Duration::from_secs(self.timeout),
-            share: "/".into(),
             kill: cut.then(|| Kill { on_line: Some(CUT.into()), after: CUT_AFTER }),
-            echo: false,
+            ..Boot::new(
+                format!("{COMMON}{script}").replace("@SEGNO@", program),
+                images.to_vec(),
+                Duration::from_secs(self.timeout),
+            )
         };
         boot.run_to_end()
     }

@@ -70,15 +70,12 @@ impl Foreign {
     fn boot(&self, disks: &[PathBuf], copy: &Path) -> Result<()> {
         let names: Vec<String> = (0..disks.len()).map(|n| Machine::Qemu.disk_name(n)).collect();
         let boot = Boot {
-            machine: Machine::Qemu,
-            script: format!("DISKS='{}'\nCOPY='{}'\n{GUEST}", names.join(" "), copy.display()),
-            disks: disks.to_owned(),
-            virtiofs: None,
-            reboots: false,
-            timeout: Duration::from_secs(self.timeout),
-            share: "/".into(),
-            kill: None,
             echo: true,
+            ..Boot::new(
+                format!("DISKS='{}'\nCOPY='{}'\n{GUEST}", names.join(" "), copy.display()),
+                disks.to_owned(),
+                Duration::from_secs(self.timeout),
+            )
         };
         boot.run_to_end().map(drop)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -97,14 +97,12 @@ impl Kernel {
         }
         let boot = Boot {
             machine: self.machine,
-            script,
-            disks: turns.iter().flat_map(|turn| turn.job.devices.clone()).collect(),
-            virtiofs: None,
-            reboots: false,
-            timeout: self.timeout,
-            share: PathBuf::from("/"),
             kill,
-            echo: false,
+            ..Boot::new(
+                script,
+                turns.iter().flat_map(|turn| turn.job.devices.clone()).collect(),
+                self.timeout,
+            )
         };
         let run = boot.run()?;
         if run.outcome == Outcome::Died {

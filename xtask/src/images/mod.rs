@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::paths::{run, target_dir};
-use crate::twin::{Boot, Machine, Outcome};
+use crate::twin::{Boot, Machine};
 
 /// Images for one boot.
 const DISKS: usize = 12;
@@ -85,26 +85,12 @@ impl Images {
 
     /// Lets Linux read the images, and write those that can be; returns how many are wrong.
     fn visit(&self, images: &[Image], wanted: &str, program: &Path) -> Result<u32> {
-        let boot = Boot {
-            machine: Machine::Qemu,
-            script: script(images),
-            disks: images.iter().map(|i| i.path.clone()).collect(),
-            virtiofs: None,
-            reboots: false,
-            timeout: Duration::from_secs(self.timeout),
-            share: PathBuf::from("/"),
-            kill: None,
-            echo: false,
-        };
-        let run = boot.run()?;
-        if !matches!(run.outcome, Outcome::Exited(0)) {
-            bail!(
-                "the guest did not end well: {:?}\n{}\n{}",
-                run.outcome,
-                run.output.join("\n"),
-                run.console
-            );
-        }
+        let boot = Boot::new(
+            script(images),
+            images.iter().map(|i| i.path.clone()).collect(),
+            Duration::from_secs(self.timeout),
+        );
+        let run = boot.run_to_end()?;
         let mut failed = 0;
         for (i, image) in images.iter().enumerate() {
             match judge(image, &run.output, i, wanted, program) {

@@ -58,8 +58,7 @@ impl Worker {
 
 /// Ends a process and its descendants: git reads a directory that fails for ever, and holds the output open.
 fn end_group(leader: &Child) -> Result<()> {
-    let pid = i32::try_from(leader.id()).ok().and_then(Pid::from_raw).context("no process number")?;
-    Ok(kill_process_group(pid, Signal::KILL)?)
+    Ok(kill_process_group(Pid::from_child(leader), Signal::KILL)?)
 }
 
 /// Ends a process and those it started.

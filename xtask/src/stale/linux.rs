@@ -24,15 +24,12 @@ pub struct Guest<'a> {
 /// Mounts each volume, runs its script, and unmounts it or loses power.
 pub fn visit(guests: &[Guest<'_>], cut: bool, timeout: Duration) -> Result<Vec<Result<()>>> {
     let boot = Boot {
-        machine: Machine::Qemu,
-        script: script(guests, cut)?,
-        disks: guests.iter().map(|guest| guest.image.to_owned()).collect(),
-        virtiofs: None,
-        reboots: false,
-        timeout,
-        share: "/".into(),
         kill: cut.then(|| Kill { on_line: Some(CUT_LINE.to_owned()), after: Duration::ZERO }),
-        echo: false,
+        ..Boot::new(
+            script(guests, cut)?,
+            guests.iter().map(|guest| guest.image.to_owned()).collect(),
+            timeout,
+        )
     };
     eprintln!("stale: booting Linux for {} volumes", guests.len());
     let run = boot.run_to_end()?;

@@ -21,10 +21,9 @@ use crate::paths::target_dir;
 pub const STATUS_DIED: u8 = 125;
 
 /// What runs the guest.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Machine {
     /// QEMU: Debian's kernel, any number of disks; slow without KVM
-    #[default]
     Qemu,
     /// User-mode Linux, built once: F2FS at nearly native speed, one processor, zoned null_blk
     UserMode,
@@ -99,6 +98,21 @@ pub struct Run {
 }
 
 impl Boot {
+    /// In QEMU, once, on the host's root, without a power cut.
+    pub fn new(script: String, disks: Vec<PathBuf>, timeout: Duration) -> Self {
+        Self {
+            machine: Machine::Qemu,
+            script,
+            disks,
+            virtiofs: None,
+            reboots: false,
+            timeout,
+            share: "/".into(),
+            kill: None,
+            echo: false,
+        }
+    }
+
     /// Boots and waits for the end, which is the script's without an error, or the power cut that was asked for.
     pub fn run_to_end(&self) -> Result<Run> {
         let run = self.run()?;
@@ -204,9 +218,7 @@ impl Guest {
     /// SIGKILL: what the guest had written is in the image, what it had not is lost, as in a power cut.
     fn end(&mut self) -> Result<()> {
         if self.child.try_wait().context("waiting for the guest")?.is_none() {
-            let group =
-                Pid::from_raw(self.child.id().cast_signed()).context("the guest has no process id")?;
-            kill_process_group(group, Signal::KILL).context("killing the guest")?;
+            kill_process_group(Pid::from_child(&self.child), Signal::KILL).context("killing the guest")?;
             self.child.wait().context("waiting for the guest")?;
         }
         Ok(())

@@ -54,14 +54,10 @@ impl KernelTwin {
         let kill_asked = self.kill_on.is_some() || self.kill_after.is_some();
         let boot = Boot {
             machine: self.machine,
-            script,
-            disks: self.disks,
-            virtiofs: None,
-            reboots: false,
-            timeout: Duration::from_secs(self.timeout),
             share: self.share,
             kill: kill_asked.then_some(Kill { on_line: self.kill_on, after }),
             echo: true,
+            ..Boot::new(script, self.disks, Duration::from_secs(self.timeout))
         };
         let run = boot.run()?;
         let (verdict, code) = match run.outcome {

@@ -14,7 +14,7 @@ use clap::Args;
 
 use self::export::Export;
 use crate::paths::{run, target_dir};
-use crate::twin::{Boot, Kill, Machine, Run};
+use crate::twin::{Boot, Kill, Run};
 use crate::{fsck, suites};
 
 const GUEST: &str = include_str!("guest.sh");
@@ -109,16 +109,12 @@ impl Virtiofs {
     /// One boot with the server that listens on a socket.
     fn guest(&self, socket: &Path, script: &str, cut: Option<Cut>) -> Result<Run> {
         let boot = Boot {
-            machine: Machine::Qemu,
-            script: format!("{GUEST}{script}"),
-            disks: Vec::new(),
             virtiofs: Some(socket.to_owned()),
             // Of a script that resets the machine.
             reboots: script.contains("sysrq-trigger"),
-            timeout: Duration::from_secs(self.timeout),
-            share: "/".into(),
             kill: cut.as_ref().map(|cut| Kill { on_line: Some(CUT.into()), after: cut.after }),
             echo: self.pjdfstest || self.fsx,
+            ..Boot::new(format!("{GUEST}{script}"), Vec::new(), Duration::from_secs(self.timeout))
         };
         boot.run_to_end()
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::VOLUME_MIB;
 use super::load::{Case, DIRTY_LIMIT, Load, Measured, Reported, user_bytes};
 use crate::paths::run;
-use crate::twin::{Boot, Machine};
+use crate::twin::Boot;
 
 /// Unit of /sys/block/*/stat.
 const SECTOR: u64 = 512;
@@ -24,17 +24,7 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
     // The volume of mkfs.f2fs, by Segno.
     run(Command::new(segno).args(["mkfs", "-q", "-f", "--size", &size]).arg(&image))?;
     let load = Load::of(case, Path::new("/mnt/volume/file"), user_bytes(segno, &image)?);
-    let boot = Boot {
-        machine: Machine::Qemu,
-        script: script(&load),
-        disks: vec![image],
-        virtiofs: None,
-        reboots: false,
-        timeout: PATIENCE,
-        share: "/".into(),
-        kill: None,
-        echo: false,
-    };
+    let boot = Boot::new(script(&load), vec![image], PATIENCE);
     let guest = boot.run_to_end()?;
     let marked = |name: &str| guest.output.iter().find_map(|l| l.strip_prefix(MARK)?.strip_prefix(name));
     let sectors = |name: &str| -> Result<u64> {
