@@ -53,7 +53,7 @@ impl External {
         let (Some(area), Some(path)) = (found.area(), &option.journal) else { return Ok(found) };
         let name = path.display();
         let sb = inspect::superblock(&**volume)?;
-        let checkpoint = inspect::journaled_checkpoint(&**volume, &sb)?;
+        let checkpoint = inspect::checkpoint(&**volume, &sb)?.journaled(&sb);
         match Journal::open(area, &checkpoint, &**volume) {
             Ok(Opened::Stale(why @ Stale::OtherVolume)) => bail!("the journal {name}: {why}"),
             Ok(Opened::Stale(why)) if !why.is_damage() => {

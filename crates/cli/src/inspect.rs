@@ -19,44 +19,37 @@ pub fn superblock(device: &dyn BlockDevice) -> Result<Superblock> {
     Err(damage.map_or_else(|| anyhow!("no superblock"), anyhow::Error::from))
 }
 
-/// The checkpoint in force, and the pack (1 or 2) it is in.
-pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<(RawCheckpoint, usize)> {
-    let (pack, number) = newest(device, sb)?;
-    Ok((pack.cp, number))
-}
-
-/// The checkpoint in force, as a journal identifies it.
-pub fn journaled_checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Checkpoint> {
-    let (pack, _) = newest(device, sb)?;
-    Ok(Checkpoint { volume: sb.raw.uuid, version: pack.cp.checkpoint_ver.get(), crc: pack.crc })
-}
-
-/// Whether the last mount had an external journal, in which changes may be that the volume lacks.
-pub fn has_external_journal(device: &dyn BlockDevice, sb: &Superblock) -> Result<bool> {
-    Ok(newest(device, sb)?.0.external_journal)
-}
-
 /// A valid pack: its first block, and the checksum of that.
-struct Pack {
-    cp: RawCheckpoint,
+pub struct Pack {
+    pub cp: RawCheckpoint,
+    /// 1 or 2.
+    pub number: usize,
     crc: u32,
-    external_journal: bool,
+    /// Whether its mount had an external journal, in which changes may be that the volume lacks.
+    pub external_journal: bool,
 }
 
-fn newest(device: &dyn BlockDevice, sb: &Superblock) -> Result<(Pack, usize)> {
+impl Pack {
+    /// The checkpoint as a journal identifies it.
+    pub fn journaled(&self, sb: &Superblock) -> Checkpoint {
+        Checkpoint { volume: sb.raw.uuid, version: self.cp.checkpoint_ver.get(), crc: self.crc }
+    }
+}
+
+/// The pack of the checkpoint in force.
+pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Pack> {
     let first = pack(device, sb, 0)?;
     let second = pack(device, sb, 1)?;
     let version = |p: &Result<Pack, Corrupt>| p.as_ref().ok().map(|p| p.cp.checkpoint_ver.get());
     match newer_pack(version(&first), version(&second)) {
-        Some(0) | None => Ok((first?, 1)),
-        Some(_) => Ok((second?, 2)),
+        Some(0) | None => Ok(first?),
+        Some(_) => Ok(second?),
     }
 }
 
 /// Whether the last server left the volume as a clean unmount does.
 pub fn is_clean(device: &dyn BlockDevice) -> Result<bool> {
-    let (cp, _) = checkpoint(device, &superblock(device)?)?;
-    Ok(cp.flags().contains(CpFlags::UMOUNT))
+    Ok(checkpoint(device, &superblock(device)?)?.cp.flags().contains(CpFlags::UMOUNT))
 }
 
 /// One pack, if its two ends are valid and agree.
@@ -74,7 +67,8 @@ fn pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Result<Resul
     let expected = cp.checkpoint_ver.get();
     Ok(RawCheckpoint::verify(&tail, last.0.into()).and_then(|_| {
         if found == expected {
-            return Ok(Pack { cp, crc, external_journal: RawCheckpoint::has_external_journal(&head) });
+            let external_journal = RawCheckpoint::has_external_journal(&head);
+            return Ok(Pack { cp, number: index + 1, crc, external_journal });
         }
         let why = "the two ends of the pack differ";
         Err(Corrupt::block(segno_format::Structure::Checkpoint, last.0.into(), why, found, expected))

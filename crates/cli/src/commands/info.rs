@@ -1,5 +1,6 @@
 //! `segno info`: superblock, checkpoint and usage.
 use crate::exit::Outcome;
+use crate::inspect::Pack;
 use crate::{image, inspect, show, size};
 use anyhow::Result;
 use segno_clean::guard::{Extent, Guarded};
@@ -27,21 +28,20 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let device = image::open(&args.image, OpenOptions { read_only: true, direct: false })?;
     let sb = inspect::superblock(&*device)?;
-    let (cp, pack) = inspect::checkpoint(&*device, &sb)?;
-    let external = inspect::has_external_journal(&*device, &sb)?;
+    let Pack { cp, number, external_journal, .. } = inspect::checkpoint(&*device, &sb)?;
     let mut out = stdout().lock();
     if args.json {
         let all = json!({
             "superblock": superblock(&sb),
             "records": records(&sb),
-            "checkpoint": checkpoint(&cp, pack),
+            "checkpoint": checkpoint(&cp, number),
             "usage": usage(&sb, &cp),
-            "external_journal": external,
+            "external_journal": external_journal,
         });
         writeln!(out, "{all:#}")?;
     } else {
-        print(&mut out, &sb, &cp, pack)?;
-        if external {
+        print(&mut out, &sb, &cp, number)?;
+        if external_journal {
             writeln!(
                 out,
                 "journal       external, and may have changes that are not counted here: `segno journal info --journal FILE {}` \

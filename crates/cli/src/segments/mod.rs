@@ -158,7 +158,7 @@ fn segment(sit: &Sit, seg: SegNo) -> Segment {
 
 fn newest(device: &dyn BlockDevice) -> Result<RawCheckpoint> {
     let superblock = inspect::superblock(device)?;
-    Ok(inspect::checkpoint(device, &superblock)?.0)
+    Ok(inspect::checkpoint(device, &superblock)?.cp)
 }
 
 /// The image that is mounted at a directory or above it.

@@ -32,14 +32,13 @@ pub fn left(device: &Arc<dyn BlockDevice>, report: &Report, journal: &External) 
         let can = !inspect::superblock(&**device)?.features.contains(Features::RO);
         return Ok(if can { Left::Pending } else { Left::Nothing });
     }
-    found.map_or_else(|| without_journal(device), Ok)
+    Ok(found.unwrap_or_else(|| without_journal(device)))
 }
 
 /// Of a volume without a journal that belongs to its checkpoint.
-fn without_journal(device: &Arc<dyn BlockDevice>) -> Result<Left> {
-    let Ok(sb) = inspect::superblock(&**device) else { return Ok(Left::Nothing) };
-    let needed = inspect::has_external_journal(&**device, &sb).unwrap_or(false);
-    Ok(if needed { Left::NotNamed } else { Left::Nothing })
+fn without_journal(device: &Arc<dyn BlockDevice>) -> Left {
+    let pack = inspect::superblock(&**device).and_then(|sb| inspect::checkpoint(&**device, &sb));
+    if pack.is_ok_and(|pack| pack.external_journal) { Left::NotNamed } else { Left::Nothing }
 }
 
 /// Of the journal, if there is one that belongs to the checkpoint.
@@ -73,8 +72,8 @@ fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left
 
 fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left>> {
     // Without a checkpoint there is nothing that a journal could belong to.
-    let Ok(checkpoint) = inspect::journaled_checkpoint(&**device, sb) else { return Ok(None) };
-    match Journal::open(area, &checkpoint, &**device) {
+    let Ok(pack) = inspect::checkpoint(&**device, sb) else { return Ok(None) };
+    match Journal::open(area, &pack.journaled(sb), &**device) {
         Ok(Opened::Usable(replay)) if replay.accepted().is_empty() => Ok(Some(Left::Nothing)),
         Ok(Opened::Usable(_)) => Ok(Some(Left::Pending)),
         Ok(Opened::Stale(why)) if why.is_damage() => Ok(Some(Left::Ahead(why))),
@@ -95,7 +94,7 @@ pub fn with_journal(
         return Ok(device);
     }
     let journal = External::open(option, images, &device, OpenOptions { read_only: true, direct: false })?;
-    match of_journal(&device, &journal).and_then(|found| found.map_or_else(|| without_journal(&device), Ok)) {
+    match of_journal(&device, &journal).map(|found| found.unwrap_or_else(|| without_journal(&device))) {
         Ok(Left::Pending) => {}
         Ok(Left::Ahead(why)) => {
             eprintln!("segno: note: what the journal has is left out: {why}");

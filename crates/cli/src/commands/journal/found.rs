@@ -38,8 +38,8 @@ impl Found {
             _ => (gap(&device)?, Place::Gap),
         };
         let sb = inspect::superblock(&*device)?;
-        let checkpoint = inspect::journaled_checkpoint(&*device, &sb)?;
-        let external = inspect::has_external_journal(&*device, &sb)?;
+        let pack = inspect::checkpoint(&*device, &sb)?;
+        let (checkpoint, external) = (pack.journaled(&sb), pack.external_journal);
         Ok(Self { device, checkpoint, guarded: sb.guarded, external, area, place })
     }
 
@@ -91,7 +91,8 @@ fn gap(device: &Arc<dyn BlockDevice>) -> Result<Area> {
 
 /// Makes an empty journal after the end of a new volume. The space was made for it.
 pub fn make(device: &Arc<dyn BlockDevice>) -> Result<u64> {
-    let checkpoint = inspect::journaled_checkpoint(&**device, &inspect::superblock(&**device)?)?;
+    let sb = inspect::superblock(&**device)?;
+    let checkpoint = inspect::checkpoint(&**device, &sb)?.journaled(&sb);
     let area = gap(device)?;
     let bytes = area.blocks() * BLOCK_SIZE as u64;
     make_in(area.clear().context("cannot write the journal's space")?, &checkpoint)?;
