@@ -30,6 +30,15 @@ pub(crate) unsafe fn path<'a>(given: *const c_char) -> Result<&'a Path, Failure>
     unsafe { string(given, "path") }.map(Path::new)
 }
 
+/// A path of the caller, unless it is null.
+///
+/// # Safety
+/// As [`string`].
+pub(crate) unsafe fn optional_path<'a>(given: *const c_char) -> Result<Option<&'a Path>, Failure> {
+    // SAFETY: what this function requires.
+    if given.is_null() { Ok(None) } else { unsafe { path(given) }.map(Some) }
+}
+
 /// What a pointer of the caller points to.
 ///
 /// # Safety

@@ -1,5 +1,5 @@
 //! Images of whole trees.
-use crate::args::{path, put, shared, string, versioned};
+use crate::args::{optional_path, path, put, shared, string, versioned};
 use crate::error::{EINVAL, Failure, done};
 use segno::{BuildOptions, Compression, ExtractOptions, Owner};
 use std::ffi::{c_char, c_int};
@@ -148,13 +148,13 @@ unsafe fn build_options(given: &segno_build_options) -> Result<BuildOptions, Fai
         let parsed = Compression::parse(compress, u8::try_from(log).unwrap_or(u8::MAX));
         options = options.compress(parsed.map_err(|why| Failure::new(EINVAL, why))?);
     }
-    if !given.manifest.is_null() {
-        // SAFETY: as above.
-        options = options.manifest(unsafe { path(given.manifest) }?);
+    // SAFETY: as above.
+    if let Some(path) = unsafe { optional_path(given.manifest) }? {
+        options = options.manifest(path);
     }
-    if !given.journal.is_null() {
-        // SAFETY: as above.
-        options = options.journal(unsafe { path(given.journal) }?);
+    // SAFETY: as above.
+    if let Some(path) = unsafe { optional_path(given.journal) }? {
+        options = options.journal(path);
     }
     Ok(options)
 }
@@ -228,17 +228,17 @@ pub unsafe extern "C" fn segno_extract(
                 return Err(Failure::new(EINVAL, why));
             }
             tar = given.flags & SEGNO_EXTRACT_TAR != 0;
-            if !given.path.is_null() {
-                // SAFETY: as above, with what the options point to.
-                lists = lists.path(unsafe { path(given.path) }?);
+            // SAFETY: as above, with what the options point to.
+            if let Some(path) = unsafe { optional_path(given.path) }? {
+                lists = lists.path(path);
             }
-            if !given.manifest.is_null() {
-                // SAFETY: as above.
-                lists = lists.manifest(unsafe { path(given.manifest) }?);
+            // SAFETY: as above.
+            if let Some(path) = unsafe { optional_path(given.manifest) }? {
+                lists = lists.manifest(path);
             }
-            if !given.journal.is_null() {
-                // SAFETY: as above.
-                lists = lists.journal(unsafe { path(given.journal) }?);
+            // SAFETY: as above.
+            if let Some(path) = unsafe { optional_path(given.journal) }? {
+                lists = lists.journal(path);
             }
         }
         let done = segno::catch_panic(|| match tar {

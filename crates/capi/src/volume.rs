@@ -1,5 +1,5 @@
 //! Opening and closing volumes.
-use crate::args::{check_place, path, put, shared, versioned};
+use crate::args::{check_place, optional_path, path, put, shared, versioned};
 use crate::error::{EBUSY, EINVAL, Failure, done};
 use segno::{Device, MountOptions, Volume};
 use std::ffi::{c_char, c_int};
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn segno_open(
         // SAFETY: the caller's promise of segno.h.
         let (image, options) = unsafe { (path(image)?, read_options(options)?) };
         // SAFETY: null, or a string, by the same promise.
-        let journal = if options.journal.is_null() { None } else { Some(unsafe { path(options.journal) }?) };
+        let journal = unsafe { optional_path(options.journal) }?;
         let writable = options.flags & SEGNO_WRITABLE != 0;
         let mut mount =
             MountOptions::new().read_only(!writable).skip_recovery(options.flags & SEGNO_SKIP_RECOVERY != 0);
