@@ -72,7 +72,7 @@ impl NewFile {
     }
 }
 
-fn directory(path: &Path) -> &Path {
+pub(crate) fn directory(path: &Path) -> &Path {
     path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
