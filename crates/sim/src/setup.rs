@@ -52,8 +52,6 @@ pub struct Setup {
     pub(crate) devices: Devices,
     /// Workloads begin with so many changes, each committed: what follows wraps a small journal around.
     pub commits_first: u32,
-    /// The kernel's writeback cache is above the volume.
-    pub cached: bool,
 }
 
 impl Setup {
@@ -105,7 +103,7 @@ impl Setup {
             options.journal = JournalMode::External(JournalArea::whole(journal));
         }
         let mounted = Mounted::mount(opened.volume, options, now)?;
-        Ok(if self.cached { mounted.with_page_cache() } else { mounted })
+        Ok(if self.model.limits().cached { mounted.with_page_cache() } else { mounted })
     }
 
     /// The durability guarantees of the volume.
@@ -506,7 +504,6 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
         empty: StatFs::default(),
         devices: Devices::of_setup(recipe.name, format.zoned, blocks..memory.block_count()),
         commits_first: if recipe.name == "smallring" { COMMITS_TO_THE_END } else { 0 },
-        cached: is_cached(recipe.name),
     };
     let members = setup.devices.members(&(memory.clone() as _)).map_err(|e| e.to_string())?;
     let named = |(n, (device, _))| Member { device, path: format!("device {n}"), zeroed: true };
