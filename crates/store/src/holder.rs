@@ -1,6 +1,6 @@
 //! What a store says of the writer of a volume, without opening it.
 use crate::device::{OPEN_PATIENCE, runtime};
-use crate::notice::{Observer, UNOBSERVED};
+use crate::notice::Observer;
 use crate::records::Holder;
 use crate::remote::Remote;
 use crate::{Result, claim, recover};
@@ -44,7 +44,7 @@ pub fn is_held(store: Arc<dyn ObjectStore>, prefix: &Path, observer: Observer) -
 
 /// How the last epoch ended that this process of this host took. A store that does not answer is an error after some seconds.
 pub fn ended(store: Arc<dyn ObjectStore>, prefix: &Path, pid: u32) -> Result<Ending> {
-    let remote = Remote::new(store, prefix.clone(), CLOSE_PATIENCE).observed(UNOBSERVED);
+    let remote = Remote::new(store, prefix.clone(), CLOSE_PATIENCE);
     remote.bound_requests(CLOSE_PATIENCE);
     let runtime = runtime()?;
     let ending = runtime.block_on(ending(&remote, pid));

@@ -9,7 +9,6 @@ use crate::core::{Planted, UPLOADS};
 use crate::merge::merge;
 use crate::names::{Name, ObjectId};
 use crate::queue::{MERGE_BYTES, MERGE_MIN};
-use crate::records::Volume;
 use crate::recover::{self, WINDOW};
 use crate::remote::Remote;
 use crate::shelf::Shelf;
@@ -61,7 +60,6 @@ pub(crate) async fn upload(remote: &Remote, shelf: &dyn Shelf, dir: &str, plante
 struct Upload<'a> {
     remote: &'a Remote,
     shelf: &'a dyn Shelf,
-    volume: Volume,
     tail: &'a Tail,
     /// Of the writer that left it.
     session: Session,
@@ -77,7 +75,7 @@ impl Tail {
         let bytes = stage::read(shelf, ObjectId::Log { epoch, seq: first }).await?;
         let id = commit::read(&volume.id, epoch, first, &bytes)?.session;
         let session = Session { volume: volume.id, id, epoch, marked: volume.marked };
-        let upload = Upload { remote, shelf, volume, tail: self, session, dir };
+        let upload = Upload { remote, shelf, tail: self, session, dir };
         if claim::session(remote, epoch).await? != Some(id) {
             return Err(upload.foreign());
         }
@@ -106,7 +104,7 @@ impl Upload<'_> {
     async fn from(&self, from: u64) -> Result<()> {
         let put = |id: ObjectId| async move {
             let bytes = stage::read(self.shelf, id).await?;
-            check_data(&self.volume.id, id, &bytes)?;
+            check_data(&self.session.volume, id, &bytes)?;
             self.remote.put_object(id, bytes, Cause::Data).await
         };
         let mut puts = stream::iter(self.tail.data.clone()).map(put).buffer_unordered(UPLOADS);
@@ -147,7 +145,7 @@ impl Upload<'_> {
     async fn read(&self, seq: u64) -> Result<(Bytes, Record)> {
         let epoch = self.session.epoch;
         let bytes = stage::read(self.shelf, ObjectId::Log { epoch, seq }).await?;
-        let record = commit::read(&self.volume.id, epoch, seq, &bytes)?;
+        let record = commit::read(&self.session.volume, epoch, seq, &bytes)?;
         if record.session != self.session.id {
             return Err(self.foreign());
         }
@@ -201,7 +199,7 @@ impl Upload<'_> {
     async fn behind(&self, seq: u64) -> Result<Option<u64>> {
         let epoch = self.session.epoch;
         let Some(bytes) = self.remote.get(Name::log(epoch, seq), Cause::Open).await? else { return Ok(None) };
-        Ok(match commit::read(&self.volume.id, epoch, seq, &bytes) {
+        Ok(match commit::read(&self.session.volume, epoch, seq, &bytes) {
             Ok(Record { entry: Entry::Commit { places, .. }, .. }) => Some(seq + u64::from(places)),
             _ => None,
         })
