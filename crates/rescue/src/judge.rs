@@ -59,11 +59,11 @@ impl Verdicts {
         for (done, &r) in (0u64..).zip(&placed) {
             progress(done, placed.len() as u64);
             let Some((file, index)) = open(volume, tree, r) else { continue };
+            let mut unranked = 0;
             for n in std::iter::once(&file.node).chain(index.dnodes.values()) {
                 claims.claim(n.place());
+                unranked += u64::from(volume.is_unranked(n));
             }
-            let nodes = std::iter::once(&file.node).chain(index.dnodes.values());
-            let unranked = nodes.filter(|n| volume.is_unranked(n)).count() as u64;
             let mut blocks = Blocks { nodes: index.missing, unranked, ..Blocks::default() };
             blocks.nodes += file.slots(volume, &index, |slots| {
                 slots.iter().filter(|s| s.addr.is_real()).for_each(|s| {
