@@ -7,6 +7,7 @@
 //!   a device with parallel channels, [`PauseDevice`] runs hooks inside them
 //! * [`forward`] writes the calls that the device of a single test passes on
 //! * [`ZonedDevice`] enforces the rules of zoned devices in memory
+//! * [`f2fs_tools`] runs the installed f2fs-tools, whose verdict on a volume is the same in all tests
 //! * [`blocks`] writes, reads and compares blocks filled with one byte each
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
@@ -15,6 +16,7 @@
 pub mod blocks;
 mod count;
 mod crash;
+pub mod f2fs_tools;
 mod fault;
 mod forward;
 mod model;

@@ -165,7 +165,7 @@ fn judge(image: &Image, output: &[String], number: usize, wanted: &str, program:
     if is_writable(image) {
         ensure!(output.iter().any(|line| *line == format!("wrote {number}")), "Linux could not write");
     }
-    run(Command::new("fsck.f2fs").arg("--dry-run").arg(&image.path))?;
+    crate::fsck::require_clean(&image.path)?;
     run(Command::new(program).arg("check").arg(&image.path))?;
     Ok(())
 }

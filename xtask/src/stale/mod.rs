@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use self::cases::{CASES, Case, Prepared, Visit};
@@ -122,9 +122,6 @@ fn prepare(case: &'static Case, program: &Path, work: &Path) -> Row {
 }
 
 fn checked(volume: &Prepared) -> Result<()> {
-    let report = crate::fsck::check(volume.image())?;
-    if let [first, ..] = &report.findings[..] {
-        bail!("fsck.f2fs has {} findings, the first: {first}", report.findings.len());
-    }
+    crate::fsck::require_clean(volume.image())?;
     volume.check()
 }

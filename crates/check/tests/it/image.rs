@@ -2,32 +2,26 @@
 use segno_check::{CheckOptions, Kind, Report, check};
 use segno_device::{BlockDevice, FileDevice, MemDevice, OpenOptions, Snapshot};
 use segno_format::Block;
+use segno_testkit::f2fs_tools;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::OnceLock;
 
 /// Most blocks copied in one go.
 const RUN: u64 = 256;
 
-/// Runs a tool; its output is shown when it fails. Also looks where distributions put it when it is not in PATH.
-fn run(tool: &str, args: &[&str]) {
-    let places = ["", "/usr/sbin/", "/sbin/"].map(|dir| format!("{dir}{tool}"));
-    let out = places.iter().find_map(|tool| Command::new(tool).args(args).output().ok());
-    let out = out.unwrap_or_else(|| panic!("{tool} is not installed; `make setup` installs f2fs-tools"));
-    let text = String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{tool} {args:?}: {}\n{text}", out.status);
-}
-
 /// Formats a sparse file.
 pub fn mkfs(path: &Path, bytes: u64, args: &[&str]) {
     fs::File::create(path).unwrap().set_len(bytes).unwrap();
-    run("mkfs.f2fs", &[&["-q", "-f"], args, &[path.to_str().unwrap()]].concat());
+    f2fs_tools::succeed("mkfs.f2fs", &[&["-q", "-f"], args, &[path.to_str().unwrap()]].concat());
 }
 
 /// Copies a directory into a volume.
 pub fn sload(path: &Path, source: &Path, args: &[&str]) {
-    run("sload.f2fs", &[&["-f", source.to_str().unwrap()], args, &[path.to_str().unwrap()]].concat());
+    f2fs_tools::succeed(
+        "sload.f2fs",
+        &[&["-f", source.to_str().unwrap()], args, &[path.to_str().unwrap()]].concat(),
+    );
 }
 
 /// A directory with something of everything that sload.f2fs can copy.

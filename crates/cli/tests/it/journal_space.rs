@@ -1,5 +1,4 @@
 //! A journal is made only over zeros or a journal of the same volume, by every command and option. Other data stays as it is.
-use super::foreign::tools as f2fs_tools;
 use super::{can_mount, json, output, refusal, segno};
 use segno_device::{FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
@@ -177,7 +176,7 @@ fn a_closed_journal_of_the_volume_before_is_replaced() {
     let image = rig.path("image");
     rig.by_library(None).unwrap();
     let before = rig.info()["journal"]["volume"].clone();
-    f2fs_tools::run("mkfs.f2fs", &["-q", "-f", "-t", "0", &image, "131072"]);
+    segno_testkit::f2fs_tools::succeed("mkfs.f2fs", &["-q", "-f", "-t", "0", &image, "131072"]);
     assert_eq!(rig.info()["state"], "stale");
     rig.by_library(None).unwrap();
     assert_eq!(rig.info()["state"], "usable");

@@ -2,6 +2,7 @@
 use segno::{Device, FormatOptions, MountOptions, Volume};
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_dump::{Image, What};
+use segno_testkit::f2fs_tools;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,15 +25,11 @@ fn make(path: &Path) {
     volume.close().unwrap();
 }
 
-/// Standard output of dump.f2fs, which writes tables to files in its directory; `None` if it is not installed.
-fn dump_f2fs(image: &Path, args: &[&str]) -> Option<String> {
-    let mut command = Command::new("dump.f2fs");
+/// Standard output of dump.f2fs, which writes tables to files in its directory.
+fn dump_f2fs(image: &Path, args: &[&str]) -> String {
+    let mut command = Command::new(f2fs_tools::find("dump.f2fs").unwrap());
     command.args(args).arg(image).current_dir(image.parent().unwrap()).stdin(std::process::Stdio::null());
-    let out = match command.output() {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,
-        done => done.unwrap(),
-    };
-    Some(String::from_utf8_lossy(&out.stdout).into_owned())
+    String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
 }
 
 fn ours(image: &Path, words: &[&str]) -> Value {
@@ -54,10 +51,7 @@ fn nat_sit_and_inodes_agree_with_dump_f2fs() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     make(&image);
-    if dump_f2fs(&image, &["-n", "0~-1"]).is_none() {
-        eprintln!("dump.f2fs is not installed");
-        return;
-    }
+    dump_f2fs(&image, &["-n", "0~-1"]);
     let table = std::fs::read_to_string(dir.path().join("dump_nat")).unwrap();
     let theirs: Vec<_> =
         table.lines().map(|l| (number(l, "nid"), number(l, "ino"), number(l, "blkaddr"))).collect();
@@ -84,7 +78,7 @@ fn nat_sit_and_inodes_agree_with_dump_f2fs() {
     }
 
     for (ino, _, _) in mine_inodes(&nat).into_iter().step_by(5) {
-        let text = dump_f2fs(&image, &["-i", &ino.to_string()]).unwrap();
+        let text = dump_f2fs(&image, &["-i", &ino.to_string()]);
         let shown = ours(&image, &["inode", &ino.to_string()]);
         for key in ["i_mode", "i_links", "i_size", "i_blocks", "i_ctime", "i_mtime_nsec", "i_flags", "i_pino"]
         {
@@ -123,10 +117,7 @@ fn a_thousand_fields_agree_with_dump_f2fs() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     make(&image);
-    let Some(text) = dump_f2fs(&image, &["-d", "1", "-i", "3"]) else {
-        eprintln!("dump.f2fs is not installed");
-        return;
-    };
+    let text = dump_f2fs(&image, &["-d", "1", "-i", "3"]);
     let mut compared = 0;
     let mut compare = |theirs: Vec<(String, u64)>, mine: &Value, what: &str| {
         for (name, number) in theirs {
@@ -143,7 +134,7 @@ fn a_thousand_fields_agree_with_dump_f2fs() {
     let inodes = mine_inodes(&ours(&image, &["nat", "3..100000000"]));
     for (ino, _, _) in inodes.into_iter().step_by(4) {
         let ino = ino.to_string();
-        let text = dump_f2fs(&image, &["-d", "1", "-i", &ino]).unwrap();
+        let text = dump_f2fs(&image, &["-d", "1", "-i", &ino]);
         compare(fields(&text, "is inode"), &ours(&image, &["inode", &ino])["inode"], &ino);
     }
     assert!(compared > 1000, "{compared}");
@@ -154,10 +145,7 @@ fn summaries_agree_with_dump_f2fs() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image");
     make(&image);
-    if dump_f2fs(&image, &["-a", "0~-1"]).is_none() {
-        eprintln!("dump.f2fs is not installed");
-        return;
-    }
+    dump_f2fs(&image, &["-a", "0~-1"]);
     let table = std::fs::read_to_string(dir.path().join("dump_ssa")).unwrap();
     let ssa = ours(&image, &["ssa"]);
     let mut compared = 0;

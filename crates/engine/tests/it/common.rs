@@ -4,12 +4,7 @@ use segno_engine::{MountOptions, Volume};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsOptions};
-use std::io::{Seek, SeekFrom, Write};
 use std::sync::Arc;
-
-#[path = "../../../mkfs/tests/it/tools.rs"]
-#[allow(dead_code)]
-mod tools;
 
 /// A freshly formatted volume of `mib` MiB in memory.
 pub fn fresh(mib: u64, opts: &MkfsOptions) -> Arc<MemDevice> {
@@ -50,16 +45,7 @@ pub fn assert_clean(dev: &dyn BlockDevice) {
 
 /// Panics unless fsck.f2fs, an independent implementation, finds the volume clean.
 pub fn assert_clean_to_f2fs_tools(dev: &dyn BlockDevice, context: &str) {
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.as_file().set_len(dev.block_count() * segno_format::BLOCK_SIZE as u64).unwrap();
-    let mut blocks = vec![Block::zeroed(); 512];
-    for start in (0..dev.block_count()).step_by(blocks.len()) {
-        let count = (dev.block_count() - start).min(512) as usize;
-        dev.read(start, &mut blocks[..count]).unwrap();
-        file.seek(SeekFrom::Start(start * segno_format::BLOCK_SIZE as u64)).unwrap();
-        blocks[..count].iter().for_each(|b| file.write_all(&b.0).unwrap());
-    }
-    tools::fsck_is_clean(context, &[file.path().to_owned()]);
+    segno_testkit::f2fs_tools::assert_device_clean(context, dev);
 }
 
 /// Panics if the checker finds anything of other kinds.

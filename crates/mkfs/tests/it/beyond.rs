@@ -1,24 +1,22 @@
 //! Where mkfs.f2fs 1.15 goes wrong and we do not follow: there fsck.f2fs has the last word.
-use crate::compare::{MIB, members};
-use crate::tools;
+use crate::compare::{MIB, members, sparse};
 use segno_device::BlockDevice;
 use segno_format::superblock::{RawSuperblock, Superblock};
 use segno_format::{Block, Features};
 use segno_mkfs::{MkfsOptions, format};
+use segno_testkit::f2fs_tools;
 use std::path::PathBuf;
 
 fn formatted(sizes: &[u64], opts: &MkfsOptions) -> Superblock {
     let dir = tempfile::tempdir().unwrap();
-    let paths: Vec<PathBuf> = (0..)
-        .zip(sizes)
-        .map(|(i, &bytes)| tools::sparse(&dir.path().join(format!("dev{i}")), bytes))
-        .collect();
+    let paths: Vec<PathBuf> =
+        (0..).zip(sizes).map(|(i, &bytes)| sparse(&dir.path().join(format!("dev{i}")), bytes)).collect();
     let members = members(&paths);
     format(&members, opts).unwrap();
     let mut first = [Block::zeroed()];
     members[0].device.read(0, &mut first).unwrap();
     drop(members);
-    tools::fsck_is_clean(&format!("{opts:?} on {sizes:?}"), &paths);
+    f2fs_tools::assert_clean(&format!("{opts:?} on {sizes:?}"), &paths[0]);
     RawSuperblock::from_block(&first[0].0).parse(0).unwrap()
 }
 

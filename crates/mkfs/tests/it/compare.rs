@@ -1,5 +1,4 @@
 //! Two images, one by mkfs.f2fs and one by us.
-use crate::tools;
 use rustix::fs::{SeekFrom, seek};
 use segno_device::{FileDevice, OpenOptions};
 use segno_format::checkpoint::RawCheckpoint;
@@ -7,6 +6,7 @@ use segno_format::nat::{RawNatBlock, RawNatEntry};
 use segno_format::superblock::RawSuperblock;
 use segno_format::{BLOCK_SIZE, Block, Nid};
 use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::f2fs_tools;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -41,12 +41,12 @@ pub fn same_on_sectors(args: &[&str], sizes: &[u64], sectors: Option<u64>, opts:
     // Paths are recorded in the superblock: ours must get the same ones, so theirs step aside.
     let moved: Vec<PathBuf> = theirs.iter().map(|p| p.with_extension("theirs")).collect();
     theirs.iter().zip(&moved).for_each(|(from, to)| std::fs::rename(from, to).unwrap());
-    let ours: Vec<PathBuf> = theirs.iter().zip(sizes).map(|(p, &bytes)| tools::sparse(p, bytes)).collect();
+    let ours: Vec<PathBuf> = theirs.iter().zip(sizes).map(|(p, &bytes)| sparse(p, bytes)).collect();
     segno_mkfs::format(&members(&ours), &opts).unwrap_or_else(|e| panic!("{context}: {e}"));
     for (ours, theirs) in ours.iter().zip(&moved) {
         compare_images(&context, ours, theirs);
     }
-    tools::fsck_is_clean(&context, &ours);
+    f2fs_tools::assert_clean(&context, &ours[0]);
 }
 
 fn with_mkfs_f2fs(
@@ -57,7 +57,7 @@ fn with_mkfs_f2fs(
     sectors: Option<u64>,
 ) -> Vec<PathBuf> {
     let paths: Vec<PathBuf> =
-        (0u64..).zip(sizes).map(|(i, &bytes)| tools::sparse(&dir.join(format!("dev{i}")), bytes)).collect();
+        (0u64..).zip(sizes).map(|(i, &bytes)| sparse(&dir.join(format!("dev{i}")), bytes)).collect();
     let time = TIME.to_string();
     let mut all = vec!["-f", "-r", "-T", &time, "-U", UUID_TEXT];
     for path in &paths[1..] {
@@ -66,9 +66,15 @@ fn with_mkfs_f2fs(
     all.extend(args);
     let behind = sectors.map(|n| PathBuf::from(n.to_string()));
     let operands: Vec<PathBuf> = paths.iter().take(1).cloned().chain(behind).collect();
-    let output = tools::run("mkfs.f2fs", &all, &operands);
-    assert!(output.status.success(), "{context} failed:\n{}", tools::text(&output));
+    let output = f2fs_tools::run("mkfs.f2fs", &all, &operands).unwrap();
+    assert!(output.status.success(), "{context} failed:\n{}", f2fs_tools::text(&output));
     paths
+}
+
+/// A sparse file.
+pub fn sparse(path: &Path, bytes: u64) -> PathBuf {
+    File::create(path).unwrap().set_len(bytes).unwrap();
+    path.to_owned()
 }
 
 pub fn members(paths: &[PathBuf]) -> Vec<Member> {

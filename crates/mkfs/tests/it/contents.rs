@@ -1,11 +1,10 @@
 //! Without force, contents are refused, and nothing is written.
-use crate::compare::MIB;
-use crate::tools;
+use crate::compare::{MIB, sparse};
 use segno_device::{BlockDevice, Contents, MemDevice};
 use segno_format::superblock::RawSuperblock;
 use segno_format::{BLOCK_SIZE, Block};
 use segno_mkfs::{Member, MkfsError, MkfsOptions, format};
-use segno_testkit::{RecordDevice, Rng};
+use segno_testkit::{RecordDevice, Rng, f2fs_tools};
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
@@ -123,7 +122,7 @@ fn an_old_journal_does_not_follow_the_new_volume() {
 #[test]
 fn fsck_f2fs_refuses_an_unfinished_format_and_leaves_it_alone() {
     let dir = tempfile::tempdir().unwrap();
-    let image = tools::sparse(&dir.path().join("image"), 64 * MIB);
+    let image = sparse(&dir.path().join("image"), 64 * MIB);
     let device = volume(64 * MIB, &MkfsOptions::default());
     let mut all = vec![Block::zeroed(); device.block_count() as usize];
     device.read(0, &mut all).unwrap();
@@ -137,8 +136,8 @@ fn fsck_f2fs_refuses_an_unfinished_format_and_leaves_it_alone() {
         let copy = RawSuperblock::from_block(&all[0].0).parse(0);
         assert!(copy.is_err(), "{sectors} sectors of a superblock");
         for option in ["-a", "-f"] {
-            let done = tools::run("fsck.f2fs", &[option], std::slice::from_ref(&image));
-            assert!(!done.status.success(), "{sectors} sectors: {}", tools::text(&done));
+            let done = f2fs_tools::run("fsck.f2fs", &[option], &[&image]).unwrap();
+            assert!(!done.status.success(), "{sectors} sectors: {}", f2fs_tools::text(&done));
             assert!(
                 std::fs::read(&image).unwrap() == all.as_bytes(),
                 "{sectors} sectors, {option}: written to"

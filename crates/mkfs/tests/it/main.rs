@@ -11,4 +11,3 @@ mod cuts;
 mod guard;
 mod matrix;
 mod overwrite;
-mod tools;

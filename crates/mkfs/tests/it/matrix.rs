@@ -1,8 +1,8 @@
 //! Options against sizes.
-use crate::compare::{MIB, same_as_mkfs_f2fs, same_on_sectors};
-use crate::tools;
+use crate::compare::{MIB, same_as_mkfs_f2fs, same_on_sectors, sparse};
 use segno_format::{BLOCK_SIZE, Features};
 use segno_mkfs::{CasefoldFlags, MkfsOptions, plan};
+use segno_testkit::f2fs_tools;
 
 fn features(list: &str) -> Features {
     list.split(',').map(|n| Features::from_mkfs_name(n).unwrap()).fold(Features::empty(), Features::union)
@@ -164,8 +164,9 @@ fn the_same_sizes_are_too_small() {
         let fits = |zones: u64| plan(&[bytes(zones) / BLOCK_SIZE as u64], &opts).is_ok();
         let limit = (1..200).find(|&zones| fits(zones)).unwrap();
         for zones in limit - 3..limit + 3 {
-            let device = tools::sparse(&dir.path().join("device"), bytes(zones));
-            let theirs = tools::run("mkfs.f2fs", &[&["-f"], args].concat(), &[device]).status.success();
+            let device = sparse(&dir.path().join("device"), bytes(zones));
+            let theirs = f2fs_tools::run("mkfs.f2fs", &[&["-f"], args].concat(), &[device]);
+            let theirs = theirs.unwrap().status.success();
             assert_eq!(fits(zones), theirs, "mkfs.f2fs {} on {zones} zones", args.join(" "));
         }
     }

@@ -1,9 +1,9 @@
 //! What a device held before must neither survive nor come back.
-use crate::compare::{MIB, members};
-use crate::tools;
+use crate::compare::{MIB, members, sparse};
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{BLOCK_SIZE, Block, Features};
 use segno_mkfs::{Member, MkfsOptions, format};
+use segno_testkit::f2fs_tools;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,12 +106,12 @@ fn an_empty_device_is_not_cleared() {
 #[test]
 fn a_reused_image_stays_sparse() {
     let dir = tempfile::tempdir().unwrap();
-    let image = tools::sparse(&dir.path().join("image"), 40 << 30);
+    let image = sparse(&dir.path().join("image"), 40 << 30);
     let members = members(std::slice::from_ref(&image));
     for force in [false, true] {
         format(&members, &MkfsOptions { force, ..options() }).unwrap();
         let allocated = std::os::unix::fs::MetadataExt::blocks(&image.metadata().unwrap()) * 512;
         assert!(allocated < MIB, "{allocated} bytes allocated");
     }
-    tools::fsck_is_clean("a second format", &[image]);
+    f2fs_tools::assert_clean("a second format", &image);
 }

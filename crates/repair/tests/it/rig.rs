@@ -1,10 +1,9 @@
 //! Repairing a volume in memory, and judging the result.
 use crate::image::{report, text};
-use segno_device::{BlockDevice, FileDevice, MemDevice, Overlay, Snapshot};
+use segno_device::{BlockDevice, MemDevice, Overlay, Snapshot};
 use segno_engine::{MountOptions, Volume};
-use segno_format::Block;
 use segno_repair::{Pending, Plan, PlanOptions, RepairError, is_repairable, plan};
-use std::process::Command;
+use segno_testkit::f2fs_tools;
 use std::sync::Arc;
 
 /// Damage that is refused, by its name in the table, with a part of the reason.
@@ -59,28 +58,11 @@ pub fn repaired_or_refused(name: &str, damaged: &MemDevice) -> String {
     }
 }
 
-/// What fsck.f2fs says of a volume that it would change.
+/// The findings of fsck.f2fs.
 fn fsck(name: &str, device: &MemDevice) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");
-    let file = FileDevice::create(&path, device.block_count() * 4096, false).unwrap();
-    let mut one = [Block::zeroed()];
-    for addr in 0..device.block_count() {
-        device.read(addr, &mut one).unwrap();
-        if !one[0].is_zero() {
-            file.write(addr, &[&one[0]]).unwrap();
-        }
-    }
-    drop(file);
-    let places = ["", "/usr/sbin/", "/sbin/"].map(|dir| format!("{dir}fsck.f2fs"));
-    let run = |tool: &String| Command::new(tool).args(["--dry-run", "-f"]).arg(&path).output().ok();
-    let Some(out) = places.iter().find_map(run) else { return String::new() };
-    let said = String::from_utf8_lossy(&out.stdout).into_owned();
-    let bad = |l: &&str| ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| l.contains(mark));
-    let bad: Vec<&str> = said.lines().filter(bad).take(4).collect();
-    if out.status.success() && bad.is_empty() {
-        String::new()
-    } else {
-        format!("{name}: fsck.f2fs: {bad:?}\n")
-    }
+    f2fs_tools::copy(device, 0..device.block_count(), &path).unwrap();
+    let findings = f2fs_tools::fsck(&path).unwrap().findings;
+    if findings.is_empty() { String::new() } else { format!("{name}: fsck.f2fs: {findings:?}\n") }
 }

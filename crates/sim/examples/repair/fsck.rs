@@ -1,9 +1,9 @@
 //! fsck.f2fs as a second judge of a volume in memory.
-use segno_device::{BlockDevice, FileDevice, MemDevice, Snapshot};
+use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_format::Block;
 use segno_format::superblock::RawSuperblock;
+use segno_testkit::f2fs_tools;
 use std::path::Path;
-use std::process::Command;
 
 /// Runs fsck.f2fs in the folder that the variable FSCK names, if it is set; whether it could judge the volume.
 pub fn check(volume: &Snapshot) -> Result<bool, String> {
@@ -18,24 +18,16 @@ pub fn check(volume: &Snapshot) -> Result<bool, String> {
         return Ok(false);
     }
     for (name, end) in &members {
-        write(&from, first..*end, &dir.join(name)).map_err(|e| format!("{name}: {e}"))?;
+        f2fs_tools::copy(&from, first..*end, &dir.join(name)).map_err(|e| format!("{name}: {e}"))?;
         first = *end;
     }
     let name = members.first().map_or("image", |(name, _)| name.as_str());
     // Devices are named as the superblock has them, here without a folder.
-    let out = Command::new("fsck.f2fs").args(["--dry-run", "-f", name]).current_dir(dir).output();
-    let out = out.map_err(|e| format!("fsck.f2fs: {e}"))?;
-    let said = String::from_utf8_lossy(&out.stdout);
-    // Old kernels store 1 there; newer versions of the tool do not call it a fix.
-    let is_fix = |l: &&str| !l.contains("reset i_gc_failures");
-    let bad = |l: &&str| ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| l.contains(mark)) && is_fix(l);
-    let bad: Vec<&str> = said.lines().filter(bad).take(5).collect();
-    let ended = said.lines().any(|l| l.starts_with("[FSCK] other corrupted bugs"));
-    if out.status.success() && bad.is_empty() && ended {
+    let findings = f2fs_tools::fsck_in(dir, Path::new(name))?.findings;
+    if findings.is_empty() {
         return Ok(true);
     }
-    let last: Vec<&str> = said.lines().rev().filter(|l| !l.trim().is_empty()).take(2).collect();
-    Err(format!("fsck.f2fs: {} {bad:?}, at the end {last:?}", out.status))
+    Err(format!("fsck.f2fs: {:?}", findings.iter().take(5).collect::<Vec<_>>()))
 }
 
 /// Keeps a volume in the folder that the variable SAVE names, if it is set and the volume is on one device.
@@ -46,7 +38,7 @@ pub fn save(volume: &Snapshot, name: &str) -> Result<(), String> {
         return Ok(());
     }
     let path = Path::new(&dir).join(name);
-    write(&from, 0..from.block_count(), &path).map_err(|e| format!("{}: {e}", path.display()))
+    f2fs_tools::copy(&from, 0..from.block_count(), &path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Names of the devices, each with the address at which it ends.
@@ -62,19 +54,4 @@ fn members(volume: &MemDevice) -> Result<Vec<(String, u64)>, String> {
     });
     let named: Vec<_> = named.collect();
     Ok(if named.is_empty() { vec![("image".into(), volume.block_count())] } else { named })
-}
-
-fn write(from: &MemDevice, blocks: std::ops::Range<u64>, path: &Path) -> std::io::Result<()> {
-    let _missing = std::fs::remove_file(path);
-    let file =
-        FileDevice::create(path, (blocks.end - blocks.start) * 4096, false).map_err(std::io::Error::other)?;
-    let mut one = [Block::zeroed()];
-    for addr in blocks.clone() {
-        from.read(addr, &mut one)?;
-        let [block] = &one;
-        if !block.is_zero() {
-            file.write(addr - blocks.start, &[block])?;
-        }
-    }
-    Ok(())
 }

@@ -5,9 +5,6 @@ use crate::stats::Cause;
 use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::Ino;
 use segno_mkfs::{Member, MkfsOptions};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::process::Command;
 
 /// Zones of 2 MiB; metadata takes the first nine.
 const VOLUME: Geometry = Geometry { zone_blocks: 512, zones: 60, conventional: 9 };
@@ -33,31 +30,11 @@ fn end(device: Arc<StoreDevice>) -> StoreDevice {
     Arc::into_inner(device).unwrap()
 }
 
-/// Copies the volume to a file, as `segno store export` does.
+/// Two checkers find nothing.
 pub(super) fn assert_clean(device: &StoreDevice) {
     let report = segno_check::check(device, &segno_check::CheckOptions::default(), &mut |_| {}).unwrap();
     assert!(report.is_clean(), "{:?}", report.problems);
-    let image = tempfile::NamedTempFile::new().unwrap();
-    image.as_file().set_len(device.block_count() * BLOCK_SIZE as u64).unwrap();
-    copy(device, image.as_file());
-    let out = Command::new("fsck.f2fs").args(["--dry-run", "-f"]).arg(image.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stdout);
-    let wrong: Vec<&str> = said
-        .lines()
-        .filter(|l| l.contains("[FIX]") || l.contains("[ASSERT]") || l.contains("Fail"))
-        .collect();
-    assert!(wrong.is_empty() && said.contains("Done"), "{said}");
-}
-
-fn copy(device: &StoreDevice, file: &File) {
-    for zone in 0..u64::from(device.geometry().zones) {
-        let start = zone * 512;
-        let mut blocks: Vec<Block> = (0..512).map(|_| Block::zeroed()).collect();
-        device.read(start, &mut blocks).unwrap();
-        for (at, block) in (start..).zip(&blocks) {
-            file.write_all_at(&block.0, at * BLOCK_SIZE as u64).unwrap();
-        }
-    }
+    segno_testkit::f2fs_tools::assert_device_clean("a volume on an object store", device);
 }
 
 #[test]

@@ -16,7 +16,6 @@ use segno_mkfs::{Member, MkfsOptions};
 use segno_virtiofs::{End, Export, Socket, Stopper};
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -64,9 +63,7 @@ impl Rig {
         let found: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "{}", found.join("\n"));
         let image = self.dir.path().join("image");
-        let out = Command::new("fsck.f2fs").args(["-f", "--dry-run"]).arg(image).output().unwrap();
-        let said = String::from_utf8_lossy(&out.stdout);
-        assert!(out.status.success() && !said.contains("[FAIL]") && !said.contains("[ASSERT]"), "{said}");
+        segno_testkit::f2fs_tools::assert_clean("after the unmount", &image);
     }
 }
 

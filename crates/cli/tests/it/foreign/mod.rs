@@ -5,7 +5,7 @@
 mod commands;
 mod linux;
 mod pairs;
-pub(crate) mod tools;
+mod tools;
 mod tree;
 mod zeros;
 

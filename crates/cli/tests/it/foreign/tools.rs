@@ -2,9 +2,9 @@
 use super::super::output;
 use super::tree::{Tree, plant, tree};
 use rustix::fs::{SeekFrom, seek};
+use segno_testkit::f2fs_tools;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Options of both tools.
 pub struct Set {
@@ -67,20 +67,6 @@ pub struct Volume {
     pub crashed: bool,
 }
 
-/// Runs one of f2fs-tools; also looks where distributions put it when it is not in PATH.
-pub(crate) fn run(tool: &str, args: &[&str]) -> String {
-    let found = ["", "/usr/sbin/", "/sbin/"].iter().find_map(|dir| {
-        match Command::new(format!("{dir}{tool}")).args(args).output() {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            done => Some(done.unwrap()),
-        }
-    });
-    let done = found.unwrap_or_else(|| panic!("{tool} is not installed; this test needs f2fs-tools"));
-    let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    assert!(done.status.success(), "{tool} {args:?}: {said}");
-    said
-}
-
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
@@ -91,7 +77,7 @@ impl Set {
         let others = volume.devices[1..].iter().flat_map(|path| ["-c", text(path)]);
         let args: Vec<&str> =
             ["-f", "-q"].into_iter().chain(self.mkfs.iter().copied()).chain(others).collect();
-        run("mkfs.f2fs", &[&args[..], &[volume.first()]].concat());
+        f2fs_tools::succeed("mkfs.f2fs", &[&args[..], &[volume.first()]].concat());
         volume.load("tree", self.sload);
         volume
     }
@@ -129,11 +115,10 @@ impl Volume {
         text(&self.devices[0])
     }
 
-    /// What fsck.f2fs would change.
+    /// The first finding of fsck.f2fs.
     pub fn fsck(&self) -> Option<String> {
-        let said = run("fsck.f2fs", &["--dry-run", "-f", self.first()]);
-        let bad = |l: &&str| ["[ASSERT]", "[FIX]", "[Fail]"].iter().any(|mark| l.contains(mark));
-        said.lines().find(bad).map(|line| format!("fsck.f2fs: {line}"))
+        let findings = f2fs_tools::fsck(&self.devices[0]).unwrap().findings;
+        findings.first().map(|line| format!("fsck.f2fs: {line}"))
     }
 
     /// A path in the directory of the devices.
@@ -167,7 +152,7 @@ impl Volume {
 
     fn load(&mut self, top: &str, options: &[&str]) {
         let source = self.source(top);
-        run("sload.f2fs", &[&["-f", text(&source)], options, &[self.first()]].concat());
+        f2fs_tools::succeed("sload.f2fs", &[&["-f", text(&source)], options, &[self.first()]].concat());
     }
 
     /// A directory of the host with a further tree, which the volume is taken to have.

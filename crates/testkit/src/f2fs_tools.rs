@@ -1,0 +1,164 @@
+//! The installed f2fs-tools, an implementation that is not ours.
+use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_format::{BLOCK_SIZE, Block};
+use std::ffi::OsStr;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// Where distributions put tools that administer a system; not in every user's `PATH`.
+const ADMIN_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// The program of f2fs-tools with this name. `segno` may be installed under the same name: it says so in its version.
+pub fn find(tool: &str) -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs = std::env::split_paths(&path).chain(ADMIN_DIRS.map(PathBuf::from));
+    dirs.map(|dir| dir.join(tool))
+        .find(|file| is_of_f2fs_tools(file, tool))
+        .ok_or_else(|| format!("{tool} of f2fs-tools is not installed (Debian package: f2fs-tools)"))
+}
+
+fn is_of_f2fs_tools(file: &Path, tool: &str) -> bool {
+    let said = Command::new(file).arg("-V").stdin(Stdio::null()).output();
+    said.is_ok_and(|out| text(&out).starts_with(&format!("{tool} 1.")))
+}
+
+/// Runs a tool to its end.
+pub fn run(tool: &str, args: &[impl AsRef<OsStr>], devices: &[impl AsRef<Path>]) -> Result<Output, String> {
+    let devices = devices.iter().map(AsRef::as_ref);
+    let mut command = Command::new(find(tool)?);
+    command.args(args).args(devices).stdin(Stdio::null()).output().map_err(|e| format!("{tool}: {e}"))
+}
+
+/// Runs a tool, and panics unless it succeeds.
+#[allow(clippy::panic, reason = "an assertion")]
+#[track_caller]
+pub fn succeed(tool: &str, args: &[impl AsRef<OsStr> + std::fmt::Debug]) {
+    match run(tool, args, &[] as &[&Path]) {
+        Ok(done) if done.status.success() => {}
+        Ok(done) => panic!("{tool} {args:?}: {}\n{}", done.status, text(&done)),
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// Standard output, then standard error.
+pub fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The verdict of fsck.f2fs.
+pub struct Fsck {
+    /// Lines that tell of damage, or that the check was not made to its end.
+    pub findings: Vec<String>,
+    pub output: String,
+}
+
+/// Runs `fsck.f2fs -f --dry-run`. Other devices of the volume are found by the paths in the superblock, from `dir` on.
+pub fn fsck_in(dir: &Path, first: &Path) -> Result<Fsck, String> {
+    let mut command = Command::new(find("fsck.f2fs")?);
+    let done = command.args(["-f", "--dry-run"]).arg(first).current_dir(dir).output();
+    let done = done.map_err(|e| format!("fsck.f2fs: {e}"))?;
+    let output = text(&done);
+    let mut findings = findings(&output);
+    if !done.status.success() {
+        findings.push(format!("fsck.f2fs ended with {}", done.status));
+    }
+    Ok(Fsck { findings, output })
+}
+
+/// Runs `fsck.f2fs -f --dry-run`.
+pub fn fsck(first: &Path) -> Result<Fsck, String> {
+    fsck_in(Path::new("."), first)
+}
+
+/// Panics unless fsck.f2fs checks the volume to the end and finds nothing.
+#[allow(clippy::panic, reason = "an assertion")]
+#[track_caller]
+pub fn assert_clean(context: &str, first: &Path) {
+    match fsck(first) {
+        Ok(fsck) if fsck.findings.is_empty() => {}
+        Ok(fsck) => panic!("{context}: fsck.f2fs found {:#?} in\n{}", fsck.findings, fsck.output),
+        Err(e) => panic!("{context}: {e}"),
+    }
+}
+
+/// Copies blocks of a device to a new file, with holes for zeros.
+pub fn copy(device: &dyn BlockDevice, blocks: Range<u64>, to: &Path) -> io::Result<()> {
+    const PIECE: u64 = 512;
+    std::fs::File::create(to)?.set_len((blocks.end - blocks.start) * BLOCK_SIZE as u64)?;
+    let file = FileDevice::open(to, OpenOptions::default()).map_err(io::Error::other)?;
+    let mut read = vec![Block::zeroed(); PIECE as usize];
+    for start in blocks.clone().step_by(read.len()) {
+        let count = (blocks.end - start).min(PIECE) as usize;
+        let Some(piece) = read.get_mut(..count) else { continue };
+        device.read(start, piece)?;
+        for (addr, block) in (start..).zip(piece.iter()).filter(|(_, block)| !block.is_zero()) {
+            file.write(addr - blocks.start, &[block])?;
+        }
+    }
+    Ok(())
+}
+
+/// [`assert_clean`] of a volume on one device that is not a file.
+#[allow(clippy::panic, reason = "an assertion")]
+#[track_caller]
+pub fn assert_device_clean(context: &str, device: &dyn BlockDevice) {
+    let copied = tempfile::tempdir().and_then(|dir| {
+        copy(device, 0..device.block_count(), &dir.path().join("image"))?;
+        Ok(dir)
+    });
+    match copied {
+        Ok(dir) => assert_clean(context, &dir.path().join("image")),
+        Err(e) => panic!("{context}: the volume cannot be copied: {e}"),
+    }
+}
+
+fn findings(output: &str) -> Vec<String> {
+    const BAD: [&str; 8] =
+        ["[ASSERT]", "[FIX]", "[Fail]", "[ERROR]", "\tError", "Fixing", "Invalid", "mismatch"];
+    let bad = |line: &&str| BAD.iter().any(|word| line.contains(word)) || line.starts_with("Error");
+    // Linux before 6.0 stores 1 there; newer versions of the tool do not call it a fix.
+    let counts = |line: &&str| bad(line) && !line.contains("reset i_gc_failures");
+    let mut findings: Vec<String> = output.lines().filter(counts).map(|l| l.trim_end().to_owned()).collect();
+    let last_step = output.lines().any(|line| line.starts_with("[FSCK] other corrupted bugs"));
+    if !last_step {
+        let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing");
+        findings.push(format!("the check was not made to its end; it last said: {last}"));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{find, findings, is_of_f2fs_tools};
+
+    const CLEAN: &str = "[FSCK] Unreachable nat entries                        [Ok..] [0x0]\n\
+        [FSCK] other corrupted bugs                           [Ok..]\n\nDone: 0.000000 secs\n";
+
+    #[test]
+    fn a_clean_run_has_no_findings() {
+        assert!(findings(CLEAN).is_empty());
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let damaged = format!("[ASSERT] (sanity_check_nid: 471)  --> nid[0x5] ino is 0\n{CLEAN}");
+        assert_eq!(findings(&damaged).len(), 1);
+        assert_eq!(findings(&CLEAN.replace("[Ok..]", "[Fail]")).len(), 2);
+    }
+
+    #[test]
+    fn a_check_that_stopped_early_is_no_pass() {
+        assert_eq!(findings("Info: Dry run\n\tCan't find a valid F2FS superblock at 0x0\n").len(), 1);
+    }
+
+    #[test]
+    fn a_program_of_the_same_name_is_not_taken_for_theirs() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("fsck.f2fs");
+        std::os::unix::fs::symlink("/bin/true", &other).unwrap();
+        assert!(!is_of_f2fs_tools(&other, "fsck.f2fs"));
+        assert!(is_of_f2fs_tools(&find("fsck.f2fs").unwrap(), "fsck.f2fs"));
+    }
+}
