@@ -65,12 +65,12 @@ impl Request {
     }
 }
 
-/// What is left of a batch of cleaning.
+/// The rest of a batch of cleaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Copies still to be made.
     pub left: u64,
-    /// Nodes that they make dirty, at most.
+    /// Upper bound of the nodes that the copies make dirty.
     pub dirtied: u64,
     /// Sections that its checkpoint frees.
     pub sections: u64,

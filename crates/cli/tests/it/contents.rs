@@ -134,7 +134,7 @@ fn every_command_names_other_contents_and_leaves_them_alone() {
             let (code, message) = refusal(&words.collect::<Vec<_>>());
             let context = format!("{command} on {name}: {code} {message}");
             assert_eq!(code, *expected, "{context}");
-            // The scan of a rescue says what it is of.
+            // A rescue first names the device that it scans.
             let start = format!("segno: {}", path.display());
             assert!(message.contains(&path.display().to_string()), "{context}, not {start}");
             let said = if command.starts_with("rescue") || command.starts_with("undelete") {

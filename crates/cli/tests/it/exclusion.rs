@@ -113,7 +113,7 @@ const OTHERS: [Other; 8] = [
     },
 ];
 
-/// Runs a shell script in a mount namespace of its own.
+/// Runs a shell script in a new mount namespace.
 fn run(scratch: &Scratch, script: &str) -> Option<Output> {
     let (path, program) = (|name| scratch.path(name).display().to_string(), env!("CARGO_BIN_EXE_segno"));
     let _exists = create_dir(scratch.path("m"));

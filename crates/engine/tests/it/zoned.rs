@@ -3,13 +3,12 @@
 use crate::common::{assert_clean, quiet};
 use parking_lot::Mutex;
 use segno_clean::policy::POLICIES;
-use segno_device::{BlockDevice, MemDevice, MultiDevice, Zone, ZoneLimits};
+use segno_device::{BlockDevice, MemDevice, MultiDevice, ZoneLimits};
 use segno_engine::{Error, FallocMode, MountOptions, Owner, Volume};
+use segno_format::Ino;
 use segno_format::sit::LogType;
-use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsError, MkfsOptions, format};
-use segno_testkit::{PauseDevice, Rng, ZoneShape, ZonedDevice};
-use std::io;
+use segno_testkit::{Call, PauseDevice, Rng, ZoneShape, ZonedDevice};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -295,27 +294,30 @@ fn unfit_devices_are_refused() {
     assert!(matches!(Volume::mount(dev, small()), Err(Error::Incompatible(..))));
 }
 
-/// Captures the state after a power cut before every n-th command.
+/// A state after a power cut, and the versions that were synced before.
+type Cut = (ZonedDevice, Vec<u64>);
+
+/// Power cuts before every n-th command.
 struct Tap {
-    inner: ZonedDevice,
+    dev: Arc<ZonedDevice>,
     every: u64,
     commands: AtomicU64,
     synced: Mutex<Vec<u64>>,
-    taken: Mutex<Vec<(ZonedDevice, Vec<u64>)>>,
+    taken: Mutex<Vec<Cut>>,
 }
 
 impl Tap {
-    fn command(&self) {
-        let n = self.commands.fetch_add(1, Ordering::Relaxed);
-        if !n.is_multiple_of(self.every) {
+    fn see(&self, call: Call<'_>) {
+        if matches!(call, Call::Read | Call::Discard) {
             return;
         }
+        let n = self.commands.fetch_add(1, Ordering::Relaxed);
         let synced = self.synced.lock().clone();
-        if synced.is_empty() {
+        if !n.is_multiple_of(self.every) || synced.is_empty() {
             return;
         }
         let mut rng = Rng::new(n);
-        let left = self.inner.after_cut(|unflushed| match n / self.every % 3 {
+        let left = self.dev.after_cut(|unflushed| match n / self.every % 3 {
             0 => 0,
             1 => unflushed,
             _ => rng.below(unflushed + 1),
@@ -324,57 +326,18 @@ impl Tap {
     }
 }
 
-impl BlockDevice for Tap {
-    fn block_count(&self) -> u64 {
-        self.inner.block_count()
-    }
-    fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        self.inner.read(addr, into)
-    }
-    fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.command();
-        self.inner.write(addr, blocks)
-    }
-    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.command();
-        self.inner.write_fua(addr, blocks)
-    }
-    fn flush(&self) -> io::Result<()> {
-        self.command();
-        self.inner.flush()
-    }
-    fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        self.inner.discard(addr, count)
-    }
-    fn read_only(&self) -> bool {
-        false
-    }
-    fn zones(&self) -> io::Result<Vec<Zone>> {
-        self.inner.zones()
-    }
-    fn zone_limits(&self) -> ZoneLimits {
-        self.inner.zone_limits()
-    }
-    fn reset_zone(&self, start: u64) -> io::Result<()> {
-        self.command();
-        self.inner.reset_zone(start)
-    }
-    fn finish_zone(&self, start: u64) -> io::Result<()> {
-        self.command();
-        self.inner.finish_zone(start)
-    }
-}
-
 /// Wears a volume and mounts the states after power cuts. Conventional zones keep every write in order; sequential
 /// zones keep flushed writes and a prefix of the rest.
 fn cuts(shape: ZoneShape, how: &MkfsOptions, every: u64, wear: impl Fn(&Volume, &Tap) -> Ino) -> usize {
-    let inner = ZonedDevice::new(shape);
+    let dev = Arc::new(ZonedDevice::new(shape));
+    format(&[member(dev.clone())], how).unwrap();
     let (commands, synced, taken) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
-    let tap = Arc::new(Tap { inner, every, commands, synced, taken });
-    format(&[member(tap.clone())], how).unwrap();
-    let v = Volume::mount(tap.clone(), small()).unwrap();
+    let tap = Arc::new(Tap { dev: dev.clone(), every, commands, synced, taken });
+    let sees = tap.clone();
+    let watched = PauseDevice::before_each(dev.clone(), move |call| sees.see(call));
+    let v = Volume::mount(Arc::new(watched), small()).unwrap();
     let ino = wear(&v, &tap);
-    assert_eq!(tap.inner.counts().violations, 0);
+    assert_eq!(dev.counts().violations, 0);
     let taken = std::mem::take(&mut *tap.taken.lock());
     let found = taken.len();
     for (i, (dev, synced)) in taken.into_iter().enumerate() {

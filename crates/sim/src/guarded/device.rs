@@ -34,7 +34,7 @@ impl Device {
 /// Sections of a volume, and what is kept from users.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
-    /// Sections are zones.
+    /// Sections are zones; otherwise they are allocated as on a zoned device (`mode=lfs`).
     pub zoned: bool,
     pub sections: u32,
     pub segments_per_section: u32,
@@ -46,6 +46,16 @@ impl Geometry {
     /// A formatted device that enforces the rules of zones.
     pub fn zoned_device(&self) -> Result<Arc<ZonedDevice>, String> {
         self.device().map(|made| made.zoned)
+    }
+
+    /// From this one on, with one more section each kept from users.
+    pub(super) fn with_more_reserved(self) -> impl Iterator<Item = Self> {
+        (self.reserved..self.sections).map(move |reserved| Self { reserved, ..self })
+    }
+
+    /// How sections are allocated.
+    pub(super) fn mode(&self) -> AllocMode {
+        if self.zoned { MountOptions::default().mode } else { AllocMode::Lfs }
     }
 
     pub(super) fn device(&self) -> Result<Device, String> {
@@ -89,6 +99,11 @@ impl Geometry {
     }
 }
 
+/// A counter of a mounted volume.
+pub(super) fn reported(volume: &Volume, name: &str) -> u64 {
+    volume.report().iter().find(|(n, _)| *n == name).map_or(0, |&(_, n)| n)
+}
+
 /// Checks an unmounted volume. Returns what the device was given, and fails if anything broke a rule of zones.
 pub fn judge(dev: &ZonedDevice) -> Result<ZoneCounts, String> {
     crate::setup::check(dev)?;
@@ -99,16 +114,10 @@ pub fn judge(dev: &ZonedDevice) -> Result<ZoneCounts, String> {
 }
 
 impl Case {
-    /// A formatted device with the sections of the case, of which so many are kept from users.
-    pub(super) fn device(&self, reserved: u32) -> Result<Device, String> {
-        let &Self { zoned, sections, segments_per_section, .. } = self;
-        Geometry { zoned, sections, segments_per_section, overprovision_percent: 1.0, reserved }.device()
-    }
-
     pub(super) fn mount(&self, device: Arc<dyn BlockDevice>) -> Result<Arc<Volume>, String> {
         let opts = MountOptions {
             background: false,
-            mode: if self.zoned { MountOptions::default().mode } else { AllocMode::Lfs },
+            mode: self.geometry.mode(),
             gc_policy: Some(self.policy.to_owned()),
             lifetime: self.lifetime,
             cache_bytes: CACHE,

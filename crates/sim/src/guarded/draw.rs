@@ -1,4 +1,5 @@
 //! Geometries and writes, drawn from a seed.
+use super::device::Geometry;
 use segno_testkit::Rng;
 
 /// Most positions of a file that one node maps.
@@ -33,12 +34,8 @@ impl Pattern {
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub seed: u64,
-    /// Sections are zones; otherwise they are allocated as on such a device (`mode=lfs`).
-    pub zoned: bool,
-    pub sections: u32,
-    pub segments_per_section: u32,
-    /// Sections kept from users, at least. More are, if the volume is not guarded otherwise.
-    pub reserved: u32,
+    /// More sections are kept from users than it says, if the volume is not guarded otherwise.
+    pub geometry: Geometry,
     /// File blocks from one page of the file to the next; many make many nodes.
     pub stride: u64,
     /// Most blocks of a small file.
@@ -65,10 +62,13 @@ impl Case {
         let pattern = rng.pick(&Pattern::ALL);
         Self {
             seed,
-            zoned: !rng.one_in(3),
-            sections: sections as u32,
-            segments_per_section,
-            reserved: (sections * share / 100).max(1) as u32,
+            geometry: Geometry {
+                zoned: !rng.one_in(3),
+                sections: sections as u32,
+                segments_per_section,
+                overprovision_percent: 1.0,
+                reserved: (sections * share / 100).max(1) as u32,
+            },
             stride: between_by_ratio(&mut rng, 1, PER_NODE),
             small: rng.pick(&[4, 16, 64, 256]),
             pattern,

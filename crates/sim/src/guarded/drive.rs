@@ -1,5 +1,5 @@
 //! Writes of a case, with cuts between them.
-use super::device::{Device, judge};
+use super::device::{Device, judge, reported};
 use super::draw::{Case, Pattern};
 use super::files::Files;
 use super::room::checkpoint_fits;
@@ -50,8 +50,8 @@ struct Drive {
 impl Drive {
     /// The volume with the least reserve from that of the case on that guards the nodes of its files.
     fn new(case: Case) -> Result<Self, String> {
-        for reserved in case.reserved..case.sections {
-            let dev = case.device(reserved)?;
+        for geometry in case.geometry.with_more_reserved() {
+            let dev = geometry.device()?;
             let v = case.mount(dev.zoned.clone())?;
             let mut files = Files::new(&case, v.statfs().bfree);
             if v.guarded().covers(files.nodes()) {
@@ -78,7 +78,7 @@ impl Drive {
     fn lay_out(&mut self) -> Result<(), String> {
         self.files.lay_out(&self.v, self.case.dirty_pages, &mut self.rng)?;
         self.sync()?;
-        let nodes = self.report("valid_node_count");
+        let nodes = reported(&self.v, "valid_node_count");
         if self.v.guarded().covers(nodes) {
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl Drive {
     }
 
     fn overwrite(&mut self) -> Result<(), String> {
-        let blocks = u64::from(self.case.sections * self.case.segments_per_section * 512);
+        let blocks = u64::from(self.case.geometry.sections * self.case.geometry.segments_per_section * 512);
         let wanted = TIMES * blocks;
         let mut cuts: Vec<u64> = (0..self.case.cuts).map(|_| self.rng.below(wanted)).collect();
         cuts.sort_unstable();
@@ -132,7 +132,7 @@ impl Drive {
         let pages = self.files.pages().max(1);
         let page = match self.case.pattern {
             Pattern::Strided => {
-                let per_section = u64::from(self.case.segments_per_section) * 512;
+                let per_section = u64::from(self.case.geometry.segments_per_section) * 512;
                 self.steps * per_section + self.rng.scaled(per_section)
             }
             Pattern::Sequential => self.steps,
@@ -180,11 +180,7 @@ impl Drive {
     /// Adds what this mount did.
     fn count(&mut self) {
         self.totals.writes = self.written;
-        self.totals.moved += self.report("gc_data_blocks") + self.report("gc_node_blocks");
-    }
-
-    fn report(&self, name: &str) -> u64 {
-        self.v.report().iter().find(|(n, _)| *n == name).map_or(0, |&(_, n)| n)
+        self.totals.moved += reported(&self.v, "gc_data_blocks") + reported(&self.v, "gc_node_blocks");
     }
 }
 

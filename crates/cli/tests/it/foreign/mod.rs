@@ -21,7 +21,7 @@ const SHARE: [&str; 4] = ["devices", "everything", "plain", "zones"];
 #[derive(Clone, Copy)]
 enum Part {
     Every,
-    /// None, and of all and each alone those that fall to one of so many volumes.
+    /// No area wiped, and one turn of: all areas, each area alone. The turns go round over this many volumes.
     Turn(usize, usize),
 }
 

@@ -1,13 +1,12 @@
 //! Concurrent writers, truncation, flushes and checkpoints.
 use super::{BLOCK, Rig};
 use crate::common::{fresh, mount, quiet};
-use segno_device::{BlockDevice, MemDevice};
+use segno_device::MemDevice;
 use segno_engine::{FallocMode, Owner, Volume};
-use segno_format::Block;
 use segno_mkfs::MkfsOptions;
-use segno_testkit::{Rng, forward};
+use segno_testkit::{Call, PauseDevice, Rng};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -71,39 +70,18 @@ fn assert_whole(block: u64, seen: &[u8]) {
     assert!(seen == stamped(block, round), "block {block} is mixed up");
 }
 
-/// Delays writes of blocks that start with a given byte, until released.
-struct SlowDevice {
-    inner: Arc<MemDevice>,
-    held: u8,
-    reached: Mutex<Sender<()>>,
-    go_on: Mutex<Receiver<()>>,
-}
-
-impl BlockDevice for SlowDevice {
-    forward!(inner: block_count, read, flush, discard, read_only);
-
-    fn write(&self, addr: u64, blocks: &[&Block]) -> std::io::Result<()> {
-        if blocks[0].0.iter().all(|&b| b == self.held) {
-            self.reached.lock().unwrap().send(()).unwrap();
-            self.go_on.lock().unwrap().recv().unwrap();
-        }
-        self.inner.write(addr, blocks)
-    }
-    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> std::io::Result<()> {
-        self.write(addr, blocks)
-    }
-}
-
 #[test]
 fn a_sync_waits_for_pages_in_flight() {
     let inner = fresh(128, &MkfsOptions::default());
     let ((reached, at_write), (release, go_on)) = (channel(), channel());
-    let slow = SlowDevice {
-        inner: inner.clone(),
-        held: 0xAB,
-        reached: Mutex::new(reached),
-        go_on: Mutex::new(go_on),
-    };
+    let hold = Mutex::new((reached, go_on));
+    let slow = PauseDevice::before_each(inner.clone(), move |call| {
+        if matches!(call, Call::Write(_, [first, ..]) if first.0 == [0xAB; BLOCK as usize]) {
+            let (reached, go_on) = &*hold.lock().unwrap();
+            reached.send(()).unwrap();
+            go_on.recv().unwrap();
+        }
+    });
     let volume = Volume::mount(Arc::new(slow), quiet()).unwrap();
     let ino = volume.mknod(volume.root(), b"f", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
     volume.write(ino, 0, &[0xAB; 8192]).unwrap();

@@ -1,4 +1,5 @@
 //! Volumes and writers, drawn from a seed.
+use super::super::device::Geometry;
 use segno_format::BLOCK_SIZE;
 use segno_testkit::Rng;
 
@@ -11,12 +12,7 @@ const SECTIONS: [u64; 2] = [30, 60];
 #[derive(Clone, Copy, Debug)]
 pub struct Busy {
     pub seed: u64,
-    /// Sections are zones; otherwise they are allocated as on such a device (`mode=lfs`).
-    pub zoned: bool,
-    pub sections: u32,
-    pub segments_per_section: u32,
-    pub overprovision_percent: f64,
-    pub reserved: u32,
+    pub geometry: Geometry,
     pub writers: u32,
     /// Exponent of the distribution of writes; `None` if it is even.
     pub zipf: Option<f64>,
@@ -51,11 +47,13 @@ impl Busy {
         let bytes = sections * u64::from(segments_per_section) * 512 * BLOCK_SIZE as u64;
         Self {
             seed,
-            zoned: !rng.one_in(3),
-            sections: sections as u32,
-            segments_per_section,
-            overprovision_percent: 1.0,
-            reserved: 8,
+            geometry: Geometry {
+                zoned: !rng.one_in(3),
+                sections: sections as u32,
+                segments_per_section,
+                overprovision_percent: 1.0,
+                reserved: 8,
+            },
             writers: rng.between(1, 8) as u32,
             zipf: rng.one_in(2).then_some(0.7),
             cache: (bytes * rng.between(CACHE_PARTS[0], CACHE_PARTS[1]) / 64) as usize,
@@ -77,11 +75,7 @@ impl Busy {
         };
         Self {
             seed,
-            zoned,
-            sections,
-            segments_per_section,
-            overprovision_percent,
-            reserved,
+            geometry: Geometry { zoned, sections, segments_per_section, overprovision_percent, reserved },
             writers: rng.between(1, 8) as u32,
             zipf,
             cache: 143 << 20,

@@ -5,12 +5,11 @@ mod moves;
 
 pub use draw::{Busy, Layout};
 
-use super::device::{Geometry, judge};
+use super::device::{judge, reported};
 use super::pages::{self, Page, Versions};
 use super::pauses::pauses;
 use moves::Moving;
 use segno_device::BlockDevice;
-use segno_engine::options::AllocMode;
 use segno_engine::{Background, Error, MountOptions, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 use segno_testkit::{PauseDevice, Rng, Zipf, ZonedDevice};
@@ -79,8 +78,8 @@ pub fn run(case: &Busy) -> Result<Measured, String> {
         pages: run.pages,
         writes: run.writes(),
         blocks: run.dev.counts().blocks_written - before,
-        moved: run.report("gc_data_blocks") + run.report("gc_node_blocks"),
-        checkpoints: run.report("checkpoints"),
+        moved: reported(&run.v, "gc_data_blocks") + reported(&run.v, "gc_node_blocks"),
+        checkpoints: reported(&run.v, "checkpoints"),
         ..seen
     };
     run.judge(&writers)?;
@@ -105,7 +104,7 @@ impl Busy {
             background: true,
             background_gc: false,
             commit_interval: NO_COMMIT,
-            mode: if self.zoned { defaults.mode } else { AllocMode::Lfs },
+            mode: self.geometry.mode(),
             gc_policy: self.policy.map(str::to_owned),
             cache_bytes: self.cache,
             ..defaults
@@ -117,10 +116,7 @@ impl Busy {
 impl Run {
     /// The volume with the least reserve from that of the case on that guards the nodes of its file.
     fn new(case: Busy) -> Result<Self, String> {
-        let Busy { zoned, sections, segments_per_section, overprovision_percent, .. } = case;
-        for reserved in case.reserved..sections {
-            let geometry =
-                Geometry { zoned, sections, segments_per_section, overprovision_percent, reserved };
+        for geometry in case.geometry.with_more_reserved() {
             let dev = geometry.zoned_device()?;
             let v = case.mount(dev.clone())?;
             if v.guarded().covers(v.statfs().bfree / PER_NODE + OTHER_NODES) {
@@ -147,7 +143,7 @@ impl Run {
             }
         }
         self.v.sync().map_err(|e| format!("sync behind the layout: {e}"))?;
-        let nodes = self.report("valid_node_count");
+        let nodes = reported(&self.v, "valid_node_count");
         if self.v.guarded().covers(nodes) {
             return Ok(());
         }
@@ -186,7 +182,7 @@ impl Run {
                 })
                 .collect();
             while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                seen.threads = seen.threads.max(self.report("writeback_threads"));
+                seen.threads = seen.threads.max(reported(&self.v, "writeback_threads"));
                 seen.least_floor = seen.least_floor.min(self.v.space_figures().floor());
                 std::thread::sleep(LOOK);
             }
@@ -238,10 +234,6 @@ impl Run {
             }
         }
         Ok(())
-    }
-
-    fn report(&self, name: &str) -> u64 {
-        self.v.report().iter().find(|(n, _)| *n == name).map_or(0, |&(_, n)| n)
     }
 }
 
