@@ -17,8 +17,8 @@ fn main() -> ExitCode {
         for (layout, zipf) in LAYOUTS.iter().flat_map(|&layout| DISTRIBUTIONS.map(|zipf| (layout, zipf))) {
             let case = Busy::measured(seed, layout, zipf);
             print!(
-                "{layout:?} {zipf:?} seed {seed}, {} writers, pauses up to {} us: ",
-                case.writers, case.pause
+                "{layout:?} {zipf:?} seed {seed}, {} files, {} writers, {} contexts, pauses up to {} us: ",
+                case.files, case.writers, case.contexts, case.pause
             );
             match run(&case) {
                 Ok(m) => {

@@ -8,16 +8,20 @@ const CACHE_PARTS: [u64; 2] = [4, 24];
 /// Sections of a drawn volume, from and to, so that a case takes seconds.
 const SECTIONS: [u64; 2] = [30, 60];
 
-/// A volume, and who overwrites its file.
+/// A volume, and who overwrites its files.
 #[derive(Clone, Copy, Debug)]
 pub struct Busy {
     pub seed: u64,
     pub geometry: Geometry,
     pub writers: u32,
+    /// Files that share the pages, one after the other.
+    pub files: u32,
+    /// Writeback contexts, as far as the volume permits them.
+    pub contexts: u32,
     /// Exponent of the distribution of writes; `None` if it is even.
     pub zipf: Option<f64>,
     pub cache: usize,
-    /// Blocks overwritten, as a multiple of the file.
+    /// Blocks overwritten, as a multiple of the files.
     pub times: u64,
     /// Writes of each writer to an fsync, if there are any.
     pub fsync_every: Option<u64>,
@@ -62,10 +66,12 @@ impl Busy {
             policy: rng.one_in(3).then_some("benefit"),
             pause: rng.pick(&[0, 50, 200, 1000]),
             moves: rng.one_in(2),
+            files: rng.pick(&[1, 2, 8]),
+            contexts: rng.pick(&[1, 2, 6]),
         }
     }
 
-    /// A volume of 512 MiB whose file is overwritten three times.
+    /// A volume of 512 MiB whose files are overwritten three times.
     #[must_use]
     pub fn measured(seed: u64, layout: Layout, zipf: Option<f64>) -> Self {
         let mut rng = Rng::new(seed);
@@ -84,6 +90,8 @@ impl Busy {
             policy: None,
             pause: rng.pick(&[0, 50, 200]),
             moves: false,
+            files: rng.pick(&[1, 2, 8]),
+            contexts: rng.pick(&[1, 2, 6]),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Full guarded volumes under everything that runs on a mount: writers, writeback threads, cleaner thread, concurrent
-//! checkpoints. No overwrite may run out of space, and the file holds what was written last.
+//! checkpoints. No overwrite may run out of space, and the files hold what was written last.
 mod draw;
 mod moves;
 
@@ -10,6 +10,7 @@ use super::pages::{self, Page, Versions};
 use super::pauses::pauses;
 use moves::Moving;
 use segno_device::BlockDevice;
+use segno_engine::options::ContextSetting;
 use segno_engine::{Background, Error, MountOptions, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 use segno_testkit::{PauseDevice, Rng, Zipf, ZonedDevice};
@@ -20,8 +21,8 @@ use std::time::Duration;
 
 /// Data blocks that a node maps.
 const PER_NODE: u64 = 1018;
-/// Nodes besides those of the file's data.
-const OTHER_NODES: u64 = 8;
+/// Nodes besides those of the data: of directories, inodes, and one that is not full for each file.
+const OTHER_NODES: u64 = 24;
 /// Seconds between background commits: none comes during a run.
 const NO_COMMIT: u32 = 86_400;
 /// Pause before a look at the room, during a run.
@@ -31,10 +32,10 @@ const FILE: u16 = 0o100_644;
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// Blocks of the file.
+    /// Blocks of the files.
     pub pages: u64,
     pub writes: u64,
-    /// Blocks that the device was given since the file was full.
+    /// Blocks that the device was given since the files were full.
     pub blocks: u64,
     pub moved: u64,
     pub checkpoints: u64,
@@ -60,13 +61,13 @@ struct Run {
     case: Busy,
     dev: Arc<ZonedDevice>,
     v: Arc<Volume>,
-    ino: Ino,
+    files: Vec<Ino>,
     /// The file whose ranges move, if the case has one.
     moving: Option<Moving>,
     pages: u64,
 }
 
-/// Fills the volume, overwrites the file from several threads, and reads it.
+/// Fills the volume, overwrites the files from several threads, and reads them.
 pub fn run(case: &Busy) -> Result<Measured, String> {
     let mut run = Run::new(*case)?;
     let background = Background::start(&run.v).map_err(|e| e.to_string())?;
@@ -107,6 +108,7 @@ impl Busy {
             mode: self.geometry.mode(),
             gc_policy: self.policy.map(str::to_owned),
             cache_bytes: self.cache,
+            contexts: ContextSetting::Fixed(self.contexts),
             ..defaults
         };
         Volume::mount(device, opts).map_err(|e| format!("mount: {e}"))
@@ -114,7 +116,7 @@ impl Busy {
 }
 
 impl Run {
-    /// The volume with the least reserve from that of the case on that guards the nodes of its file.
+    /// The volume with the least reserve from that of the case on that guards the nodes of its files.
     fn new(case: Busy) -> Result<Self, String> {
         for geometry in case.geometry.with_more_reserved() {
             let dev = geometry.zoned_device()?;
@@ -124,19 +126,27 @@ impl Run {
                     let made = v.create(Ino::ROOT, name, FILE, Owner::default());
                     made.map(|attr| attr.ino).map_err(|e| format!("create: {e}"))
                 };
-                let ino = make(b"file")?;
+                let files = (0..case.files).map(|i| make(format!("file{i}").as_bytes()));
+                let files = files.collect::<Result<_, _>>()?;
                 let moving = case.moves.then(|| Moving::new(&v, make(b"moving")?)).transpose()?;
-                return Ok(Self { case, dev, v, ino, moving, pages: 0 });
+                return Ok(Self { case, dev, v, files, moving, pages: 0 });
             }
         }
         Err("no reserve guards the volume".into())
     }
 
-    /// Writes the file until no block is left for users.
+    /// The file of a page, and its position there.
+    fn place(&self, page: u64) -> (Ino, u64) {
+        let files = u64::from(self.case.files);
+        (self.files[(page % files) as usize], page / files * BLOCK_SIZE as u64)
+    }
+
+    /// Writes the files until no block is left for users.
     fn fill(&mut self) -> Result<(), String> {
         let block = [0; BLOCK_SIZE];
         loop {
-            match self.v.write(self.ino, self.pages * BLOCK_SIZE as u64, &block) {
+            let (ino, at) = self.place(self.pages);
+            match self.v.write(ino, at, &block) {
                 Ok(_) => self.pages += 1,
                 Err(Error::NoSpace) => break,
                 Err(e) => return Err(format!("layout, page {}: {e}", self.pages)),
@@ -211,9 +221,10 @@ impl Run {
             let page = (drawn * writers + u64::from(number)) as Page;
             pages::fill(page, versions.next(page), &mut block);
             let say = |e: Error| format!("writer {number}, write {done}: {e}; {:?}", self.v.space_figures());
-            self.v.write(self.ino, u64::from(page) * BLOCK_SIZE as u64, &block).map_err(say)?;
+            let (ino, at) = self.place(page.into());
+            self.v.write(ino, at, &block).map_err(say)?;
             if self.case.fsync_every.is_some_and(|every| done % every == 0) {
-                self.v.fsync(self.ino, true).map_err(say)?;
+                self.v.fsync(ino, true).map_err(say)?;
             }
         }
         Ok(versions)
@@ -224,7 +235,8 @@ impl Run {
         let mut block = vec![0; BLOCK_SIZE];
         for page in 0..self.pages as Page {
             block.fill(0);
-            let read = self.v.read(self.ino, u64::from(page) * BLOCK_SIZE as u64, &mut block);
+            let (ino, at) = self.place(page.into());
+            let read = self.v.read(ino, at, &mut block);
             read.map_err(|e| format!("read of page {page}: {e}"))?;
             let wrote = writers.get(page as usize % writers.len().max(1));
             let expected = wrote.map_or(0, |versions| versions.holds(page));
