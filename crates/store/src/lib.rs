@@ -32,6 +32,7 @@ mod merge;
 mod names;
 mod notice;
 mod pieces;
+mod private_dir;
 mod queue;
 mod reader;
 mod records;
