@@ -19,6 +19,7 @@ mod core;
 mod credentials;
 mod device;
 mod disk;
+mod endpoint;
 mod error;
 mod extents;
 mod garbage;
@@ -33,6 +34,7 @@ mod names;
 mod notice;
 mod pieces;
 mod private_dir;
+mod profile;
 mod queue;
 mod reader;
 mod records;
@@ -45,6 +47,7 @@ mod stats;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod transport;
 mod url;
 mod wire;
 
