@@ -9,6 +9,7 @@
 
 mod ahead;
 mod answer;
+mod answer_body;
 mod backing;
 mod cache;
 mod cachedir;

@@ -10,6 +10,7 @@ mod mem_shelf;
 mod recovery;
 mod schedules;
 mod set_back;
+mod transport;
 mod writeback;
 
 use crate::core::Planted;
