@@ -3,8 +3,8 @@ use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::{Error, GetResult, GetResultPayload};
 
-/// Bytes reserved before the first part arrives: the size of a data object.
-const RESERVED: usize = 8 << 20;
+/// Bytes reserved before the first part arrives: enough for a data object with its checksums.
+const RESERVED: usize = 9 << 20;
 
 /// The content of an answer.
 #[derive(Debug)]
