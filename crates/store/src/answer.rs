@@ -132,6 +132,11 @@ fn setup(all: &str) -> Option<String> {
              with it in SSL_CERT_FILE"
         ));
     }
+    if all.contains("received corrupt message") {
+        return Some(
+            "the endpoint does not answer in TLS: set AWS_ENDPOINT_URL_S3 to its port for https".to_owned(),
+        );
+    }
     None
 }
 
