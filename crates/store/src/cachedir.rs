@@ -1,14 +1,18 @@
 //! The directory of a cache on local disk: whose it is, and that one mount uses it.
 use crate::claim::{hex, random};
+use crate::private_dir::PrivateDir;
 use crate::shelf::Directory;
 use crate::{Result, StoreError};
-use std::fs::{self, DirBuilder, File, TryLockError};
+use rustix::fs::OFlags;
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Whose cache it is; a line each for format, volume and identity.
 const IDENTITY: &str = "segno-cache";
+const NEW_IDENTITY: &str = "segno-cache.new";
+const IDENTITY_BYTES_MAX: u64 = 4096;
 const FORMAT: &str = "segno cache 1";
 const LOCK: &str = "lock";
 /// Objects that the store does not have yet.
@@ -17,7 +21,8 @@ const TAIL: &str = "tail";
 /// A cache directory that this process has locked.
 #[derive(Debug)]
 pub(crate) struct CacheDir {
-    pub path: PathBuf,
+    pub dir: Arc<PrivateDir>,
+    path: PathBuf,
     /// A directory that is made again at the same path has another one.
     pub id: [u8; 16],
     _lock: File,
@@ -27,44 +32,42 @@ impl CacheDir {
     /// Opens the cache of a volume, and makes it if nothing is there.
     pub(crate) fn open(path: &Path, volume: &[u8; 16]) -> Result<Self> {
         let failed = |e: io::Error| StoreError::Cache { dir: path.display().to_string(), why: e.to_string() };
-        match DirBuilder::new().mode(0o700).create(path) {
-            Ok(()) => sync_dir(path.parent().unwrap_or(path)).map_err(failed)?,
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(failed(e)),
+        let refused = |why: &str| failed(io::Error::other(why));
+        let dir = PrivateDir::open(path).map_err(failed)?;
+        if !is_usable(&dir).map_err(failed)? {
+            return Err(refused("it is neither empty nor a cache"));
         }
-        if !path.join(IDENTITY).exists() && !is_unused(path).map_err(failed)? {
-            return Err(failed(io::Error::other("it is neither empty nor a cache")));
-        }
-        let lock = File::create(path.join(LOCK)).map_err(failed)?;
+        let lock = dir.file(LOCK, OFlags::RDWR | OFlags::CREATE).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(failed(io::Error::other("another mount uses it"))),
+            Err(TryLockError::WouldBlock) => return Err(refused("another mount uses it")),
             Err(TryLockError::Error(e)) => return Err(failed(e)),
         }
-        let id = match fs::read_to_string(path.join(IDENTITY)) {
+        let id = match dir.read(IDENTITY, IDENTITY_BYTES_MAX) {
             Ok(text) => {
-                let (of, id) =
-                    parse(&text).ok_or_else(|| failed(io::Error::other("its identity is damaged")))?;
+                let found = std::str::from_utf8(&text).ok().and_then(parse);
+                let (of, id) = found.ok_or_else(|| refused("its identity is damaged"))?;
                 if of != *volume {
-                    let why = "it belongs to another volume; choose another directory, or delete it if what was written there \
-                               last may be lost";
-                    return Err(failed(io::Error::other(why)));
+                    return Err(refused(
+                        "it belongs to another volume; choose another directory, or delete it if what was written there last may \
+                         be lost",
+                    ));
                 }
                 id
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 let id = random()?;
-                make(path, volume, &id).map_err(failed)?;
+                make(&dir, volume, &id).map_err(failed)?;
                 id
             }
             Err(e) => return Err(failed(e)),
         };
-        Ok(Self { path: path.to_owned(), id, _lock: lock })
+        Ok(Self { dir: Arc::new(dir), path: path.to_owned(), id, _lock: lock })
     }
 
     /// Objects that the store does not have yet.
     pub(crate) fn tail(&self) -> Result<Directory> {
-        Directory::open(&self.path.join(TAIL)).map_err(|e| self.failed(&e))
+        self.dir.sub(TAIL).and_then(Directory::open).map_err(|e| self.failed(&e))
     }
 
     pub(crate) fn failed(&self, e: &io::Error) -> StoreError {
@@ -72,35 +75,25 @@ impl CacheDir {
     }
 }
 
-/// Whether there is nothing but what an interrupted first mount left.
-fn is_unused(path: &Path) -> io::Result<bool> {
-    for entry in fs::read_dir(path)? {
-        let name = entry?.file_name();
-        if name != LOCK && name != TAIL && name != "segno-cache.new" {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// Whether it is a cache, or has nothing but what an interrupted first mount left.
+fn is_usable(dir: &PrivateDir) -> io::Result<bool> {
+    let names = dir.names()?;
+    let is_known = |name: &String| [LOCK, TAIL, NEW_IDENTITY].contains(&name.as_str());
+    Ok(names.iter().any(|name| name == IDENTITY) || names.iter().all(is_known))
 }
 
 /// Makes the parts of a cache; the identity last, so that it is whole.
-fn make(path: &Path, volume: &[u8; 16], id: &[u8; 16]) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(path.join(TAIL)) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
+fn make(dir: &PrivateDir, volume: &[u8; 16], id: &[u8; 16]) -> io::Result<()> {
+    dir.sub(TAIL)?;
+    match dir.remove(NEW_IDENTITY) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let new = path.join("segno-cache.new");
-    let mut file = File::create(&new)?;
+    let mut file = dir.create(NEW_IDENTITY)?;
     writeln!(file, "{FORMAT}\nvolume {}\ncache {}", hex(volume), hex(id))?;
     file.sync_all()?;
-    fs::rename(&new, path.join(IDENTITY))?;
-    sync_dir(path)
-}
-
-fn sync_dir(path: &Path) -> io::Result<()> {
-    // The parent of a relative name is empty.
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    File::open(path)?.sync_all()
+    dir.rename(NEW_IDENTITY, IDENTITY)?;
+    dir.sync()
 }
 
 /// Volume and identity.
@@ -119,6 +112,9 @@ fn number(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::{Disk, Seen};
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn why(path: &Path, volume: u8) -> String {
         CacheDir::open(path, &[volume; 16]).unwrap_err().to_string()
@@ -154,5 +150,58 @@ mod tests {
         drop(CacheDir::open(dir.path(), &[1; 16]).unwrap());
         fs::write(dir.path().join(IDENTITY), b"segno cache 1\nvolume 01").unwrap();
         assert!(why(dir.path(), 1).contains("damaged"));
+    }
+    /// Every name of a cache, as a link to a file of somebody else: the target stays as it is.
+    #[test]
+    fn no_link_in_a_cache_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        fs::write(&target, b"kept").unwrap();
+        for name in [LOCK, TAIL, IDENTITY, NEW_IDENTITY, "pieces", "index"] {
+            let path = dir.path().join(name);
+            let is_made = !matches!(name, LOCK | TAIL | IDENTITY | NEW_IDENTITY);
+            if is_made {
+                drop(CacheDir::open(&path, &[1; 16]).unwrap());
+            } else {
+                fs::create_dir(&path).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+            }
+            symlink(&target, path.join(name)).unwrap();
+            let opened = CacheDir::open(&path, &[1; 16]).and_then(|cache| {
+                let disk = Disk::open(&cache.dir, 1 << 20, [1; 16]).map_err(|e| cache.failed(&e))?;
+                disk.set_seen(Seen { epoch: 1, session: [5; 16], seq: 9 });
+                disk.save().map_err(|e| cache.failed(&e))
+            });
+            match name {
+                // It is replaced.
+                NEW_IDENTITY => opened.unwrap(),
+                _ => {
+                    let why = opened.unwrap_err().to_string();
+                    assert!(why.contains(name) && why.contains(path.to_str().unwrap()), "{name}: {why}");
+                }
+            }
+            assert_eq!(fs::read(&target).unwrap(), b"kept", "{name}");
+        }
+    }
+
+    #[test]
+    fn the_files_of_a_cache_are_for_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cache");
+        let cache = CacheDir::open(&path, &[1; 16]).unwrap();
+        let disk = Disk::open(&cache.dir, 1 << 20, [1; 16]).unwrap();
+        disk.set_seen(Seen { epoch: 1, session: [5; 16], seq: 9 });
+        disk.save().unwrap();
+        let mut modes: Vec<(String, u32)> = fs::read_dir(&path)
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let mode = entry.metadata().unwrap().permissions().mode() & 0o7777;
+                (entry.file_name().into_string().unwrap(), mode)
+            })
+            .collect();
+        modes.sort();
+        let expected = [("index", 0o600), (LOCK, 0o600), ("pieces", 0o600), (IDENTITY, 0o600), (TAIL, 0o700)];
+        assert_eq!(modes, expected.map(|(name, mode)| (name.to_owned(), mode)));
     }
 }

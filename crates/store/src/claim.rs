@@ -9,14 +9,18 @@ use bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs;
 
-/// Whether the store refuses to create a name twice.
+/// Whether the store has conditional creation: it takes the condition, and refuses to create a name twice.
 pub(crate) async fn is_conditional(remote: &Remote) -> Result<bool> {
     let name = format!("probe/{}", hex(&random()?));
     let first = remote.create_at(&name, Bytes::from_static(b"first"), Cause::Open).await;
     let second = match first {
         Ok(Created::Ours) => remote.create_at(&name, Bytes::from_static(b"second"), Cause::Open).await,
-        // It says that it cannot.
-        Err(StoreError::Refused { .. }) => return Ok(false),
+        // The condition is the reason if the store takes the same object without it.
+        Err(refusal @ StoreError::Refused { .. }) => {
+            remote.put_at(&name, Bytes::from_static(b"first"), Cause::Open).await.map_err(|_| refusal)?;
+            remote.delete_at(&name, Cause::Open).await?;
+            return Ok(false);
+        }
         other => other,
     };
     remote.delete_at(&name, Cause::Open).await?;

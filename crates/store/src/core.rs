@@ -128,6 +128,9 @@ impl Core {
     /// Collects blocks; waits while too much waits for the store.
     pub(crate) async fn write(self: &Arc<Self>, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.check()?;
+        if self.state.lock().is_long() {
+            self.flush().await?;
+        }
         let permit = self.room.acquire_many(blocks.len() as u32).await.map_err(|_| self.closed())?;
         let mut state = self.state.lock();
         let (uploads, spared) = state.write(addr, blocks)?;

@@ -1,6 +1,7 @@
 //! Credentials that may change while a volume is in use: the shared credentials file is read for every request. The
 //! environment of a process stays as it is, so once the store has refused its key, the file's is tried in turn with it.
 use crate::answer::Answer;
+use crate::profile::Profile;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
@@ -11,44 +12,52 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A key of the environment, a profile of a file, or both.
+/// What to do where no key is found.
+pub(crate) const NO_KEYS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile with aws_access_key_id \
+     and aws_secret_access_key in ~/.aws/credentials or ~/.aws/config; for other ways to log in, `aws configure export-credentials \
+     --format env` prints what to set";
+
+/// A key of the environment, that of a profile, or both.
 pub(crate) struct Credentials {
     fixed: Option<Arc<AwsCredential>>,
-    file: PathBuf,
-    profile: String,
+    profile: Profile,
     /// The other one was refused.
-    use_file: AtomicBool,
+    use_profile: AtomicBool,
 }
 
 impl Credentials {
-    /// `None` if neither has a key, so that the client looks for others.
-    pub(crate) fn new(fixed: Option<AwsCredential>, file: PathBuf, profile: String) -> Option<Self> {
-        let use_file = AtomicBool::new(fixed.is_none());
-        let found = Self { fixed: fixed.map(Arc::new), file, profile, use_file };
-        (found.fixed.is_some() || found.of_file().is_some()).then_some(found)
+    /// `None` if neither has a key.
+    pub(crate) fn new(fixed: Option<AwsCredential>, profile: Profile) -> Option<Self> {
+        let use_profile = AtomicBool::new(fixed.is_none());
+        let found = Self { fixed: fixed.filter(is_sendable).map(Arc::new), profile, use_profile };
+        (found.fixed.is_some() || found.of_profile().is_some()).then_some(found)
     }
 
-    fn of_file(&self) -> Option<Arc<AwsCredential>> {
-        let text = std::fs::read_to_string(&self.file).ok()?;
-        parse(&text, &self.profile).map(Arc::new)
+    fn of_profile(&self) -> Option<Arc<AwsCredential>> {
+        self.profile.key().filter(is_sendable).map(Arc::new)
     }
 
     /// The store has refused what was given last.
     fn refuse(&self) {
         if self.fixed.is_some() {
-            self.use_file.fetch_not(Ordering::Relaxed);
+            self.use_profile.fetch_not(Ordering::Relaxed);
         }
     }
+}
+
+/// Whether requests can have it: in headers nothing else may be.
+pub(crate) fn is_sendable(key: &AwsCredential) -> bool {
+    let is = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+    is(&key.key_id) && is(&key.secret_key) && key.token.as_deref().is_none_or(is)
 }
 
 /// Not the keys.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "credentials, profile {} of {}", self.profile, self.file.display())
+        write!(f, "credentials, {}", self.profile.describe())
     }
 }
 
@@ -57,31 +66,12 @@ impl CredentialProvider for Credentials {
     type Credential = AwsCredential;
 
     async fn get_credential(&self) -> Result<Arc<AwsCredential>> {
-        let of_file = self.use_file.load(Ordering::Relaxed).then(|| self.of_file()).flatten();
-        of_file.or_else(|| self.fixed.clone()).ok_or_else(|| Error::Unauthenticated {
-            path: self.file.display().to_string(),
-            source: format!("no key in profile {} of {}", self.profile, self.file.display()).into(),
+        let of_profile = self.use_profile.load(Ordering::Relaxed).then(|| self.of_profile()).flatten();
+        of_profile.or_else(|| self.fixed.clone()).ok_or_else(|| Error::Unauthenticated {
+            path: self.profile.credentials.display().to_string(),
+            source: format!("no key in {}", self.profile.describe()).into(),
         })
     }
-}
-
-/// The key of a profile.
-fn parse(text: &str, profile: &str) -> Option<AwsCredential> {
-    let (mut is_there, mut key_id, mut secret_key, mut token) = (false, None, None, None);
-    for line in text.lines().map(str::trim) {
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            is_there = name.trim() == profile;
-        } else if is_there && let Some((name, value)) = line.split_once('=') {
-            let value = Some(value.trim().to_owned());
-            match name.trim() {
-                "aws_access_key_id" => key_id = value,
-                "aws_secret_access_key" => secret_key = value,
-                "aws_session_token" => token = value,
-                _ => {}
-            }
-        }
-    }
-    Some(AwsCredential { key_id: key_id?, secret_key: secret_key?, token })
 }
 
 /// A store whose refusals its credentials learn of.
@@ -182,6 +172,20 @@ mod tests {
         Some(AwsCredential { key_id: "env".into(), secret_key: "1".into(), token: None })
     }
 
+    fn profile(file: &std::path::Path, name: &str) -> Profile {
+        let (credentials, config) = (file.to_owned(), file.with_extension("config"));
+        Profile { name: name.into(), is_named: true, credentials, config }
+    }
+
+    #[test]
+    fn a_key_that_no_header_can_have_is_no_key() {
+        let file = std::path::Path::new("/nonexistent");
+        for bad in ["a b", "a\n", "ä", "\u{7f}"] {
+            let fixed = AwsCredential { key_id: bad.into(), secret_key: "s".into(), token: None };
+            assert!(Credentials::new(Some(fixed), profile(file, "default")).is_none(), "{bad:?}");
+        }
+    }
+
     /// Answers requests with one key, and denies all others.
     fn serve(server: &TcpListener, key: &str, requests: usize) -> Vec<bool> {
         (0..requests)
@@ -208,7 +212,7 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", server.local_addr().unwrap());
         let serving = std::thread::spawn(move || serve(&server, "new", 4));
-        let credentials = Arc::new(Credentials::new(fixed(), file.clone(), "default".into()).unwrap());
+        let credentials = Arc::new(Credentials::new(fixed(), profile(&file, "default")).unwrap());
         let store = AmazonS3Builder::new()
             .with_bucket_name("b")
             .with_endpoint(endpoint)
@@ -238,7 +242,7 @@ mod tests {
     fn a_file_is_read_again_and_takes_the_place_of_a_key_that_was_refused() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("credentials");
-        let new = |fixed, profile: &str| Credentials::new(fixed, file.clone(), profile.into());
+        let new = |fixed, name: &str| Credentials::new(fixed, profile(&file, name));
         assert!(new(None, "default").is_none());
         let of_env = new(fixed(), "default").unwrap();
         of_env.refuse();

@@ -38,7 +38,7 @@ pub struct Options {
     pub read_only: bool,
     /// Fence a writer that may be alive.
     pub takeover: bool,
-    /// Accept a store that ignores conditional creation.
+    /// Accept a store without conditional creation.
     pub unfenced: bool,
     /// How long a request is repeated before the volume stops.
     pub timeout: Duration,
@@ -190,6 +190,11 @@ pub(crate) fn runtime() -> Result<Runtime> {
     built.map_err(|e| StoreError::Runtime(e.to_string()))
 }
 
+/// The store as it is asked while a volume is opened.
+pub(crate) fn remote(store: Arc<dyn ObjectStore>, prefix: &Path, observer: Observer) -> Remote {
+    Remote::new(store, prefix.clone(), OPEN_PATIENCE).observed(observer)
+}
+
 impl StoreDevice {
     /// Makes an empty device. With `force`, deletes the one that is there.
     pub fn create(
@@ -215,7 +220,7 @@ impl StoreDevice {
         force: bool,
         options: Options,
     ) -> Result<Self> {
-        let remote = Remote::new(store.clone(), prefix.clone(), OPEN_PATIENCE).observed(options.observer);
+        let remote = remote(store.clone(), prefix, options.observer);
         runtime.block_on(create(&remote, geometry, force, options.unfenced))?;
         Self::open_on(runtime, store, prefix, options, Planted::default())
     }
@@ -227,8 +232,7 @@ impl StoreDevice {
         options: Options,
         planted: Planted,
     ) -> Result<Self> {
-        let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE).observed(options.observer);
-        let remote = Arc::new(remote);
+        let remote = Arc::new(remote(store, prefix, options.observer));
         let parts = runtime.block_on(Parts::open(remote, &options, planted, runtime.handle()))?;
         Ok(Self::of(runtime, parts))
     }
@@ -316,8 +320,7 @@ impl StoreDevice {
         local: Local,
         planted: Planted,
     ) -> Result<Self> {
-        let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE).observed(options.observer);
-        let remote = Arc::new(remote);
+        let remote = Arc::new(remote(store, prefix, options.observer));
         let opened = Parts::open_with(remote, options, Some(local), planted, runtime.handle());
         let parts = runtime.block_on(opened)?;
         Ok(Self::of(runtime, parts))
@@ -421,6 +424,7 @@ pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unf
     if geometry.zone_blocks == 0 || geometry.conventional >= geometry.zones {
         return Err(StoreError::Geometry("a volume needs zones of both kinds"));
     }
+    geometry.check().map_err(StoreError::Geometry)?;
     match remote.get(Name::Volume, Cause::Open).await? {
         Some(_) if !force => return Err(StoreError::Exists),
         Some(_) => remote.delete_all(Cause::Open).await?,

@@ -2,15 +2,16 @@
 //! of which object it is; so neither an old index nor damage gives other data, and nothing needs to be flushed.
 use crate::names::{Name, ObjectId};
 use crate::pieces::{self, PIECE_BLOCKS};
+use crate::private_dir::PrivateDir;
 use crate::wire::{Decoder, Encoder};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use rustix::fs::OFlags;
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
@@ -20,8 +21,10 @@ const INDEX: &str = "index";
 const MAGIC: &[u8; 8] = b"SEGNOIX2";
 /// A place for a piece: the next multiple of a page.
 const SLOT: u64 = 17 * 4096;
+/// Bytes of an index: magic, what its mount saw, count and checksum.
+const HEADER: u64 = 8 + 4 + 16 + 8 + 4 + 4;
 /// Bytes of an index entry.
-const ENTRY: usize = 1 + 4 + 8 + 4 + 4 + 4;
+const ENTRY: u64 = 1 + 4 + 8 + 4 + 4 + 4;
 /// Pieces that wait to be written: 32 MiB. Others are not kept.
 const WRITES: usize = 512;
 
@@ -41,7 +44,7 @@ pub(crate) struct Seen {
 pub(crate) struct Disk {
     volume: [u8; 16],
     file: File,
-    index: PathBuf,
+    dir: Arc<PrivateDir>,
     seen: Mutex<Option<Seen>>,
     slots: Mutex<Slots>,
     writes: tokio::sync::Semaphore,
@@ -122,14 +125,13 @@ impl Slots {
 
 impl Disk {
     /// Opens the pieces in a directory, those of the last mount included.
-    pub(crate) fn open(dir: &Path, bytes: u64, volume: [u8; 16]) -> io::Result<Self> {
-        let file =
-            File::options().read(true).write(true).create(true).truncate(false).open(dir.join(PIECES))?;
+    pub(crate) fn open(dir: &Arc<PrivateDir>, bytes: u64, volume: [u8; 16]) -> io::Result<Self> {
+        let file = dir.file(PIECES, OFlags::RDWR | OFlags::CREATE)?;
         let limit = usize::try_from(bytes / SLOT).unwrap_or(usize::MAX).min(u32::MAX as usize);
-        let index = dir.join(INDEX);
         let mut slots = Slots { limit, ..Slots::default() };
         // An index that is damaged, or missing after a kill, costs reads.
-        let found = fs::read(&index).ok().and_then(|bytes| read_index(&bytes, limit));
+        let found = dir.read(INDEX, HEADER + ENTRY.saturating_mul(limit as u64));
+        let found = found.ok().and_then(|bytes| read_index(&bytes, limit));
         let (seen, pieces) = found.unzip();
         for (key, place) in pieces.unwrap_or_default() {
             let owners = slots.owners.len().max(place.slot as usize + 1);
@@ -140,7 +142,7 @@ impl Disk {
         Ok(Self {
             volume,
             file,
-            index,
+            dir: dir.clone(),
             seen: Mutex::new(seen),
             slots: Mutex::new(slots),
             writes: tokio::sync::Semaphore::new(WRITES),
@@ -233,7 +235,9 @@ impl Disk {
                 e.u32(place.len);
             }
         }
-        fs::write(&self.index, e.finish())
+        let file = self.dir.file(INDEX, OFlags::WRONLY | OFlags::CREATE)?;
+        file.set_len(0)?;
+        file.write_all_at(&e.finish(), 0)
     }
 }
 
@@ -261,12 +265,18 @@ fn read_index(bytes: &[u8], limit: usize) -> Option<(Seen, Vec<(Key, Place)>)> {
 mod tests {
     use super::*;
     use segno_format::BLOCK_SIZE;
+    use std::fs;
+    use std::path::Path;
 
     const VOLUME: [u8; 16] = [3; 16];
     const SEEN: Seen = Seen { epoch: 1, session: [5; 16], seq: 9 };
 
     fn id(number: u64) -> ObjectId {
         ObjectId::Data { epoch: 1, number }
+    }
+
+    fn open(dir: &Path, bytes: u64, volume: [u8; 16]) -> Disk {
+        Disk::open(&Arc::new(PrivateDir::open(dir).unwrap()), bytes, volume).unwrap()
     }
 
     /// Forty blocks: two pieces and a half.
@@ -287,25 +297,25 @@ mod tests {
     #[test]
     fn pieces_are_read_back_also_by_the_next_mount() {
         let dir = tempfile::tempdir().unwrap();
-        let disk = Disk::open(dir.path(), 10 * SLOT, VOLUME).unwrap();
+        let disk = open(dir.path(), 10 * SLOT, VOLUME);
         keep(&disk, id(1));
         assert_eq!(disk.read_piece((id(1), 2)).unwrap(), vec![7; 8 * BLOCK_SIZE]);
         assert!(disk.read_piece((id(1), 3)).is_none() && disk.read_piece((id(2), 0)).is_none());
         disk.set_seen(SEEN);
         disk.save().unwrap();
-        let disk = Disk::open(dir.path(), 10 * SLOT, VOLUME).unwrap();
+        let disk = open(dir.path(), 10 * SLOT, VOLUME);
         assert_eq!(disk.seen(), Some(SEEN));
         assert_eq!(disk.read_piece((id(1), 0)).unwrap(), vec![7; 16 * BLOCK_SIZE]);
         disk.clear();
         assert!(disk.read_piece((id(1), 0)).is_none());
-        let other = Disk::open(dir.path(), 10 * SLOT, [4; 16]).unwrap();
+        let other = open(dir.path(), 10 * SLOT, [4; 16]);
         assert!(other.read_piece((id(1), 0)).is_none(), "another volume");
     }
 
     #[test]
     fn the_bound_is_kept_and_what_is_read_stays_longer() {
         let dir = tempfile::tempdir().unwrap();
-        let disk = Disk::open(dir.path(), 6 * SLOT, VOLUME).unwrap();
+        let disk = open(dir.path(), 6 * SLOT, VOLUME);
         for number in 0..20 {
             keep(&disk, id(number));
             assert!(disk.read_piece((id(0), 0)).is_some(), "{number}");
@@ -317,16 +327,16 @@ mod tests {
     #[test]
     fn damage_and_an_old_index_are_misses() {
         let dir = tempfile::tempdir().unwrap();
-        let disk = Disk::open(dir.path(), 3 * SLOT, VOLUME).unwrap();
+        let disk = open(dir.path(), 3 * SLOT, VOLUME);
         keep(&disk, id(1));
         disk.set_seen(SEEN);
         disk.save().unwrap();
         keep(&disk, id(2));
         // Killed: the index is that of before.
-        let disk = Disk::open(dir.path(), 3 * SLOT, VOLUME).unwrap();
+        let disk = open(dir.path(), 3 * SLOT, VOLUME);
         assert!((0..3).all(|piece| disk.read_piece((id(1), piece)).is_none()));
         fs::write(dir.path().join(INDEX), b"nonsense").unwrap();
-        let disk = Disk::open(dir.path(), 3 * SLOT, VOLUME).unwrap();
+        let disk = open(dir.path(), 3 * SLOT, VOLUME);
         keep(&disk, id(3));
         let place = disk.slots.lock().find(&(id(3), 1)).unwrap();
         disk.file.write_all_at(&[9], u64::from(place.slot) * SLOT + 5).unwrap();

@@ -18,6 +18,8 @@ pub enum StoreError {
     Refused { op: &'static str, object: String, why: String },
     #[error("object {object} is damaged: {why}")]
     Corrupt { object: String, why: &'static str },
+    #[error("there is not enough memory to read {object}")]
+    Memory { object: String },
     #[error("object {object} is missing: it was deleted, or the store lost it")]
     Missing { object: String },
     #[error(
@@ -38,8 +40,8 @@ pub enum StoreError {
     #[error("another writer took the volume over: {object} belongs to it; nothing more can be written here")]
     Fenced { object: String },
     #[error(
-        "the store ignores conditional creation (a second create of the same name succeeded), so a second writer cannot be kept out; \
-         -o unfenced accepts that"
+        "the store has no conditional creation (it ignores or refuses If-None-Match), so a second writer cannot be kept out; \
+         -o unfenced, or --unfenced of mkfs, accepts that"
     )]
     Unconditional,
     #[error("cannot use the cache {dir}: {why}")]
@@ -102,6 +104,7 @@ impl StoreError {
             Self::Corrupt { .. } | Self::Lost { .. } | Self::Unreadable { .. } => io::ErrorKind::InvalidData,
             Self::NoVolume | Self::Missing { .. } | Self::TailBase { .. } => io::ErrorKind::NotFound,
             Self::Exists => io::ErrorKind::AlreadyExists,
+            Self::Memory { .. } => io::ErrorKind::OutOfMemory,
             Self::Held { .. }
             | Self::LostRace { .. }
             | Self::TailUnread { .. }

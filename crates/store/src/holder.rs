@@ -1,5 +1,5 @@
 //! What a store says of the writer of a volume, without opening it.
-use crate::device::{OPEN_PATIENCE, runtime};
+use crate::device::{remote, runtime};
 use crate::notice::Observer;
 use crate::records::Holder;
 use crate::remote::Remote;
@@ -32,13 +32,13 @@ pub enum Ending {
 
 /// Whether the store keeps a second writer out.
 pub fn probe(store: Arc<dyn ObjectStore>, prefix: &Path, observer: Observer) -> Result<bool> {
-    let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE).observed(observer);
+    let remote = remote(store, prefix, observer);
     runtime()?.block_on(claim::is_conditional(&remote))
 }
 
 /// Whether the volume's last writer has not ended its epoch.
 pub fn is_held(store: Arc<dyn ObjectStore>, prefix: &Path, observer: Observer) -> Result<bool> {
-    let remote = Remote::new(store, prefix.clone(), OPEN_PATIENCE).observed(observer);
+    let remote = remote(store, prefix, observer);
     runtime()?.block_on(async { Ok(recover::held(&remote).await?.is_some()) })
 }
 
@@ -62,16 +62,15 @@ pub(crate) async fn ending(remote: &Remote, pid: u32) -> Result<Ending> {
             later = Some((epoch, holder));
             continue;
         }
-        return Ok(match recover::sealed_by(remote, &volume, epoch).await? {
-            Some(by) if by == epoch => Ending::Closed,
-            by => match later.filter(|(epoch, _)| by.is_none_or(|by| by == *epoch)) {
-                Some((epoch, holder)) => Ending::TakenOver { epoch, holder: holder.describe() },
-                None => by.map_or(Ending::Open, |epoch| Ending::TakenOver {
-                    epoch,
-                    holder: "another writer".into(),
-                }),
-            },
-        });
+        let by = recover::sealed_by(remote, &volume, epoch).await?;
+        if by == Some(epoch) {
+            return Ok(Ending::Closed);
+        }
+        // A writer that has taken the next epoch may not have sealed this one yet.
+        let other = later.filter(|(other, _)| by.is_none_or(|by| by == *other));
+        let other = other.map(|(epoch, holder)| (epoch, holder.describe()));
+        let other = other.or(by.map(|epoch| (epoch, "another writer".to_owned())));
+        return Ok(other.map_or(Ending::Open, |(epoch, holder)| Ending::TakenOver { epoch, holder }));
     }
     Ok(Ending::Closed)
 }

@@ -87,11 +87,15 @@ impl Keeper {
         if self.core.planted.delete_early {
             self.delete(&unnamed).await?;
         }
+        let name = Name::Map { epoch, seq };
+        if bytes.len() as u64 > name.bytes_max() {
+            return Err(StoreError::corrupt(&name, "it is longer than a mount reads, so it is not stored"));
+        }
         if self.maps.lock().stored.last() != Some(&(epoch, seq)) {
             if !self.core.planted.map_early {
                 self.core.backing.settled(seq).await?;
             }
-            self.core.backing.remote.put(Name::Map { epoch, seq }, bytes, Cause::Map).await?;
+            self.core.backing.remote.put(name, bytes, Cause::Map).await?;
             self.maps.lock().stored.push((epoch, seq));
         }
         // A map is deleted before the commits behind it: see `recover`.

@@ -9,6 +9,7 @@
 
 mod ahead;
 mod answer;
+mod answer_body;
 mod backing;
 mod cache;
 mod cachedir;
@@ -19,6 +20,7 @@ mod core;
 mod credentials;
 mod device;
 mod disk;
+mod endpoint;
 mod error;
 mod extents;
 mod garbage;
@@ -32,6 +34,8 @@ mod merge;
 mod names;
 mod notice;
 mod pieces;
+mod private_dir;
+mod profile;
 mod queue;
 mod reader;
 mod records;
@@ -44,6 +48,7 @@ mod stats;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod transport;
 mod url;
 mod wire;
 

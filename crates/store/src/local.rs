@@ -47,7 +47,7 @@ impl Local {
         // With write-back, half is for what waits and half for what was read.
         let limit = bytes / 2;
         let kept = if options.writeback { bytes - limit } else { bytes };
-        let disk = Disk::open(&options.dir, kept, volume).map_err(|e| dir.failed(&e))?;
+        let disk = Disk::open(&dir.dir, kept, volume).map_err(|e| dir.failed(&e))?;
         Ok(Self {
             shelf: Arc::new(dir.tail()?),
             of: CacheOf { id: dir.id, path: options.dir.display().to_string() },

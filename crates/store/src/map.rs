@@ -1,9 +1,19 @@
 //! The state of the device: for every zone its write pointer and where its blocks are.
 use crate::commit::{Op, Run};
 use crate::extents::{Extent, Extents};
-use crate::names::ObjectId;
+use crate::names::{MAP_BYTES_MAX, ObjectId};
 use crate::state::OBJECT_BLOCKS;
 use std::collections::{BTreeMap, HashMap};
+
+/// F2FS addresses 16 TiB, in zones of 16 MiB.
+const ZONES_MAX: u32 = 1 << 20;
+/// Of a map: the header, and a seal for each of a million epochs.
+const MAP_ROOM: u64 = 16 << 20;
+/// Of a map: an entry of each table.
+pub(crate) const ZONE_BYTES: u64 = 5;
+pub(crate) const EXTENT_BYTES: u64 = 10;
+pub(crate) const OBJECT_BYTES: u64 = 15;
+pub(crate) const SEAL_BYTES: u64 = 12;
 
 /// Sizes that never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +31,23 @@ impl Geometry {
     #[must_use]
     pub fn blocks(&self) -> u64 {
         u64::from(self.zones) * u64::from(self.zone_blocks)
+    }
+
+    /// Why no volume can have these sizes.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        if self.zone_blocks == 0 || self.conventional > self.zones {
+            return Err("its zones have no blocks, or more are conventional than there are");
+        }
+        if self.zones > ZONES_MAX || self.blocks() > 1 << 32 {
+            return Err("it has more than 2^32 blocks, or more than 2^20 zones");
+        }
+        Ok(())
+    }
+
+    /// Bytes of the largest map: each block is an extent, in a separate object.
+    pub(crate) fn map_bytes_max(&self) -> u64 {
+        let zone = ZONE_BYTES + u64::from(self.zone_blocks) * (EXTENT_BYTES + OBJECT_BYTES);
+        (MAP_ROOM + u64::from(self.zones) * zone).min(MAP_BYTES_MAX)
     }
 
     /// Zone of a block, and its place there.

@@ -48,7 +48,24 @@ impl fmt::Display for Name {
     }
 }
 
+/// Bytes of the largest map. Compaction leaves 16 extents in a range of a zone, so one of 16 TiB stays below.
+pub(crate) const MAP_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of the largest object of the log. A group is closed when its changes take half of that.
+pub(crate) const LOG_BYTES_MAX: u64 = 64 << 20;
+
 impl Name {
+    /// Bytes that an object of this kind can have. A longer one is damage, and is not read.
+    pub(crate) fn bytes_max(self) -> u64 {
+        match self {
+            Self::Volume => 4 << 10,
+            // Three texts of up to 64 KiB.
+            Self::Epoch(_) => 256 << 10,
+            Self::Map { .. } => MAP_BYTES_MAX,
+            Self::Object(ObjectId::Log { .. }) => LOG_BYTES_MAX,
+            Self::Object(ObjectId::Data { .. }) => 16 << 20,
+        }
+    }
+
     pub(crate) fn log(epoch: u32, seq: u64) -> Self {
         Self::Object(ObjectId::Log { epoch, seq })
     }

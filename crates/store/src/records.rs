@@ -1,11 +1,11 @@
 //! The objects `volume`, `epoch/E` and `map/E/S`.
 use crate::extents::Extent;
-use crate::map::{Geometry, Map};
+use crate::map::{Geometry, Map, OBJECT_BYTES, SEAL_BYTES, ZONE_BYTES};
 use crate::names::{Name, ObjectId};
 use crate::wire::{Decoder, Encoder, bytes_of};
 use crate::{Result, StoreError};
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Programs that do not know commits with marks refuse volumes that have them.
 const VOLUME: &[u8; 8] = b"SEGNOVO2";
@@ -18,7 +18,7 @@ const MAP: &[u8; 8] = b"SEGNOMP1";
 pub(crate) struct Volume {
     pub id: [u8; 16],
     pub geometry: Geometry,
-    /// The store ignores conditional creation, which was accepted.
+    /// The store has no conditional creation, which was accepted.
     pub unfenced: bool,
     /// Commits have marks, which volumes of earlier versions do not.
     pub marked: bool,
@@ -42,9 +42,7 @@ impl Volume {
         let id = d.array()?;
         let geometry = Geometry { zone_blocks: d.u16()?, zones: d.u32()?, conventional: d.u32()? };
         let unfenced = d.u8()? != 0;
-        if geometry.zone_blocks == 0 || geometry.conventional > geometry.zones {
-            return Err(d.bad("its geometry"));
-        }
+        geometry.check().map_err(|why| d.bad(why))?;
         d.end()?;
         Ok(Self { id, geometry, unfenced, marked })
     }
@@ -138,12 +136,9 @@ pub(crate) fn decode_map(volume: &Volume, epoch: u32, seq: u64, bytes: &[u8]) ->
     if (d.u32()?, d.u64()?) != (epoch, seq) {
         return Err(d.bad("it describes another commit"));
     }
-    let mut map = Map::new(volume.geometry);
-    for _ in 0..d.count(12)? {
-        let (sealed, at) = (d.u32()?, d.u64()?);
-        map.seals.insert(sealed, at);
-    }
-    let objects = (0..d.count(15)?)
+    let seals =
+        (0..d.count(SEAL_BYTES)?).map(|_| Ok((d.u32()?, d.u64()?))).collect::<Result<BTreeMap<_, _>>>()?;
+    let objects = (0..d.count(OBJECT_BYTES)?)
         .map(|_| {
             let (kind, epoch, number, blocks) = (d.u8()?, d.u32()?, d.u64()?, d.u16()?);
             Ok(match kind {
@@ -153,9 +148,12 @@ pub(crate) fn decode_map(volume: &Volume, epoch: u32, seq: u64, bytes: &[u8]) ->
             })
         })
         .collect::<Result<Vec<_>, StoreError>>()?;
-    if d.count(5)? != volume.geometry.zones as usize {
+    // Before the zones take memory.
+    if d.count(ZONE_BYTES)? != volume.geometry.zones as usize {
         return Err(d.bad("it has another number of zones"));
     }
+    let mut map = Map::new(volume.geometry);
+    map.seals = seals;
     for zone in 0..volume.geometry.zones {
         decode_zone(&mut d, &mut map, zone, &objects)?;
     }
@@ -216,6 +214,61 @@ mod tests {
         }
     }
 
+    /// Sizes that a volume cannot have, and counts without the records that they announce: each with a right checksum.
+    #[test]
+    fn sizes_and_counts_are_checked_before_they_take_memory() {
+        let sound = Geometry { zone_blocks: 64, zones: 5, conventional: 1 };
+        let volume = |geometry| Volume { id: [9; 16], geometry, unfenced: false, marked: true };
+        for bad in [
+            Geometry { zones: u32::MAX, ..sound },
+            Geometry { zones: (1 << 20) + 1, ..sound },
+            Geometry { zones: 1 << 20, zone_blocks: 4097, ..sound },
+            Geometry { zone_blocks: 0, ..sound },
+            Geometry { conventional: 6, ..sound },
+        ] {
+            assert!(Volume::decode(&volume(bad).encode()).is_err(), "{bad:?}");
+        }
+        let largest = Geometry { zones: 1 << 20, zone_blocks: 4096, conventional: 1 };
+        Volume::decode(&volume(largest).encode()).unwrap();
+        // Seals, objects and zones.
+        for table in 0..3 {
+            let mut e = Encoder::new(MAP);
+            e.raw(&[9; 16]);
+            e.u32(1);
+            e.u64(2);
+            (0..table).for_each(|_| e.u32(0));
+            e.u32(u32::MAX);
+            let why = decode_map(&volume(sound), 1, 2, &bytes_of(e)).unwrap_err().to_string();
+            assert!(
+                why.contains("map/00000001/0000000000000002") && why.contains("too large"),
+                "{table}: {why}"
+            );
+        }
+        // As many as there may be, and none of them in the map.
+        let mut e = Encoder::new(MAP);
+        e.raw(&[9; 16]);
+        e.u32(1);
+        e.u64(2);
+        (0..3).for_each(|_| e.u32(0));
+        let why = decode_map(&volume(largest), 1, 2, &bytes_of(e)).unwrap_err().to_string();
+        assert!(why.contains("another number of zones"), "{why}");
+    }
+
+    /// The bound of a map is above every one that is written.
+    #[test]
+    fn a_map_of_single_blocks_is_within_its_bound() {
+        let geometry = Geometry { zone_blocks: 64, zones: 40, conventional: 40 };
+        let mut map = Map::new(geometry);
+        for zone in 0..geometry.zones {
+            for start in 0..64 {
+                let object = ObjectId::Data { epoch: 1, number: u64::from(zone * 64 + u32::from(start)) };
+                assert!(map.apply(&[Op::Run(Run { zone, start, len: 1, object, offset: 0 })], 0));
+            }
+        }
+        let bytes = encode_map(&map, &[9; 16], 1, 2);
+        assert!(bytes.len() as u64 <= geometry.map_bytes_max() && bytes.len() > 40 * 64 * 25);
+    }
+
     #[test]
     fn a_holder_is_read_back_with_its_cache_and_without() {
         let cache = Some(CacheOf { id: [4; 16], path: "/var/cache/segno".into() });
@@ -223,5 +276,8 @@ mod tests {
             let holder = Holder { session: [1; 16], host: "h".into(), boot: "b".into(), pid: 7, cache };
             assert_eq!(Holder::decode(3, &holder.encode()).unwrap(), holder);
         }
+        let hostile =
+            Holder { session: [1; 16], host: "h\u{1b}[2J\n".into(), boot: "b".into(), pid: 7, cache: None };
+        assert_eq!(Holder::decode(3, &hostile.encode()).unwrap().host, "h\u{fffd}[2J\u{fffd}");
     }
 }

@@ -19,8 +19,12 @@ use futures_util::{StreamExt, stream, try_join};
 
 /// Commits read at a time.
 const READ_AT_ONCE: usize = 64;
+/// Bytes of each of them. A longer one is read alone.
+const SHORT_BYTES: u64 = 1 << 20;
 /// Objects of the log that a writer has in flight: of those, one less may follow one that was not stored.
 pub(crate) const WINDOW: u64 = 4;
+/// Epochs that a listing may omit, as it is not current.
+const EPOCHS_UNLISTED: u64 = 1024;
 /// Times that the objects may change under a mount before it is refused.
 const ATTEMPTS: u32 = 10;
 
@@ -80,9 +84,9 @@ pub(crate) async fn volume(remote: &Remote) -> Result<Volume> {
 /// Reads the state, without taking the volume.
 pub(crate) async fn read_only(remote: &Remote) -> Result<Recovered> {
     for _ in 0..ATTEMPTS {
-        let Some((mut walk, base, last)) = begin(remote).await? else { continue };
+        let Some((mut walk, last)) = begin(remote).await? else { continue };
         match walk.run(last, None).await {
-            Ok(_) => return Ok(walk.recovered(base, None)),
+            Ok(_) => return Ok(walk.recovered(None)),
             Err(StoreError::Missing { .. }) => {}
             Err(e) => return Err(e),
         }
@@ -105,12 +109,12 @@ pub(crate) async fn with_tail(
         let (volume, maps) = try_join!(volume(remote), remote.list("map", None, Cause::Open))?;
         let before = |name: &&Name| matches!(name, Name::Map { epoch: of, .. } if *of <= epoch);
         let Some(&map) = maps.iter().rfind(before) else { return Ok(None) };
-        let Some((mut walk, base, _)) = begin_at(remote, volume, map).await? else { continue };
+        let Some((mut walk, _)) = begin_at(remote, volume, map).await? else { continue };
         let sealed = match walk.run(epoch, None).await {
             Err(StoreError::Missing { .. }) => continue,
             other => other?,
         };
-        let kept = remote.head(map, Cause::Open).await?.is_some();
+        let kept = walk.has_base().await?;
         if !kept || (!sealed && walk.epoch != epoch) {
             continue;
         }
@@ -121,7 +125,7 @@ pub(crate) async fn with_tail(
             && walk.take(&bytes).await? == Step::Applied
         {}
         let places = walk.seq - from;
-        return Ok(Some((walk.recovered(base, None), places)));
+        return Ok(Some((walk.recovered(None), places)));
     }
     Err(StoreError::Unsettled(ATTEMPTS))
 }
@@ -140,7 +144,7 @@ async fn staged(remote: &Remote, shelf: &dyn Shelf, epoch: u32, seq: u64) -> Res
 pub(crate) async fn writable(remote: &Remote, takeover: bool, local: Option<&Local>) -> Result<Recovered> {
     let mut session: Option<Session> = None;
     for _ in 0..ATTEMPTS {
-        let Some((mut walk, base, mut last)) = begin(remote).await? else { continue };
+        let Some((mut walk, mut last)) = begin(remote).await? else { continue };
         if let Some(ours) = session {
             last = ours.epoch - 1;
         }
@@ -156,7 +160,9 @@ pub(crate) async fn writable(remote: &Remote, takeover: bool, local: Option<&Loc
             Some(ours) => ours,
             None => {
                 let cache = local.filter(|l| l.writeback).map(|l| l.of.clone());
-                claim::take(remote, &walk.volume, last + 1, cache).await?
+                let own = last.checked_add(1);
+                let own = own.ok_or(StoreError::corrupt(&Name::Epoch(last), "no epoch can follow it"))?;
+                claim::take(remote, &walk.volume, own, cache).await?
             }
         };
         session = Some(ours);
@@ -164,16 +170,15 @@ pub(crate) async fn writable(remote: &Remote, takeover: bool, local: Option<&Loc
         if cut_off {
             walk.report_takeover(last).await?;
         }
-        let (epoch, seq) = base;
-        if remote.head(Name::Map { epoch, seq }, Cause::Open).await?.is_some() {
-            return Ok(walk.recovered(base, Some(ours)));
+        if walk.has_base().await? {
+            return Ok(walk.recovered(Some(ours)));
         }
     }
     Err(StoreError::Unsettled(ATTEMPTS))
 }
 
 /// Reads the newest map and lists what follows; also returns the last epoch. `None` if the map was deleted meanwhile.
-async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, (u32, u64), u32)>> {
+async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, u32)>> {
     let (volume, maps) = try_join!(volume(remote), remote.list("map", None, Cause::Open))?;
     let mut damage = StoreError::Missing { object: "map".into() };
     // The one before the newest, and the commits behind it, give the same state.
@@ -186,27 +191,42 @@ async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, (u32, u64), u32)>> {
     Err(damage)
 }
 
-async fn begin_at(remote: &Remote, volume: Volume, map: Name) -> Result<Option<(Walk<'_>, (u32, u64), u32)>> {
+async fn begin_at(remote: &Remote, volume: Volume, map: Name) -> Result<Option<(Walk<'_>, u32)>> {
     let Name::Map { epoch, seq } = map else { return Ok(None) };
     let after = Name::Map { epoch, seq };
     let epochs = remote.list("epoch", epoch.checked_sub(1).map(Name::Epoch), Cause::Open);
     let commits = remote.list("log", Some(Name::log(epoch, seq)), Cause::Open);
-    let (bytes, epochs, listed) = try_join!(remote.get(after, Cause::Open), epochs, commits)?;
+    let bytes = remote.get_up_to(after, volume.geometry.map_bytes_max(), Cause::Open);
+    let (bytes, epochs, listed) = try_join!(bytes, epochs, commits)?;
     let Some(bytes) = bytes else { return Ok(None) };
     let last = match epochs.last() {
         Some(&Name::Epoch(last)) => last,
         _ => epoch,
     };
+    // Each of them gets an end, so there must not be as many as a name can count.
+    if u64::from(last.saturating_sub(epoch)) > epochs.len() as u64 + EPOCHS_UNLISTED {
+        return Err(StoreError::corrupt(&Name::Epoch(last), "the epochs before it are missing"));
+    }
     let map = decode_map(&volume, epoch, seq, &bytes)?;
+    let behind = seq.checked_add(1).ok_or(StoreError::corrupt(&after, "no commit can follow it"))?;
     let base = (epoch, seq);
-    let walk = Walk { remote, volume, map, base, listed, epoch, seq: seq + 1, replayed: 0 };
-    Ok(Some((walk, base, last)))
+    Ok(Some((Walk { remote, volume, map, base, listed, epoch, seq: behind, replayed: 0 }, last)))
 }
 
 impl Walk<'_> {
-    fn recovered(self, base: (u32, u64), session: Option<Session>) -> Recovered {
+    fn recovered(self, session: Option<Session>) -> Recovered {
         let next = (self.epoch, self.seq);
-        Recovered { volume: self.volume, map: self.map, base, next, replayed: self.replayed, session }
+        let Self { volume, map, base, replayed, .. } = self;
+        Recovered { volume, map, base, next, replayed, session }
+    }
+
+    fn base(&self) -> Name {
+        Name::Map { epoch: self.base.0, seq: self.base.1 }
+    }
+
+    /// Whether the map that it began with is still there.
+    async fn has_base(&self) -> Result<bool> {
+        Ok(self.remote.head(self.base(), Cause::Open).await?.is_some())
     }
 
     /// Tells where the epoch of another writer was ended.
@@ -264,7 +284,9 @@ impl Walk<'_> {
     async fn read_run(&mut self) -> Result<Step> {
         let epoch = self.epoch;
         let remote = self.remote;
-        let get = |seq| async move { (seq, remote.get(Name::log(epoch, seq), Cause::Open).await) };
+        let get = |seq| async move {
+            (seq, remote.get_short(Name::log(epoch, seq), SHORT_BYTES, Cause::Open).await)
+        };
         let mut objects = stream::iter(self.places()).map(get).buffered(READ_AT_ONCE);
         while let Some((seq, bytes)) = objects.next().await {
             // A place that a commit before it has taken.
@@ -333,12 +355,10 @@ impl Walk<'_> {
             return Ok(());
         }
         // Without the map, a commit that is missing was deleted as a newer map covers it.
-        let (epoch, seq) = self.base;
-        let map = Name::Map { epoch, seq };
-        match self.remote.head(map, Cause::Open).await? {
-            Some(_) => Err(damage),
-            None => Err(StoreError::Missing { object: map.to_string() }),
+        if self.has_base().await? {
+            return Err(damage);
         }
+        Err(StoreError::Missing { object: self.base().to_string() })
     }
 
     /// Whether the list, or later objects, prove that it was stored.

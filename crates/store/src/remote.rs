@@ -1,5 +1,6 @@
 //! Requests to the store: names under the prefix, repetition of failed requests, counters.
-use crate::answer::Answer;
+use crate::answer::{self, Answer};
+use crate::answer_body::{Content, content};
 use crate::names::{Name, ObjectId};
 use crate::notice::{Notice, Observer, UNOBSERVED};
 use crate::stats::{Cause, Stats};
@@ -23,9 +24,17 @@ use tokio::time::{Instant, sleep, timeout};
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LAST: Duration = Duration::from_secs(5);
 
+/// How long a request that the store rejects is repeated, in case something between is the reason.
+const REJECTED_PATIENCE: Duration = Duration::from_secs(15);
+
 /// A wait that is longer is announced, and announced again while it lasts.
 const ANNOUNCED_AFTER: Duration = Duration::from_secs(3);
 const ANNOUNCED_AGAIN: Duration = Duration::from_secs(60);
+
+/// Names in a listing: data objects of 32 TiB.
+const NAMES_MAX: usize = 1 << 22;
+/// Bytes read back of an object that is no part of a volume.
+const OTHER_BYTES_MAX: u64 = 4 << 10;
 
 /// The only reason why a name that is stored could be absent.
 const NO_BUCKET: &str = "the bucket does not exist";
@@ -39,7 +48,7 @@ pub(crate) struct Remote {
     patience: AtomicU64,
     /// A request without an answer is given up, too, when that time is over.
     bounded: AtomicBool,
-    /// The store ignores conditional creation, so absence is looked up instead.
+    /// The store has no conditional creation, so absence is looked up instead.
     unfenced: AtomicBool,
     jitter: AtomicU64,
     observer: Observer,
@@ -59,7 +68,9 @@ struct Waiting<'a> {
 impl Waiting<'_> {
     fn why(&self) -> &str {
         match self.last {
-            Some(Answer::Outage(why) | Answer::Denied(why)) => why,
+            Some(Answer::Outage(why) | Answer::Denied(why) | Answer::Setup(why) | Answer::Rejected(why)) => {
+                why
+            }
             _ => "no answer",
         }
     }
@@ -154,28 +165,45 @@ impl Remote {
                 }
                 Err(e) => Answer::of(&e),
             };
-            match &failure {
-                Answer::Outage(_) | Answer::Denied(_) => {}
-                Answer::Unsupported(why) => {
-                    return Err(StoreError::Refused { op, object: object.to_owned(), why: why.clone() });
-                }
-                _ => {
-                    self.answered();
-                    return Ok(Err(failure));
-                }
+            if !failure.is_of_store() {
+                self.answered();
+                return Ok(Err(failure));
+            }
+            if let Some(e) = self.at_once(op, object, &failure, tries) {
+                return Err(e);
             }
             let waiting = Waiting { last: Some(&failure), ..waiting };
-            if begun.elapsed() >= self.patience() {
+            let patience = match failure {
+                Answer::Rejected(_) => self.patience().min(REJECTED_PATIENCE),
+                _ => self.patience(),
+            };
+            if begun.elapsed() >= patience {
                 return Err(StoreError::request(op, object, waiting.why()));
             }
-            if begun.elapsed() >= ANNOUNCED_AFTER {
-                self.announce(&waiting);
-            }
+            self.announce(&waiting);
             self.stats.of(cause).retry();
             sleep(self.pause(tries)).await;
             last = Some(failure);
         }
         Err(StoreError::request(op, object, "too many attempts"))
+    }
+
+    /// The error for a failure that is not waited for. While a volume is opened, that is all that repetition does not change; a
+    /// volume in use waits for a key or a setting to be exchanged.
+    fn at_once(&self, op: &'static str, object: &str, failure: &Answer, tries: u32) -> Option<StoreError> {
+        let is_opening = !self.bounded.load(Ordering::Relaxed);
+        let refused = |why: &String| StoreError::Refused { op, object: object.to_owned(), why: why.clone() };
+        match failure {
+            Answer::Unsupported(why) => Some(refused(why)),
+            Answer::Rejected(why) if is_opening => Some(refused(why)),
+            Answer::Setup(why) if is_opening => Some(StoreError::request(op, object, why)),
+            // Another key may have its turn at the second attempt.
+            Answer::Denied(why) if is_opening && tries > 0 => {
+                let why = format!("the store refuses the credentials ({why}): {}", answer::next_step(why));
+                Some(StoreError::request(op, object, why))
+            }
+            _ => None,
+        }
     }
 
     /// The answer to one attempt; `None` if time is over before.
@@ -187,13 +215,15 @@ impl Remote {
         if let Ok(done) = timeout(left(quiet), &mut request).await {
             return Some(done);
         }
-        if waiting.begun.elapsed() >= ANNOUNCED_AFTER {
-            self.announce(waiting);
-        }
+        self.announce(waiting);
         if is_bounded { timeout(left(self.patience()), request).await.ok() } else { Some(request.await) }
     }
 
+    /// Tells of a wait that has lasted some seconds.
     fn announce(&self, waiting: &Waiting<'_>) {
+        if waiting.begun.elapsed() < ANNOUNCED_AFTER {
+            return;
+        }
         let mut announced = self.announced.lock();
         if announced.is_some_and(|at| at.elapsed() < ANNOUNCED_AGAIN) {
             return;
@@ -215,14 +245,18 @@ impl Remote {
 
     /// Stores an object whose content is the same at every attempt.
     pub(crate) async fn put(&self, name: Name, bytes: Bytes, cause: Cause) -> Result<()> {
-        let (text, path) = (name.to_string(), self.path(&name.to_string()));
+        self.put_at(&name.to_string(), bytes, cause).await
+    }
+
+    pub(crate) async fn put_at(&self, name: &str, bytes: Bytes, cause: Cause) -> Result<()> {
+        let path = self.path(name);
         let sent = || {
             self.stats.of(cause).put(bytes.len());
             self.store.put(&path, bytes.clone().into())
         };
-        match self.patiently("store", &text, cause, sent).await? {
+        match self.patiently("store", name, cause, sent).await? {
             Ok(_) => Ok(()),
-            Err(_) => Err(StoreError::request("store", text, NO_BUCKET)),
+            Err(_) => Err(StoreError::request("store", name, NO_BUCKET)),
         }
     }
 
@@ -241,10 +275,15 @@ impl Remote {
     /// Creates an object unless it exists. An answer that it exists may be about an earlier attempt of our own, so then the
     /// content decides.
     pub(crate) async fn create(&self, name: Name, bytes: Bytes, cause: Cause) -> Result<Created> {
-        self.create_at(&name.to_string(), bytes, cause).await
+        self.create_or_read(&name.to_string(), name.bytes_max(), bytes, cause).await
     }
 
+    /// Creates an object that is no part of a volume.
     pub(crate) async fn create_at(&self, name: &str, bytes: Bytes, cause: Cause) -> Result<Created> {
+        self.create_or_read(name, OTHER_BYTES_MAX, bytes, cause).await
+    }
+
+    async fn create_or_read(&self, name: &str, most: u64, bytes: Bytes, cause: Cause) -> Result<Created> {
         let path = self.path(name);
         let unfenced = self.unfenced.load(Ordering::Relaxed);
         let mode = if unfenced { PutMode::Overwrite } else { PutMode::Create };
@@ -254,12 +293,12 @@ impl Remote {
             self.store.put_opts(&path, bytes.clone().into(), options)
         };
         loop {
-            if unfenced && let Some(found) = self.get_at(name, cause).await? {
+            if unfenced && let Some(found) = self.get_at(name, most, cause).await? {
                 return Ok(if found == bytes { Created::Ours } else { Created::Other(found) });
             }
             match self.patiently("create", name, cause, sent).await? {
                 Ok(_) => return Ok(Created::Ours),
-                Err(Answer::Present) => match self.get_at(name, cause).await? {
+                Err(Answer::Present) => match self.get_at(name, most, cause).await? {
                     Some(found) if found == bytes => return Ok(Created::Ours),
                     Some(found) => return Ok(Created::Other(found)),
                     // A conflict with another request, not an object.
@@ -272,11 +311,25 @@ impl Remote {
 
     /// Reads an object; `None` if it does not exist.
     pub(crate) async fn get(&self, name: Name, cause: Cause) -> Result<Option<Bytes>> {
-        self.get_at(&name.to_string(), cause).await
+        self.get_up_to(name, name.bytes_max(), cause).await
     }
 
-    async fn get_at(&self, name: &str, cause: Cause) -> Result<Option<Bytes>> {
-        self.fetch(name, GetOptions::default(), cause).await
+    /// Like [`Self::get`], of up to so many bytes; a longer one is damage.
+    pub(crate) async fn get_up_to(&self, name: Name, most: u64, cause: Cause) -> Result<Option<Bytes>> {
+        self.get_at(&name.to_string(), most, cause).await
+    }
+
+    /// Like [`Self::get`], and `None` also for an object of more bytes.
+    pub(crate) async fn get_short(&self, name: Name, most: u64, cause: Cause) -> Result<Option<Bytes>> {
+        match self.fetch(&name.to_string(), GetOptions::default(), most, cause).await? {
+            Some(Content::Bytes(bytes)) => Ok(Some(bytes)),
+            _ => Ok(None),
+        }
+    }
+
+    async fn get_at(&self, name: &str, most: u64, cause: Cause) -> Result<Option<Bytes>> {
+        let found = self.fetch(name, GetOptions::default(), most, cause).await?;
+        found.map(|content| whole(name, content)).transpose()
     }
 
     /// Reads a part of an object.
@@ -286,26 +339,36 @@ impl Remote {
         range: Range<u64>,
         cause: Cause,
     ) -> Result<Option<Bytes>> {
+        let name = name.to_string();
+        let Some(most) = range.end.checked_sub(range.start).filter(|&most| most > 0) else {
+            return Err(short(&name));
+        };
         let options = GetOptions { range: Some(GetRange::Bounded(range)), ..GetOptions::default() };
-        self.fetch(&name.to_string(), options, cause).await
+        let found = self.fetch(&name, options, most, cause).await?;
+        found.map(|content| whole(&name, content)).transpose()
     }
 
-    async fn fetch(&self, name: &str, options: GetOptions, cause: Cause) -> Result<Option<Bytes>> {
+    async fn fetch(
+        &self,
+        name: &str,
+        options: GetOptions,
+        most: u64,
+        cause: Cause,
+    ) -> Result<Option<Content>> {
         let path = self.path(name);
         let counters = self.stats.of(cause);
         let request = || async {
             counters.get();
-            let bytes = self.store.get_opts(&path, options.clone()).await?.bytes().await?;
-            counters.got(bytes.len());
-            Ok(bytes)
+            let found = content(self.store.get_opts(&path, options.clone()).await?, most).await?;
+            if let Content::Bytes(bytes) = &found {
+                counters.got(bytes.len());
+            }
+            Ok(found)
         };
         match self.patiently("read", name, cause, request).await? {
-            Ok(bytes) => Ok(Some(bytes)),
+            Ok(found) => Ok(Some(found)),
             Err(Answer::Absent) => Ok(None),
-            Err(Answer::Short) => Err(StoreError::Corrupt {
-                object: name.to_owned(),
-                why: "it ends before the blocks that it should have",
-            }),
+            Err(Answer::Short) => Err(short(name)),
             Err(_) => Err(StoreError::request("read", name, "unexpected answer")),
         }
     }
@@ -330,26 +393,36 @@ impl Remote {
         let offset = after.map(|name| self.path(&name.to_string()));
         let request = || async {
             self.stats.of(cause).other();
-            let found = match &offset {
+            let mut found = match &offset {
                 Some(offset) => self.store.list_with_offset(Some(&under), offset),
                 None => self.store.list(Some(&under)),
             };
-            let metas: Vec<ObjectMeta> = found.try_collect().await?;
-            Ok(metas)
+            let (mut names, mut seen) = (Vec::new(), 0);
+            while let Some(meta) = found.try_next().await? {
+                seen += 1;
+                if seen > NAMES_MAX {
+                    return Ok(None);
+                }
+                names.extend(self.name(&meta.location));
+            }
+            Ok(Some(names))
         };
-        let metas = match self.patiently("list", dir, cause, request).await? {
-            Ok(metas) => metas,
+        let mut names = match self.patiently("list", dir, cause, request).await? {
+            Ok(Some(names)) => names,
+            Ok(None) => {
+                let why = format!("more than {NAMES_MAX} names");
+                return Err(StoreError::Refused { op: "list", object: dir.to_owned(), why });
+            }
             Err(Answer::Absent) => Vec::new(),
             Err(_) => return Err(StoreError::request("list", dir, "unexpected answer")),
         };
-        let name = |meta: &ObjectMeta| {
-            let rest: Vec<String> =
-                meta.location.prefix_match(&self.prefix)?.map(|p| p.as_ref().to_owned()).collect();
-            Name::parse(&rest.join("/"))
-        };
-        let mut names: Vec<Name> = metas.iter().filter_map(name).collect();
         names.sort_unstable();
         Ok(names)
+    }
+
+    fn name(&self, at: &Path) -> Option<Name> {
+        let rest: Vec<String> = at.prefix_match(&self.prefix)?.map(|p| p.as_ref().to_owned()).collect();
+        Name::parse(&rest.join("/"))
     }
 
     /// Deletes objects; those that are gone already count as deleted.
@@ -378,5 +451,19 @@ impl Remote {
             self.delete(&names, cause).await?;
         }
         Ok(())
+    }
+}
+
+fn short(object: &str) -> StoreError {
+    StoreError::Corrupt { object: object.to_owned(), why: "it ends before the blocks that it should have" }
+}
+
+fn whole(object: &str, content: Content) -> Result<Bytes> {
+    match content {
+        Content::Bytes(bytes) => Ok(bytes),
+        Content::Long => {
+            Err(StoreError::Corrupt { object: object.to_owned(), why: "it is longer than it can be" })
+        }
+        Content::NoMemory => Err(StoreError::Memory { object: object.to_owned() }),
     }
 }

@@ -1,13 +1,13 @@
 //! Objects on local disk that the store does not have yet: a file each, with the bytes of the object.
 use crate::names::{Name, ObjectId};
+use crate::private_dir::PrivateDir;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use std::fs::{self, File};
+use rustix::fs::OFlags;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::spawn_blocking;
@@ -34,8 +34,7 @@ pub(crate) trait Shelf: Send + Sync {
 pub(crate) struct Directory(Arc<Files>);
 
 struct Files {
-    path: PathBuf,
-    dir: File,
+    dir: PrivateDir,
     temporary: AtomicU64,
     /// Names that have changed, and how many of these changes are durable. `None` after a flush that failed: a later one could
     /// succeed without what that one lost.
@@ -45,17 +44,12 @@ struct Files {
 
 impl Directory {
     /// Opens a directory, and removes what was not completed.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let incomplete = |name: &std::ffi::OsStr| name.to_str().is_some_and(|n| n.starts_with(INCOMPLETE));
-        for entry in fs::read_dir(path)? {
-            let entry = entry?;
-            if incomplete(&entry.file_name()) {
-                fs::remove_file(entry.path())?;
-            }
+    pub(crate) fn open(dir: PrivateDir) -> io::Result<Self> {
+        for name in dir.names()?.iter().filter(|name| name.starts_with(INCOMPLETE)) {
+            dir.remove(name)?;
         }
         Ok(Self(Arc::new(Files {
-            path: path.to_owned(),
-            dir: File::open(path)?,
+            dir,
             temporary: AtomicU64::new(0),
             changed: AtomicU64::new(0),
             synced: Mutex::new(Some(0)),
@@ -84,7 +78,7 @@ impl Shelf for Directory {
     }
 
     fn remove(&self, id: ObjectId) -> BoxFuture<'_, io::Result<()>> {
-        self.run(move |files| fs::remove_file(files.place(id)))
+        self.run(move |files| files.dir.remove(&place(id)))
     }
 
     fn list(&self) -> BoxFuture<'_, io::Result<Vec<ObjectId>>> {
@@ -100,34 +94,31 @@ fn object(file: &str) -> Option<ObjectId> {
     }
 }
 
-impl Files {
-    fn place(&self, id: ObjectId) -> PathBuf {
-        self.path.join(Name::Object(id).to_string().replace('/', "-"))
-    }
+/// The name of its file.
+fn place(id: ObjectId) -> String {
+    Name::Object(id).to_string().replace('/', "-")
+}
 
+impl Files {
     fn list(&self) -> io::Result<Vec<ObjectId>> {
-        let mut all = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            all.extend(entry?.file_name().to_str().and_then(object));
-        }
-        Ok(all)
+        Ok(self.dir.names()?.iter().filter_map(|name| object(name)).collect())
     }
 
     fn put(&self, id: ObjectId, bytes: &[u8]) -> io::Result<()> {
         let number = self.temporary.fetch_add(1, Ordering::Relaxed);
-        let incomplete = self.path.join(format!("{INCOMPLETE}{number}"));
-        let done = self.store(&incomplete, &self.place(id), bytes);
+        let incomplete = format!("{INCOMPLETE}{number}");
+        let done = self.store(&incomplete, &place(id), bytes);
         if done.is_err() {
-            let _removed_at_the_next_mount = fs::remove_file(&incomplete);
+            let _removed_at_the_next_mount = self.dir.remove(&incomplete);
         }
         done
     }
 
-    fn store(&self, incomplete: &Path, place: &Path, bytes: &[u8]) -> io::Result<()> {
-        let file = File::create(incomplete)?;
+    fn store(&self, incomplete: &str, place: &str, bytes: &[u8]) -> io::Result<()> {
+        let file = self.dir.create(incomplete)?;
         file.write_all_at(bytes, 0)?;
         file.sync_data()?;
-        fs::rename(incomplete, place)?;
+        self.dir.rename(incomplete, place)?;
         self.sync()
     }
 
@@ -139,7 +130,7 @@ impl Files {
             synced.take().ok_or_else(|| io::Error::other("an earlier flush of the directory failed"))?;
         let upto = if before < own {
             let upto = self.changed.load(Ordering::SeqCst);
-            self.dir.sync_all()?;
+            self.dir.sync()?;
             upto
         } else {
             before
@@ -149,8 +140,11 @@ impl Files {
     }
 
     fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> io::Result<Bytes> {
-        let file = File::open(self.place(id))?;
+        let file = self.dir.file(&place(id), OFlags::RDONLY)?;
         let end = file.metadata()?.len();
+        if end > Name::Object(id).bytes_max() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than it can be"));
+        }
         let range = range.map_or(0..end, |r| r.start..r.end.min(end));
         let mut bytes = vec![0; range.end.saturating_sub(range.start) as usize];
         file.read_exact_at(&mut bytes, range.start)?;
@@ -161,6 +155,11 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    fn open(dir: &std::path::Path) -> Directory {
+        Directory::open(PrivateDir::open(dir).unwrap()).unwrap()
+    }
 
     #[test]
     fn objects_are_kept_in_files_and_incomplete_ones_removed() {
@@ -168,11 +167,11 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let (a, b) = (ObjectId::Data { epoch: 1, number: 2 }, ObjectId::Log { epoch: 1, seq: 3 });
         runtime.block_on(async {
-            let shelf = Directory::open(dir.path()).unwrap();
+            let shelf = open(dir.path());
             shelf.put(a, Bytes::from_static(b"0123456789")).await.unwrap();
             shelf.put(b, Bytes::from_static(b"log")).await.unwrap();
             fs::write(dir.path().join("new-7"), b"half").unwrap();
-            let shelf = Directory::open(dir.path()).unwrap();
+            let shelf = open(dir.path());
             let mut all = shelf.list().await.unwrap();
             all.sort_unstable();
             assert_eq!(all, [a, b]);

@@ -14,6 +14,8 @@ pub(crate) const OBJECT_BLOCKS: u16 = 2048;
 pub(crate) const INLINE_BLOCKS: usize = 64;
 /// Open buffers hold no more than this, half of what may wait for the store.
 const OPEN_BLOCKS: usize = 16 * 1024;
+/// Changes of a group: 24 MiB in its object, which has at most 64 MiB (`names::LOG_BYTES_MAX`).
+const CHANGES_MAX: usize = 1 << 20;
 /// Key of the buffer for conventional zones; others have the number of their zone.
 const CONVENTIONAL: u32 = u32::MAX;
 
@@ -106,6 +108,11 @@ impl State {
 
     pub(crate) fn is_unchanged(&self) -> bool {
         self.changes.is_empty()
+    }
+
+    /// Whether the open group has as many changes as an object of the log should have.
+    pub(crate) fn is_long(&self) -> bool {
+        self.changes.len() >= CHANGES_MAX
     }
 
     /// An identity that no other data object has.

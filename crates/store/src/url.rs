@@ -1,19 +1,15 @@
-//! URLs of volumes. Credentials come from the environment alone.
-use crate::credentials::{Credentials, Renewed};
+//! URLs of volumes. Credentials come from the environment and the shared files of the AWS programs alone.
+use crate::credentials::{Credentials, NO_KEYS, Renewed, is_sendable};
+use crate::endpoint::Endpoint;
+use crate::profile::Profile;
+use crate::transport::Connector;
 use crate::{Result, StoreError};
 use object_store::ObjectStore;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ClientOptions, RetryConfig};
-use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// A request without an answer for so long has failed.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,16 +29,24 @@ impl Url {
     /// Parses a URL; `None` if the text is none, and so names a file or a device.
     #[must_use]
     pub fn parse(text: &str) -> Option<Result<Self>> {
-        let bad = |why: &str| Err(StoreError::Url { url: text.to_owned(), why: why.to_owned() });
+        let bad = |url: &str, why: &str| Err(StoreError::Url { url: url.to_owned(), why: why.to_owned() });
         if let Some(rest) = text.strip_prefix("s3://") {
             let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
             let prefix = prefix.trim_end_matches('/');
+            let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
             return Some(match (bucket, prefix) {
-                ("", _) => bad("a bucket is needed, as s3://BUCKET/PREFIX"),
-                _ if bucket.contains(['@', ':']) => {
-                    bad("credentials do not belong here: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+                // A secret may have slashes, so none of the text is repeated.
+                _ if bucket.contains(['@', ':']) => bad(
+                    "s3://…",
+                    "credentials do not belong here: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and give s3://BUCKET/PREFIX",
+                ),
+                ("", _) => bad(text, "a bucket is needed, as s3://BUCKET/PREFIX"),
+                _ if !bucket.bytes().all(is_part)
+                    || !bucket.starts_with(|c: char| c.is_ascii_alphanumeric()) =>
+                {
+                    bad(text, "the name of a bucket has letters, digits, '-', '.' and '_'")
                 }
-                (_, "") => bad("a prefix is needed, as s3://BUCKET/PREFIX"),
+                (_, "") => bad(text, "a prefix is needed, as s3://BUCKET/PREFIX"),
                 _ => Ok(Self::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() }),
             });
         }
@@ -50,7 +54,7 @@ impl Url {
         Some(if dir.starts_with('/') {
             Ok(Self::Directory(dir.to_owned()))
         } else {
-            bad("an absolute path is needed, as file:///DIR")
+            bad(text, "an absolute path is needed, as file:///DIR")
         })
     }
 
@@ -74,24 +78,28 @@ impl Url {
     fn s3(&self, bucket: &str, prefix: &str, insecure: bool) -> Result<(Arc<dyn ObjectStore>, Path)> {
         // A second volume in the process finds it installed.
         let _already = rustls::crypto::ring::default_provider().install_default();
-        let builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
-        let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint).unwrap_or_default();
-        let protected = is_protected(&endpoint);
-        if !insecure && !protected {
+        let env = |name: &str| std::env::var(name).ok();
+        let profile = Profile::of_env(env);
+        let endpoint = Endpoint::find(env, &profile).map_err(|why| self.error(why))?;
+        let is_protected = endpoint.as_ref().is_none_or(Endpoint::is_protected);
+        if let Some(plain) = endpoint.as_ref().filter(|_| !insecure && !is_protected) {
             return Err(self.error(format!(
                 "{} is plain HTTP to another host, where anyone between can read and change the data: use https, or -o insecure",
-                redacted(&endpoint)
+                plain.place()
             )));
         }
-        let client = ClientOptions::new()
-            .with_allow_http(is_plain(&endpoint))
-            .with_timeout(REQUEST_TIMEOUT)
-            .with_connect_timeout(CONNECT_TIMEOUT);
+        let client = ClientOptions::new().with_allow_http(endpoint.as_ref().is_some_and(Endpoint::is_plain));
         // Requests are repeated here, where an answer that an object exists is understood.
         let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
-        let builder = builder.with_client_options(client).with_retry(retry);
-        let builder = builder.with_unsigned_payload(protected);
-        let credentials = credentials(&builder).map(Arc::new);
+        let direct = endpoint.as_ref().is_some_and(Endpoint::is_loopback);
+        let builder = AmazonS3Builder::from_env()
+            .with_bucket_name(bucket)
+            .with_client_options(client)
+            .with_retry(retry)
+            .with_unsigned_payload(is_protected)
+            .with_http_connector(Connector { direct });
+        let builder = self.place(builder, endpoint.as_ref(), &profile)?;
+        let credentials = credentials(&builder, profile).map_err(|why| self.error(why))?.map(Arc::new);
         let builder = match &credentials {
             Some(credentials) => builder.with_credentials(credentials.clone()),
             None => builder,
@@ -102,6 +110,32 @@ impl Url {
             Some(credentials) => (Arc::new(Renewed { store, credentials }), prefix),
             None => (Arc::new(store), prefix),
         })
+    }
+
+    /// Sets endpoint and region. The client's own variable for S3 counts before all its others, so no other endpoint is used than
+    /// the one that was checked.
+    fn place(
+        &self,
+        builder: AmazonS3Builder,
+        endpoint: Option<&Endpoint>,
+        profile: &Profile,
+    ) -> Result<AmazonS3Builder> {
+        let of = |key| builder.get_config_value(&key);
+        let is_other =
+            of(AmazonS3ConfigKey::Endpoint).or_else(|| of(AmazonS3ConfigKey::S3Endpoint)).is_some();
+        let region = of(AmazonS3ConfigKey::Region).filter(|region| !region.is_empty());
+        let builder = match endpoint {
+            Some(endpoint) => builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint.text()),
+            None if is_other => {
+                return Err(self.error("the names of AWS_ENDPOINT_URL variables are in capitals"));
+            }
+            None => builder,
+        };
+        let region = region.or_else(|| profile.region()).unwrap_or_else(|| "us-east-1".to_owned());
+        if !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(self.error("AWS_REGION is no name of a region: it has letters, digits and '-'"));
+        }
+        Ok(builder.with_region(region))
     }
 }
 
@@ -114,49 +148,34 @@ impl std::fmt::Display for Url {
     }
 }
 
-/// Those of the environment and of the shared credentials file.
-fn credentials(builder: &AmazonS3Builder) -> Option<Credentials> {
-    let of = |key| builder.get_config_value(&key);
-    let key_id = of(AmazonS3ConfigKey::AccessKeyId).zip(of(AmazonS3ConfigKey::SecretAccessKey));
+/// Those of the environment and of the profile; `None` if the client has others: of a web identity, a container or an instance.
+fn credentials(builder: &AmazonS3Builder, profile: Profile) -> Result<Option<Credentials>, String> {
+    let of = |key| builder.get_config_value(&key).filter(|value| !value.is_empty());
+    let key = of(AmazonS3ConfigKey::AccessKeyId).zip(of(AmazonS3ConfigKey::SecretAccessKey));
     let token = of(AmazonS3ConfigKey::Token);
-    let fixed = key_id.map(|(key_id, secret_key)| AwsCredential { key_id, secret_key, token });
-    let named = std::env::var_os("AWS_SHARED_CREDENTIALS_FILE").map(PathBuf::from);
-    let home = std::env::home_dir().map(|home| home.join(".aws/credentials"));
-    // The server of a mount has another working directory.
-    let file = std::path::absolute(named.or(home).unwrap_or_default()).unwrap_or_default();
-    let profile = std::env::var("AWS_PROFILE").unwrap_or_else(|_| "default".into());
-    Credentials::new(fixed, file, profile)
-}
-
-fn host(endpoint: &str) -> &str {
-    let rest = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or_default();
-    authority.rsplit('@').next().unwrap_or_default()
-}
-
-/// An endpoint without user, password and path.
-fn redacted(endpoint: &str) -> String {
-    format!("http://{}", host(endpoint))
-}
-
-fn is_loopback(endpoint: &str) -> bool {
-    let host = host(endpoint);
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-/// Whether it is without TLS.
-fn is_plain(endpoint: &str) -> bool {
-    endpoint.starts_with("http://")
-}
-
-/// Whether nothing can change what is sent on its way. Then its SHA-256, a fifth of the time of sequential writes to MinIO, is not
-/// signed.
-fn is_protected(endpoint: &str) -> bool {
-    !is_plain(endpoint) || is_loopback(endpoint)
+    let fixed = key.map(|(key_id, secret_key)| AwsCredential { key_id, secret_key, token });
+    if fixed.as_ref().is_some_and(|key| !is_sendable(key)) {
+        return Err("a key of the environment has characters that no key has: check AWS_ACCESS_KEY_ID, \
+                    AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
+            .into());
+    }
+    let (is_named, place) = (profile.is_named, profile.describe());
+    if let Some(found) = Credentials::new(fixed, profile) {
+        return Ok(Some(found));
+    }
+    let others = [
+        AmazonS3ConfigKey::WebIdentityTokenFile,
+        AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+        AmazonS3ConfigKey::ContainerCredentialsFullUri,
+    ];
+    let is_true = |value: Option<String>| value.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    if is_true(of(AmazonS3ConfigKey::SkipSignature)) || others.into_iter().any(|key| of(key).is_some()) {
+        return Ok(None);
+    }
+    if is_named || is_true(std::env::var("AWS_EC2_METADATA_DISABLED").ok()) {
+        return Err(format!("there is no key in {place}: {NO_KEYS}"));
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -171,33 +190,27 @@ mod tests {
         for path in ["/dev/sda", "disk.img", "s3:", "https://b/p"] {
             assert!(Url::parse(path).is_none(), "{path}");
         }
-        for bad in ["s3://", "s3://b", "s3://b/", "s3://key:secret@b/p", "file://d"] {
+        for bad in
+            ["s3://", "s3://b", "s3://b/", "s3://b c/p", "s3://b%2f/p", "s3://../p", "s3://b?x/p", "file://d"]
+        {
             assert!(Url::parse(bad).unwrap().is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn plain_http_leaves_the_host_only_if_allowed() {
-        for near in ["http://127.0.0.1:5000", "http://localhost", "http://[::1]:9000/x", "http://127.8.8.8"] {
-            assert!(is_loopback(near), "{near}");
-        }
-        for far in [
-            "http://10.0.0.1",
-            "http://localhost.example",
-            "http://[2001:db8::1]:9000",
-            "http://127.0.0.1@far",
+    fn a_secret_in_a_url_is_not_repeated() {
+        for bad in [
+            "s3://key:secret@b/p",
+            "s3://key:se/secret@b/p",
+            "s3://key:secret/p",
+            "s3://secret@b/p",
+            "s3://:secret@",
         ] {
-            assert!(!is_loopback(far), "{far}");
+            let why = Url::parse(bad).unwrap().unwrap_err().to_string();
+            assert!(
+                why.contains("AWS_ACCESS_KEY_ID") && !why.contains("secret") && !why.contains("key:"),
+                "{bad}: {why}"
+            );
         }
-        assert_eq!(redacted("http://key:secret@far/x"), "http://far");
-    }
-
-    #[test]
-    fn content_is_signed_where_it_could_be_changed() {
-        // No endpoint is AWS itself, by TLS.
-        for protected in ["", "https://10.0.0.1", "http://127.0.0.1:9000"] {
-            assert!(is_protected(protected), "{protected}");
-        }
-        assert!(!is_protected("http://10.0.0.1:9000"));
     }
 }

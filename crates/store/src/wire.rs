@@ -96,18 +96,20 @@ impl<'a> Decoder<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
+    /// A text, which may be shown: without characters that control a terminal.
     pub(crate) fn text(&mut self) -> Result<String, StoreError> {
         let len = self.u16()?;
-        Ok(String::from_utf8_lossy(self.raw(len.into())?).into_owned())
+        let text = String::from_utf8_lossy(self.raw(len.into())?);
+        Ok(text.replace(char::is_control, "\u{fffd}"))
     }
 
     /// How many records of at least `size` bytes can follow; a larger count is damage.
-    pub(crate) fn count(&mut self, size: usize) -> Result<usize, StoreError> {
-        let count = self.u32()? as usize;
-        if count.saturating_mul(size) > self.rest.len() {
+    pub(crate) fn count(&mut self, size: u64) -> Result<usize, StoreError> {
+        let count = self.u32()?;
+        if u64::from(count).saturating_mul(size) > self.rest.len() as u64 {
             return Err(self.bad("a count is too large"));
         }
-        Ok(count)
+        Ok(count as usize)
     }
 
     pub(crate) fn is_at_end(&self) -> bool {

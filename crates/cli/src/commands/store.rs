@@ -141,7 +141,7 @@ fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
 fn probe(url: &Path, insecure: bool) -> Result<()> {
     if !store::fenced(url, insecure)? {
         bail!(
-            "{}: the store ignores conditional creation, so it cannot keep a second writer out (--unfenced accepts that)",
+            "{}: the store has no conditional creation, so it cannot keep a second writer out (--unfenced accepts that)",
             url.display()
         );
     }

@@ -23,7 +23,7 @@ pub fn open(
     let device = device(url, options.read_only, settings)?;
     if device.is_unfenced() && !options.read_only {
         eprintln!(
-            "segno: warning: {}: nothing keeps a second writer out: it was accepted that the store ignores conditional creation",
+            "segno: warning: {}: nothing keeps a second writer out: it was accepted that the store has no conditional creation",
             url.display()
         );
     }

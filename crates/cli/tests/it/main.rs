@@ -25,10 +25,14 @@ mod links;
 mod loop_devices;
 mod map;
 mod report;
+#[cfg(feature = "store")]
+mod s3;
 mod salvage;
 mod sizes;
 #[cfg(feature = "store")]
 mod store;
+#[cfg(feature = "store")]
+mod store_answers;
 mod surroundings;
 
 use std::ffi::OsStr;

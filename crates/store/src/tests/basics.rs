@@ -283,6 +283,23 @@ fn commits_behind_the_older_map_stay_until_there_is_a_third() {
     );
 }
 
+/// A program that never flushes; the object of the log must be one that is read.
+#[test]
+fn a_group_with_too_many_changes_is_committed() {
+    let store = store(15, Faults::default());
+    let device = create(&store, SMALL);
+    write(&device, 128, &[1]);
+    for _ in 0..1 << 20 {
+        device.reset_zone(192).unwrap();
+    }
+    let puts = store.puts();
+    write(&device, 129, &[2]);
+    assert_eq!(store.puts() - puts, 1, "what was written before");
+    let store = kill(device, &store);
+    let reader = open(&store, Options { read_only: true, ..options() }).unwrap();
+    assert_eq!(read(&reader, 128, 2), [1, 0]);
+}
+
 /// Of two requests of a read the first fails; the other piece, given up then, must be readable later.
 #[test]
 fn a_read_that_failed_does_not_block_later_ones() {

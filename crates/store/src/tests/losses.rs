@@ -38,7 +38,7 @@ const LOSSES: [Loss; 4] = [
     ("altered", |store, name| store.alter(name, |bytes| *bytes.last_mut().unwrap() ^= 1)),
 ];
 
-/// How a volume is opened: to read it, to write it, and as the owner of a cache.
+/// How a volume is opened: to read it, and to write it.
 fn openings() -> [(&'static str, Options); 2] {
     [("reader", Options { read_only: true, ..options() }), ("writer", options())]
 }

@@ -4,12 +4,14 @@ mod basics;
 mod cuts;
 mod engine;
 mod fault_store;
+mod hostile;
 mod kills;
 mod losses;
 mod mem_shelf;
 mod recovery;
 mod schedules;
 mod set_back;
+mod transport;
 mod writeback;
 
 use crate::core::Planted;

@@ -1,4 +1,5 @@
 //! `segno metrics`: the counters of mounts for monitoring systems.
+mod clients;
 #[cfg(test)]
 mod dashboard;
 mod serve;

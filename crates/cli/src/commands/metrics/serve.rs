@@ -1,19 +1,15 @@
 //! Metrics over HTTP, for a local collector: one GET for each connection.
-use anyhow::{Context, Result, bail};
+use super::clients::{Client, Clients, Timed};
+use anyhow::{Context, Result};
+use segno_device::listen_locally;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
-/// A client that sends or reads nothing is dropped after this time.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Connections served at a time; further ones are closed at once.
-const MOST_CLIENTS: usize = 16;
+/// Connections that wait to be accepted.
+const WAITING: i32 = 128;
 const LONGEST_REQUEST: u64 = 8192;
 
 /// Where metrics are served: on this machine only.
@@ -42,22 +38,24 @@ impl FromStr for Address {
     }
 }
 
-/// A connection of either kind.
-trait Client: Read + Write + Send + Sized + 'static {
-    fn limit(&self) -> io::Result<()>;
+/// What the `Host` of a request may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hosts {
+    /// A name of this machine. Another one is that of a page in a browser here whose name was made to lead to this server.
+    Local,
+    Any,
 }
 
-impl Client for TcpStream {
-    fn limit(&self) -> io::Result<()> {
-        self.set_read_timeout(Some(PATIENCE))?;
-        self.set_write_timeout(Some(PATIENCE))
-    }
-}
-
-impl Client for UnixStream {
-    fn limit(&self) -> io::Result<()> {
-        self.set_read_timeout(Some(PATIENCE))?;
-        self.set_write_timeout(Some(PATIENCE))
+impl Hosts {
+    fn allow(self, host: &str) -> bool {
+        let host = host.trim();
+        let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            None => host.split(':').next().unwrap_or_default(),
+        };
+        self == Self::Any
+            || name.eq_ignore_ascii_case("localhost")
+            || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 }
 
@@ -71,60 +69,76 @@ pub fn run(address: &Address, content_type: &str, collect: impl Fn() -> Result<S
         Address::Tcp(address) => {
             let listener = TcpListener::bind(address).map_err(|e| in_use(e, address.to_string()))?;
             println!("http://{}/metrics", listener.local_addr()?);
-            serve(|| Ok(listener.accept()?.0), content_type, &collect)
+            serve(|| Ok(listener.accept()?.0), Hosts::Local, content_type, &collect)
         }
         Address::Unix(path) => {
-            remove_stale(path)?;
-            let listener = UnixListener::bind(path).map_err(|e| in_use(e, path.display().to_string()))?;
+            let listener = listen_locally(path, WAITING);
+            let listener = listener.with_context(|| format!("cannot listen at {}", path.display()))?;
             println!("unix:{}", path.display());
-            serve(|| Ok(listener.accept()?.0), content_type, &collect)
+            serve(|| Ok(listener.accept()?.0), Hosts::Any, content_type, &collect)
         }
     }
-}
-
-/// A socket that a killed process left, and nothing else.
-fn remove_stale(path: &Path) -> Result<()> {
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
-    if !is_socket {
-        return Ok(());
-    }
-    if UnixStream::connect(path).is_ok() {
-        bail!("{} is in use by another process: choose another", path.display());
-    }
-    std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))
 }
 
 fn serve<C: Client>(
     accept: impl Fn() -> io::Result<C>,
+    hosts: Hosts,
     content_type: &str,
     collect: &(impl Fn() -> Result<String> + Sync),
 ) -> Result<()> {
-    let clients = AtomicUsize::new(0);
+    let clients = Clients::new();
     thread::scope(|scope| {
         loop {
-            let client = accept().context("cannot accept a connection")?;
-            if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
-                clients.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
-            let clients = &clients;
+            let mut client = accept().context("cannot accept a connection")?;
+            let Some(place) = clients.enter(&client) else { continue };
             scope.spawn(move || {
                 // A client that fails harms only itself.
-                let _failed = answer(client, content_type, collect);
-                clients.fetch_sub(1, Ordering::Relaxed);
+                let _failed = request(&mut client).and_then(|request| {
+                    place.has_sent();
+                    answer(&mut client, &request, hosts, content_type, collect)
+                });
             });
         }
     })
 }
 
+/// The first line of a request, and its hosts.
+struct Request {
+    line: String,
+    hosts: Vec<String>,
+}
+
+/// Reads a request; its other headers are not used.
+fn request(client: &mut impl Client) -> io::Result<Request> {
+    let mut lines = BufReader::new(Timed::new(client).take(LONGEST_REQUEST)).lines();
+    let line = lines.next().unwrap_or_else(|| Ok(String::new()))?;
+    let mut hosts = Vec::new();
+    for header in lines {
+        let header = header?;
+        if header.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = header.split_once(':')
+            && name.eq_ignore_ascii_case("host")
+        {
+            hosts.push(value.to_owned());
+        }
+    }
+    Ok(Request { line, hosts })
+}
+
 fn answer(
-    mut client: impl Client,
+    client: &mut impl Client,
+    request: &Request,
+    hosts: Hosts,
     content_type: &str,
     collect: &impl Fn() -> Result<String>,
 ) -> io::Result<()> {
-    client.limit()?;
-    let line = request(&mut client)?;
-    let (status, kind, body) = match line.split(' ').collect::<Vec<_>>().as_slice() {
+    let is_foreign = request.hosts.iter().any(|host| !hosts.allow(host));
+    let (status, kind, body) = match request.line.split(' ').collect::<Vec<_>>().as_slice() {
+        _ if is_foreign => {
+            ("421 Misdirected Request", "text/plain", "the host is no name of this machine\n".to_owned())
+        }
         ["GET", "/metrics", _] => match collect() {
             Ok(body) => ("200 OK", content_type, body),
             Err(e) => ("503 Service Unavailable", "text/plain", format!("{e:#}\n")),
@@ -133,34 +147,30 @@ fn answer(
         _ => ("400 Bad Request", "text/plain", "only GET is served\n".to_owned()),
     };
     let length = body.len();
-    write!(
-        client,
+    let text = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )?;
-    client.flush()
-}
-
-/// The first line of a request; the headers after it are read and not used.
-fn request(client: &mut impl Client) -> io::Result<String> {
-    let mut lines = BufReader::new(client.take(LONGEST_REQUEST)).lines();
-    let first = lines.next().unwrap_or_else(|| Ok(String::new()))?;
-    for header in lines {
-        if header?.is_empty() {
-            break;
-        }
-    }
-    Ok(first)
+    );
+    Timed::new(client).write_all(text.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anyhow::bail;
+    use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
 
-    fn ask(request: &str, collect: &(impl Fn() -> Result<String> + Sync)) -> String {
-        let (mut here, there) = UnixStream::pair().unwrap();
-        here.write_all(request.as_bytes()).unwrap();
+    fn ask(text: &str, collect: &(impl Fn() -> Result<String> + Sync)) -> String {
+        ask_for(text, Hosts::Any, collect)
+    }
+
+    fn ask_for(text: &str, hosts: Hosts, collect: &(impl Fn() -> Result<String> + Sync)) -> String {
+        let (mut here, mut there) = UnixStream::pair().unwrap();
+        here.write_all(text.as_bytes()).unwrap();
         here.shutdown(std::net::Shutdown::Write).unwrap();
-        let _closed_early = answer(there, "text/x", collect);
+        let request = request(&mut there).unwrap();
+        let _closed_early = answer(&mut there, &request, hosts, "text/x", collect);
+        drop(there);
         let mut text = String::new();
         here.read_to_string(&mut text).unwrap();
         text
@@ -181,6 +191,60 @@ mod tests {
         assert!(gone.starts_with("HTTP/1.1 503 ") && gone.ends_with("has died\n"), "{gone}");
     }
 
+    /// A page that a browser of this machine shows must not read them.
+    #[test]
+    fn a_request_for_another_host_is_refused_on_the_network() {
+        let works = || Ok("a 1\n".to_owned());
+        let ask = |host: &str, hosts| {
+            ask_for(&format!("GET /metrics HTTP/1.1\r\nhost:{host}\r\n\r\n"), hosts, &works)
+        };
+        for local in [" 127.0.0.1:9750", "127.8.8.8", " localhost", "LocalHost:1", "[::1]:9750"] {
+            assert!(ask(local, Hosts::Local).starts_with("HTTP/1.1 200 "), "{local}");
+        }
+        for foreign in [
+            " evil.example:9750",
+            "localhost.evil",
+            "10.0.0.1",
+            "[fe80::1]",
+            "",
+            " 127.0.0.1.evil",
+            "0.0.0.0",
+        ] {
+            let said = ask(foreign, Hosts::Local);
+            assert!(said.starts_with("HTTP/1.1 421 ") && !said.contains("a 1"), "{foreign}: {said}");
+            assert!(ask(foreign, Hosts::Any).starts_with("HTTP/1.1 200 "), "{foreign}");
+        }
+        let two = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n";
+        assert!(ask_for(two, Hosts::Local, &works).starts_with("HTTP/1.1 421 "));
+        assert!(ask_for("GET /metrics HTTP/1.0\r\n\r\n", Hosts::Local, &works).starts_with("HTTP/1.1 200 "));
+    }
+
+    /// Each is in the middle of its request; it must not matter how many there are, or how long they go on.
+    #[test]
+    fn a_client_is_served_whatever_others_keep_open() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            serve(|| Ok(listener.accept()?.0), Hosts::Local, "text/x", &|| Ok("a 1\n".to_owned()))
+        });
+        let mut open = Vec::new();
+        for round in 0..3 {
+            for _ in 0..20 {
+                let mut client = TcpStream::connect(address).unwrap();
+                client.write_all(b"G").unwrap();
+                open.push(client);
+            }
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            let mut said = String::new();
+            client.read_to_string(&mut said).unwrap();
+            assert!(said.ends_with("a 1\n"), "round {round}: {said}");
+        }
+        // The oldest were ended for the others.
+        let mut byte = [0];
+        assert!(!matches!(open[0].read(&mut byte), Ok(1)));
+    }
+
     #[test]
     fn only_this_machine_is_served() {
         assert_eq!("127.0.0.1:9".parse(), Ok(Address::Tcp(([127, 0, 0, 1], 9).into())));
@@ -199,10 +263,9 @@ mod tests {
         assert!(run(&Address::Unix(file.clone()), "", || Ok(String::new())).is_err());
         assert_eq!(std::fs::read(&file).unwrap(), b"x");
         let socket = dir.path().join("socket");
-        let listener = UnixListener::bind(&socket).unwrap();
-        assert!(remove_stale(&socket).unwrap_err().to_string().contains("in use"));
+        let listener = listen_locally(&socket, 1).unwrap();
+        let why = run(&Address::Unix(socket.clone()), "", || Ok(String::new())).unwrap_err();
+        assert!(format!("{why:#}").contains("another program listens"), "{why:#}");
         drop(listener);
-        remove_stale(&socket).unwrap();
-        assert!(!socket.exists());
     }
 }

@@ -1,0 +1,43 @@
+//! Collects the content of an answer within a bound.
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use object_store::{Error, GetResult, GetResultPayload};
+
+/// Bytes reserved before the first part arrives: enough for a data object with its checksums.
+const RESERVED: usize = 9 << 20;
+
+/// The content of an answer.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Bytes(Bytes),
+    /// It is longer than it may be, or than it announced.
+    Long,
+    /// This process has no memory for it.
+    NoMemory,
+}
+
+/// Collects the content of an answer of up to `most` bytes. Of a longer one nothing is kept.
+pub(crate) async fn content(found: GetResult, most: u64) -> Result<Content, Error> {
+    let announced = found.range.end.saturating_sub(found.range.start);
+    let (Ok(len), true) = (usize::try_from(announced), announced <= most) else { return Ok(Content::Long) };
+    match found.payload {
+        GetResultPayload::Stream(mut parts) => {
+            let mut all = Vec::new();
+            if all.try_reserve_exact(len.min(RESERVED)).is_err() {
+                return Ok(Content::NoMemory);
+            }
+            while let Some(part) = parts.try_next().await? {
+                if part.len() > len - all.len() {
+                    return Ok(Content::Long);
+                }
+                if all.try_reserve(part.len()).is_err() {
+                    return Ok(Content::NoMemory);
+                }
+                all.extend_from_slice(&part);
+            }
+            Ok(Content::Bytes(all.into()))
+        }
+        // A file is read up to the end of the range.
+        GetResultPayload::File(..) => Ok(Content::Bytes(found.bytes().await?)),
+    }
+}
