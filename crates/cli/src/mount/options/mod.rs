@@ -1,6 +1,6 @@
 //! Mount options. [`table`] has a row for each, and [`foreign`] for each word that is none; everything else here applies,
 //! lists or describes the rows.
-mod compress;
+pub mod compress;
 mod discard;
 #[cfg(test)]
 mod docs;
@@ -59,6 +59,8 @@ pub struct Settings {
     pub ownership: Ownership,
     /// Words without effect that `segno mount -v` names.
     pub ignored: Vec<Noted>,
+    /// Words about compression, for volumes that have none.
+    pub compression: Vec<String>,
 }
 
 /// A word without effect, and why it has none.
@@ -127,6 +129,9 @@ impl Settings {
         }
         let resolved = foreign::resolve(word);
         let (name, value) = resolved.split_once('=').map_or((resolved, None), |(n, v)| (n, Some(v)));
+        if compress::is_option(name) {
+            self.compression.push(word.to_owned());
+        }
         match table::all().find_map(|option| option.apply(self, name, value)) {
             Some(result) => result.map_err(|why| anyhow!("mount option {word}: {why}")),
             None => match suggest::closest(name) {

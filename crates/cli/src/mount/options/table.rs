@@ -80,7 +80,7 @@ const OF_F2FS: &[MountOption] = &[
         "compress_algorithm",
         "lzo|lzo-rle|lz4[:3..16]|zstd[:1..22]",
         "lz4",
-        "algorithm, and level, of new compressed files; without the feature compression on the volume these options do nothing",
+        "algorithm, and level, of new compressed files; without the feature compression on the volume these options do nothing, and the mount prints a note",
         compress::algorithm,
     ),
     value(
