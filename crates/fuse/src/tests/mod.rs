@@ -86,7 +86,7 @@ impl Mount {
     ) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let options = options.iter().map(ToString::to_string).collect();
-        let request = Request { dir: dir.path(), source: "test", options, auto_unmount: false };
+        let request = Request { dir: dir.path(), source: "test", options };
         let (mounted, mount_type) = match block::connect(&request, backing) {
             Ok(done) => done,
             Err(e) => {

@@ -36,7 +36,7 @@ pub struct Settings {
     pub auto_unmount: bool,
     /// Never mount as `fuseblk`.
     pub fuse_only: bool,
-    /// Enables the ioctl that shuts the volume down.
+    /// Permits to shut the volume down.
     pub shutdown: bool,
     /// Bypasses the host's page cache.
     pub direct: bool,
@@ -107,10 +107,6 @@ impl Settings {
         ensure!(
             !settings.store.writeback || settings.store.cache.is_some(),
             "writeback needs cache=/DIR, a directory on local disk"
-        );
-        ensure!(
-            !settings.auto_unmount || settings.allow_other,
-            "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"
         );
         Ok(settings)
     }
@@ -262,7 +258,6 @@ mod tests {
             ("blk=on", "mount option blk=on: choose auto or off"),
             ("commit=0", "mount option commit=0: a number from 1 is needed"),
             ("norecovery", "norecovery needs a read-only mount: add ro"),
-            ("auto_unmount", "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"),
             ("comit=9", "unknown mount option comit=9; did you mean commit=SECONDS?"),
             ("commit", "mount option commit: a value is needed: commit=SECONDS"),
             ("acl=1", "mount option acl=1: no value is taken"),

@@ -288,7 +288,7 @@ const OWN: &[MountOption] = &[
         umask(v).map(|m| s.ownership.dmask = Some(m))
     }),
     pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.allow_other),
-    switch("auto_unmount", "unmount if the server dies; needs allow_other", |s| s.auto_unmount = true),
+    switch("auto_unmount", "unmount if the server is killed", |s| s.auto_unmount = true),
     switch("shutdown", "for crash tests: enable the ioctl FS_IOC_SHUTDOWN", |s| s.shutdown = true),
 ];
 
