@@ -8,8 +8,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod attr;
+mod authority;
 mod bdi;
 mod block;
+mod caller;
 mod compress_ioctl;
 mod control;
 mod data;
@@ -45,7 +47,7 @@ mod write_errors;
 pub use block::{Backing, MountType};
 pub use control::{
     CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SERVER_XATTR, SHUTDOWN_XATTR, STATS_XATTR,
-    SYNC_XATTR,
+    SYNC_XATTR, trusted_name,
 };
 pub use guest::{Buffers, GuestOptions, GuestServer, MalformedRequest};
 pub use heap::share as share_heap;

@@ -94,7 +94,8 @@ impl Session {
         acl: Acl,
     ) -> io::Result<Self> {
         let choice = opts.transport;
-        let Mounted { dev, .. } = mounted;
+        let Mounted { dev, id } = mounted;
+        let _first = server.mount_id.set(id);
         let offer = init::receive(&dev)?;
         let dev = Arc::new(dev);
         let (end, ended) = mpsc::channel();

@@ -2,6 +2,7 @@
 mod acl;
 mod aio;
 mod attributes;
+mod authority;
 mod compress;
 mod counts;
 mod direct;
@@ -14,6 +15,7 @@ mod notify;
 mod ownership;
 mod policy;
 mod protocol;
+mod set_group_id;
 mod suid;
 mod sync;
 mod unmount;

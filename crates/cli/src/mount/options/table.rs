@@ -289,7 +289,9 @@ const OWN: &[MountOption] = &[
     }),
     pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.allow_other),
     switch("auto_unmount", "unmount if the server is killed", |s| s.auto_unmount = true),
-    switch("shutdown", "for crash tests: enable the ioctl FS_IOC_SHUTDOWN", |s| s.shutdown = true),
+    switch("shutdown", "for crash tests: permit FS_IOC_SHUTDOWN and `segno ctl DIR shutdown=`", |s| {
+        s.shutdown = true;
+    }),
 ];
 
 const STORE: &[MountOption] = &[
