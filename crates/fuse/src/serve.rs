@@ -135,7 +135,7 @@ fn start(
     let (mounted, mount_type) = block::connect(&request, &opts.backing)?;
     let watched = watcher.map_or(Ok(()), |watcher| watcher.watch(mounted.id));
     watched.inspect_err(|_| leave(dir, &mount_type))?;
-    let acl = Acl { umask: opts.acl, kernel: opts.acl && kernel_checks(opts) };
+    let acl = Acl { umask: opts.acl, kernel: opts.acl };
     let volume_bytes = server.volume.statfs().blocks.saturating_mul(4096);
     let session = Session::start(mounted, Arc::new(server), opts, acl);
     let session = session.inspect_err(|_| leave(dir, &mount_type))?;
@@ -149,19 +149,10 @@ fn leave(dir: &Path, mount_type: &MountType) {
     }
 }
 
-/// Whether the kernel checks permissions. It then fetches the attributes of a directory after each change of it, which is
-/// of no use if only root has access.
-fn kernel_checks(opts: &FuseOptions) -> bool {
-    opts.allow_other || !rustix::process::geteuid().is_root()
-}
-
 pub(crate) fn options(opts: &FuseOptions) -> Vec<String> {
     // As a plain option the subtype also reaches the kernel without fusermount3. Most reads are served from the kernel's
     // cache, so access times cannot be maintained.
-    let mut list = vec!["subtype=segno".to_owned(), "noatime".to_owned()];
-    if kernel_checks(opts) {
-        list.push("default_permissions".into());
-    }
+    let mut list = ["subtype=segno", "noatime", "default_permissions"].map(str::to_owned).to_vec();
     if opts.read_only {
         list.push("ro".into());
     }

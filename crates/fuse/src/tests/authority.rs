@@ -4,6 +4,7 @@ use super::suid::{USER, as_user, reachable_tests};
 use super::{Mount, run, volume};
 use crate::authority::Origin;
 use crate::block::Backing;
+use crate::serve::{FuseOptions, options};
 use crate::server::Server;
 use crate::session::Choice;
 use crate::wire::{CreateIn, EntryOut, IoctlIn, Opcode, ROOT, SetXattrIn};
@@ -14,9 +15,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use segno_engine::SetAttr;
 use segno_format::Ino;
 use std::env::{self, current_exe};
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 use zerocopy::{FromBytes, IntoBytes};
@@ -256,6 +258,26 @@ fn each_operation_by_root_of_a_guest() {
     compare(&found, |row| row.2[4], "root of a guest");
     let attr = server.volume.getattr(Ino::ROOT).unwrap();
     assert_eq!((attr.uid, server.volume.label().is_empty()), (0, true));
+}
+
+/// Without allow_other only root's processes reach the mount, and not all of them have CAP_DAC_OVERRIDE.
+#[test]
+fn root_without_capabilities_is_checked_on_a_mount_for_root_alone() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("NOT TESTED: only root can give up capabilities");
+    }
+    let options = options(&FuseOptions::default());
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let Some(mount) = Mount::new(Choice::Classic, &options) else { return };
+    fs::write(mount.path().join("file"), "secret").unwrap();
+    chown(mount.path().join("file"), Some(OWNER), Some(OWNER)).unwrap();
+    fs::set_permissions(mount.path().join("file"), Permissions::from_mode(0o600)).unwrap();
+    let read = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        run(command.args(words).args(["cat", "file"]).current_dir(mount.path())).unwrap().stdout
+    };
+    assert_eq!(read(&[]), b"secret");
+    assert_eq!(read(&["--bounding-set=-all", "--inh-caps=-all"]), b"");
 }
 
 /// A caller whose process cannot be seen has no authority, whatever its user.
