@@ -64,6 +64,7 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::start;
     use rustix::thread::{capabilities, gettid};
     use std::process::{Command, Stdio};
 
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn capabilities_in_another_user_namespace_do_not_count() {
         let mut command = Command::new("unshare");
-        let mut child = match command.args(["-U", "-r", "cat"]).stdin(Stdio::piped()).spawn() {
+        let mut child = match start(command.args(["-U", "-r", "cat"]).stdin(Stdio::piped())) {
             Ok(child) => child,
             Err(e) => return eprintln!("NOT TESTED: unshare: {e}"),
         };

@@ -1,13 +1,12 @@
 //! Ioctls on the whole volume, issued on directories and files.
-use super::Mount;
 use super::protocol::ask_ioctl;
+use super::{Mount, unmount_idle};
 use crate::block::Backing;
 use crate::server::Server;
 use crate::session::Choice;
 use crate::{SHUTDOWN_XATTR, trusted_name};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
@@ -177,7 +176,7 @@ fn a_shutdown_is_like_a_power_cut() {
         assert_eq!(refusal(fs::read_dir(s.path()).unwrap().next().unwrap()), Errno::IO);
         assert_eq!(refusal(File::open(s.path().join("unsynced")).unwrap().sync_all()), Errno::IO);
         s.mount.server.volume.unmount().unwrap();
-        unmount(s.path(), UnmountFlags::empty()).unwrap();
+        unmount_idle(s.path()).unwrap();
         assert_eq!(s.device.log().len(), writes, "no write reaches the device");
         assert_eq!(found(s), [Some(8192), None]);
     });
