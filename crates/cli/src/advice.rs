@@ -51,7 +51,7 @@ const COMMANDS: &[Missing] = &[
     Missing {
         names: &["f2fs_io", "io"],
         answer: "`segno ctl DIR gc=now` cleans, `segno sync DIR` makes changes durable, `segno extents FILE` shows \
-                 blocks, `segno ctl DIR shutdown=2` stops a mount",
+                 blocks, `segno ctl DIR shutdown=2` stops a mount that permits it",
     },
     Missing { names: &["f2fstat", "status"], answer: "`segno stats DIR` shows the counters of a mount" },
     Missing {

@@ -57,6 +57,9 @@ pub fn command_line() -> clap::Command {
 pub fn main() -> ExitCode {
     let args = called_as_mkfs(std::env::args_os().collect());
     let style = exit::Style::of(&args);
+    if let Some(dir) = mount::watcher::called_for(&args) {
+        return style.report(mount::watcher::run(dir));
+    }
     if mount::helper::is_mount_helper(&args) {
         return style.report(mount::helper::run(&args));
     }

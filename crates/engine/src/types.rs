@@ -149,8 +149,10 @@ pub struct SetAttr {
     pub mtime: Option<Time>,
     /// New time of attribute change.
     pub ctime: Option<Time>,
-    /// Clear suid and sgid, as for a write or chown by an unprivileged caller.
+    /// Clear suid, and sgid of a file with group execution, as for a write or chown by an unprivileged caller.
     pub kill_suidgid: bool,
+    /// Clear sgid of a file without group execution too: the caller is not in its group.
+    pub kill_sgid: bool,
     /// The times are set to the current time (`utimensat` without times), which append-only inodes allow.
     pub touch: bool,
 }

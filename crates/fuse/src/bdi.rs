@@ -1,7 +1,7 @@
 //! Limits that the kernel sets for the page cache of a mount: files in sysfs of its backing device information (BDI).
 use crate::block::MountType;
+use crate::mount_id::MountId;
 use crate::page_cache::PageCache;
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::path::{Path, PathBuf};
 
 /// Readahead window: four requests of the maximum size.
@@ -35,10 +35,8 @@ pub(crate) fn tune(dir: &Path, mount_type: &MountType, page_cache: PageCache, vo
 
 /// The directory with the limits of a mount.
 pub(crate) fn directory(dir: &Path, mount_type: &MountType) -> Option<PathBuf> {
-    // Must not send a request: a server that waits for its own reply cannot be killed.
-    let stat = statx(CWD, dir, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
+    let (major, minor) = MountId::at(dir).ok()?.device();
     // The name without suffix belongs to the block device.
     let suffix = if let MountType::Block { .. } = mount_type { "-fuseblk" } else { "" };
-    let (major, minor) = (stat.stx_dev_major, stat.stx_dev_minor);
     Some(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}{suffix}")))
 }

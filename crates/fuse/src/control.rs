@@ -1,7 +1,10 @@
-//! Control interface of a live mount: extended attributes in the name space `system.segno`. They need no access to the
-//! server process, and reading them needs no privilege.
+//! Control interface of a live mount: extended attributes that need no access to the server process. `system.segno.NAME` is
+//! read without privilege. A setting is written as `trusted.segno.NAME`, for which the kernel demands CAP_SYS_ADMIN; a
+//! server that is not root's takes it from its own user as `system.segno.NAME`, too.
 use crate::attr::ino_of;
+use crate::authority::Who;
 use crate::server::Server;
+use crate::wire::InHeader;
 use segno_engine::options::FsyncLookup;
 use segno_engine::{Error, Extent, ExtentKind, GcMode, Result, Shutdown};
 use segno_format::Ino;
@@ -12,15 +15,15 @@ use std::sync::atomic::Ordering;
 pub const STATS_XATTR: &str = "system.segno.stats";
 /// Extents of a file, one a line: file block, address, length, kind.
 pub const EXTENTS_XATTR: &str = "system.segno.extents";
-/// Number of writeback contexts: reads as setting, current number and the limiting factor; root sets `auto` or a number.
+/// Number of writeback contexts: reads as setting, current number and the limiting factor; set to `auto` or a number.
 pub const CONTEXTS_XATTR: &str = "system.segno.writeback.contexts";
-/// How fsync finds dirty nodes: `list`, `global` or `shadow`; set by root.
+/// How fsync finds dirty nodes: `list`, `global` or `shadow`; a setting.
 pub const LOOKUP_XATTR: &str = "system.segno.fsync.lookup";
-/// Background cleaning: reads as `off`, `normal` or `urgent` and the number of sections emptied since mount; set by root.
+/// Background cleaning: reads as `off`, `normal` or `urgent` and the number of sections emptied since mount; a setting.
 /// `now` empties a few worthwhile sections before it returns.
 pub const GC_XATTR: &str = "system.segno.gc";
-/// Shuts the volume down for tests, like a power failure. Root sets 0 (write everything first), 1 (write names and
-/// attributes first) or 2 (write nothing); reads as `running` or `shut down`.
+/// Shuts the volume down for tests, like a power failure, if the mount permits it. Set to 0 (write everything first), 1
+/// (write names and attributes first) or 2 (write nothing); reads as `running` or `shut down`.
 pub const SHUTDOWN_XATTR: &str = "system.segno.shutdown";
 /// A write by any user makes all earlier changes of the volume durable, like sync(2).
 pub const SYNC_XATTR: &str = "system.segno.sync";
@@ -28,53 +31,113 @@ pub const SYNC_XATTR: &str = "system.segno.sync";
 pub const SERVER_XATTR: &str = "system.segno.server";
 /// Longest value that the kernel accepts.
 const VALUE_MAX: usize = 65_536;
+const SYSTEM: &str = "system.";
+const TRUSTED: &str = "trusted.";
+/// Beginning of the names of control attributes after the name space.
+const CONTROL: &[u8] = b"segno.";
 
-/// Value of a `system.segno` attribute; `None` if there is no attribute of this name.
+/// A control attribute.
+struct Attribute {
+    name: &'static str,
+    /// `None` if it is only written.
+    get: Option<Get>,
+    /// `None` if it is only read.
+    set: Option<Set>,
+}
+
+type Get = fn(&Server, Ino) -> Result<Vec<u8>>;
+
+enum Set {
+    /// By any user.
+    Anyone(fn(&Server) -> Result<()>),
+    /// A setting of the mount, from its value. An invalid one changes nothing.
+    Administrator(fn(&Server, &str) -> Result<()>),
+}
+
+const fn read_only(name: &'static str, get: Get) -> Attribute {
+    Attribute { name, get: Some(get), set: None }
+}
+
+const fn setting(name: &'static str, get: Get, set: fn(&Server, &str) -> Result<()>) -> Attribute {
+    Attribute { name, get: Some(get), set: Some(Set::Administrator(set)) }
+}
+
+const ATTRIBUTES: &[Attribute] = &[
+    read_only(STATS_XATTR, |s, _| Ok(stats(s).into_bytes())),
+    read_only(EXTENTS_XATTR, |s, ino| s.volume.extents(ino).and_then(|e| extents(&e))),
+    read_only(SERVER_XATTR, |_, _| this_process().map(String::into_bytes).ok_or(Error::NoData)),
+    setting(CONTEXTS_XATTR, |s, _| Ok(contexts(s).into_bytes()), set_contexts),
+    setting(LOOKUP_XATTR, |s, _| Ok(s.volume.fsync_lookup().name().into()), set_lookup),
+    setting(GC_XATTR, |s, _| Ok(gc(s).into_bytes()), set_gc),
+    setting(
+        SHUTDOWN_XATTR,
+        |s, _| Ok(if s.is_shut_down() { "shut down" } else { "running" }.into()),
+        shut_down,
+    ),
+    Attribute { name: SYNC_XATTR, get: None, set: Some(Set::Anyone(|s| s.volume.sync())) },
+];
+
+/// The name under which a caller with CAP_SYS_ADMIN sets an attribute. Only to this caller the kernel shows a value
+/// under this name.
+#[must_use]
+pub fn trusted_name(attribute: &str) -> String {
+    attribute.replacen(SYSTEM, TRUSTED, 1)
+}
+
+/// A name in a request.
+struct Name<'a> {
+    /// The kernel has checked the caller for CAP_SYS_ADMIN.
+    is_trusted: bool,
+    rest: &'a [u8],
+}
+
+impl<'a> Name<'a> {
+    /// `None` if it is no name of a control attribute.
+    fn parse(name: &'a [u8]) -> Option<Self> {
+        let (space, is_trusted) = [(SYSTEM, false), (TRUSTED, true)]
+            .into_iter()
+            .find(|(space, _)| name.starts_with(space.as_bytes()))?;
+        let rest = name.get(space.len()..)?;
+        rest.starts_with(CONTROL).then_some(Self { is_trusted, rest })
+    }
+
+    fn attribute(&self) -> Option<&'static Attribute> {
+        ATTRIBUTES
+            .iter()
+            .find(|a| a.name.strip_prefix(SYSTEM).is_some_and(|name| name.as_bytes() == self.rest))
+    }
+}
+
+/// Value of a control attribute; `None` if there is no attribute of this name.
 pub(crate) fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u8>>> {
-    let volume = &server.volume;
-    if name == STATS_XATTR.as_bytes() {
-        Some(Ok(stats(server).into_bytes()))
-    } else if name == EXTENTS_XATTR.as_bytes() {
-        Some(volume.extents(ino).and_then(|e| extents(&e)))
-    } else if name == CONTEXTS_XATTR.as_bytes() {
-        let (setting, number, reason) = volume.contexts();
-        Some(Ok(format!("{setting} {number} {reason}").into_bytes()))
-    } else if name == LOOKUP_XATTR.as_bytes() {
-        Some(Ok(volume.fsync_lookup().name().into()))
-    } else if name == GC_XATTR.as_bytes() {
-        let emptied = volume.stats().gc_sections.load(Ordering::Relaxed);
-        Some(Ok(format!("{} {emptied}", volume.gc_mode().name()).into_bytes()))
-    } else if name == SHUTDOWN_XATTR.as_bytes() {
-        Some(Ok(if server.is_shut_down() { "shut down" } else { "running" }.into()))
-    } else if name == SERVER_XATTR.as_bytes() {
-        this_process().map(|process| Ok(process.into_bytes()))
-    } else {
-        None
-    }
+    let get = Name::parse(name)?.attribute()?.get?;
+    Some(get(server, ino))
 }
 
-/// Changes a setting of the mount; `None` if there is no attribute of this name. An invalid value changes nothing.
-pub(crate) fn set(server: &Server, uid: u32, name: &[u8], value: &[u8]) -> Option<Result<()>> {
-    let volume = &server.volume;
-    if name == SYNC_XATTR.as_bytes() {
-        return Some(volume.sync());
-    }
-    let change = match name {
-        n if n == CONTEXTS_XATTR.as_bytes() => set_contexts,
-        n if n == LOOKUP_XATTR.as_bytes() => set_lookup,
-        n if n == GC_XATTR.as_bytes() => set_gc,
-        n if n == SHUTDOWN_XATTR.as_bytes() => shut_down,
-        _ => return None,
+/// Writes a control attribute; `None` if the name is that of no such attribute, but of one that is stored.
+pub(crate) fn set(server: &Server, head: &InHeader, name: &[u8], value: &[u8]) -> Option<Result<()>> {
+    let name = Name::parse(name)?;
+    // None is stored under a name like these.
+    let unknown = Err(Error::NotSupported("there is no control attribute of this name that can be set"));
+    let Some(set) = name.attribute().and_then(|a| a.set.as_ref()) else { return Some(unknown) };
+    let who = match set {
+        Set::Anyone(_) => Who::Anyone,
+        Set::Administrator(_) if name.is_trusted => Who::Trusted,
+        Set::Administrator(_) => Who::ServerUser,
     };
-    if !may_change(uid) {
-        return Some(Err(Error::NotPermitted("only root and the user of the server may change settings")));
-    }
-    Some(change(server, std::str::from_utf8(value).unwrap_or_default()))
+    Some(server.authorize(head, Ino::ROOT, who).and_then(|()| match set {
+        Set::Anyone(run) => run(server),
+        Set::Administrator(change) => change(server, std::str::from_utf8(value).unwrap_or_default()),
+    }))
 }
 
-/// Whether a user may change the mount as a whole: root and the user of the server process.
-pub(crate) fn may_change(uid: u32) -> bool {
-    uid == 0 || uid == rustix::process::geteuid().as_raw()
+fn contexts(server: &Server) -> String {
+    let (setting, number, reason) = server.volume.contexts();
+    format!("{setting} {number} {reason}")
+}
+
+fn gc(Server { volume, .. }: &Server) -> String {
+    format!("{} {}", volume.gc_mode().name(), volume.stats().gc_sections.load(Ordering::Relaxed))
 }
 
 /// The value of [`SERVER_XATTR`]. Without /proc there is none.

@@ -19,7 +19,7 @@ impl Server {
         let a: wire::WriteIn = r.arg()?;
         let (ino, data) = (node(r), r.data(a.size)?);
         let from_cache = a.write_flags & WRITE_CACHE != 0;
-        let written = self.before_write(ino, a.write_flags).and_then(|()| match from_cache {
+        let written = self.before_write(&r.head, ino, a.write_flags).and_then(|()| match from_cache {
             true => self.write_all(ino, a.offset, data),
             false => self.volume.write(ino, a.offset, data).map_err(errno),
         });
@@ -76,7 +76,7 @@ impl Server {
             0x20 => FallocMode::InsertRange,
             _ => return Err(Errno::OPNOTSUPP),
         };
-        self.before_change(node(r), r.head.uid)?;
+        self.before_change(&r.head, node(r))?;
         self.volume.fallocate(node(r), mode, a.offset, a.length).map_err(errno)
     }
 
@@ -103,7 +103,7 @@ impl Server {
         let wide = r.opcode == Opcode::CopyFileRange64;
         let len = if wide { a.len } else { a.len.min(u64::from(u32::MAX) & !0xfff) };
         let to = ino_of(a.nodeid_out);
-        self.before_change(to, r.head.uid)?;
+        self.before_change(&r.head, to)?;
         let n = self.volume.copy_range(node(r), a.off_in, to, a.off_out, len).map_err(errno)?;
         if wide {
             reply.put(&wire::CopyFileRangeOut { bytes_copied: n })

@@ -30,8 +30,6 @@ pub struct GuestOptions {
     pub acl: bool,
     /// Written data stays in the guest's page cache until fsync, close or writeback.
     pub writeback_cache: bool,
-    /// Permit the shutdown ioctl of crash tests.
-    pub shutdown: bool,
     /// Owner and permissions to show.
     pub ownership: Ownership,
     /// Number of server threads; 0 is automatic.
@@ -81,10 +79,7 @@ pub struct GuestServer {
 impl GuestServer {
     /// Serves a volume that no one else changes.
     pub fn new(volume: Arc<Volume>, options: GuestOptions) -> Self {
-        let server = Server::new(volume)
-            .without_notifications()
-            .permit_shutdown(options.shutdown)
-            .show(options.ownership);
+        let server = Server::new(volume).for_guest().show(options.ownership);
         let options = GuestOptions { threads: shared_threads(options.threads), ..options };
         Self { server, options, is_mounted: AtomicBool::new(false) }
     }

@@ -1,4 +1,9 @@
-//! Ioctls on an inode that pass through FUSE: file flags and generation.
+//! Ioctls that pass through FUSE. Each has one row in a table with its callers and its effect. There are tables for file flags
+//! and generation (here), for the volume (`volume_ioctl`) and for compressed files (`compress_ioctl`).
+use crate::authority::Who;
+use crate::server::Server;
+use crate::wire::InHeader;
+use crate::{compress_ioctl, volume_ioctl};
 use segno_engine::{Error, Result, Volume};
 use segno_format::Ino;
 use segno_format::inode::InodeFlags;
@@ -22,23 +27,70 @@ const XFLAGS: [(u32, InodeFlags); 6] = [
 /// Reported for inodes with extended attributes; accepted and ignored when set.
 const XFLAG_HASATTR: u32 = 0x8000_0000;
 
-/// Whether an ioctl changes attributes, which the kernel does not expect of any.
-pub(crate) fn changes_attributes(cmd: u32) -> bool {
-    matches!(cmd, SETFLAGS | FSSETXATTR)
+/// One ioctl.
+pub(crate) struct Ioctl {
+    pub cmd: u32,
+    pub who: Who,
+    pub changes: Changes,
+    pub run: Run,
 }
 
-/// Executes an ioctl; `None` if it is unknown (ENOTTY).
-pub(crate) fn run(volume: &Volume, ino: Ino, cmd: u32, input: &[u8]) -> Option<Result<Vec<u8>>> {
-    Some(match cmd {
-        GETFLAGS => volume.get_flags(ino).map(|f| f.bits().to_le_bytes().to_vec()),
-        SETFLAGS => word(input, 0)
-            .and_then(|f| volume.set_flags(ino, InodeFlags::from_bits_retain(f)))
-            .map(|()| Vec::new()),
-        GETVERSION => volume.getattr(ino).map(|a| a.generation.to_le_bytes().to_vec()),
-        FSGETXATTR => volume.getattr(ino).map(|a| fsxattr(a.flags, a.projid)),
-        FSSETXATTR => set_fsxattr(volume, ino, input).map(|()| Vec::new()),
-        _ => return None,
-    })
+/// Executes an ioctl on an inode with its argument, and returns its output.
+pub(crate) type Run = fn(&Server, Ino, &[u8]) -> Result<Vec<u8>>;
+
+/// Effect of an ioctl.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changes {
+    Nothing,
+    /// The inode, which the kernel does not expect: its attributes are no longer valid.
+    Inode,
+    Volume,
+}
+
+/// An ioctl that reads.
+pub(crate) const fn reads(cmd: u32, run: Run) -> Ioctl {
+    Ioctl { cmd, who: Who::Anyone, changes: Changes::Nothing, run }
+}
+
+/// An ioctl that changes the inode.
+pub(crate) const fn changes_inode(cmd: u32, who: Who, run: Run) -> Ioctl {
+    Ioctl { cmd, who, changes: Changes::Inode, run }
+}
+
+pub(crate) const OF_FLAGS: &[Ioctl] = &[
+    reads(GETFLAGS, |s, ino, _| s.volume.get_flags(ino).map(|f| f.bits().to_le_bytes().to_vec())),
+    changes_inode(SETFLAGS, Who::CheckedByKernel, |s, ino, input| {
+        let flags = InodeFlags::from_bits_retain(word(input, 0)?);
+        s.volume.set_flags(ino, flags).map(|()| Vec::new())
+    }),
+    reads(GETVERSION, |s, ino, _| s.volume.getattr(ino).map(|a| a.generation.to_le_bytes().to_vec())),
+    reads(FSGETXATTR, |s, ino, _| s.volume.getattr(ino).map(|a| fsxattr(a.flags, a.projid))),
+    changes_inode(FSSETXATTR, Who::CheckedByKernel, |s, ino, input| {
+        set_fsxattr(&s.volume, ino, input).map(|()| Vec::new())
+    }),
+];
+
+impl Ioctl {
+    /// `None` if there is no ioctl with this number (ENOTTY).
+    pub(crate) fn find(cmd: u32) -> Option<&'static Self> {
+        [OF_FLAGS, volume_ioctl::TABLE, compress_ioctl::TABLE].into_iter().flatten().find(|i| i.cmd == cmd)
+    }
+
+    /// Executes the ioctl for a caller who may issue it.
+    pub(crate) fn execute(
+        &self,
+        server: &Server,
+        head: &InHeader,
+        ino: Ino,
+        input: &[u8],
+    ) -> Result<Vec<u8>> {
+        server.authorize(head, ino, self.who)?;
+        // The kernel itself refuses ioctls that it knows.
+        if self.changes != Changes::Nothing && self.who != Who::CheckedByKernel {
+            server.check_writable()?;
+        }
+        (self.run)(server, ino, input)
+    }
 }
 
 fn word(bytes: &[u8], at: usize) -> Result<u32> {

@@ -2,35 +2,51 @@
 //! changes the mode; the kernel keeps the cached one, so the server invalidates it.
 use crate::attr::errno;
 use crate::server::{Done, Server};
-use crate::wire::{WRITE_CACHE, WRITE_KILL_SUIDGID};
-use segno_engine::{Error, SetAttr};
+use crate::wire::{InHeader, WRITE_CACHE, WRITE_KILL_SUIDGID};
+use rustix::io::Errno;
+use segno_engine::{Attr, Error, SetAttr};
 use segno_format::Ino;
 
+/// Set-user-ID and set-group-ID.
+const SET_ID: u16 = 0o6000;
 const CAPABILITIES: &[u8] = b"security.capability";
 
 impl Server {
     /// Clears privileges before a WRITE.
-    pub(crate) fn before_write(&self, ino: Ino, flags: u32) -> Done {
+    pub(crate) fn before_write(&self, head: &InHeader, ino: Ino, flags: u32) -> Done {
         if flags & WRITE_CACHE != 0 {
             // Cached pages have no user. The kernel writes them before it changes the mode, but not before it sets
             // capabilities: with a writeback cache these may be newer than the data, and write(2) has removed older ones.
-            self.drop_suid(ino)?;
+            self.drop_set_id(ino, |_| false)?;
             return if self.volume.has_cached_writes() { Ok(()) } else { self.drop_capabilities(ino) };
         }
-        if flags & WRITE_KILL_SUIDGID != 0 { self.drop_suid(ino) } else { Ok(()) }
-    }
-
-    /// Clears privileges before a change of content whose request has no flag for it. CAP_FSETID is not visible here, so
-    /// only root is taken to have it. The kernel has removed capabilities already.
-    pub(crate) fn before_change(&self, ino: Ino, uid: u32) -> Done {
-        if uid == 0 { Ok(()) } else { self.drop_suid(ino) }
-    }
-
-    fn drop_suid(&self, ino: Ino) -> Done {
-        if self.volume.getattr(ino).map_err(errno)?.mode & 0o6000 == 0 {
+        if flags & WRITE_KILL_SUIDGID == 0 {
             return Ok(());
         }
-        let set = SetAttr { kill_suidgid: true, ..SetAttr::default() };
+        self.drop_set_id(ino, |attr| self.loses_set_group_id(head, attr))
+    }
+
+    /// Clears privileges before a change of content whose request has no flag for it. The kernel has removed capabilities
+    /// already.
+    pub(crate) fn before_change(&self, head: &InHeader, ino: Ino) -> Done {
+        match self.set_id(ino)? {
+            Some(_) if !self.keeps_set_id(head) => {
+                self.drop_set_id(ino, |attr| self.loses_set_group_id(head, attr))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Attributes, as the mount shows them, of an inode with set-user-ID or set-group-ID.
+    fn set_id(&self, ino: Ino) -> Result<Option<Attr>, Errno> {
+        let attr = self.volume.getattr(ino).map_err(errno)?;
+        Ok((attr.mode & SET_ID != 0).then(|| self.ownership.shown(attr)))
+    }
+
+    /// Clears set-user-ID, and set-group-ID of files with group execution; of others if `loses_group` holds.
+    fn drop_set_id(&self, ino: Ino, loses_group: impl FnOnce(&Attr) -> bool) -> Done {
+        let Some(attr) = self.set_id(ino)? else { return Ok(()) };
+        let set = SetAttr { kill_suidgid: true, kill_sgid: loses_group(&attr), ..SetAttr::default() };
         self.volume.setattr(ino, &set).map_err(errno)?;
         // Replies to changes of content carry no mode.
         self.notifier.attributes_changed(ino)

@@ -8,8 +8,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod attr;
+mod authority;
 mod bdi;
 mod block;
+mod caller;
 mod compress_ioctl;
 mod control;
 mod data;
@@ -22,6 +24,7 @@ mod killpriv;
 mod list;
 mod loop_device;
 mod mount;
+mod mount_id;
 mod name_cache;
 mod notify;
 mod ownership;
@@ -37,13 +40,14 @@ mod tests;
 mod times;
 mod transport;
 mod volume_ioctl;
+mod watcher;
 mod wire;
 mod write_errors;
 
 pub use block::{Backing, MountType};
 pub use control::{
     CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SERVER_XATTR, SHUTDOWN_XATTR, STATS_XATTR,
-    SYNC_XATTR,
+    SYNC_XATTR, trusted_name,
 };
 pub use guest::{Buffers, GuestOptions, GuestServer, MalformedRequest};
 pub use heap::share as share_heap;
@@ -53,3 +57,4 @@ pub use page_cache::PageCache;
 pub use probe::probe_no_open;
 pub use serve::{FuseOptions, Started, serve};
 pub use session::{Choice, Transport};
+pub use watcher::unmount_orphan;

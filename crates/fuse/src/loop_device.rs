@@ -106,6 +106,7 @@ mod tests {
         assert_eq!(writer.write(b"x").unwrap_err().kind(), io::ErrorKind::StorageFull);
         drop(writer);
         let path = device.path.clone();
+        let _alone = crate::tests::without_children();
         drop(device);
         assert_ne!(image_behind(&path).as_deref(), Some(image.path()));
     }

@@ -1,5 +1,6 @@
 //! Mounting and unmounting: mount(2) for root, fusermount3 for other users.
 use crate::block::MountType;
+use crate::mount_id::MountId;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
@@ -35,8 +36,7 @@ const FLAGS: [(&str, MountFlags, bool); 11] = [
 #[derive(Debug)]
 pub(crate) struct Mounted {
     pub dev: OwnedFd,
-    /// While this is open, the helper unmounts when the process ends.
-    pub auto_unmount: Option<OwnedFd>,
+    pub id: MountId,
 }
 
 /// Parameters of a mount.
@@ -46,12 +46,11 @@ pub(crate) struct Request<'a> {
     pub source: &'a str,
     /// Flags and options by name.
     pub options: Vec<String>,
-    pub auto_unmount: bool,
 }
 
 /// Mounts. The kernel's first request is then pending on the connection.
 pub(crate) fn connect(r: &Request<'_>) -> io::Result<Mounted> {
-    if !r.auto_unmount && rustix::process::geteuid().is_root() {
+    if rustix::process::geteuid().is_root() {
         match by_syscall(r, Kind::Plain) {
             // In a container root may need the helper too.
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
@@ -70,6 +69,11 @@ pub(crate) fn detach(dir: &Path, mount_type: &MountType) -> io::Result<()> {
     {
         return Ok(());
     }
+    detach_of_another(dir)
+}
+
+/// Unmounts a mount that another process serves.
+pub(crate) fn detach_of_another(dir: &Path) -> io::Result<()> {
     if rustix::mount::unmount(dir, UnmountFlags::DETACH).is_ok() {
         return Ok(());
     }
@@ -115,7 +119,16 @@ pub(crate) fn by_syscall(r: &Request<'_>, kind: Kind<'_>) -> io::Result<Mounted>
         Kind::Plain => mount(r.source, r.dir, "fuse", flags, data.as_c_str())?,
         Kind::Block(device) => mount(device, r.dir, "fuseblk", flags, data.as_c_str())?,
     }
-    Ok(Mounted { dev, auto_unmount: None })
+    mounted(dev, r)
+}
+
+/// The mount that was made.
+fn mounted(dev: OwnedFd, r: &Request<'_>) -> io::Result<Mounted> {
+    let id = MountId::at(r.dir).inspect_err(|_| {
+        // The first error is the one to report.
+        let _unmounted = detach_of_another(r.dir);
+    })?;
+    Ok(Mounted { dev, id })
 }
 
 /// Mounts with the helper, which sends the connection over a socket.
@@ -124,9 +137,6 @@ fn by_helper(r: &Request<'_>) -> io::Result<Mounted> {
     fcntl_setfd(&ours, FdFlags::CLOEXEC)?;
     let mut options = vec![format!("fsname={}", escape(r.source))];
     options.extend(r.options.iter().cloned());
-    if r.auto_unmount {
-        options.push("auto_unmount".into());
-    }
     let child = Command::new(FUSERMOUNT)
         .args(["-o", &options.join(","), "--"])
         .arg(r.dir)
@@ -143,11 +153,8 @@ fn by_helper(r: &Request<'_>) -> io::Result<Mounted> {
         return Err(io::Error::other(String::from_utf8_lossy(&message).trim().to_owned()));
     };
     fcntl_setfd(&dev, FdFlags::CLOEXEC)?;
-    if r.auto_unmount {
-        return Ok(Mounted { dev, auto_unmount: Some(ours) });
-    }
     child.wait_with_output()?;
-    Ok(Mounted { dev, auto_unmount: None })
+    mounted(dev, r)
 }
 
 /// The descriptor that the helper sends; `None` if it exits without sending one.

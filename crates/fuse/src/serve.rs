@@ -7,11 +7,13 @@ use crate::ownership::Ownership;
 use crate::page_cache::PageCache;
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
+use crate::watcher::Watcher;
 use segno_engine::Volume;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -31,8 +33,9 @@ pub struct FuseOptions {
     pub acl: bool,
     /// Flags and options for the kernel, as given (`dev`, `suid`, `noexec` …).
     pub extra: Vec<String>,
-    /// A helper unmounts when this process ends.
-    pub auto_unmount: bool,
+    /// Makes the command of a process that unmounts when this one is killed. It calls [`crate::unmount_orphan`] with its
+    /// first argument.
+    pub auto_unmount: Option<fn() -> Command>,
     /// Number of server threads; 0 is automatic.
     pub threads: usize,
     /// How requests reach the server.
@@ -80,7 +83,9 @@ pub fn serve(
     let (ended, end) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let server = Server::new(volume).on_destroy(close).permit_shutdown(opts.shutdown).show(opts.ownership);
-    let (session, mount_type) = start(server, dir, opts)?;
+    // Kept to the end of the process, unless the mount ends first.
+    let mut watcher = opts.auto_unmount.map(|command| Watcher::start(command(), dir)).transpose()?;
+    let (session, mount_type) = start(server, dir, opts, watcher.as_mut())?;
     let page_cache = session.page_cache;
     let started = Started { transport: session.transport.clone(), mount_type, page_cache };
     let signalled = ended.clone();
@@ -100,7 +105,10 @@ pub fn serve(
             leave();
             Err(e)
         }
-        Ok(End::Served(Ok(()))) => Ok(()),
+        Ok(End::Served(Ok(()))) => {
+            watcher.into_iter().for_each(Watcher::dismiss);
+            Ok(())
+        }
         Ok(End::Signal) => {
             if page_cache == PageCache::Writeback {
                 // Files that are open would lose what only the kernel has.
@@ -117,11 +125,17 @@ pub fn serve(
 }
 
 /// Mounts and starts the session; unmounts again on failure.
-fn start(server: Server, dir: &Path, opts: &FuseOptions) -> io::Result<(Session, MountType)> {
-    let request =
-        Request { dir, source: &opts.source, options: options(opts), auto_unmount: opts.auto_unmount };
+fn start(
+    server: Server,
+    dir: &Path,
+    opts: &FuseOptions,
+    watcher: Option<&mut Watcher>,
+) -> io::Result<(Session, MountType)> {
+    let request = Request { dir, source: &opts.source, options: options(opts) };
     let (mounted, mount_type) = block::connect(&request, &opts.backing)?;
-    let acl = Acl { umask: opts.acl, kernel: opts.acl && kernel_checks(opts) };
+    let watched = watcher.map_or(Ok(()), |watcher| watcher.watch(mounted.id));
+    watched.inspect_err(|_| leave(dir, &mount_type))?;
+    let acl = Acl { umask: opts.acl, kernel: opts.acl };
     let volume_bytes = server.volume.statfs().blocks.saturating_mul(4096);
     let session = Session::start(mounted, Arc::new(server), opts, acl);
     let session = session.inspect_err(|_| leave(dir, &mount_type))?;
@@ -135,19 +149,10 @@ fn leave(dir: &Path, mount_type: &MountType) {
     }
 }
 
-/// Whether the kernel checks permissions. It then fetches the attributes of a directory after each change of it, which is
-/// of no use if only root has access.
-fn kernel_checks(opts: &FuseOptions) -> bool {
-    opts.allow_other || !rustix::process::geteuid().is_root()
-}
-
 pub(crate) fn options(opts: &FuseOptions) -> Vec<String> {
     // As a plain option the subtype also reaches the kernel without fusermount3. Most reads are served from the kernel's
     // cache, so access times cannot be maintained.
-    let mut list = vec!["subtype=segno".to_owned(), "noatime".to_owned()];
-    if kernel_checks(opts) {
-        list.push("default_permissions".into());
-    }
+    let mut list = ["subtype=segno", "noatime", "default_permissions"].map(str::to_owned).to_vec();
     if opts.read_only {
         list.push("ro".into());
     }

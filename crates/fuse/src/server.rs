@@ -2,6 +2,10 @@
 use crate::attr::{
     AttrCaching, FOREVER, attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out,
 };
+use crate::authority::{Origin, Who};
+use crate::control;
+use crate::ioctl::{Changes, Ioctl};
+use crate::mount_id::MountId;
 use crate::name_cache::{NameCache, Side};
 use crate::notify::Notifier;
 use crate::ownership::Ownership;
@@ -11,14 +15,13 @@ use crate::request::Request;
 use crate::times::Times;
 use crate::wire::{self, FattrValid, GETATTR_FH, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
 use crate::write_errors::WriteErrors;
-use crate::{compress_ioctl, control, ioctl, volume_ioctl};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Shutdown, Time, Volume, XattrMode};
 use segno_format::{Features, Ino};
 use std::io::{Write, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use zerocopy::FromBytes;
 
@@ -35,6 +38,8 @@ pub(crate) enum Answer {
     Refusal(Errno),
 }
 
+/// Hints of F2FS where a file belongs. The kernel checks no caller of setxattr(2) for the name space `system`.
+const ADVISE: &[u8] = b"system.advise";
 /// Operation codes below this are counted.
 const OPCODES: usize = 64;
 
@@ -51,8 +56,11 @@ pub(crate) struct Server {
     pub(crate) times: Times,
     /// Closes the volume on DESTROY, for which umount(2) waits.
     on_destroy: Option<Box<dyn Fn() + Send + Sync>>,
-    /// Whether the ioctl may shut the volume down.
-    pub(crate) permits_shutdown: bool,
+    pub(crate) origin: Origin,
+    /// Unset for guests.
+    pub(crate) mount_id: OnceLock<MountId>,
+    /// Whether the volume may be shut down.
+    permits_shutdown: bool,
     is_shut_down: AtomicBool,
     /// Owner and permissions that are shown.
     pub(crate) ownership: Ownership,
@@ -75,6 +83,8 @@ impl Server {
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
             times: Times::default(),
             on_destroy: None,
+            origin: Origin::host(),
+            mount_id: OnceLock::new(),
             permits_shutdown: false,
             is_shut_down: AtomicBool::new(false),
             ownership: Ownership::default(),
@@ -84,12 +94,12 @@ impl Server {
         }
     }
 
-    /// Serves a client that receives no notifications.
-    pub(crate) fn without_notifications(self) -> Self {
-        Self { attr_caching: AttrCaching::Unnotified, ..self }
+    /// Serves a guest, which receives no notifications.
+    pub(crate) fn for_guest(self) -> Self {
+        Self { origin: Origin::Guest, attr_caching: AttrCaching::Unnotified, ..self }
     }
 
-    /// Permits the shutdown ioctl of crash tests.
+    /// Permits to shut the volume down, for crash tests.
     pub(crate) fn permit_shutdown(self, permits_shutdown: bool) -> Self {
         Self { permits_shutdown, ..self }
     }
@@ -101,6 +111,9 @@ impl Server {
 
     /// Stops the volume. From then on requests on files and names fail.
     pub(crate) fn shut_down(&self, how: Shutdown) -> Result<(), Error> {
+        if !self.permits_shutdown {
+            return Err(Error::NotSupported("shutdown needs the mount option shutdown"));
+        }
         let done = self.volume.shut_down(how);
         self.is_shut_down.store(true, Ordering::Release);
         done
@@ -299,6 +312,7 @@ impl Server {
         // With a writeback cache the kernel sends its own time instead of MTIME_NOW; then it is the ctime, too.
         let is_now = (a.mtime, a.mtimensec) == (a.ctime, a.ctimensec);
         let mtime_now = has(FattrValid::MTIME_NOW) || (has(FattrValid::CTIME) && is_now);
+        let kill_suidgid = has(FattrValid::KILL_SUIDGID);
         let set = SetAttr {
             mode: has(FattrValid::MODE).then_some(a.mode as u16 & 0o7777),
             uid: has(FattrValid::UID).then_some(a.uid),
@@ -307,7 +321,9 @@ impl Server {
             atime: time(FattrValid::ATIME, FattrValid::ATIME_NOW, a.atime, a.atimensec),
             mtime: time(FattrValid::MTIME, FattrValid::MTIME_NOW, a.mtime, a.mtimensec),
             ctime: has(FattrValid::CTIME).then_some(Time { secs: a.ctime.cast_signed(), nsec: a.ctimensec }),
-            kill_suidgid: has(FattrValid::KILL_SUIDGID),
+            kill_suidgid,
+            kill_sgid: kill_suidgid
+                && self.loses_set_group_id(&r.head, &self.seen(self.volume.getattr(node(r)))?),
             touch: has(FattrValid::ATIME_NOW) && mtime_now,
         };
         let attr = self.volume.setattr(node(r), &self.ownership.visible(set)).map_err(errno)?;
@@ -424,8 +440,11 @@ impl Server {
     fn setxattr(&self, r: &Request<'_>) -> Done {
         let a: wire::SetXattrIn = r.arg()?;
         let (name, value) = r.name_and_data(a.size)?;
-        if let Some(set) = control::set(self, r.head.uid, name, value) {
+        if let Some(set) = control::set(self, &r.head, name, value) {
             return set.map_err(errno);
+        }
+        if name == ADVISE {
+            self.authorize(&r.head, node(r), Who::Owner).map_err(errno)?;
         }
         let mode = match a.flags {
             1 => XattrMode::Create,
@@ -473,11 +492,9 @@ impl Server {
     fn ioctl(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::IoctlIn = r.arg()?;
         let input = r.data(a.in_size)?;
-        let out = volume_ioctl::run(self, r.head.uid, a.cmd, input)
-            .or_else(|| compress_ioctl::run(&self.volume, r.head.uid, node(r), a.cmd, input))
-            .or_else(|| ioctl::run(&self.volume, node(r), a.cmd, input))
-            .ok_or(Errno::NOTTY)?;
-        if ioctl::changes_attributes(a.cmd) || compress_ioctl::changes_attributes(a.cmd) {
+        let ioctl = Ioctl::find(a.cmd).ok_or(Errno::NOTTY)?;
+        let out = ioctl.execute(self, &r.head, node(r), input);
+        if ioctl.changes == Changes::Inode {
             self.notifier.attributes_changed(node(r))?;
         }
         reply.put(&wire::IoctlOut::default())?;

@@ -83,8 +83,6 @@ pub(crate) struct Session {
     pub transport: Transport,
     pub page_cache: PageCache,
     ended: mpsc::Receiver<io::Result<()>>,
-    /// While this is open, the helper unmounts when the process ends.
-    _auto_unmount: Option<OwnedFd>,
 }
 
 impl Session {
@@ -96,7 +94,8 @@ impl Session {
         acl: Acl,
     ) -> io::Result<Self> {
         let choice = opts.transport;
-        let Mounted { dev, auto_unmount } = mounted;
+        let Mounted { dev, id } = mounted;
+        let _first = server.mount_id.set(id);
         let offer = init::receive(&dev)?;
         let dev = Arc::new(dev);
         let (end, ended) = mpsc::channel();
@@ -142,7 +141,7 @@ impl Session {
                 Transport::Classic { threads, why }
             }
         };
-        Ok(Self { transport, page_cache, ended, _auto_unmount: auto_unmount })
+        Ok(Self { transport, page_cache, ended })
     }
 
     /// Waits until the mount ends or a thread fails. After a failure the requests of its queue are not served any more, so

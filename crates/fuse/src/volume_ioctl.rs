@@ -1,7 +1,6 @@
-//! Ioctls on the whole volume, accepted on any file or directory: label, trim, shutdown. Only root and the user of the
-//! server process may change the volume.
-use crate::control::may_change;
-use crate::server::Server;
+//! Ioctls on the whole volume, accepted on any file or directory: label, trim, shutdown.
+use crate::authority::Who;
+use crate::ioctl::{Changes, Ioctl, Run, reads};
 use segno_engine::{Error, Result, Shutdown, TrimRange, Volume};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -23,24 +22,17 @@ struct Range {
     min_len: u64,
 }
 
-/// Executes an ioctl; `None` if it is not one of these.
-pub(crate) fn run(server: &Server, uid: u32, cmd: u32, input: &[u8]) -> Option<Result<Vec<u8>>> {
-    let volume = &server.volume;
-    if cmd == GETFSLABEL {
-        return Some(Ok(label(volume)));
-    }
-    if ![FITRIM, SHUTDOWN, SETFSLABEL].contains(&cmd) {
-        return None;
-    }
-    if !may_change(uid) {
-        return Some(Err(Error::NotPermitted("only root and the user of the server may change the volume")));
-    }
-    Some(match cmd {
-        FITRIM => trim(volume, input),
-        SHUTDOWN => shut_down(server),
-        _ => set_label(volume, input),
-    })
+const fn changes(cmd: u32, run: Run) -> Ioctl {
+    Ioctl { cmd, who: Who::Administrator, changes: Changes::Volume, run }
 }
+
+pub(crate) const TABLE: &[Ioctl] = &[
+    reads(GETFSLABEL, |s, _, _| Ok(label(&s.volume))),
+    changes(SETFSLABEL, |s, _, input| set_label(&s.volume, input)),
+    changes(FITRIM, |s, _, input| trim(&s.volume, input)),
+    // Stops without writing, like a power failure. The returned number has no meaning.
+    changes(SHUTDOWN, |s, _, _| s.shut_down(Shutdown::NoSync).map(|()| vec![0; size_of::<u32>()])),
+];
 
 fn trim(volume: &Volume, input: &[u8]) -> Result<Vec<u8>> {
     let (range, _) =
@@ -48,16 +40,6 @@ fn trim(volume: &Volume, input: &[u8]) -> Result<Vec<u8>> {
     let Range { start, len, min_len } = range;
     let len = volume.trim(TrimRange { start, len, min_len })?;
     Ok(Range { len, ..range }.as_bytes().to_vec())
-}
-
-/// Stops without writing, like a power failure.
-fn shut_down(server: &Server) -> Result<Vec<u8>> {
-    if !server.permits_shutdown {
-        return Err(Error::NotSupported("shutdown needs the mount option shutdown"));
-    }
-    server.shut_down(Shutdown::NoSync)?;
-    // The returned number has no meaning.
-    Ok(vec![0; size_of::<u32>()])
 }
 
 /// The label, truncated at a character boundary.

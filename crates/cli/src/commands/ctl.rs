@@ -5,10 +5,13 @@ use crate::mount::options::help;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
-use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR};
+use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, trusted_name};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Longest value that is read.
+const VALUE_MAX: usize = 256;
 
 /// A setting of a live mount.
 pub struct Setting {
@@ -47,8 +50,8 @@ pub const SETTINGS: [Setting; 4] = [
     Setting {
         name: "shutdown",
         values: "0|1|2",
-        help: "for crash tests: stops the volume until it is mounted again. 0: after everything is written, 1: after \
-               names and attributes are, 2: at once, as if the power failed",
+        help: "for crash tests, on a mount with -o shutdown: stops the volume until it is mounted again. 0: after \
+               everything is written, 1: after names and attributes are, 2: at once, as if the power failed",
         attribute: SHUTDOWN_XATTR,
     },
 ];
@@ -59,6 +62,8 @@ fn settings_help() -> String {
 }
 
 /// Show or change settings of a mount
+///
+/// All users may read them. A change needs CAP_SYS_ADMIN, or is by the user of a server that is not root's.
 #[derive(clap::Args)]
 #[command(after_help = settings_help())]
 pub struct Args {
@@ -87,8 +92,7 @@ pub fn run(args: &Args) -> Outcome {
         if (name, value) == ("gc", Some("now")) {
             clean_all(&args.dir, attribute)?;
         } else if let Some(value) = value {
-            setxattr(&args.dir, *attribute, value.as_bytes(), XattrFlags::empty())
-                .map_err(|e| explain(e, &args.dir, word))?;
+            write(&args.dir, attribute, value, word)?;
         }
         writeln!(out, "{name}={}", read(&args.dir, attribute)?)?;
     }
@@ -99,15 +103,28 @@ pub fn run(args: &Args) -> Outcome {
 fn clean_all(dir: &Path, attribute: &str) -> Result<()> {
     loop {
         let before = read(dir, attribute)?;
-        setxattr(dir, attribute, b"now", XattrFlags::empty()).map_err(|e| explain(e, dir, "gc=now"))?;
+        write(dir, attribute, "now", "gc=now")?;
         if read(dir, attribute)? == before {
             return Ok(());
         }
     }
 }
 
+/// Sets the attribute that `word` changes, under the name that is for this caller.
+fn write(dir: &Path, attribute: &str, value: &str, word: &str) -> Result<()> {
+    // Another file system would store an attribute of root's.
+    read(dir, attribute)?;
+    let trusted = trusted_name(attribute);
+    let is_for_us = getxattr(dir, &*trusted, &mut [0; VALUE_MAX]).is_ok();
+    let name = if is_for_us { trusted.as_str() } else { attribute };
+    setxattr(dir, name, value.as_bytes(), XattrFlags::empty()).map_err(|e| match e {
+        Errno::OPNOTSUPP => anyhow!("{word}: mount {} with -o shutdown to permit this", dir.display()),
+        e => explain(e, dir, word),
+    })
+}
+
 fn read(dir: &Path, attribute: &str) -> Result<String> {
-    let mut buffer = [0; 256];
+    let mut buffer = [0; VALUE_MAX];
     let n = getxattr(dir, attribute, &mut buffer).map_err(|e| explain(e, dir, attribute))?;
     Ok(String::from_utf8_lossy(buffer.get(..n).unwrap_or_default()).into_owned())
 }
@@ -119,7 +136,11 @@ fn explain(e: Errno, dir: &Path, what: &str) -> anyhow::Error {
             anyhow!("{what}: not a value of this setting, see `segno ctl --help`; nothing was changed")
         }
         Errno::PERM => {
-            anyhow!("{what}: only root and the user that mounted {} may change settings", dir.display())
+            anyhow!(
+                "{what}: this needs CAP_SYS_ADMIN or, if the server of {} is not root's, the user of the server; \
+                 nothing was changed",
+                dir.display()
+            )
         }
         e => anyhow!(e).context(format!("cannot set or read {what} of {}", dir.display())),
     }

@@ -43,7 +43,6 @@ pub fn run(args: &Args) -> Outcome {
         GuestOptions {
             acl: settings.has_acl(),
             writeback_cache: settings.writeback_cache,
-            shutdown: settings.shutdown,
             ownership: settings.ownership,
             threads: settings.threads,
         },
@@ -60,6 +59,8 @@ fn refuse_others(s: &Settings) -> Result<()> {
         (s.fuse_only, "blk= is for mounts of this machine"),
         (s.transport != Choice::Auto, "transport= is for mounts of this machine"),
         (s.no_sched_idle, "sched_idle= is for mounts of this machine"),
+        (s.auto_unmount, "auto_unmount is for mounts of this machine"),
+        (s.shutdown, "shutdown is for mounts of this machine: a guest changes nothing of the volume"),
         (s.log.is_some(), "log= is for servers in the background: redirect standard error"),
     ];
     match others.into_iter().find(|(given, _)| *given) {

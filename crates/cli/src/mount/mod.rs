@@ -7,6 +7,7 @@ mod server;
 pub mod server_process;
 pub mod table;
 pub mod volume;
+pub mod watcher;
 
 pub use background::{Readiness, spawn};
 pub use server::{Plan, mount_device, run};

@@ -1,6 +1,7 @@
 //! The server of a mount: checks the request, serves the mount.
 use super::options::Settings;
 use super::volume::{Devices, absolute};
+use super::watcher;
 use crate::show;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::Access;
@@ -53,7 +54,7 @@ impl Plan {
             allow_other: s.allow_other,
             acl: s.has_acl(),
             extra: s.flags.clone(),
-            auto_unmount: s.auto_unmount,
+            auto_unmount: s.auto_unmount.then_some(watcher::command),
             threads: s.threads,
             transport: s.transport,
             no_sched_idle: s.no_sched_idle,
@@ -69,7 +70,6 @@ impl Plan {
         let why_not = [
             (self.settings.fuse_only, "blk=off"),
             (!rustix::process::geteuid().is_root(), "only root mounts block devices"),
-            (self.settings.auto_unmount, "auto_unmount needs fusermount3"),
             (self.settings.engine.read_only, "a read-only mount has nothing to sync"),
             (superblock.devices.len() > 1, "the volume is on several devices"),
             (superblock.features.contains(Features::BLKZONED), "the volume is zoned"),
@@ -142,6 +142,8 @@ pub fn mount_device(
 ) -> Result<()> {
     let mut settings = Settings::parse(options, rustix::process::geteuid().is_root())?;
     ensure!(settings.devices.is_empty(), "the options name other devices than {name}");
+    // The process that unmounts is another call of the program `segno`.
+    ensure!(!settings.auto_unmount, "auto_unmount is for `segno mount`: leave it out");
     // There is no file that could be the source of another type.
     settings.fuse_only = true;
     let plan = Plan::of(name.into(), dir, settings)?;

@@ -1,5 +1,5 @@
 //! The volume of a server: opened with the settings of a mount, closed clean.
-use super::options::Settings;
+use super::options::{Settings, compress};
 use crate::{external_journal, image, inspect, store};
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
@@ -15,6 +15,8 @@ pub struct Devices {
     image: PathBuf,
     pub device: Arc<dyn BlockDevice>,
     engine: MountOptions,
+    /// Options about compression.
+    compression: Vec<String>,
 }
 
 /// A volume in use.
@@ -56,13 +58,16 @@ impl Devices {
             engine.journal =
                 JournalMode::External(journal(path, &paths(image, settings), options, &*device)?);
         }
-        Ok(Self { image: image.to_owned(), device, engine })
+        Ok(Self { image: image.to_owned(), device, engine, compression: settings.compression.clone() })
     }
 
     /// Mounts the volume and starts its background threads.
     pub fn mount(self) -> Result<Served> {
-        let Self { image, device, engine } = self;
+        let Self { image, device, engine, compression } = self;
         let volume = Volume::mount(device.clone(), engine).with_context(|| image::cannot_read(&image))?;
+        if let Some(note) = compress::without_effect(&compression, volume.superblock().features) {
+            eprintln!("segno: note: {note}");
+        }
         let closing = Arc::new(Closing::new(volume.clone())?);
         Ok(Served { image, device, volume, closing })
     }

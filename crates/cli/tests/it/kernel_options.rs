@@ -126,3 +126,19 @@ fn usual_lines_of_fstab_are_mounted() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(!out.status.success() && said.contains(ANDROID.1), "{said}");
 }
+
+#[test]
+fn options_of_compression_on_a_volume_without_it_are_reported() {
+    if !can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let dir = scratch.path("mnt");
+    fs::create_dir(&dir).unwrap();
+    let dir = dir.to_str().unwrap();
+    let out = segno(&["mount", "-o", "compress_algorithm=zstd:6,errors=continue", &scratch.image(), dir]);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.starts_with("segno: note: compress_algorithm=zstd:6 without effect: "), "{said}");
+    output(&["umount", dir]);
+}

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 mod after_crash;
+mod authority;
+mod auto_unmount;
 mod build;
 mod check_data;
 mod contents;

@@ -120,8 +120,8 @@ fn new_mode(inode: &Inode, set: &SetAttr) -> Option<u16> {
     let mut mode = set.mode.map_or(old, |m| old & S_IFMT | m & !S_IFMT);
     if set.kill_suidgid && old & S_IFMT != 0o040_000 {
         mode &= !S_ISUID;
-        // Without group execution, set-group-ID means mandatory locking.
-        if mode & S_IXGRP != 0 {
+        // Without group execution, members of the group keep it, as in Linux.
+        if mode & S_IXGRP != 0 || set.kill_sgid {
             mode &= !S_ISGID;
         }
     }

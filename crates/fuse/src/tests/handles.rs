@@ -1,10 +1,9 @@
 //! File handles (`name_to_handle_at`, `open_by_handle_at`) stay valid when the kernel evicts the inode and across mounts.
 //! They become stale with the removal of the inode.
-use super::{Mount, volume_on};
+use super::{Mount, unmount_idle, volume_on};
 use crate::session::Choice;
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::fs::OFlags;
-use rustix::mount::{UnmountFlags, unmount};
 use segno_device::MemDevice;
 use segno_engine::{MountOptions, Volume};
 use segno_format::Nid;
@@ -104,7 +103,7 @@ impl Rig {
     /// Ends the mount and closes the volume.
     fn end(&mut self) {
         let mount = self.mount.take().unwrap();
-        unmount(mount.path(), UnmountFlags::empty()).unwrap();
+        unmount_idle(mount.path()).unwrap();
         mount.session.wait().unwrap();
         mount.server.volume.unmount().unwrap();
     }

@@ -1,5 +1,5 @@
 //! Callers never hang, whatever happens to the server.
-use super::each_transport;
+use super::{each_transport, unmount_idle};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ fn requests_on_an_aborted_connection_fail_and_it_can_be_unmounted() {
             assert!(matches!(e.kind(), ErrorKind::NotConnected | ErrorKind::ConnectionAborted), "{e}");
             m.session.wait().unwrap();
             drop(open);
-            unmount(m.path(), UnmountFlags::empty()).unwrap();
+            unmount_idle(m.path()).unwrap();
         },
         &[],
     );

@@ -2,6 +2,7 @@
 mod acl;
 mod aio;
 mod attributes;
+mod authority;
 mod compress;
 mod counts;
 mod direct;
@@ -14,6 +15,7 @@ mod notify;
 mod ownership;
 mod policy;
 mod protocol;
+mod set_group_id;
 mod suid;
 mod sync;
 mod unmount;
@@ -33,7 +35,7 @@ use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
 use std::io;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 /// A fresh volume in memory.
@@ -86,7 +88,7 @@ impl Mount {
     ) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let options = options.iter().map(ToString::to_string).collect();
-        let request = Request { dir: dir.path(), source: "test", options, auto_unmount: false };
+        let request = Request { dir: dir.path(), source: "test", options };
         let (mounted, mount_type) = match block::connect(&request, backing) {
             Ok(done) => done,
             Err(e) => {
@@ -133,8 +135,20 @@ fn run(command: &mut Command) -> io::Result<Output> {
 }
 
 /// For tests of the last close of a descriptor: no other test starts a child while the guard is held.
-fn without_children() -> RwLockWriteGuard<'static, ()> {
+pub(crate) fn without_children() -> RwLockWriteGuard<'static, ()> {
     CHILDREN.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a program.
+pub(crate) fn start(command: &mut Command) -> io::Result<Child> {
+    let _others_wait = CHILDREN.read();
+    command.spawn()
+}
+
+/// Unmounts what no process uses.
+fn unmount_idle(dir: &Path) -> rustix::io::Result<()> {
+    let _alone = without_children();
+    unmount(dir, UnmountFlags::empty())
 }
 
 /// Runs a test on every transport that this machine supports.

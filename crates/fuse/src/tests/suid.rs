@@ -58,7 +58,7 @@ fn change(mount: &Mount, tests: &Path, how: &str) {
 }
 
 /// A copy of this test program that the user can access. Another process copies it, so that it is not busy.
-fn reachable_tests(dir: &Path) -> std::path::PathBuf {
+pub(super) fn reachable_tests(dir: &Path) -> std::path::PathBuf {
     fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
     let copy = dir.join("tests");
     let copied = run(Command::new("cp").arg(current_exe().unwrap()).arg(&copy)).unwrap();
@@ -141,19 +141,4 @@ fn write_mapped(file: &File, bytes: &[u8]) {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.cast(), bytes.len());
         munmap(at, bytes.len()).unwrap();
     }
-}
-
-/// Without group execution, set-group-ID does not grant the group's privileges.
-#[test]
-fn set_group_id_without_group_execution_stays() {
-    each_transport(
-        |mount| {
-            let ino = program(mount, "file", 0o6764, b"old");
-            let out = as_user(mount, Command::new("/bin/sh").args(["-c", "printf new 1<>file"]));
-            assert!(out.status.success(), "{out:?}");
-            let mode = fs::metadata(mount.path().join("file")).unwrap().mode() & 0o7777;
-            assert_eq!((mode, mount.server.volume.getattr(ino).unwrap().mode & 0o7777), (0o2764, 0o2764));
-        },
-        &OPTIONS,
-    );
 }

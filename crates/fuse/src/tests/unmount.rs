@@ -1,8 +1,7 @@
 //! A plain unmount fails only while the mount is in use, not for requests that the kernel has in flight itself.
-use super::{Mount, volume_on};
+use super::{Mount, unmount_idle, volume_on};
 use crate::session::Choice;
 use rustix::fs::{Advice, fadvise};
-use rustix::mount::{UnmountFlags, unmount};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::{Block, Ino};
@@ -93,7 +92,7 @@ fn readahead_in_flight_does_not_keep_a_mount_busy() {
         drop(file);
         let (send, result) = mpsc::channel();
         let path = mount.path().to_owned();
-        let unmounting = thread::spawn(move || send.send(unmount(&path, UnmountFlags::empty())).unwrap());
+        let unmounting = thread::spawn(move || send.send(unmount_idle(&path)).unwrap());
         // A busy mount is reported at once. Otherwise the unmount waits for the reads, which are released below.
         let early = result.recv_timeout(Duration::from_secs(1));
         device.hold(false);

@@ -1,6 +1,7 @@
 //! Messages of the FUSE protocol as bytes.
 
 pub const ROOT: u64 = 1;
+pub const EPERM: i32 = -1;
 pub const ESTALE: i32 = -116;
 pub const EIO: i32 = -5;
 pub const ENOSYS: i32 = -38;
@@ -18,9 +19,11 @@ pub const READ: u32 = 15;
 pub const WRITE: u32 = 16;
 pub const STATFS: u32 = 17;
 pub const FSYNC: u32 = 20;
+pub const SETXATTR: u32 = 21;
 pub const INIT: u32 = 26;
 pub const CREATE: u32 = 35;
 pub const DESTROY: u32 = 38;
+pub const IOCTL: u32 = 39;
 pub const SYNCFS: u32 = 50;
 
 /// A request: code, node, then the structure of the operation, names and data.
@@ -74,6 +77,17 @@ pub fn read(node: u64, offset: u64, size: u32) -> Vec<u8> {
 
 pub fn named(opcode: u32, name: &str) -> Vec<u8> {
     request(opcode, ROOT, &[name.as_bytes(), &[0]])
+}
+
+/// Sets an extended attribute of the root.
+pub fn set_attribute(name: &str, value: &[u8]) -> Vec<u8> {
+    request(SETXATTR, ROOT, &[&words(&[value.len() as u32, 0, 0, 0]), name.as_bytes(), &[0], value])
+}
+
+/// An ioctl on the root with an argument of zeros.
+pub fn ioctl(cmd: u32) -> Vec<u8> {
+    const ARGUMENT: usize = 256;
+    request(IOCTL, ROOT, &[&words(&[0, 0, 0, cmd, 0, 0, ARGUMENT as u32, ARGUMENT as u32]), &[0; ARGUMENT]])
 }
 
 pub fn forget(node: u64, count: u64) -> Vec<u8> {

@@ -238,3 +238,31 @@ fn the_configuration_has_the_tag() {
     drop(guest);
     export.end();
 }
+
+/// Its user has the number of the user of the server, which is no authority there.
+#[test]
+fn root_of_a_guest_changes_no_setting_and_not_the_volume() {
+    let rig = Rig::new();
+    rig.volume.set_label("ours").unwrap();
+    let (export, mut guest) = rig.export();
+    body(&guest.call(&init()));
+    for space in ["system", "trusted"] {
+        for (name, value) in
+            [("gc", "off"), ("writeback.contexts", "2"), ("fsync.lookup", "global"), ("shutdown", "2")]
+        {
+            let reply = guest.call(&set_attribute(&format!("{space}.segno.{name}"), value.as_bytes()));
+            assert_eq!(parse(&reply).0, EPERM, "{space}, {name}");
+        }
+    }
+    // FITRIM, FS_IOC_SHUTDOWN, FS_IOC_SETFSLABEL.
+    for cmd in [0xc018_5879, 0x8004_587d, 0x4100_9432] {
+        assert_eq!(parse(&guest.call(&ioctl(cmd))).0, EPERM, "{cmd:#x}");
+    }
+    body(&guest.call(&set_attribute("system.segno.sync", b"")));
+    body(&guest.call(&set_attribute("trusted.other", b"stored")));
+    assert_eq!((rig.volume.gc_mode().name(), rig.volume.label().as_str()), ("normal", "ours"));
+    body(&guest.call(&request(DESTROY, ROOT, &[])));
+    drop(guest);
+    assert_eq!(export.end(), End::Disconnected);
+    rig.assert_clean();
+}

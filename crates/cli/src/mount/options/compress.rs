@@ -2,6 +2,7 @@
 use super::Settings;
 use segno_codec::{Algorithm, check_level};
 use segno_engine::options::Compression;
+use segno_format::Features;
 
 /// Extensions of a list, and bytes of one, as in the kernel.
 const EXTENSIONS: usize = 16;
@@ -48,6 +49,23 @@ fn add(list: &mut Vec<String>, extension: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether an option, without its value, is about compression.
+pub(super) fn is_option(name: &str) -> bool {
+    name.starts_with("compress_") || name.starts_with("nocompress_")
+}
+
+/// The note for a mount of a volume without compression, if options about it were given.
+pub fn without_effect(words: &[String], features: Features) -> Option<String> {
+    let has_effect = words.is_empty() || features.contains(Features::COMPRESSION);
+    (!has_effect).then(|| {
+        format!(
+            "{} without effect: the volume was made without the feature compression, which `segno mkfs -O \
+             extra_attr,compression` gives to a new one",
+            words.join(",")
+        )
+    })
+}
+
 /// An extension of both lists.
 pub(super) fn contradiction(c: &Compression) -> Option<&str> {
     let both = |e: &&String| c.excluded.iter().any(|x| x.eq_ignore_ascii_case(e));
@@ -74,6 +92,23 @@ mod tests {
         assert_eq!((c.mode, c.extensions.len(), c.excluded.len()), (CompressMode::User, 2, 1));
         let c = parse("").unwrap();
         assert_eq!((c.algorithm, c.level, c.log_cluster, c.checksum), (Algorithm::Lz4, 0, 2, false));
+    }
+
+    #[test]
+    fn options_for_a_volume_without_compression_are_named() {
+        let words = |line: &str| Settings::parse(&[line.to_owned()], false).unwrap().compression;
+        let given =
+            words("ro,compress_algorithm=zstd:6,compress_cache,nocompress_extension=gz,compress_chksum");
+        assert_eq!(given, ["compress_algorithm=zstd:6", "nocompress_extension=gz", "compress_chksum"]);
+        let note = without_effect(&given, Features::EXTRA_ATTR).unwrap();
+        assert!(
+            note.starts_with(
+                "compress_algorithm=zstd:6,nocompress_extension=gz,compress_chksum without effect: "
+            ) && note.contains("`segno mkfs -O extra_attr,compression`"),
+            "{note}"
+        );
+        assert_eq!(without_effect(&given, Features::EXTRA_ATTR | Features::COMPRESSION), None);
+        assert_eq!(without_effect(&words("ro,noacl"), Features::EXTRA_ATTR), None);
     }
 
     #[test]

@@ -37,6 +37,8 @@ fn render() -> String {
     out += &section("Cleaning policies", ["`gc_policy=`", "victim"], rows);
     let rows = SETTINGS.iter().map(|s| [code(&format!("{}={}", s.name, s.values)), s.help.into()]);
     out += &section("Settings of a live mount", ["`segno ctl DIR …`", "effect"], rows);
+    out += "\nAll users may read them. A change needs CAP_SYS_ADMIN, or is by the user of a server that is not root's \
+            ([rules](../SECURITY.md#callers-of-a-mount)).\n";
     out
 }
 
@@ -90,7 +92,10 @@ fn documented_defaults_are_in_force() {
         match Settings::parse(&[word], false) {
             // Naming the policy of the foreground chooses it for the background too.
             _ if option.name == "gc_policy" => {}
-            Ok(settings) => assert_eq!(format!("{settings:?}"), initial, "{}", option.name),
+            Ok(mut settings) => {
+                settings.compression.clear();
+                assert_eq!(format!("{settings:?}"), initial, "{}", option.name);
+            }
             Err(_) => _ = described.insert(option.name),
         }
     }

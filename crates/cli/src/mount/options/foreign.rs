@@ -124,8 +124,8 @@ pub const IGNORED: &[Ignored] = &[
     ),
     noted(
         "after an error in metadata the volume accepts no more changes",
-        "it is what Segno does",
-        &["errors=remount-ro"],
+        "none that was acknowledged before the error is dropped; with continue Linux would go on",
+        &["errors=remount-ro", "errors=continue"],
     ),
     noted(
         "usage is counted where the volume has the feature quota, and limits are not enforced",
@@ -173,10 +173,6 @@ pub const REFUSED: &[Refused] = &[
     refused(
         &["reserve_root=*", "reserve_node=*", "resuid=*", "resgid=*"],
         "no space can be kept for one user; leave it out, cleaning has a reserve of its own",
-    ),
-    refused(
-        &["errors=continue"],
-        "after an error in metadata the volume accepts no more changes; use errors=remount-ro, which says so",
     ),
     refused(&["errors=panic"], "a server cannot stop the machine; use errors=remount-ro"),
     refused(

@@ -37,7 +37,7 @@ pub const KERNEL: &[(Fate, &str)] = &[
     (Works, "compress_log_size=4 compress_extension=* nocompress_extension=jpg compress_chksum"),
     (Works, "compress_mode=fs compress_mode=user"),
     (Ignored, "compress_cache lookup_mode=perf lookup_mode=compat lookup_mode=auto"),
-    (Ignored, "errors=remount-ro noquota usrjquota= grpjquota= prjjquota="),
+    (Ignored, "errors=remount-ro errors=continue noquota usrjquota= grpjquota= prjjquota="),
     (Refused, "checkpoint=disable checkpoint=disable:1000 checkpoint=disable:10% mode=fragment:segment"),
     (
         Refused,
@@ -53,7 +53,7 @@ pub const KERNEL: &[(Fate, &str)] = &[
     ),
     // Of mount(8); as mount.segno it works.
     (Refused, "remount"),
-    (Refused, "errors=continue errors=panic inline_xattr_size=60"),
+    (Refused, "errors=panic inline_xattr_size=60"),
 ];
 
 /// Lines of distributions and of Android, as far as they promise nothing that is missing, and how many of their words are

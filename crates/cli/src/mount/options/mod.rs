@@ -1,6 +1,6 @@
 //! Mount options. [`table`] has a row for each, and [`foreign`] for each word that is none; everything else here applies,
 //! lists or describes the rows.
-mod compress;
+pub mod compress;
 mod discard;
 #[cfg(test)]
 mod docs;
@@ -36,7 +36,7 @@ pub struct Settings {
     pub auto_unmount: bool,
     /// Never mount as `fuseblk`.
     pub fuse_only: bool,
-    /// Enables the ioctl that shuts the volume down.
+    /// Permits to shut the volume down.
     pub shutdown: bool,
     /// Bypasses the host's page cache.
     pub direct: bool,
@@ -59,6 +59,8 @@ pub struct Settings {
     pub ownership: Ownership,
     /// Words without effect that `segno mount -v` names.
     pub ignored: Vec<Noted>,
+    /// Words about compression, for volumes that have none.
+    pub compression: Vec<String>,
 }
 
 /// A word without effect, and why it has none.
@@ -106,10 +108,6 @@ impl Settings {
             !settings.store.writeback || settings.store.cache.is_some(),
             "writeback needs cache=/DIR, a directory on local disk"
         );
-        ensure!(
-            !settings.auto_unmount || settings.allow_other,
-            "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"
-        );
         Ok(settings)
     }
 
@@ -127,6 +125,9 @@ impl Settings {
         }
         let resolved = foreign::resolve(word);
         let (name, value) = resolved.split_once('=').map_or((resolved, None), |(n, v)| (n, Some(v)));
+        if compress::is_option(name) {
+            self.compression.push(word.to_owned());
+        }
         match table::all().find_map(|option| option.apply(self, name, value)) {
             Some(result) => result.map_err(|why| anyhow!("mount option {word}: {why}")),
             None => match suggest::closest(name) {
@@ -257,7 +258,6 @@ mod tests {
             ("blk=on", "mount option blk=on: choose auto or off"),
             ("commit=0", "mount option commit=0: a number from 1 is needed"),
             ("norecovery", "norecovery needs a read-only mount: add ro"),
-            ("auto_unmount", "auto_unmount needs allow_other (and user_allow_other in /etc/fuse.conf)"),
             ("comit=9", "unknown mount option comit=9; did you mean commit=SECONDS?"),
             ("commit", "mount option commit: a value is needed: commit=SECONDS"),
             ("acl=1", "mount option acl=1: no value is taken"),

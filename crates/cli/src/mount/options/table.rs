@@ -80,7 +80,7 @@ const OF_F2FS: &[MountOption] = &[
         "compress_algorithm",
         "lzo|lzo-rle|lz4[:3..16]|zstd[:1..22]",
         "lz4",
-        "algorithm, and level, of new compressed files; without the feature compression on the volume these options do nothing",
+        "algorithm, and level, of new compressed files; without the feature compression on the volume these options do nothing, and the mount prints a note",
         compress::algorithm,
     ),
     value(
@@ -288,8 +288,10 @@ const OWN: &[MountOption] = &[
         umask(v).map(|m| s.ownership.dmask = Some(m))
     }),
     pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.allow_other),
-    switch("auto_unmount", "unmount if the server dies; needs allow_other", |s| s.auto_unmount = true),
-    switch("shutdown", "for crash tests: enable the ioctl FS_IOC_SHUTDOWN", |s| s.shutdown = true),
+    switch("auto_unmount", "unmount if the server is killed", |s| s.auto_unmount = true),
+    switch("shutdown", "for crash tests: permit FS_IOC_SHUTDOWN and `segno ctl DIR shutdown=`", |s| {
+        s.shutdown = true;
+    }),
 ];
 
 const STORE: &[MountOption] = &[

@@ -193,6 +193,9 @@ fn setattr_changes_only_requested_attributes() {
     rig.v.setattr(f, &locking).unwrap();
     let kept = rig.v.setattr(f, &SetAttr { kill_suidgid: true, ..SetAttr::default() }).unwrap();
     assert_eq!(kept.mode, 0o102_744);
+    let stranger = SetAttr { kill_suidgid: true, kill_sgid: true, ..SetAttr::default() };
+    assert_eq!(rig.v.setattr(f, &stranger).unwrap().mode, 0o100_744);
+    let kept = rig.v.setattr(f, &locking).unwrap();
     let sized = rig.v.setattr(f, &SetAttr { size: Some(10_000), ..SetAttr::default() }).unwrap();
     assert_eq!(sized.size, 10_000);
     assert!(sized.mtime < a.mtime && sized.ctime > kept.ctime);

@@ -15,7 +15,7 @@ const ESTALE: i32 = -116;
 
 /// A server of each kind for a volume with a directory that ignores case, and the node of that directory.
 fn servers() -> [(Server, u64); 2] {
-    [Server::new(folding_volume()), Server::new(folding_volume()).without_notifications()].map(|server| {
+    [Server::new(folding_volume()), Server::new(folding_volume()).for_guest()].map(|server| {
         let volume = &server.volume;
         let dir = volume.mkdir(volume.root(), b"g", 0o755, Owner::default()).unwrap().ino;
         volume.set_flags(dir, InodeFlags::CASEFOLD).unwrap();

@@ -1,9 +1,8 @@
 //! What is durable after fsync, close and a remount.
 use super::{PAGE, TRANSPORTS, cached, quiet_volume, stat};
 use crate::session::Choice;
-use crate::tests::Mount;
+use crate::tests::{Mount, unmount_idle};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
-use rustix::mount::{UnmountFlags, unmount};
 use segno_device::MemDevice;
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
@@ -129,7 +128,7 @@ fn change_and_stat(mount: &Mount) -> Vec<(String, (u64, [i64; 4]))> {
 }
 
 fn end(mount: &Mount) {
-    unmount(mount.path(), UnmountFlags::empty()).unwrap();
+    unmount_idle(mount.path()).unwrap();
     mount.session.wait().unwrap();
     mount.server.volume.unmount().unwrap();
 }

@@ -1,0 +1,119 @@
+//! Authority of callers over the mount, the volume, and files beyond their content. Each operation has a row in a table of
+//! ioctls (`ioctl`, `volume_ioctl`, `compress_ioctl`) or of control attributes (`control`), and the row a rule here.
+use crate::caller::Caller;
+use crate::server::Server;
+use crate::wire::InHeader;
+use rustix::thread::CapabilitySet;
+use segno_engine::{Attr, Error, Result};
+use segno_format::Ino;
+use std::fs::read_link;
+use std::path::Path;
+
+/// The user namespace in which the machine starts has this name.
+const INITIAL_NAMESPACE: &str = "user:[4026531837]";
+const S_ISGID: u16 = 0o2000;
+const S_IXGRP: u16 = 0o010;
+
+/// Where the requests of a mount come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Processes of this machine.
+    Host {
+        /// The user of the server, unless the server is root's: then capabilities decide.
+        own: Option<u32>,
+    },
+    /// The kernel of a guest. Its users and processes are not known to this machine.
+    Guest,
+}
+
+/// Callers to whom an operation is permitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// All who reach the mount.
+    Anyone,
+    /// Callers that the kernel has checked, as it knows the operation: it asked for a writable mount, and for owner or
+    /// CAP_FOWNER.
+    CheckedByKernel,
+    /// The owner of the file, or a caller with CAP_FOWNER.
+    Owner,
+    /// A caller with CAP_SYS_ADMIN, or the user of a server that is not root's. No guest.
+    Administrator,
+    /// A caller with CAP_SYS_ADMIN, for which the kernel asked, as for each attribute `trusted.*`. No guest.
+    Trusted,
+    /// The user of a server that is not root's. No guest.
+    ServerUser,
+}
+
+impl Origin {
+    /// Processes of this machine, served by this process.
+    pub(crate) fn host() -> Self {
+        let user = rustix::process::geteuid();
+        let is_initial =
+            read_link("/proc/self/ns/user").map_or(true, |name| name == Path::new(INITIAL_NAMESPACE));
+        let of_root = user.is_root() && is_initial;
+        Self::Host { own: (!of_root).then(|| user.as_raw()) }
+    }
+}
+
+impl Server {
+    /// Refuses a caller that may not carry out an operation on an inode.
+    pub(crate) fn authorize(&self, head: &InHeader, ino: Ino, who: Who) -> Result<()> {
+        let is_own = |own: Option<u32>| own == Some(head.uid);
+        let permitted = match (who, self.origin) {
+            (Who::Anyone | Who::CheckedByKernel, _) | (Who::Trusted, Origin::Host { .. }) => true,
+            (Who::Owner, _) => self.owns(head, ino)? || self.has(head, CapabilitySet::FOWNER),
+            (Who::Administrator, Origin::Host { own }) => {
+                is_own(own) || self.has(head, CapabilitySet::SYS_ADMIN)
+            }
+            (Who::ServerUser, Origin::Host { own }) => is_own(own),
+            (Who::Administrator | Who::Trusted | Who::ServerUser, Origin::Guest) => false,
+        };
+        if permitted { Ok(()) } else { Err(refusal(who)) }
+    }
+
+    /// Refuses changes that the kernel passes on although it has the mount read-only.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        let read_only = self.mount_id.get().is_some_and(|mount| mount.is_read_only());
+        if read_only { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Whether a caller is the owner that the mount shows.
+    fn owns(&self, head: &InHeader, ino: Ino) -> Result<bool> {
+        Ok(self.ownership.shown(self.volume.getattr(ino)?).uid == head.uid)
+    }
+
+    /// Whether a caller has a capability. A guest has checked its own users: its root has those for files.
+    fn has(&self, head: &InHeader, capability: CapabilitySet) -> bool {
+        match self.origin {
+            Origin::Host { .. } => Caller::of(head.pid).is_some_and(|caller| caller.has(capability)),
+            Origin::Guest => head.uid == 0,
+        }
+    }
+
+    /// Whether a change of content by this caller leaves set-user-ID and set-group-ID.
+    pub(crate) fn keeps_set_id(&self, head: &InHeader) -> bool {
+        self.has(head, CapabilitySet::FSETID)
+    }
+
+    /// Whether an unprivileged change of this file by this caller clears set-group-ID without group execution: not if the
+    /// caller is in the group, as in Linux since 6.2 (`setattr_should_drop_sgid`).
+    pub(crate) fn loses_set_group_id(&self, head: &InHeader, attr: &Attr) -> bool {
+        if attr.mode & S_ISGID == 0 || attr.mode & S_IXGRP != 0 || head.gid == attr.gid {
+            return false;
+        }
+        match self.origin {
+            Origin::Host { .. } => Caller::of(head.pid)
+                .is_none_or(|caller| !caller.is_in(attr.gid) && !caller.has(CapabilitySet::FSETID)),
+            Origin::Guest => head.uid != 0,
+        }
+    }
+}
+
+fn refusal(who: Who) -> Error {
+    Error::NotPermitted(match who {
+        Who::Owner => "only the owner of the file and CAP_FOWNER permit this",
+        _ => {
+            "only CAP_SYS_ADMIN, or the user of a server that is not root's, changes the mount or the volume"
+        }
+    })
+}
