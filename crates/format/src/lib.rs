@@ -20,6 +20,7 @@ pub mod inode;
 pub mod nat;
 pub mod node;
 pub mod orphan;
+pub mod pack;
 pub mod quota;
 pub mod rdev;
 pub mod record;

@@ -30,6 +30,7 @@ mod sizes;
 #[cfg(feature = "store")]
 mod store;
 mod surroundings;
+mod two_packs;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
