@@ -1,23 +1,22 @@
 //! Superblock and checkpoint of an image, read without mounting it: also of volumes that cannot be mounted.
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use segno_device::BlockDevice;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
-use segno_format::pack::{PackHead, in_force};
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
+use segno_format::pack::{self, PackHead};
+use segno_format::superblock::{self, Superblock};
 use segno_format::{Block, BlockAddr};
 use segno_journal::Checkpoint;
 
-/// The first superblock copy that passes its checks.
+/// The superblock in force.
 pub fn superblock(device: &dyn BlockDevice) -> Result<Superblock> {
-    let mut damage = None;
-    for copy in SUPERBLOCK_COPIES {
-        let block = read(device, copy)?;
-        match RawSuperblock::from_block(&block.0).parse(copy.0.into()) {
-            Ok(sb) => return Ok(sb),
-            Err(e) => damage = damage.or(Some(e)),
-        }
+    Ok(superblock::in_force(|copy| read(device, copy))??)
+}
+
+/// For commands that show what there is, of volumes that nothing mounts too.
+pub fn note_unsupported(device: &dyn BlockDevice) {
+    if let Some(Err(why)) = superblock(device).ok().map(|sb| sb.check_support()) {
+        eprintln!("segno: note: {why}; what is shown may be wrong or incomplete");
     }
-    Err(damage.map_or_else(|| anyhow!("no superblock"), anyhow::Error::from))
 }
 
 /// A valid pack: its first block, and the checksum of that.
@@ -41,7 +40,7 @@ impl Pack {
 pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Pack> {
     let head = |index| PackHead::read(sb.geo.pack_addr(index), |at| read(device, at));
     let heads = [head(0)?, head(1)?];
-    let index = in_force(&heads).unwrap_or(0);
+    let index = pack::in_force(&heads).unwrap_or(0);
     let [first, second] = heads;
     let head = if index == 0 { first } else { second }?;
     let external_journal = RawCheckpoint::has_external_journal(&head.block);

@@ -104,9 +104,6 @@ impl Plan {
     }
 }
 
-/// Features of volumes that cannot be repaired.
-const REFUSED: Features = Features::RO.union(Features::DEVICE_ALIAS).union(Features::PACKED_SSA);
-
 /// Plans the repair of a volume.
 ///
 /// What a crash left is replayed on a volume repaired in memory: on a damaged one, replay might overwrite blocks in use. The
@@ -271,7 +268,7 @@ fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
 
 /// Features of a volume with which it is not repaired.
 pub(crate) fn refused(features: Features) -> Features {
-    Features::from_bits_retain(features.bits() & REFUSED.bits() | features.unnamed())
+    features.unsupported() | (features & Features::RO)
 }
 
 /// Whether a check has found something that a repair would change.
@@ -281,9 +278,9 @@ pub fn is_repairable(report: &Report) -> bool {
     report.problems.iter().any(|p| repairable(p.kind)) || report.errors > report.data_errors
 }
 
-/// Kernels disagree about the folded form of some names, and the features of a volume are a fact.
+/// Kernels disagree about the folded form of some names.
 fn is_matter_of_opinion(kind: Kind) -> bool {
-    matches!(kind, Kind::FoldedHash | Kind::UnknownFeature)
+    kind == Kind::FoldedHash
 }
 
 /// Whether the damage is not in the superblocks alone.

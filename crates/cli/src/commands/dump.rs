@@ -1,6 +1,6 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
 use crate::exit::Outcome;
-use crate::image;
+use crate::{image, inspect};
 use segno_device::{DeviceError, OpenOptions, open_storage};
 use segno_dump::{Image, What};
 use std::io::{Write, stdout};
@@ -38,6 +38,7 @@ pub fn run(args: &Args) -> Outcome {
         opened => opened,
     };
     let device = device.map_err(image::explain)?;
+    inspect::note_unsupported(&*device);
     let shown = Image::open(&device, &what)?.show(&what)?;
     let mut out = stdout().lock();
     if args.json {

@@ -85,6 +85,7 @@ impl Segments {
             return Self::of_mount(path);
         }
         let device = image::open(&[path.to_owned()], OpenOptions { read_only: true, direct: false })?;
+        inspect::note_unsupported(&*device);
         Self::read(&*device).with_context(|| image::cannot_read(path))
     }
 

@@ -31,6 +31,7 @@ mod sizes;
 mod store;
 mod surroundings;
 mod two_packs;
+mod unsupported;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

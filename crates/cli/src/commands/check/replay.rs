@@ -92,7 +92,8 @@ pub fn with_journal(
     images: &[PathBuf],
     option: &JournalOption,
 ) -> Result<Arc<dyn BlockDevice>> {
-    if inspect::superblock(&*device).is_err() {
+    let is_supported = |sb: Superblock| sb.check_support().is_ok();
+    if !inspect::superblock(&*device).is_ok_and(is_supported) {
         return Ok(device);
     }
     let journal = External::open(option, images, &device, OpenOptions { read_only: true, direct: false })?;
