@@ -84,13 +84,16 @@ pub fn copied(from: &dyn BlockDevice, copy: &Path, cancel: &Cancel) -> Result<Co
 
 fn copy_blocks(from: &dyn BlockDevice, to: &FileDevice) -> std::io::Result<()> {
     let mut blocks = vec![Block::zeroed(); RUN];
-    for at in (0..from.block_count()).step_by(RUN) {
+    let mut next = from.next_data(0);
+    while next < from.block_count() {
+        let at = next;
         let count = RUN.min(usize::try_from(from.block_count() - at).unwrap_or(RUN));
         let run = blocks.get_mut(..count).unwrap_or_default();
         from.read(at, run)?;
         for (addr, block) in (at..).zip(run.iter()).filter(|(_, block)| !block.is_zero()) {
             to.write(addr, &[block])?;
         }
+        next = from.next_data(at + count as u64);
     }
     to.flush()
 }
