@@ -27,6 +27,7 @@ mod loop_devices;
 mod map;
 mod report;
 mod salvage;
+mod security;
 mod sizes;
 #[cfg(feature = "store")]
 mod store;
