@@ -1,5 +1,5 @@
 # make demo   shows on a real mount what segno does
-# make test   format, lints, all tests, examples, and a smoke test on a real mount
+# make test   dependencies, format, lints, all tests, examples, and a smoke test on a real mount
 # make models every schedule of the engine's small parts (loom), and many of whole operations (shuttle)
 # make fmt    formats everything
 # make setup  installs the programs that both call
@@ -25,6 +25,7 @@ demo: setup all
 
 # The dev profile is optimised enough for the tests, checks arithmetic and lock ranks, and builds faster than release.
 test: setup
+	scripts/deny
 	cargo fmt --all --check -- $(COMMANDS)
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace

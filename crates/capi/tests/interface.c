@@ -262,6 +262,16 @@ static void trees(const char *scratch)
     NEED(segno_build(dir, again, &options, NULL) == -EINVAL);
 }
 
+static void superblocks(const char *path, int log_blocksize)
+{
+    FILE *image = fopen(path, "r+b");
+
+    NEED(image != NULL);
+    NEED(fseek(image, 1024 + 16, SEEK_SET) == 0 && putc(log_blocksize, image) == log_blocksize);
+    NEED(fseek(image, 4096 + 1024 + 16, SEEK_SET) == 0 && putc(log_blocksize, image) == log_blocksize);
+    NEED(fclose(image) == 0);
+}
+
 int main(int argc, char **argv)
 {
     segno_open_options options = {sizeof options, SEGNO_WRITABLE, 16 << 20, NULL};
@@ -294,6 +304,12 @@ int main(int argc, char **argv)
     NEED(segno_check(argv[1], finding, &found) == 0 && found == 0);
     NEED(segno_open(argv[1], NULL, &volume) == 0 && segno_open(argv[1], NULL, &other) == 0);
     NEED(segno_mkdir(volume, "/no", 0755) == -EROFS && segno_close(other) == 0 && segno_close(volume) == 0);
+    /* Blocks of 16 KiB, in both superblocks, and back. */
+    superblocks(argv[1], 14);
+    NEED(segno_open(argv[1], NULL, &volume) == -EOPNOTSUPP && strstr(segno_last_error(), "log_blocksize 14"));
+    NEED(segno_check(argv[1], NULL, NULL) == -EOPNOTSUPP);
+    superblocks(argv[1], 12);
+    NEED(segno_check(argv[1], NULL, NULL) == 0);
     /* Both superblocks stay, the checkpoints go. */
     NEED((image = fopen(argv[1], "r+b")) != NULL && fseek(image, 512 * 4096, SEEK_SET) == 0);
     for (found = 0; found < 1024 * 4096; ++found)

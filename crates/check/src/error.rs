@@ -1,4 +1,5 @@
 //! Why a check could not be done at all; damage is not an error but a [`crate::Problem`].
+use segno_format::Unsupported;
 
 /// The check itself failed (exit code 8 of fsck(8)).
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,9 @@ pub enum CheckError {
         /// The device's reason.
         source: std::io::Error,
     },
+    /// The volume is of a kind that this version does not support, so nothing can be said of it.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// There is no F2FS volume on the device.
     #[error("not an F2FS volume: neither block 0 nor block 1 carries the magic number")]
     NotF2fs,

@@ -3,9 +3,10 @@ use crate::CheckError;
 use crate::reader::Reader;
 use crate::report::{Kind, Sink};
 use segno_format::bits::msb;
-use segno_format::checkpoint::{BitmapPlace, CpFlags, RawCheckpoint, bitmap_place, newer_pack};
+use segno_format::checkpoint::{BitmapPlace, CpFlags, RawCheckpoint, bitmap_place};
+use segno_format::pack::{PackHead, in_force};
 use segno_format::sit::LogType;
-use segno_format::{Block, BlockAddr, Corrupt, Geometry, Structure};
+use segno_format::{Block, BlockAddr, Corrupt, Geometry};
 
 /// The pack in force.
 pub struct Pack {
@@ -31,22 +32,13 @@ impl Pack {
         geo: &Geometry,
         sink: &mut Sink,
     ) -> Result<Option<Self>, CheckError> {
-        let mut found = [None, None];
-        let mut damage = Vec::new();
-        for (index, slot) in found.iter_mut().enumerate() {
-            match Self::read(reader, geo, index)? {
-                Ok(pack) => *slot = Some(pack),
-                Err(e) => damage.push(e),
-            }
-        }
-        let [first, second] = &found;
-        let version = |p: &Option<Self>| p.as_ref().map(|p| p.cp().checkpoint_ver.get());
-        let Some(index) = newer_pack(version(first), version(second)) else {
-            damage.into_iter().for_each(|e| sink.add(Kind::NoCheckpoint, e));
+        let heads = [Self::head(reader, geo, 0)?, Self::head(reader, geo, 1)?];
+        let Some(index) = in_force(&heads) else {
+            heads.into_iter().filter_map(Result::err).for_each(|e| sink.add(Kind::NoCheckpoint, e));
             return Ok(None);
         };
-        let [first, second] = found;
-        Ok(if index == 0 { first } else { second })
+        let head = heads.into_iter().nth(index).and_then(Result::ok);
+        head.map(|head| Self::read(reader, geo, index, &head)).transpose()
     }
 
     /// One of the packs, if it is valid.
@@ -55,52 +47,25 @@ impl Pack {
         geo: &Geometry,
         index: usize,
     ) -> Result<Option<Self>, CheckError> {
-        Ok(Self::read(reader, geo, index)?.ok())
+        let head = Self::head(reader, geo, index)?.ok();
+        head.map(|head| Self::read(reader, geo, index, &head)).transpose()
     }
 
-    fn read(reader: &Reader<'_>, geo: &Geometry, index: usize) -> Result<Result<Self, Corrupt>, CheckError> {
-        let start = geo.pack_addr(index);
-        let first = reader.block(start)?;
-        let at = u64::from(start.0);
-        let total = match RawCheckpoint::verify(&first, at) {
-            Ok(_) => first.view::<RawCheckpoint>().total_blocks(at),
-            Err(e) => Err(e),
-        };
-        let total = match total {
-            Ok(n) => n,
-            Err(e) => return Ok(Err(e)),
-        };
-        let blocks = reader.blocks(start, total)?;
-        Ok(Self::from_blocks(blocks, geo, index))
+    fn head(
+        reader: &Reader<'_>,
+        geo: &Geometry,
+        index: usize,
+    ) -> Result<Result<PackHead, Corrupt>, CheckError> {
+        PackHead::read(geo.pack_addr(index), |at| reader.block(at))
     }
 
-    fn from_blocks(blocks: Vec<Block>, geo: &Geometry, index: usize) -> Result<Self, Corrupt> {
+    fn read(reader: &Reader<'_>, geo: &Geometry, index: usize, head: &PackHead) -> Result<Self, CheckError> {
         let start = geo.pack_addr(index);
-        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
-            return Err(Corrupt::block(Structure::Checkpoint, start.0.into(), "empty pack", 0, 2));
-        };
-        let end = u64::from(start.0).saturating_add(blocks.len() as u64 - 1);
-        let crc = RawCheckpoint::verify(first, start.0.into())?;
-        let last_crc = RawCheckpoint::verify(last, end)?;
-        let (a, b) = (first.view::<RawCheckpoint>(), last.view::<RawCheckpoint>());
-        if a.checkpoint_ver != b.checkpoint_ver {
-            let (found, expected) = (b.checkpoint_ver.get(), a.checkpoint_ver.get());
-            return Err(Corrupt::block(
-                Structure::Checkpoint,
-                end,
-                "version at the end of the pack",
-                found,
-                expected,
-            ));
-        }
-        if crc != last_crc {
-            let why = "checksum at the end of the pack";
-            return Err(Corrupt::block(Structure::Checkpoint, end, why, last_crc.into(), crc.into()));
-        }
-        let flags = a.flags();
+        let blocks = reader.blocks(start, head.total)?;
+        let flags = head.cp().flags();
         let payload = blocks.iter().take(1 + geo.cp_payload as usize);
         let bitmaps = payload.flat_map(|b| b.0).collect();
-        Ok(Self { index, start, crc, flags, bitmaps, place: bitmap_place(geo, flags), blocks })
+        Ok(Self { index, start, crc: head.crc, flags, bitmaps, place: bitmap_place(geo, flags), blocks })
     }
 
     /// The checkpoint block and its payload, in which the version bitmaps are.

@@ -41,8 +41,6 @@ pub enum Kind {
     SuperblockStale,
     /// The superblock carries error records of a running file system.
     ErrorRecord,
-    /// The superblock has feature bits that this program does not know.
-    UnknownFeature,
     /// The volume is longer than its device.
     DeviceTooSmall,
     /// No checkpoint pack is valid.
@@ -150,7 +148,6 @@ impl Kind {
         match self {
             Self::SuperblockStale
             | Self::ErrorRecord
-            | Self::UnknownFeature
             | Self::CheckpointFlag
             | Self::ParentPointer
             | Self::FoldedHash

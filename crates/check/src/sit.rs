@@ -11,11 +11,16 @@ use segno_format::{Corrupt, Geometry, SegNo, Structure};
 /// Marks a type that is not one.
 const BAD_TYPE: u8 = u8::MAX;
 
-/// The SIT as of a checkpoint: flat tables, so that a volume whose segments are empty costs no memory.
+const PER_BLOCK: usize = SIT_PER_BLOCK as usize;
+/// Valid blocks of the segments of one SIT block.
+type Maps = [[u8; SIT_MAP_BYTES]; PER_BLOCK];
+
+/// The SIT as of a checkpoint. Segments without a valid block take 3 bytes and a share of a pointer.
 ///
 /// Entries of a damaged block are as stored.
 pub struct Sit {
-    maps: Vec<u8>,
+    /// By SIT block; none where no block is valid.
+    maps: Vec<Option<Box<Maps>>>,
     counts: Vec<u16>,
     types: Vec<u8>,
 }
@@ -29,11 +34,9 @@ impl Sit {
         sink: &mut Sink,
     ) -> Result<Self, CheckError> {
         let segments = geo.segment_count_main as usize;
-        let mut sit = Self {
-            maps: vec![0; segments * SIT_MAP_BYTES],
-            counts: vec![0; segments],
-            types: vec![0; segments],
-        };
+        let mut maps = Vec::new();
+        maps.resize_with(geo.sit_blocks() as usize, || None);
+        let mut sit = Self { maps, counts: vec![0; segments], types: vec![0; segments] };
         let addr = |b| geo.sit_addr(b, pack.sit_copy(b));
         reader.scan(geo.sit_blocks(), addr, |b, block| {
             let first = b.saturating_mul(SIT_PER_BLOCK);
@@ -80,11 +83,12 @@ impl Sit {
             sink.add(Kind::SitEntry, e);
         }
         let typed = u8::try_from(entry.vblocks.get() >> 10).ok().and_then(LogType::from_disk);
-        let at = seg.idx() * SIT_MAP_BYTES;
-        if let Some(map) = self.maps.get_mut(at..at + SIT_MAP_BYTES)
-            && map != entry.valid_map
-        {
-            map.copy_from_slice(&entry.valid_map);
+        let valid = entry.valid_map.iter().any(|&bits| bits != 0);
+        if let Some(maps) = self.maps.get_mut(seg.idx() / PER_BLOCK).filter(|maps| valid || maps.is_some()) {
+            let maps = maps.get_or_insert_with(|| Box::new([[0; SIT_MAP_BYTES]; PER_BLOCK]));
+            if let Some(map) = maps.get_mut(seg.idx() % PER_BLOCK) {
+                *map = entry.valid_map;
+            }
         }
         if let (Some(count), Some(t)) = (self.counts.get_mut(seg.idx()), self.types.get_mut(seg.idx())) {
             *count = popcount(&entry.valid_map) as u16;
@@ -104,8 +108,8 @@ impl Sit {
 
     /// Whether a block is valid.
     pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
-        let at = seg.idx() * SIT_MAP_BYTES;
-        msb::test(self.maps.get(at..at + SIT_MAP_BYTES).unwrap_or_default(), off as usize)
+        let maps = self.maps.get(seg.idx() / PER_BLOCK).and_then(Option::as_deref);
+        maps.and_then(|maps| maps.get(seg.idx() % PER_BLOCK)).is_some_and(|map| msb::test(map, off as usize))
     }
 
     /// Segments with valid blocks.

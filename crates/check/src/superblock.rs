@@ -19,7 +19,7 @@ pub(crate) fn valid(reader: &Reader<'_>) -> Result<Vec<Superblock>, CheckError> 
     Ok(good)
 }
 
-/// The copy that a mount would use: the first valid one.
+/// The copy that a mount would use: the first valid one, if the volume is supported. Copies that contradict each other are damage.
 pub(crate) fn load(reader: &Reader<'_>, sink: &mut Sink) -> Result<Option<Superblock>, CheckError> {
     if reader.len() < SUPERBLOCK_COPIES.len() as u64 {
         return Err(CheckError::NotF2fs);
@@ -38,16 +38,22 @@ pub(crate) fn load(reader: &Reader<'_>, sink: &mut Sink) -> Result<Option<Superb
             Err(e) => sink.add(Kind::Superblock, e),
         }
     }
-    if let [first, second] = good.as_slice() {
-        compare(first, second, sink);
-    }
+    let is_contradicted = match good.as_slice() {
+        [] => raw.iter().find_map(RawSuperblock::other_block_size).map_or(Ok(false), Err)?,
+        [first, second] => !is_same(first, second, sink),
+        _ => false,
+    };
     let Some(sb) = good.into_iter().next() else { return Ok(None) };
+    if !is_contradicted {
+        sb.check_support()?;
+    }
     check_encoding(&sb, sink);
     check_records(&sb, sink);
     Ok(check_size(reader, &sb, sink).then_some(sb))
 }
 
-fn compare(first: &Superblock, second: &Superblock, sink: &mut Sink) {
+/// Whether both describe one volume.
+fn is_same(first: &Superblock, second: &Superblock, sink: &mut Sink) -> bool {
     let differs = |why| Corrupt::block(Structure::Superblock, 1, why, 1, 0);
     let same_volume = first.geo == second.geo
         && first.features == second.features
@@ -59,6 +65,7 @@ fn compare(first: &Superblock, second: &Superblock, sink: &mut Sink) {
     } else if zerocopy::IntoBytes::as_bytes(&first.raw) != zerocopy::IntoBytes::as_bytes(&second.raw) {
         sink.add(Kind::SuperblockStale, differs("differs from the copy in block 0"));
     }
+    same_volume
 }
 
 fn check_encoding(sb: &Superblock, sink: &mut Sink) {
@@ -71,11 +78,6 @@ fn check_encoding(sb: &Superblock, sink: &mut Sink) {
 }
 
 fn check_records(sb: &Superblock, sink: &mut Sink) {
-    let unknown = sb.features.unnamed();
-    if unknown != 0 {
-        let e = Corrupt::block(Structure::Superblock, 0, "unknown feature bits", unknown.into(), 0);
-        sink.add(Kind::UnknownFeature, e);
-    }
     // Reason 0 is a shutdown that somebody asked for.
     let stops = sb.raw.s_stop_reason.iter().skip(1).filter(|&&n| n != 0).count();
     if stops != 0 {

@@ -4,7 +4,7 @@ use crate::path::reason;
 use crate::store;
 use anyhow::{Context, anyhow};
 use segno::{Device, MountOptions, Volume};
-use segno_device::{BlockDevice, DeviceError, Holder, OpenOptions, open_volume};
+use segno_device::{BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume};
 use segno_engine::Observer;
 use segno_format::BLOCK_SIZE;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,19 @@ pub fn open(paths: &[PathBuf], options: OpenOptions) -> anyhow::Result<Arc<dyn B
         return Ok(device);
     }
     patiently(|| open_volume(paths, options)).map_err(explain)
+}
+
+/// Opens the volume on these devices, or only the first one if it is too damaged to name the others.
+pub fn open_damaged(paths: &[PathBuf], options: OpenOptions) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    match (patiently(|| open_volume(paths, options)), paths) {
+        (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only])
+            if !e.is_foreign() =>
+        {
+            note_truncated(e);
+            open_storage(only, options)
+        }
+        (opened, _) => opened,
+    }
 }
 
 /// Tries again for a while when the image is in use by a program: umount(8) returns before the server has closed it.
@@ -93,7 +106,7 @@ pub fn explain(e: DeviceError) -> anyhow::Error {
 }
 
 /// For commands that go on with what is there.
-pub fn note_truncated(e: DeviceError) {
+fn note_truncated(e: DeviceError) {
     if let DeviceError::TooSmall { .. } = e {
         eprintln!("segno: note: {}", explain(e));
     }

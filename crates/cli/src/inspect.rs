@@ -1,22 +1,22 @@
 //! Superblock and checkpoint of an image, read without mounting it: also of volumes that cannot be mounted.
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use segno_device::BlockDevice;
-use segno_format::checkpoint::{CpFlags, RawCheckpoint, newer_pack};
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
-use segno_format::{Block, BlockAddr, Corrupt};
+use segno_format::checkpoint::{CpFlags, RawCheckpoint};
+use segno_format::pack::{self, PackHead};
+use segno_format::superblock::{self, Superblock};
+use segno_format::{Block, BlockAddr};
 use segno_journal::Checkpoint;
 
-/// The first superblock copy that passes its checks.
+/// The superblock in force.
 pub fn superblock(device: &dyn BlockDevice) -> Result<Superblock> {
-    let mut damage = None;
-    for copy in SUPERBLOCK_COPIES {
-        let block = read(device, copy)?;
-        match RawSuperblock::from_block(&block.0).parse(copy.0.into()) {
-            Ok(sb) => return Ok(sb),
-            Err(e) => damage = damage.or(Some(e)),
-        }
+    Ok(superblock::in_force(|copy| read(device, copy))??)
+}
+
+/// For commands that show what there is, of volumes that nothing mounts too.
+pub fn note_unsupported(device: &dyn BlockDevice) {
+    if let Some(Err(why)) = superblock(device).ok().map(|sb| sb.check_support()) {
+        eprintln!("segno: note: {why}; what is shown may be wrong or incomplete");
     }
-    Err(damage.map_or_else(|| anyhow!("no superblock"), anyhow::Error::from))
 }
 
 /// A valid pack: its first block, and the checksum of that.
@@ -38,41 +38,18 @@ impl Pack {
 
 /// The pack of the checkpoint in force.
 pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Pack> {
-    let first = pack(device, sb, 0)?;
-    let second = pack(device, sb, 1)?;
-    let version = |p: &Result<Pack, Corrupt>| p.as_ref().ok().map(|p| p.cp.checkpoint_ver.get());
-    match newer_pack(version(&first), version(&second)) {
-        Some(0) | None => Ok(first?),
-        Some(_) => Ok(second?),
-    }
+    let head = |index| PackHead::read(sb.geo.pack_addr(index), |at| read(device, at));
+    let heads = [head(0)?, head(1)?];
+    let index = pack::in_force(&heads).unwrap_or(0);
+    let [first, second] = heads;
+    let head = if index == 0 { first } else { second }?;
+    let external_journal = RawCheckpoint::has_external_journal(&head.block);
+    Ok(Pack { cp: *head.cp(), number: index + 1, crc: head.crc, external_journal })
 }
 
 /// Whether the last server left the volume as a clean unmount does.
 pub fn is_clean(device: &dyn BlockDevice) -> Result<bool> {
     Ok(checkpoint(device, &superblock(device)?)?.cp.flags().contains(CpFlags::UMOUNT))
-}
-
-/// One pack, if its two ends are valid and agree.
-fn pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Result<Result<Pack, Corrupt>> {
-    let start = sb.geo.pack_addr(index);
-    let head = read(device, start)?;
-    let (crc, last) = match RawCheckpoint::verify(&head, start.0.into())
-        .and_then(|crc| Ok((crc, head.view::<RawCheckpoint>().total_blocks(start.0.into())?)))
-    {
-        Ok((crc, blocks)) => (crc, start.offset(blocks.saturating_sub(1))),
-        Err(e) => return Ok(Err(e)),
-    };
-    let tail = read(device, last)?;
-    let (cp, found) = (*head.view::<RawCheckpoint>(), tail.view::<RawCheckpoint>().checkpoint_ver.get());
-    let expected = cp.checkpoint_ver.get();
-    Ok(RawCheckpoint::verify(&tail, last.0.into()).and_then(|_| {
-        if found == expected {
-            let external_journal = RawCheckpoint::has_external_journal(&head);
-            return Ok(Pack { cp, number: index + 1, crc, external_journal });
-        }
-        let why = "the two ends of the pack differ";
-        Err(Corrupt::block(segno_format::Structure::Checkpoint, last.0.into(), why, found, expected))
-    }))
 }
 
 fn read(device: &dyn BlockDevice, at: BlockAddr) -> Result<Block> {

@@ -1,7 +1,7 @@
 //! Why a device or volume cannot be opened, and what to do about it.
 use crate::Contents;
 use crate::exclusion::Holder;
-use segno_format::Corrupt;
+use segno_format::{Corrupt, Unsupported};
 use std::io;
 use std::path::PathBuf;
 
@@ -33,6 +33,8 @@ pub enum DeviceError {
     TooSmall { path: String, blocks: u64, needed: u64 },
     #[error("{}", no_superblock(path, contents, copies))]
     NoSuperblock { path: String, contents: Contents, copies: Box<[Corrupt; 2]> },
+    #[error("{path} cannot be used: {why}")]
+    Unsupported { path: String, why: Unsupported },
     #[error("no device was named")]
     NoPath,
     #[error(
@@ -75,7 +77,7 @@ impl DeviceError {
                 io::ErrorKind::InvalidInput
             }
             Self::Sparse { .. } => io::ErrorKind::ReadOnlyFilesystem,
-            Self::NoDirect { .. } => io::ErrorKind::Unsupported,
+            Self::NoDirect { .. } | Self::Unsupported { .. } => io::ErrorKind::Unsupported,
             Self::TooSmall { .. } | Self::NoSuperblock { .. } => io::ErrorKind::InvalidData,
             Self::Member { source, .. } => source.kind(),
         }

@@ -214,6 +214,16 @@ impl BlockDevice for MemDevice {
         Ok(())
     }
 
+    fn next_data(&self, addr: u64) -> u64 {
+        let chunk = addr / CHUNK;
+        if self.shard(chunk).is_some_and(|s| s.read().contains_key(&chunk)) {
+            return addr;
+        }
+        let after = |s: &RwLock<Arc<Chunks>>| s.read().keys().copied().filter(|&c| c > chunk).min();
+        let next = self.shards.iter().filter_map(after).min();
+        next.map_or(self.block_count.max(addr), |c| c.saturating_mul(CHUNK))
+    }
+
     fn read_only(&self) -> bool {
         false
     }

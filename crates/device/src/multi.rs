@@ -197,6 +197,17 @@ impl BlockDevice for MultiDevice {
         Ok(all)
     }
 
+    fn next_data(&self, addr: u64) -> u64 {
+        let first = self.members.partition_point(|m| m.blocks.end <= addr);
+        let on_member = |m: &Member| {
+            let from = addr.max(m.blocks.start).saturating_sub(m.blocks.start);
+            let found = m.device.next_data(from).saturating_add(m.blocks.start);
+            (found < m.blocks.end).then_some(found)
+        };
+        let members = self.members.get(first..).unwrap_or_default();
+        members.iter().find_map(on_member).unwrap_or(self.block_count.max(addr))
+    }
+
     fn read_only(&self) -> bool {
         self.members.iter().any(|m| m.device.read_only())
     }

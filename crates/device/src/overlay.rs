@@ -164,6 +164,11 @@ impl BlockDevice for Overlay {
         self.base.prefetch(addr, count);
     }
 
+    fn next_data(&self, addr: u64) -> u64 {
+        let below = self.base.next_data(addr);
+        self.written.read().range(addr..).next().map_or(below, |(&at, _)| at.min(below))
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         self.base.counters()
     }

@@ -68,6 +68,12 @@ impl BlockDevice for SparseDevice {
         bounds::check_writable(true)
     }
 
+    fn next_data(&self, addr: u64) -> u64 {
+        let block = BLOCK_SIZE as u64;
+        let found = self.index.next_data(addr.saturating_mul(block));
+        found.map_or(self.block_count(), |byte| byte / block).max(addr)
+    }
+
     fn read_only(&self) -> bool {
         true
     }

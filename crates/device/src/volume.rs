@@ -1,7 +1,7 @@
 //! Opens all devices of a volume, given the path of the first.
 use crate::{BlockDevice, Contents, DeviceError, MultiDevice, OpenOptions, open_storage};
-use segno_format::superblock::{RawSuperblock, Superblock};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block};
+use segno_format::superblock::{NoSuperblock, SUPERBLOCK_COPIES, Superblock, in_force};
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,16 +109,19 @@ pub fn require_superblock(path: &Path, device: &dyn BlockDevice) -> Result<(), D
 
 /// The first valid superblock copy.
 fn read_superblock(path: &Path, device: &dyn BlockDevice) -> Result<Superblock, DeviceError> {
-    let mut copies = [const { Block([0; BLOCK_SIZE]) }; 2];
-    check_size(path, device, copies.len() as u64)?;
-    device.read(0, &mut copies).map_err(|e| DeviceError::io("read", path, e))?;
-    let parse = |block: &Block, copy| RawSuperblock::from_block(&block.0).parse(copy);
-    let [copy0, copy1] = &copies;
-    parse(copy0, 0).or_else(|bad0| {
-        parse(copy1, 1).map_err(|bad1| DeviceError::NoSuperblock {
+    check_size(path, device, SUPERBLOCK_COPIES.len() as u64)?;
+    let read = |copy: BlockAddr| {
+        let mut one = [Block::zeroed()];
+        device.read(copy.0.into(), &mut one).map_err(|e| DeviceError::io("read", path, e))?;
+        let [block] = one;
+        Ok::<_, DeviceError>(block)
+    };
+    in_force(read)?.map_err(|why| match why {
+        NoSuperblock::Unsupported(why) => DeviceError::Unsupported { path: path.display().to_string(), why },
+        NoSuperblock::Damaged(copies) => DeviceError::NoSuperblock {
             path: path.display().to_string(),
             contents: Contents::of(device).unwrap_or(Contents::unknown()),
-            copies: Box::new([bad0, bad1]),
-        })
+            copies,
+        },
     })
 }

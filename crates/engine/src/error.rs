@@ -1,5 +1,5 @@
 //! Errors of operations, and their errno values.
-use segno_format::{Corrupt, Structure};
+use segno_format::{Corrupt, Structure, Unsupported};
 use segno_journal::Stale;
 
 /// The result of an engine call.
@@ -71,6 +71,9 @@ pub enum Error {
     /// Damage found on the volume.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
+    /// The volume is in order, but of a kind that this version does not support.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// The volume uses a feature this version does not support in this way.
     #[error("the volume uses {0}, which this version cannot {1}")]
     Incompatible(String, &'static str),
@@ -128,7 +131,7 @@ impl Error {
             Self::NameTooLong => 36,
             Self::NotEmpty => 39,
             Self::NoData => 61,
-            Self::NotSupported(_) | Self::Incompatible(..) => 95,
+            Self::NotSupported(_) | Self::Unsupported(_) | Self::Incompatible(..) => 95,
             // Content that cannot be read, as in Linux; the volume itself is in order.
             Self::Corrupt(damage) if damage.what == Structure::Cluster => 5,
             Self::Corrupt(_) | Self::JournalAhead(_) => 117,

@@ -20,12 +20,14 @@ pub mod inode;
 pub mod nat;
 pub mod node;
 pub mod orphan;
+pub mod pack;
 pub mod quota;
 pub mod rdev;
 pub mod record;
 pub mod sit;
 pub mod summary;
 pub mod superblock;
+pub mod support;
 pub mod xattr;
 
 pub use addr::{BlockAddr, Ino, Nid, SegNo};
@@ -34,6 +36,7 @@ pub use error::{Corrupt, Structure};
 pub use features::Features;
 pub use geometry::Geometry;
 pub use segno_codec::{crc, name_hash};
+pub use support::Unsupported;
 
 /// F2FS magic; also the seed of most checksums.
 pub const F2FS_MAGIC: u32 = 0xF2F5_2010;

@@ -1,5 +1,8 @@
 //! The superblock: raw bytes and the checks after which its numbers may be trusted.
-use crate::{BLOCK_SIZE, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, crc};
+use crate::support::LOG_BLOCK_SIZE;
+use crate::{
+    BLOCK_SIZE, Block, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, Unsupported, crc,
+};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -207,19 +210,15 @@ impl RawSuperblock {
                 Ok(())
             }
         };
-        same("magic number", self.magic.get(), F2FS_MAGIC)?;
+        self.verify().or_else(|(why, found, expected)| bad(why, found, expected))?;
         let features = Features::from_bits_retain(self.feature.get());
-        if features.contains(Features::SB_CHKSUM) {
-            same("checksum offset", self.checksum_offset.get(), SB_CRC_OFFSET)?;
-            same("checksum", self.crc.get(), self.checksum())?;
-        }
-        same("log_blocksize", self.log_blocksize.get(), 12)?;
+        same("log_blocksize", self.log_blocksize.get(), LOG_BLOCK_SIZE)?;
         same("log_blocks_per_seg", self.log_blocks_per_seg.get(), 9)?;
-        within("log_sectorsize", self.log_sectorsize.get(), 9, 12)?;
+        within("log_sectorsize", self.log_sectorsize.get(), 9, LOG_BLOCK_SIZE)?;
         same(
             "log_sectors_per_block",
             self.log_sectors_per_block.get(),
-            12u32.saturating_sub(self.log_sectorsize.get()),
+            LOG_BLOCK_SIZE.saturating_sub(self.log_sectorsize.get()),
         )?;
         let (segs, main) = (self.segment_count.get(), self.segment_count_main.get());
         let (spz, sps, secs) = (self.secs_per_zone.get(), self.segs_per_sec.get(), self.section_count.get());
@@ -251,6 +250,18 @@ impl RawSuperblock {
         let guarded = self.is_guarded();
         let features = if guarded { features.difference(Features::RO) } else { features };
         Ok(Superblock { raw: *self, geo: Geometry::of(self, features), features, guarded, devices })
+    }
+
+    /// Checks that it is one: magic number, and checksum if there is one. An error has the rule, the value found and the one expected.
+    pub(crate) fn verify(&self) -> Result<(), (&'static str, u32, u32)> {
+        let same =
+            |why, found, expected| if found == expected { Ok(()) } else { Err((why, found, expected)) };
+        same("magic number", self.magic.get(), F2FS_MAGIC)?;
+        if Features::from_bits_retain(self.feature.get()).contains(Features::SB_CHKSUM) {
+            same("checksum offset", self.checksum_offset.get(), SB_CRC_OFFSET)?;
+            same("checksum", self.crc.get(), self.checksum())?;
+        }
+        Ok(())
     }
 
     /// Whether it is marked read-only and has what a writable volume has: room for summaries.
@@ -391,6 +402,37 @@ impl std::fmt::Debug for Superblock {
 
 /// Where the superblock copies are.
 pub const SUPERBLOCK_COPIES: [BlockAddr; 2] = [BlockAddr(0), BlockAddr(1)];
+
+/// Why neither copy of the superblock can be used.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NoSuperblock {
+    /// A copy is that of a volume of another kind.
+    #[error(transparent)]
+    Unsupported(Unsupported),
+    /// Both are damaged; the damage of the first is shown.
+    #[error("{}", .0.first().map(ToString::to_string).unwrap_or_default())]
+    Damaged(Box<[Corrupt; 2]>),
+}
+
+/// The superblock in force, which is the first valid copy. The outer error is that of `read`.
+pub fn in_force<E>(
+    mut read: impl FnMut(BlockAddr) -> Result<Block, E>,
+) -> Result<Result<Superblock, NoSuperblock>, E> {
+    let [first, second] = SUPERBLOCK_COPIES;
+    let raw0 = RawSuperblock::from_block(&read(first)?.0);
+    let damage0 = match raw0.parse(first.0.into()) {
+        Ok(sb) => return Ok(Ok(sb)),
+        Err(e) => e,
+    };
+    let raw1 = RawSuperblock::from_block(&read(second)?.0);
+    let damage1 = match raw1.parse(second.0.into()) {
+        Ok(sb) => return Ok(Ok(sb)),
+        Err(e) => e,
+    };
+    let other = raw0.other_block_size().or_else(|| raw1.other_block_size());
+    let damaged = || NoSuperblock::Damaged(Box::new([damage0, damage1]));
+    Ok(Err(other.map_or_else(damaged, NoSuperblock::Unsupported)))
+}
 
 /// A volume id in the usual form.
 #[must_use]

@@ -16,6 +16,8 @@ pub enum Error {
     Changed { path: PathBuf },
     #[error("{path} has an unknown type of file", path = path.display())]
     UnknownType { path: PathBuf },
+    #[error("cannot use the volume on {path}: {source}", path = path.display())]
+    Mount { path: PathBuf, source: segno_engine::Error },
     #[error("cannot read the source volume: {0}")]
     Source(segno_engine::Error),
     #[error("cannot store {path}: {why}", path = path.display())]

@@ -272,6 +272,21 @@ def test_an_external_journal_is_named(image, tmp_path):
         assert clean.read_bytes("/fsynced") == b"2"
 
 
+@pytest.mark.parametrize(
+    ("at", "value", "said"),
+    [(16, 14, "log_blocksize 14"), (2180, 0x8000, "device_alias"), (2180, 1 << 31, "0x80000000")],
+)
+def test_unsupported_volumes_are_named(image, at, value, said):
+    with open(image, "r+b") as storage:
+        for copy in (0, 4096):
+            storage.seek(copy + 1024 + at)
+            storage.write(value.to_bytes(4, "little"))
+    for use in (segnofs.Volume, segnofs.check):
+        with pytest.raises(OSError) as e:
+            use(image)
+        assert e.value.errno == errno.EOPNOTSUPP and said in str(e.value)
+
+
 def test_damage_is_reported(volume, image):
     volume.makedirs("/d")
     ino = volume.stat("/d").st_ino

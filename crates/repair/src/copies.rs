@@ -1,7 +1,7 @@
 //! Two superblocks that are valid and describe different volumes: the one that the volume fits.
 use crate::error::{RepairError, Result};
 use crate::plan::{Plan, refused};
-use segno_check::{CheckOptions, check};
+use segno_check::{CheckError, CheckOptions, check};
 use segno_device::{BlockDevice, Overlay};
 use segno_format::Block;
 use segno_format::superblock::{RawDevice, RawSuperblock, SUPERBLOCK_COPIES, Superblock};
@@ -33,9 +33,12 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDev
     for (block, sb) in blocks.iter().zip([&first, &second]) {
         let overlay = Overlay::new(device.clone());
         overlay.write(0, &[block, block]).map_err(|e| RepairError::refused(e.to_string()))?;
-        let found =
-            check(&overlay, &CheckOptions { max_problems: 0, ..CheckOptions::default() }, &mut |_| {})?;
-        let errors = if found.complete { found.errors } else { u64::MAX };
+        let options = CheckOptions { max_problems: 0, ..CheckOptions::default() };
+        let errors = match check(&overlay, &options, &mut |_| {}) {
+            Ok(found) if found.complete => found.errors,
+            Ok(_) | Err(CheckError::Unsupported(_)) => u64::MAX,
+            Err(e) => return Err(e.into()),
+        };
         let rank = (
             !refused(sb.features).is_empty(),
             errors,
@@ -88,7 +91,7 @@ pub(crate) fn write_first(
 
 fn read(device: &dyn BlockDevice) -> Result<[Block; 2]> {
     let mut blocks = [Block::zeroed(), Block::zeroed()];
-    let failed = |source| segno_check::CheckError::Io { addr: 0, count: 2, source };
+    let failed = |source| CheckError::Io { addr: 0, count: 2, source };
     device.read(0, &mut blocks).map_err(failed)?;
     Ok(blocks)
 }

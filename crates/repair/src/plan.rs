@@ -17,6 +17,7 @@ use segno_check::{CheckError, CheckOptions, Kind, Report, check};
 use segno_device::{BlockDevice, FailedRead, Overlay};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::node::RawNode;
+use segno_format::pack::PackHead;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
 use segno_format::{Block, BlockAddr, Features, SegNo};
 use std::collections::BTreeSet;
@@ -102,9 +103,6 @@ impl Plan {
         Ok(())
     }
 }
-
-/// Features of volumes that cannot be repaired.
-const REFUSED: Features = Features::RO.union(Features::DEVICE_ALIAS).union(Features::PACKED_SSA);
 
 /// Plans the repair of a volume.
 ///
@@ -227,13 +225,9 @@ fn of_replayed(
 /// Whether no valid pack is newer than the one that is used.
 fn is_newest(original: &Volume<'_>) -> Result<bool> {
     let start = original.geo.pack_addr(1 - original.pack.index.min(1));
-    let block = original.reader.block(start)?;
-    let Ok(total) = block.view::<RawCheckpoint>().total_blocks(start.0.into()) else { return Ok(true) };
-    let last = original.reader.block(start.offset(total - 1))?;
     // After a power cut the end is that of an older pack.
-    let version = |b: &Block| b.view::<RawCheckpoint>().checkpoint_ver;
-    let complete = RawCheckpoint::verify(&last, start.0.into()).is_ok() && version(&last) == version(&block);
-    Ok(!(is_ahead(original)? && complete))
+    let is_complete = PackHead::read(start, |at| original.reader.block(at))?.is_ok();
+    Ok(!(is_ahead(original)? && is_complete))
 }
 
 /// Whether the other pack begins with a version that is newer than the one that is used.
@@ -274,7 +268,7 @@ fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
 
 /// Features of a volume with which it is not repaired.
 pub(crate) fn refused(features: Features) -> Features {
-    Features::from_bits_retain(features.bits() & REFUSED.bits() | features.unnamed())
+    features.unsupported() | (features & Features::RO)
 }
 
 /// Whether a check has found something that a repair would change.
@@ -284,9 +278,9 @@ pub fn is_repairable(report: &Report) -> bool {
     report.problems.iter().any(|p| repairable(p.kind)) || report.errors > report.data_errors
 }
 
-/// Kernels disagree about the folded form of some names, and the features of a volume are a fact.
+/// Kernels disagree about the folded form of some names.
 fn is_matter_of_opinion(kind: Kind) -> bool {
-    matches!(kind, Kind::FoldedHash | Kind::UnknownFeature)
+    kind == Kind::FoldedHash
 }
 
 /// Whether the damage is not in the superblocks alone.

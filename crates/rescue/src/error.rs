@@ -8,7 +8,8 @@ use std::path::PathBuf;
 #[allow(missing_docs, reason = "each message states its case")]
 pub enum RescueError {
     #[error(
-        "the source has {blocks} blocks of 4 KiB, more than an F2FS volume can have; name the start of the volume by an offset"
+        "the source has {blocks} blocks of 4 KiB, more than an F2FS volume can have (16 TiB); copy the part with the volume to a file, or name \
+         its partition"
     )]
     TooLarge { blocks: u64 },
     #[error("no node of an F2FS volume was found")]

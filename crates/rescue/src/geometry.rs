@@ -175,7 +175,7 @@ fn score(reader: &Reader<'_>, nodes: &Versions, geo: &Geometry) -> usize {
 
 /// The positions of the node logs are where the last node of each log points.
 fn logs(packs: crate::tables::Packs, nodes: &Versions, geo: &Geometry) -> usize {
-    let Some(pack) = packs.pick(false) else { return 0 };
+    let (Some(pack), _) = packs.into_ordered() else { return 0 };
     let node_logs = segno_format::sit::LogType::ALL.into_iter().filter(|l| l.is_node());
     let ends = node_logs.filter_map(|log| pack.next_of(log, geo));
     let before = |addr: BlockAddr| nodes.at_addr(BlockAddr(addr.0.saturating_sub(1)));

@@ -54,6 +54,12 @@ impl BlockDevice for Shifted<'_> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
+    fn next_data(&self, addr: u64) -> u64 {
+        let found = self.device.next_data(addr.saturating_add(self.blocks)).saturating_sub(self.blocks);
+        // The last part of a block of this device is in the next block of the other one.
+        found.saturating_sub((self.bytes > 0).into()).max(addr)
+    }
+
     fn read_only(&self) -> bool {
         true
     }

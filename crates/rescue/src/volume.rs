@@ -58,8 +58,8 @@ impl<'a> Volume<'a> {
             Some(sb) => (sb.features, Some(sb.inode_checksum_seed())),
             None => features::infer(&reader, &nodes),
         };
-        let pick = |previous| geo.and_then(|geo| Packs::load(&reader, &geo).pick(previous));
-        let pack = pick(previous);
+        let (newer, older) = geo.map_or((None, None), |geo| Packs::load(&reader, &geo).into_ordered());
+        let (pack, in_force) = if previous { (older, newer) } else { (newer, None) };
         let summaries = pack.as_ref().map(Summaries::load);
         let both = geo.zip(pack.as_ref()).zip(summaries.as_ref());
         let mut nat = both.map(|((geo, pack), sums)| Nat::load(&reader, &geo, pack, sums));
@@ -68,9 +68,8 @@ impl<'a> Volume<'a> {
             nat.judge(|nid, e| fits(nid, e.addr(), e.ino.get()));
         }
         let sit = both.map(|((geo, pack), sums)| Sit::load(&reader, &geo, pack, sums));
-        let in_force = geo.zip(previous.then(|| pick(false)).flatten());
         let sit_in_force =
-            in_force.map(|(geo, pack)| Sit::load(&reader, &geo, &pack, &Summaries::load(&pack)));
+            geo.zip(in_force).map(|(geo, pack)| Sit::load(&reader, &geo, &pack, &Summaries::load(&pack)));
         let ssa = geo.map(|geo| Ssa::new(reader, geo, pack.as_ref().zip(summaries.as_ref())));
         let chain = match geo.zip(pack.as_ref()).filter(|_| !previous) {
             Some((geo, pack)) => Chain::find(pack, &geo, &nodes),

@@ -57,10 +57,12 @@ impl Device {
 
     fn open_storage(path: &Path, options: OpenOptions) -> Result<Self> {
         let storage = match open_volume(&[path], options) {
-            // Nothing to join: not formatted yet, or too damaged for it.
-            Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }) => {
-                open_storage(path, options)
-            }
+            // Nothing to join: not formatted yet, too damaged for it, or only to be formatted.
+            Err(
+                DeviceError::NoSuperblock { .. }
+                | DeviceError::TooSmall { .. }
+                | DeviceError::Unsupported { .. },
+            ) => open_storage(path, options),
             other => other,
         };
         Ok(Self::at(path, storage.doing_at("open", path)?))

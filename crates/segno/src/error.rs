@@ -95,6 +95,7 @@ impl Error {
             }
             Cause::Format(MkfsError::Occupied { .. }) => errno::EXIST,
             Cause::Format(_) => errno::INVAL,
+            Cause::Check(CheckError::Unsupported(_)) => errno::OPNOTSUPP,
             Cause::Check(_) => errno::UCLEAN,
             Cause::Image(e) => errno_of_image(e),
             Cause::Io(e) => errno_of(e),
@@ -123,7 +124,10 @@ impl Error {
     pub fn needs_journal(&self) -> bool {
         let needs = |e: &segno_engine::Error| matches!(e, segno_engine::Error::JournalNotNamed);
         match &self.0.cause {
-            Cause::Engine(e) | Cause::Image(segno_image::Error::Source(e)) => needs(e),
+            Cause::Engine(e)
+            | Cause::Image(segno_image::Error::Source(e) | segno_image::Error::Mount { source: e, .. }) => {
+                needs(e)
+            }
             _ => false,
         }
     }
@@ -137,7 +141,7 @@ fn errno_of_image(e: &segno_image::Error) -> i32 {
     match e {
         segno_image::Error::Host { source, .. } => errno_of(source),
         segno_image::Error::TooSmall { .. } => errno::NOSPC,
-        segno_image::Error::Source(e) => e.errno(),
+        segno_image::Error::Source(e) | segno_image::Error::Mount { source: e, .. } => e.errno(),
         segno_image::Error::Device(e) => errno_of_device(e),
         _ => errno::INVAL,
     }
@@ -148,7 +152,7 @@ fn errno_of_device(e: &DeviceError) -> i32 {
         DeviceError::InUse { .. } => errno::BUSY,
         DeviceError::ReadOnly { source, .. } | DeviceError::Io { source, .. } => errno_of(source),
         DeviceError::Exists { .. } => errno::EXIST,
-        DeviceError::NoDirect { .. } => errno::OPNOTSUPP,
+        DeviceError::NoDirect { .. } | DeviceError::Unsupported { .. } => errno::OPNOTSUPP,
         DeviceError::TooSmall { .. } | DeviceError::NoSuperblock { .. } => errno::UCLEAN,
         DeviceError::Member { source, .. } => errno_of_device(source),
         _ => errno::INVAL,

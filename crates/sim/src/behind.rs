@@ -2,6 +2,7 @@
 use segno_device::{BlockDevice, MemDevice, Snapshot};
 use segno_engine::JournalArea;
 use segno_format::checkpoint::RawCheckpoint;
+use segno_format::pack::PackHead;
 use segno_format::sit::LogType;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
@@ -69,13 +70,9 @@ fn followed(device: &Arc<dyn BlockDevice>, blocks: u64) -> Option<Followed> {
 
 /// A pack whose two ends agree.
 fn whole_pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Option<(Checkpoint, Block)> {
-    let at = u64::from(sb.geo.pack_addr(index).0);
-    let first = read(device, at)?;
-    let crc = RawCheckpoint::verify(&first, at).ok()?;
-    let raw: &RawCheckpoint = first.view();
-    let (version, last) = (raw.checkpoint_ver.get(), at + u64::from(raw.total_blocks(at).ok()?) - 1);
-    let whole = RawCheckpoint::verify(&read(device, last)?, last).is_ok_and(|end| end == crc);
-    whole.then_some((Checkpoint { volume: sb.raw.uuid, version, crc }, first))
+    let head =
+        PackHead::read(sb.geo.pack_addr(index), |at| read(device, at.0.into()).ok_or(())).ok()?.ok()?;
+    Some((Checkpoint { volume: sb.raw.uuid, version: head.version(), crc: head.crc }, head.block))
 }
 
 fn read(device: &dyn BlockDevice, at: u64) -> Option<Block> {

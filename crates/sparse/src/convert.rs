@@ -2,6 +2,8 @@
 use crate::crc::add_words;
 use crate::{Index, Kind, SparseError, Writer};
 use crc32fast::Hasher;
+use rustix::fs::{SeekFrom, seek, tell};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{BufWriter, Read};
 use std::os::unix::fs::FileExt;
@@ -25,6 +27,9 @@ pub fn pack(mut raw: &File, sparse: File, block_size: u32) -> Result<u64, Sparse
     let mut buffer = vec![0; BUFFER.next_multiple_of(block_size as usize)];
     let mut total = 0;
     loop {
+        let blocks = hole(raw, block_size).map_err(SparseError::io("seek in the image"))?;
+        writer.fill(0, blocks)?;
+        total += u64::from(blocks) * u64::from(block_size);
         let got = read_full(&mut raw, &mut buffer).map_err(SparseError::io("read the image"))?;
         let whole = got.next_multiple_of(block_size as usize);
         if let Some(pad) = buffer.get_mut(got..whole) {
@@ -40,6 +45,21 @@ pub fn pack(mut raw: &File, sparse: File, block_size: u32) -> Result<u64, Sparse
     }
     writer.finish()?;
     Ok(total)
+}
+
+/// Moves the position over a hole, in whole blocks. A file that does not tell its holes is read.
+fn hole(raw: &File, block_size: u32) -> std::io::Result<u32> {
+    let Ok(start) = tell(raw) else { return Ok(0) };
+    let data = match seek(raw, SeekFrom::Data(start)) {
+        Ok(data) => data,
+        // All that follows is a hole.
+        Err(Errno::NXIO) => seek(raw, SeekFrom::End(0))?,
+        Err(_) => start,
+    };
+    // More blocks than an image can have are refused when they are added.
+    let blocks = u32::try_from(data.saturating_sub(start) / u64::from(block_size)).unwrap_or(u32::MAX);
+    seek(raw, SeekFrom::Start(start + u64::from(blocks) * u64::from(block_size)))?;
+    Ok(blocks)
 }
 
 fn read_full(from: &mut impl Read, into: &mut [u8]) -> std::io::Result<usize> {

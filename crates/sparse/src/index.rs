@@ -82,6 +82,14 @@ impl Index {
         Ok(Self { block_size: scan.block_size, size, extents: scan.extents, checksums: scan.checksums })
     }
 
+    /// The first byte from `offset` on that may be anything but zero.
+    #[must_use]
+    pub fn next_data(&self, offset: u64) -> Option<u64> {
+        let first = self.extents.partition_point(|e| e.start + e.len <= offset);
+        let is_data = |e: &&Extent| !matches!(e.kind, Kind::DontCare | Kind::Fill(0));
+        self.extents.get(first..)?.iter().find(is_data).map(|e| e.start.max(offset))
+    }
+
     /// Reads bytes of the image; all of them must exist.
     pub fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<()> {
         let end = offset.checked_add(into.len() as u64).filter(|&end| end <= self.size);

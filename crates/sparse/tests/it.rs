@@ -236,3 +236,29 @@ fn raw_chunks_are_split_where_asked() {
     assert_eq!(index.extents.iter().map(|e| e.len).collect::<Vec<_>>(), [16, 16, 8, 32]);
     assert_eq!(unpacked(&[sparse], Checksum::Require).unwrap().0[..16], *b"a-block.b-block.");
 }
+
+/// Ends though the file has 4 TiB, of which 12 KiB are stored.
+#[test]
+fn holes_are_packed_without_being_read() {
+    const SIZE: u64 = (4 << 40) + 5;
+    let raw = tempfile::tempfile().unwrap();
+    raw.set_len(SIZE).unwrap();
+    let places = [0, (1 << 40) + 4096, 3 << 40];
+    places.iter().for_each(|&at| raw.write_all_at(&[7; 4096], at).unwrap());
+    raw.write_all_at(&[1], places[0]).unwrap();
+    let sparse = tempfile::tempfile().unwrap();
+    assert_eq!(pack(&raw, sparse.try_clone().unwrap(), 4096).unwrap(), SIZE);
+    let index = Index::read(&sparse).unwrap();
+    assert_eq!(index.size, SIZE.next_multiple_of(4096));
+    for (from, data) in [(0, 0), (1 << 20, places[1]), (places[1] + 4096, places[2])] {
+        assert_eq!(index.next_data(from), Some(data), "{from}");
+    }
+    let mut block = [0; 4096];
+    for at in places {
+        index.read_at(&sparse, &mut block, at).unwrap();
+        assert_eq!((block[0], block[4095]), (if at == 0 { 1 } else { 7 }, 7), "{at}");
+    }
+    // The last block was filled up, so it is stored.
+    assert_eq!(index.next_data(places[2] + 4096), Some(SIZE - 5));
+    assert!(sparse.metadata().unwrap().len() < 20_000);
+}

@@ -165,6 +165,10 @@ impl<D: BlockDevice> BlockDevice for CountDevice<D> {
         add(&self.blocks_prefetched, count);
     }
 
+    fn next_data(&self, addr: u64) -> u64 {
+        self.inner.next_data(addr)
+    }
+
     fn read_only(&self) -> bool {
         self.inner.read_only()
     }

@@ -1,10 +1,11 @@
 //! SIT, NAT and summaries of an unmounted volume, read from its blocks without the engine.
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
 use segno_format::bits::msb;
-use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place, newer_pack};
+use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
 use segno_format::geometry::{NAT_PER_BLOCK, SIT_PER_BLOCK};
 use segno_format::nat::{RawNatBlock, RawNatJournal, nat_index};
+use segno_format::pack::{PackHead, in_force};
 use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, RawSitJournal};
 use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock, compact_position};
 use segno_format::superblock::{RawSuperblock, Superblock};
@@ -27,10 +28,12 @@ pub struct Tables<'a> {
 impl<'a> Tables<'a> {
     pub fn load(dev: &'a dyn BlockDevice) -> Result<Self> {
         let sb = RawSuperblock::from_block(&block(dev, BlockAddr(0))?.0).parse(0)?;
-        let packs = [0, 1].map(|i| pack(dev, sb.geo.pack_addr(i)));
-        let version = |p: &Result<Vec<Block>>| Some(header(p.as_ref().ok()?).checkpoint_ver.get());
-        let newer = newer_pack(version(&packs[0]), version(&packs[1])).context("no checkpoint")?;
-        let pack = packs.into_iter().nth(newer).context("no such pack")??;
+        let head = |i| PackHead::read(sb.geo.pack_addr(i), |at| block(dev, at));
+        let heads = [head(0)?, head(1)?];
+        let newer = in_force(&heads).context("no checkpoint")?;
+        let head = heads.into_iter().nth(newer).context("no such pack")??;
+        let mut pack = vec![Block::zeroed(); head.total as usize];
+        dev.read(sb.geo.pack_addr(newer).0.into(), &mut pack)?;
         let mut tables = Self { dev, sb, pack, sit: Vec::new(), nat: Vec::new(), nodes: HashMap::new() };
         tables.load_sit()?;
         tables.load_nat()?;
@@ -153,18 +156,4 @@ fn block(dev: &dyn BlockDevice, addr: BlockAddr) -> Result<Block> {
 fn header(pack: &[Block]) -> &RawCheckpoint {
     static NONE: Block = Block([0; segno_format::BLOCK_SIZE]);
     pack.first().unwrap_or(&NONE).view()
-}
-
-/// All blocks of a checkpoint pack whose ends agree.
-fn pack(dev: &dyn BlockDevice, start: BlockAddr) -> Result<Vec<Block>> {
-    let first = block(dev, start)?;
-    RawCheckpoint::verify(&first, start.0.into())?;
-    let total = first.view::<RawCheckpoint>().total_blocks(start.0.into())?;
-    let mut blocks = vec![Block::zeroed(); total as usize];
-    dev.read(start.0.into(), &mut blocks)?;
-    let last = blocks.last().context("an empty pack")?;
-    RawCheckpoint::verify(last, u64::from(start.0) + u64::from(total) - 1)?;
-    let ends = [&first, last].map(|b| b.view::<RawCheckpoint>().checkpoint_ver.get());
-    ensure!(ends[0] == ends[1], "a torn pack");
-    Ok(blocks)
 }

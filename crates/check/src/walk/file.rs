@@ -2,7 +2,7 @@
 use super::content;
 use crate::report::Kind;
 use segno_codec::Algorithm;
-use segno_format::inode::{Inline, InodeFlags, InodeLayout, RawExtent, RawInode};
+use segno_format::inode::{Inline, InodeLayout, RawExtent, RawInode};
 use segno_format::{BlockAddr, Corrupt, Features, Structure};
 
 /// How clusters are stored.
@@ -92,9 +92,4 @@ impl File {
         }
         found
     }
-}
-
-/// Whether the inode stands for a whole device and has no index.
-pub(super) fn is_device_alias(raw: &RawInode, features: Features) -> bool {
-    features.contains(Features::DEVICE_ALIAS) && raw.flags().contains(InodeFlags::DEVICE_ALIAS)
 }

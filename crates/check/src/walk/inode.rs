@@ -1,5 +1,5 @@
 //! One inode: its fields, its index, its attributes, and the counts that must agree.
-use super::file::{File, is_device_alias};
+use super::file::File;
 use super::named::Named;
 use super::{Via, Walk, fields, inline, special, xattr};
 use crate::CheckError;
@@ -8,7 +8,7 @@ use crate::report::Kind;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::XATTR_NODE_OFFSET;
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Nid, Structure};
+use segno_format::{BLOCK_SIZE, Block, Corrupt, Nid, Structure};
 
 impl Walk<'_, '_> {
     /// Checks an inode and everything that hangs from it but the entries of a directory.
@@ -101,9 +101,6 @@ impl Walk<'_, '_> {
     fn contents(&mut self, file: &mut File, block: &Block, via: Via) -> Result<(), CheckError> {
         let raw: &RawInode = block.view();
         let inline = raw.inline();
-        if is_device_alias(raw, self.volume.sb.features) {
-            return self.device_alias(file, raw.i_size.get());
-        }
         match FileType::of_mode(raw.i_mode.get()) {
             FileType::Regular | FileType::Directory | FileType::Symlink | FileType::Unknown => {}
             special => {
@@ -122,35 +119,6 @@ impl Walk<'_, '_> {
         if raw.is_symlink() {
             self.symlink(file, block)?;
         }
-        Ok(())
-    }
-
-    /// A file that is a whole device: one extent, no index.
-    fn device_alias(&mut self, file: &mut File, size: u64) -> Result<(), CheckError> {
-        let (start, len) = (file.ext.blk.get(), file.ext.len.get());
-        let geo = &self.volume.geo;
-        let end = u64::from(start) + u64::from(len);
-        if len == 0 || start < geo.main_blkaddr || end > geo.main_end().into() {
-            let e = Corrupt::nid(
-                Structure::Inode,
-                file.ino,
-                "extent of an aliased device",
-                end,
-                geo.main_end().into(),
-            );
-            self.report(file.ino, Kind::InodeExtent, e);
-            return Ok(());
-        }
-        let expected = u64::from(len) * BLOCK_SIZE as u64;
-        if size != expected {
-            let e = Corrupt::nid(Structure::Inode, file.ino, "i_size of an aliased device", size, expected);
-            self.report(file.ino, Kind::Inode, e);
-        }
-        for addr in start..start.saturating_add(len) {
-            self.claim(BlockAddr(addr), file.ino, None)?;
-        }
-        file.blocks = file.blocks.saturating_add(len.into());
-        file.ext_hits = len.into();
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 //! Judging an inode block by itself: most are plain files without nodes of their own, and nothing is wrong with them.
-use super::file::{File, is_device_alias};
+use super::file::File;
 use super::named::Named;
 use super::{fields, inline, node, special, symlink, xattr};
 use crate::quota::Owners;
@@ -30,7 +30,7 @@ pub(super) fn judge(
     let raw: &RawInode = block.view();
     let (features, seed) = (volume.sb.features, volume.sb.inode_checksum_seed());
     let special_nodes = raw.i_xattr_nid.get() != 0 || raw.i_nid.iter().any(|n| n.get() != 0);
-    if raw.is_dir() || special_nodes || is_device_alias(raw, features) {
+    if raw.is_dir() || special_nodes {
         return None;
     }
     raw.footer.check(ino, ino).ok()?;

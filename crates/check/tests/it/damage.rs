@@ -58,8 +58,8 @@ fn superblock() {
         ("recorded errors", &[Kind::ErrorRecord], |e| {
             (0..2).for_each(|c| e.superblock(c, |sb| sb.s_errors[0] = 2))
         }),
-        ("unknown feature", &[Kind::UnknownFeature], |e| {
-            (0..2).for_each(|c| e.superblock(c, |sb| sb.feature = U32::new(sb.feature.get() | 0x20_0000)));
+        ("unknown feature of one copy", &[Kind::SuperblockCopies], |e| {
+            e.superblock(0, |sb| sb.feature = U32::new(sb.feature.get() | 0x20_0000));
         }),
     ]);
 }

@@ -9,6 +9,7 @@ mod edit;
 mod hostile;
 mod image;
 mod legal;
+mod unsupported;
 
 /// What else is done with each damaged volume of the table: the tests of crate `repair` repair it.
 fn afterwards(name: &str, damaged: &segno_device::MemDevice) -> String {

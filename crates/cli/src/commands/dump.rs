@@ -1,7 +1,7 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
 use crate::exit::Outcome;
-use crate::image;
-use segno_device::{DeviceError, OpenOptions, open_storage, open_volume};
+use crate::{image, inspect};
+use segno_device::{DeviceError, OpenOptions, open_storage};
 use segno_dump::{Image, What};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -33,16 +33,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let what = What::parse(&args.what, args.versions, args.cleared)?;
     let options = OpenOptions { read_only: true, direct: false };
-    let device = match image::patiently(|| open_volume(&[&args.image], options)) {
-        Err(
-            e
-            @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. } | DeviceError::Member { .. }),
-        ) if !e.is_foreign() => {
-            image::note_truncated(e);
-            open_storage(&args.image, options).map_err(image::explain)?
-        }
-        other => other.map_err(image::explain)?,
+    let device = match image::open_damaged(std::slice::from_ref(&args.image), options) {
+        Err(DeviceError::Member { .. }) => open_storage(&args.image, options),
+        opened => opened,
     };
+    let device = device.map_err(image::explain)?;
+    inspect::note_unsupported(&*device);
     let shown = Image::open(&device, &what)?.show(&what)?;
     let mut out = stdout().lock();
     if args.json {

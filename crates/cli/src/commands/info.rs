@@ -37,6 +37,7 @@ pub fn run(args: &Args) -> Outcome {
             "checkpoint": checkpoint(&cp, number),
             "usage": usage(&sb, &cp),
             "external_journal": external_journal,
+            "unsupported": sb.check_support().err().map(|why| why.to_string()),
         });
         writeln!(out, "{all:#}")?;
     } else {
@@ -202,6 +203,9 @@ fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize)
     writeln!(out, "label         {}", or_none(label))?;
     writeln!(out, "uuid          {}", uuid_text(&sb.raw.uuid))?;
     writeln!(out, "features      {}", or_none(features.join(", ")))?;
+    if let Err(why) = sb.check_support() {
+        writeln!(out, "unsupported   {why}")?;
+    }
     for d in &sb.devices {
         writeln!(out, "device        {} ({} segments)", d.path, d.total_segments)?;
     }

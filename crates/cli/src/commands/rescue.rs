@@ -4,7 +4,7 @@ use crate::external_journal::JournalOption;
 use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
 use crate::salvage::{self, Listing, Search};
-use crate::size;
+use crate::{inspect, size};
 use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
 use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
@@ -72,6 +72,7 @@ pub fn run(args: &Args) -> Outcome {
     let mut paths = vec![args.source.clone()];
     paths.extend_from_slice(&args.further);
     let device = super::check::with_journal(salvage::open(&paths)?, &paths, &args.journal)?;
+    inspect::note_unsupported(&*device);
     let kept = args.scan.as_deref();
     for path in [kept, args.map.as_deref(), args.to_image.as_deref()].into_iter().flatten() {
         salvage::refuse_inside(&args.source, path)?;

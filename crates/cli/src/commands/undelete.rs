@@ -3,7 +3,7 @@ use crate::exit::Outcome;
 use crate::external_journal::JournalOption;
 use crate::progress::Progress;
 use crate::salvage::{self, Listing, Search};
-use crate::show;
+use crate::{inspect, show};
 use anyhow::{Result, bail};
 use segno::Time;
 use segno_device::BlockDevice;
@@ -58,6 +58,7 @@ pub fn run(args: &Args) -> Outcome {
     let stop = salvage::stop_flag()?;
     let images = std::slice::from_ref(&args.image);
     let mut device = salvage::open(images)?;
+    refuse_unsupported(args, &*device)?;
     if !args.previous {
         device = super::check::with_journal(device, images, &args.journal)?;
     }
@@ -73,6 +74,16 @@ pub fn run(args: &Args) -> Outcome {
     salvage::with_volume(&*device, &search, |device, found| {
         if args.previous { previous(args, device, found) } else { deleted(args, device, found, &stop) }
     })
+}
+
+/// Nothing is proven by tables whose rules are not known.
+fn refuse_unsupported(args: &Args, device: &dyn BlockDevice) -> Result<()> {
+    match inspect::superblock(device).ok().map(|sb| sb.check_support()) {
+        Some(Err(why)) => {
+            bail!("{0}: {why}. `segno rescue {0} DIR` copies the files that it finds", args.image.display())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a path is one of those named, or below it.

@@ -85,6 +85,7 @@ impl Segments {
             return Self::of_mount(path);
         }
         let device = image::open(&[path.to_owned()], OpenOptions { read_only: true, direct: false })?;
+        inspect::note_unsupported(&*device);
         Self::read(&*device).with_context(|| image::cannot_read(path))
     }
 
@@ -108,7 +109,8 @@ impl Segments {
         let superblocks = Superblocks::load(&reader);
         let superblock = superblocks.in_force().ok_or_else(|| anyhow!("no superblock is valid"))?.clone();
         let geo = superblock.geo;
-        let pack = Packs::load(&reader, &geo).pick(false).ok_or_else(|| anyhow!("no checkpoint is valid"))?;
+        let (pack, _) = Packs::load(&reader, &geo).into_ordered();
+        let pack = pack.ok_or_else(|| anyhow!("no checkpoint is valid"))?;
         let sit = Sit::load(&reader, &geo, &pack, &Summaries::load(&pack));
         let checkpoint = *pack.cp();
         let mut all: Vec<Segment> =

@@ -19,6 +19,7 @@ mod friction;
 mod fsck;
 mod fsck_limits;
 mod guide;
+mod huge;
 mod images;
 mod journal;
 mod journal_space;
@@ -30,12 +31,15 @@ mod report;
 #[cfg(feature = "store")]
 mod s3;
 mod salvage;
+mod security;
 mod sizes;
 #[cfg(feature = "store")]
 mod store;
 #[cfg(feature = "store")]
 mod store_answers;
 mod surroundings;
+mod two_packs;
+mod unsupported;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ const MEDIAN: usize = 150;
 const GENERATED: &str = "crates/codec/src/casefold/tables.rs";
 
 /// The source files below a directory.
-fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+pub fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
         let path = entry.path();
         if entry.file_type().unwrap().is_dir() {

@@ -110,12 +110,30 @@ fn either_copy_of_the_superblock_will_do() {
         let path = dir.path().join("image");
         image(&path, SEGMENT0 + 10 * SEGMENT);
         assert!(refused(&[&path]).contains("is empty: there are only zeros"));
-        let damaged = RawSuperblock { log_blocksize: 13.into(), ..superblock(&[], 10) };
+        let damaged = RawSuperblock { root_ino: 4.into(), ..superblock(&[], 10) };
         store(&path, &damaged, &[0, 1]);
         assert!(refused(&[&path]).contains("holds no usable superblock (copy 0: "));
         store(&path, &superblock(&[], 10), &[copy]);
         open(&[&path]).unwrap();
     }
+}
+
+#[test]
+fn a_volume_with_other_blocks_is_no_damaged_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    image(&path, SEGMENT0 + 10 * SEGMENT);
+    let other =
+        RawSuperblock { log_blocksize: 14.into(), log_sectors_per_block: 5.into(), ..superblock(&[], 10) };
+    // The second copy of such a volume is after its first block.
+    store(&path, &other, &[0]);
+    let said = refused(&[&path]);
+    assert!(
+        said.contains("cannot be used: the volume has blocks of 16384 bytes (log_blocksize 14)"),
+        "{said}"
+    );
+    store(&path, &superblock(&[], 10), &[1]);
+    open(&[&path]).unwrap();
 }
 
 #[test]

@@ -19,27 +19,9 @@ use crate::space::{Counts, Loaded, Space};
 use crate::writeback::{Contexts, Reclaim, Writeback};
 use segno_device::BlockDevice;
 use segno_format::checkpoint::RawCheckpoint;
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
-use segno_format::{Block, Corrupt, Features, Geometry, Nid, Structure};
+use segno_format::superblock::{NoSuperblock, Superblock, in_force};
+use segno_format::{Block, BlockAddr, Corrupt, Features, Geometry, Nid, Structure};
 use std::sync::{Arc, Weak};
-
-/// Features of volumes that can be read and written.
-const WRITABLE: Features = Features::ATOMIC_WRITE
-    .union(Features::BLKZONED)
-    .union(Features::EXTRA_ATTR)
-    .union(Features::PRJQUOTA)
-    .union(Features::QUOTA_INO)
-    .union(Features::INODE_CHKSUM)
-    .union(Features::FLEXIBLE_INLINE_XATTR)
-    .union(Features::INODE_CRTIME)
-    .union(Features::LOST_FOUND)
-    .union(Features::SB_CHKSUM)
-    .union(Features::CASEFOLD)
-    .union(Features::COMPRESSION)
-    .union(Features::ENCRYPT)
-    .union(Features::VERITY);
-/// Features of volumes that can only be read.
-const READABLE: Features = WRITABLE.union(Features::RO);
 
 impl Volume {
     /// Mounts with the system clock.
@@ -81,7 +63,9 @@ impl Volume {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>> {
         let sb = read_superblock(&*dev)?;
-        check_features(&sb, &opts)?;
+        if sb.features.contains(Features::RO) && !opts.read_only {
+            return Err(Error::Incompatible("ro".to_owned(), "write; mount it read-only"));
+        }
         let lookup = opts.fsync_lookup;
         let volume = Arc::new(Self::assemble(dev, sb, opts, clock)?);
         volume.set_fsync_lookup(lookup);
@@ -171,23 +155,24 @@ impl Volume {
     }
 }
 
-/// The first valid copy of the superblock, or the error of the first copy if none is valid.
+/// The superblock in force, if the volume is supported.
 pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
-    let mut first_error = None;
-    for copy in SUPERBLOCK_COPIES {
+    let read = |copy: BlockAddr| {
         let mut one = [Block::zeroed()];
-        dev.read(copy.0.into(), &mut one).map_err(|source| Error::Io {
-            op: "read",
-            at: copy.0.into(),
-            source,
-        })?;
-        let [block] = &one;
-        match RawSuperblock::from_block(&block.0).parse(copy.0.into()) {
-            Ok(sb) => return check_size(dev, sb),
-            Err(e) => first_error = first_error.or(Some(e)),
+        let at = copy.0.into();
+        dev.read(at, &mut one).map_err(|source| Error::Io { op: "read", at, source })?;
+        let [block] = one;
+        Ok::<_, Error>(block)
+    };
+    let sb = in_force(read)?.map_err(|why| match why {
+        NoSuperblock::Unsupported(why) => why.into(),
+        NoSuperblock::Damaged(copies) => {
+            let [first, _] = *copies;
+            Error::from(first)
         }
-    }
-    Err(first_error.map_or(Error::Invalid("no superblock"), Error::from))
+    })?;
+    sb.check_support()?;
+    check_size(dev, sb)
 }
 
 fn check_size(dev: &dyn BlockDevice, sb: Superblock) -> Result<Superblock> {
@@ -215,19 +200,6 @@ fn root_lost(geo: &Geometry, error: Error) -> Error {
         }
         error => error,
     }
-}
-
-fn check_features(sb: &Superblock, opts: &MountOptions) -> Result<()> {
-    let beyond = |can: Features| Features::from_bits_retain(sb.features.bits() & !can.bits());
-    let unreadable = beyond(READABLE);
-    if !unreadable.is_empty() {
-        return Err(Error::Incompatible(unreadable.names().join(", "), "read"));
-    }
-    let unwritable = beyond(WRITABLE);
-    if !opts.read_only && !unwritable.is_empty() {
-        return Err(Error::Incompatible(unwritable.names().join(", "), "write; mount it read-only"));
-    }
-    Ok(())
 }
 
 /// SIT and checkpoint must agree on blocks in use; slots that only reserve a block are not in the SIT.

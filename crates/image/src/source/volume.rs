@@ -29,7 +29,8 @@ pub(crate) fn read(path: &Path, journal: Option<&Path>, excluded: &dyn Fn(&[u8])
     let observer = Observer::new(move |n| heard.lock().push(n.to_string()));
     let options =
         MountOptions { read_only: true, journal, background: false, observer, ..MountOptions::default() };
-    let volume = Volume::mount(device, options).map_err(Error::Source)?;
+    let refused = |source| Error::Mount { path: path.to_owned(), source };
+    let volume = Volume::mount(device, options).map_err(refused)?;
     let volume = Arc::new(OpenVolume(volume));
     let root = volume.0.root();
     let tree = Tree { notes: std::mem::take(&mut *notices.lock()), ..Tree::default() };

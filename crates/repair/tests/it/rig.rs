@@ -7,8 +7,7 @@ use segno_testkit::f2fs_tools;
 use std::sync::Arc;
 
 /// Damage that is refused, by its name in the table, with a part of the reason.
-const REFUSED: [(&str, &str); 2] =
-    [("no pack", "no superblock, or no checkpoint pack"), ("unknown feature", "cannot be repaired")];
+const REFUSED: [(&str, &str); 1] = [("no pack", "no superblock, or no checkpoint pack")];
 
 /// Plans the repair.
 pub fn planned(damaged: &Snapshot) -> Result<Plan, RepairError> {

@@ -33,11 +33,23 @@ impl BadBlocks {
         self.0.get(i).is_some_and(|r| r.start <= at)
     }
 
-    /// Adds a block behind all others.
-    pub(super) fn add(&mut self, at: u64) {
+    /// The first one from `at` on.
+    pub(super) fn next(&self, at: u64) -> Option<u64> {
+        let i = self.0.partition_point(|r| r.end <= at);
+        self.0.get(i).map(|r| r.start.max(at))
+    }
+
+    /// The end of the range that a block is in.
+    pub(super) fn end_of(&self, at: u64) -> Option<u64> {
+        let i = self.0.partition_point(|r| r.end <= at);
+        self.0.get(i).filter(|r| r.start <= at).map(|r| r.end)
+    }
+
+    /// Adds blocks after all others.
+    pub(super) fn add(&mut self, blocks: Range<u64>) {
         match self.0.last_mut() {
-            Some(last) if last.end == at => last.end += 1,
-            _ => self.0.push(at..at + 1),
+            Some(last) if last.end == blocks.start => last.end = blocks.end,
+            _ => self.0.push(blocks),
         }
     }
 
@@ -105,9 +117,11 @@ mod tests {
     #[test]
     fn a_map_is_read_back() {
         let mut bad = BadBlocks::default();
-        [3, 4, 9].into_iter().for_each(|at| bad.add(at));
+        [3..4, 4..5, 9..10].into_iter().for_each(|blocks| bad.add(blocks));
         assert_eq!(bad.ranges(), [3..5, 9..10]);
         assert_eq!([2, 3, 4, 5, 9, 10].map(|at| bad.contains(at)), [false, true, true, false, true, false]);
+        assert_eq!([0, 4, 5, 10].map(|at| bad.next(at)), [Some(3), Some(4), Some(9), None]);
+        assert_eq!([2, 3, 4, 5].map(|at| bad.end_of(at)), [None, Some(5), Some(5), None]);
         let map = bad.to_map(12);
         assert!(map.contains("0x00003000  0x00002000  -\n"), "{map}");
         assert_eq!(BadBlocks::from_map(&map, Path::new("m")).unwrap(), bad);

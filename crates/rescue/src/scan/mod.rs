@@ -19,6 +19,9 @@ const FRONT: i64 = 3584;
 /// A base with a fiftieth of the votes of another may be chance.
 const FEW: u32 = 50;
 
+/// Addresses that a block can have; the next one is `NEW_ADDR`.
+const ADDRESSES: u64 = u32::MAX as u64;
+
 /// How to scan.
 #[derive(Clone, Copy)]
 pub struct ScanOptions<'a> {
@@ -49,14 +52,14 @@ pub struct Found {
     pub foreign: usize,
 }
 
-/// Scans the source. `progress` is called with the blocks read so far.
+/// Scans the source. `progress` is called with the block up to which it was read.
 pub fn scan(
     device: &dyn BlockDevice,
     options: &ScanOptions<'_>,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Found, RescueError> {
     let blocks = device.block_count();
-    if u32::try_from(blocks).is_err() {
+    if blocks > ADDRESSES + 1 {
         return Err(RescueError::TooLarge { blocks });
     }
     let mut found = read::all(device, options, progress)?;

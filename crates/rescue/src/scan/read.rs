@@ -1,10 +1,12 @@
-//! Reads the source in large pieces on several threads. A piece that fails is read block by block at the end.
-use super::{BadBlocks, Candidate, Found, ScanOptions};
+//! Reads the source in large pieces on several threads. Holes of image files are left out. A piece that fails is read block by block at
+//! the end.
+use super::{ADDRESSES, Candidate, Found, ScanOptions};
 use crate::RescueError;
 use segno_device::BlockDevice;
 use segno_format::checkpoint::{CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, RawCheckpoint};
 use segno_format::superblock::RawSuperblock;
 use segno_format::{Block, F2FS_MAGIC};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,10 +19,11 @@ const FEW: usize = 4096;
 struct Scan<'a> {
     device: &'a dyn BlockDevice,
     options: &'a ScanOptions<'a>,
+    blocks: u64,
     next: AtomicU64,
     done: AtomicU64,
     /// Pieces that could not be read as a whole.
-    failed: Mutex<Vec<u64>>,
+    failed: Mutex<Vec<Range<u64>>>,
     progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -30,54 +33,70 @@ pub(super) fn all(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Found, RescueError> {
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
-    let scan = Scan { device, options, next, done, failed: Mutex::default(), progress };
+    let blocks = device.block_count().min(ADDRESSES);
+    let scan = Scan { device, options, blocks, next, done, failed: Mutex::default(), progress };
     let mut found = std::thread::scope(|threads| {
         let workers: Vec<_> = (0..options.threads.max(1)).map(|_| threads.spawn(|| scan.work())).collect();
         workers.into_iter().filter_map(|w| w.join().ok()).fold(Found::default(), Found::and)
     });
     let mut failed = scan.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    failed.sort_unstable();
-    for first in failed {
-        scan.one_by_one(first, &mut found);
+    failed.sort_unstable_by_key(|piece| piece.start);
+    for piece in failed {
+        scan.one_by_one(piece, &mut found);
     }
+    progress(blocks);
     if options.stop.load(Ordering::Relaxed) { Err(RescueError::Interrupted) } else { Ok(found) }
 }
 
 impl Scan<'_> {
+    /// The next piece to read, or what is known to be unreadable, which may be a hole of the image that ddrescue has made.
+    fn claim(&self) -> Option<Range<u64>> {
+        let bad = self.options.known_bad;
+        loop {
+            let from = self.next.load(Ordering::Relaxed);
+            let first = self.device.next_data(from).min(bad.next(from).unwrap_or(u64::MAX));
+            if from >= self.blocks || first >= self.blocks {
+                return None;
+            }
+            let end = bad.end_of(first).unwrap_or(first + PIECE).min(self.blocks);
+            let claimed = self.next.compare_exchange(from, end, Ordering::Relaxed, Ordering::Relaxed);
+            if claimed.is_ok() {
+                return Some(first..end);
+            }
+        }
+    }
+
     fn work(&self) -> Found {
         let mut found = Found::default();
         let mut buffer = vec![Block::zeroed(); PIECE as usize];
-        let blocks = self.device.block_count();
-        while !self.options.stop.load(Ordering::Relaxed) {
-            let first = self.next.fetch_add(PIECE, Ordering::Relaxed);
-            if first >= blocks {
-                break;
-            }
-            let count = PIECE.min(blocks - first);
-            let part = buffer.get_mut(..count as usize).unwrap_or_default();
-            let known_bad = self.options.known_bad.intersects(first..first + count);
+        while !self.options.stop.load(Ordering::Relaxed)
+            && let Some(piece) = self.claim()
+        {
+            let (first, end) = (piece.start, piece.end);
+            let known_bad = self.options.known_bad.next(first).is_some_and(|bad| bad < end);
+            let part = buffer.get_mut(..(end - first).min(PIECE) as usize).unwrap_or_default();
             if known_bad || self.device.read(first, part).is_err() {
-                self.failed.lock().unwrap_or_else(PoisonError::into_inner).push(first);
+                self.failed.lock().unwrap_or_else(PoisonError::into_inner).push(piece);
             } else {
-                (first..).zip(part.iter()).for_each(|(at, block)| found.look(block, at, blocks));
+                (first..).zip(part.iter()).for_each(|(at, block)| found.look(block, at, self.blocks));
             }
-            (self.progress)(self.done.fetch_add(count, Ordering::Relaxed) + count);
+            (self.progress)(self.done.fetch_max(end, Ordering::Relaxed).max(end));
         }
         found
     }
 
-    fn one_by_one(&self, first: u64, found: &mut Found) {
-        let blocks = self.device.block_count();
+    fn one_by_one(&self, piece: Range<u64>, found: &mut Found) {
         let mut one = [Block::zeroed()];
-        for at in first..blocks.min(first + PIECE) {
-            if self.options.stop.load(Ordering::Relaxed) {
-                return;
-            }
-            if self.options.known_bad.contains(at) || self.device.read(at, &mut one).is_err() {
-                found.bad.add(at);
+        let mut at = piece.start;
+        while at < piece.end && !self.options.stop.load(Ordering::Relaxed) {
+            let bad = self.options.known_bad.end_of(at).map(|end| end.min(piece.end));
+            let end = bad.unwrap_or(at + 1);
+            if bad.is_some() || self.device.read(at, &mut one).is_err() {
+                found.bad.add(at..end);
             } else {
-                one.iter().for_each(|block| found.look(block, at, blocks));
+                one.iter().for_each(|block| found.look(block, at, self.blocks));
             }
+            at = end;
         }
     }
 }
@@ -115,10 +134,4 @@ fn is_checkpoint(block: &Block) -> bool {
     (offset == CHECKSUM_OFFSET_MAX || offset == CHECKSUM_OFFSET_MIN)
         && cp.total_blocks(0).is_ok()
         && RawCheckpoint::verify(block, 0).is_ok()
-}
-
-impl BadBlocks {
-    fn intersects(&self, range: std::ops::Range<u64>) -> bool {
-        self.ranges().iter().any(|r| r.start < range.end && range.start < r.end)
-    }
 }

@@ -4,6 +4,7 @@ use crate::Reader;
 use segno_format::bits::msb;
 use segno_format::checkpoint::{BitmapPlace, CpFlags, RawCheckpoint, bitmap_place, newer_pack};
 use segno_format::orphan::RawOrphanBlock;
+use segno_format::pack::PackHead;
 use segno_format::sit::LogType;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Nid, Structure};
 
@@ -38,36 +39,25 @@ impl Packs {
         newer_pack(version(first), version(second))
     }
 
-    /// The pack that a mount uses, or with `previous` the other one.
+    /// The pack that a mount uses, and the other one.
     #[must_use]
-    pub fn pick(self, previous: bool) -> Option<Pack> {
-        let index = self.newer()?;
-        let [first, second] = self.0;
-        if (index == 0) != previous { first.ok() } else { second.ok() }
+    pub fn into_ordered(self) -> (Option<Pack>, Option<Pack>) {
+        let newer = self.newer();
+        let [first, second] = self.0.map(Result::ok);
+        if newer == Some(1) { (second, first) } else { (first, second) }
     }
 }
 
 impl Pack {
     fn load(reader: &Reader<'_>, geo: &Geometry, start: BlockAddr) -> Result<Self, Corrupt> {
-        let lost = |at: u32| unreadable(Structure::Checkpoint, at);
-        let first = reader.block(start).ok_or_else(|| lost(start.0))?;
-        let crc = RawCheckpoint::verify(&first, start.0.into())?;
-        let total = first.view::<RawCheckpoint>().total_blocks(start.0.into())?;
-        let end = start.offset(total.saturating_sub(1));
-        let last = reader.block(end).ok_or_else(|| lost(end.0))?;
-        RawCheckpoint::verify(&last, end.0.into())?;
-        let version = |b: &Block| b.view::<RawCheckpoint>().checkpoint_ver.get();
-        if version(&first) != version(&last) {
-            let (found, expected) = (version(&last), version(&first));
-            let why = "version at the end of the pack";
-            return Err(Corrupt::block(Structure::Checkpoint, end.0.into(), why, found, expected));
-        }
-        let blocks = reader.blocks(start, total).into_iter().map(|b| b.unwrap_or_else(Block::zeroed));
+        let lost = |at: BlockAddr| unreadable(Structure::Checkpoint, at.0);
+        let head = PackHead::read(start, |at| reader.block(at).ok_or_else(|| lost(at)))??;
+        let blocks = reader.blocks(start, head.total).into_iter().map(|b| b.unwrap_or_else(Block::zeroed));
         let blocks: Vec<Block> = blocks.collect();
-        let flags = first.view::<RawCheckpoint>().flags();
+        let flags = head.cp().flags();
         let bitmaps = blocks.iter().take(1 + geo.cp_payload as usize).flat_map(|b| b.0).collect();
         let (place, payload) = (bitmap_place(geo, flags), geo.cp_payload);
-        Ok(Self { start, blocks, crc, bitmaps, place, payload })
+        Ok(Self { start, blocks, crc: head.crc, bitmaps, place, payload })
     }
 
     /// The checkpoint block.

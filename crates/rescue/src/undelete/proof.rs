@@ -44,7 +44,7 @@ impl Proof {
         let mut wants = Vec::new();
         for d in dead {
             each_slot(volume, d, |s, node| {
-                if is_free(volume, s.addr) {
+                if is_unused(volume, s.addr) {
                     let version = volume.nodes.version(node.cp_ver);
                     wants.push(Want {
                         addr: s.addr.0,
@@ -109,7 +109,7 @@ impl Proof {
     fn verdict(&self, volume: &Volume<'_>, dead: &Dead, s: &Slot) -> Verdict {
         let readable = u64::try_from(i64::from(s.addr.0) + volume.reader.base())
             .is_ok_and(|at| !volume.bad.contains(at));
-        if !is_free(volume, s.addr) || !readable || self.reused.contains(&(s.addr.0, s.nid, s.slot)) {
+        if !is_unused(volume, s.addr) || !readable || self.reused.contains(&(s.addr.0, s.nid, s.slot)) {
             return Verdict::Gone;
         }
         match self.clean && names(volume, s) && newest(volume, dead, s.nid) {
@@ -120,9 +120,8 @@ impl Proof {
 }
 
 /// Whether no file has the block, and no node is in it.
-fn is_free(volume: &Volume<'_>, addr: BlockAddr) -> bool {
-    let Some((geo, sit)) = volume.geo.as_ref().zip(volume.sit.as_ref()) else { return false };
-    volume.in_main(addr) && sit.is_valid(geo, addr) == Some(false) && volume.nodes.at_addr(addr).is_none()
+fn is_unused(volume: &Volume<'_>, addr: BlockAddr) -> bool {
+    volume.in_main(addr) && volume.is_free(addr) && volume.nodes.at_addr(addr).is_none()
 }
 
 /// Whether the summary names the slot, with the version that the nid had until it was freed the last time.

@@ -5,5 +5,6 @@
 mod deleted;
 mod details;
 mod fixture;
+mod holes;
 mod ranks;
 mod wiped;

@@ -6,6 +6,7 @@ mod files;
 mod image;
 mod names;
 mod paths;
+mod unsupported;
 mod volumes;
 
 use segno::{Device, FormatOptions, Volume};

@@ -107,7 +107,6 @@ fn is_of_superblock(kind: Kind) -> bool {
             | Kind::SuperblockStale
             | Kind::SuperblockCopies
             | Kind::ErrorRecord
-            | Kind::UnknownFeature
             | Kind::FoldedHash
     )
 }

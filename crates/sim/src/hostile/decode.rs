@@ -3,10 +3,11 @@ use super::edit::{Edit, Place, Value};
 use super::fields::{self, Field};
 use super::ring::Ring;
 use segno_device::{BlockDevice, MemDevice};
-use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place, newer_pack};
+use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
 use segno_format::inode::{InodeLayout, RawInode, seal_checksum};
 use segno_format::nat::{RawNatEntry, RawNatJournal, nat_index};
 use segno_format::node::{NodeKind, RawNode, kind_of_offset};
+use segno_format::pack::{PackHead, in_force};
 use segno_format::sit::{RawSitEntry, RawSitJournal};
 use segno_format::summary::JOURNAL_BYTES;
 use segno_format::superblock::{RawSuperblock, Superblock};
@@ -53,12 +54,11 @@ pub fn decode(dev: &dyn BlockDevice, journal: bool) -> Result<Layout, String> {
     let raw = RawSuperblock::from_block(&block.0);
     let sb = raw.parse(0).map_err(|e| e.to_string())?;
     let geo = sb.geo;
-    let version = |pack| {
-        let block = read(dev, geo.pack_addr(pack)).ok()?;
-        RawCheckpoint::verify(&block, 0).ok().map(|_| block.view::<RawCheckpoint>().checkpoint_ver.get())
-    };
-    let pack = geo.pack_addr(newer_pack(version(0), version(1)).ok_or("no checkpoint")?);
-    let pack_blocks = read(dev, pack)?.view::<RawCheckpoint>().cp_pack_total_block_count.get();
+    let head = |pack| PackHead::read(geo.pack_addr(pack), |at| read(dev, at));
+    let heads = [head(0)?, head(1)?];
+    let newer = in_force(&heads).ok_or("no checkpoint")?;
+    let pack = geo.pack_addr(newer);
+    let pack_blocks = heads.into_iter().nth(newer).and_then(Result::ok).ok_or("no checkpoint")?.total;
     let ring = Ring::behind(dev, raw.block_count.get()).filter(|_| journal);
     let out = Layout {
         sb,

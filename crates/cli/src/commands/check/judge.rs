@@ -6,9 +6,7 @@ use crate::external_journal::External;
 use crate::{image, store};
 use anyhow::{Context, Result, anyhow};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
-use segno_device::{
-    BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, Overlay, open_storage, open_volume,
-};
+use segno_device::{BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, Overlay};
 use segno_journal::Stale;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -27,20 +25,31 @@ pub struct Judged {
     pub replayed: bool,
     /// Why they cannot be replayed.
     pub mount_error: Option<segno_engine::Error>,
-    /// The journal is ahead of the volume, whose newest checkpoint is lost. Nothing is written then: the next checkpoint would
-    /// remove the evidence, and reuse blocks that the lost one refers to.
-    pub ahead: Option<Stale>,
+    /// State beyond the checkpoint, or why it cannot be read. With a journal that is ahead of the volume nothing is written: the next checkpoint
+    /// would remove the evidence, and reuse blocks that the lost one refers to.
+    pub left: Result<Left>,
 }
 
 impl Judged {
     pub fn is_clean(&self) -> bool {
-        self.report.is_clean() && self.mount_error.is_none() && self.ahead.is_none()
+        self.report.is_clean() && self.mount_error.is_none() && self.ahead().is_none()
+    }
+
+    /// The journal that is ahead of the volume, whose newest checkpoint is lost.
+    pub fn ahead(&self) -> Option<&Stale> {
+        match &self.left {
+            Ok(Left::Ahead(why)) => Some(why),
+            _ => None,
+        }
     }
 
     /// Why the volume is not repaired: its next checkpoint would give up a journal.
     pub fn keeps_journal(&self) -> Option<&'static str> {
-        let not_named = matches!(self.mount_error, Some(segno_engine::Error::JournalNotNamed));
-        self.ahead.is_some().then_some(AHEAD).or(not_named.then_some(NOT_NAMED))
+        match &self.left {
+            Ok(Left::Ahead(_)) => Some(AHEAD),
+            Ok(Left::NotNamed) => Some(NOT_NAMED),
+            _ => None,
+        }
     }
 }
 
@@ -58,18 +67,11 @@ pub fn open(args: &Args, read_only: bool) -> Result<Opened> {
     if let Some(device) = store::open(paths, options, &store::Settings::default())? {
         return Ok(Opened { device, mounted: None });
     }
-    let device = match (image::patiently(|| open_volume(paths, options)), paths.as_slice()) {
-        (Ok(device), _) => device,
-        (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only])
-            if !e.is_foreign() =>
-        {
-            image::note_truncated(e);
-            open_storage(only, options).map_err(image::explain)?
-        }
-        (Err(e), [only]) => return held(only, e),
-        (Err(e), _) => return Err(image::explain(e)),
-    };
-    Ok(Opened { device, mounted: None })
+    match (image::open_damaged(paths, options), paths.as_slice()) {
+        (Ok(device), _) => Ok(Opened { device, mounted: None }),
+        (Err(e), [only]) => held(only, e),
+        (Err(e), _) => Err(image::explain(e)),
+    }
 }
 
 /// A block device that cannot be opened for writing as it is mounted read-only.
@@ -84,34 +86,34 @@ fn held(path: &Path, refused: DeviceError) -> Result<Opened> {
 /// Checks a volume; of one that was unmounted cleanly only the tables, if that is enough.
 pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Judged> {
     let options = CheckOptions { max_problems: args.max_problems, data: args.data };
-    let done = |report, quick| Judged { report, quick, replayed: false, mount_error: None, ahead: None };
+    let done = |report, quick, left| Judged { report, quick, replayed: false, mount_error: None, left };
     if args.unattended() && !args.force && !args.data {
         let quick = explain(args, check_quick(&**device, &options))?;
         let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
         if calm && replay::left(device, &quick, journal)? == Left::Nothing {
-            return Ok(done(quick, true));
+            return Ok(done(quick, true, Ok(Left::Nothing)));
         }
     }
     let mut feedback = Feedback::new(args.completion, args.name());
     let mut full =
         |device: &dyn BlockDevice| explain(args, check(device, &options, &mut |step| feedback.show(step)));
     let report = full(&**device)?;
-    match replay::left(device, &report, journal) {
-        Ok(Left::Ahead(why)) => return Ok(Judged { ahead: Some(why), ..done(report, false) }),
+    let left = replay::left(device, &report, journal);
+    match &left {
         Ok(Left::NotNamed) => {
             let error = Some(segno_engine::Error::JournalNotNamed);
-            return Ok(Judged { mount_error: error, ..done(report, false) });
+            return Ok(Judged { mount_error: error, ..done(report, false, left) });
         }
-        _ if !report.is_clean() => return Ok(done(report, false)),
-        Ok(Left::Nothing) => return Ok(done(report, false)),
-        Ok(Left::Pending) => {}
-        Err(e) => return Err(e),
+        Ok(Left::Ahead(_) | Left::Nothing) => return Ok(done(report, false, left)),
+        _ if !report.is_clean() => return Ok(done(report, false, left)),
+        _ => {}
     }
+    let left = Ok(left?);
     let overlay = Arc::new(Overlay::new(device.clone()));
     match replay::replay(overlay.clone(), journal.in_memory()) {
-        Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false) }),
+        Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false, left) }),
         Err(e) if is_failure(&e) => Err(unreadable(args, e.into())),
-        Err(e) => Ok(Judged { mount_error: Some(e), ..done(report, false) }),
+        Err(e) => Ok(Judged { mount_error: Some(e), ..done(report, false, left) }),
     }
 }
 
@@ -124,7 +126,7 @@ fn explain(args: &Args, outcome: Result<Report, CheckError>) -> Result<Report> {
     match outcome {
         Ok(report) => Ok(report),
         Err(e @ CheckError::Io { .. }) => Err(unreadable(args, e.into())),
-        Err(e) => Err(e).context("the check could not be done"),
+        Err(e) => Err(e).with_context(|| format!("{} cannot be checked", args.name())),
     }
 }
 

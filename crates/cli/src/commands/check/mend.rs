@@ -1,11 +1,12 @@
 //! Repair: the plan, and writing it.
+use super::Args;
 use super::cancel::{Cancel, Phase};
+use super::judge::{self, Judged};
 use super::replay::{self, Left};
-use super::{Args, judge};
 use crate::external_journal::External;
 use crate::new_file::NewFile;
-use anyhow::{Context, Result};
-use segno_check::{CheckError, Report};
+use anyhow::{Context, Result, anyhow};
+use segno_check::CheckError;
 use segno_device::{BlockDevice, FileDevice, Overlay};
 use segno_format::{BLOCK_SIZE, Block};
 use segno_repair::{Pending, Plan, PlanOptions, RepairError, Undo};
@@ -20,17 +21,17 @@ const RUN: usize = 256;
 /// A plan, or why there is none.
 pub type Planned = Result<Plan, String>;
 
-/// Plans the repair of a volume with this report.
+/// Plans the repair of a volume.
 pub fn plan(
     args: &Args,
     device: &Arc<dyn BlockDevice>,
-    report: &Report,
+    judged: &Judged,
     journal: &External,
 ) -> Result<Planned> {
     let options = PlanOptions { restore_names: !args.unattended() };
+    let left = judged.left.as_ref().map_err(|e| anyhow!("{e:#}"))?;
     // The planner finds the chain itself.
-    let waits =
-        report.summary.roll_forward.fsynced == 0 && replay::left(device, report, journal)? == Left::Pending;
+    let waits = judged.report.summary.roll_forward.fsynced == 0 && *left == Left::Journal;
     let pending = if waits { Pending::Journal } else { Pending::Chain };
     let mut replay =
         |overlay: Arc<Overlay>| replay::replay(overlay, journal.in_memory()).map_err(|e| e.to_string());
@@ -83,13 +84,16 @@ pub fn copied(from: &dyn BlockDevice, copy: &Path, cancel: &Cancel) -> Result<Co
 
 fn copy_blocks(from: &dyn BlockDevice, to: &FileDevice) -> std::io::Result<()> {
     let mut blocks = vec![Block::zeroed(); RUN];
-    for at in (0..from.block_count()).step_by(RUN) {
+    let mut next = from.next_data(0);
+    while next < from.block_count() {
+        let at = next;
         let count = RUN.min(usize::try_from(from.block_count() - at).unwrap_or(RUN));
         let run = blocks.get_mut(..count).unwrap_or_default();
         from.read(at, run)?;
         for (addr, block) in (at..).zip(run.iter()).filter(|(_, block)| !block.is_zero()) {
             to.write(addr, &[block])?;
         }
+        next = from.next_data(at + count as u64);
     }
     to.flush()
 }

@@ -150,7 +150,7 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
     if let Some(why) = judged.keeps_journal() {
         done.planned = Some(Err(why.into()));
     } else if segno_repair::is_repairable(&judged.report) || judged.mount_error.is_some() {
-        let planned = mend::plan(args, device, &judged.report, journal)?;
+        let planned = mend::plan(args, device, judged, journal)?;
         if let Ok(plan) = &planned
             && args.writes()
             && !(args.unattended() && plan.has_loss())
@@ -195,7 +195,7 @@ fn to_json(judged: &Judged, done: &Done) -> serde_json::Value {
         "needed": judged.replayed,
         "written": done.replayed,
         "error": judged.mount_error.as_ref().map(ToString::to_string),
-        "journal_ahead": judged.ahead.as_ref().map(ToString::to_string),
+        "journal_ahead": judged.ahead().map(ToString::to_string),
     });
     value["repair"] = match &done.planned {
         None => serde_json::Value::Null,

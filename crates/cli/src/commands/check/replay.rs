@@ -16,8 +16,10 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     Nothing,
-    /// A chain or a journal to replay.
-    Pending,
+    /// A chain to replay.
+    Chain,
+    /// A journal to replay.
+    Journal,
     /// A journal that is ahead of the volume, which is evidence of damage.
     Ahead(Stale),
     /// Changes in an external journal, which was not named.
@@ -30,7 +32,7 @@ pub fn left(device: &Arc<dyn BlockDevice>, report: &Report, journal: &External) 
     let found = of_journal(device, journal)?;
     if matches!(found, None | Some(Left::Nothing)) && has_chain {
         let can = !inspect::superblock(&**device)?.features.contains(Features::RO);
-        return Ok(if can { Left::Pending } else { Left::Nothing });
+        return Ok(if can { Left::Chain } else { Left::Nothing });
     }
     Ok(found.unwrap_or_else(|| without_journal(device)))
 }
@@ -75,7 +77,7 @@ fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result
     let Ok(pack) = inspect::checkpoint(&**device, sb) else { return Ok(None) };
     match Journal::open(area, &pack.journaled(sb), &**device) {
         Ok(Opened::Usable(replay)) if replay.accepted().is_empty() => Ok(Some(Left::Nothing)),
-        Ok(Opened::Usable(_)) => Ok(Some(Left::Pending)),
+        Ok(Opened::Usable(_)) => Ok(Some(Left::Journal)),
         Ok(Opened::Stale(why)) if why.is_damage() => Ok(Some(Left::Ahead(why))),
         Ok(Opened::Stale(Stale::ForeignWrite(_))) => Ok(Some(Left::Nothing)),
         Ok(_) | Err(segno_journal::Error::Absent { .. } | segno_journal::Error::TooSmall { .. }) => Ok(None),
@@ -90,12 +92,13 @@ pub fn with_journal(
     images: &[PathBuf],
     option: &JournalOption,
 ) -> Result<Arc<dyn BlockDevice>> {
-    if inspect::superblock(&*device).is_err() {
+    let is_supported = |sb: Superblock| sb.check_support().is_ok();
+    if !inspect::superblock(&*device).is_ok_and(is_supported) {
         return Ok(device);
     }
     let journal = External::open(option, images, &device, OpenOptions { read_only: true, direct: false })?;
     match of_journal(&device, &journal).map(|found| found.unwrap_or_else(|| without_journal(&device))) {
-        Ok(Left::Pending) => {}
+        Ok(Left::Chain | Left::Journal) => {}
         Ok(Left::Ahead(why)) => {
             eprintln!("segno: note: what the journal has is left out: {why}");
             return Ok(device);

@@ -38,6 +38,11 @@ impl Found {
             _ => (gap(&device)?, Place::Gap),
         };
         let sb = inspect::superblock(&*device)?;
+        if read_only {
+            inspect::note_unsupported(&*device);
+        } else {
+            sb.check_support().with_context(|| image::cannot_read(image))?;
+        }
         let pack = inspect::checkpoint(&*device, &sb)?;
         let (checkpoint, external) = (pack.journaled(&sb), pack.external_journal);
         Ok(Self { device, checkpoint, guarded: sb.guarded, external, area, place })

@@ -1,11 +1,12 @@
 //! Selects and reads the checkpoint pack at mount.
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::meta::Device;
 use crate::space::Log;
-use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint, bitmap_place, newer_pack};
+use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint, bitmap_place};
 use segno_format::nat::RawNatJournal;
 use segno_format::node::RawNode;
 use segno_format::orphan::RawOrphanBlock;
+use segno_format::pack::{PackHead, in_force};
 use segno_format::sit::{LogType, RawSitJournal};
 use segno_format::summary::{JOURNAL_BYTES, RawSummaryBlock, SummaryType, compact_entry, compact_position};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Ino, SegNo, Structure};
@@ -34,25 +35,15 @@ impl Pack {
 
 /// Reads both ends of both packs, picks the newer valid pack and reads the rest of it.
 pub fn read_pack(dev: &Device, geo: &Geometry, ro_image: bool) -> Result<Pack> {
-    let ends = [0, 1].map(|i| read_ends(dev, geo.pack_addr(i)));
-    let version = |e: &Result<Block>| e.as_ref().ok().map(|b| b.view::<RawCheckpoint>().checkpoint_ver.get());
-    let [first, second] = ends;
+    let read_head = |index| PackHead::read(geo.pack_addr(index), |at| dev.read(at));
     // An unreadable pack may be the newer one; blocks that the older one refers to may have been reused since.
-    let unread = |e: &Error| matches!(e, Error::Io { .. });
-    let (first, second) = match (first, second) {
-        (Err(e), _) | (_, Err(e)) if unread(&e) => return Err(e),
-        both => both,
-    };
-    let index = newer_pack(version(&first), version(&second));
-    let header = match index {
-        Some(1) => second?,
-        _ => first?,
-    };
-    let index = index.unwrap_or(0);
+    let heads = [read_head(0)?, read_head(1)?];
+    let index = in_force(&heads).unwrap_or(0);
+    let [first, second] = heads;
+    let PackHead { block: header, crc, .. } = if index == 0 { first } else { second }?;
     let start = geo.pack_addr(index);
     let raw: &RawCheckpoint = header.view();
     check(raw, geo, start, ro_image)?;
-    let crc = RawCheckpoint::verify(&header, start.0.into())?;
     let (sit_bitmap, nat_bitmap) = read_bitmaps(dev, geo, start, &header)?;
     let sums = read_summaries(dev, start, raw)?;
     let orphans = read_orphans(dev, start, geo.cp_payload, raw)?;
@@ -70,27 +61,6 @@ pub fn read_pack(dev: &Device, geo: &Geometry, ro_image: bool) -> Result<Pack> {
         kbytes_written,
         header,
     })
-}
-
-fn read_ends(dev: &Device, start: BlockAddr) -> Result<Block> {
-    let first = dev.read(start)?;
-    let crc = RawCheckpoint::verify(&first, start.0.into())?;
-    let raw: &RawCheckpoint = first.view();
-    let last_at = start.offset(raw.total_blocks(start.0.into())? - 1);
-    let last = dev.read(last_at)?;
-    let last_crc = RawCheckpoint::verify(&last, last_at.0.into())?;
-    let (v1, v2) = (raw.checkpoint_ver.get(), last.view::<RawCheckpoint>().checkpoint_ver.get());
-    if v1 != v2 {
-        let why = "the two ends of the pack have different versions";
-        return Err(Corrupt::block(Structure::Checkpoint, last_at.0.into(), why, v2, v1).into());
-    }
-    if crc != last_crc {
-        // A recovery that was interrupted and repeated writes the same version again.
-        let why = "the two ends of the pack are of different checkpoints";
-        let (found, expected) = (last_crc.into(), crc.into());
-        return Err(Corrupt::block(Structure::Checkpoint, last_at.0.into(), why, found, expected).into());
-    }
-    Ok(first)
 }
 
 fn check(cp: &RawCheckpoint, geo: &Geometry, start: BlockAddr, ro_image: bool) -> Result<(), Corrupt> {
