@@ -16,6 +16,7 @@ mod foreign;
 mod friction;
 mod fsck;
 mod fsck_limits;
+mod further_devices;
 mod guide;
 mod images;
 mod journal;

@@ -7,7 +7,7 @@ use crate::{image, store};
 use anyhow::{Context, Result, anyhow};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
 use segno_device::{
-    BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, Overlay, open_storage, open_volume,
+    BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, Overlay, open_storage, open_volume_recorded,
 };
 use segno_journal::Stale;
 use std::io::ErrorKind;
@@ -54,16 +54,16 @@ pub struct Opened {
 /// Opens all devices, or only the first one if it is too damaged to name the others: there is damage to report then. A volume
 /// that is mounted read-only, as the root is at boot, can be checked, and repaired if it is a block device.
 pub fn open(args: &Args, read_only: bool) -> Result<Opened> {
-    let (paths, options) = (&args.image, OpenOptions { read_only, direct: false });
-    if let Some(device) = store::open(paths, options, &store::Settings::default())? {
+    let (paths, options) = (args.paths(), OpenOptions { read_only, direct: false });
+    if let Some(device) = store::open(&paths, options, &store::Settings::default())? {
         return Ok(Opened { device, mounted: None });
     }
-    let device = match (image::patiently(|| open_volume(paths, options)), paths.as_slice()) {
+    let device = match (image::patiently(|| open_volume_recorded(&paths, options)), paths.as_slice()) {
         (Ok(device), _) => device,
         (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only])
             if !e.is_foreign() =>
         {
-            image::note_truncated(e);
+            image::note_incomplete(e);
             open_storage(only, options).map_err(image::explain)?
         }
         (Err(e), [only]) => return held(only, e),
