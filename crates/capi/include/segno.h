@@ -156,6 +156,8 @@ typedef struct {
   const char *manifest;
   // File or device of the external journal of a source that is an image; null for none.
   const char *journal;
+  // Further devices of a source that is an image, as in `segno_open_options`.
+  const char *const *devices;
 } segno_build_options;
 
 // What was built.
@@ -188,6 +190,8 @@ typedef struct {
   const char *manifest;
   // File or device of the external journal of the volume; null for none.
   const char *journal;
+  // Further devices of the volume, as in `segno_open_options`.
+  const char *const *devices;
 } segno_extract_options;
 
 // What was extracted.
@@ -211,8 +215,12 @@ typedef struct {
   // Memory for cached data and metadata, in bytes; 0 for 256 MiB.
   uint64_t cache_bytes;
   // File or device of the external journal; null for none. A volume that was mounted with one and not unmounted is not opened
-  // without it: the result is `-ENODEV`.
+  // without it: the result is `-ENODEV`. With `SEGNO_WRITABLE`, a file of zeros becomes a journal; `segno journal create`
+  // also allocates storage for its holes, for which commits otherwise wait.
   const char *journal;
+  // Paths of the further devices of a volume of several, in order, ended by a null pointer; null for none. Paths that the volume
+  // records are not opened: without its devices the result is `-EINVAL`.
+  const char *const *devices;
 } segno_open_options;
 
 // Space and inodes of a volume.
@@ -303,6 +311,12 @@ int segno_format(const char *image,
 int segno_check(const char *image,
                 segno_finding finding,
                 void *context);
+
+// Checks a volume of several devices like `segno_check`: `devices` has the paths of all of them, the one with the superblock first,
+// and ends with a null pointer.
+int segno_check_several(const char *const *devices,
+                        segno_finding finding,
+                        void *context);
 
 // Builds an image of a directory, a tar archive or another image. The same input gives the same bytes, and whatever of it
 // cannot be stored is an error. The file gets its name when it is complete. `options` and `report` may be null.

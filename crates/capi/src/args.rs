@@ -39,6 +39,26 @@ pub(crate) unsafe fn optional_path<'a>(given: *const c_char) -> Result<Option<&'
     if given.is_null() { Ok(None) } else { unsafe { path(given) }.map(Some) }
 }
 
+/// Paths of the caller, up to a null pointer; none if the pointer to them is null.
+///
+/// # Safety
+/// It is null, or the last of the pointers that it leads to is null and the others are as for [`string`].
+pub(crate) unsafe fn paths<'a>(given: *const *const c_char) -> Result<Vec<&'a Path>, Failure> {
+    let mut all = Vec::new();
+    if given.is_null() {
+        return Ok(all);
+    }
+    loop {
+        // SAFETY: none of the pointers before was null, so there is another.
+        let next = unsafe { given.add(all.len()).read() };
+        // SAFETY: what this function requires.
+        match unsafe { optional_path(next) }? {
+            Some(path) => all.push(path),
+            None => return Ok(all),
+        }
+    }
+}
+
 /// What a pointer of the caller points to.
 ///
 /// # Safety
@@ -52,7 +72,7 @@ pub(crate) unsafe fn shared<'a, T>(given: *const T, what: &str) -> Result<&'a T,
 /// These are zeros then. Nothing if the pointer is null.
 ///
 /// # Safety
-/// It is null, or valid for as many bytes as the size there says. `T` consists of integers and pointers.
+/// It is null, or valid for the number of bytes in its first field. `T` consists of integers and pointers.
 pub(crate) unsafe fn versioned<T: Copy>(
     given: *const T,
     name: &str,

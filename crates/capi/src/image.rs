@@ -1,5 +1,5 @@
 //! Images of whole trees.
-use crate::args::{optional_path, path, put, shared, string, versioned};
+use crate::args::{optional_path, path, paths, put, shared, string, versioned};
 use crate::error::{EINVAL, Failure, done};
 use segno::{BuildOptions, Compression, ExtractOptions, Owner};
 use std::ffi::{c_char, c_int};
@@ -43,6 +43,8 @@ pub struct segno_build_options {
     pub manifest: *const c_char,
     /// File or device of the external journal of a source that is an image; null for none.
     pub journal: *const c_char,
+    /// Further devices of a source that is an image, as in `segno_open_options`.
+    pub devices: *const *const c_char,
 }
 
 /// What was built.
@@ -79,7 +81,11 @@ pub unsafe extern "C" fn segno_build(
         let (source, image) = unsafe { (path(source)?, path(image)?) };
         // SAFETY: as above.
         let options = match unsafe {
-            versioned(options, "segno_build_options", &[offset_of!(segno_build_options, journal)])
+            versioned(
+                options,
+                "segno_build_options",
+                &[offset_of!(segno_build_options, journal), offset_of!(segno_build_options, devices)],
+            )
         }? {
             // SAFETY: as above, with what the options point to.
             Some(given) => unsafe { build_options(&given) }?,
@@ -156,6 +162,10 @@ unsafe fn build_options(given: &segno_build_options) -> Result<BuildOptions, Fai
     if let Some(path) = unsafe { optional_path(given.journal) }? {
         options = options.journal(path);
     }
+    // SAFETY: as above.
+    for path in unsafe { paths(given.devices) }? {
+        options = options.device(path);
+    }
     Ok(options)
 }
 
@@ -189,6 +199,8 @@ pub struct segno_extract_options {
     pub manifest: *const c_char,
     /// File or device of the external journal of the volume; null for none.
     pub journal: *const c_char,
+    /// Further devices of the volume, as in `segno_open_options`.
+    pub devices: *const *const c_char,
 }
 
 /// What was extracted.
@@ -220,7 +232,11 @@ pub unsafe extern "C" fn segno_extract(
         let (mut lists, mut tar) = (ExtractOptions::new(), false);
         // SAFETY: as above.
         if let Some(given) = unsafe {
-            versioned(options, "segno_extract_options", &[offset_of!(segno_extract_options, journal)])
+            versioned(
+                options,
+                "segno_extract_options",
+                &[offset_of!(segno_extract_options, journal), offset_of!(segno_extract_options, devices)],
+            )
         }? {
             let unknown = given.flags & !SEGNO_EXTRACT_TAR;
             if unknown != 0 {
@@ -239,6 +255,10 @@ pub unsafe extern "C" fn segno_extract(
             // SAFETY: as above.
             if let Some(path) = unsafe { optional_path(given.journal) }? {
                 lists = lists.journal(path);
+            }
+            // SAFETY: as above.
+            for path in unsafe { paths(given.devices) }? {
+                lists = lists.device(path);
             }
         }
         let done = segno::catch_panic(|| match tar {

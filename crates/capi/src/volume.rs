@@ -1,8 +1,9 @@
 //! Opening and closing volumes.
-use crate::args::{check_place, optional_path, path, put, shared, versioned};
+use crate::args::{check_place, optional_path, path, paths, put, shared, versioned};
 use crate::error::{EBUSY, EINVAL, Failure, done};
 use segno::{Device, MountOptions, Volume};
 use std::ffi::{c_char, c_int};
+use std::iter;
 use std::mem::offset_of;
 use std::path::Path;
 use std::ptr;
@@ -42,8 +43,12 @@ pub struct segno_open_options {
     /// Memory for cached data and metadata, in bytes; 0 for 256 MiB.
     pub cache_bytes: u64,
     /// File or device of the external journal; null for none. A volume that was mounted with one and not unmounted is not opened
-    /// without it: the result is `-ENODEV`.
+    /// without it: the result is `-ENODEV`. With `SEGNO_WRITABLE`, a file of zeros becomes a journal; `segno journal create`
+    /// also allocates storage for its holes, for which commits otherwise wait.
     pub journal: *const c_char,
+    /// Paths of the further devices of a volume of several, in order, ended by a null pointer; null for none. Paths that the volume
+    /// records are not opened: without its devices the result is `-EINVAL`.
+    pub devices: *const *const c_char,
 }
 
 /// Space and inodes of a volume.
@@ -66,7 +71,7 @@ pub struct segno_statfs_t {
 /// library's name.
 #[unsafe(no_mangle)]
 pub extern "C" fn segno_abi() -> u32 {
-    1
+    2
 }
 
 /// Opens the volume in an image file (raw or Android sparse) or on a block device. `options` may be null.
@@ -80,19 +85,23 @@ pub unsafe extern "C" fn segno_open(
         check_place(volume, "place for the volume")?;
         // SAFETY: the caller's promise of segno.h.
         let (image, options) = unsafe { (path(image)?, read_options(options)?) };
-        // SAFETY: null, or a string, by the same promise.
-        let journal = unsafe { optional_path(options.journal) }?;
+        // SAFETY: null, or a string, by the same promise; so are the devices.
+        let (journal, further) = unsafe { (optional_path(options.journal)?, paths(options.devices)?) };
+        let devices: Vec<&Path> = iter::once(image).chain(further).collect();
         let writable = options.flags & SEGNO_WRITABLE != 0;
         let mut mount =
             MountOptions::new().read_only(!writable).skip_recovery(options.flags & SEGNO_SKIP_RECOVERY != 0);
         if options.cache_bytes != 0 {
             mount = mount.cache_bytes(usize::try_from(options.cache_bytes).unwrap_or(usize::MAX));
         }
-        let open = |path: &Path| if writable { Device::open(path) } else { Device::open_read_only(path) };
+        let open = |paths: &[&Path]| match writable {
+            true => Device::open_several(paths),
+            false => Device::open_several_read_only(paths),
+        };
         let opened = segno::catch_panic(|| {
-            let device = open(image)?;
+            let device = open(&devices)?;
             let mount = match journal {
-                Some(path) => mount.journal(&open(path)?),
+                Some(path) => mount.journal(&open(&[path])?),
                 None => mount,
             };
             Volume::open_with(&device, &mount)
@@ -106,10 +115,11 @@ pub unsafe extern "C" fn segno_open(
 /// # Safety
 /// `given` is null or points to a `u32` that says how large the whole is.
 unsafe fn read_options(given: *const segno_open_options) -> Result<segno_open_options, Failure> {
+    let earlier = [offset_of!(segno_open_options, journal), offset_of!(segno_open_options, devices)];
     // SAFETY: what this function requires.
-    let given =
-        unsafe { versioned(given, "segno_open_options", &[offset_of!(segno_open_options, journal)]) }?;
-    let none = segno_open_options { size: 0, flags: 0, cache_bytes: 0, journal: ptr::null() };
+    let given = unsafe { versioned(given, "segno_open_options", &earlier) }?;
+    let (journal, devices) = (ptr::null(), ptr::null());
+    let none = segno_open_options { size: 0, flags: 0, cache_bytes: 0, journal, devices };
     let options = given.unwrap_or(none);
     match options.flags & !(SEGNO_WRITABLE | SEGNO_SKIP_RECOVERY) {
         0 => Ok(options),

@@ -11,7 +11,7 @@ static int failed(const char *what)
 
 int main(int argc, char **argv)
 {
-    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 0, NULL};
+    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 0, NULL, NULL};
     segno_volume *volume = NULL;
     segno_file *file = NULL;
     segno_dir *dir = NULL;

@@ -96,7 +96,7 @@ static void change(segno_volume *volume)
 
 static int session(const char *image, uint32_t flags)
 {
-    segno_open_options options = {sizeof options, flags, 8 << 20, NULL};
+    segno_open_options options = {sizeof options, flags, 8 << 20, NULL, NULL};
     segno_volume *volume;
     segno_statfs_t space;
     int names = NAMES;

@@ -130,7 +130,7 @@ static int same(const char *one, const char *two)
 /* A copy of the image while the volume is open is what a power cut leaves. */
 static void crash(segno_volume *volume, const char *scratch)
 {
-    segno_open_options options = {sizeof options, SEGNO_SKIP_RECOVERY, 0, NULL};
+    segno_open_options options = {sizeof options, SEGNO_SKIP_RECOVERY, 0, NULL, NULL};
     char *cut = beside(scratch, "cut"), *before = beside(scratch, "before"), into[8];
     segno_volume *shown;
     segno_file *file;
@@ -151,8 +151,8 @@ static void crash(segno_volume *volume, const char *scratch)
 /* A volume whose last mount had an external journal is opened only with it. */
 static void external_journal(const char *scratch)
 {
-    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 0, NULL};
-    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL};
+    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 0, NULL, NULL};
+    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL};
     segno_build_options built;
     char *image = beside(scratch, "journaled"), *side = beside(scratch, "side");
     char *cut = beside(scratch, "journaled-cut"), *side_cut = beside(scratch, "side-cut");
@@ -189,13 +189,73 @@ static void external_journal(const char *scratch)
     NEED(segno_build(cut, beside(scratch, "journaled-built"), &built, NULL) == 0 && same(cut, before));
 }
 
+/* Makes two devices of an image: the second has the last segments. Both paths are recorded, as a format of two devices does. */
+static void split(const char *image, const char *first, const char *second)
+{
+    enum { TAIL = 4, SEGMENT_COUNT = 1024 + 48, DEVICES = 1024 + 2201 };
+    static unsigned char all[64 << 20];
+    FILE *file = fopen(image, "rb");
+    uint32_t segments, tail = TAIL, copies;
+    size_t start;
+
+    NEED(file && fread(all, 1, sizeof all, file) == sizeof all && fclose(file) == 0);
+    memcpy(&segments, all + SEGMENT_COUNT, 4);
+    /* One segment before the first has the superblocks. */
+    start = ((size_t)segments + 1 - TAIL) << 21;
+    segments -= TAIL;
+    for (copies = 0; copies < 2; ++copies) {
+        unsigned char *table = all + copies * 4096 + DEVICES;
+
+        snprintf((char *)table, 64, "%s", first);
+        memcpy(table + 64, &segments, 4);
+        snprintf((char *)table + 68, 64, "%s", second);
+        memcpy(table + 132, &tail, 4);
+    }
+    NEED((file = fopen(first, "wb")) && fwrite(all, 1, start, file) == start && fclose(file) == 0);
+    NEED((file = fopen(second, "wb")) && fwrite(all + start, 1, TAIL << 21, file) == TAIL << 21 && fclose(file) == 0);
+}
+
+/* No path is opened because an image records it. */
+static void several_devices(const char *scratch)
+{
+    char *image = beside(scratch, "one"), *first = beside(scratch, "first"), *second = beside(scratch, "second");
+    char *before = beside(scratch, "second-before"), *to = beside(scratch, "several-tree");
+    const char *further[] = {NULL, NULL}, *all[] = {NULL, NULL, NULL};
+    segno_open_options options = {sizeof options, 0, 0, NULL, NULL};
+    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL};
+    segno_build_options built;
+    segno_volume *volume;
+    segno_stat_t found;
+
+    memset(&built, 0, sizeof built);
+    built.size = sizeof built;
+    further[0] = all[1] = second;
+    all[0] = first;
+    NEED(segno_format(image, 64 << 20, NULL, 0) == 0);
+    split(image, first, second);
+    copy(second, before);
+    NEED(segno_open(first, NULL, &volume) == -EINVAL && strstr(segno_last_error(), second));
+    NEED(segno_check(first, NULL, NULL) == -EINVAL && strstr(segno_last_error(), second));
+    NEED(segno_extract(first, to, &lists, NULL) == -EINVAL && strstr(segno_last_error(), second));
+    NEED(segno_build(first, beside(scratch, "several-built"), &built, NULL) == -EINVAL);
+    options.devices = lists.devices = built.devices = further;
+    NEED(segno_open(first, &options, &volume) == 0 && segno_stat(volume, "/", 0, &found) == 0);
+    NEED(segno_close(volume) == 0 && segno_extract(first, to, &lists, NULL) == 0);
+    NEED(segno_build(first, beside(scratch, "several-built"), &built, NULL) == 0);
+    NEED(segno_check_several(all, NULL, NULL) == 0 && segno_check_several(NULL, NULL, NULL) == -EINVAL);
+    /* As a caller of an earlier version, whose options end before the devices. */
+    options.size = offsetof(segno_open_options, devices);
+    NEED(segno_open(first, &options, &volume) == -EINVAL);
+    NEED(segno_format(first, 0, NULL, 1) == 0 && segno_check(first, NULL, NULL) == 0 && same(second, before));
+}
+
 static void trees(const char *scratch)
 {
     static const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 0x47, 8, 0x89, 10, 11, 12, 13, 14, 15, 16};
     uint64_t epoch = 1700000000;
     segno_build_options options;
     segno_build_report built;
-    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL};
+    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL};
     segno_extract_report taken;
     segno_stat_t found;
     segno_volume *volume;
@@ -274,13 +334,13 @@ static void superblocks(const char *path, int log_blocksize)
 
 int main(int argc, char **argv)
 {
-    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 16 << 20, NULL};
+    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 16 << 20, NULL, NULL};
     segno_volume *volume, *other;
     segno_statfs_t space;
     int found = 0;
     FILE *image;
 
-    NEED(argc == 2 && segno_abi() == 1 && segno_last_error()[0] == 0);
+    NEED(argc == 2 && segno_abi() == 2 && segno_last_error()[0] == 0);
     NEED(segno_open(argv[1], NULL, &volume) == -ENOENT && strstr(segno_last_error(), argv[1]));
     NEED(segno_format(argv[1], 64 << 20, "Fotos \xc3\xa4", 0) == 0);
     NEED(segno_format(argv[1], 64 << 20, NULL, 0) == -EEXIST && segno_format(argv[1], 0, NULL, 0) == -EEXIST);
@@ -297,6 +357,7 @@ int main(int argc, char **argv)
     NEED(segno_statfs(volume, &space) == 0 && space.block_size == 4096 && space.blocks_free > 1000);
     trees(argv[1]);
     external_journal(argv[1]);
+    several_devices(argv[1]);
     crash(volume, argv[1]);
     files(volume);
     names(volume);

@@ -1,10 +1,11 @@
 //! Opening images, with errors that name the remedy.
-use crate::external_journal::JournalOption;
+use crate::command_line;
 use crate::path::reason;
+use crate::storage::StorageOptions;
 use crate::store;
 use anyhow::{Context, anyhow};
 use segno::{Device, MountOptions, Volume};
-use segno_device::{BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume};
+use segno_device::{BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume, open_volume_recorded};
 use segno_engine::Observer;
 use segno_format::BLOCK_SIZE;
 use std::path::{Path, PathBuf};
@@ -22,13 +23,24 @@ pub fn open(paths: &[PathBuf], options: OpenOptions) -> anyhow::Result<Arc<dyn B
     patiently(|| open_volume(paths, options)).map_err(explain)
 }
 
+/// Like [`open`], for a mount: of a block device also with those that its superblock records.
+pub fn open_recorded(paths: &[PathBuf], options: OpenOptions) -> anyhow::Result<Arc<dyn BlockDevice>> {
+    patiently(|| open_volume_recorded(paths, options)).map_err(explain)
+}
+
+type Opened = Result<Arc<dyn BlockDevice>, DeviceError>;
+
 /// Opens the volume on these devices, or only the first one if it is too damaged to name the others.
-pub fn open_damaged(paths: &[PathBuf], options: OpenOptions) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    match (patiently(|| open_volume(paths, options)), paths) {
+pub fn open_damaged(
+    paths: &[PathBuf],
+    options: OpenOptions,
+    open: impl Fn(&[PathBuf], OpenOptions) -> Opened,
+) -> Opened {
+    match (patiently(|| open(paths, options)), paths) {
         (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only])
             if !e.is_foreign() =>
         {
-            note_truncated(e);
+            note_incomplete(e);
             open_storage(only, options)
         }
         (opened, _) => opened,
@@ -54,20 +66,20 @@ pub fn observer() -> Observer {
 }
 
 /// Opens the volume for reading, without a mount. After a crash the volume is recovered in memory.
-pub fn volume_read_only(path: &Path, journal: &JournalOption) -> anyhow::Result<Volume> {
-    volume(path, journal, true)
+pub fn volume_read_only(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
+    volume(path, storage, true)
 }
 
 /// Opens the volume for changes, without a mount. The caller closes it.
-pub fn volume_read_write(path: &Path, journal: &JournalOption) -> anyhow::Result<Volume> {
-    volume(path, journal, false)
+pub fn volume_read_write(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
+    volume(path, storage, false)
 }
 
-fn volume(path: &Path, journal: &JournalOption, read_only: bool) -> anyhow::Result<Volume> {
-    let (paths, open_options) = ([path.to_owned()], OpenOptions { read_only, direct: false });
+fn volume(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Volume> {
+    let (paths, open_options) = (storage.devices.of(path), OpenOptions { read_only, direct: false });
     let device = Device::from(open(&paths, open_options)?);
     let mut options = MountOptions::new().background(false).read_only(read_only);
-    if let Some(journal) = journal.open(&paths, open_options)? {
+    if let Some(journal) = storage.journal.open(&paths, open_options)? {
         options = options.journal(&Device::from(journal));
     }
     let options = options.on_notice(|notice| eprintln!("segno: {notice}"));
@@ -101,13 +113,32 @@ pub fn explain(e: DeviceError) -> anyhow::Error {
             anyhow!("{path} is a directory: name the image. stats, map, report and extents read a mount")
         }
         DeviceError::NoDirect { .. } => anyhow!("{e}: leave out -o direct"),
+        DeviceError::NotNamed { path, recorded } => not_named(path, recorded),
         _ => e.into(),
     }
 }
 
+/// A volume of several devices of which one is named. The others are those that the user takes for them.
+fn not_named(path: &str, recorded: &[PathBuf]) -> anyhow::Error {
+    anyhow!(
+        "the volume on {path} has {} devices, and a path that an image records is not opened unless it is named; if these are its \
+         devices: `{}`",
+        recorded.len().saturating_add(1),
+        command_line::with_devices(recorded)
+    )
+}
+
+/// Why an image was not built or extracted.
+pub fn explain_image(e: segno_image::Error) -> anyhow::Error {
+    match e {
+        segno_image::Error::Device(e) => explain(e),
+        other => other.into(),
+    }
+}
+
 /// For commands that go on with what is there.
-fn note_truncated(e: DeviceError) {
-    if let DeviceError::TooSmall { .. } = e {
+fn note_incomplete(e: DeviceError) {
+    if let DeviceError::TooSmall { .. } | DeviceError::NotNamed { .. } = e {
         eprintln!("segno: note: {}", explain(e));
     }
 }

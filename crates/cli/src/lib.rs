@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 mod advice;
+mod command_line;
 mod commands;
 mod counters;
 mod exit;
@@ -20,6 +21,7 @@ mod salvage;
 mod segments;
 mod show;
 mod size;
+mod storage;
 mod store;
 mod tally;
 

@@ -31,7 +31,7 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Opens the source for reading. Further devices are found by the superblock, if there is one, else all must be named.
+/// Opens the source for reading, with all devices that are named.
 pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
     let options = OpenOptions { read_only: true, direct: false };
     let opened = match image::patiently(|| open_volume(paths, options)) {

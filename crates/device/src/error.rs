@@ -41,6 +41,10 @@ pub enum DeviceError {
         "the volume on {path} has {expected} devices but {given} paths were given; name all of them, in order"
     )]
     MemberCount { path: String, expected: usize, given: usize },
+    #[error("{}", not_named(path, recorded))]
+    NotNamed { path: String, recorded: Vec<PathBuf> },
+    #[error("{path} is named twice: each device of the volume is another one")]
+    Twice { path: String },
     #[error(
         "device {index} of the volume: {source}; if it has moved, name the paths of all devices, in order"
     )]
@@ -73,9 +77,12 @@ impl DeviceError {
             Self::InUse { .. } => io::ErrorKind::ResourceBusy,
             Self::ReadOnly { source, .. } | Self::Io { source, .. } => source.kind(),
             Self::Exists { .. } => io::ErrorKind::AlreadyExists,
-            Self::NotStorage { .. } | Self::FixedSize { .. } | Self::MemberCount { .. } | Self::NoPath => {
-                io::ErrorKind::InvalidInput
-            }
+            Self::NotStorage { .. }
+            | Self::FixedSize { .. }
+            | Self::MemberCount { .. }
+            | Self::NotNamed { .. }
+            | Self::Twice { .. }
+            | Self::NoPath => io::ErrorKind::InvalidInput,
             Self::Sparse { .. } => io::ErrorKind::ReadOnlyFilesystem,
             Self::NoDirect { .. } | Self::Unsupported { .. } => io::ErrorKind::Unsupported,
             Self::TooSmall { .. } | Self::NoSuperblock { .. } => io::ErrorKind::InvalidData,
@@ -92,6 +99,16 @@ fn no_superblock(path: &str, contents: &Contents, [copy0, copy1]: &[Corrupt; 2])
     format!(
         "{path} holds no usable superblock (copy 0: {copy0}; copy 1: {copy1}): `segno check {path}` reports details, \
          `segno rescue {path} DIR` copies its files"
+    )
+}
+
+/// The recorded paths are data of the image: printed with escapes.
+fn not_named(path: &str, recorded: &[PathBuf]) -> String {
+    let list: Vec<String> = recorded.iter().map(|path| format!("{path:?}")).collect();
+    format!(
+        "the volume on {path} has {} devices, and those that its superblock records are opened only if the caller names them, in order: {}",
+        recorded.len().saturating_add(1),
+        list.join(", ")
     )
 }
 

@@ -22,6 +22,7 @@ mod overlay;
 mod probe;
 mod read_around;
 mod reading;
+mod recorded;
 mod sparse;
 mod start;
 mod volume;
@@ -42,7 +43,7 @@ pub use overlay::{FailedRead, Overlay};
 pub use probe::{Probe, StorageKind, probe};
 pub use reading::{Buffer, Reading};
 pub use sparse::open_storage;
-pub use volume::{open_volume, open_without_superblock, require_superblock};
+pub use volume::{open_volume, open_volume_recorded, open_without_superblock, require_superblock};
 pub use wait::before_waits;
 pub use zone::{Zone, ZoneCondition, ZoneKind, ZoneLimits};
 

@@ -1,17 +1,43 @@
 //! Opens all devices of a volume, given the path of the first.
-use crate::{BlockDevice, Contents, DeviceError, MultiDevice, OpenOptions, open_storage};
+use crate::{BlockDevice, Contents, DeviceError, MultiDevice, OpenOptions, open_storage, recorded};
 use segno_format::superblock::{NoSuperblock, SUPERBLOCK_COPIES, Superblock, in_force};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Further devices of a volume of which the caller names the first alone.
+#[derive(Clone, Copy)]
+enum Unnamed {
+    Refused,
+    /// Opened by their recorded paths if [`recorded::trusted`] permits it.
+    Recorded,
+}
+
 /// Opens the volume whose superblock is on the first path.
 ///
-/// Further paths are its other devices, in the order of the superblock's table; with one path alone, they are opened
-/// by the paths in that table. Each must be as large as the superblock says.
+/// Further paths are its other devices, in the order of the superblock's table. Each must be as large as the superblock says.
+/// Nothing else is opened: a volume of several devices of which one path is given is refused with [`DeviceError::NotNamed`].
 pub fn open_volume(
     paths: &[impl AsRef<Path>],
     options: OpenOptions,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    open_members(paths, options, Unnamed::Refused)
+}
+
+/// Like [`open_volume`], for what fstab(5) starts with one path, a mount and a check: the further devices are also found by the
+/// paths in the superblock, if the first is a block device, all of these paths lead to block devices below /dev, and the caller is
+/// root.
+pub fn open_volume_recorded(
+    paths: &[impl AsRef<Path>],
+    options: OpenOptions,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    open_members(paths, options, Unnamed::Recorded)
+}
+
+fn open_members(
+    paths: &[impl AsRef<Path>],
+    options: OpenOptions,
+    unnamed: Unnamed,
 ) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let (first, others) = paths.split_first().ok_or(DeviceError::NoPath)?;
     let first = first.as_ref();
@@ -19,17 +45,42 @@ pub fn open_volume(
     let superblock = read_superblock(first, &*device)?;
     let (share, other_shares) = shares(&superblock);
     check_size(first, &*device, share)?;
-    let other_paths = other_paths(first, others, &superblock)?;
-    if other_paths.is_empty() {
+    let others: Vec<PathBuf> = others.iter().map(|p| p.as_ref().to_path_buf()).collect();
+    let others = further(first, &*device, others, recorded::paths(&superblock), unnamed)?;
+    if others.is_empty() {
         return Ok(device);
     }
+    recorded::refuse_twice(std::iter::once(first).chain(others.iter().map(PathBuf::as_path)))?;
     let mut members: Vec<(Arc<dyn BlockDevice>, u64)> = vec![(device, share)];
-    for ((index, path), share) in (1..).zip(&other_paths).zip(other_shares) {
+    for ((index, path), share) in (1..).zip(&others).zip(other_shares) {
         let member = open_member(path, options, share)
             .map_err(|e| DeviceError::Member { index, source: Box::new(e) })?;
         members.push((member, share));
     }
     join(first, members)
+}
+
+/// Paths of all devices but the first.
+fn further(
+    first: &Path,
+    device: &dyn BlockDevice,
+    named: Vec<PathBuf>,
+    recorded: Vec<PathBuf>,
+    unnamed: Unnamed,
+) -> Result<Vec<PathBuf>, DeviceError> {
+    let path = || first.display().to_string();
+    if named.len() == recorded.len() {
+        return Ok(named);
+    }
+    if !named.is_empty() {
+        let (expected, given) = (recorded.len().saturating_add(1), named.len().saturating_add(1));
+        return Err(DeviceError::MemberCount { path: path(), expected, given });
+    }
+    let trusted = match unnamed {
+        Unnamed::Recorded => recorded::trusted(device, &recorded),
+        Unnamed::Refused => None,
+    };
+    trusted.ok_or_else(|| DeviceError::NotNamed { path: path(), recorded })
 }
 
 fn join(
@@ -75,23 +126,6 @@ fn shares(superblock: &Superblock) -> (u64, Vec<u64>) {
     // Segments are counted from segment 0, which comes after the superblocks.
     let first = blocks(first).saturating_add(u64::from(superblock.geo.segment0_blkaddr));
     (first, others.iter().map(|d| blocks(d.total_segments)).collect())
-}
-
-/// Paths of all devices but the first.
-fn other_paths(
-    first: &Path,
-    given: &[impl AsRef<Path>],
-    superblock: &Superblock,
-) -> Result<Vec<PathBuf>, DeviceError> {
-    let recorded = superblock.devices.get(1..).unwrap_or_default();
-    if given.is_empty() {
-        return Ok(recorded.iter().map(|d| PathBuf::from(&d.path)).collect());
-    }
-    if given.len() != recorded.len() {
-        let (expected, given) = (recorded.len().saturating_add(1), given.len().saturating_add(1));
-        return Err(DeviceError::MemberCount { path: first.display().to_string(), expected, given });
-    }
-    Ok(given.iter().map(|p| p.as_ref().to_path_buf()).collect())
 }
 
 fn check_size(path: &Path, device: &dyn BlockDevice, needed: u64) -> Result<(), DeviceError> {

@@ -142,8 +142,8 @@ const _: () = assert!(std::mem::offset_of!(RawSuperblock, crc) == 3068);
 /// A member device as the volume sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Path recorded when the volume was formatted; it may have to be remapped.
-    pub path: String,
+    /// Path recorded when the volume was formatted: any bytes but NUL. Nothing is opened because it is recorded here.
+    pub path: Vec<u8>,
     /// Segments on it.
     pub total_segments: u32,
 }
@@ -354,8 +354,7 @@ impl RawSuperblock {
             .iter()
             .take_while(|d| d.path.first().is_some_and(|&b| b != 0))
             .map(|d| Device {
-                path: String::from_utf8_lossy(d.path.split(|&b| b == 0).next().unwrap_or_default())
-                    .into_owned(),
+                path: d.path.iter().copied().take_while(|&b| b != 0).collect(),
                 total_segments: d.total_segments.get(),
             })
             .collect()

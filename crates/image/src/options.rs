@@ -36,6 +36,8 @@ pub struct BuildOptions {
     pub sparse: bool,
     /// The external journal of a source that is a volume.
     pub journal: Option<PathBuf>,
+    /// Devices of a source that is a volume, after the first, in order.
+    pub devices: Vec<PathBuf>,
 }
 
 /// Files that give paths owners, modes, labels and more. Later ones win: device tables, `fs_config`, `file_contexts`, rules,

@@ -1,5 +1,5 @@
 //! Making and checking volumes.
-use crate::args::VolumePath;
+use crate::args::{VolumePath, all};
 use crate::error::os_error;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -47,10 +47,12 @@ type Found = (&'static str, String, String);
 pub(crate) fn check(
     py: Python<'_>,
     path: VolumePath,
+    devices: Vec<VolumePath>,
     max_problems: usize,
 ) -> PyResult<(Vec<Found>, u64, u64, bool, bool)> {
     let options = CheckOptions::new().max_problems(max_problems);
-    let run = || segno::check_with(&Device::open_read_only(&path)?, &options, |_| ());
+    let paths = all(&path, &devices);
+    let run = || segno::check_with(&Device::open_several_read_only(&paths)?, &options, |_| ());
     let report = py.detach(|| segno::catch_panic(run)).map_err(|e| os_error(&e))?;
     let problems = report.problems.iter().map(|p| {
         let severity = if p.severity == Severity::Error { "error" } else { "warning" };

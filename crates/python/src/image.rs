@@ -28,6 +28,7 @@ pub(crate) fn build(
     flags: (bool, bool, bool),
     manifest: Option<VolumePath>,
     journal: Option<VolumePath>,
+    devices: Vec<VolumePath>,
 ) -> PyResult<Built> {
     let (read_only, sparse, force) = flags;
     let mut options = BuildOptions::new().label(label);
@@ -45,6 +46,7 @@ pub(crate) fn build(
     options =
         if let Some(path) = &manifest { options.manifest(AsRef::<Path>::as_ref(path)) } else { options };
     options = if let Some(path) = &journal { options.journal(AsRef::<Path>::as_ref(path)) } else { options };
+    options = devices.iter().fold(options, |options, path| options.device(AsRef::<Path>::as_ref(path)));
     let make = || segno::build(&source, &image, &options);
     let report = py.detach(|| segno::catch_panic(make)).map_err(|e| os_error(&e))?;
     Ok((
@@ -64,6 +66,7 @@ type Taken = (u64, u64, Vec<(OsString, OsString)>, u64);
 
 /// Takes the tree out of an image, into a directory or a new tar archive.
 #[pyfunction(name = "_extract")]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
 pub(crate) fn extract(
     py: Python<'_>,
     image: VolumePath,
@@ -72,6 +75,7 @@ pub(crate) fn extract(
     path: VolumePath,
     manifest: Option<VolumePath>,
     journal: Option<VolumePath>,
+    devices: Vec<VolumePath>,
 ) -> PyResult<Taken> {
     let mut options = ExtractOptions::new().path(AsRef::<Path>::as_ref(&path));
     if let Some(manifest) = &manifest {
@@ -80,6 +84,7 @@ pub(crate) fn extract(
     if let Some(journal) = &journal {
         options = options.journal(AsRef::<Path>::as_ref(journal));
     }
+    options = devices.iter().fold(options, |options, path| options.device(AsRef::<Path>::as_ref(path)));
     let take = || match tar {
         true => segno::extract_tar_file(&image, &target, &options),
         false => segno::extract(&image, &target, &options),

@@ -1,5 +1,5 @@
 //! Volumes: every operation on a path.
-use crate::args::{Buffer, VolumePath};
+use crate::args::{Buffer, VolumePath, all};
 use crate::error::os_error;
 use crate::file::File;
 use crate::metadata::{Stat, time};
@@ -45,7 +45,7 @@ impl Volume {
 #[pymethods]
 impl Volume {
     #[new]
-    #[pyo3(signature = (path, *, writable = false, skip_recovery = false, cache_bytes = 67_108_864, journal = None))]
+    #[pyo3(signature = (path, *, writable = false, skip_recovery = false, cache_bytes = 67_108_864, journal = None, devices = Vec::new()))]
     fn new(
         py: Python<'_>,
         path: VolumePath,
@@ -53,17 +53,19 @@ impl Volume {
         skip_recovery: bool,
         cache_bytes: usize,
         journal: Option<VolumePath>,
+        devices: Vec<VolumePath>,
     ) -> PyResult<Self> {
         let options = MountOptions::new().read_only(!writable).skip_recovery(skip_recovery);
         let mut options = options.cache_bytes(cache_bytes);
-        let device = |path: &VolumePath| match writable {
-            true => Device::open(path),
-            false => Device::open_read_only(path),
+        let device = |paths: &[&VolumePath]| match writable {
+            true => Device::open_several(paths),
+            false => Device::open_several_read_only(paths),
         };
+        let paths = all(&path, &devices);
         let open = || {
-            let volume = device(&path)?;
+            let volume = device(&paths)?;
             if let Some(journal) = &journal {
-                options = options.journal(&device(journal)?);
+                options = options.journal(&device(&[journal])?);
             }
             segno::Volume::open_with(&volume, &options)
         };

@@ -4,6 +4,8 @@ import errno
 import os
 import stat
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -285,6 +287,51 @@ def test_unsupported_volumes_are_named(image, at, value, said):
         with pytest.raises(OSError) as e:
             use(image)
         assert e.value.errno == errno.EOPNOTSUPP and said in str(e.value)
+
+
+def split(image, first, second):
+    """Makes two devices of an image: the second has the last segments. Both paths are recorded, as a format of two devices does."""
+    content, tail = bytearray(image.read_bytes()), 4
+    segments = int.from_bytes(content[1072:1076], "little")
+    # One segment before the first has the superblocks.
+    start = (segments + 1 - tail) << 21
+    table = b"".join(
+        os.fsencode(path).ljust(64, b"\0") + count.to_bytes(4, "little")
+        for path, count in ((first, segments - tail), (second, tail))
+    )
+    for copy in (0, 4096):
+        content[copy + 3225 : copy + 3225 + len(table)] = table
+    first.write_bytes(content[:start])
+    second.write_bytes(content[start:])
+
+
+def test_no_path_is_opened_because_an_image_records_it(volume, image, tmp_path):
+    volume.write_bytes("/file", b"content")
+    volume.close()
+    # The table of devices has room for short paths only.
+    with tempfile.TemporaryDirectory() as short:
+        first, second = Path(short, "1"), Path(short, "2")
+        split(image, first, second)
+        calls = (
+            lambda **devices: segnofs.Volume(first, **devices).close(),
+            lambda **devices: segnofs.Volume(first, writable=True, **devices).close(),
+            lambda **devices: segnofs.check(first, **devices),
+            lambda **devices: segnofs.extract(first, tmp_path / "tree", **devices),
+            lambda **devices: segnofs.extract(first, tar=tmp_path / "tar", **devices),
+            lambda **devices: segnofs.build(first, tmp_path / "built", **devices),
+        )
+        for call in calls:
+            before = second.read_bytes()
+            with pytest.raises(OSError, match="opened only if the caller names them") as e:
+                call()
+            assert e.value.errno == errno.EINVAL and str(second) in str(e.value)
+            assert second.read_bytes() == before
+            call(devices=[second])
+        assert segnofs.check(first, devices=(second,)).clean
+        with segnofs.Volume(first, devices=[os.fsencode(second)]) as shown:
+            assert shown.read_bytes("/file") == b"content"
+        segnofs.mkfs(first, force=True)
+        assert segnofs.check(first).clean
 
 
 def test_damage_is_reported(volume, image):

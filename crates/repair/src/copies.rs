@@ -69,7 +69,8 @@ fn is_whole_zones(sb: &Superblock) -> bool {
 
 /// Names are text, and nothing comes behind the first empty one.
 fn is_list_of_devices(sb: &Superblock) -> bool {
-    let is_text = |path: &str| !path.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER);
+    let is_text =
+        |path: &[u8]| std::str::from_utf8(path).is_ok_and(|path| !path.chars().any(char::is_control));
     let is_empty = |d: &RawDevice| d.total_segments.get() == 0 && d.path.iter().all(|&b| b == 0);
     sb.devices.iter().all(|d| is_text(&d.path)) && sb.raw.devs.iter().skip(sb.devices.len()).all(is_empty)
 }

@@ -1,5 +1,6 @@
 //! The storage that holds a volume.
 use crate::error::{Cause, Doing, Result, errno, refuse};
+use parking_lot::Mutex;
 use segno_device::{
     BlockDevice, DeviceError, FileDevice, MemDevice, OpenOptions, open_storage, open_volume,
     require_superblock,
@@ -9,6 +10,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+const READ_ONLY: OpenOptions = OpenOptions { read_only: true, direct: false };
 
 /// The storage that holds a volume: an image file, a block device, or memory.
 ///
@@ -28,18 +31,31 @@ pub struct Device {
     storage: Arc<dyn BlockDevice>,
     path: Option<PathBuf>,
     in_use: Arc<AtomicBool>,
+    /// Paths that the superblock records for further devices, if none was named.
+    unnamed: Arc<Mutex<Vec<PathBuf>>>,
 }
 
 impl Device {
-    /// Opens an image file or block device for reading and writing. If it is the first device of a volume of several,
-    /// the others are opened too, by the paths in the superblock.
+    /// Opens an image file or block device for reading and writing. Of a volume of several devices, [`Device::open_several`] opens
+    /// them all: paths that a superblock records are never opened, and the volume is refused without them.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_storage(path.as_ref(), OpenOptions::default())
+        Self::open_storage(&[path], OpenOptions::default())
     }
 
     /// Opens an image file or block device for reading. Several processes may read one image file.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
-        Self::open_storage(path.as_ref(), OpenOptions { read_only: true, direct: false })
+        Self::open_storage(&[path], READ_ONLY)
+    }
+
+    /// Opens all devices of a volume of several for reading and writing, the one with the superblock first and the others in the
+    /// order of its table.
+    pub fn open_several(paths: &[impl AsRef<Path>]) -> Result<Self> {
+        Self::open_storage(paths, OpenOptions::default())
+    }
+
+    /// Opens all devices of a volume of several for reading, in the same order.
+    pub fn open_several_read_only(paths: &[impl AsRef<Path>]) -> Result<Self> {
+        Self::open_storage(paths, READ_ONLY)
     }
 
     /// Makes a sparse image file of `bytes`. A file that exists already is refused.
@@ -55,17 +71,25 @@ impl Device {
         Self::from(Arc::new(MemDevice::new(bytes / BLOCK_SIZE as u64)) as Arc<dyn BlockDevice>)
     }
 
-    fn open_storage(path: &Path, options: OpenOptions) -> Result<Self> {
-        let storage = match open_volume(&[path], options) {
+    fn open_storage(paths: &[impl AsRef<Path>], options: OpenOptions) -> Result<Self> {
+        let path = paths.first().map_or(Path::new(""), |path| path.as_ref());
+        let mut unnamed = Vec::new();
+        let storage = match (open_volume(paths, options), paths) {
+            // It can be formatted again.
+            (Err(DeviceError::NotNamed { recorded, .. }), _) => {
+                unnamed = recorded;
+                open_storage(path, options)
+            }
             // Nothing to join: not formatted yet, too damaged for it, or only to be formatted.
-            Err(
+            (Err(
                 DeviceError::NoSuperblock { .. }
                 | DeviceError::TooSmall { .. }
                 | DeviceError::Unsupported { .. },
-            ) => open_storage(path, options),
-            other => other,
+            ), [_]) => open_storage(path, options),
+            (other, _) => other,
         };
-        Ok(Self::at(path, storage.doing_at("open", path)?))
+        let unnamed = Arc::new(Mutex::new(unnamed));
+        Ok(Self { unnamed, ..Self::at(path, storage.doing_at("open", path)?) })
     }
 
     fn at(path: &Path, storage: Arc<dyn BlockDevice>) -> Self {
@@ -86,13 +110,23 @@ impl Device {
         self.path.as_deref()
     }
 
-    /// Refuses a device without a superblock, if the reason is one of those, and names its contents.
+    /// Refuses the first of several devices without the others, and a device without a superblock, if the reason is one of those;
+    /// then names its contents.
     pub(crate) fn require_superblock(&self, refused: impl Fn(&DeviceError) -> bool) -> Result<(), Cause> {
         let name = self.path().unwrap_or(Path::new("the device"));
+        let recorded = self.unnamed.lock().clone();
+        if !recorded.is_empty() {
+            return Err(DeviceError::NotNamed { path: name.display().to_string(), recorded }.into());
+        }
         match require_superblock(name, &*self.storage) {
             Err(e @ DeviceError::NoSuperblock { .. }) if refused(&e) => Err(e.into()),
             _ => Ok(()),
         }
+    }
+
+    /// After a format, the volume has no further devices.
+    pub(crate) fn forget_unnamed(&self) {
+        self.unnamed.lock().clear();
     }
 
     /// Takes the device for one user.
@@ -108,7 +142,7 @@ impl Device {
 /// nothing else uses the storage.
 impl From<Arc<dyn BlockDevice>> for Device {
     fn from(storage: Arc<dyn BlockDevice>) -> Self {
-        Self { storage, path: None, in_use: Arc::default() }
+        Self { storage, path: None, in_use: Arc::default(), unnamed: Arc::default() }
     }
 }
 

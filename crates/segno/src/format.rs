@@ -87,5 +87,6 @@ fn format_claimed(device: &Device, options: &FormatOptions) -> Result<(), Cause>
     let path = device.path().map_or_else(|| "the device".to_owned(), |p| p.display().to_string());
     let member = Member { device: Arc::clone(device.storage()), path, zeroed: false };
     segno_mkfs::format(&[member], &options.mkfs)?;
+    device.forget_unnamed();
     Ok(())
 }

@@ -153,6 +153,13 @@ impl BuildOptions {
         self
     }
 
+    /// A further device of a source that is an image of a volume of several; repeat in order.
+    #[must_use]
+    pub fn device(mut self, path: impl Into<PathBuf>) -> Self {
+        self.image.devices.push(path.into());
+        self
+    }
+
     /// The manifest that [`extract`] wrote.
     #[must_use]
     pub fn manifest(mut self, path: impl Into<PathBuf>) -> Self {
@@ -218,6 +225,13 @@ impl ExtractOptions {
     #[must_use]
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
         self.0.journal = Some(path.into());
+        self
+    }
+
+    /// A further device of a volume of several; repeat in order.
+    #[must_use]
+    pub fn device(mut self, path: impl Into<PathBuf>) -> Self {
+        self.0.devices.push(path.into());
         self
     }
 

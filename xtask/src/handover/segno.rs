@@ -1,5 +1,6 @@
 //! Our side, through the `segno` program and nothing else.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -56,7 +57,8 @@ impl Segno {
     fn mount(&self, job: &Job) -> Result<Access> {
         let command = || {
             let mut command = Command::new(&self.program);
-            command.arg("mount").args(self.mount_options(job)).arg(job.image()).arg(job.mount_point());
+            command.arg("mount").args(self.mount_options(job)).args(further(job));
+            command.arg(job.image()).arg(job.mount_point());
             command
         };
         match run(&mut command()) {
@@ -86,6 +88,7 @@ impl Segno {
         mount
             .args(["mount", "--foreground"])
             .args(self.mount_options(turn.job))
+            .args(further(turn.job))
             .arg(turn.job.image())
             .arg(&dir);
         let mut server =
@@ -104,6 +107,11 @@ impl Segno {
         detach(&dir);
         result.with_context(|| log_tail(turn))
     }
+}
+
+/// Names the devices after the first: they are image files.
+fn further(job: &Job) -> impl Iterator<Item = &OsStr> {
+    job.devices.iter().skip(1).flat_map(|path| [OsStr::new("--device"), path.as_os_str()])
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]

@@ -1,10 +1,11 @@
 //! `segno build`: makes an image of a tree.
 use super::mkfs::{VolumeArgs, owner};
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
+use crate::image::explain_image;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::size;
+use crate::storage::StorageOptions;
 use anyhow::{Context, Result, anyhow, bail};
 use segno_format::Features;
 use segno_format::superblock::uuid_text;
@@ -66,7 +67,7 @@ pub struct Args {
     #[arg(short = 'j', long, value_name = "N", default_value_t = 0)]
     threads: usize,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     #[command(flatten)]
     metadata: MetadataArgs,
     #[command(flatten)]
@@ -143,7 +144,7 @@ pub fn run(args: &Args) -> Outcome {
         progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), (p.path)().display()));
     });
     drop(progress);
-    let report = built?;
+    let report = built.map_err(explain_image)?;
     new.finish()?;
     print(&args.image, &report, args.json)?;
     Ok(ExitCode::SUCCESS)
@@ -182,7 +183,8 @@ fn options(args: &Args, source: &Source) -> Result<BuildOptions> {
         order: args.order.clone(),
         threads: args.threads,
         sparse: args.sparse,
-        journal: args.journal.journal.clone(),
+        journal: args.storage.journal.journal.clone(),
+        devices: args.storage.devices.further.clone(),
         metadata: args.metadata.options(),
     })
 }

@@ -1,8 +1,8 @@
 //! `segno cat`: the contents of files of an image.
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
 use crate::image;
 use crate::path::{inode_number, on_volume, reason};
+use crate::storage::StorageOptions;
 use anyhow::{Context, Result, ensure};
 use segno::{FileType, Volume};
 use std::io::{Write, stdout};
@@ -15,7 +15,7 @@ const BUFFER: usize = 1 << 20;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Image file or block device
     image: PathBuf,
     /// Paths on the volume, or #INO for inodes by number
@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image, &args.journal)?;
+    let volume = image::volume_read_only(&args.image, &args.storage)?;
     let mut out = stdout().lock();
     for path in &args.paths {
         write(&volume, path, &mut out)?;

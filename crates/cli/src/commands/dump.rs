@@ -1,6 +1,7 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
 use crate::exit::Outcome;
 use crate::{image, inspect};
+use crate::storage::DeviceOption;
 use segno_device::{DeviceError, OpenOptions, open_storage};
 use segno_dump::{Image, What};
 use std::io::{Write, stdout};
@@ -23,7 +24,9 @@ pub struct Args {
     /// Removed names of a directory too
     #[arg(long)]
     cleared: bool,
-    /// Image file or block device
+    #[command(flatten)]
+    devices: DeviceOption,
+    /// Image file or block device; of a volume of several devices, the first alone if the others are not named
     image: PathBuf,
     /// Structure and selector
     #[arg(required = true, num_args = 1..=2)]
@@ -32,9 +35,12 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let what = What::parse(&args.what, args.versions, args.cleared)?;
-    let options = OpenOptions { read_only: true, direct: false };
-    let device = match image::open_damaged(std::slice::from_ref(&args.image), options) {
-        Err(DeviceError::Member { .. }) => open_storage(&args.image, options),
+    let (paths, options) = (args.devices.of(&args.image), OpenOptions { read_only: true, direct: false });
+    let device = match image::open_damaged(&paths, options, open_volume) {
+        Err(e @ (DeviceError::Member { .. } | DeviceError::NotNamed { .. })) => {
+            image::note_incomplete(e);
+            open_storage(&args.image, options)
+        }
         opened => opened,
     };
     let device = device.map_err(image::explain)?;

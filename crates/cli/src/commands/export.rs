@@ -1,7 +1,9 @@
 //! `segno export`: serves a volume to a virtual machine.
 use crate::exit::Outcome;
+use crate::image;
 use crate::mount::options::Settings;
 use crate::mount::volume::{Devices, absolute};
+use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use segno_fuse::{Choice, GuestOptions, GuestServer};
@@ -27,15 +29,18 @@ pub struct Args {
     /// Name of the device in the guest, for programs that ask this one for it; to QEMU it is given as tag=
     #[arg(long)]
     tag: Option<Tag>,
+    #[command(flatten)]
+    devices: DeviceOption,
     /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
     image: PathBuf,
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let settings = Settings::parse(&args.options, false)?;
+    let mut settings = Settings::parse(&args.options, false)?;
+    settings.devices.extend_from_slice(&args.devices.further);
     refuse_others(&settings)?;
     segno_fuse::share_heap();
-    let devices = Devices::open(&absolute(&args.image)?, &settings)?;
+    let devices = Devices::open(&absolute(&args.image)?, &settings, image::open)?;
     drop_privileges();
     let served = devices.mount()?;
     let guest = GuestServer::new(

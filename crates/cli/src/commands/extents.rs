@@ -1,7 +1,7 @@
 //! `segno extents`: where files are on the volume, of a live mount or of an image.
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
 use crate::path::{on_volume, reason};
+use crate::storage::StorageOptions;
 use crate::{image, show};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::getxattr;
@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "IMAGE")]
     image: Option<PathBuf>,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Files, or directories with --all
     #[arg(required = true)]
     path: Vec<PathBuf>,
@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Outcome {
     };
     match &args.image {
         Some(image) => {
-            let volume = image::volume_read_only(image, &args.journal)?;
+            let volume = image::volume_read_only(image, &args.storage)?;
             for path in &args.path {
                 from_image(&volume, path, args.all, &mut each)?;
             }

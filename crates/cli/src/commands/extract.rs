@@ -1,9 +1,10 @@
 //! `segno extract`: takes the tree out of an image.
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
+use crate::image::explain_image;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::size;
+use crate::storage::StorageOptions;
 use anyhow::{Context, Result, ensure};
 use segno_image::{ExtractOptions, Extracted, Target, extract};
 use serde_json::json;
@@ -43,7 +44,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Image file or block device
     image: PathBuf,
     /// Directory that is made, or is empty
@@ -54,7 +55,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let options = ExtractOptions {
         path: args.path.clone(),
-        journal: args.journal.journal.clone(),
+        journal: args.storage.journal.journal.clone(),
+        devices: args.storage.devices.further.clone(),
         mount_point: args.mount_point.clone(),
         fs_config: args.fs_config.clone(),
         file_contexts: args.file_contexts.clone(),
@@ -71,7 +73,8 @@ pub fn run(args: &Args) -> Outcome {
         (Some(tar), _) if tar.as_os_str() == "-" => {
             ensure!(!args.json, "standard output carries the archive: leave out --json");
             let mut out = BufWriter::with_capacity(BUFFER, stdout().lock());
-            let done = extract(&args.image, Target::Tar(&mut out), &options, &mut show)?;
+            let done =
+                extract(&args.image, Target::Tar(&mut out), &options, &mut show).map_err(explain_image)?;
             out.flush().context("cannot write the archive")?;
             done.notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
             return Ok(ExitCode::SUCCESS);
@@ -79,7 +82,8 @@ pub fn run(args: &Args) -> Outcome {
         (Some(tar), _) => {
             let new = NewFile::create(tar, args.force)?;
             let mut out = BufWriter::with_capacity(BUFFER, new.file());
-            let done = extract(&args.image, Target::Tar(&mut out), &options, &mut show)?;
+            let done =
+                extract(&args.image, Target::Tar(&mut out), &options, &mut show).map_err(explain_image)?;
             out.flush().context("cannot write the archive")?;
             drop(out);
             new.finish()?;
@@ -87,7 +91,7 @@ pub fn run(args: &Args) -> Outcome {
         }
         (None, dest) => {
             let dest = dest.as_deref().context("a directory or --tar is needed")?;
-            extract(&args.image, Target::Directory(dest), &options, &mut show)?
+            extract(&args.image, Target::Directory(dest), &options, &mut show).map_err(explain_image)?
         }
     };
     drop(progress);

@@ -1,8 +1,8 @@
 //! `segno get`: copies files with all their attributes out of an image.
 use super::cat;
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
 use crate::path::{on_volume, reason, refuse_equal};
+use crate::storage::StorageOptions;
 use crate::tally::Tally;
 use crate::{image, show};
 use anyhow::{Context, Result, bail, ensure};
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Image file or block device
     image: PathBuf,
     /// Paths on the volume
@@ -49,7 +49,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image, &args.journal)?;
+    let volume = image::volume_read_only(&args.image, &args.storage)?;
     if args.dest.as_os_str() == "-" {
         ensure!(!args.json, "standard output carries the file: leave out --json");
         let [path] = &args.paths[..] else {

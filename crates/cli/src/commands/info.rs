@@ -1,6 +1,7 @@
 //! `segno info`: superblock, checkpoint and usage.
 use crate::exit::Outcome;
 use crate::inspect::Pack;
+use crate::storage::DeviceOption;
 use crate::{image, inspect, show, size};
 use anyhow::Result;
 use segno_clean::guard::{Extent, Guarded};
@@ -20,13 +21,16 @@ pub struct Args {
     /// Print JSON, with the kernel's field names
     #[arg(long)]
     json: bool,
-    /// Image file or block device; further devices of the volume if they have moved
+    #[command(flatten)]
+    devices: DeviceOption,
+    /// Image file or block device; further devices of the volume, as with --device
     #[arg(required = true)]
     image: Vec<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let device = image::open(&args.image, OpenOptions { read_only: true, direct: false })?;
+    let device =
+        image::open(&args.devices.after(&args.image), OpenOptions { read_only: true, direct: false })?;
     let sb = inspect::superblock(&*device)?;
     let Pack { cp, number, external_journal, .. } = inspect::checkpoint(&*device, &sb)?;
     let mut out = stdout().lock();
@@ -57,8 +61,11 @@ pub fn run(args: &Args) -> Outcome {
 fn superblock(sb: &Superblock) -> Value {
     let raw = &sb.raw;
     let extensions = |hot| sb.extensions(hot).iter().map(|e| show::name(e)).collect::<Vec<_>>();
-    let devices: Vec<Value> =
-        sb.devices.iter().map(|d| json!({ "path": d.path, "total_segments": d.total_segments })).collect();
+    let devices: Vec<Value> = sb
+        .devices
+        .iter()
+        .map(|d| json!({ "path": show::name(&d.path), "total_segments": d.total_segments }))
+        .collect();
     json!({
         "magic": raw.magic.get(),
         "major_ver": raw.major_ver.get(),
@@ -207,7 +214,7 @@ fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize)
         writeln!(out, "unsupported   {why}")?;
     }
     for d in &sb.devices {
-        writeln!(out, "device        {} ({} segments)", d.path, d.total_segments)?;
+        writeln!(out, "device        {} ({} segments)", show::name(&d.path), d.total_segments)?;
     }
     writeln!(
         out,

@@ -1,7 +1,7 @@
 //! `segno ls`: a directory of an image.
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
 use crate::path::{on_volume, reason};
+use crate::storage::StorageOptions;
 use crate::{image, show};
 use anyhow::{Context, Result};
 use segno::{FileType, Metadata, Volume};
@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Image file or block device
     image: PathBuf,
     /// Path on the volume
@@ -40,7 +40,7 @@ struct Item {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image, &args.journal)?;
+    let volume = image::volume_read_only(&args.image, &args.storage)?;
     let items = collect(&volume, args)?;
     let mut out = stdout().lock();
     if args.json {

@@ -2,6 +2,7 @@
 use crate::exit::Outcome;
 use crate::segments::grid::{Grid, LEVELS};
 use crate::segments::{Content, Segment, Segments, png, svg, write_file};
+use crate::storage::DeviceOption;
 use anyhow::{Result, bail};
 use segno_format::BLOCKS_PER_SEG;
 use serde_json::{Value, json};
@@ -33,6 +34,8 @@ pub struct Args {
     /// Overwrite the picture if it exists
     #[arg(short, long, requires = "output")]
     force: bool,
+    #[command(flatten)]
+    devices: DeviceOption,
     /// Image file, block device, or directory of a mount
     volume: PathBuf,
 }
@@ -40,10 +43,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.output {
         let encode = encoder(path)?;
-        let found = Segments::of(&args.volume)?;
+        let found = Segments::of(&args.volume, &args.devices)?;
         return write_file(path, args.force, &encode(&Grid::pictured(&found.all, PICTURED))?);
     }
-    let found = Segments::of(&args.volume)?;
+    let found = Segments::of(&args.volume, &args.devices)?;
     let mut out = stdout().lock();
     if args.json {
         writeln!(out, "{:#}", all(&found))?;

@@ -2,6 +2,7 @@
 use crate::exit::Outcome;
 use crate::mount::options::{Settings, help};
 use crate::mount::{Plan, Readiness, run as serve, spawn};
+use crate::storage::DeviceOption;
 use anyhow::Result;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub struct Args {
     /// Report on standard output when the mount responds, then detach from the terminal
     #[arg(long, hide = true)]
     pub detach: bool,
+    #[command(flatten)]
+    pub devices: DeviceOption,
     /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
     pub image: PathBuf,
     /// Directory to mount at
@@ -37,6 +40,7 @@ pub fn run(args: &Args) -> Outcome {
     let root = rustix::process::geteuid().is_root();
     let mut settings = Settings::parse(&args.options, root)?;
     settings.store.takeover |= args.takeover;
+    settings.devices.extend_from_slice(&args.devices.further);
     let plan = Plan::new(&args.image, &args.dir, settings)?;
     if args.foreground || args.detach {
         let readiness = if args.detach { Readiness::Background } else { Readiness::Foreground };
@@ -76,6 +80,9 @@ fn server_args(plan: &Plan, original: &Args) -> Vec<OsString> {
     }
     for option in &original.options {
         args.extend(["-o".into(), option.into()]);
+    }
+    for device in &original.devices.further {
+        args.extend(["--device".into(), device.into()]);
     }
     args.extend(["--".into(), plan.image.clone().into(), plan.dir.clone().into()]);
     args

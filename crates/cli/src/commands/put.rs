@@ -1,7 +1,7 @@
 //! `segno put`: copies files with all their attributes into an image.
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
 use crate::path::{places, reason, refuse_equal};
+use crate::storage::StorageOptions;
 use crate::tally::Tally;
 use crate::{image, show};
 use anyhow::{Context, Result, bail, ensure};
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Image file or block device
     image: PathBuf,
     /// Files, and directories with everything below them; - is standard input. If the last of several begins with /, it is the
@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Outcome {
     for source in &sources {
         needed += tree(source).demand()?;
     }
-    let volume = image::volume_read_write(&args.image, &args.journal)?;
+    let volume = image::volume_read_write(&args.image, &args.storage)?;
     let copied = room_for(&volume, needed).and_then(|()| {
         let places = places(&volume, to, sources.iter().map(|source| source.name.as_path()));
         let places = if to != "/" && Path::new(to).exists() {
@@ -152,7 +152,7 @@ fn room_for(volume: &Volume, needed: u64) -> Result<()> {
 
 /// Writes a file of what comes in, which has its name when it is complete.
 fn from_stdin(args: &Args, to: &str) -> Outcome {
-    let volume = image::volume_read_write(&args.image, &args.journal)?;
+    let volume = image::volume_read_write(&args.image, &args.storage)?;
     let written = stdin_to(&volume, args.force, to);
     let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
     let tally = written?;

@@ -1,10 +1,10 @@
 //! `segno rescue`: files of a volume that cannot be mounted any more.
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
 use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
 use crate::salvage::{self, Listing, Search};
 use crate::{inspect, size};
+use crate::storage::StorageOptions;
 use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
 use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
@@ -50,11 +50,8 @@ pub struct Args {
     /// Make device nodes
     #[arg(long)]
     devices: bool,
-    /// Further devices of the volume, in order
-    #[arg(long = "device", value_name = "PATH")]
-    further: Vec<PathBuf>,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Image file or block device
     source: PathBuf,
     /// Directory to copy to, made if it does not exist
@@ -69,9 +66,8 @@ pub fn run(args: &Args) -> Outcome {
         .as_ref()
         .map(|text| glob::Pattern::new(text).map_err(|e| RescueError::Pattern(text.clone(), e)));
     let only = only.transpose()?;
-    let mut paths = vec![args.source.clone()];
-    paths.extend_from_slice(&args.further);
-    let device = super::check::with_journal(salvage::open(&paths)?, &paths, &args.journal)?;
+    let paths = args.storage.devices.of(&args.source);
+    let device = super::check::with_journal(salvage::open(&paths)?, &paths, &args.storage.journal)?;
     inspect::note_unsupported(&*device);
     let kept = args.scan.as_deref();
     for path in [kept, args.map.as_deref(), args.to_image.as_deref()].into_iter().flatten() {

@@ -1,7 +1,7 @@
 //! `segno stat`: all attributes of a file of an image.
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
 use crate::path::{inode_number, on_volume, reason};
+use crate::storage::StorageOptions;
 use crate::{image, show};
 use anyhow::{Context, Result};
 use segno::{FileType, Metadata};
@@ -18,7 +18,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Image file or block device
     image: PathBuf,
     /// Path on the volume; a symbolic link at its end stands for itself. #INO is an inode by number
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image, &args.journal)?;
+    let volume = image::volume_read_only(&args.image, &args.storage)?;
     let (path, number) = (&args.path, inode_number(&args.path));
     let attr = number.map_or_else(|| volume.symlink_metadata(path), |ino| volume.inode_metadata(ino));
     let attr = on_volume(path, attr)?;

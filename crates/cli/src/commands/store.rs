@@ -3,6 +3,7 @@ use super::sync;
 use crate::exit::Outcome;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
+use crate::storage::DeviceOption;
 use crate::store::{self, Settings, is_url};
 use crate::{inspect, size};
 use anyhow::{Context, Result, bail, ensure};
@@ -69,6 +70,8 @@ enum What {
         /// Accept a store that keeps no second writer out
         #[arg(long)]
         unfenced: bool,
+        #[command(flatten)]
+        devices: DeviceOption,
         /// The new volume
         url: PathBuf,
         /// Image file
@@ -91,8 +94,9 @@ pub fn run(args: &Args) -> Outcome {
             let device = store::device(checked(url)?, true, &settings)?;
             export(&device, image, &mut Gaps::Refused)?;
         }
-        What::Import { force, unfenced, url, image } => {
-            import(checked(url)?, image, *force, &Settings { unfenced: *unfenced, ..settings })?;
+        What::Import { force, unfenced, devices, url, image } => {
+            let settings = Settings { unfenced: *unfenced, ..settings };
+            import(checked(url)?, image, devices, *force, &settings)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -250,11 +254,9 @@ fn is_zero(block: &Block) -> bool {
     block.0.iter().all(|&b| b == 0)
 }
 
-fn import(url: &Path, image: &Path, force: bool, settings: &Settings) -> Result<()> {
-    let source = crate::image::open(
-        &[image.to_owned()],
-        segno_device::OpenOptions { read_only: true, direct: false },
-    )?;
+fn import(url: &Path, image: &Path, devices: &DeviceOption, force: bool, settings: &Settings) -> Result<()> {
+    let source =
+        crate::image::open(&devices.of(image), segno_device::OpenOptions { read_only: true, direct: false })?;
     let superblock = inspect::superblock(&*source)?;
     ensure!(
         superblock.features.contains(Features::BLKZONED),

@@ -6,7 +6,7 @@ use crate::{inspect, process, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use segno_device::{FileDevice, Holder, Mount, OpenOptions, open_volume};
+use segno_device::{FileDevice, Holder, Mount, OpenOptions, open_storage};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -65,9 +65,10 @@ fn ensure_sealed(url: &Path, server: Option<&ServerProcess>) -> Result<()> {
     Ok(())
 }
 
-/// The server is gone, and its error messages with it: the image shows whether it has finished.
+/// The server is gone, and its error messages with it: the image shows whether it has finished. The checkpoints are on the first
+/// device.
 fn ensure_clean(path: &Path) -> Result<()> {
-    let Ok(device) = open_volume(&[path], OpenOptions { read_only: true, direct: false }) else {
+    let Ok(device) = open_storage(path, OpenOptions { read_only: true, direct: false }) else {
         // In use by the next one already, or not readable for this user.
         return Ok(());
     };

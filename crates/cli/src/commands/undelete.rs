@@ -1,9 +1,9 @@
 //! `segno undelete`: files that were deleted.
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
 use crate::progress::Progress;
 use crate::salvage::{self, Listing, Search};
 use crate::{inspect, show};
+use crate::storage::StorageOptions;
 use anyhow::{Result, bail};
 use segno::Time;
 use segno_device::BlockDevice;
@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Image file or block device
     image: PathBuf,
     /// Paths on the volume that the files had; all below them are meant
@@ -56,11 +56,11 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let stop = salvage::stop_flag()?;
-    let images = std::slice::from_ref(&args.image);
-    let mut device = salvage::open(images)?;
+    let images = args.storage.devices.of(&args.image);
+    let mut device = salvage::open(&images)?;
     refuse_unsupported(args, &*device)?;
     if !args.previous {
-        device = super::check::with_journal(device, images, &args.journal)?;
+        device = super::check::with_journal(device, &images, &args.storage.journal)?;
     }
     if args.unproven && !rustix::process::geteuid().is_root() {
         bail!("--unproven may show other users' data: only root may use it");

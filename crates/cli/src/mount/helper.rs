@@ -2,6 +2,7 @@
 use crate::commands::mount::{self, Args};
 use crate::exit::{self, Outcome};
 use crate::mount::remount;
+use crate::storage::DeviceOption;
 use clap::{CommandFactory, Parser};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -92,6 +93,7 @@ pub fn run(args: &[OsString]) -> Outcome {
         verbose: helper.verbose,
         detach: false,
         takeover: false,
+        devices: DeviceOption::default(),
     };
     mount::run(&args)
 }

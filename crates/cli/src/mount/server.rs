@@ -2,7 +2,7 @@
 use super::options::Settings;
 use super::volume::{Devices, absolute};
 use super::watcher;
-use crate::show;
+use crate::{image, show};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::Access;
 use rustix::io::Errno;
@@ -128,7 +128,7 @@ fn advise(e: std::io::Error) -> anyhow::Error {
 
 /// Mounts and serves until the mount ends. Calls `ready` when the mount responds, with what `mount -v` says besides.
 pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<()> {
-    serve(plan, || Devices::open(&plan.image, &plan.settings), ready)
+    serve(plan, || Devices::open(&plan.image, &plan.settings, image::open_recorded), ready)
 }
 
 /// Mounts a device of the caller at a directory as `segno mount -f` does, with the same options, and serves until the mount ends.

@@ -19,6 +19,9 @@ pub struct Devices {
     compression: Vec<String>,
 }
 
+/// Whether further devices are found only as the settings name them, or also as the superblock records them.
+type Open = fn(&[PathBuf], OpenOptions) -> Result<Arc<dyn BlockDevice>>;
+
 /// A volume in use.
 pub struct Served {
     image: PathBuf,
@@ -36,15 +39,15 @@ pub fn absolute(image: &Path) -> Result<PathBuf> {
 }
 
 impl Devices {
-    /// Opens all devices of a volume.
-    pub fn open(image: &Path, settings: &Settings) -> Result<Self> {
+    /// Opens all devices of a volume, on this machine by `open`.
+    pub fn open(image: &Path, settings: &Settings, open: Open) -> Result<Self> {
         let paths = paths(image, settings);
         let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
         let device = match store::open(&paths, options, &settings.store)? {
             Some(device) => device,
             None => {
                 ensure!(settings.store.cache.is_none(), "cache=/DIR is for volumes on an object store");
-                image::open(&paths, options)?
+                open(&paths, options)?
             }
         };
         Self::of(device, image, settings)

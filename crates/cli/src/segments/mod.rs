@@ -6,6 +6,7 @@ pub mod svg;
 use crate::exit::Outcome;
 use crate::mount::table;
 use crate::new_file::NewFile;
+use crate::storage::DeviceOption;
 use crate::{image, inspect};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::io::Errno;
@@ -78,13 +79,13 @@ impl Content {
 }
 
 impl Segments {
-    /// Of an image, or of the mount at this directory: then as of its last checkpoint.
-    pub fn of(path: &Path) -> Result<Self> {
+    /// Of an image with its further devices, or of the mount at this directory: then as of its last checkpoint.
+    pub fn of(path: &Path, devices: &DeviceOption) -> Result<Self> {
         let died = |e: &Error| e.kind() == ErrorKind::NotConnected;
         if path.metadata().map_or_else(|e| died(&e), |m| m.is_dir()) {
             return Self::of_mount(path);
         }
-        let device = image::open(&[path.to_owned()], OpenOptions { read_only: true, direct: false })?;
+        let device = image::open(&devices.of(path), OpenOptions { read_only: true, direct: false })?;
         inspect::note_unsupported(&*device);
         Self::read(&*device).with_context(|| image::cannot_read(path))
     }

@@ -19,6 +19,8 @@ pub struct Crashed {
     pub image: String,
     /// Every file of the volume: members and an external journal.
     storage: Vec<PathBuf>,
+    /// The second device of two.
+    second: Option<String>,
     pub side: Option<String>,
     /// Names and contents of files that were fsynced since the last checkpoint.
     pub files: Vec<(String, Vec<u8>)>,
@@ -41,7 +43,8 @@ impl Crashed {
             args.extend(["--size", "64M"]);
         }
         output(&[&args[..], &[&image]].concat());
-        Self { scratch, image, storage, side: None, files: Vec::new() }
+        let second = second.then_some(other);
+        Self { scratch, image, storage, second, side: None, files: Vec::new() }
     }
 
     pub fn options(&self) -> MountOptions {
@@ -50,7 +53,7 @@ impl Crashed {
 
     /// Writes and fsyncs files in this process, which then forgets the volume.
     fn fill(mut self, options: MountOptions) -> Self {
-        let device = open_volume(&[&self.image], OpenOptions::default()).unwrap();
+        let device = open_volume(&self.members(), OpenOptions::default()).unwrap();
         let volume = Volume::mount(device, options).unwrap();
         for i in 0..12_usize {
             let (name, content) = (format!("file{i:02}"), vec![b'a' + i as u8; 1 + i * i * 100]);
@@ -81,10 +84,21 @@ impl Crashed {
         self.scratch.path(name).to_str().unwrap().to_owned()
     }
 
-    /// A command with the option for the external journal, if there is one.
+    fn members(&self) -> Vec<&String> {
+        std::iter::once(&self.image).chain(&self.second).collect()
+    }
+
+    /// A command with the options for the second device and the external journal, if there are any.
     pub fn with_side(&self, args: &[&str]) -> Vec<String> {
-        let option = self.side.iter().flat_map(|side| ["--journal".to_owned(), side.clone()]);
-        args.iter().map(|arg| (*arg).to_owned()).chain(option).collect()
+        let device = self.second.iter().flat_map(|second| ["--device".to_owned(), second.clone()]);
+        let journal = self.side.iter().flat_map(|side| ["--journal".to_owned(), side.clone()]);
+        args.iter().map(|arg| (*arg).to_owned()).chain(device).chain(journal).collect()
+    }
+
+    fn mount_options(&self) -> String {
+        let device = self.second.iter().map(|second| format!(",device={second}"));
+        let journal = self.side.iter().map(|side| format!(",journal={side}"));
+        ["ro".to_owned()].into_iter().chain(device).chain(journal).collect()
     }
 
     pub fn output(&self, args: &[&str]) -> String {
@@ -208,7 +222,7 @@ fn build(v: &Crashed) -> Vec<(String, Vec<u8>)> {
 }
 
 fn library(v: &Crashed) -> Vec<(String, Vec<u8>)> {
-    let device = segno::Device::open_read_only(&v.image).unwrap();
+    let device = segno::Device::open_several_read_only(&v.members()).unwrap();
     let mut options = segno::MountOptions::new();
     if let Some(side) = &v.side {
         options = options.journal(&segno::Device::open_read_only(side).unwrap());
@@ -271,7 +285,7 @@ fn a_read_only_mount_shows_what_was_fsynced_and_stays_read_only() {
         let crashed = made();
         let before = crashed.read_storage();
         let mount = Mount::at(crashed.path("mnt"));
-        let options = crashed.side.as_ref().map_or("ro".to_owned(), |side| format!("ro,journal={side}"));
+        let options = crashed.mount_options();
         output(&["mount", "-o", &options, &crashed.image, &mount.0]);
         assert!(tree(mount.0.as_ref()) == crashed.files, "{case}");
         let refused = File::create(Path::new(&mount.0).join("new")).unwrap_err();

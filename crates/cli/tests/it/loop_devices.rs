@@ -6,10 +6,10 @@ use std::fs::{OpenOptions, create_dir, read};
 use std::process::{Command, Output};
 
 /// A loop device, detached when dropped.
-struct Loop(String);
+pub struct Loop(pub String);
 
 impl Loop {
-    fn of(image: &str) -> Option<Self> {
+    pub fn of(image: &str) -> Option<Self> {
         let out = Command::new("losetup").args(["--find", "--show", image]).output().ok()?;
         let name = String::from_utf8(out.stdout).ok()?;
         out.status.success().then(|| Self(name.trim().to_owned()))

@@ -18,6 +18,7 @@ mod foreign;
 mod friction;
 mod fsck;
 mod fsck_limits;
+mod further_devices;
 mod guide;
 mod huge;
 mod images;

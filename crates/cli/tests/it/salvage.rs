@@ -70,12 +70,13 @@ fn rescued_without_metadata(mkfs: &[&str], sizes: &[u64]) {
     let (first, others) = devices.split_first().unwrap();
     let further = |option| others.iter().flat_map(move |d| [option, d.as_str()]).collect::<Vec<_>>();
     output(&[&["mkfs", "-q", "-f"], mkfs, &further("-c"), &[first]].concat());
-    output(&["put", first, scratch.path("tree").to_str().unwrap(), "/"]);
-    let main = json(&["info", "--json", first])["superblock"]["main_blkaddr"].as_u64().unwrap();
+    let named = further("--device");
+    output(&[&["put"], &named[..], &[first, scratch.path("tree").to_str().unwrap(), "/"]].concat());
+    let info = json(&[&["info", "--json", first], &named[..]].concat());
+    let main = info["superblock"]["main_blkaddr"].as_u64().unwrap();
     wipe(first, 0..main as usize * 4096);
     let target = scratch.path("out");
-    let done =
-        json(&[&["rescue", "--json", first, target.to_str().unwrap()], &*further("--device")].concat());
+    let done = json(&[&["rescue", "--json", first, target.to_str().unwrap()], &named[..]].concat());
     assert_eq!((&done["failed"], &done["unreadable_blocks"]), (&0.into(), &0.into()), "{done}");
     same_tree(&scratch.path("tree"), &target.join("tree"));
 }

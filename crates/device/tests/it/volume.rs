@@ -1,7 +1,9 @@
 //! Volumes of one device and of several, opened by their superblocks.
-use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_volume};
+use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions, open_volume, open_volume_recorded};
 use segno_format::superblock::RawSuperblock;
 use segno_format::{BLOCK_SIZE, Block};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use zerocopy::FromZeros;
@@ -149,9 +151,9 @@ fn a_truncated_image_is_refused() {
 }
 
 #[test]
-fn members_are_found_by_the_table_and_joined_in_its_order() {
+fn members_are_joined_in_the_order_of_the_table() {
     let (_dir, [a, b, c]) = three_devices();
-    let volume = open(&[&a]).unwrap();
+    let volume = open(&[&a, &b, &c]).unwrap();
     assert_eq!(volume.block_count(), SEGMENT0 + 17 * SEGMENT);
     let b_start = SEGMENT0 + 12 * SEGMENT;
     let block = |n| Block([n; BLOCK_SIZE]);
@@ -165,24 +167,52 @@ fn members_are_found_by_the_table_and_joined_in_its_order() {
     assert_eq!(fill(&c, 0), 4);
 }
 
+/// A table may have the path of any file of the host.
 #[test]
-fn moved_members_are_named_by_the_user() {
+fn a_recorded_path_is_not_opened_unless_it_is_named() {
+    let (_dir, [a, b, c]) = three_devices();
+    // Held by another, so that an attempt to open it is seen.
+    let held = FileDevice::open(&b, OpenOptions::default()).unwrap();
+    let open_recorded = |paths: &[&Path]| open_volume_recorded(paths, OpenOptions::default()).map(|_| ());
+    for refused in [open(&[&a]).map(|_| ()), open_recorded(&[&a])] {
+        let Err(DeviceError::NotNamed { path, recorded }) = refused else { panic!("{refused:?}") };
+        assert_eq!((path.as_ref(), recorded), (a.to_str().unwrap(), vec![b.clone(), c.clone()]));
+    }
+    assert!(refused(&[&a, &b, &c]).contains("is in use"));
+    drop(held);
+    open_recorded(&[&a, &b, &c]).unwrap();
+    let read_only = OpenOptions { read_only: true, direct: false };
+    assert!(matches!(open_volume(&[&a, &b, &b], read_only), Err(DeviceError::Twice { .. })));
+    assert!(matches!(open_volume(&[&a, &b, &a], read_only), Err(DeviceError::Twice { .. })));
+}
+
+#[test]
+fn recorded_bytes_are_kept_and_shown_with_escapes() {
+    let (_dir, [a, _, _]) = three_devices();
+    let further = OsStr::from_bytes(b"/\xff\x1b[2J");
+    store(&a, &superblock(&[(&a, 12), (Path::new(further), 5)], 17), &[0, 1]);
+    let Err(DeviceError::NotNamed { recorded, .. }) = open(&[&a]) else { panic!("not refused") };
+    assert_eq!(recorded, [Path::new(further)]);
+    assert!(refused(&[&a]).ends_with(r#"names them, in order: "/\xFF\u{1b}[2J""#), "{}", refused(&[&a]));
+}
+
+#[test]
+fn members_are_named_in_order_wherever_they_are() {
     let (dir, [a, b, c]) = three_devices();
     let moved = dir.path().join("moved");
     std::fs::rename(&b, &moved).unwrap();
-    let message = refused(&[&a]);
+    let message = refused(&[&a, &b, &c]);
     assert!(message.contains("device 1 of the volume") && message.contains("name the paths"), "{message}");
     assert!(matches!(open(&[&a, &moved]), Err(DeviceError::MemberCount { expected: 3, given: 2, .. })));
     open(&[&a, &moved, &c]).unwrap();
     // In the wrong order the second is too small for the second place.
     assert!(matches!(open(&[&a, &c, &moved]), Err(DeviceError::Member { index: 1, .. })));
-    assert!(refused(&[&a, &a, &c]).contains("is in use"));
 }
 
 #[test]
 fn all_members_are_held() {
-    let (_dir, [a, b, _]) = three_devices();
-    let volume = open(&[&a]).unwrap();
+    let (_dir, [a, b, c]) = three_devices();
+    let volume = open(&[&a, &b, &c]).unwrap();
     assert!(matches!(FileDevice::open(&b, OpenOptions::default()), Err(DeviceError::InUse { .. })));
     drop(volume);
     FileDevice::open(&b, OpenOptions::default()).unwrap();
@@ -190,9 +220,9 @@ fn all_members_are_held() {
 
 #[test]
 fn a_volume_opened_for_reading_refuses_writes() {
-    let (_dir, [a, _, _]) = three_devices();
+    let (_dir, [a, b, c]) = three_devices();
     let read_only = OpenOptions { read_only: true, direct: false };
-    let volume = open_volume(&[&a], read_only).unwrap();
+    let volume = open_volume(&[&a, &b, &c], read_only).unwrap();
     assert!(volume.read_only());
     let refused = volume.write(9000, &[&Block::zeroed()]).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);

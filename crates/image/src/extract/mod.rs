@@ -34,6 +34,8 @@ pub struct ExtractOptions {
     pub manifest: Option<PathBuf>,
     /// The external journal of the volume.
     pub journal: Option<PathBuf>,
+    /// Devices of the volume after the first, in order.
+    pub devices: Vec<PathBuf>,
 }
 
 /// What was extracted.
@@ -58,7 +60,7 @@ pub fn extract(
     options: &ExtractOptions,
     progress: &mut dyn FnMut(crate::Progress<'_>),
 ) -> Result<Extracted> {
-    let mut tree = volume::read(image, options.journal.as_deref(), &|_| false)?;
+    let mut tree = volume::read(image, &options.devices, options.journal.as_deref(), &|_| false)?;
     let notes = std::mem::take(&mut tree.notes);
     let tree = below(tree, &options.path)?.in_order()?;
     let (extracted, stored_as) = match target {

@@ -71,6 +71,9 @@ impl Source {
         if options.journal.is_some() && !matches!(self, Self::Image(_)) {
             return Err(Error::Options("only an image as the source has a journal".into()));
         }
+        if !options.devices.is_empty() && !matches!(self, Self::Image(_)) {
+            return Err(Error::Options("only an image as the source has further devices".into()));
+        }
         match self {
             Self::Directory(path) => dir::scan(path, options),
             Self::Tar(path) => tar::read(tar::Spool::open(path)?, options),
@@ -97,7 +100,7 @@ fn refuse_others(path: &Path, bytes: u64) -> Result<()> {
 
 fn image(path: &Path, options: &BuildOptions) -> Result<Tree> {
     let excluded = |path: &[u8]| options.exclude.iter().any(|e| e.covers(path));
-    let mut tree = volume::read(path, options.journal.as_deref(), &excluded)?;
+    let mut tree = volume::read(path, &options.devices, options.journal.as_deref(), &excluded)?;
     if let Owner::All(uid, gid) = options.owner {
         tree.inodes.iter_mut().for_each(|i| (i.uid, i.gid) = (uid, gid));
     }

@@ -10,16 +10,23 @@ use segno_format::Ino;
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::iter;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Flags that say how a file is stored, not what it is.
 const STORAGE: InodeFlags = InodeFlags::COMPR.union(InodeFlags::INDEX);
 
-/// Opens a volume, with its external journal, and reads all names and attributes.
-pub(crate) fn read(path: &Path, journal: Option<&Path>, excluded: &dyn Fn(&[u8]) -> bool) -> Result<Tree> {
+/// Opens a volume, with its further devices and its external journal, and reads all names and attributes.
+pub(crate) fn read(
+    path: &Path,
+    further: &[PathBuf],
+    journal: Option<&Path>,
+    excluded: &dyn Fn(&[u8]) -> bool,
+) -> Result<Tree> {
     let read_only = OpenOptions { read_only: true, direct: false };
-    let device = open_volume(&[path], read_only)?;
+    let paths: Vec<&Path> = iter::once(path).chain(further.iter().map(PathBuf::as_path)).collect();
+    let device = open_volume(&paths, read_only)?;
     let journal = match journal {
         Some(path) => JournalMode::External(JournalArea::whole(Arc::new(FileDevice::open(path, read_only)?))),
         None => JournalMode::Off,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,7 +45,9 @@ class Report:
         return self.errors == 0
 
 
-def check(path: StrPath, *, max_problems: int = 1000) -> Report:
-    """Checks a volume that is not open, and changes nothing. Damage is no exception but is described in the report."""
-    problems, errors, warnings, complete, clean_unmount = _native._check(path, max_problems)
+def check(path: StrPath, *, devices: Sequence[StrPath] = (), max_problems: int = 1000) -> Report:
+    """Checks a volume that is not open, and changes nothing. Damage is no exception but is described in the report.
+
+    ``devices`` are those of a volume of several after the first, in order."""
+    problems, errors, warnings, complete, clean_unmount = _native._check(path, devices, max_problems)
     return Report([Problem(*p) for p in problems], errors, warnings, complete, clean_unmount)

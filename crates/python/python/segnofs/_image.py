@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -63,6 +64,7 @@ def build(
     sparse: bool = False,
     manifest: StrPath | None = None,
     journal: StrPath | None = None,
+    devices: Sequence[StrPath] = (),
     force: bool = False,
 ) -> BuildReport:
     """Builds an image of a directory, a tar archive or another image. The same input gives the same bytes, and whatever of it
@@ -72,12 +74,25 @@ def build(
     ``time`` is the time of all files, and ``source_date_epoch`` replaces later ones, both in seconds since 1970. ``owner``, user
     and group, replaces the owners of the source. ``compress`` is an algorithm with or without a level, such as ``"lz4"`` or
     ``"zstd:19"``, for clusters of ``2 ** log_cluster`` blocks. ``read_only`` is the layout of volumes that are never written,
-    ``sparse`` the Android sparse format, ``manifest`` a file that :func:`extract` wrote, and ``journal`` the external journal of
-    a source that is an image."""
+    ``sparse`` the Android sparse format, ``manifest`` a file that :func:`extract` wrote, ``journal`` the external journal of
+    a source that is an image, and ``devices`` its further devices in order."""
     id = None if uuid is None else uuid.bytes
     flags = (read_only, sparse, force)
     image_bytes, free, files, content, compressed, saved, made_id, notes = _native._build(
-        source, image, size, label, id, time, source_date_epoch, owner, compress, log_cluster, flags, manifest, journal
+        source,
+        image,
+        size,
+        label,
+        id,
+        time,
+        source_date_epoch,
+        owner,
+        compress,
+        log_cluster,
+        flags,
+        manifest,
+        journal,
+        devices,
     )
     return BuildReport(image_bytes, free, files, content, compressed, saved, UUID(bytes=made_id), notes)
 
@@ -90,12 +105,13 @@ def extract(
     path: StrPath = "/",
     manifest: StrPath | None = None,
     journal: StrPath | None = None,
+    devices: Sequence[StrPath] = (),
 ) -> ExtractReport:
     """Takes the tree out of an image, raw or Android sparse, into a directory that is new or empty, or into a new tar archive.
-    ``path`` is the directory of the volume to extract. ``manifest`` is a file for all metadata, for :func:`build`, and ``journal`` the
-    external journal of the volume."""
+    ``path`` is the directory of the volume to extract. ``manifest`` is a file for all metadata, for :func:`build`, ``journal`` the
+    external journal of the volume, and ``devices`` its further devices in order."""
     if directory is not None and tar is None:
-        return ExtractReport(*_native._extract(image, directory, False, path, manifest, journal))
+        return ExtractReport(*_native._extract(image, directory, False, path, manifest, journal, devices))
     if tar is not None and directory is None:
-        return ExtractReport(*_native._extract(image, tar, True, path, manifest, journal))
+        return ExtractReport(*_native._extract(image, tar, True, path, manifest, journal, devices))
     raise TypeError("extract() needs either a directory or tar")

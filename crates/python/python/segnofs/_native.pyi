@@ -32,6 +32,7 @@ class Volume:
         skip_recovery: bool = False,
         cache_bytes: int = 67108864,
         journal: _StrPath | None = None,
+        devices: Sequence[_StrPath] = ...,
     ) -> Any: ...
     @property
     def closed(self) -> bool: ...
@@ -83,7 +84,7 @@ def mkfs(
     force: bool = False,
 ) -> None: ...
 def _check(
-    path: _StrPath, max_problems: int
+    path: _StrPath, devices: Sequence[_StrPath], max_problems: int
 ) -> tuple[list[tuple[Literal["error", "warning"], str, str]], int, int, bool, bool]: ...
 def _build(
     source: _StrPath,
@@ -99,6 +100,7 @@ def _build(
     flags: tuple[bool, bool, bool],
     manifest: _StrPath | None,
     journal: _StrPath | None,
+    devices: Sequence[_StrPath],
 ) -> tuple[int, int, int, int, int, int, bytes, list[str]]: ...
 def _extract(
     image: _StrPath,
@@ -107,4 +109,5 @@ def _extract(
     path: _StrPath,
     manifest: _StrPath | None,
     journal: _StrPath | None,
+    devices: Sequence[_StrPath],
 ) -> tuple[int, int, list[tuple[str, str]], int]: ...

@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -86,13 +86,15 @@ class Volume(_native.Volume):
         skip_recovery: bool = False,
         cache_bytes: int = 64 << 20,
         journal: StrPath | None = None,
+        devices: Sequence[StrPath] = (),
     ) -> None:
         """Opens a volume.
 
         What a crash left is replayed: in memory if the volume is opened for reading, on the device otherwise. With
         ``skip_recovery`` the volume is shown as of its last checkpoint. ``cache_bytes`` limits the memory for cached data and
         metadata, and for a replay in memory. ``journal`` is the external journal: a volume that was mounted with one and not
-        unmounted is not opened without it (``ENODEV``).
+        unmounted is not opened without it (``ENODEV``). ``devices`` are the further devices of a volume of several, in order: paths
+        that the volume records are not opened (``EINVAL``).
         """
         self._files: weakref.WeakSet[IO[Any]] = weakref.WeakSet()
         self._files_lock = threading.Lock()

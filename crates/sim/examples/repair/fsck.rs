@@ -50,7 +50,7 @@ fn members(volume: &MemDevice) -> Result<Vec<(String, u64)>, String> {
     let mut end = u64::from(sb.geo.segment0_blkaddr);
     let named = sb.devices.iter().map(|d| {
         end += u64::from(d.total_segments) * 512;
-        (d.path.clone(), end)
+        (String::from_utf8_lossy(&d.path).into_owned(), end)
     });
     let named: Vec<_> = named.collect();
     Ok(if named.is_empty() { vec![("image".into(), volume.block_count())] } else { named })

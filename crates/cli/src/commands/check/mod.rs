@@ -8,7 +8,8 @@ mod print;
 mod replay;
 
 use crate::exit::{Outcome, WithCode, fsck};
-use crate::external_journal::{External, JournalOption};
+use crate::external_journal::External;
+use crate::storage::StorageOptions;
 use anyhow::{Context, Result};
 pub use args::of_check;
 use cancel::{Cancel, Phase};
@@ -61,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     undo: Option<PathBuf>,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Write progress to this file descriptor in the form that fsck(8) reads
     #[arg(short = 'C', value_name = "FD", allow_negative_numbers = true)]
     completion: Option<i32>,
@@ -83,7 +84,7 @@ pub struct Args {
     /// Accepted, as fsck.f2fs does
     #[arg(long, hide = true)]
     no_kernel_check: bool,
-    /// Image file or block device; further devices of the volume if they have moved
+    /// Image file or block device; further devices of the volume, as with --device
     #[arg(required = true)]
     image: Vec<PathBuf>,
 }
@@ -123,7 +124,7 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
     }
     let opened = judge::open(args, !args.writes_in_place())?;
     let options = OpenOptions { read_only: !args.writes_in_place(), direct: false };
-    let journal = External::open(&args.journal, &args.image, &opened.device, options)?;
+    let journal = External::open(&args.storage.journal, &args.paths(), &opened.device, options)?;
     let judged = judge::judge(args, &opened.device, &journal)?;
     let done = act(args, &opened, &journal, &judged, cancel)?;
     if args.json {
@@ -227,6 +228,11 @@ impl Args {
     fn interactive(&self) -> bool {
         let terminals = stdin().is_terminal() && stdout().is_terminal();
         terminals && !self.writes() && !self.dry_run && !self.json && !self.quiet
+    }
+
+    /// All devices that are named.
+    fn paths(&self) -> Vec<PathBuf> {
+        self.storage.devices.after(&self.image)
     }
 
     /// The image, for messages.

@@ -12,7 +12,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 pub fn run(args: &CreateArgs) -> Outcome {
-    let found = Found::open(&args.of.image, &args.of.journal, false)?;
+    let found = Found::open(&args.of.image, &args.of.storage, false)?;
     refuse_used(&found, args.force)?;
     let bytes = found.area.blocks() * BLOCK_SIZE as u64;
     ensure!(

@@ -12,9 +12,9 @@ use std::process::ExitCode;
 
 pub fn run(args: &DiscardArgs) -> Outcome {
     let of = &args.of;
-    let found = match Found::open(&of.image, &of.journal, false) {
+    let found = match Found::open(&of.image, &of.storage, false) {
         Ok(found) => found,
-        Err(e) if args.force && of.journal.journal.is_none() => return give_up(args, e),
+        Err(e) if args.force && of.storage.journal.journal.is_none() => return give_up(args, e),
         Err(e) => return Err(e),
     };
     let lost = match found.state() {
@@ -78,7 +78,7 @@ fn has_changes(state: Option<&Opened>) -> bool {
 /// A lost external journal may have left its marks on the volume.
 fn give_up(args: &DiscardArgs, why: Error) -> Outcome {
     let options = OpenOptions { read_only: false, direct: false };
-    let device = image::open(std::slice::from_ref(&args.of.image), options)?;
+    let device = image::open(&args.of.storage.devices.of(&args.of.image), options)?;
     if !segno_engine::give_up_journal(device)? {
         return Err(why);
     }

@@ -1,5 +1,5 @@
 //! Finding the journal of an image.
-use crate::external_journal::JournalOption;
+use crate::storage::StorageOptions;
 use crate::{image, inspect, size};
 use anyhow::{Context, Result, anyhow};
 use segno_device::{BlockDevice, OpenOptions};
@@ -29,9 +29,9 @@ pub enum Place {
 
 impl Found {
     /// Opens image and journal. The error for an image without room for a journal names the remedy.
-    pub fn open(image: &Path, journal: &JournalOption, read_only: bool) -> Result<Self> {
+    pub fn open(image: &Path, storage: &StorageOptions, read_only: bool) -> Result<Self> {
         let options = OpenOptions { read_only, direct: false };
-        let images = [image.to_owned()];
+        let (images, journal) = (storage.devices.of(image), &storage.journal);
         let device = image::open(&images, options)?;
         let (area, place) = match (journal.open(&images, options)?, &journal.journal) {
             (Some(file), Some(path)) => (Area::whole(file), Place::External(path.clone())),

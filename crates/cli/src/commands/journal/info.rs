@@ -13,7 +13,7 @@ use std::io::{Write, stdout};
 use std::process::ExitCode;
 
 pub fn run(args: &Target) -> Outcome {
-    let found = Found::open(&args.image, &args.journal, true)?;
+    let found = Found::open(&args.image, &args.storage, true)?;
     let (about, state) = (found.about()?, found.state()?);
     let waiting = match &state {
         Some(Opened::Usable(replay)) => Some(Waiting::of(replay)?),

@@ -6,7 +6,7 @@ mod info;
 mod replay;
 
 use crate::exit::Outcome;
-use crate::external_journal::JournalOption;
+use crate::storage::StorageOptions;
 use std::path::PathBuf;
 
 /// Show, make, replay or discard the journal of an image
@@ -33,7 +33,7 @@ pub struct Target {
     /// Image file or block device
     image: PathBuf,
     #[command(flatten)]
-    journal: JournalOption,
+    storage: StorageOptions,
     /// Report as JSON
     #[arg(long)]
     json: bool,

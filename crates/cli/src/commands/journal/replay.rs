@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 pub fn run(args: &Target) -> Outcome {
-    let found = Found::open(&args.image, &args.journal, false)?;
+    let found = Found::open(&args.image, &args.storage, false)?;
     let waiting = match found.state()? {
         None => bail!("there is no journal {}", found.describe()),
         Some(Opened::Stale(why)) if why.is_damage() => {

@@ -151,7 +151,7 @@ fn create(args: &Args, options: &MkfsOptions, bytes: u64) -> Result<Member> {
     Ok(Member { device: Arc::new(device), path: recorded(&args.image, args), zeroed: true })
 }
 
-/// The path by which a volume of several devices finds this one again: absolute, where the superblock has room for that.
+/// The path that a volume of several devices records of this one: absolute, where the superblock has room for that.
 fn recorded(path: &Path, args: &Args) -> String {
     let given = path.display().to_string();
     if args.devices.is_empty() {

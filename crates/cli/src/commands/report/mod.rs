@@ -6,6 +6,7 @@ use crate::counters;
 use crate::exit::Outcome;
 use crate::segments::{Segments, write_file};
 use crate::show;
+use crate::storage::DeviceOption;
 use findings::{Finding, Level, State};
 use segno::Time;
 use serde_json::{Value, json};
@@ -29,12 +30,14 @@ pub struct Args {
     /// Overwrite the page if it exists
     #[arg(short, long, requires = "output")]
     force: bool,
+    #[command(flatten)]
+    devices: DeviceOption,
     /// Image file, block device, or directory of a mount
     volume: PathBuf,
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let segments = Segments::of(&args.volume)?;
+    let segments = Segments::of(&args.volume, &args.devices)?;
     let counters =
         args.volume.is_dir().then(|| counters::read(&args.volume)).transpose()?.map(|(readings, _)| readings);
     let name = args.volume.display().to_string();

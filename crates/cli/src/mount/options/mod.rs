@@ -49,7 +49,7 @@ pub struct Settings {
     pub writeback_cache: bool,
     /// Receives the messages of a detached server.
     pub log: Option<PathBuf>,
-    /// Devices after the first, if they have moved from where the superblock places them.
+    /// Devices after the first.
     pub devices: Vec<PathBuf>,
     /// File or device of an external journal.
     pub journal: Option<PathBuf>,

@@ -241,8 +241,8 @@ const OWN: &[MountOption] = &[
     value(
         "device",
         "PATH",
-        "from the superblock",
-        "a further device of the volume; repeat in order",
+        "recorded block devices, for root on a block device",
+        "a further device of a volume of several; repeat in order",
         |s, v| {
             s.devices.push(PathBuf::from(v));
             Ok(())

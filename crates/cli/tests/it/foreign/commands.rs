@@ -1,5 +1,5 @@
 //! The duty of each command on a volume of which areas are wiped.
-use super::super::{json, output, segno};
+use super::super::{json, segno};
 use super::AREAS;
 use super::tools::Volume;
 use super::tree::{Tree, difference, read};
@@ -70,10 +70,11 @@ impl<'v> Wiped<'v> {
         self.volume.first()
     }
 
-    /// The superblock names the further devices; without one they are arguments.
-    fn further(&self) -> Vec<&str> {
+    /// A command with the option for further devices.
+    fn run(&self, command: &[&str], operands: &[&str]) -> Output {
         let others = self.volume.devices[1..].iter().flat_map(|d| ["--device", d.to_str().unwrap()]);
-        if self.areas & 1 == 0 { Vec::new() } else { others.collect() }
+        let others: Vec<&str> = others.collect();
+        segno(&[command, &others, &[self.path()], operands].concat())
     }
 
     fn target(&self) -> PathBuf {
@@ -86,7 +87,7 @@ impl<'v> Wiped<'v> {
     fn rescue(&self) -> Option<String> {
         let target = self.target();
         let to = target.to_str().unwrap();
-        let out = segno(&[&["rescue", "--json"], &self.further()[..], &[self.path(), to]].concat());
+        let out = self.run(&["rescue", "--json"], &[to]);
         let Ok(report) = serde_json::from_slice::<serde_json::Value>(&out.stdout) else {
             return Some(format!("no report: {}", said(&out)));
         };
@@ -105,7 +106,7 @@ impl<'v> Wiped<'v> {
     /// All that was deleted, proven; nothing is proven without the SSA, and nothing is told without the other tables.
     fn undelete(&self) -> Option<String> {
         let target = self.target();
-        let out = segno(&["undelete", "--json", "--to", target.to_str().unwrap(), self.path()]);
+        let out = self.run(&["undelete", "--json", "--to", target.to_str().unwrap()], &[]);
         let code = out.status.code();
         let Ok(report) = serde_json::from_slice::<serde_json::Value>(&out.stdout) else {
             let text = said(&out);
@@ -130,7 +131,7 @@ impl<'v> Wiped<'v> {
 
     /// Clean only if nothing is wiped that the volume needs: the summaries and SIT entries of a small one are all in its pack.
     fn check(&self) -> Option<String> {
-        let out = segno(&["check", self.path()]);
+        let out = self.run(&["check"], &[]);
         let expected: &[i32] = match self.areas {
             0 => &[0],
             areas if areas & !SPARE == 0 => &[0, 4, 8],
@@ -151,7 +152,7 @@ impl<'v> Wiped<'v> {
     /// Right, or refused with the structure that is missing.
     fn copied(&self, command: &str, more: &[&str]) -> Option<String> {
         let target = self.target();
-        let out = segno(&[&[command, self.path()], more, &[target.to_str().unwrap()]].concat());
+        let out = self.run(&[command], &[more, &[target.to_str().unwrap()]].concat());
         self.right_or_refused(out.status.success(), &said(&out), || read(&target))
     }
 
@@ -164,7 +165,7 @@ impl<'v> Wiped<'v> {
     }
 
     fn library(&self) -> Option<String> {
-        let device = ::segno::Device::open_read_only(self.path());
+        let device = ::segno::Device::open_several_read_only(&self.volume.devices);
         let opened = device.and_then(|d| {
             ::segno::Volume::open_with(&d, &::segno::MountOptions::new().read_only(true)).and_then(|v| {
                 self.volume.files.iter().try_for_each(|(path, node)| match node {
@@ -194,11 +195,12 @@ impl<'v> Wiped<'v> {
     /// Whether it is repaired, or what is wrong.
     pub fn repaired(&self) -> Result<bool, String> {
         let before = self.volume.snapshot();
-        let out = segno(&["check", "-y", self.path()]);
+        let out = self.run(&["check", "-y"], &[]);
         let text = said(&out);
         if matches!(out.status.code(), Some(0 | 1)) {
             let target = self.target();
-            let _copied = output(&["get", self.path(), "/", target.to_str().unwrap()]);
+            let copied = self.run(&["get"], &["/", target.to_str().unwrap()]);
+            assert!(copied.status.success(), "{}", said(&copied));
             let fault = self.same(&target).or_else(|| self.volume.fsck());
             return fault.map_or(Ok(true), |fault| Err(format!("{fault}: {text}")));
         }

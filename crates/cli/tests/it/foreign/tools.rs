@@ -45,7 +45,7 @@ pub const SETS: [Set; 16] = [
 /// The pieces of a device that are not holes.
 pub type Pieces = Vec<(u64, Vec<u8>)>;
 
-fn pieces(path: &Path) -> Pieces {
+pub fn pieces(path: &Path) -> Pieces {
     let file = std::fs::File::open(path).unwrap();
     let (mut out, mut end) = (Pieces::new(), 0);
     while let Ok(start) = seek(&file, SeekFrom::Data(end)) {
