@@ -137,7 +137,7 @@ pub fn explain_image(e: segno_image::Error) -> anyhow::Error {
 }
 
 /// For commands that go on with what is there.
-fn note_incomplete(e: DeviceError) {
+pub fn note_incomplete(e: DeviceError) {
     if let DeviceError::TooSmall { .. } | DeviceError::NotNamed { .. } = e {
         eprintln!("segno: note: {}", explain(e));
     }

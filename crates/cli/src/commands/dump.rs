@@ -2,7 +2,7 @@
 use crate::exit::Outcome;
 use crate::{image, inspect};
 use crate::storage::DeviceOption;
-use segno_device::{DeviceError, OpenOptions, open_storage};
+use segno_device::{DeviceError, OpenOptions, open_storage, open_volume};
 use segno_dump::{Image, What};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
