@@ -26,6 +26,7 @@ pub mod record;
 pub mod sit;
 pub mod summary;
 pub mod superblock;
+pub mod text;
 pub mod xattr;
 
 pub use addr::{BlockAddr, Ino, Nid, SegNo};
