@@ -1,9 +1,11 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
 use crate::exit::Outcome;
 use crate::image;
+use crate::out::stdout;
 use segno_device::{DeviceError, OpenOptions, open_storage, open_volume};
 use segno_dump::{Image, What};
-use std::io::{Write, stdout};
+use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,7 +29,7 @@ pub struct Args {
     image: PathBuf,
     /// Structure and selector
     #[arg(required = true, num_args = 1..=2)]
-    what: Vec<String>,
+    what: Vec<OsString>,
 }
 
 pub fn run(args: &Args) -> Outcome {
@@ -44,7 +46,7 @@ pub fn run(args: &Args) -> Outcome {
         other => other.map_err(image::explain)?,
     };
     let shown = Image::open(&device, &what)?.show(&what)?;
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{shown:#}")?;
     } else {

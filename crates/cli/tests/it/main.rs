@@ -24,12 +24,14 @@ mod kernel_options;
 mod links;
 mod loop_devices;
 mod map;
+mod names;
 mod report;
 mod salvage;
 mod sizes;
 #[cfg(feature = "store")]
 mod store;
 mod surroundings;
+mod tangled;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
