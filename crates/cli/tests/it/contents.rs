@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 20;
 
 /// Commands that open a volume, with IMAGE, FILE (a file on the host), MNT (a directory) and NEW (a path that does not exist), and their exit code
 /// for other contents.
-const COMMANDS: &[(&str, i32)] = &[
+pub const COMMANDS: &[(&str, i32)] = &[
     ("ls IMAGE", 1),
     ("cat IMAGE /x", 1),
     ("get IMAGE /x NEW", 1),

@@ -134,7 +134,7 @@ impl Named {
     }
 }
 
-/// What a terminal could obey.
+/// A character that a terminal could obey.
 fn obeyed(text: &[u8]) -> Option<String> {
     let Ok(text) = std::str::from_utf8(text) else { return Some("bytes that are not UTF-8".into()) };
     let is_obeyed = |c: &char| {
@@ -258,6 +258,32 @@ fn every_name_can_be_an_argument() {
     let one = OsString::from_vec(b"/deleted/byte\xff".to_vec());
     let lost = json(&[OsStr::new("undelete"), OsStr::new("--json"), &named.image, &one]);
     assert_eq!(lost["files"].as_array().unwrap().len(), 1);
+}
+
+/// The path of an image is a name too, and refusals have it.
+#[test]
+fn no_refusal_passes_on_what_a_terminal_obeys() {
+    let scratch = Scratch::new();
+    let image = scratch.path("zeros\x1b[2J\n\u{9b}");
+    std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let (host, mount) = (scratch.path("host"), scratch.path("mount"));
+    std::fs::write(&host, "host").unwrap();
+    std::fs::create_dir(&mount).unwrap();
+    for (command, code) in super::contents::COMMANDS {
+        let words = command.split(' ').map(|word| match word {
+            "IMAGE" => image.clone(),
+            "FILE" => host.clone(),
+            "NEW" => scratch.path("new"),
+            "MNT" => mount.clone(),
+            word => word.into(),
+        });
+        let out = segno(&words.collect::<Vec<_>>());
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(*code), "{command}: {said}");
+        assert!(said.contains("zeros\\x1b[2J\\x0a\\u009b"), "{command}: {said}");
+        assert_eq!([obeyed(&out.stdout), obeyed(&out.stderr)], [None, None], "{command}");
+        let _gone = std::fs::remove_dir(scratch.path("new"));
+    }
 }
 
 /// Files of the command that use standard output or standard error themselves: the printer; a pipe; contents of files and archives; pictures
