@@ -1,6 +1,6 @@
-//! Standard output and standard error as text. Names and messages of others pass here on their way to a terminal, so nothing that it
-//! obeys is written: see [`segno_format::text`]. The macros take the place of those of the standard library in this crate; JSON
-//! stays JSON. File contents and archives are written to [`std::io::stdout`] itself.
+//! Standard output and standard error as text. Names and messages from volumes and hosts are written here without control characters
+//! that a terminal obeys: see [`segno_format::text`]. The macros replace `println` and `eprintln` of the standard library in this
+//! crate; JSON stays JSON. File contents and archives are written to [`std::io::stdout`] itself.
 use segno_format::text;
 use serde_json::Value;
 use std::fmt::Arguments;

@@ -25,7 +25,7 @@ pub fn lines(text: &[u8]) -> String {
 }
 
 /// Text for a field of JSON, which holds all characters: the bytes themselves, or as [`name`] writes them if they are not UTF-8.
-/// Then the second value has all bytes in hexadecimal, for a field of its own.
+/// Then the second value has all bytes in hexadecimal, for a second field.
 #[must_use]
 pub fn field(bytes: &[u8]) -> (String, Option<String>) {
     match std::str::from_utf8(bytes) {

@@ -18,7 +18,7 @@ pub(crate) struct Volume {
     slot: Arc<Slot>,
 }
 
-/// What a reader of a tree has met.
+/// Inodes and blocks that a reader of a tree has met.
 #[pyclass(module = "segnofs._native", frozen)]
 pub(crate) struct Visits(Mutex<segno::Visits>);
 

@@ -1,4 +1,4 @@
-//! What a reader of a tree has met, so that damage is neither followed in circles nor copied twice.
+//! Inodes and blocks that a reader of a tree has met, so that damage is neither followed in circles nor copied twice.
 use crate::dir::Dir;
 use crate::error::{Cause, Doing, Result};
 use crate::metadata::Metadata;

@@ -117,7 +117,7 @@ struct Copy<'a> {
     privileged: bool,
     /// Destination of the first of several hard links, by inode number.
     linked: HashMap<u32, PathBuf>,
-    /// What was met below the source.
+    /// Inodes and blocks that were met below the source.
     visits: Visits,
     /// How damage is reported.
     style: Style,

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Words of a bitmap of a segment's blocks.
 const WORDS: usize = 8;
 
-/// What a reader of a tree has met so far. It takes 64 bytes for each segment with a block that was met, and the names of
+/// Inodes and blocks that a reader of a tree has met so far. They take 64 bytes for each segment with a block that was met, and the names of
 /// directories.
 #[derive(Debug, Default)]
 pub struct Visits {

@@ -42,7 +42,7 @@ pub struct NodeFrame {
     slot: AtomicU32,
     /// The generation of the registry in which it was put on a list.
     generation: AtomicU64,
-    /// An address that two slots of the block name, as it was read; only damage brings this about. 0 if there is none.
+    /// An address that two slots of the block name, as it was read; only damage brings this about. Otherwise 0.
     named_twice: AtomicU32,
     /// The block for the checkpoint in progress, if the node was changed before it was written. Changes under the
     /// block's lock.

@@ -151,8 +151,8 @@ fn refuse_damaged(frame: &NodeFrame) -> Result<()> {
     }
 }
 
-/// An address that two slots of a node name; `NULL` if there is none. Addresses that ascend, as those of a file written at once, are
-/// only compared with the next.
+/// An address that two slots of a node name, or `NULL`. If the addresses ascend, as in a file that was written at once, each is only
+/// compared with the next.
 pub fn named_twice(block: &Block, features: Features) -> BlockAddr {
     let node: &RawNode = block.view();
     let is_inode = match kind_of_offset(node.footer.node_offset()) {

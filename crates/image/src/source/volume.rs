@@ -54,7 +54,7 @@ impl Reader<'_> {
     fn all(&mut self, root: Ino, index: Index) -> Result<()> {
         self.found.insert(root, index);
         self.volume.0.visit_dir(&mut self.visits, Ino::NONE, b"", root).map_err(Error::Source)?;
-        // The path of the directory that is read, and the length of what is above each one that waits.
+        // The path of the directory that is read; for each one that waits, the length of the path above it.
         let (mut path, mut rest) = (Vec::new(), vec![(root, index, 0, Vec::new())]);
         while let Some((dir, parent, above, name)) = rest.pop() {
             path.truncate(above);
