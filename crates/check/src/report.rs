@@ -1,5 +1,5 @@
 //! What a check found.
-use segno_format::{Corrupt, Structure};
+use segno_format::{Corrupt, Structure, text};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -160,8 +160,11 @@ impl Kind {
 /// A cluster of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileCluster {
-    /// Path of the file; `None` without a name.
+    /// Path of the file; `None` without a name. Bytes that are not UTF-8 are escaped.
     pub path: Option<String>,
+    /// All bytes of the path in hexadecimal, if they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
     /// Cluster, counted from the start of the file.
     pub cluster: u64,
 }
@@ -212,7 +215,7 @@ impl fmt::Display for Problem {
 impl Problem {
     fn in_file(&self, f: &mut fmt::Formatter<'_>, file: &FileCluster) -> fmt::Result {
         match (&file.path, self.ino) {
-            (Some(path), _) => f.write_str(path)?,
+            (Some(path), _) => f.write_str(&text::of_field(path, file.path_bytes.is_some()))?,
             (None, ino) => write!(f, "inode {}", ino.unwrap_or_default())?,
         }
         let (cluster, at, why) = (file.cluster, self.at, self.why);
@@ -321,9 +324,11 @@ impl Sink {
     }
 
     /// Damaged content of a file's cluster.
-    pub(crate) fn add_content(&mut self, ino: u32, path: Option<String>, cluster: u64, what: Corrupt) {
+    pub(crate) fn add_content(&mut self, ino: u32, path: Option<Vec<u8>>, cluster: u64, what: Corrupt) {
         self.data_errors = self.data_errors.saturating_add(1);
-        self.push(Kind::ClusterData, what, Some(ino), Some(FileCluster { path, cluster }));
+        let (path, path_bytes) = path.map(|path| text::field(&path)).unzip();
+        let file = FileCluster { path, path_bytes: path_bytes.flatten(), cluster };
+        self.push(Kind::ClusterData, what, Some(ino), Some(file));
     }
 
     fn push(&mut self, kind: Kind, c: Corrupt, ino: Option<u32>, file: Option<FileCluster>) {

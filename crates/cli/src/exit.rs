@@ -1,5 +1,6 @@
 //! Exit codes, and how an error reaches the user.
 use clap::error::{ContextKind, ErrorKind};
+use segno_format::text;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io;
@@ -104,6 +105,12 @@ fn describe(e: &anyhow::Error) -> String {
 }
 
 fn usage(e: &clap::Error, code: u8) -> ExitCode {
+    let plain = e.render().to_string();
+    if e.use_stderr() && text::lines(plain.as_bytes()) != plain {
+        // It repeats an argument.
+        plain.lines().for_each(|line| eprintln!("{line}"));
+        return ExitCode::from(code);
+    }
     // The exit code is all that is left to report a failure to print.
     let _unprinted = e.print();
     if e.use_stderr() { ExitCode::from(code) } else { ExitCode::SUCCESS }

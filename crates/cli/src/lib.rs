@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+#[macro_use]
+mod out;
+
 mod advice;
 mod command_line;
 mod commands;
@@ -37,6 +40,8 @@ use std::process::ExitCode;
 /// A log-structured file system in user space that keeps its data in the F2FS format.
 ///
 /// Every command that reports takes --json; errors are then JSON too. Progress and errors go to standard error.
+/// Names are printed with control characters and bytes that are not UTF-8 as \xNN or \uNNNN, and \ as \\. JSON has them unchanged;
+/// for one that is not UTF-8, path is escaped so, and path_bytes has all bytes in hexadecimal.
 /// Exit code: 0 done, 1 failed; `check` uses the codes of fsck(8).
 #[derive(Parser)]
 #[command(name = "segno", version, max_term_width = 100)]

@@ -1,4 +1,5 @@
 //! Paths inside a volume that is not mounted, and messages about them.
+use crate::show;
 use anyhow::{Context, Result, anyhow, ensure};
 use segno::Volume;
 use std::collections::HashSet;
@@ -11,24 +12,25 @@ pub fn reason<T>(result: segno::Result<T>) -> Result<T> {
 }
 
 /// The inode number of `#INO`; a name that begins so needs a slash before it.
-pub fn inode_number(path: &str) -> Option<u32> {
-    path.strip_prefix('#')?.parse().ok()
+pub fn inode_number(path: &Path) -> Option<u32> {
+    path.to_str()?.strip_prefix('#')?.parse().ok()
 }
 
 /// Names the path as one of the volume.
-pub fn on_volume<T>(path: &str, result: segno::Result<T>) -> Result<T> {
-    reason(result).with_context(|| format!("{path} on the volume"))
+pub fn on_volume<T>(path: &Path, result: segno::Result<T>) -> Result<T> {
+    reason(result).with_context(|| format!("{} on the volume", show::path(path)))
 }
 
 /// Paths of new files: inside the destination if it is a directory, which it has to be for several.
 pub fn places<'a>(
     volume: &Volume,
-    path: &str,
+    path: &Path,
     names: impl ExactSizeIterator<Item = &'a Path>,
 ) -> Result<Vec<PathBuf>> {
     ensure!(
         names.len() == 1 || on_volume(path, volume.metadata(path))?.is_dir(),
-        "{path} on the volume is not a directory: several files need one"
+        "{} on the volume is not a directory: several files need one",
+        show::path(path)
     );
     names.map(|name| place_for(volume, path, name)).collect()
 }
@@ -40,7 +42,7 @@ pub fn refuse_equal(names: impl Iterator<Item = impl AsRef<Path>>) -> Result<()>
         ensure!(
             !seen.contains(&name),
             "several sources have the name {}: copy them one by one",
-            name.display()
+            show::path(&name)
         );
         seen.insert(name);
     }
@@ -48,13 +50,13 @@ pub fn refuse_equal(names: impl Iterator<Item = impl AsRef<Path>>) -> Result<()>
 }
 
 /// The path of a new file: the destination, or inside it under the name of the source if it is a directory.
-fn place_for(volume: &Volume, path: &str, source: &Path) -> Result<PathBuf> {
+fn place_for(volume: &Volume, path: &Path, source: &Path) -> Result<PathBuf> {
     if volume.metadata(path).is_ok_and(|found| found.is_dir()) {
-        return Ok(Path::new(path).join(source));
+        return Ok(path.join(source));
     }
-    let trimmed = path.trim_end_matches('/');
-    let dir = trimmed.rsplit_once('/').map_or("", |(dir, _)| dir);
+    let dir = path.parent().unwrap_or(Path::new(""));
     let parent = on_volume(dir, volume.metadata(dir))?;
-    ensure!(parent.is_dir(), "{dir} on the volume is not a directory");
-    Ok(PathBuf::from(trimmed))
+    ensure!(parent.is_dir(), "{} on the volume is not a directory", show::path(dir));
+    // Without a slash at the end.
+    Ok(path.components().collect())
 }

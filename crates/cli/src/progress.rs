@@ -1,4 +1,5 @@
 //! A progress line on standard error, if that is a terminal.
+use segno_format::text;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ impl Progress {
             return;
         }
         self.last = Some(Instant::now());
-        self.put(&format!("\r\x1b[K{}", line()));
+        self.put(&format!("\r\x1b[K{}", text::line(line().as_bytes())));
     }
 
     fn put(&mut self, text: &str) {

@@ -1,6 +1,7 @@
 //! What `rescue` and `undelete` share: the source, its scan, interruption.
 use crate::exit::Outcome;
 use crate::image;
+use crate::out::stdout;
 use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
@@ -11,7 +12,7 @@ use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
 use serde_json::{Value, json};
 use std::fs::Metadata;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -143,11 +144,6 @@ fn scan_shown(
     })
 }
 
-/// A name of a damaged volume, without what a terminal would obey.
-pub fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 /// Prints files as they come, or collects them for JSON.
 pub struct Listing {
     json: bool,
@@ -185,8 +181,8 @@ impl Listing {
         if quiet && !doubtful {
             return Ok(());
         }
-        let mut out = stdout().lock();
-        write!(out, "{:?} {:>12} {}", item.class, item.size, printable(&item.path))?;
+        let mut out = stdout();
+        write!(out, "{:?} {:>12} {}", item.class, item.size, item.shown())?;
         if item.kind == "directory" {
             write!(out, "/")?;
         }
@@ -202,7 +198,7 @@ impl Listing {
     /// Reports, and fails unless everything was found and nothing is doubtful.
     pub fn finish(self, what: &str, mut more: Value) -> Outcome {
         let [a, b, c] = self.classes;
-        let mut out = stdout().lock();
+        let mut out = stdout();
         if self.json {
             if let Some(object) = more.as_object_mut() {
                 object.insert("classes".into(), json!({ "A": a, "B": b, "C": c }));

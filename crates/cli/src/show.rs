@@ -1,7 +1,11 @@
 //! Formatting of attributes: modes, times, device numbers, names.
 use segno::{FileType, InodeFlags, Metadata, Time};
 use segno_clean::guard::Guarded;
-use serde_json::{Value, json};
+use segno_format::text;
+use serde_json::{Map, Value, json};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The number of nodes up to which cleaning always finds space.
 pub fn guarded(guarded: Guarded) -> String {
@@ -90,9 +94,18 @@ pub fn flags(flags: InodeFlags) -> Vec<String> {
     flags.iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect()
 }
 
-/// A name for output; bytes that are not UTF-8 are replaced.
-pub fn name(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// A path for people, on one line.
+pub fn path(path: &Path) -> String {
+    text::name(path.as_os_str().as_bytes())
+}
+
+/// Puts names under a key, and their bytes under `KEY_bytes` if any is not UTF-8.
+pub fn put_names(object: &mut Map<String, Value>, key: &str, names: &[OsString]) {
+    let (text, hex): (Vec<_>, Vec<_>) = names.iter().map(|name| text::field(name.as_bytes())).unzip();
+    object.insert(key.into(), json!(text));
+    if hex.iter().any(Option::is_some) {
+        object.insert(format!("{key}_bytes"), json!(hex));
+    }
 }
 
 /// All attributes, with the names of stat(2).

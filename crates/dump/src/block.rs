@@ -1,4 +1,5 @@
 //! A block or a segment, and whose it is.
+use crate::fields::put_name;
 use crate::{DumpError, Image};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::{RawNode, first_block};
@@ -64,7 +65,10 @@ impl Image<'_> {
             let file_block = first + u64::from(owner.entry.ofs_in_node.get());
             map.insert("offset".into(), json!(file_block * 4096));
         }
-        map.insert("path".into(), json!(self.path_of(ino)));
+        match self.path_of(ino) {
+            Some(path) => put_name(map, "path", &path),
+            None => _ = map.insert("path".into(), Value::Null),
+        }
         shown
     }
 

@@ -3,7 +3,7 @@ use segno_format::checkpoint::RawCheckpoint;
 use segno_format::inode::RawInode;
 use segno_format::node::RawNodeFooter;
 use segno_format::superblock::RawSuperblock;
-use segno_format::{BlockAddr, Corrupt};
+use segno_format::{BlockAddr, Corrupt, text};
 use serde_json::{Map, Value, json};
 
 /// An object of the named fields of a structure.
@@ -13,6 +13,13 @@ macro_rules! fields {
         $(map.insert(stringify!($field).into(), json!($of.$field.get()));)*
         map
     }};
+}
+
+/// Puts a name under a key. If its bytes are not UTF-8, they are escaped, and `KEY_bytes` has them in hexadecimal.
+pub fn put_name(map: &mut Map<String, Value>, key: &str, name: &[u8]) {
+    let (text, hex) = text::field(name);
+    map.insert(key.into(), json!(text));
+    map.extend(hex.map(|hex| (format!("{key}_bytes"), json!(hex))));
 }
 
 pub(crate) fn superblock(sb: &RawSuperblock) -> Map<String, Value> {
@@ -25,14 +32,19 @@ pub(crate) fn superblock(sb: &RawSuperblock) -> Map<String, Value> {
     );
     map.insert("uuid".into(), json!(hex(&sb.uuid)));
     map.insert("volume_name".into(), json!(sb.label()));
-    map.insert("version".into(), json!(text(&sb.version)));
-    map.insert("init_version".into(), json!(text(&sb.init_version)));
+    put_name(&mut map, "version", up_to_nul(&sb.version));
+    put_name(&mut map, "init_version", up_to_nul(&sb.init_version));
     map.insert("hot_ext_count".into(), json!(sb.hot_ext_count));
     let features = segno_format::Features::from_bits_retain(sb.feature.get());
     map.insert("features".into(), json!(features.names()));
     map.insert("qf_ino".into(), json!(sb.qf_ino.map(|q| q.get())));
     let devs = sb.devs.iter().filter(|d| d.path.first() != Some(&0));
-    let devs = devs.map(|d| json!({ "path": text(&d.path), "total_segments": d.total_segments.get() }));
+    let devs = devs.map(|d| {
+        let mut dev = Map::new();
+        put_name(&mut dev, "path", up_to_nul(&d.path));
+        dev.insert("total_segments".into(), json!(d.total_segments.get()));
+        Value::Object(dev)
+    });
     map.insert("devs".into(), devs.collect());
     map.insert(
         "s_stop_reason".into(),
@@ -77,7 +89,7 @@ pub(crate) fn inode(raw: &RawInode) -> Map<String, Value> {
     map.insert("i_advise".into(), json!(raw.i_advise));
     map.insert("i_inline".into(), json!(raw.i_inline));
     map.insert("i_dir_level".into(), json!(raw.i_dir_level));
-    map.insert("i_name".into(), json!(String::from_utf8_lossy(raw.name())));
+    put_name(&mut map, "i_name", raw.name());
     let names =
         |list: Vec<&str>| list.into_iter().filter(|n| *n != "_").map(str::to_owned).collect::<Vec<_>>();
     map.insert("flags".into(), json!(names(raw.flags().iter_names().map(|(n, _)| n).collect())));
@@ -132,6 +144,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes.split(|&b| b == 0).next().unwrap_or_default()).into_owned()
+fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&b| b == 0).next().unwrap_or_default()
 }

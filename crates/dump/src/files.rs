@@ -114,9 +114,10 @@ impl Image<'_> {
         let mut list = Vec::new();
         let complete = dir::names(&self.volume, &dir, &index, &mut HashSet::new(), |n| {
             if cleared || !n.removed {
-                list.push(json!({ "name": String::from_utf8_lossy(&n.name), "ino": n.ino, "hash": n.hash,
-                                  "hash_right": n.hash_right, "file_type": n.file_type, "block": n.block,
-                                  "slot": n.slot, "removed": n.removed }));
+                let rest = json!({ "ino": n.ino, "hash": n.hash, "hash_right": n.hash_right,
+                                   "file_type": n.file_type, "block": n.block, "slot": n.slot,
+                                   "removed": n.removed });
+                list.push(named(&[("name", Some(&n.name))], rest));
             }
         });
         Ok(json!({ "ino": ino, "complete": complete, "entries": list }))
@@ -126,10 +127,24 @@ impl Image<'_> {
         let file = self.file(ino)?;
         let (list, complete) = attrs::xattrs(&self.volume, &file, &choose_live(&self.volume, ino));
         let each = |a: &attrs::Attribute| {
-            let full = a.full_name().map(|n| String::from_utf8_lossy(&n).into_owned());
-            json!({ "index": a.index, "name": String::from_utf8_lossy(&a.name), "full_name": full,
-                    "value": fields::hex(&a.value) })
+            let (full, rest) = (a.full_name(), json!({ "index": a.index, "value": fields::hex(&a.value) }));
+            named(&[("name", Some(&a.name)), ("full_name", full.as_deref())], rest)
         };
         Ok(json!({ "ino": ino, "complete": complete, "xattrs": list.iter().map(each).collect::<Vec<_>>() }))
     }
+}
+
+/// An object of names and other fields.
+fn named(names: &[(&str, Option<&[u8]>)], rest: Value) -> Value {
+    let mut map = Map::new();
+    for (key, name) in names {
+        match name {
+            Some(name) => fields::put_name(&mut map, key, name),
+            None => _ = map.insert((*key).into(), Value::Null),
+        }
+    }
+    if let Value::Object(rest) = rest {
+        map.extend(rest);
+    }
+    Value::Object(map)
 }

@@ -15,6 +15,7 @@ mod select;
 mod tables;
 mod text;
 
+pub use fields::put_name;
 pub use select::{DumpError, What};
 pub use text::print;
 

@@ -1,7 +1,7 @@
 //! Paths, by the names in directories.
 use crate::select::FileName;
 use crate::{DumpError, Image};
-use segno_format::Nid;
+use segno_format::{Nid, text};
 use segno_rescue::dir;
 use segno_rescue::file::choose_live;
 use std::collections::HashSet;
@@ -17,35 +17,37 @@ impl Image<'_> {
             FileName::Path(path) => path,
         };
         let mut at = Nid::ROOT.0;
-        for part in path.split('/').filter(|p| !p.is_empty() && *p != ".") {
+        let shown = text::name(path);
+        for part in path.split(|&b| b == b'/').filter(|p| !p.is_empty() && *p != b".") {
             let dir = self.file(at)?;
             if !dir.raw().is_dir() {
-                return Err(DumpError::NotFound(format!("{path}: inode {at} is no directory")));
+                return Err(DumpError::NotFound(format!("{shown}: inode {at} is no directory")));
             }
             let index = dir.index(&self.volume, &choose_live(&self.volume, at));
             let mut found = None;
             dir::names(&self.volume, &dir, &index, &mut HashSet::new(), |n| {
-                if !n.removed && n.name == part.as_bytes() {
+                if !n.removed && n.name == part {
                     found = found.or(Some(n.ino));
                 }
             });
             at = found.ok_or_else(|| {
-                DumpError::NotFound(format!("{path}: no name {part} in directory inode {at}"))
+                let part = text::name(part);
+                DumpError::NotFound(format!("{shown}: no name {part} in directory inode {at}"))
             })?;
         }
         Ok(at)
     }
 
     /// The path that inodes store, from the root down; `None` where one cannot be read.
-    pub(crate) fn path_of(&self, ino: u32) -> Option<String> {
+    pub(crate) fn path_of(&self, ino: u32) -> Option<Vec<u8>> {
         let (mut at, mut parts) = (ino, Vec::new());
         while at != Nid::ROOT.0 && parts.len() < DEPTH {
             let file = self.file(at).ok()?;
-            parts.push(String::from_utf8_lossy(file.raw().name()).into_owned());
+            parts.push(file.raw().name().to_vec());
             at = file.raw().i_pino.get();
         }
-        parts.push(String::new());
+        parts.push(Vec::new());
         parts.reverse();
-        Some(parts.join("/"))
+        Some(parts.join(&b'/'))
     }
 }

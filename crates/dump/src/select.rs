@@ -2,7 +2,9 @@
 use segno_device::BlockDevice;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions};
+use std::ffi::OsStr;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::AtomicBool;
 
 /// Why nothing can be shown.
@@ -23,7 +25,7 @@ pub enum DumpError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileName {
     /// Path from the root.
-    Path(String),
+    Path(Vec<u8>),
     /// Inode number.
     Ino(u32),
 }
@@ -70,20 +72,22 @@ const STRUCTURES: &str = "sb [1|2], cp [1|2], nat [A..B], sit [A..B], ssa [A..B]
 
 impl What {
     /// Reads a name and its selector.
-    pub fn parse(words: &[String], versions: bool, cleared: bool) -> Result<Self, DumpError> {
-        let (name, selector) = match words {
-            [name] => (name.as_str(), None),
-            [name, selector] => (name.as_str(), Some(selector.as_str())),
+    pub fn parse(words: &[impl AsRef<OsStr>], versions: bool, cleared: bool) -> Result<Self, DumpError> {
+        let (name, path) = match words {
+            [name] => (name.as_ref().to_string_lossy(), None),
+            [name, selector] => (name.as_ref().to_string_lossy(), Some(selector.as_ref())),
             _ => {
                 return Err(DumpError::Usage(format!(
                     "one structure and one selector are expected: {STRUCTURES}"
                 )));
             }
         };
-        let needed =
-            || selector.ok_or_else(|| DumpError::Usage(format!("{name} needs a selector: {STRUCTURES}")));
-        let file = || needed().map(file_name);
-        Ok(match name {
+        let missing = || DumpError::Usage(format!("{name} needs a selector: {STRUCTURES}"));
+        let file = || path.map(file_name).ok_or_else(missing);
+        let selector = path.map(|s| s.to_string_lossy());
+        let selector = selector.as_deref();
+        let needed = || selector.ok_or_else(missing);
+        Ok(match &*name {
             "sb" => Self::Superblock(copy(selector)?),
             "cp" => Self::Checkpoint(copy(selector)?),
             "nat" => Self::Nat(range(selector)?),
@@ -91,7 +95,7 @@ impl What {
             "ssa" => Self::Ssa(range(selector)?),
             "node" => Self::Node(number(needed()?)?, versions),
             "inode" => Self::Inode(file()?, versions),
-            "path" => Self::Inode(FileName::Path(needed()?.to_owned()), versions),
+            "path" => Self::Inode(FileName::Path(path.ok_or_else(missing)?.as_bytes().to_vec()), versions),
             "dentry" => Self::Dentry(file()?, cleared),
             "xattr" => Self::Xattr(file()?),
             "orphans" => Self::Orphans,
@@ -115,11 +119,9 @@ impl What {
 }
 
 /// A number is an inode, also with `#` before it; anything else is a path.
-fn file_name(text: &str) -> FileName {
-    match text.strip_prefix('#').unwrap_or(text).parse() {
-        Ok(ino) => FileName::Ino(ino),
-        Err(_) => FileName::Path(text.to_owned()),
-    }
+fn file_name(given: &OsStr) -> FileName {
+    let number = given.to_str().and_then(|text| text.strip_prefix('#').unwrap_or(text).parse().ok());
+    number.map_or_else(|| FileName::Path(given.as_bytes().to_vec()), FileName::Ino)
 }
 
 fn number(text: &str) -> Result<u32, DumpError> {

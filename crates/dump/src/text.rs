@@ -1,5 +1,6 @@
 //! JSON as text: a line for each field, a line for each row of a list.
-use serde_json::Value;
+use segno_format::text;
+use serde_json::{Map, Value};
 use std::io::{self, Write};
 
 /// Prints a value for people.
@@ -11,9 +12,9 @@ fn nested(out: &mut impl Write, value: &Value, depth: usize) -> io::Result<()> {
     let pad = "  ".repeat(depth);
     match value {
         Value::Object(map) => {
-            for (key, value) in map {
+            for (key, value) in map.iter().filter(|(key, _)| !is_bytes(map, key)) {
                 if is_flat(value) {
-                    writeln!(out, "{pad}{key:26} {}", line(value))?;
+                    writeln!(out, "{pad}{key:26} {}", field(map, key, value))?;
                 } else {
                     writeln!(out, "{pad}{key}")?;
                     nested(out, value, depth + 1)?;
@@ -54,14 +55,27 @@ fn is_row(value: &Value) -> bool {
     }
 }
 
+/// Whether a field has the bytes of a name, which its text has too.
+fn is_bytes(map: &Map<String, Value>, key: &str) -> bool {
+    key.strip_suffix("_bytes").is_some_and(|name| map.contains_key(name))
+}
+
+/// A value of an object.
+fn field(map: &Map<String, Value>, key: &str, value: &Value) -> String {
+    match value {
+        Value::String(s) => text::of_field(s, map.contains_key(&format!("{key}_bytes"))),
+        other => line(other),
+    }
+}
+
 fn line(value: &Value) -> String {
     match value {
         Value::Object(map) => {
-            map.iter().map(|(k, v)| format!("{k}={}", line(v))).collect::<Vec<_>>().join("  ")
+            let fields = map.iter().filter(|(key, _)| !is_bytes(map, key));
+            fields.map(|(k, v)| format!("{k}={}", field(map, k, v))).collect::<Vec<_>>().join("  ")
         }
         Value::Array(list) => list.iter().map(line).collect::<Vec<_>>().join(", "),
-        // Control characters of a damaged name must not reach the terminal.
-        Value::String(s) => s.escape_debug().to_string(),
+        Value::String(s) => text::name(s.as_bytes()),
         Value::Null => "-".into(),
         other => other.to_string(),
     }

@@ -35,6 +35,7 @@ mod writeback;
 
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
+pub use files::Visits;
 pub use gc::{Mode as GcMode, TrimRange};
 pub use names::temperature;
 pub use names::xattr::Acl;

@@ -28,6 +28,7 @@ pub mod sit;
 pub mod summary;
 pub mod superblock;
 pub mod support;
+pub mod text;
 pub mod xattr;
 
 pub use addr::{BlockAddr, Ino, Nid, SegNo};

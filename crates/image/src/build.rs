@@ -7,7 +7,7 @@ use segno_codec::casefold;
 use segno_engine::Time;
 use segno_format::dentry::LOST_FOUND;
 use segno_format::inode::{InodeFlags, max_file_size};
-use segno_format::{ADDRS_PER_BLOCK, BLOCK_SIZE, Features};
+use segno_format::{ADDRS_PER_BLOCK, BLOCK_SIZE, Features, text};
 use segno_mkfs::MkfsOptions;
 use std::collections::HashSet;
 use std::fmt;
@@ -159,7 +159,7 @@ fn check_folded(tree: &Tree, dir: Index, names: &Names) -> Result<()> {
             folded = name.to_vec();
         }
         if !seen.insert(folded) {
-            let name = String::from_utf8_lossy(name);
+            let name = text::name(name);
             let why = format!("it ignores case, and {name} differs from another name in nothing else");
             return Err(Error::entry(tree.host_path(dir), why));
         }

@@ -1,5 +1,7 @@
 //! Why an image could not be built or read.
+use segno_format::text;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The result of a build or an extraction.
@@ -10,23 +12,25 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each message states its case")]
 pub enum Error {
-    #[error("cannot {action} {path}: {source}", path = path.display())]
+    #[error("cannot {action} {path}: {source}", path = shown(path))]
     Host { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("{path} changed while it was read", path = path.display())]
+    #[error("{path} changed while it was read", path = shown(path))]
     Changed { path: PathBuf },
-    #[error("{path} has an unknown type of file", path = path.display())]
+    #[error("{path} has an unknown type of file", path = shown(path))]
     UnknownType { path: PathBuf },
     #[error("cannot use the volume on {path}: {source}", path = path.display())]
     Mount { path: PathBuf, source: segno_engine::Error },
     #[error("cannot read the source volume: {0}")]
     Source(segno_engine::Error),
-    #[error("cannot store {path}: {why}", path = path.display())]
+    #[error("cannot read /{path} of the source volume: {source}")]
+    SourcePath { path: String, source: segno_engine::Error },
+    #[error("cannot store {path}: {why}", path = shown(path))]
     Entry { path: PathBuf, why: String },
-    #[error("extended attribute {name} of {path} cannot be stored: {why}", path = path.display())]
+    #[error("extended attribute {name} of {path} cannot be stored: {why}", path = shown(path))]
     Xattr { name: String, path: PathBuf, why: String },
-    #[error("{path}:{line}: {why}", path = path.display())]
+    #[error("{path}:{line}: {why}", path = shown(path))]
     Line { path: PathBuf, line: usize, why: String },
-    #[error("{archive}, entry {number} at byte {at}: {why}", archive = archive.display())]
+    #[error("{archive}, entry {number} at byte {at}: {why}", archive = shown(archive))]
     Archive { archive: PathBuf, number: u64, at: u64, why: String },
     #[error("{what} of {count} paths is missing in {file}: {list}", list = list.join(", "))]
     Missing { what: &'static str, count: usize, file: String, list: Vec<String> },
@@ -46,6 +50,10 @@ pub enum Error {
     TooLarge,
     #[error("{0}: this is a bug")]
     Invariant(&'static str),
+}
+
+fn shown(path: &Path) -> String {
+    text::name(path.as_os_str().as_bytes())
 }
 
 impl Error {

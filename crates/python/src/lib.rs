@@ -24,5 +24,5 @@ mod _native {
     #[pymodule_export]
     use super::image::{build, extract};
     #[pymodule_export]
-    use super::volume::Volume;
+    use super::volume::{Visits, Volume};
 }

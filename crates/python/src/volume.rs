@@ -4,6 +4,7 @@ use crate::error::os_error;
 use crate::file::File;
 use crate::metadata::{Stat, time};
 use crate::slot::Slot;
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use segno::{Device, Error, MountOptions, OpenOptions, SetMetadata};
@@ -15,6 +16,18 @@ use std::sync::Arc;
 #[pyclass(module = "segnofs._native", frozen, subclass)]
 pub(crate) struct Volume {
     slot: Arc<Slot>,
+}
+
+/// Inodes and blocks that a reader of a tree has met.
+#[pyclass(module = "segnofs._native", frozen)]
+pub(crate) struct Visits(Mutex<segno::Visits>);
+
+#[pymethods]
+impl Visits {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
 }
 
 /// A name in a directory, its inode number and its type (`DT_*` of readdir(3), 0 if only the inode knows).
@@ -119,6 +132,21 @@ impl Volume {
         self.with(py, |v| {
             let names = v.read_dir(&path)?;
             names.map(|name| name.map(|n| (n.file_name(), n.ino(), n.file_type().dirent_type()))).collect()
+        })
+    }
+
+    /// Notes what a path names; raises for damage that would be followed in circles, or copied twice.
+    fn _visit(
+        &self,
+        py: Python<'_>,
+        visits: &Bound<'_, Visits>,
+        path: VolumePath,
+        follow: bool,
+    ) -> PyResult<()> {
+        let visits = visits.get();
+        self.with(py, |v| {
+            let found = if follow { v.metadata(&path) } else { v.symlink_metadata(&path) }?;
+            v.visit(&mut visits.0.lock(), &path, &found)
         })
     }
 

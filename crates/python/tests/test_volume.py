@@ -357,3 +357,26 @@ def test_damage_is_reported(volume, image):
     segnofs.mkfs(image, force=True)
     with segnofs.Volume(image, writable=True):
         pass
+
+
+def test_a_directory_with_two_names_is_walked_once(image, tmp_path):
+    with segnofs.Volume(image, writable=True) as volume:
+        volume.makedirs("/a/b")
+        volume.mkdir("/c")
+        volume.write_bytes("/c/f", b"x")
+        inner, other = volume.stat("/a/b").st_ino, volume.stat("/c").st_ino
+
+    def entry(ino):
+        return ino.to_bytes(4, "little") + b"\x01\x00\x02"
+
+    image.write_bytes(image.read_bytes().replace(entry(inner), entry(other)))
+    with segnofs.Volume(image) as volume:
+        seen = []
+        with pytest.raises(segnofs.CorruptError, match=f"nid {other}: a directory with two names"):
+            for path, _, files in volume.walk():
+                seen.append((path, files))
+        assert sorted(seen) == [("/", []), ("/a", []), ("/c", ["f"])]
+        out = tmp_path / "out"
+        with pytest.raises(segnofs.CorruptError):
+            volume.copy_out("/", out)
+        assert (out / "c/f").read_bytes() == b"x" and not (out / "a/b").exists()

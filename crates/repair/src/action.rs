@@ -1,4 +1,5 @@
 //! What a repair does, in words.
+use segno_format::text;
 use serde::Serialize;
 
 /// One thing that a repair changes.
@@ -8,8 +9,11 @@ pub struct Action {
     pub loss: bool,
     /// The inode concerned.
     pub ino: Option<u32>,
-    /// Its path after the repair, where it has one.
+    /// Its path after the repair, where it has one. Bytes that are not UTF-8 are escaped.
     pub path: Option<String>,
+    /// All bytes of the path in hexadecimal, if they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
     /// What is done.
     pub text: String,
 }
@@ -17,7 +21,9 @@ pub struct Action {
 impl std::fmt::Display for Action {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (&self.path, self.ino) {
-            (Some(path), _) => write!(f, "{path}: {}", self.text),
+            (Some(path), _) => {
+                write!(f, "{}: {}", text::of_field(path, self.path_bytes.is_some()), self.text)
+            }
             (None, Some(ino)) => write!(f, "inode {ino}: {}", self.text),
             (None, None) => f.write_str(&self.text),
         }

@@ -7,6 +7,7 @@ use crate::names::{Dir, Dirs};
 use crate::state::State;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
+use segno_format::text;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An inode with fewer names than links.
@@ -105,7 +106,7 @@ fn one(state: &mut State<'_>, dirs: &mut Dirs, uneven: &mut Uneven, m: &Misleadi
     let dir = dirs.get_mut(&m.dir).ok_or(FOUND)?;
     let name = dir.names.get(m.i).ok_or(FOUND)?;
     let other_type = name.stored_type != name.file_type;
-    let shown = String::from_utf8_lossy(&name.name).into_owned();
+    let shown = text::name(&name.name);
     let target = match recorded(uneven, m.dir, &name.name) {
         // Which name of several is the wrong one, only its type can tell.
         None if links > 1 && !other_type => return Ok(false),

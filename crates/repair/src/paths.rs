@@ -1,27 +1,29 @@
 //! Paths of the inodes that a plan speaks of.
 use crate::action::Action;
 use crate::resolve::Tree;
-use segno_format::Nid;
+use segno_format::{Nid, text};
 
 /// Adds the paths.
 pub(crate) fn name(mut actions: Vec<Action>, tree: &Tree) -> Vec<Action> {
     for action in &mut actions {
-        action.path = action.ino.and_then(|ino| path(tree, ino));
+        let found = action.ino.and_then(|ino| path(tree, ino)).map(|path| text::field(&path));
+        let (path, path_bytes) = found.unzip();
+        (action.path, action.path_bytes) = (path, path_bytes.flatten());
     }
     actions
 }
 
 /// Path of an inode, by its first name.
-fn path(tree: &Tree, mut ino: u32) -> Option<String> {
-    let mut words = Vec::new();
+fn path(tree: &Tree, mut ino: u32) -> Option<Vec<u8>> {
+    let mut words: Vec<&[u8]> = Vec::new();
     for _ in 0..=tree.parents.len() + 1 {
         if ino == Nid::ROOT.0 {
             words.reverse();
-            return Some(format!("/{}", words.join("/")));
+            return Some([b"/", words.join(&b'/').as_slice()].concat());
         }
         let (parent, i) = tree.names.get(&ino)?.first().copied()?;
         let name = tree.dirs.get(&parent)?.names.get(i)?;
-        words.push(String::from_utf8_lossy(&name.name).into_owned());
+        words.push(&name.name);
         ino = parent;
     }
     None

@@ -246,7 +246,7 @@ fn described(state: &mut State<'_>, tree: &Tree) -> Vec<Action> {
 }
 
 fn whole(text: &str) -> Action {
-    Action { loss: false, ino: None, path: None, text: text.into() }
+    Action { loss: false, ino: None, path: None, path_bytes: None, text: text.into() }
 }
 
 fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {

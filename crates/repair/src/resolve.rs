@@ -3,9 +3,9 @@ use crate::error::{RepairError, Result};
 use crate::names::{Dir, Dirs, Name};
 use crate::state::State;
 use crate::{dir, fields, misled, names, older, rebuild, tree, xattr};
-use segno_format::Nid;
 use segno_format::dentry::{FileType, LOST_FOUND};
 use segno_format::inode::RawInode;
+use segno_format::{Nid, text};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ROOT: u32 = Nid::ROOT.0;
@@ -94,7 +94,7 @@ fn targets(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
                 }
             }
             if !state.inodes.contains(&name.ino) || hidden.contains(&name.ino) || name.ino == ino {
-                let shown = String::from_utf8_lossy(&name.name).into_owned();
+                let shown = text::name(&name.name);
                 state.lose(ino, format!("name {shown} led to no file (inode {}), and is removed", name.ino));
                 dir.dirty = true;
                 continue;
@@ -148,7 +148,7 @@ fn remove_one(state: &mut State<'_>, at: u32, dir: &mut Dir, ino: u32, several: 
     if let Some(i) = position {
         let name = dir.names.remove(i);
         dir.dirty = true;
-        let shown = String::from_utf8_lossy(&name.name).into_owned();
+        let shown = text::name(&name.name);
         state.lose(at, format!("second name {shown} of directory {ino} is removed"));
     }
 }
@@ -242,7 +242,7 @@ fn name_it(state: &mut State<'_>, tree: &mut Tree, ino: u32) -> Result<()> {
         return Err(RepairError::refused(format!("no name is free in lost+found for inode {ino}")));
     };
     add(state, tree, home, &name, ino)?;
-    let shown = String::from_utf8_lossy(&former).into_owned();
+    let shown = text::name(&former);
     state.note(ino, format!("had lost its name (formerly {shown} in directory {pino})"));
     Ok(())
 }

@@ -69,12 +69,24 @@ impl<'a> State<'a> {
 
     /// A change after which everything is as before the damage.
     pub(crate) fn note(&mut self, ino: u32, text: impl Into<String>) {
-        self.actions.push(Action { loss: false, ino: Some(ino), path: None, text: text.into() });
+        self.actions.push(Action {
+            loss: false,
+            ino: Some(ino),
+            path: None,
+            path_bytes: None,
+            text: text.into(),
+        });
     }
 
     /// A change that loses something, or may do so.
     pub(crate) fn lose(&mut self, ino: u32, text: impl Into<String>) {
-        self.actions.push(Action { loss: true, ino: Some(ino), path: None, text: text.into() });
+        self.actions.push(Action {
+            loss: true,
+            ino: Some(ino),
+            path: None,
+            path_bytes: None,
+            text: text.into(),
+        });
     }
 
     /// The block of a node, with its changes.

@@ -3,6 +3,7 @@ use crate::error::{Cause, Doing, Result};
 use crate::file::File;
 use crate::metadata::Metadata;
 use crate::volume::Volume;
+use segno_engine::Extent;
 use segno_format::Nid;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -32,6 +33,11 @@ impl Volume {
     pub fn inode_link(&self, ino: u32) -> Result<PathBuf> {
         let target = self.root().engine().readlink(Nid(ino)).map_err(Cause::from);
         Ok(OsString::from_vec(target.doing_at("read the link", &shown(ino))?).into())
+    }
+
+    /// Where the content of the file of an inode is on the volume, as [`Dir::extents`](crate::Dir::extents).
+    pub fn inode_extents(&self, ino: u32) -> Result<Vec<Extent>> {
+        self.root().engine().extents(Nid(ino)).doing_at("find the extents of", &shown(ino))
     }
 }
 

@@ -172,7 +172,7 @@ impl Dir {
 
     /// Lists everything below a directory, each directory before what it contains. Symbolic links are not followed.
     pub fn walk(&self, path: impl AsRef<Path>) -> Result<Walk> {
-        Ok(Walk::new(self.read_dir(path)?))
+        Walk::new(self.read_dir(path)?)
     }
 
     /// Attributes of what a path leads to.

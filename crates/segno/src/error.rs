@@ -1,10 +1,12 @@
 //! One error type: what failed, on which path, and why.
 use segno_check::CheckError;
 use segno_device::DeviceError;
+use segno_format::text;
 use segno_mkfs::MkfsError;
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The result of a call of this crate.
@@ -141,7 +143,9 @@ fn errno_of_image(e: &segno_image::Error) -> i32 {
     match e {
         segno_image::Error::Host { source, .. } => errno_of(source),
         segno_image::Error::TooSmall { .. } => errno::NOSPC,
-        segno_image::Error::Source(e) | segno_image::Error::Mount { source: e, .. } => e.errno(),
+        segno_image::Error::Source(e)
+        | segno_image::Error::SourcePath { source: e, .. }
+        | segno_image::Error::Mount { source: e, .. } => e.errno(),
         segno_image::Error::Device(e) => errno_of_device(e),
         _ => errno::INVAL,
     }
@@ -163,7 +167,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { action, path, cause } = &*self.0;
         match path {
-            Some(path) => write!(f, "cannot {action} {}: {cause}", path.display()),
+            Some(path) => write!(f, "cannot {action} {}: {cause}", text::name(path.as_os_str().as_bytes())),
             None => write!(f, "cannot {action}: {cause}"),
         }
     }

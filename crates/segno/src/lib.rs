@@ -57,6 +57,7 @@ mod panic;
 mod read_dir;
 mod resolve;
 mod time;
+mod visits;
 mod volume;
 mod walk;
 
@@ -86,6 +87,7 @@ pub use segno_format::Features;
 pub use segno_format::dentry::FileType;
 pub use segno_format::inode::InodeFlags;
 pub use time::Time;
+pub use visits::Visits;
 pub use volume::{MountOptions, StatFs, Volume};
 pub use walk::Walk;
 

@@ -13,6 +13,10 @@ impl Metadata {
         Self(attr)
     }
 
+    pub(crate) fn attr(&self) -> &Attr {
+        &self.0
+    }
+
     /// What it is.
     #[must_use]
     pub fn file_type(&self) -> FileType {

@@ -2,8 +2,11 @@
 use crate::dir::Dir;
 use crate::error::{Cause, Doing, Result, errno, refuse};
 use crate::metadata::Metadata;
+use crate::visits::Visits;
 use segno_engine::Attr;
+use segno_format::Ino;
 use segno_format::dentry::FileType;
+use segno_format::text;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -41,6 +44,8 @@ pub struct ReadDir {
 
 #[derive(Debug)]
 struct Name {
+    /// Where reading starts again to find it first.
+    at: u64,
     bytes: Vec<u8>,
     ino: u32,
     kind: FileType,
@@ -55,12 +60,50 @@ impl ReadDir {
         self.dir.ino().0
     }
 
+    /// Notes the directory, to which a name leads; an empty one where a reader starts.
+    pub(crate) fn visit(&self, visits: &mut Visits, parent: Ino, name: &[u8]) -> Result<()> {
+        let visited = self.dir.engine().visit_dir(&mut visits.0, parent, name, self.dir.ino());
+        visited.doing_at("read the directory", &self.path)
+    }
+
     /// Closes the directory.
     pub(crate) fn into_path(self) -> PathBuf {
         self.path
     }
 
+    /// Takes its path while a directory below it is read.
+    pub(crate) fn lend_path(&mut self) {
+        self.path = PathBuf::new();
+    }
+
+    /// Gives it its path back.
+    pub(crate) fn set_path(&mut self, path: PathBuf) {
+        self.path = path;
+    }
+
+    /// Forgets the names read ahead, which are read again.
+    pub(crate) fn forget_batch(&mut self) {
+        if let Some(first) = self.batch.front() {
+            (self.next, self.failed) = (Some(first.at), None);
+            self.batch.clear();
+        }
+    }
+
+    /// Reads all names, and returns them in the order of their bytes. After them comes the error that ended it, if one did.
+    #[must_use]
+    pub fn sorted(mut self) -> Self {
+        let mut all = Vec::from(std::mem::take(&mut self.batch));
+        while let Some(from) = self.next {
+            self.failed = self.fill(from).err();
+            all.extend(self.batch.drain(..));
+        }
+        all.sort_by(|a, b| a.bytes.cmp(&b.bytes));
+        self.batch = all.into();
+        self
+    }
+
     fn fill(&mut self, from: u64) -> Result<(), Cause> {
+        let mut at = from;
         let (batch, next) = (&mut self.batch, &mut self.next);
         // Also after a failure.
         *next = None;
@@ -69,8 +112,9 @@ impl ReadDir {
                 return false;
             }
             if e.name != b"." && e.name != b".." {
-                batch.push_back(Name { bytes: e.name.to_vec(), ino: e.ino.0, kind: e.kind });
+                batch.push_back(Name { at, bytes: e.name.to_vec(), ino: e.ino.0, kind: e.kind });
             }
+            at = e.next;
             if batch.len() == BATCH {
                 *next = Some(e.next);
             }
@@ -83,8 +127,8 @@ impl ReadDir {
     /// Names become parts of paths; those of a damaged volume must not lead elsewhere.
     fn entry(&self, name: Name) -> Result<DirEntry, Cause> {
         if name.bytes.is_empty() || name.bytes.iter().any(|&b| b == b'/' || b == 0) {
-            let (ino, text) = (self.dir.ino().0, String::from_utf8_lossy(&name.bytes));
-            let why = format!("directory inode {ino} holds the impossible name {text:?}");
+            let (ino, shown) = (self.dir.ino().0, text::name(&name.bytes));
+            let why = format!("directory inode {ino} holds the impossible name \"{shown}\"");
             return Err(refuse(errno::UCLEAN, why));
         }
         let path = self.path.join(OsStr::from_bytes(&name.bytes));
@@ -154,6 +198,13 @@ impl DirEntry {
     pub fn read_dir(&self) -> Result<ReadDir> {
         let dir = self.attr().and_then(|attr| self.dir.handle_of(&attr)).doing_at("open", &self.path)?;
         Ok(ReadDir::new(dir, self.path.clone()))
+    }
+
+    /// Lists the directory that has this name, unless damage leads to it again.
+    pub(crate) fn visit_dir(&self, visits: &mut Visits) -> Result<ReadDir> {
+        let dir = self.read_dir()?;
+        dir.visit(visits, self.dir.ino(), &self.name.bytes)?;
+        Ok(dir)
     }
 
     fn attr(&self) -> Result<Attr, Cause> {

@@ -29,18 +29,15 @@ impl Names {
         self.current = None;
     }
 
-    /// The path of the file that is open, without bytes that a terminal would obey.
-    pub(super) fn path(&self) -> Option<String> {
+    /// The path of the file that is open.
+    pub(super) fn path(&self) -> Option<Vec<u8>> {
         let first = self.current.as_ref()?;
         let above = std::iter::successors(Some(first), |(parent, _)| self.dirs.get(parent));
-        let mut parts: Vec<_> = above.take(DEPTH).map(|(_, name)| printable(name)).collect();
+        let mut parts: Vec<&[u8]> = above.take(DEPTH).map(|(_, name)| &**name).collect();
+        parts.push(b"");
         parts.reverse();
-        Some(format!("/{}", parts.join("/")))
+        Some(parts.join(&b'/'))
     }
-}
-
-fn printable(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -48,16 +45,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_printable_and_end() {
+    fn paths_are_bytes_and_end() {
         let mut names = Names::default();
         assert_eq!(names.path(), None);
         names.directory(4, 3, (*b"a").into());
         names.directory(4, 9, (*b"second name").into());
-        names.file(4, (*b"b\x1b[2J").into());
-        assert_eq!(names.path().unwrap(), "/a/b?[2J");
+        names.file(4, (*b"b\x1b[2J\xff").into());
+        assert_eq!(names.path().unwrap(), b"/a/b\x1b[2J\xff");
         names.directory(7, 7, (*b"loop").into());
         names.file(7, (*b"x").into());
-        assert_eq!(names.path().unwrap().matches("loop").count(), DEPTH - 1);
+        let path = String::from_utf8(names.path().unwrap()).unwrap();
+        assert_eq!(path.matches("loop").count(), DEPTH - 1);
         names.leave();
         assert_eq!(names.path(), None);
     }

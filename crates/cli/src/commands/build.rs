@@ -3,6 +3,7 @@ use super::mkfs::{VolumeArgs, owner};
 use crate::exit::Outcome;
 use crate::image::explain_image;
 use crate::new_file::NewFile;
+use crate::out::stdout;
 use crate::progress::Progress;
 use crate::size;
 use crate::storage::StorageOptions;
@@ -13,7 +14,7 @@ use segno_image::{
     BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build,
 };
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -2,11 +2,12 @@
 use crate::exit::Outcome;
 use crate::image;
 use crate::path::{inode_number, on_volume, reason};
+use crate::show;
 use crate::storage::StorageOptions;
 use anyhow::{Context, Result, ensure};
-use segno::{FileType, Volume};
+use segno::{FileType, Visits, Volume};
 use std::io::{Write, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const BUFFER: usize = 1 << 20;
@@ -20,7 +21,7 @@ pub struct Args {
     image: PathBuf,
     /// Paths on the volume, or #INO for inodes by number
     #[arg(required = true)]
-    paths: Vec<String>,
+    paths: Vec<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Outcome {
@@ -33,17 +34,19 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// Writes the contents of a file.
-pub fn write(volume: &Volume, path: &str, out: &mut impl Write) -> Result<()> {
+pub fn write(volume: &Volume, path: &Path, out: &mut impl Write) -> Result<()> {
     let number = inode_number(path);
     let attr = number.map_or_else(|| volume.metadata(path), |ino| volume.inode_metadata(ino));
-    let kind = on_volume(path, attr)?.file_type();
-    ensure!(kind == FileType::Regular, "{path} on the volume is not a file but a {}", kind.name());
+    let attr = on_volume(path, attr)?;
+    let (kind, shown) = (attr.file_type(), show::path(path));
+    ensure!(kind == FileType::Regular, "{shown} on the volume is not a file but a {}", kind.name());
+    on_volume(path, volume.visit(&mut Visits::new(), path, &attr))?;
     let file = number.map_or_else(|| volume.open_file(path), |ino| volume.open_inode(ino));
     let file = on_volume(path, file)?;
     let mut buffer = vec![0; BUFFER];
     let mut offset = 0;
     loop {
-        let n = reason(file.read_at(&mut buffer, offset)).with_context(|| format!("reading {path}"))?;
+        let n = reason(file.read_at(&mut buffer, offset)).with_context(|| format!("reading {shown}"))?;
         if n == 0 {
             return Ok(out.flush()?);
         }

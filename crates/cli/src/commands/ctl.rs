@@ -2,11 +2,12 @@
 use crate::exit::Outcome;
 use crate::image;
 use crate::mount::options::help;
+use crate::out::stdout;
 use anyhow::{Result, anyhow, bail};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, trusted_name};
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -75,7 +76,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.settings.is_empty() {
         for Setting { name, attribute, .. } in &SETTINGS {
             writeln!(out, "{name}={}", read(&args.dir, attribute)?)?;

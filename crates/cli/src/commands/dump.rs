@@ -2,9 +2,11 @@
 use crate::exit::Outcome;
 use crate::{image, inspect};
 use crate::storage::DeviceOption;
+use crate::out::stdout;
 use segno_device::{DeviceError, OpenOptions, open_storage, open_volume};
 use segno_dump::{Image, What};
-use std::io::{Write, stdout};
+use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,7 +32,7 @@ pub struct Args {
     image: PathBuf,
     /// Structure and selector
     #[arg(required = true, num_args = 1..=2)]
-    what: Vec<String>,
+    what: Vec<OsString>,
 }
 
 pub fn run(args: &Args) -> Outcome {
@@ -46,7 +48,7 @@ pub fn run(args: &Args) -> Outcome {
     let device = device.map_err(image::explain)?;
     inspect::note_unsupported(&*device);
     let shown = Image::open(&device, &what)?.show(&what)?;
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{shown:#}")?;
     } else {

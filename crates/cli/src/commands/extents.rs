@@ -1,15 +1,17 @@
 //! `segno extents`: where files are on the volume, of a live mount or of an image.
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Style};
+use crate::out::{JsonList, stdout};
 use crate::path::{on_volume, reason};
 use crate::storage::StorageOptions;
 use crate::{image, show};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use rustix::fs::getxattr;
 use rustix::io::Errno;
-use segno::{Extent, ExtentKind, Volume};
+use segno::{DirEntry, Extent, ExtentKind, Volume};
+use segno_dump::put_name;
 use segno_fuse::EXTENTS_XATTR;
-use serde_json::{Value, json};
-use std::io::{Write, stdout};
+use serde_json::{Map, Value, json};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -43,50 +45,46 @@ struct Run {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let mut out = stdout().lock();
-    let mut files = Vec::new();
-    let mut each = |path: &[u8], runs: Vec<Run>| {
-        if args.json {
-            files.push(json_of(path, &runs));
-            return Ok(());
-        }
-        print(&mut out, path, &runs)
+    let mut list = args.json.then(JsonList::default);
+    let mut each = |path: &Path, runs: Vec<Run>| match &mut list {
+        Some(list) => Ok(list.push(&json_of(path, &runs))?),
+        None => print(&mut stdout(), path, &runs),
     };
+    let done = all(args, &mut each);
+    list.map(JsonList::finish).transpose()?;
+    done
+}
+
+type Each<'a> = &'a mut dyn FnMut(&Path, Vec<Run>) -> Result<()>;
+
+fn all(args: &Args, each: Each<'_>) -> Outcome {
+    let mut code = ExitCode::SUCCESS;
     match &args.image {
         Some(image) => {
             let volume = image::volume_read_only(image, &args.storage)?;
             for path in &args.path {
-                from_image(&volume, path, args.all, &mut each)?;
+                code = from_image(&volume, path, args, each)?.unwrap_or(code);
             }
         }
-        None => {
-            for path in &args.path {
-                live(path, args.all, &mut each)?;
-            }
-        }
+        None => args.path.iter().try_for_each(|path| live(path, args.all, each))?,
     }
-    if args.json {
-        writeln!(stdout(), "{:#}", Value::from(files))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
-type Each<'a> = &'a mut dyn FnMut(&[u8], Vec<Run>) -> Result<()>;
-
 fn live(path: &Path, all: bool, each: Each<'_>) -> Result<()> {
-    let meta = path.symlink_metadata().with_context(|| format!("cannot read {}", path.display()))?;
+    let meta = path.symlink_metadata().with_context(|| format!("cannot read {}", show::path(path)))?;
     if meta.is_file() {
-        return each(path.as_os_str().as_bytes(), ask_server(path)?);
+        return each(path, ask_server(path)?);
     }
-    ensure!(all, "{} is not a file; --all shows every file below a directory", path.display());
+    ensure!(all, "{} is not a file; --all shows every file below a directory", show::path(path));
     let mut dirs = vec![path.to_owned()];
     while let Some(dir) = dirs.pop() {
-        let cannot = || format!("cannot read {}", dir.display());
+        let cannot = || format!("cannot read {}", show::path(&dir));
         for entry in std::fs::read_dir(&dir).with_context(cannot)? {
             let entry = entry.with_context(cannot)?;
             let below = entry.metadata().with_context(cannot)?;
             if below.is_file() {
-                each(entry.path().as_os_str().as_bytes(), ask_server(&entry.path())?)?;
+                each(&entry.path(), ask_server(&entry.path())?)?;
             } else if below.is_dir() && below.dev() == meta.dev() {
                 dirs.push(entry.path());
             }
@@ -100,9 +98,10 @@ fn ask_server(path: &Path) -> Result<Vec<Run>> {
     let n = getxattr(path, EXTENTS_XATTR, &mut buffer).map_err(|e| match e {
         Errno::OPNOTSUPP | Errno::NODATA => image::not_mounted(path),
         Errno::TOOBIG => {
-            anyhow!("{} has more extents than an attribute can hold: unmount and use --image", path.display())
+            let shown = show::path(path);
+            anyhow!("{shown} has more extents than an attribute can hold: unmount and use --image")
         }
-        e => anyhow!(e).context(format!("cannot read the extents of {}", path.display())),
+        e => anyhow!(e).context(format!("cannot read the extents of {}", show::path(path))),
     })?;
     let answer = String::from_utf8_lossy(buffer.get(..n).unwrap_or_default()).into_owned();
     let runs: Option<Vec<Run>> = answer.lines().map(parse_line).collect();
@@ -116,26 +115,35 @@ fn parse_line(line: &str) -> Option<Run> {
     Some(Run { file_block, addr, len, kind: words.next()?.to_owned() })
 }
 
-fn from_image(volume: &Volume, path: &Path, all: bool, each: Each<'_>) -> Result<()> {
-    let Some(text) = path.to_str() else { bail!("{} is not UTF-8", path.display()) };
-    let start = on_volume(text, volume.metadata(path))?;
+/// Returns the exit code if a part of the tree could not be read.
+fn from_image(volume: &Volume, path: &Path, args: &Args, each: Each<'_>) -> Result<Option<ExitCode>> {
+    let start = on_volume(path, volume.metadata(path))?;
     if start.is_file() {
-        return each(text.as_bytes(), runs_of(&reason(volume.extents(path))?));
+        return each(path, runs_of(&on_volume(path, volume.extents(path))?)).map(|()| None);
     }
-    ensure!(all && start.is_dir(), "{text} is not a file; --all shows every file below a directory");
-    let mut dirs = vec![reason(volume.read_dir(path))?];
-    while let Some(dir) = dirs.pop() {
-        for entry in dir {
-            let entry = reason(entry).context("reading a directory")?;
-            let (below, path) = (reason(entry.metadata())?, entry.path());
-            if below.is_file() {
-                each(path.as_os_str().as_bytes(), runs_of(&reason(volume.extents(path))?))?;
-            } else if below.is_dir() {
-                dirs.push(reason(entry.read_dir())?);
-            }
+    let is_dir = args.all && start.is_dir();
+    ensure!(is_dir, "{} is not a file; --all shows every file below a directory", show::path(path));
+    let style = if args.json { Style::Json } else { Style::Text };
+    let mut code = None;
+    for entry in on_volume(path, volume.walk(path))? {
+        match entry.map_err(anyhow::Error::from).and_then(|entry| Ok((below(volume, &entry)?, entry))) {
+            Ok((Some(runs), entry)) => each(entry.path(), runs)?,
+            Ok((None, _)) => {}
+            // The rest is shown.
+            Err(e) => code = Some(style.report(Err(e))),
         }
     }
-    Ok(())
+    Ok(code)
+}
+
+/// The extents of a file; nothing else has any.
+fn below(volume: &Volume, entry: &DirEntry) -> Result<Option<Vec<Run>>> {
+    if !entry.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let found = reason(volume.inode_extents(entry.ino()));
+    let found = found.with_context(|| format!("extents of {}", show::path(entry.path())))?;
+    Ok(Some(runs_of(&found)))
 }
 
 fn runs_of(extents: &[Extent]) -> Vec<Run> {
@@ -154,9 +162,8 @@ fn runs_of(extents: &[Extent]) -> Vec<Run> {
     extents.iter().map(run).collect()
 }
 
-fn print(out: &mut impl Write, path: &[u8], runs: &[Run]) -> Result<()> {
-    out.write_all(path)?;
-    writeln!(out, ": {} extent(s)", runs.len())?;
+fn print(out: &mut impl Write, path: &Path, runs: &[Run]) -> Result<()> {
+    writeln!(out, "{}: {} extent(s)", show::path(path), runs.len())?;
     for r in runs {
         let place =
             if r.kind == "written" || r.kind == "compressed" { r.addr.to_string() } else { "-".into() };
@@ -165,10 +172,13 @@ fn print(out: &mut impl Write, path: &[u8], runs: &[Run]) -> Result<()> {
     Ok(())
 }
 
-fn json_of(path: &[u8], runs: &[Run]) -> Value {
-    let extents: Vec<Value> = runs
+fn json_of(path: &Path, runs: &[Run]) -> Value {
+    let extents: Value = runs
         .iter()
         .map(|r| json!({ "file_block": r.file_block, "addr": r.addr, "len": r.len, "kind": r.kind }))
         .collect();
-    json!({ "path": show::name(path), "extents": extents })
+    let mut map = Map::new();
+    put_name(&mut map, "path", path.as_os_str().as_bytes());
+    map.insert("extents".into(), extents);
+    Value::Object(map)
 }

@@ -3,12 +3,14 @@ use crate::exit::Outcome;
 use crate::image::explain_image;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
-use crate::size;
+use crate::{out, show, size};
 use crate::storage::StorageOptions;
 use anyhow::{Context, Result, ensure};
+use segno_dump::put_name;
 use segno_image::{ExtractOptions, Extracted, Target, extract};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::io::{BufWriter, Write, stdout};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -67,7 +69,7 @@ pub fn run(args: &Args) -> Outcome {
     }
     let mut progress = Progress::new();
     let mut show = |p: segno_image::Progress<'_>| {
-        progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), (p.path)().display()));
+        progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), show::path(&(p.path)())));
     };
     let done = match (&args.tar, &args.dest) {
         (Some(tar), _) if tar.as_os_str() == "-" => {
@@ -103,17 +105,20 @@ fn report(done: &Extracted, args: &Args) -> Result<()> {
     let Extracted { files, bytes, renamed, incomplete, notes } = done;
     notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
     if args.json {
-        let renamed: Vec<_> = renamed
-            .iter()
-            .map(|(name, host)| json!({ "path": name.display().to_string(), "host": host.display().to_string() }))
-            .collect();
+        let each = |(name, host): &(PathBuf, PathBuf)| {
+            let mut map = Map::new();
+            put_name(&mut map, "path", name.as_os_str().as_bytes());
+            put_name(&mut map, "host", host.as_os_str().as_bytes());
+            Value::Object(map)
+        };
+        let renamed: Vec<_> = renamed.iter().map(each).collect();
         let report = json!({ "files": files, "bytes": bytes, "renamed": renamed, "incomplete": incomplete, "notes": notes });
-        writeln!(stdout(), "{report}")?;
+        writeln!(out::stdout(), "{report}")?;
         return Ok(());
     }
-    writeln!(stdout(), "{files} files, {} of data", size::human(*bytes))?;
+    writeln!(out::stdout(), "{files} files, {} of data", size::human(*bytes))?;
     for (name, host) in renamed {
-        eprintln!("segno: note: {} is stored as {}", name.display(), host.display());
+        eprintln!("segno: note: {} is stored as {}", show::path(name), show::path(host));
     }
     if *incomplete > 0 {
         let where_else = match &args.manifest {

@@ -1,6 +1,6 @@
 //! `segno get`: copies files with all their attributes out of an image.
 use super::cat;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Style};
 use crate::path::{on_volume, reason, refuse_equal};
 use crate::storage::StorageOptions;
 use crate::tally::Tally;
@@ -8,13 +8,13 @@ use crate::{image, show};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::{AtFlags, CWD, FileType as Node, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
-use segno::{Exclude, FileType, Metadata, Time, Volume};
-use std::collections::{HashMap, HashSet};
+use segno::{Exclude, FileType, Metadata, Time, Visits, Volume};
+use std::collections::HashMap;
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::stdout;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 const BUFFER: usize = 1 << 20;
@@ -42,7 +42,7 @@ pub struct Args {
     image: PathBuf,
     /// Paths on the volume
     #[arg(required = true, num_args = 1..)]
-    paths: Vec<String>,
+    paths: Vec<PathBuf>,
     /// Destination; copies into it if it is an existing directory, as it has to be for several paths. - is standard output, for
     /// one file
     dest: PathBuf,
@@ -70,13 +70,14 @@ pub fn run(args: &Args) -> Outcome {
         force: args.force,
         privileged: rustix::process::geteuid().is_root(),
         linked: HashMap::new(),
-        entered: HashSet::new(),
+        visits: Visits::new(),
+        style: if args.json { Style::Json } else { Style::Text },
         tally: Tally::new(),
         buffer: vec![0; BUFFER],
     };
     for (path, dest) in args.paths.iter().zip(destinations) {
-        copy.root = Path::new(path);
-        copy.all(PathBuf::from(path), dest)?;
+        (copy.root, copy.visits) = (path, Visits::new());
+        copy.all(path.clone(), dest)?;
     }
     copy.tally.report(args.json)
 }
@@ -87,10 +88,12 @@ fn destinations(args: &Args) -> Result<Vec<PathBuf>> {
         ensure!(args.paths.len() == 1, "{} is not a directory: several files need one", dest.display());
         return Ok(vec![dest.clone()]);
     }
-    let name = |path: &String| {
-        let name =
-            path.split('/').rfind(|c| !c.is_empty() && *c != "." && *c != "..").map(|name| dest.join(name));
-        name.with_context(|| {
+    let name = |path: &PathBuf| {
+        let mut names = path.components().rev().filter_map(|c| match c {
+            Component::Normal(name) => Some(dest.join(name)),
+            _ => None,
+        });
+        names.next().with_context(|| {
             format!("{} exists already; name a new directory for the whole volume", dest.display())
         })
     };
@@ -114,8 +117,10 @@ struct Copy<'a> {
     privileged: bool,
     /// Destination of the first of several hard links, by inode number.
     linked: HashMap<u32, PathBuf>,
-    /// A damaged volume may have a loop of directories.
-    entered: HashSet<u32>,
+    /// Inodes and blocks that were met below the source.
+    visits: Visits,
+    /// How damage is reported.
+    style: Style,
     tally: Tally,
     buffer: Vec<u8>,
 }
@@ -126,6 +131,10 @@ impl Copy<'_> {
         while let Some(step) = steps.pop() {
             match step {
                 Step::Make { from, to } => {
+                    if let Err(e) = self.visit(&from) {
+                        self.tally.fail(self.style, e);
+                        continue;
+                    }
                     self.one(&from, &to, &mut steps)
                         .with_context(|| format!("copying to {}", to.display()))?;
                     self.tally.add_file(&to);
@@ -139,14 +148,15 @@ impl Copy<'_> {
         Ok(())
     }
 
+    /// Damage of a part of a tree leaves that part out.
+    fn visit(&mut self, from: &Path) -> Result<()> {
+        let found = on_volume(from, self.volume.symlink_metadata(from))?;
+        on_volume(from, self.volume.visit(&mut self.visits, from, &found))
+    }
+
     fn one(&mut self, from: &Path, to: &Path, steps: &mut Vec<Step>) -> Result<()> {
         let attr = reason(self.volume.symlink_metadata(from))?;
         if attr.is_dir() {
-            ensure!(
-                self.entered.insert(attr.ino()),
-                "inode {} is its own ancestor or has two names",
-                attr.ino()
-            );
             // Open to us alone until its attributes are set.
             if !to.symlink_metadata().is_ok_and(|found| found.is_dir()) {
                 DirBuilder::new().mode(0o700).create(to)?;
@@ -240,7 +250,7 @@ impl Copy<'_> {
                 // The destination may not support these attributes, or not permit them to this user.
                 Err(Errno::OPNOTSUPP | Errno::PERM) => self.tally.skip_xattr(),
                 Err(e) => {
-                    return Err(e).with_context(|| format!("attribute {}", show::name(name.as_bytes())));
+                    return Err(e).with_context(|| format!("attribute {}", show::path(Path::new(&name))));
                 }
             }
         }

@@ -1,17 +1,18 @@
 //! `segno info`: superblock, checkpoint and usage.
 use crate::exit::Outcome;
 use crate::inspect::Pack;
+use crate::out::stdout;
 use crate::storage::DeviceOption;
 use crate::{image, inspect, show, size};
 use anyhow::Result;
 use segno_clean::guard::{Extent, Guarded};
 use segno_device::OpenOptions;
+use segno_dump::put_name;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
-use segno_format::superblock::Superblock;
-use segno_format::superblock::uuid_text;
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features};
-use serde_json::{Value, json};
-use std::io::{Write, stdout};
+use segno_format::superblock::{Device, Superblock, uuid_text};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, text};
+use serde_json::{Map, Value, json};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -33,7 +34,7 @@ pub fn run(args: &Args) -> Outcome {
         image::open(&args.devices.after(&args.image), OpenOptions { read_only: true, direct: false })?;
     let sb = inspect::superblock(&*device)?;
     let Pack { cp, number, external_journal, .. } = inspect::checkpoint(&*device, &sb)?;
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.json {
         let all = json!({
             "superblock": superblock(&sb),
@@ -60,12 +61,14 @@ pub fn run(args: &Args) -> Outcome {
 
 fn superblock(sb: &Superblock) -> Value {
     let raw = &sb.raw;
-    let extensions = |hot| sb.extensions(hot).iter().map(|e| show::name(e)).collect::<Vec<_>>();
-    let devices: Vec<Value> = sb
-        .devices
-        .iter()
-        .map(|d| json!({ "path": show::name(&d.path), "total_segments": d.total_segments }))
-        .collect();
+    let extensions = |hot| sb.extensions(hot).iter().map(|e| text::field(e).0).collect::<Vec<_>>();
+    let device = |d: &Device| {
+        let mut map = Map::new();
+        put_name(&mut map, "path", &d.path);
+        map.insert("total_segments".into(), json!(d.total_segments));
+        Value::Object(map)
+    };
+    let devices: Vec<Value> = sb.devices.iter().map(device).collect();
     json!({
         "magic": raw.magic.get(),
         "major_ver": raw.major_ver.get(),
@@ -99,8 +102,8 @@ fn superblock(sb: &Superblock) -> Value {
         "extension_list": extensions(false),
         "hot_extension_list": extensions(true),
         "cp_payload": raw.cp_payload.get(),
-        "version": text(&raw.version),
-        "init_version": text(&raw.init_version),
+        "version": version(&raw.version),
+        "init_version": version(&raw.init_version),
         "feature": raw.feature.get(),
         "features": sb.features.names(),
         "devs": devices,
@@ -203,7 +206,7 @@ impl Usage {
 
 fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize) -> Result<()> {
     let u = Usage::of(sb, cp);
-    let label = sb.label();
+    let label = text::name(sb.label().as_bytes());
     let features = sb.features.names();
     let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
     let state = if cp.flags().contains(CpFlags::UMOUNT) { "clean" } else { "not unmounted cleanly" };
@@ -214,7 +217,7 @@ fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize)
         writeln!(out, "unsupported   {why}")?;
     }
     for d in &sb.devices {
-        writeln!(out, "device        {} ({} segments)", show::name(&d.path), d.total_segments)?;
+        writeln!(out, "device        {} ({} segments)", text::name(&d.path), d.total_segments)?;
     }
     writeln!(
         out,
@@ -248,6 +251,10 @@ fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize)
     Ok(())
 }
 
-fn text(bytes: &[u8]) -> String {
-    show::name(bytes.split(|&b| b == 0).next().unwrap_or_default()).trim_end().to_owned()
+fn version(bytes: &[u8]) -> String {
+    text::field(up_to_nul(bytes)).0.trim_end().to_owned()
+}
+
+fn up_to_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&b| b == 0).next().unwrap_or_default()
 }

@@ -1,17 +1,21 @@
 //! `segno ls`: a directory of an image.
-use crate::exit::Outcome;
+use crate::exit::{Outcome, Style};
+use crate::out::{JsonList, stdout};
 use crate::path::{on_volume, reason};
 use crate::storage::StorageOptions;
 use crate::{image, show};
 use anyhow::{Context, Result};
-use segno::{FileType, Metadata, Volume};
-use serde_json::{Value, json};
-use std::io::{Write, stdout};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use segno::{DirEntry, FileType, Metadata, Volume};
+use segno_dump::put_name;
+use serde_json::Value;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// List a directory of an image
+///
+/// Each name is one line, escaped also where standard output is no terminal: scripts should read --json.
 #[derive(clap::Args)]
 pub struct Args {
     /// Show attributes
@@ -29,73 +33,58 @@ pub struct Args {
     image: PathBuf,
     /// Path on the volume
     #[arg(default_value = "/")]
-    path: String,
+    path: PathBuf,
 }
 
 /// One file, by the path that is shown for it.
 struct Item {
-    path: Vec<u8>,
+    path: PathBuf,
     attr: Metadata,
-    target: Option<Vec<u8>>,
+    target: Option<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Outcome {
     let volume = image::volume_read_only(&args.image, &args.storage)?;
-    let items = collect(&volume, args)?;
-    let mut out = stdout().lock();
-    if args.json {
-        writeln!(out, "{:#}", Value::from(items.iter().map(Item::json).collect::<Vec<_>>()))?;
-        return Ok(ExitCode::SUCCESS);
+    let mut out = Printer::new(args);
+    let start = on_volume(&args.path, volume.metadata(&args.path))?;
+    if !start.is_dir() {
+        out.print(&Item::new(&volume, args.path.clone(), start)?)?;
+        return out.finish(ExitCode::SUCCESS);
     }
-    for item in &items {
-        if args.long {
-            write!(out, "{} ", item.attributes())?;
+    let mut code = ExitCode::SUCCESS;
+    for entry in names(&volume, args)? {
+        match entry.map_err(anyhow::Error::from).and_then(|entry| Item::of(&volume, &entry, &args.path)) {
+            Ok(item) => out.print(&item)?,
+            // The rest is listed.
+            Err(e) => code = out.style.report(Err(e)),
         }
-        out.write_all(&item.path)?;
-        if let (true, Some(target)) = (args.long, &item.target) {
-            out.write_all(b" -> ")?;
-            out.write_all(target)?;
-        }
-        out.write_all(b"\n")?;
     }
-    Ok(ExitCode::SUCCESS)
+    out.finish(code)
 }
 
-fn collect(volume: &Volume, args: &Args) -> Result<Vec<Item>> {
-    let start = on_volume(&args.path, volume.metadata(&args.path))?;
-    let mut items = Vec::new();
-    if !start.is_dir() {
-        items.push(Item::new(volume, Path::new(&args.path), args.path.clone().into_bytes(), start)?);
-        return Ok(items);
-    }
-    let mut dirs = vec![(on_volume(&args.path, volume.read_dir(&args.path))?, Vec::new())];
-    while let Some((dir, prefix)) = dirs.pop() {
-        let first = items.len();
-        for entry in dir {
-            let entry = reason(entry).context("reading a directory")?;
-            let path = [prefix.as_slice(), entry.file_name().as_bytes()].concat();
-            let failed = || format!("attributes of {}", show::name(&path));
-            let attr = reason(entry.metadata()).with_context(failed)?;
-            if args.recursive && attr.is_dir() {
-                dirs.push((reason(entry.read_dir())?, [path.as_slice(), b"/"].concat()));
-            }
-            items.push(Item::new(volume, entry.path(), path, attr)?);
-        }
-        if let Some(added) = items.get_mut(first..) {
-            added.sort_by(|a, b| a.path.cmp(&b.path));
-        }
-    }
-    Ok(items)
+type Names = Box<dyn Iterator<Item = segno::Result<DirEntry>>>;
+
+fn names(volume: &Volume, args: &Args) -> Result<Names> {
+    let path = &args.path;
+    Ok(match args.recursive {
+        true => Box::new(on_volume(path, volume.walk(path))?.sorted()),
+        false => Box::new(on_volume(path, volume.read_dir(path))?.sorted()),
+    })
 }
 
 impl Item {
-    /// `path` is what is shown for the file that is at `place`.
-    fn new(volume: &Volume, place: &Path, path: Vec<u8>, attr: Metadata) -> Result<Self> {
+    fn of(volume: &Volume, entry: &DirEntry, top: &Path) -> Result<Self> {
+        let (attr, path) = (entry.metadata(), entry.path());
+        let attr = reason(attr).with_context(|| format!("attributes of {}", show::path(path)))?;
+        Self::new(volume, path.strip_prefix(top).unwrap_or(path).to_owned(), attr)
+    }
+
+    fn new(volume: &Volume, path: PathBuf, attr: Metadata) -> Result<Self> {
         let target = match attr.is_symlink() {
-            true => Some(reason(volume.read_link(place)).context("reading a symbolic link")?),
+            true => Some(reason(volume.inode_link(attr.ino())).context("reading a symbolic link")?),
             false => None,
         };
-        Ok(Self { path, attr, target: target.map(|t| t.into_os_string().into_vec()) })
+        Ok(Self { path, attr, target })
     }
 
     fn attributes(&self) -> String {
@@ -112,11 +101,40 @@ impl Item {
     fn json(&self) -> Value {
         let mut value = show::attr_json(&self.attr);
         if let Some(object) = value.as_object_mut() {
-            object.insert("path".into(), json!(show::name(&self.path)));
+            put_name(object, "path", self.path.as_os_str().as_bytes());
             if let Some(target) = &self.target {
-                object.insert("target".into(), json!(show::name(target)));
+                put_name(object, "target", target.as_os_str().as_bytes());
             }
         }
         value
+    }
+}
+
+struct Printer {
+    long: bool,
+    json: Option<JsonList>,
+    style: Style,
+}
+
+impl Printer {
+    fn new(args: &Args) -> Self {
+        let json = args.json.then(JsonList::default);
+        let style = if args.json { Style::Json } else { Style::Text };
+        Self { long: args.long, json, style }
+    }
+
+    fn print(&mut self, item: &Item) -> Result<()> {
+        if let Some(list) = &mut self.json {
+            return Ok(list.push(&item.json())?);
+        }
+        let attributes = if self.long { format!("{} ", item.attributes()) } else { String::new() };
+        let target = item.target.as_deref().filter(|_| self.long);
+        let arrow = target.map(|t| format!(" -> {}", show::path(t))).unwrap_or_default();
+        Ok(writeln!(stdout(), "{attributes}{}{arrow}", show::path(&item.path))?)
+    }
+
+    fn finish(self, code: ExitCode) -> Outcome {
+        self.json.map(JsonList::finish).transpose()?;
+        Ok(code)
     }
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use segno::{Exclude, OpenOptions, SetMetadata, Special, Time, Volume};
+use segno_format::text;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -73,8 +74,9 @@ pub fn run(args: &Args) -> Outcome {
     let volume = image::volume_read_write(&args.image, &args.storage)?;
     let copied = room_for(&volume, needed).and_then(|()| {
         let places = places(&volume, to, sources.iter().map(|source| source.name.as_path()));
-        let places = if to != "/" && Path::new(to).exists() {
-            let why = || format!("{to} begins with /, so it is the path on the volume; add / behind it to copy it from the host");
+        let places = if to != Path::new("/") && to.exists() {
+            let shown = show::path(to);
+            let why = || format!("{shown} begins with /, so it is the path on the volume; add / behind it to copy it from the host");
             places.with_context(why)?
         } else {
             places?
@@ -97,12 +99,9 @@ pub fn run(args: &Args) -> Outcome {
 
 /// Sources, and the path on the volume. A path on the volume begins with a slash: a name that does not is one of the host, so
 /// that no source is taken for a destination.
-fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], &str)> {
+fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], &Path)> {
     match operands.split_last() {
-        Some((last, sources)) if !sources.is_empty() && last.is_absolute() => {
-            let to = last.to_str().with_context(|| format!("{} is not UTF-8", last.display()))?;
-            Ok((sources, to))
-        }
+        Some((last, sources)) if !sources.is_empty() && last.is_absolute() => Ok((sources, last)),
         Some((last, sources))
             if !sources.is_empty() && last.as_os_str() != "-" && last.symlink_metadata().is_err() =>
         {
@@ -111,7 +110,7 @@ fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], &str)> {
                 last.display()
             )
         }
-        _ => Ok((operands, "/")),
+        _ => Ok((operands, Path::new("/"))),
     }
 }
 
@@ -151,7 +150,7 @@ fn room_for(volume: &Volume, needed: u64) -> Result<()> {
 }
 
 /// Writes a file of what comes in, which has its name when it is complete.
-fn from_stdin(args: &Args, to: &str) -> Outcome {
+fn from_stdin(args: &Args, to: &Path) -> Outcome {
     let volume = image::volume_read_write(&args.image, &args.storage)?;
     let written = stdin_to(&volume, args.force, to);
     let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
@@ -160,8 +159,8 @@ fn from_stdin(args: &Args, to: &str) -> Outcome {
     tally.report(args.json)
 }
 
-fn stdin_to(volume: &Volume, force: bool, to: &str) -> Result<Tally> {
-    let path = Path::new(to);
+fn stdin_to(volume: &Volume, force: bool, path: &Path) -> Result<Tally> {
+    let to = show::path(path);
     let found = volume.symlink_metadata(path).ok();
     ensure!(
         !found.as_ref().is_some_and(segno::Metadata::is_dir),
@@ -376,7 +375,7 @@ impl Copy<'_> {
         };
         let mut value = vec![0; XATTR_MAX];
         for name in names.get(..n).unwrap_or_default().split(|&b| b == 0).filter(|n| !n.is_empty()) {
-            let failed = || format!("attribute {}", show::name(name));
+            let failed = || format!("attribute {}", text::name(name));
             let n = rustix::fs::lgetxattr(from, name, &mut value).with_context(failed)?;
             let value = value.get(..n).unwrap_or_default();
             match self.volume.set_xattr(to, OsStr::from_bytes(name), value) {

@@ -7,6 +7,7 @@ use crate::{inspect, size};
 use crate::storage::StorageOptions;
 use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
+use segno_format::text;
 use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
@@ -130,7 +131,7 @@ fn copy(
         let (mut printed, mut done) = (Ok(()), 0u64);
         plan.copy(target, stop, |item| {
             done += 1;
-            progress.show(|| format!("{done} files  {}", item.path));
+            progress.show(|| format!("{done} files  {}", item.shown()));
             if printed.is_ok() {
                 printed = listing.add(&item, true);
             }
@@ -175,7 +176,7 @@ fn about(plan: &Plan<'_, '_>) -> Value {
         "sit": volume.sit.is_some(),
         "unreadable_blocks": volume.bad.count(),
         "deleted_inodes": tree.deleted.len(),
-        "names_without_inode": plan.lost().collect::<Vec<_>>(),
+        "names_without_inode": plan.lost().map(|path| text::field(&path).0).collect::<Vec<_>>(),
     })
 }
 

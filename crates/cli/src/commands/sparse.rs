@@ -1,13 +1,14 @@
 //! `segno sparse`: Android sparse images.
 use crate::exit::Outcome;
 use crate::new_file::NewFile;
+use crate::out::stdout;
 use crate::{image, size};
 use anyhow::{Context, Result};
 use segno_device::{Use, hold};
 use segno_sparse::{Checksum, DEFAULT_BLOCK_SIZE, pack, unpack};
 use serde_json::json;
 use std::fs::File;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

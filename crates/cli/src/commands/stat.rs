@@ -1,14 +1,16 @@
 //! `segno stat`: all attributes of a file of an image.
 use crate::exit::Outcome;
+use crate::out::stdout;
 use crate::path::{inode_number, on_volume, reason};
 use crate::storage::StorageOptions;
 use crate::{image, show};
 use anyhow::{Context, Result};
 use segno::{FileType, Metadata};
-use serde_json::{Value, json};
-use std::io::{Write, stdout};
+use segno_dump::put_name;
+use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Show the attributes of a file of an image
@@ -22,7 +24,7 @@ pub struct Args {
     /// Image file or block device
     image: PathBuf,
     /// Path on the volume; a symbolic link at its end stands for itself. #INO is an inode by number
-    path: String,
+    path: PathBuf,
 }
 
 pub fn run(args: &Args) -> Outcome {
@@ -32,38 +34,39 @@ pub fn run(args: &Args) -> Outcome {
     let attr = on_volume(path, attr)?;
     let xattrs = number.map_or_else(|| volume.list_xattrs(path), |ino| volume.inode_xattrs(ino));
     let xattrs = reason(xattrs).context("reading the extended attributes")?;
-    let xattrs: Vec<String> = xattrs.iter().map(|name| show::name(name.as_bytes())).collect();
     let target = match attr.is_symlink() {
         true => {
             let link = number.map_or_else(|| volume.read_link(path), |ino| volume.inode_link(ino));
-            Some(show::name(reason(link)?.as_os_str().as_bytes()))
+            Some(reason(link)?)
         }
         false => None,
     };
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.json {
         let mut value = show::attr_json(&attr);
         if let Some(object) = value.as_object_mut() {
-            object.insert("path".into(), json!(args.path));
-            object.insert("xattrs".into(), Value::from(xattrs));
-            object.extend(target.map(|t| ("target".to_owned(), json!(t))));
+            put_name(object, "path", path.as_os_str().as_bytes());
+            show::put_names(object, "xattrs", &xattrs);
+            if let Some(target) = target {
+                put_name(object, "target", target.as_os_str().as_bytes());
+            }
         }
         writeln!(out, "{value:#}")?;
     } else {
-        print(&mut out, &args.path, &attr, target, &xattrs)?;
+        print(&mut out, path, &attr, target.as_deref(), &xattrs)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn print(
     out: &mut impl Write,
-    path: &str,
+    path: &Path,
     a: &Metadata,
-    target: Option<String>,
-    xattrs: &[String],
+    target: Option<&Path>,
+    xattrs: &[OsString],
 ) -> Result<()> {
-    let arrow = target.map(|t| format!(" -> {t}")).unwrap_or_default();
-    writeln!(out, "path      {path}{arrow}")?;
+    let arrow = target.map(|t| format!(" -> {}", show::path(t))).unwrap_or_default();
+    writeln!(out, "path      {}{arrow}", show::path(path))?;
     let (kind, mode) = (a.file_type(), a.mode());
     writeln!(out, "inode     {}, generation {}, {}", a.ino(), a.generation(), kind.name())?;
     writeln!(out, "mode      {} ({:04o})", show::mode(mode, kind), mode & 0o7777)?;
@@ -84,7 +87,8 @@ fn print(
         writeln!(out, "flags     {}", show::flags(a.flags()).join(", "))?;
     }
     if !xattrs.is_empty() {
-        writeln!(out, "xattrs    {}", xattrs.join(", "))?;
+        let names: Vec<String> = xattrs.iter().map(|name| show::path(Path::new(name))).collect();
+        writeln!(out, "xattrs    {}", names.join(", "))?;
     }
     Ok(())
 }

@@ -2,9 +2,10 @@
 use crate::counters::{self, GROUPS, Moment, Reading, slow};
 use crate::exit::Outcome;
 use crate::mount::options::help;
+use crate::out::stdout;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -47,7 +48,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn print(args: &Args, now: &Moment, earlier: Option<&Moment>) -> Result<()> {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{}", Value::Object(values(now)))?;
     } else if args.json_lines {

@@ -2,6 +2,7 @@
 use super::sync;
 use crate::exit::Outcome;
 use crate::new_file::NewFile;
+use crate::out::stdout;
 use crate::progress::Progress;
 use crate::storage::DeviceOption;
 use crate::store::{self, Settings, is_url};
@@ -12,7 +13,7 @@ use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Features};
 use segno_mkfs::MkfsOptions;
 use segno_store::{Cause, StoreDevice};
 use serde_json::json;
-use std::io::{self, Write, stdout};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -113,7 +114,7 @@ fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
     let bytes = device.block_count() * BLOCK_SIZE as u64;
     let opened = device.stats().count(Cause::Open);
     let held = store::has_writer(url, settings.insecure)?;
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if as_json {
         let all = json!({
             "bytes": bytes,

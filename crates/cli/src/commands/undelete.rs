@@ -1,5 +1,6 @@
 //! `segno undelete`: files that were deleted.
 use crate::exit::Outcome;
+use crate::out::stdout;
 use crate::progress::Progress;
 use crate::salvage::{self, Listing, Search};
 use crate::{inspect, show};
@@ -13,7 +14,8 @@ use segno_rescue::undelete::{self, Dead, Lost, Proof};
 use segno_rescue::{Class, Found, RescueError, Tree, Verdicts, Volume};
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use std::io::{Write, stdout};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +53,7 @@ pub struct Args {
     /// Image file or block device
     image: PathBuf,
     /// Paths on the volume that the files had; all below them are meant
-    paths: Vec<String>,
+    paths: Vec<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Outcome {
@@ -87,11 +89,15 @@ fn refuse_unsupported(args: &Args, device: &dyn BlockDevice) -> Result<()> {
 }
 
 /// Whether a path is one of those named, or below it.
-fn wanted(args: &Args, path: &str) -> bool {
-    let path = path.as_bytes();
+fn wanted(args: &Args, path: &[u8]) -> bool {
+    let trimmed = |p: &PathBuf| {
+        let slash = |b: &u8| *b == b'/';
+        let parts: Vec<&[u8]> = p.as_os_str().as_bytes().split(slash).filter(|n| !n.is_empty()).collect();
+        parts.join(&b'/')
+    };
     args.paths.is_empty()
-        || args.paths.iter().any(|p| {
-            let p = p.trim_matches('/').as_bytes();
+        || args.paths.iter().map(trimmed).any(|p| {
+            let p = p.as_slice();
             p.is_empty() || path == p || path.strip_prefix(p).is_some_and(|rest| rest.first() == Some(&b'/'))
         })
 }
@@ -105,8 +111,8 @@ fn previous(args: &Args, device: &dyn BlockDevice, found: Found) -> Outcome {
     let verdicts = Verdicts::of(&volume, &tree, &mut |_, _| {});
     let plan = Plan { volume: &volume, tree: &tree, verdicts: &verdicts, only: None };
     let mut listing = Listing::new(args.json);
-    for item in plan.entries().map(|e| plan.item(e)).filter(|item| wanted(args, &item.path)) {
-        listing.add(&item, false)?;
+    for entry in plan.entries().filter(|&e| wanted(args, &tree.path(e))) {
+        listing.add(&plan.item(entry), false)?;
     }
     let version = volume.pack.as_ref().map(segno_rescue::tables::Pack::version);
     listing.finish("files and directories", json!({ "checkpoint": version }))
@@ -140,13 +146,13 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
             bail!("interrupted");
         }
         let mut lost = undelete::describe(&volume, &tree, d, &proof);
-        if !wanted(args, &lost.item.path)
+        if !wanted(args, &d.path.join(&b'/'))
             || args.since.is_some_and(|t| lost.deleted_by.is_some_and(|by| by < t))
         {
             continue;
         }
         if let Some(output) = &mut output {
-            progress.show(|| lost.item.path.clone());
+            progress.show(|| lost.item.shown());
             copy(&volume, d, &proof, output, &mut lost)?;
         }
         counts.add(&lost);
@@ -217,8 +223,8 @@ fn copy(
 fn print(lost: &Lost) -> Result<()> {
     let share = lost.blocks.percent();
     let time = show::time(Time { secs: lost.changed.cast_signed(), nsec: 0 });
-    let mut out = stdout().lock();
-    write!(out, "{share:>3} % {:>12} {time} {}", lost.item.size, salvage::printable(&lost.item.path))?;
+    let mut out = stdout();
+    write!(out, "{share:>3} % {:>12} {time} {}", lost.item.size, lost.item.shown())?;
     if !lost.item.reasons.is_empty() {
         write!(out, "  ({})", lost.item.reasons.join("; "))?;
     }

@@ -28,6 +28,7 @@ mod kernel_options;
 mod links;
 mod loop_devices;
 mod map;
+mod names;
 mod report;
 #[cfg(feature = "store")]
 mod s3;
@@ -39,6 +40,7 @@ mod store;
 #[cfg(feature = "store")]
 mod store_answers;
 mod surroundings;
+mod tangled;
 mod two_packs;
 mod unsupported;
 

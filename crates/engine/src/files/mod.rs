@@ -28,6 +28,7 @@ mod size;
 mod sync_turn;
 mod tags;
 mod truncate;
+mod visits;
 mod write;
 
 pub use access::check_readable;
@@ -41,6 +42,7 @@ pub use page::{DirtyAccount, PageMap};
 pub use sequence::{Choice, IDLE, PROMOTE, Sequence};
 pub use sync_turn::SyncTurns;
 pub use tags::Tags;
+pub use visits::Visits;
 pub use write::PART;
 
 use crate::base::Base;

@@ -7,6 +7,7 @@ use crate::names::dir::{DirName, Found, Probe, Room, is_dots};
 use crate::names::{Names, Renamed};
 use crate::types::{Owner, RenameMode};
 use segno_format::{Corrupt, Ino, Structure};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Arguments of a rename.
@@ -123,8 +124,8 @@ impl Names {
 
     /// Whether `dir` is below `above`. The rename lock is held, so the path is stable.
     fn is_below(&self, dir: &Arc<Inode>, above: Ino) -> Result<bool> {
-        let mut dir = dir.clone();
-        for _ in 0..self.base.geo.max_nid() {
+        let (mut dir, mut seen) = (dir.clone(), HashSet::new());
+        while seen.insert(dir.ino) {
             if dir.ino == above {
                 return Ok(true);
             }

@@ -1,4 +1,5 @@
 //! The node cache: frames by nid, loaded through the NAT, evicted when clean and unused.
+use super::slots::named_twice;
 use super::{DirtyNodes, NodeFrame};
 use crate::clock_cache::{ClockCache, Step};
 use crate::error::Result;
@@ -188,6 +189,7 @@ impl NodeCache {
         epoch: u64,
         block: Arc<Block>,
     ) -> Option<Arc<NodeFrame>> {
+        let twice = named_twice(&block, self.features);
         let mut shard = self.shard(nid).lock();
         if let Some(f) = shard.get(nid) {
             return Some(f.clone());
@@ -196,6 +198,7 @@ impl NodeCache {
             return None;
         }
         let frame = Arc::new(NodeFrame::new(nid, ino, block));
+        frame.set_named_twice(twice);
         shard.insert(nid, frame.clone());
         self.mem.nodes.add(1);
         Some(frame)

@@ -6,7 +6,7 @@ use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::node::{NodeKind, RawNode, RawNodeFooter, kind_of_offset};
 use segno_format::sit::LogType;
-use segno_format::{Block, Features, Ino, Nid};
+use segno_format::{Block, BlockAddr, Features, Ino, Nid};
 use std::sync::Arc;
 
 /// Whether a node differs from its block on the device.
@@ -42,6 +42,8 @@ pub struct NodeFrame {
     slot: AtomicU32,
     /// The generation of the registry in which it was put on a list.
     generation: AtomicU64,
+    /// An address that two slots of the block name, as it was read; only damage brings this about. Otherwise 0.
+    named_twice: AtomicU32,
     /// The block for the checkpoint in progress, if the node was changed before it was written. Changes under the
     /// block's lock.
     frozen: Mutex<Option<Arc<Block>>, { rank::LEAF }>,
@@ -64,8 +66,16 @@ impl NodeFrame {
             state,
             slot: AtomicU32::new(0),
             generation: AtomicU64::new(0),
+            named_twice: AtomicU32::new(0),
             frozen: Mutex::default(),
         }
+    }
+    /// The address that two slots name.
+    pub(super) fn named_twice(&self) -> BlockAddr {
+        BlockAddr(self.named_twice.load(Ordering::Relaxed))
+    }
+    pub(super) fn set_named_twice(&self, addr: BlockAddr) {
+        self.named_twice.store(addr.0, Ordering::Relaxed);
     }
     /// Locks the block for reading.
     pub fn read(&self) -> ReadGuard<'_, Arc<Block>, { rank::FRAME }> {

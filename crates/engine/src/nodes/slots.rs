@@ -4,8 +4,8 @@ use super::{NodeFrame, Span};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::health::invariant;
-use segno_format::inode::RawInode;
-use segno_format::node::RawNode;
+use segno_format::inode::{Inline, RawInode};
+use segno_format::node::{NodeKind, RawNode, kind_of_offset};
 use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Corrupt, Features, Structure};
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use zerocopy::little_endian::U32;
 impl Nodes {
     /// The address in a slot of the inode or of a direct node: a marker, or a main-area address.
     pub fn slot_addr(&self, frame: &NodeFrame, slot: u32) -> Result<BlockAddr> {
+        refuse_damaged(frame)?;
         let word = self.look_at_slots(frame, |slots| slots.get(slot as usize).map(|w| w.get()))?;
         let bad = |found: u32, expected| slot_error(frame, "slot number", found, expected);
         self.checked_addr(frame, word.ok_or_else(|| bad(slot, ADDRS_PER_BLOCK))?)
@@ -22,6 +23,7 @@ impl Nodes {
 
     /// Addresses of consecutive slots.
     pub fn slot_addrs(&self, frame: &NodeFrame, slots: Range<usize>) -> Result<Vec<BlockAddr>> {
+        refuse_damaged(frame)?;
         let addrs = self.look_at_slots(frame, |words| {
             let words = words.get(slots)?;
             Some(words.iter().map(|w| self.checked_addr(frame, w.get())).collect())
@@ -31,6 +33,7 @@ impl Nodes {
 
     /// Addresses of any slots of one node.
     pub fn slots_at(&self, frame: &NodeFrame, at: impl Iterator<Item = u32>) -> Result<Vec<BlockAddr>> {
+        refuse_damaged(frame)?;
         let words: Vec<Option<u32>> =
             self.look_at_slots(frame, |slots| at.map(|i| Some(slots.get(i as usize)?.get())).collect())?;
         let address = |word| match word {
@@ -130,8 +133,51 @@ impl Nodes {
         f: impl FnOnce(&mut [U32]) -> R,
     ) -> Result<R> {
         let features = self.base.features;
-        self.cache.modify(op, frame, |block| Ok(f(slots_of_mut(block, is_inode(frame), features)?)))
+        self.cache.modify(op, frame, |block| {
+            let done = f(slots_of_mut(block, is_inode(frame), features)?);
+            if frame.named_twice() != BlockAddr::NULL {
+                frame.set_named_twice(named_twice(block, features));
+            }
+            Ok(done)
+        })
     }
+}
+
+/// A block has one place in a file: were it read for two, or freed with one of them, other content would be shown.
+fn refuse_damaged(frame: &NodeFrame) -> Result<()> {
+    match frame.named_twice() {
+        BlockAddr::NULL => Ok(()),
+        addr => Err(slot_error(frame, "address in two slots", addr.0, 0)),
+    }
+}
+
+/// An address that two slots of a node name, or `NULL`. If the addresses ascend, as in a file that was written at once, each is only
+/// compared with the next.
+pub fn named_twice(block: &Block, features: Features) -> BlockAddr {
+    let node: &RawNode = block.view();
+    let is_inode = match kind_of_offset(node.footer.node_offset()) {
+        Some(NodeKind::Inode) => true,
+        Some(NodeKind::Direct { .. }) => false,
+        _ => return BlockAddr::NULL,
+    };
+    let raw: &RawInode = block.view();
+    let inline = || raw.inline().intersects(Inline::DATA | Inline::DENTRY);
+    if is_inode && (inline() || !(raw.is_reg() || raw.is_dir() || raw.is_symlink())) {
+        return BlockAddr::NULL;
+    }
+    // An inode without a layout is refused when it is used.
+    let slots = slots_of(block, is_inode, features).unwrap_or_default();
+    let real = || slots.iter().map(|w| w.get()).filter(|&w| BlockAddr(w).is_real());
+    if real().is_sorted_by(|a, b| a < b) {
+        return BlockAddr::NULL;
+    }
+    let mut all: Vec<u32> = real().collect();
+    all.sort_unstable();
+    let twice = all.windows(2).find_map(|pair| match pair {
+        [a, b] if a == b => Some(*a),
+        _ => None,
+    });
+    BlockAddr(twice.unwrap_or_default())
 }
 
 fn is_inode(frame: &NodeFrame) -> bool {
@@ -166,4 +212,52 @@ fn slots_of_mut(block: &mut Block, is_inode: bool, features: Features) -> Result
     let raw: &mut RawInode = block.view_mut();
     let range = inode_slots(raw, features)?;
     Ok(raw.body.get_mut(range).and_then(|bytes| <[U32]>::mut_from_bytes(bytes).ok()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use segno_format::Nid;
+    use segno_format::node::RawNodeFooter;
+
+    /// A direct node, or an inode of a regular file, with these slots.
+    fn node(offset: u32, slots: &[u32]) -> Block {
+        let mut block = Block::zeroed();
+        let node: &mut RawNode = block.view_mut();
+        let nid = if offset == 0 { 4 } else { 5 };
+        node.footer = RawNodeFooter::new(Nid(nid), Nid(4), offset, true);
+        if offset == 0 {
+            let raw: &mut RawInode = block.view_mut();
+            raw.i_mode.set(0o100_644);
+            let layout = raw.layout(Features::empty()).unwrap();
+            (0..).zip(slots).for_each(|(i, &addr)| raw.set_slot(&layout, i, BlockAddr(addr)));
+        } else {
+            (0..).zip(slots).for_each(|(i, &addr)| node.set(i, addr));
+        }
+        block
+    }
+
+    #[test]
+    fn an_address_in_two_slots_is_found_and_markers_are_not() {
+        let (null, new, packed) = (BlockAddr::NULL.0, BlockAddr::NEW.0, BlockAddr::COMPRESS.0);
+        for offset in [0, 1] {
+            for (slots, expected) in [
+                (&[7, 8, 9][..], null),
+                (&[9, 7, 8], null),
+                (&[9, 7, 9], 9),
+                (&[5, 5], 5),
+                (&[null, new, packed, new, packed, 3, null, new], null),
+                (&[packed, 8, new, packed, 6, 8], 8),
+            ] {
+                let found = named_twice(&node(offset, slots), Features::empty());
+                assert_eq!(found, BlockAddr(expected), "node {offset}: {slots:?}");
+            }
+        }
+        let mut inline = node(0, &[5, 5]);
+        inline.view_mut::<RawInode>().i_inline = Inline::DATA.bits();
+        assert_eq!(named_twice(&inline, Features::empty()), BlockAddr::NULL);
+        let mut device = node(0, &[5, 5]);
+        device.view_mut::<RawInode>().i_mode.set(0o020_644);
+        assert_eq!(named_twice(&device, Features::empty()), BlockAddr::NULL);
+    }
 }

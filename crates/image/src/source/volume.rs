@@ -5,10 +5,11 @@ use crate::{Error, Result};
 use parking_lot::Mutex;
 use segno_device::{FileDevice, OpenOptions, open_volume};
 use segno_engine::options::JournalMode;
-use segno_engine::{Attr, JournalArea, MountOptions, Observer, Volume};
+use segno_engine::{Attr, JournalArea, MountOptions, Observer, Visits, Volume};
 use segno_format::Ino;
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
+use segno_format::text;
 use std::collections::{BTreeMap, HashMap};
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,8 @@ pub(crate) fn read(
     let volume = Arc::new(OpenVolume(volume));
     let root = volume.0.root();
     let tree = Tree { notes: std::mem::take(&mut *notices.lock()), ..Tree::default() };
-    let mut reader = Reader { volume, found: HashMap::new(), tree, excluded };
+    let visits = Visits::default();
+    let mut reader = Reader { volume, found: HashMap::new(), visits, tree, excluded };
     let attr = reader.volume.0.getattr(root).map_err(Error::Source)?;
     let index = reader.add(&attr)?;
     reader.all(root, index)?;
@@ -51,6 +53,7 @@ pub(crate) fn read(
 struct Reader<'a> {
     volume: Arc<OpenVolume>,
     found: HashMap<Ino, Index>,
+    visits: Visits,
     tree: Tree,
     excluded: &'a dyn Fn(&[u8]) -> bool,
 }
@@ -58,37 +61,45 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn all(&mut self, root: Ino, index: Index) -> Result<()> {
         self.found.insert(root, index);
-        let mut rest = vec![(root, index, Vec::new())];
-        while let Some((dir, parent, path)) = rest.pop() {
-            for (name, ino) in self.entries(dir)? {
-                let path: Vec<u8> =
-                    if path.is_empty() { name.clone() } else { [&path[..], b"/", &name].concat() };
+        self.volume.0.visit_dir(&mut self.visits, Ino::NONE, b"", root).map_err(Error::Source)?;
+        // The path of the directory that is read; for each one that waits, the length of the path above it.
+        let (mut path, mut rest) = (Vec::new(), vec![(root, index, 0, Vec::new())]);
+        while let Some((dir, parent, above, name)) = rest.pop() {
+            path.truncate(above);
+            push(&mut path, &name);
+            let len = path.len();
+            for (name, ino) in self.entries(dir).map_err(|e| at(&path, e))? {
+                path.truncate(len);
+                push(&mut path, &name);
                 if (self.excluded)(&path) {
                     continue;
                 }
-                let attr = self.volume.0.getattr(ino).map_err(Error::Source)?;
-                let known = self.found.get(&ino).copied();
-                if known.is_some() && attr.kind == FileType::Directory {
-                    let path = String::from_utf8_lossy(&path).into_owned();
-                    return Err(Error::Options(format!(
-                        "the directory /{path} of the source volume has two names"
-                    )));
-                }
-                let index = match known {
-                    Some(index) => index,
-                    None => self.add(&attr)?,
-                };
-                self.found.insert(ino, index);
-                if self.tree.link(parent, &name, index)?.is_some() {
-                    let path = String::from_utf8_lossy(&path).into_owned();
-                    return Err(Error::Options(format!("the source volume has /{path} twice")));
-                }
-                if attr.kind == FileType::Directory {
-                    rest.push((ino, index, path));
+                let index = self.entry((dir, parent), &name, ino).map_err(|e| at(&path, e))?;
+                if self.tree.get(index)?.kind.is_dir() {
+                    rest.push((ino, index, len, name));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Adds a name, and its inode unless another name led to it.
+    fn entry(&mut self, (dir, parent): (Ino, Index), name: &[u8], ino: Ino) -> Result<Index> {
+        let attr = self.volume.0.getattr(ino).map_err(Error::Source)?;
+        let visited = match attr.kind {
+            FileType::Directory => self.volume.0.visit_dir(&mut self.visits, dir, name, ino),
+            _ => self.volume.0.visit_file(&mut self.visits, &attr),
+        };
+        visited.map_err(Error::Source)?;
+        let index = match self.found.get(&ino) {
+            Some(&index) => index,
+            None => self.add(&attr)?,
+        };
+        self.found.insert(ino, index);
+        match self.tree.link(parent, name, index)? {
+            Some(_) => Err(Error::Options("the directory has this name twice".into())),
+            None => Ok(index),
+        }
     }
 
     fn entries(&self, dir: Ino) -> Result<Vec<(Vec<u8>, Ino)>> {
@@ -103,9 +114,9 @@ impl Reader<'_> {
         if let Some((name, _)) =
             entries.iter().find(|(n, _)| n.is_empty() || n.contains(&b'/') || n.contains(&0))
         {
-            let name = String::from_utf8_lossy(name).into_owned();
+            let name = text::name(name);
             return Err(Error::Options(format!(
-                "the source volume has a name that no path can hold: {name:?}"
+                "the source volume has a name that no path can hold: \"{name}\""
             )));
         }
         Ok(entries)
@@ -137,5 +148,23 @@ impl Reader<'_> {
             Ok((name.to_vec(), value))
         });
         each.collect()
+    }
+}
+
+/// Appends a name to a path.
+fn push(path: &mut Vec<u8>, name: &[u8]) {
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+}
+
+/// Names the path that an error is about.
+fn at(path: &[u8], e: Error) -> Error {
+    let path = text::name(path);
+    match e {
+        Error::Source(source) => Error::SourcePath { path, source },
+        Error::Options(why) => Error::Options(format!("/{path} of the source volume: {why}")),
+        other => other,
     }
 }

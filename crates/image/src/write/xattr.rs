@@ -1,6 +1,7 @@
 //! Extended attributes as the byte string that inodes store.
 use crate::tree::Inode;
 use segno_engine::Acl;
+use segno_format::text;
 use segno_format::xattr::{ACL_NAMES, PREFIXES, XATTR_NODE_BYTES, updated};
 use std::path::PathBuf;
 
@@ -15,11 +16,7 @@ pub(crate) fn area(inode: &Inode, path: &dyn Fn() -> PathBuf) -> crate::Result<V
     let mut area = Vec::new();
     for (name, value) in label.into_iter().chain(others) {
         let added = add(&area, name, value);
-        area = added.map_err(|why| crate::Error::Xattr {
-            name: String::from_utf8_lossy(name).into_owned(),
-            path: path(),
-            why,
-        })?;
+        area = added.map_err(|why| crate::Error::Xattr { name: text::name(name), path: path(), why })?;
     }
     Ok(area)
 }

@@ -7,6 +7,8 @@ import shutil
 import stat as stat_bits
 from typing import TYPE_CHECKING
 
+from . import _native
+
 if TYPE_CHECKING:
     from ._volume import StrPath, Volume
 
@@ -35,23 +37,33 @@ def copy_in(volume: Volume, host: StrPath, path: str) -> None:
 
 def copy_out(volume: Volume, path: str, host: StrPath) -> None:
     target = os.fsdecode(host)
+    visits = _native.Visits()
     if not stat_bits.S_ISDIR(volume.lstat(path).st_mode):
-        _one_out(volume, path, target)
+        _one_out(volume, visits, path, target)
         return
     made: list[tuple[str, str]] = []
-    for above, _, files in volume.walk(path):
-        to = os.path.join(target, os.path.relpath(above, path)) if made else target
-        # Everything is created anew, so that no name of the volume leads through a link that was copied before.
-        os.mkdir(to)
-        made.append((above, to))
-        for name in files:
-            _one_out(volume, os.path.join(above, name), os.path.join(to, name))
-    for above, to in reversed(made):
-        _attributes_out(volume.lstat(above), to)
+    damage = None
+    try:
+        for above, _, files in volume.walk(path):
+            to = os.path.join(target, os.path.relpath(above, path)) if made else target
+            # Everything is created anew, so that no name of the volume leads through a link that was copied before.
+            os.mkdir(to)
+            made.append((above, to))
+            for name in files:
+                try:
+                    _one_out(volume, visits, os.path.join(above, name), os.path.join(to, name))
+                except _native.CorruptError as e:
+                    damage = damage or e
+    finally:
+        for above, to in reversed(made):
+            _attributes_out(volume.lstat(above), to)
+    if damage is not None:
+        raise damage
 
 
-def _one_out(volume: Volume, path: str, target: str) -> None:
+def _one_out(volume: Volume, visits: _native.Visits, path: str, target: str) -> None:
     found = volume.lstat(path)
+    volume._visit(visits, path, False)
     if stat_bits.S_ISLNK(found.st_mode):
         os.symlink(volume.readlink(path), target)
     elif stat_bits.S_ISREG(found.st_mode):

@@ -4,7 +4,7 @@ from typing import Any, Literal, final
 
 from typing_extensions import Buffer, disjoint_base
 
-__all__ = ["CorruptError", "File", "Volume", "_build", "_check", "_extract", "mkfs"]
+__all__ = ["CorruptError", "File", "Visits", "Volume", "_build", "_check", "_extract", "mkfs"]
 
 _StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -21,6 +21,10 @@ class File:
     def seek_data(self, offset: int) -> int | None: ...
     def seek_hole(self, offset: int) -> int | None: ...
     def close(self) -> None: ...
+
+@final
+class Visits:
+    def __new__(cls) -> Any: ...
 
 @disjoint_base
 class Volume:
@@ -66,6 +70,7 @@ class Volume:
         self, path: _StrPath, follow: bool
     ) -> tuple[int, int, int, int, int, int, int, tuple[int, int], int, int, int, int | None]: ...
     def _names(self, path: _StrPath) -> list[tuple[str, int, int]]: ...
+    def _visit(self, visits: Visits, path: _StrPath, follow: bool) -> None: ...
     def _open(
         self, path: _StrPath, read: bool, write: bool, append: bool, create: bool, create_new: bool, truncate: bool
     ) -> File: ...

@@ -243,25 +243,30 @@ class Volume(_native.Volume):
 
     def walk(self, top: StrPath = "/") -> Iterator[tuple[str, list[str], list[str]]]:
         """Everything below a directory, from the top, as ``os.walk``: symbolic links to directories are among the names of
-        files here, and are not entered. A directory that cannot be read raises."""
-        todo: list[tuple[str, frozenset[int]]] = [(os.fsdecode(top), frozenset({self._stat(top, True)[1]}))]
+        files here, and are not entered. A directory that cannot be read raises; one that damage leads to twice does when the
+        rest was walked."""
+        visits, todo = _native.Visits(), [os.fsdecode(top)]
+        self._visit(visits, top, True)
+        damage = None
         while todo:
-            path, above = todo.pop()
-            dirs, files, inner = [], [], {}
+            path = todo.pop()
+            dirs, files, inner = [], [], set()
             for entry in self.scandir(path):
                 if entry.is_dir(follow_symlinks=False):
                     dirs.append(entry.name)
-                    inner[entry.name] = entry.inode()
+                    inner.add(entry.name)
                 else:
                     files.append(entry.name)
             yield path, dirs, files
-            for name in reversed(dirs):
+            for name in reversed([name for name in dirs if name in inner]):
                 below = os.path.join(path, name)
-                ino = inner.get(name)
-                if ino in above:
-                    raise _native.CorruptError(errno.EUCLEAN, "the directory contains itself", below)
-                if ino is not None:
-                    todo.append((below, above | {ino}))
+                try:
+                    self._visit(visits, below, False)
+                    todo.append(below)
+                except _native.CorruptError as e:
+                    damage = damage or e
+        if damage is not None:
+            raise damage
 
     def makedirs(self, path: StrPath, mode: int = 0o755, exist_ok: bool = False) -> None:
         """Creates a directory and those above it that are missing."""

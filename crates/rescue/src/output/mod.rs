@@ -16,6 +16,7 @@ use crate::tree::Tree;
 use crate::volume::Volume;
 use crate::{RescueError, judge};
 use segno_format::dentry::FileType;
+use segno_format::text;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +24,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A file of the report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Item {
-    /// Path below the root; bytes that are not UTF-8 are replaced.
+    /// Path below the root; bytes that are not UTF-8 are escaped.
     pub path: String,
+    /// All bytes of the path in hexadecimal, if they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
     /// Inode number; 0 for a directory that is made for what has no place.
     pub ino: u32,
     /// What it is.
@@ -59,19 +63,22 @@ impl Plan<'_, '_> {
     }
 
     /// Paths that match, and of which only the name was found.
-    pub fn lost(&self) -> impl Iterator<Item = String> + '_ {
+    pub fn lost(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         let path = |(dir, name): &(u32, Box<[u8]>)| {
             let mut names = self.tree.components(*dir);
             names.push(name);
-            String::from_utf8_lossy(&names.join(&b'/')).into_owned()
+            names.join(&b'/')
         };
-        let matches = |path: &String| self.only.as_ref().is_none_or(|p| p.matches(path));
-        self.tree.dangling.iter().map(path).filter(matches)
+        self.tree.dangling.iter().map(path).filter(|path| self.is_meant(|| path.clone()))
     }
 
     fn matches(&self, entry: u32) -> bool {
-        let path = || String::from_utf8_lossy(&self.tree.path(entry)).into_owned();
-        self.only.as_ref().is_none_or(|p| p.matches(&path()))
+        self.is_meant(|| self.tree.path(entry))
+    }
+
+    /// Patterns are text, and so match paths as reports have them.
+    fn is_meant(&self, path: impl FnOnce() -> Vec<u8>) -> bool {
+        self.only.as_ref().is_none_or(|p| p.matches(&text::field(&path()).0))
     }
 
     /// What is reported of an entry.
@@ -80,8 +87,10 @@ impl Plan<'_, '_> {
         let record = self.tree.entries.get(entry as usize).and_then(|e| e.record);
         let record = record.and_then(|r| self.tree.record(r));
         let (class, reasons) = self.verdicts.class(self.tree, entry);
+        let (path, path_bytes) = text::field(&self.tree.path(entry));
         Item {
-            path: String::from_utf8_lossy(&self.tree.path(entry)).into_owned(),
+            path,
+            path_bytes,
             ino: record.map_or(0, |r| r.node.nid),
             kind: record.map_or("directory", |r| r.kind.name()),
             size: record.map_or(0, |r| r.size),
@@ -201,6 +210,12 @@ impl Plan<'_, '_> {
 }
 
 impl Item {
+    /// The path for people, on one line.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        text::of_field(&self.path, self.path_bytes.is_some())
+    }
+
     /// Adds what was noticed while copying.
     pub fn add(&mut self, copied: &Copied) {
         self.failed = copied.failed.map(str::to_owned);

@@ -13,6 +13,7 @@ use crate::output::{Item, Sink, Source};
 use crate::tree::Tree;
 use crate::volume::Volume;
 use segno_format::dentry::FileType;
+use segno_format::text;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
@@ -93,10 +94,12 @@ pub fn describe(volume: &Volume<'_>, tree: &Tree, dead: &Dead, proof: &Proof) ->
         }
     }
     let class = if reasons.is_empty() { Class::A } else { Class::C };
+    let (path, path_bytes) = text::field(&dead.path.join(&b'/'));
     let kind = FileType::of_mode(raw.i_mode.get());
     Lost {
         item: Item {
-            path: String::from_utf8_lossy(&dead.path.join(&b'/')).into_owned(),
+            path,
+            path_bytes,
             ino: dead.file.node.ino,
             kind: kind.name(),
             size: raw.i_size.get(),
@@ -167,7 +170,7 @@ pub fn copy(
     let allowed = |s: &Slot| proof.allows(volume, dead, s, unproven);
     let source =
         Source { volume, file: &dead.file, index: &dead.index, choose: &choose, allowed: &allowed, stop };
-    lost.item.path = String::from_utf8_lossy(&path.join(&b'/')).into_owned();
+    (lost.item.path, lost.item.path_bytes) = text::field(&path.join(&b'/'));
     lost.item.add(&target.copy(&path, &source)?);
     Ok(())
 }

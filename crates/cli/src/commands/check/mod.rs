@@ -10,6 +10,7 @@ mod replay;
 use crate::exit::{Outcome, WithCode, fsck};
 use crate::external_journal::External;
 use crate::storage::StorageOptions;
+use crate::out::stdout;
 use anyhow::{Context, Result};
 pub use args::of_check;
 use cancel::{Cancel, Phase};
@@ -18,7 +19,7 @@ use mend::Planned;
 pub use replay::with_journal;
 use segno_device::OpenOptions;
 use serde_json::json;
-use std::io::{IsTerminal, Write, stdin, stdout};
+use std::io::{IsTerminal, Write, stdin};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -130,8 +131,8 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
     if args.json {
         writeln!(stdout(), "{}", to_json(&judged, &done))?;
     } else if !args.quiet || !judged.is_clean() {
-        print::print(&mut stdout().lock(), &judged)?;
-        print::print_done(&mut stdout().lock(), &done, args)?;
+        print::print(&mut stdout(), &judged)?;
+        print::print_done(&mut stdout(), &done, args)?;
     }
     if ask(args, &done)? {
         drop((opened, journal));

@@ -2,13 +2,14 @@
 use super::CreateArgs;
 use super::found::{Found, make_in};
 use crate::exit::Outcome;
+use crate::out::stdout;
 use crate::size;
 use anyhow::{Context, Result, bail, ensure};
 use segno_format::BLOCK_SIZE;
 use segno_format::superblock::uuid_text;
 use segno_journal::{Content, Journal};
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 pub fn run(args: &CreateArgs) -> Outcome {

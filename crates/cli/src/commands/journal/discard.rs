@@ -3,11 +3,12 @@ use super::DiscardArgs;
 use super::found::Found;
 use crate::exit::Outcome;
 use crate::image;
+use crate::out::stdout;
 use anyhow::{Context, Error, bail};
 use segno_device::OpenOptions;
 use segno_journal::{Journal, Opened, Stale};
 use serde_json::json;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 pub fn run(args: &DiscardArgs) -> Outcome {

@@ -2,6 +2,7 @@
 use super::Target;
 use super::found::{Found, Place};
 use crate::exit::Outcome;
+use crate::out::stdout;
 use crate::size;
 use anyhow::Result;
 use segno_format::BLOCK_SIZE;
@@ -9,7 +10,7 @@ use segno_format::superblock::uuid_text;
 use segno_journal::{About, Content, Opened, Replay};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 
 pub fn run(args: &Target) -> Outcome {
@@ -19,7 +20,7 @@ pub fn run(args: &Target) -> Outcome {
         Some(Opened::Usable(replay)) => Some(Waiting::of(replay)?),
         _ => None,
     };
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.json {
         let mut report = report(&found, about, state.as_ref(), waiting.as_ref());
         if about.is_none() {

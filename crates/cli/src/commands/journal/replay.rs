@@ -3,12 +3,13 @@ use super::Target;
 use super::found::{Found, Place};
 use super::info::Waiting;
 use crate::exit::Outcome;
+use crate::out::stdout;
 use crate::{image, size};
 use anyhow::{Context, Result, bail, ensure};
 use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Volume};
 use segno_journal::Opened;
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -27,7 +28,7 @@ pub fn run(args: &Target) -> Outcome {
     if waiting.groups > 0 {
         recover(args, &found)?;
     }
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if args.json {
         writeln!(out, "{:#}", waiting.json())?;
     } else if waiting.groups == 0 {

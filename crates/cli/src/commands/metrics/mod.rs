@@ -9,13 +9,14 @@ use crate::counters;
 use crate::exit::Outcome;
 use crate::image;
 use crate::mount::table;
+use crate::out::stdout;
 use anyhow::Result;
 use segno_device::Mount;
 use segno_format::BLOCK_SIZE;
 use segno_format::superblock::RawSuperblock;
 use segno_format::superblock::uuid_text;
 use std::fs::File;
-use std::io::{Read, Write, stdout};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use text::{Family, Format, Source};
@@ -43,7 +44,7 @@ pub fn run(args: &Args) -> Outcome {
         serve::run(address, args.format.content_type(), || collect(args))?;
         return Ok(ExitCode::SUCCESS);
     }
-    stdout().lock().write_all(collect(args)?.as_bytes())?;
+    stdout().write_all(collect(args)?.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,6 @@
 //! OpenMetrics, and the older text format of Prometheus.
 use crate::counters::{self, Counter, Kind, Reading, Slow};
+use segno_format::text;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -185,7 +186,7 @@ fn samples(source: &Source, counter: &'static Counter) -> Vec<Sample> {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    text::lines(text.as_bytes()).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 pub fn render(families: &[Family], format: Format) -> String {

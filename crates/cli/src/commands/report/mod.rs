@@ -4,13 +4,14 @@ mod page;
 
 use crate::counters;
 use crate::exit::Outcome;
+use crate::out::stdout;
 use crate::segments::{Segments, write_file};
 use crate::show;
 use crate::storage::DeviceOption;
 use findings::{Finding, Level, State};
 use segno::Time;
 use serde_json::{Value, json};
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -50,7 +51,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn print(json: bool, findings: &[Finding]) -> Outcome {
-    let mut out = stdout().lock();
+    let mut out = stdout();
     if json {
         writeln!(out, "{:#}", Value::from(findings.iter().map(as_json).collect::<Vec<_>>()))?;
     } else {

@@ -9,6 +9,7 @@ use crate::{show, size};
 use segno_format::BLOCKS_PER_SEG;
 use segno_format::checkpoint::CpFlags;
 use segno_format::superblock::uuid_text;
+use segno_format::text;
 
 /// Squares of the map; more would be too small to be seen.
 const PICTURED: usize = 8192;
@@ -120,7 +121,11 @@ fn counters_section(readings: &[Reading]) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text::line(text.as_bytes())
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 /// What stands between backquotes is a command.

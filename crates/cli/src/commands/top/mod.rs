@@ -4,6 +4,7 @@ mod view;
 
 use crate::counters::Moment;
 use crate::exit::Outcome;
+use crate::show;
 use anyhow::{Context, Result, bail};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -54,7 +55,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn show(terminal: &mut DefaultTerminal, args: &Args, first: Moment, told: &AtomicBool) -> Result<()> {
-    let mut state = State::new(args.dir.display().to_string(), first);
+    let mut state = State::new(show::path(&args.dir), first);
     let delay = Duration::from_secs(args.delay);
     loop {
         terminal.draw(|frame| view::draw(frame, &mut state)).context("cannot write to the terminal")?;

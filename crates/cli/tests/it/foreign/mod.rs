@@ -5,7 +5,7 @@
 mod commands;
 mod linux;
 mod pairs;
-mod tools;
+pub(crate) mod tools;
 mod tree;
 mod zeros;
 

@@ -5,3 +5,4 @@ mod copy;
 mod data;
 mod inodes;
 mod names;
+mod visit;

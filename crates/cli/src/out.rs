@@ -1,0 +1,78 @@
+//! Standard output and standard error as text. Names and messages from volumes and hosts are written here without control characters
+//! that a terminal obeys: see [`segno_format::text`]. The macros replace `println` and `eprintln` of the standard library in this
+//! crate; JSON stays JSON. File contents and archives are written to [`std::io::stdout`] itself.
+use segno_format::text;
+use serde_json::Value;
+use std::fmt::Arguments;
+use std::io::{self, IsTerminal, StdoutLock, Write};
+
+macro_rules! println {
+    ($($arg:tt)*) => { $crate::out::to_stdout(format_args!($($arg)*)) };
+}
+
+macro_rules! eprintln {
+    ($($arg:tt)*) => { $crate::out::to_stderr(format_args!($($arg)*)) };
+}
+
+/// Standard output for text.
+pub fn stdout() -> Text {
+    Text(io::stdout().lock())
+}
+
+/// Passes text on without anything that a terminal obeys but the ends of lines.
+pub struct Text(StdoutLock<'static>);
+
+impl Text {
+    pub fn is_terminal(&self) -> bool {
+        self.0.is_terminal()
+    }
+}
+
+impl Write for Text {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        if text.iter().all(|&b| b == b'\n' || b == b' ' || b.is_ascii_graphic()) {
+            return self.0.write(text);
+        }
+        // Formatting writes whole characters, so none is cut.
+        self.0.write_all(text::lines(text).as_bytes())?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Prints a JSON array on standard output, an element at a time.
+#[derive(Default)]
+pub struct JsonList {
+    any: bool,
+}
+
+impl JsonList {
+    pub fn push(&mut self, element: &Value) -> io::Result<()> {
+        let before = if self.any { "," } else { "[" };
+        self.any = true;
+        let lines = format!("{element:#}").replace('\n', "\n  ");
+        write!(stdout(), "{before}\n  {lines}")
+    }
+
+    pub fn finish(self) -> io::Result<()> {
+        writeln!(stdout(), "{}", if self.any { "\n]" } else { "[]" })
+    }
+}
+
+/// Prints a line on standard output.
+pub fn to_stdout(line: Arguments<'_>) {
+    let _unprinted = writeln!(io::stdout(), "{}", shown(line));
+}
+
+/// Prints a line on standard error.
+pub fn to_stderr(line: Arguments<'_>) {
+    // Nothing is left to report a failure with.
+    let _unprinted = writeln!(io::stderr(), "{}", shown(line));
+}
+
+fn shown(line: Arguments<'_>) -> String {
+    text::line(line.to_string().as_bytes())
+}
