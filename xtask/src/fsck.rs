@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use segno_testkit::f2fs_tools;
 
@@ -41,9 +41,5 @@ pub fn check(image: &Path) -> Result<f2fs_tools::Fsck> {
 
 /// Fails with the first finding.
 pub fn require_clean(image: &Path) -> Result<()> {
-    let findings = check(image)?.findings;
-    if let [first, ..] = &findings[..] {
-        bail!("fsck.f2fs has {} findings in {}, the first: {first}", findings.len(), image.display());
-    }
-    Ok(())
+    check(image)?.verdict().map_err(|e| anyhow!("{}: {e}", image.display()))
 }

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-
-/// Tools that administer a system are not on every user's `PATH`.
-const ADMIN_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+use segno_testkit::f2fs_tools::{self, places};
 
 /// The folder cargo builds into; everything xtask fetches or unpacks goes below it.
 pub fn target_dir() -> PathBuf {
@@ -19,12 +17,14 @@ pub fn target_dir() -> PathBuf {
 
 /// Path of a system tool, or an error that names the Debian package to install.
 pub fn tool(name: &str, package: &str) -> Result<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .chain(ADMIN_DIRS.map(PathBuf::from))
-        .map(|dir| dir.join(name))
+    places(name)
         .find(|file| file.is_file())
         .with_context(|| format!("{name} not found; install it (Debian package: {package})"))
+}
+
+/// A call of a program of f2fs-tools.
+pub fn f2fs_tool(name: &str) -> Result<Command> {
+    f2fs_tools::command(name).map_err(anyhow::Error::msg)
 }
 
 /// Runs a command to its end; a failure carries the command line and what it said.

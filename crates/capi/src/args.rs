@@ -26,7 +26,7 @@ pub(crate) unsafe fn string<'a>(given: *const c_char, what: &str) -> Result<&'a 
 /// # Safety
 /// As [`string`].
 pub(crate) unsafe fn path<'a>(given: *const c_char) -> Result<&'a Path, Failure> {
-    // SAFETY: what this function requires.
+    // SAFETY: the caller passes null, which is excluded, or a string.
     unsafe { string(given, "path") }.map(Path::new)
 }
 
@@ -35,7 +35,7 @@ pub(crate) unsafe fn path<'a>(given: *const c_char) -> Result<&'a Path, Failure>
 /// # Safety
 /// As [`string`].
 pub(crate) unsafe fn optional_path<'a>(given: *const c_char) -> Result<Option<&'a Path>, Failure> {
-    // SAFETY: what this function requires.
+    // SAFETY: the caller passes null, which is excluded, or a string.
     if given.is_null() { Ok(None) } else { unsafe { path(given) }.map(Some) }
 }
 
@@ -64,7 +64,7 @@ pub(crate) unsafe fn paths<'a>(given: *const *const c_char) -> Result<Vec<&'a Pa
 /// # Safety
 /// It is null, or valid and not changed during the call.
 pub(crate) unsafe fn shared<'a, T>(given: *const T, what: &str) -> Result<&'a T, Failure> {
-    // SAFETY: what this function requires.
+    // SAFETY: the caller passes null, which is excluded, or a string.
     unsafe { given.as_ref() }.ok_or_else(|| null(what))
 }
 

@@ -87,7 +87,7 @@ pub unsafe extern "C" fn segno_build(
                 &[offset_of!(segno_build_options, journal), offset_of!(segno_build_options, devices)],
             )
         }? {
-            // SAFETY: as above, with what the options point to.
+            // SAFETY: the options are valid, as above, and their paths are null or strings.
             Some(given) => unsafe { build_options(&given) }?,
             None => BuildOptions::new(),
         };
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn segno_extract(
                 return Err(Failure::new(EINVAL, why));
             }
             tar = given.flags & SEGNO_EXTRACT_TAR != 0;
-            // SAFETY: as above, with what the options point to.
+            // SAFETY: the options are valid, as above, and their paths are null or strings.
             if let Some(path) = unsafe { optional_path(given.path) }? {
                 lists = lists.path(path);
             }

@@ -10,13 +10,22 @@ use std::process::{Command, Output, Stdio};
 /// Where distributions put tools that administer a system; not in every user's `PATH`.
 const ADMIN_DIRS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// The program of f2fs-tools with this name. `segno` may be installed under the same name: it says so in its version.
-pub fn find(tool: &str) -> Result<PathBuf, String> {
+/// Paths at which a program may be installed.
+pub fn places(name: &str) -> impl Iterator<Item = PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs = std::env::split_paths(&path).chain(ADMIN_DIRS.map(PathBuf::from));
-    dirs.map(|dir| dir.join(tool))
-        .find(|file| is_of_f2fs_tools(file, tool))
-        .ok_or_else(|| format!("{tool} of f2fs-tools is not installed (Debian package: f2fs-tools)"))
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).chain(ADMIN_DIRS.map(PathBuf::from)).collect();
+    dirs.into_iter().map(move |dir| dir.join(name))
+}
+
+/// A call of a program of f2fs-tools, without standard input. `segno` may be installed under the same name; the version that it
+/// prints starts with its own name.
+pub fn command(tool: &str) -> Result<Command, String> {
+    let program = places(tool).find(|file| is_of_f2fs_tools(file, tool));
+    let program = program
+        .ok_or_else(|| format!("{tool} of f2fs-tools is not installed (Debian package: f2fs-tools)"))?;
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
+    Ok(command)
 }
 
 fn is_of_f2fs_tools(file: &Path, tool: &str) -> bool {
@@ -27,8 +36,7 @@ fn is_of_f2fs_tools(file: &Path, tool: &str) -> bool {
 /// Runs a tool to its end.
 pub fn run(tool: &str, args: &[impl AsRef<OsStr>], devices: &[impl AsRef<Path>]) -> Result<Output, String> {
     let devices = devices.iter().map(AsRef::as_ref);
-    let mut command = Command::new(find(tool)?);
-    command.args(args).args(devices).stdin(Stdio::null()).output().map_err(|e| format!("{tool}: {e}"))
+    command(tool)?.args(args).args(devices).output().map_err(|e| format!("{tool}: {e}"))
 }
 
 /// Runs a tool, and panics unless it succeeds.
@@ -54,9 +62,19 @@ pub struct Fsck {
     pub output: String,
 }
 
+impl Fsck {
+    /// An error with the first finding, if there is one.
+    pub fn verdict(&self) -> Result<(), String> {
+        match self.findings.as_slice() {
+            [] => Ok(()),
+            [first, ..] => Err(format!("{} findings of fsck.f2fs, the first: {first}", self.findings.len())),
+        }
+    }
+}
+
 /// Runs `fsck.f2fs -f --dry-run`. Other devices of the volume are found by the paths in the superblock, from `dir` on.
 pub fn fsck_in(dir: &Path, first: &Path) -> Result<Fsck, String> {
-    let mut command = Command::new(find("fsck.f2fs")?);
+    let mut command = command("fsck.f2fs")?;
     let done = command.args(["-f", "--dry-run"]).arg(first).current_dir(dir).output();
     let done = done.map_err(|e| format!("fsck.f2fs: {e}"))?;
     let output = text(&done);
@@ -76,10 +94,9 @@ pub fn fsck(first: &Path) -> Result<Fsck, String> {
 #[allow(clippy::panic, reason = "an assertion")]
 #[track_caller]
 pub fn assert_clean(context: &str, first: &Path) {
-    match fsck(first) {
-        Ok(fsck) if fsck.findings.is_empty() => {}
-        Ok(fsck) => panic!("{context}: fsck.f2fs found {:#?} in\n{}", fsck.findings, fsck.output),
-        Err(e) => panic!("{context}: {e}"),
+    let judged = fsck(first).and_then(|fsck| fsck.verdict().map_err(|e| format!("{e}\n{}", fsck.output)));
+    if let Err(e) = judged {
+        panic!("{context}: {e}");
     }
 }
 
@@ -131,7 +148,7 @@ fn findings(output: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{find, findings, is_of_f2fs_tools};
+    use super::{command, findings, is_of_f2fs_tools};
 
     const CLEAN: &str = "[FSCK] Unreachable nat entries                        [Ok..] [0x0]\n\
         [FSCK] other corrupted bugs                           [Ok..]\n\nDone: 0.000000 secs\n";
@@ -159,6 +176,7 @@ mod tests {
         let other = dir.path().join("fsck.f2fs");
         std::os::unix::fs::symlink("/bin/true", &other).unwrap();
         assert!(!is_of_f2fs_tools(&other, "fsck.f2fs"));
-        assert!(is_of_f2fs_tools(&find("fsck.f2fs").unwrap(), "fsck.f2fs"));
+        let theirs = command("fsck.f2fs").unwrap();
+        assert!(is_of_f2fs_tools(theirs.get_program().as_ref(), "fsck.f2fs"));
     }
 }

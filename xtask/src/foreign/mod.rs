@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::paths::{run, tool};
+use crate::paths::{f2fs_tool, run, tool};
 use crate::twin::{Boot, Machine};
 
 /// The guest's script; it contains the names and order of the volumes.
@@ -45,13 +45,13 @@ impl Foreign {
         for (name, options) in VOLUMES {
             let image = work.join(name);
             fs::File::create(&image)?.set_len(BYTES)?;
-            run(Command::new(tool("mkfs.f2fs", "f2fs-tools")?).args(["-q", "-f"]).args(options).arg(&image))?;
+            run(f2fs_tool("mkfs.f2fs")?.args(["-q", "-f"]).args(options).arg(&image))?;
             disks.push(image);
         }
         let source = work.join("source");
         plant(&source)?;
         let loaded = work.join("after-sload");
-        run(Command::new(tool("sload.f2fs", "f2fs-tools")?).arg("-f").args([&source, &loaded]))?;
+        run(f2fs_tool("sload.f2fs")?.arg("-f").args([&source, &loaded]))?;
         let copy = work.join("copy");
         self.boot(&disks, &copy)?;
         // The guest unmounted the volume; the copy is from before.

@@ -3,14 +3,13 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::job::Job;
 use super::side::{Promises, Side, Turn};
-use crate::paths::{run, tool};
+use crate::paths::{f2fs_tool, run};
 use crate::twin::{Boot, Kill, Machine, Outcome};
 
 /// Printed when every script has kept its promises.
@@ -28,8 +27,7 @@ impl Side for Kernel {
     }
 
     fn format(&self, job: &Job) -> Result<()> {
-        let mkfs = tool("mkfs.f2fs", "f2fs-tools")?;
-        run(Command::new(mkfs).args(["-q", "-f"]).args(job.mkfs_arguments())).map(drop)
+        run(f2fs_tool("mkfs.f2fs")?.args(["-q", "-f"]).args(job.mkfs_arguments())).map(drop)
     }
 
     fn visit(&self, turns: &[Turn<'_>]) -> Vec<Result<()>> {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::kills::volume::Volume;
-use crate::paths::{run, tool};
+use crate::paths::{f2fs_tool, run};
 
 const MIB: u32 = 128;
 const BLOCK: u64 = 4096;
@@ -315,9 +315,9 @@ impl Prepared {
     /// fsck.f2fs finds something to repair, and writes a checkpoint.
     fn damage_and_repair(&mut self) -> Result<()> {
         self.torn = self.version()?;
-        let fsck = tool("fsck.f2fs", "f2fs-tools")?;
+        let mut fsck = f2fs_tool("fsck.f2fs")?;
         miscount_links(self.image(), b"base")?;
-        let told = Command::new(fsck).arg("-f").arg("-y").arg(self.image()).output().context("fsck.f2fs")?;
+        let told = fsck.arg("-f").arg("-y").arg(self.image()).output().context("fsck.f2fs")?;
         let text = String::from_utf8_lossy(&told.stdout);
         fs::write(self.work.join("fsck.log"), &*text)?;
         if !text.contains("[FIX]") {

@@ -6,7 +6,6 @@ use segno_testkit::f2fs_tools;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 fn make(path: &Path) {
@@ -27,8 +26,8 @@ fn make(path: &Path) {
 
 /// Standard output of dump.f2fs, which writes tables to files in its directory.
 fn dump_f2fs(image: &Path, args: &[&str]) -> String {
-    let mut command = Command::new(f2fs_tools::find("dump.f2fs").unwrap());
-    command.args(args).arg(image).current_dir(image.parent().unwrap()).stdin(std::process::Stdio::null());
+    let mut command = f2fs_tools::command("dump.f2fs").unwrap();
+    command.args(args).arg(image).current_dir(image.parent().unwrap());
     String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
 }
 

@@ -34,7 +34,7 @@ impl Pattern {
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub seed: u64,
-    /// More sections are kept from users than it says, if the volume is not guarded otherwise.
+    /// `reserved` is the least; it is raised until the reserve guards the volume.
     pub geometry: Geometry,
     /// File blocks from one page of the file to the next; many make many nodes.
     pub stride: u64,

@@ -21,7 +21,7 @@ const SHARE: [&str; 4] = ["devices", "everything", "plain", "zones"];
 #[derive(Clone, Copy)]
 enum Part {
     Every,
-    /// No area wiped, and one turn of: all areas, each area alone. The turns go round over this many volumes.
+    /// No area; and of the six combinations of all areas and of each area alone, the share of one of so many volumes.
     Turn(usize, usize),
 }
 

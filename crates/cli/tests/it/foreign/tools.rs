@@ -117,8 +117,7 @@ impl Volume {
 
     /// The first finding of fsck.f2fs.
     pub fn fsck(&self) -> Option<String> {
-        let findings = f2fs_tools::fsck(&self.devices[0]).unwrap().findings;
-        findings.first().map(|line| format!("fsck.f2fs: {line}"))
+        f2fs_tools::fsck(&self.devices[0]).unwrap().verdict().err()
     }
 
     /// A path in the directory of the devices.

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Data blocks that a node maps.
 const PER_NODE: u64 = 1018;
-/// Nodes besides those of the data: of directories, inodes, and one that is not full for each file.
+/// Upper bound of the nodes that are not full direct nodes: inodes, and the last direct node of each file.
 const OTHER_NODES: u64 = 24;
 /// Seconds between background commits: none comes during a run.
 const NO_COMMIT: u32 = 86_400;
