@@ -17,6 +17,7 @@ mod friction;
 mod fsck;
 mod fsck_limits;
 mod guide;
+mod hostile_archives;
 mod images;
 mod journal;
 mod journal_space;
