@@ -1,7 +1,9 @@
 //! Counts of copied files and bytes: shown as progress, reported at the end.
 use crate::exit::Outcome;
+use crate::preserve;
 use crate::progress::Progress;
 use crate::size;
+use segno_host::LeftOut;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -11,12 +13,14 @@ pub struct Tally {
     files: u64,
     bytes: u64,
     skipped_xattrs: u64,
+    /// Nothing if a volume is the target, which gets everything.
+    left_out: Option<LeftOut>,
     progress: Progress,
 }
 
 impl Tally {
     pub fn new() -> Self {
-        Self { files: 0, bytes: 0, skipped_xattrs: 0, progress: Progress::new() }
+        Self { files: 0, bytes: 0, skipped_xattrs: 0, left_out: None, progress: Progress::new() }
     }
 
     /// A file, directory or anything else that has a name.
@@ -32,16 +36,24 @@ impl Tally {
         self.progress.show(|| format!("{files} files, {}", size::human(bytes)));
     }
 
-    /// An attribute that the target refused.
-    pub fn skip_xattr(&mut self) {
-        self.skipped_xattrs += 1;
+    /// Attributes that the target refused.
+    pub fn skip_xattrs(&mut self, n: u32) {
+        self.skipped_xattrs += u64::from(n);
+    }
+
+    /// Properties that files on the host did not get.
+    pub fn leave_out(&mut self, left_out: LeftOut) {
+        self.left_out = Some(left_out);
     }
 
     pub fn report(self, as_json: bool) -> Outcome {
-        let Self { files, bytes, skipped_xattrs, progress } = self;
+        let Self { files, bytes, skipped_xattrs, left_out, progress } = self;
         drop(progress);
         if as_json {
-            let report = json!({ "files": files, "bytes": bytes, "skipped_xattrs": skipped_xattrs });
+            let mut report = json!({ "files": files, "bytes": bytes, "skipped_xattrs": skipped_xattrs });
+            if let Some(left_out) = left_out {
+                report["left_out"] = json!(left_out);
+            }
             writeln!(stdout(), "{report}")?;
         } else {
             writeln!(
@@ -53,6 +65,7 @@ impl Tally {
             if skipped_xattrs > 0 {
                 eprintln!("segno: note: {skipped_xattrs} extended attributes could not be copied");
             }
+            left_out.iter().for_each(preserve::note);
         }
         Ok(ExitCode::SUCCESS)
     }

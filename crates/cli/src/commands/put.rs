@@ -381,7 +381,7 @@ impl Copy<'_> {
             let value = value.get(..n).unwrap_or_default();
             match self.volume.set_xattr(to, OsStr::from_bytes(name), value) {
                 // Name spaces that F2FS does not have.
-                Err(e) if e.kind() == io::ErrorKind::Unsupported => self.tally.skip_xattr(),
+                Err(e) if e.kind() == io::ErrorKind::Unsupported => self.tally.skip_xattrs(1),
                 other => reason(other).with_context(failed)?,
             }
         }

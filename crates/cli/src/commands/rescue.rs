@@ -1,12 +1,14 @@
 //! `segno rescue`: files of a volume that cannot be mounted any more.
 use crate::exit::Outcome;
 use crate::external_journal::JournalOption;
+use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
 use crate::salvage::{self, Listing, Search};
 use crate::size;
 use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
+use segno_host::{LeftOut, copy_mode};
 use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
@@ -44,12 +46,8 @@ pub struct Args {
     /// Copy to a new volume in this image file, of the size of the old one
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["resume", "target", "list"])]
     to_image: Option<PathBuf>,
-    /// Keep set-user-ID and set-group-ID
-    #[arg(long)]
-    set_ids: bool,
-    /// Make device nodes
-    #[arg(long)]
-    devices: bool,
+    #[command(flatten)]
+    preserve: PreserveOption,
     /// Further devices of the volume, in order
     #[arg(long = "device", value_name = "PATH")]
     further: Vec<PathBuf>,
@@ -69,8 +67,7 @@ pub fn run(args: &Args) -> Outcome {
         .as_ref()
         .map(|text| glob::Pattern::new(text).map_err(|e| RescueError::Pattern(text.clone(), e)));
     let only = only.transpose()?;
-    let mut paths = vec![args.source.clone()];
-    paths.extend_from_slice(&args.further);
+    let paths: Vec<PathBuf> = sources(args).cloned().collect();
     let device = super::check::with_journal(salvage::open(&paths)?, &paths, &args.journal)?;
     let kept = args.scan.as_deref();
     for path in [kept, args.map.as_deref(), args.to_image.as_deref()].into_iter().flatten() {
@@ -93,11 +90,12 @@ pub fn run(args: &Args) -> Outcome {
 
 fn open_target(args: &Args, path: &Path) -> Result<Target> {
     salvage::refuse_inside(&args.source, path)?;
-    Ok(Target::open(path, options(args))?)
+    Ok(Target::open(path, OutputOptions { resume: args.resume, preserve: args.preserve.chosen() })?)
 }
 
-fn options(args: &Args) -> OutputOptions {
-    OutputOptions { resume: args.resume, set_ids: args.set_ids, devices: args.devices }
+/// The devices of the volume.
+fn sources(args: &Args) -> impl Iterator<Item = &PathBuf> {
+    std::iter::once(&args.source).chain(&args.further)
 }
 
 fn known_bad(args: &Args) -> Result<BadBlocks> {
@@ -144,11 +142,15 @@ fn copy(
         })?;
         printed
     };
+    let mut left_out = LeftOut::default();
     match (target, &args.to_image) {
-        (Some(mut target), _) => copy_to(&mut target)?,
+        (Some(mut target), _) => {
+            copy_to(&mut target)?;
+            left_out = target.left_out();
+        }
         (None, Some(path)) => {
             let bytes = rescue_image::size_of(&volume, device.block_count());
-            let mut target = ImageTarget::create(path, bytes, options(args))?;
+            let mut target = ImageTarget::create(path, bytes, copy_mode(sources(args)))?;
             copy_to(&mut target)?;
             target.close()?;
         }
@@ -159,8 +161,10 @@ fn copy(
     if let Some(object) = more.as_object_mut() {
         object.insert("nodes".into(), json!(nodes));
         object.insert("foreign_nodes".into(), json!(foreign));
+        object.insert("left_out".into(), json!(left_out));
     }
     if !args.json {
+        preserve::note(&left_out);
         eprintln!("segno: {}", words(&volume, &tree));
     }
     listing.finish("files and directories", more)

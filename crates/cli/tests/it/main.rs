@@ -25,6 +25,8 @@ mod kernel_options;
 mod links;
 mod loop_devices;
 mod map;
+mod modes;
+mod preserve;
 mod report;
 mod salvage;
 mod sizes;

@@ -107,4 +107,5 @@ def _extract(
     path: _StrPath,
     manifest: _StrPath | None,
     journal: _StrPath | None,
-) -> tuple[int, int, list[tuple[str, str]], int]: ...
+    preserve: list[str],
+) -> tuple[int, int, list[tuple[str, str]], int, list[tuple[str, int]]]: ...

@@ -160,7 +160,7 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
         }
         done.planned = Some(planned);
     } else if judged.replayed && args.writes() {
-        let copy = args.to.as_deref().map(|copy| mend::copied(&**device, copy, cancel)).transpose()?;
+        let copy = args.to.as_deref().map(|copy| mend::copied(args, &**device, copy, cancel)).transpose()?;
         cancel.enter(Phase::Writing);
         // The journal still belongs to the image when a copy is made.
         let area = if copy.is_some() { journal.in_memory() } else { journal.area() };
