@@ -33,6 +33,7 @@ mod sizes;
 #[cfg(feature = "store")]
 mod store;
 mod surroundings;
+mod swapped;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
