@@ -53,6 +53,18 @@
 // Of `segno_extract_options.flags`: the target is a tar archive, which must not exist, instead of a directory.
 #define SEGNO_EXTRACT_TAR 1
 
+// Of `segno_extract_options.preserve`: set-user-ID and set-group-ID bits, of directories too.
+#define SEGNO_PRESERVE_SETID 1
+
+// Of `segno_extract_options.preserve`: character and block devices.
+#define SEGNO_PRESERVE_DEVICES 2
+
+// Of `segno_extract_options.preserve`: file capabilities, `security.capability`.
+#define SEGNO_PRESERVE_CAPS 4
+
+// Of `segno_extract_options.preserve`: extended attributes `trusted.*`.
+#define SEGNO_PRESERVE_TRUSTED 8
+
 // Of `segno_open_options.flags`: allow changes. Without it, several processes may read one image.
 #define SEGNO_WRITABLE 1
 
@@ -192,6 +204,11 @@ typedef struct {
   const char *journal;
   // Further devices of the volume, as in `segno_open_options`.
   const char *const *devices;
+  // `SEGNO_PRESERVE_SETID` and others: properties that files in a directory get though they are a matter of trust, as an image
+  // may be a stranger's. Archives and manifests have all.
+  uint32_t preserve;
+  // Unused, 0.
+  uint32_t reserved;
 } segno_extract_options;
 
 // What was extracted.
@@ -204,6 +221,8 @@ typedef struct {
   uint64_t renamed;
   // Files with metadata that the target does not have; the manifest has it.
   uint64_t incomplete;
+  // Properties of files that were left out, as `segno_extract_options.preserve` does not have them.
+  uint64_t left_out;
 } segno_extract_report;
 
 // How to open a volume. Zeros are the defaults.

@@ -1,7 +1,7 @@
 //! Images of whole trees.
 use crate::args::{optional_path, path, paths, put, shared, string, versioned};
 use crate::error::{EINVAL, Failure, done};
-use segno::{BuildOptions, Compression, ExtractOptions, Owner};
+use segno::{BuildOptions, Compression, ExtractOptions, Owner, Preserve};
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
 
@@ -185,6 +185,22 @@ unsafe fn text<'a>(given: *const c_char, what: &str) -> Result<Option<&'a str>, 
 /// Of `segno_extract_options.flags`: the target is a tar archive, which must not exist, instead of a directory.
 pub const SEGNO_EXTRACT_TAR: u32 = 1;
 
+/// Of `segno_extract_options.preserve`: set-user-ID and set-group-ID bits, of directories too.
+pub const SEGNO_PRESERVE_SETID: u32 = 1;
+/// Of `segno_extract_options.preserve`: character and block devices.
+pub const SEGNO_PRESERVE_DEVICES: u32 = 2;
+/// Of `segno_extract_options.preserve`: file capabilities, `security.capability`.
+pub const SEGNO_PRESERVE_CAPS: u32 = 4;
+/// Of `segno_extract_options.preserve`: extended attributes `trusted.*`.
+pub const SEGNO_PRESERVE_TRUSTED: u32 = 8;
+/// C and the library have the same bits.
+const _: () = assert!(
+    Preserve::SETID.bits() == SEGNO_PRESERVE_SETID
+        && Preserve::DEVICES.bits() == SEGNO_PRESERVE_DEVICES
+        && Preserve::CAPS.bits() == SEGNO_PRESERVE_CAPS
+        && Preserve::TRUSTED.bits() == SEGNO_PRESERVE_TRUSTED
+);
+
 /// What to extract. Zeros and null pointers are the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -201,6 +217,11 @@ pub struct segno_extract_options {
     pub journal: *const c_char,
     /// Further devices of the volume, as in `segno_open_options`.
     pub devices: *const *const c_char,
+    /// `SEGNO_PRESERVE_SETID` and others: properties that files in a directory get though they are a matter of trust, as an image
+    /// may be a stranger's. Archives and manifests have all.
+    pub preserve: u32,
+    /// Unused, 0.
+    pub reserved: u32,
 }
 
 /// What was extracted.
@@ -215,6 +236,8 @@ pub struct segno_extract_report {
     pub renamed: u64,
     /// Files with metadata that the target does not have; the manifest has it.
     pub incomplete: u64,
+    /// Properties of files that were left out, as `segno_extract_options.preserve` does not have them.
+    pub left_out: u64,
 }
 
 /// Takes the tree out of an image, raw or Android sparse, into a directory that is new or empty, or into a new tar archive.
@@ -243,6 +266,12 @@ pub unsafe extern "C" fn segno_extract(
                 let why = format!("unknown flags {unknown:#x} in segno_extract_options");
                 return Err(Failure::new(EINVAL, why));
             }
+            let preserve = Preserve::from_bits(given.preserve).filter(|_| given.reserved == 0);
+            let preserve = preserve.ok_or_else(|| {
+                let why = format!("unknown bits in preserve {:#x} of segno_extract_options", given.preserve);
+                Failure::new(EINVAL, why)
+            })?;
+            lists = lists.preserve(preserve);
             tar = given.flags & SEGNO_EXTRACT_TAR != 0;
             // SAFETY: the options are valid, as above, and their paths are null or strings.
             if let Some(path) = unsafe { optional_path(given.path) }? {
@@ -273,6 +302,7 @@ pub unsafe extern "C" fn segno_extract(
             bytes: done.bytes,
             renamed: done.renamed.len() as u64,
             incomplete: done.incomplete,
+            left_out: done.left_out.total(),
         };
         // SAFETY: as above.
         unsafe { put(report, made, "place for the report") }

@@ -152,7 +152,7 @@ static void crash(segno_volume *volume, const char *scratch)
 static void external_journal(const char *scratch)
 {
     segno_open_options options = {sizeof options, SEGNO_WRITABLE, 0, NULL, NULL};
-    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL};
+    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL, 0, 0};
     segno_build_options built;
     char *image = beside(scratch, "journaled"), *side = beside(scratch, "side");
     char *cut = beside(scratch, "journaled-cut"), *side_cut = beside(scratch, "side-cut");
@@ -222,7 +222,7 @@ static void several_devices(const char *scratch)
     char *before = beside(scratch, "second-before"), *to = beside(scratch, "several-tree");
     const char *further[] = {NULL, NULL}, *all[] = {NULL, NULL, NULL};
     segno_open_options options = {sizeof options, 0, 0, NULL, NULL};
-    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL};
+    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL, 0, 0};
     segno_build_options built;
     segno_volume *volume;
     segno_stat_t found;
@@ -249,13 +249,40 @@ static void several_devices(const char *scratch)
     NEED(segno_format(first, 0, NULL, 1) == 0 && segno_check(first, NULL, NULL) == 0 && same(second, before));
 }
 
+/* A program that runs as its owner comes out of an image only on request. */
+static void rights(const char *scratch)
+{
+    static const uint32_t preserve[2] = {0, SEGNO_PRESERVE_SETID};
+    segno_extract_options options = {sizeof options, 0, NULL, NULL, NULL, NULL, 0, 0};
+    segno_extract_report taken;
+    struct stat host;
+    char *dir = beside(scratch, "rights"), *image = beside(scratch, "setid");
+    char name[4200];
+    FILE *file;
+    int i;
+
+    snprintf(name, sizeof name, "%s/file", dir);
+    NEED(mkdir(dir, 0755) == 0 && (file = fopen(name, "w")) && fclose(file) == 0);
+    NEED(chmod(name, 04755) == 0 && segno_build(dir, image, NULL, NULL) == 0);
+    for (i = 0; i < 2; ++i) {
+        char *to = beside(scratch, i ? "with" : "without");
+
+        options.preserve = preserve[i];
+        NEED(segno_extract(image, to, &options, &taken) == 0 && taken.left_out == (uint64_t)!i);
+        snprintf(name, sizeof name, "%s/file", to);
+        NEED(stat(name, &host) == 0 && (host.st_mode & 07777) == (i ? 04755u : 0755u));
+    }
+    options.preserve = 16;
+    NEED(segno_extract(image, beside(scratch, "none"), &options, NULL) == -EINVAL);
+}
+
 static void trees(const char *scratch)
 {
     static const uint8_t uuid[16] = {1, 2, 3, 4, 5, 6, 0x47, 8, 0x89, 10, 11, 12, 13, 14, 15, 16};
     uint64_t epoch = 1700000000;
     segno_build_options options;
     segno_build_report built;
-    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL};
+    segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL, 0, 0};
     segno_extract_report taken;
     segno_stat_t found;
     segno_volume *volume;
@@ -292,7 +319,7 @@ static void trees(const char *scratch)
     lists.flags = 0;
     lists.manifest = meta;
     NEED(segno_extract(image, back, &lists, &taken) == 0 && taken.files == 2 && taken.bytes == 400000);
-    NEED(taken.renamed == 0);
+    NEED(taken.renamed == 0 && taken.left_out == 0);
     options.flags = SEGNO_BUILD_READ_ONLY | SEGNO_BUILD_FORCE;
     options.time = NULL;
     options.source_date_epoch = &epoch;
@@ -356,6 +383,7 @@ int main(int argc, char **argv)
     NEED(segno_open(argv[1], NULL, &other) == -EBUSY);
     NEED(segno_statfs(volume, &space) == 0 && space.block_size == 4096 && space.blocks_free > 1000);
     trees(argv[1]);
+    rights(argv[1]);
     external_journal(argv[1]);
     several_devices(argv[1]);
     crash(volume, argv[1]);

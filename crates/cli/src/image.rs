@@ -5,7 +5,9 @@ use crate::storage::StorageOptions;
 use crate::store;
 use anyhow::{Context, anyhow};
 use segno::{Device, MountOptions, Volume};
-use segno_device::{BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume, open_volume_recorded};
+use segno_device::{
+    BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume, open_volume_recorded,
+};
 use segno_engine::Observer;
 use segno_format::BLOCK_SIZE;
 use std::path::{Path, PathBuf};

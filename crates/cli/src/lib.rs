@@ -17,6 +17,7 @@ pub mod manual;
 mod mount;
 mod new_file;
 mod path;
+mod preserve;
 mod process;
 mod progress;
 mod rescue_image;

@@ -3,7 +3,8 @@ use crate::image;
 use anyhow::{Context, Result, bail, ensure};
 use segno_device::{FileDevice, Hold, OpenOptions, Use, hold};
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The file; dropping it removes it.
@@ -17,8 +18,8 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Makes the file; with `force` an existing regular file of that name will be replaced, unless it is in use.
-    pub fn create(path: &Path, force: bool) -> Result<Self> {
+    /// Makes the file with these permissions; with `force` an existing regular file of that name will be replaced, unless it is in use.
+    pub fn create(path: &Path, force: bool, mode: u32) -> Result<Self> {
         let replaced = match path.symlink_metadata() {
             Ok(meta) if !meta.is_file() => {
                 bail!("{} is not a regular file; write an image file and copy it there", path.display())
@@ -27,15 +28,15 @@ impl NewFile {
             Ok(_) => Some(image::patiently(|| hold(path, Use::Write)).map_err(image::explain)?),
             Err(_) => None,
         };
-        let new = segno_image::NewFile::create(path);
+        let new = segno_image::NewFile::create(path, mode);
         let new = new.with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self { new, path: path.to_owned(), force, _replaced: replaced })
     }
 
     /// Makes the file for a command that replaces none.
-    pub fn create_new(path: &Path) -> Result<Self> {
+    pub fn create_new(path: &Path, mode: u32) -> Result<Self> {
         ensure!(path.symlink_metadata().is_err(), "{} exists already; name a new file", path.display());
-        Self::create(path, false)
+        Self::create(path, false, mode)
     }
 
     /// The open file.
@@ -64,6 +65,11 @@ impl NewFile {
             done => done.with_context(|| format!("cannot write {}", path.display())),
         }
     }
+}
+
+/// Writes a file with these permissions; an existing one is emptied, and keeps its own.
+pub fn write(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
+    File::options().write(true).create(true).truncate(true).mode(mode).open(path)?.write_all(bytes)
 }
 
 fn exists<T>(path: &Path) -> Result<T> {

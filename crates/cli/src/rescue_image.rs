@@ -9,7 +9,7 @@ use segno_format::BLOCK_SIZE;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, RawInode};
 use segno_rescue::attrs::{device_number, xattrs};
-use segno_rescue::output::{Copied, OutputOptions, Sink, Source};
+use segno_rescue::output::{Copied, Sink, Source};
 use segno_rescue::{RescueError, Volume as Damaged};
 use std::ffi::OsStr;
 use std::io;
@@ -17,8 +17,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Permission bits without set-user-ID and set-group-ID.
-const WITHOUT_SET_IDS: u32 = 0o1777;
 /// Features that keep what the files have.
 const FEATURES: Features =
     Features::EXTRA_ATTR.union(Features::INODE_CRTIME).union(Features::FLEXIBLE_INLINE_XATTR);
@@ -27,20 +25,19 @@ const FEATURES: Features =
 pub struct ImageTarget {
     new: NewFile,
     volume: Volume,
-    options: OutputOptions,
 }
 
 impl ImageTarget {
-    /// Makes an image file of a size, which has its name when it is closed, and formats it.
-    pub fn create(path: &Path, bytes: u64, options: OutputOptions) -> Result<Self> {
+    /// Makes an image file of a size with these permissions, which has its name when it is closed, and formats it.
+    pub fn create(path: &Path, bytes: u64, mode: u32) -> Result<Self> {
         let size = bytes - bytes % BLOCK_SIZE as u64;
-        let new = NewFile::create_new(path)?;
+        let new = NewFile::create_new(path, mode)?;
         let device = Device::from(Arc::new(new.device(size)?) as Arc<dyn BlockDevice>);
         let made = segno::format(&device, &FormatOptions::new().features(FEATURES).discard(true))
             .and_then(|()| Volume::open_with(&device, &MountOptions::new().discard(Discard::Never)));
         let volume =
             made.with_context(|| format!("cannot make a volume of {size} bytes on {}", path.display()))?;
-        Ok(Self { new, volume, options })
+        Ok(Self { new, volume })
     }
 
     /// Makes everything durable, and names the file.
@@ -86,12 +83,9 @@ impl ImageTarget {
         let special = match kind {
             FileType::Fifo => Special::Fifo,
             FileType::Socket => Special::Socket,
-            FileType::CharDevice if self.options.devices => Special::CharDevice { major, minor },
-            FileType::BlockDevice if self.options.devices => Special::BlockDevice { major, minor },
-            _ => {
-                let failed = Some("device nodes are made only with --devices");
-                return Ok(Copied { failed, ..Copied::default() });
-            }
+            FileType::CharDevice => Special::CharDevice { major, minor },
+            FileType::BlockDevice => Special::BlockDevice { major, minor },
+            _ => return Ok(Copied { failed: Some("its kind is unknown"), ..Copied::default() }),
         };
         self.volume.create_special(path, special)?;
         Ok(Copied::default())
@@ -110,18 +104,8 @@ impl ImageTarget {
                 copied.refused_xattrs += u32::from(set.is_err());
             }
         }
-        self.volume.set_symlink_metadata(path, &self.metadata(raw))?;
+        self.volume.set_symlink_metadata(path, &metadata(raw))?;
         Ok(copied)
-    }
-
-    fn metadata(&self, raw: &RawInode) -> SetMetadata {
-        let time = |secs: u64, nsec: u32| Time { secs: secs.cast_signed(), nsec: nsec.min(999_999_999) };
-        let kept = if self.options.set_ids { u32::MAX } else { WITHOUT_SET_IDS };
-        let new = SetMetadata::new()
-            .owner(raw.i_uid.get(), raw.i_gid.get())
-            .accessed(time(raw.i_atime.get(), raw.i_atime_nsec.get()))
-            .modified(time(raw.i_mtime.get(), raw.i_mtime_nsec.get()));
-        if raw.is_symlink() { new } else { new.mode(u32::from(raw.i_mode.get()) & kept) }
     }
 }
 
@@ -155,6 +139,16 @@ impl Sink for ImageTarget {
         let done = self.attributes(&path, source).map(drop);
         done.map_err(|e| RescueError::target("attributes of", path, e))
     }
+}
+
+/// Nothing is left out: files in an image give no rights on the host.
+fn metadata(raw: &RawInode) -> SetMetadata {
+    let time = |secs: u64, nsec: u32| Time { secs: secs.cast_signed(), nsec: nsec.min(999_999_999) };
+    let new = SetMetadata::new()
+        .owner(raw.i_uid.get(), raw.i_gid.get())
+        .accessed(time(raw.i_atime.get(), raw.i_atime_nsec.get()))
+        .modified(time(raw.i_mtime.get(), raw.i_mtime_nsec.get()));
+    if raw.is_symlink() { new } else { new.mode(raw.i_mode.get().into()) }
 }
 
 fn joined(path: &[Vec<u8>]) -> PathBuf {

@@ -1,12 +1,14 @@
 //! What `rescue` and `undelete` share: the source, its scan, interruption.
 use crate::exit::Outcome;
 use crate::image;
+use crate::new_file;
 use crate::out::stdout;
 use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use segno_device::{BlockDevice, Contents, DeviceError, OpenOptions, open_volume, open_without_superblock};
+use segno_host::copy_mode;
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
@@ -94,7 +96,7 @@ pub fn with_volume(
         match scan_shown(&shifted, search.known_bad, known.map(|_| 0), search.stop) {
             Ok(found) => {
                 if let Some(path) = search.kept {
-                    keep(path, &found.to_bytes(device.block_count(), offset))?;
+                    keep(path, copy_mode([search.source]), &found.to_bytes(device.block_count(), offset))?;
                 }
                 return then(&shifted, found);
             }
@@ -120,10 +122,11 @@ fn load(device: &dyn BlockDevice, search: &Search<'_>, path: &Path) -> Result<(F
 }
 
 /// A file under its final name is whole.
-fn keep(path: &Path, bytes: &[u8]) -> Result<()> {
+fn keep(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
-    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
+    let part = PathBuf::from(part);
+    let written = new_file::write(&part, mode, bytes).and_then(|()| std::fs::rename(&part, path));
     written.with_context(|| format!("cannot write {}", path.display())).inspect_err(|_| {
         let _gone = std::fs::remove_file(&part);
     })

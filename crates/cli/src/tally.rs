@@ -1,8 +1,10 @@
 //! Counts of copied files and bytes: shown as progress, reported at the end.
 use crate::exit::{Outcome, Style};
 use crate::out::stdout;
+use crate::preserve;
 use crate::progress::Progress;
 use crate::{show, size};
+use segno_host::LeftOut;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
@@ -14,12 +16,21 @@ pub struct Tally {
     skipped_xattrs: u64,
     /// Exit code if something was not copied.
     failed: Option<ExitCode>,
+    /// Nothing if a volume is the target, which gets everything.
+    left_out: Option<LeftOut>,
     progress: Progress,
 }
 
 impl Tally {
     pub fn new() -> Self {
-        Self { files: 0, bytes: 0, skipped_xattrs: 0, failed: None, progress: Progress::new() }
+        Self {
+            files: 0,
+            bytes: 0,
+            skipped_xattrs: 0,
+            failed: None,
+            left_out: None,
+            progress: Progress::new(),
+        }
     }
 
     /// A file, directory or anything else that has a name.
@@ -35,9 +46,14 @@ impl Tally {
         self.progress.show(|| format!("{files} files, {}", size::human(bytes)));
     }
 
-    /// An attribute that the target refused.
-    pub fn skip_xattr(&mut self) {
-        self.skipped_xattrs += 1;
+    /// Attributes that the target refused.
+    pub fn skip_xattrs(&mut self, n: u32) {
+        self.skipped_xattrs += u64::from(n);
+    }
+
+    /// Properties that files on the host did not get.
+    pub fn leave_out(&mut self, left_out: LeftOut) {
+        self.left_out = Some(left_out);
     }
 
     /// Something that is left out, and reported at once.
@@ -46,10 +62,13 @@ impl Tally {
     }
 
     pub fn report(self, as_json: bool) -> Outcome {
-        let Self { files, bytes, skipped_xattrs, failed, progress } = self;
+        let Self { files, bytes, skipped_xattrs, failed, left_out, progress } = self;
         drop(progress);
         if as_json {
-            let report = json!({ "files": files, "bytes": bytes, "skipped_xattrs": skipped_xattrs });
+            let mut report = json!({ "files": files, "bytes": bytes, "skipped_xattrs": skipped_xattrs });
+            if let Some(left_out) = left_out {
+                report["left_out"] = json!(left_out);
+            }
             writeln!(stdout(), "{report}")?;
         } else {
             writeln!(
@@ -61,6 +80,7 @@ impl Tally {
             if skipped_xattrs > 0 {
                 eprintln!("segno: note: {skipped_xattrs} extended attributes could not be copied");
             }
+            left_out.iter().for_each(preserve::note);
         }
         Ok(failed.unwrap_or(ExitCode::SUCCESS))
     }

@@ -118,10 +118,7 @@ impl Reading {
             (Place::Host(host), Some(file)) => {
                 next_data(file, offset).map_err(|e| Error::host("read", &host.path, e))?
             }
-            (Place::Archive(pieces), _) => {
-                let next = pieces.parts.iter().find(|p| p.start + p.len > offset);
-                next.map(|p| p.start.max(offset))
-            }
+            (Place::Archive(pieces), _) => pieces.behind(offset).first().map(|p| p.start.max(offset)),
             (Place::Volume(volume, ino), _) => match volume.0.seek_data(*ino, offset) {
                 Ok(at) => Some(at),
                 Err(e) if e.errno() == Errno::NXIO.raw_os_error() => None,
@@ -184,10 +181,16 @@ fn read_volume(volume: &Volume, ino: Ino, into: &mut [u8], mut offset: u64) -> R
 }
 
 impl Pieces {
+    /// The parts that end after an offset.
+    fn behind(&self, offset: u64) -> &[Part] {
+        let first = self.parts.partition_point(|p| p.start + p.len <= offset);
+        self.parts.get(first..).unwrap_or_default()
+    }
+
     fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
         into.fill(0);
         let end = offset + into.len() as u64;
-        for part in self.parts.iter().filter(|p| p.start < end && p.start + p.len > offset) {
+        for part in self.behind(offset).iter().take_while(|p| p.start < end) {
             let (from, to) = (part.start.max(offset), (part.start + part.len).min(end));
             // Both are within the buffer.
             let bytes = into.get_mut((from - offset) as usize..(to - offset) as usize).unwrap_or_default();

@@ -30,4 +30,5 @@ pub use error::{Error, Result};
 pub use extract::{ExtractOptions, Extracted, Target, extract};
 pub use new_file::NewFile;
 pub use options::{BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Size};
+pub use segno_host::{LeftOut, Preserve};
 pub use source::Source;

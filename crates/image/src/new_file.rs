@@ -29,12 +29,12 @@ enum Place {
 }
 
 impl NewFile {
-    /// Makes the file in the directory of its final path.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    /// Makes the file in the directory of its final path. It has its permissions from the first byte; the umask takes its share.
+    pub fn create(path: &Path, mode: u32) -> io::Result<Self> {
         sweep(path);
-        let (file, place) = match unnamed(directory(path)) {
+        let (file, place) = match unnamed(directory(path), mode) {
             Some(made) => made,
-            None => named(path)?,
+            None => named(path, mode)?,
         };
         Ok(Self { file, place, path: path.to_owned() })
     }
@@ -76,19 +76,18 @@ pub(crate) fn directory(path: &Path) -> &Path {
     path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A file without a name; none if the host's file system has no such files. The umask takes its share of the mode, as of any
-/// new file.
-fn unnamed(dir: &Path) -> Option<(File, Place)> {
+/// A file without a name; none if the host's file system has no such files.
+fn unnamed(dir: &Path, mode: u32) -> Option<(File, Place)> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = File::from(open(dir, flags, Mode::from_raw_mode(0o666)).ok()?);
+    let file = File::from(open(dir, flags, Mode::from_raw_mode(mode)).ok()?);
     let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
     // Without /proc it could not be named.
     path.exists().then_some((file, Place::Unnamed(path)))
 }
 
 /// A file with a temporary name, locked as long as it is in use.
-fn named(path: &Path) -> io::Result<(File, Place)> {
-    let permissions = Permissions::from_mode(0o666);
+fn named(path: &Path, mode: u32) -> io::Result<(File, Place)> {
+    let permissions = Permissions::from_mode(mode);
     let made = Builder::new().prefix(&prefix(path)).permissions(permissions).tempfile_in(directory(path))?;
     let (file, temporary) = made.into_parts();
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -150,9 +149,16 @@ mod tests {
             (&file).write_all(b"new").unwrap();
             NewFile { file, place, path: path.clone() }
         };
-        let places: [Make; 2] = [|path| unnamed(directory(path)).unwrap(), |path| named(path).unwrap()];
+        let places: [Make; 2] =
+            [|path| unnamed(directory(path), 0o640).unwrap(), |path| named(path, 0o640).unwrap()];
         for place in places {
-            drop(make(place));
+            let half = make(place);
+            assert_eq!(
+                half.file.metadata().unwrap().permissions().mode() & 0o027,
+                0,
+                "of the owner and his group"
+            );
+            drop(half);
             assert_eq!(make(place).finish(false).unwrap_err().kind(), ErrorKind::AlreadyExists);
             assert_eq!((std::fs::read(&path).unwrap(), names(dir.path()).len()), (b"old".to_vec(), 1));
             make(place).finish(true).unwrap();
@@ -168,9 +174,9 @@ mod tests {
         for left in [".image.segno-a1b2c3", ".image2.segno-a1b2c3", ".image.segno"] {
             std::fs::write(dir.path().join(left), "part").unwrap();
         }
-        let (_in_use, place) = named(&path).unwrap();
+        let (_in_use, place) = named(&path, 0o600).unwrap();
         let Place::Named(in_use) = place else { panic!("it has a name") };
-        NewFile::create(&path).unwrap().finish(false).unwrap();
+        NewFile::create(&path, 0o600).unwrap().finish(false).unwrap();
         let mut expected: Vec<OsString> =
             [".image.segno", ".image2.segno-a1b2c3", "image"].map(OsString::from).to_vec();
         expected.push(in_use.file_name().unwrap().to_owned());

@@ -3,7 +3,7 @@ use crate::args::VolumePath;
 use crate::error::os_error;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use segno::{BuildOptions, Compression, ExtractOptions, Owner};
+use segno::{BuildOptions, Compression, ExtractOptions, Owner, Preserve};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -61,8 +61,9 @@ pub(crate) fn build(
     ))
 }
 
-/// Files, bytes of content, paths that are stored under other names, and the number of files with metadata that is not stored.
-type Taken = (u64, u64, Vec<(OsString, OsString)>, u64);
+/// Files, bytes of content, paths that are stored under other names, the number of files with metadata that is not stored, and
+/// counts of properties that were left out, by the words that preserve them.
+type Taken = (u64, u64, Vec<(OsString, OsString)>, u64, [(&'static str, u64); 4]);
 
 /// Takes the tree out of an image, into a directory or a new tar archive.
 #[pyfunction(name = "_extract")]
@@ -76,8 +77,12 @@ pub(crate) fn extract(
     manifest: Option<VolumePath>,
     journal: Option<VolumePath>,
     devices: Vec<VolumePath>,
+    preserve: Vec<String>,
 ) -> PyResult<Taken> {
-    let mut options = ExtractOptions::new().path(AsRef::<Path>::as_ref(&path));
+    let parsed = preserve.iter().map(|word| Preserve::parse(word)).collect::<Result<Vec<_>, _>>();
+    let preserve =
+        parsed.map_err(PyValueError::new_err)?.into_iter().fold(Preserve::empty(), |all, p| all | p);
+    let mut options = ExtractOptions::new().path(AsRef::<Path>::as_ref(&path)).preserve(preserve);
     if let Some(manifest) = &manifest {
         options = options.manifest(AsRef::<Path>::as_ref(manifest));
     }
@@ -91,5 +96,5 @@ pub(crate) fn extract(
     };
     let report = py.detach(|| segno::catch_panic(take)).map_err(|e| os_error(&e))?;
     let renamed = report.renamed.into_iter().map(|(name, host)| (name.into(), host.into()));
-    Ok((report.files, report.bytes, renamed.collect(), report.incomplete))
+    Ok((report.files, report.bytes, renamed.collect(), report.incomplete, report.left_out.counts()))
 }

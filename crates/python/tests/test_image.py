@@ -91,6 +91,32 @@ def test_manifest(source, tmp_path):
         assert (found.st_uid, found.st_gid, found.st_mtime) == (70_000, 80_000, 1_600_000_000)
 
 
+def test_preserve(source, tmp_path):
+    image = tmp_path / "image"
+    (source / "empty").chmod(0o4755)
+    segnofs.build(source, image)
+    taken = segnofs.extract(image, tmp_path / "plain")
+    assert taken.left_out == {"setid": 1} and (tmp_path / "plain" / "empty").stat().st_mode == 0o100755
+    for preserve in (["setid"], ("caps", "all")):
+        back = tmp_path / preserve[-1]
+        assert segnofs.extract(image, back, preserve=preserve).left_out == {}
+        assert (back / "empty").stat().st_mode == 0o104755
+    assert segnofs.extract(image, tar=tmp_path / "tar").left_out == {}
+    with pytest.raises(ValueError, match="setuid"):
+        segnofs.extract(image, tmp_path / "none", preserve=["setuid"])
+    with pytest.raises(TypeError):
+        segnofs.extract(image, tmp_path / "none", preserve="setid")
+
+
+def test_a_copy_is_as_open_as_its_source(source, tmp_path):
+    image = tmp_path / "image"
+    segnofs.build(source, image)
+    image.chmod(0o600)
+    segnofs.extract(image, tar=tmp_path / "tar")
+    segnofs.build(image, tmp_path / "again")
+    assert [(tmp_path / name).stat().st_mode for name in ("tar", "again")] == [0o100600] * 2
+
+
 def test_refused(source, tmp_path):
     image = tmp_path / "image"
     with pytest.raises(OSError) as small:

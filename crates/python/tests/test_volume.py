@@ -189,6 +189,33 @@ def test_copies(volume, tmp_path):
     assert (tmp_path / "one").stat().st_mode == 0o100755
 
 
+def test_copies_do_not_follow_links(volume, tmp_path):
+    """A file that becomes a link after it was listed is an error, and a link in the place of the copy as well."""
+    source, victim = tmp_path / "source", tmp_path / "victim"
+    victim.write_text("secret")
+    source.mkdir()
+    (source / "file").write_text("public")
+    volume.copy_in(source, "/copy")
+    (tmp_path / "link").symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        volume.copy_out("/copy/file", tmp_path / "link")
+    assert victim.read_text() == "secret"
+    real = os.stat
+
+    def replaced(path, **options):
+        found = real(path, **options)
+        if path == "file" and (source / "file").is_file():
+            (source / "file").unlink()
+            (source / "file").symlink_to(victim)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "stat", replaced)
+        with pytest.raises(OSError):
+            volume.copy_in(source, "/second")
+    assert not volume.exists("/second/file")
+
+
 def test_label_uuid_and_features(tmp_path):
     path = tmp_path / "i"
     segnofs.mkfs(path, 64 << 20, label="Fotos ä", uuid=bytes(range(16)), root_owner=(5, 6))

@@ -81,11 +81,14 @@ impl Device {
                 open_storage(path, options)
             }
             // Nothing to join: not formatted yet, too damaged for it, or only to be formatted.
-            (Err(
-                DeviceError::NoSuperblock { .. }
-                | DeviceError::TooSmall { .. }
-                | DeviceError::Unsupported { .. },
-            ), [_]) => open_storage(path, options),
+            (
+                Err(
+                    DeviceError::NoSuperblock { .. }
+                    | DeviceError::TooSmall { .. }
+                    | DeviceError::Unsupported { .. },
+                ),
+                [_],
+            ) => open_storage(path, options),
             (other, _) => other,
         };
         let unnamed = Arc::new(Mutex::new(unnamed));

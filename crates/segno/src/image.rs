@@ -1,11 +1,13 @@
 //! Images of whole trees: built without mounting anything, and taken apart again.
 use crate::error::{Doing, Result};
 use segno_format::Features;
+use segno_host::copy_mode;
 use segno_image::{
     BuildOptions as Options, ExtractOptions as Lists, Metadata, NewFile, Size, Source, Target,
 };
 pub use segno_image::{
-    Compression, Exclude, Extracted as ExtractReport, Headroom, Owner, Report as BuildReport,
+    Compression, Exclude, Extracted as ExtractReport, Headroom, LeftOut, Owner, Preserve,
+    Report as BuildReport,
 };
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -189,21 +191,26 @@ pub fn build(
     options: &BuildOptions,
 ) -> Result<BuildReport> {
     let (source, image) = (source.as_ref(), image.as_ref());
-    new_file(image, options.force, |file| {
+    new_file(image, source, options.force, |file| {
         let from = Source::of_path(source).doing_at("read", source)?;
         segno_image::build(&from, file.temporary(), &options.image, &mut |_| {}).doing_at("build", image)
     })
 }
 
-/// Writes a file that gets its name when it is complete.
-fn new_file<T>(path: &Path, force: bool, write: impl FnOnce(&NewFile) -> Result<T>) -> Result<T> {
-    let file = NewFile::create(path).doing_at("create", path)?;
+/// Writes a file with content of `source` that gets its name when it is complete.
+fn new_file<T>(
+    path: &Path,
+    source: &Path,
+    force: bool,
+    write: impl FnOnce(&NewFile) -> Result<T>,
+) -> Result<T> {
+    let file = NewFile::create(path, copy_mode([source])).doing_at("create", path)?;
     let written = write(&file)?;
     file.finish(force).doing_at("create", path)?;
     Ok(written)
 }
 
-/// What an extraction writes besides the tree.
+/// The part of the tree to extract, the properties of its files, and the lists to write.
 #[derive(Clone, Debug, Default)]
 pub struct ExtractOptions(Lists);
 
@@ -232,6 +239,14 @@ impl ExtractOptions {
     #[must_use]
     pub fn device(mut self, path: impl Into<PathBuf>) -> Self {
         self.0.devices.push(path.into());
+        self
+    }
+
+    /// Properties that files in a directory get though they are a matter of trust, as an image may be a stranger's; none by
+    /// default. Archives and manifests have all. [`ExtractReport::left_out`] counts the files that lack one.
+    #[must_use]
+    pub fn preserve(mut self, preserve: Preserve) -> Self {
+        self.0.preserve = preserve;
         self
     }
 
@@ -282,8 +297,8 @@ pub fn extract_tar_file(
     archive: impl AsRef<Path>,
     options: &ExtractOptions,
 ) -> Result<ExtractReport> {
-    let archive = archive.as_ref();
-    new_file(archive, false, |file| {
+    let (image, archive) = (image.as_ref(), archive.as_ref());
+    new_file(archive, image, false, |file| {
         let mut out = BufWriter::with_capacity(BUFFER, file.file());
         let report = extract_tar(image, &mut out, options)?;
         out.flush().doing_at("write", archive)?;

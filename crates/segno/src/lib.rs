@@ -68,8 +68,8 @@ pub use error::{Error, Result};
 pub use file::File;
 pub use format::{FormatOptions, format};
 pub use image::{
-    BuildOptions, BuildReport, Compression, Exclude, ExtractOptions, ExtractReport, Headroom, Owner, build,
-    extract, extract_tar, extract_tar_file,
+    BuildOptions, BuildReport, Compression, Exclude, ExtractOptions, ExtractReport, Headroom, LeftOut, Owner,
+    Preserve, build, extract, extract_tar, extract_tar_file,
 };
 pub use metadata::{Metadata, SetMetadata};
 pub use names::Special;

@@ -10,6 +10,7 @@ use crate::storage::StorageOptions;
 use anyhow::{Context, Result, anyhow, bail};
 use segno_format::Features;
 use segno_format::superblock::uuid_text;
+use segno_host::copy_mode;
 use segno_image::{
     BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build,
 };
@@ -139,7 +140,7 @@ pub fn run(args: &Args) -> Outcome {
     if let Source::Directory(dir) = &source {
         refuse_inside(&args.image, dir)?;
     }
-    let new = NewFile::create(&args.image, args.force)?;
+    let new = NewFile::create(&args.image, args.force, copy_mode([&args.source]))?;
     let mut progress = Progress::new();
     let built = build(&source, new.temporary(), &options, &mut |p| {
         progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), (p.path)().display()));

@@ -1,8 +1,8 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
 use crate::exit::Outcome;
-use crate::{image, inspect};
-use crate::storage::DeviceOption;
 use crate::out::stdout;
+use crate::storage::DeviceOption;
+use crate::{image, inspect};
 use segno_device::{DeviceError, OpenOptions, open_storage, open_volume};
 use segno_dump::{Image, What};
 use std::ffi::OsString;

@@ -2,11 +2,13 @@
 use crate::exit::Outcome;
 use crate::image::explain_image;
 use crate::new_file::NewFile;
+use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
-use crate::{out, show, size};
 use crate::storage::StorageOptions;
+use crate::{out, show, size};
 use anyhow::{Context, Result, ensure};
 use segno_dump::put_name;
+use segno_host::copy_mode;
 use segno_image::{ExtractOptions, Extracted, Target, extract};
 use serde_json::{Map, Value, json};
 use std::io::{BufWriter, Write, stdout};
@@ -18,7 +20,8 @@ const BUFFER: usize = 1 << 18;
 
 /// Take the tree out of an image, raw or sparse, into a directory or a tar archive
 ///
-/// Without root the host cannot store owners, devices and some attributes; --manifest has everything, and build reads it back.
+/// A directory gets no set-ID bits, devices, file capabilities and trusted attributes without --preserve. Without root the host
+/// cannot store owners and some attributes either. --tar, --manifest and --fs-config have everything, and build reads it back.
 #[derive(clap::Args)]
 pub struct Args {
     /// Write a tar archive instead of a directory; - is standard output
@@ -42,6 +45,8 @@ pub struct Args {
     /// Write all metadata, for build
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
+    #[command(flatten)]
+    preserve: PreserveOption,
     /// Report as JSON
     #[arg(long)]
     json: bool,
@@ -63,6 +68,7 @@ pub fn run(args: &Args) -> Outcome {
         fs_config: args.fs_config.clone(),
         file_contexts: args.file_contexts.clone(),
         manifest: args.manifest.clone(),
+        preserve: args.preserve.chosen(),
     };
     for list in [&args.fs_config, &args.file_contexts, &args.manifest].into_iter().flatten() {
         ensure!(args.force || !list.exists(), "{} exists already; overwrite it with -f", list.display());
@@ -82,7 +88,7 @@ pub fn run(args: &Args) -> Outcome {
             return Ok(ExitCode::SUCCESS);
         }
         (Some(tar), _) => {
-            let new = NewFile::create(tar, args.force)?;
+            let new = NewFile::create(tar, args.force, copy_mode([&args.image]))?;
             let mut out = BufWriter::with_capacity(BUFFER, new.file());
             let done =
                 extract(&args.image, Target::Tar(&mut out), &options, &mut show).map_err(explain_image)?;
@@ -102,7 +108,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn report(done: &Extracted, args: &Args) -> Result<()> {
-    let Extracted { files, bytes, renamed, incomplete, notes } = done;
+    let Extracted { files, bytes, renamed, incomplete, left_out, notes } = done;
     notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
     if args.json {
         let each = |(name, host): &(PathBuf, PathBuf)| {
@@ -112,7 +118,7 @@ fn report(done: &Extracted, args: &Args) -> Result<()> {
             Value::Object(map)
         };
         let renamed: Vec<_> = renamed.iter().map(each).collect();
-        let report = json!({ "files": files, "bytes": bytes, "renamed": renamed, "incomplete": incomplete, "notes": notes });
+        let report = json!({ "files": files, "bytes": bytes, "renamed": renamed, "incomplete": incomplete, "left_out": left_out, "notes": notes });
         writeln!(out::stdout(), "{report}")?;
         return Ok(());
     }
@@ -120,6 +126,7 @@ fn report(done: &Extracted, args: &Args) -> Result<()> {
     for (name, host) in renamed {
         eprintln!("segno: note: {} is stored as {}", show::path(name), show::path(host));
     }
+    preserve::note(left_out);
     if *incomplete > 0 {
         let where_else = match &args.manifest {
             Some(path) => format!("{} has it", path.display()),

@@ -1,19 +1,20 @@
 //! `segno get`: copies files with all their attributes out of an image.
 use super::cat;
 use crate::exit::{Outcome, Style};
+use crate::image;
 use crate::path::{on_volume, reason, refuse_equal};
+use crate::preserve::PreserveOption;
 use crate::storage::StorageOptions;
 use crate::tally::Tally;
-use crate::{image, show};
 use anyhow::{Context, Result, bail, ensure};
-use rustix::fs::{AtFlags, CWD, FileType as Node, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use segno::{Exclude, FileType, Metadata, Time, Visits, Volume};
+use segno_host::{Attributes, HostTree, Kind, Node, components};
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::File;
 use std::io::stdout;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
@@ -21,7 +22,8 @@ const BUFFER: usize = 1 << 20;
 
 /// Copy files out of an image
 ///
-/// Directories that exist are filled.
+/// Directories that exist are filled. Set-ID bits, device nodes, file capabilities and trusted attributes are left out without
+/// --preserve.
 #[derive(clap::Args)]
 pub struct Args {
     /// Replace existing files
@@ -33,6 +35,8 @@ pub struct Args {
     /// Leave out paths below the source in which this regular expression matches, and everything below them
     #[arg(long, value_name = "REGEX", value_parser = Exclude::regex)]
     exclude_regex: Vec<Exclude>,
+    #[command(flatten)]
+    preserve: PreserveOption,
     /// Report as JSON
     #[arg(long)]
     json: bool,
@@ -61,36 +65,42 @@ pub fn run(args: &Args) -> Outcome {
     for path in &args.paths {
         on_volume(path, volume.symlink_metadata(path))?;
     }
-    let destinations = destinations(args)?;
+    let (dir, names) = destinations(args)?;
+    let host = HostTree::open(&dir, args.preserve.chosen());
     let paths = args.exclude_path.iter().map(|p| Exclude::path(p));
     let mut copy = Copy {
         volume: &volume,
         root: Path::new(""),
         exclude: paths.chain(args.exclude_regex.iter().cloned()).collect(),
         force: args.force,
-        privileged: rustix::process::geteuid().is_root(),
+        host: host.with_context(|| format!("cannot open {}", dir.display()))?,
+        dir: &dir,
         linked: HashMap::new(),
         visits: Visits::new(),
         style: if args.json { Style::Json } else { Style::Text },
         tally: Tally::new(),
         buffer: vec![0; BUFFER],
     };
-    for (path, dest) in args.paths.iter().zip(destinations) {
+    for (path, name) in args.paths.iter().zip(names) {
         (copy.root, copy.visits) = (path, Visits::new());
-        copy.all(path.clone(), dest)?;
+        copy.all(path.clone(), name)?;
     }
+    copy.tally.leave_out(copy.host.left_out());
     copy.tally.report(args.json)
 }
 
-fn destinations(args: &Args) -> Result<Vec<PathBuf>> {
+/// The directory that is copied to, and the name in it of each path.
+fn destinations(args: &Args) -> Result<(PathBuf, Vec<PathBuf>)> {
     let dest = &args.dest;
     if !dest.is_dir() {
         ensure!(args.paths.len() == 1, "{} is not a directory: several files need one", dest.display());
-        return Ok(vec![dest.clone()]);
+        let dir = dest.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = dest.file_name().with_context(|| format!("{} has no name", dest.display()))?;
+        return Ok((dir.to_owned(), vec![PathBuf::from(name)]));
     }
     let name = |path: &PathBuf| {
         let mut names = path.components().rev().filter_map(|c| match c {
-            Component::Normal(name) => Some(dest.join(name)),
+            Component::Normal(name) => Some(PathBuf::from(name)),
             _ => None,
         });
         names.next().with_context(|| {
@@ -99,7 +109,7 @@ fn destinations(args: &Args) -> Result<Vec<PathBuf>> {
     };
     let all = args.paths.iter().map(name).collect::<Result<Vec<_>>>()?;
     refuse_equal(all.iter())?;
-    Ok(all)
+    Ok((dest.clone(), all))
 }
 
 /// A directory gets its attributes after its contents, which would change them.
@@ -113,10 +123,11 @@ struct Copy<'a> {
     root: &'a Path,
     exclude: Vec<Exclude>,
     force: bool,
-    /// Owners and device nodes need privilege.
-    privileged: bool,
+    /// The directory that is copied to, and its path. Destinations are below it.
+    host: HostTree,
+    dir: &'a Path,
     /// Destination of the first of several hard links, by inode number.
-    linked: HashMap<u32, PathBuf>,
+    linked: HashMap<u32, Vec<Vec<u8>>>,
     /// Inodes and blocks that were met below the source.
     visits: Visits,
     /// How damage is reported.
@@ -135,13 +146,16 @@ impl Copy<'_> {
                         self.tally.fail(self.style, e);
                         continue;
                     }
-                    self.one(&from, &to, &mut steps)
-                        .with_context(|| format!("copying to {}", to.display()))?;
-                    self.tally.add_file(&to);
+                    let shown = self.dir.join(&to);
+                    let made = self.one(&from, &to, &mut steps);
+                    if made.with_context(|| format!("copying to {}", shown.display()))? {
+                        self.tally.add_file(&shown);
+                    }
                 }
                 Step::Finish { from, attr, to } => {
-                    let done = self.attributes(&from, &attr, &to);
-                    done.with_context(|| format!("attributes of {}", to.display()))?;
+                    let shown = self.dir.join(&to);
+                    let done = self.attributes(&from, &attr, &Made::Directory(components(&to)));
+                    done.with_context(|| format!("attributes of {}", shown.display()))?;
                 }
             }
         }
@@ -154,13 +168,12 @@ impl Copy<'_> {
         on_volume(from, self.volume.visit(&mut self.visits, from, &found))
     }
 
-    fn one(&mut self, from: &Path, to: &Path, steps: &mut Vec<Step>) -> Result<()> {
+    /// Whether it was created.
+    fn one(&mut self, from: &Path, to: &Path, steps: &mut Vec<Step>) -> Result<bool> {
         let attr = reason(self.volume.symlink_metadata(from))?;
+        let place = components(to);
         if attr.is_dir() {
-            // Open to us alone until its attributes are set.
-            if !to.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-                DirBuilder::new().mode(0o700).create(to)?;
-            }
+            self.enter(from, &place)?;
             steps.push(Step::Finish { from: from.to_owned(), attr, to: to.to_owned() });
             for entry in reason(self.volume.read_dir(from))? {
                 let entry = reason(entry).context("reading a directory")?;
@@ -170,30 +183,51 @@ impl Copy<'_> {
                 }
                 steps.push(Step::Make { from: entry.path().to_owned(), to: to.join(entry.file_name()) });
             }
-            return Ok(());
+            return Ok(true);
         }
-        if self.force && to.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-            std::fs::remove_file(to)?;
+        if self.force
+            && self.host.stat(&place).is_ok_and(|found| Kind::from_raw_mode(found.st_mode) != Kind::Directory)
+        {
+            self.host.remove(&place)?;
         }
         if let Some(first) = self.linked.get(&attr.ino()) {
-            return Ok(std::fs::hard_link(first, to)?);
+            self.host.hard_link(first, &place)?;
+            return Ok(true);
         }
-        match attr.file_type() {
-            FileType::Regular => self.contents(from, &attr, to)?,
-            FileType::Symlink => symlink(reason(self.volume.read_link(from))?, to)?,
-            other => self.special(other, &attr, to)?,
-        }
-        self.attributes(from, &attr, to)?;
+        let made = match attr.file_type() {
+            FileType::Regular => Made::File(self.contents(from, &attr, &place)?),
+            FileType::Symlink => {
+                let target = reason(self.volume.read_link(from))?;
+                self.host.make_symlink(&place, target.as_os_str().as_bytes())?;
+                Made::Node(place.clone(), (Kind::Symlink, 0, 0))
+            }
+            other => {
+                let node = node(other, &attr)?;
+                if !self.special(&place, node)? {
+                    return Ok(false);
+                }
+                Made::Node(place.clone(), node)
+            }
+        };
+        self.attributes(from, &attr, &made)?;
         if attr.nlink() > 1 {
-            self.linked.insert(attr.ino(), to.to_owned());
+            self.linked.insert(attr.ino(), place);
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Creates a directory, or fills one that is there.
+    fn enter(&mut self, from: &Path, place: &[Vec<u8>]) -> Result<()> {
+        match self.host.make_dir(place) {
+            Err(Errno::EXIST) if self.host.has_dir(place) => Ok(()),
+            made => made.with_context(|| format!("creating a directory for {}", from.display())),
+        }
     }
 
     /// Copies data and preserves holes.
-    fn contents(&mut self, from: &Path, attr: &Metadata, to: &Path) -> Result<()> {
+    fn contents(&mut self, from: &Path, attr: &Metadata, place: &[Vec<u8>]) -> Result<File> {
         let source = reason(self.volume.open_file(from))?;
-        let file = File::create_new(to)?;
+        let file = self.host.make_file(place)?;
         let mut offset = 0;
         while let Some(data) = reason(source.seek_data(offset))? {
             offset = data;
@@ -208,52 +242,58 @@ impl Copy<'_> {
                 offset += n as u64;
             }
         }
-        Ok(file.set_len(attr.len())?)
+        file.set_len(attr.len())?;
+        Ok(file)
     }
 
-    fn special(&mut self, kind: FileType, attr: &Metadata, to: &Path) -> Result<()> {
-        let node = match kind {
-            FileType::CharDevice => Node::CharacterDevice,
-            FileType::BlockDevice => Node::BlockDevice,
-            FileType::Fifo => Node::Fifo,
-            FileType::Socket => Node::Socket,
-            _ => bail!("inode {} has an unknown type", attr.ino()),
-        };
-        if !self.privileged && matches!(node, Node::CharacterDevice | Node::BlockDevice) {
-            bail!("only root may make device nodes");
+    /// Whether it was created.
+    fn special(&mut self, place: &[Vec<u8>], node: Node) -> Result<bool> {
+        match self.host.make_node(place, node) {
+            Err(Errno::PERM) if !self.host.is_privileged() => bail!("only root may make device nodes"),
+            made => Ok(made?),
         }
-        let (major, minor) = attr.device_number();
-        let device = rustix::fs::makedev(major, minor);
-        Ok(rustix::fs::mknodat(CWD, to, node, Mode::from_raw_mode(0o600), device)?)
     }
 
-    fn attributes(&mut self, from: &Path, attr: &Metadata, to: &Path) -> Result<()> {
-        if self.privileged {
-            let (uid, gid) = (Uid::from_raw(attr.uid()), Gid::from_raw(attr.gid()));
-            rustix::fs::chownat(CWD, to, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
-        }
-        if !attr.is_symlink() {
-            std::fs::set_permissions(to, Permissions::from_mode(attr.mode() & 0o7777))?;
-        }
-        self.xattrs(from, to)?;
-        let time = |t: Time| Timespec { tv_sec: t.secs, tv_nsec: t.nsec.into() };
-        let times =
-            Timestamps { last_access: time(attr.accessed()), last_modification: time(attr.modified()) };
-        Ok(rustix::fs::utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW)?)
-    }
-
-    fn xattrs(&mut self, from: &Path, to: &Path) -> Result<()> {
+    fn attributes(&mut self, from: &Path, attr: &Metadata, made: &Made) -> Result<()> {
+        let mut xattrs = Vec::new();
         for name in reason(self.volume.list_xattrs(from))? {
             let value = reason(self.volume.xattr(from, &name))?.unwrap_or_default();
-            match rustix::fs::lsetxattr(to, &name, &value, XattrFlags::empty()) {
-                Ok(()) => {}
-                // The destination may not support these attributes, or not permit them to this user.
-                Err(Errno::OPNOTSUPP | Errno::PERM) => self.tally.skip_xattr(),
-                Err(e) => {
-                    return Err(e).with_context(|| format!("attribute {}", show::path(Path::new(&name))));
-                }
-            }
+            xattrs.push((name, value));
         }
+        let time = |t: Time| (t.secs, t.nsec);
+        let attributes = Attributes {
+            mode: attr.mode(),
+            uid: attr.uid(),
+            gid: attr.gid(),
+            accessed: time(attr.accessed()),
+            modified: time(attr.modified()),
+            xattrs: xattrs.iter().map(|(name, value)| (name.as_bytes(), &value[..])).collect(),
+        };
+        let refused = match made {
+            Made::File(file) => self.host.finish_file(file, &attributes)?,
+            Made::Directory(place) => self.host.finish_dir(place, &attributes)?,
+            Made::Node(place, node) => self.host.finish_node(place, *node, &attributes)?,
+        };
+        self.tally.skip_xattrs(refused);
         Ok(())
     }
+}
+
+/// A file whose attributes are set.
+enum Made {
+    File(File),
+    Directory(Vec<Vec<u8>>),
+    Node(Vec<Vec<u8>>, Node),
+}
+
+fn node(kind: FileType, attr: &Metadata) -> Result<Node> {
+    let kind = match kind {
+        FileType::CharDevice => Kind::CharacterDevice,
+        FileType::BlockDevice => Kind::BlockDevice,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        _ => bail!("inode {} has an unknown type", attr.ino()),
+    };
+    let (major, minor) = attr.device_number();
+    Ok((kind, major, minor))
 }

@@ -9,18 +9,16 @@ use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use segno::{Exclude, OpenOptions, SetMetadata, Special, Time, Volume};
 use segno_format::text;
+use segno_host::{Dirs, Entry, Kind};
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::fs::{File, Metadata};
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 const BUFFER: usize = 1 << 20;
 const BLOCK: u64 = 4096;
-/// Longest list of attribute names, and longest value, in Linux.
-const XATTR_MAX: usize = 65_536;
 
 /// Copy files into an image
 ///
@@ -62,18 +60,18 @@ pub fn run(args: &Args) -> Outcome {
         );
         return from_stdin(args, to);
     }
-    let sources = sources.iter().map(|path| Source::of(path, args)).collect::<Result<Vec<_>>>()?;
+    let mut sources = sources.iter().map(|path| Source::of(path, args)).collect::<Result<Vec<_>>>()?;
     refuse_equal(sources.iter().map(|source| &source.name))?;
     let paths = args.exclude_path.iter().map(|p| Exclude::path(p));
     let exclude: Vec<Exclude> = paths.chain(args.exclude_regex.iter().cloned()).collect();
-    let tree = |source| Tree { source, exclude: &exclude };
     let mut needed = 0;
-    for source in &sources {
-        needed += tree(source).demand()?;
+    for source in &mut sources {
+        needed += Tree { source, exclude: &exclude }.demand()?;
     }
     let volume = image::volume_read_write(&args.image, &args.storage)?;
     let copied = room_for(&volume, needed).and_then(|()| {
-        let places = places(&volume, to, sources.iter().map(|source| source.name.as_path()));
+        let names: Vec<PathBuf> = sources.iter().map(|source| source.name.clone()).collect();
+        let places = places(&volume, to, names.iter().map(PathBuf::as_path));
         let places = if to != Path::new("/") && to.exists() {
             let shown = show::path(to);
             let why = || format!("{shown} begins with /, so it is the path on the volume; add / behind it to copy it from the host");
@@ -88,7 +86,9 @@ pub fn run(args: &Args) -> Outcome {
             tally: Tally::new(),
             buffer: vec![0; BUFFER],
         };
-        sources.iter().zip(places).try_for_each(|(source, to)| copy.all(&tree(source), to))?;
+        for (source, to) in sources.iter_mut().zip(places) {
+            copy.all(&mut Tree { source, exclude: &exclude }, to)?;
+        }
         Ok(copy.tally)
     });
     let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
@@ -118,7 +118,9 @@ fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], &Path)> {
 struct Source {
     /// With symbolic links resolved, unless they are stored.
     path: PathBuf,
-    meta: Metadata,
+    root: Entry,
+    /// The directories of a tree; `None` for any other source.
+    dirs: Option<Dirs>,
     /// In a directory of the volume.
     name: PathBuf,
 }
@@ -126,15 +128,52 @@ struct Source {
 impl Source {
     fn of(given: &Path, args: &Args) -> Result<Self> {
         let failed = || format!("cannot read {}", given.display());
-        let meta = given.symlink_metadata().with_context(failed)?;
+        let itself = Entry::named(given, false).with_context(failed)?;
         let name = name_of(given)?;
-        if args.no_dereference || !meta.is_symlink() {
-            return Ok(Self { path: given.to_owned(), meta, name });
-        }
-        let path = given.canonicalize().with_context(|| format!("{} (-P stores the link)", failed()))?;
-        let meta = path.symlink_metadata().with_context(failed)?;
-        Ok(Self { path, meta, name })
+        let (path, root) = if args.no_dereference || itself.kind() != Kind::Symlink {
+            (given.to_owned(), itself)
+        } else {
+            let dangling = || format!("{} (-P stores the link)", failed());
+            (given.canonicalize().with_context(dangling)?, Entry::named(given, true).with_context(dangling)?)
+        };
+        let dirs = (root.kind() == Kind::Directory).then(|| root.dir().map(Dirs::new));
+        Ok(Self { path, dirs: dirs.transpose().with_context(failed)?, root, name })
     }
+
+    /// The path on the host of a path below the root, for messages.
+    fn shown(&self, below: &[Vec<u8>]) -> PathBuf {
+        below.iter().fold(self.path.clone(), |path, name| path.join(OsStr::from_bytes(name)))
+    }
+
+    /// Calls `then` with the file at a path below the root: it fails if it is not of the listed kind.
+    fn with<T>(
+        &mut self,
+        below: &[Vec<u8>],
+        listed: Kind,
+        then: impl FnOnce(&Entry) -> Result<T>,
+    ) -> Result<T> {
+        match &mut self.dirs {
+            Some(dirs) if !below.is_empty() => {
+                let (dir, name) = dirs.parent(below)?;
+                then(&Entry::at(dir, name, listed)?)
+            }
+            _ => then(&self.root),
+        }
+    }
+
+    /// Names and kinds in a directory.
+    fn list(&mut self, below: &[Vec<u8>]) -> Result<Vec<(OsString, Kind)>> {
+        match &mut self.dirs {
+            Some(dirs) => Ok(Entry::list(dirs.get(below)?)?),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+fn joined(dir: &[Vec<u8>], name: &OsStr) -> Below {
+    let mut path = dir.to_vec();
+    path.push(name.as_bytes().to_vec());
+    path
 }
 
 /// Refuses before anything is changed.
@@ -194,39 +233,46 @@ fn stdin_to(volume: &Volume, force: bool, path: &Path) -> Result<Tally> {
     Ok(tally)
 }
 
+/// Names below the root of a source.
+type Below = Vec<Vec<u8>>;
+
 /// What is copied.
 struct Tree<'a> {
-    source: &'a Source,
+    source: &'a mut Source,
     exclude: &'a [Exclude],
 }
 
 impl Tree<'_> {
-    fn covers(&self, path: &Path) -> bool {
-        let below = path.strip_prefix(&self.source.path).unwrap_or(path);
-        self.exclude.iter().any(|e| e.covers(below.as_os_str().as_bytes()))
+    fn covers(&self, below: &[Vec<u8>]) -> bool {
+        let path = below.join(&b'/');
+        self.exclude.iter().any(|e| e.covers(&path))
+    }
+
+    /// Paths and kinds of the entries of a directory that are copied.
+    fn entries(&mut self, dir: &[Vec<u8>]) -> Result<Vec<(Below, Kind)>> {
+        let listed = self.source.list(dir);
+        let listed = listed.with_context(|| format!("reading {}", self.source.shown(dir).display()))?;
+        let all = listed.into_iter().map(|(name, kind)| (joined(dir, &name), kind));
+        Ok(all.filter(|(path, _)| !self.covers(path)).collect())
     }
 
     /// Blocks that it takes on a volume, at most but for unlikely names: data, nodes, attributes, and entries at a third of their room.
-    fn demand(&self) -> Result<u64> {
+    fn demand(&mut self) -> Result<u64> {
         let mut blocks = 0;
-        let mut rest = vec![(self.source.path.clone(), self.source.meta.clone())];
-        while let Some((path, meta)) = rest.pop() {
+        let mut rest = vec![(Below::new(), Kind::Unknown)];
+        while let Some((path, kind)) = rest.pop() {
+            let meta = self.source.with(&path, kind, |entry| Ok(entry.meta().clone()));
+            let meta = meta.with_context(|| format!("reading {}", self.source.shown(&path).display()))?;
             let data =
                 if meta.is_file() { meta.len().min((meta.blocks() + 8) * 512).div_ceil(BLOCK) } else { 1 };
             blocks += data + data / 500 + 2;
-            if !meta.is_dir() {
-                continue;
+            if meta.is_dir() {
+                let entries = self.entries(&path)?;
+                let bytes =
+                    entries.iter().filter_map(|(path, _)| path.last()).map(|n| 1 + n.len() as u64 / 8);
+                blocks += bytes.sum::<u64>() / 70 + 1;
+                rest.extend(entries);
             }
-            let failed = || format!("reading {}", path.display());
-            let mut names = 0;
-            for entry in std::fs::read_dir(&path).with_context(failed)? {
-                let entry = entry.with_context(failed)?;
-                names += 1 + entry.file_name().len() as u64 / 8;
-                if !self.covers(&entry.path()) {
-                    rest.push((entry.path(), entry.metadata().with_context(failed)?));
-                }
-            }
-            blocks += names / 70 + 1;
         }
         Ok(blocks)
     }
@@ -248,8 +294,8 @@ fn name_of(source: &Path) -> Result<PathBuf> {
 
 /// A directory gets its attributes after its contents, which would change them.
 enum Step {
-    Make { from: PathBuf, meta: Metadata, to: PathBuf },
-    Finish { from: PathBuf, meta: Metadata, to: PathBuf },
+    Make { from: Below, kind: Kind, to: PathBuf },
+    Finish { from: Below, to: PathBuf },
 }
 
 struct Copy<'a> {
@@ -262,36 +308,49 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn all(&mut self, tree: &Tree<'_>, to: PathBuf) -> Result<()> {
-        let (from, meta) = (tree.source.path.clone(), tree.source.meta.clone());
-        let mut steps = vec![Step::Make { from, meta, to }];
+    fn all(&mut self, tree: &mut Tree<'_>, to: PathBuf) -> Result<()> {
+        let mut steps = vec![Step::Make { from: Below::new(), kind: Kind::Unknown, to }];
         while let Some(step) = steps.pop() {
             match step {
-                Step::Make { from, meta, to } => {
-                    let made = self.one(&from, &meta, &to);
-                    made.with_context(|| format!("copying {}", from.display()))?;
-                    self.tally.add_file(&from);
-                    if meta.is_dir() {
-                        Self::enter(tree, from, meta, to, &mut steps)?;
+                Step::Make { from, kind, to } => {
+                    let made = tree.source.with(&from, kind, |entry| {
+                        self.one(entry, &to)?;
+                        Ok(entry.kind())
+                    });
+                    let shown = tree.source.shown(&from);
+                    let kind = made.with_context(|| format!("copying {}", shown.display()))?;
+                    self.tally.add_file(&shown);
+                    if kind == Kind::Directory {
+                        let entries = tree.entries(&from)?;
+                        steps.push(Step::Finish { from, to: to.clone() });
+                        let name = |path: &Below| path.last().map(|n| to.join(OsStr::from_bytes(n)));
+                        steps.extend(
+                            entries.into_iter().filter_map(|(from, kind)| {
+                                name(&from).map(|to| Step::Make { from, kind, to })
+                            }),
+                        );
                     }
                 }
-                Step::Finish { from, meta, to } => {
-                    let done = self.attributes(&from, &meta, &to);
-                    done.with_context(|| format!("attributes of {}", from.display()))?;
+                Step::Finish { from, to } => {
+                    let done = tree.source.with(&from, Kind::Directory, |entry| self.attributes(entry, &to));
+                    let shown = || tree.source.shown(&from);
+                    done.with_context(|| format!("attributes of {}", shown().display()))?;
                 }
             }
         }
         Ok(())
     }
 
-    fn one(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
+    fn one(&mut self, entry: &Entry, to: &Path) -> Result<()> {
+        let (kind, meta) = (entry.kind(), entry.meta());
         let existing = self.volume.symlink_metadata(to).ok();
         let is_dir = existing.as_ref().is_some_and(segno::Metadata::is_dir);
-        if is_dir && meta.is_dir() {
+        if is_dir && kind == Kind::Directory {
             return Ok(());
         }
         if existing.is_some() {
-            ensure!(!is_dir && !meta.is_dir(), "{} on the volume is of another kind", to.display());
+            let same = !is_dir && kind != Kind::Directory;
+            ensure!(same, "{} on the volume is of another kind", to.display());
             ensure!(self.force, "{} exists already on the volume; overwrite it with -f", to.display());
             reason(self.volume.remove_file(to))?;
         }
@@ -299,29 +358,23 @@ impl Copy<'_> {
         if let Some(first) = self.linked.get(&key) {
             return reason(self.volume.hard_link(first, to));
         }
-        let kind = meta.file_type();
         let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
         let special = |special| reason(self.volume.create_special(to, special));
-        if kind.is_dir() {
-            reason(self.volume.create_dir(to))?;
-            // Not more open than the source while it is filled.
-            return reason(self.volume.set_metadata(to, &SetMetadata::new().mode(meta.mode())));
-        } else if kind.is_symlink() {
-            reason(self.volume.symlink(std::fs::read_link(from)?, to))?;
-        } else if kind.is_file() {
-            self.contents(from, meta, to)?;
-        } else if kind.is_char_device() {
-            special(Special::CharDevice { major, minor })?;
-        } else if kind.is_block_device() {
-            special(Special::BlockDevice { major, minor })?;
-        } else if kind.is_fifo() {
-            special(Special::Fifo)?;
-        } else if kind.is_socket() {
-            special(Special::Socket)?;
-        } else {
-            bail!("unknown type of file");
+        match kind {
+            Kind::Directory => {
+                reason(self.volume.create_dir(to))?;
+                // Not more open than the source while it is filled.
+                return reason(self.volume.set_metadata(to, &SetMetadata::new().mode(meta.mode())));
+            }
+            Kind::Symlink => reason(self.volume.symlink(OsStr::from_bytes(&entry.target()?), to))?,
+            Kind::RegularFile => self.contents(entry, to)?,
+            Kind::CharacterDevice => special(Special::CharDevice { major, minor })?,
+            Kind::BlockDevice => special(Special::BlockDevice { major, minor })?,
+            Kind::Fifo => special(Special::Fifo)?,
+            Kind::Socket => special(Special::Socket)?,
+            Kind::Unknown => bail!("unknown type of file"),
         }
-        self.attributes(from, meta, to)?;
+        self.attributes(entry, to)?;
         if meta.nlink() > 1 {
             self.linked.insert(key, to.to_owned());
         }
@@ -329,10 +382,11 @@ impl Copy<'_> {
     }
 
     /// Copies data and preserves holes.
-    fn contents(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
+    fn contents(&mut self, entry: &Entry, to: &Path) -> Result<()> {
+        let meta = entry.meta();
         let options = OpenOptions::new().write(true).create_new(true).mode(meta.mode());
         let mut copy = reason(self.volume.open_file_with(to, &options.owner(meta.uid(), meta.gid())))?;
-        let (file, size) = (File::open(from)?, meta.len());
+        let (file, size) = (entry.open()?, meta.len());
         let mut offset = 0;
         while offset < size {
             offset = match rustix::fs::seek(&file, SeekFrom::Data(offset)) {
@@ -356,8 +410,15 @@ impl Copy<'_> {
         reason(copy.set_len(size))
     }
 
-    fn attributes(&mut self, from: &Path, meta: &Metadata, to: &Path) -> Result<()> {
-        self.xattrs(from, to)?;
+    fn attributes(&mut self, entry: &Entry, to: &Path) -> Result<()> {
+        let meta = entry.meta();
+        for (name, value) in entry.xattrs().context("reading the extended attributes")? {
+            match self.volume.set_xattr(to, OsStr::from_bytes(&name), &value) {
+                // Name spaces that F2FS does not have.
+                Err(e) if e.kind() == io::ErrorKind::Unsupported => self.tally.skip_xattrs(1),
+                other => reason(other).with_context(|| format!("attribute {}", text::name(&name)))?,
+            }
+        }
         let time = |secs, nsec: i64| Time { secs, nsec: nsec as u32 };
         let change = SetMetadata::new()
             .owner(meta.uid(), meta.gid())
@@ -365,46 +426,5 @@ impl Copy<'_> {
             .modified(time(meta.mtime(), meta.mtime_nsec()));
         let change = if meta.is_symlink() { change } else { change.mode(meta.mode()) };
         reason(self.volume.set_symlink_metadata(to, &change))
-    }
-
-    fn xattrs(&mut self, from: &Path, to: &Path) -> Result<()> {
-        let mut names = vec![0; XATTR_MAX];
-        let n = match rustix::fs::llistxattr(from, &mut names) {
-            Ok(0) | Err(Errno::OPNOTSUPP) => return Ok(()),
-            other => other.context("listing the extended attributes")?,
-        };
-        let mut value = vec![0; XATTR_MAX];
-        for name in names.get(..n).unwrap_or_default().split(|&b| b == 0).filter(|n| !n.is_empty()) {
-            let failed = || format!("attribute {}", text::name(name));
-            let n = rustix::fs::lgetxattr(from, name, &mut value).with_context(failed)?;
-            let value = value.get(..n).unwrap_or_default();
-            match self.volume.set_xattr(to, OsStr::from_bytes(name), value) {
-                // Name spaces that F2FS does not have.
-                Err(e) if e.kind() == io::ErrorKind::Unsupported => self.tally.skip_xattr(),
-                other => reason(other).with_context(failed)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Plans the entries of a directory.
-    fn enter(
-        tree: &Tree<'_>,
-        from: PathBuf,
-        meta: Metadata,
-        to: PathBuf,
-        steps: &mut Vec<Step>,
-    ) -> Result<()> {
-        steps.push(Step::Finish { from: from.clone(), meta, to: to.clone() });
-        let failed = || format!("reading {}", from.display());
-        for entry in std::fs::read_dir(&from).with_context(failed)? {
-            let entry = entry.with_context(failed)?;
-            if tree.covers(&entry.path()) {
-                continue;
-            }
-            let meta = entry.metadata().with_context(failed)?;
-            steps.push(Step::Make { from: entry.path(), meta, to: to.join(entry.file_name()) });
-        }
-        Ok(())
     }
 }

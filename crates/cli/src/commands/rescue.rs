@@ -1,13 +1,15 @@
 //! `segno rescue`: files of a volume that cannot be mounted any more.
 use crate::exit::Outcome;
+use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
 use crate::salvage::{self, Listing, Search};
-use crate::{inspect, size};
 use crate::storage::StorageOptions;
+use crate::{inspect, size};
 use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
 use segno_format::text;
+use segno_host::{LeftOut, copy_mode};
 use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
@@ -45,12 +47,8 @@ pub struct Args {
     /// Copy to a new volume in this image file, of the size of the old one
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["resume", "target", "list"])]
     to_image: Option<PathBuf>,
-    /// Keep set-user-ID and set-group-ID
-    #[arg(long)]
-    set_ids: bool,
-    /// Make device nodes
-    #[arg(long)]
-    devices: bool,
+    #[command(flatten)]
+    preserve: PreserveOption,
     #[command(flatten)]
     storage: StorageOptions,
     /// Image file or block device
@@ -91,11 +89,7 @@ pub fn run(args: &Args) -> Outcome {
 
 fn open_target(args: &Args, path: &Path) -> Result<Target> {
     salvage::refuse_inside(&args.source, path)?;
-    Ok(Target::open(path, options(args))?)
-}
-
-fn options(args: &Args) -> OutputOptions {
-    OutputOptions { resume: args.resume, set_ids: args.set_ids, devices: args.devices }
+    Ok(Target::open(path, OutputOptions { resume: args.resume, preserve: args.preserve.chosen() })?)
 }
 
 fn known_bad(args: &Args) -> Result<BadBlocks> {
@@ -142,11 +136,16 @@ fn copy(
         })?;
         printed
     };
+    let mut left_out = LeftOut::default();
     match (target, &args.to_image) {
-        (Some(mut target), _) => copy_to(&mut target)?,
+        (Some(mut target), _) => {
+            copy_to(&mut target)?;
+            left_out = target.left_out();
+        }
         (None, Some(path)) => {
             let bytes = rescue_image::size_of(&volume, device.block_count());
-            let mut target = ImageTarget::create(path, bytes, options(args))?;
+            let mut target =
+                ImageTarget::create(path, bytes, copy_mode(&args.storage.devices.of(&args.source)))?;
             copy_to(&mut target)?;
             target.close()?;
         }
@@ -157,8 +156,10 @@ fn copy(
     if let Some(object) = more.as_object_mut() {
         object.insert("nodes".into(), json!(nodes));
         object.insert("foreign_nodes".into(), json!(foreign));
+        object.insert("left_out".into(), json!(left_out));
     }
     if !args.json {
+        preserve::note(&left_out);
         eprintln!("segno: {}", words(&volume, &tree));
     }
     listing.finish("files and directories", more)

@@ -5,6 +5,7 @@ use crate::out::stdout;
 use crate::{image, size};
 use anyhow::{Context, Result};
 use segno_device::{Use, hold};
+use segno_host::copy_mode;
 use segno_sparse::{Checksum, DEFAULT_BLOCK_SIZE, pack, unpack};
 use serde_json::json;
 use std::fs::File;
@@ -61,7 +62,7 @@ enum Action {
 pub fn run(args: &Args) -> Outcome {
     match &args.action {
         Action::Pack { force, block_size, json, input, output } => {
-            let new = NewFile::create(output, *force)?;
+            let new = NewFile::create(output, *force, copy_mode([input]))?;
             let _held = image::patiently(|| hold(input, Use::Read)).map_err(image::explain)?;
             let raw = open(input)?;
             let bytes = pack(&raw, new.file().try_clone()?, *block_size)
@@ -69,7 +70,7 @@ pub fn run(args: &Args) -> Outcome {
             finish(new, output, bytes, *json)
         }
         Action::Unpack { force, strict, json, inputs, output } => {
-            let new = NewFile::create(output, *force)?;
+            let new = NewFile::create(output, *force, copy_mode(inputs))?;
             let parts = inputs.iter().map(|p| open(p)).collect::<Result<Vec<_>>>()?;
             let checksum = if *strict { Checksum::Require } else { Checksum::Report };
             let names = || inputs.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");

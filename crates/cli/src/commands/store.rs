@@ -10,6 +10,7 @@ use crate::{inspect, size};
 use anyhow::{Context, Result, bail, ensure};
 use segno_device::{BlockDevice, ZoneKind};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Features};
+use segno_host::copy_mode;
 use segno_mkfs::MkfsOptions;
 use segno_store::{Cause, StoreDevice};
 use serde_json::json;
@@ -89,11 +90,11 @@ pub fn run(args: &Args) -> Outcome {
         What::Drain { cache: None, place } => return sync::run(&sync::Args { dir: place.clone() }),
         What::Export { cache: Some(cache), url, image } => {
             let device = store::with_left(checked(url)?, cache, args.insecure)?;
-            export_left(&device, cache, image)?;
+            export_left(&device, url, cache, image)?;
         }
         What::Export { cache: None, url, image } => {
             let device = store::device(checked(url)?, true, &settings)?;
-            export(&device, image, &mut Gaps::Refused)?;
+            export(&device, url, image, &mut Gaps::Refused)?;
         }
         What::Import { force, unfenced, devices, url, image } => {
             let settings = Settings { unfenced: *unfenced, ..settings };
@@ -154,9 +155,9 @@ fn probe(url: &Path, insecure: bool) -> Result<()> {
     Ok(())
 }
 
-fn export(device: &StoreDevice, image: &Path, gaps: &mut Gaps) -> Result<()> {
+fn export(device: &StoreDevice, url: &Path, image: &Path, gaps: &mut Gaps) -> Result<()> {
     let bytes = device.block_count() * BLOCK_SIZE as u64;
-    let new = NewFile::create_new(image)?;
+    let new = NewFile::create_new(image, copy_mode([url]))?;
     let target = new.device(bytes)?;
     let mut progress = Progress::new();
     for zone in device.zones()? {
@@ -168,9 +169,9 @@ fn export(device: &StoreDevice, image: &Path, gaps: &mut Gaps) -> Result<()> {
 }
 
 /// The writer that took the volume over may have deleted a part of it.
-fn export_left(device: &StoreDevice, cache: &Path, image: &Path) -> Result<()> {
+fn export_left(device: &StoreDevice, url: &Path, cache: &Path, image: &Path) -> Result<()> {
     let mut gaps = Gaps::Counted(0);
-    export(device, image, &mut gaps)?;
+    export(device, url, image, &mut gaps)?;
     let left = device.left().context("nothing was left")?;
     writeln!(stdout(), "{}: with {} commits of {}", image.display(), left.commits, cache.display())?;
     if left.unusable > 0 {

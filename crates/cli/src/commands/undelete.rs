@@ -1,10 +1,11 @@
 //! `segno undelete`: files that were deleted.
 use crate::exit::Outcome;
 use crate::out::stdout;
+use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::salvage::{self, Listing, Search};
-use crate::{inspect, show};
 use crate::storage::StorageOptions;
+use crate::{inspect, show};
 use anyhow::{Result, bail};
 use segno::Time;
 use segno_device::BlockDevice;
@@ -39,6 +40,8 @@ pub struct Args {
     /// Copy also blocks that may be another file's by now; such files get the suffix .unproven
     #[arg(long)]
     unproven: bool,
+    #[command(flatten)]
+    preserve: PreserveOption,
     /// List the volume as of the older checkpoint
     #[arg(long, conflicts_with_all = ["since", "to", "unproven"])]
     previous: bool,
@@ -127,13 +130,7 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
     let proof = Proof::of(&volume, &dead, &mut |done, total| {
         progress.show(|| format!("comparing node {done} of {total}"));
     });
-    let mut target = match args.to.as_ref().filter(|_| !args.list) {
-        Some(path) => {
-            salvage::refuse_inside(&args.image, path)?;
-            Some(Target::open(path, OutputOptions::default())?)
-        }
-        None => None,
-    };
+    let mut target = open_target(args)?;
     let mut output = target.as_mut().map(|target| undelete::Output {
         target,
         taken: HashSet::new(),
@@ -160,19 +157,29 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
     }
     drop(progress);
     let Counts { whole, doubtful, failed } = counts;
+    let left_out = target.as_ref().map(Target::left_out).unwrap_or_default();
     if args.json {
-        let report =
-            json!({ "files": Value::from(files), "whole": whole, "doubtful": doubtful, "failed": failed });
+        let report = json!({
+            "files": Value::from(files), "whole": whole, "doubtful": doubtful, "failed": failed, "left_out": left_out,
+        });
         writeln!(stdout(), "{report}")?;
     } else {
-        writeln!(stdout(), "{}", counts.words(output.is_some()))?;
-        if output.is_none() {
+        writeln!(stdout(), "{}", counts.words(target.is_some()))?;
+        preserve::note(&left_out);
+        if target.is_none() {
             eprintln!(
                 "segno: do not write to the volume until the files are copied: its free space is used again, and discarded"
             );
         }
     }
     Ok(if doubtful + failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn open_target(args: &Args) -> Result<Option<Target>> {
+    let Some(path) = args.to.as_ref().filter(|_| !args.list) else { return Ok(None) };
+    salvage::refuse_inside(&args.image, path)?;
+    let options = OutputOptions { resume: false, preserve: args.preserve.chosen() };
+    Ok(Some(Target::open(path, options)?))
 }
 
 /// Counts of deleted files.

@@ -21,6 +21,8 @@ use std::io::{Error, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+/// A picture shows nothing of any file.
+const PICTURE_MODE: u32 = 0o666;
 /// How often a busy mount is read again before giving up.
 const ATTEMPTS: u32 = 20;
 
@@ -187,7 +189,7 @@ fn image_of(dir: &Path) -> Result<PathBuf> {
 
 /// Writes a picture or page, durably and under its name only when complete.
 pub fn write_file(path: &Path, force: bool, bytes: &[u8]) -> Outcome {
-    let new = NewFile::create(path, force)?;
+    let new = NewFile::create(path, force, PICTURE_MODE)?;
     new.file().write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
     new.finish()?;
     Ok(ExitCode::SUCCESS)

@@ -61,7 +61,7 @@ fn an_image_holds_the_tree() {
     let report = yard.build("tree", "image", &["--owner", "keep", "-l", "system"]);
     assert_clean(&yard.path("image"));
     let (image, back) = (yard.text("image"), yard.text("back"));
-    output(&["get", &image, "/", &back]);
+    output(&["get", "--preserve=all", &image, "/", &back]);
     assert_eq!(look(&yard.path("back")), look(&tree));
     // One of the names is a second one, and the root has none.
     let names = 513 + u64::from(has_device);

@@ -193,7 +193,9 @@ fn no_refusal_proposes_to_format() {
     {
         dirs.push(crates.join(name).join("src"));
     }
-    dirs.extend(["rescue", "segno", "sparse", "store", "virtiofs"].map(|name| crates.join(name).join("src")));
+    dirs.extend(
+        ["host", "rescue", "segno", "sparse", "store", "virtiofs"].map(|name| crates.join(name).join("src")),
+    );
     while let Some(dir) = dirs.pop() {
         for entry in dir.read_dir().unwrap().map(Result::unwrap) {
             let path = entry.path();

@@ -68,7 +68,7 @@ fn a_tree_survives_put_and_get() {
     let put = json(&["put", "--json", &image, source.to_str().unwrap()]);
     assert_eq!(put["files"], 511);
     assert!(output(&["check", &image]).ends_with(", after a clean unmount\nclean\n"));
-    output(&["get", &image, "tree", back.to_str().unwrap()]);
+    output(&["get", "--preserve=all", &image, "tree", back.to_str().unwrap()]);
     assert_eq!(look(&back), look(&source));
     let holes = back.join("deep/holes").metadata().unwrap();
     assert!(holes.blocks() < 64, "the hole was filled: {} sectors", holes.blocks());
@@ -197,8 +197,17 @@ fn put_and_get_fill_directories_and_replace_on_request() {
     output(&["put", "-f", "--exclude-path", "secret", &image, tree_text]);
     assert_eq!(output(&["ls", &image, "tree"]), "new\nold\n");
     assert_eq!(output(&["cat", &image, "tree/old"]), "changed");
-    output(&["get", &image, "tree", back.to_str().unwrap()]);
-    output(&["get", "-f", "--exclude-regex", "^new$", &image, "tree", scratch.dir.path().to_str().unwrap()]);
+    output(&["get", "--preserve=all", &image, "tree", back.to_str().unwrap()]);
+    output(&[
+        "get",
+        "--preserve=all",
+        "-f",
+        "--exclude-regex",
+        "^new$",
+        &image,
+        "tree",
+        scratch.dir.path().to_str().unwrap(),
+    ]);
     assert_eq!(std::fs::read_to_string(back.join("new")).unwrap(), "two");
 }
 

@@ -20,6 +20,7 @@ mod fsck;
 mod fsck_limits;
 mod further_devices;
 mod guide;
+mod hostile_archives;
 mod huge;
 mod images;
 mod journal;
@@ -28,7 +29,9 @@ mod kernel_options;
 mod links;
 mod loop_devices;
 mod map;
+mod modes;
 mod names;
+mod preserve;
 mod report;
 #[cfg(feature = "store")]
 mod s3;
@@ -40,6 +43,7 @@ mod store;
 #[cfg(feature = "store")]
 mod store_answers;
 mod surroundings;
+mod swapped;
 mod tangled;
 mod two_packs;
 mod unsupported;

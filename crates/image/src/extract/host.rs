@@ -1,17 +1,17 @@
 //! Writes a tree into a directory of the host.
 use super::names::substitute;
 use super::{Extracted, Found, names_of};
-use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, Index, Inode, Kind, Tree};
+use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, Tree};
 use crate::{Error, Progress, Result};
-use rustix::fs::{AtFlags, CWD, FileType as Node, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
 use segno_format::inode::InodeFlags;
+use segno_host::{Attributes, HostTree, Kind as HostKind, Node, Preserve};
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 const BUFFER: usize = 1 << 20;
@@ -21,22 +21,26 @@ const ATTEMPTS: u32 = 1000;
 /// Inodes whose names differ on the host, with the path there.
 pub(super) type StoredAs = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// Names below the directory of the host.
+type Place = Vec<Vec<u8>>;
+
 /// Writes everything; the directory must be new or empty.
 pub(super) fn write(
     tree: &Tree,
     dir: &Path,
+    preserve: Preserve,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<(Extracted, StoredAs)> {
-    match DirBuilder::new().mode(0o700).create(dir) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => refuse_content(dir)?,
-        made => made.map_err(|e| Error::host("create", dir, e))?,
+    let host = HostTree::create(dir, preserve).map_err(|e| Error::host("create", dir, e))?;
+    if !host.is_empty().map_err(|e| Error::host("read", dir, e))? {
+        return Err(Error::host("extract into", dir, io::Error::from(Errno::NOTEMPTY)));
     }
     let mut writer = Writer {
         tree,
         root: dir,
-        privileged: rustix::process::geteuid().is_root(),
+        host,
         first: HashMap::new(),
-        hosts: HashMap::new(),
+        dirs: HashMap::new(),
         stored_as: Vec::new(),
         done: Extracted::default(),
         buffer: vec![0; BUFFER],
@@ -51,161 +55,177 @@ pub(super) fn write(
     for found in all.iter().rev() {
         let inode = tree.get(found.index)?;
         if inode.kind.is_dir() {
-            let host = writer.hosts.get(&found.index).cloned().unwrap_or_else(|| dir.to_owned());
-            writer.attributes(inode, &host)?;
+            let place = writer.dirs.remove(&found.index).unwrap_or_default();
+            let set = writer.host.finish_dir(&place, &attributes(inode));
+            writer.finished(inode, &place, set.map_err(io::Error::from))?;
         }
     }
+    writer.done.left_out = writer.host.left_out();
     Ok((writer.done, writer.stored_as))
-}
-
-fn refuse_content(dir: &Path) -> Result<()> {
-    let mut entries = dir.read_dir().map_err(|e| Error::host("read", dir, e))?;
-    match entries.next() {
-        Some(_) => Err(Error::host("extract into", dir, io::Error::from(Errno::NOTEMPTY))),
-        None => Ok(()),
-    }
 }
 
 struct Writer<'a> {
     tree: &'a Tree,
     root: &'a Path,
-    /// Owners, devices and some attributes need privilege.
-    privileged: bool,
-    /// First paths of files with several names.
-    first: HashMap<Index, PathBuf>,
-    /// Paths of directories.
-    hosts: HashMap<Index, PathBuf>,
+    host: HostTree,
+    /// First places of files with several names.
+    first: HashMap<Index, Place>,
+    /// Places of directories.
+    dirs: HashMap<Index, Place>,
     stored_as: StoredAs,
     done: Extracted,
     buffer: Vec<u8>,
+}
+
+/// The result of creating an entry.
+enum Made {
+    File(File),
+    Other,
+    /// Only the manifest can have it.
+    Nothing,
 }
 
 impl Writer<'_> {
     fn one(&mut self, found: &Found) -> Result<()> {
         let inode = self.tree.get(found.index)?;
         let Some(name) = found.path.rsplit(|&b| b == b'/').next().filter(|n| !n.is_empty()) else {
-            self.hosts.insert(found.index, self.root.to_owned());
+            self.dirs.insert(found.index, Place::new());
             self.done.files += 1;
             return Ok(());
         };
         let dir = found.path.get(..found.path.len() - name.len()).unwrap_or_default();
-        let parent = self.tree.find(dir).and_then(|i| self.hosts.get(&i)).cloned();
+        let parent = self.tree.find(dir).and_then(|i| self.dirs.get(&i)).cloned();
         let parent = parent.ok_or(Error::Invariant("a directory precedes what it contains"))?;
-        let host = self.placed(inode, found.index, &parent, name)?;
-        let Some(host) = host else { return Ok(()) };
-        if host.file_name().is_none_or(|n| n.as_bytes() != name) {
-            let relative = host.strip_prefix(self.root).unwrap_or(&host).to_owned();
-            self.stored_as.push((found.path.clone(), relative.as_os_str().as_bytes().to_vec()));
-            self.done.renamed.push((PathBuf::from(OsStr::from_bytes(&found.path)), relative));
+        let (place, made) = self.placed(inode, found.index, parent, name)?;
+        if matches!(made, Made::Nothing) {
+            return Ok(());
+        }
+        if place.last().is_none_or(|n| n != name) {
+            let relative = place.join(&b'/');
+            let shown = PathBuf::from(OsStr::from_bytes(&relative));
+            self.done.renamed.push((PathBuf::from(OsStr::from_bytes(&found.path)), shown));
+            self.stored_as.push((found.path.clone(), relative));
         }
         if inode.kind.is_dir() {
-            self.hosts.insert(found.index, host);
+            self.dirs.insert(found.index, place);
             self.done.files += 1;
         } else if !self.first.contains_key(&found.index) {
-            if let Kind::File(_) = inode.kind {
-                self.content(inode, &host)?;
-            }
-            self.attributes(inode, &host)?;
-            self.first.insert(found.index, host);
+            self.fill(inode, &place, &made)?;
+            self.first.insert(found.index, place);
             self.done.files += 1;
         }
         Ok(())
     }
 
-    /// Creates it under its name, or under a substitute if the host cannot store that; `None` if only the manifest can have it.
-    fn placed(&mut self, inode: &Inode, index: Index, parent: &Path, name: &[u8]) -> Result<Option<PathBuf>> {
-        let plain = parent.join(OsStr::from_bytes(name));
-        let mut host = plain.clone();
+    /// Creates it under its name, or under a substitute if the host cannot store that.
+    fn placed(&mut self, inode: &Inode, index: Index, parent: Place, name: &[u8]) -> Result<(Place, Made)> {
+        let mut place = parent;
+        place.push(name.to_vec());
         for attempt in 0..ATTEMPTS {
-            match self.create(inode, index, &host) {
-                Ok(()) => return Ok(Some(host)),
-                Err(Errno::PERM) if !self.privileged && matches!(inode.kind, Kind::Special { .. }) => {
+            match self.create(inode, index, &place) {
+                Ok(made) => return Ok((place, made)),
+                Err(Errno::PERM)
+                    if !self.host.is_privileged() && matches!(inode.kind, Kind::Special { .. }) =>
+                {
                     self.done.incomplete += 1;
-                    return Ok(None);
+                    return Ok((place, Made::Nothing));
                 }
                 // Not a name of this host, or one that it takes for another.
                 Err(Errno::INVAL | Errno::ILSEQ | Errno::NAMETOOLONG | Errno::EXIST) => {
-                    host = parent.join(OsStr::from_bytes(&substitute(name, attempt)));
+                    place.pop();
+                    place.push(substitute(name, attempt));
                 }
-                Err(e) => return Err(Error::host("create", &host, e)),
+                Err(e) => return Err(self.failed("create", &place, e)),
             }
         }
-        Err(Error::host("create", &plain, Errno::EXIST))
+        place.pop();
+        place.push(name.to_vec());
+        Err(self.failed("create", &place, Errno::EXIST))
     }
 
-    fn create(&self, inode: &Inode, index: Index, host: &Path) -> std::result::Result<(), Errno> {
-        let errno = |e: io::Error| Errno::from_io_error(&e).unwrap_or(Errno::IO);
+    fn create(&mut self, inode: &Inode, index: Index, place: &[Vec<u8>]) -> Result<Made, Errno> {
         if let Some(first) = self.first.get(&index) {
-            return std::fs::hard_link(first, host).map_err(errno);
+            return self.host.hard_link(first, place).map(|()| Made::Other);
         }
         match &inode.kind {
-            // Open to us alone until its attributes are set.
-            Kind::Directory(_) => DirBuilder::new().mode(0o700).create(host).map_err(errno),
-            Kind::File(_) => {
-                let made = File::options().write(true).create_new(true).mode(0o600).open(host);
-                made.map(drop).map_err(errno)
-            }
-            Kind::Symlink(target) => symlink(OsStr::from_bytes(target), host).map_err(errno),
-            Kind::Special { format, numbers: (major, minor) } => {
-                let device = matches!(*format, CHAR_DEVICE | BLOCK_DEVICE);
-                let device = if device { rustix::fs::makedev(*major, *minor) } else { 0 };
-                rustix::fs::mknodat(CWD, host, Node::from_raw_mode((*format).into()), Mode::RUSR, device)
+            Kind::Directory(_) => self.host.make_dir(place).map(|()| Made::Other),
+            Kind::File(_) => self.host.make_file(place).map(Made::File),
+            Kind::Symlink(target) => self.host.make_symlink(place, target).map(|()| Made::Other),
+            Kind::Special { format, numbers } => {
+                let made = self.host.make_node(place, node(*format, *numbers))?;
+                Ok(if made { Made::Other } else { Made::Nothing })
             }
         }
+    }
+
+    /// Writes content and attributes of anything but a directory.
+    fn fill(&mut self, inode: &Inode, place: &[Vec<u8>], made: &Made) -> Result<()> {
+        let attributes = attributes(inode);
+        let set = match (&inode.kind, made) {
+            (Kind::File(_), Made::File(file)) => {
+                self.content(inode, file, place)?;
+                self.host.finish_file(file, &attributes).map_err(io::Error::from)
+            }
+            (Kind::Special { format, numbers }, _) => {
+                self.host.finish_node(place, node(*format, *numbers), &attributes)
+            }
+            _ => self.host.finish_node(place, (HostKind::Symlink, 0, 0), &attributes),
+        };
+        self.finished(inode, place, set)
     }
 
     /// Copies data and leaves holes.
-    fn content(&mut self, inode: &Inode, host: &Path) -> Result<()> {
+    fn content(&mut self, inode: &Inode, file: &File, place: &[Vec<u8>]) -> Result<()> {
         let Kind::File(content) = &inode.kind else { return Ok(()) };
-        let failed = |e| Error::host("write", host, e);
-        let file = File::options().write(true).open(host).map_err(failed)?;
         let reading = content.open()?;
         let mut at = 0;
         while let Some(data) = reading.next_data(at)? {
             let len = usize::try_from(content.size - data).map_or(BUFFER, |n| n.min(BUFFER));
             let part = self.buffer.get_mut(..len).unwrap_or_default();
             reading.read(part, data)?;
-            file.write_all_at(part, data).map_err(failed)?;
+            file.write_all_at(part, data).map_err(|e| self.failed("write", place, e))?;
             self.done.bytes += len as u64;
             at = data + len as u64;
         }
-        file.set_len(content.size).map_err(failed)
+        file.set_len(content.size).map_err(|e| self.failed("write", place, e))
     }
 
-    /// Stores what the host can store, and counts files of which it cannot store all.
-    fn attributes(&mut self, inode: &Inode, host: &Path) -> Result<()> {
-        let failed = |e: Errno| Error::host("set the attributes of", host, e);
-        let mut complete = inode.flags == InodeFlags::empty() && inode.projid == 0;
-        if self.privileged {
-            let (uid, gid) = (Uid::from_raw(inode.uid), Gid::from_raw(inode.gid));
-            rustix::fs::chownat(CWD, host, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(failed)?;
-        } else {
-            complete &= inode.uid == rustix::process::geteuid().as_raw();
-            complete &= inode.gid == rustix::process::getegid().as_raw();
-        }
-        for (name, value) in &inode.xattrs {
-            let flags = XattrFlags::empty();
-            match rustix::fs::lsetxattr(host, OsStr::from_bytes(name), value, flags) {
-                Err(
-                    Errno::OPNOTSUPP
-                    | Errno::PERM
-                    | Errno::ACCESS
-                    | Errno::INVAL
-                    | Errno::NOSPC
-                    | Errno::TOOBIG,
-                ) => complete = false,
-                set => set.map_err(failed)?,
-            }
-        }
-        if !matches!(inode.kind, Kind::Symlink(_)) {
-            let mode = Permissions::from_mode(inode.mode.into());
-            std::fs::set_permissions(host, mode).map_err(|e| Error::host("set the mode of", host, e))?;
-        }
-        let time = Timespec { tv_sec: inode.time.secs, tv_nsec: inode.time.nsec.into() };
-        let times = Timestamps { last_access: time, last_modification: time };
-        rustix::fs::utimensat(CWD, host, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+    /// Counts files of which the host cannot store all.
+    fn finished(&mut self, inode: &Inode, place: &[Vec<u8>], set: io::Result<u32>) -> Result<()> {
+        let refused = set.map_err(|e| self.failed("set the attributes of", place, e))?;
+        let own = |id: u32, mine: u32| self.host.is_privileged() || id == mine;
+        let complete = refused == 0
+            && inode.flags == InodeFlags::empty()
+            && inode.projid == 0
+            && own(inode.uid, rustix::process::geteuid().as_raw())
+            && own(inode.gid, rustix::process::getegid().as_raw());
         self.done.incomplete += u64::from(!complete);
         Ok(())
+    }
+
+    fn failed(&self, action: &'static str, place: &[Vec<u8>], e: impl Into<io::Error>) -> Error {
+        Error::host(action, &self.root.join(OsStr::from_bytes(&place.join(&b'/'))), e)
+    }
+}
+
+fn node(format: u16, (major, minor): (u32, u32)) -> Node {
+    let kind = match format {
+        CHAR_DEVICE => HostKind::CharacterDevice,
+        BLOCK_DEVICE => HostKind::BlockDevice,
+        FIFO => HostKind::Fifo,
+        _ => HostKind::Socket,
+    };
+    (kind, major, minor)
+}
+
+fn attributes(inode: &Inode) -> Attributes<'_> {
+    let time = (inode.time.secs, inode.time.nsec);
+    Attributes {
+        mode: inode.mode.into(),
+        uid: inode.uid,
+        gid: inode.gid,
+        accessed: time,
+        modified: time,
+        xattrs: inode.xattrs.iter().map(|(name, value)| (&name[..], &value[..])).collect(),
     }
 }

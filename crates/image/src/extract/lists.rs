@@ -3,7 +3,7 @@ use super::host::StoredAs;
 use super::names_of;
 use crate::meta::manifest::Record;
 use crate::meta::{CAPABILITY, capability_bits, escaped_path};
-use crate::tree::{Index, Tree};
+use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, Index, Kind, Tree};
 use crate::{Error, Result};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -65,18 +65,22 @@ fn pattern(path: &[u8]) -> String {
     text
 }
 
-/// The manifest: one line for each inode, at its first path.
+/// The manifest: one line for each inode, at its first path, and for each further name of a device.
 pub(super) fn manifest(tree: &Tree, stored_as: &StoredAs, out: &mut Vec<u8>) -> Result<()> {
     let hosts: HashMap<&[u8], &[u8]> = stored_as.iter().map(|(path, host)| (&path[..], &host[..])).collect();
-    let mut seen: HashMap<Index, ()> = HashMap::new();
+    let mut seen: HashMap<Index, Vec<u8>> = HashMap::new();
     for found in names_of(tree)? {
         let host = hosts.get(&found.path[..]).copied();
-        if seen.insert(found.index, ()).is_some() && host.is_none() {
+        let inode = tree.get(found.index)?;
+        let is_device = matches!(inode.kind, Kind::Special { format: CHAR_DEVICE | BLOCK_DEVICE, .. });
+        let first = seen.get(&found.index).map(|path| &path[..]);
+        if first.is_some() && host.is_none() && !is_device {
             continue;
         }
-        let record = Record::of(tree.get(found.index)?, &found.path, host);
+        let record = Record::of(inode, &found.path, host, first.filter(|_| is_device));
         let line = serde_json::to_string(&record).map_err(|_| Error::Invariant("a record is JSON"))?;
         written(writeln!(out, "{line}"))?;
+        seen.entry(found.index).or_insert(found.path);
     }
     Ok(())
 }

@@ -7,8 +7,10 @@ mod tar;
 use crate::source::volume;
 use crate::tree::{Index, Kind, ROOT, Tree};
 use crate::{Error, Result};
+use segno_host::{LeftOut, Preserve, copy_mode};
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Where an extraction puts things.
@@ -36,6 +38,8 @@ pub struct ExtractOptions {
     pub journal: Option<PathBuf>,
     /// Devices of the volume after the first, in order.
     pub devices: Vec<PathBuf>,
+    /// Properties that files in a directory get though they are a matter of trust; archives and lists have all.
+    pub preserve: Preserve,
 }
 
 /// What was extracted.
@@ -49,6 +53,8 @@ pub struct Extracted {
     pub renamed: Vec<(PathBuf, PathBuf)>,
     /// Files with metadata that the target does not have: a manifest has it.
     pub incomplete: u64,
+    /// Properties that files in a directory did not get, as [`ExtractOptions::preserve`] does not have them.
+    pub left_out: LeftOut,
     /// Remarks on the volume, for example that it was recovered in memory.
     pub notes: Vec<String>,
 }
@@ -64,14 +70,16 @@ pub fn extract(
     let notes = std::mem::take(&mut tree.notes);
     let tree = below(tree, &options.path)?.in_order()?;
     let (extracted, stored_as) = match target {
-        Target::Directory(dir) => host::write(&tree, dir, progress)?,
+        Target::Directory(dir) => host::write(&tree, dir, options.preserve, progress)?,
         Target::Tar(out) => (tar::write(&tree, out, progress)?, Vec::new()),
     };
+    let mode = copy_mode([image]);
     let file = |path: &Option<PathBuf>, write: &dyn Fn(&mut Vec<u8>) -> Result<()>| match path {
         Some(path) => {
             let mut text = Vec::new();
             write(&mut text)?;
-            let written = File::create(path).and_then(|mut f| f.write_all(&text));
+            let new = File::options().write(true).create(true).truncate(true).mode(mode).open(path);
+            let written = new.and_then(|mut f| f.write_all(&text));
             written.map_err(|e| Error::host("write", path, e))
         }
         None => Ok(()),

@@ -20,6 +20,9 @@ pub(crate) struct Record {
     /// Where the host has it, if its name cannot be stored there.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<String>,
+    /// The first name of a device, if this is a further one: the host may have neither.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<String>,
     #[serde(rename = "type")]
     kind: String,
     mode: u16,
@@ -47,12 +50,13 @@ fn is_zero(n: &u32) -> bool {
 }
 
 impl Record {
-    /// The line of an inode.
-    pub(crate) fn of(inode: &Inode, path: &[u8], host: Option<&[u8]>) -> Self {
+    /// The line of a name, with the first name of the inode if this is another one.
+    pub(crate) fn of(inode: &Inode, path: &[u8], host: Option<&[u8]>, first: Option<&[u8]>) -> Self {
         let xattrs = inode.xattrs.iter().map(|(name, value)| (escaped_path(name), STANDARD.encode(value)));
         Self {
             path: escaped_path(path),
             host: host.map(escaped_path),
+            link: first.map(escaped_path),
             kind: FileType::of_mode(inode.kind.format()).name().to_owned(),
             mode: inode.mode,
             uid: inode.uid,
@@ -94,8 +98,8 @@ pub(crate) fn apply(tree: &mut Tree, file: &Path) -> Result<()> {
         let record: Record = serde_json::from_slice(line.text).map_err(|e| line.error(e.to_string()))?;
         records.push((line, record));
     }
-    // Directories before what they contain, so that their names are right when those are looked up.
-    records.sort_by_key(|(_, r)| r.path.matches('/').count());
+    // Directories before their entries, so that their names are right when those are looked up; further names at the end.
+    records.sort_by_key(|(_, r)| (r.link.is_some(), r.path.matches('/').count()));
     for (line, record) in &records {
         one(tree, line, record)?;
     }
@@ -114,7 +118,8 @@ fn one(tree: &mut Tree, line: &Line<'_>, record: &Record) -> Result<()> {
         ),
         None => tree.find(&path),
     };
-    let index = match (found, record.inode()) {
+    let first = record.link.as_ref().and_then(|first| tree.find(&unescaped(first.as_bytes())));
+    let index = match (found.or(first), record.inode()) {
         (Some(index), kind) => {
             if let Some(kind) = kind.filter(|_| !matches!(tree.inodes.get(index), Some(i) if i.kind.is_dir()))
             {

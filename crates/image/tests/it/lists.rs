@@ -2,7 +2,7 @@
 use super::Yard;
 use super::layouts::with;
 use segno_format::Features;
-use segno_image::{BuildOptions, ExtractOptions, Metadata};
+use segno_image::{BuildOptions, ExtractOptions, Metadata, Preserve};
 use std::os::unix::fs::FileTypeExt;
 
 fn refusal(file: &str, text: &str, options: impl FnOnce(&Yard) -> Metadata) -> String {
@@ -47,7 +47,8 @@ fn a_device_table_makes_devices_without_root() {
     let metadata = Metadata { device_tables: vec![yard.path("table")], ..Metadata::default() };
     yard.build(&yard.of_dir("tree"), "image", &BuildOptions { metadata, ..with(Features::empty()) });
     let manifest = yard.path("manifest");
-    yard.extract("image", "back", &ExtractOptions { manifest: Some(manifest), ..ExtractOptions::default() });
+    let (manifest, preserve) = (Some(manifest), Preserve::DEVICES);
+    yard.extract("image", "back", &ExtractOptions { manifest, preserve, ..ExtractOptions::default() });
     let manifest = String::from_utf8(yard.bytes("manifest")).unwrap();
     let line = |path: &str| {
         let start = format!("{{\"path\":\"{path}\"");

@@ -86,6 +86,7 @@ fn decorate(yard: &Yard) {
         chown(tree.join("text4096.txt"), Some(70_000), Some(80_000)).unwrap();
         let device = rustix::fs::makedev(300, 70_000);
         mknodat(CWD, tree.join("device"), FileType::BlockDevice, Mode::RUSR, device).unwrap();
+        std::fs::hard_link(tree.join("device"), tree.join("deep/device too")).unwrap();
         mknodat(CWD, tree.join("socket"), FileType::Socket, Mode::RUSR, 0).unwrap();
     }
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -46,6 +46,8 @@ class ExtractReport:
     """Paths with names that the host cannot store, and what stands for them."""
     incomplete: int
     """Files with metadata that the target does not have; a manifest has it."""
+    left_out: dict[str, int]
+    """Files that lack a property because ``preserve`` does not name it, for each of its words that has any."""
 
 
 def build(
@@ -106,12 +108,23 @@ def extract(
     manifest: StrPath | None = None,
     journal: StrPath | None = None,
     devices: Sequence[StrPath] = (),
+    preserve: Iterable[str] = (),
 ) -> ExtractReport:
     """Takes the tree out of an image, raw or Android sparse, into a directory that is new or empty, or into a new tar archive.
     ``path`` is the directory of the volume to extract. ``manifest`` is a file for all metadata, for :func:`build`, ``journal`` the
-    external journal of the volume, and ``devices`` its further devices in order."""
+    external journal of the volume, and ``devices`` its further devices in order.
+
+    An image may be a stranger's, so files in a directory lack set-user-ID and set-group-ID bits, devices are not created, and file
+    capabilities and ``trusted.*`` attributes are left out, unless ``preserve`` has ``"setid"``, ``"devices"``, ``"caps"``,
+    ``"trusted"`` or ``"all"``. Archives and manifests have everything."""
+    if isinstance(preserve, str):
+        raise TypeError("preserve is a list of words")
+    words = list(preserve)
     if directory is not None and tar is None:
-        return ExtractReport(*_native._extract(image, directory, False, path, manifest, journal, devices))
-    if tar is not None and directory is None:
-        return ExtractReport(*_native._extract(image, tar, True, path, manifest, journal, devices))
-    raise TypeError("extract() needs either a directory or tar")
+        taken = _native._extract(image, directory, False, path, manifest, journal, devices, words)
+    elif tar is not None and directory is None:
+        taken = _native._extract(image, tar, True, path, manifest, journal, devices, words)
+    else:
+        raise TypeError("extract() needs either a directory or tar")
+    files, size, renamed, incomplete, left_out = taken
+    return ExtractReport(files, size, renamed, incomplete, {word: n for word, n in left_out if n > 0})

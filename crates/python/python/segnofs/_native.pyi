@@ -115,4 +115,5 @@ def _extract(
     manifest: _StrPath | None,
     journal: _StrPath | None,
     devices: Sequence[_StrPath],
-) -> tuple[int, int, list[tuple[str, str]], int]: ...
+    preserve: list[str],
+) -> tuple[int, int, list[tuple[str, str]], int, list[tuple[str, int]]]: ...

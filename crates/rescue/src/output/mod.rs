@@ -1,6 +1,5 @@
-//! Copies files to a directory or a new volume. Names come from the damaged volume: each is one component, opened beneath the target without
-//! following symbolic links, so nothing outside of it is touched.
-mod attributes;
+//! Copies files to a directory or a new volume. Names come from the damaged volume: each is made one component of a path, and
+//! `segno-host` touches nothing outside of the target.
 mod node;
 mod place;
 mod sink;
@@ -202,7 +201,7 @@ impl Plan<'_, '_> {
             stop,
         };
         let copied = target.copy(&path, &source)?;
-        if record.links > 1 && copied.failed.is_none() {
+        if record.links > 1 && copied.failed.is_none() && !copied.left_out {
             linked.insert(ino, entry);
         }
         Ok(copied)
@@ -234,6 +233,7 @@ impl Item {
             (copied.encrypted, "encrypted: content and names are as stored"),
             (copied.refused_xattrs > 0, "the target refused extended attributes"),
             (copied.kept, "was there already"),
+            (copied.left_out, "left out, as the target gets no device nodes"),
         ];
         self.reasons.extend(notes.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned()));
     }

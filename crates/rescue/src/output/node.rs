@@ -6,15 +6,10 @@ use crate::attrs::{device_number, xattrs};
 use crate::content::{self, Holes, Write};
 use crate::file::{Choose, File, Index, Slot};
 use crate::volume::Volume;
-use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType as Node, Mode, OFlags, RenameFlags, ResolveFlags};
-use rustix::io::Errno;
 use segno_format::dentry::FileType;
 use segno_format::inode::Advise;
-use std::ffi::OsStr;
-use std::fs::File as HostFile;
-use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
+use segno_host::{Attributes, Kind};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,7 +34,7 @@ pub struct Source<'s> {
 
 impl Source<'_> {
     /// Gives the content, block by block. Once `stop` is set it fails with [`ErrorKind::Interrupted`].
-    pub fn content(&self, write: &mut Write<'_>) -> std::io::Result<Holes> {
+    pub fn content(&self, write: &mut Write<'_>) -> io::Result<Holes> {
         let write: &mut Write<'_> = &mut |offset, bytes| match self.stop.load(Ordering::Relaxed) {
             true => Err(ErrorKind::Interrupted.into()),
             false => write(offset, bytes),
@@ -61,6 +56,8 @@ pub struct Copied {
     pub encrypted: bool,
     /// Whether it was there already.
     pub kept: bool,
+    /// Whether it is a device and was left out.
+    pub left_out: bool,
     /// Why it was not made.
     pub failed: Option<&'static str>,
 }
@@ -78,17 +75,13 @@ impl Target {
             FileType::Symlink => self.symlink(path, source),
             _ => self.special(path, source, kind),
         };
-        done.map_err(|e| match e {
-            Failure::Io(e) => RescueError::target("cannot write", full, e),
-            Failure::Rescue(e) => e,
-        })
+        done.map_err(|e| RescueError::target("cannot write", full, e))
     }
 
     /// Whether a file of this type, size and time is there.
     fn has(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<bool, RescueError> {
         let raw = source.file.raw();
-        let (dir, name) = self.parent(path)?;
-        let Ok(stat) = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(false) };
+        let Ok(stat) = self.tree.stat(path) else { return Ok(false) };
         let kind = stat.st_mode & 0o170_000 == u32::from(raw.i_mode.get()) & 0o170_000;
         let size = !raw.is_reg() || u64::try_from(stat.st_size) == Ok(raw.i_size.get());
         let time = stat.st_mtime.cast_unsigned() == raw.i_mtime.get();
@@ -96,40 +89,29 @@ impl Target {
             return Ok(true);
         }
         // Half a copy of an earlier run.
-        rustix::fs::unlinkat(dir, name, AtFlags::empty())
-            .map_err(|e| RescueError::target("cannot replace", self.full(path), e))?;
+        self.tree.remove(path).map_err(|e| RescueError::target("cannot replace", self.full(path), e))?;
         Ok(false)
     }
 
-    fn regular(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<Copied, Failure> {
-        let (options, privileged) = (self.options, self.privileged);
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let fd = rustix::fs::openat2(&self.root, PART, flags, Mode::RUSR | Mode::WUSR, resolve)?;
-        let host = HostFile::from(fd);
-        let written = || -> Result<Copied, Failure> {
+    fn regular(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> io::Result<Copied> {
+        let part = [PART.into()];
+        let host = self.tree.make_file(&part)?;
+        let mut written = || -> io::Result<Copied> {
             let holes = source.content(&mut |offset, bytes| host.write_all_at(bytes, offset))?;
             host.set_len(source.file.raw().i_size.get())?;
-            let copied = Copied { holes, ..Copied::default() };
-            Ok(source.attributes(&host, options, privileged).map(|c| c.and(copied))?)
+            let read = source.xattrs();
+            let refused_xattrs = self.tree.finish_file(&host, &source.attributes(&read.list))?;
+            self.tree.place(PART, path)?;
+            Ok(Copied { holes, refused_xattrs, ..read.copied() })
         };
-        let done = written().and_then(|copied| {
-            let root = rustix::io::dup(&self.root)?;
-            let (dir, name) = self.parent(path).map_err(Failure::Rescue)?;
-            match rustix::fs::renameat_with(&root, PART, dir, name, RenameFlags::NOREPLACE) {
-                // Not every file system has that; nothing else writes to the target.
-                Err(Errno::INVAL) => rustix::fs::renameat(&root, PART, dir, name)?,
-                done => done?,
-            }
-            Ok(copied)
-        });
+        let done = written();
         if done.is_err() {
-            let _left = rustix::fs::unlinkat(&self.root, PART, AtFlags::empty());
+            let _left = self.tree.remove(&part);
         }
         done
     }
 
-    fn symlink(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<Copied, Failure> {
+    fn symlink(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> io::Result<Copied> {
         let mut to = Vec::new();
         source.content(&mut |offset, bytes| {
             if offset == to.len() as u64 && to.len() <= SYMLINK_MAX {
@@ -141,84 +123,63 @@ impl Target {
             let failed = Some("the target of the symbolic link is lost, damaged or encrypted");
             return Ok(Copied { failed, ..Copied::default() });
         }
-        let privileged = self.privileged;
-        let (dir, name) = self.parent(path).map_err(Failure::Rescue)?;
-        rustix::fs::symlinkat(OsStr::from_bytes(&to), dir, name)?;
-        source.attributes_at(dir, name, None, privileged)?;
+        self.tree.make_symlink(path, &to)?;
+        self.tree.finish_node(path, (Kind::Symlink, 0, 0), &source.attributes(&[]))?;
         Ok(Copied::default())
     }
 
-    fn special(&mut self, path: &[Vec<u8>], source: &Source<'_>, kind: FileType) -> Result<Copied, Failure> {
-        let (options, privileged) = (self.options, self.privileged);
-        let node = match kind {
-            FileType::Fifo => Node::Fifo,
-            FileType::Socket => Node::Socket,
-            FileType::CharDevice if options.devices => Node::CharacterDevice,
-            FileType::BlockDevice if options.devices => Node::BlockDevice,
-            _ => {
-                return Ok(Copied {
-                    failed: Some("device nodes are made only with --devices"),
-                    ..Copied::default()
-                });
-            }
+    fn special(&mut self, path: &[Vec<u8>], source: &Source<'_>, kind: FileType) -> io::Result<Copied> {
+        let kind = match kind {
+            FileType::Fifo => Kind::Fifo,
+            FileType::Socket => Kind::Socket,
+            FileType::CharDevice => Kind::CharacterDevice,
+            FileType::BlockDevice => Kind::BlockDevice,
+            _ => return Ok(Copied { failed: Some("its kind is unknown"), ..Copied::default() }),
         };
         let (major, minor) = device_number(source.file);
-        let (dir, name) = self.parent(path).map_err(Failure::Rescue)?;
-        rustix::fs::mknodat(dir, name, node, Mode::RUSR | Mode::WUSR, rustix::fs::makedev(major, minor))?;
-        source.attributes_at(dir, name, Some(options), privileged)?;
-        Ok(Copied::default())
+        let node = (kind, major, minor);
+        if !self.tree.make_node(path, node)? {
+            return Ok(Copied { left_out: true, ..Copied::default() });
+        }
+        let read = source.xattrs();
+        let refused_xattrs = self.tree.finish_node(path, node, &source.attributes(&read.list))?;
+        Ok(Copied { refused_xattrs, ..read.copied() })
     }
 }
 
-/// Why a file was not made.
-enum Failure {
-    Io(std::io::Error),
-    Rescue(RescueError),
+/// Extended attributes of a file, as far as they can be read.
+pub(super) struct Xattrs {
+    /// Full names and values.
+    pub(super) list: Vec<(Vec<u8>, Vec<u8>)>,
+    complete: bool,
+    encrypted: bool,
 }
 
-impl<E: Into<std::io::Error>> From<E> for Failure {
-    fn from(e: E) -> Self {
-        Self::Io(e.into())
-    }
-}
-
-impl Copied {
-    fn and(self, other: Self) -> Self {
-        Self { holes: other.holes, ..self }
+impl Xattrs {
+    fn copied(&self) -> Copied {
+        Copied { xattrs_lost: !self.complete, encrypted: self.encrypted, ..Copied::default() }
     }
 }
 
 impl Source<'_> {
-    /// Sets everything on an open file or directory.
-    pub(super) fn attributes(
-        &self,
-        to: &impl rustix::fd::AsFd,
-        options: super::OutputOptions,
-        privileged: bool,
-    ) -> Result<Copied, Errno> {
-        let raw = self.file.raw();
+    /// Reads the extended attributes.
+    pub(super) fn xattrs(&self) -> Xattrs {
         let (list, complete) = xattrs(self.volume, self.file, self.choose);
-        let mut copied = Copied {
-            xattrs_lost: !complete,
-            encrypted: raw.advise().contains(Advise::ENCRYPT) || list.iter().any(is_context),
-            ..Copied::default()
-        };
-        super::attributes::owner(to, raw, privileged)?;
-        for a in &list {
-            let Some(name) = a.full_name() else { continue };
-            copied.refused_xattrs += u32::from(!super::attributes::xattr(to, &name, &a.value));
-        }
-        super::attributes::mode_and_times(to, raw, options)?;
-        Ok(copied)
+        let encrypted = self.file.raw().advise().contains(Advise::ENCRYPT) || list.iter().any(is_context);
+        let named = list.into_iter().filter_map(|a| Some((a.full_name()?, a.value)));
+        Xattrs { list: named.collect(), complete, encrypted }
     }
 
-    fn attributes_at(
-        &self,
-        dir: &OwnedFd,
-        name: &OsStr,
-        mode: Option<super::OutputOptions>,
-        privileged: bool,
-    ) -> Result<(), Errno> {
-        super::attributes::at(dir, name, self.file.raw(), mode, privileged)
+    /// The attributes for the target; a damaged inode may have any numbers.
+    pub(super) fn attributes<'a>(&self, xattrs: &'a [(Vec<u8>, Vec<u8>)]) -> Attributes<'a> {
+        let raw = self.file.raw();
+        Attributes {
+            mode: raw.i_mode.get().into(),
+            uid: raw.i_uid.get(),
+            gid: raw.i_gid.get(),
+            accessed: (raw.i_atime.get().cast_signed(), raw.i_atime_nsec.get()),
+            modified: (raw.i_mtime.get().cast_signed(), raw.i_mtime_nsec.get()),
+            xattrs: xattrs.iter().map(|(name, value)| (&name[..], &value[..])).collect(),
+        }
     }
 }

@@ -6,7 +6,9 @@ use crate::external_journal::External;
 use crate::{image, store};
 use anyhow::{Context, Result, anyhow};
 use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
-use segno_device::{BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, Overlay, open_volume_recorded};
+use segno_device::{
+    BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, Overlay, open_volume_recorded,
+};
 use segno_journal::Stale;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -9,9 +9,11 @@ use anyhow::{Context, Result, anyhow};
 use segno_check::CheckError;
 use segno_device::{BlockDevice, FileDevice, Overlay};
 use segno_format::{BLOCK_SIZE, Block};
+use segno_host::copy_mode;
 use segno_repair::{Pending, Plan, PlanOptions, RepairError, Undo};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,12 +48,13 @@ pub fn plan(
 
 /// Writes the plan: to the volume, or to a copy of it.
 pub fn write(args: &Args, device: &Arc<dyn BlockDevice>, plan: &Plan, cancel: &Cancel) -> Result<()> {
-    let copy = args.to.as_deref().map(|copy| copied(&**device, copy, cancel)).transpose()?;
+    let copy = args.to.as_deref().map(|copy| copied(args, &**device, copy, cancel)).transpose()?;
     let target = copy.as_ref().map_or(device, |copy| &copy.device);
     if let Some(path) = &args.undo {
         let undo = Undo::of(plan, &**target).context("reading what will be overwritten")?;
         let context = || format!("cannot write {}, so nothing was repaired", path.display());
-        let file = File::create_new(path).with_context(context)?;
+        let new = File::options().write(true).create_new(true).mode(copy_mode(&args.image)).open(path);
+        let file = new.with_context(context)?;
         cancel.enter(Phase::Making(path.clone()));
         let mut out = BufWriter::new(&file);
         let saved = undo.save(&mut out).and_then(|()| out.flush()).and_then(|()| file.sync_all());
@@ -72,9 +75,9 @@ pub struct Copied {
 }
 
 /// A copy of the image, to be repaired in place of it. Zeros become holes.
-pub fn copied(from: &dyn BlockDevice, copy: &Path, cancel: &Cancel) -> Result<Copied> {
+pub fn copied(args: &Args, from: &dyn BlockDevice, copy: &Path, cancel: &Cancel) -> Result<Copied> {
     let bytes = from.block_count().saturating_mul(BLOCK_SIZE as u64);
-    let new = NewFile::create_new(copy)?;
+    let new = NewFile::create_new(copy, copy_mode(&args.image))?;
     let device = new.device(bytes)?;
     cancel.enter(Phase::Making(new.temporary().to_owned()));
     copy_blocks(from, &device)

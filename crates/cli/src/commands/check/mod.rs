@@ -9,8 +9,8 @@ mod replay;
 
 use crate::exit::{Outcome, WithCode, fsck};
 use crate::external_journal::External;
-use crate::storage::StorageOptions;
 use crate::out::stdout;
+use crate::storage::StorageOptions;
 use anyhow::{Context, Result};
 pub use args::of_check;
 use cancel::{Cancel, Phase};
@@ -162,7 +162,7 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
         }
         done.planned = Some(planned);
     } else if judged.replayed && args.writes() {
-        let copy = args.to.as_deref().map(|copy| mend::copied(&**device, copy, cancel)).transpose()?;
+        let copy = args.to.as_deref().map(|copy| mend::copied(args, &**device, copy, cancel)).transpose()?;
         cancel.enter(Phase::Writing);
         // The journal still belongs to the image when a copy is made.
         let area = if copy.is_some() { journal.in_memory() } else { journal.area() };

@@ -26,6 +26,19 @@ const XATTR: &[u8] = b"SCHILY.xattr.";
 const ENCODED_XATTR: &[u8] = b"LIBARCHIVE.xattr.";
 const SPARSE: &[u8] = b"GNU.sparse.";
 
+/// Bytes of names and values of the extended attributes of a file. A volume has room for less.
+const XATTRS_MAX: usize = 16 << 10;
+
+/// Whether a record is left out.
+pub(crate) fn is_ignored(key: &[u8]) -> bool {
+    IGNORED.contains(&key)
+}
+
+/// Whether a record makes no sense for several files.
+pub(crate) fn is_of_one_file(key: &[u8]) -> bool {
+    matches!(key, b"path" | b"linkpath" | b"size") || key.starts_with(SPARSE)
+}
+
 /// How the data of a sparse file is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sparse {
@@ -46,12 +59,25 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Puts together what a header and extended records say; a name that came before a GNU header is in it already.
-    pub(crate) fn new(header: Header, records: &Records) -> Result<Self, String> {
+    /// Puts together what a header, the global records and its own ones say; a name that came before a GNU header is in it already.
+    pub(crate) fn new(header: Header, global: &Records, records: &Records) -> Result<Self, String> {
         let time = Time { secs: header.mtime, nsec: 0 };
         let mut entry = Self { header, time, ..Self::default() };
-        for (key, value) in records {
-            entry.record(key, value)?;
+        for records in [global, records] {
+            let earlier = std::mem::take(&mut entry.xattrs);
+            for (key, value) in records {
+                entry.record(key, value)?;
+            }
+            for (name, value) in earlier {
+                entry.xattrs.entry(name).or_insert(value);
+            }
+        }
+        let bytes: usize = entry.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes > XATTRS_MAX {
+            let path = String::from_utf8_lossy(&entry.header.path);
+            return Err(format!(
+                "{path} has {bytes} bytes of extended attributes, more than a volume has room for"
+            ));
         }
         if records.keys().any(|k| k.starts_with(SPARSE)) {
             entry.sparse = Some(sparse(records)?);
@@ -89,7 +115,7 @@ impl Entry {
                     // The plain form, if both are there.
                     let value = base64(value).ok_or_else(bad)?;
                     self.xattrs.entry(name).or_insert(value);
-                } else if !key.starts_with(SPARSE) && !IGNORED.contains(&key) {
+                } else if !key.starts_with(SPARSE) && !is_ignored(key) {
                     return Err(format!("extended header {} is not supported", bad()));
                 }
             }

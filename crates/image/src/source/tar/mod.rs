@@ -3,6 +3,7 @@
 //! The reader is our own: the crate `tar` skips global headers, does not read two of the three forms of sparse files, and does
 //! not tell where the parts of one are, which saves copying archives that are files.
 mod acl;
+mod budget;
 mod entry;
 mod header;
 mod pax;
@@ -15,6 +16,7 @@ use crate::content::{Content, Pieces, Place};
 use crate::options::{BuildOptions, Owner};
 use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, Names, ROOT, Tree};
 use crate::{Error, Result};
+use budget::Budget;
 use entry::Entry;
 use header::{BLOCK, Header, is_end};
 use pax::Records;
@@ -23,8 +25,10 @@ use std::sync::Arc;
 
 /// Longest extended header or name.
 const LONGEST: u64 = 1 << 20;
-/// Entries that are accepted, so that a small compressed file cannot take all memory.
+/// Entries that are accepted.
 const MOST_ENTRIES: u64 = 1 << 24;
+/// Directories on the way to an entry: 16 times as many as a path of the kernel can have.
+const DEEPEST: usize = 1 << 15;
 
 /// The tree in an archive.
 pub(crate) fn read(mut spool: Spool, options: &BuildOptions) -> Result<Tree> {
@@ -35,6 +39,7 @@ pub(crate) fn read(mut spool: Spool, options: &BuildOptions) -> Result<Tree> {
         tree: Tree::default(),
         global: Records::new(),
         pending: Pending::default(),
+        budget: Budget::default(),
         number: 0,
         at: 0,
     };
@@ -60,6 +65,7 @@ struct Reader<'a> {
     tree: Tree,
     global: Records,
     pending: Pending,
+    budget: Budget,
     /// The entry that is read, from 1 on, and where its header is.
     number: u64,
     at: u64,
@@ -88,11 +94,23 @@ impl Reader<'_> {
                 b'x' => self.pending.records = Some(pax::parse(&self.extension(header.size)?)?),
                 b'g' => {
                     let records = pax::parse(&self.extension(header.size)?)?;
-                    self.global.extend(records);
+                    self.globals(records)?;
                 }
                 _ => self.entry(header)?,
             }
         }
+    }
+
+    /// Keeps the records of a header that apply to all files after it.
+    fn globals(&mut self, records: Records) -> Result<(), String> {
+        for (key, value) in records.into_iter().filter(|(key, _)| !entry::is_ignored(key)) {
+            if entry::is_of_one_file(&key) {
+                return Err(format!("a global header has {} of one file", String::from_utf8_lossy(&key)));
+            }
+            self.budget.records(1, key.len() + value.len(), self.spool.stored())?;
+            self.global.insert(key, value);
+        }
+        Ok(())
     }
 
     /// The data of an extended header.
@@ -120,22 +138,27 @@ impl Reader<'_> {
         let Pending { path, link, records } = std::mem::take(&mut self.pending);
         header.path = path.unwrap_or(header.path);
         header.link = link.unwrap_or(header.link);
-        let mut all = self.global.clone();
-        all.extend(records.unwrap_or_default());
-        let entry = Entry::new(header, &all)?;
+        let entry = Entry::new(header, &self.global, &records.unwrap_or_default())?;
         let path = normal(&entry.header.path)?;
-        if self.is_excluded(&path) {
+        if self.is_excluded(&path)? {
             return self.skip_data(&entry);
         }
         let made = self.make(&entry, &path);
         made.map_err(|why| format!("{}: {why}", String::from_utf8_lossy(&entry.header.path)))
     }
 
-    fn is_excluded(&self, path: &[Vec<u8>]) -> bool {
-        (1..=path.len()).any(|n| {
-            let prefix = path.get(..n).unwrap_or_default().join(&b'/');
-            self.options.exclude.iter().any(|e| e.covers(&prefix))
-        })
+    fn is_excluded(&mut self, path: &[Vec<u8>]) -> Result<bool, String> {
+        if self.options.exclude.is_empty() {
+            return Ok(false);
+        }
+        let whole = path.join(&b'/');
+        self.budget.compare(path.len(), whole.len(), self.spool.stored())?;
+        let ends = path.iter().scan(0, |end, name| {
+            *end += name.len() + usize::from(*end > 0);
+            Some(*end)
+        });
+        let mut prefixes = ends.filter_map(|end| whole.get(..end));
+        Ok(prefixes.any(|prefix| self.options.exclude.iter().any(|e| e.covers(prefix))))
     }
 
     fn skip_data(&mut self, entry: &Entry) -> Result<(), String> {
@@ -171,6 +194,7 @@ impl Reader<'_> {
         } else {
             let kind = if is_dir { Kind::Directory(Names::new()) } else { self.kind(entry)? };
             let inode = self.inode(entry, kind)?;
+            self.pay(&inode, name)?;
             match old.filter(|_| is_dir && old_is_dir).and_then(|i| self.tree.inodes.get_mut(i)) {
                 Some(existing) => {
                     let kind = std::mem::replace(&mut existing.kind, Kind::Directory(Names::new()));
@@ -209,6 +233,7 @@ impl Reader<'_> {
                     return Err(format!("{} on its way is no directory", String::from_utf8_lossy(name)));
                 }
                 None => {
+                    self.budget.inode(name.len(), self.spool.stored())?;
                     let mut inode = Inode::directory(0o755, time);
                     if let Owner::All(uid, gid) = self.options.owner {
                         (inode.uid, inode.gid) = (uid, gid);
@@ -220,6 +245,15 @@ impl Reader<'_> {
             };
         }
         Ok(at)
+    }
+
+    /// Takes the memory of an inode from the budget, but for the parts of a sparse file.
+    fn pay(&mut self, inode: &Inode, name: &[u8]) -> Result<(), String> {
+        let stored = self.spool.stored();
+        let target = if let Kind::Symlink(target) = &inode.kind { target.len() } else { 0 };
+        self.budget.inode(name.len() + target, stored)?;
+        let text = inode.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        self.budget.records(inode.xattrs.len(), text, stored)
     }
 
     fn inode(&self, entry: &Entry, kind: Kind) -> Result<Inode, String> {
@@ -249,6 +283,7 @@ impl Reader<'_> {
 
     fn content(&mut self, entry: &Entry) -> Result<Content, String> {
         let (parts, size) = sparse::parts(self.spool, entry)?;
+        self.budget.parts(parts.len(), self.spool.stored())?;
         let stored = parts.iter().map(|(_, len)| len).sum::<u64>();
         let (archive, at) = self.spool.keep(stored)?;
         let whole = padded(sparse::stored_size(entry, stored))?;
@@ -288,6 +323,7 @@ fn normal(path: &[u8]) -> Result<Vec<Vec<u8>>, String> {
                 return Err(format!("a name has {} bytes, and 255 fit", name.len()));
             }
             _ if name.contains(&0) => return Err("a name has a NUL".into()),
+            _ if names.len() > DEEPEST => return Err(format!("it is below more than {DEEPEST} directories")),
             _ => names.push(name.to_vec()),
         }
     }

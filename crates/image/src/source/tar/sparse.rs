@@ -6,8 +6,8 @@ use crate::content::Part;
 
 /// Parts that are accepted in one file.
 const MOST_PARTS: usize = 1 << 20;
-/// Bytes of the list in front of the data.
-const LONGEST_LIST: usize = 1 << 26;
+/// Bytes of a number in the list in front of the data.
+const LONGEST_NUMBER: usize = 64;
 
 /// Offset and length of each part of the file, in the order of the data, and the size of the file. The reader is behind a list
 /// in front of the data then.
@@ -103,10 +103,12 @@ impl Numbers<'_> {
                 return number.ok_or_else(broken);
             }
             let mut block = [0; BLOCK];
-            if self.text.len() >= LONGEST_LIST || self.left < BLOCK as u64 || !self.spool.fill(&mut block)? {
+            if rest.len() > LONGEST_NUMBER || self.left < BLOCK as u64 || !self.spool.fill(&mut block)? {
                 return Err(broken());
             }
             self.left -= BLOCK as u64;
+            self.text.drain(..self.at);
+            self.at = 0;
             self.text.extend_from_slice(&block);
         }
     }

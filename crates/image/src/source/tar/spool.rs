@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const BUFFER: usize = 1 << 18;
 
@@ -18,8 +19,22 @@ pub(crate) struct Spool {
 enum From {
     /// The archive itself.
     File { reader: BufReader<File>, file: Arc<File> },
-    /// A stream, and what was kept of it.
-    Stream { reader: Box<dyn Read + Send>, kept: Arc<File>, len: u64 },
+    /// A stream, the number of its bytes before they are unpacked, and the file that keeps data of it.
+    Stream { reader: Box<dyn Read + Send>, stored: Arc<AtomicU64>, kept: Arc<File>, len: u64 },
+}
+
+/// Counts bytes that were read.
+struct Counted {
+    stream: Box<dyn Read + Send>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let n = self.stream.read(into)?;
+        self.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
 }
 
 impl Spool {
@@ -55,6 +70,8 @@ impl Spool {
     }
 
     fn stream(name: PathBuf, magic: Vec<u8>, stream: Box<dyn Read + Send>) -> Result<Self> {
+        let stored = Arc::new(AtomicU64::new(0));
+        let stream = Box::new(Counted { stream, bytes: Arc::clone(&stored) });
         let reader: Box<dyn Read + Send> = match &magic[..] {
             [0x1F, 0x8B, ..] => Box::new(flate2::read::MultiGzDecoder::new(stream)),
             [0x28, 0xB5, 0x2F, 0xFD, ..] => return Err(unpack_first(&name, "zstd")),
@@ -62,7 +79,15 @@ impl Spool {
             _ => stream,
         };
         let kept = tempfile::tempfile().map_err(|e| Error::host("make a temporary file for", &name, e))?;
-        Ok(Self { name, from: From::Stream { reader, kept: Arc::new(kept), len: 0 }, at: 0 })
+        Ok(Self { name, from: From::Stream { reader, stored, kept: Arc::new(kept), len: 0 }, at: 0 })
+    }
+
+    /// Bytes of the archive as it is stored that were read so far.
+    pub(crate) fn stored(&self) -> u64 {
+        match &self.from {
+            From::File { .. } => self.at,
+            From::Stream { stored, .. } => stored.load(Ordering::Relaxed),
+        }
     }
 
     /// Fills a buffer; false at the end of the archive, and an error within it.
@@ -98,7 +123,7 @@ impl Spool {
                 reader.seek_relative(skip).map_err(|e| e.to_string())?;
                 (Arc::clone(file), self.at)
             }
-            From::Stream { reader, kept, len: kept_len } => {
+            From::Stream { reader, kept, len: kept_len, .. } => {
                 let copied = io::copy(&mut reader.take(len), &mut &**kept).map_err(|e| e.to_string())?;
                 if copied != len {
                     return Err(broken.into());
