@@ -145,7 +145,7 @@ fn copy(
         (None, Some(path)) => {
             let bytes = rescue_image::size_of(&volume, device.block_count());
             let mut target =
-                ImageTarget::create(path, bytes, copy_mode(&args.storage.devices.of(&args.source)))?;
+                ImageTarget::create(path, bytes, copy_mode(args.storage.devices.of(&args.source)))?;
             copy_to(&mut target)?;
             target.close()?;
         }
