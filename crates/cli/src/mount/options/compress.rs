@@ -59,8 +59,8 @@ pub fn without_effect(words: &[String], features: Features) -> Option<String> {
     let has_effect = words.is_empty() || features.contains(Features::COMPRESSION);
     (!has_effect).then(|| {
         format!(
-            "{} without effect: the volume was made without the feature compression, which `segno mkfs -O \
-             extra_attr,compression` gives to a new one",
+            "{} without effect: the volume was made without the feature compression, which new volumes \
+             get by the option `-O extra_attr,compression` of mkfs",
             words.join(",")
         )
     })
@@ -104,7 +104,7 @@ mod tests {
         assert!(
             note.starts_with(
                 "compress_algorithm=zstd:6,nocompress_extension=gz,compress_chksum without effect: "
-            ) && note.contains("`segno mkfs -O extra_attr,compression`"),
+            ) && note.contains("`-O extra_attr,compression`"),
             "{note}"
         );
         assert_eq!(without_effect(&given, Features::EXTRA_ATTR | Features::COMPRESSION), None);
