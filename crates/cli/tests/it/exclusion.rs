@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 
 /// Commands that write, with `I` for the image and `F` for a file to be stored.
-const WRITERS: [&str; 11] = [
+pub(super) const WRITERS: [&str; 11] = [
     "mount I D",
     "put I F /",
     "mkfs -f I",
@@ -20,8 +20,11 @@ const WRITERS: [&str; 11] = [
     "put I F /a",
     "build -f D I",
 ];
-const READERS: [&str; 12] = [
+pub(super) const READERS: [&str; 15] = [
     "info I",
+    "stat I /a",
+    "report I",
+    "extract I O",
     "ls I",
     "cat I /a",
     "get I / O",

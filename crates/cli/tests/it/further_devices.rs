@@ -15,9 +15,9 @@ use std::process::{Command, Output};
 
 /// A command for the volume on IMAGE, its exit code without the further devices, and with them unless it would wait for a guest.
 /// OUT is a new path, FILE a file of the host.
-type Row = (&'static [&'static str], i32, Option<i32>);
+pub(super) type Row = (&'static [&'static str], i32, Option<i32>);
 
-const COMMANDS: &[Row] = &[
+pub(super) const COMMANDS: &[Row] = &[
     (&["ls", "IMAGE"], 1, Some(0)),
     (&["cat", "IMAGE", "/file"], 1, Some(0)),
     (&["stat", "IMAGE", "/file"], 1, Some(0)),

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 /// Commands that make the file OUT of IMAGE, or of SPARSE, which is its Android sparse form; NEW is a path for something else.
-const COMMANDS: [&[&str]; 11] = [
+pub(super) const COMMANDS: [&[&str]; 11] = [
     &["check", "--to", "OUT", "IMAGE"],
     &["check", "-y", "--undo", "OUT", "IMAGE"],
     &["rescue", "--to-image", "OUT", "IMAGE"],

@@ -14,9 +14,9 @@ const CAPS: &str = "security.capability";
 const TRUSTED: &str = "trusted.x";
 
 /// A command that creates files of IMAGE below OUT, in this directory there. Deleted files are those of IMAGE as well.
-type Exit = (&'static [&'static str], &'static str);
+pub(super) type Exit = (&'static [&'static str], &'static str);
 
-const EXITS: [Exit; 5] = [
+pub(super) const EXITS: [Exit; 5] = [
     (&["get", "IMAGE", "/", "OUT"], ""),
     (&["get", "IMAGE", "/dir", "OUT"], "dir"),
     (&["extract", "IMAGE", "OUT"], ""),

@@ -103,7 +103,7 @@ const TREES: [Case; 3] = [
 ];
 
 /// Commands that walk the tree, and whether they show the rest of it; others make nothing.
-const WALKERS: [(&str, bool); 8] = [
+pub(super) const WALKERS: [(&str, bool); 8] = [
     ("ls -R I", true),
     ("ls -R --json I", true),
     ("extents --all --image I /", true),
@@ -112,6 +112,15 @@ const WALKERS: [(&str, bool); 8] = [
     ("get --json I / D", true),
     ("extract I D", false),
     ("build I D", false),
+];
+
+/// Commands that search a volume, and their exit codes.
+pub(super) const SEARCHES: [(&str, i32); 5] = [
+    ("check I", 4),
+    ("rescue --list I", 1),
+    ("rescue I D", 1),
+    ("rescue --to-image D I", 1),
+    ("undelete I", 0),
 ];
 
 fn run(scratch: &Scratch, command: &str) -> (i32, String, String) {
@@ -149,6 +158,28 @@ fn every_walk_of_a_damaged_tree_ends_and_names_the_damage() {
             let listed = ["file", "one", "two"].iter().filter(|name| stdout.contains(*name)).count();
             let found = if command.starts_with("get") { copied } else { listed };
             assert_eq!(found, if goes_on { 3 } else { 0 }, "{context}: {stdout}");
+        }
+    }
+}
+
+/// A check and a search follow the nodes, not the names.
+#[test]
+fn searches_of_a_damaged_tree_find_each_file_once() {
+    for case in TREES {
+        let scratch = made();
+        (case.make)(&scratch);
+        for (command, expected) in SEARCHES {
+            let context = format!("{command}: {}", case.name);
+            let (code, stdout, stderr) = run(&scratch, command);
+            assert_eq!(code, expected, "{context}: {stderr}");
+            let lines = |name: &str| stdout.lines().filter(|line| line.ends_with(name)).count();
+            let listed = ["one", "two", "d/file"].map(lines);
+            assert_eq!(listed, [usize::from(command == "rescue --list I"); 3], "{context}: {stdout}");
+            let copied = ["one", "two", "d/file"].map(|name| scratch.path("new").join(name).is_file());
+            assert_eq!(copied, [command == "rescue I D"; 3], "{context}");
+            if command.starts_with("check") {
+                assert!(stdout.contains("3 files, "), "{context}: {stdout}");
+            }
         }
     }
 }
