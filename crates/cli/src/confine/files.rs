@@ -70,7 +70,12 @@ pub fn restrict(rules: &[Rule], network: bool) -> Result<(), String> {
 
 fn enforce(rules: &[Rule], network: bool) -> Result<RulesetStatus, RulesetError> {
     let ports = if network { AccessNet::BindTcp.into() } else { AccessNet::from_all(COMPLETE) };
+    // The first version, before Linux 5.19, refuses each link and rename between directories: it is left out where a tree is filled.
+    let fills = rules.iter().any(|rule| rule.access.rights().contains(AccessFs::Refer));
+    let moves = if fills { CompatLevel::SoftRequirement } else { CompatLevel::BestEffort };
     let mut ruleset = Ruleset::default()
+        .set_compatibility(moves)
+        .handle_access(AccessFs::Refer)?
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(COMPLETE))?
         .handle_access(ports)?

@@ -3,7 +3,7 @@ use super::{Scratch, fsck, output, segno};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -222,6 +222,49 @@ fn a_kernel_without_the_restrictions_is_named_on_request() {
             notes == 0 || found[0].contains("has no Landlock") && found[1].contains("system calls"),
             "{said}"
         );
+    }
+}
+
+/// The number of the interface is that of an older kernel, so only its restrictions are requested. The first version refuses links and
+/// renames between directories, which `rescue` and hard links need.
+#[test]
+fn commands_do_their_work_with_each_version_of_landlock() {
+    let scratch = scratch();
+    fs::create_dir(scratch.path("tree/other")).unwrap();
+    fs::hard_link(scratch.path("tree/dir/file"), scratch.path("tree/other/link")).unwrap();
+    output(&[
+        "build",
+        "-f",
+        scratch.path("tree").to_str().unwrap(),
+        scratch.path("volume").to_str().unwrap(),
+    ]);
+    for version in [1, 2, 6] {
+        let older = format!("inject=landlock_create_ruleset:retval={version}:when=1");
+        let traces = ["-e", "trace=landlock_create_ruleset,landlock_restrict_self", "-e", &older];
+        for (command, fills) in [
+            ("extract -v DIR/volume DIR/OUT", true),
+            ("get -v DIR/volume / DIR/OUT", true),
+            ("rescue -v DIR/volume DIR/OUT", true),
+            ("rescue -v --to-image DIR/OUT DIR/volume", false),
+            ("build -v DIR/tree DIR/OUT", false),
+        ] {
+            let out = scratch.path(&format!("out-{version}"));
+            let line = command.replace("DIR/OUT", out.to_str().unwrap());
+            let Some((done, trace)) = traced(&scratch, &traces, &line) else { return };
+            let said = String::from_utf8(done.stderr).unwrap();
+            assert_eq!(done.status.code(), Some(0), "{line}: {said}");
+            assert_eq!(said.contains("note: not restricted: "), version < 6, "{line}: {said}");
+            let restricts = trace.contains("landlock_restrict_self");
+            assert_eq!(restricts, version > 1 || !fills, "{line}\n{trace}");
+            if fills {
+                let links = |name: &str| fs::metadata(out.join(name)).unwrap().nlink();
+                assert_eq!((links("dir/file"), links("other/link")), (2, 2), "{line}");
+                fs::remove_dir_all(out).unwrap();
+            } else {
+                assert!(output(&["check", out.to_str().unwrap()]).ends_with("clean\n"), "{line}");
+                fs::remove_file(out).unwrap();
+            }
+        }
     }
 }
 
