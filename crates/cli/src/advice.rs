@@ -126,7 +126,7 @@ const OPTIONS: &[Foreign] = &[
     foreign("check", &["-M"], "`segno extents --all --image IMAGE /` shows where files are"),
     foreign("check", &["-t"], "`segno ls -R IMAGE` shows the directory tree"),
     foreign("check", &["-S"], RAW_ONLY),
-    foreign("check", &["-r", "-v"], "leave it out; --json gives the details"),
+    foreign("check", &["-r"], "leave it out; --json gives the details"),
     foreign(
         "dump",
         &["-i", "-I"],

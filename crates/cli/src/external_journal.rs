@@ -42,15 +42,14 @@ fn is_same(one: &Path, other: &Path) -> bool {
 pub struct External(Option<Arc<dyn BlockDevice>>);
 
 impl External {
-    /// Opens it, and makes sure that it is one of this volume.
-    pub fn open(
-        option: &JournalOption,
-        images: &[PathBuf],
-        volume: &Arc<dyn BlockDevice>,
-        options: OpenOptions,
-    ) -> Result<Self> {
-        let found = Self(option.open(images, options)?);
-        let (Some(area), Some(path)) = (found.area(), &option.journal) else { return Ok(found) };
+    /// Opens its storage.
+    pub fn open(option: &JournalOption, images: &[PathBuf], options: OpenOptions) -> Result<Self> {
+        option.open(images, options).map(Self)
+    }
+
+    /// Makes sure that it is one of this volume.
+    pub fn verify(&self, option: &JournalOption, volume: &Arc<dyn BlockDevice>) -> Result<()> {
+        let (Some(area), Some(path)) = (self.area(), &option.journal) else { return Ok(()) };
         let name = path.display();
         let sb = inspect::superblock(&**volume)?;
         let checkpoint = inspect::checkpoint(&**volume, &sb)?.journaled(&sb);
@@ -62,7 +61,7 @@ impl External {
             Ok(_) => {}
             Err(e) => return Err(e).with_context(|| format!("cannot use the journal {name}")),
         }
-        Ok(found)
+        Ok(())
     }
 
     /// The journal for a replay that is written.

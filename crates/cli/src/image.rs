@@ -78,14 +78,32 @@ pub fn volume_read_write(path: &Path, storage: &StorageOptions) -> anyhow::Resul
 }
 
 fn volume(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Volume> {
-    let (paths, open_options) = (storage.devices.of(path), OpenOptions { read_only, direct: false });
-    let device = Device::from(open(&paths, open_options)?);
-    let mut options = MountOptions::new().background(false).read_only(read_only);
-    if let Some(journal) = storage.journal.open(&paths, open_options)? {
-        options = options.journal(&Device::from(journal));
+    Storage::open(path, storage, read_only)?.volume()
+}
+
+/// The storage of a volume, open.
+pub struct Storage {
+    path: PathBuf,
+    device: Device,
+    options: MountOptions,
+}
+
+impl Storage {
+    pub fn open(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Self> {
+        let (paths, open_options) = (storage.devices.of(path), OpenOptions { read_only, direct: false });
+        let device = Device::from(open(&paths, open_options)?);
+        let mut options = MountOptions::new().background(false).read_only(read_only);
+        if let Some(journal) = storage.journal.open(&paths, open_options)? {
+            options = options.journal(&Device::from(journal));
+        }
+        let options = options.on_notice(|notice| eprintln!("segno: {notice}"));
+        Ok(Self { path: path.to_owned(), device, options })
     }
-    let options = options.on_notice(|notice| eprintln!("segno: {notice}"));
-    reason(Volume::open_with(&device, &options)).with_context(|| cannot_read(path))
+
+    /// The volume, without a mount.
+    pub fn volume(self) -> anyhow::Result<Volume> {
+        reason(Volume::open_with(&self.device, &self.options)).with_context(|| cannot_read(&self.path))
+    }
 }
 
 /// Context of an error while a volume is being mounted.

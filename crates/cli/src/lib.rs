@@ -8,6 +8,7 @@ mod out;
 mod advice;
 mod command_line;
 mod commands;
+mod confine;
 mod counters;
 mod exit;
 mod external_journal;

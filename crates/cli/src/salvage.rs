@@ -25,6 +25,8 @@ use std::sync::atomic::AtomicBool;
 const SECTORS: u64 = 8;
 const SECTOR: u64 = 512;
 
+pub const READ_ONLY: OpenOptions = OpenOptions { read_only: true, direct: false };
+
 /// Set by Ctrl-C.
 pub fn stop_flag() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
@@ -36,10 +38,9 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
 
 /// Opens the source for reading, with all devices that are named.
 pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
-    let options = OpenOptions { read_only: true, direct: false };
-    let opened = match image::patiently(|| open_volume(paths, options)) {
+    let opened = match image::patiently(|| open_volume(paths, READ_ONLY)) {
         Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }) => {
-            open_without_superblock(paths, options)
+            open_without_superblock(paths, READ_ONLY)
         }
         opened => opened,
     };

@@ -16,6 +16,7 @@ mod dirs;
 mod entry;
 mod left_out;
 mod mode;
+mod new_dir;
 mod preserve;
 mod tree;
 
@@ -24,5 +25,6 @@ pub use dirs::{Dirs, components};
 pub use entry::{Entry, Kind};
 pub use left_out::LeftOut;
 pub use mode::copy_mode;
+pub use new_dir::NewDir;
 pub use preserve::Preserve;
 pub use tree::{HostTree, Node};

@@ -1,6 +1,6 @@
 //! A build from source to image.
 use crate::options::BuildOptions;
-use crate::source::Source;
+use crate::source::{OpenSource, Source};
 use crate::tree::{Choice, Index, Inode, Kind, Names, ROOT, Tree};
 use crate::{Error, Result, identity, meta, order, sparse, write};
 use segno_codec::casefold;
@@ -55,6 +55,17 @@ pub struct Report {
 /// Builds an image in the regular file `image`, which exists and is overwritten. After an error the file holds nothing of use.
 pub fn build(
     source: &Source,
+    image: &Path,
+    options: &BuildOptions,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Report> {
+    build_opened(source.open(options)?, image, options, progress)
+}
+
+/// Like [`build`], of a source that was opened with the same options. Nothing is opened but `image`, a file without a name in its
+/// directory, the directory of the source with everything below it, and files that the options name.
+pub fn build_opened(
+    source: OpenSource,
     image: &Path,
     options: &BuildOptions,
     progress: &mut dyn FnMut(Progress<'_>),

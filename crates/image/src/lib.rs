@@ -25,10 +25,10 @@ mod sparse;
 mod tree;
 mod write;
 
-pub use build::{Progress, Report, build};
+pub use build::{Progress, Report, build, build_opened};
 pub use error::{Error, Result};
-pub use extract::{ExtractOptions, Extracted, Target, extract};
+pub use extract::{ExtractOptions, Extracted, Target, extract, extract_opened};
 pub use new_file::NewFile;
 pub use options::{BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Size};
 pub use segno_host::{LeftOut, Preserve};
-pub use source::Source;
+pub use source::{OpenImage, OpenSource, Source};

@@ -45,6 +45,7 @@ mod shelf;
 mod stage;
 mod state;
 mod stats;
+mod surroundings;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -60,4 +61,5 @@ pub use local::CacheOptions;
 pub use map::Geometry;
 pub use notice::{Notice, Observer};
 pub use stats::{Cause, Count, Stats};
+pub use surroundings::Surroundings;
 pub use url::Url;

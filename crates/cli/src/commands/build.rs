@@ -1,5 +1,6 @@
 //! `segno build`: makes an image of a tree.
 use super::mkfs::{VolumeArgs, owner};
+use crate::confine::{ConfineOption, Confinement};
 use crate::exit::Outcome;
 use crate::image::explain_image;
 use crate::new_file::NewFile;
@@ -12,7 +13,7 @@ use segno_format::Features;
 use segno_format::superblock::uuid_text;
 use segno_host::copy_mode;
 use segno_image::{
-    BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build,
+    BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build_opened,
 };
 use serde_json::json;
 use std::io::Write;
@@ -69,6 +70,8 @@ pub struct Args {
     #[arg(short = 'j', long, value_name = "N", default_value_t = 0)]
     threads: usize,
     #[command(flatten)]
+    confine: ConfineOption,
+    #[command(flatten)]
     storage: StorageOptions,
     #[command(flatten)]
     metadata: MetadataArgs,
@@ -113,6 +116,11 @@ struct MetadataArgs {
 }
 
 impl MetadataArgs {
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let lists = [&self.fs_config, &self.file_contexts, &self.device_table, &self.rules];
+        lists.into_iter().flatten().chain(&self.manifest)
+    }
+
     fn options(&self) -> Metadata {
         Metadata {
             mount_point: self.mount_point.clone(),
@@ -141,8 +149,10 @@ pub fn run(args: &Args) -> Outcome {
         refuse_inside(&args.image, dir)?;
     }
     let new = NewFile::create(&args.image, args.force, copy_mode([&args.source]))?;
+    let opened = source.open(&options).map_err(explain_image)?;
+    confinement(args, &source).enter();
     let mut progress = Progress::new();
-    let built = build(&source, new.temporary(), &options, &mut |p| {
+    let built = build_opened(opened, new.temporary(), &options, &mut |p| {
         progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), (p.path)().display()));
     });
     drop(progress);
@@ -150,6 +160,15 @@ pub fn run(args: &Args) -> Outcome {
     new.finish()?;
     print(&args.image, &report, args.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn confinement(args: &Args, source: &Source) -> Confinement {
+    let confinement = Confinement::new(&args.confine).makes(&args.image);
+    let confinement = match source {
+        Source::Directory(dir) => confinement.reads_tree(dir),
+        _ => confinement,
+    };
+    args.metadata.files().chain(&args.order).fold(confinement, |all, path| all.reads(path))
 }
 
 /// An image in the tree that it is made of would have to contain itself.

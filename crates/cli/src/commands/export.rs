@@ -1,11 +1,11 @@
 //! `segno export`: serves a volume to a virtual machine.
+use crate::confine::{ConfineOption, Confinement};
 use crate::exit::Outcome;
 use crate::image;
 use crate::mount::options::Settings;
 use crate::mount::volume::{Devices, absolute};
 use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use segno_fuse::{Choice, GuestOptions, GuestServer};
 use segno_virtiofs::{End, Export, Socket, Tag};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -30,6 +30,8 @@ pub struct Args {
     #[arg(long)]
     tag: Option<Tag>,
     #[command(flatten)]
+    confine: ConfineOption,
+    #[command(flatten)]
     devices: DeviceOption,
     /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
     image: PathBuf,
@@ -40,8 +42,10 @@ pub fn run(args: &Args) -> Outcome {
     settings.devices.extend_from_slice(&args.devices.further);
     refuse_others(&settings)?;
     segno_fuse::share_heap();
-    let devices = Devices::open(&absolute(&args.image)?, &settings, image::open)?;
-    drop_privileges();
+    let path = args.vhost_user.display();
+    let socket = Socket::bind(&args.vhost_user).with_context(|| format!("cannot listen on {path}"))?;
+    let open = || Devices::open(&absolute(&args.image)?, &settings, image::open);
+    let devices = confinement(args, &settings).opened(&args.image, open)?;
     let served = devices.mount()?;
     let guest = GuestServer::new(
         served.volume.clone(),
@@ -52,7 +56,7 @@ pub fn run(args: &Args) -> Outcome {
             threads: settings.threads,
         },
     );
-    served.end(serve(args, guest))?;
+    served.end(serve(args, guest, socket))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -74,19 +78,17 @@ fn refuse_others(s: &Settings) -> Result<()> {
     }
 }
 
-/// Nothing is opened from here on but the socket and, on an object store, connections. Threads that are started later
-/// inherit this.
-fn drop_privileges() {
-    let none = CapabilitySet::empty();
-    // Neither can fail for a thread that gives up what it has.
-    let _given_up = set_no_new_privs(true);
-    let _given_up =
-        set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none });
+/// The socket is removed at the end. Of a volume on this machine nothing else is opened.
+fn confinement(args: &Args, settings: &Settings) -> Confinement {
+    let confinement = Confinement::new(&args.confine).removes(&args.vhost_user);
+    match &settings.store.cache {
+        Some(cache) => confinement.caches(cache),
+        None => confinement,
+    }
 }
 
-fn serve(args: &Args, guest: GuestServer) -> Result<()> {
+fn serve(args: &Args, guest: GuestServer, socket: Socket) -> Result<()> {
     let path = args.vhost_user.display();
-    let socket = Socket::bind(&args.vhost_user).with_context(|| format!("cannot listen on {path}"))?;
     let export = Export::new(guest, socket, args.tag);
     let stopper = export.stopper();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;

@@ -1,4 +1,5 @@
 //! `segno extract`: takes the tree out of an image.
+use crate::confine::{ConfineOption, Confinement};
 use crate::exit::Outcome;
 use crate::image::explain_image;
 use crate::new_file::NewFile;
@@ -8,12 +9,12 @@ use crate::storage::StorageOptions;
 use crate::{out, show, size};
 use anyhow::{Context, Result, ensure};
 use segno_dump::put_name;
-use segno_host::copy_mode;
-use segno_image::{ExtractOptions, Extracted, Target, extract};
+use segno_host::{NewDir, copy_mode};
+use segno_image::{ExtractOptions, Extracted, OpenImage, Target, extract_opened};
 use serde_json::{Map, Value, json};
 use std::io::{BufWriter, Write, stdout};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const BUFFER: usize = 1 << 18;
@@ -51,6 +52,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    confine: ConfineOption,
+    #[command(flatten)]
     storage: StorageOptions,
     /// Image file or block device
     image: PathBuf,
@@ -73,38 +76,74 @@ pub fn run(args: &Args) -> Outcome {
     for list in [&args.fs_config, &args.file_contexts, &args.manifest].into_iter().flatten() {
         ensure!(args.force || !list.exists(), "{} exists already; overwrite it with -f", list.display());
     }
+    let image = OpenImage::open(&args.image, &options.devices, options.journal.as_deref());
+    let (image, target) = (image.map_err(explain_image)?, Opened::open(args)?);
+    confinement(args).enter();
     let mut progress = Progress::new();
     let mut show = |p: segno_image::Progress<'_>| {
         progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), show::path(&(p.path)())));
     };
-    let done = match (&args.tar, &args.dest) {
-        (Some(tar), _) if tar.as_os_str() == "-" => {
-            ensure!(!args.json, "standard output carries the archive: leave out --json");
+    let write =
+        |target: Target<'_>| extract_opened(image, target, &options, &mut show).map_err(explain_image);
+    let done = match target {
+        Opened::Stdout => {
             let mut out = BufWriter::with_capacity(BUFFER, stdout().lock());
-            let done =
-                extract(&args.image, Target::Tar(&mut out), &options, &mut show).map_err(explain_image)?;
+            let done = write(Target::Tar(&mut out))?;
             out.flush().context("cannot write the archive")?;
             done.notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
             return Ok(ExitCode::SUCCESS);
         }
-        (Some(tar), _) => {
-            let new = NewFile::create(tar, args.force, copy_mode([&args.image]))?;
+        Opened::Archive(new) => {
             let mut out = BufWriter::with_capacity(BUFFER, new.file());
-            let done =
-                extract(&args.image, Target::Tar(&mut out), &options, &mut show).map_err(explain_image)?;
+            let done = write(Target::Tar(&mut out))?;
             out.flush().context("cannot write the archive")?;
             drop(out);
             new.finish()?;
             done
         }
-        (None, dest) => {
-            let dest = dest.as_deref().context("a directory or --tar is needed")?;
-            extract(&args.image, Target::Directory(dest), &options, &mut show).map_err(explain_image)?
+        Opened::Directory(dir, made) => {
+            let done = write(Target::Directory(dir))?;
+            made.keep();
+            done
         }
     };
     drop(progress);
     report(&done, args)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the tree goes.
+enum Opened<'a> {
+    Stdout,
+    Archive(NewFile),
+    Directory(&'a Path, NewDir),
+}
+
+impl<'a> Opened<'a> {
+    fn open(args: &'a Args) -> Result<Self> {
+        match (&args.tar, &args.dest) {
+            (Some(tar), _) if tar.as_os_str() == "-" => {
+                ensure!(!args.json, "standard output carries the archive: leave out --json");
+                Ok(Self::Stdout)
+            }
+            (Some(tar), _) => Ok(Self::Archive(NewFile::create(tar, args.force, copy_mode([&args.image]))?)),
+            (None, dest) => {
+                let dest = dest.as_deref().context("a directory or --tar is needed")?;
+                let made = NewDir::create(dest).with_context(|| format!("cannot create {}", dest.display()));
+                Ok(Self::Directory(dest, made?))
+            }
+        }
+    }
+}
+
+fn confinement(args: &Args) -> Confinement {
+    let lists = [&args.tar, &args.fs_config, &args.file_contexts, &args.manifest];
+    let made = lists.into_iter().flatten().filter(|path| path.as_os_str() != "-");
+    let confinement = made.fold(Confinement::new(&args.confine), |all, path| all.makes(path));
+    match &args.dest {
+        Some(dir) => confinement.fills(dir, args.preserve.chosen()).removes(dir),
+        None => confinement,
+    }
 }
 
 fn report(done: &Extracted, args: &Args) -> Result<()> {

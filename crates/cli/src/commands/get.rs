@@ -1,5 +1,6 @@
 //! `segno get`: copies files with all their attributes out of an image.
 use super::cat;
+use crate::confine::{ConfineOption, Confinement, directory};
 use crate::exit::{Outcome, Style};
 use crate::image;
 use crate::path::{on_volume, reason, refuse_equal};
@@ -41,6 +42,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    confine: ConfineOption,
+    #[command(flatten)]
     storage: StorageOptions,
     /// Image file or block device
     image: PathBuf,
@@ -53,7 +56,12 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image, &args.storage)?;
+    let mut confinement = Confinement::new(&args.confine);
+    if args.dest.as_os_str() != "-" {
+        confinement = confinement.fills(target(&args.dest), args.preserve.chosen());
+    }
+    let open = || image::Storage::open(&args.image, &args.storage, true);
+    let volume = confinement.opened(&args.image, open)?.volume()?;
     if args.dest.as_os_str() == "-" {
         ensure!(!args.json, "standard output carries the file: leave out --json");
         let [path] = &args.paths[..] else {
@@ -89,14 +97,18 @@ pub fn run(args: &Args) -> Outcome {
     copy.tally.report(args.json)
 }
 
+/// The directory that is copied to.
+fn target(dest: &Path) -> &Path {
+    if dest.is_dir() { dest } else { directory(dest) }
+}
+
 /// The directory that is copied to, and the name in it of each path.
 fn destinations(args: &Args) -> Result<(PathBuf, Vec<PathBuf>)> {
     let dest = &args.dest;
     if !dest.is_dir() {
         ensure!(args.paths.len() == 1, "{} is not a directory: several files need one", dest.display());
-        let dir = dest.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let name = dest.file_name().with_context(|| format!("{} has no name", dest.display()))?;
-        return Ok((dir.to_owned(), vec![PathBuf::from(name)]));
+        return Ok((target(dest).to_owned(), vec![PathBuf::from(name)]));
     }
     let name = |path: &PathBuf| {
         let mut names = path.components().rev().filter_map(|c| match c {

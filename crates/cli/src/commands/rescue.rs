@@ -1,5 +1,7 @@
 //! `segno rescue`: files of a volume that cannot be mounted any more.
+use crate::confine::{ConfineOption, Confinement};
 use crate::exit::Outcome;
+use crate::external_journal::External;
 use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
@@ -9,7 +11,7 @@ use crate::{inspect, size};
 use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
 use segno_format::text;
-use segno_host::{LeftOut, copy_mode};
+use segno_host::{LeftOut, NewDir, copy_mode};
 use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
@@ -50,6 +52,8 @@ pub struct Args {
     #[command(flatten)]
     preserve: PreserveOption,
     #[command(flatten)]
+    confine: ConfineOption,
+    #[command(flatten)]
     storage: StorageOptions,
     /// Image file or block device
     source: PathBuf,
@@ -66,14 +70,20 @@ pub fn run(args: &Args) -> Outcome {
         .map(|text| glob::Pattern::new(text).map_err(|e| RescueError::Pattern(text.clone(), e)));
     let only = only.transpose()?;
     let paths = args.storage.devices.of(&args.source);
-    let device = super::check::with_journal(salvage::open(&paths)?, &paths, &args.storage.journal)?;
-    inspect::note_unsupported(&*device);
-    let kept = args.scan.as_deref();
-    for path in [kept, args.map.as_deref(), args.to_image.as_deref()].into_iter().flatten() {
+    let device = salvage::open(&paths)?;
+    let journal = External::open(&args.storage.journal, &paths, salvage::READ_ONLY)?;
+    for path in args.made().chain(args.target()) {
         salvage::refuse_inside(&args.source, path)?;
     }
-    let target = args.target.as_deref().filter(|_| !args.list);
-    let target = target.map(|path| open_target(args, path)).transpose()?;
+    let made = args.target().map(made).transpose()?;
+    confinement(args).enter();
+    let device = super::check::with_journal(device, &journal, &args.storage.journal)?;
+    inspect::note_unsupported(&*device);
+    let kept = args.scan.as_deref();
+    let target = args.target().map(|path| open_target(args, path)).transpose()?;
+    if let Some(made) = made {
+        made.keep();
+    }
     let known_bad = known_bad(args)?;
     let blocks = device.block_count();
     let search =
@@ -87,8 +97,31 @@ pub fn run(args: &Args) -> Outcome {
     })
 }
 
+impl Args {
+    /// Files that are made.
+    fn made(&self) -> impl Iterator<Item = &Path> {
+        [&self.scan, &self.map, &self.to_image].into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// The directory that is filled.
+    fn target(&self) -> Option<&Path> {
+        self.target.as_deref().filter(|_| !self.list)
+    }
+}
+
+fn confinement(args: &Args) -> Confinement {
+    let confinement = args.made().fold(Confinement::new(&args.confine), |all, path| all.makes(path));
+    match args.target() {
+        Some(dir) => confinement.fills(dir, args.preserve.chosen()).removes(dir),
+        None => confinement,
+    }
+}
+
+fn made(target: &Path) -> Result<NewDir> {
+    NewDir::create(target).with_context(|| format!("cannot open {}", target.display()))
+}
+
 fn open_target(args: &Args, path: &Path) -> Result<Target> {
-    salvage::refuse_inside(&args.source, path)?;
     Ok(Target::open(path, OutputOptions { resume: args.resume, preserve: args.preserve.chosen() })?)
 }
 

@@ -1,5 +1,6 @@
 //! `segno undelete`: files that were deleted.
 use crate::exit::Outcome;
+use crate::external_journal::External;
 use crate::out::stdout;
 use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
@@ -65,7 +66,8 @@ pub fn run(args: &Args) -> Outcome {
     let mut device = salvage::open(&images)?;
     refuse_unsupported(args, &*device)?;
     if !args.previous {
-        device = super::check::with_journal(device, &images, &args.storage.journal)?;
+        let journal = External::open(&args.storage.journal, &images, salvage::READ_ONLY)?;
+        device = super::check::with_journal(device, &journal, &args.storage.journal)?;
     }
     if args.unproven && !rustix::process::geteuid().is_root() {
         bail!("--unproven may show other users' data: only root may use it");

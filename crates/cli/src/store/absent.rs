@@ -1,5 +1,5 @@
 //! A program that was built without object stores says so.
-use super::{Settings, is_url};
+use super::{Local, Settings, is_url};
 use anyhow::{Result, bail};
 use segno_device::{BlockDevice, OpenOptions};
 use segno_mkfs::MkfsOptions;
@@ -11,6 +11,10 @@ pub fn open(paths: &[PathBuf], _: OpenOptions, _: &Settings) -> Result<Option<Ar
         [url, ..] if is_url(url) => refuse(url),
         _ => Ok(None),
     }
+}
+
+pub fn local(_: &Path) -> Local {
+    Local::default()
 }
 
 pub fn create(url: &Path, _: u64, _: &MkfsOptions, _: bool, _: &Settings) -> Result<Arc<dyn BlockDevice>> {

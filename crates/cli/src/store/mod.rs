@@ -2,11 +2,18 @@
 #[cfg_attr(not(feature = "store"), path = "absent.rs")]
 mod present;
 
-pub use present::{create, left_by, open};
+pub use present::{create, left_by, local, open};
 #[cfg(feature = "store")]
 pub use present::{device, drain, fenced, has_writer, with_left};
 
 use std::path::{Path, PathBuf};
+
+/// Files and directories of this machine that the client of a store uses.
+#[derive(Debug, Default)]
+pub struct Local {
+    pub read: Vec<PathBuf>,
+    pub written: Vec<PathBuf>,
+}
 
 /// What `-o` says of the store.
 #[derive(Clone, Debug)]

@@ -1,10 +1,10 @@
 //! Opens and makes volumes on object stores.
-use super::{Settings, is_url};
+use super::{Local, Settings, is_url};
 use anyhow::{Context, Result, bail, ensure};
 use segno_device::{BlockDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
 use segno_mkfs::{MkfsOptions, plan};
-use segno_store::{CacheOptions, Ending, Geometry, Notice, Options, StoreDevice, Url};
+use segno_store::{CacheOptions, Ending, Geometry, Notice, Options, StoreDevice, Surroundings, Url};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,15 @@ pub fn open(
         );
     }
     Ok(Some(Arc::new(device)))
+}
+
+/// Files of this machine that the client of the store at a URL uses.
+pub fn local(url: &Path) -> Local {
+    match parse(url).map(|url| url.surroundings()) {
+        Ok(Surroundings { read, written }) => Local { read, written },
+        // It is refused when it is opened.
+        Err(_) => Local::default(),
+    }
 }
 
 /// Opens the device at a URL.

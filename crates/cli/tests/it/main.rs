@@ -6,6 +6,7 @@ mod authority;
 mod auto_unmount;
 mod build;
 mod check_data;
+mod confined;
 mod contents;
 mod copy;
 mod examples;

@@ -1,6 +1,6 @@
 //! SECURITY.md names tests that exist, and its table of commands is that of the tests.
 use super::sizes::sources;
-use super::{exclusion, further_devices, modes, names, output, preserve, tangled};
+use super::{confined, exclusion, further_devices, modes, names, output, preserve, tangled};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -47,6 +47,7 @@ fn columns() -> Vec<(&'static str, BTreeSet<String>)> {
         ("printing", first_words(names::COMMANDS)),
         ("what leaves", first_words(preserve::EXITS.iter().map(|row| row.0[0]))),
         ("permissions", first_words(modes::COMMANDS.iter().map(|words| words[0]))),
+        ("privileges", first_words(confined::COMMANDS.iter().map(|row| row.0))),
     ]
 }
 

@@ -4,7 +4,7 @@ mod lists;
 mod names;
 mod tar;
 
-use crate::source::volume;
+use crate::source::{OpenImage, volume};
 use crate::tree::{Index, Kind, ROOT, Tree};
 use crate::{Error, Result};
 use segno_host::{LeftOut, Preserve, copy_mode};
@@ -66,14 +66,25 @@ pub fn extract(
     options: &ExtractOptions,
     progress: &mut dyn FnMut(crate::Progress<'_>),
 ) -> Result<Extracted> {
-    let mut tree = volume::read(image, &options.devices, options.journal.as_deref(), &|_| false)?;
+    let image = OpenImage::open(image, &options.devices, options.journal.as_deref())?;
+    extract_opened(image, target, options, progress)
+}
+
+/// Like [`extract`], of an image that was opened with the same options. Nothing is opened but the target and the files that the options name.
+pub fn extract_opened(
+    image: OpenImage,
+    target: Target<'_>,
+    options: &ExtractOptions,
+    progress: &mut dyn FnMut(crate::Progress<'_>),
+) -> Result<Extracted> {
+    let mode = copy_mode([&image.path]);
+    let mut tree = volume::read(image, &|_| false)?;
     let notes = std::mem::take(&mut tree.notes);
     let tree = below(tree, &options.path)?.in_order()?;
     let (extracted, stored_as) = match target {
         Target::Directory(dir) => host::write(&tree, dir, options.preserve, progress)?,
         Target::Tar(out) => (tar::write(&tree, out, progress)?, Vec::new()),
     };
-    let mode = copy_mode([image]);
     let file = |path: &Option<PathBuf>, write: &dyn Fn(&mut Vec<u8>) -> Result<()>| match path {
         Some(path) => {
             let mut text = Vec::new();

@@ -8,10 +8,12 @@ use crate::tree::Tree;
 use crate::{Error, Result};
 use segno_device::{DeviceError, FileDevice, require_superblock};
 use segno_format::F2FS_MAGIC;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+pub use volume::OpenImage;
 
 /// Bytes of the largest record of tar, to whose multiple an archive without files is filled with zeros.
 const EMPTY_ARCHIVE_MAX: u64 = 512 << 10;
@@ -67,20 +69,52 @@ impl Source {
         Ok(Self::Tar(path.to_owned()))
     }
 
-    pub(crate) fn read(&self, options: &BuildOptions) -> Result<Tree> {
+    /// Opens the source; a directory is opened when it is read.
+    pub fn open(&self, options: &BuildOptions) -> Result<OpenSource> {
         if options.journal.is_some() && !matches!(self, Self::Image(_)) {
             return Err(Error::Options("only an image as the source has a journal".into()));
         }
         if !options.devices.is_empty() && !matches!(self, Self::Image(_)) {
             return Err(Error::Options("only an image as the source has further devices".into()));
         }
-        match self {
-            Self::Directory(path) => dir::scan(path, options),
-            Self::Tar(path) => tar::read(tar::Spool::open(path)?, options),
+        Ok(OpenSource(match self {
+            Self::Directory(path) => Opened::Directory(path.clone()),
+            Self::Tar(path) => Opened::Archive(tar::Spool::open(path)?),
             Self::StandardInput => {
-                tar::read(tar::Spool::of_stream("standard input", Box::new(io::stdin()))?, options)
+                Opened::Archive(tar::Spool::of_stream("standard input", Box::new(io::stdin()))?)
             }
-            Self::Image(path) => image(path, options),
+            Self::Image(path) => {
+                Opened::Image(OpenImage::open(path, &options.devices, options.journal.as_deref())?)
+            }
+        }))
+    }
+}
+
+/// A source that is open, for [`build_opened`](crate::build_opened).
+pub struct OpenSource(Opened);
+
+enum Opened {
+    Directory(PathBuf),
+    Archive(tar::Spool),
+    Image(OpenImage),
+}
+
+impl OpenSource {
+    pub(crate) fn read(self, options: &BuildOptions) -> Result<Tree> {
+        match self.0 {
+            Opened::Directory(path) => dir::scan(&path, options),
+            Opened::Archive(spool) => tar::read(spool, options),
+            Opened::Image(image) => of_image(image, options),
+        }
+    }
+}
+
+impl fmt::Debug for OpenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Opened::Directory(path) => f.debug_tuple("Directory").field(path).finish(),
+            Opened::Archive(spool) => f.debug_tuple("Archive").field(&spool.name).finish(),
+            Opened::Image(image) => image.fmt(f),
         }
     }
 }
@@ -98,9 +132,9 @@ fn refuse_others(path: &Path, bytes: u64) -> Result<()> {
     }
 }
 
-fn image(path: &Path, options: &BuildOptions) -> Result<Tree> {
+fn of_image(image: OpenImage, options: &BuildOptions) -> Result<Tree> {
     let excluded = |path: &[u8]| options.exclude.iter().any(|e| e.covers(path));
-    let mut tree = volume::read(path, &options.devices, options.journal.as_deref(), &excluded)?;
+    let mut tree = volume::read(image, &excluded)?;
     if let Owner::All(uid, gid) = options.owner {
         tree.inodes.iter_mut().for_each(|i| (i.uid, i.gid) = (uid, gid));
     }

@@ -3,7 +3,7 @@ use crate::content::{Content, OpenVolume, Place};
 use crate::tree::{FORMAT_BITS, Index, Inode, Kind, Names, Tree};
 use crate::{Error, Result};
 use parking_lot::Mutex;
-use segno_device::{FileDevice, OpenOptions, open_volume};
+use segno_device::{BlockDevice, FileDevice, OpenOptions, open_volume};
 use segno_engine::options::JournalMode;
 use segno_engine::{Attr, JournalArea, MountOptions, Observer, Visits, Volume};
 use segno_format::Ino;
@@ -11,6 +11,7 @@ use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
 use segno_format::text;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,26 +19,44 @@ use std::sync::Arc;
 /// Flags that say how a file is stored, not what it is.
 const STORAGE: InodeFlags = InodeFlags::COMPR.union(InodeFlags::INDEX);
 
-/// Opens a volume, with its further devices and its external journal, and reads all names and attributes.
-pub(crate) fn read(
-    path: &Path,
-    further: &[PathBuf],
-    journal: Option<&Path>,
-    excluded: &dyn Fn(&[u8]) -> bool,
-) -> Result<Tree> {
-    let read_only = OpenOptions { read_only: true, direct: false };
-    let paths: Vec<&Path> = iter::once(path).chain(further.iter().map(PathBuf::as_path)).collect();
-    let device = open_volume(&paths, read_only)?;
-    let journal = match journal {
-        Some(path) => JournalMode::External(JournalArea::whole(Arc::new(FileDevice::open(path, read_only)?))),
-        None => JournalMode::Off,
-    };
+/// The storage of a volume, open for reading.
+pub struct OpenImage {
+    pub(crate) path: PathBuf,
+    device: Arc<dyn BlockDevice>,
+    journal: JournalMode,
+}
+
+impl OpenImage {
+    /// Opens an image, raw or sparse, or a device, with the further devices of its volume and the external journal.
+    pub fn open(path: &Path, further: &[PathBuf], journal: Option<&Path>) -> Result<Self> {
+        let read_only = OpenOptions { read_only: true, direct: false };
+        let paths: Vec<&Path> = iter::once(path).chain(further.iter().map(PathBuf::as_path)).collect();
+        let device = open_volume(&paths, read_only)?;
+        let journal = match journal {
+            Some(path) => {
+                JournalMode::External(JournalArea::whole(Arc::new(FileDevice::open(path, read_only)?)))
+            }
+            None => JournalMode::Off,
+        };
+        Ok(Self { path: path.to_owned(), device, journal })
+    }
+}
+
+impl fmt::Debug for OpenImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OpenImage").field(&self.path).finish()
+    }
+}
+
+/// Reads all names and attributes.
+pub(crate) fn read(image: OpenImage, excluded: &dyn Fn(&[u8]) -> bool) -> Result<Tree> {
+    let OpenImage { path, device, journal } = image;
     let notices = Arc::new(Mutex::new(Vec::new()));
     let heard = notices.clone();
     let observer = Observer::new(move |n| heard.lock().push(n.to_string()));
     let options =
         MountOptions { read_only: true, journal, background: false, observer, ..MountOptions::default() };
-    let refused = |source| Error::Mount { path: path.to_owned(), source };
+    let refused = |source| Error::Mount { path, source };
     let volume = Volume::mount(device, options).map_err(refused)?;
     let volume = Arc::new(OpenVolume(volume));
     let root = volume.0.root();

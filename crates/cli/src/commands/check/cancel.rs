@@ -7,6 +7,7 @@ use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::process::exit;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// How far the program is.
@@ -30,24 +31,30 @@ enum Verdict {
 
 /// Ends the program on a signal.
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<Mutex<Phase>>);
+pub struct Cancel {
+    phase: Arc<Mutex<Phase>>,
+    watches: Arc<AtomicBool>,
+}
 
 impl Cancel {
-    pub fn install() -> Result<Self> {
-        let cancel = Self::default();
+    /// Starts the thread that waits for signals, once. Until then a signal ends the program as it ends any other.
+    pub fn watch(&self) -> Result<()> {
+        if self.watches.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot handle signals")?;
-        let shared = cancel.clone();
+        let shared = self.clone();
         thread::spawn(move || signals.forever().for_each(|_| shared.obey()));
-        Ok(cancel)
+        Ok(())
     }
 
     pub fn enter(&self, phase: Phase) {
-        *self.0.lock() = phase;
+        *self.phase.lock() = phase;
     }
 
     /// Holds the lock to the end, so that no write begins meanwhile.
     fn obey(&self) {
-        let phase = self.0.lock();
+        let phase = self.phase.lock();
         match verdict(&phase) {
             Verdict::Finish => {
                 eprintln!("segno: the volume is being written: the program ends when that is done");

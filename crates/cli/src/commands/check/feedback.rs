@@ -3,11 +3,17 @@ use crate::progress::Progress;
 use segno_check::{Pass, Progress as Step};
 use std::fs::File;
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(200);
 const PASSES: [Pass; 7] =
     [Pass::Superblock, Pass::Checkpoint, Pass::Sit, Pass::Nat, Pass::Nodes, Pass::Walk, Pass::Totals];
+
+/// The path of a descriptor of this process.
+pub fn path(fd: i32) -> PathBuf {
+    format!("/proc/self/fd/{fd}").into()
+}
 
 pub struct Feedback {
     line: Progress,
@@ -22,7 +28,7 @@ impl Feedback {
     /// Descriptor 0 asks for the line on a terminal, which is always shown; a descriptor that is not open is ignored, as
     /// progress is no reason to fail.
     pub fn new(fd: Option<i32>, image: String) -> Self {
-        let open = |fd: i32| File::options().write(true).open(format!("/proc/self/fd/{fd}")).ok();
+        let open = |fd: i32| File::options().write(true).open(path(fd)).ok();
         let fd = fd.filter(|&fd| fd > 0).and_then(open).map(|file| (file, image));
         Self { line: Progress::new(), fd, last: None, pass: None }
     }

@@ -104,9 +104,10 @@ fn copy_blocks(from: &dyn BlockDevice, to: &FileDevice) -> std::io::Result<()> {
 /// Puts back what an earlier repair has overwritten.
 pub fn undo(args: &Args, path: &Path, cancel: &Cancel) -> Result<()> {
     let context = || format!("cannot read {}", path.display());
-    let file = File::open(path).with_context(context)?;
+    let open = || Ok((File::open(path).with_context(context)?, judge::open(args, false)?.device));
+    let (file, device) = args.confinement().opened(args.first(), open)?;
+    cancel.watch()?;
     let undo = Undo::load(&mut BufReader::new(file)).with_context(context)?;
-    let device = judge::open(args, false)?.device;
     cancel.enter(Phase::Writing);
     undo.put_back(&*device).with_context(|| format!("putting back the blocks of {}", args.name()))
 }

@@ -7,6 +7,7 @@ mod mend;
 mod print;
 mod replay;
 
+use crate::confine::{ConfineOption, Confinement};
 use crate::exit::{Outcome, WithCode, fsck};
 use crate::external_journal::External;
 use crate::out::stdout;
@@ -20,7 +21,7 @@ pub use replay::with_journal;
 use segno_device::OpenOptions;
 use serde_json::json;
 use std::io::{IsTerminal, Write, stdin};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -63,6 +64,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     undo: Option<PathBuf>,
     #[command(flatten)]
+    confine: ConfineOption,
+    #[command(flatten)]
     storage: StorageOptions,
     /// Write progress to this file descriptor in the form that fsck(8) reads
     #[arg(short = 'C', value_name = "FD", allow_negative_numbers = true)]
@@ -91,7 +94,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let done = Cancel::install().and_then(|cancel| run_on(args, &cancel));
+    let done = run_on(args, &Cancel::default());
     done.map_err(|e| if e.is::<WithCode>() { e } else { WithCode(fsck::OPERATIONAL, e).into() })
 }
 
@@ -123,9 +126,9 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
         println!("{} is as it was before the repair", args.name());
         return Ok(ExitCode::from(fsck::CLEAN));
     }
-    let opened = judge::open(args, !args.writes_in_place())?;
-    let options = OpenOptions { read_only: !args.writes_in_place(), direct: false };
-    let journal = External::open(&args.storage.journal, &args.paths(), &opened.device, options)?;
+    let (opened, journal) = args.confinement().opened(args.first(), || open(args))?;
+    cancel.watch()?;
+    journal.verify(&args.storage.journal, &opened.device)?;
     let judged = judge::judge(args, &opened.device, &journal)?;
     let done = act(args, &opened, &journal, &judged, cancel)?;
     if args.json {
@@ -139,6 +142,12 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
         return run_on(&Args { yes: true, ..args.clone() }, cancel);
     }
     Ok(ExitCode::from(done.code(&judged)))
+}
+
+fn open(args: &Args) -> Result<(Opened, External)> {
+    let options = OpenOptions { read_only: !args.writes_in_place(), direct: false };
+    let opened = judge::open(args, options.read_only)?;
+    Ok((opened, External::open(&args.storage.journal, &args.paths(), options)?))
 }
 
 /// Plans, replays and repairs as far as the options permit.
@@ -236,8 +245,28 @@ impl Args {
         self.storage.devices.after(&self.image)
     }
 
+    /// The image with the superblock.
+    fn first(&self) -> &Path {
+        self.image.first().map_or(Path::new(""), PathBuf::as_path)
+    }
+
     /// The image, for messages.
     fn name(&self) -> String {
-        self.image.first().map(|p| p.display().to_string()).unwrap_or_default()
+        self.first().display().to_string()
+    }
+
+    /// Rights that are needed after the volume is open.
+    fn confinement(&self) -> Confinement {
+        let made = [&self.to, &self.undo].into_iter().flatten();
+        let mut all = made.fold(Confinement::new(&self.confine), |all, path| all.makes(path));
+        if let Some(fd) = self.completion.filter(|&fd| fd > 0) {
+            all = all.writes(&feedback::path(fd));
+        }
+        if !self.interactive() {
+            return all;
+        }
+        // After a yes the same volume is opened for the repair.
+        let (paths, journal) = (self.paths(), &self.storage.journal.journal);
+        paths.iter().chain(journal).fold(all, |all, path| all.opens_again(path))
     }
 }

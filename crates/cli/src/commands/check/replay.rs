@@ -3,13 +3,12 @@ use crate::external_journal::{External, JournalOption};
 use crate::{image, inspect};
 use anyhow::{Context, Result};
 use segno_check::{CheckOptions, Report, check};
-use segno_device::{BlockDevice, OpenOptions, Overlay};
+use segno_device::{BlockDevice, Overlay};
 use segno_engine::options::{Discard, JournalMode};
 use segno_engine::{Error, MountOptions, Volume};
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, Features};
 use segno_journal::{Area, Journal, Opened, Stale};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// State beyond the checkpoint, as a mount finds it.
@@ -89,15 +88,15 @@ fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result
 /// might overwrite blocks in use, so what the journal holds is left out.
 pub fn with_journal(
     device: Arc<dyn BlockDevice>,
-    images: &[PathBuf],
+    journal: &External,
     option: &JournalOption,
 ) -> Result<Arc<dyn BlockDevice>> {
     let is_supported = |sb: Superblock| sb.check_support().is_ok();
     if !inspect::superblock(&*device).is_ok_and(is_supported) {
         return Ok(device);
     }
-    let journal = External::open(option, images, &device, OpenOptions { read_only: true, direct: false })?;
-    match of_journal(&device, &journal).map(|found| found.unwrap_or_else(|| without_journal(&device))) {
+    journal.verify(option, &device)?;
+    match of_journal(&device, journal).map(|found| found.unwrap_or_else(|| without_journal(&device))) {
         Ok(Left::Chain | Left::Journal) => {}
         Ok(Left::Ahead(why)) => {
             eprintln!("segno: note: what the journal has is left out: {why}");

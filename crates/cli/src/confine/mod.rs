@@ -1,0 +1,153 @@
+//! Drops the rights that a command does not need once its storage is open. The data that it reads then may come from a stranger.
+//!
+//! The restrictions hold for the calling thread and for threads that it starts later, so a command enters them before it starts
+//! any. A kernel without one of them is no reason to fail.
+mod calls;
+mod files;
+#[cfg(test)]
+mod tests;
+
+use crate::store;
+use files::{Access, Rule};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
+use segno_host::Preserve;
+use std::path::{Path, PathBuf};
+
+/// Rights over files that belong to other users.
+const FILES: CapabilitySet =
+    CapabilitySet::DAC_OVERRIDE.union(CapabilitySet::DAC_READ_SEARCH).union(CapabilitySet::FOWNER);
+
+/// The option of each command that is confined.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct ConfineOption {
+    /// Print which restrictions of this program the kernel does not have
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// The rights that a command keeps: open descriptors, reading of /proc and /sys, and the rights that are added.
+#[derive(Debug)]
+pub struct Confinement {
+    verbose: bool,
+    rules: Vec<Rule>,
+    network: bool,
+    /// Those of its capabilities that it keeps.
+    keeps: CapabilitySet,
+}
+
+impl Confinement {
+    pub fn new(option: &ConfineOption) -> Self {
+        let found = Self {
+            verbose: option.verbose,
+            rules: Vec::new(),
+            network: false,
+            keeps: CapabilitySet::empty(),
+        };
+        found.rule("/proc", Access::Read).rule("/sys", Access::Read)
+    }
+
+    fn rule(mut self, path: impl Into<PathBuf>, access: Access) -> Self {
+        self.rules.push(Rule { path: path.into(), access });
+        self
+    }
+
+    fn keeping(mut self, more: CapabilitySet) -> Self {
+        self.keeps |= more;
+        self
+    }
+
+    /// Reads a file, or a directory and everything below it.
+    pub fn reads(self, path: &Path) -> Self {
+        self.rule(path, Access::Read).keeping(CapabilitySet::DAC_READ_SEARCH)
+    }
+
+    /// Reads a tree with all attributes: `trusted.*` are visible with CAP_SYS_ADMIN alone.
+    pub fn reads_tree(self, dir: &Path) -> Self {
+        self.reads(dir).keeping(CapabilitySet::SYS_ADMIN)
+    }
+
+    /// Writes to this file, which exists.
+    pub fn writes(self, path: &Path) -> Self {
+        self.rule(path, Access::Write)
+    }
+
+    /// Opens storage again, for changes.
+    pub fn opens_again(self, path: &Path) -> Self {
+        self.rule(path, Access::Storage).keeping(FILES)
+    }
+
+    /// Makes or replaces this file. It gets its name when it is complete, so the directory is open to changes.
+    pub fn makes(self, file: &Path) -> Self {
+        self.rule(directory(file), Access::Files).writes(file).keeping(FILES)
+    }
+
+    /// Makes files of all kinds below a directory. `security.*` attributes, like labels of SELinux, need CAP_SYS_ADMIN.
+    pub fn fills(self, dir: &Path, preserve: Preserve) -> Self {
+        let devices = preserve.contains(Preserve::DEVICES);
+        let needs = [
+            (Preserve::SETID, CapabilitySet::FSETID),
+            (Preserve::DEVICES, CapabilitySet::MKNOD),
+            (Preserve::CAPS, CapabilitySet::SETFCAP),
+        ];
+        let needed = needs.into_iter().filter(|(what, _)| preserve.contains(*what));
+        let more = needed.fold(CapabilitySet::CHOWN | CapabilitySet::SYS_ADMIN, |all, (_, one)| all | one);
+        self.rule(dir, Access::Tree { devices }).keeping(FILES | more)
+    }
+
+    /// Keeps files in a directory, which is made unless it exists, and makes it durable in the one above.
+    pub fn caches(self, dir: &Path) -> Self {
+        let above = directory(dir);
+        let made = if dir.exists() { dir } else { above };
+        self.fills(made, Preserve::empty()).reads(above)
+    }
+
+    /// Removes this file, or this directory, which is empty.
+    pub fn removes(self, path: &Path) -> Self {
+        self.rule(directory(path), Access::Remove)
+    }
+
+    /// Opens storage, then enters the restrictions. An object store starts threads when it is opened, and goes on to open connections and
+    /// files: it comes after them.
+    pub fn opened<T>(mut self, image: &Path, open: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+        if store::is_url(image) {
+            self = self.with_store(image);
+            self.enter();
+            return open();
+        }
+        let opened = open()?;
+        self.enter();
+        Ok(opened)
+    }
+
+    /// Uses the object store at a URL.
+    fn with_store(mut self, url: &Path) -> Self {
+        let local = store::local(url);
+        self.network = true;
+        let read = local.read.iter().fold(self, |all, path| all.reads(path));
+        local.written.iter().fold(read, |all, dir| all.fills(dir, Preserve::empty()))
+    }
+
+    /// Drops all other rights.
+    pub fn enter(&self) {
+        let refused = [
+            set_no_new_privs(true).err().map(|e| format!("programs with set-id bits: {e}")),
+            files::restrict(&self.rules, self.network).err(),
+            self.drop_capabilities().err().map(|e| format!("capabilities: {e}")),
+            calls::restrict(self.network).err(),
+        ];
+        for why in refused.into_iter().flatten().filter(|_| self.verbose) {
+            eprintln!("segno: note: not restricted: {why}");
+        }
+    }
+
+    fn drop_capabilities(&self) -> rustix::io::Result<()> {
+        let kept = capabilities(None)?.permitted & self.keeps;
+        let none = CapabilitySet::empty();
+        set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })
+    }
+}
+
+/// The directory that a file is in.
+pub fn directory(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
