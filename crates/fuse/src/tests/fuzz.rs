@@ -229,7 +229,13 @@ fn fuzz_fuse_requests() {
     let empty = device.snapshot();
     let words: &[&[u8]] =
         &[b"\0", b".", b"..", b"/", b"trusted.segno.gc\0", b"user.a\0", b"system.posix_acl_access\0"];
-    let mutator = Mutator { seeds: streams(), words, resized: 8, kept: FRAME + HEAD, mend: &|stream, rng| mend(stream, rng) };
+    let mutator = Mutator {
+        seeds: streams(),
+        words,
+        resized: 8,
+        kept: FRAME + HEAD,
+        mend: &|stream, rng| mend(stream, rng),
+    };
     let draw = |rng: &mut Rng| mutator.draw(rng);
     let target = Target { name: "fuse", runs: 300, draw: &draw, run: &|i: &Vec<u8>| serve(&empty, i) };
     target.fuzz().unwrap_or_else(|e| panic!("{e}"));

@@ -139,7 +139,13 @@ fn record(input: &[u8]) -> Outcome {
 
 #[test]
 fn fuzz_records() {
-    let mutator = Mutator { seeds: seeds(), kept: 1, resized: 5, mend: &|input, rng| mend(input, rng), ..Mutator::default() };
+    let mutator = Mutator {
+        seeds: seeds(),
+        kept: 1,
+        resized: 5,
+        mend: &|input, rng| mend(input, rng),
+        ..Mutator::default()
+    };
     let target = Target {
         name: "records",
         runs: 3_000,
