@@ -172,7 +172,7 @@ impl VhostUserBackend for Device {
     }
 
     fn update_memory(&self, _: Memory) -> io::Result<()> {
-        // `self.memory` is the same object. An access behind the end of a file would be a SIGBUS.
+        // `self.memory` is the same object. An access past the end of a file would be a SIGBUS.
         if self.memory.memory().iter().all(is_in_file) {
             return Ok(());
         }

@@ -43,7 +43,7 @@ impl Input for Image {
 const JOURNAL: u64 = 64;
 const CHECKPOINT: Checkpoint = Checkpoint { volume: [7; 16], version: 1, crc: 0xC0DE };
 
-/// The bytes of a journal with groups of several kinds, without the zeros behind it.
+/// The bytes of a journal with groups of several kinds, without the zeros after it.
 pub fn journal() -> Result<Vec<u8>, String> {
     let device = Arc::new(MemDevice::new(JOURNAL));
     let text = |e: segno_journal::Error| e.to_string();

@@ -44,7 +44,7 @@ impl Mutator<'_> {
         input
     }
 
-    /// A position that may change, with up to `len` bytes behind it.
+    /// A position that may change, with up to `len` bytes after it.
     fn place<'i>(&self, input: &'i mut [u8], len: usize, rng: &mut Rng) -> &'i mut [u8] {
         let free = input.get_mut(self.kept..).unwrap_or_default();
         let at = rng.index(free.len());

@@ -132,7 +132,7 @@ fn fuzz_messages() {
     rig.assert_clean();
 }
 
-/// An access behind the end of the file would end the server by a signal.
+/// An access past the end of the file would end the server by a signal.
 #[test]
 fn memory_larger_than_its_file_ends_the_session() {
     let rig = Rig::new();
