@@ -26,6 +26,8 @@ pub enum Error {
     SourcePath { path: String, source: segno_engine::Error },
     #[error("cannot store {path}: {why}", path = shown(path))]
     Entry { path: PathBuf, why: String },
+    #[error("no file can have the name {name}: {why}")]
+    Name { name: String, why: &'static str },
     #[error("extended attribute {name} of {path} cannot be stored: {why}", path = shown(path))]
     Xattr { name: String, path: PathBuf, why: String },
     #[error("{path}:{line}: {why}", path = shown(path))]

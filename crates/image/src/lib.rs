@@ -15,6 +15,8 @@ mod build;
 mod content;
 mod error;
 mod extract;
+#[cfg(test)]
+mod fuzz;
 mod identity;
 mod meta;
 mod new_file;

@@ -4,6 +4,7 @@ use crate::options::Compression;
 use crate::{Error, Result};
 use segno_engine::Time;
 use segno_format::inode::InodeFlags;
+use segno_format::{NAME_MAX, text};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -78,6 +79,17 @@ pub(crate) enum Kind {
     },
 }
 
+/// Why no file can have a name.
+fn unfit(name: &[u8]) -> Option<&'static str> {
+    match name {
+        b"" => Some("it is empty"),
+        b"." | b".." => Some("it is that of a directory itself or of the one above"),
+        _ if name.len() > NAME_MAX => Some("it has more than 255 bytes"),
+        _ if name.iter().any(|b| matches!(b, 0 | b'/')) => Some("it has a NUL or a slash"),
+        _ => None,
+    }
+}
+
 impl Kind {
     pub(crate) fn format(&self) -> u16 {
         match self {
@@ -140,6 +152,9 @@ impl Tree {
 
     /// Gives an inode a name; one that it replaces is returned.
     pub(crate) fn link(&mut self, dir: Index, name: &[u8], index: Index) -> Result<Option<Index>> {
+        if let Some(why) = unfit(name) {
+            return Err(Error::Name { name: text::name(name), why });
+        }
         match &mut self.get_mut(dir)?.kind {
             Kind::Directory(names) => Ok(names.insert(name.into(), index)),
             _ => Err(Error::Invariant("a name in something that is no directory")),

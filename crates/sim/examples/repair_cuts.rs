@@ -1,7 +1,7 @@
 //! Cuts repairs of damaged volumes at every write: `repair_cuts [SEED [FROM [TO]]]`. Exits with 1 if a state has neither the
 //! old findings nor none.
-use segno_sim::catch_panic::caught;
 use segno_sim::hostile::{cuts, image};
+use segno_testkit::caught;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

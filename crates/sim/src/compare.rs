@@ -1,6 +1,5 @@
 //! Compares the engine with the model: equal operations must have equal results.
 use crate::capture::Tree;
-use crate::catch_panic::caught;
 use crate::fs::{Fs, Node, Res, Seek, errno};
 use crate::model::{BLOCK, Model};
 use crate::mounted::Mounted;
@@ -11,6 +10,7 @@ use segno_engine::Time;
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
 use segno_testkit::Rng;
+use segno_testkit::caught;
 use std::sync::Arc;
 
 /// A difference between engine and model.

@@ -9,7 +9,6 @@
 
 mod behind;
 pub mod capture;
-pub mod catch_panic;
 pub mod compare;
 pub mod crash;
 mod devices;

@@ -85,7 +85,7 @@ impl Profile {
 }
 
 /// The settings of a section.
-fn parse(text: &str, section: &str) -> Section {
+pub(crate) fn parse(text: &str, section: &str) -> Section {
     let (mut found, mut is_there, mut block) = (Section::new(), false, String::new());
     for line in text.lines() {
         let trimmed = line.trim();

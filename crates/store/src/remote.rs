@@ -33,6 +33,8 @@ const ANNOUNCED_AGAIN: Duration = Duration::from_secs(60);
 
 /// Names in a listing: data objects of 32 TiB.
 const NAMES_MAX: usize = 1 << 22;
+/// A listing that gives no name for so long has no end: a page may be empty and say that others follow.
+const NAMELESS_MAX: Duration = Duration::from_secs(300);
 /// Bytes read back of an object that is no part of a volume.
 const OTHER_BYTES_MAX: u64 = 4 << 10;
 
@@ -398,7 +400,11 @@ impl Remote {
                 None => self.store.list(Some(&under)),
             };
             let (mut names, mut seen) = (Vec::new(), 0);
-            while let Some(meta) = found.try_next().await? {
+            let nameless = |_| Error::Generic {
+                store: "S3",
+                source: format!("a listing without a name for {} s", NAMELESS_MAX.as_secs()).into(),
+            };
+            while let Some(meta) = timeout(NAMELESS_MAX, found.try_next()).await.map_err(nameless)?? {
                 seen += 1;
                 if seen > NAMES_MAX {
                     return Ok(None);

@@ -80,10 +80,10 @@ impl HttpConnector for Connector {
 
 /// A client whose answers are checked.
 #[derive(Debug)]
-struct Checked(reqwest::Client);
+pub(crate) struct Checked<S>(pub S);
 
 #[async_trait]
-impl HttpService for Checked {
+impl<S: HttpService> HttpService for Checked<S> {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let is_object = request.method().as_str() == "GET" && request.uri().query().is_none();
         let (parts, body) = self.0.call(request).await?.into_parts();

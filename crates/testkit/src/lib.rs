@@ -8,17 +8,21 @@
 //! * [`forward`] writes the calls that the device of a single test passes on
 //! * [`ZonedDevice`] enforces the rules of zoned devices in memory
 //! * [`f2fs_tools`] runs the installed f2fs-tools, whose verdict on a volume is the same in all tests
+//! * [`fuzz`] drives fuzz targets, [`memory`] counts what a thread allocates, [`caught`] turns panics into errors
 //! * [`blocks`] writes, reads and compares blocks filled with one byte each
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 pub mod blocks;
+mod catch_panic;
 mod count;
 mod crash;
 pub mod f2fs_tools;
 mod fault;
 mod forward;
+pub mod fuzz;
+pub mod memory;
 mod model;
 mod pause;
 mod record;
@@ -27,6 +31,7 @@ mod window;
 mod zipf;
 mod zoned;
 
+pub use catch_panic::caught;
 pub use count::{CountDevice, Counts};
 pub use crash::{CrashChoice, CrashLog, CrashPlan, CrashState, CrashStates, Kept};
 pub use fault::{Fault, FaultCall, FaultDevice, FaultError};

@@ -11,7 +11,10 @@ use std::sync::mpsc::Sender;
 use vhost::vhost_user::message::{VhostUserProtocolFeatures as Protocol, VhostUserVirtioFeatures};
 use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
 use virtio_queue::{DescriptorChain, QueueOwnedT, QueueT};
-use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryLoadGuard, GuestMemoryMmap};
+use vm_memory::{
+    GuestAddressSpace, GuestMemoryAtomic, GuestMemoryBackend, GuestMemoryLoadGuard, GuestMemoryMmap,
+    GuestMemoryRegion, GuestRegionMmap,
+};
 use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
@@ -119,6 +122,15 @@ impl Device {
     }
 }
 
+/// Whether all of a region is in the file that it maps.
+fn is_in_file(region: &GuestRegionMmap) -> bool {
+    let end = |start: u64| start.checked_add(region.len());
+    region.file_offset().is_some_and(|place| {
+        let len = place.file().metadata().map_or(0, |meta| meta.len());
+        end(place.start()).is_some_and(|end| end <= len)
+    })
+}
+
 impl VhostUserBackend for Device {
     type Bitmap = ();
     type Vring = Vring;
@@ -160,8 +172,18 @@ impl VhostUserBackend for Device {
     }
 
     fn update_memory(&self, _: Memory) -> io::Result<()> {
-        // `memory` is the same object.
-        Ok(())
+        // `self.memory` is the same object. An access past the end of a file would be a SIGBUS.
+        if self.memory.memory().iter().all(is_in_file) {
+            return Ok(());
+        }
+        self.pool.close();
+        if let Ok(memory) = self.memory.lock() {
+            memory.replace(GuestMemoryMmap::new());
+        }
+        let why = "the guest's memory is larger than the file that the monitor passed for it";
+        // The receiver is gone only after the session.
+        let _ended = self.end.send(End::Failed(format!("vhost-user: {why}")));
+        Err(io::Error::other(why))
     }
 
     fn exit_event(&self, _: usize) -> Option<(EventConsumer, EventNotifier)> {

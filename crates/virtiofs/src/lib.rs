@@ -16,6 +16,8 @@ mod chain;
 mod config;
 mod device;
 mod export;
+#[cfg(test)]
+mod fuzz;
 mod pool;
 mod socket;
 

@@ -100,6 +100,10 @@ impl Names {
 
 /// Checks whether flags or kind of the inode forbid the request.
 fn check_settable(inode: &Arc<Inode>, set: &SetAttr) -> Result<()> {
+    let is_time = |t: &Time| t.nsec < 1_000_000_000;
+    if ![set.atime, set.mtime, set.ctime].iter().flatten().all(is_time) {
+        return Err(Error::Invalid("a time has less than a second of nanoseconds"));
+    }
     let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
     // An mtime with a ctime is that of writes made when the inode could still be changed.
     let times = set.atime.is_some() || (set.mtime.is_some() && set.ctime.is_none());

@@ -8,6 +8,7 @@ mod counts;
 mod direct;
 mod flags;
 mod fsync;
+mod fuzz;
 mod handles;
 mod hang;
 mod names;

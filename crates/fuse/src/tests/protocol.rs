@@ -166,6 +166,29 @@ fn malformed_requests_are_refused() {
     assert_eq!(call(&server, Opcode::GetAttr, 1 << 40, &GetAttrIn::default(), b"").0, ENOENT);
 }
 
+/// No kernel sends it; on the volume a check would call it damage.
+#[test]
+fn a_second_of_nanoseconds_is_refused() {
+    let server = Server::new(volume());
+    for (valid, is_refused) in [
+        (FattrValid::ATIME, true),
+        (FattrValid::MTIME, true),
+        (FattrValid::CTIME, true),
+        (FattrValid::MODE, false),
+    ] {
+        let nsec = 1_000_000_000;
+        let set = SetAttrIn {
+            valid: valid.bits(),
+            atimensec: nsec,
+            mtimensec: nsec,
+            ctimensec: nsec,
+            ..SetAttrIn::default()
+        };
+        let error = call(&server, Opcode::SetAttr, ROOT, &set, b"").0;
+        assert_eq!(error == EINVAL, is_refused, "{valid:?}: {error}");
+    }
+}
+
 #[test]
 fn a_listing_fits_the_buffer_size() {
     let server = Server::new(volume());

@@ -8,6 +8,9 @@ use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, ROOT, Tre
 use segno_engine::Time;
 use std::path::Path;
 
+/// Files that one line makes: a table is short, whatever it names, and each file takes memory.
+const MOST_FILES: u32 = 1 << 16;
+
 /// A line: `PATH TYPE MODE UID GID MAJOR MINOR START INC COUNT`.
 struct Row {
     path: Vec<u8>,
@@ -117,6 +120,11 @@ fn special(tree: &mut Tree, line: &Line<'_>, row: &Row, time: Time) -> Result<Ve
         b'b' => BLOCK_DEVICE,
         _ => FIFO,
     };
+    if row.count > MOST_FILES {
+        return Err(
+            line.error(format!("{} files in one line are too many: up to {MOST_FILES} are made", row.count))
+        );
+    }
     let mut made = Vec::new();
     for i in 0..row.count.max(1) {
         let mut path = row.path.clone();
@@ -147,6 +155,6 @@ fn make(tree: &mut Tree, line: &Line<'_>, path: &[u8], inode: Inode) -> Result<I
         return Err(line.error(format!("/{shown} is a directory")));
     }
     let index = tree.add(inode);
-    tree.link(parent, name, index)?;
+    tree.link(parent, name, index).map_err(|e| line.error(e.to_string()))?;
     Ok(index)
 }

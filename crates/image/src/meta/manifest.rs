@@ -119,6 +119,9 @@ fn one(tree: &mut Tree, line: &Line<'_>, record: &Record) -> Result<()> {
         None => tree.find(&path),
     };
     let first = record.link.as_ref().and_then(|first| tree.find(&unescaped(first.as_bytes())));
+    if found.is_none() && first.is_some_and(|i| tree.inodes.get(i).is_some_and(|i| i.kind.is_dir())) {
+        return Err(line.error(format!("/{} would be a further name of a directory", record.path)));
+    }
     let index = match (found.or(first), record.inode()) {
         (Some(index), kind) => {
             if let Some(kind) = kind.filter(|_| !matches!(tree.inodes.get(index), Some(i) if i.kind.is_dir()))
@@ -135,7 +138,7 @@ fn one(tree: &mut Tree, line: &Line<'_>, record: &Record) -> Result<()> {
         if let (Some(host), Kind::Directory(names)) = (&stored, &mut tree.get_mut(parent)?.kind) {
             names.remove(split(host).1);
         }
-        tree.link(parent, name, index)?;
+        tree.link(parent, name, index).map_err(|e| line.error(e.to_string()))?;
     }
     set(tree, line, record, index)
 }

@@ -1,6 +1,6 @@
 //! Where a tree comes from: a directory, a tar archive, or an F2FS image.
 mod dir;
-mod tar;
+pub(crate) mod tar;
 pub(crate) mod volume;
 
 use crate::options::{BuildOptions, Owner};

@@ -35,6 +35,29 @@ fn lines_that_do_not_parse_name_file_and_line() {
     assert!(said.starts_with("the context of 1 paths is missing in ") && said.ends_with(": /"), "{said}");
 }
 
+/// Each would give a volume that its own reader refuses, or would take memory without bound.
+#[test]
+fn names_that_no_file_can_have_and_endless_tables_are_refused() {
+    let table = |yard: &Yard| Metadata { device_tables: vec![yard.path("list")], ..Metadata::default() };
+    let manifest = |yard: &Yard| Metadata { manifest: Some(yard.path("list")), ..Metadata::default() };
+    let long = "n".repeat(256);
+    for (name, why) in [("a\0b", "a NUL"), ("..", "directory itself"), (&long, "255 bytes")] {
+        let said = refusal("list", &format!("/{name} p 600 0 0\n"), table);
+        assert!(said.contains("list:1: no file can have the name") && said.contains(why), "{said}");
+        let name = name.replace('\0', "\\\\000");
+        let line = format!(
+            "{{\"path\":\"{name}\",\"type\":\"fifo\",\"mode\":384,\"uid\":0,\"gid\":0,\"mtime\":[0,0]}}\n"
+        );
+        let said = refusal("list", &line, manifest);
+        assert!(said.contains("list:1: no file can have the name") && said.contains(why), "{said}");
+    }
+    let said = refusal("list", "/dev c 600 0 0 1 0 0 0 4294967295\n", table);
+    assert!(said.contains("list:1: 4294967295 files in one line are too many"), "{said}");
+    let line = "{\"path\":\"again\",\"type\":\"directory\",\"mode\":0,\"uid\":0,\"gid\":0,\"mtime\":[0,0],\"link\":\"\"}\n";
+    let said = refusal("list", line, manifest);
+    assert!(said.contains("list:1: /again would be a further name of a directory"), "{said}");
+}
+
 #[test]
 fn a_device_table_makes_devices_without_root() {
     let yard = Yard::new();

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
             if to == from + 1 {
                 print!("{image}");
             }
-            let ended = segno_sim::catch_panic::caught(|| run(&image))?;
+            let ended = segno_testkit::caught(|| run(&image))?;
             if let Ended::Repaired { after, .. } = &ended
                 && !no_superblock_left(&image)
             {

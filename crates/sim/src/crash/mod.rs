@@ -20,7 +20,6 @@ pub use workload::{Workload, drawn, pair, single};
 
 use crate::behind;
 use crate::capture::Tree;
-use crate::catch_panic::caught;
 use crate::compare::delete_everything;
 use crate::fs::Fs;
 use crate::notices::Notices;
@@ -32,6 +31,7 @@ use history::Recorded;
 use segno_device::{MemDevice, Snapshot};
 use segno_format::BLOCK_SIZE;
 use segno_testkit::Rng;
+use segno_testkit::caught;
 use segno_testkit::rng::mix;
 use segno_testkit::{CrashLog, CrashPlan, CrashState, CrashStates, Kept, RecordDevice};
 use serde::Serialize;

@@ -2,7 +2,6 @@
 //! recover as after a power cut.
 mod mount;
 
-use crate::catch_panic::caught;
 use crate::crash::{Contract, Judge, Moment, Promise, Recorder, Violation, Workload, recover, since};
 use crate::fs::errno;
 use crate::op::{Op, shrink};
@@ -10,6 +9,7 @@ use crate::setup::Setup;
 use segno_device::{MemDevice, Snapshot};
 use segno_testkit::Counts as Counted;
 use segno_testkit::Rng;
+use segno_testkit::caught;
 use segno_testkit::{
     CountDevice, CrashChoice, CrashLog, Event, Fault, FaultCall, FaultDevice, FaultError, Kept, RecordDevice,
 };

@@ -1,9 +1,9 @@
 //! Faults while a crashed volume is mounted: the durability guarantees hold nevertheless.
 use super::{Counts, Effort, calls_of, cuts, sample};
 use crate::capture::Tree;
-use crate::catch_panic::caught;
 use crate::crash::{Judge, Moment, RECOVERY_TIME, Violation, Workload, identify, record, recover};
 use segno_device::{MemDevice, Snapshot};
+use segno_testkit::caught;
 use segno_testkit::{CountDevice, CrashChoice, Event, Fault, FaultDevice, Kept, RecordDevice};
 use std::sync::Arc;
 

@@ -32,6 +32,8 @@ struct Recipe {
     cut: bool,
     /// A metadata journal in use follows it.
     journal: bool,
+    /// Few files of each kind, for many runs.
+    small: bool,
 }
 
 const BLOCKS: u64 = 72 * 256;
@@ -52,7 +54,8 @@ const ALL: Features = Features::EXTRA_ATTR
 pub fn bases() -> Result<&'static [Base], String> {
     static BASES: OnceLock<Result<Vec<Base>, String>> = OnceLock::new();
     let made = BASES.get_or_init(|| {
-        let plain = Recipe { features: Features::empty(), joined: false, cut: true, journal: false };
+        let plain =
+            Recipe { features: Features::empty(), joined: false, cut: true, journal: false, small: false };
         let quota = Features::EXTRA_ATTR.union(Features::QUOTA_INO);
         let all = [
             ("plain", plain),
@@ -60,11 +63,29 @@ pub fn bases() -> Result<&'static [Base], String> {
             ("joined", Recipe { features: quota, joined: true, cut: false, ..plain }),
             ("journal", Recipe { features: Features::EXTRA_ATTR, journal: true, ..plain }),
         ];
-        all.into_iter()
-            .map(|(name, recipe)| make(name, recipe).map_err(|e| format!("base {name}: {e}")))
-            .collect()
+        make_all(&all)
     });
     made.as_deref().map_err(Clone::clone)
+}
+
+/// Volumes with few files of each kind, cut off: plain, with features, and with a journal.
+pub fn small() -> Result<&'static [Base], String> {
+    static SMALL: OnceLock<Result<Vec<Base>, String>> = OnceLock::new();
+    let made = SMALL.get_or_init(|| {
+        let plain =
+            Recipe { features: Features::empty(), joined: false, cut: true, journal: false, small: true };
+        let all = [
+            ("small", plain),
+            ("small-features", Recipe { features: ALL, ..plain }),
+            ("small-journal", Recipe { features: Features::EXTRA_ATTR, journal: true, ..plain }),
+        ];
+        make_all(&all)
+    });
+    made.as_deref().map_err(Clone::clone)
+}
+
+fn make_all(all: &[(&'static str, Recipe)]) -> Result<Vec<Base>, String> {
+    all.iter().map(|&(name, recipe)| make(name, recipe).map_err(|e| format!("base {name}: {e}"))).collect()
 }
 
 fn make(name: &'static str, recipe: Recipe) -> Result<Base, String> {
@@ -72,16 +93,16 @@ fn make(name: &'static str, recipe: Recipe) -> Result<Base, String> {
     format(&device, recipe)?;
     let text = |e: Error| e.to_string();
     let volume = mount(&device, recipe)?;
-    fill(&volume, recipe.features).map_err(text)?;
+    if recipe.small { fill_small(&volume) } else { fill(&volume, recipe.features) }.map_err(text)?;
     volume.unmount().map_err(text)?;
-    if recipe.features.contains(Features::COMPRESSION) {
+    if recipe.features.contains(Features::COMPRESSION) && !recipe.small {
         mark_compressed(&device, recipe)?;
     }
     let volume = mount(&device, recipe)?;
     volume.sync().map_err(text)?;
     let open = leave_open(&volume).map_err(text)?;
     if recipe.cut {
-        chain(&volume).map_err(text)?;
+        chain(&volume, recipe.small).map_err(text)?;
     } else {
         open.into_iter().try_for_each(|ino| volume.release(ino)).map_err(text)?;
         volume.unmount().map_err(text)?;
@@ -211,6 +232,23 @@ fn fill(v: &Volume, features: Features) -> Result<(), Error> {
     Ok(())
 }
 
+fn fill_small(v: &Volume) -> Result<(), Error> {
+    let (me, root) = (Owner::default(), v.root());
+    v.write(file(v, root, "inline")?, 0, b"a few bytes")?;
+    let spread = file(v, root, "spread")?;
+    for at in [0, 950, 2000, 3000] {
+        v.write(spread, at * BLOCK_SIZE as u64, &bytes(BLOCK_SIZE, at as u8))?;
+    }
+    v.symlink(root, b"link", b"inline", me)?;
+    v.mknod(root, b"disk", 0o060_600, (8, 1), me)?;
+    v.setxattr(spread, b"user.large", &bytes(3000, 5), XattrMode::Set)?;
+    let dir = v.mkdir(root, b"a", 0o755, me)?.ino;
+    for i in 0..20 {
+        v.link(spread, dir, format!("{i:02}-{}", "n".repeat(96)).as_bytes())?;
+    }
+    Ok(())
+}
+
 /// Makes a compressed file of a plain one: the engine writes none.
 fn mark_compressed(device: &Arc<MemDevice>, recipe: Recipe) -> Result<(), String> {
     let v = mount(device, recipe)?;
@@ -260,13 +298,13 @@ fn leave_open(v: &Volume) -> Result<Vec<Ino>, Error> {
 }
 
 /// What fsync leaves behind the checkpoint.
-fn chain(v: &Volume) -> Result<(), Error> {
+fn chain(v: &Volume, small: bool) -> Result<(), Error> {
     let root = v.root();
     let spread = v.lookup(root, b"spread")?.ino;
     v.write(spread, 950 * BLOCK_SIZE as u64, &bytes(2 * BLOCK_SIZE, 11))?;
     v.fsync(spread, false)?;
     let new = file(v, root, "new")?;
-    v.write(new, 0, &bytes(1100 * BLOCK_SIZE, 12))?;
+    v.write(new, 0, &bytes(if small { 2 } else { 1100 } * BLOCK_SIZE, 12))?;
     v.setxattr(new, b"user.new", &bytes(2000, 13), XattrMode::Set)?;
     v.fsync(new, false)?;
     let deep = v.lookup(root, b"a")?.ino;

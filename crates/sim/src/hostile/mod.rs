@@ -12,6 +12,7 @@ mod decode;
 mod draw;
 mod edit;
 mod fields;
+pub mod fuzz;
 mod guard;
 pub mod repair;
 mod ring;
@@ -26,9 +27,9 @@ pub use salvage::Salvaged;
 pub use trial::Outcome;
 pub use watch::peak_kib;
 
-use crate::catch_panic::caught;
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{BLOCK_SIZE, Block};
+use segno_testkit::caught;
 use serde::Serialize;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -99,8 +100,7 @@ pub fn image_of_bytes(input: &[u8]) -> Result<Option<Image>, String> {
 
 /// Writes an image to a file, which is as sparse as the volume, for programs in other languages.
 pub fn write_image(image: &Image, path: &Path) -> Result<(), String> {
-    let base = base::bases()?.iter().find(|b| b.name == image.base);
-    let base = base.ok_or_else(|| format!("no base volume {}", image.base))?;
+    let base = find(&image.base)?;
     let device = MemDevice::from_snapshot(&base.image);
     base.layout.apply(&device, &image.edits, image.sealed)?;
     let text = |e: std::io::Error| format!("{}: {e}", path.display());
@@ -114,17 +114,21 @@ pub fn write_image(image: &Image, path: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// The volume with a name.
+fn find(name: &str) -> Result<&'static base::Base, String> {
+    let small = if name.starts_with("small") { base::small()? } else { base::bases()? };
+    small.iter().find(|b| b.name == name).ok_or_else(|| format!("no base volume {name}"))
+}
+
 /// Runs one image; an error is a violation.
 pub fn run_image(image: &Image) -> Result<Outcome, String> {
-    let base = base::bases()?.iter().find(|b| b.name == image.base);
-    let base = base.ok_or_else(|| format!("no base volume {}", image.base))?;
+    let base = find(&image.base)?;
     watch::watched(image, || caught(|| trial::run(base, image)))
 }
 
 /// Checks one image, searches it for files and shows its structures; an error is a violation.
 pub fn salvage_image(image: &Image) -> Result<Salvaged, String> {
-    let base = base::bases()?.iter().find(|b| b.name == image.base);
-    let base = base.ok_or_else(|| format!("no base volume {}", image.base))?;
+    let base = find(&image.base)?;
     watch::watched(image, || caught(|| salvage::run(base, image)))
 }
 

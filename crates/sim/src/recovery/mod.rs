@@ -6,11 +6,11 @@ pub use volume::{Crashed, recoveries};
 
 use crate::behind;
 use crate::capture::Tree;
-use crate::catch_panic::caught;
 use crate::crash::{Counts, RECOVERY_TIME, Violation};
 use crate::notices::Notices;
 use crate::suite::Reach;
 use segno_device::{MemDevice, Snapshot};
+use segno_testkit::caught;
 use segno_testkit::rng::mix;
 use segno_testkit::{CrashLog, CrashPlan, CrashState, CrashStates, Event, Kept, RecordDevice, Rng};
 use std::collections::BTreeSet;

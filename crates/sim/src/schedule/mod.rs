@@ -6,8 +6,8 @@
 mod history;
 mod shapes;
 
-use crate::catch_panic::caught;
 use segno_testkit::Rng;
+use segno_testkit::caught;
 use serde::Serialize;
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, MaxSteps, Runner};

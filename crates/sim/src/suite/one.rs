@@ -2,9 +2,9 @@
 use super::case::{Case, Kind};
 use super::plan::Depth;
 use super::report::{Finding, Totals};
-use crate::catch_panic::caught;
 use crate::op::{Op, shrink};
 use crate::{compare, crash, fault, guarded, hostile, recovery};
+use segno_testkit::caught;
 use std::time::Instant;
 
 /// Maximum number of runs to shrink a sequence.

@@ -4,6 +4,7 @@ mod basics;
 mod cuts;
 mod engine;
 mod fault_store;
+mod fuzz;
 mod hostile;
 mod kills;
 mod losses;

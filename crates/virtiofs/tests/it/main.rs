@@ -4,6 +4,7 @@
 mod client;
 mod fuse;
 mod malformed;
+mod messages;
 mod random;
 mod session;
 

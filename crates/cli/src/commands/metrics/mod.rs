@@ -2,6 +2,8 @@
 mod clients;
 #[cfg(test)]
 mod dashboard;
+#[cfg(test)]
+mod fuzz;
 mod serve;
 mod text;
 

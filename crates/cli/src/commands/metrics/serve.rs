@@ -40,7 +40,7 @@ impl FromStr for Address {
 
 /// What the `Host` of a request may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hosts {
+pub(super) enum Hosts {
     /// A name of this machine. Another one is that of a page in a browser here whose name was made to lead to this server.
     Local,
     Any,
@@ -103,13 +103,13 @@ fn serve<C: Client>(
 }
 
 /// The first line of a request, and its hosts.
-struct Request {
+pub(super) struct Request {
     line: String,
     hosts: Vec<String>,
 }
 
 /// Reads a request; its other headers are not used.
-fn request(client: &mut impl Client) -> io::Result<Request> {
+pub(super) fn request(client: &mut impl Client) -> io::Result<Request> {
     let mut lines = BufReader::new(Timed::new(client).take(LONGEST_REQUEST)).lines();
     let line = lines.next().unwrap_or_else(|| Ok(String::new()))?;
     let mut hosts = Vec::new();
@@ -127,7 +127,7 @@ fn request(client: &mut impl Client) -> io::Result<Request> {
     Ok(Request { line, hosts })
 }
 
-fn answer(
+pub(super) fn answer(
     client: &mut impl Client,
     request: &Request,
     hosts: Hosts,

@@ -319,10 +319,6 @@ fn normal(path: &[u8]) -> Result<Vec<Vec<u8>>, String> {
             b".." => {
                 return Err(format!("the path {:?} leads out of the tree", String::from_utf8_lossy(path)));
             }
-            _ if name.len() > segno_format::NAME_MAX => {
-                return Err(format!("a name has {} bytes, and 255 fit", name.len()));
-            }
-            _ if name.contains(&0) => return Err("a name has a NUL".into()),
             _ if names.len() > DEEPEST => return Err(format!("it is below more than {DEEPEST} directories")),
             _ => names.push(name.to_vec()),
         }

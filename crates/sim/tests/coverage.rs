@@ -1,4 +1,4 @@
-//! Fuzz targets. An ordinary test run tries a few inputs of each; `cargo bolero test -p segno-sim TARGET` (or `cargo
+//! Fuzz targets. An ordinary test run tries a few inputs of each; `cargo bolero test -p segno-sim --test coverage TARGET` (or `cargo
 //! test` with libFuzzer, see bolero's book) goes on with coverage as its guide.
 #![allow(clippy::unwrap_used, clippy::panic)]
 use bolero::check;
