@@ -208,7 +208,7 @@ impl DentryShape {
             }
             for (slot, d) in (first..).zip(group.chunks_exact(DENTRY_BYTES)) {
                 if has(d)
-                    && let Some(entry) = self.entry_at(area, slot, at)?
+                    && let Some(entry) = self.found_at(area, slot, at)?
                 {
                     return Ok(Some(entry));
                 }
@@ -220,6 +220,31 @@ impl DentryShape {
     /// The entry that starts at a slot, if one does.
     pub fn entry_at<'a>(&self, area: &'a [u8], slot: u32, at: u64) -> Result<Option<Entry<'a>>, Corrupt> {
         if self.in_use(area, slot) { self.entry(area, slot, at) } else { Ok(None) }
+    }
+
+    /// Like [`Self::entry_at`] for a slot that was not reached from the entries before it: what lies in the slots of another name is
+    /// no entry, as a walk passes over it.
+    pub fn found_at<'a>(&self, area: &'a [u8], slot: u32, at: u64) -> Result<Option<Entry<'a>>, Corrupt> {
+        if self.is_within_name(area, slot, at) { Ok(None) } else { self.entry_at(area, slot, at) }
+    }
+
+    fn is_within_name(&self, area: &[u8], slot: u32, at: u64) -> bool {
+        let covers = |before: u32| {
+            let len = self.raw(area, before, at).map_or(0, |d| d.name_len.get());
+            self.in_use(area, before) && before + slots_for(len.into()) > slot
+        };
+        // Further slots of a name are written with length zero, so there is nearly never anything to walk.
+        if !(slot.saturating_sub(slots_for(NAME_MAX) - 1)..slot).any(covers) {
+            return false;
+        }
+        let mut pos = 0;
+        while let Ok(Some(entry)) = self.next(area, pos, at) {
+            pos = entry.next();
+            if entry.slot >= slot || pos > slot {
+                return entry.slot != slot;
+            }
+        }
+        false
     }
 
     /// The hashes in all slots, whether in use or not.
@@ -478,6 +503,33 @@ mod tests {
         s.remove(&mut area, 0, 9);
         assert!(s.next(&area, 0, 0).unwrap().is_none());
         assert!(s.is_empty_but(&area, 0..0));
+    }
+
+    /// Neither Linux nor a walk looks at them; old kernels left anything there.
+    #[test]
+    fn what_lies_in_the_slots_of_another_name_is_not_found() {
+        let s = DentryShape::BLOCK;
+        let mut area = vec![0; BLOCK_SIZE];
+        s.insert(&mut area, 3, 7, Nid(9), &[b'n'; 99], FileType::Regular);
+        s.insert(&mut area, 16, 9, Nid(5), b"next", FileType::Regular);
+        let with = |name_len: u16| {
+            let mut area = area.clone();
+            let inner =
+                RawDentry { hash: U32::new(8), ino: U32::new(3), name_len: name_len.into(), file_type: 1 };
+            let start = s.dentries + 8 * DENTRY_BYTES;
+            area[start..start + DENTRY_BYTES].copy_from_slice(inner.as_bytes());
+            area
+        };
+        for name_len in [5, 0x7fff] {
+            let area = with(name_len);
+            assert_eq!(s.found_at(&area, 8, 0).unwrap(), None);
+            assert_eq!(s.next_with_hash(&area, 8, 0, 0).unwrap(), None);
+            for (hash, slot) in [(7, 3), (9, 16)] {
+                let entry = s.next_with_hash(&area, hash, 0, 0).unwrap();
+                assert_eq!(entry.map(|e| e.slot), Some(slot), "{name_len}");
+                assert_eq!(s.found_at(&area, slot, 0).unwrap(), entry);
+            }
+        }
     }
 
     #[test]

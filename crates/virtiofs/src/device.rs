@@ -122,13 +122,11 @@ impl Device {
     }
 }
 
-/// Whether all of a region is in the file that it maps.
+/// Whether all of a region is in the file that it maps. Devices, as those of persistent memory, have no length.
 fn is_in_file(region: &GuestRegionMmap) -> bool {
-    let end = |start: u64| start.checked_add(region.len());
-    region.file_offset().is_some_and(|place| {
-        let len = place.file().metadata().map_or(0, |meta| meta.len());
-        end(place.start()).is_some_and(|end| end <= len)
-    })
+    let Some(place) = region.file_offset() else { return false };
+    let end = place.start().checked_add(region.len());
+    place.file().metadata().is_ok_and(|meta| !meta.is_file() || end.is_some_and(|end| end <= meta.len()))
 }
 
 impl VhostUserBackend for Device {

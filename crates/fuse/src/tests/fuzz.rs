@@ -1,5 +1,6 @@
 //! Fuzz target: streams of requests to the server of a guest, the one that takes any bytes.
 use crate::guest::{Buffers, GuestOptions, GuestServer};
+use crate::wire::Opcode as Op;
 use crate::wire::*;
 use segno_check::CheckOptions;
 use segno_device::{MemDevice, Snapshot};
@@ -51,8 +52,7 @@ impl Stream {
     }
 }
 
-fn streams() -> Vec<Vec<u8>> {
-    use Opcode as Op;
+fn files() -> Stream {
     let create = CreateIn { mode: 0o100_644, ..CreateIn::default() };
     let write = |offset, data: &[u8]| WriteIn { offset, size: data.len() as u32, ..WriteIn::default() };
     let read = |offset, size| ReadIn { offset, size, ..ReadIn::default() };
@@ -68,7 +68,7 @@ fn streams() -> Vec<Vec<u8>> {
     };
     let range = |mode, offset, length| FallocateIn { mode, offset, length, ..FallocateIn::default() };
     let copy = CopyFileRangeIn { nodeid_out: 2, off_out: 20_000, len: 4096, ..CopyFileRangeIn::default() };
-    let files = Stream::begin()
+    Stream::begin()
         .send(Op::Create, ROOT, create.as_bytes(), b"file\0")
         .send(Op::Write, 2, low.as_bytes(), &[7; 5000])
         .send(Op::Write, 2, far.as_bytes(), b"far")
@@ -81,10 +81,14 @@ fn streams() -> Vec<Vec<u8>> {
         .send(Op::SetAttr, 2, set.as_bytes(), b"")
         .send(Op::Fsync, 2, FsyncIn::default().as_bytes(), b"")
         .send(Op::Statx, 2, StatxIn { sx_mask: u32::MAX, ..StatxIn::default() }.as_bytes(), b"")
-        .send(Op::Release, 2, ReleaseIn::default().as_bytes(), b"");
+        .send(Op::Release, 2, ReleaseIn::default().as_bytes(), b"")
+}
+
+fn names() -> Stream {
+    let read = |offset, size| ReadIn { offset, size, ..ReadIn::default() };
     let xattr = SetXattrIn { size: 5, flags: 0, setxattr_flags: 1, padding: 0 };
     let (some, any) = (GetXattrIn { size: 0, padding: 0 }, GetXattrIn { size: 4096, padding: 0 });
-    let names = Stream::begin()
+    Stream::begin()
         .send(Op::Mkdir, ROOT, MkdirIn { mode: 0o755, umask: 0o22 }.as_bytes(), b"dir\0")
         .send(
             Op::Mknod,
@@ -106,11 +110,14 @@ fn streams() -> Vec<Vec<u8>> {
         .send(Op::RemoveXattr, 2, b"", b"user.name\0")
         .send(Op::Unlink, 2, b"", b"link\0")
         .send(Op::Rmdir, ROOT, b"", b"dir\0")
-        .send(Op::Forget, 3, ForgetIn { nlookup: 1 }.as_bytes(), b"");
+        .send(Op::Forget, 3, ForgetIn { nlookup: 1 }.as_bytes(), b"")
+}
+
+fn others() -> Stream {
     let one = [ForgetOne { nodeid: 2, nlookup: 1 }, ForgetOne { nodeid: 9, nlookup: u64::MAX }];
     let ioctl = |cmd, in_size| IoctlIn { cmd, in_size, out_size: 4096, ..IoctlIn::default() };
     let tmp = CreateIn { mode: 0o100_600, ..CreateIn::default() };
-    let others = Stream::begin()
+    Stream::begin()
         .send(Op::TmpFile, ROOT, tmp.as_bytes(), b"\0")
         .send(Op::GetAttr, 2, GetAttrIn::default().as_bytes(), b"")
         .send(Op::Ioctl, 2, ioctl(0x8008_6601, 8).as_bytes(), &[0; 8])
@@ -123,8 +130,11 @@ fn streams() -> Vec<Vec<u8>> {
         .send(Op::SyncFs, ROOT, SyncFsIn { padding: 0 }.as_bytes(), b"")
         .send(Op::Interrupt, 0, InterruptIn { unique: 5 }.as_bytes(), b"")
         .send(Op::BatchForget, 0, BatchForgetIn { count: 2, dummy: 0 }.as_bytes(), one.as_bytes())
-        .send(Op::Destroy, 0, b"", b"");
-    [files, names, others].map(|stream| stream.0).to_vec()
+        .send(Op::Destroy, 0, b"", b"")
+}
+
+fn streams() -> Vec<Vec<u8>> {
+    [files(), names(), others()].map(|stream| stream.0).to_vec()
 }
 
 /// The requests of a stream; the last one may be cut off.

@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn inputs_that_do_not_pass_the_first_check_are_no_test() {
-        let run = |input: &Vec<u8>| Ok(input.len() % 3 == 0);
+        let run = |input: &Vec<u8>| Ok(input.len().is_multiple_of(3));
         let why = target(&run, &|rng| vec![0; rng.index(300)]).fuzz_from(1, 0, 300).unwrap_err();
         assert!(why.contains("% passed the first check"), "{why}");
         let all = target(&|_| Ok(true), &mutated).fuzz_from(1, 0, 300).unwrap();

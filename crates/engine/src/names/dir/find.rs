@@ -154,7 +154,7 @@ impl Names {
         let location = Location::Block(fblk);
         for slot in tags.slots(name.hash) {
             let entry =
-                DentryShape::BLOCK.entry_at(&block.0, slot, 0).map_err(|c| damaged(dir.ino, location, c))?;
+                DentryShape::BLOCK.found_at(&block.0, slot, 0).map_err(|c| damaged(dir.ino, location, c))?;
             if let Some(entry) = entry.filter(|e| e.hash == name.hash && name.is(e)) {
                 return self.found(dir, location, &entry).map(Some);
             }
