@@ -76,18 +76,19 @@ impl Header {
 
     /// The header and its checksum, if the bytes are one.
     pub(crate) fn decode(bytes: &[u8], seed: u32) -> Result<(Self, u32), &'static str> {
-        let covered = bytes.get(..HEADER - 4).ok_or("header is cut off")?;
-        let mut b = Bytes(bytes);
+        let (covered, sum) = bytes.split_at_checked(HEADER - 4).ok_or("header is cut off")?;
+        let (mut b, sum) = (Bytes(covered), Bytes(sum).u32()?);
         if b.u32()? != MAGIC {
             return Err("no group");
         }
-        let (version, kind, more, zero) = (b.u8()?, b.u8()?, b.u8()?, b.u8()?);
-        let (seq, epoch, last_epoch, durable_seq) = (b.u64()?, b.u64()?, b.u64()?, b.u64()?);
-        let (blocks, payload_len, mount) = (b.u32()?, b.u32()?, b.u32()?);
-        let (prev_crc, payload_crc, sum) = (b.u32()?, b.u32()?, b.u32()?);
         if crc(seed, covered) != sum {
             return Err("checksum of the header");
         }
+        let (version, kind, more, zero) = (b.u8()?, b.u8()?, b.u8()?, b.u8()?);
+        let (seq, epoch) = (b.counter()?, b.counter()?);
+        let (last_epoch, durable_seq) = (b.counter()?, b.counter()?);
+        let (blocks, payload_len, mount) = (b.u32()?, b.u32()?, b.u32()?);
+        let (prev_crc, payload_crc) = (b.u32()?, b.u32()?);
         if version != VERSION || more > 1 || zero != 0 {
             return Err("version or flags of the header");
         }
@@ -106,5 +107,41 @@ impl Header {
             payload_crc,
         };
         Ok((header, sum))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counting on from the largest number there is would overflow.
+    #[test]
+    fn a_number_at_its_end_is_no_group() {
+        let sound = Header {
+            kind: PayloadKind::Epoch,
+            more: false,
+            seq: 1,
+            epoch: 2,
+            last_epoch: 3,
+            durable_seq: 0,
+            blocks: 1,
+            payload_len: 0,
+            mount: 1,
+            prev_crc: 0,
+            payload_crc: 0,
+        };
+        let read = |header: Header| Header::decode(&header.encode(7).0, 7).map(|(header, _)| header);
+        assert_eq!(read(sound), Ok(sound));
+        let damages: [fn(&mut Header); 4] = [
+            |h| h.seq = u64::MAX,
+            |h| h.epoch = u64::MAX,
+            |h| h.last_epoch = u64::MAX,
+            |h| h.durable_seq = u64::MAX,
+        ];
+        for damage in damages {
+            let mut damaged = sound;
+            damage(&mut damaged);
+            assert_eq!(read(damaged), Err("number that is too large"));
+        }
     }
 }

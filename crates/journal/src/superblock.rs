@@ -73,7 +73,7 @@ impl Anchor {
     }
 
     pub(crate) fn decode(b: &mut Bytes<'_>) -> std::result::Result<Self, &'static str> {
-        let (version, boundary, first_seq) = (b.u64()?, b.u64()?, b.u64()?);
+        let (version, boundary, first_seq) = (b.u64()?, b.counter()?, b.counter()?);
         let (crc, count) = (b.u32()?, b.u32()?);
         if count as usize > CANARIES {
             return Err("number of canaries");
@@ -178,18 +178,14 @@ impl JournalSuperblock {
             _ => return Err("flags"),
         };
         let uuid = |b: &mut Bytes<'_>| b.take(16).map(|u| u.first_chunk::<16>().copied().unwrap_or_default());
-        let generation = b.u64()?;
+        let generation = b.counter()?;
         let (volume, journal) = (uuid(b)?, uuid(b)?);
         let blocks = b.u64()?;
-        let (index, seq) = (b.u64()?, b.u64()?);
+        let (index, seq) = (b.u64()?, b.counter()?);
         let (prev_crc, mount) = (b.u32()?, b.u32()?);
-        let mount_seq = b.u64()?;
+        let mount_seq = b.counter()?;
         let tail = Tail { index, seq, prev_crc };
-        let last_epoch = b.u64()?;
-        // They are counted up by one, so none comes near its end.
-        if [generation, seq, mount_seq, last_epoch].iter().any(|n| *n > u64::MAX / 2) {
-            return Err("number that is too large");
-        }
+        let last_epoch = b.counter()?;
         let anchor = Anchor::decode(b)?;
         Ok(Self { generation, volume, journal, blocks, clean, mount, mount_seq, tail, anchor, last_epoch })
     }
@@ -221,11 +217,13 @@ mod tests {
             last_epoch: 1,
         };
         assert_eq!(JournalSuperblock::decode(&sound.encode()).unwrap(), sound);
-        let damages: [fn(&mut JournalSuperblock); 4] = [
+        let damages: [fn(&mut JournalSuperblock); 6] = [
             |s| s.generation = u64::MAX,
             |s| s.tail.seq = u64::MAX,
             |s| s.mount_seq = u64::MAX,
             |s| s.last_epoch = u64::MAX,
+            |s| s.anchor.cp.boundary = u64::MAX,
+            |s| s.anchor.first_seq = u64::MAX,
         ];
         for damage in damages {
             let mut damaged = sound.clone();
