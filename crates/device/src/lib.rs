@@ -124,6 +124,11 @@ pub trait BlockDevice: Send + Sync {
         addr
     }
 
+    /// The end of the blocks from `addr` on that are known to be equal, more than one where an image stores one block for many.
+    fn repeats_until(&self, addr: u64) -> u64 {
+        addr.saturating_add(1)
+    }
+
     /// Whether the device is in image files that have all of their storage: their owner wants to keep it.
     fn is_preallocated(&self) -> bool {
         let host = self.host_storage().ok().flatten();
@@ -211,6 +216,9 @@ macro_rules! forward_to_pointee {
             }
             fn next_data(&self, addr: u64) -> u64 {
                 (**self).next_data(addr)
+            }
+            fn repeats_until(&self, addr: u64) -> u64 {
+                (**self).repeats_until(addr)
             }
             fn read_only(&self) -> bool {
                 (**self).read_only()

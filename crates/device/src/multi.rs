@@ -208,6 +208,15 @@ impl BlockDevice for MultiDevice {
         members.iter().find_map(on_member).unwrap_or(self.block_count.max(addr))
     }
 
+    fn repeats_until(&self, addr: u64) -> u64 {
+        let member = self.members.iter().find(|m| m.blocks.contains(&addr));
+        let on_member = |m: &Member| {
+            let end = m.device.repeats_until(addr - m.blocks.start).saturating_add(m.blocks.start);
+            end.min(m.blocks.end)
+        };
+        member.map_or(addr.saturating_add(1), on_member)
+    }
+
     fn read_only(&self) -> bool {
         self.members.iter().any(|m| m.device.read_only())
     }

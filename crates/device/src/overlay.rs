@@ -169,6 +169,13 @@ impl BlockDevice for Overlay {
         self.written.read().range(addr..).next().map_or(below, |(&at, _)| at.min(below))
     }
 
+    fn repeats_until(&self, addr: u64) -> u64 {
+        let next = addr.saturating_add(1);
+        let written = self.written.read();
+        let below = if written.contains_key(&addr) { next } else { self.base.repeats_until(addr) };
+        written.range(next..).next().map_or(below, |(&at, _)| at.min(below))
+    }
+
     fn counters(&self) -> Vec<(String, u64)> {
         self.base.counters()
     }

@@ -74,6 +74,12 @@ impl BlockDevice for SparseDevice {
         found.map_or(self.block_count(), |byte| byte / block).max(addr)
     }
 
+    fn repeats_until(&self, addr: u64) -> u64 {
+        let block = BLOCK_SIZE as u64;
+        let end = self.index.fill_end(addr.saturating_mul(block));
+        end.map_or(0, |byte| byte / block).max(addr.saturating_add(1))
+    }
+
     fn read_only(&self) -> bool {
         true
     }

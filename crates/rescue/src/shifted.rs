@@ -60,6 +60,13 @@ impl BlockDevice for Shifted<'_> {
         found.saturating_sub((self.bytes > 0).into()).max(addr)
     }
 
+    fn repeats_until(&self, addr: u64) -> u64 {
+        let next = addr.saturating_add(1);
+        let found = self.device.repeats_until(addr.saturating_add(self.blocks)).saturating_sub(self.blocks);
+        // The last part of a block of this device is in the next block of the other one.
+        found.saturating_sub((self.bytes > 0).into()).max(next)
+    }
+
     fn read_only(&self) -> bool {
         true
     }

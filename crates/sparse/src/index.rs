@@ -90,6 +90,14 @@ impl Index {
         self.extents.get(first..)?.iter().find(is_data).map(|e| e.start.max(offset))
     }
 
+    /// The end of the word that is repeated at `offset`, if one is.
+    #[must_use]
+    pub fn fill_end(&self, offset: u64) -> Option<u64> {
+        let first = self.extents.partition_point(|e| e.start + e.len <= offset);
+        let extent = self.extents.get(first)?;
+        matches!(extent.kind, Kind::Fill(_)).then_some(extent.start + extent.len)
+    }
+
     /// Reads bytes of the image; all of them must exist.
     pub fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<()> {
         let end = offset.checked_add(into.len() as u64).filter(|&end| end <= self.size);

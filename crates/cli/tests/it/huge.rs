@@ -103,3 +103,25 @@ fn a_volume_of_15_tib_is_checked_and_searched_in_little_memory() {
     ends(&["dump", image, "sit", "0..1"], 0);
     ends(&["ls", image], 0);
 }
+
+/// A sparse file of some KiB repeats a word over 8 TiB.
+#[test]
+fn a_repeated_word_is_searched_once() {
+    let (scratch, sparse) = (Scratch::new(), "sparse");
+    fs::write(scratch.path("file"), vec![5; 100_000]).unwrap();
+    let path = |name: &str| scratch.path(name).to_str().unwrap().to_owned();
+    super::output(&["put", &scratch.image(), &path("file"), "/file"]);
+    super::output(&["sparse", "pack", &scratch.image(), &path(sparse)]);
+    let mut bytes = fs::read(scratch.path(sparse)).unwrap();
+    let count = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (blocks, chunks) = (count(&bytes, 16) + (1 << 31), count(&bytes, 20) + 1);
+    bytes[16..20].copy_from_slice(&blocks.to_le_bytes());
+    bytes[20..24].copy_from_slice(&chunks.to_le_bytes());
+    let fill: [u32; 4] = [0xCAC2, 1 << 31, 16, 0x0101_0101];
+    fill.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    fs::write(scratch.path(sparse), bytes).unwrap();
+    assert!(ends(&["rescue", "--list", &path(sparse)], 0).contains("file"));
+    ends(&["undelete", &path(sparse)], 0);
+    ends(&["rescue", &path(sparse), &path("out")], 0);
+    assert_eq!(fs::read(scratch.path("out/file")).unwrap(), vec![5; 100_000]);
+}

@@ -98,3 +98,37 @@ fn no_data_is_left_out_and_holes_are() {
         assert_eq!(device.next_data(BLOCKS), BLOCKS, "{name}");
     }
 }
+
+/// 2^31 blocks of a sparse file of a few bytes, as they are, in an overlay and joined to another device.
+#[test]
+fn blocks_that_repeat_are_equal_and_end_where_another_begins() {
+    const REPEATED: u64 = 1 << 31;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("fill");
+    let mut writer = Writer::new(File::create(&path).unwrap(), BLOCK_SIZE as u32, u32::MAX).unwrap();
+    writer.write(&full().0).unwrap();
+    writer.fill(0x0403_0201, REPEATED as u32).unwrap();
+    writer.write(&full().0).unwrap();
+    writer.finish().unwrap();
+    let options = OpenOptions { read_only: true, direct: false };
+    let plain = || open_storage(&path, options).unwrap();
+    let end = REPEATED + 1;
+    let written = Overlay::new(plain());
+    fill(&written, [1000, 1001]);
+    let joined = MultiDevice::new(vec![(plain(), 500), (Arc::new(MemDevice::new(512)), 512)]).unwrap();
+    let cases: [(&str, &dyn BlockDevice, &[(u64, u64)]); 3] = [
+        ("sparse", &plain(), &[(0, 1), (1, end), (1_000_000, end), (end - 1, end), (end, end + 1)]),
+        ("overlay", &written, &[(1, 1000), (1000, 1001), (1001, 1002), (1002, end)]),
+        ("joined", &joined, &[(0, 1), (1, 500), (500, 501), (1011, 1012)]),
+    ];
+    for (name, device, ends) in cases {
+        for &(addr, expected) in ends {
+            assert_eq!(device.repeats_until(addr), expected, "{name} from {addr}");
+            let mut two = [Block::zeroed(), Block::zeroed()];
+            let (first, last) = two.split_at_mut(1);
+            device.read(addr, first).unwrap();
+            device.read(expected - 1, last).unwrap();
+            assert!(two[0].0 == two[1].0, "{name} from {addr}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! Reads the source in large pieces on several threads. Holes of image files are left out. A piece that fails is read block by block at
-//! the end.
+//! Reads the source in large pieces on several threads. Holes of image files are left out, and of blocks that a sparse image repeats the
+//! first one is read. A piece that fails is read block by block at the end.
 use super::{ADDRESSES, Candidate, Found, ScanOptions};
 use crate::RescueError;
 use segno_device::BlockDevice;
@@ -58,8 +58,16 @@ impl Scan<'_> {
             if from >= self.blocks || first >= self.blocks {
                 return None;
             }
-            let end = bad.end_of(first).unwrap_or(first + PIECE).min(self.blocks);
-            let claimed = self.next.compare_exchange(from, end, Ordering::Relaxed, Ordering::Relaxed);
+            let repeated = self.device.repeats_until(first);
+            let (end, next) = match bad.end_of(first) {
+                Some(end) => (end, end),
+                None if repeated - first > PIECE && bad.next(first).is_none_or(|bad| bad >= repeated) => {
+                    (first + 1, repeated)
+                }
+                None => (first + PIECE, first + PIECE),
+            };
+            let (end, next) = (end.min(self.blocks), next.min(self.blocks));
+            let claimed = self.next.compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed);
             if claimed.is_ok() {
                 return Some(first..end);
             }
