@@ -29,6 +29,11 @@ impl Area {
         Some(Self { dev, start, blocks })
     }
 
+    /// Its first blocks, up to this number.
+    pub(crate) fn first(self, most: u64) -> Self {
+        Self { blocks: self.blocks.min(most), ..self }
+    }
+
     /// The same blocks, with writes kept in memory.
     #[must_use]
     pub fn in_memory(&self) -> Self {

@@ -11,6 +11,8 @@ use segno_format::Block;
 
 /// Blocks that are read or written at once.
 const RUN: u64 = 256;
+/// Blocks of the largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger than its host's.
+const MOST: u64 = 1 << 20;
 
 /// The content of an area, as a volume sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,23 +51,23 @@ impl Area {
     /// of a volume, a closed journal of another one is left from the volume that was there before, and is replaced.
     pub fn vacant(self, volume: &[u8; 16]) -> Result<Vacant> {
         match self.content(volume)? {
-            Content::Nothing | Content::Own(_) => Ok(Vacant(self)),
-            Content::Other(about) if about.clean && !self.is_whole() => Ok(Vacant(self)),
+            Content::Nothing | Content::Own(_) => Ok(Vacant(self.first(MOST))),
+            Content::Other(about) if about.clean && !self.is_whole() => Ok(Vacant(self.first(MOST))),
             Content::Other(about) => Err(Error::OtherVolume { volume: about.volume }),
             Content::Data { at } => Err(Error::Occupied { at }),
         }
     }
 
-    /// Overwrites all of it with zeros, durably; its content is lost. On an image file, commits otherwise have to wait until
+    /// Overwrites the space of a new journal with zeros, durably; its content is lost. On an image file, commits otherwise have to wait until
     /// the host has allocated what they write to.
     pub fn clear(self) -> Result<Vacant> {
         self.prepare()?;
-        Ok(Vacant(self))
+        Ok(Vacant(self.first(MOST)))
     }
 
-    /// Overwrites all of it with zeros.
+    /// Overwrites all that a new journal takes with zeros.
     pub fn prepare(&self) -> Result<()> {
-        self.zero(0, self.blocks())?;
+        self.zero(0, self.blocks().min(MOST))?;
         self.flush()
     }
 

@@ -111,3 +111,18 @@ fn a_discarded_journal_leaves_zeros_and_one_without_superblocks_is_vacant() {
     dev.read(0, &mut all).unwrap();
     assert!(all.iter().all(Block::is_zero) && About::read(&area).is_err());
 }
+
+/// The rest of a sparse image may be larger than its host's storage.
+#[test]
+fn a_journal_takes_4_gib_of_a_larger_space() {
+    const MOST: u64 = 1 << 20;
+    let dev = device(4 * MOST);
+    drop(Journal::create(
+        Area::whole(dev.clone()).vacant(&checkpoint(1).volume).unwrap(),
+        &checkpoint(1),
+        [9; 16],
+    ));
+    assert_eq!(About::read(&Area::whole(dev.clone())).unwrap().bytes, (MOST - 2) * 4096);
+    let journal = Journal::open(Area::whole(dev.clone()), &checkpoint(1), &*dev);
+    assert!(journal.is_ok(), "{journal:?}");
+}
