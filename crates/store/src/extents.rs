@@ -40,6 +40,11 @@ impl Extents {
         self.0.iter()
     }
 
+    /// Takes memory for so many more.
+    pub(crate) fn reserve(&mut self, count: u16) {
+        self.0.reserve_exact(count.into());
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

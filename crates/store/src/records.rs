@@ -163,6 +163,12 @@ pub(crate) fn decode_map(volume: &Volume, epoch: u32, seq: u64, bytes: &[u8]) ->
 
 fn decode_zone(d: &mut Decoder<'_>, map: &mut Map, zone: u32, objects: &[(ObjectId, u16)]) -> Result<()> {
     let (pointer, finished, count) = (d.u16()?, d.u8()? != 0, d.u16()?);
+    if count > map.geometry.zone_blocks {
+        return Err(d.bad("more extents than blocks"));
+    }
+    if let Some(z) = map.zone_mut(zone) {
+        z.extents.reserve(count);
+    }
     let mut end = 0;
     for _ in 0..count {
         let (start, len, object, offset) = (d.u16()?, d.u16()?, d.u32()?, d.u16()?);
