@@ -8,11 +8,13 @@
 //! * [`forward`] writes the calls that the device of a single test passes on
 //! * [`ZonedDevice`] enforces the rules of zoned devices in memory
 //! * [`f2fs_tools`] runs the installed f2fs-tools, whose verdict on a volume is the same in all tests
+//! * [`Archive`] and [`stored`] make archives and objects of stores that no program writes
 //! * [`blocks`] writes, reads and compares blocks filled with one byte each
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+pub mod archive;
 pub mod blocks;
 mod count;
 mod crash;
@@ -23,10 +25,12 @@ mod model;
 mod pause;
 mod record;
 pub mod rng;
+pub mod stored;
 mod window;
 mod zipf;
 mod zoned;
 
+pub use archive::Archive;
 pub use count::{CountDevice, Counts};
 pub use crash::{CrashChoice, CrashLog, CrashPlan, CrashState, CrashStates, Kept};
 pub use fault::{Fault, FaultCall, FaultDevice, FaultError};
