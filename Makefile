@@ -42,6 +42,7 @@ test: setup
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" TRANSPORT=classic scripts/smoke
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" scripts/smoke
 	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" cargo run -p xtask -- memory --quick
+	SEGNO="$${CARGO_TARGET_DIR:-target}/debug/segno" cargo run -p segno-sim --example commands -- --cases 18 --untimed
 
 # Other locks, so other builds; `schedules 0 N` tries N schedules.
 models:

@@ -1,4 +1,5 @@
 //! Candidates by age, for policies that weigh it.
+use crate::paged::Paged;
 use crate::ranked::{Key, Ranked};
 use crate::{BLOCKS_PER_SEG, Candidate, Class};
 use std::collections::BTreeSet;
@@ -18,7 +19,7 @@ struct ByFill {
 /// Candidates ordered by age stamp, oldest first; ties by section number.
 #[derive(Clone, Debug)]
 pub struct Ages {
-    now: Vec<Option<Candidate>>,
+    now: Paged<Option<Candidate>>,
     all: Ranked,
     classes: [ByFill; 2],
     segs_per_sec: u32,
@@ -27,7 +28,7 @@ pub struct Ages {
 impl Ages {
     pub(crate) fn new(sections: usize, per_sec: u32, segs_per_sec: u32) -> Self {
         let classes = [ByFill::new(per_sec, segs_per_sec), ByFill::new(per_sec, segs_per_sec)];
-        Self { now: vec![None; sections], all: Ranked::default(), classes, segs_per_sec }
+        Self { now: Paged::new(sections, None), all: Ranked::default(), classes, segs_per_sec }
     }
 
     /// Utilisation in percent: of a mean segment, rounded down twice.
@@ -60,6 +61,9 @@ impl Ages {
     }
 
     pub(crate) fn remove(&mut self, sec: u32) {
+        if self.now.get(sec as usize).is_none_or(Option::is_none) {
+            return;
+        }
         let Some(old) = self.now.get_mut(sec as usize).and_then(Option::take) else { return };
         self.all.remove((old.mtime, sec));
         self.classes[old.class as usize].remove(old.valid, (old.mtime, sec));

@@ -2,6 +2,7 @@
 //! lists. Updates and finding the emptiest section take constant time.
 use crate::ages::Ages;
 use crate::openings::Openings;
+use crate::paged::Paged;
 use crate::{Candidate, Class};
 
 const NONE: u32 = u32::MAX;
@@ -41,14 +42,14 @@ struct Lists {
 /// The candidates.
 #[derive(Clone, Debug)]
 pub struct Index {
-    links: Vec<Link>,
+    links: Paged<Link>,
     lists: [Lists; 2],
     per_sec: u32,
     /// Which of equally full sections comes first.
     pub tie: Tie,
     ages: Option<Ages>,
     /// Opening stamp of each section.
-    stamps: Vec<u64>,
+    stamps: Paged<u64>,
     openings: Option<Openings>,
 }
 
@@ -58,12 +59,12 @@ impl Index {
     pub fn new(sections: u32, per_sec: u32) -> Self {
         let n = sections as usize;
         Self {
-            links: vec![Link { prev: NONE, next: NONE, key: OUT }; n],
+            links: Paged::new(n, Link { prev: NONE, next: NONE, key: OUT }),
             lists: [Lists::new(per_sec), Lists::new(per_sec)],
             per_sec,
             tie: Tie::default(),
             ages: None,
-            stamps: vec![0; n],
+            stamps: Paged::new(n, 0),
             openings: None,
         }
     }

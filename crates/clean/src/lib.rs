@@ -14,11 +14,13 @@ pub mod lifetime;
 pub mod need;
 mod openings;
 pub mod pace;
+mod paged;
 pub mod policy;
 mod ranked;
 
 pub use ages::Ages;
 pub use index::{Index, Tie};
+pub use paged::Paged;
 
 /// Blocks in a segment.
 pub const BLOCKS_PER_SEG: u32 = 512;

@@ -9,11 +9,13 @@
 //! * [`ZonedDevice`] enforces the rules of zoned devices in memory
 //! * [`f2fs_tools`] runs the installed f2fs-tools, whose verdict on a volume is the same in all tests
 //! * [`fuzz`] drives fuzz targets, [`memory`] counts what a thread allocates, [`caught`] turns panics into errors
+//! * [`Archive`] and [`stored`] make archives and objects of stores that no program writes
 //! * [`blocks`] writes, reads and compares blocks filled with one byte each
 #![deny(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
+pub mod archive;
 pub mod blocks;
 mod catch_panic;
 mod count;
@@ -27,10 +29,12 @@ mod model;
 mod pause;
 mod record;
 pub mod rng;
+pub mod stored;
 mod window;
 mod zipf;
 mod zoned;
 
+pub use archive::Archive;
 pub use catch_panic::caught;
 pub use count::{CountDevice, Counts};
 pub use crash::{CrashChoice, CrashLog, CrashPlan, CrashState, CrashStates, Kept};

@@ -1,13 +1,13 @@
 //! `segno map`: the segments of a volume by type and fill.
 use crate::exit::Outcome;
 use crate::segments::grid::{Grid, LEVELS};
-use crate::segments::{Content, Segment, Segments, png, svg, write_file};
+use crate::segments::{Content, Segment, Segments, Total, png, svg, write_file};
 use crate::storage::DeviceOption;
 use anyhow::{Result, bail};
 use segno_format::BLOCKS_PER_SEG;
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{self, BufWriter, IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -49,7 +49,10 @@ pub fn run(args: &Args) -> Outcome {
     let found = Segments::of(&args.volume, &args.devices)?;
     let mut out = stdout().lock();
     if args.json {
-        writeln!(out, "{:#}", all(&found))?;
+        let mut out = BufWriter::new(out);
+        serde_json::to_writer_pretty(&mut out, &Report::of(&found)).map_err(io::Error::from)?;
+        writeln!(out)?;
+        out.flush()?;
     } else {
         let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
         out.write_all(text(&found, coloured).as_bytes())?;
@@ -68,22 +71,54 @@ fn encoder(path: &Path) -> Result<Encoder> {
     Ok(encoder)
 }
 
-fn all(found: &Segments) -> Value {
-    let totals: Vec<Value> = found
-        .totals()
-        .iter()
-        .map(|t| json!({ "type": t.content.name(), "segments": t.segments, "valid_blocks": t.valid }))
-        .collect();
-    let each = |(segno, s): (usize, &Segment)| {
-        let log = s.log.map(|log| Content::Of(log).name());
-        json!({ "segno": segno, "type": s.content.name(), "valid_blocks": s.valid, "log": log })
-    };
-    json!({
-        "checkpoint_ver": found.checkpoint.checkpoint_ver.get(),
-        "blocks_per_segment": BLOCKS_PER_SEG,
-        "totals": totals,
-        "segments": found.all.iter().enumerate().map(each).collect::<Vec<_>>(),
-    })
+/// The report in JSON. Segments are written one by one, as there may be eight million.
+#[derive(Serialize)]
+struct Report<'a> {
+    checkpoint_ver: u64,
+    blocks_per_segment: u32,
+    totals: Vec<TotalRow>,
+    segments: Each<'a>,
+}
+
+#[derive(Serialize)]
+struct TotalRow {
+    r#type: &'static str,
+    segments: u64,
+    valid_blocks: u64,
+}
+
+#[derive(Serialize)]
+struct SegmentRow {
+    segno: usize,
+    r#type: &'static str,
+    valid_blocks: u16,
+    log: Option<&'static str>,
+}
+
+struct Each<'a>(&'a [Segment]);
+
+impl Serialize for Each<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.0.iter().enumerate().map(|(segno, s)| SegmentRow {
+            segno,
+            r#type: s.content.name(),
+            valid_blocks: s.valid,
+            log: s.log.map(|log| Content::Of(log).name()),
+        }))
+    }
+}
+
+impl<'a> Report<'a> {
+    fn of(found: &'a Segments) -> Self {
+        let total =
+            |t: &Total| TotalRow { r#type: t.content.name(), segments: t.segments, valid_blocks: t.valid };
+        Self {
+            checkpoint_ver: found.checkpoint.checkpoint_ver.get(),
+            blocks_per_segment: BLOCKS_PER_SEG,
+            totals: found.totals().iter().map(total).collect(),
+            segments: Each(&found.all),
+        }
+    }
 }
 
 /// A map of characters, and the totals.

@@ -1,15 +1,23 @@
-//! An image file of 15 TiB that is a hole but for a small volume: every command that searches or copies it ends, within 1 GiB of addresses.
+//! An image file of 15 TiB that is a hole but for a small volume: every command that searches or copies it ends, within 1 GiB of addresses;
+//! commands that mount it in memory end within 256 MiB.
 use super::Scratch;
 use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const SIZE: u64 = 15 << 40;
 
 /// Runs the command with a limited address space.
 fn limited(args: &[&str]) -> Output {
-    let script = "ulimit -v 1048576 && exec \"$0\" \"$@\"";
-    Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_segno")]).args(args).output().unwrap()
+    within("1048576", args).output().unwrap()
+}
+
+fn within(kib: &str, args: &[&str]) -> Command {
+    let script = "ulimit -v \"$0\" && exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, kib, env!("CARGO_BIN_EXE_segno")]).args(args).env("MALLOC_ARENA_MAX", "1");
+    command
 }
 
 #[track_caller]
@@ -124,4 +132,49 @@ fn a_repeated_word_is_searched_once() {
     ends(&["undelete", &path(sparse)], 0);
     ends(&["rescue", &path(sparse), &path("out")], 0);
     assert_eq!(fs::read(scratch.path("out/file")).unwrap(), vec![5; 100_000]);
+}
+
+/// Tables of an empty volume would take 300 MiB here if they had an entry for each segment.
+#[test]
+fn a_mounted_volume_of_15_tib_takes_memory_for_what_it_holds() {
+    let scratch = Scratch::new();
+    let (image, file) = (scratch.path("large"), scratch.path("file"));
+    let (image, file) = (image.to_str().unwrap(), file.to_str().unwrap());
+    let made = limited(&["mkfs", "-q", "--size", "15T", image]);
+    if !made.status.success() {
+        println!("NOT TESTED: {}", String::from_utf8_lossy(&made.stderr));
+        return;
+    }
+    fs::write(file, vec![5; 100_000]).unwrap();
+    let copy = scratch.path("copy");
+    for args in [
+        &["put", image, file, "/file"][..],
+        &["ls", "-l", image],
+        &["get", image, "/file", copy.to_str().unwrap()],
+        &["extents", "--image", image, "/file"],
+    ] {
+        let out = within("262144", args).output().unwrap();
+        assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+    assert_eq!(fs::read(copy).unwrap(), vec![5; 100_000]);
+}
+
+/// A report of 524,000 segments. In memory as a tree of values it takes 900 MiB.
+#[test]
+fn a_map_in_json_is_written_segment_by_segment() {
+    let scratch = Scratch::new();
+    let image = scratch.path("large");
+    let image = image.to_str().unwrap();
+    super::output(&["mkfs", "-q", "--size", "1T", image]);
+    let mut command = within("262144", &["map", "--json", image]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let segments = lines.filter(|line| line.as_ref().unwrap().contains("\"segno\"")).count();
+    assert!(child.wait().unwrap().success());
+    // A reader that goes ends it as it ends other output.
+    let mut ended = within("262144", &["map", "--json", image]).stdout(Stdio::piped()).spawn().unwrap();
+    drop(ended.stdout.take());
+    assert_eq!(ended.wait().unwrap().code(), Some(141));
+    let superblock = super::output(&["dump", "--json", image, "sb", "1"]);
+    assert!(superblock.contains(&format!("\"segment_count_main\": {segments},")), "{segments}: {superblock}");
 }

@@ -18,7 +18,7 @@ impl Table {
     /// Gives each section a stamp by the rank of its SIT mtime, as if the sections had been written one after the other.
     pub fn stamp_by_mtime(&mut self) {
         let mut used: Vec<(u64, u32)> = (0u32..)
-            .zip(&self.secs)
+            .zip(self.secs.iter())
             .filter(|(_, s)| s.valid > 0)
             .map(|(sec, _)| (self.section_mtime(sec), sec))
             .collect();

@@ -7,7 +7,7 @@ use super::runs::FreeSections;
 use crate::error::Result;
 use crate::health::{Health, invariant};
 use foldhash::{HashMap, HashMapExt};
-use segno_clean::{Class, Index};
+use segno_clean::{Class, Index, Paged};
 use segno_format::bits::msb;
 use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Geometry, SegNo, Structure};
@@ -74,9 +74,9 @@ pub(super) struct Sec {
 
 /// Segments, sections and their indexes.
 pub struct Table {
-    pub(super) segs: Vec<Seg>,
-    pub(super) maps: Vec<Option<Box<Maps>>>,
-    pub(super) secs: Vec<Sec>,
+    pub(super) segs: Paged<Seg>,
+    pub(super) maps: Paged<Option<Box<Maps>>>,
+    pub(super) secs: Paged<Sec>,
     pub(super) segs_per_sec: u32,
     pub(super) free: BitSet,
     pub(super) free_secs: FreeSections,
@@ -112,12 +112,12 @@ impl Table {
     pub fn new(geo: &Geometry, health: Arc<Health>) -> Self {
         let (n, s) = (geo.segment_count_main, geo.segs_per_sec);
         let mut t = Self {
-            segs: vec![
-                Seg { valid: 0, held: 0, log: LogType::HotData, current: false, mtime: 0 };
-                n as usize
-            ],
-            maps: vec![None; n as usize],
-            secs: vec![Sec { valid: 0, free_segs: s, busy: 0 }; geo.section_count as usize],
+            segs: Paged::new(
+                n as usize,
+                Seg { valid: 0, held: 0, log: LogType::HotData, current: false, mtime: 0 },
+            ),
+            maps: Paged::new(n as usize, None),
+            secs: Paged::new(geo.section_count as usize, Sec { valid: 0, free_segs: s, busy: 0 }),
             segs_per_sec: s,
             free: BitSet::new(n as usize),
             free_secs: FreeSections::new(geo.section_count),
@@ -214,7 +214,9 @@ impl Table {
     }
     /// Records that a segment without valid blocks holds nothing to be discarded.
     pub fn note_discarded(&mut self, seg: SegNo) {
-        if let Some(s) = self.segs.get_mut(seg.idx()).filter(|s| s.valid == 0) {
+        if self.emptied_at(seg).is_some()
+            && let Some(s) = self.segs.get_mut(seg.idx())
+        {
             s.mtime = 0;
         }
     }

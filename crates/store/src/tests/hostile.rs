@@ -2,10 +2,8 @@
 use super::*;
 use bytes::Bytes;
 use segno_testkit::Rng;
+use segno_testkit::stored::spoil_object;
 use std::collections::BTreeMap;
-
-/// Of a commit's object: magic, length of the record, inline blocks, checksum.
-const TAIL: usize = 20;
 
 /// A volume with seals, maps, data objects and commits of two epochs, the second one without an end.
 fn objects() -> BTreeMap<String, Bytes> {
@@ -25,38 +23,6 @@ fn objects() -> BTreeMap<String, Bytes> {
     store.cut();
     device.abandon();
     store.objects()
-}
-
-/// Sets bytes of a record, and its checksum.
-fn spoil(record: &mut [u8], rng: &mut Rng) {
-    let Some(body) = record.len().checked_sub(4).filter(|&body| body > 8) else { return };
-    for _ in 0..rng.between(1, 3) {
-        // The magic number stays, so that the content is reached.
-        let at = rng.between(8, body as u64 - 1) as usize;
-        let len = [1, 2, 4, 8][rng.below(4) as usize].min(body - at);
-        let value = match rng.below(4) {
-            0 => u64::MAX,
-            1 => 0,
-            2 => rng.below(1 << 16),
-            _ => rng.below(u64::MAX),
-        };
-        record[at..at + len].copy_from_slice(&value.to_le_bytes()[..len]);
-    }
-    let crc = crc32c::crc32c(&record[..body]);
-    record[body..].copy_from_slice(&crc.to_le_bytes());
-}
-
-/// Spoils an object. Its blocks stay as they are.
-fn spoil_object(name: &str, bytes: &mut [u8], rng: &mut Rng) {
-    if !name.contains("/log/") {
-        return spoil(bytes, rng);
-    }
-    let Some(end) = bytes.len().checked_sub(TAIL) else { return };
-    let len = u32::from_le_bytes(bytes[end + 8..end + 12].try_into().unwrap()) as usize;
-    match rng.below(4) {
-        0 => spoil(&mut bytes[end..], rng),
-        _ => spoil(&mut bytes[end - len..end], rng),
-    }
 }
 
 /// Reads everything, then writes, and closes. Errors are answers.
