@@ -30,7 +30,7 @@ mod storage;
 mod store;
 mod tally;
 
-pub use mount::mount_device;
+pub use mount::{mount_device, run_broker_if_called};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;
@@ -64,11 +64,11 @@ pub fn command_line() -> clap::Command {
 /// Runs the program with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    if let Some(done) = run_broker_if_called() {
+        return done;
+    }
     let args = called_as_mkfs(std::env::args_os().collect());
     let style = exit::Style::of(&args);
-    if let Some(dir) = mount::watcher::called_for(&args) {
-        return style.report(mount::watcher::run(dir));
-    }
     if mount::helper::is_mount_helper(&args) {
         return style.report(mount::helper::run(&args));
     }

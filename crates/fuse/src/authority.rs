@@ -1,6 +1,6 @@
 //! Authority of callers over the mount, the volume, and files beyond their content. Each operation has a row in a table of
 //! ioctls (`ioctl`, `volume_ioctl`, `compress_ioctl`) or of control attributes (`control`), and the row a rule here.
-use crate::caller::Caller;
+use crate::callers::Credentials;
 use crate::server::Server;
 use crate::wire::InHeader;
 use rustix::thread::CapabilitySet;
@@ -85,9 +85,16 @@ impl Server {
     /// Whether a caller has a capability. A guest has checked its own users: its root has those for files.
     fn has(&self, head: &InHeader, capability: CapabilitySet) -> bool {
         match self.origin {
-            Origin::Host { .. } => Caller::of(head.pid).is_some_and(|caller| caller.has(capability)),
+            Origin::Host { .. } => self
+                .credentials(head, head.gid)
+                .is_some_and(|caller| caller.capabilities.contains(capability)),
             Origin::Guest => head.uid == 0,
         }
+    }
+
+    /// Capabilities of a caller, and whether it is in a group.
+    fn credentials(&self, head: &InHeader, group: u32) -> Option<Credentials> {
+        self.callers.as_ref()?.of(head.pid, group)
     }
 
     /// Whether a change of content by this caller leaves set-user-ID and set-group-ID.
@@ -102,8 +109,9 @@ impl Server {
             return false;
         }
         match self.origin {
-            Origin::Host { .. } => Caller::of(head.pid)
-                .is_none_or(|caller| !caller.is_in(attr.gid) && !caller.has(CapabilitySet::FSETID)),
+            Origin::Host { .. } => self.credentials(head, attr.gid).is_none_or(|caller| {
+                !caller.is_member && !caller.capabilities.contains(CapabilitySet::FSETID)
+            }),
             Origin::Guest => head.uid != 0,
         }
     }

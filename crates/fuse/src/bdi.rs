@@ -1,8 +1,7 @@
 //! Limits that the kernel sets for the page cache of a mount: files in sysfs of its backing device information (BDI).
 use crate::block::MountType;
 use crate::mount_id::MountId;
-use crate::page_cache::PageCache;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Readahead window: four requests of the maximum size.
 const READAHEAD_KIB: &str = "4096";
@@ -19,24 +18,24 @@ const SMALL: u64 = 64 * DIRTY_MAX;
 /// of what the machine permits, even while memory is plentiful; it protects users from servers of others that hang. With
 /// a writeback cache it is lifted: pages of random writes then wait for their neighbours, which cuts the number of
 /// requests to between a quarter and a half. On a small volume the limit stays strict, and grows to [`DIRTY_MAX`].
-pub(crate) fn tune(dir: &Path, mount_type: &MountType, page_cache: PageCache, volume_bytes: u64) {
-    let Some(bdi) = directory(dir, mount_type) else { return };
+pub(crate) fn tune(mount: MountId, mount_type: &MountType, writeback: bool, volume_bytes: u64) {
+    let bdi = directory(mount, mount_type);
     let set = |name, value: &str| {
         let _default_stays = std::fs::write(bdi.join(name), value);
     };
     set("read_ahead_kb", READAHEAD_KIB);
-    if page_cache == PageCache::Writeback && volume_bytes < SMALL {
+    if writeback && volume_bytes < SMALL {
         set("max_bytes", &DIRTY_MAX.to_string());
-    } else if page_cache == PageCache::Writeback {
+    } else if writeback {
         set("max_ratio", MAX_RATIO);
         set("strict_limit", "0");
     }
 }
 
 /// The directory with the limits of a mount.
-pub(crate) fn directory(dir: &Path, mount_type: &MountType) -> Option<PathBuf> {
-    let (major, minor) = MountId::at(dir).ok()?.device();
+pub(crate) fn directory(mount: MountId, mount_type: &MountType) -> PathBuf {
+    let (major, minor) = mount.device();
     // The name without suffix belongs to the block device.
     let suffix = if let MountType::Block { .. } = mount_type { "-fuseblk" } else { "" };
-    Some(PathBuf::from(format!("/sys/class/bdi/{major}:{minor}{suffix}")))
+    PathBuf::from(format!("/sys/class/bdi/{major}:{minor}{suffix}"))
 }

@@ -13,18 +13,17 @@ use segno_device::Claim;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// The first kernel that sends SYNCFS to the server of a `fuseblk` mount.
 const SINCE: (u32, u32) = (6, 18);
 
 /// The block device behind a mount.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// None, for this reason: the mount is of type `fuse`.
     Nothing(String),
-    /// The volume is on one block device. The claim passes to the mount.
-    Device(Arc<Claim>),
+    /// The volume is on this block device. The claim of the server passes to the mount.
+    Device(PathBuf),
     /// The volume is in this image file.
     Image(PathBuf),
 }
@@ -32,6 +31,16 @@ pub enum Backing {
 impl Default for Backing {
     fn default() -> Self {
         Self::Nothing("no block device was given".into())
+    }
+}
+
+impl Backing {
+    /// Nothing where sync(2) does not need a block device.
+    pub(crate) fn where_useful(&self) -> Self {
+        match self {
+            Self::Nothing(_) => self.clone(),
+            _ => is_useful().map_or_else(Self::Nothing, |()| self.clone()),
+        }
     }
 }
 
@@ -61,20 +70,36 @@ impl fmt::Display for MountType {
     }
 }
 
-/// Mounts as `fuseblk` where that is useful and possible, otherwise as `fuse`.
+/// Mounts as `fuseblk` with this device, otherwise as `fuse`.
 pub(crate) fn connect(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounted, MountType)> {
-    let possible = match backing {
+    let done = match backing {
         Backing::Nothing(why) => Err(why.clone()),
-        _ => is_useful(),
+        Backing::Device(device) => by_device(request, device).map_err(failed),
+        Backing::Image(image) => {
+            LoopDevice::attach(image).and_then(|device| by_device(request, &device.path)).map_err(failed)
+        }
     };
-    let why = match possible {
-        Ok(()) => match connect_block(request, backing) {
-            Ok(done) => return Ok(done),
-            Err(e) => format!("mounting as fuseblk failed: {e}"),
-        },
-        Err(why) => why,
-    };
-    Ok((mount::connect(request)?, MountType::Plain { why }))
+    match done {
+        Ok(done) => Ok(done),
+        Err(why) => Ok((mount::connect(request)?, MountType::Plain { why })),
+    }
+}
+
+fn failed(e: io::Error) -> String {
+    format!("mounting as fuseblk failed: {e}")
+}
+
+/// Releases the claim of a device to a mount that takes it, and takes it again if the mount did not.
+pub(crate) fn hand_over(
+    claim: Option<&Claim>,
+    connect: impl FnOnce() -> io::Result<(Mounted, MountType)>,
+) -> io::Result<(Mounted, MountType)> {
+    claim.iter().for_each(|claim| claim.release());
+    let done = connect();
+    if !matches!(done, Ok((_, MountType::Block { .. }))) {
+        claim.map_or(Ok(()), Claim::retake).map_err(io::Error::other)?;
+    }
+    done
 }
 
 /// Whether sync(2) needs `fuseblk` on this kernel; otherwise the reason why not.
@@ -90,23 +115,6 @@ pub(crate) fn is_useful() -> Result<(), String> {
         Ok(true) => Err("the kernel reports sync(2) on every mount".into()),
         // If the test fails, the mount itself will fail or report why.
         Ok(false) | Err(_) => Ok(()),
-    }
-}
-
-fn connect_block(request: &Request<'_>, backing: &Backing) -> io::Result<(Mounted, MountType)> {
-    match backing {
-        Backing::Nothing(why) => Err(io::Error::other(why.clone())),
-        Backing::Image(path) => {
-            let device = LoopDevice::attach(path)?;
-            by_device(request, &device.path)
-        }
-        Backing::Device(claim) => {
-            claim.release();
-            by_device(request, claim.path()).or_else(|e| {
-                claim.retake().map_err(io::Error::other)?;
-                Err(e)
-            })
-        }
     }
 }
 

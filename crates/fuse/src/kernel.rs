@@ -6,8 +6,9 @@ pub(crate) fn release() -> String {
     uname().release().to_string_lossy().into_owned()
 }
 
-/// Major and minor number.
-pub(crate) fn version() -> Option<(u32, u32)> {
+/// Major and minor number of the running kernel.
+#[must_use]
+pub fn version() -> Option<(u32, u32)> {
     parse(&release())
 }
 

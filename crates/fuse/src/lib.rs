@@ -11,7 +11,9 @@ mod attr;
 mod authority;
 mod bdi;
 mod block;
+mod broker;
 mod caller;
+mod callers;
 mod compress_ioctl;
 mod control;
 mod data;
@@ -40,21 +42,22 @@ mod tests;
 mod times;
 mod transport;
 mod volume_ioctl;
-mod watcher;
 mod wire;
 mod write_errors;
 
 pub use block::{Backing, MountType};
+pub use broker::{Broker, run_broker};
 pub use control::{
     CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SERVER_XATTR, SHUTDOWN_XATTR, STATS_XATTR,
     SYNC_XATTR, trusted_name,
 };
 pub use guest::{Buffers, GuestOptions, GuestServer, MalformedRequest};
 pub use heap::share as share_heap;
+pub use kernel::version as kernel_version;
 pub use loop_device::image_behind;
 pub use ownership::Ownership;
 pub use page_cache::PageCache;
 pub use probe::probe_no_open;
 pub use serve::{FuseOptions, Started, serve};
 pub use session::{Choice, Transport};
-pub use watcher::unmount_orphan;
+pub use transport::sched_idle::permit_sched_idle;

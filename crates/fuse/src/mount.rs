@@ -1,8 +1,7 @@
 //! Mounting and unmounting: mount(2) for root, fusermount3 for other users.
-use crate::block::MountType;
 use crate::mount_id::MountId;
-use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags, open, syncfs};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::mount::{MountFlags, UnmountFlags, mount};
 use rustix::net::{
@@ -15,8 +14,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const FUSERMOUNT: &str = "fusermount3";
-const UMOUNT: &str = "umount";
-const SYNC: &str = "sync";
 /// Flags of mount(2) by name; other options are passed to the file system.
 const FLAGS: [(&str, MountFlags, bool); 11] = [
     ("dev", MountFlags::NODEV, false),
@@ -60,34 +57,25 @@ pub(crate) fn connect(r: &Request<'_>) -> io::Result<Mounted> {
     by_helper(r)
 }
 
-/// Unmounts even while the mount is in use. Operations on files that are still open fail from then on.
-pub(crate) fn detach(dir: &Path, mount_type: &MountType) -> io::Result<()> {
-    // The kernel waits for the reply to DESTROY. A server that waits for its own reply cannot be killed, so another
-    // process unmounts.
-    if let MountType::Block { .. } = mount_type
-        && Command::new(UMOUNT).args(["-l", "--"]).arg(dir).status().is_ok_and(|s| s.success())
-    {
-        return Ok(());
-    }
-    detach_of_another(dir)
-}
-
-/// Unmounts a mount that another process serves.
-pub(crate) fn detach_of_another(dir: &Path) -> io::Result<()> {
+/// Unmounts even while the mount is in use, for another process that serves it: the kernel may wait for a reply of the server. A server
+/// that waits for its own reply cannot be killed.
+pub(crate) fn detach(dir: &Path) -> io::Result<()> {
     if rustix::mount::unmount(dir, UnmountFlags::DETACH).is_ok() {
         return Ok(());
     }
-    let status = Command::new(FUSERMOUNT).args(["-u", "-z", "--"]).arg(dir).status()?;
-    let failed = || io::Error::other(format!("{FUSERMOUNT} cannot unmount {}", dir.display()));
-    if status.success() { Ok(()) } else { Err(failed()) }
+    let status = Command::new(FUSERMOUNT)
+        .args(["-u", "-z", "--"])
+        .arg(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{FUSERMOUNT} refuses it"))) }
 }
 
-/// Makes the kernel send dirty pages of all files. Another process waits for that: a server that waits for its own reply
-/// cannot be killed.
-pub(crate) fn write_dirty_pages(dir: &Path) {
-    if let Err(e) = Command::new(SYNC).arg("--file-system").arg(dir).status() {
-        eprintln!("segno: cannot write what programs have not synced: {SYNC}: {e}");
-    }
+/// Makes the kernel send dirty pages of all files, for another process that serves them.
+pub(crate) fn write_dirty_pages(dir: &Path) -> io::Result<()> {
+    Ok(syncfs(open(dir, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)?)
 }
 
 /// The file system type for mount(2).
@@ -126,7 +114,7 @@ pub(crate) fn by_syscall(r: &Request<'_>, kind: Kind<'_>) -> io::Result<Mounted>
 fn mounted(dev: OwnedFd, r: &Request<'_>) -> io::Result<Mounted> {
     let id = MountId::at(r.dir).inspect_err(|_| {
         // The first error is the one to report.
-        let _unmounted = detach_of_another(r.dir);
+        let _unmounted = detach(r.dir);
     })?;
     Ok(Mounted { dev, id })
 }
@@ -141,6 +129,7 @@ fn by_helper(r: &Request<'_>) -> io::Result<Mounted> {
         .args(["-o", &options.join(","), "--"])
         .arg(r.dir)
         .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -148,7 +137,7 @@ fn by_helper(r: &Request<'_>) -> io::Result<Mounted> {
             io::Error::new(e.kind(), format!("{FUSERMOUNT} (package fuse3) cannot be started: {e}"))
         })?;
     drop(theirs);
-    let Some(dev) = receive_descriptor(&ours)? else {
+    let (_, Some(dev)) = receive(&ours, &mut [0])? else {
         let message = child.wait_with_output()?.stderr;
         return Err(io::Error::other(String::from_utf8_lossy(&message).trim().to_owned()));
     };
@@ -157,23 +146,23 @@ fn by_helper(r: &Request<'_>) -> io::Result<Mounted> {
     mounted(dev, r)
 }
 
-/// The descriptor that the helper sends; `None` if it exits without sending one.
-fn receive_descriptor(socket: &OwnedFd) -> io::Result<Option<OwnedFd>> {
-    let mut byte = [0];
+/// A message and the descriptor that comes with it. No bytes: the other end is closed.
+pub(crate) fn receive(socket: impl AsFd, into: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    loop {
-        match recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let n = loop {
+        match recvmsg(&socket, &mut [IoSliceMut::new(into)], &mut control, flags) {
             Err(Errno::INTR) => {}
             Err(e) => return Err(e.into()),
-            Ok(_) => break,
+            Ok(message) => break message.bytes,
         }
-    }
+    };
     let sent = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,
     });
-    Ok(sent)
+    Ok((n, sent))
 }
 
 /// Escapes commas, at which the helper splits its options.

@@ -1,19 +1,16 @@
 //! The life of a mount: mount, serve, shut down. Signals and umount(8) both end with a clean checkpoint.
-use crate::bdi;
-use crate::block::{self, Backing, MountType};
+use crate::block::{Backing, MountType};
+use crate::broker::Broker;
 use crate::init::Acl;
-use crate::mount::{self, Request};
 use crate::ownership::Ownership;
 use crate::page_cache::PageCache;
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
-use crate::watcher::Watcher;
+use segno_device::Claim;
 use segno_engine::Volume;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io;
-use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -25,6 +22,8 @@ pub struct FuseOptions {
     pub source: String,
     /// Source of a mount of type `fuseblk`.
     pub backing: Backing,
+    /// The claim of the server on that device.
+    pub claim: Option<Arc<Claim>>,
     /// Mount read-only.
     pub read_only: bool,
     /// Permit access by other users; needs `user_allow_other` in /etc/fuse.conf unless root mounts.
@@ -33,9 +32,8 @@ pub struct FuseOptions {
     pub acl: bool,
     /// Flags and options for the kernel, as given (`dev`, `suid`, `noexec` …).
     pub extra: Vec<String>,
-    /// Makes the command of a process that unmounts when this one is killed. It calls [`crate::unmount_orphan`] with its
-    /// first argument.
-    pub auto_unmount: Option<fn() -> Command>,
+    /// Unmount when the server is killed.
+    pub auto_unmount: bool,
     /// Number of server threads; 0 is automatic.
     pub threads: usize,
     /// How requests reach the server.
@@ -70,12 +68,12 @@ enum End {
     Signal,
 }
 
-/// Mounts, calls `ready` once requests are served, and serves until an unmount or a signal. If umount(2) waits for the
+/// Mounts by the broker, calls `ready` once requests are served, and serves until an unmount or a signal. If umount(2) waits for the
 /// server, `close` is called before it returns. Otherwise the volume is still open when this returns: the caller closes
 /// it and exits.
 pub fn serve(
     volume: Arc<Volume>,
-    dir: &Path,
+    mut broker: Broker,
     opts: &FuseOptions,
     close: impl Fn() + Send + Sync + 'static,
     ready: impl FnOnce(&Started),
@@ -83,9 +81,7 @@ pub fn serve(
     let (ended, end) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let server = Server::new(volume).on_destroy(close).permit_shutdown(opts.shutdown).show(opts.ownership);
-    // Kept to the end of the process, unless the mount ends first.
-    let mut watcher = opts.auto_unmount.map(|command| Watcher::start(command(), dir)).transpose()?;
-    let (session, mount_type) = start(server, dir, opts, watcher.as_mut())?;
+    let (session, mount_type) = start(server.with_callers(broker.callers()), &broker, opts)?;
     let page_cache = session.page_cache;
     let started = Started { transport: session.transport.clone(), mount_type, page_cache };
     let signalled = ended.clone();
@@ -99,22 +95,17 @@ pub fn serve(
         let _ = ended.send(End::Served(session.wait()));
     })?;
     ready(&started);
-    let leave = || leave(dir, &started.mount_type);
     match end.recv() {
         Ok(End::Served(Err(e))) => {
-            leave();
+            broker.unmount(false);
             Err(e)
         }
         Ok(End::Served(Ok(()))) => {
-            watcher.into_iter().for_each(Watcher::dismiss);
+            broker.end();
             Ok(())
         }
         Ok(End::Signal) => {
-            if page_cache == PageCache::Writeback {
-                // Files that are open would lose what only the kernel has.
-                mount::write_dirty_pages(dir);
-            }
-            leave();
+            broker.unmount(page_cache == PageCache::Writeback);
             match end.recv_timeout(GRACE) {
                 Ok(End::Served(result)) => result,
                 Ok(End::Signal) | Err(_) => Ok(()),
@@ -125,28 +116,14 @@ pub fn serve(
 }
 
 /// Mounts and starts the session; unmounts again on failure.
-fn start(
-    server: Server,
-    dir: &Path,
-    opts: &FuseOptions,
-    watcher: Option<&mut Watcher>,
-) -> io::Result<(Session, MountType)> {
-    let request = Request { dir, source: &opts.source, options: options(opts) };
-    let (mounted, mount_type) = block::connect(&request, &opts.backing)?;
-    let watched = watcher.map_or(Ok(()), |watcher| watcher.watch(mounted.id));
-    watched.inspect_err(|_| leave(dir, &mount_type))?;
+fn start(server: Server, broker: &Broker, opts: &FuseOptions) -> io::Result<(Session, MountType)> {
+    let (mounted, mount_type) = broker.connect()?;
     let acl = Acl { umask: opts.acl, kernel: opts.acl };
     let volume_bytes = server.volume.statfs().blocks.saturating_mul(4096);
     let session = Session::start(mounted, Arc::new(server), opts, acl);
-    let session = session.inspect_err(|_| leave(dir, &mount_type))?;
-    bdi::tune(dir, &mount_type, session.page_cache, volume_bytes);
+    let session = session.inspect_err(|_| broker.unmount(false))?;
+    broker.tune(session.page_cache, volume_bytes);
     Ok((session, mount_type))
-}
-
-fn leave(dir: &Path, mount_type: &MountType) {
-    if let Err(e) = mount::detach(dir, mount_type) {
-        eprintln!("segno: cannot unmount {}: {e}", dir.display());
-    }
 }
 
 pub(crate) fn options(opts: &FuseOptions) -> Vec<String> {

@@ -3,6 +3,7 @@ use crate::attr::{
     AttrCaching, FOREVER, attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out,
 };
 use crate::authority::{Origin, Who};
+use crate::callers::Callers;
 use crate::control;
 use crate::ioctl::{Changes, Ioctl};
 use crate::mount_id::MountId;
@@ -57,6 +58,8 @@ pub(crate) struct Server {
     /// Closes the volume on DESTROY, for which umount(2) waits.
     on_destroy: Option<Box<dyn Fn() + Send + Sync>>,
     pub(crate) origin: Origin,
+    /// Credentials of processes of this machine; `None` for guests.
+    pub(crate) callers: Option<Callers>,
     /// Unset for guests.
     pub(crate) mount_id: OnceLock<MountId>,
     /// Whether the volume may be shut down.
@@ -84,6 +87,7 @@ impl Server {
             times: Times::default(),
             on_destroy: None,
             origin: Origin::host(),
+            callers: None,
             mount_id: OnceLock::new(),
             permits_shutdown: false,
             is_shut_down: AtomicBool::new(false),
@@ -97,6 +101,11 @@ impl Server {
     /// Serves a guest, which receives no notifications.
     pub(crate) fn for_guest(self) -> Self {
         Self { origin: Origin::Guest, attr_caching: AttrCaching::Unnotified, ..self }
+    }
+
+    /// Serves callers of whom credentials can be read.
+    pub(crate) fn with_callers(self, callers: Option<Callers>) -> Self {
+        Self { callers, ..self }
     }
 
     /// Permits to shut the volume down, for crash tests.

@@ -1,4 +1,5 @@
 //! `segno mount`: starts a server and returns when the mount responds.
+use crate::confine::ConfineOption;
 use crate::exit::Outcome;
 use crate::mount::options::{Settings, help};
 use crate::mount::{Plan, Readiness, run as serve, spawn};
@@ -21,8 +22,8 @@ pub struct Args {
     /// Take a volume on an object store from a writer that may be alive, as -o takeover does
     #[arg(long)]
     pub takeover: bool,
-    /// Report transport, threads, what sync(2) does, the mode of the page cache, options without effect, and whether space
-    /// is not guarded
+    /// Report transport, threads, what sync(2) does, the mode of the page cache, options without effect, whether space is not
+    /// guarded, and which restrictions of the server the kernel does not have
     #[arg(short, long)]
     pub verbose: bool,
     /// Report on standard output when the mount responds, then detach from the terminal
@@ -43,8 +44,10 @@ pub fn run(args: &Args) -> Outcome {
     settings.devices.extend_from_slice(&args.devices.further);
     let plan = Plan::new(&args.image, &args.dir, settings)?;
     if args.foreground || args.detach {
-        let readiness = if args.detach { Readiness::Background } else { Readiness::Foreground };
-        serve(&plan, |started, note| {
+        let log = plan.settings.log.as_deref();
+        let readiness = if args.detach { Readiness::background(log)? } else { Readiness::Foreground };
+        let verbose = ConfineOption { verbose: args.verbose };
+        serve(&plan, &verbose, |started, note| {
             let mut notes = Vec::new();
             if args.verbose {
                 notes.extend([started.transport.to_string(), started.mount_type.to_string()]);
@@ -54,7 +57,7 @@ pub fn run(args: &Args) -> Outcome {
                 );
                 notes.extend(note);
             }
-            readiness.announce(notes.into_iter(), plan.settings.log.as_deref());
+            readiness.announce(notes.into_iter());
         })?;
         return Ok(ExitCode::SUCCESS);
     }

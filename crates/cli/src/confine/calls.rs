@@ -13,7 +13,7 @@ use std::env::consts::ARCH;
 /// Calls that fail with EPERM. A call is on the list if it starts a program, reaches into other processes, changes namespaces, mounts or
 /// settings of the machine, or opens an interface of the kernel that no command needs. All others pass: a list of permitted calls would
 /// break with the next version of a C library.
-const REFUSED: [u32; 54] = [
+const REFUSED: [u32; 51] = [
     // Programs.
     nr::__NR_execve,
     nr::__NR_execveat,
@@ -68,23 +68,44 @@ const REFUSED: [u32; 54] = [
     nr::__NR_userfaultfd,
     nr::__NR_open_by_handle_at,
     nr::__NR_fanotify_init,
-    nr::__NR_io_uring_setup,
-    nr::__NR_io_uring_enter,
-    nr::__NR_io_uring_register,
     nr::__NR_lookup_dcookie,
     nr::__NR_nfsservctl,
 ];
 
+/// Those of io_uring. What a ring does is seen by no filter.
+const RINGS: [u32; 3] = [nr::__NR_io_uring_setup, nr::__NR_io_uring_register, nr::__NR_io_uring_enter];
+
+/// Conditions of refusal by the number of a call; without any it is refused always.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
 /// Refuses them to all threads. The error names the missing restriction.
-pub fn restrict(network: bool) -> Result<(), String> {
-    let program = program(network).map_err(|e| format!("system calls: {e}"))?;
+pub fn restrict(network: bool, rings: bool) -> Result<(), String> {
+    let rings = if rings { &[] } else { &RINGS[..] };
+    apply(rules(network, rings))
+}
+
+/// Refuses to make or change rings to all threads. Rings that exist are used on.
+pub fn restrict_rings() -> Result<(), String> {
+    let [setup, register, _enter] = RINGS;
+    apply(Ok(always(&[setup, register])))
+}
+
+fn apply(rules: Result<Rules, BackendError>) -> Result<(), String> {
+    let program = rules.and_then(program).map_err(|e| format!("system calls: {e}"))?;
     apply_filter_all_threads(&program).map_err(|e| format!("system calls: {e}"))
 }
 
-fn program(network: bool) -> Result<BpfProgram, BackendError> {
+fn program(rules: Rules) -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(ARCH)?;
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.into_iter().flat_map(numbers).map(|number| (number, Vec::new())).collect();
+    SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(EPERM), arch)?.try_into()
+}
+
+fn always(calls: &[u32]) -> Rules {
+    calls.iter().copied().flat_map(numbers).map(|number| (number, Vec::new())).collect()
+}
+
+fn rules(network: bool, rings: &[u32]) -> Result<Rules, BackendError> {
+    let mut rules = always(&[&REFUSED, rings].concat());
     for number in numbers(nr::__NR_socket) {
         rules.insert(number, sockets(network)?);
     }
@@ -92,7 +113,7 @@ fn program(network: bool) -> Result<BpfProgram, BackendError> {
         let input = [TIOCSTI, TIOCLINUX].map(|command| only(1, SeccompCmpOp::Eq, command));
         rules.insert(number, input.into_iter().collect::<Result<_, _>>()?);
     }
-    SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(EPERM), arch)?.try_into()
+    Ok(rules)
 }
 
 /// Sockets that connect to nothing but servers on the network and services of this machine that resolve names; none without network.

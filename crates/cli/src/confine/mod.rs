@@ -22,7 +22,7 @@ const FILES: CapabilitySet =
 pub struct ConfineOption {
     /// Print which restrictions of this program the kernel does not have
     #[arg(short, long)]
-    verbose: bool,
+    pub verbose: bool,
 }
 
 /// The rights that a command keeps: open descriptors, reading of /proc and /sys, and the rights that are added.
@@ -31,6 +31,7 @@ pub struct Confinement {
     verbose: bool,
     rules: Vec<Rule>,
     network: bool,
+    rings: bool,
     /// Those of its capabilities that it keeps.
     keeps: CapabilitySet,
 }
@@ -41,6 +42,7 @@ impl Confinement {
             verbose: option.verbose,
             rules: Vec::new(),
             network: false,
+            rings: false,
             keeps: CapabilitySet::empty(),
         };
         found.rule("/proc", Access::Read).rule("/sys", Access::Read)
@@ -76,6 +78,31 @@ impl Confinement {
         self.rule(path, Access::Storage).keeping(FILES)
     }
 
+    /// Opens a device that all its users may open.
+    pub fn device(self, path: &Path) -> Self {
+        self.rule(path, Access::Storage)
+    }
+
+    /// Opens storage again to claim it.
+    pub fn claims(self, path: &Path) -> Self {
+        self.rule(path, Access::Read)
+    }
+
+    /// Resets zones of devices on a kernel that demands CAP_SYS_ADMIN for it.
+    pub fn resets_zones(self) -> Self {
+        self.keeping(CapabilitySet::SYS_ADMIN)
+    }
+
+    /// Lets threads return to the normal scheduling policy.
+    pub fn sets_policies(self) -> Self {
+        self.keeping(CapabilitySet::SYS_NICE)
+    }
+
+    /// Makes rings of io_uring, until [`refuse_rings`].
+    pub fn makes_rings(self) -> Self {
+        Self { rings: true, ..self }
+    }
+
     /// Makes or replaces this file. It gets its name when it is complete, so the directory is open to changes.
     pub fn makes(self, file: &Path) -> Self {
         self.rule(directory(file), Access::Files).writes(file).keeping(FILES)
@@ -98,7 +125,12 @@ impl Confinement {
     pub fn caches(self, dir: &Path) -> Self {
         let above = directory(dir);
         let made = if dir.exists() { dir } else { above };
-        self.fills(made, Preserve::empty()).reads(above)
+        self.keeps_files(made).reads(above)
+    }
+
+    /// Makes, replaces and removes files below a directory, with no attributes but those of a new file.
+    fn keeps_files(self, dir: &Path) -> Self {
+        self.rule(dir, Access::Tree { devices: false }).keeping(FILES)
     }
 
     /// Removes this file, or this directory, which is empty.
@@ -124,7 +156,7 @@ impl Confinement {
         let local = store::local(url);
         self.network = true;
         let read = local.read.iter().fold(self, |all, path| all.reads(path));
-        local.written.iter().fold(read, |all, dir| all.fills(dir, Preserve::empty()))
+        local.written.iter().fold(read, |all, dir| all.keeps_files(dir))
     }
 
     /// Drops all other rights.
@@ -133,7 +165,7 @@ impl Confinement {
             set_no_new_privs(true).err().map(|e| format!("programs with set-id bits: {e}")),
             files::restrict(&self.rules, self.network).err(),
             self.drop_capabilities().err().map(|e| format!("capabilities: {e}")),
-            calls::restrict(self.network).err(),
+            calls::restrict(self.network, self.rings).err(),
         ];
         for why in refused.into_iter().flatten().filter(|_| self.verbose) {
             eprintln!("segno: note: not restricted: {why}");
@@ -145,6 +177,12 @@ impl Confinement {
         let none = CapabilitySet::empty();
         set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })
     }
+}
+
+/// Refuses further rings to all threads. Existing rings stay usable: their threads have restricted them.
+pub fn refuse_rings() {
+    // A kernel without filters was named when the restrictions began.
+    let _named = calls::restrict_rings();
 }
 
 /// The directory that a file is in.

@@ -15,20 +15,43 @@ use std::process::{Command, ExitCode, Stdio};
 const READY: &[u8] = b"ready\n";
 
 /// How a server reports that the mount responds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub enum Readiness {
     /// No process waits for it.
     Foreground,
     /// The command that started it waits on its standard output.
-    Background,
+    Background(Surroundings),
+}
+
+/// Replacements of the terminal, opened before the server drops the right to open files.
+#[derive(Debug)]
+pub struct Surroundings {
+    null: File,
+    log: OwnedFd,
 }
 
 impl Readiness {
+    /// In the background, with errors to this file, else to the system's log, else nowhere.
+    pub fn background(log: Option<&Path>) -> Result<Self> {
+        let null =
+            File::options().read(true).write(true).open("/dev/null").context("cannot open /dev/null")?;
+        let log = match log {
+            Some(path) => File::options()
+                .create(true)
+                .append(true)
+                .open(path)
+                .with_context(|| format!("cannot open the log {}", path.display()))?
+                .into(),
+            None => log_of_system().map_or_else(|| null.try_clone().map(OwnedFd::from), Ok)?,
+        };
+        Ok(Self::Background(Surroundings { null, log }))
+    }
+
     /// Prints notes and reports the mount. In the background, leaves the terminal, the session and the working directory.
-    pub fn announce(self, notes: impl Iterator<Item = String>, log: Option<&Path>) {
+    pub fn announce(self, notes: impl Iterator<Item = String>) {
         notes.for_each(|note| eprintln!("segno: {note}"));
-        if let Self::Background = self
-            && let Err(e) = detach(log)
+        if let Self::Background(surroundings) = self
+            && let Err(e) = surroundings.detach()
         {
             // The mount works all the same.
             eprintln!("segno: the server could not detach from the terminal: {e}");
@@ -36,36 +59,33 @@ impl Readiness {
     }
 }
 
-fn detach(log: Option<&Path>) -> io::Result<()> {
-    let log = log_to(log)?;
-    rustix::process::setsid()?;
-    // Otherwise ps(1) shows "exe", after /proc/self/exe.
-    rustix::thread::set_name(c"segno")?;
-    std::env::set_current_dir("/")?;
-    let null = File::options().read(true).write(true).open("/dev/null")?;
-    dup2_stdin(&null)?;
-    let mut out = io::stdout().lock();
-    out.write_all(READY)?;
-    out.flush()?;
-    dup2_stdout(&null)?;
-    dup2_stderr(&log)?;
-    Ok(())
+impl Surroundings {
+    fn detach(self) -> io::Result<()> {
+        rustix::process::setsid()?;
+        // Otherwise ps(1) shows "exe", after /proc/self/exe.
+        rustix::thread::set_name(c"segno")?;
+        std::env::set_current_dir("/")?;
+        dup2_stdin(&self.null)?;
+        let mut out = io::stdout().lock();
+        out.write_all(READY)?;
+        out.flush()?;
+        dup2_stdout(&self.null)?;
+        dup2_stderr(&self.log)?;
+        Ok(())
+    }
 }
 
-/// Destination of errors after detaching: the given file, else the system's log, else /dev/null.
-fn log_to(file: Option<&Path>) -> io::Result<OwnedFd> {
-    if let Some(path) = file {
-        return Ok(File::options().create(true).append(true).open(path)?.into());
+/// Standard input of logger(1). A separate process: it also forwards the last message of a server that is killed.
+fn log_of_system() -> Option<OwnedFd> {
+    if !Path::new("/dev/log").exists() {
+        return None;
     }
-    if Path::new("/dev/log").exists() {
-        // A separate process: it also forwards the last message of a server that is killed.
-        let logger =
-            Command::new("logger").args(["-t", "segno", "-p", "daemon.err"]).stdin(Stdio::piped()).spawn();
-        if let Some(pipe) = logger.ok().and_then(|mut l| l.stdin.take()) {
-            return Ok(pipe.into());
-        }
-    }
-    Ok(File::options().write(true).open("/dev/null")?.into())
+    let logger = Command::new("logger")
+        .args(["-t", "segno", "-p", "daemon.err"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn();
+    Some(logger.ok()?.stdin.take()?.into())
 }
 
 /// Starts the server with these arguments. Returns when it responds at `dir`, or with its exit code.

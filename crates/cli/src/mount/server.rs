@@ -1,17 +1,21 @@
 //! The server of a mount: checks the request, serves the mount.
+use super::broker;
 use super::options::Settings;
 use super::volume::{Devices, absolute};
-use super::watcher;
-use crate::{image, show};
+use crate::confine::{self, ConfineOption, Confinement};
+use crate::{image, inspect, show, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::Access;
 use rustix::io::Errno;
 use segno_device::{BlockDevice, StorageKind, probe};
 use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
-use segno_fuse::{Backing, FuseOptions, Started};
+use segno_fuse::{Backing, Broker, Choice, FuseOptions, Started};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The first kernel that lets all who may write a device reset its zones.
+const ZONES_FOR_ALL: (u32, u32) = (5, 14);
 
 /// A checked request to mount. Paths are absolute.
 #[derive(Clone, Debug)]
@@ -45,28 +49,68 @@ impl Plan {
         Ok(Self { image, dir, settings })
     }
 
-    fn fuse_options(&self, backing: Backing) -> FuseOptions {
+    fn fuse_options(&self, device: Option<&dyn BlockDevice>) -> Result<FuseOptions> {
         let s = &self.settings;
-        FuseOptions {
+        let on_store = || Backing::Nothing("the volume is on an object store".into());
+        let backing = device.map_or_else(|| Ok(on_store()), |device| self.backing(device))?;
+        Ok(FuseOptions {
             source: self.image.display().to_string(),
             backing,
+            claim: device.and_then(BlockDevice::claim),
             read_only: s.engine.read_only,
             allow_other: s.allow_other,
             acl: s.has_acl(),
             extra: s.flags.clone(),
-            auto_unmount: s.auto_unmount.then_some(watcher::command),
+            auto_unmount: s.auto_unmount,
             threads: s.threads,
             transport: s.transport,
             no_sched_idle: s.no_sched_idle,
             writeback_cache: s.writeback_cache,
             shutdown: s.shutdown,
             ownership: s.ownership,
-        }
+        })
+    }
+
+    fn devices(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.image].into_iter().chain(&self.settings.devices)
+    }
+
+    /// Starts the process that mounts a volume on this device; `None` for one on an object store.
+    fn start_broker(&self, device: Option<&dyn BlockDevice>) -> Result<(Broker, FuseOptions)> {
+        let fuse = self.fuse_options(device)?;
+        let broker = Broker::start(broker::command(), &self.dir, &fuse)
+            .with_context(|| format!("cannot mount at {}", self.dir.display()))?;
+        Ok((broker, fuse))
+    }
+
+    /// The rights of the server. It opens a further descriptor of the connection for each thread, and the device again if the mount did not
+    /// claim it. Its threads change their scheduling policy.
+    fn confinement(&self, verbose: &ConfineOption) -> Confinement {
+        let settings = &self.settings;
+        let confinement = Confinement::new(verbose).device(Path::new("/dev/fuse")).claims(&self.image);
+        let confinement = match settings.transport {
+            Choice::Classic => confinement,
+            Choice::Auto | Choice::IoUring => confinement.makes_rings(),
+        };
+        let confinement = if settings.no_sched_idle || segno_fuse::permit_sched_idle() {
+            confinement
+        } else {
+            confinement.sets_policies()
+        };
+        let zones_need_it = segno_fuse::kernel_version() < Some(ZONES_FOR_ALL);
+        let confinement = if zones_need_it && self.devices().any(|path| is_block_device(path)) {
+            confinement.resets_zones()
+        } else {
+            confinement
+        };
+        settings.store.cache.iter().fold(confinement, |all, cache| all.caches(cache))
     }
 
     /// The source of a mount of type `fuseblk`, which supports one writable device only.
-    fn backing(&self, volume: &Volume, device: &dyn BlockDevice) -> Result<Backing> {
-        let superblock = volume.superblock();
+    fn backing(&self, device: &dyn BlockDevice) -> Result<Backing> {
+        let Ok(superblock) = inspect::superblock(device) else {
+            return Ok(Backing::Nothing("the volume cannot be mounted".into()));
+        };
         let why_not = [
             (self.settings.fuse_only, "blk=off"),
             (!rustix::process::geteuid().is_root(), "only root mounts block devices"),
@@ -81,12 +125,16 @@ impl Plan {
         Ok(match (storage.kind, device.claim()) {
             (StorageKind::Regular, _) => Backing::Image(self.image.clone()),
             (StorageKind::BlockDevice, Some(claim)) if storage.bytes.is_multiple_of(BLOCK_SIZE as u64) => {
-                Backing::Device(claim)
+                Backing::Device(claim.path().to_owned())
             }
             // Its page cache has smaller blocks, and mounting would drop it.
             _ => Backing::Nothing("the size of the device is no multiple of 4 KiB".into()),
         })
     }
+}
+
+fn is_block_device(path: &Path) -> bool {
+    probe(path).is_ok_and(|storage| storage.kind == StorageKind::BlockDevice)
 }
 
 fn check_fuse() -> Result<()> {
@@ -108,6 +156,12 @@ fn protect() {
     let _unprivileged = std::fs::write("/proc/self/oom_score_adj", "-800");
 }
 
+/// Settings of the process, made while it has the right to.
+fn prepare() {
+    protect();
+    segno_fuse::share_heap();
+}
+
 /// What `mount -v` says of a volume with more nodes than its reserve guards.
 fn beyond_guard(volume: &Volume) -> Option<String> {
     let nodes = volume.node_count();
@@ -126,9 +180,29 @@ fn advise(e: std::io::Error) -> anyhow::Error {
     if refused { anyhow!("{e}; a container needs --cap-add SYS_ADMIN") } else { e.into() }
 }
 
-/// Mounts and serves until the mount ends. Calls `ready` when the mount responds, with what `mount -v` says besides.
-pub fn run(plan: &Plan, ready: impl FnOnce(&Started, Option<String>)) -> Result<()> {
-    serve(plan, || Devices::open(&plan.image, &plan.settings, image::open_recorded), ready)
+/// Mounts and serves until the mount ends, after dropping all rights that the server does not need. Calls `ready` when the mount responds,
+/// with a note for `mount -v`.
+pub fn run(plan: &Plan, verbose: &ConfineOption, ready: impl FnOnce(&Started, Option<String>)) -> Result<()> {
+    prepare();
+    let image = &plan.image;
+    // The client of a store starts threads when it opens, and so comes after the restrictions.
+    let mut started = None;
+    if store::is_url(image) {
+        started = Some(plan.start_broker(None)?);
+    }
+    let devices = plan.confinement(verbose).opened(image, || {
+        let devices = Devices::open(image, &plan.settings, image::open_recorded)?;
+        if started.is_none() {
+            started = Some(plan.start_broker(Some(&*devices.device))?);
+        }
+        Ok(devices)
+    })?;
+    let (broker, fuse) = started.context("the process that mounts is missing")?;
+    serve(plan, devices, broker, &fuse, |started, note| {
+        // All rings are made.
+        confine::refuse_rings();
+        ready(started, note);
+    })
 }
 
 /// Mounts a device of the caller at a directory as `segno mount -f` does, with the same options, and serves until the mount ends.
@@ -142,32 +216,30 @@ pub fn mount_device(
 ) -> Result<()> {
     let mut settings = Settings::parse(options, rustix::process::geteuid().is_root())?;
     ensure!(settings.devices.is_empty(), "the options name other devices than {name}");
-    // The process that unmounts is another call of the program `segno`.
-    ensure!(!settings.auto_unmount, "auto_unmount is for `segno mount`: leave it out");
     // There is no file that could be the source of another type.
     settings.fuse_only = true;
     let plan = Plan::of(name.into(), dir, settings)?;
-    let devices = || Devices::of(device, &plan.image, &plan.settings);
-    serve(&plan, devices, |started, _| ready(started.transport.to_string()))
+    prepare();
+    let (broker, fuse) = plan.start_broker(Some(&*device))?;
+    let devices = Devices::of(device, &plan.image, &plan.settings)?;
+    serve(&plan, devices, broker, &fuse, |started, _| ready(started.transport.to_string()))
 }
 
 fn serve(
     plan: &Plan,
-    devices: impl FnOnce() -> Result<Devices>,
+    devices: Devices,
+    broker: Broker,
+    fuse: &FuseOptions,
     ready: impl FnOnce(&Started, Option<String>),
 ) -> Result<()> {
-    protect();
-    segno_fuse::share_heap();
-    let settings = &plan.settings;
-    let served = devices()?.mount()?;
-    let fuse = plan.fuse_options(plan.backing(&served.volume, &*served.device)?);
-    let note = beyond_guard(&served.volume).filter(|_| !settings.engine.read_only);
+    let served = devices.mount()?;
+    let note = beyond_guard(&served.volume).filter(|_| !plan.settings.engine.read_only);
     let close = {
         let closing = served.closing.clone();
         move || closing.run()
     };
     let volume = served.volume.clone();
-    let result = segno_fuse::serve(volume, &plan.dir, &fuse, close, |started| ready(started, note))
+    let result = segno_fuse::serve(volume, broker, fuse, close, |started| ready(started, note))
         .map_err(advise)
         .with_context(|| format!("cannot serve {}", plan.dir.display()));
     served.end(result)

@@ -71,15 +71,17 @@ fn a_shutdown_needs_its_option() {
 #[test]
 fn a_server_that_is_not_roots_takes_settings_from_its_user() {
     let script = format!(
-        "{OPEN_FUSE} cd /; $U $S mount -o $T,auto_unmount,shutdown $I $M || exit 99; $U $S ctl $M gc=off; \
+        "{OPEN_FUSE} cd /; $U $S mount -o $T,auto_unmount,shutdown $I $M || exit 99; \
+         P=$($U getfattr --only-values -n system.segno.server $M | cut -d' ' -f1); \
+         grep -hE '^(NoNewPrivs|Seccomp):' /proc/$P/task/*/status | sort -u; $U $S ctl $M gc=off; \
          $U setfattr -n system.segno.gc -v urgent $M; $U $S ctl $M gc; \
          $U setfattr -n trusted.segno.gc -v off $M 2>/dev/null; echo $?; $U $S ctl $M shutdown=2; \
-         kill -9 $($U getfattr --only-values -n system.segno.server $M | cut -d' ' -f1); \
+         kill -9 $P; \
          while grep -q \" $M \" /proc/self/mountinfo; do sleep 0.01; done; \
          $S ctl $D gc=off 2>/dev/null; echo $?; getfattr -d -m - $D"
     );
     for out in run(&script) {
-        let lines = "gc=off 0\ngc=urgent 0\n1\nshutdown=shut down\n1\n";
+        let lines = "NoNewPrivs:\t1\nSeccomp:\t2\ngc=off 0\ngc=urgent 0\n1\nshutdown=shut down\n1\n";
         assert_eq!(text(&out.stdout), lines, "{}", text(&out.stderr));
     }
 }

@@ -56,12 +56,13 @@ fn kill(dir: &Path) {
 }
 
 /// The process that unmounts a directory.
-fn watcher_of(dir: &Path) -> Option<OwnedFd> {
-    let words = format!("segno-auto-unmount\0{}\0", dir.display());
+fn broker_of(dir: &Path) -> Option<OwnedFd> {
+    let words = format!("segno-broker\0{}\0", dir.display());
     let pids =
         read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
-    let is_it =
-        |pid: &i32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line == words.as_bytes());
+    let is_it = |pid: &i32| {
+        fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(words.as_bytes()))
+    };
     pids.into_iter().find(is_it).and_then(process)
 }
 
@@ -112,12 +113,12 @@ fn a_mount_over_that_of_a_killed_server_stays() {
     let (scratch, dir) = scene();
     output(&["mount", "-o", "auto_unmount", &scratch.image(), dir.to_str().unwrap()]);
     let server = server_of(&dir);
-    let (ended, watcher) = (process(server).unwrap(), watcher_of(&dir).unwrap());
+    let (ended, broker) = (process(server).unwrap(), broker_of(&dir).unwrap());
     mount("none", &dir, "tmpfs", MountFlags::empty(), c"").unwrap();
     fs::write(dir.join("kept"), "kept").unwrap();
     kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
     wait_for_end(&ended);
-    wait_for_end(&watcher);
+    wait_for_end(&broker);
     assert_eq!(mounts_at(&dir), 2);
     assert_eq!(read_to_string(dir.join("kept")).unwrap(), "kept");
     unmount(&dir, UnmountFlags::empty()).unwrap();
@@ -138,10 +139,10 @@ fn a_mount_that_has_taken_the_place_stays() {
     wait_for_end(&first);
     assert_eq!(mounts_at(&dir), 1);
     fs::write(dir.join("file"), "text").unwrap();
-    let watcher = watcher_of(&dir).unwrap();
+    let broker = broker_of(&dir).unwrap();
     output(&["umount", dir.to_str().unwrap()]);
     // The process ends with its mount.
-    wait_for_end(&watcher);
+    wait_for_end(&broker);
 }
 
 /// As by Ctrl-C in its terminal.
@@ -160,10 +161,10 @@ fn a_signal_to_the_whole_process_group_closes_the_volume_clean() {
         .unwrap();
     wait_for_mounts(&dir, 1);
     fs::write(dir.join("file"), "text").unwrap();
-    let watcher = watcher_of(&dir).unwrap();
+    let broker = broker_of(&dir).unwrap();
     kill_process_group(Pid::from_child(&server), Signal::INT).unwrap();
     assert_eq!(server.wait().unwrap().code(), Some(0));
-    wait_for_end(&watcher);
+    wait_for_end(&broker);
     assert_eq!(mounts_at(&dir), 0);
     assert!(output(&["check", &scratch.image()]).contains("after a clean unmount"));
 }

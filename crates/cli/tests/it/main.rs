@@ -7,6 +7,7 @@ mod auto_unmount;
 mod build;
 mod check_data;
 mod confined;
+mod confined_server;
 mod contents;
 mod copy;
 mod examples;

@@ -23,9 +23,11 @@ mod unmount;
 mod volume_ioctl;
 mod writeback;
 
+use crate::bdi;
 use crate::block::{self, Backing, MountType};
 use crate::init::Acl;
 use crate::mount::{self, Request};
+use crate::mount_id::MountId;
 use crate::serve::FuseOptions;
 use crate::server::Server;
 use crate::session::{Choice, Session, Transport};
@@ -35,7 +37,7 @@ use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::{Member, MkfsOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
@@ -90,20 +92,20 @@ impl Mount {
         let dir = tempfile::tempdir().unwrap();
         let options = options.iter().map(ToString::to_string).collect();
         let request = Request { dir: dir.path(), source: "test", options };
-        let (mounted, mount_type) = match block::connect(&request, backing) {
+        let (mounted, mount_type) = match block::connect(&request, &backing.where_useful()) {
             Ok(done) => done,
             Err(e) => {
                 eprintln!("NOT TESTED: no FUSE mount possible here: {e}");
                 return None;
             }
         };
-        let server = Arc::new(server);
+        let server = Arc::new(server.with_callers(Some(crate::callers::tests::here())));
         let writeback_cache = server.volume.has_cached_writes();
         let opts = FuseOptions { transport: choice, writeback_cache, ..FuseOptions::default() };
         match Session::start(mounted, server.clone(), &opts, acl) {
             Ok(session) => Some(Self { server, session, mount_type, dir }),
             Err(e) => {
-                mount::detach(dir.path(), &mount_type).unwrap();
+                mount::detach(dir.path()).unwrap();
                 eprintln!("NOT TESTED: {e}");
                 None
             }
@@ -113,6 +115,16 @@ impl Mount {
     /// Number of requests of a kind.
     fn requests(&self, kind: Opcode) -> u64 {
         self.server.requests().find(|(op, _)| *op == kind).map_or(0, |(_, n)| n)
+    }
+
+    /// The directory with the limits of its page cache.
+    fn bdi(&self) -> PathBuf {
+        bdi::directory(MountId::at(self.path()).unwrap(), &self.mount_type)
+    }
+
+    /// Sets these limits, as `segno mount` does.
+    fn tune(&self, writeback: bool, volume_bytes: u64) {
+        bdi::tune(MountId::at(self.path()).unwrap(), &self.mount_type, writeback, volume_bytes);
     }
 
     fn path(&self) -> &Path {

@@ -2,7 +2,6 @@
 use super::Mount;
 use super::{run, without_children};
 use crate::SYNC_XATTR;
-use crate::bdi;
 use crate::block::{Backing, MountType, is_useful};
 use crate::loop_device::{LoopDevice, image_behind};
 use crate::server::Server;
@@ -161,7 +160,7 @@ fn a_block_mount_names_its_image_and_has_a_large_readahead() {
         let line = table.lines().find(|l| l.contains(dir)).unwrap();
         assert!(line.contains(&format!("- fuseblk {} ", device.display())), "{line}");
         // The readahead window of the loop device stays as it was.
-        let setting = bdi::directory(r.mount.path(), &r.mount.mount_type).unwrap().join("read_ahead_kb");
+        let setting = r.mount.bdi().join("read_ahead_kb");
         assert!(setting.to_str().unwrap().contains("-fuseblk") && setting.exists(), "{}", setting.display());
     });
 }
@@ -237,10 +236,11 @@ fn a_block_device_is_always_claimed() {
         assert!(in_use() && matches!(disk.open(), Err(DeviceError::InUse { .. })));
         let member = Member { device: device.clone(), path: String::new(), zeroed: true };
         segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
-        let backing = Backing::Device(device.claim().unwrap());
+        let (backing, claim) = (Backing::Device(disk.path.clone()), device.claim().unwrap());
         let volume = Volume::mount(device, MountOptions::default()).unwrap();
         let closed = volume.clone();
         let server = Server::new(volume).on_destroy(move || closed.unmount().unwrap());
+        claim.release();
         let Some(mount) = Mount::served(server, choice, &[], &backing) else { continue };
         assert!(in_use());
         fs::write(mount.path().join("f"), "x").unwrap();

@@ -12,6 +12,7 @@
 //!
 //! On a CPU with other work a `SCHED_IDLE` thread waits for its turn. After a slow delivery all threads of the session
 //! keep the normal policy for a while: a few milliseconds after a short delay, up to a minute on a loaded CPU.
+use rustix::process::{Resource, Rlimit, getpriority_process, getrlimit, setrlimit};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -205,6 +206,18 @@ impl Threads {
         }
         now
     }
+}
+
+/// Lets threads return from `SCHED_IDLE` to the normal policy without CAP_SYS_NICE, at the nice value of this process and no better one.
+/// Returns whether they may: to raise the limit needs CAP_SYS_RESOURCE.
+#[must_use]
+pub fn permit_sched_idle() -> bool {
+    let Ok(nice) = getpriority_process(None) else { return false };
+    let needed = u64::try_from(20 - nice).unwrap_or_default();
+    let now = getrlimit(Resource::Nice);
+    let raised = |limit: Option<u64>| limit.map(|limit| limit.max(needed));
+    let limits = Rlimit { current: raised(now.current), maximum: raised(now.maximum) };
+    limits == now || setrlimit(Resource::Nice, limits).is_ok()
 }
 
 /// Grows with the square of the delay: 4 ms after 1 ms, the maximum after more than 0.1 s.

@@ -9,8 +9,9 @@ use super::slice;
 use crate::request::{Malformed, Request};
 use crate::server::{Answer, Server};
 use crate::wire::{InHeader, Opcode, OutHeader, RingEntry, WRITE_CACHE, WriteIn};
+use io_uring::register::Restriction;
 use io_uring::squeue::Entry128;
-use io_uring::{IoUring, cqueue, opcode, types};
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
@@ -55,13 +56,30 @@ enum Completion {
     End,
 }
 
+/// A ring that takes nothing yet.
+fn disabled() -> io::Result<IoUring<Entry128, cqueue::Entry>> {
+    IoUring::builder().setup_single_issuer().setup_defer_taskrun().setup_r_disabled().build(2)
+}
+
+/// Lets a ring serve this connection and nothing else: a filter of system calls does not see what a ring is given.
+fn enable(ring: &IoUring<Entry128, cqueue::Entry>, dev: &OwnedFd) -> io::Result<()> {
+    let submitter = ring.submitter();
+    submitter.register_files(&[dev.as_raw_fd()])?;
+    submitter.register_restrictions(&mut [
+        Restriction::sqe_op(opcode::UringCmd80::CODE),
+        Restriction::sqe_flags_allowed(squeue::Flags::FIXED_FILE.bits()),
+        Restriction::sqe_flags_required(squeue::Flags::FIXED_FILE.bits()),
+    ])?;
+    submitter.register_enable_rings()
+}
+
 impl Worker {
     /// Makes an entry for the queue of a CPU. Called by the thread that serves it.
     pub(crate) fn new(queue: u16, payload: usize, policy: Arc<IdlePolicy>) -> io::Result<Self> {
         // Without it requests are served, too, only later.
         let _shorter = slice::shorten();
         let affinity = Affinity::new(queue);
-        let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(2)?;
+        let ring = disabled()?;
         let mut memory = Buffer::new(PAGE + payload)?;
         let at = memory.address().expose_provenance();
         let buffers = [at, HEADER_LEN, at + PAGE, payload];
@@ -83,7 +101,7 @@ impl Worker {
     /// Registers the entry with the kernel; `false` if the mount has ended already. Any other immediate completion is an
     /// error: requests arrive later only.
     pub(crate) fn register(&mut self, dev: &OwnedFd) -> io::Result<bool> {
-        self.ring.submitter().register_files(&[dev.as_raw_fd()])?;
+        enable(&self.ring, dev)?;
         self.push()?;
         self.ring.submit()?;
         let Some(result) = self.ring.completion().next().map(|done| done.result()) else { return Ok(true) };
@@ -216,5 +234,56 @@ fn completion(result: i32) -> io::Result<Completion> {
         Errno::NOTCONN | Errno::CONNABORTED => Ok(Completion::End),
         Errno::AGAIN | Errno::INTR => Ok(Completion::Retry),
         e => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io_uring::squeue::Flags;
+    use std::fs::File;
+
+    /// The result of one operation on a ring that was enabled for /dev/null.
+    fn carried_out(operation: Entry128) -> Option<i32> {
+        let Ok(mut ring) = disabled() else {
+            eprintln!("NOT TESTED: no ring can be made here");
+            return None;
+        };
+        enable(&ring, &File::open("/dev/null").unwrap().into()).unwrap();
+        // SAFETY: the operations of this test name no memory.
+        unsafe { ring.submission().push(&operation).unwrap() };
+        ring.submit_and_wait(1).unwrap();
+        Some(ring.completion().next().unwrap().result())
+    }
+
+    #[test]
+    fn a_ring_carries_nothing_but_commands_to_its_connection() {
+        let close = opcode::Close::new(types::Fd(0)).build();
+        let command = opcode::UringCmd80::new(DEVICE, REGISTER).build();
+        let other = opcode::UringCmd80::new(types::Fd(0), REGISTER).build();
+        let denied = -Errno::ACCESS.raw_os_error();
+        for (operation, result) in [
+            (opcode::Nop::new().build().into(), denied),
+            (close.into(), denied),
+            (other, denied),
+            (command.clone().flags(Flags::ASYNC), denied),
+            // /dev/null takes any.
+            (command, 0),
+        ] {
+            let Some(found) = carried_out(operation) else { return };
+            assert_eq!(found, result);
+        }
+    }
+
+    #[test]
+    fn an_enabled_ring_cannot_be_changed() {
+        let Ok(ring) = disabled() else { return eprintln!("NOT TESTED: no ring can be made here") };
+        let null = File::open("/dev/null").unwrap();
+        enable(&ring, &null.try_clone().unwrap().into()).unwrap();
+        assert_eq!(
+            ring.submitter().register_files_update(0, &[null.as_raw_fd()]).unwrap_err().kind(),
+            io::ErrorKind::PermissionDenied
+        );
+        assert!(ring.submitter().unregister_files().is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! Limits of the kernel's page cache.
 use super::{TRANSPORTS, cached};
-use crate::bdi;
 use crate::page_cache::PageCache;
 use crate::tests::{Mount, volume};
 use std::fs;
@@ -11,13 +10,13 @@ const LARGE: u64 = 1 << 40;
 /// The values of `max_ratio_fine`, in millionths, and `strict_limit` before and after tuning; `None` if the kernel has no such
 /// limits or this process may not change them.
 fn limits(mount: &Mount, page_cache: PageCache, volume_bytes: u64) -> Option<[[u32; 2]; 2]> {
-    let bdi = bdi::directory(mount.path(), &mount.mount_type).unwrap();
+    let bdi = mount.bdi();
     let limit = |name| fs::read_to_string(bdi.join(name)).ok()?.trim().parse().ok();
     let read = || Some([limit("max_ratio_fine")?, limit("strict_limit")?]);
     let before: [u32; 2] = read()?;
     // Writing what is there already changes nothing.
     fs::write(bdi.join("max_ratio_fine"), before[0].to_string()).ok()?;
-    bdi::tune(mount.path(), &mount.mount_type, page_cache, volume_bytes);
+    mount.tune(page_cache == PageCache::Writeback, volume_bytes);
     Some([before, read()?])
 }
 

@@ -1,7 +1,6 @@
 //! A program that never calls fsync learns that its data does not fit, or was lost otherwise.
 use super::{TRANSPORTS, cached, quiet_volume};
-use crate::bdi::{DIRTY_MAX, tune};
-use crate::page_cache::PageCache;
+use crate::bdi::DIRTY_MAX;
 use crate::tests::Mount;
 use segno_engine::Volume;
 use std::fs::{self, File};
@@ -34,7 +33,7 @@ fn each_small(test: impl Fn(&Mount)) {
     for choice in TRANSPORTS {
         let (_device, volume) = quiet_volume(BLOCKS);
         let Some(mount) = cached(volume, choice, &[]) else { continue };
-        tune(mount.path(), &mount.mount_type, PageCache::Writeback, BLOCKS * 4096);
+        mount.tune(true, BLOCKS * 4096);
         test(&mount);
     }
 }

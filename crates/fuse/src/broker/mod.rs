@@ -1,0 +1,116 @@
+//! The broker of a mount: a process that keeps the rights of the user, while the server drops them before it reads the volume.
+//! It mounts and unmounts, sets the limits of the page cache, and reads the credentials of callers (`callers`).
+//!
+//! The server cannot use it to regain rights. Directory, source and options are arguments of the process, fixed before the server is
+//! confined. Calls have a fixed length and carry no path: the broker mounts once, unmounts and tunes this mount alone, and
+//! reports capabilities of a thread and membership in one group. It has no descriptor of the storage, and none of the connection
+//! after it has sent that one.
+mod message;
+mod process;
+mod spec;
+
+pub use process::run as run_broker;
+
+use crate::block::{self, Backing, MountType};
+use crate::callers::Callers;
+use crate::mount::{Mounted, receive};
+use crate::page_cache::PageCache;
+use crate::serve::FuseOptions;
+use message::{ANSWER_MAX, Answer, Call};
+use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+use segno_device::Claim;
+use spec::Spec;
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+/// The process, as its server knows it. The sockets close with the server, however it ends.
+#[derive(Debug)]
+pub struct Broker {
+    control: OwnedFd,
+    callers: Option<Callers>,
+    process: Child,
+    claim: Option<Arc<Claim>>,
+}
+
+impl Broker {
+    /// Starts the process. `command` calls [`run_broker`] with the arguments that are added to it.
+    pub fn start(mut command: Command, dir: &Path, opts: &FuseOptions) -> io::Result<Self> {
+        let spec = Spec::of(dir, opts);
+        let claim = matches!(spec.backing, Backing::Device(_)).then(|| opts.claim.clone()).flatten();
+        let (control, theirs) = pair()?;
+        let (callers, answers) = pair()?;
+        // It shall keep neither a terminal nor a directory busy.
+        command.args(spec.to_args()).current_dir("/").stdin(theirs).stdout(answers).stderr(Stdio::null());
+        let process = command.spawn().map_err(|e| {
+            io::Error::new(e.kind(), format!("the process that mounts and unmounts cannot be started: {e}"))
+        })?;
+        Ok(Self { control, callers: Some(Callers::new(callers)), process, claim })
+    }
+
+    /// Reads credentials of callers; `None` if they were taken already.
+    pub(crate) fn callers(&mut self) -> Option<Callers> {
+        self.callers.take()
+    }
+
+    /// Mounts. The kernel's first request is then pending on the connection.
+    pub(crate) fn connect(&self) -> io::Result<(Mounted, MountType)> {
+        let done = block::hand_over(self.claim.as_deref(), || {
+            let (answer, dev) = self.call(Call::Mount)?;
+            let (Answer::Mounted { id, mount_type }, Some(dev)) = (answer, dev) else {
+                return Err(unexpected());
+            };
+            Ok((Mounted { dev, id }, mount_type))
+        });
+        // The mount has been made if only the claim is missing.
+        done.inspect_err(|_| drop(self.call(Call::Unmount { sync: false })))
+    }
+
+    /// Sets the limits of the page cache.
+    pub(crate) fn tune(&self, page_cache: PageCache, volume_bytes: u64) {
+        let call = Call::Tune { writeback: page_cache == PageCache::Writeback, volume_bytes };
+        if let Err(e) = self.call(call) {
+            eprintln!("segno: the defaults of the page cache stay in force: {e}");
+        }
+    }
+
+    /// Unmounts even while the mount is in use. Operations on files that are still open fail from then on. With `sync` the kernel sends
+    /// all dirty pages first.
+    pub(crate) fn unmount(&self, sync: bool) {
+        if let Err(e) = self.call(Call::Unmount { sync }) {
+            eprintln!("segno: {e}");
+        }
+    }
+
+    /// The mount has ended: its number may be that of another one on kernels before 6.8.
+    pub(crate) fn end(mut self) {
+        // If the process is gone, nothing is unmounted either.
+        let _sent = send(&self.control, &Call::Ended.to_bytes(), SendFlags::NOSIGNAL);
+        drop(self.control);
+        let _ended = self.process.wait();
+    }
+
+    fn call(&self, call: Call) -> io::Result<(Answer, Option<OwnedFd>)> {
+        let gone =
+            |e: io::Error| io::Error::new(e.kind(), format!("the process that mounts and unmounts: {e}"));
+        send(&self.control, &call.to_bytes(), SendFlags::NOSIGNAL).map_err(|e| gone(e.into()))?;
+        let mut bytes = [0; ANSWER_MAX];
+        let (n, dev) = receive(&self.control, &mut bytes).map_err(gone)?;
+        if n == 0 {
+            return Err(gone(io::Error::other("it has ended")));
+        }
+        let answer = Answer::parse(bytes.get(..n).unwrap_or_default()).ok_or_else(unexpected)?;
+        if let Answer::Failed(why) = answer { Err(io::Error::other(why)) } else { Ok((answer, dev)) }
+    }
+}
+
+fn unexpected() -> io::Error {
+    io::Error::other("the process that mounts and unmounts gave an answer of another version")
+}
+
+/// Two sockets that keep the bounds of messages.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}

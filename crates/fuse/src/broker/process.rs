@@ -1,0 +1,201 @@
+//! The process of the broker. It ends with its server.
+use super::message::{Answer, Call};
+use super::spec::Spec;
+use crate::bdi;
+use crate::block::{self, MountType};
+use crate::callers;
+use crate::mount::{self, Mounted, Request, receive};
+use crate::mount_id::MountId;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::setsid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::ffi::OsString;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::thread;
+
+/// More than a request, so that a longer one is noticed.
+const RECEIVED_MAX: usize = 64;
+
+/// The mount, once it was made.
+struct Mount {
+    id: MountId,
+    mount_type: MountType,
+}
+
+struct Process {
+    spec: Spec,
+    made: Option<Mount>,
+    /// The mount was requested.
+    was_requested: bool,
+}
+
+/// The process that [`super::Broker::start`] starts, with its sockets as standard input and output. Returns after the server has ended.
+pub fn run(args: &[OsString]) -> io::Result<()> {
+    let spec =
+        Spec::parse(args).ok_or_else(|| io::Error::other("this is called by the server of a mount alone"))?;
+    // Ctrl-C in the terminal of the server, and SIGTERM to all processes of a service, are for the server.
+    let _leads_already = setsid();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    // While a mount ends, requests are served that need credentials.
+    thread::Builder::new().name("callers".into()).spawn(|| callers::answer(&io::stdout()))?;
+    let mut process = Process { spec, made: None, was_requested: false };
+    process.serve(io::stdin().as_fd());
+    if process.spec.auto_unmount {
+        process.unmount(false)?;
+    }
+    Ok(())
+}
+
+impl Process {
+    /// Serves until the server has ended, or sends something else than a request.
+    fn serve(&mut self, server: BorrowedFd<'_>) {
+        let mut bytes = [0; RECEIVED_MAX];
+        while let Ok((n, _)) = receive(server, &mut bytes) {
+            let Some(call) = bytes.get(..n).and_then(Call::parse) else { return };
+            let done = match call {
+                Call::Mount => self.mount(server),
+                Call::Tune { writeback, volume_bytes } => {
+                    self.tune(writeback, volume_bytes);
+                    reply(server, &Answer::Done, None)
+                }
+                Call::Unmount { sync } => {
+                    let answer =
+                        self.unmount(sync).map_or_else(|e| Answer::Failed(e.to_string()), |()| Answer::Done);
+                    reply(server, &answer, None)
+                }
+                Call::Ended => {
+                    self.made = None;
+                    return;
+                }
+            };
+            if done.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn mount(&mut self, server: BorrowedFd<'_>) -> io::Result<()> {
+        if std::mem::replace(&mut self.was_requested, true) {
+            return reply(server, &Answer::Failed("one mount was made already".into()), None);
+        }
+        let spec = &self.spec;
+        let request = Request { dir: &spec.dir, source: &spec.source, options: spec.options.clone() };
+        match block::connect(&request, &spec.backing) {
+            Ok((Mounted { dev, id }, mount_type)) => {
+                self.made = Some(Mount { id, mount_type: mount_type.clone() });
+                let sent = reply(server, &Answer::Mounted { id, mount_type }, Some(dev.as_fd()));
+                // The server was killed: nobody will serve this mount.
+                sent.inspect_err(|_| drop(self.unmount(false)))
+            }
+            Err(e) => reply(server, &Answer::Failed(e.to_string()), None),
+        }
+    }
+
+    fn tune(&self, writeback: bool, volume_bytes: u64) {
+        if let Some(made) = &self.made {
+            bdi::tune(made.id, &made.mount_type, writeback, volume_bytes);
+        }
+    }
+
+    /// Ends the mount if it is still there: not one that covers it, nor one that has taken its place.
+    fn unmount(&mut self, sync: bool) -> io::Result<()> {
+        let Some(made) = &self.made else { return Ok(()) };
+        let dir = &self.spec.dir;
+        let cannot = |e: io::Error| io::Error::other(format!("cannot unmount {}: {e}", dir.display()));
+        match MountId::at(dir) {
+            Ok(found) if found == made.id => {}
+            Ok(_) => return Err(cannot(io::Error::other("another mount is there"))),
+            Err(e) => return Err(cannot(e)),
+        }
+        // Files that are open would lose what only the kernel has.
+        let synced = if sync { mount::write_dirty_pages(dir) } else { Ok(()) };
+        mount::detach(dir).map_err(cannot)?;
+        self.made = None;
+        synced.map_err(|e| io::Error::other(format!("cannot write what programs have not synced: {e}")))
+    }
+}
+
+fn reply(server: BorrowedFd<'_>, answer: &Answer, dev: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors: Vec<_> = dev.into_iter().collect();
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    }
+    sendmsg(server, &[IoSlice::new(&answer.to_bytes())], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Backing;
+    use crate::broker::message::ANSWER_MAX;
+    use crate::broker::pair;
+    use rustix::fd::OwnedFd;
+    use rustix::net::send;
+    use std::path::Path;
+
+    fn call(server: &OwnedFd, bytes: &[u8]) -> Option<(Answer, Option<OwnedFd>)> {
+        send(server, bytes, SendFlags::NOSIGNAL).ok()?;
+        let mut bytes = [0; ANSWER_MAX];
+        let (n, dev) = receive(server, &mut bytes).ok()?;
+        Some((Answer::parse(&bytes[..n])?, dev))
+    }
+
+    fn done(server: &OwnedFd, what: Call) -> Answer {
+        call(server, &what.to_bytes()).unwrap().0
+    }
+
+    /// Runs a process for a directory, as long as its server has the other socket.
+    fn with_process(dir: &Path, server: impl FnOnce(OwnedFd)) {
+        let (ours, theirs) = pair().unwrap();
+        let spec = Spec {
+            dir: dir.to_owned(),
+            source: "test".into(),
+            backing: Backing::Nothing("a test".into()),
+            auto_unmount: false,
+            options: Vec::new(),
+        };
+        let mut process = Process { spec, made: None, was_requested: false };
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                process.serve(theirs.as_fd());
+                drop(theirs);
+            });
+            server(ours);
+        });
+    }
+
+    #[test]
+    fn one_mount_is_made_and_ended_and_nothing_else_is_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = MountId::at(dir.path()).unwrap();
+        with_process(dir.path(), |server| {
+            // Nothing was mounted.
+            assert_eq!(done(&server, Call::Unmount { sync: true }), Answer::Done);
+            assert_eq!(done(&server, Call::Tune { writeback: true, volume_bytes: 0 }), Answer::Done);
+            let (answer, dev) = call(&server, &Call::Mount.to_bytes()).unwrap();
+            let Answer::Mounted { id, .. } = answer else { return println!("NOT TESTED: {answer:?}") };
+            assert!(dev.is_some() && id != below && MountId::at(dir.path()).unwrap() == id);
+            assert!(matches!(done(&server, Call::Mount), Answer::Failed(why) if why.contains("already")));
+            assert_eq!(done(&server, Call::Unmount { sync: false }), Answer::Done);
+            assert_eq!(MountId::at(dir.path()).unwrap(), below);
+            assert!(matches!(done(&server, Call::Mount), Answer::Failed(_)));
+            assert_eq!(done(&server, Call::Unmount { sync: false }), Answer::Done);
+        });
+    }
+
+    #[test]
+    fn whatever_is_no_request_ends_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        for bytes in [&[9; 10][..], &[0; 9], &[0; 11], &[0; 4096], b""] {
+            with_process(dir.path(), |server| assert!(call(&server, bytes).is_none(), "{bytes:?}"));
+        }
+    }
+}

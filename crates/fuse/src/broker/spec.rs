@@ -1,0 +1,86 @@
+//! Description of the mount that a broker makes, as arguments of the process.
+use crate::block::Backing;
+use crate::serve::{FuseOptions, options};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+const AUTO_UNMOUNT: &str = "auto_unmount";
+const STAY: &str = "stay";
+
+/// A mount to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spec {
+    pub(super) dir: PathBuf,
+    pub(super) source: String,
+    pub(super) backing: Backing,
+    /// Unmount when the server was killed.
+    pub(super) auto_unmount: bool,
+    pub(super) options: Vec<String>,
+}
+
+impl Spec {
+    pub(super) fn of(dir: &Path, opts: &FuseOptions) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            source: opts.source.clone(),
+            backing: opts.backing.where_useful(),
+            auto_unmount: opts.auto_unmount,
+            options: options(opts),
+        }
+    }
+
+    pub(super) fn to_args(&self) -> Vec<OsString> {
+        let (kind, value) = match &self.backing {
+            Backing::Nothing(why) => ("fuse", OsString::from(why)),
+            Backing::Device(device) => ("device", device.into()),
+            Backing::Image(image) => ("image", image.into()),
+        };
+        let end = if self.auto_unmount { AUTO_UNMOUNT } else { STAY };
+        let first = [self.dir.clone().into(), OsString::from(&self.source), kind.into(), value, end.into()];
+        first.into_iter().chain(self.options.iter().map(OsString::from)).collect()
+    }
+
+    /// The reverse of [`Self::to_args`]; `None` for all else.
+    pub(super) fn parse(args: &[OsString]) -> Option<Self> {
+        let [dir, source, kind, value, end, options @ ..] = args else { return None };
+        let text = |word: &OsStr| word.to_str().map(str::to_owned);
+        let backing = match kind.to_str()? {
+            "fuse" => Backing::Nothing(text(value)?),
+            "device" => Backing::Device(value.into()),
+            "image" => Backing::Image(value.into()),
+            _ => return None,
+        };
+        let auto_unmount = match end.to_str()? {
+            AUTO_UNMOUNT => true,
+            STAY => false,
+            _ => return None,
+        };
+        let options = options.iter().map(|o| text(o)).collect::<Option<_>>()?;
+        Some(Self { dir: dir.into(), source: text(source)?, backing, auto_unmount, options })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn an_order_is_the_same_after_it_was_passed() {
+        let not_utf8: PathBuf = OsString::from_vec(b"/dev/\xff".to_vec()).into();
+        for (backing, auto_unmount) in [
+            (Backing::Nothing("only root mounts block devices".into()), true),
+            (Backing::Device(not_utf8.clone()), false),
+            (Backing::Image("/a b,c".into()), true),
+        ] {
+            let (source, options) =
+                ("s3://a,b".to_owned(), vec!["ro".to_owned(), "subtype=segno".to_owned()]);
+            let spec = Spec { dir: not_utf8.clone(), source, backing, auto_unmount, options };
+            assert_eq!(Spec::parse(&spec.to_args()), Some(spec));
+        }
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for broken in ["", "/mnt", "/mnt /img fuse why", "/mnt /img disk why stay", "/mnt /img fuse why go"] {
+            assert_eq!(Spec::parse(&words(broken)), None, "{broken}");
+        }
+    }
+}
