@@ -116,7 +116,8 @@ fn blocks_that_repeat_are_equal_and_end_where_another_begins() {
     let written = Overlay::new(plain());
     fill(&written, [1000, 1001]);
     let joined = MultiDevice::new(vec![(plain(), 500), (Arc::new(MemDevice::new(512)), 512)]).unwrap();
-    let cases: [(&str, &dyn BlockDevice, &[(u64, u64)]); 3] = [
+    type Case<'a> = (&'a str, &'a dyn BlockDevice, &'a [(u64, u64)]);
+    let cases: [Case<'_>; 3] = [
         ("sparse", &plain(), &[(0, 1), (1, end), (1_000_000, end), (end - 1, end), (end, end + 1)]),
         ("overlay", &written, &[(1, 1000), (1000, 1001), (1001, 1002), (1002, end)]),
         ("joined", &joined, &[(0, 1), (1, 500), (500, 501), (1011, 1012)]),
