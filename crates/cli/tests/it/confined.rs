@@ -41,6 +41,16 @@ pub(super) const COMMANDS: &[(&str, u64)] = &[
     ("build --order DIR/order DIR/volume DIR/of-image", FILES),
 ];
 
+/// Arguments of strace(1) for a kernel without Landlock and filters of system calls.
+pub(super) const OLDER: [&str; 6] = [
+    "-e",
+    "trace=landlock_create_ruleset,seccomp",
+    "-e",
+    "inject=landlock_create_ruleset:error=EOPNOTSUPP",
+    "-e",
+    "inject=seccomp:error=EINVAL",
+];
+
 /// A volume and a tree, also as an archive.
 fn scratch() -> Scratch {
     let scratch = Scratch::new();
@@ -202,18 +212,10 @@ fn no_thread_is_started_before_its_command_is_confined() {
 #[test]
 fn a_kernel_without_the_restrictions_is_named_on_request() {
     let scratch = scratch();
-    let older = [
-        "-e",
-        "trace=landlock_create_ruleset,seccomp",
-        "-e",
-        "inject=landlock_create_ruleset:error=EOPNOTSUPP",
-        "-e",
-        "inject=seccomp:error=EINVAL",
-    ];
     for (command, notes) in
         [("check DIR/volume", 0), ("check -v DIR/volume", 2), ("extract -v DIR/volume DIR/out", 2)]
     {
-        let Some((out, _)) = traced(&scratch, &older, command) else { return };
+        let Some((out, _)) = traced(&scratch, &OLDER, command) else { return };
         let said = String::from_utf8(out.stderr).unwrap();
         assert_eq!(out.status.code(), Some(0), "{command}: {said}");
         let found: Vec<_> = said.lines().filter(|line| line.contains("note: not restricted: ")).collect();

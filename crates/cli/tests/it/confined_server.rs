@@ -1,4 +1,5 @@
 //! Rights that the server of a mount drops, and the broker that does for it what needs them.
+use super::confined::OLDER;
 use super::{Scratch, can_mount, output, segno};
 use rustix::fs::getxattr;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -242,15 +243,7 @@ fn a_server_runs_on_a_kernel_without_the_restrictions_and_names_them() {
         return;
     }
     let (scratch, dir) = scene();
-    let older = [
-        "-e",
-        "trace=landlock_create_ruleset,seccomp",
-        "-e",
-        "inject=landlock_create_ruleset:error=EOPNOTSUPP",
-        "-e",
-        "inject=seccomp:error=EINVAL",
-    ];
-    let Some((said, _)) = traced(&scratch, &dir, &older) else { return };
+    let Some((said, _)) = traced(&scratch, &dir, &OLDER) else { return };
     let notes: Vec<_> = said.lines().filter(|line| line.contains("note: not restricted: ")).collect();
     assert_eq!(notes.len(), 2, "{said}");
     assert!(notes[0].contains("has no Landlock") && notes[1].contains("system calls"), "{said}");
