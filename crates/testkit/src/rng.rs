@@ -47,6 +47,25 @@ impl Rng {
         self.below(len as u64) as usize
     }
 
+    /// A value for a field of 1 to 64 bits: a limit, a neighbour of the old value, one with a bit changed, or any.
+    pub fn field(&mut self, old: u64, bits: u32) -> u64 {
+        let mask = u64::MAX >> (64 - bits);
+        let new = match self.below(12) {
+            0 => 0,
+            1 => 1,
+            2 => mask,
+            3 => mask >> 1,
+            4 => (mask >> 1) + 1,
+            5 => old.wrapping_add(1),
+            6 => old.wrapping_sub(1),
+            7 | 8 => old ^ 1 << self.below(bits.into()),
+            9 => old << 1,
+            10 => 1 << self.below(bits.into()),
+            _ => self.draw(),
+        };
+        new & mask
+    }
+
     /// True once in `n` times.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0

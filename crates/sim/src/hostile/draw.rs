@@ -100,26 +100,11 @@ fn nid(layout: &Layout, rng: &mut Rng) -> Value {
 /// A limit, a neighbour of the old value, or an arbitrary number.
 fn number(layout: &Layout, dev: &dyn BlockDevice, f: &Field, rng: &mut Rng) -> Value {
     let bits = u32::from(f.len) * 8;
-    let mask = u64::MAX >> (64 - bits);
     let old = layout.block(dev, f.place).ok().and_then(|(block, at)| {
         let bytes = block.0.get(at + usize::from(f.offset)..)?.get(..f.len.into())?;
         Some(bytes.iter().rev().fold(0u64, |v, &b| v << 8 | u64::from(b)))
     });
-    let old = old.unwrap_or_default();
-    let new = match rng.below(12) {
-        0 => 0,
-        1 => 1,
-        2 => mask,
-        3 => mask >> 1,
-        4 => (mask >> 1) + 1,
-        5 => old.wrapping_add(1),
-        6 => old.wrapping_sub(1),
-        7 | 8 => old ^ 1 << rng.below(bits.into()),
-        9 => old << 1,
-        10 => 1 << rng.below(bits.into()),
-        _ => rng.draw(),
-    };
-    Value::Raw(new & mask)
+    Value::Raw(rng.field(old.unwrap_or_default(), bits))
 }
 
 /// Cycles and overlaps: references to wrong places.

@@ -90,24 +90,10 @@ impl Mutator<'_> {
 
 /// Stores a limit, a neighbour of the old value, or an arbitrary number.
 fn number(field: &mut [u8], rng: &mut Rng) {
-    let bits = (field.len() as u64 * 8).max(8);
-    let mask = u64::MAX >> (64 - bits);
     let big = rng.one_in(4);
     let fold = |v: u64, b: &u8| v << 8 | u64::from(*b);
     let old = if big { field.iter().fold(0, fold) } else { field.iter().rev().fold(0, fold) };
-    let new = match rng.below(12) {
-        0 => 0,
-        1 => 1,
-        2 => mask,
-        3 => mask >> 1,
-        4 => (mask >> 1) + 1,
-        5 | 6 => old.wrapping_add(1),
-        7 | 8 => old.wrapping_sub(1),
-        9 => old << 1,
-        10 => 1 << rng.below(bits),
-        _ => rng.draw(),
-    };
-    let bytes = new.to_le_bytes();
+    let bytes = rng.field(old, (field.len() as u32 * 8).max(8)).to_le_bytes();
     let len = field.len();
     field.iter_mut().enumerate().for_each(|(i, b)| {
         *b = bytes.get(if big { len - 1 - i } else { i }).copied().unwrap_or_default();
