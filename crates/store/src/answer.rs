@@ -184,7 +184,6 @@ fn code(all: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use futures_util::FutureExt;
-    use object_store::aws::AmazonS3Builder;
     use object_store::path::Path;
     use object_store::{ClientOptions, ObjectStoreExt, RetryConfig};
     use std::io::{Read, Write};
@@ -203,12 +202,7 @@ mod tests {
             let _request = client.read(&mut [0; 8192]).unwrap();
             client.write_all(answer.as_bytes()).unwrap();
         });
-        let store = AmazonS3Builder::new()
-            .with_bucket_name("b")
-            .with_endpoint(endpoint)
-            .with_region("r")
-            .with_access_key_id("k")
-            .with_secret_access_key("s")
+        let store = crate::tests::s3(endpoint)
             .with_client_options(ClientOptions::new().with_allow_http(true))
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
             .build()

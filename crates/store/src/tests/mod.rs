@@ -19,6 +19,7 @@ use crate::core::Planted;
 use crate::{Geometry, Notice, Options, Result, StoreDevice};
 use fault_store::{FaultStore, Faults};
 use mem_shelf::MemShelf;
+use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
 use segno_device::BlockDevice;
 use segno_format::{BLOCK_SIZE, Block};
@@ -26,6 +27,16 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+
+/// A client of the bucket `b` at an endpoint.
+pub(crate) fn s3(endpoint: String) -> AmazonS3Builder {
+    AmazonS3Builder::new()
+        .with_bucket_name("b")
+        .with_endpoint(endpoint)
+        .with_region("r")
+        .with_access_key_id("k")
+        .with_secret_access_key("s")
+}
 
 /// Zones of 64 blocks, 2 of 12 conventional.
 const SMALL: Geometry = Geometry { zone_blocks: 64, zones: 12, conventional: 2 };

@@ -1,7 +1,6 @@
 //! Stores with TLS.
 use crate::answer::Answer;
 use crate::transport::Connector;
-use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
 use object_store::{ClientOptions, ObjectStoreExt, RetryConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -17,12 +16,7 @@ const KEY: &[u8] = include_bytes!("data/untrusted.key.der");
 
 /// The setting that is wrong for a store at this endpoint.
 fn wrong_setting(endpoint: String) -> String {
-    let store = AmazonS3Builder::new()
-        .with_bucket_name("b")
-        .with_endpoint(endpoint)
-        .with_region("r")
-        .with_access_key_id("k")
-        .with_secret_access_key("s")
+    let store = super::s3(endpoint)
         .with_client_options(ClientOptions::new())
         .with_http_connector(Connector { direct: true })
         .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() })
