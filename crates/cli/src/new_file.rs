@@ -2,9 +2,9 @@
 use crate::image;
 use anyhow::{Context, Result, bail, ensure};
 use segno_device::{FileDevice, Hold, OpenOptions, Use, hold};
+
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The file; dropping it removes it.
@@ -65,11 +65,6 @@ impl NewFile {
             done => done.with_context(|| format!("cannot write {}", path.display())),
         }
     }
-}
-
-/// Writes a file with these permissions; an existing one is emptied, and keeps its own.
-pub fn write(path: &Path, mode: u32, bytes: &[u8]) -> io::Result<()> {
-    File::options().write(true).create(true).truncate(true).mode(mode).open(path)?.write_all(bytes)
 }
 
 fn exists<T>(path: &Path) -> Result<T> {

@@ -1,14 +1,13 @@
 //! What `rescue` and `undelete` share: the source, its scan, interruption.
 use crate::exit::Outcome;
 use crate::image;
-use crate::new_file;
 use crate::out::stdout;
 use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use segno_device::{BlockDevice, Contents, DeviceError, OpenOptions, open_volume, open_without_superblock};
-use segno_host::copy_mode;
+use segno_host::{copy_mode, write_file};
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
@@ -127,7 +126,7 @@ fn keep(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
-    let written = new_file::write(&part, mode, bytes).and_then(|()| std::fs::rename(&part, path));
+    let written = write_file(&part, mode, bytes).and_then(|()| std::fs::rename(&part, path));
     written.with_context(|| format!("cannot write {}", path.display())).inspect_err(|_| {
         let _gone = std::fs::remove_file(&part);
     })

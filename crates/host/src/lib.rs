@@ -24,7 +24,7 @@ pub use attributes::Attributes;
 pub use dirs::{Dirs, components};
 pub use entry::{Entry, Kind};
 pub use left_out::LeftOut;
-pub use mode::copy_mode;
+pub use mode::{copy_mode, directory_of, write_file};
 pub use new_dir::NewDir;
 pub use preserve::Preserve;
 pub use tree::{HostTree, Node};

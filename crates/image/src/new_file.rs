@@ -1,5 +1,6 @@
 //! A file that gets its name when it is complete.
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat, open};
+use segno_host::directory_of;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
@@ -32,7 +33,7 @@ impl NewFile {
     /// Makes the file in the directory of its final path. It has its permissions from the first byte; the umask takes its share.
     pub fn create(path: &Path, mode: u32) -> io::Result<Self> {
         sweep(path);
-        let (file, place) = match unnamed(directory(path), mode) {
+        let (file, place) = match unnamed(directory_of(path), mode) {
             Some(made) => made,
             None => named(path, mode)?,
         };
@@ -68,12 +69,8 @@ impl NewFile {
             Place::Named(from) if force => from.persist(&path).map_err(|e| e.error),
             Place::Named(from) => from.persist_noclobber(&path).map_err(|e| e.error),
         }?;
-        File::open(directory(&path))?.sync_all()
+        File::open(directory_of(&path))?.sync_all()
     }
-}
-
-pub(crate) fn directory(path: &Path) -> &Path {
-    path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A file without a name; none if the host's file system has no such files.
@@ -88,7 +85,8 @@ fn unnamed(dir: &Path, mode: u32) -> Option<(File, Place)> {
 /// A file with a temporary name, locked as long as it is in use.
 fn named(path: &Path, mode: u32) -> io::Result<(File, Place)> {
     let permissions = Permissions::from_mode(mode);
-    let made = Builder::new().prefix(&prefix(path)).permissions(permissions).tempfile_in(directory(path))?;
+    let made =
+        Builder::new().prefix(&prefix(path)).permissions(permissions).tempfile_in(directory_of(path))?;
     let (file, temporary) = made.into_parts();
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok((file, Place::Named(temporary)))
@@ -100,7 +98,7 @@ fn name(file: &File, from: &Path, path: &Path, force: bool) -> io::Result<()> {
     match link(path) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists && force => {
             let _swept_by_no_other_run = flock(file, FlockOperation::NonBlockingLockExclusive);
-            let temporary = Builder::new().prefix(&prefix(path)).make_in(directory(path), link)?;
+            let temporary = Builder::new().prefix(&prefix(path)).make_in(directory_of(path), link)?;
             temporary.into_temp_path().persist(path).map_err(|e| e.error)
         }
         done => done,
@@ -117,7 +115,7 @@ fn prefix(path: &Path) -> OsString {
 /// Removes what a killed run left under a temporary name of this file. Best effort: it is in nobody's way.
 fn sweep(path: &Path) {
     let prefix = prefix(path);
-    for entry in std::fs::read_dir(directory(path)).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(directory_of(path)).into_iter().flatten().flatten() {
         let is_left = entry.file_name().as_bytes().starts_with(prefix.as_bytes())
             && File::open(entry.path())
                 .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
@@ -150,7 +148,7 @@ mod tests {
             NewFile { file, place, path: path.clone() }
         };
         let places: [Make; 2] =
-            [|path| unnamed(directory(path), 0o640).unwrap(), |path| named(path, 0o640).unwrap()];
+            [|path| unnamed(directory_of(path), 0o640).unwrap(), |path| named(path, 0o640).unwrap()];
         for place in places {
             let half = make(place);
             assert_eq!(

@@ -1,8 +1,8 @@
 //! Writes an image in the Android sparse format.
-use crate::new_file::directory;
 use crate::write::Built;
 use crate::{Error, Result};
 use segno_format::BLOCK_SIZE;
+use segno_host::directory_of;
 use segno_sparse::{RAW_MAX, Writer};
 use std::fs::File;
 use std::io::BufWriter;
@@ -18,7 +18,7 @@ pub(crate) fn scratch(target: &File, image: &Path) -> Result<File> {
     // The target may have no name yet, but it is in a directory.
     let path = std::fs::read_link(format!("/proc/self/fd/{}", target.as_raw_fd()));
     let path = path.as_deref().unwrap_or(image);
-    tempfile::tempfile_in(directory(path)).map_err(|e| Error::host("create a file beside", image, e))
+    tempfile::tempfile_in(directory_of(path)).map_err(|e| Error::host("create a file beside", image, e))
 }
 
 /// Converts a raw image. What no reader uses is not stored: flash keeps what it had there.

@@ -11,7 +11,7 @@ use crate::storage::StorageOptions;
 use anyhow::{Context, Result, anyhow, bail};
 use segno_format::Features;
 use segno_format::superblock::uuid_text;
-use segno_host::copy_mode;
+use segno_host::{copy_mode, directory_of};
 use segno_image::{
     BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build_opened,
 };
@@ -175,7 +175,7 @@ fn confinement(args: &Args, source: &Source) -> Confinement {
 fn refuse_inside(image: &Path, source: &Path) -> Result<()> {
     let absolute =
         |path: &Path| path.canonicalize().with_context(|| format!("cannot read {}", path.display()));
-    let dir = image.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let dir = directory_of(image);
     if absolute(dir)?.starts_with(absolute(source)?) {
         bail!("{} is inside {}; put the image elsewhere", image.display(), source.display());
     }

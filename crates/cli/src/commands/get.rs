@@ -1,6 +1,6 @@
 //! `segno get`: copies files with all their attributes out of an image.
 use super::cat;
-use crate::confine::{ConfineOption, Confinement, directory};
+use crate::confine::{ConfineOption, Confinement};
 use crate::exit::{Outcome, Style};
 use crate::image;
 use crate::path::{on_volume, reason, refuse_equal};
@@ -10,7 +10,7 @@ use crate::tally::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::io::Errno;
 use segno::{Exclude, FileType, Metadata, Time, Visits, Volume};
-use segno_host::{Attributes, HostTree, Kind, Node, components};
+use segno_host::{Attributes, HostTree, Kind, Node, components, directory_of};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::stdout;
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Outcome {
 
 /// The directory that is copied to.
 fn target(dest: &Path) -> &Path {
-    if dest.is_dir() { dest } else { directory(dest) }
+    if dest.is_dir() { dest } else { directory_of(dest) }
 }
 
 /// The directory that is copied to, and the name in it of each path.

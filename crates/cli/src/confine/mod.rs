@@ -10,7 +10,7 @@ mod tests;
 use crate::store;
 use files::{Access, Rule};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
-use segno_host::Preserve;
+use segno_host::{Preserve, directory_of};
 use std::path::{Path, PathBuf};
 
 /// Rights over files that belong to other users.
@@ -105,7 +105,7 @@ impl Confinement {
 
     /// Makes or replaces this file. It gets its name when it is complete, so the directory is open to changes.
     pub fn makes(self, file: &Path) -> Self {
-        self.rule(directory(file), Access::Files).writes(file).keeping(FILES)
+        self.rule(directory_of(file), Access::Files).writes(file).keeping(FILES)
     }
 
     /// Makes files of all kinds below a directory. `security.*` attributes, like labels of SELinux, need CAP_SYS_ADMIN.
@@ -123,7 +123,7 @@ impl Confinement {
 
     /// Keeps files in a directory, which is made unless it exists, and makes it durable in the one above.
     pub fn caches(self, dir: &Path) -> Self {
-        let above = directory(dir);
+        let above = directory_of(dir);
         let made = if dir.exists() { dir } else { above };
         self.keeps_files(made).reads(above)
     }
@@ -135,7 +135,7 @@ impl Confinement {
 
     /// Removes this file, or this directory, which is empty.
     pub fn removes(self, path: &Path) -> Self {
-        self.rule(directory(path), Access::Remove)
+        self.rule(directory_of(path), Access::Remove)
     }
 
     /// Opens storage, then enters the restrictions. An object store starts threads when it is opened, and goes on to open connections and
@@ -183,9 +183,4 @@ impl Confinement {
 pub fn refuse_rings() {
     // A kernel without filters was named when the restrictions began.
     let _named = calls::restrict_rings();
-}
-
-/// The directory that a file is in.
-pub fn directory(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

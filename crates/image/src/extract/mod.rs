@@ -7,10 +7,8 @@ mod tar;
 use crate::source::{OpenImage, volume};
 use crate::tree::{Index, Kind, ROOT, Tree};
 use crate::{Error, Result};
-use segno_host::{LeftOut, Preserve, copy_mode};
-use std::fs::File;
+use segno_host::{LeftOut, Preserve, copy_mode, write_file};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Where an extraction puts things.
@@ -89,9 +87,7 @@ pub fn extract_opened(
         Some(path) => {
             let mut text = Vec::new();
             write(&mut text)?;
-            let new = File::options().write(true).create(true).truncate(true).mode(mode).open(path);
-            let written = new.and_then(|mut f| f.write_all(&text));
-            written.map_err(|e| Error::host("write", path, e))
+            write_file(path, mode, &text).map_err(|e| Error::host("write", path, e))
         }
         None => Ok(()),
     };
