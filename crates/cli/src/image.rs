@@ -25,7 +25,7 @@ pub fn open(paths: &[PathBuf], options: OpenOptions) -> anyhow::Result<Arc<dyn B
     patiently(|| open_volume(paths, options)).map_err(explain)
 }
 
-/// Like [`open`], for a mount: of a block device also with those that its superblock records.
+/// Like [`open`], for a mount: the devices that the superblock of a block device records are opened too.
 pub fn open_recorded(paths: &[PathBuf], options: OpenOptions) -> anyhow::Result<Arc<dyn BlockDevice>> {
     patiently(|| open_volume_recorded(paths, options)).map_err(explain)
 }
@@ -138,7 +138,7 @@ pub fn explain(e: DeviceError) -> anyhow::Error {
     }
 }
 
-/// A volume of several devices of which one is named. The others are those that the user takes for them.
+/// Only one device of a volume of several was named. The user decides whether the recorded paths are the others.
 fn not_named(path: &str, recorded: &[PathBuf]) -> anyhow::Error {
     anyhow!(
         "the volume on {path} has {} devices, and a path that an image records is not opened unless it is named; if these are its \

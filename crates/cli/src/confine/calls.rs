@@ -72,7 +72,7 @@ const REFUSED: [u32; 51] = [
     nr::__NR_nfsservctl,
 ];
 
-/// Those of io_uring. What a ring does is seen by no filter.
+/// Calls of io_uring: a filter does not see the operations of a ring.
 const RINGS: [u32; 3] = [nr::__NR_io_uring_setup, nr::__NR_io_uring_register, nr::__NR_io_uring_enter];
 
 /// Conditions of refusal by the number of a call; without any it is refused always.

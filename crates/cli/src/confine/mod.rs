@@ -128,7 +128,7 @@ impl Confinement {
         self.keeps_files(made).reads(above)
     }
 
-    /// Makes, replaces and removes files below a directory, with no attributes but those of a new file.
+    /// Makes, replaces and removes files below a directory, without setting owners or attributes.
     fn keeps_files(self, dir: &Path) -> Self {
         self.rule(dir, Access::Tree { devices: false }).keeping(FILES)
     }

@@ -94,7 +94,7 @@ fn each_thread_of_a_server_has_no_rights_but_those_of_its_mount() {
         for task in tasks {
             let status = read_to_string(task.unwrap().path().join("status")).unwrap();
             threads += 1;
-            // The second filter refuses to make rings, once those of the mount are made.
+            // A second filter refuses further rings after the mount has made its own.
             let found = ["Seccomp", "Seccomp_filters", "NoNewPrivs"].map(|name| field(&status, name));
             assert_eq!(found, [2, 2, 1], "{options}\n{status}");
             let found = ["CapEff", "CapPrm", "CapInh"].map(|name| field(&status, name));
@@ -146,7 +146,7 @@ fn a_volume_that_cannot_be_mounted_leaves_neither_a_mount_nor_a_process() {
     };
     let said = refused(&["-o", "log=/nowhere/log", &scratch.image()]);
     assert!(said.contains("cannot open the log /nowhere/log"), "{said}");
-    // The checkpoint packs, behind the superblocks.
+    // The checkpoint packs follow the superblocks.
     let mut bytes = fs::read(scratch.image()).unwrap();
     bytes[1 << 20..6 << 20].fill(0x5a);
     fs::write(scratch.image(), bytes).unwrap();

@@ -38,7 +38,7 @@ impl FromStr for Address {
     }
 }
 
-/// What the `Host` of a request may be.
+/// Values of `Host` that are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hosts {
     /// A name of this machine. Another one is that of a page in a browser here whose name was made to lead to this server.
