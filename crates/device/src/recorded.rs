@@ -1,11 +1,11 @@
 //! The paths that the device table of a superblock records. They are untrusted, as is all data of an image: a path is opened if the caller
 //! names it, and without that only where [`trusted`] permits it.
+use crate::exclusion::Place;
 use crate::{BlockDevice, DeviceError};
 use segno_format::superblock::Superblock;
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Where recorded devices are. In directories that other users can write, a path may lead elsewhere after the check.
@@ -31,17 +31,16 @@ fn block_device(path: &Path) -> Option<PathBuf> {
     is_device.then_some(resolved)
 }
 
-/// Refuses a device in two places of the volume, under one path or several.
+/// Refuses a device in two places of the volume, under one path or several, and a partition next to its disk.
 pub(crate) fn refuse_twice<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), DeviceError> {
-    let mut seen = HashSet::new();
+    let mut seen: Vec<Place> = Vec::new();
     for path in paths {
         // What cannot be examined is refused when it is opened.
-        let Ok(meta) = path.metadata() else { continue };
-        let is_device = meta.file_type().is_block_device();
-        let identity = if is_device { (meta.rdev(), 0) } else { (meta.dev(), meta.ino()) };
-        if !seen.insert((is_device, identity)) {
+        let Ok(place) = path.metadata().map(|meta| Place::of(&meta)) else { continue };
+        if seen.iter().any(|other| other.overlaps(&place)) {
             return Err(DeviceError::Twice { path: path.display().to_string() });
         }
+        seen.push(place);
     }
     Ok(())
 }

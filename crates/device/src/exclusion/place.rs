@@ -17,14 +17,14 @@ pub(super) enum Id {
 
 /// Bytes of a file or disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     pub(super) id: Id,
     pub(super) bytes: Range<u64>,
 }
 
 impl Place {
     /// All bytes of a file or block device.
-    pub(super) fn of(meta: &Metadata) -> Self {
+    pub(crate) fn of(meta: &Metadata) -> Self {
         if meta.file_type().is_block_device() {
             return Self::of_device(meta.rdev());
         }
@@ -48,7 +48,7 @@ impl Place {
         Self { id: self.id, bytes: start..end }
     }
 
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let start = self.bytes.start.max(other.bytes.start);
         self.id == other.id && start < self.bytes.end.min(other.bytes.end)
     }
