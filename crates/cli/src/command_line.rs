@@ -94,6 +94,15 @@ mod tests {
         }
     }
 
+    /// The printer of messages changes no word that is quoted here.
+    #[test]
+    fn characters_that_are_shown_pass_the_printer() {
+        for c in ('\0'..=char::MAX).filter(|&c| is_shown(c)) {
+            let text = c.to_string();
+            assert_eq!(segno_format::text::line(text.as_bytes()), text);
+        }
+    }
+
     #[test]
     fn devices_follow_the_command() {
         let repeated = |line: &str| {

@@ -1,9 +1,8 @@
 //! The external journal of a volume: the option of the commands that need it, and how all of them open it.
 use crate::{image, inspect};
 use anyhow::{Context, Result, bail, ensure};
-use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_device::{BlockDevice, FileDevice, OpenOptions, share_storage};
 use segno_journal::{Area, Journal, Opened, Stale};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,17 +24,12 @@ impl JournalOption {
 /// Opens the storage of an external journal, which is not that of the volume.
 pub fn open(path: &Path, images: &[PathBuf], options: OpenOptions) -> Result<Arc<dyn BlockDevice>> {
     ensure!(
-        !images.iter().any(|image| is_same(image, path)),
+        !images.iter().any(|image| share_storage(image, path)),
         "{} is the volume; a journal after its end is found without the option",
         path.display()
     );
     let file = image::patiently(|| FileDevice::open(path, options)).map_err(image::explain);
     Ok(Arc::new(file.context("cannot open the journal")?))
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    let id = |path: &Path| std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
-    id(one).is_some_and(|one| Some(one) == id(other))
 }
 
 /// The external journal of a volume that is read without a mount, if one was named.

@@ -6,13 +6,14 @@ use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, Contents, DeviceError, OpenOptions, open_volume, open_without_superblock};
+use segno_device::{
+    BlockDevice, Contents, DeviceError, OpenOptions, open_volume, open_without_superblock, share_storage,
+};
 use segno_host::{copy_mode, write_file};
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
 use serde_json::{Value, json};
-use std::fs::Metadata;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -50,8 +51,7 @@ pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
 pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
     let source_meta =
         std::fs::metadata(source).with_context(|| format!("cannot open {}", source.display()))?;
-    let is_source = |m: Metadata| (m.dev(), m.ino()) == (source_meta.dev(), source_meta.ino());
-    if std::fs::metadata(target).is_ok_and(is_source) {
+    if share_storage(source, target) {
         bail!("{} is the source, and would be overwritten", target.display());
     }
     let above = target

@@ -33,7 +33,7 @@ pub use bounds::check as check_bounds;
 pub use claim::Claim;
 pub use contents::{Contents, JOURNAL_MAGIC, unfinished_format};
 pub use error::DeviceError;
-pub use exclusion::{Hold, Holder, Mount, Other, Use, hold, program_name};
+pub use exclusion::{Hold, Holder, Mount, Other, Use, hold, program_name, share_storage};
 pub use file::{FileDevice, OpenOptions};
 pub use host_storage::HostStorage;
 pub use local_socket::listen_locally;

@@ -1,7 +1,6 @@
 //! The paths that the device table of a superblock records. They are untrusted, as is all data of an image: a path is opened if the caller
 //! names it, and without that only where [`trusted`] permits it.
-use crate::exclusion::Place;
-use crate::{BlockDevice, DeviceError};
+use crate::{BlockDevice, DeviceError, share_storage};
 use segno_format::superblock::Superblock;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -33,14 +32,12 @@ fn block_device(path: &Path) -> Option<PathBuf> {
 
 /// Refuses a device in two places of the volume, under one path or several, and a partition next to its disk.
 pub(crate) fn refuse_twice<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), DeviceError> {
-    let mut seen: Vec<Place> = Vec::new();
+    let mut seen: Vec<&Path> = Vec::new();
     for path in paths {
-        // What cannot be examined is refused when it is opened.
-        let Ok(place) = path.metadata().map(|meta| Place::of(&meta)) else { continue };
-        if seen.iter().any(|other| other.overlaps(&place)) {
+        if seen.iter().any(|other| share_storage(other, path)) {
             return Err(DeviceError::Twice { path: path.display().to_string() });
         }
-        seen.push(place);
+        seen.push(path);
     }
     Ok(())
 }

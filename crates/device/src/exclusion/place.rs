@@ -17,14 +17,14 @@ pub(super) enum Id {
 
 /// Bytes of a file or disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(super) struct Place {
     pub(super) id: Id,
     pub(super) bytes: Range<u64>,
 }
 
 impl Place {
     /// All bytes of a file or block device.
-    pub(crate) fn of(meta: &Metadata) -> Self {
+    pub(super) fn of(meta: &Metadata) -> Self {
         if meta.file_type().is_block_device() {
             return Self::of_device(meta.rdev());
         }
@@ -48,10 +48,17 @@ impl Place {
         Self { id: self.id, bytes: start..end }
     }
 
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
         let start = self.bytes.start.max(other.bytes.start);
         self.id == other.id && start < self.bytes.end.min(other.bytes.end)
     }
+}
+
+/// Whether two paths lead to bytes of the same file or disk, as a disk and its partition do. False if one leads nowhere.
+#[must_use]
+pub fn share_storage(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| path.metadata().ok().map(|meta| Place::of(&meta));
+    place(one).is_some_and(|one| place(other).is_some_and(|other| one.overlaps(&other)))
 }
 
 /// The directory of a block device in sysfs.
