@@ -11,6 +11,7 @@ use std::thread;
 /// Connections that wait to be accepted.
 const WAITING: i32 = 128;
 const LONGEST_REQUEST: u64 = 8192;
+const HEADERS_MAX: usize = 100;
 
 /// Where metrics are served: on this machine only.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +48,8 @@ pub(super) enum Hosts {
 }
 
 impl Hosts {
-    fn allow(self, host: &str) -> bool {
-        let host = host.trim();
+    fn allow(self, host: &[u8]) -> bool {
+        let host = std::str::from_utf8(host).unwrap_or_default().trim();
         let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, _)) => address,
             None => host.split(':').next().unwrap_or_default(),
@@ -95,55 +96,61 @@ fn serve<C: Client>(
                 // A client that fails harms only itself.
                 let _failed = request(&mut client).and_then(|request| {
                     place.has_sent();
-                    answer(&mut client, &request, hosts, content_type, collect)
+                    answer(&mut client, request.as_ref(), hosts, content_type, collect)
                 });
             });
         }
     })
 }
 
-/// The first line of a request, and its hosts.
+/// What of a request decides the answer.
 pub(super) struct Request {
-    line: String,
-    hosts: Vec<String>,
+    method: String,
+    path: String,
+    hosts: Vec<Vec<u8>>,
 }
 
-/// Reads a request; its other headers are not used.
-pub(super) fn request(client: &mut impl Client) -> io::Result<Request> {
-    let mut lines = BufReader::new(Timed::new(client).take(LONGEST_REQUEST)).lines();
-    let line = lines.next().unwrap_or_else(|| Ok(String::new()))?;
-    let mut hosts = Vec::new();
-    for header in lines {
-        let header = header?;
-        if header.is_empty() {
-            break;
-        }
-        if let Some((name, value)) = header.split_once(':')
-            && name.eq_ignore_ascii_case("host")
-        {
-            hosts.push(value.to_owned());
+/// Reads a request; `None` if it is no HTTP. Its other headers are not used.
+pub(super) fn request(client: &mut impl Client) -> io::Result<Option<Request>> {
+    let mut from = BufReader::new(Timed::new(client).take(LONGEST_REQUEST));
+    let mut head = Vec::new();
+    loop {
+        let line = head.len();
+        from.read_until(b'\n', &mut head)?;
+        if matches!(head.get(line..), Some(b"" | b"\n" | b"\r\n")) {
+            return Ok(parse(&head));
         }
     }
-    Ok(Request { line, hosts })
+}
+
+fn parse(head: &[u8]) -> Option<Request> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut parsed = httparse::Request::new(&mut headers);
+    if !parsed.parse(head).ok()?.is_complete() {
+        return None;
+    }
+    let hosts = parsed.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"));
+    let hosts = hosts.map(|header| header.value.to_vec()).collect();
+    Some(Request { method: parsed.method?.to_owned(), path: parsed.path?.to_owned(), hosts })
 }
 
 pub(super) fn answer(
     client: &mut impl Client,
-    request: &Request,
+    request: Option<&Request>,
     hosts: Hosts,
     content_type: &str,
     collect: &impl Fn() -> Result<String>,
 ) -> io::Result<()> {
-    let is_foreign = request.hosts.iter().any(|host| !hosts.allow(host));
-    let (status, kind, body) = match request.line.split(' ').collect::<Vec<_>>().as_slice() {
+    let is_foreign = request.is_some_and(|r| r.hosts.iter().any(|host| !hosts.allow(host)));
+    let (status, kind, body) = match request.map(|r| (r.method.as_str(), r.path.as_str())) {
         _ if is_foreign => {
             ("421 Misdirected Request", "text/plain", "the host is no name of this machine\n".to_owned())
         }
-        ["GET", "/metrics", _] => match collect() {
+        Some(("GET", "/metrics")) => match collect() {
             Ok(body) => ("200 OK", content_type, body),
             Err(e) => ("503 Service Unavailable", "text/plain", format!("{e:#}\n")),
         },
-        ["GET", _, _] => ("404 Not Found", "text/plain", "the metrics are at /metrics\n".to_owned()),
+        Some(("GET", _)) => ("404 Not Found", "text/plain", "the metrics are at /metrics\n".to_owned()),
         _ => ("400 Bad Request", "text/plain", "only GET is served\n".to_owned()),
     };
     let length = body.len();
@@ -169,7 +176,7 @@ mod tests {
         here.write_all(text.as_bytes()).unwrap();
         here.shutdown(std::net::Shutdown::Write).unwrap();
         let request = request(&mut there).unwrap();
-        let _closed_early = answer(&mut there, &request, hosts, "text/x", collect);
+        let _closed_early = answer(&mut there, request.as_ref(), hosts, "text/x", collect);
         drop(there);
         let mut text = String::new();
         here.read_to_string(&mut text).unwrap();
@@ -186,7 +193,9 @@ mod tests {
         );
         assert!(ask("GET / HTTP/1.1\r\n\r\n", &works).starts_with("HTTP/1.1 404 "));
         assert!(ask("POST /metrics HTTP/1.1\r\n\r\n", &works).starts_with("HTTP/1.1 400 "));
-        assert!(ask("\r\n", &works).starts_with("HTTP/1.1 400 "));
+        for none in ["\r\n", "GET /metrics\r\n\r\n", "GET /metrics HTTP/1.1\r\nAccept: x\r\n"] {
+            assert!(ask(none, &works).starts_with("HTTP/1.1 400 "), "{none:?}");
+        }
         let gone = ask("GET /metrics HTTP/1.1\r\n\r\n", &|| bail!("the server of /mnt has died"));
         assert!(gone.starts_with("HTTP/1.1 503 ") && gone.ends_with("has died\n"), "{gone}");
     }
@@ -216,6 +225,10 @@ mod tests {
         }
         let two = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n";
         assert!(ask_for(two, Hosts::Local, &works).starts_with("HTTP/1.1 421 "));
+        for header in ["\rHost: evil", " Host: evil", "Host : evil", "Host: localhost\rHost: evil", "Host"] {
+            let said = ask_for(&format!("GET /metrics HTTP/1.1\r\n{header}\r\n\r\n"), Hosts::Local, &works);
+            assert!(said.starts_with("HTTP/1.1 4") && !said.contains("a 1"), "{header:?}: {said}");
+        }
         assert!(ask_for("GET /metrics HTTP/1.0\r\n\r\n", Hosts::Local, &works).starts_with("HTTP/1.1 200 "));
     }
 
