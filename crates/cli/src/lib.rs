@@ -13,6 +13,7 @@ mod counters;
 mod exit;
 mod external_journal;
 mod image;
+mod inherited;
 mod inspect;
 pub mod manual;
 mod mount;
@@ -68,6 +69,7 @@ pub fn main() -> ExitCode {
         return done;
     }
     let args = called_as_mkfs(std::env::args_os().collect());
+    segno_device::close_inherited(&inherited::named(&args));
     let style = exit::Style::of(&args);
     if mount::helper::is_mount_helper(&args) {
         return style.report(mount::helper::run(&args));

@@ -59,5 +59,5 @@ pub use ownership::Ownership;
 pub use page_cache::PageCache;
 pub use probe::probe_no_open;
 pub use serve::{FuseOptions, Started, serve};
-pub use session::{Choice, Transport};
+pub use session::{Choice, Queues, Transport};
 pub use transport::sched_idle::permit_sched_idle;

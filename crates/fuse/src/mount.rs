@@ -1,7 +1,7 @@
 //! Mounting and unmounting: mount(2) for root, fusermount3 for other users.
 use crate::mount_id::MountId;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, open, syncfs};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, open, openat2, syncfs};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::mount::{MountFlags, UnmountFlags, mount};
 use rustix::net::{
@@ -57,19 +57,36 @@ pub(crate) fn connect(r: &Request<'_>) -> io::Result<Mounted> {
     by_helper(r)
 }
 
-/// Unmounts even while the mount is in use, for another process that serves it: the kernel may wait for a reply of the server. A server
-/// that waits for its own reply cannot be killed.
-pub(crate) fn detach(dir: &Path) -> io::Result<()> {
-    if rustix::mount::unmount(dir, UnmountFlags::DETACH).is_ok() {
-        return Ok(());
+/// Unmounts the mount at `dir` even while it is in use, for another process that serves it: the kernel may wait for a reply of the server.
+/// A server that waits for its own reply cannot be killed. Whoever may rename a directory above cannot lead this to another mount: it is
+/// the one that was compared which is unmounted. fusermount3 does so with mounts of its user alone.
+pub(crate) fn detach(dir: &Path, mount: MountId) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let held = openat2(CWD, dir, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    if MountId::of(&held)? != mount {
+        return Err(io::Error::other("another mount is there"));
     }
+    let done = rustix::mount::unmount(format!("/proc/self/fd/{}", held.as_raw_fd()), UnmountFlags::DETACH);
+    drop(held);
+    done.or_else(|_| helper_detaches(dir))
+}
+
+fn helper_detaches(dir: &Path) -> io::Result<()> {
     let status = Command::new(FUSERMOUNT)
         .args(["-u", "-z", "--"])
         .arg(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .status()?;
+        .status()
+        .map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => io::Error::other(format!(
+                "{FUSERMOUNT} cannot be started, as the user has as many processes as `ulimit -u` permits; end one, then \
+                 `segno umount {}`",
+                dir.display()
+            )),
+            _ => e,
+        })?;
     if status.success() { Ok(()) } else { Err(io::Error::other(format!("{FUSERMOUNT} refuses it"))) }
 }
 
@@ -114,7 +131,8 @@ pub(crate) fn by_syscall(r: &Request<'_>, kind: Kind<'_>) -> io::Result<Mounted>
 fn mounted(dev: OwnedFd, r: &Request<'_>) -> io::Result<Mounted> {
     let id = MountId::at(r.dir).inspect_err(|_| {
         // The first error is the one to report.
-        let _unmounted = detach(r.dir);
+        let _unmounted =
+            rustix::mount::unmount(r.dir, UnmountFlags::DETACH).or_else(|_| helper_detaches(r.dir));
     })?;
     Ok(Mounted { dev, id })
 }

@@ -5,7 +5,7 @@ use crate::init::Acl;
 use crate::ownership::Ownership;
 use crate::page_cache::PageCache;
 use crate::server::Server;
-use crate::session::{Choice, Session, Transport};
+use crate::session::{Choice, Queues, Session, Transport};
 use segno_device::Claim;
 use segno_engine::Volume;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -75,13 +75,14 @@ pub fn serve(
     volume: Arc<Volume>,
     mut broker: Broker,
     opts: &FuseOptions,
+    queues: Queues,
     close: impl Fn() + Send + Sync + 'static,
     ready: impl FnOnce(&Started),
 ) -> io::Result<()> {
     let (ended, end) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let server = Server::new(volume).on_destroy(close).permit_shutdown(opts.shutdown).show(opts.ownership);
-    let (session, mount_type) = start(server.with_callers(broker.callers()), &broker, opts)?;
+    let (session, mount_type) = start(server.with_callers(broker.callers()), &broker, opts, queues)?;
     let page_cache = session.page_cache;
     let started = Started { transport: session.transport.clone(), mount_type, page_cache };
     let signalled = ended.clone();
@@ -116,11 +117,16 @@ pub fn serve(
 }
 
 /// Mounts and starts the session; unmounts again on failure.
-fn start(server: Server, broker: &Broker, opts: &FuseOptions) -> io::Result<(Session, MountType)> {
+fn start(
+    server: Server,
+    broker: &Broker,
+    opts: &FuseOptions,
+    queues: Queues,
+) -> io::Result<(Session, MountType)> {
     let (mounted, mount_type) = broker.connect()?;
     let acl = Acl { umask: opts.acl, kernel: opts.acl };
     let volume_bytes = server.volume.statfs().blocks.saturating_mul(4096);
-    let session = Session::start(mounted, Arc::new(server), opts, acl);
+    let session = Session::start(mounted, Arc::new(server), opts, acl, queues);
     let session = session.inspect_err(|_| broker.unmount(false))?;
     broker.tune(session.page_cache, volume_bytes);
     Ok((session, mount_type))

@@ -71,11 +71,24 @@ const CLASSIC_THREADS: usize = 8;
 /// FORGET requests are served in batches: waking another CPU for each costs more than the request.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
+/// What a worker thread serves.
+struct Connection {
+    dev: Arc<OwnedFd>,
+    server: Arc<Server>,
+    end: End,
+}
+
 /// A worker thread that waits for the connection.
+#[derive(Debug)]
 struct PendingWorker {
-    start: mpsc::Sender<Arc<OwnedFd>>,
+    start: mpsc::Sender<Connection>,
     registered: mpsc::Receiver<io::Result<()>>,
 }
+
+/// Queues of io_uring with their threads and rings, made before the volume is read: a server that is confined makes no further ring
+/// while it reads what a stranger may have written.
+#[derive(Debug)]
+pub struct Queues(Result<(usize, Vec<PendingWorker>), String>);
 
 /// A running session.
 #[derive(Debug)]
@@ -92,6 +105,7 @@ impl Session {
         server: Arc<Server>,
         opts: &FuseOptions,
         acl: Acl,
+        queues: Queues,
     ) -> io::Result<Self> {
         let choice = opts.transport;
         let Mounted { dev, id } = mounted;
@@ -99,10 +113,7 @@ impl Session {
         let offer = init::receive(&dev)?;
         let dev = Arc::new(dev);
         let (end, ended) = mpsc::channel();
-        let workers = match choice {
-            Choice::Classic => Err("requested".to_owned()),
-            _ => prepare(&offer, &server, opts, &end),
-        };
+        let workers = queues.offered(&offer);
         if choice == Choice::IoUring
             && let Err(why) = &workers
         {
@@ -123,7 +134,8 @@ impl Session {
         rustix::io::write(&dev, &reply)?;
         let transport = match workers {
             Ok((queues, workers)) => {
-                workers.iter().try_for_each(|worker| worker.start(&dev))?;
+                let connection = || Connection { dev: dev.clone(), server: server.clone(), end: end.clone() };
+                workers.iter().try_for_each(|worker| worker.start(connection()))?;
                 // FORGET and INTERRUPT still arrive on /dev/fuse and are not urgent.
                 let forgets = server.clone();
                 let serve = move || classic::serve_batches(&dev, &forgets, MAX_WRITE as usize, FORGET_PAUSE);
@@ -152,9 +164,9 @@ impl Session {
 }
 
 impl PendingWorker {
-    fn start(&self, dev: &Arc<OwnedFd>) -> io::Result<()> {
+    fn start(&self, connection: Connection) -> io::Result<()> {
         let gone = |_| io::Error::other("a queue thread ended early");
-        self.start.send(dev.clone()).map_err(|_| io::Error::other("a queue thread ended early"))?;
+        self.start.send(connection).map_err(|_| io::Error::other("a queue thread ended early"))?;
         self.registered.recv().map_err(gone)?
     }
 }
@@ -185,20 +197,33 @@ fn guarded(serve: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     catch_unwind(AssertUnwindSafe(serve)).unwrap_or_else(panicked)
 }
 
-/// Sets up the rings of all queues before io_uring is negotiated, so that the session can fall back on failure. Returns
-/// the reason if io_uring cannot be used.
-fn prepare(
-    offer: &Offer,
-    server: &Arc<Server>,
-    opts: &FuseOptions,
-    end: &End,
-) -> Result<(usize, Vec<PendingWorker>), String> {
-    if !offer.flags.contains(InitFlags::OVER_IO_URING) {
-        return Err(match fs::read_to_string(PARAMETER) {
-            Ok(_) => format!("io_uring is off; root can enable it before mounting: echo Y > {PARAMETER}"),
-            Err(_) => "this kernel does not support FUSE over io_uring (needs Linux 6.14)".to_owned(),
-        });
+impl Queues {
+    /// Makes them if these options and the kernel permit io_uring.
+    pub fn prepare(opts: &FuseOptions) -> Self {
+        let is_on = || match fs::read_to_string(PARAMETER) {
+            Ok(text) if text.trim() == "Y" => Ok(()),
+            Ok(_) => {
+                Err(format!("io_uring is off; root can enable it before mounting: echo Y > {PARAMETER}"))
+            }
+            Err(_) => Err("this kernel does not support FUSE over io_uring (needs Linux 6.14)".to_owned()),
+        };
+        Self(match opts.transport {
+            Choice::Classic => Err("requested".to_owned()),
+            Choice::Auto | Choice::IoUring => {
+                is_on().and_then(|()| workers(opts).map_err(|e| format!("io_uring cannot be set up: {e}")))
+            }
+        })
     }
+
+    /// Their number and threads if the kernel offers io_uring for a connection, else why it is not used.
+    fn offered(self, offer: &Offer) -> Result<(usize, Vec<PendingWorker>), String> {
+        let is_offered = offer.flags.contains(InitFlags::OVER_IO_URING);
+        let refused = || "the kernel does not offer io_uring for this mount".to_owned();
+        self.0.and_then(|workers| is_offered.then_some(workers).ok_or_else(refused))
+    }
+}
+
+fn workers(opts: &FuseOptions) -> io::Result<(usize, Vec<PendingWorker>)> {
     let queues = cpus();
     let each = if opts.threads == 0 {
         (WORKERS / queues).clamp(WORKERS_PER_QUEUE.0, WORKERS_PER_QUEUE.1)
@@ -206,27 +231,13 @@ fn prepare(
         opts.threads.div_ceil(queues)
     };
     let policy = Arc::new(IdlePolicy::new(!opts.no_sched_idle));
-    let mut workers = Vec::new();
-    for queue in 0..queues {
-        for _ in 0..each {
-            workers.push(
-                spawn_worker(queue as u16, server, end, policy.clone())
-                    .map_err(|e| format!("io_uring cannot be set up: {e}"))?,
-            );
-        }
-    }
-    Ok((queues, workers))
+    let all = (0..queues).flat_map(|queue| (0..each).map(move |_| queue as u16));
+    Ok((queues, all.map(|queue| spawn_worker(queue, policy.clone())).collect::<io::Result<_>>()?))
 }
 
-fn spawn_worker(
-    queue: u16,
-    server: &Arc<Server>,
-    end: &End,
-    policy: Arc<IdlePolicy>,
-) -> io::Result<PendingWorker> {
-    let (server, end) = (server.clone(), end.clone());
+fn spawn_worker(queue: u16, policy: Arc<IdlePolicy>) -> io::Result<PendingWorker> {
     let (made, is_made) = mpsc::channel();
-    let (start, started) = mpsc::channel::<Arc<OwnedFd>>();
+    let (start, started) = mpsc::channel::<Connection>();
     let (register, registered) = mpsc::channel();
     thread::Builder::new().name(format!("fuse-cpu{queue}")).spawn(move || {
         let mut worker = match Worker::new(queue, MAX_WRITE as usize, policy) {
@@ -234,8 +245,8 @@ fn spawn_worker(
             Err(e) => return drop(made.send(Err(e))),
         };
         drop(made.send(Ok(())));
-        // The sender is dropped if another thread failed.
-        let Ok(dev) = started.recv() else { return };
+        // The sender is dropped if the rings are not used.
+        let Ok(Connection { dev, server, end }) = started.recv() else { return };
         let registered = worker.register(&dev);
         drop(dev);
         let serves = matches!(registered, Ok(true));

@@ -32,6 +32,8 @@ pub struct Surroundings {
     pub read: Vec<PathBuf>,
     /// Filled and changed.
     pub written: Vec<PathBuf>,
+    /// Whether it connects to a server.
+    pub is_remote: bool,
 }
 
 impl Url {
@@ -41,7 +43,9 @@ impl Url {
         // The process that holds a volume is known by the name of its machine.
         let machine = PathBuf::from("/etc/machine-id");
         match self {
-            Self::Directory(dir) => Surroundings { read: vec![machine], written: vec![dir.into()] },
+            Self::Directory(dir) => {
+                Surroundings { read: vec![machine], written: vec![dir.into()], is_remote: false }
+            }
             Self::S3 { .. } => {
                 let profile = Profile::of_env(|name| std::env::var(name).ok());
                 let named = NAMED.iter().filter_map(std::env::var_os).map(PathBuf::from);
@@ -51,7 +55,8 @@ impl Url {
                     [above, Some(file)]
                 });
                 let system = SYSTEM.iter().map(PathBuf::from);
-                Surroundings { read: system.chain(replaced.flatten()).collect(), written: Vec::new() }
+                let read = system.chain(replaced.flatten()).collect();
+                Surroundings { read, written: Vec::new(), is_remote: true }
             }
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// A listening socket, removed when the value is dropped.
+/// A listening socket. It is removed when the value is dropped, unless its server has dropped the right to; the next one replaces it then.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,

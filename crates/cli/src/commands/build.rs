@@ -176,6 +176,9 @@ fn refuse_inside(image: &Path, source: &Path) -> Result<()> {
     let absolute =
         |path: &Path| path.canonicalize().with_context(|| format!("cannot read {}", path.display()));
     let dir = directory_of(image);
+    if image.is_relative() || source.is_relative() {
+        std::env::current_dir().context("the working directory is gone: change to another one")?;
+    }
     if absolute(dir)?.starts_with(absolute(source)?) {
         bail!("{} is inside {}; put the image elsewhere", image.display(), source.display());
     }

@@ -81,20 +81,21 @@ pub fn run(args: &Args) -> Outcome {
     inspect::note_unsupported(&*device);
     let kept = args.scan.as_deref();
     let target = args.target().map(|path| open_target(args, path)).transpose()?;
-    if let Some(made) = made {
-        made.keep();
-    }
     let known_bad = known_bad(args)?;
     let blocks = device.block_count();
     let search =
         Search { source: &args.source, offset: args.offset, known_bad: &known_bad, kept, stop: &stop };
-    salvage::with_volume(&*device, &search, |device, found| {
+    let done = salvage::with_volume(&*device, &search, |device, found| {
         if let Some(path) = &args.map {
             std::fs::write(path, found.bad.to_map(blocks))
                 .with_context(|| format!("cannot write the map {}", path.display()))?;
         }
         copy(args, device, found, only, target, &stop)
-    })
+    })?;
+    if let Some(made) = made {
+        made.keep();
+    }
+    Ok(done)
 }
 
 impl Args {

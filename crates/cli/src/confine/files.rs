@@ -30,8 +30,8 @@ pub enum Access {
     Tree {
         devices: bool,
     },
-    /// Names.
-    Remove,
+    /// Empty directories.
+    RemoveDirectories,
 }
 
 impl Access {
@@ -49,7 +49,7 @@ impl Access {
                     | make_bitflags!(AccessFs::{MakeDir | RemoveDir | MakeSym | MakeFifo | MakeSock | Refer});
                 if devices { tree | make_bitflags!(AccessFs::{MakeChar | MakeBlock}) } else { tree }
             }
-            Self::Remove => make_bitflags!(AccessFs::{RemoveFile | RemoveDir}),
+            Self::RemoveDirectories => AccessFs::RemoveDir.into(),
         }
     }
 }

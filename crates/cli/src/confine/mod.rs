@@ -8,6 +8,8 @@ mod files;
 mod tests;
 
 use crate::store;
+use calls::Leaves;
+pub use calls::Rings;
 use files::{Access, Rule};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
 use segno_host::{Preserve, directory_of};
@@ -30,8 +32,7 @@ pub struct ConfineOption {
 pub struct Confinement {
     verbose: bool,
     rules: Vec<Rule>,
-    network: bool,
-    rings: bool,
+    leaves: Leaves,
     /// Those of its capabilities that it keeps.
     keeps: CapabilitySet,
 }
@@ -41,8 +42,7 @@ impl Confinement {
         let found = Self {
             verbose: option.verbose,
             rules: Vec::new(),
-            network: false,
-            rings: false,
+            leaves: Leaves::default(),
             keeps: CapabilitySet::empty(),
         };
         found.rule("/proc", Access::Read).rule("/sys", Access::Read)
@@ -93,14 +93,21 @@ impl Confinement {
         self.keeping(CapabilitySet::SYS_ADMIN)
     }
 
-    /// Lets threads return to the normal scheduling policy.
+    /// Lets threads place each other on processors and change their scheduling policies.
+    pub fn places_threads(mut self) -> Self {
+        self.leaves.placement = true;
+        self
+    }
+
+    /// Lets threads return to the normal scheduling policy on a kernel that demands CAP_SYS_NICE for it.
     pub fn sets_policies(self) -> Self {
         self.keeping(CapabilitySet::SYS_NICE)
     }
 
     /// Makes rings of io_uring, until [`refuse_rings`].
-    pub fn makes_rings(self) -> Self {
-        Self { rings: true, ..self }
+    pub fn makes_rings(mut self) -> Self {
+        self.leaves.rings = true;
+        self
     }
 
     /// Makes or replaces this file. It gets its name when it is complete, so the directory is open to changes.
@@ -108,8 +115,9 @@ impl Confinement {
         self.rule(directory_of(file), Access::Files).writes(file).keeping(FILES)
     }
 
-    /// Makes files of all kinds below a directory. `security.*` attributes, like labels of SELinux, need CAP_SYS_ADMIN.
-    pub fn fills(self, dir: &Path, preserve: Preserve) -> Self {
+    /// Makes files of all kinds below a directory, with their attributes: those of a link or a special file are set by path. `security.*` attributes, like labels of SELinux, need CAP_SYS_ADMIN.
+    pub fn fills(mut self, dir: &Path, preserve: Preserve) -> Self {
+        self.leaves.attributes = true;
         let devices = preserve.contains(Preserve::DEVICES);
         let needs = [
             (Preserve::SETID, CapabilitySet::FSETID),
@@ -133,9 +141,9 @@ impl Confinement {
         self.rule(dir, Access::Tree { devices: false }).keeping(FILES)
     }
 
-    /// Removes this file, or this directory, which is empty.
-    pub fn removes(self, path: &Path) -> Self {
-        self.rule(directory_of(path), Access::Remove)
+    /// Removes this directory, if it is empty. So it may remove the other empty directories beside it.
+    pub fn removes(self, dir: &Path) -> Self {
+        self.rule(directory_of(dir), Access::RemoveDirectories)
     }
 
     /// Opens storage, then enters the restrictions. An object store starts threads when it is opened, and goes on to open connections and
@@ -152,9 +160,9 @@ impl Confinement {
     }
 
     /// Uses the object store at a URL.
-    fn with_store(mut self, url: &Path) -> Self {
+    pub fn with_store(mut self, url: &Path) -> Self {
         let local = store::local(url);
-        self.network = true;
+        self.leaves.network = local.is_remote;
         let read = local.read.iter().fold(self, |all, path| all.reads(path));
         local.written.iter().fold(read, |all, dir| all.keeps_files(dir))
     }
@@ -163,9 +171,9 @@ impl Confinement {
     pub fn enter(&self) {
         let refused = [
             set_no_new_privs(true).err().map(|e| format!("programs with set-id bits: {e}")),
-            files::restrict(&self.rules, self.network).err(),
+            files::restrict(&self.rules, self.leaves.network).err(),
             self.drop_capabilities().err().map(|e| format!("capabilities: {e}")),
-            calls::restrict(self.network, self.rings).err(),
+            calls::restrict(self.leaves).err(),
         ];
         for why in refused.into_iter().flatten().filter(|_| self.verbose) {
             eprintln!("segno: note: not restricted: {why}");
@@ -179,8 +187,8 @@ impl Confinement {
     }
 }
 
-/// Refuses further rings to all threads. Existing rings stay usable: their threads have restricted them.
-pub fn refuse_rings() {
+/// Refuses rings to all threads. Existing ones stay usable: they are restricted from the start.
+pub fn refuse_rings(rings: Rings) {
     // A kernel without filters was named when the restrictions began.
-    let _named = calls::restrict_rings();
+    let _named = calls::restrict_rings(rings);
 }

@@ -6,7 +6,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -65,13 +65,15 @@ impl Surroundings {
         // Otherwise ps(1) shows "exe", after /proc/self/exe.
         rustix::thread::set_name(c"segno")?;
         std::env::set_current_dir("/")?;
+        let mut waiting = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         dup2_stdin(&self.null)?;
-        let mut out = io::stdout().lock();
-        out.write_all(READY)?;
-        out.flush()?;
         dup2_stdout(&self.null)?;
         dup2_stderr(&self.log)?;
-        Ok(())
+        match waiting.write_all(READY) {
+            // The command that waited was killed.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            done => done,
+        }
     }
 }
 

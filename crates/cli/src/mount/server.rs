@@ -2,7 +2,7 @@
 use super::broker;
 use super::options::Settings;
 use super::volume::{Devices, absolute};
-use crate::confine::{self, ConfineOption, Confinement};
+use crate::confine::{self, ConfineOption, Confinement, Rings};
 use crate::{image, inspect, show, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::Access;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use segno_device::{BlockDevice, StorageKind, probe};
 use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
-use segno_fuse::{Backing, Broker, Choice, FuseOptions, Started};
+use segno_fuse::{Backing, Broker, Choice, FuseOptions, Queues, Started};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -87,7 +87,8 @@ impl Plan {
     /// claim it. Its threads change their scheduling policy.
     fn confinement(&self, verbose: &ConfineOption) -> Confinement {
         let settings = &self.settings;
-        let confinement = Confinement::new(verbose).device(Path::new("/dev/fuse")).claims(&self.image);
+        let confinement = Confinement::new(verbose);
+        let confinement = confinement.device(Path::new("/dev/fuse")).claims(&self.image).places_threads();
         let confinement = match settings.transport {
             Choice::Classic => confinement,
             Choice::Auto | Choice::IoUring => confinement.makes_rings(),
@@ -184,25 +185,36 @@ fn advise(e: std::io::Error) -> anyhow::Error {
 /// with a note for `mount -v`.
 pub fn run(plan: &Plan, verbose: &ConfineOption, ready: impl FnOnce(&Started, Option<String>)) -> Result<()> {
     prepare();
-    let image = &plan.image;
-    // The client of a store starts threads when it opens, and so comes after the restrictions.
-    let mut started = None;
-    if store::is_url(image) {
-        started = Some(plan.start_broker(None)?);
-    }
-    let devices = plan.confinement(verbose).opened(image, || {
-        let devices = Devices::open(image, &plan.settings, image::open_recorded)?;
-        if started.is_none() {
-            started = Some(plan.start_broker(Some(&*devices.device))?);
-        }
-        Ok(devices)
-    })?;
-    let (broker, fuse) = started.context("the process that mounts is missing")?;
-    serve(plan, devices, broker, &fuse, |started, note| {
-        // All rings are made.
-        confine::refuse_rings();
+    let (devices, broker, fuse, queues) = open_confined(plan, verbose)?;
+    serve(plan, devices, (broker, &fuse, queues), |started, note| {
+        // All rings are enabled.
+        confine::refuse_rings(Rings::All);
         ready(started, note);
     })
+}
+
+/// Opens storage, starts the broker, enters the restrictions and makes the rings, in an order in which nothing of the volume but superblock
+/// and index of an image is read before the last of it.
+fn open_confined(plan: &Plan, verbose: &ConfineOption) -> Result<(Devices, Broker, FuseOptions, Queues)> {
+    let (image, confinement) = (&plan.image, plan.confinement(verbose));
+    let open = || Devices::open(image, &plan.settings, image::open_recorded);
+    let rings = |fuse| {
+        let queues = Queues::prepare(fuse);
+        confine::refuse_rings(Rings::New);
+        queues
+    };
+    if store::is_url(image) {
+        let (broker, fuse) = plan.start_broker(None)?;
+        // The client of a store starts threads and reads answers when it opens.
+        confinement.with_store(image).enter();
+        let queues = rings(&fuse);
+        return Ok((open()?, broker, fuse, queues));
+    }
+    let devices = open()?;
+    let (broker, fuse) = plan.start_broker(Some(&*devices.device))?;
+    confinement.enter();
+    let queues = rings(&fuse);
+    Ok((devices, broker, fuse, queues))
 }
 
 /// Mounts a device of the caller at a directory as `segno mount -f` does, with the same options, and serves until the mount ends.
@@ -222,14 +234,14 @@ pub fn mount_device(
     prepare();
     let (broker, fuse) = plan.start_broker(Some(&*device))?;
     let devices = Devices::of(device, &plan.image, &plan.settings)?;
-    serve(&plan, devices, broker, &fuse, |started, _| ready(started.transport.to_string()))
+    let queues = Queues::prepare(&fuse);
+    serve(&plan, devices, (broker, &fuse, queues), |started, _| ready(started.transport.to_string()))
 }
 
 fn serve(
     plan: &Plan,
     devices: Devices,
-    broker: Broker,
-    fuse: &FuseOptions,
+    (broker, fuse, queues): (Broker, &FuseOptions, Queues),
     ready: impl FnOnce(&Started, Option<String>),
 ) -> Result<()> {
     let served = devices.mount()?;
@@ -239,10 +251,13 @@ fn serve(
         move || closing.run()
     };
     let volume = served.volume.clone();
-    let result = segno_fuse::serve(volume, broker, fuse, close, |started| ready(started, note))
-        .map_err(advise)
-        .with_context(|| format!("cannot serve {}", plan.dir.display()));
-    served.end(result)
+    let mut responds = false;
+    let result = segno_fuse::serve(volume, broker, fuse, queues, close, |started| {
+        responds = true;
+        ready(started, note);
+    });
+    let failed = if responds { "the mount ended early:" } else { "cannot mount at" };
+    served.end(result.map_err(advise).with_context(|| format!("{failed} {}", plan.dir.display())))
 }
 
 #[cfg(test)]

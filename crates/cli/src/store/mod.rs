@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub struct Local {
     pub read: Vec<PathBuf>,
     pub written: Vec<PathBuf>,
+    /// It connects to a server.
+    pub is_remote: bool,
 }
 
 /// What `-o` says of the store.

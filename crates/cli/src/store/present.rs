@@ -40,7 +40,7 @@ pub fn open(
 /// Files of this machine that the client of the store at a URL uses.
 pub fn local(url: &Path) -> Local {
     match parse(url).map(|url| url.surroundings()) {
-        Ok(Surroundings { read, written }) => Local { read, written },
+        Ok(Surroundings { read, written, is_remote }) => Local { read, written, is_remote },
         // It is refused when it is opened.
         Err(_) => Local::default(),
     }

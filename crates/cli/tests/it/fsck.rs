@@ -88,6 +88,17 @@ fn what_a_crash_left_is_judged_and_written_only_on_request() {
     assert_eq!(output(&["cat", &image, "/fsynced"]), "content");
 }
 
+/// Somebody may remove the image after it.
+#[test]
+fn a_copy_is_made_of_a_clean_volume_too() {
+    let scratch = Scratch::new();
+    let (image, copy) = (scratch.image(), scratch.path("copy"));
+    let copy = copy.to_str().unwrap();
+    let said = output(&["check", "-y", "--to", copy, &image]);
+    assert!(said.contains("unchanged: there is nothing to repair"), "{said}");
+    assert!(read(copy).unwrap() == read(&image).unwrap());
+}
+
 #[test]
 fn damage_in_the_tables_is_not_overlooked() {
     let scratch = Scratch::new();

@@ -110,7 +110,7 @@ impl Several {
     /// Runs each command without the further devices: it is refused, opens none of these files and writes nothing.
     fn assert_refused(&self, commands: &[Row], first: &str, watched: &[&Path]) {
         for (row, code, _) in commands {
-            let before = self.content();
+            let (before, out) = (self.content(), self.out());
             let witnesses: Vec<Witness> = watched.iter().map(|path| Witness::of(path)).collect();
             let refused = segno(&self.words(row, first));
             let said = stderr(&refused);
@@ -119,7 +119,7 @@ impl Several {
             assert!(said.trim_end().chars().all(|c| !c.is_control()), "{row:?}: {said:?}");
             assert!(witnesses.iter().all(|w| !w.was_opened()), "{row:?} has opened a recorded path");
             assert!(self.content() == before, "{row:?} has written");
-            assert!(!self.scratch.path("out").exists(), "{row:?} has made its target");
+            assert!(!out.exists(), "{row:?} has made its target");
         }
     }
 }

@@ -155,6 +155,9 @@ fn what_is_no_volume_is_refused() {
         code == 1 && said.contains("empty is empty: there are only zeros where it was read, and no node of"),
         "{said}"
     );
+    let out = scratch.path("out");
+    assert_eq!(refusal(&["rescue", empty.to_str().unwrap(), out.to_str().unwrap()]).0, 1);
+    assert!(!out.exists(), "a refusal has left a directory");
     let (code, said) = refusal(&["rescue", "--list", scratch.path("absent").to_str().unwrap()]);
     assert!(code == 1 && said.contains("absent"), "{said}");
 }

@@ -46,7 +46,7 @@ fn a_container_that_may_not_mount_is_told_what_it_lacks() {
     std::fs::create_dir(scratch.path("mnt")).unwrap();
     if as_root() && std::path::Path::new("/dev/fuse").exists() {
         let words = "setpriv --bounding-set=-sys_admin $SEGNO mount image mnt";
-        fails_with(&scratch, words, 1, &["cannot serve", "--cap-add SYS_ADMIN"]);
+        fails_with(&scratch, words, 1, &["cannot mount at", "--cap-add SYS_ADMIN"]);
     }
 }
 

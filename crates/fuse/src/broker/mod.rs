@@ -42,6 +42,7 @@ impl Broker {
         let claim = matches!(spec.backing, Backing::Device(_)).then(|| opts.claim.clone()).flatten();
         let (control, theirs) = pair()?;
         let (callers, answers) = pair()?;
+        segno_device::keep_from_children();
         // It shall keep neither a terminal nor a directory busy.
         command.args(spec.to_args()).current_dir("/").stdin(theirs).stdout(answers).stderr(Stdio::null());
         let process = command.spawn().map_err(|e| {

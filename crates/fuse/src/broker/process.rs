@@ -34,6 +34,8 @@ struct Process {
 
 /// The process that [`super::Broker::start`] starts, with its sockets as standard input and output. Returns after the server has ended.
 pub fn run(args: &[OsString]) -> io::Result<()> {
+    // Otherwise ps(1) shows "exe", after /proc/self/exe.
+    rustix::thread::set_name(c"segno-broker")?;
     let spec =
         Spec::parse(args).ok_or_else(|| io::Error::other("this is called by the server of a mount alone"))?;
     // Ctrl-C in the terminal of the server, and SIGTERM to all processes of a service, are for the server.
@@ -97,7 +99,8 @@ impl Process {
     }
 
     fn tune(&self, writeback: bool, volume_bytes: u64) {
-        if let Some(made) = &self.made {
+        // Once the mount has gone, another one may have its number.
+        if let Some(made) = self.made.as_ref().filter(|made| made.id.path().is_some()) {
             bdi::tune(made.id, &made.mount_type, writeback, volume_bytes);
         }
     }
@@ -105,16 +108,14 @@ impl Process {
     /// Ends the mount if it is still there: not one that covers it, nor one that has taken its place.
     fn unmount(&mut self, sync: bool) -> io::Result<()> {
         let Some(made) = &self.made else { return Ok(()) };
-        let dir = &self.spec.dir;
+        let dir = made.id.path().unwrap_or_else(|| self.spec.dir.clone());
         let cannot = |e: io::Error| io::Error::other(format!("cannot unmount {}: {e}", dir.display()));
-        match MountId::at(dir) {
-            Ok(found) if found == made.id => {}
-            Ok(_) => return Err(cannot(io::Error::other("another mount is there"))),
-            Err(e) => return Err(cannot(e)),
+        if MountId::at(&dir).map_err(cannot)? != made.id {
+            return Err(cannot(io::Error::other("another mount is there")));
         }
         // Files that are open would lose what only the kernel has.
-        let synced = if sync { mount::write_dirty_pages(dir) } else { Ok(()) };
-        mount::detach(dir).map_err(cannot)?;
+        let synced = if sync { mount::write_dirty_pages(&dir) } else { Ok(()) };
+        mount::detach(&dir, made.id).map_err(cannot)?;
         self.made = None;
         synced.map_err(|e| io::Error::other(format!("cannot write what programs have not synced: {e}")))
     }

@@ -30,7 +30,7 @@ use crate::mount::{self, Request};
 use crate::mount_id::MountId;
 use crate::serve::FuseOptions;
 use crate::server::Server;
-use crate::session::{Choice, Session, Transport};
+use crate::session::{Choice, Queues, Session, Transport};
 use crate::wire::Opcode;
 use rustix::mount::{UnmountFlags, unmount};
 use segno_device::{BlockDevice, MemDevice};
@@ -102,10 +102,10 @@ impl Mount {
         let server = Arc::new(server.with_callers(Some(crate::callers::tests::here())));
         let writeback_cache = server.volume.has_cached_writes();
         let opts = FuseOptions { transport: choice, writeback_cache, ..FuseOptions::default() };
-        match Session::start(mounted, server.clone(), &opts, acl) {
+        match Session::start(mounted, server.clone(), &opts, acl, Queues::prepare(&opts)) {
             Ok(session) => Some(Self { server, session, mount_type, dir }),
             Err(e) => {
-                mount::detach(dir.path()).unwrap();
+                mount::detach(dir.path(), MountId::at(dir.path()).unwrap()).unwrap();
                 eprintln!("NOT TESTED: {e}");
                 None
             }

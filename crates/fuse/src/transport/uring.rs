@@ -56,20 +56,22 @@ enum Completion {
     End,
 }
 
-/// A ring that takes nothing yet.
-fn disabled() -> io::Result<IoUring<Entry128, cqueue::Entry>> {
-    IoUring::builder().setup_single_issuer().setup_defer_taskrun().setup_r_disabled().build(2)
-}
-
-/// Lets a ring serve this connection and nothing else: a filter of system calls does not see what a ring is given.
-fn enable(ring: &IoUring<Entry128, cqueue::Entry>, dev: &OwnedFd) -> io::Result<()> {
-    let submitter = ring.submitter();
-    submitter.register_files(&[dev.as_raw_fd()])?;
-    submitter.register_restrictions(&mut [
+/// A ring that takes nothing yet, and that will take commands to its own files and nothing else: a filter of system calls does not
+/// see what a ring is given.
+fn restricted() -> io::Result<IoUring<Entry128, cqueue::Entry>> {
+    let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().setup_r_disabled().build(2)?;
+    ring.submitter().register_restrictions(&mut [
         Restriction::sqe_op(opcode::UringCmd80::CODE),
         Restriction::sqe_flags_allowed(squeue::Flags::FIXED_FILE.bits()),
         Restriction::sqe_flags_required(squeue::Flags::FIXED_FILE.bits()),
     ])?;
+    Ok(ring)
+}
+
+/// Lets a ring serve this connection.
+fn enable(ring: &IoUring<Entry128, cqueue::Entry>, dev: &OwnedFd) -> io::Result<()> {
+    let submitter = ring.submitter();
+    submitter.register_files(&[dev.as_raw_fd()])?;
     submitter.register_enable_rings()
 }
 
@@ -79,7 +81,7 @@ impl Worker {
         // Without it requests are served, too, only later.
         let _shorter = slice::shorten();
         let affinity = Affinity::new(queue);
-        let ring = disabled()?;
+        let ring = restricted()?;
         let mut memory = Buffer::new(PAGE + payload)?;
         let at = memory.address().expose_provenance();
         let buffers = [at, HEADER_LEN, at + PAGE, payload];

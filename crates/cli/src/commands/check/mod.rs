@@ -103,6 +103,8 @@ struct Done {
     planned: Option<Planned>,
     replayed: bool,
     repaired: bool,
+    /// The copy is that of a volume without damage.
+    copied: bool,
     /// Where the volume is mounted read-only, if it was written.
     stale_mount: Option<PathBuf>,
 }
@@ -153,7 +155,7 @@ fn open(args: &Args) -> Result<(Opened, External)> {
 /// Plans, replays and repairs as far as the options permit.
 fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel: &Cancel) -> Result<Done> {
     let device = &opened.device;
-    let mut done = Done { planned: None, replayed: false, repaired: false, stale_mount: None };
+    let mut done = Done { planned: None, replayed: false, repaired: false, copied: false, stale_mount: None };
     let wanted = args.writes() || args.dry_run || args.interactive();
     if !wanted || judged.quick {
         return Ok(done);
@@ -181,6 +183,9 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
             copy.new.finish()?;
         }
         done.replayed = true;
+    } else if let Some(path) = args.to.as_deref().filter(|_| judged.is_clean()) {
+        mend::copied(args, &**device, path, cancel)?.new.finish()?;
+        done.copied = true;
     }
     if (done.repaired || done.replayed) && args.to.is_none() {
         done.stale_mount.clone_from(&opened.mounted);

@@ -66,6 +66,9 @@ pub fn print_done(out: &mut impl Write, done: &Done, args: &Args) -> Result<()> 
     if done.replayed {
         writeln!(out, "what a crash left was replayed")?;
     }
+    if let Some(copy) = args.to.as_ref().filter(|_| done.copied) {
+        writeln!(out, "copied to {} unchanged: there is nothing to repair", copy.display())?;
+    }
     if let Some(dir) = &done.stale_mount {
         writeln!(
             out,
