@@ -271,6 +271,29 @@ fn a_server_is_confined_before_it_starts_threads_and_before_it_is_mounted() {
     assert!(at(" mount(") > at("landlock_restrict_self("), "{trace}");
 }
 
+/// Operations of a ring are seen by no filter, and a volume may lead its reader astray.
+#[test]
+fn no_ring_can_be_made_when_the_volume_is_read() {
+    if !can_mount() {
+        return;
+    }
+    let (scratch, dir) = scene();
+    let calls = "trace=io_uring_setup,seccomp,pread64,preadv,preadv2,io_submit";
+    let Some((_, trace)) = traced(&scratch, &dir, &["-y", "-e", calls]) else { return };
+    let lines: Vec<_> = trace.lines().collect();
+    let Some(last_ring) = lines.iter().rposition(|line| line.contains("io_uring_setup(")) else {
+        return println!("NOT TESTED: this kernel has no FUSE over io_uring, or it is off");
+    };
+    // The offset is the largest number that is an argument of its own.
+    let offset = |line: &str| line.split([',', ')']).filter_map(|word| word.trim().parse::<u64>().ok()).max();
+    // The superblocks are at the start.
+    let read = |line: &&str| line.contains(&scratch.image()) && offset(line).is_some_and(|at| at > 8192);
+    let first_read = lines.iter().position(read).expect("the volume was read");
+    assert!(last_ring < first_read, "{trace}");
+    let refused = lines.iter().skip(last_ring).position(|line| line.contains("seccomp("));
+    assert!(refused.is_some_and(|after| last_ring + after < first_read), "{trace}");
+}
+
 #[test]
 fn a_server_runs_on_a_kernel_without_the_restrictions_and_names_them() {
     if !can_mount() {

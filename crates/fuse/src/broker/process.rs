@@ -192,6 +192,25 @@ mod tests {
         });
     }
 
+    /// Whoever may rename a directory above leads the broker to no other mount, and does not keep this one.
+    #[test]
+    fn the_mount_is_unmounted_where_it_is_now() {
+        let above = tempfile::tempdir().unwrap();
+        let at = |name: &str| above.path().join(name);
+        [at("dir/mnt"), at("other/mnt")].iter().for_each(|dir| std::fs::create_dir_all(dir).unwrap());
+        with_process(&at("dir/mnt"), |server| {
+            let (answer, _dev) = call(&server, &Call::Mount.to_bytes()).unwrap();
+            let Answer::Mounted { id, .. } = answer else { return println!("NOT TESTED: {answer:?}") };
+            std::fs::rename(at("dir"), at("moved")).unwrap();
+            std::os::unix::fs::symlink(at("other"), at("dir")).unwrap();
+            let held = at("dir/mnt");
+            assert!(mount::detach(&held, id).is_err(), "a link was followed");
+            assert_eq!(MountId::at(&at("moved/mnt")).unwrap(), id);
+            assert_eq!(done(&server, Call::Unmount { sync: false }), Answer::Done);
+            assert_ne!(MountId::at(&at("moved/mnt")).unwrap(), id);
+        });
+    }
+
     #[test]
     fn whatever_is_no_request_ends_the_process() {
         let dir = tempfile::tempdir().unwrap();
