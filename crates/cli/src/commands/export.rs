@@ -78,7 +78,7 @@ fn refuse_others(s: &Settings) -> Result<()> {
     }
 }
 
-/// The socket is removed at the end. Of a volume on this machine nothing else is opened.
+/// Of a volume on this machine nothing else is opened.
 fn confinement(args: &Args, settings: &Settings) -> Confinement {
     let confinement = Confinement::new(&args.confine);
     match &settings.store.cache {

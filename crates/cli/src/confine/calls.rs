@@ -136,7 +136,7 @@ const PLACEMENT: [(u32, u8); 2] = [(nr::__NR_sched_setaffinity, 0), (nr::__NR_sc
 /// Types of the commands of ioctl that change or stop file systems.
 const FILE_SYSTEMS: [u32; 3] = [0x58, 0x94, 0xf5];
 
-/// What a filter leaves.
+/// What a filter permits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leaves {
     /// Connections to servers.
@@ -165,7 +165,7 @@ pub fn restrict(leaves: Leaves) -> Result<(), String> {
 pub enum Rings {
     /// Further ones.
     New,
-    /// Also changes of those that exist.
+    /// Further ones, and changes of those that exist.
     All,
 }
 

@@ -108,7 +108,7 @@ fn inside() {
     std::thread::spawn(move || assert!(fs::read(other).is_err())).join().unwrap();
 }
 
-/// Who fills no tree changes attributes of open files alone: Landlock lets a process change those of any file of its user.
+/// A command that fills no tree changes the attributes of open files alone. Landlock does not restrict changes by path.
 #[test]
 fn attributes_are_changed_through_descriptors_alone() {
     if !has_landlock() {
@@ -141,7 +141,7 @@ fn attributes_inside() {
     futimens(&open, &now).unwrap();
 }
 
-/// As the numbers of the machine's kernel have them: those that replace a call that is refused.
+/// Calls that Linux added later, by their numbers, which are the same on all machines.
 #[test]
 fn newer_calls_with_the_effect_of_a_refused_one_are_refused() {
     let all = calls::refused(calls::Leaves::default()).unwrap();

@@ -103,7 +103,7 @@ fn serve<C: Client>(
     })
 }
 
-/// What of a request decides the answer.
+/// The parts of a request on which the answer depends.
 pub(super) struct Request {
     method: String,
     path: String,
