@@ -1,4 +1,4 @@
-//! Byte-level codecs of the F2FS format.
+//! Byte-level codecs of the F2FS format: compression of clusters, and folding of names.
 //!
 //! Everything here is a pure function of its arguments: no I/O, no state, and a defined result for every input.
 
@@ -9,12 +9,8 @@
 mod casefold;
 mod cluster;
 mod compression;
-mod crc;
 pub mod lzo;
-mod name_hash;
 
-pub use casefold::{CasefoldError, casefold};
+pub use casefold::{CasefoldError, casefold, casefolded_name_hash};
 pub use cluster::{ClusterEncoder, LevelError, check_level};
 pub use compression::{Algorithm, CodecError, decompress};
-pub use crc::crc;
-pub use name_hash::{casefolded_name_hash, name_hash};

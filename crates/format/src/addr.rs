@@ -1,5 +1,5 @@
 //! Numbers with types: block addresses, node ids, segment numbers.
-use std::fmt;
+use core::fmt;
 
 /// Address of a 4 KiB block, counted from the start of the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -104,9 +104,9 @@ pub struct RawCheckpoint {
     pub tail: [u8; BLOCK_SIZE - 192],
 }
 const _: () = assert!(size_of::<RawCheckpoint>() == 4096);
-const _: () = assert!(std::mem::offset_of!(RawCheckpoint, ckpt_flags) == 132);
-const _: () = assert!(std::mem::offset_of!(RawCheckpoint, tail) == 192);
-const _: () = assert!(std::mem::offset_of!(RawCheckpoint, alloc_type) + 12 == JOURNAL_MARK);
+const _: () = assert!(core::mem::offset_of!(RawCheckpoint, ckpt_flags) == 132);
+const _: () = assert!(core::mem::offset_of!(RawCheckpoint, tail) == 192);
+const _: () = assert!(core::mem::offset_of!(RawCheckpoint, alloc_type) + 12 == JOURNAL_MARK);
 
 /// Byte of the mark of an external journal: the last four of `alloc_type`.
 const JOURNAL_MARK: usize = 188;

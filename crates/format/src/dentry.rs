@@ -2,7 +2,7 @@
 use crate::bits::lsb;
 use crate::inode::InodeLayout;
 use crate::{BLOCK_SIZE, Corrupt, Ino, NAME_MAX, Nid, Structure};
-use std::ops::Range;
+use core::ops::Range;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 

@@ -1,5 +1,5 @@
 //! What can be wrong with bytes from a device: which structure, where, and what was expected.
-use std::fmt;
+use core::fmt;
 
 /// The on-disk structures, by the names users know from f2fs-tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

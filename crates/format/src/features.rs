@@ -1,4 +1,8 @@
 //! Feature bits of the superblock.
+use alloc::vec::Vec;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::format;
 use bitflags::bitflags;
 
 bitflags! {

@@ -2,7 +2,7 @@
 use crate::node::RawNodeFooter;
 use crate::{ADDRS_PER_BLOCK, BLOCK_SIZE, Block, BlockAddr, Corrupt, Features, Nid, Structure, crc};
 use bitflags::bitflags;
-use std::ops::Range;
+use core::ops::Range;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -164,8 +164,8 @@ pub struct RawInode {
     pub footer: RawNodeFooter,
 }
 const _: () = assert!(size_of::<RawInode>() == BLOCK_SIZE);
-const _: () = assert!(std::mem::offset_of!(RawInode, body) == BODY_OFFSET);
-const _: () = assert!(std::mem::offset_of!(RawInode, i_nid) == 4052);
+const _: () = assert!(core::mem::offset_of!(RawInode, body) == BODY_OFFSET);
+const _: () = assert!(core::mem::offset_of!(RawInode, i_nid) == 4052);
 
 /// The extra attribute area in full; fields past `i_extra_isize` or without their feature do not exist.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

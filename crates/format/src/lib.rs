@@ -2,21 +2,26 @@
 //!
 //! Nothing here does I/O. Raw structures mirror the bytes; a `parse` or `check` step turns them into values that the
 //! rest of the program may trust. Every function is total: any bytes give a value or a [`Corrupt`], never a panic.
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
+
+extern crate alloc;
 
 pub mod addr;
 pub mod bits;
 pub mod block;
 pub mod checkpoint;
 pub mod cluster;
+mod crc;
 pub mod dentry;
 pub mod error;
 pub mod features;
 pub mod geometry;
 pub mod inode;
+mod name_hash;
 pub mod nat;
 pub mod node;
 pub mod orphan;
@@ -33,10 +38,11 @@ pub mod xattr;
 
 pub use addr::{BlockAddr, Ino, Nid, SegNo};
 pub use block::{BLOCK_SIZE, Block};
+pub use crc::crc;
 pub use error::{Corrupt, Structure};
 pub use features::Features;
 pub use geometry::Geometry;
-pub use segno_codec::{crc, name_hash};
+pub use name_hash::{folded_name_hash, name_hash};
 pub use support::Unsupported;
 
 /// F2FS magic; also the seed of most checksums.

@@ -1,6 +1,8 @@
 //! Quota files: the kernel's "vfsv1" format, a radix tree over the id whose leaves are blocks of records.
+use alloc::vec::Vec;
+use alloc::vec;
 use crate::{Corrupt, Structure};
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -155,7 +157,7 @@ impl QuotaTable {
                 entries.insert(id, entry);
                 continue;
             }
-            if std::mem::replace(entered, true) {
+            if core::mem::replace(entered, true) {
                 return Err(bad("tree block referred to twice", block, 0));
             }
             let children: [U32; 256] = at(bytes, block, 0);

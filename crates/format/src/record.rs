@@ -1,4 +1,5 @@
 //! `s_stop_reason` and `s_errors`: what a running file system leaves for whoever repairs the volume.
+use alloc::vec::Vec;
 use crate::bits::lsb;
 use crate::superblock::RawSuperblock;
 

@@ -1,4 +1,9 @@
 //! The superblock: raw bytes and the checks after which its numbers may be trusted.
+use alloc::vec::Vec;
+use alloc::string::String;
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::format;
 use crate::support::LOG_BLOCK_SIZE;
 use crate::{
     BLOCK_SIZE, Block, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, Unsupported, crc,
@@ -133,11 +138,11 @@ pub struct RawSuperblock {
     pub crc: U32,
 }
 const _: () = assert!(size_of::<RawSuperblock>() == 3072);
-const _: () = assert!(std::mem::offset_of!(RawSuperblock, volume_name) == 124);
-const _: () = assert!(std::mem::offset_of!(RawSuperblock, feature) == 2180);
-const _: () = assert!(std::mem::offset_of!(RawSuperblock, devs) == 2201);
-const _: () = assert!(std::mem::offset_of!(RawSuperblock, s_errors) == 2794);
-const _: () = assert!(std::mem::offset_of!(RawSuperblock, crc) == 3068);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, volume_name) == 124);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, feature) == 2180);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, devs) == 2201);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, s_errors) == 2794);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, crc) == 3068);
 
 /// A member device as the volume sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -290,7 +295,7 @@ impl RawSuperblock {
         if label.encode_utf16().count() > self.volume_name.len() {
             return false;
         }
-        let units = label.encode_utf16().chain(std::iter::repeat(0));
+        let units = label.encode_utf16().chain(core::iter::repeat(0));
         self.volume_name.iter_mut().zip(units).for_each(|(place, unit)| place.set(unit));
         true
     }
@@ -390,8 +395,8 @@ impl Superblock {
     }
 }
 
-impl std::fmt::Debug for Superblock {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for Superblock {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Superblock")
             .field("geo", &self.geo)
             .field("features", &self.features)

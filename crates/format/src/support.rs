@@ -1,7 +1,7 @@
 //! Which volumes this implementation supports: the one decision for mount, library, check, repair and rescue.
 use crate::Features;
 use crate::superblock::{RawSuperblock, Superblock};
-use std::fmt;
+use core::fmt;
 
 /// `log_blocksize` of the volumes that are supported.
 pub(crate) const LOG_BLOCK_SIZE: u32 = 12;
@@ -47,7 +47,7 @@ impl fmt::Display for Unsupported {
     }
 }
 
-impl std::error::Error for Unsupported {}
+impl core::error::Error for Unsupported {}
 
 impl Features {
     /// Those of which this implementation does not know how they change the format, or which it cannot read.

@@ -3,7 +3,11 @@
 //! A terminal obeys control characters, and bidirectional controls reorder what is seen. [`name`] writes a name on one line,
 //! and different names differ; [`line`] and [`lines`] take text that already holds names written so.
 //! A byte is written `\xNN`, a character beyond ASCII `\uNNNN`, as JSON has it, and in names `\` is `\\`; `printf %b` reverses it.
-use std::fmt::Write;
+use alloc::vec::Vec;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::format;
+use core::fmt::Write;
 
 /// A name or path: one line, and no other bytes give the same text.
 #[must_use]
@@ -28,7 +32,7 @@ pub fn lines(text: &[u8]) -> String {
 /// Then the second value has all bytes in hexadecimal, for a second field.
 #[must_use]
 pub fn field(bytes: &[u8]) -> (String, Option<String>) {
-    match std::str::from_utf8(bytes) {
+    match core::str::from_utf8(bytes) {
         Ok(text) => (text.to_owned(), None),
         Err(_) => (name(bytes), Some(bytes.iter().map(|b| format!("{b:02x}")).collect())),
     }

@@ -1,4 +1,5 @@
 //! The extended attribute area: one byte string made of the inline area and the xattr node.
+use alloc::vec::Vec;
 use crate::{Corrupt, Structure};
 
 /// Magic at the start of an area that has attributes.
@@ -62,7 +63,7 @@ pub fn iter(area: &[u8], ino: u32) -> impl Iterator<Item = Result<XattrEntry<'_>
     let magic = area.first_chunk::<4>().map(|b| u32::from_le_bytes(*b));
     let start = if magic == Some(XATTR_MAGIC) { HEADER_BYTES } else { area.len() };
     let mut pos = Some(start);
-    std::iter::from_fn(move || {
+    core::iter::from_fn(move || {
         let at = pos?;
         match entry_at(area, at, ino) {
             Ok(None) => {

@@ -1,7 +1,6 @@
 //! The header of a group: 64 bytes at the start of its first block, checked by the group's and the header's checksum.
 use crate::bytes::Bytes;
-use segno_codec::crc;
-use segno_format::Block;
+use segno_format::{Block, crc};
 
 pub(crate) const HEADER: usize = 64;
 const MAGIC: u32 = 0x4A47_4553;

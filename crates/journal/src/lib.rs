@@ -54,5 +54,5 @@ pub use vacant::{Content, Vacant};
 /// Checksum of a data block for [`record::Map::crcs`].
 #[must_use]
 pub fn data_crc(block: &segno_format::Block) -> u32 {
-    segno_codec::crc(u32::MAX, &block.0)
+    segno_format::crc(u32::MAX, &block.0)
 }

@@ -2,8 +2,7 @@
 use crate::area::Area;
 use crate::error::Result;
 use crate::header::{HEADER, Header};
-use segno_codec::crc;
-use segno_format::{BLOCK_SIZE, Block};
+use segno_format::{BLOCK_SIZE, Block, crc};
 use zerocopy::IntoBytes;
 
 /// Blocks in front of the ring.

@@ -1,9 +1,8 @@
 //! The journal's superblock, and checkpoints as the journal knows them.
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
-use segno_codec::crc;
 use segno_device::{BlockDevice, JOURNAL_MAGIC};
-use segno_format::{BLOCK_SIZE, Block, BlockAddr};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, crc};
 
 pub(crate) const VERSION: u32 = 1;
 const CRC_AT: usize = BLOCK_SIZE - 4;

@@ -1,8 +1,8 @@
 //! Names in a directory, also those that were removed and not yet overwritten.
 use crate::file::{File, Index};
 use crate::volume::Volume;
-use segno_codec::{casefolded_name_hash, name_hash};
-use segno_format::BLOCK_SIZE;
+use segno_codec::casefolded_name_hash;
+use segno_format::{BLOCK_SIZE, name_hash};
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, InodeFlags};
 use std::collections::HashSet;

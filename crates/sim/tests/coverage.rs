@@ -2,7 +2,7 @@
 //! test` with libFuzzer, see bolero's book) goes on with coverage as its guide.
 #![allow(clippy::unwrap_used, clippy::panic)]
 use bolero::check;
-use segno_codec::{Algorithm, casefold, decompress, name_hash};
+use segno_codec::{Algorithm, casefold, decompress};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::dentry::{DentryShape, FileType};
 use segno_format::inode::{RawInode, seal_checksum, verify_checksum};
@@ -12,7 +12,7 @@ use segno_format::quota::QuotaTable;
 use segno_format::sit::RawSitBlock;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::superblock::RawSuperblock;
-use segno_format::{BLOCK_SIZE, Block, Features, Nid, SegNo, xattr};
+use segno_format::{BLOCK_SIZE, Block, Features, Nid, SegNo, name_hash, xattr};
 
 /// The input as a block, repeated: an empty one says nothing.
 fn block(input: &[u8]) -> Block {

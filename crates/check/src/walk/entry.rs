@@ -2,9 +2,9 @@
 use super::Walk;
 use super::dir::{Child, Dir, Place};
 use crate::report::Kind;
-use segno_codec::{CasefoldError, casefold, casefolded_name_hash, name_hash};
+use segno_codec::{CasefoldError, casefold, casefolded_name_hash};
 use segno_format::dentry::{DentryShape, Entry, FileType, bucket_blocks, buckets, slots_for};
-use segno_format::{Corrupt, Nid, Structure};
+use segno_format::{Corrupt, Nid, Structure, name_hash};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl Walk<'_, '_> {

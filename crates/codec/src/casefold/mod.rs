@@ -17,6 +17,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use segno_format::{folded_name_hash, name_hash};
 use tables::{COMBINING_CLASSES, IGNORABLE, MAPPINGS};
 
 /// Longest folded name; the kernel folds into 255 bytes that include a terminating NUL.
@@ -37,6 +38,18 @@ pub enum CasefoldError {
     /// Every character of the name is ignorable.
     #[error("nothing is left of the name once case and ignorable characters are ignored")]
     Empty,
+}
+
+/// Hash of a name in a casefolded directory: of its folded form or, if it has none, of its bytes.
+///
+/// In strict mode a name that [`casefold`] refuses has to be refused before it gets here.
+#[must_use]
+pub fn casefolded_name_hash(name: &[u8]) -> u32 {
+    let mut folded = Vec::new();
+    match casefold(name, &mut folded) {
+        Ok(()) => folded_name_hash(name, &folded),
+        Err(_) => name_hash(name),
+    }
 }
 
 /// Folds `name` into `out`, replacing what is there.

@@ -5,7 +5,8 @@
 //! content size and checksum, whose window is not larger than the cluster; plain LZO1X, which is a valid LZO-RLE stream too.
 //! Equal input gives equal output: the versions of the libraries are part of the format of an image.
 
-use crate::{Algorithm, crc, lzo};
+use crate::{Algorithm, lzo};
+use segno_format::crc;
 use core::fmt;
 use zstd_safe::{CCtx, CParameter};
 

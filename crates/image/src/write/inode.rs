@@ -6,7 +6,6 @@ use super::volume::Plan;
 use super::xattr;
 use crate::tree::{Index, Inode, Kind, ROOT};
 use crate::{Error, Result};
-use segno_codec::crc;
 use segno_engine::{Time, temperature};
 use segno_format::dentry::DentryShape;
 use segno_format::inode::{
@@ -14,7 +13,7 @@ use segno_format::inode::{
     RawInode,
 };
 use segno_format::node::RawNodeFooter;
-use segno_format::{BLOCK_SIZE, Block, Features, Nid, rdev};
+use segno_format::{BLOCK_SIZE, Block, Features, Nid, crc, rdev};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
 

@@ -1,9 +1,8 @@
 //! What a scan found, in a file, so that a source that fails more with each read is read once.
 use super::{BadBlocks, Candidate, Found};
 use crate::RescueError;
-use segno_codec::crc;
 use segno_device::BlockDevice;
-use segno_format::Block;
+use segno_format::{Block, crc};
 use std::path::Path;
 
 const MAGIC: &[u8; 16] = b"segno scan 1\n\0\0\0";

@@ -1,9 +1,8 @@
 //! The metadata journal behind a volume: where its structures are, which fields they have, and its checksums.
 use super::edit::Place;
 use super::fields::{Field, Kind};
-use segno_codec::crc;
 use segno_device::BlockDevice;
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block};
+use segno_format::{BLOCKS_PER_SEG, BLOCK_SIZE, Block, crc};
 use std::io;
 
 const GROUP_MAGIC: u32 = 0x4A47_4553;

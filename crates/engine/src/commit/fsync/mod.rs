@@ -20,10 +20,10 @@ use crate::stat::{self, CpReason};
 use crate::sync::atomic::Ordering;
 use decide::{InodeHistory, Route, route};
 use phases::{Phase, Phases};
-use segno_codec::{casefolded_name_hash, name_hash};
+use segno_codec::casefolded_name_hash;
 use segno_format::inode::{Advise, RawInode};
 use segno_format::sit::LogType;
-use segno_format::{Features, Ino, Nid};
+use segno_format::{Features, Ino, Nid, name_hash};
 use std::sync::Arc;
 
 /// Result of an attempt to log an inode.

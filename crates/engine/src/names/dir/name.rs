@@ -3,10 +3,10 @@ use super::nokey;
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::names::Names;
-use segno_codec::{casefold, casefolded_name_hash, name_hash};
+use segno_codec::{casefold, casefolded_name_hash};
 use segno_format::dentry::Entry;
 use segno_format::inode::{Advise, InodeFlags};
-use segno_format::{Features, NAME_MAX};
+use segno_format::{NAME_MAX, Features, name_hash};
 
 /// `s_encoding_flags`: refuse names that cannot be folded.
 const ENCODING_STRICT: u16 = 1;
