@@ -5,7 +5,7 @@ use segno_format::inode::{Inline, RawInode};
 use segno_format::node::{RawNode, first_block};
 use segno_format::summary::SummaryType;
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, F2FS_MAGIC, SegNo};
-use segno_rescue::tables::{NatState, Owner};
+use segno_layout::{NatState, Owner};
 use serde_json::{Map, Value, json};
 
 impl Image<'_> {
@@ -23,7 +23,7 @@ impl Image<'_> {
             map.insert("segno".into(), json!(seg.0));
             map.insert("blkoff".into(), json!(off));
             map.insert("valid".into(), json!(self.in_use(at)));
-            if let Some(owner) = self.volume.ssa.as_ref().and_then(|s| s.owner(at)) {
+            if let Some(owner) = self.volume.owner(at) {
                 map.insert("summary".into(), summary(&owner));
                 map.insert("owner_names_it".into(), json!(self.points_back(at, &owner)));
             }
@@ -49,7 +49,7 @@ impl Image<'_> {
     /// File and offset of a block, as far as summary, node and names lead there.
     pub(crate) fn owner(&self, addr: u32) -> Value {
         let mut shown = self.block(addr);
-        let found = self.volume.ssa.as_ref().and_then(|s| s.owner(BlockAddr(addr)));
+        let found = self.volume.owner(BlockAddr(addr));
         let Some((owner, map)) = found.zip(shown.as_object_mut()) else { return shown };
         let Some(block) = self.node_of(owner.entry.nid.get()) else {
             map.insert("error".into(), json!("the node that the summary names is free or cannot be read"));

@@ -6,7 +6,7 @@ use segno_format::node::{NodeKind, RawNode, kind_of_offset};
 use segno_format::{Block, BlockAddr, Nid};
 use segno_rescue::file::{File, choose_live};
 use segno_rescue::scan::Candidate;
-use segno_rescue::tables::NatState;
+use segno_layout::NatState;
 use segno_rescue::{attrs, dir};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;

@@ -21,7 +21,7 @@ pub use text::print;
 
 use segno_device::BlockDevice;
 use segno_rescue::Volume;
-use segno_rescue::tables::{Packs, Superblocks};
+use segno_layout::{Packs, Superblocks, certain};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ impl<'a> Image<'a> {
             true => Volume::find(&**device, select::scan_all(&**device)?, false),
             false => Volume::unscanned(&**device),
         };
-        let superblocks = Superblocks::load(&volume.reader);
-        let packs = volume.geo.map(|geo| Packs::load(&volume.reader, &geo));
+        let superblocks = certain(Superblocks::load(&volume.reader));
+        let packs = volume.geo.map(|geo| certain(Packs::load(&volume.reader, &geo)));
         Ok(Self { device, superblocks, volume, packs })
     }
 

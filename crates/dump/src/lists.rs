@@ -18,7 +18,7 @@ const KINDS: [&str; 3] = ["user", "group", "project"];
 impl Image<'_> {
     pub(crate) fn orphans(&self) -> Result<Value, DumpError> {
         let pack = self.volume.pack.as_ref().ok_or(DumpError::Missing("checkpoint pack"))?;
-        Ok(pack.orphans().into_iter().map(|nid| json!(nid.0)).collect())
+        Ok(pack.orphans().filter_map(Result::ok).flatten().map(|nid| json!(nid.0)).collect())
     }
 
     pub(crate) fn quota(&self) -> Result<Value, DumpError> {

@@ -6,7 +6,7 @@ use segno_format::sit::LogType;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::superblock::RawSuperblock;
 use segno_format::{BlockAddr, Nid, SegNo};
-use segno_rescue::tables::{NatState, Pack};
+use segno_layout::{NatState, Pack, Summaries};
 use serde_json::{Map, Value, json};
 use std::ops::Range;
 
@@ -133,7 +133,7 @@ impl Image<'_> {
             .into_iter()
             .find(|&log| self.volume.pack.as_ref().is_some_and(|p| p.cp().position(log).seg == seg));
         let kept = log.and_then(|log| {
-            let summaries = segno_rescue::tables::Summaries::load(self.volume.pack.as_ref()?);
+            let summaries = Summaries::load(self.volume.pack.as_ref()?);
             summaries.of(log).copied()
         });
         let at = geo.ssa_addr(seg);

@@ -1,7 +1,7 @@
 //! Segment summaries: who owns each block of a segment; and the journals that ride in them.
 use crate::{Block, Corrupt, Nid, Structure};
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes of a journal area.
 pub const JOURNAL_BYTES: usize = 507;
@@ -74,10 +74,14 @@ const _: () = assert!(size_of::<RawSummaryBlock>() == 4096);
 impl RawSummaryBlock {
     /// An empty summary of a type.
     #[must_use]
-    pub fn empty(t: SummaryType) -> Self {
-        let mut s = Self::new_zeroed();
-        s.entry_type = t as u8;
-        s
+    pub const fn empty(t: SummaryType) -> Self {
+        let none = RawSummary { nid: U32::ZERO, version: 0, ofs_in_node: U16::ZERO };
+        Self {
+            entries: [none; 512],
+            journal: [0; JOURNAL_BYTES],
+            entry_type: t as u8,
+            check_sum: U32::ZERO,
+        }
     }
     /// The footer's type.
     pub fn parse_type(&self, at: u64) -> Result<SummaryType, Corrupt> {

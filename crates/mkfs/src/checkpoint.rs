@@ -1,20 +1,20 @@
 //! The first checkpoint, and the empty one that the second will replace.
 use crate::content::Content;
 use crate::{Layout, MkfsOptions};
-use segno_format::bits::{lsb, msb};
+use segno_format::bits::msb;
 use segno_format::checkpoint::{
-    CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, RawCheckpoint, nat_bits_blocks,
+    CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, LogPosition, RawCheckpoint,
 };
-use segno_format::checkpoint::{LogPosition, nat_bits_cookie};
 use segno_format::nat::{RawNatEntry, RawNatJournal, RawNatJournalEntry};
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournal, RawSitJournalEntry, SIT_MAP_BYTES};
-use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock, SummaryType, compact_position};
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features, Geometry, Nid, SegNo};
+use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::{Block, BlockAddr, Features, Geometry, Nid, SegNo};
+use segno_layout::{Contents, Encoded, Unencodable, nat_bits};
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::FromZeros;
 
-/// One summary block for the three data logs, one for each node log.
-const SUMMARY_BLOCKS: u32 = 4;
+static EMPTY: RawSummaryBlock = RawSummaryBlock::empty(SummaryType::Data);
+static EMPTY_NODES: RawSummaryBlock = RawSummaryBlock::empty(SummaryType::Node);
 
 /// The parts of the checkpoint area.
 pub(crate) struct Packs {
@@ -37,16 +37,27 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    pub(crate) fn packs(&self, ver: u32) -> Packs {
-        let mut head = self.checkpoint_block();
-        let (second, _) = sealed(&mut head, 0);
-        let (head, crc) = sealed(&mut head, ver.into());
-        let mut first = vec![head.clone()];
-        first.resize(1 + self.layout.cp_payload as usize, Block::zeroed());
-        first.push(self.compact_summary());
-        first.extend(self.node_summaries());
-        first.push(head);
-        Packs { first, second, nat_bits: nat_bits(self.geo, nat_bits_cookie(ver.into(), crc)) }
+    pub(crate) fn packs(&self, ver: u32) -> Result<Packs, Unencodable> {
+        let header = self.checkpoint_block();
+        let contents = Contents {
+            header: &header,
+            sit_bitmap: &vec![0; self.geo.sit_bitmap_bytes()],
+            nat_bitmap: &vec![0; self.geo.nat_bitmap_bytes()],
+            orphans: &[],
+            data: [&self.data_summary(), &EMPTY, &EMPTY],
+            compact: true,
+            nodes: Some([&self.node_summary(), &EMPTY_NODES, &EMPTY_NODES]),
+            nat: &self.nat_journal(),
+            sit: &self.sit_journal(),
+            kbytes_written: 0,
+        };
+        let Encoded { mut blocks, header, crc } = contents.encode(self.geo, |head| sealed(head, ver.into()))?;
+        let mut second = header.clone();
+        sealed(&mut second, 0);
+        blocks.push(header);
+        // The inodes are in the journal; only block 0 has anything, the entries of the virtual inodes.
+        let nat_bits = nat_bits(self.geo, ver.into(), crc, |b| if b == 0 { 3 } else { 0 });
+        Ok(Packs { first: blocks, second, nat_bits })
     }
 
     fn checkpoint_block(&self) -> Block {
@@ -55,10 +66,6 @@ impl Source<'_> {
         self.put_counts(cp);
         self.put_logs(cp);
         cp.ckpt_flags = U32::new(self.flags().bits());
-        cp.cp_pack_start_sum = U32::new(1 + self.layout.cp_payload);
-        cp.cp_pack_total_block_count = U32::new(2 + SUMMARY_BLOCKS + self.layout.cp_payload);
-        cp.sit_ver_bitmap_bytesize = U32::new(self.geo.sit_bitmap_bytes() as u32);
-        cp.nat_ver_bitmap_bytesize = U32::new(self.geo.nat_bitmap_bytes() as u32);
         // A bitmap that runs on into the payload leaves no room for the checksum at the end of the block.
         let offset = if self.opts.large_nat_bitmap { CHECKSUM_OFFSET_MIN } else { CHECKSUM_OFFSET_MAX };
         cp.checksum_offset = U32::new(offset);
@@ -104,7 +111,7 @@ impl Source<'_> {
 
     fn flags(&self) -> CpFlags {
         // nat_bits always fit: the largest NAT needs 116 of the segment's 512 blocks, the largest pack 68.
-        let mut flags = CpFlags::UMOUNT | CpFlags::COMPACT_SUM | CpFlags::NAT_BITS;
+        let mut flags = CpFlags::UMOUNT | CpFlags::NAT_BITS;
         flags.set(CpFlags::TRIMMED, self.trimmed);
         flags.set(CpFlags::LARGE_NAT_BITMAP, self.opts.large_nat_bitmap);
         flags
@@ -118,17 +125,6 @@ impl Source<'_> {
         } else {
             &[HotNode, WarmNode, ColdNode, HotData, WarmData, ColdData]
         }
-    }
-
-    /// NAT journal, SIT journal, then the entries of the only data log that has any.
-    fn compact_summary(&self) -> Block {
-        let mut block = Block::zeroed();
-        put(&mut block, 0, self.nat_journal().as_bytes());
-        put(&mut block, JOURNAL_BYTES, self.sit_journal().as_bytes());
-        for (i, (summary, _)) in self.content.data.iter().enumerate() {
-            put(&mut block, compact_position(i).1, summary.as_bytes());
-        }
-        block
     }
 
     fn nat_journal(&self) -> RawNatJournal {
@@ -157,53 +153,30 @@ impl Source<'_> {
         journal
     }
 
-    fn node_summaries(&self) -> [Block; 3] {
-        let mut blocks = [const { Block([0; BLOCK_SIZE]) }; 3];
-        for block in &mut blocks {
-            *block.view_mut() = RawSummaryBlock::empty(SummaryType::Node);
+    fn data_summary(&self) -> RawSummaryBlock {
+        let mut summary = EMPTY;
+        for (dst, (entry, _)) in summary.entries.iter_mut().zip(&self.content.data) {
+            *dst = *entry;
         }
-        let [hot, ..] = &mut blocks;
-        let entries = &mut hot.view_mut::<RawSummaryBlock>().entries;
-        for (dst, (nid, _)) in entries.iter_mut().zip(&self.content.nodes) {
+        summary
+    }
+
+    fn node_summary(&self) -> RawSummaryBlock {
+        let mut summary = EMPTY_NODES;
+        for (dst, (nid, _)) in summary.entries.iter_mut().zip(&self.content.nodes) {
             *dst = RawSummary::node(*nid);
         }
-        blocks
+        summary
     }
 }
 
-/// A copy with a version and its checksum, and that checksum.
-fn sealed(head: &mut Block, ver: u64) -> (Block, u32) {
+/// Stores a version and its checksum, which is returned.
+fn sealed(head: &mut Block, ver: u64) -> u32 {
     head.view_mut::<RawCheckpoint>().checkpoint_ver = U64::new(ver);
-    let crc = RawCheckpoint::seal(head);
-    (head.clone(), crc)
+    RawCheckpoint::seal(head)
 }
 
 /// The NAT entry of an inode.
 pub(crate) fn nat_entry(nid: Nid, addr: BlockAddr) -> RawNatEntry {
     RawNatEntry { version: 0, ino: U32::new(nid.0), block_addr: U32::new(addr.0) }
-}
-
-/// Which NAT blocks are full and which are empty. The inodes are in the journal; only block 0 holds anything.
-fn nat_bits(geo: &Geometry, cookie: u64) -> Vec<Block> {
-    let map_bytes = (geo.nat_blocks() / 8) as usize;
-    let mut bytes = vec![0; nat_bits_blocks(geo) as usize * BLOCK_SIZE];
-    let (head, maps) = bytes.split_at_mut(8);
-    head.copy_from_slice(&cookie.to_le_bytes());
-    if let Some(empty) = maps.get_mut(map_bytes..2 * map_bytes) {
-        empty.fill(0xFF);
-        lsb::put(empty, 0, false);
-    }
-    bytes.chunks(BLOCK_SIZE).map(block_of).collect()
-}
-
-fn block_of(bytes: &[u8]) -> Block {
-    let mut block = Block::zeroed();
-    put(&mut block, 0, bytes);
-    block
-}
-
-fn put(block: &mut Block, at: usize, bytes: &[u8]) {
-    if let Some(dst) = block.0.get_mut(at..at + bytes.len()) {
-        dst.copy_from_slice(bytes);
-    }
 }

@@ -6,6 +6,9 @@ use segno_format::{Corrupt, Features};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MkfsError {
+    /// The layout that was computed has no room for the checkpoint: a bug.
+    #[error("{0}: this is a bug of the formatter, please report it with the options")]
+    Pack(#[from] segno_layout::Unencodable),
     /// The device or the options do not suit a zoned volume.
     #[error("zoned volume: {why}")]
     Zoned {

@@ -44,7 +44,7 @@ pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsErro
     let sb = superblock(&layout, opts, uuid, &paths, content.quota_inos)?;
     let trimmed = members.iter().all(|m| opts.trims(m));
     let packs = Source { layout: &layout, geo: &sb.geo, opts, content: &content, trimmed };
-    let packs = packs.packs(checkpoint_ver);
+    let packs = packs.packs(checkpoint_ver)?;
 
     let target = Target::new(members, &sizes, &layout)?;
     target.mark_unfinished()?;

@@ -1,8 +1,8 @@
 //! What fsync wrote after the checkpoint: nodes that count instead of those of the NAT.
-use crate::tables::Pack;
 use crate::versions::Versions;
 use segno_format::sit::LogType;
 use segno_format::{BlockAddr, Geometry};
+use segno_layout::Pack;
 use std::collections::{HashMap, HashSet};
 
 /// The roll-forward chain of a pack.

@@ -5,6 +5,7 @@ use crate::versions::Versions;
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, Geometry};
+use segno_layout::{Packs, certain};
 
 /// Zone sizes in segments that are tried.
 const ZONES: [u32; 14] = [1, 2, 3, 4, 5, 8, 16, 32, 64, 128, 256, 512, 1024, 2048];
@@ -165,7 +166,7 @@ fn score(reader: &Reader<'_>, nodes: &Versions, geo: &Geometry) -> usize {
         };
         reader.block(geo.ssa_addr(seg)).as_ref().and_then(entry) == Some(n.nid)
     });
-    let packs = crate::tables::Packs::load(reader, geo);
+    let packs = certain(Packs::load(reader, geo));
     let valid = packs.0.iter().filter(|p| p.is_ok()).count();
     match named.count() + logs(packs, nodes, geo) {
         0 => 0,
@@ -174,7 +175,7 @@ fn score(reader: &Reader<'_>, nodes: &Versions, geo: &Geometry) -> usize {
 }
 
 /// The positions of the node logs are where the last node of each log points.
-fn logs(packs: crate::tables::Packs, nodes: &Versions, geo: &Geometry) -> usize {
+fn logs(packs: Packs, nodes: &Versions, geo: &Geometry) -> usize {
     let (Some(pack), _) = packs.into_ordered() else { return 0 };
     let node_logs = segno_format::sit::LogType::ALL.into_iter().filter(|l| l.is_node());
     let ends = node_logs.filter_map(|log| pack.next_of(log, geo));

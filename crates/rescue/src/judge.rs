@@ -1,10 +1,10 @@
 //! How sure it is that the content of a file is its own: every block against the summaries and against other files.
 use crate::file::{File, Index, Slot, choose_live};
-use crate::tables::Owner;
 use crate::tree::Tree;
 use crate::volume::{Checked, Volume};
 use segno_format::BlockAddr;
 use segno_format::summary::SummaryType;
+use segno_layout::Owner;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -191,7 +191,7 @@ fn judge(volume: &Volume<'_>, s: &Slot, blocks: &mut Blocks) {
 
 /// Whether the summary of a block names a slot, or another one that exists; `None` if it says nothing of use.
 pub(crate) fn proves(volume: &Volume<'_>, s: &Slot) -> Option<bool> {
-    let Owner { kind, entry } = volume.ssa.as_ref()?.owner(s.addr)?;
+    let Owner { kind, entry } = volume.owner(s.addr)?;
     if kind == SummaryType::Data && entry.nid.get() == s.nid && entry.ofs_in_node.get() == s.slot {
         return Some(true);
     }

@@ -26,7 +26,6 @@ mod record;
 pub mod scan;
 mod seed;
 mod shifted;
-pub mod tables;
 mod tree;
 pub mod undelete;
 mod versions;

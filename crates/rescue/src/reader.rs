@@ -2,6 +2,7 @@
 //! not an error.
 use segno_device::BlockDevice;
 use segno_format::{Block, BlockAddr};
+use std::convert::Infallible;
 
 /// The volume within the source.
 #[derive(Clone, Copy)]
@@ -58,5 +59,21 @@ impl<'a> Reader<'a> {
             return all.into_iter().map(Some).collect();
         }
         (0..count).map(|i| self.block(addr.offset(i))).collect()
+    }
+}
+
+impl segno_layout::Reader for Reader<'_> {
+    type Error = Infallible;
+
+    fn end(&self) -> u32 {
+        Self::end(self)
+    }
+
+    fn read_block(&self, at: BlockAddr) -> Result<Option<Block>, Infallible> {
+        Ok(self.block(at))
+    }
+
+    fn read_blocks(&self, at: BlockAddr, count: u32) -> Result<Vec<Option<Block>>, Infallible> {
+        Ok(self.blocks(at, count))
     }
 }

@@ -5,6 +5,7 @@ use crate::record::{self, Record};
 use crate::volume::Volume;
 use segno_format::dentry::{FileType, LOST_FOUND};
 use segno_format::{BlockAddr, Nid};
+use segno_layout::Pack;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -226,7 +227,7 @@ impl Builder<'_, '_> {
         // Directories first: what is in them keeps its name.
         let (dirs, others): (Vec<u32>, Vec<u32>) = unplaced(self).into_iter().partition(|&r| self.is_dir(r));
         let orphans: HashSet<u32> =
-            self.volume.pack.iter().flat_map(|p| p.orphans()).map(|nid| nid.0).collect();
+            self.volume.pack.iter().flat_map(Pack::orphans).filter_map(Result::ok).flatten().map(|nid| nid.0).collect();
         for record in dirs.into_iter().chain(others) {
             if self.placed.get(record as usize) != Some(&false) {
                 continue;

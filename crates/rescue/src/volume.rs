@@ -1,7 +1,6 @@
 //! All that is left of a volume, and which version of each node counts.
 use crate::chain::Chain;
 use crate::scan::{BadBlocks, Candidate, Found};
-use crate::tables::{Nat, NatState, Pack, Packs, Sit, Ssa, Summaries, Superblocks};
 use crate::versions::{OF_MKFS, Versions};
 use crate::{Reader, features, geometry};
 use segno_device::BlockDevice;
@@ -9,6 +8,9 @@ use segno_format::inode::{RawInode, verify_checksum};
 use segno_format::sit::LogType;
 use segno_format::superblock::Superblock;
 use segno_format::{Block, BlockAddr, Features, Geometry, Nid};
+use segno_layout::{
+    Nat, NatState, Owner, Pack, Packs, Sit, Ssa, Summaries, Superblocks, certain,
+};
 
 /// What was found of a volume.
 pub struct Volume<'a> {
@@ -31,7 +33,7 @@ pub struct Volume<'a> {
     /// The SIT of the pack in force, if `sit` is that of the older one.
     pub sit_in_force: Option<Sit>,
     /// Owners of blocks.
-    pub ssa: Option<Ssa<'a>>,
+    pub ssa: Option<Ssa<Reader<'a>>>,
     /// What fsync wrote after the checkpoint.
     pub chain: Chain,
     /// All nodes.
@@ -49,7 +51,7 @@ impl<'a> Volume<'a> {
         let scanned = !found.nodes.is_empty();
         let reader = Reader::new(device, found.base);
         let nodes = Versions::new(found.nodes);
-        let superblock = Superblocks::load(&reader).in_force().cloned();
+        let superblock = certain(Superblocks::load(&reader)).in_force().cloned();
         let addr = |at: &u32| u32::try_from(i64::from(*at) - found.base).ok();
         let checkpoints: Vec<u32> = found.checkpoints.iter().filter_map(addr).collect();
         let geo =
@@ -58,18 +60,18 @@ impl<'a> Volume<'a> {
             Some(sb) => (sb.features, Some(sb.inode_checksum_seed())),
             None => features::infer(&reader, &nodes),
         };
-        let (newer, older) = geo.map_or((None, None), |geo| Packs::load(&reader, &geo).into_ordered());
+        let (newer, older) = geo.map_or((None, None), |geo| certain(Packs::load(&reader, &geo)).into_ordered());
         let (pack, in_force) = if previous { (older, newer) } else { (newer, None) };
         let summaries = pack.as_ref().map(Summaries::load);
         let both = geo.zip(pack.as_ref()).zip(summaries.as_ref());
-        let mut nat = both.map(|((geo, pack), sums)| Nat::load(&reader, &geo, pack, sums));
+        let mut nat = both.map(|((geo, pack), sums)| certain(Nat::load(&reader, &geo, pack, sums)));
         let fits = |nid: Nid, addr, ino| nodes.at_addr(addr).is_some_and(|n| n.nid == nid.0 && n.ino == ino);
         if let Some(nat) = nat.as_mut().filter(|_| scanned) {
             nat.judge(|nid, e| fits(nid, e.addr(), e.ino.get()));
         }
-        let sit = both.map(|((geo, pack), sums)| Sit::load(&reader, &geo, pack, sums));
+        let sit = both.map(|((geo, pack), sums)| certain(Sit::load(&reader, &geo, pack, sums)));
         let sit_in_force =
-            geo.zip(in_force).map(|(geo, pack)| Sit::load(&reader, &geo, &pack, &Summaries::load(&pack)));
+            geo.zip(in_force).map(|(geo, pack)| certain(Sit::load(&reader, &geo, &pack, &Summaries::load(&pack))));
         let ssa = geo.map(|geo| Ssa::new(reader, geo, pack.as_ref().zip(summaries.as_ref())));
         let chain = match geo.zip(pack.as_ref()).filter(|_| !previous) {
             Some((geo, pack)) => Chain::find(pack, &geo, &nodes),
@@ -116,6 +118,12 @@ impl<'a> Volume<'a> {
         let sit = self.sit_in_force.as_ref().or(self.sit.as_ref());
         let valid = self.geo.as_ref().zip(sit).and_then(|(geo, sit)| sit.is_valid(geo, addr));
         valid == Some(false)
+    }
+
+    /// Who owns a block, according to the summaries.
+    #[must_use]
+    pub fn owner(&self, addr: BlockAddr) -> Option<Owner> {
+        certain(self.ssa.as_ref()?.owner(addr))
     }
 
     /// What the NAT says of a nid.

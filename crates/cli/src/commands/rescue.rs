@@ -206,7 +206,7 @@ fn about(plan: &Plan<'_, '_>) -> Value {
         "base_block": volume.reader.base(),
         "superblock": volume.superblock.is_some(),
         "geometry": volume.geo.is_some(),
-        "checkpoint": volume.pack.as_ref().map(segno_rescue::tables::Pack::version),
+        "checkpoint": volume.pack.as_ref().map(segno_layout::Pack::version),
         "nat": volume.nat.is_some(),
         "sit": volume.sit.is_some(),
         "unreadable_blocks": volume.bad.count(),

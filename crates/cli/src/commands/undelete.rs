@@ -119,7 +119,7 @@ fn previous(args: &Args, device: &dyn BlockDevice, found: Found) -> Outcome {
     for entry in plan.entries().filter(|&e| wanted(args, &tree.path(e))) {
         listing.add(&plan.item(entry), false)?;
     }
-    let version = volume.pack.as_ref().map(segno_rescue::tables::Pack::version);
+    let version = volume.pack.as_ref().map(segno_layout::Pack::version);
     listing.finish("files and directories", json!({ "checkpoint": version }))
 }
 

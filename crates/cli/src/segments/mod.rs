@@ -16,7 +16,7 @@ use segno_format::sit::LogType;
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCKS_PER_SEG, SegNo};
 use segno_rescue::Reader;
-use segno_rescue::tables::{Packs, Sit, Summaries, Superblocks};
+use segno_layout::{Packs, Sit, Summaries, Superblocks, certain};
 use std::io::{Error, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -109,12 +109,12 @@ impl Segments {
 
     fn read(device: &dyn BlockDevice) -> Result<Self> {
         let reader = Reader::new(device, 0);
-        let superblocks = Superblocks::load(&reader);
+        let superblocks = certain(Superblocks::load(&reader));
         let superblock = superblocks.in_force().ok_or_else(|| anyhow!("no superblock is valid"))?.clone();
         let geo = superblock.geo;
-        let (pack, _) = Packs::load(&reader, &geo).into_ordered();
+        let (pack, _) = certain(Packs::load(&reader, &geo)).into_ordered();
         let pack = pack.ok_or_else(|| anyhow!("no checkpoint is valid"))?;
-        let sit = Sit::load(&reader, &geo, &pack, &Summaries::load(&pack));
+        let sit = certain(Sit::load(&reader, &geo, &pack, &Summaries::load(&pack)));
         let checkpoint = *pack.cp();
         let mut all: Vec<Segment> =
             (0..geo.segment_count_main).map(|seg| segment(&sit, SegNo(seg))).collect();

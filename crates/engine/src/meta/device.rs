@@ -271,3 +271,21 @@ impl Device {
         self.dev.discard(addr.0.into(), count.into()).map_err(Self::error("discard", addr))
     }
 }
+
+impl segno_layout::Reader for Device {
+    type Error = Error;
+
+    fn end(&self) -> u32 {
+        u32::try_from(self.dev.block_count()).unwrap_or(u32::MAX)
+    }
+
+    fn read_block(&self, at: BlockAddr) -> Result<Option<Block>> {
+        self.read(at).map(Some)
+    }
+
+    fn read_blocks(&self, at: BlockAddr, count: u32) -> Result<Vec<Option<Block>>> {
+        let mut blocks = vec![Block::zeroed(); count as usize];
+        self.read_into(at, &mut blocks)?;
+        Ok(blocks.into_iter().map(Some).collect())
+    }
+}

@@ -3,22 +3,20 @@ use super::SEGMENT_BLOCKS;
 use super::main_area::{Image, LogRun};
 use super::nodes::Made;
 use crate::{Error, Result};
-use segno_format::bits::{lsb, msb};
+use segno_format::bits::msb;
 use segno_format::checkpoint::{
-    CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, LogPosition, RawCheckpoint, nat_bits_blocks,
-    nat_bits_cookie,
+    CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, LogPosition, RawCheckpoint,
 };
 use segno_format::geometry::NAT_PER_BLOCK;
-use segno_format::nat::{RawNatBlock, RawNatEntry};
-use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, SIT_MAP_BYTES};
+use segno_format::nat::{RawNatBlock, RawNatEntry, RawNatJournal};
+use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, RawSitJournal, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Geometry, Nid, SegNo};
+use segno_format::{BLOCKS_PER_SEG, Block, Geometry, Nid, SegNo};
+use segno_layout::{Contents, Encoded, nat_bits};
 use segno_mkfs::{Layout, MkfsOptions};
 use std::ops::Range;
 use zerocopy::little_endian::{U32, U64};
-
-/// The summary blocks of a pack: three of data, three of nodes.
-const SUMMARY_BLOCKS: u32 = 6;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// Owners of blocks, and places of nodes.
 #[derive(Debug, Default)]
@@ -81,14 +79,12 @@ impl Tables {
         }
     }
 
-    /// The summary block of a segment.
-    fn block_of(&self, start: u32, kind: SummaryType) -> Block {
-        let mut block = Block::zeroed();
-        let summary: &mut RawSummaryBlock = block.view_mut();
-        *summary = RawSummaryBlock::empty(kind);
+    /// The summaries of the segment that begins at a block of the main area.
+    fn summary_of(&self, start: u32, kind: SummaryType) -> RawSummaryBlock {
+        let mut summary = RawSummaryBlock::empty(kind);
         let owners = self.summaries.get(start as usize..).unwrap_or_default();
         summary.entries.iter_mut().zip(owners).for_each(|(to, from)| *to = *from);
-        block
+        summary
     }
 }
 
@@ -148,34 +144,52 @@ impl Writer<'_> {
     fn write_summaries(&self) -> Result<()> {
         for run in self.logs {
             for (segment, _) in run.each() {
-                let block = self.tables.block_of(segment.0 * BLOCKS_PER_SEG, kind(run.log));
-                self.image.write(self.geo.ssa_addr(segment).0.into(), &block.0)?;
+                let summary = self.tables.summary_of(segment.0 * BLOCKS_PER_SEG, kind(run.log));
+                self.image.write(self.geo.ssa_addr(segment).0.into(), summary.as_bytes())?;
             }
         }
         Ok(())
     }
 
     fn write_packs(&self, counts: Counts, version: u32) -> Result<()> {
-        let mut head = self.checkpoint(counts);
-        let payload = self.layout.cp_payload;
+        let header = self.checkpoint(counts);
+        let summary = |log| {
+            let run = self.logs.iter().find(|r| r.log == log);
+            self.tables.summary_of(run.map_or(u32::MAX, |run| run.next().0.0 * BLOCKS_PER_SEG), kind(log))
+        };
+        let [d0, d1, d2, n0, n1, n2] = LogType::ALL.map(summary);
+        let contents = Contents {
+            header: &header,
+            sit_bitmap: &vec![0; self.geo.sit_bitmap_bytes()],
+            nat_bitmap: &vec![0; self.geo.nat_bitmap_bytes()],
+            orphans: &[],
+            data: [&d0, &d1, &d2],
+            compact: false,
+            nodes: Some([&n0, &n1, &n2]),
+            nat: &RawNatJournal::new_zeroed(),
+            sit: &RawSitJournal::new_zeroed(),
+            kbytes_written: 0,
+        };
+        let encoded = contents.encode(self.geo, |head| sealed(head, version.into()));
+        let Encoded { blocks, header, crc } =
+            encoded.map_err(|_| Error::Invariant("the layout has room for the checkpoint"))?;
         let (first, second) = (u64::from(self.geo.pack_addr(0).0), u64::from(self.geo.pack_addr(1).0));
-        let last = u64::from(1 + payload + SUMMARY_BLOCKS);
+        let last = blocks.len() as u64;
         // An empty second pack of version 0, so that the first one rules.
-        sealed(&mut head, 0);
-        self.image.write(second, &head.0)?;
-        self.image.write(second + last, &head.0)?;
-        let crc = sealed(&mut head, version.into());
-        self.image.write(first, &head.0)?;
-        for (at, log) in (first + u64::from(1 + payload)..).zip(LogType::ALL) {
-            let block = match self.logs.iter().find(|r| r.log == log) {
-                Some(run) => self.tables.block_of(run.next().0.0 * BLOCKS_PER_SEG, kind(log)),
-                None => self.tables.block_of(u32::MAX, kind(log)),
-            };
-            self.image.write(at, &block.0)?;
-        }
-        self.image.write(first + last, &head.0)?;
-        let bits = self.nat_bits(nat_bits_cookie(version.into(), crc));
-        self.image.write(first + SEGMENT_BLOCKS - (bits.len() / BLOCK_SIZE) as u64, &bits)
+        let mut empty = header.clone();
+        sealed(&mut empty, 0);
+        self.image.write(second, &empty.0)?;
+        self.image.write(second + last, &empty.0)?;
+        self.image.write(first, blocks.as_bytes())?;
+        self.image.write(first + last, &header.0)?;
+        let bits = nat_bits(self.geo, version.into(), crc, |block| self.nids_in_use(block));
+        self.image.write(first + SEGMENT_BLOCKS - bits.len() as u64, bits.as_bytes())
+    }
+
+    fn nids_in_use(&self, block: u32) -> u32 {
+        let nids = block * NAT_PER_BLOCK..(block + 1) * NAT_PER_BLOCK;
+        // Number 0 is never free.
+        nids.filter(|&n| n == 0 || self.nat_entry(n).block_addr.get() != 0).count() as u32
     }
 
     fn checkpoint(&self, counts: Counts) -> Block {
@@ -202,32 +216,10 @@ impl Writer<'_> {
         let mut flags = CpFlags::UMOUNT | CpFlags::NAT_BITS;
         flags.set(CpFlags::LARGE_NAT_BITMAP, self.options.large_nat_bitmap);
         cp.ckpt_flags = U32::new(flags.bits());
-        cp.cp_pack_start_sum = U32::new(1 + self.layout.cp_payload);
-        cp.cp_pack_total_block_count = U32::new(2 + SUMMARY_BLOCKS + self.layout.cp_payload);
-        cp.sit_ver_bitmap_bytesize = U32::new(self.geo.sit_bitmap_bytes() as u32);
-        cp.nat_ver_bitmap_bytesize = U32::new(self.geo.nat_bitmap_bytes() as u32);
         // A bitmap that runs on into the payload leaves no room for the checksum at the end of the block.
         let offset = if self.options.large_nat_bitmap { CHECKSUM_OFFSET_MIN } else { CHECKSUM_OFFSET_MAX };
         cp.checksum_offset = U32::new(offset);
         block
-    }
-
-    /// Which NAT blocks are full and which are empty.
-    fn nat_bits(&self, cookie: u64) -> Vec<u8> {
-        let map_bytes = (self.geo.nat_blocks() / 8) as usize;
-        let mut bytes = vec![0; nat_bits_blocks(self.geo) as usize * BLOCK_SIZE];
-        let (head, maps) = bytes.split_at_mut(8);
-        head.copy_from_slice(&cookie.to_le_bytes());
-        let (full, rest) = maps.split_at_mut(map_bytes.min(maps.len()));
-        let empty = rest.get_mut(..map_bytes).unwrap_or_default();
-        for block in 0..self.geo.nat_blocks() {
-            let nids = block * NAT_PER_BLOCK..(block + 1) * NAT_PER_BLOCK;
-            // Number 0 is never free.
-            let used = nids.filter(|&n| n == 0 || self.nat_entry(n).block_addr.get() != 0).count();
-            lsb::put(full, block as usize, used == NAT_PER_BLOCK as usize);
-            lsb::put(empty, block as usize, used == 0);
-        }
-        bytes
     }
 }
 

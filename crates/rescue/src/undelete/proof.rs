@@ -2,13 +2,13 @@
 use super::{Dead, Share};
 use crate::file::Slot;
 use crate::scan::Candidate;
-use crate::tables::NatState;
 use crate::volume::Volume;
 use segno_format::checkpoint::CpFlags;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::{NodeKind, RawNode, kind_of_offset};
 use segno_format::summary::SummaryType;
 use segno_format::{ADDRS_PER_BLOCK, BlockAddr, Nid};
+use segno_layout::NatState;
 use std::collections::HashSet;
 
 /// A block that a deleted file would have back.
@@ -126,7 +126,7 @@ fn is_unused(volume: &Volume<'_>, addr: BlockAddr) -> bool {
 
 /// Whether the summary names the slot, with the version that the nid had until it was freed the last time.
 fn names(volume: &Volume<'_>, s: &Slot) -> bool {
-    let Some(owner) = volume.ssa.as_ref().and_then(|ssa| ssa.owner(s.addr)) else { return false };
+    let Some(owner) = volume.owner(s.addr) else { return false };
     let entry = owner.entry;
     let same =
         owner.kind == SummaryType::Data && entry.nid() == Nid(s.nid) && entry.ofs_in_node.get() == s.slot;

@@ -1,16 +1,14 @@
-//! Selects and reads the checkpoint pack at mount.
+//! Reads the checkpoint pack in force at mount.
 use crate::error::Result;
 use crate::meta::Device;
 use crate::space::Log;
-use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint, bitmap_place};
+use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint};
 use segno_format::nat::RawNatJournal;
 use segno_format::node::RawNode;
-use segno_format::orphan::RawOrphanBlock;
-use segno_format::pack::{PackHead, in_force};
 use segno_format::sit::{LogType, RawSitJournal};
-use segno_format::summary::{JOURNAL_BYTES, RawSummaryBlock, SummaryType, compact_entry, compact_position};
+use segno_format::summary::{RawSummaryBlock, SummaryType};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Ino, SegNo, Structure};
-use zerocopy::{FromBytes, IntoBytes};
+use segno_layout::{Packs, Summaries};
 
 /// A fully read pack that passed every check.
 pub struct Pack {
@@ -33,33 +31,25 @@ impl Pack {
     }
 }
 
-/// Reads both ends of both packs, picks the newer valid pack and reads the rest of it.
+/// Reads both packs and takes the one in force.
 pub fn read_pack(dev: &Device, geo: &Geometry, ro_image: bool) -> Result<Pack> {
-    let read_head = |index| PackHead::read(geo.pack_addr(index), |at| dev.read(at));
     // An unreadable pack may be the newer one; blocks that the older one refers to may have been reused since.
-    let heads = [read_head(0)?, read_head(1)?];
-    let index = in_force(&heads).unwrap_or(0);
-    let [first, second] = heads;
-    let PackHead { block: header, crc, .. } = if index == 0 { first } else { second }?;
-    let start = geo.pack_addr(index);
-    let raw: &RawCheckpoint = header.view();
-    check(raw, geo, start, ro_image)?;
-    let (sit_bitmap, nat_bitmap) = read_bitmaps(dev, geo, start, &header)?;
-    let sums = read_summaries(dev, start, raw)?;
-    let orphans = read_orphans(dev, start, geo.cp_payload, raw)?;
-    let (nat_journal, sit_journal, kbytes_written) = (sums.nat, sums.sit, sums.kbytes);
-    let logs = open_logs(dev, geo, raw, sums)?;
+    let pack = Packs::load(dev, geo)?.in_force()?;
+    check(pack.cp(), geo, pack.start, ro_image)?;
+    let summaries = Summaries::load(&pack);
+    summaries.check(&pack)?;
+    let orphans: Result<Vec<Vec<Ino>>, Corrupt> = pack.orphans().collect();
     Ok(Pack {
-        index,
-        crc,
-        sit_bitmap,
-        nat_bitmap,
-        nat_journal,
-        sit_journal,
-        logs,
-        orphans,
-        kbytes_written,
-        header,
+        index: pack.index,
+        header: pack.header().clone(),
+        crc: pack.crc,
+        sit_bitmap: pack.sit_bitmap(geo)?.to_vec(),
+        nat_bitmap: pack.nat_bitmap(geo)?.to_vec(),
+        nat_journal: *summaries.nat,
+        sit_journal: *summaries.sit,
+        logs: open_logs(dev, geo, pack.cp(), &summaries)?,
+        orphans: orphans?.concat(),
+        kbytes_written: summaries.kbytes_written(),
     })
 }
 
@@ -132,113 +122,18 @@ fn positions(cp: &RawCheckpoint) -> impl Iterator<Item = LogPosition> + '_ {
     LogType::ALL.into_iter().map(|log| cp.position(log))
 }
 
-fn read_bitmaps(
-    dev: &Device,
-    geo: &Geometry,
-    start: BlockAddr,
-    header: &Block,
-) -> Result<(Vec<u8>, Vec<u8>)> {
-    let mut bytes = header.0.to_vec();
-    for i in 0..geo.cp_payload {
-        bytes.extend_from_slice(&dev.read(start.offset(1 + i))?.0);
-    }
-    let place = bitmap_place(geo, header.view::<RawCheckpoint>().flags());
-    let take = |from: usize, len: usize| {
-        bytes.get(from..from + len).map(<[u8]>::to_vec).ok_or_else(|| {
-            let why = "version bitmap does not fit in the pack";
-            Corrupt::block(Structure::Checkpoint, start.0.into(), why, len as u64, bytes.len() as u64)
-        })
-    };
-    Ok((take(place.sit, geo.sit_bitmap_bytes())?, take(place.nat, geo.nat_bitmap_bytes())?))
-}
-
-struct Summaries {
-    nat: RawNatJournal,
-    sit: RawSitJournal,
-    data: [RawSummaryBlock; 3],
-    /// Present only in a pack written by an unmount.
-    node: Option<[RawSummaryBlock; 3]>,
-    kbytes: u64,
-}
-
-fn read_summaries(dev: &Device, start: BlockAddr, cp: &RawCheckpoint) -> Result<Summaries> {
-    let at = start.offset(cp.cp_pack_start_sum.get());
-    let flags = cp.flags();
-    let mut data = [RawSummaryBlock::empty(SummaryType::Data); 3];
-    let (nat, sit);
-    if flags.contains(CpFlags::COMPACT_SUM) {
-        let first = dev.read(at)?;
-        nat = journal(&first.0, 0);
-        sit = journal(&first.0, JOURNAL_BYTES);
-        read_compact(dev, at, first, cp, &mut data)?;
-    } else {
-        for (i, sum) in (0..).zip(&mut data) {
-            *sum = *dev.read(at.offset(i))?.view();
-        }
-        let [hot, _, cold] = &data;
-        nat = journal(&hot.journal, 0);
-        sit = journal(&cold.journal, 0);
-    }
-    let mut kbytes = 0;
-    let node = if flags.intersects(CpFlags::UMOUNT | CpFlags::FASTBOOT) {
-        let at = start.offset(cp.cp_pack_total_block_count.get().saturating_sub(4));
-        let mut node = [RawSummaryBlock::empty(SummaryType::Node); 3];
-        for (i, sum) in (0..).zip(&mut node) {
-            *sum = *dev.read(at.offset(i))?.view();
-        }
-        let [hot, _, _] = &node;
-        kbytes = segno_format::summary::RawExtraInfo::read_from_bytes(&hot.journal)
-            .map_or(0, |i| i.kbytes_written.get());
-        Some(node)
-    } else {
-        None
-    };
-    Ok(Summaries { nat, sit, data, node, kbytes })
-}
-
-fn journal<T: FromBytes + zerocopy::KnownLayout + zerocopy::Immutable>(bytes: &[u8], from: usize) -> T {
-    bytes.get(from..).and_then(|b| T::read_from_prefix(b).ok()).map_or_else(T::new_zeroed, |(j, _)| j)
-}
-
-fn read_compact(
-    dev: &Device,
-    at: BlockAddr,
-    first: Block,
-    cp: &RawCheckpoint,
-    data: &mut [RawSummaryBlock; 3],
-) -> Result<()> {
-    let mut blocks = vec![first];
-    let mut n = 0;
-    for (p, sum) in positions(cp).zip(data) {
-        for entry in sum.entries.iter_mut().take(p.used_blocks() as usize) {
-            while blocks.len() <= compact_position(n).0 {
-                blocks.push(dev.read(at.offset(blocks.len() as u32))?);
-            }
-            *entry = compact_entry(&blocks, n).unwrap_or_default();
-            n += 1;
-        }
-    }
-    Ok(())
-}
-
-fn open_logs(dev: &Device, geo: &Geometry, cp: &RawCheckpoint, sums: Summaries) -> Result<[Log; 6]> {
-    let [d0, d1, d2] = sums.data;
+fn open_logs(dev: &Device, geo: &Geometry, cp: &RawCheckpoint, summaries: &Summaries) -> Result<[Log; 6]> {
     let mut logs = Vec::with_capacity(6);
-    let mut data = [d0, d1, d2].into_iter();
     for p in positions(cp) {
-        let kind = p.log;
-        let mut summary = match (kind.is_node(), &sums.node) {
-            (false, _) => data.next().unwrap_or(RawSummaryBlock::empty(SummaryType::Data)),
-            (true, Some(node)) => {
-                node.get(kind.idx() - 3).copied().unwrap_or(RawSummaryBlock::empty(SummaryType::Node))
-            }
+        let mut summary = match summaries.of(p.log) {
+            Some(stored) => *stored,
             // A log that only appends has nothing in use past its position.
-            (true, None) => rebuild_node_summary(dev, geo, p.seg, p.used_blocks())?,
+            None => rebuild_node_summary(dev, geo, p.seg, p.used_blocks())?,
         };
-        summary.entry_type = Log::summary_type(kind) as u8;
-        summary.journal.as_mut_bytes().fill(0);
+        summary.entry_type = Log::summary_type(p.log) as u8;
+        summary.journal.fill(0);
         logs.push(Log {
-            kind,
+            kind: p.log,
             segno: p.seg,
             next: p.blkoff.into(),
             ssr: p.fills_holes(),
@@ -258,16 +153,4 @@ fn rebuild_node_summary(dev: &Device, geo: &Geometry, seg: SegNo, count: u32) ->
         entry.nid = block.view::<RawNode>().footer.nid;
     }
     Ok(sum)
-}
-
-fn read_orphans(dev: &Device, start: BlockAddr, payload: u32, cp: &RawCheckpoint) -> Result<Vec<Ino>> {
-    if !cp.flags().contains(CpFlags::ORPHAN_PRESENT) {
-        return Ok(Vec::new());
-    }
-    let mut out = Vec::new();
-    for i in payload + 1..cp.cp_pack_start_sum.get() {
-        let at = start.offset(i);
-        out.extend(dev.read(at)?.view::<RawOrphanBlock>().inos(at.0.into())?);
-    }
-    Ok(out)
 }

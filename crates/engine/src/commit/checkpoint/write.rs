@@ -13,16 +13,12 @@ use crate::options::CheckpointMode;
 use crate::space::{LogSnapshot, LogState, SegmentPin, SitFlush};
 use crate::stat;
 use crate::sync::atomic::Ordering;
-use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint, bitmap_place};
-use segno_format::orphan::{ORPHANS_PER_BLOCK, RawOrphanBlock};
+use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint};
 use segno_format::sit::LogType;
-use segno_format::summary::{
-    COMPACT_FIRST, COMPACT_NEXT, JOURNAL_BYTES, RawExtraInfo, RawSummaryBlock, compact_position,
-};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Ino};
+use segno_format::{BLOCKS_PER_SEG, Block};
+use segno_layout::{Encoded, Unencodable};
 use std::time::{Duration, Instant};
-use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::little_endian::{U32, U64};
 
 /// Nodes written per batch, which bounds the copies in memory.
 const NODE_BATCH: usize = 1024;
@@ -228,8 +224,8 @@ impl Commit {
         let summaries = self.nodes.space.write_summaries()?;
         stat::add(&self.base.stats.meta_blocks, nat.blocks + sit.blocks + summaries);
         let contents = Contents { frozen: &frozen, reason, logs: &logs, nat: &nat, sit: &sit };
-        let next = self.build_header(state, &contents)?;
-        let crc = self.write_pack(state, next, &contents)?;
+        let header = self.build_header(state, &contents)?;
+        let crc = self.write_pack(state, &header, &contents)?;
         *self.nodes.chain.lock() = None;
         self.nodes.nat.committed();
         let freed = self.nodes.space.committed();
@@ -268,17 +264,14 @@ impl Commit {
         Ok(())
     }
 
-    /// Builds the header of the next checkpoint, except the block counts of the pack.
-    fn build_header(&self, state: &CpState, contents: &Contents<'_>) -> Result<Vec<Block>> {
-        let &Contents { frozen: Frozen { counts, .. }, reason, logs, nat, sit } = contents;
-        let mut blocks = vec![state.header.clone()];
-        blocks.resize(1 + self.base.geo.cp_payload as usize, Block::zeroed());
+    /// The checkpoint block of the next checkpoint, except what follows from the other blocks of the pack.
+    fn build_header(&self, state: &CpState, contents: &Contents<'_>) -> Result<Block> {
+        let &Contents { frozen: Frozen { counts, .. }, reason, logs, nat, .. } = contents;
+        let mut block = state.header.clone();
         let mut flags = state.header.view::<RawCheckpoint>().flags();
         flags.remove(
             CpFlags::UMOUNT
                 | CpFlags::FASTBOOT
-                | CpFlags::ORPHAN_PRESENT
-                | CpFlags::COMPACT_SUM
                 | CpFlags::TRIMMED
                 | CpFlags::NOCRC_RECOVERY
                 | CpFlags::NAT_BITS
@@ -294,65 +287,64 @@ impl Commit {
             flags.set(CpFlags::QUOTA_NEED_FSCK, needs_check);
         }
         let open: Vec<_> = logs.iter().map(|(log, _)| log.segno).collect();
-        if let Some(block) = blocks.first_mut() {
-            let cp: &mut RawCheckpoint = block.view_mut();
-            cp.checkpoint_ver = U64::new(next_version(state));
-            cp.valid_block_count = U64::new(counts.valid_blocks);
-            cp.valid_node_count = U32::new(counts.valid_nodes);
-            cp.valid_inode_count = U32::new(counts.valid_inodes);
-            cp.next_free_nid = U32::new(nat.next_free_nid.0);
-            cp.free_segment_count =
-                U32::new(self.nodes.space.with_table(|t| t.empty_at_boundary(&open)) as u32);
-            cp.elapsed_time = U64::new(self.nodes.space.now());
-            cp.ckpt_flags = U32::new(flags.bits());
-            cp.tail.fill(0);
-            for (log, _) in logs {
-                cp.set_position(&position(log)?);
+        let cp: &mut RawCheckpoint = block.view_mut();
+        cp.checkpoint_ver = U64::new(next_version(state));
+        cp.valid_block_count = U64::new(counts.valid_blocks);
+        cp.valid_node_count = U32::new(counts.valid_nodes);
+        cp.valid_inode_count = U32::new(counts.valid_inodes);
+        cp.next_free_nid = U32::new(nat.next_free_nid.0);
+        cp.free_segment_count = U32::new(self.nodes.space.with_table(|t| t.empty_at_boundary(&open)) as u32);
+        cp.elapsed_time = U64::new(self.nodes.space.now());
+        cp.ckpt_flags = U32::new(flags.bits());
+        for (log, _) in logs {
+            cp.set_position(&position(log)?);
+        }
+        Ok(block)
+    }
+
+    fn encode(
+        &self,
+        state: &CpState,
+        header: &Block,
+        contents: &Contents<'_>,
+        marked: bool,
+    ) -> Result<Encoded> {
+        let &Contents { frozen, reason, logs, nat, sit } = contents;
+        let [d0, d1, d2, n0, n1, n2] = logs.each_ref().map(|(_, summary)| &**summary);
+        let contents = segno_layout::Contents {
+            header,
+            sit_bitmap: &sit.bitmap,
+            nat_bitmap: &nat.bitmap,
+            orphans: &frozen.orphans,
+            data: [d0, d1, d2],
+            compact: true,
+            nodes: (reason == CheckpointReason::Umount).then_some([n0, n1, n2]),
+            nat: &nat.journal,
+            sit: &sit.journal,
+            kbytes_written: state.kbytes_written,
+        };
+        let encoded = contents.encode(&self.base.geo, |block| {
+            RawCheckpoint::set_external_journal(block, marked);
+            RawCheckpoint::seal(block)
+        });
+        match encoded {
+            Err(Unencodable::TooLong) => Err(Error::NoSpace),
+            encoded => {
+                self.base.health.present(encoded.ok(), "what a checkpoint says does not fit into its pack")
             }
         }
-        let place = bitmap_place(&self.base.geo, flags);
-        let fits = store_bytes(&mut blocks, place.sit, &sit.bitmap)
-            && store_bytes(&mut blocks, place.nat, &nat.bitmap);
-        invariant!(self.base.health, fits, "the SIT and NAT bitmaps do not fit into the checkpoint");
-        Ok(blocks)
     }
 
     /// Writes the pack into the unused pack segment and makes it current. Returns its checksum.
-    fn write_pack(&self, state: &mut CpState, mut head: Vec<Block>, contents: &Contents<'_>) -> Result<u32> {
-        let &Contents { frozen, reason, logs, nat, sit } = contents;
+    fn write_pack(&self, state: &mut CpState, header: &Block, contents: &Contents<'_>) -> Result<u32> {
+        let &Contents { frozen, reason, logs, .. } = contents;
         let index = 1 - state.index;
         let start = self.base.geo.pack_addr(index);
-        let orphans = orphan_blocks(&frozen.orphans);
-        let [hot, warm, cold, nodes @ ..] = logs;
-        let sums = data_summaries([hot, warm, cold], nat, sit);
-        let (sums, compact) =
-            self.base.health.present(sums, "compact summaries are longer than their blocks")?;
-        let node_sums = if reason == CheckpointReason::Umount {
-            node_summaries(nodes, state.kbytes_written)
-        } else {
-            Vec::new()
-        };
-        let total = head.len() + orphans.len() + sums.len() + node_sums.len() + 1;
-        if total > BLOCKS_PER_SEG as usize {
-            return Err(Error::NoSpace);
-        }
-        let start_sum = head.len() + orphans.len();
-        let first = self.base.health.present(head.first_mut(), "a checkpoint has no header")?;
-        let cp: &mut RawCheckpoint = first.view_mut();
-        let mut flags = cp.flags();
-        flags.set(CpFlags::ORPHAN_PRESENT, !orphans.is_empty());
-        flags.set(CpFlags::COMPACT_SUM, compact);
-        cp.ckpt_flags = U32::new(flags.bits());
-        cp.cp_pack_total_block_count = U32::new(total as u32);
-        cp.cp_pack_start_sum = U32::new(start_sum as u32);
         let is_external = || self.journal().is_some_and(|journal| !journal.is_shared());
         let marked = reason != CheckpointReason::Umount && is_external();
-        RawCheckpoint::set_external_journal(first, marked);
-        let mut crc = RawCheckpoint::seal(first);
-        let mut header = first.clone();
-        let body: Vec<&Block> = head.iter().chain(&orphans).chain(&sums).chain(&node_sums).collect();
-        let last = BlockAddr(start.0 + total as u32 - 1);
-        self.base.dev.write(start, &body)?;
+        let Encoded { blocks, mut header, mut crc } = self.encode(state, header, contents, marked)?;
+        let last = start.offset(blocks.len() as u32);
+        self.base.dev.write(start, &blocks.iter().collect::<Vec<_>>())?;
         self.announce_checkpoint(&header, crc, frozen, logs)?;
         if marked && !is_external() {
             // The journal has failed: it knows neither this checkpoint nor what follows.
@@ -369,7 +361,7 @@ impl Commit {
             self.base.dev.flush()?;
             self.base.dev.write_fua(last, &[&header])?;
         }
-        stat::add(&self.base.stats.meta_blocks, total as u64);
+        stat::add(&self.base.stats.meta_blocks, blocks.len() as u64 + 1);
         (state.index, state.header, state.crc) = (index, header, crc);
         Ok(crc)
     }
@@ -379,44 +371,6 @@ fn next_version(state: &CpState) -> u64 {
     state.version().wrapping_add(1)
 }
 
-type LoggedSummary = (LogState, Box<RawSummaryBlock>);
-
-/// Summaries of the data logs with the NAT and SIT journals: compact if they fit in two blocks, else `None`.
-fn data_summaries(logs: [&LoggedSummary; 3], nat: &NatFlush, sit: &SitFlush) -> Option<(Vec<Block>, bool)> {
-    let used = |s: &LogState| if s.ssr { BLOCKS_PER_SEG } else { s.next.min(BLOCKS_PER_SEG) } as usize;
-    let total: usize = logs.iter().map(|(s, _)| used(s)).sum();
-    if total > COMPACT_FIRST + COMPACT_NEXT {
-        let journals = [nat.journal.as_bytes(), &[0; JOURNAL_BYTES], sit.journal.as_bytes()];
-        let blocks =
-            logs.iter().zip(journals).map(|((_, sum), journal)| summary_block(sum, journal)).collect();
-        return Some((blocks, false));
-    }
-    let mut blocks = vec![Block::zeroed(); if total > COMPACT_FIRST { 2 } else { 1 }];
-    let mut fits = store_bytes(&mut blocks, 0, nat.journal.as_bytes());
-    fits &= store_bytes(&mut blocks, JOURNAL_BYTES, sit.journal.as_bytes());
-    let entries = logs.iter().flat_map(|(s, sum)| sum.entries.iter().take(used(s)));
-    for (i, e) in entries.enumerate() {
-        let (block, byte) = compact_position(i);
-        fits &= store_bytes(&mut blocks, block * BLOCK_SIZE + byte, e.as_bytes());
-    }
-    fits.then_some((blocks, true))
-}
-
-fn node_summaries(logs: &[LoggedSummary; 3], kbytes_written: u64) -> Vec<Block> {
-    let mut info = RawExtraInfo::new_zeroed();
-    info.kbytes_written = U64::new(kbytes_written);
-    let journals = [info.as_bytes(), &[0; JOURNAL_BYTES], &[0; JOURNAL_BYTES]];
-    logs.iter().zip(journals).map(|((_, sum), journal)| summary_block(sum, journal)).collect()
-}
-
-fn summary_block(sum: &RawSummaryBlock, journal: &[u8]) -> Block {
-    let mut block = Block::zeroed();
-    let raw: &mut RawSummaryBlock = block.view_mut();
-    *raw = *sum;
-    raw.journal.copy_from_slice(journal);
-    block
-}
-
 /// Where a log goes on after the checkpoint.
 fn position(log: &LogState) -> Result<LogPosition> {
     if log.next >= BLOCKS_PER_SEG {
@@ -424,28 +378,4 @@ fn position(log: &LogState) -> Result<LogPosition> {
     }
     let (seg, blkoff) = (log.segno, log.next as u16);
     Ok(LogPosition { log: log.kind, seg, blkoff, alloc_type: u8::from(log.ssr) })
-}
-
-/// Stores bytes at an offset of consecutive blocks. Returns false if they do not fit.
-#[must_use]
-fn store_bytes(blocks: &mut [Block], at: usize, bytes: &[u8]) -> bool {
-    let all = blocks.as_mut_bytes();
-    let place = at.checked_add(bytes.len()).and_then(|end| all.get_mut(at..end));
-    place.map(|place| place.copy_from_slice(bytes)).is_some()
-}
-
-fn orphan_blocks(inos: &[Ino]) -> Vec<Block> {
-    let count = inos.len().div_ceil(ORPHANS_PER_BLOCK);
-    let block = |(i, part): (usize, &[Ino])| {
-        let mut b = Block::zeroed();
-        let raw: &mut RawOrphanBlock = b.view_mut();
-        for (slot, ino) in raw.ino.iter_mut().zip(part) {
-            *slot = U32::new(ino.0);
-        }
-        raw.blk_addr = U16::new(i as u16 + 1);
-        raw.blk_count = U16::new(count as u16);
-        raw.entry_count = U32::new(part.len() as u32);
-        b
-    };
-    inos.chunks(ORPHANS_PER_BLOCK).enumerate().map(block).collect()
 }

@@ -6,7 +6,7 @@ use crate::names::Names;
 use segno_codec::{casefold, casefolded_name_hash};
 use segno_format::dentry::Entry;
 use segno_format::inode::{Advise, InodeFlags};
-use segno_format::{NAME_MAX, Features, name_hash};
+use segno_format::{Features, NAME_MAX, name_hash};
 
 /// `s_encoding_flags`: refuse names that cannot be folded.
 const ENCODING_STRICT: u16 = 1;

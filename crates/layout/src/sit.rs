@@ -1,31 +1,38 @@
 //! The SIT as of a checkpoint.
-use super::{Pack, Summaries};
 use crate::Reader;
+use crate::{Pack, Summaries};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use segno_format::bits::msb;
 use segno_format::geometry::SIT_PER_BLOCK;
 use segno_format::sit::{LogType, RawSitBlock, RawSitEntry};
 use segno_format::{BlockAddr, Geometry, SegNo};
-use std::collections::HashMap;
 
 /// The SIT. Blocks of zeros take no memory.
 pub struct Sit {
     blocks: Vec<Option<Box<RawSitBlock>>>,
     lost: Vec<bool>,
-    journal: HashMap<u32, RawSitEntry>,
+    journal: BTreeMap<u32, RawSitEntry>,
 }
 
 impl Sit {
     /// Reads the copies that a pack selects.
     #[must_use]
-    pub fn load(reader: &Reader<'_>, geo: &Geometry, pack: &Pack, summaries: &Summaries) -> Self {
+    pub fn load<R: Reader + ?Sized>(
+        reader: &R,
+        geo: &Geometry,
+        pack: &Pack,
+        summaries: &Summaries,
+    ) -> Result<Self, R::Error> {
         let journal = summaries.sit_journal().iter().map(|e| (e.segno.get(), e.entry)).collect();
         let (mut blocks, mut lost) = (Vec::new(), Vec::new());
         for b in 0..geo.sit_blocks().min(reader.end()) {
-            let block = reader.block(geo.sit_addr(b, pack.sit_copy(b)));
+            let block = reader.read_block(geo.sit_addr(b, pack.sit_copy(b)))?;
             lost.push(block.is_none());
             blocks.push(block.filter(|b| !b.is_zero()).map(|b| Box::new(*b.view::<RawSitBlock>())));
         }
-        Self { blocks, lost, journal }
+        Ok(Self { blocks, lost, journal })
     }
 
     /// Entry of a segment; `None` if it cannot be read.
@@ -75,16 +82,17 @@ impl Sit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     /// Linux keeps the entries of a small volume in the pack alone.
     #[test]
     fn a_wiped_area_is_lost_unless_the_journal_has_all_valid_blocks() {
         let mut map = [0; 64];
         map[0] = 0b1110_0000;
-        let journal = HashMap::from([(7, RawSitEntry::new(LogType::HotNode, 3, &map, 0))]);
+        let journal = BTreeMap::from([(7, RawSitEntry::new(LogType::HotNode, 3, &map, 0))]);
         let sit = Sit { blocks: vec![None, None], lost: vec![false, false], journal };
         assert_eq!([2, 3, 4].map(|valid| sit.is_lost(valid)), [false, false, true]);
-        let empty = Sit { journal: HashMap::new(), ..sit };
+        let empty = Sit { journal: BTreeMap::new(), ..sit };
         assert!(empty.is_lost(0));
     }
 }

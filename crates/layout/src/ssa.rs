@@ -1,11 +1,12 @@
 //! Who owns a block, according to the summaries: those of the logs in the pack, all others in the SSA.
-use super::{Pack, Summaries};
-use crate::Reader;
+use crate::{Pack, Reader, Summaries};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::cell::RefCell;
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{Block, BlockAddr, Geometry, SegNo};
-use std::cell::RefCell;
-use std::collections::HashMap;
 
 /// Summary blocks kept.
 const CACHED: usize = 1024;
@@ -20,18 +21,18 @@ pub struct Owner {
 }
 
 /// The summaries.
-pub struct Ssa<'a> {
-    reader: Reader<'a>,
+pub struct Ssa<R> {
+    reader: R,
     geo: Geometry,
     /// Segments of the logs, with what the pack has for them.
     logs: Vec<(SegNo, Option<Box<RawSummaryBlock>>)>,
-    cache: RefCell<HashMap<u32, Option<Box<RawSummaryBlock>>>>,
+    cache: RefCell<BTreeMap<u32, Option<Box<RawSummaryBlock>>>>,
 }
 
-impl<'a> Ssa<'a> {
+impl<R: Reader> Ssa<R> {
     /// Of a volume; without its pack, the segments of the logs have stale summaries.
     #[must_use]
-    pub fn new(reader: Reader<'a>, geo: Geometry, pack: Option<(&Pack, &Summaries)>) -> Self {
+    pub fn new(reader: R, geo: Geometry, pack: Option<(&Pack, &Summaries)>) -> Self {
         let of = |(pack, summaries): (&Pack, &Summaries)| {
             let each = |log| (pack.cp().position(log).seg, summaries.of(log).map(|s| Box::new(*s)));
             LogType::ALL.into_iter().map(each).collect()
@@ -40,18 +41,20 @@ impl<'a> Ssa<'a> {
     }
 
     /// The entry of a block; `None` if there is none that could be believed.
-    #[must_use]
-    pub fn owner(&self, addr: BlockAddr) -> Option<Owner> {
-        let (seg, off) = self.geo.seg_of(addr).filter(|_| self.geo.has_ssa)?;
+    pub fn owner(&self, addr: BlockAddr) -> Result<Option<Owner>, R::Error> {
+        let Some((seg, off)) = self.geo.seg_of(addr).filter(|_| self.geo.has_ssa) else { return Ok(None) };
         if let Some((_, block)) = self.logs.iter().find(|(s, _)| *s == seg) {
-            return pick(block.as_deref()?, off);
+            return Ok(block.as_deref().and_then(|block| pick(block, off)));
         }
         let mut cache = self.cache.borrow_mut();
-        if cache.len() >= CACHED && !cache.contains_key(&seg.0) {
-            cache.clear();
+        if !cache.contains_key(&seg.0) {
+            let read = self.reader.read_block(self.geo.ssa_addr(seg))?;
+            if cache.len() >= CACHED {
+                cache.clear();
+            }
+            cache.insert(seg.0, read.map(|b: Block| Box::new(*b.view())));
         }
-        let load = || self.reader.block(self.geo.ssa_addr(seg)).map(|b: Block| Box::new(*b.view()));
-        pick(cache.entry(seg.0).or_insert_with(load).as_deref()?, off)
+        Ok(cache.get(&seg.0).and_then(|block| pick(block.as_deref()?, off)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The two checkpoint packs.
-use super::unreadable;
 use crate::Reader;
+use crate::reader::left_out;
+use alloc::vec::Vec;
 use segno_format::bits::msb;
 use segno_format::checkpoint::{BitmapPlace, CpFlags, RawCheckpoint, bitmap_place, newer_pack};
 use segno_format::orphan::RawOrphanBlock;
@@ -10,9 +11,11 @@ use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geomet
 
 /// A pack whose two ends are valid and agree.
 pub struct Pack {
+    /// 0 or 1.
+    pub index: usize,
     /// First block.
     pub start: BlockAddr,
-    /// All its blocks; one that cannot be read is zero.
+    /// All its blocks; one that the source leaves out is zero.
     pub blocks: Vec<Block>,
     /// Checksum of the checkpoint block.
     pub crc: u32,
@@ -26,9 +29,8 @@ pub struct Packs(pub [Result<Pack, Corrupt>; 2]);
 
 impl Packs {
     /// Reads both.
-    #[must_use]
-    pub fn load(reader: &Reader<'_>, geo: &Geometry) -> Self {
-        Self([0, 1].map(|i| Pack::load(reader, geo, geo.pack_addr(i))))
+    pub fn load<R: Reader + ?Sized>(reader: &R, geo: &Geometry) -> Result<Self, R::Error> {
+        Ok(Self([Pack::load(reader, geo, 0)?, Pack::load(reader, geo, 1)?]))
     }
 
     /// Index of the pack that a mount uses.
@@ -46,26 +48,54 @@ impl Packs {
         let [first, second] = self.0.map(Result::ok);
         if newer == Some(1) { (second, first) } else { (first, second) }
     }
+
+    /// The pack that a mount uses, or what is wrong with the first.
+    pub fn in_force(self) -> Result<Pack, Corrupt> {
+        let newer = self.newer().unwrap_or(0);
+        let [first, second] = self.0;
+        if newer == 1 { second } else { first }
+    }
 }
 
 impl Pack {
-    fn load(reader: &Reader<'_>, geo: &Geometry, start: BlockAddr) -> Result<Self, Corrupt> {
-        let lost = |at: BlockAddr| unreadable(Structure::Checkpoint, at.0);
-        let head = PackHead::read(start, |at| reader.block(at).ok_or_else(|| lost(at)))??;
-        let blocks = reader.blocks(start, head.total).into_iter().map(|b| b.unwrap_or_else(Block::zeroed));
-        let blocks: Vec<Block> = blocks.collect();
-        let flags = head.cp().flags();
+    fn load<R: Reader + ?Sized>(
+        reader: &R,
+        geo: &Geometry,
+        index: usize,
+    ) -> Result<Result<Self, Corrupt>, R::Error> {
+        let start = geo.pack_addr(index);
+        let mut missing = None;
+        let head = PackHead::read(start, |at| {
+            let block = reader.read_block(at)?;
+            missing = missing.or(block.is_none().then_some(at));
+            Ok(block.unwrap_or_else(Block::zeroed))
+        })?;
+        if let Some(at) = missing {
+            return Ok(Err(left_out(Structure::Checkpoint, at)));
+        }
+        let head = match head {
+            Ok(head) => head,
+            Err(e) => return Ok(Err(e)),
+        };
+        let blocks = reader.read_blocks(start, head.total)?;
+        let blocks: Vec<Block> = blocks.into_iter().map(|b| b.unwrap_or_else(Block::zeroed)).collect();
         let bitmaps = blocks.iter().take(1 + geo.cp_payload as usize).flat_map(|b| b.0).collect();
-        let (place, payload) = (bitmap_place(geo, flags), geo.cp_payload);
-        Ok(Self { start, blocks, crc: head.crc, bitmaps, place, payload })
+        let place = bitmap_place(geo, head.cp().flags());
+        Ok(Ok(Self { index, start, blocks, crc: head.crc, bitmaps, place, payload: geo.cp_payload }))
     }
 
     /// The checkpoint block.
     #[must_use]
-    pub fn cp(&self) -> &RawCheckpoint {
+    pub fn header(&self) -> &Block {
         // A pack has at least three blocks: `total_blocks` has checked it.
         static NONE: Block = Block([0; BLOCK_SIZE]);
-        self.blocks.first().unwrap_or(&NONE).view()
+        self.blocks.first().unwrap_or(&NONE)
+    }
+
+    /// Its fixed part.
+    #[must_use]
+    pub fn cp(&self) -> &RawCheckpoint {
+        self.header().view()
     }
 
     /// Its version.
@@ -96,16 +126,44 @@ impl Pack {
         }
     }
 
+    /// Which copy of each SIT block is in force.
+    pub fn sit_bitmap(&self, geo: &Geometry) -> Result<&[u8], Corrupt> {
+        self.whole(self.place.sit, geo.sit_bitmap_bytes())
+    }
+
+    /// Which copy of each NAT block is in force.
+    pub fn nat_bitmap(&self, geo: &Geometry) -> Result<&[u8], Corrupt> {
+        self.whole(self.place.nat, geo.nat_bitmap_bytes())
+    }
+
+    fn whole(&self, at: usize, len: usize) -> Result<&[u8], Corrupt> {
+        self.bitmap(at).get(..len).ok_or_else(|| {
+            let why = "version bitmap does not fit in the pack";
+            Corrupt::block(
+                Structure::Checkpoint,
+                self.start.0.into(),
+                why,
+                len as u64,
+                self.bitmaps.len() as u64,
+            )
+        })
+    }
+
+    /// A version bitmap, and what follows it in the pack.
+    fn bitmap(&self, at: usize) -> &[u8] {
+        self.bitmaps.get(at..).unwrap_or_default()
+    }
+
     /// Whether SIT block `b` is in the second copy.
     #[must_use]
     pub fn sit_copy(&self, b: u32) -> bool {
-        msb::test(self.bitmaps.get(self.place.sit..).unwrap_or_default(), b as usize)
+        msb::test(self.bitmap(self.place.sit), b as usize)
     }
 
     /// Whether NAT block `b` is in the second copy.
     #[must_use]
     pub fn nat_copy(&self, b: u32) -> bool {
-        msb::test(self.bitmaps.get(self.place.nat..).unwrap_or_default(), b as usize)
+        msb::test(self.bitmap(self.place.nat), b as usize)
     }
 
     /// Whether it has the summaries of the node logs.
@@ -122,16 +180,17 @@ impl Pack {
         exists.then(|| geo.seg_start(p.seg).offset(p.blkoff.into()))
     }
 
-    /// Inodes without a name that were open.
-    #[must_use]
-    pub fn orphans(&self) -> Vec<Nid> {
-        if !self.flags().contains(CpFlags::ORPHAN_PRESENT) {
-            return Vec::new();
-        }
+    /// Inodes without a name that were open, block by block: what is wrong with a block does not hide the others.
+    pub fn orphans(&self) -> impl Iterator<Item = Result<Vec<Nid>, Corrupt>> + '_ {
+        let present = self.flags().contains(CpFlags::ORPHAN_PRESENT);
         let first = 1 + self.payload as usize;
         let end = (self.cp().cp_pack_start_sum.get() as usize).min(self.blocks.len());
         let blocks = self.blocks.get(first..end).unwrap_or_default();
-        let listed = blocks.iter().flat_map(|b| b.view::<RawOrphanBlock>().inos(0).into_iter().flatten());
-        listed.collect()
+        let addresses = (0..).map(move |i| self.start.offset(i)).skip(first);
+        let each = |(at, block): (BlockAddr, &'_ Block)| {
+            let inos = block.view::<RawOrphanBlock>().inos(at.0.into());
+            inos.map(Iterator::collect)
+        };
+        addresses.zip(if present { blocks } else { &[] }).map(each)
     }
 }

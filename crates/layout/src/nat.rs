@@ -1,9 +1,11 @@
 //! The NAT as of a checkpoint, block by block: each block may be lost.
-use super::{Pack, Summaries};
 use crate::Reader;
+use crate::{Pack, Summaries};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use segno_format::nat::{RawNatBlock, RawNatEntry, nat_index};
 use segno_format::{BlockAddr, Geometry, Nid};
-use std::collections::HashMap;
 
 /// What the NAT says of a nid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub enum NatState {
 /// The NAT. Blocks of zeros take no memory.
 pub struct Nat {
     blocks: Vec<Slot>,
-    journal: HashMap<u32, RawNatEntry>,
+    journal: BTreeMap<u32, RawNatEntry>,
 }
 
 enum Slot {
@@ -31,17 +33,22 @@ enum Slot {
 impl Nat {
     /// Reads the copies that a pack selects.
     #[must_use]
-    pub fn load(reader: &Reader<'_>, geo: &Geometry, pack: &Pack, summaries: &Summaries) -> Self {
+    pub fn load<R: Reader + ?Sized>(
+        reader: &R,
+        geo: &Geometry,
+        pack: &Pack,
+        summaries: &Summaries,
+    ) -> Result<Self, R::Error> {
         let journal = summaries.nat_journal().iter().map(|e| (e.nid.get(), e.entry)).collect();
         let mut blocks = Vec::new();
         for b in 0..geo.nat_blocks().min(reader.end()) {
-            blocks.push(match reader.block(geo.nat_addr(b, pack.nat_copy(b))) {
+            blocks.push(match reader.read_block(geo.nat_addr(b, pack.nat_copy(b)))? {
                 None => Slot::Lost,
                 Some(block) if block.is_zero() => Slot::Zero,
                 Some(block) => Slot::Block(Box::new(*block.view())),
             });
         }
-        Self { blocks, journal }
+        Ok(Self { blocks, journal })
     }
 
     /// Forgets blocks that are not to be believed: those of which more entries fail than pass, and those of zeros unless
