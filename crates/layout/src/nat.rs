@@ -4,6 +4,7 @@ use crate::{Pack, Summaries};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{RawNatBlock, RawNatEntry, nat_index};
 use segno_format::{BlockAddr, Geometry, Nid};
 
@@ -39,7 +40,8 @@ impl Nat {
         pack: &Pack,
         summaries: &Summaries,
     ) -> Result<Self, R::Error> {
-        let journal = summaries.nat_journal().iter().map(|e| (e.nid.get(), e.entry)).collect();
+        // Of two entries for a nid Linux takes the first.
+        let journal = summaries.nat_journal().iter().rev().map(|e| (e.nid.get(), e.entry)).collect();
         let mut blocks = Vec::new();
         for b in 0..geo.nat_blocks().min(reader.end()) {
             blocks.push(match reader.read_block(geo.nat_addr(b, pack.nat_copy(b)))? {
@@ -90,6 +92,36 @@ impl Nat {
             BlockAddr::NULL => NatState::Free(entry),
             _ => NatState::Used(entry),
         }
+    }
+
+    /// Entry of any nid; zeros where there is none.
+    #[must_use]
+    pub fn entry(&self, nid: Nid) -> RawNatEntry {
+        match self.get(nid) {
+            NatState::Used(entry) | NatState::Free(entry) => entry,
+            NatState::Unknown => RawNatEntry::default(),
+        }
+    }
+
+    /// Entry of a nid from the root on whose block has an address.
+    #[must_use]
+    pub fn used(&self, nid: Nid) -> Option<RawNatEntry> {
+        Some(self.entry(nid)).filter(|e| nid.0 >= Nid::ROOT.0 && e.addr() != BlockAddr::NULL)
+    }
+
+    /// All nids in use from the root on, with their entries.
+    pub fn in_use(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
+        let stored = (0u32..).zip(&self.blocks).filter(|(_, slot)| matches!(slot, Slot::Block(_)));
+        let stored = stored.flat_map(|(b, _)| {
+            let first = b.saturating_mul(NAT_PER_BLOCK);
+            first..first.saturating_add(NAT_PER_BLOCK)
+        });
+        let is_stored =
+            |nid: u32| matches!(self.blocks.get((nid / NAT_PER_BLOCK) as usize), Some(Slot::Block(_)));
+        let end = (self.blocks.len() as u32).saturating_mul(NAT_PER_BLOCK);
+        let journal = self.journal.keys().copied().filter(move |nid| *nid < end && !is_stored(*nid));
+        let all = stored.chain(journal).map(Nid);
+        all.filter_map(|nid| Some((nid, self.used(nid)?)))
     }
 
     /// Whether nothing of it can be believed.

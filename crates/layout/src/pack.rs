@@ -3,7 +3,9 @@ use crate::Reader;
 use crate::reader::left_out;
 use alloc::vec::Vec;
 use segno_format::bits::msb;
-use segno_format::checkpoint::{BitmapPlace, CpFlags, RawCheckpoint, bitmap_place, newer_pack};
+use segno_format::checkpoint::{
+    BitmapPlace, CHECKSUM_OFFSET_MIN, CpFlags, RawCheckpoint, bitmap_place, newer_pack,
+};
 use segno_format::orphan::RawOrphanBlock;
 use segno_format::pack::PackHead;
 use segno_format::sit::LogType;
@@ -170,6 +172,28 @@ impl Pack {
     #[must_use]
     pub fn has_node_summaries(&self) -> bool {
         self.flags().intersects(CpFlags::UMOUNT | CpFlags::FASTBOOT)
+    }
+
+    /// The logs in use: all six, or two on a read-only image.
+    #[must_use]
+    pub fn logs(geo: &Geometry) -> &'static [LogType] {
+        if geo.has_ssa { &LogType::ALL } else { &[LogType::HotData, LogType::HotNode] }
+    }
+
+    /// Whether its blocks are where its numbers say, whatever else is wrong.
+    #[must_use]
+    pub fn is_readable(&self, geo: &Geometry) -> bool {
+        let (cp, flags) = (self.cp(), self.flags());
+        let (start, first) = (cp.cp_pack_start_sum.get(), geo.cp_payload.saturating_add(1));
+        let orphans = i64::from(start) - i64::from(first);
+        let lists = if flags.contains(CpFlags::ORPHAN_PRESENT) { orphans >= 1 } else { orphans == 0 };
+        let nodes = if self.has_node_summaries() { 3 } else { 0 };
+        let data = self.blocks.len() as i64 - i64::from(start) - nodes - 1;
+        let summaries =
+            if flags.contains(CpFlags::COMPACT_SUM) { (1..=2).contains(&data) } else { data == 3 };
+        let large = flags.contains(CpFlags::LARGE_NAT_BITMAP);
+        let placed = !large || cp.checksum_offset.get() == CHECKSUM_OFFSET_MIN;
+        lists && summaries && placed
     }
 
     /// Address at which a log writes next, if there is such a place.

@@ -4,7 +4,7 @@ use crate::{Pack, Summaries};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use segno_format::bits::msb;
+use segno_format::bits::{msb, popcount};
 use segno_format::geometry::SIT_PER_BLOCK;
 use segno_format::sit::{LogType, RawSitBlock, RawSitEntry};
 use segno_format::{BlockAddr, Geometry, SegNo};
@@ -63,6 +63,24 @@ impl Sit {
     #[must_use]
     pub fn log(&self, seg: SegNo) -> Option<LogType> {
         self.get(seg)?.parse(seg).ok()
+    }
+
+    /// Whether a block is in the map of its segment, which may contradict the rest of the entry.
+    #[must_use]
+    pub fn has(&self, seg: SegNo, off: u32) -> bool {
+        self.get(seg).is_some_and(|e| msb::test(&e.valid_map, off as usize))
+    }
+
+    /// Blocks in the map of a segment.
+    #[must_use]
+    pub fn count(&self, seg: SegNo) -> u16 {
+        self.get(seg).map_or(0, |e| popcount(&e.valid_map) as u16)
+    }
+
+    /// Type of a segment, whatever its map says.
+    #[must_use]
+    pub fn stored_log(&self, seg: SegNo) -> Option<LogType> {
+        self.get(seg).and_then(|e| u8::try_from(e.vblocks.get() >> 10).ok()).and_then(LogType::from_disk)
     }
 
     /// Whether an entry is in the journal.

@@ -90,11 +90,11 @@ fn is_own(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
     // A summary that names another node is wrong if that node does not claim the block, and that cannot be seen of a lost one.
     let owner = state.owners.of(state.vol, slot.addr)?.map(|(owner, _)| owner.nid());
     let of_lost =
-        owner.is_some_and(|nid| state.vol.nat.get(nid).is_some() && !state.nodes.contains_key(&nid.0));
+        owner.is_some_and(|nid| state.vol.nat.used(nid).is_some() && !state.nodes.contains_key(&nid.0));
     if of_lost {
         return Ok(false);
     }
-    let of_nodes = state.vol.sit.log_type(seg).is_some_and(LogType::is_node);
+    let of_nodes = state.vol.sit.stored_log(seg).is_some_and(LogType::is_node);
     Ok(state.is_valid(slot.addr) && !of_nodes)
 }
 
@@ -102,7 +102,7 @@ fn is_own(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
 fn names(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
     let version = state.nodes.get(&slot.nid).map_or(0, |n| n.version);
     let owner = state.owners.of(state.vol, slot.addr)?;
-    let log = state.vol.geo.seg_of(slot.addr).and_then(|(seg, _)| state.vol.sit.log_type(seg));
+    let log = state.vol.geo.seg_of(slot.addr).and_then(|(seg, _)| state.vol.sit.stored_log(seg));
     let of_data = log.is_some_and(|t| !t.is_node());
     Ok(owner.is_some_and(|(owner, kind)| {
         (kind == SummaryType::Data || of_data)

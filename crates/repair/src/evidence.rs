@@ -3,13 +3,12 @@
 //! well, nodes and blocks that a repair cannot place may still be in use.
 use crate::error::Result;
 use crate::owners::Owners;
-use segno_check::tables::Volume;
+use crate::volume::Volume;
 use segno_format::geometry::SIT_PER_BLOCK;
 use segno_format::nat::{RawNatBlock, RawNatEntry};
 use segno_format::sit::RawSitBlock;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{BLOCKS_PER_SEG, SegNo};
-use std::collections::BTreeSet;
 
 /// The table that has lost blocks together with the SIT.
 pub(crate) fn lost_with_sit(vol: &Volume<'_>) -> Result<Option<&'static str>> {
@@ -40,9 +39,6 @@ fn lost_nat(vol: &Volume<'_>) -> Result<bool> {
 /// counts. A single damaged entry is not enough, unless no block is sound.
 fn lost_sit(vol: &Volume<'_>) -> Result<bool> {
     let geo = &vol.geo;
-    let journal = &vol.summaries.sit_journal;
-    let journal: BTreeSet<u32> =
-        journal.entries.iter().take(journal.count.get().into()).map(|e| e.segno.get()).collect();
     let (mut blocks, mut sound, mut valid) = (0, 0, 0);
     for b in 0..geo.sit_blocks() {
         let block = vol.reader.block(geo.sit_addr(b, vol.pack.sit_copy(b)))?;
@@ -51,7 +47,7 @@ fn lost_sit(vol: &Volume<'_>) -> Result<bool> {
         let entries = &block.view::<RawSitBlock>().entries;
         let is_sound = segments().zip(entries).any(|(seg, e)| e.valid() > 0 && e.parse(SegNo(seg)).is_ok());
         (blocks, sound) = (blocks + 1, sound + u32::from(is_sound));
-        let known = segments().filter(|seg| is_sound || journal.contains(seg));
+        let known = segments().filter(|seg| is_sound || vol.sit.in_journal(SegNo(*seg)));
         valid += known.map(|seg| u64::from(vol.sit.count(SegNo(seg)))).sum::<u64>();
     }
     let missing = vol.pack.cp().valid_block_count.get().saturating_sub(valid);

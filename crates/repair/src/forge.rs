@@ -5,8 +5,8 @@ use segno_format::checkpoint::RawCheckpoint;
 /// Four of the bytes of `alloc_type` that no log has.
 const FREE: usize = 184;
 
-/// Changes unused bytes so that the checksum, once sealed, is this one.
-pub(crate) fn seal_as(block: &mut Block, crc: u32) {
+/// Changes unused bytes so that the checksum, which is stored and returned, is this one.
+pub(crate) fn seal_as(block: &mut Block, crc: u32) -> u32 {
     let mut with = |bytes: u32| {
         block.set_u32_at(FREE, bytes);
         RawCheckpoint::seal(block)
@@ -23,7 +23,7 @@ pub(crate) fn seal_as(block: &mut Block, crc: u32) {
             (left, bytes) = (left ^ change, bytes ^ of);
         }
     }
-    with(bytes);
+    with(bytes)
 }
 
 #[cfg(test)]

@@ -94,14 +94,14 @@ fn of_block(block: &Block, addr: BlockAddr, owner: u32, version: u8) -> Node {
 
 /// Reads the valid blocks of nodes that no NAT entry names. Of several with the same nid the newest counts.
 fn find_others(state: &mut State<'_>, places: &HashSet<u32>) -> Result<()> {
-    let used: Vec<_> = state.vol.sit.used().map(|(seg, _)| seg).collect();
+    let used: Vec<_> = state.vol.segments_in_use().collect();
     for seg in used {
-        let typed = state.vol.sit.log_type(seg).is_some_and(LogType::is_node);
+        let typed = state.vol.sit.stored_log(seg).is_some_and(LogType::is_node);
         let summary = state.owners.segment(state.vol, seg)?.and_then(|s| s.parse_type(0).ok());
         if !typed && summary != Some(SummaryType::Node) {
             continue;
         }
-        for off in (0..BLOCKS_PER_SEG).filter(|&off| state.vol.sit.is_valid(seg, off)) {
+        for off in (0..BLOCKS_PER_SEG).filter(|&off| state.vol.sit.has(seg, off)) {
             let addr = state.vol.geo.seg_start(seg).offset(off);
             if !places.contains(&addr.0) {
                 consider(state, addr)?;

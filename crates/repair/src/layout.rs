@@ -2,21 +2,22 @@
 use crate::blocks::BlockSet;
 use crate::error::{RepairError, Result};
 use crate::state::State;
+use crate::volume::Volume;
 use crate::zones::Zones;
-use segno_check::tables::{Pack, Volume};
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
 use segno_format::sit::LogType;
 use segno_format::{ADDRS_PER_BLOCK, BLOCKS_PER_SEG, Block, BlockAddr, SegNo};
+use segno_layout::Pack;
 use std::collections::BTreeSet;
 
 /// Blocks that must not be written: in use before, in use now, or waiting to be replayed.
 pub(crate) fn taken(state: &State<'_>, original: &Volume<'_>) -> Result<BlockSet> {
     let mut taken = BlockSet::new(&original.geo);
-    for sit in [&original.sit, &state.vol.sit] {
-        for (seg, _) in sit.used() {
+    for vol in [original, state.vol] {
+        for seg in vol.segments_in_use() {
             let start = original.geo.seg_start(seg);
-            (0..BLOCKS_PER_SEG).filter(|&off| sit.is_valid(seg, off)).for_each(|off| {
+            (0..BLOCKS_PER_SEG).filter(|&off| vol.sit.has(seg, off)).for_each(|off| {
                 taken.insert(start.offset(off));
             });
         }
@@ -139,7 +140,7 @@ impl<'t> Places<'t> {
         let geo = &state.vol.geo;
         let fits = |seg: &SegNo| {
             !self.logs.contains(&geo.sec_of(*seg))
-                && state.vol.sit.log_type(*seg).is_some_and(|t| t.is_node() == is_node)
+                && state.vol.sit.stored_log(*seg).is_some_and(|t| t.is_node() == is_node)
                 && !self.taken.is_empty_in(*seg)
                 && self.taken.of_segment(*seg).count() < BLOCKS_PER_SEG as usize
         };

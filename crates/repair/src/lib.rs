@@ -45,6 +45,7 @@ mod tables;
 mod tree;
 mod undo;
 mod unowned;
+mod volume;
 mod xattr;
 mod zones;
 

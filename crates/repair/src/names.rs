@@ -7,7 +7,7 @@ use segno_check::tables::is_debatable_name;
 use segno_codec::{casefold, casefolded_name_hash};
 use segno_format::dentry::{DentryShape, RawDentry, slots_for};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
-use segno_format::{NAME_MAX, Block, name_hash};
+use segno_format::{Block, NAME_MAX, name_hash};
 use std::collections::{BTreeMap, HashSet};
 use zerocopy::FromBytes;
 

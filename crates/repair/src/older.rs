@@ -30,7 +30,7 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
         return Ok(());
     }
     for seg in (0..state.vol.geo.segment_count_main).map(SegNo) {
-        let typed = state.vol.sit.log_type(seg).is_some_and(LogType::is_node);
+        let typed = state.vol.sit.stored_log(seg).is_some_and(LogType::is_node);
         let summary = state.owners.segment(state.vol, seg)?.and_then(|s| s.parse_type(0).ok());
         if typed || summary == Some(SummaryType::Node) {
             search(state, seg, &mut lost)?;
@@ -48,7 +48,7 @@ fn search(state: &State<'_>, seg: SegNo, lost: &mut BTreeMap<u32, Option<Block>>
     for (off, block) in (0..BLOCKS_PER_SEG).zip(&blocks) {
         let nid = block.view::<RawNode>().footer.nid.get();
         let Some(best) = lost.get_mut(&nid) else { continue };
-        if state.vol.sit.is_valid(seg, off) || !is_version(state, nid, block) {
+        if state.vol.sit.has(seg, off) || !is_version(state, nid, block) {
             continue;
         }
         let version = |block: &Block| block.view::<RawNode>().footer.cp_ver.get() as u32;

@@ -1,9 +1,10 @@
 //! The owner that the summaries name for a block.
 use crate::error::Result;
-use segno_check::tables::{Pack, Volume};
+use crate::volume::Volume;
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BlockAddr, SegNo};
+use segno_layout::Pack;
 use std::collections::HashMap;
 
 /// Summary blocks kept: 8 MiB.

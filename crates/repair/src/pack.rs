@@ -5,17 +5,17 @@ use crate::forge;
 use crate::logs::Logs;
 use crate::state::State;
 use crate::tables::{Claims, Flip};
-use segno_check::tables::{Volume, enough_reserved};
+use crate::volume::Volume;
+use segno_check::tables::enough_reserved;
 use segno_format::bits::msb;
-use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
-use segno_format::sit::LogType;
-use segno_format::summary::{JOURNAL_BYTES, RawSummaryBlock, SummaryType};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, SegNo};
-use zerocopy::FromBytes;
+use segno_format::checkpoint::{CpFlags, RawCheckpoint};
+use segno_format::nat::RawNatJournal;
+use segno_format::sit::RawSitJournal;
+use segno_format::summary::{RawSummaryBlock, SummaryType};
+use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, SegNo};
+use segno_layout::{Contents, Encoded};
+use zerocopy::FromZeros;
 use zerocopy::little_endian::{U32, U64};
-
-/// Summaries in a pack after a clean unmount: of three logs of data and three of nodes.
-const SUMMARIES: u32 = 6;
 
 /// Checkpoints by which a pack can be ahead of the one in force.
 const VERSIONS_AHEAD: u64 = 1 << 32;
@@ -33,67 +33,68 @@ pub(crate) struct Parts<'p> {
 
 /// All blocks of the pack, in order.
 pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<'_>) -> Result<Vec<Block>> {
-    let mut bytes = original.pack.bitmaps().to_vec();
-    let flags = original.pack.flags & (CpFlags::LARGE_NAT_BITMAP | CpFlags::DISABLED);
-    let place = bitmap_place(&original.geo, flags);
-    for (at, flips) in [(place.sit, parts.sit), (place.nat, parts.nat)] {
-        for flip in flips {
-            let map =
-                bytes.get_mut(at..).ok_or(RepairError::Invariant("the pack has its version bitmaps"))?;
-            let old = msb::test(map, flip.b as usize);
-            msb::put(map, flip.b as usize, !old);
-        }
-    }
-    let mut blocks: Vec<Block> = bytes
-        .chunks(BLOCK_SIZE)
-        .map(|b| Block::read_from_bytes(b).unwrap_or_else(|_| Block::zeroed()))
-        .collect();
-    let flags = flags | CpFlags::UMOUNT | CpFlags::CRC_RECOVERY;
-    let (flags, version) = match parts.keep_chain {
-        true => {
-            let kept = original.pack.flags & (CpFlags::CRC_RECOVERY | CpFlags::NOCRC_RECOVERY);
-            ((flags - CpFlags::CRC_RECOVERY) | kept, original.pack.cp().checkpoint_ver.get())
-        }
-        false => (flags, next_version(state, original)?),
-    };
-    let constants = constants(original)?;
-    if let Some(first) = blocks.first_mut() {
-        let cp: &mut RawCheckpoint = first.view_mut();
-        (cp.user_block_count, cp.rsvd_segment_count, cp.overprov_segment_count) = constants;
-        header(state, original, parts, first, flags, version);
-        if parts.keep_chain {
-            forge::seal_as(first, original.pack.crc);
-        }
-    }
+    let geo = &original.geo;
+    let damaged = |e: Corrupt| RepairError::refused(e.to_string());
+    let sit_bitmap = flipped(original.pack.sit_bitmap(geo).map_err(damaged)?, parts.sit);
+    let nat_bitmap = flipped(original.pack.nat_bitmap(geo).map_err(damaged)?, parts.nat);
+    let header = header(state, original, parts)?;
+    let mut summaries = Vec::new();
     for position in &parts.logs.positions {
-        let mut summary = parts.claims.summary_block(state, position.seg)?;
+        let mut summary = Box::new(parts.claims.summary_block(state, position.seg)?);
         let kind = if position.log.is_node() { SummaryType::Node } else { SummaryType::Data };
         summary.entry_type = kind as u8;
-        summary.journal = journal(state, position.log);
-        blocks.push(Block(zerocopy::transmute!(summary)));
+        summaries.push(summary);
     }
-    if let Some(first) = blocks.first().cloned() {
-        blocks.push(first);
-    }
+    let summaries: [Box<RawSummaryBlock>; 6] =
+        summaries.try_into().map_err(|_| RepairError::Invariant("each log has a position"))?;
+    let [d0, d1, d2, n0, n1, n2] = summaries.each_ref().map(|summary| &**summary);
+    let contents = Contents {
+        header: &header,
+        sit_bitmap: &sit_bitmap,
+        nat_bitmap: &nat_bitmap,
+        orphans: &[],
+        data: [d0, d1, d2],
+        compact: false,
+        nodes: Some([n0, n1, n2]),
+        // The tables have all entries.
+        nat: &RawNatJournal::new_zeroed(),
+        sit: &RawSitJournal::new_zeroed(),
+        kbytes_written: state.vol.summaries.kbytes_written(),
+    };
+    let encoded = contents.encode(geo, |block| match parts.keep_chain {
+        true => forge::seal_as(block, original.pack.crc),
+        false => RawCheckpoint::seal(block),
+    });
+    let Encoded { mut blocks, header, .. } =
+        encoded.map_err(|_| RepairError::Invariant("the pack has room for its version bitmaps"))?;
+    blocks.push(header);
     Ok(blocks)
 }
 
-/// Journals are empty: tables have all entries. That of the first node log has the bytes written so far.
-fn journal(state: &State<'_>, log: LogType) -> [u8; JOURNAL_BYTES] {
-    let stored = state.vol.summaries.of(log).filter(|_| log == LogType::HotNode);
-    stored.map_or([0; JOURNAL_BYTES], |s: &RawSummaryBlock| s.journal)
+/// A version bitmap in which the other copy of some blocks is in force.
+fn flipped(bitmap: &[u8], flips: &[Flip]) -> Vec<u8> {
+    let mut bitmap = bitmap.to_vec();
+    for flip in flips {
+        let old = msb::test(&bitmap, flip.b as usize);
+        msb::put(&mut bitmap, flip.b as usize, !old);
+    }
+    bitmap
 }
 
-fn header(
-    state: &State<'_>,
-    original: &Volume<'_>,
-    parts: &Parts<'_>,
-    block: &mut Block,
-    flags: CpFlags,
-    version: u64,
-) {
-    let geo = &original.geo;
+fn header(state: &State<'_>, original: &Volume<'_>, parts: &Parts<'_>) -> Result<Block> {
+    let stored = original.pack.flags();
+    let flags = stored & (CpFlags::LARGE_NAT_BITMAP | CpFlags::DISABLED) | CpFlags::UMOUNT;
+    let (flags, version) = match parts.keep_chain {
+        true => {
+            let kept = stored & (CpFlags::CRC_RECOVERY | CpFlags::NOCRC_RECOVERY);
+            (flags | kept, original.pack.version())
+        }
+        false => (flags | CpFlags::CRC_RECOVERY, next_version(state, original)?),
+    };
+    let mut block = original.pack.header().clone();
+    let (constants, geo) = (constants(original)?, &original.geo);
     let cp: &mut RawCheckpoint = block.view_mut();
+    (cp.user_block_count, cp.rsvd_segment_count, cp.overprov_segment_count) = constants;
     cp.checkpoint_ver.set(version);
     cp.ckpt_flags.set(flags.bits());
     let nodes = parts.claims.nids.len() as u64;
@@ -103,17 +104,13 @@ fn header(
     let free = (0..geo.segment_count_main).map(SegNo);
     let free = free.filter(|s| parts.claims.is_empty_in(*s) && parts.logs.log_of(*s).is_none()).count();
     cp.free_segment_count.set(free as u32);
-    cp.sit_ver_bitmap_bytesize.set(geo.sit_bitmap_bytes() as u32);
-    cp.nat_ver_bitmap_bytesize.set(geo.nat_bitmap_bytes() as u32);
-    cp.cp_pack_start_sum.set(1 + geo.cp_payload);
-    cp.cp_pack_total_block_count.set(2 + geo.cp_payload + SUMMARIES);
     if cp.next_free_nid.get() >= geo.max_nid() {
         cp.next_free_nid.set(segno_format::Nid::ROOT.0 + 1);
     }
     for p in &parts.logs.positions {
         cp.set_position(p);
     }
-    RawCheckpoint::seal(block);
+    Ok(block)
 }
 
 /// Counts that never change: of this pack, or if they are impossible of the other one.

@@ -8,11 +8,11 @@ use crate::pack::{self, Parts};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
+use crate::volume::Volume;
 use crate::zones::Zones;
 use crate::{
     claims, copies, evidence, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr,
 };
-use segno_check::tables::{Pack, Volume};
 use segno_check::{CheckError, CheckOptions, Kind, Report, check};
 use segno_device::{BlockDevice, FailedRead, Overlay};
 use segno_format::checkpoint::RawCheckpoint;
@@ -20,6 +20,7 @@ use segno_format::node::RawNode;
 use segno_format::pack::PackHead;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
 use segno_format::{Block, BlockAddr, Features, SegNo};
+use segno_layout::Pack;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;

@@ -3,7 +3,7 @@ use crate::action::Action;
 use crate::error::Result;
 use crate::owners::Owners;
 use crate::unowned::Unowned;
-use segno_check::tables::Volume;
+use crate::volume::Volume;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::summary::SummaryType;
 use segno_format::{Block, BlockAddr, Features, Nid};
@@ -132,7 +132,7 @@ impl<'a> State<'a> {
             !self.nodes.contains_key(nid)
                 && !self.spare.contains_key(nid)
                 && !self.waiting.contains(nid)
-                && self.vol.nat.get(Nid(*nid)).is_none()
+                && self.vol.nat.used(Nid(*nid)).is_none()
         };
         // From the end: a journal that is still to be replayed has given out the first ones.
         (Nid::ROOT.0 + 1..self.vol.geo.max_nid()).rev().find(free)
@@ -149,7 +149,7 @@ impl<'a> State<'a> {
 
     /// Whether the SIT has a block.
     pub(crate) fn is_valid(&self, addr: BlockAddr) -> bool {
-        self.vol.geo.seg_of(addr).is_some_and(|(seg, off)| self.vol.sit.is_valid(seg, off))
+        self.vol.geo.seg_of(addr).is_some_and(|(seg, off)| self.vol.sit.has(seg, off))
     }
 
     /// Whether the summary of a block in a segment of nodes names this nid.

@@ -3,7 +3,7 @@ use crate::blocks::BlockSet;
 use crate::error::Result;
 use crate::logs::Logs;
 use crate::state::State;
-use segno_check::tables::Volume;
+use crate::volume::Volume;
 use segno_format::bits::msb;
 use segno_format::geometry::{NAT_PER_BLOCK, SIT_PER_BLOCK};
 use segno_format::nat::{RawNatBlock, RawNatEntry};
@@ -111,11 +111,6 @@ pub(crate) fn sit(
     logs: &Logs,
 ) -> Result<Vec<Flip>> {
     let (geo, vol) = (original.geo, state.vol);
-    let mut journal: BTreeMap<u32, RawSitEntry> = BTreeMap::new();
-    let listed = &vol.summaries.sit_journal;
-    for e in listed.entries.iter().take(listed.count.get().into()) {
-        journal.entry(e.segno.get()).or_insert(e.entry);
-    }
     let mut out = Vec::new();
     for b in 0..geo.sit_blocks() {
         let current = vol.reader.block(geo.sit_addr(b, vol.pack.sit_copy(b)))?;
@@ -123,7 +118,7 @@ pub(crate) fn sit(
         let first = b * SIT_PER_BLOCK;
         for (seg, entry) in (first..geo.segment_count_main).zip(&mut block.view_mut::<RawSitBlock>().entries)
         {
-            let old = journal.get(&seg).copied().unwrap_or(*entry);
+            let old = vol.sit.get(SegNo(seg)).unwrap_or(*entry);
             *entry = sit_entry(SegNo(seg), &old, claims, logs);
         }
         let copy = original.pack.sit_copy(b);

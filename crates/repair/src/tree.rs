@@ -137,7 +137,7 @@ impl Trees<'_, '_> {
     /// A direct node that is lost, with the blocks that the summaries give to it.
     fn remake(&mut self, ino: u32, ofs: u32, nid: u32) -> Result<bool> {
         let direct = matches!(kind_of_offset(ofs), Some(NodeKind::Direct { .. }));
-        let owned = self.state.vol.nat.get(Nid(nid)).is_none_or(|e| e.owner().0 == ino);
+        let owned = self.state.vol.nat.used(Nid(nid)).is_none_or(|e| e.owner().0 == ino);
         let free = self.state.vol.geo.nid_ok(Nid(nid)) && !self.state.nodes.contains_key(&nid);
         // The marks of compressed clusters are in the node alone.
         if !direct || !owned || !free || self.state.block(ino)?.view::<RawInode>().is_compressed() {

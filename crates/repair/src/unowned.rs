@@ -15,7 +15,7 @@ impl State<'_> {
         if self.unowned.is_none() {
             self.unowned = Some(find(self)?);
         }
-        let version = self.vol.nat.get(Nid(nid)).map(|e| e.version);
+        let version = self.vol.nat.used(Nid(nid)).map(|e| e.version);
         let named = self.unowned.as_ref().and_then(|u| u.get(&nid)).map(Vec::as_slice).unwrap_or_default();
         let mut slots: BTreeMap<u32, Vec<BlockAddr>> = BTreeMap::new();
         for &(slot, _, addr) in named.iter().filter(|(_, v, _)| version.is_none_or(|version| version == *v)) {
@@ -31,9 +31,9 @@ impl State<'_> {
 
 fn find(state: &mut State<'_>) -> Result<Unowned> {
     let mut out = Unowned::new();
-    let used: Vec<_> = state.vol.sit.used().map(|(seg, _)| seg).collect();
+    let used: Vec<_> = state.vol.segments_in_use().collect();
     for seg in used {
-        if state.vol.sit.log_type(seg).is_none_or(LogType::is_node) {
+        if state.vol.sit.stored_log(seg).is_none_or(LogType::is_node) {
             continue;
         }
         let Some(summary) = state.owners.segment(state.vol, seg)?.copied() else { continue };
@@ -43,7 +43,7 @@ fn find(state: &mut State<'_>) -> Result<Unowned> {
         let start = state.vol.geo.seg_start(seg);
         for (off, entry) in (0..BLOCKS_PER_SEG).zip(&summary.entries) {
             let nid = entry.nid.get();
-            if state.vol.sit.is_valid(seg, off) && !state.nodes.contains_key(&nid) {
+            if state.vol.sit.has(seg, off) && !state.nodes.contains_key(&nid) {
                 let place = (entry.ofs_in_node.get().into(), entry.version, start.offset(off));
                 out.entry(nid).or_default().push(place);
             }

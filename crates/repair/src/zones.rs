@@ -15,7 +15,7 @@ pub(crate) struct Zones {
 }
 
 impl Zones {
-    pub(crate) fn of(device: &dyn BlockDevice, vol: &segno_check::tables::Volume<'_>) -> Result<Self> {
+    pub(crate) fn of(device: &dyn BlockDevice, vol: &crate::volume::Volume<'_>) -> Result<Self> {
         if !vol.sb.features.contains(Features::BLKZONED) {
             return Ok(Self::default());
         }
