@@ -20,8 +20,8 @@ pub use select::{DumpError, What};
 pub use text::print;
 
 use segno_device::BlockDevice;
-use segno_rescue::Volume;
 use segno_layout::{Packs, Superblocks, certain};
+use segno_rescue::Volume;
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Feature bits of the superblock.
-use alloc::vec::Vec;
 use alloc::borrow::ToOwned;
-use alloc::string::String;
 use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use bitflags::bitflags;
 
 bitflags! {

@@ -1,8 +1,8 @@
 //! Quota files: the kernel's "vfsv1" format, a radix tree over the id whose leaves are blocks of records.
-use alloc::vec::Vec;
-use alloc::vec;
 use crate::{Corrupt, Structure};
 use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 

@@ -1,7 +1,7 @@
 //! `s_stop_reason` and `s_errors`: what a running file system leaves for whoever repairs the volume.
-use alloc::vec::Vec;
 use crate::bits::lsb;
 use crate::superblock::RawSuperblock;
+use alloc::vec::Vec;
 
 /// Why a file system stopped: index of a counter in `s_stop_reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

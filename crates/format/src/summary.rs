@@ -76,12 +76,7 @@ impl RawSummaryBlock {
     #[must_use]
     pub const fn empty(t: SummaryType) -> Self {
         let none = RawSummary { nid: U32::ZERO, version: 0, ofs_in_node: U16::ZERO };
-        Self {
-            entries: [none; 512],
-            journal: [0; JOURNAL_BYTES],
-            entry_type: t as u8,
-            check_sum: U32::ZERO,
-        }
+        Self { entries: [none; 512], journal: [0; JOURNAL_BYTES], entry_type: t as u8, check_sum: U32::ZERO }
     }
     /// The footer's type.
     pub fn parse_type(&self, at: u64) -> Result<SummaryType, Corrupt> {

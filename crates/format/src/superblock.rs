@@ -1,13 +1,13 @@
 //! The superblock: raw bytes and the checks after which its numbers may be trusted.
-use alloc::vec::Vec;
-use alloc::string::String;
-use alloc::boxed::Box;
-use alloc::string::ToString;
-use alloc::format;
 use crate::support::LOG_BLOCK_SIZE;
 use crate::{
     BLOCK_SIZE, Block, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, Unsupported, crc,
 };
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::vec::Vec;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 

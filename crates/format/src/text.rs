@@ -3,10 +3,10 @@
 //! A terminal obeys control characters, and bidirectional controls reorder what is seen. [`name`] writes a name on one line,
 //! and different names differ; [`line`] and [`lines`] take text that already holds names written so.
 //! A byte is written `\xNN`, a character beyond ASCII `\uNNNN`, as JSON has it, and in names `\` is `\\`; `printf %b` reverses it.
-use alloc::vec::Vec;
 use alloc::borrow::ToOwned;
-use alloc::string::String;
 use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt::Write;
 
 /// A name or path: one line, and no other bytes give the same text.

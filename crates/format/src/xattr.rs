@@ -1,6 +1,6 @@
 //! The extended attribute area: one byte string made of the inline area and the xattr node.
-use alloc::vec::Vec;
 use crate::{Corrupt, Structure};
+use alloc::vec::Vec;
 
 /// Magic at the start of an area that has attributes.
 pub const XATTR_MAGIC: u32 = 0xF2F5_2011;

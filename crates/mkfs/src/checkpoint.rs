@@ -10,8 +10,8 @@ use segno_format::sit::{LogType, RawSitEntry, RawSitJournal, RawSitJournalEntry,
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{Block, BlockAddr, Features, Geometry, Nid, SegNo};
 use segno_layout::{Contents, Encoded, Unencodable, nat_bits};
-use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::FromZeros;
+use zerocopy::little_endian::{U16, U32, U64};
 
 static EMPTY: RawSummaryBlock = RawSummaryBlock::empty(SummaryType::Data);
 static EMPTY_NODES: RawSummaryBlock = RawSummaryBlock::empty(SummaryType::Node);
@@ -51,7 +51,8 @@ impl Source<'_> {
             sit: &self.sit_journal(),
             kbytes_written: 0,
         };
-        let Encoded { mut blocks, header, crc } = contents.encode(self.geo, |head| sealed(head, ver.into()))?;
+        let Encoded { mut blocks, header, crc } =
+            contents.encode(self.geo, |head| sealed(head, ver.into()))?;
         let mut second = header.clone();
         sealed(&mut second, 0);
         blocks.push(header);

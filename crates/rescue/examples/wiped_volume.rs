@@ -3,9 +3,9 @@
 use segno::{Device, FormatOptions, MountOptions, Volume};
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_format::Block;
+use segno_layout::{Superblocks, certain};
 use segno_rescue::output::{OutputOptions, Plan, Target};
 use segno_rescue::scan::BadBlocks;
-use segno_rescue::tables::Superblocks;
 use segno_rescue::{Class, Reader, ScanOptions, Tree, Verdicts, scan};
 use segno_testkit::Rng;
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ fn make(image: &Path, files: u64, mib: u64, seed: u64) -> Result<Oracle, Box<dyn
 
 fn wipe(image: &Path) -> Result<(), Box<dyn Error>> {
     let device = FileDevice::open(image, OpenOptions::default())?;
-    let geo = Superblocks::load(&Reader::new(&device, 0)).in_force().ok_or("no superblock")?.geo;
+    let geo = certain(Superblocks::load(&Reader::new(&device, 0))).in_force().ok_or("no superblock")?.geo;
     let zero = Block::zeroed();
     (0..geo.main_blkaddr).try_for_each(|at| device.write(at.into(), &[&zero]))?;
     Ok(device.flush()?)

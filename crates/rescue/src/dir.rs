@@ -2,9 +2,9 @@
 use crate::file::{File, Index};
 use crate::volume::Volume;
 use segno_codec::casefolded_name_hash;
-use segno_format::{BLOCK_SIZE, name_hash};
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, InodeFlags};
+use segno_format::{BLOCK_SIZE, name_hash};
 use std::collections::HashSet;
 
 /// A name.

@@ -226,8 +226,15 @@ impl Builder<'_, '_> {
         self.lost_found = self.tree.entries.iter().position(is_it).map(|at| at as u32);
         // Directories first: what is in them keeps its name.
         let (dirs, others): (Vec<u32>, Vec<u32>) = unplaced(self).into_iter().partition(|&r| self.is_dir(r));
-        let orphans: HashSet<u32> =
-            self.volume.pack.iter().flat_map(Pack::orphans).filter_map(Result::ok).flatten().map(|nid| nid.0).collect();
+        let orphans: HashSet<u32> = self
+            .volume
+            .pack
+            .iter()
+            .flat_map(Pack::orphans)
+            .filter_map(Result::ok)
+            .flatten()
+            .map(|nid| nid.0)
+            .collect();
         for record in dirs.into_iter().chain(others) {
             if self.placed.get(record as usize) != Some(&false) {
                 continue;

@@ -8,9 +8,7 @@ use segno_format::inode::{RawInode, verify_checksum};
 use segno_format::sit::LogType;
 use segno_format::superblock::Superblock;
 use segno_format::{Block, BlockAddr, Features, Geometry, Nid};
-use segno_layout::{
-    Nat, NatState, Owner, Pack, Packs, Sit, Ssa, Summaries, Superblocks, certain,
-};
+use segno_layout::{Nat, NatState, Owner, Pack, Packs, Sit, Ssa, Summaries, Superblocks, certain};
 
 /// What was found of a volume.
 pub struct Volume<'a> {
@@ -60,7 +58,8 @@ impl<'a> Volume<'a> {
             Some(sb) => (sb.features, Some(sb.inode_checksum_seed())),
             None => features::infer(&reader, &nodes),
         };
-        let (newer, older) = geo.map_or((None, None), |geo| certain(Packs::load(&reader, &geo)).into_ordered());
+        let (newer, older) =
+            geo.map_or((None, None), |geo| certain(Packs::load(&reader, &geo)).into_ordered());
         let (pack, in_force) = if previous { (older, newer) } else { (newer, None) };
         let summaries = pack.as_ref().map(Summaries::load);
         let both = geo.zip(pack.as_ref()).zip(summaries.as_ref());
@@ -70,8 +69,9 @@ impl<'a> Volume<'a> {
             nat.judge(|nid, e| fits(nid, e.addr(), e.ino.get()));
         }
         let sit = both.map(|((geo, pack), sums)| certain(Sit::load(&reader, &geo, pack, sums)));
-        let sit_in_force =
-            geo.zip(in_force).map(|(geo, pack)| certain(Sit::load(&reader, &geo, &pack, &Summaries::load(&pack))));
+        let sit_in_force = geo
+            .zip(in_force)
+            .map(|(geo, pack)| certain(Sit::load(&reader, &geo, &pack, &Summaries::load(&pack))));
         let ssa = geo.map(|geo| Ssa::new(reader, geo, pack.as_ref().zip(summaries.as_ref())));
         let chain = match geo.zip(pack.as_ref()).filter(|_| !previous) {
             Some((geo, pack)) => Chain::find(pack, &geo, &nodes),

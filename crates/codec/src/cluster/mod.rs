@@ -6,8 +6,8 @@
 //! Equal input gives equal output: the versions of the libraries are part of the format of an image.
 
 use crate::{Algorithm, lzo};
-use segno_format::crc;
 use core::fmt;
+use segno_format::crc;
 use zstd_safe::{CCtx, CParameter};
 
 #[cfg(test)]

@@ -25,7 +25,10 @@ fn rescue(device: &dyn BlockDevice, to: &Path, options: OutputOptions) -> Vec<It
 }
 
 fn wipe_front(device: &MemDevice) {
-    let geo = segno_rescue::tables::Superblocks::load(&Reader::new(device, 0)).in_force().unwrap().geo;
+    let geo = segno_layout::certain(segno_layout::Superblocks::load(&Reader::new(device, 0)))
+        .in_force()
+        .unwrap()
+        .geo;
     super::fixture::wipe(device, 0..geo.main_blkaddr, None);
 }
 

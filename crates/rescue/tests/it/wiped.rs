@@ -3,8 +3,8 @@ use super::fixture::{Aged, Oracle, aged, features, look, wipe};
 use segno::Features;
 use segno_device::MemDevice;
 use segno_format::Geometry;
+use segno_layout::{Superblocks, certain};
 use segno_rescue::output::{OutputOptions, Plan, Target};
-use segno_rescue::tables::Superblocks;
 use segno_rescue::{Class, Reader, Tree, Verdicts, Volume};
 use segno_testkit::Rng;
 use std::ops::Range;
@@ -24,7 +24,7 @@ fn full() -> &'static Aged {
 }
 
 fn geometry(device: &MemDevice) -> Geometry {
-    Superblocks::load(&Reader::new(device, 0)).in_force().unwrap().geo
+    certain(Superblocks::load(&Reader::new(device, 0))).in_force().unwrap().geo
 }
 
 /// Rescues everything and compares; returns the share of files that are right.

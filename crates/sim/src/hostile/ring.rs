@@ -2,7 +2,7 @@
 use super::edit::Place;
 use super::fields::{Field, Kind};
 use segno_device::BlockDevice;
-use segno_format::{BLOCKS_PER_SEG, BLOCK_SIZE, Block, crc};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, crc};
 use std::io;
 
 const GROUP_MAGIC: u32 = 0x4A47_4553;
