@@ -1,15 +1,15 @@
 //! Superblock and checkpoint of an image, read without mounting it: also of volumes that cannot be mounted.
-use anyhow::{Context, Result};
+use anyhow::Result;
 use segno_device::BlockDevice;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::pack::{self, PackHead};
-use segno_format::superblock::{self, Superblock};
-use segno_format::{Block, BlockAddr};
+use segno_format::superblock::Superblock;
 use segno_journal::Checkpoint;
+use segno_layout::superblock_in_force;
 
 /// The superblock in force.
 pub fn superblock(device: &dyn BlockDevice) -> Result<Superblock> {
-    Ok(superblock::in_force(|copy| read(device, copy))??)
+    Ok(superblock_in_force(device)??)
 }
 
 /// For commands that show what there is, of volumes that nothing mounts too.
@@ -38,7 +38,7 @@ impl Pack {
 
 /// The pack of the checkpoint in force.
 pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Pack> {
-    let head = |index| PackHead::read(sb.geo.pack_addr(index), |at| read(device, at));
+    let head = |index| PackHead::read(sb.geo.pack_addr(index), |at| device.block(at));
     let heads = [head(0)?, head(1)?];
     let index = pack::in_force(&heads).unwrap_or(0);
     let [first, second] = heads;
@@ -50,11 +50,4 @@ pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Pack> {
 /// Whether the last server left the volume as a clean unmount does.
 pub fn is_clean(device: &dyn BlockDevice) -> Result<bool> {
     Ok(checkpoint(device, &superblock(device)?)?.cp.flags().contains(CpFlags::UMOUNT))
-}
-
-fn read(device: &dyn BlockDevice, at: BlockAddr) -> Result<Block> {
-    let mut blocks = [Block::zeroed()];
-    device.read(at.0.into(), &mut blocks).with_context(|| format!("cannot read block {at}"))?;
-    let [block] = blocks;
-    Ok(block)
 }

@@ -6,6 +6,7 @@
 
 mod aio;
 mod aligned;
+mod blocks;
 mod bounds;
 mod claim;
 mod contents;
@@ -30,6 +31,7 @@ mod volume;
 mod wait;
 mod zone;
 
+pub use blocks::ReadError;
 pub use bounds::check as check_bounds;
 pub use claim::Claim;
 pub use contents::{Contents, JOURNAL_MAGIC, unfinished_format};

@@ -1,7 +1,8 @@
 //! Opens all devices of a volume, given the path of the first.
 use crate::{BlockDevice, Contents, DeviceError, MultiDevice, OpenOptions, open_storage, recorded};
-use segno_format::superblock::{NoSuperblock, SUPERBLOCK_COPIES, Superblock, in_force};
-use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr};
+use segno_format::BLOCKS_PER_SEG;
+use segno_format::superblock::{SUPERBLOCK_COPIES, Superblock};
+use segno_layout::{NoSuperblock, superblock_in_force};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -144,13 +145,8 @@ pub fn require_superblock(path: &Path, device: &dyn BlockDevice) -> Result<(), D
 /// The first valid superblock copy.
 fn read_superblock(path: &Path, device: &dyn BlockDevice) -> Result<Superblock, DeviceError> {
     check_size(path, device, SUPERBLOCK_COPIES.len() as u64)?;
-    let read = |copy: BlockAddr| {
-        let mut one = [Block::zeroed()];
-        device.read(copy.0.into(), &mut one).map_err(|e| DeviceError::io("read", path, e))?;
-        let [block] = one;
-        Ok::<_, DeviceError>(block)
-    };
-    in_force(read)?.map_err(|why| match why {
+    let found = superblock_in_force(device).map_err(|e| DeviceError::io("read", path, e.source))?;
+    found.map_err(|why| match why {
         NoSuperblock::Unsupported(why) => DeviceError::Unsupported { path: path.display().to_string(), why },
         NoSuperblock::Damaged(copies) => DeviceError::NoSuperblock {
             path: path.display().to_string(),

@@ -1,15 +1,14 @@
 //! Orphans, quota, the roll-forward chain, the metadata journal.
 use crate::fields;
 use crate::{DumpError, Image};
-use segno_format::BlockAddr;
 use segno_format::node::RawNode;
 use segno_format::quota::QuotaTable;
 use segno_format::sit::LogType;
 use segno_journal::{About, Area};
+use segno_layout::{Chain, ChainEnd, certain};
 use segno_rescue::content;
 use segno_rescue::file::choose_live;
 use serde_json::{Map, Value, json};
-use std::collections::HashSet;
 
 /// The largest quota file that is read: 64 MiB hold a million ids.
 const QUOTA_BYTES: usize = 64 << 20;
@@ -63,27 +62,20 @@ impl Image<'_> {
     pub(crate) fn chain(&self) -> Result<Value, DumpError> {
         let (geo, pack) =
             (self.geo()?, self.volume.pack.as_ref().ok_or(DumpError::Missing("checkpoint pack"))?);
-        let (mut list, mut seen) = (Vec::new(), HashSet::new());
         let start = pack.next_of(LogType::WarmNode, geo);
-        let (mut at, mut end) = (start, "the next block has another stamp");
-        while let Some(addr) = at {
-            let Some(block) = self.volume.reader.block(addr).filter(|_| geo.in_main(addr)) else {
-                end = "the next block is outside the main area or cannot be read";
-                break;
-            };
-            let footer = block.view::<RawNode>().footer;
-            if !pack.precedes(footer.cp_ver.get()) {
-                break;
+        let (mut chain, mut list) = (Chain::new(geo, pack.stamp(), start), Vec::new());
+        let end = loop {
+            match certain(chain.next(&self.volume.reader)) {
+                Ok((addr, block)) => {
+                    let mut map = fields::footer(&block.view::<RawNode>().footer);
+                    map.insert("blkaddr".into(), json!(addr.0));
+                    list.push(Value::Object(map));
+                }
+                Err(ChainEnd::Stamp) => break "the next block has another stamp",
+                Err(ChainEnd::Circle(_)) => break "the chain runs in a circle",
+                Err(ChainEnd::Missing) => break "the next block is outside the main area or cannot be read",
             }
-            if !seen.insert(addr) {
-                end = "the chain runs in a circle";
-                break;
-            }
-            let mut map = fields::footer(&footer);
-            map.insert("blkaddr".into(), json!(addr.0));
-            list.push(Value::Object(map));
-            at = Some(BlockAddr(footer.next_blkaddr.get()));
-        }
+        };
         Ok(json!({ "start": start.map(|a| a.0), "end": end, "nodes": list }))
     }
 

@@ -22,7 +22,7 @@ impl Image<'_> {
             Value::Object(map)
         };
         let copies: Vec<Value> =
-            self.superblocks.raw.iter().enumerate().map(|(i, raw)| each(i, raw)).collect();
+            self.superblocks.raw().iter().enumerate().map(|(i, raw)| each(i, raw)).collect();
         let names =
             |v: &Value| v.as_object().map(|m| m.keys().cloned().collect::<Vec<_>>()).unwrap_or_default();
         let differ: Vec<String> = match copies.as_slice() {

@@ -11,8 +11,9 @@ use crate::notice::{Notice, Observer};
 use crate::sync::Mutex as Unranked;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use segno_format::record::{DamageKind, StopReason};
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
+use segno_format::superblock::RawSuperblock;
 use segno_format::{Corrupt, Structure};
+use segno_layout::Superblocks;
 use std::sync::Arc;
 
 /// State of the volume with respect to failure and damage.
@@ -193,12 +194,9 @@ macro_rules! invariant {
 }
 pub(crate) use invariant;
 
-/// Writes the spare copy first, so that one copy is good at any time.
+/// Makes both copies of the superblock this one; one copy is valid at any time.
 pub fn store_copies(dev: &Device, raw: &RawSuperblock) -> Result<()> {
-    let [first, spare] = SUPERBLOCK_COPIES;
-    for copy in [spare, first] {
-        let mut block = dev.read(copy)?;
-        raw.store(&mut block.0);
+    for (copy, block) in Superblocks::load(dev)?.update(raw) {
         dev.write_fua(copy, &[&block])?;
     }
     Ok(())

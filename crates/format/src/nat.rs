@@ -23,6 +23,16 @@ pub struct RawNatEntry {
 const _: () = assert!(size_of::<RawNatEntry>() == 9);
 
 impl RawNatEntry {
+    /// An entry from its parts.
+    #[must_use]
+    pub fn new(version: u8, ino: Ino, addr: BlockAddr) -> Self {
+        Self { version, ino: U32::new(ino.0), block_addr: U32::new(addr.0) }
+    }
+    /// The entry of a nid that has no node: zeros, but for the two virtual inodes, which are in use with an address that no node can have.
+    #[must_use]
+    pub fn without_node(nid: Nid) -> Self {
+        if nid == Nid::NODE || nid == Nid::META { Self::new(0, nid, BlockAddr(1)) } else { Self::default() }
+    }
     /// Owner of the node.
     #[must_use]
     pub fn owner(&self) -> Ino {

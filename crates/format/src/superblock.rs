@@ -1,12 +1,8 @@
 //! The superblock: raw bytes and the checks after which its numbers may be trusted.
 use crate::support::LOG_BLOCK_SIZE;
-use crate::{
-    BLOCK_SIZE, Block, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, Unsupported, crc,
-};
-use alloc::boxed::Box;
+use crate::{BLOCK_SIZE, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, crc};
 use alloc::format;
 use alloc::string::String;
-use alloc::string::ToString;
 use alloc::vec::Vec;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -406,37 +402,6 @@ impl core::fmt::Debug for Superblock {
 
 /// Where the superblock copies are.
 pub const SUPERBLOCK_COPIES: [BlockAddr; 2] = [BlockAddr(0), BlockAddr(1)];
-
-/// Why neither copy of the superblock can be used.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum NoSuperblock {
-    /// A copy is that of a volume of another kind.
-    #[error(transparent)]
-    Unsupported(Unsupported),
-    /// Both are damaged; the damage of the first is shown.
-    #[error("{}", .0.first().map(ToString::to_string).unwrap_or_default())]
-    Damaged(Box<[Corrupt; 2]>),
-}
-
-/// The superblock in force, which is the first valid copy. The outer error is that of `read`.
-pub fn in_force<E>(
-    mut read: impl FnMut(BlockAddr) -> Result<Block, E>,
-) -> Result<Result<Superblock, NoSuperblock>, E> {
-    let [first, second] = SUPERBLOCK_COPIES;
-    let raw0 = RawSuperblock::from_block(&read(first)?.0);
-    let damage0 = match raw0.parse(first.0.into()) {
-        Ok(sb) => return Ok(Ok(sb)),
-        Err(e) => e,
-    };
-    let raw1 = RawSuperblock::from_block(&read(second)?.0);
-    let damage1 = match raw1.parse(second.0.into()) {
-        Ok(sb) => return Ok(Ok(sb)),
-        Err(e) => e,
-    };
-    let other = raw0.other_block_size().or_else(|| raw1.other_block_size());
-    let damaged = || NoSuperblock::Damaged(Box::new([damage0, damage1]));
-    Ok(Err(other.map_or_else(damaged, NoSuperblock::Unsupported)))
-}
 
 /// A volume id in the usual form.
 #[must_use]

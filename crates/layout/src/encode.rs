@@ -1,4 +1,5 @@
 //! The blocks of a checkpoint pack.
+use crate::check_checkpoint;
 use alloc::vec;
 use alloc::vec::Vec;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
@@ -8,7 +9,7 @@ use segno_format::sit::{LogType, RawSitJournal};
 use segno_format::summary::{
     COMPACT_FIRST, COMPACT_NEXT, JOURNAL_BYTES, RawExtraInfo, RawSummaryBlock, compact_position,
 };
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Geometry, Ino};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Corrupt, Geometry, Ino};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -47,7 +48,7 @@ pub struct Encoded {
 }
 
 /// Why contents are no pack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Unencodable {
     /// They take more blocks than a segment has: too many orphans.
     #[error("a checkpoint pack is longer than its segment")]
@@ -55,6 +56,9 @@ pub enum Unencodable {
     /// The bitmaps or the compact summaries do not fit where the geometry has them.
     #[error("the version bitmaps do not fit into the checkpoint pack")]
     Misfit,
+    /// No mount would use a pack with this checkpoint block.
+    #[error(transparent)]
+    Impossible(#[from] Corrupt),
 }
 
 impl Contents<'_> {
@@ -89,6 +93,7 @@ impl Contents<'_> {
         put(&mut blocks, place.sit, self.sit_bitmap)?;
         put(&mut blocks, place.nat, self.nat_bitmap)?;
         let first = blocks.first_mut().ok_or(Unencodable::Misfit)?;
+        check_checkpoint(first.view(), geo, geo.pack_addr(0))?;
         let crc = seal(first);
         let header = first.clone();
         blocks.extend(orphans.into_iter().chain(summaries).chain(nodes));

@@ -11,22 +11,32 @@
 
 extern crate alloc;
 
+mod chain;
+mod checked;
 mod encode;
+mod journals;
 mod nat;
 mod nat_bits;
 mod pack;
 mod reader;
 mod sit;
 mod ssa;
+mod stamp;
 mod summaries;
 mod superblocks;
+mod tables;
 
+pub use chain::{Chain, ChainEnd, Link};
+pub use checked::{check_checkpoint, check_follows};
 pub use encode::{Contents, Encoded, Unencodable};
+pub use journals::{NatChanges, nat_entries, nat_journal, sit_entries, sit_journal};
 pub use nat::{Nat, NatState};
 pub use nat_bits::nat_bits;
-pub use pack::{Pack, Packs};
+pub use pack::{Pack, Packs, readable_pack};
 pub use reader::{Reader, certain};
 pub use sit::Sit;
 pub use ssa::{Owner, Ssa};
+pub use stamp::Stamp;
 pub use summaries::Summaries;
-pub use superblocks::Superblocks;
+pub use superblocks::{NoSuperblock, Superblocks, superblock_in_force};
+pub use tables::{flip, nat_block, sit_block};

@@ -33,7 +33,6 @@ enum Slot {
 
 impl Nat {
     /// Reads the copies that a pack selects.
-    #[must_use]
     pub fn load<R: Reader + ?Sized>(
         reader: &R,
         geo: &Geometry,

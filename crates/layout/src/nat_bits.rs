@@ -23,6 +23,6 @@ pub fn nat_bits(geo: &Geometry, version: u64, crc: u32, in_use: impl Fn(u32) -> 
         lsb::put(full, block as usize, used == NAT_PER_BLOCK);
         lsb::put(empty, block as usize, used == 0);
     }
-    let blocks = bytes.chunks(BLOCK_SIZE).map(|part| Block::read_from_bytes(part));
+    let blocks = bytes.chunks(BLOCK_SIZE).map(Block::read_from_bytes);
     blocks.map(|block| block.unwrap_or_else(|_| Block::zeroed())).collect()
 }

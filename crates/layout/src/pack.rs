@@ -1,6 +1,6 @@
 //! The two checkpoint packs.
-use crate::Reader;
 use crate::reader::left_out;
+use crate::{Reader, Stamp, Superblocks};
 use alloc::vec::Vec;
 use segno_format::bits::msb;
 use segno_format::checkpoint::{
@@ -9,6 +9,7 @@ use segno_format::checkpoint::{
 use segno_format::orphan::RawOrphanBlock;
 use segno_format::pack::PackHead;
 use segno_format::sit::LogType;
+use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Nid, Structure};
 
 /// A pack whose two ends are valid and agree.
@@ -57,6 +58,22 @@ impl Packs {
         let [first, second] = self.0;
         if newer == 1 { second } else { first }
     }
+}
+
+/// The superblock and pack to go on with where a mount may be impossible: those in force, or the older pack, or by the second superblock,
+/// whichever comes first that fits the source and says where its blocks are. `None` when too little is left.
+pub fn readable_pack<R: Reader + ?Sized>(reader: &R) -> Result<Option<(Superblock, Pack)>, R::Error> {
+    let mut valid: Vec<_> = Superblocks::load(reader)?.parsed.into_iter().filter_map(Result::ok).collect();
+    valid.retain(|sb| reader.end() >= sb.geo.main_end());
+    // A copy that says more than there is comes last.
+    valid.sort_by_key(|sb| sb.geo.block_count > u64::from(reader.end()));
+    for sb in valid {
+        let (newer, older) = Packs::load(reader, &sb.geo)?.into_ordered();
+        if let Some(pack) = [newer, older].into_iter().flatten().find(|pack| pack.is_readable(&sb.geo)) {
+            return Ok(Some((sb, pack)));
+        }
+    }
+    Ok(None)
 }
 
 impl Pack {
@@ -114,18 +131,8 @@ impl Pack {
 
     /// What nodes written after it carry.
     #[must_use]
-    pub fn stamp(&self) -> u64 {
-        let crc = if self.flags().contains(CpFlags::CRC_RECOVERY) { u64::from(self.crc) << 32 } else { 0 };
-        self.version() | crc
-    }
-
-    /// Whether a node was written after it.
-    #[must_use]
-    pub fn precedes(&self, cp_ver: u64) -> bool {
-        match self.flags().contains(CpFlags::NOCRC_RECOVERY) {
-            true => self.version() as u32 == cp_ver as u32,
-            false => self.stamp() == cp_ver,
-        }
+    pub fn stamp(&self) -> Stamp {
+        Stamp::after(self.cp(), self.crc)
     }
 
     /// Which copy of each SIT block is in force.

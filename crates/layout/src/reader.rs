@@ -20,6 +20,22 @@ pub trait Reader {
     }
 }
 
+impl<R: Reader + ?Sized> Reader for &R {
+    type Error = R::Error;
+
+    fn end(&self) -> u32 {
+        (**self).end()
+    }
+
+    fn read_block(&self, at: BlockAddr) -> Result<Option<Block>, R::Error> {
+        (**self).read_block(at)
+    }
+
+    fn read_blocks(&self, at: BlockAddr, count: u32) -> Result<Vec<Option<Block>>, R::Error> {
+        (**self).read_blocks(at, count)
+    }
+}
+
 /// The damage that a block left out is.
 pub(crate) fn left_out(what: Structure, at: BlockAddr) -> Corrupt {
     Corrupt::block(what, at.0.into(), "the block cannot be read", 0, 1)

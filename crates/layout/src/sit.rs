@@ -18,7 +18,6 @@ pub struct Sit {
 
 impl Sit {
     /// Reads the copies that a pack selects.
-    #[must_use]
     pub fn load<R: Reader + ?Sized>(
         reader: &R,
         geo: &Geometry,

@@ -5,13 +5,12 @@ use segno_format::bits::msb;
 use segno_format::checkpoint::{
     CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, LogPosition, RawCheckpoint,
 };
-use segno_format::nat::{RawNatEntry, RawNatJournal, RawNatJournalEntry};
-use segno_format::sit::{LogType, RawSitEntry, RawSitJournal, RawSitJournalEntry, SIT_MAP_BYTES};
+use segno_format::nat::{RawNatEntry, RawNatJournal};
+use segno_format::sit::{LogType, RawSitEntry, RawSitJournal, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{Block, BlockAddr, Features, Geometry, Nid, SegNo};
-use segno_layout::{Contents, Encoded, Unencodable, nat_bits};
-use zerocopy::FromZeros;
-use zerocopy::little_endian::{U16, U32, U64};
+use segno_format::{Block, Features, Geometry, Nid, SegNo};
+use segno_layout::{Contents, Encoded, Unencodable, nat_bits, nat_journal, sit_journal};
+use zerocopy::little_endian::{U32, U64};
 
 static EMPTY: RawSummaryBlock = RawSummaryBlock::empty(SummaryType::Data);
 static EMPTY_NODES: RawSummaryBlock = RawSummaryBlock::empty(SummaryType::Node);
@@ -129,29 +128,20 @@ impl Source<'_> {
     }
 
     fn nat_journal(&self) -> RawNatJournal {
-        let mut journal = RawNatJournal::new_zeroed();
-        let nodes = &self.content.nodes;
-        journal.count = U16::new(nodes.len() as u16);
         let start = self.layout.curseg_start(LogType::HotNode);
-        for ((i, (nid, _)), dst) in (0u32..).zip(nodes).zip(&mut journal.entries) {
-            *dst = RawNatJournalEntry { nid: U32::new(nid.0), entry: nat_entry(*nid, start.offset(i)) };
-        }
-        journal
+        let entry =
+            |(i, (nid, _)): (usize, &(Nid, _))| (*nid, RawNatEntry::new(0, *nid, start.offset(i as u32)));
+        nat_journal(self.content.nodes.iter().enumerate().map(entry))
     }
 
     /// An entry for each log, so that the empty ones have their type too.
     fn sit_journal(&self) -> RawSitJournal {
-        let mut journal = RawSitJournal::new_zeroed();
-        let logs = self.logs();
-        journal.count = U16::new(logs.len() as u16);
-        for (dst, &log) in journal.entries.iter_mut().zip(logs) {
+        sit_journal(self.logs().iter().map(|&log| {
             let valid = self.valid_blocks(log);
             let mut map = [0; SIT_MAP_BYTES];
             (0..valid.into()).for_each(|i| msb::put(&mut map, i, true));
-            let segno = U32::new(self.layout.curseg(log).0);
-            *dst = RawSitJournalEntry { segno, entry: RawSitEntry::new(log, valid, &map, 0) };
-        }
-        journal
+            (self.layout.curseg(log), RawSitEntry::new(log, valid, &map, 0))
+        }))
     }
 
     fn data_summary(&self) -> RawSummaryBlock {
@@ -175,9 +165,4 @@ impl Source<'_> {
 fn sealed(head: &mut Block, ver: u64) -> u32 {
     head.view_mut::<RawCheckpoint>().checkpoint_ver = U64::new(ver);
     RawCheckpoint::seal(head)
-}
-
-/// The NAT entry of an inode.
-pub(crate) fn nat_entry(nid: Nid, addr: BlockAddr) -> RawNatEntry {
-    RawNatEntry { version: 0, ino: U32::new(nid.0), block_addr: U32::new(addr.0) }
 }

@@ -1,15 +1,16 @@
 //! Carries out a layout.
-use crate::checkpoint::{Packs, Source, nat_entry};
+use crate::checkpoint::{Packs, Source};
 use crate::content::Content;
 use crate::layout::plan_within;
 use crate::superblock::superblock;
 use crate::target::Target;
 use crate::{Layout, Member, MkfsError, MkfsOptions, zones};
 use segno_device::Contents;
-use segno_format::nat::RawNatBlock;
+use segno_format::nat::RawNatEntry;
 use segno_format::sit::LogType;
 use segno_format::superblock::SUPERBLOCK_COPIES;
-use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Geometry, Nid};
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Geometry};
+use segno_layout::nat_block;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What was made.
@@ -90,14 +91,8 @@ fn clear_tables(target: &Target<'_>, geo: &Geometry) -> Result<(), MkfsError> {
     Ok(())
 }
 
-/// The two virtual inodes are marked as in use with an address that no node can have.
 fn write_nat(target: &Target<'_>, geo: &Geometry) -> Result<(), MkfsError> {
-    let mut block = Block::zeroed();
-    for (entry, nid) in
-        block.view_mut::<RawNatBlock>().entries.iter_mut().zip([Nid::NONE, Nid::NODE, Nid::META]).skip(1)
-    {
-        *entry = nat_entry(nid, BlockAddr(1));
-    }
+    let block = nat_block(0, RawNatEntry::without_node);
     target.write(geo.nat_addr(0, false), "writing the NAT", [&block])
 }
 

@@ -1,11 +1,12 @@
 //! Two superblocks that are valid and describe different volumes: the one that the volume fits.
 use crate::error::{RepairError, Result};
 use crate::plan::{Plan, refused};
+use crate::volume::Reader;
 use segno_check::{CheckError, CheckOptions, check};
 use segno_device::{BlockDevice, Overlay};
-use segno_format::Block;
-use segno_format::superblock::{RawDevice, RawSuperblock, SUPERBLOCK_COPIES, Superblock};
+use segno_format::superblock::{RawDevice, SUPERBLOCK_COPIES, Superblock};
 use segno_journal::{About, Area};
+use segno_layout::Superblocks;
 use std::sync::Arc;
 
 /// How bad a superblock is: features that cannot be, errors of the volume with it, an end behind that of the device, no journal
@@ -15,22 +16,11 @@ type Rank = (bool, u64, bool, bool, bool, bool);
 /// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict. The flag
 /// says that nothing tells which one is right, and that the first was taken.
 pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDevice>, bool)> {
-    let blocks = read(&**device)?;
-    let [first, second] = blocks.each_ref().map(|b| RawSuperblock::from_block(&b.0).parse(0).ok());
-    let (Some(first), Some(second)) = (first, second) else {
-        return Ok((device.clone(), false));
-    };
-    let same = first.geo == second.geo
-        && first.features == second.features
-        && first.raw.qf_ino == second.raw.qf_ino
-        && first.raw.uuid == second.raw.uuid
-        && first.devices == second.devices;
-    if same {
-        return Ok((device.clone(), false));
-    }
+    let copies = Superblocks::load(&Reader(&**device))?;
+    let Some(both) = copies.contradicting() else { return Ok((device.clone(), false)) };
     let mut undecided = false;
     let mut best: Option<(Rank, Arc<dyn BlockDevice>)> = None;
-    for (block, sb) in blocks.iter().zip([&first, &second]) {
+    for (block, sb) in copies.blocks.iter().flatten().zip(both) {
         let overlay = Overlay::new(device.clone());
         overlay.write(0, &[block, block]).map_err(|e| RepairError::refused(e.to_string()))?;
         let options = CheckOptions { max_problems: 0, ..CheckOptions::default() };
@@ -81,18 +71,11 @@ pub(crate) fn write_first(
     settled: &Arc<dyn BlockDevice>,
     plan: &mut Plan,
 ) -> Result<()> {
-    let copies = SUPERBLOCK_COPIES.into_iter().zip(read(&**device)?).zip(read(&**settled)?);
-    for ((addr, old), new) in copies {
-        if old.0 != new.0 {
-            plan.push_first(vec![(addr.0.into(), new)]);
+    for copy in SUPERBLOCK_COPIES {
+        let new = Reader(&**settled).block(copy)?;
+        if Reader(&**device).block(copy)?.0 != new.0 {
+            plan.push_first(vec![(copy.0.into(), new)]);
         }
     }
     Ok(())
-}
-
-fn read(device: &dyn BlockDevice) -> Result<[Block; 2]> {
-    let mut blocks = [Block::zeroed(), Block::zeroed()];
-    let failed = |source| CheckError::Io { addr: 0, count: 2, source };
-    device.read(0, &mut blocks).map_err(failed)?;
-    Ok(blocks)
 }

@@ -6,9 +6,8 @@ use crate::volume::Volume;
 use crate::zones::Zones;
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
-use segno_format::sit::LogType;
 use segno_format::{ADDRS_PER_BLOCK, BLOCKS_PER_SEG, Block, BlockAddr, SegNo};
-use segno_layout::Pack;
+use segno_layout::{Chain, Pack};
 use std::collections::BTreeSet;
 
 /// Blocks that must not be written: in use before, in use now, or waiting to be replayed.
@@ -41,19 +40,9 @@ pub(crate) fn taken(state: &State<'_>, original: &Volume<'_>) -> Result<BlockSet
 
 /// Nodes of the roll-forward chain, with their addresses.
 pub(crate) fn chain(vol: &Volume<'_>) -> Result<Vec<(BlockAddr, Block)>> {
-    let geo = &vol.geo;
-    let position = vol.pack.cp().position(LogType::WarmNode);
-    let mut addr = geo.seg_start(position.seg).offset(position.blkoff.into());
-    let version = vol.pack.cp().checkpoint_ver.get() as u32;
-    let (mut seen, mut out) = (BTreeSet::new(), Vec::new());
-    while geo.in_main(addr) && seen.insert(addr) {
-        let block = vol.reader.block(addr)?;
-        let footer = block.view::<RawNode>().footer;
-        if footer.cp_ver.get() as u32 != version {
-            break;
-        }
-        out.push((addr, block));
-        addr = BlockAddr(footer.next_blkaddr.get());
+    let (mut chain, mut out) = (Chain::after(&vol.pack, &vol.geo), Vec::new());
+    while let Ok(node) = chain.next(&vol.reader)? {
+        out.push(node);
     }
     Ok(out)
 }

@@ -7,7 +7,6 @@ use crate::state::State;
 use crate::tables::{Claims, Flip};
 use crate::volume::Volume;
 use segno_check::tables::enough_reserved;
-use segno_format::bits::msb;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::nat::RawNatJournal;
 use segno_format::sit::RawSitJournal;
@@ -41,8 +40,7 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
     let mut summaries = Vec::new();
     for position in &parts.logs.positions {
         let mut summary = Box::new(parts.claims.summary_block(state, position.seg)?);
-        let kind = if position.log.is_node() { SummaryType::Node } else { SummaryType::Data };
-        summary.entry_type = kind as u8;
+        summary.entry_type = SummaryType::of(position.log) as u8;
         summaries.push(summary);
     }
     let summaries: [Box<RawSummaryBlock>; 6] =
@@ -74,9 +72,8 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
 /// A version bitmap in which the other copy of some blocks is in force.
 fn flipped(bitmap: &[u8], flips: &[Flip]) -> Vec<u8> {
     let mut bitmap = bitmap.to_vec();
-    for flip in flips {
-        let old = msb::test(&bitmap, flip.b as usize);
-        msb::put(&mut bitmap, flip.b as usize, !old);
+    for Flip { b, .. } in flips {
+        segno_layout::flip(&mut bitmap, *b);
     }
     bitmap
 }

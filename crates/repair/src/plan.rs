@@ -18,9 +18,9 @@ use segno_device::{BlockDevice, FailedRead, Overlay};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::node::RawNode;
 use segno_format::pack::PackHead;
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
 use segno_format::{Block, BlockAddr, Features, SegNo};
 use segno_layout::Pack;
+use segno_layout::Superblocks;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -422,22 +422,11 @@ fn superblocks(original: &Volume<'_>, view: &Volume<'_>, out: &mut Plan) -> Resu
         wanted.qf_ino.fill(zerocopy::little_endian::U32::ZERO);
     }
     wanted.seal();
-    let mut steps = Vec::new();
-    for copy in SUPERBLOCK_COPIES.into_iter().rev() {
-        let old = original.reader.block(copy)?;
-        let mut new = old.clone();
-        wanted.store(&mut new.0);
-        let sound = RawSuperblock::from_block(&old.0).parse(copy.0.into()).is_ok();
-        if new.0 != old.0 {
-            steps.push((sound, (u64::from(copy.0), new)));
-        }
-    }
-    // A damaged copy first: the sound one is all there is until then.
-    steps.sort_by_key(|(sound, _)| *sound);
-    if !steps.is_empty() {
+    let writes = Superblocks::load(&original.reader)?.update(&wanted);
+    if !writes.is_empty() {
         out.actions.push(whole("a copy of the superblock was damaged, old, or had records of errors"));
     }
-    out.steps.extend(steps.into_iter().map(|(_, write)| vec![write]));
+    out.steps.extend(writes.into_iter().map(|(copy, block)| vec![(copy.0.into(), block)]));
     Ok(())
 }
 

@@ -5,14 +5,13 @@ use crate::logs::Logs;
 use crate::state::State;
 use crate::volume::Volume;
 use segno_format::bits::msb;
-use segno_format::geometry::{NAT_PER_BLOCK, SIT_PER_BLOCK};
-use segno_format::nat::{RawNatBlock, RawNatEntry};
-use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, SIT_MAP_BYTES};
+use segno_format::nat::RawNatEntry;
+use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{Block, BlockAddr, Nid, SegNo};
+use segno_layout::{nat_block, sit_block};
 use std::collections::{BTreeMap, BTreeSet};
-use zerocopy::little_endian::U32;
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::FromZeros;
 
 /// Everything that is in use after the repair.
 pub(crate) struct Claims {
@@ -113,14 +112,10 @@ pub(crate) fn sit(
     let (geo, vol) = (original.geo, state.vol);
     let mut out = Vec::new();
     for b in 0..geo.sit_blocks() {
-        let current = vol.reader.block(geo.sit_addr(b, vol.pack.sit_copy(b)))?;
-        let mut block = current.clone();
-        let first = b * SIT_PER_BLOCK;
-        for (seg, entry) in (first..geo.segment_count_main).zip(&mut block.view_mut::<RawSitBlock>().entries)
-        {
-            let old = vol.sit.get(SegNo(seg)).unwrap_or(*entry);
-            *entry = sit_entry(SegNo(seg), &old, claims, logs);
-        }
+        let block = sit_block(&geo, b, |seg| {
+            let old = vol.sit.get(seg).unwrap_or_else(RawSitEntry::new_zeroed);
+            sit_entry(seg, &old, claims, logs)
+        });
         let copy = original.pack.sit_copy(b);
         if original.reader.block(geo.sit_addr(b, copy))?.0 != block.0 {
             out.push(Flip { b, addr: geo.sit_addr(b, !copy), block });
@@ -152,31 +147,19 @@ pub(crate) fn nat(state: &State<'_>, original: &Volume<'_>, claims: &Claims) -> 
     for b in 0..geo.nat_blocks() {
         let copy = original.pack.nat_copy(b);
         let stored = original.reader.block(geo.nat_addr(b, copy))?;
-        let mut block = stored.clone();
-        let raw: &mut RawNatBlock = block.view_mut();
-        *raw = RawNatBlock::new_zeroed();
-        for (nid, entry) in (b * NAT_PER_BLOCK..).zip(&mut raw.entries) {
-            *entry = nat_entry(state, claims, nid);
-        }
-        if raw.as_bytes() != stored.0.as_slice() {
+        let block = nat_block(b, |nid| nat_entry(state, claims, nid));
+        if block.0 != stored.0 {
             out.push(Flip { b, addr: geo.nat_addr(b, !copy), block });
         }
     }
     Ok(out)
 }
 
-fn nat_entry(state: &State<'_>, claims: &Claims, nid: u32) -> RawNatEntry {
-    let old = state.vol.nat.entry(Nid(nid));
-    match state.nodes.get(&nid).filter(|_| claims.nids.contains(&nid)) {
-        Some(node) => RawNatEntry {
-            version: node.version,
-            ino: U32::new(node.owner),
-            block_addr: U32::new(node.addr.0),
-        },
-        // The two virtual inodes have an entry and no block.
-        None if nid == 1 || nid == 2 => {
-            RawNatEntry { version: old.version, ino: U32::new(nid), block_addr: U32::new(1) }
-        }
+fn nat_entry(state: &State<'_>, claims: &Claims, nid: Nid) -> RawNatEntry {
+    let old = state.vol.nat.entry(nid);
+    match state.nodes.get(&nid.0).filter(|_| claims.nids.contains(&nid.0)) {
+        Some(node) => RawNatEntry::new(node.version, Nid(node.owner), node.addr),
+        None if nid < Nid::ROOT => RawNatEntry { version: old.version, ..RawNatEntry::without_node(nid) },
         None if old.block_addr.get() == 0 => old,
         None => RawNatEntry { version: old.version.wrapping_add(1), ..RawNatEntry::default() },
     }

@@ -4,7 +4,7 @@ use segno_check::CheckError;
 use segno_device::BlockDevice;
 use segno_format::superblock::Superblock;
 use segno_format::{Block, BlockAddr, Geometry, SegNo};
-use segno_layout::{Nat, Pack, Packs, Sit, Summaries, Superblocks};
+use segno_layout::{Nat, Pack, Sit, Summaries, readable_pack};
 use std::collections::BTreeSet;
 
 /// Blocks of the device; an error names the address.
@@ -65,14 +65,7 @@ impl<'a> Volume<'a> {
     /// `None` when too little is left.
     pub(crate) fn open(device: &'a dyn BlockDevice) -> Result<Option<Self>> {
         let reader = Reader(device);
-        for sb in superblocks(&reader)? {
-            let (newer, older) = Packs::load(&reader, &sb.geo)?.into_ordered();
-            let readable = |pack: &Pack| pack.is_readable(&sb.geo);
-            if let Some(pack) = [newer, older].into_iter().flatten().find(readable) {
-                return Self::of_pack(reader, sb, pack).map(Some);
-            }
-        }
-        Ok(None)
+        readable_pack(&reader)?.map(|(sb, pack)| Self::of_pack(reader, sb, pack)).transpose()
     }
 
     fn of_pack(reader: Reader<'a>, sb: Superblock, pack: Pack) -> Result<Self> {
@@ -88,14 +81,4 @@ impl<'a> Volume<'a> {
     pub(crate) fn segments_in_use(&self) -> impl Iterator<Item = SegNo> + '_ {
         (0..self.geo.segment_count_main).map(SegNo).filter(|seg| self.sit.count(*seg) != 0)
     }
-}
-
-/// All valid copies that fit the device: the one that a mount would use first, unless only the other one's size is possible.
-fn superblocks(reader: &Reader<'_>) -> Result<Vec<Superblock>> {
-    let blocks = reader.0.block_count();
-    let mut good: Vec<_> =
-        Superblocks::load(reader)?.parsed.into_iter().filter_map(std::result::Result::ok).collect();
-    good.retain(|sb| blocks >= sb.geo.main_end().into());
-    good.sort_by_key(|sb| sb.geo.block_count > blocks);
-    Ok(good)
 }

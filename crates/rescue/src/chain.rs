@@ -1,9 +1,8 @@
 //! What fsync wrote after the checkpoint: nodes that count instead of those of the NAT.
 use crate::versions::Versions;
-use segno_format::sit::LogType;
 use segno_format::{BlockAddr, Geometry};
-use segno_layout::Pack;
-use std::collections::{HashMap, HashSet};
+use segno_layout::{Link, Pack, certain};
+use std::collections::HashMap;
 
 /// The roll-forward chain of a pack.
 #[derive(Debug, Default)]
@@ -21,14 +20,11 @@ impl Chain {
     #[must_use]
     pub fn find(pack: &Pack, geo: &Geometry, nodes: &Versions) -> Self {
         let mut out = Self::default();
-        let mut seen = HashSet::new();
-        let mut at = pack.next_of(LogType::WarmNode, geo).filter(|_| geo.has_ssa);
-        while let Some(n) = at.and_then(|a| nodes.at_addr(a)) {
-            if !pack.precedes(n.cp_ver) || !seen.insert(n.addr) {
-                break;
-            }
-            out.nodes.push(n.addr);
-            at = Some(BlockAddr(n.next));
+        let mut chain = segno_layout::Chain::after(pack, geo);
+        let find =
+            |at| nodes.at_addr(at).map(|n| Link { node: n.addr, cp_ver: n.cp_ver, next: BlockAddr(n.next) });
+        while let Ok((_, addr)) = certain(chain.step(|at| Ok(find(at)))) {
+            out.nodes.push(addr);
         }
         let node = |addr: &u32| nodes.at_addr(BlockAddr(*addr));
         let mut last = HashMap::new();

@@ -4,9 +4,10 @@ use segno_engine::JournalArea;
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::pack::PackHead;
 use segno_format::sit::LogType;
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
+use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 use segno_journal::{Checkpoint, Journal, Opened, Replay};
+use segno_layout::superblock_in_force;
 use std::sync::Arc;
 
 /// Written by another implementation, which knows nothing of the journal.
@@ -51,8 +52,7 @@ fn device(image: &Snapshot) -> Arc<dyn BlockDevice> {
 /// The newest whole checkpoint, if there is a journal that belongs to it.
 fn followed(device: &Arc<dyn BlockDevice>, blocks: u64) -> Option<Followed> {
     let area = JournalArea::tail(device.clone(), blocks)?;
-    let block = read(&**device, SUPERBLOCK_COPIES.first()?.0.into())?;
-    let sb = RawSuperblock::from_block(&block.0).parse(0).ok()?;
+    let sb = superblock_in_force(&**device).ok()?.ok()?;
     let packs = [0, 1].into_iter().filter_map(|index| whole_pack(&**device, &sb, index));
     let (cp, header) = packs.max_by_key(|(cp, _)| cp.version)?;
     let raw: &RawCheckpoint = header.view();
@@ -70,14 +70,6 @@ fn followed(device: &Arc<dyn BlockDevice>, blocks: u64) -> Option<Followed> {
 
 /// A pack whose two ends agree.
 fn whole_pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Option<(Checkpoint, Block)> {
-    let head =
-        PackHead::read(sb.geo.pack_addr(index), |at| read(device, at.0.into()).ok_or(())).ok()?.ok()?;
+    let head = PackHead::read(sb.geo.pack_addr(index), |at| device.block(at)).ok()?.ok()?;
     Some((Checkpoint { volume: sb.raw.uuid, version: head.version(), crc: head.crc }, head.block))
-}
-
-fn read(device: &dyn BlockDevice, at: u64) -> Option<Block> {
-    let mut one = [Block::zeroed()];
-    device.read(at, &mut one).ok()?;
-    let [block] = one;
-    Some(block)
 }

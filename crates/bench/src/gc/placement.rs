@@ -22,10 +22,9 @@ fn check_segment(rig: &Rig, tables: &mut Tables<'_>, seg: SegNo) -> Result<()> {
     let newest = rig.dev.witness.newest_in(seg.0);
     let mut pages = 0;
     if !log.is_node() && !valid.is_empty() {
-        let summary = tables.summary(seg)?;
         for &off in &valid {
-            let owner = *summary.get(off as usize).context("a valid block without a summary")?;
             let addr = tables.sb.geo.seg_start(seg).offset(off);
+            let owner = tables.owner(addr)?;
             let page = newest
                 .binary_search_by_key(&off, |&(at, _)| at)
                 .ok()

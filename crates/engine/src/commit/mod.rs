@@ -7,7 +7,7 @@ mod journal;
 mod signal;
 
 pub use activity::Activity;
-pub use checkpoint::{CheckpointReason, CpState, read_pack, stamp};
+pub use checkpoint::{CheckpointReason, CpState, read_pack};
 pub use discard::AT_A_TIME;
 pub use journal::{Found, MountedJournal};
 pub use signal::{Signal, Wake};

@@ -11,14 +11,11 @@ use crate::meta::Device;
 use foldhash::HashMap;
 use segno_format::bits::msb;
 use segno_format::geometry::NAT_PER_BLOCK;
-use segno_format::nat::{
-    NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, RawNatJournalEntry, nat_index,
-};
+use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
 use segno_format::{Block, BlockAddr, Corrupt, Geometry, Ino, Nid, Structure};
+use segno_layout::{NatChanges, flip, nat_entries, nat_journal};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use zerocopy::FromZeros;
-use zerocopy::little_endian::{U16, U32};
 
 /// Limit of the cached NAT blocks (4 KiB each).
 pub const BLOCKS_CACHED_MAX: usize = if cfg!(test) { 8 } else { 2048 };
@@ -42,7 +39,7 @@ impl NatEntry {
         Self { ino: raw.owner(), addr, version: raw.version, in_checkpoint: addr != BlockAddr::NULL }
     }
     fn raw(&self) -> RawNatEntry {
-        RawNatEntry { version: self.version, ino: U32::new(self.ino.0), block_addr: U32::new(self.addr.0) }
+        RawNatEntry::new(self.version, self.ino, self.addr)
     }
 }
 
@@ -104,25 +101,11 @@ impl Nat {
         journal: &RawNatJournal,
         next_free_nid: Nid,
     ) -> Result<Self> {
-        let count = usize::from(journal.count.get());
-        let bad = |why, found: usize, max: usize| {
-            Corrupt::block(Structure::NatJournal, geo.cp_blkaddr.into(), why, found as u64, max as u64)
-        };
-        let entries =
-            journal.entries.get(..count).ok_or_else(|| bad("entry count", count, NAT_JOURNAL_MAX))?;
-        let mut map = BTreeMap::new();
-        for e in entries {
-            let nid = e.nid.get();
-            if nid == 0 || nid >= geo.max_nid() {
-                return Err(bad("nid", nid as usize, geo.max_nid() as usize).into());
-            }
-            map.insert(Nid(nid), e.entry);
-        }
         let inner = Inner {
             changed: HashMap::default(),
             frozen: Arc::default(),
             pending: None,
-            journal: map,
+            journal: nat_entries(journal, &geo)?,
             blocks: ClockCache::default(),
             bitmap,
             free: VecDeque::new(),
@@ -297,41 +280,21 @@ impl Nat {
             let inner = self.inner.lock();
             (inner.frozen.clone(), inner.journal.clone(), inner.bitmap.clone())
         };
-        let (mut sets, journal) = sets(&frozen, journal);
-        let mut kept = journal;
         let room = if unmount { 0 } else { NAT_JOURNAL_MAX };
-        if unmount || kept.len() + sets.values().map(Vec::len).sum::<usize>() > room {
-            for (nid, raw) in std::mem::take(&mut kept) {
-                let set = sets.entry(nat_index(nid).0).or_default();
-                if !set.iter().any(|&(n, _)| n == nid) {
-                    set.push((nid, raw));
-                }
-            }
-        }
-        let mut by_size: Vec<(u32, Vec<(Nid, RawNatEntry)>)> = sets.into_iter().collect();
-        by_size.sort_by_key(|(b, set)| (set.len(), *b));
-        let mut to_blocks = Vec::new();
-        for (b, set) in by_size {
-            let new = set.iter().filter(|(n, _)| !kept.contains_key(n)).count();
-            if kept.len() + new <= room {
-                kept.extend(set);
-            } else {
-                to_blocks.push((b, set));
-            }
-        }
-        to_blocks.sort_by_key(|&(b, _)| b);
-        let written = to_blocks.iter().map(|(_, set)| set.len()).sum::<usize>() + kept.len();
-        invariant!(self.health, written >= frozen.len(), "a NAT change is in neither journal nor block");
-        invariant!(self.health, kept.len() <= NAT_JOURNAL_MAX, "the NAT journal exceeds its capacity");
-        let blocks = self.write_blocks(&to_blocks, &mut bitmap)?;
+        let changed = frozen.iter().map(|(&nid, e)| (nid, e.raw()));
+        let NatChanges { journal, blocks } = NatChanges::place(changed, journal, room);
+        let stored = blocks.iter().map(|(_, set)| set.len()).sum::<usize>() + journal.len();
+        invariant!(self.health, stored >= frozen.len(), "a NAT change is in neither journal nor block");
+        invariant!(self.health, journal.len() <= NAT_JOURNAL_MAX, "the NAT journal exceeds its capacity");
+        let blocks = self.write_blocks(&blocks, &mut bitmap)?;
         let mut inner = self.inner.lock();
         let flush = NatFlush {
-            journal: raw_journal(&kept),
+            journal: nat_journal(journal.iter().map(|(&nid, &entry)| (nid, entry))),
             bitmap: bitmap.clone(),
             next_free_nid: inner.next_free(&self.geo),
             blocks: blocks.len() as u64,
         };
-        inner.pending = Some(Pending { journal: kept, bitmap, blocks });
+        inner.pending = Some(Pending { journal, bitmap, blocks });
         Ok(flush)
     }
 
@@ -369,10 +332,8 @@ impl Nat {
                 let stored = raw.entries.get_mut(nat_index(nid).1).map(|e| *e = entry);
                 self.health.present(stored, "a NAT entry is beyond its block")?;
             }
-            let second = !msb::test(bitmap, *b as usize);
-            msb::put(bitmap, *b as usize, second);
             new.push((*b, block.clone()));
-            out.push((self.geo.nat_addr(*b, second), block));
+            out.push((self.geo.nat_addr(*b, flip(bitmap, *b)), block));
         }
         self.dev.write_scattered(&mut out)?;
         Ok(new)
@@ -405,30 +366,6 @@ impl Nat {
             inner.free.extend(unchanged);
         }
     }
-}
-
-type Sets = BTreeMap<u32, Vec<(Nid, RawNatEntry)>>;
-
-/// Changes grouped by NAT block, and the summary journal without the entries they replace.
-fn sets(
-    changed: &HashMap<Nid, NatEntry>,
-    mut journal: BTreeMap<Nid, RawNatEntry>,
-) -> (Sets, BTreeMap<Nid, RawNatEntry>) {
-    let mut sets = Sets::new();
-    for (&nid, e) in changed {
-        journal.remove(&nid);
-        sets.entry(nat_index(nid).0).or_default().push((nid, e.raw()));
-    }
-    (sets, journal)
-}
-
-fn raw_journal(journal: &BTreeMap<Nid, RawNatEntry>) -> RawNatJournal {
-    let mut raw = RawNatJournal::new_zeroed();
-    raw.count = U16::new(journal.len() as u16);
-    for (slot, (&nid, &entry)) in raw.entries.iter_mut().zip(journal) {
-        *slot = RawNatJournalEntry { nid: U32::new(nid.0), entry };
-    }
-    raw
 }
 
 impl Inner {

@@ -1,13 +1,11 @@
 //! Reads the roll-forward chain: the warm nodes written since the checkpoint, each naming the address of the next.
 use crate::error::Result;
 use crate::recovery::Recovery;
-use crate::sync::atomic::Ordering;
-use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::{RawNode, RawNodeFooter, XATTR_NODE_OFFSET};
 use segno_format::sit::LogType;
 use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Corrupt, Ino, Nid, Structure};
-use std::collections::HashSet;
+use segno_layout::{Chain, ChainEnd};
 
 /// A node of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,26 +50,25 @@ impl Recovery<'_> {
     pub(super) fn read_chain(&self) -> Result<Vec<Link>> {
         let [.., warm, _] = self.files.space.log_states();
         debug_assert_eq!(warm.kind, LogType::WarmNode);
-        let whole_stamp =
-            !self.commit.cp.lock().header.view::<RawCheckpoint>().flags().contains(CpFlags::NOCRC_RECOVERY);
-        let stamp = self.files.nodes.stamp.load(Ordering::Acquire);
-        let mut at = self.base.geo.seg_start(warm.segno).offset(warm.next);
-        let (mut chain, mut seen) = (Vec::new(), HashSet::new());
-        while self.base.geo.in_main(at) {
-            let block = self.base.dev.read(at)?;
+        let stamp = self.commit.cp.lock().stamp();
+        let start = self.base.geo.seg_start(warm.segno).offset(warm.next);
+        let mut nodes = Chain::new(&self.base.geo, stamp, Some(start));
+        let mut links = Vec::new();
+        loop {
+            let (at, block) = match nodes.next(&*self.base.dev)? {
+                Ok(node) => node,
+                Err(ChainEnd::Circle(at)) => {
+                    return Err(broken(at, "the chain runs in a circle", links.len() as u64, 0).into());
+                }
+                Err(ChainEnd::Missing | ChainEnd::Stamp) => break,
+            };
             let footer = block.view::<RawNode>().footer;
-            let stamped =
-                footer.cp_ver.get() == stamp || (!whole_stamp && footer.cp_ver.get() as u32 == stamp as u32);
-            if !stamped || !self.is_whole(&block, &footer) {
+            if !self.is_whole(&block, &footer) {
                 break;
             }
-            if !seen.insert(at) {
-                return Err(broken(at, "the chain runs in a circle", chain.len() as u64, 0).into());
-            }
-            chain.push(self.chain_link(at, &footer)?);
-            at = BlockAddr(footer.next_blkaddr.get());
+            links.push(self.chain_link(at, &footer)?);
         }
-        Ok(chain)
+        Ok(links)
     }
 
     /// Whether an inode block has all its content. A torn block was being written during the power cut: the chain

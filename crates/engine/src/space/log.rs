@@ -2,7 +2,7 @@
 use crate::lock::{Mutex, MutexGuard, rank};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use segno_format::sit::LogType;
-use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::summary::{RawSummary, RawSummaryBlock};
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, Geometry, SegNo};
 use std::ops::{Deref, DerefMut};
 
@@ -85,9 +85,6 @@ pub struct LogState {
 pub type LogSnapshot = [(LogState, Box<RawSummaryBlock>); 6];
 
 impl Log {
-    pub fn summary_type(kind: LogType) -> SummaryType {
-        if kind.is_node() { SummaryType::Node } else { SummaryType::Data }
-    }
     pub fn state(&self) -> LogState {
         LogState { kind: self.kind, segno: self.segno, next: self.next, ssr: self.ssr }
     }
@@ -109,11 +106,12 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use segno_format::summary::SummaryType;
 
     #[test]
     fn dropping_a_locked_log_stores_its_place() {
         let kind = LogType::WarmData;
-        let summary = Box::new(RawSummaryBlock::empty(Log::summary_type(kind)));
+        let summary = Box::new(RawSummaryBlock::empty(SummaryType::of(kind)));
         let log = Log { kind, segno: SegNo(7), next: 500, ssr: false, summary, fsyncs: 0 };
         let cell = LogCell::new(log, 3);
         assert_eq!(cell.place(), (2, 512 + 12));

@@ -9,12 +9,12 @@ use crate::meta::Device;
 use crate::options::AllocMode;
 use segno_format::bits::msb;
 use segno_format::geometry::SIT_PER_BLOCK;
-use segno_format::sit::{LogType, RawSitBlock, RawSitJournal, RawSitJournalEntry, SIT_JOURNAL_MAX};
+use segno_format::sit::{LogType, RawSitBlock, RawSitJournal, SIT_JOURNAL_MAX};
 use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, Geometry, SegNo, Structure};
+use segno_layout::{flip, sit_block, sit_entries, sit_journal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zerocopy::FromZeros;
-use zerocopy::little_endian::{U16, U32};
 
 /// SIT blocks read per request at mount.
 const READ_AHEAD: u32 = 256;
@@ -52,7 +52,9 @@ impl Space {
     ) -> Result<Self> {
         let mut table = Table::new(&geo, health.clone());
         read_blocks(&geo, &dev, &cp.bitmap, &mut table)?;
-        let journal = read_journal(&geo, cp.journal, &mut table)?;
+        let newer = sit_entries(cp.journal, &geo)?;
+        newer.iter().try_for_each(|(seg, entry)| table.load(*seg, entry))?;
+        let journal = newer.into_keys().collect();
         check_logs(&geo, &table, &cp)?;
         if !cp.ro_image {
             cp.logs.iter().for_each(|l| table.open_loaded(l.segno, l.kind));
@@ -92,20 +94,16 @@ impl Space {
         let bits = self.geo.sit_blocks() as usize;
         invariant!(self.health, state.bitmap.len() * 8 >= bits, "the SIT bitmap is shorter than the SIT");
         if all.len() <= SIT_JOURNAL_MAX {
-            journal.count = U16::new(all.len() as u16);
-            for (slot, &seg) in journal.entries.iter_mut().zip(&all) {
-                let entry = self.with_table(|t| t.entry_at_boundary(seg));
-                *slot = RawSitJournalEntry { segno: U32::new(seg.0), entry };
-            }
+            journal =
+                self.with_table(|t| sit_journal(all.iter().map(|&seg| (seg, t.entry_at_boundary(seg)))));
             state.journal = all;
         } else {
             let mut blocks: Vec<u32> = all.iter().map(|s| s.0 / SIT_PER_BLOCK).collect();
             blocks.dedup();
             let mut out = Vec::with_capacity(blocks.len());
             for b in blocks {
-                let second = !msb::test(&state.bitmap, b as usize);
-                msb::put(&mut state.bitmap, b as usize, second);
-                out.push((self.geo.sit_addr(b, second), Arc::new(self.sit_block(b))));
+                let block = self.with_table(|t| sit_block(&self.geo, b, |seg| t.entry_at_boundary(seg)));
+                out.push((self.geo.sit_addr(b, flip(&mut state.bitmap, b)), Arc::new(block)));
             }
             written = out.len() as u64;
             self.dev.write_scattered(&mut out)?;
@@ -114,18 +112,6 @@ impl Space {
         let bitmap = state.bitmap.clone();
         *self.sit.lock() = state;
         Ok(SitFlush { journal, bitmap, blocks: written })
-    }
-
-    fn sit_block(&self, b: u32) -> Block {
-        let mut block = Block::zeroed();
-        let raw: &mut RawSitBlock = block.view_mut();
-        let first = b * SIT_PER_BLOCK;
-        self.with_table(|t| {
-            for (seg, slot) in (first..self.geo.segment_count_main).zip(&mut raw.entries) {
-                *slot = t.entry_at_boundary(SegNo(seg));
-            }
-        });
-        block
     }
 
     /// Called once the checkpoint is durable: blocks it freed may be reused. Returns the segments that became free,
@@ -170,35 +156,6 @@ fn load_block(geo: &Geometry, b: u32, raw: &RawSitBlock, table: &mut Table) -> R
         }
     }
     Ok(())
-}
-
-fn read_journal(
-    geo: &Geometry,
-    journal: &RawSitJournal,
-    table: &mut Table,
-) -> Result<std::collections::BTreeSet<SegNo>> {
-    let count = usize::from(journal.count.get());
-    let at = geo.cp_blkaddr.into();
-    let entries = journal.entries.get(..count).ok_or_else(|| {
-        Corrupt::block(Structure::SitJournal, at, "entry count", count as u64, SIT_JOURNAL_MAX as u64)
-    })?;
-    let mut segs = std::collections::BTreeSet::new();
-    for e in entries {
-        let seg = e.segno.get();
-        if seg >= geo.segment_count_main {
-            return Err(Corrupt::block(
-                Structure::SitJournal,
-                at,
-                "segment number",
-                seg.into(),
-                geo.segment_count_main.into(),
-            )
-            .into());
-        }
-        table.load(SegNo(seg), &e.entry)?;
-        segs.insert(SegNo(seg));
-    }
-    Ok(segs)
 }
 
 /// Checks that the write position of each log is unused and, for a log that only appends, everything after it.

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::health::invariant;
 use crate::lock::{Mutex, rank};
 use segno_format::sit::LogType;
-use segno_format::summary::{RawSummary, RawSummaryBlock};
+use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, SegNo};
 use std::fmt;
 use std::ops::Range;
@@ -157,7 +157,7 @@ impl Space {
     }
 
     fn empty_summary(&self, kind: LogType) -> Arc<RawSummaryBlock> {
-        Arc::new(RawSummaryBlock::empty(Log::summary_type(kind)))
+        Arc::new(RawSummaryBlock::empty(SummaryType::of(kind)))
     }
 
     fn next_segment(

@@ -21,7 +21,7 @@ pub fn give_up_journal(dev: Arc<dyn BlockDevice>) -> Result<bool> {
         store_copies(&device, &sb.raw)?;
     }
     // A volume without a checkpoint needs no journal.
-    let pack = read_pack(&device, &sb.geo, false).ok();
+    let pack = read_pack(&device, &sb.geo).ok();
     if !pack.is_some_and(|pack| RawCheckpoint::has_external_journal(&pack.header)) {
         return Ok(sb.guarded);
     }

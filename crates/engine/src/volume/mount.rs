@@ -3,7 +3,7 @@ use super::{Volume, in_memory};
 use crate::admission::Admission;
 use crate::base::Base;
 use crate::clock::{Clock, SystemClock};
-use crate::commit::{Commit, CpState, read_pack, stamp};
+use crate::commit::{Commit, CpState, read_pack};
 use crate::error::{Error, Result};
 use crate::files::{Files, Inode};
 use crate::gc::{Cleaner, Gc};
@@ -17,10 +17,11 @@ use crate::options::{AllocMode, Discard, JournalMode, MountOptions};
 use crate::recovery::Recovery;
 use crate::space::{Counts, Loaded, Space};
 use crate::writeback::{Contexts, Reclaim, Writeback};
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, ReadError};
 use segno_format::checkpoint::RawCheckpoint;
-use segno_format::superblock::{NoSuperblock, Superblock, in_force};
-use segno_format::{Block, BlockAddr, Corrupt, Features, Geometry, Nid, Structure};
+use segno_format::superblock::Superblock;
+use segno_format::{Corrupt, Features, Geometry, Nid, Structure};
+use segno_layout::{NoSuperblock, Stamp, superblock_in_force};
 use std::sync::{Arc, Weak};
 
 impl Volume {
@@ -99,11 +100,11 @@ impl Volume {
             opts.discard = if dev.is_preallocated() { Discard::Never } else { Discard::DAY };
         }
         let health = Arc::new(Health::new(sb.raw, dev.clone(), opts.observer.clone(), opts.read_only));
-        let pack = read_pack(&dev, &geo, ro_image)?;
+        let pack = read_pack(&dev, &geo)?;
         let cp = CpState::of(&pack);
         let raw = pack.raw();
         let counts = Counts::of(raw, geo.max_nid());
-        let footer_stamp = stamp(raw, pack.crc);
+        let footer_stamp = Stamp::after(raw, pack.crc).value();
         let version = cp.version();
         let (elapsed_time, reserved_segments, overprov_segments) =
             (raw.elapsed_time.get(), raw.rsvd_segment_count.get(), raw.overprov_segment_count.get());
@@ -157,14 +158,8 @@ impl Volume {
 
 /// The superblock in force, if the volume is supported.
 pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
-    let read = |copy: BlockAddr| {
-        let mut one = [Block::zeroed()];
-        let at = copy.0.into();
-        dev.read(at, &mut one).map_err(|source| Error::Io { op: "read", at, source })?;
-        let [block] = one;
-        Ok::<_, Error>(block)
-    };
-    let sb = in_force(read)?.map_err(|why| match why {
+    let unread = |e: ReadError| Error::Io { op: "read", at: e.at.0.into(), source: e.source };
+    let sb = superblock_in_force(dev).map_err(unread)?.map_err(|why| match why {
         NoSuperblock::Unsupported(why) => why.into(),
         NoSuperblock::Damaged(copies) => {
             let [first, _] = *copies;

@@ -8,11 +8,11 @@ use segno_format::checkpoint::{
     CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, LogPosition, RawCheckpoint,
 };
 use segno_format::geometry::NAT_PER_BLOCK;
-use segno_format::nat::{RawNatBlock, RawNatEntry, RawNatJournal};
-use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, RawSitJournal, SIT_MAP_BYTES};
+use segno_format::nat::{RawNatEntry, RawNatJournal};
+use segno_format::sit::{LogType, RawSitEntry, RawSitJournal, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{BLOCKS_PER_SEG, Block, Geometry, Nid, SegNo};
-use segno_layout::{Contents, Encoded, nat_bits};
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Geometry, Nid, SegNo};
+use segno_layout::{Contents, Encoded, nat_bits, nat_block, sit_block};
 use segno_mkfs::{Layout, MkfsOptions};
 use std::ops::Range;
 use zerocopy::little_endian::{U32, U64};
@@ -99,43 +99,35 @@ impl Writer<'_> {
         self.write_packs(counts, version)
     }
 
-    fn nat_entry(&self, nid: u32) -> RawNatEntry {
-        let entry =
-            |ino: Nid, addr| RawNatEntry { version: 0, ino: U32::new(ino.0), block_addr: U32::new(addr) };
-        match self.tables.nat.get(nid as usize) {
-            Some(Some((ino, rel))) => entry(*ino, self.image.main + rel),
-            // The two virtual inodes are in use, with an address that no node can have.
-            _ if [Nid::NODE.0, Nid::META.0].contains(&nid) => entry(Nid(nid), 1),
-            _ => RawNatEntry::default(),
+    fn nat_entry(&self, nid: Nid) -> RawNatEntry {
+        match self.tables.nat.get(nid.0 as usize) {
+            Some(Some((ino, rel))) => RawNatEntry::new(0, *ino, BlockAddr(self.image.main + rel)),
+            _ => RawNatEntry::without_node(nid),
         }
     }
 
     fn write_nat(&self) -> Result<()> {
         for number in 0..(self.tables.nat.len() as u32).div_ceil(NAT_PER_BLOCK) {
-            let mut block = Block::zeroed();
-            let nids = number * NAT_PER_BLOCK..;
-            for (entry, nid) in block.view_mut::<RawNatBlock>().entries.iter_mut().zip(nids) {
-                *entry = self.nat_entry(nid);
-            }
+            let block = nat_block(number, |nid| self.nat_entry(nid));
             self.image.write(self.geo.nat_addr(number, false).0.into(), &block.0)?;
         }
         Ok(())
     }
 
     fn write_sit(&self) -> Result<()> {
-        let mut blocks: Vec<Block> = vec![Block::zeroed(); self.geo.sit_blocks() as usize];
-        let entries = blocks.iter_mut().flat_map(|b| &mut b.view_mut::<RawSitBlock>().entries);
-        let mut entries: Vec<&mut RawSitEntry> = entries.collect();
+        let mut entries = vec![RawSitEntry::new_zeroed(); self.geo.segment_count_main as usize];
         for run in self.logs {
             for (segment, used) in run.each() {
                 let mut map = [0; SIT_MAP_BYTES];
                 (0..used as usize).for_each(|i| msb::put(&mut map, i, true));
                 let entry = entries.get_mut(segment.idx());
-                **entry.ok_or(Error::Invariant("each log ends in the main area"))? =
+                *entry.ok_or(Error::Invariant("each log ends in the main area"))? =
                     RawSitEntry::new(run.log, used, &map, 0);
             }
         }
-        for (number, block) in (0..).zip(&blocks) {
+        let of = |seg: SegNo| entries.get(seg.idx()).copied().unwrap_or_else(RawSitEntry::new_zeroed);
+        for number in 0..self.geo.sit_blocks() {
+            let block = sit_block(self.geo, number, of);
             self.image.write(self.geo.sit_addr(number, false).0.into(), &block.0)?;
         }
         Ok(())
@@ -144,7 +136,7 @@ impl Writer<'_> {
     fn write_summaries(&self) -> Result<()> {
         for run in self.logs {
             for (segment, _) in run.each() {
-                let summary = self.tables.summary_of(segment.0 * BLOCKS_PER_SEG, kind(run.log));
+                let summary = self.tables.summary_of(segment.0 * BLOCKS_PER_SEG, SummaryType::of(run.log));
                 self.image.write(self.geo.ssa_addr(segment).0.into(), summary.as_bytes())?;
             }
         }
@@ -155,7 +147,8 @@ impl Writer<'_> {
         let header = self.checkpoint(counts);
         let summary = |log| {
             let run = self.logs.iter().find(|r| r.log == log);
-            self.tables.summary_of(run.map_or(u32::MAX, |run| run.next().0.0 * BLOCKS_PER_SEG), kind(log))
+            self.tables
+                .summary_of(run.map_or(u32::MAX, |run| run.next().0.0 * BLOCKS_PER_SEG), SummaryType::of(log))
         };
         let [d0, d1, d2, n0, n1, n2] = LogType::ALL.map(summary);
         let contents = Contents {
@@ -189,7 +182,7 @@ impl Writer<'_> {
     fn nids_in_use(&self, block: u32) -> u32 {
         let nids = block * NAT_PER_BLOCK..(block + 1) * NAT_PER_BLOCK;
         // Number 0 is never free.
-        nids.filter(|&n| n == 0 || self.nat_entry(n).block_addr.get() != 0).count() as u32
+        nids.filter(|&n| n == 0 || self.nat_entry(Nid(n)).block_addr.get() != 0).count() as u32
     }
 
     fn checkpoint(&self, counts: Counts) -> Block {
@@ -239,10 +232,6 @@ impl LogRun {
         let at = self.start + self.blocks;
         (SegNo(at / BLOCKS_PER_SEG), (at % BLOCKS_PER_SEG) as u16)
     }
-}
-
-fn kind(log: LogType) -> SummaryType {
-    if log.is_node() { SummaryType::Node } else { SummaryType::Data }
 }
 
 /// Stores a version and its checksum, which is returned.

@@ -10,7 +10,7 @@ fn nodes_belong_to_the_checkpoint_by_version_checksum_and_link() {
     v.close().unwrap();
     let volume = Volume::find(&*device, look(&*device).unwrap(), false);
     let pack = volume.pack.as_ref().unwrap();
-    let (version, stamp) = (pack.version(), pack.stamp());
+    let (version, stamp) = (pack.version(), pack.stamp().value());
     assert_ne!(version, stamp, "the pack asks for its checksum in nodes");
     let node = *volume.nodes.all().last().unwrap();
     let linked = node.addr + 1;

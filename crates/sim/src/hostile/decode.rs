@@ -42,10 +42,7 @@ struct Decoder<'a> {
 }
 
 fn read(dev: &dyn BlockDevice, addr: BlockAddr) -> Result<Block, String> {
-    let mut one = [Block::zeroed()];
-    dev.read(addr.0.into(), &mut one).map_err(|e| e.to_string())?;
-    let [block] = one;
-    Ok(block)
+    dev.block(addr).map_err(|e| e.to_string())
 }
 
 /// Decodes an undamaged volume, with its journal if it has one.

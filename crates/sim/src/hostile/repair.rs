@@ -9,7 +9,7 @@ use segno_device::{BlockDevice, MemDevice, Overlay, Snapshot};
 use segno_engine::options::{Discard, JournalMode};
 use segno_engine::{Clock, MountOptions, Volume};
 use segno_format::node::RawNode;
-use segno_format::superblock::RawSuperblock;
+use segno_layout::superblock_in_force;
 use segno_repair::{Pending, Plan, PlanOptions, RepairError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -77,10 +77,7 @@ pub fn run(image: &Image) -> Result<Ended, String> {
 /// The list of devices, without which a volume of several does not open.
 fn same_devices(base: &Base, device: &dyn BlockDevice) -> Result<(), String> {
     let list = |device: &dyn BlockDevice| {
-        let mut one = [segno_format::Block::zeroed()];
-        device.read(0, &mut one).map_err(|e| e.to_string())?;
-        let [block] = &one;
-        let sb = RawSuperblock::from_block(&block.0).parse(0).map_err(|e| e.to_string())?;
+        let sb = superblock_in_force(device).map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
         Ok::<_, String>(sb.devices)
     };
     let (old, new) = (list(&MemDevice::from_snapshot(&base.image))?, list(device)?);

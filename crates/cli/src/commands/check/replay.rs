@@ -6,9 +6,10 @@ use segno_check::{CheckOptions, Report, check};
 use segno_device::{BlockDevice, Overlay};
 use segno_engine::options::{Discard, JournalMode};
 use segno_engine::{Error, MountOptions, Volume};
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
-use segno_format::{Block, Features};
+use segno_format::Features;
+use segno_format::superblock::Superblock;
 use segno_journal::{Area, Journal, Opened, Stale};
+use segno_layout::Superblocks;
 use std::sync::Arc;
 
 /// State beyond the checkpoint, as a mount finds it.
@@ -48,15 +49,10 @@ fn of_journal(device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Optio
         return of_area(area, device, &inspect::superblock(&**device)?);
     }
     // The journal is where the volume ends, about which a damaged copy may be wrong.
-    for copy in SUPERBLOCK_COPIES {
-        let mut one = [Block::zeroed()];
-        device.read(copy.0.into(), &mut one).with_context(|| format!("cannot read block {copy}"))?;
-        let [block] = &one;
-        if let Ok(sb) = RawSuperblock::from_block(&block.0).parse(copy.0.into()) {
-            let found = of_tail(device, &sb)?;
-            if found.is_some() {
-                return Ok(found);
-            }
+    for sb in Superblocks::load(&**device)?.parsed.iter().flatten() {
+        let found = of_tail(device, sb)?;
+        if found.is_some() {
+            return Ok(found);
         }
     }
     Ok(None)

@@ -5,4 +5,4 @@ mod write;
 
 pub use freeze::{Frozen, InProgress};
 pub use pack::{Pack, read_pack};
-pub use write::{CheckpointReason, CpState, stamp};
+pub use write::{CheckpointReason, CpState};

@@ -16,7 +16,7 @@ use crate::sync::atomic::Ordering;
 use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint};
 use segno_format::sit::LogType;
 use segno_format::{BLOCKS_PER_SEG, Block};
-use segno_layout::{Encoded, Unencodable};
+use segno_layout::{Encoded, Stamp, Unencodable, check_follows};
 use std::time::{Duration, Instant};
 use zerocopy::little_endian::{U32, U64};
 
@@ -72,12 +72,10 @@ impl CpState {
     pub fn version(&self) -> u64 {
         self.header.view::<RawCheckpoint>().checkpoint_ver.get()
     }
-}
-
-/// The stamp in node footers after this checkpoint.
-pub fn stamp(cp: &RawCheckpoint, crc: u32) -> u64 {
-    let crc = if cp.flags().contains(CpFlags::CRC_RECOVERY) { u64::from(crc) << 32 } else { 0 };
-    cp.checkpoint_ver.get() | crc
+    /// What the footers of nodes carry after this checkpoint.
+    pub fn stamp(&self) -> Stamp {
+        Stamp::after(self.header.view(), self.crc)
+    }
 }
 
 impl Commit {
@@ -225,11 +223,11 @@ impl Commit {
         stat::add(&self.base.stats.meta_blocks, nat.blocks + sit.blocks + summaries);
         let contents = Contents { frozen: &frozen, reason, logs: &logs, nat: &nat, sit: &sit };
         let header = self.build_header(state, &contents)?;
-        let crc = self.write_pack(state, &header, &contents)?;
+        self.write_pack(state, &header, &contents)?;
         *self.nodes.chain.lock() = None;
         self.nodes.nat.committed();
         let freed = self.nodes.space.committed();
-        self.nodes.stamp.store(stamp(state.header.view(), crc), Ordering::Release);
+        self.nodes.stamp.store(state.stamp().value(), Ordering::Release);
         Ok(freed)
     }
 
@@ -329,20 +327,23 @@ impl Commit {
         });
         match encoded {
             Err(Unencodable::TooLong) => Err(Error::NoSpace),
-            encoded => {
-                self.base.health.present(encoded.ok(), "what a checkpoint says does not fit into its pack")
-            }
+            encoded => self.base.health.present(
+                encoded.ok(),
+                "a checkpoint contradicts the geometry, or does not fit into its pack",
+            ),
         }
     }
 
-    /// Writes the pack into the unused pack segment and makes it current. Returns its checksum.
-    fn write_pack(&self, state: &mut CpState, header: &Block, contents: &Contents<'_>) -> Result<u32> {
+    /// Writes the pack into the unused pack segment and makes it current.
+    fn write_pack(&self, state: &mut CpState, header: &Block, contents: &Contents<'_>) -> Result<()> {
         let &Contents { frozen, reason, logs, .. } = contents;
         let index = 1 - state.index;
         let start = self.base.geo.pack_addr(index);
         let is_external = || self.journal().is_some_and(|journal| !journal.is_shared());
         let marked = reason != CheckpointReason::Umount && is_external();
         let Encoded { blocks, mut header, mut crc } = self.encode(state, header, contents, marked)?;
+        let follows = check_follows(header.view(), state.header.view(), start).is_ok();
+        invariant!(self.base.health, follows, "a checkpoint does not follow the one before");
         let last = start.offset(blocks.len() as u32);
         self.base.dev.write(start, &blocks.iter().collect::<Vec<_>>())?;
         self.announce_checkpoint(&header, crc, frozen, logs)?;
@@ -363,7 +364,7 @@ impl Commit {
         }
         stat::add(&self.base.stats.meta_blocks, blocks.len() as u64 + 1);
         (state.index, state.header, state.crc) = (index, header, crc);
-        Ok(crc)
+        Ok(())
     }
 }
 

@@ -1,0 +1,82 @@
+//! The roll-forward chain: the nodes that fsync wrote after a checkpoint, each naming the address of the next one.
+use crate::{Pack, Reader, Stamp};
+use alloc::collections::BTreeSet;
+use segno_format::node::RawNode;
+use segno_format::sit::LogType;
+use segno_format::{Block, BlockAddr, Geometry};
+
+/// Follows a chain.
+pub struct Chain<'a> {
+    geo: &'a Geometry,
+    stamp: Stamp,
+    at: Option<BlockAddr>,
+    seen: BTreeSet<u32>,
+}
+
+/// Why a chain ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainEnd {
+    /// The next address is outside the main area, or its block is left out.
+    Missing,
+    /// The next block was not written after the checkpoint.
+    Stamp,
+    /// The block at this address has been passed.
+    Circle(BlockAddr),
+}
+
+/// A node of a chain, as far as the chain depends on it.
+pub struct Link<N> {
+    /// The node.
+    pub node: N,
+    /// `cp_ver` in its footer.
+    pub cp_ver: u64,
+    /// `next_blkaddr` in its footer.
+    pub next: BlockAddr,
+}
+
+impl<'a> Chain<'a> {
+    /// The chain of nodes with a stamp that begins at an address.
+    #[must_use]
+    pub fn new(geo: &'a Geometry, stamp: Stamp, start: Option<BlockAddr>) -> Self {
+        Self { geo, stamp, at: start, seen: BTreeSet::new() }
+    }
+
+    /// The chain after a pack. Volumes without summaries are never written, so they have none.
+    #[must_use]
+    pub fn after(pack: &Pack, geo: &'a Geometry) -> Self {
+        let start = pack.next_of(LogType::WarmNode, geo).filter(|_| geo.has_ssa);
+        Self::new(geo, pack.stamp(), start)
+    }
+
+    /// The next node, from wherever `find` has it, and its address.
+    pub fn step<N, E>(
+        &mut self,
+        find: impl FnOnce(BlockAddr) -> Result<Option<Link<N>>, E>,
+    ) -> Result<Result<(BlockAddr, N), ChainEnd>, E> {
+        let Some(at) = self.at.filter(|at| self.geo.in_main(*at)) else { return Ok(Err(ChainEnd::Missing)) };
+        let Some(link) = find(at)? else { return Ok(Err(ChainEnd::Missing)) };
+        if !self.stamp.is_of(link.cp_ver) {
+            return Ok(Err(ChainEnd::Stamp));
+        }
+        if !self.seen.insert(at.0) {
+            return Ok(Err(ChainEnd::Circle(at)));
+        }
+        self.at = Some(link.next);
+        Ok(Ok((at, link.node)))
+    }
+
+    /// The next node, and its address.
+    pub fn next<R: Reader + ?Sized>(
+        &mut self,
+        reader: &R,
+    ) -> Result<Result<(BlockAddr, Block), ChainEnd>, R::Error> {
+        self.step(|at| {
+            let link = |block: Block| {
+                let footer = block.view::<RawNode>().footer;
+                let next = BlockAddr(footer.next_blkaddr.get());
+                Link { node: block, cp_ver: footer.cp_ver.get(), next }
+            };
+            Ok(reader.read_block(at)?.map(link))
+        })
+    }
+}

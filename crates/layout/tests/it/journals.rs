@@ -1,0 +1,104 @@
+//! Which changes of the NAT become entries of the journal, and which are written in blocks.
+use super::volume;
+use segno_format::nat::{NAT_JOURNAL_MAX, RawNatEntry};
+use segno_format::sit::{LogType, RawSitEntry, SIT_JOURNAL_MAX};
+use segno_format::{BlockAddr, Nid, SegNo};
+use segno_layout::{NatChanges, flip, nat_entries, nat_journal, sit_entries, sit_journal};
+use std::collections::BTreeMap;
+
+/// Entries of so many nids from one on.
+fn entries(first: u32, count: u32) -> Vec<(Nid, RawNatEntry)> {
+    (first..first + count)
+        .map(|nid| (Nid(nid), RawNatEntry::new(1, Nid(nid), BlockAddr(nid + 5000))))
+        .collect()
+}
+
+/// The nids that go to the journal, and to each block.
+fn placed(
+    changed: &[(Nid, RawNatEntry)],
+    journal: &[(Nid, RawNatEntry)],
+    room: usize,
+) -> (Vec<u32>, Vec<(u32, usize)>) {
+    let journal = journal.iter().copied().collect::<BTreeMap<_, _>>();
+    let found = NatChanges::place(changed.iter().copied(), journal, room);
+    let blocks = found.blocks.iter().map(|(b, set)| (*b, set.len())).collect();
+    (found.journal.keys().map(|nid| nid.0).collect(), blocks)
+}
+
+#[test]
+fn few_changes_join_the_journal_and_many_go_to_their_blocks() {
+    let (few, far) = (entries(10, 3), entries(455 * 4, 2));
+    assert_eq!(placed(&few, &far, NAT_JOURNAL_MAX), (vec![10, 11, 12, 1820, 1821], vec![]));
+    // More than fit: the blocks with the fewest changes stay in the journal.
+    let many = entries(455, 40);
+    let all: Vec<_> = few.iter().chain(&many).copied().collect();
+    assert_eq!(placed(&all, &far, NAT_JOURNAL_MAX), (vec![10, 11, 12, 1820, 1821], vec![(1, 40)]));
+    // nat_bits say nothing of a journal.
+    assert_eq!(placed(&few, &far, 0), (vec![], vec![(0, 3), (4, 2)]));
+    assert_eq!(placed(&[], &[], 0), (vec![], vec![]));
+}
+
+#[test]
+fn a_change_replaces_the_entry_of_the_journal() {
+    let (old, mut new) = (entries(10, 2), entries(10, 1));
+    new[0].1.version = 77;
+    for (room, in_block) in [(NAT_JOURNAL_MAX, false), (0, true)] {
+        let found = NatChanges::place(new.iter().copied(), old.iter().copied().collect(), room);
+        let all: Vec<_> = match in_block {
+            true => found.blocks.into_iter().flat_map(|(_, set)| set).collect(),
+            false => found.journal.into_iter().collect(),
+        };
+        let versions: BTreeMap<u32, u8> = all.iter().map(|(nid, e)| (nid.0, e.version)).collect();
+        assert_eq!((all.len(), versions), (2, BTreeMap::from([(10, 77), (11, 1)])), "{room}");
+    }
+}
+
+#[test]
+fn journals_are_read_as_they_were_encoded() {
+    let (_, sb) = volume(false);
+    let nat: BTreeMap<_, _> = entries(3, NAT_JOURNAL_MAX as u32).into_iter().collect();
+    let raw = nat_journal(nat.iter().map(|(nid, e)| (*nid, *e)));
+    assert_eq!(nat_entries(&raw, &sb.geo).unwrap(), nat);
+    let entry = |seg: u32| (SegNo(seg), RawSitEntry::new(LogType::WarmData, 0, &[0; 64], seg.into()));
+    let sit: Vec<_> = (0..SIT_JOURNAL_MAX as u32).map(entry).collect();
+    let read = sit_entries(&sit_journal(sit.iter().copied()), &sb.geo).unwrap();
+    assert_eq!(read.keys().copied().collect::<Vec<_>>(), sit.iter().map(|(seg, _)| *seg).collect::<Vec<_>>());
+}
+
+#[test]
+fn of_two_entries_the_nat_has_the_first_and_the_sit_the_last() {
+    let (_, sb) = volume(false);
+    let mut twice = entries(10, 2);
+    twice[1].0 = Nid(10);
+    let first = nat_entries(&nat_journal(twice.iter().copied()), &sb.geo).unwrap();
+    assert_eq!(first, BTreeMap::from([twice[0]]));
+    let entry = |mtime| (SegNo(1), RawSitEntry::new(LogType::WarmData, 0, &[0; 64], mtime));
+    let last = sit_entries(&sit_journal([entry(1), entry(2)].into_iter()), &sb.geo).unwrap();
+    assert_eq!(last[&SegNo(1)].mtime.get(), 2);
+}
+
+#[test]
+fn entries_that_cannot_be_are_damage() {
+    let (_, sb) = volume(false);
+    let good = nat_journal(entries(3, 2).into_iter());
+    let mut count = good;
+    count.count.set(NAT_JOURNAL_MAX as u16 + 1);
+    let (mut zero, mut beyond) = (good, good);
+    zero.entries[1].nid.set(0);
+    beyond.entries[1].nid.set(sb.geo.max_nid());
+    for (why, journal) in [("entry count", count), ("nid", zero), ("nid", beyond)] {
+        assert_eq!(nat_entries(&journal, &sb.geo).unwrap_err().why, why);
+    }
+    let mut sit = sit_journal([(SegNo(1), RawSitEntry::new(LogType::WarmData, 0, &[0; 64], 0))].into_iter());
+    sit.entries[0].segno.set(sb.geo.segment_count_main);
+    assert_eq!(sit_entries(&sit, &sb.geo).unwrap_err().why, "segment number");
+    sit.count.set(SIT_JOURNAL_MAX as u16 + 1);
+    assert_eq!(sit_entries(&sit, &sb.geo).unwrap_err().why, "entry count");
+}
+
+#[test]
+fn a_flip_alternates_between_the_copies() {
+    let mut bitmap = [0; 2];
+    assert_eq!([flip(&mut bitmap, 9), flip(&mut bitmap, 9), flip(&mut bitmap, 9)], [true, false, true]);
+    assert_eq!(bitmap, [0, 0b0100_0000]);
+}

@@ -1,0 +1,181 @@
+//! Packs are read as they were encoded.
+use super::volume;
+use segno_device::{BlockDevice, MemDevice};
+use segno_format::checkpoint::{CpFlags, RawCheckpoint};
+use segno_format::nat::RawNatEntry;
+use segno_format::sit::{LogType, RawSitEntry};
+use segno_format::summary::{COMPACT_FIRST, COMPACT_NEXT, RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::superblock::Superblock;
+use segno_format::{Block, BlockAddr, Nid, SegNo};
+use segno_layout::{
+    Contents, Encoded, Packs, Summaries, Unencodable, check_follows, nat_journal, readable_pack, sit_journal,
+};
+use zerocopy::IntoBytes;
+
+/// What a pack of the test says.
+struct Says {
+    orphans: Vec<Nid>,
+    /// Blocks written in the segment of each data log.
+    used: [u16; 3],
+    nodes: bool,
+}
+
+/// The pack in force on a new volume, whose logs are in six segments.
+fn header(device: &MemDevice, sb: &Superblock, used: [u16; 3]) -> Block {
+    let pack = Packs::load(device as &dyn BlockDevice, &sb.geo).unwrap().in_force().unwrap();
+    let mut block = pack.header().clone();
+    let cp: &mut RawCheckpoint = block.view_mut();
+    cp.checkpoint_ver.set(pack.version() + 1);
+    let flags = cp.flags() - CpFlags::UMOUNT - CpFlags::NAT_BITS;
+    cp.ckpt_flags.set(flags.bits());
+    for (log, used) in [LogType::HotData, LogType::WarmData, LogType::ColdData].into_iter().zip(used) {
+        let position = cp.position(log);
+        cp.set_position(&segno_format::checkpoint::LogPosition { blkoff: used, ..position });
+    }
+    block
+}
+
+fn summary(kind: SummaryType, first: u32) -> RawSummaryBlock {
+    let mut block = RawSummaryBlock::empty(kind);
+    for (i, entry) in (first..).zip(block.entries.iter_mut()) {
+        *entry =
+            if kind == SummaryType::Node { RawSummary::node(Nid(i)) } else { RawSummary::data(Nid(i), 3, 4) };
+    }
+    block
+}
+
+/// Encodes a pack into the place of the older one.
+fn write(device: &MemDevice, sb: &Superblock, says: &Says) -> Result<(), Unencodable> {
+    let header = header(device, sb, says.used);
+    let sums = [10u32, 1000, 2000, 3000, 4000, 5000].into_iter().zip(LogType::ALL);
+    let sums: Vec<_> = sums.map(|(first, log)| summary(SummaryType::of(log), first)).collect();
+    let mut sit_bitmap = vec![0; sb.geo.sit_bitmap_bytes()];
+    let mut nat_bitmap = vec![0; sb.geo.nat_bitmap_bytes()];
+    sit_bitmap[0] = 0x80;
+    *nat_bitmap.last_mut().unwrap() = 1;
+    let contents = Contents {
+        header: &header,
+        sit_bitmap: &sit_bitmap,
+        nat_bitmap: &nat_bitmap,
+        orphans: &says.orphans,
+        data: [&sums[0], &sums[1], &sums[2]],
+        compact: true,
+        nodes: says.nodes.then(|| [&sums[3], &sums[4], &sums[5]]),
+        nat: &nat_journal([(Nid(77), RawNatEntry::new(1, Nid(77), BlockAddr(9999)))].into_iter()),
+        sit: &sit_journal([(SegNo(2), RawSitEntry::new(LogType::ColdData, 0, &[0; 64], 55))].into_iter()),
+        kbytes_written: 123_456,
+    };
+    let seal = |block: &mut Block| {
+        let cp: &mut RawCheckpoint = block.view_mut();
+        let mut flags = cp.flags();
+        flags.set(CpFlags::UMOUNT, says.nodes);
+        cp.ckpt_flags.set(flags.bits());
+        RawCheckpoint::seal(block)
+    };
+    let Encoded { blocks, header, .. } = contents.encode(&sb.geo, seal)?;
+    let at = u64::from(sb.geo.pack_addr(1).0);
+    device.write(at, &blocks.iter().collect::<Vec<_>>()).unwrap();
+    device.write(at + blocks.len() as u64, &[&header]).unwrap();
+    Ok(())
+}
+
+#[test]
+fn a_pack_is_read_as_it_was_encoded() {
+    let two_blocks = [COMPACT_FIRST as u16 - 200, 400, 3];
+    let not_compact = [511, 511, 511];
+    assert!(usize::from(two_blocks.iter().sum::<u16>()) > COMPACT_FIRST);
+    assert!(not_compact.iter().map(|n| usize::from(*n)).sum::<usize>() > COMPACT_FIRST + COMPACT_NEXT);
+    for (large, orphans, used, nodes, blocks) in [
+        (false, 0, [5, 6, 7], false, 3),
+        (false, 1, two_blocks, true, 1 + 1 + 2 + 3 + 1),
+        (false, 2040, not_compact, true, 1 + 2 + 3 + 3 + 1),
+        (true, 1021, two_blocks, false, 1 + 2 + 2 + 1),
+        (true, 0, [0, 0, 0], true, 1 + 1 + 3 + 1),
+    ] {
+        let (device, sb) = volume(large);
+        let says = Says { orphans: (0..orphans).map(|i| Nid(i + 500)).collect(), used, nodes };
+        write(&device, &sb, &says).unwrap();
+        let packs = Packs::load(&*device as &dyn BlockDevice, &sb.geo).unwrap();
+        assert_eq!(packs.newer(), Some(1));
+        let pack = packs.in_force().unwrap();
+        let name = format!("{large} {orphans} {used:?} {nodes}");
+        assert_eq!(pack.blocks.len(), blocks + sb.geo.cp_payload as usize, "{name}");
+        assert!(pack.is_readable(&sb.geo), "{name}");
+        assert!(pack.sit_copy(0) && !pack.sit_copy(1), "{name}");
+        assert_eq!(pack.nat_bitmap(&sb.geo).unwrap().last(), Some(&1), "{name}");
+        assert_eq!(pack.orphans().flat_map(Result::unwrap).collect::<Vec<_>>(), says.orphans, "{name}");
+        let summaries = Summaries::load(&pack);
+        summaries.check(&pack).unwrap();
+        assert_eq!(summaries.nat_journal()[0].nid.get(), 77, "{name}");
+        assert_eq!(summaries.sit_journal()[0].entry.mtime.get(), 55, "{name}");
+        assert_eq!(summaries.kbytes_written(), if nodes { 123_456 } else { 0 }, "{name}");
+        for ((log, first), used) in LogType::ALL.into_iter().zip([10, 1000, 2000]).zip(used) {
+            let stored = summaries.of(log).unwrap();
+            let expected = summary(SummaryType::Data, first);
+            let used = usize::from(used);
+            assert_eq!(stored.entries[..used].as_bytes(), expected.entries[..used].as_bytes(), "{name}");
+        }
+        assert_eq!(summaries.of(LogType::HotNode).is_some(), nodes, "{name}");
+    }
+}
+
+#[test]
+fn more_orphans_than_a_pack_holds_are_refused() {
+    let (device, sb) = volume(false);
+    let says = |orphans: u32| Says {
+        orphans: (0..orphans).map(|i| Nid(i + 3)).collect(),
+        used: [0; 3],
+        nodes: true,
+    };
+    let most = (512 - 1 - 1 - 3 - 1) * 1020;
+    assert!(matches!(write(&device, &sb, &says(most + 1)), Err(Unencodable::TooLong)));
+}
+
+#[test]
+fn a_pack_that_no_mount_would_use_is_not_encoded() {
+    let (device, sb) = volume(false);
+    let result = write(&device, &sb, &Says { orphans: vec![], used: [512, 0, 0], nodes: false });
+    assert!(matches!(result, Err(Unencodable::Impossible(e)) if e.why == "offset of a log"));
+}
+
+#[test]
+fn a_checkpoint_follows_another_one_of_the_volume() {
+    let (device, sb) = volume(false);
+    let pack = Packs::load(&*device as &dyn BlockDevice, &sb.geo).unwrap().in_force().unwrap();
+    let next = header(&device, &sb, [1, 2, 3]);
+    let follows = |block: &Block| check_follows(block.view(), pack.cp(), pack.start);
+    follows(&next).unwrap();
+    let cases: [(&str, fn(&mut RawCheckpoint)); 6] = [
+        ("checkpoint_ver", |cp| cp.checkpoint_ver += 1),
+        ("user_block_count", |cp| cp.user_block_count += 1),
+        ("rsvd_segment_count", |cp| cp.rsvd_segment_count += 1),
+        ("overprov_segment_count", |cp| cp.overprov_segment_count += 1),
+        ("checksum_offset", |cp| cp.checksum_offset.set(192)),
+        ("large_nat_bitmap", |cp| cp.ckpt_flags.set(cp.ckpt_flags.get() | CpFlags::LARGE_NAT_BITMAP.bits())),
+    ];
+    for (why, change) in cases {
+        let mut block = next.clone();
+        change(block.view_mut());
+        assert_eq!(follows(&block).unwrap_err().why, why);
+    }
+}
+
+#[test]
+fn the_older_pack_is_next_where_the_newer_one_says_nothing() {
+    let (device, sb) = volume(false);
+    let dyn_device = &*device as &dyn BlockDevice;
+    write(&device, &sb, &Says { orphans: vec![], used: [1, 2, 3], nodes: false }).unwrap();
+    assert_eq!(readable_pack(dyn_device).unwrap().unwrap().1.index, 1);
+    // Its summaries begin behind its end; the checksum is right.
+    for at in [0, 2] {
+        let addr = sb.geo.pack_addr(1).offset(at);
+        let mut block = dyn_device.block(addr).unwrap();
+        block.view_mut::<RawCheckpoint>().cp_pack_start_sum.set(100);
+        RawCheckpoint::seal(&mut block);
+        device.write(addr.0.into(), &[&block]).unwrap();
+    }
+    assert_eq!(Packs::load(dyn_device, &sb.geo).unwrap().newer(), Some(1));
+    assert_eq!(readable_pack(dyn_device).unwrap().unwrap().1.index, 0);
+    device.write(sb.geo.pack_addr(0).0.into(), &[&Block::zeroed()]).unwrap();
+    assert!(readable_pack(dyn_device).unwrap().is_none());
+}
