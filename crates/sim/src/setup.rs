@@ -530,6 +530,7 @@ pub fn check(device: &dyn BlockDevice) -> Result<(), String> {
     if report.is_clean() && starts > 1 {
         return Err("checker: nothing is wrong, and that was not proven".to_owned());
     }
+    segno_testkit::decoders::compare(device)?;
     // A stopped volume records the reason in its superblocks, one after the other.
     let unexpected = |p: &&segno_check::Problem| {
         !matches!(p.kind, segno_check::Kind::ErrorRecord | segno_check::Kind::SuperblockStale)

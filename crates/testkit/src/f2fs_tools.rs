@@ -1,5 +1,6 @@
 //! The installed f2fs-tools, an implementation that is not ours.
-use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use crate::decoders;
+use segno_device::{BlockDevice, DeviceError, FileDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, Block};
 use std::ffi::OsStr;
 use std::io;
@@ -95,8 +96,19 @@ pub fn fsck(first: &Path) -> Result<Fsck, String> {
 #[track_caller]
 pub fn assert_clean(context: &str, first: &Path) {
     let judged = fsck(first).and_then(|fsck| fsck.verdict().map_err(|e| format!("{e}\n{}", fsck.output)));
-    if let Err(e) = judged {
+    if let Err(e) = judged.and_then(|()| decoders_agree(first)) {
         panic!("{context}: {e}");
+    }
+}
+
+/// Of a volume on one device that nobody else has open.
+fn decoders_agree(first: &Path) -> Result<(), String> {
+    match segno_device::open_volume(&[first], OpenOptions { read_only: true, direct: false }) {
+        Ok(device) => decoders::compare(&*device).map(drop),
+        Err(DeviceError::InUse { .. } | DeviceError::NotNamed { .. } | DeviceError::MemberCount { .. }) => {
+            Ok(())
+        }
+        Err(e) => Err(e.to_string()),
     }
 }
 

@@ -7,6 +7,7 @@
 //!   a device with parallel channels, [`PauseDevice`] runs hooks inside them
 //! * [`forward`] writes the calls that the device of a single test passes on
 //! * [`ZonedDevice`] enforces the rules of zoned devices in memory
+//! * [`decoders`] compares what `check` and `layout` read from a volume
 //! * [`f2fs_tools`] runs the installed f2fs-tools, whose verdict on a volume is the same in all tests
 //! * [`fuzz`] drives fuzz targets, [`memory`] counts what a thread allocates, [`caught`] turns panics into errors
 //! * [`Archive`] and [`stored`] make archives and objects of stores that no program writes
@@ -20,6 +21,7 @@ pub mod blocks;
 mod catch_panic;
 mod count;
 mod crash;
+pub mod decoders;
 pub mod f2fs_tools;
 mod fault;
 mod forward;

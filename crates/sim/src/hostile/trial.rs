@@ -86,6 +86,7 @@ fn again(base: &Base, guard: &Arc<Guard>, outcome: Outcome) -> Result<Outcome, S
 fn check(guard: &Arc<Guard>) -> Result<Option<Vec<String>>, String> {
     let options = segno_check::CheckOptions { max_problems: 4, ..Default::default() };
     let report = segno_check::check(&**guard, &options, &mut |_| {});
+    segno_testkit::decoders::compare(&**guard)?;
     guard.verdict()?;
     Ok(report.ok().map(|r| r.problems.iter().map(ToString::to_string).collect()))
 }
