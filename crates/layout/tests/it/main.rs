@@ -1,8 +1,14 @@
 //! The structures before the main area, read and encoded.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic, clippy::type_complexity)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::type_complexity
+)]
 
 mod chain;
-mod checked;
+mod fields;
 mod journals;
 mod packs;
 mod superblocks;
