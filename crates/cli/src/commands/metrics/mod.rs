@@ -9,16 +9,13 @@ mod text;
 
 use crate::counters;
 use crate::exit::Outcome;
-use crate::image;
+use crate::{image, inspect};
 use crate::mount::table;
 use crate::out::stdout;
 use anyhow::Result;
-use segno_device::Mount;
-use segno_format::BLOCK_SIZE;
-use segno_format::superblock::RawSuperblock;
+use segno_device::{FileDevice, Mount};
 use segno_format::superblock::uuid_text;
-use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use text::{Family, Format, Source};
@@ -77,8 +74,6 @@ fn mount_of(path: &Path) -> Result<Mount> {
 
 /// The volume id, if this user may read the image.
 fn uuid(image: &Path) -> Option<String> {
-    let mut block = [0; BLOCK_SIZE];
-    File::open(image).ok()?.read_exact(&mut block).ok()?;
-    let superblock = RawSuperblock::from_block(&block).parse(0).ok()?;
-    Some(uuid_text(&superblock.raw.uuid))
+    let device = FileDevice::observe(image).ok()?;
+    Some(uuid_text(&inspect::superblock(&device).ok()?.raw.uuid))
 }
