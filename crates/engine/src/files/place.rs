@@ -1,9 +1,9 @@
 //! Taking dirty pages into a batch; placing blocks that are not pages; placing blocks of directories and quota files at a boundary.
 use super::{Batch, Files, FlushReason, Inode};
 use crate::error::Result;
-use crate::gate::Op;
 use crate::health::invariant;
 use crate::space::Space;
+use crate::transaction::Op;
 use segno_format::{Block, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 use super::Batch;
 use super::Files;
 use crate::error::{Error, Result};
-use crate::gate::Op;
 use crate::health::invariant;
 use crate::nodes::QuotaFile;
+use crate::transaction::Op;
 use segno_format::checkpoint::CpFlags;
 use segno_format::inode::RawInode;
 use segno_format::quota::QuotaTable;

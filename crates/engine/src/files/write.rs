@@ -4,7 +4,7 @@ use super::Inode;
 use super::access::{check_changeable, check_not_released};
 use super::compress::Opened;
 use crate::error::{Error, Result};
-use crate::gate::Op;
+use crate::transaction::Op;
 use segno_format::inode::{InodeFlags, RawInode, max_file_size};
 use segno_format::{BLOCK_SIZE, Block};
 use std::ops::Range;

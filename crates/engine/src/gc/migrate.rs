@@ -1,12 +1,11 @@
 //! Moves the valid blocks out of a section.
 use crate::error::{Error, Result};
 use crate::files::{Batch, FlushReason, Inode};
-use crate::gate::Op;
 use crate::gc::Gc;
 use crate::health::invariant;
 use crate::nodes::NodeFrame;
-use crate::record::Mapped;
 use crate::stat;
+use crate::transaction::{Mapped, Op};
 use segno_clean::Class;
 use segno_clean::policy::Victim;
 use segno_format::inode::{Inline, InodeFlags};

@@ -2,9 +2,9 @@
 use super::times::set_ctime;
 use crate::error::{Error, Result};
 use crate::files::{Inode, Parameters};
-use crate::gate::Op;
 use crate::names::Names;
 use crate::nodes::Change;
+use crate::transaction::Op;
 use crate::types::Time;
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Features, Ino};

@@ -5,10 +5,9 @@ use super::inherit::{FromParent, inherit};
 use super::times::{set_atime, touch};
 use crate::error::Result;
 use crate::files::{Inode, Parameters};
-use crate::gate::Op;
 use crate::names::Names;
 use crate::names::xattr::Inherited;
-use crate::record::unpack_rdev;
+use crate::transaction::{Op, unpack_rdev};
 use crate::types::{Owner, Time};
 use segno_format::dentry::{DentryShape, FileType};
 use segno_format::inode::{

@@ -1,9 +1,9 @@
 //! Inodes without a name: kept while open, then freed.
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
 use crate::sync::atomic::Ordering;
+use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::orphan::ORPHANS_PER_BLOCK;
 use segno_format::{BLOCKS_PER_SEG, Ino};

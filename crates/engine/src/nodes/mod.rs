@@ -30,11 +30,10 @@ pub use write::{Marks, NodeWrite};
 
 use crate::base::Base;
 use crate::error::Result;
-use crate::gate::OpGate;
 use crate::lock::{Mutex, MutexGuard, rank};
-use crate::record::Recorder;
 use crate::space::Space;
 use crate::sync::atomic::AtomicU64;
+use crate::transaction::{OpGate, Recorder};
 use promises::Promises;
 use segno_format::{BlockAddr, Ino};
 use std::sync::Arc;

@@ -7,12 +7,12 @@ use crate::commit::Commit;
 use crate::commit::journal::Commits;
 use crate::error::Result;
 use crate::files::Batch;
-use crate::gate::Closed;
 use crate::health::invariant;
 use crate::nodes::FrozenNodes;
 use crate::space::Values;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
+use crate::transaction::Closed;
 use segno_format::Ino;
 
 /// The state that a checkpoint writes.
@@ -107,7 +107,7 @@ impl InProgress {
 #[cfg(all(test, feature = "loom"))]
 mod models {
     use super::*;
-    use crate::gate::OpGate;
+    use crate::transaction::OpGate;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicBool;
     use loom::thread;

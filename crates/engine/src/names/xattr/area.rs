@@ -1,9 +1,9 @@
 //! The byte string that holds an inode's attributes.
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
 use crate::nodes::NodeFrame;
+use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::XATTR_NODE_OFFSET;
 use segno_format::xattr::{HEADER_BYTES, XATTR_NODE_BYTES};

@@ -11,10 +11,9 @@ mod read;
 
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
-use crate::record::creates;
 use crate::recovery::Recovery;
 use crate::stat;
+use crate::transaction::{Op, creates};
 use segno_format::{BlockAddr, Corrupt, Ino, Structure};
 use segno_journal::{Record, Replay, Section};
 use std::sync::Arc;

@@ -6,6 +6,13 @@
 //! Ending an epoch blocks no operation: later ones enter the next epoch, and the caller waits for the earlier ones.
 //! As inode locks are held across the gate, the epochs of an inode's changes are in order.
 mod epochs;
+mod fields;
+mod inode_records;
+mod recorder;
+
+pub use fields::{KEPT_INLINE, unpack_rdev};
+pub use inode_records::{InodeRecords, Mapped, Target};
+pub use recorder::{Recorder, Taken, creates, sections};
 
 use crate::lock::{ReadGuard, RwLock, WriteGuard, rank};
 use crate::stat::Recorded;

@@ -5,9 +5,9 @@
 //! record is added.
 use super::fields::{Fields, inode_new, pack_rdev};
 use super::inode_records::{InodeRecords, Mapped, Target};
-use crate::gate::Op;
 use crate::lock::{Mutex, rank};
 use crate::stat::Sampled;
+use crate::transaction::Op;
 use foldhash::HashMap;
 use segno_format::inode::RawInode;
 use segno_format::xattr;
