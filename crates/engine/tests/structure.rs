@@ -30,7 +30,8 @@ const LAYERS: [&str; 23] = [
     "recovery",
     "admission",
 ];
-const SUBSYSTEMS: [&str; 7] = ["Space", "Nodes", "Files", "Writeback", "Names", "Commit", "Gc"];
+const SUBSYSTEMS: [&str; 8] =
+    ["Transactions", "Space", "Nodes", "Files", "Writeback", "Names", "Commit", "Gc"];
 const HELD_MOST: usize = 3;
 
 struct Source {

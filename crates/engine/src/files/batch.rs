@@ -216,7 +216,7 @@ impl Files {
 
     /// Allocates an address for every page and writes it. After an error none remains allocated.
     pub fn write_batch(&self, batch: &mut Batch) -> Result<()> {
-        let _order = self.nodes.in_order();
+        let _order = self.in_order();
         self.place(batch)?;
         self.write_placed(batch)
     }
@@ -357,7 +357,7 @@ impl Files {
         }
         if !part.inode.is_dir() {
             let mapped = |p: &&Outgoing| Mapped { page: p.index, addr: p.addr, crc: p.crc };
-            self.nodes.notes.mapped(op, part.inode.ino, alive.iter().map(mapped), false);
+            op.mapped(part.inode.ino, alive.iter().map(mapped), false);
         }
         part.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.base.mem));
         self.publish_size(op, &part.inode, &pages, pages.covered);

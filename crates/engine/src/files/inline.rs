@@ -50,7 +50,7 @@ impl Files {
             // Includes the zeros between the old end and `offset`.
             let from = size.min(offset);
             let changed = block.0.get(area).and_then(|a| a.get(from..offset + data.len()));
-            self.nodes.notes.inline_written(op, inode.ino, from, changed.unwrap_or_default());
+            op.inline_written(inode.ino, from, changed.unwrap_or_default());
         });
         Ok(())
     }
@@ -64,7 +64,7 @@ impl Files {
                 block.view_mut::<RawInode>().i_inline &= !Inline::DATA_EXIST.bits();
             }
         });
-        self.nodes.notes.inline_cut(op, inode.ino, size as u64);
+        op.inline_cut(inode.ino, size as u64);
         Ok(())
     }
 
@@ -92,7 +92,7 @@ impl Files {
             raw.set_slot(&layout, 0, place.unwrap_or(BlockAddr::NULL));
             raw.i_blocks = U64::new(raw.i_blocks.get().saturating_add(place.is_some().into()));
         });
-        self.nodes.notes.inline_off(op, inode.ino, place.map(|addr| Mapped { page: 0, addr, crc }));
+        op.inline_off(inode.ino, place.map(|addr| Mapped { page: 0, addr, crc }));
         match place {
             Some(addr) => self.space.publish(addr, BlockAddr::NULL),
             None => Ok(()),

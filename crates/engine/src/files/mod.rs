@@ -93,6 +93,6 @@ impl Files {
     /// would not stay valid. Block addresses of directories are not recorded either.
     pub fn wants_checksums(&self, inode: &Inode) -> bool {
         let pinned = || inode.get(|i| i.inline().contains(Inline::PIN_FILE));
-        self.nodes.notes.wants_checksums() && !inode.is_dir() && !pinned()
+        self.base.tx.records.wants_checksums() && !inode.is_dir() && !pinned()
     }
 }

@@ -3,7 +3,7 @@ use super::{Batch, Files, FlushReason, Inode};
 use crate::error::Result;
 use crate::health::invariant;
 use crate::space::Space;
-use crate::transaction::Op;
+use crate::transaction::{ChainGuard, Op};
 use segno_format::{Block, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,13 +16,18 @@ impl Files {
         range: Range<u64>,
         batch: &mut Batch,
     ) -> Result<Option<u64>> {
-        let _op = self.nodes.gate.enter();
+        let _op = self.base.tx.begin();
         let mut next = None;
         for inode in inodes {
             next = next.or(self.take_pages(inode, range.clone(), batch)?);
         }
         self.write_pinned(batch)?;
         Ok(next)
+    }
+
+    /// Where sections are written in order, addresses are written before the next ones are allocated.
+    pub(super) fn in_order(&self) -> Option<ChainGuard<'_>> {
+        self.base.dev.is_zoned().then(|| self.base.tx.chain.lock())
     }
 
     /// Allocates addresses for blocks and writes them before another thread takes the next ones, so that zones are written in order. The
@@ -32,7 +37,7 @@ impl Files {
         blocks: Vec<Arc<Block>>,
         allocate: impl FnOnce(&Space) -> Result<Vec<BlockAddr>>,
     ) -> Result<Vec<BlockAddr>> {
-        let _order = self.nodes.in_order();
+        let _order = self.in_order();
         let addrs = allocate(&self.space)?;
         let complete = addrs.len() == blocks.len();
         invariant!(self.base.health, complete, "new blocks get another number of addresses than of blocks");

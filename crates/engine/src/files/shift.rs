@@ -135,12 +135,12 @@ impl Files {
         let granted = &mut locked.granted;
         let (shift, size) = Shift::plan(bytes, removes, inode.size())?;
         self.check_fallocate(inode, &(0..size))?;
-        self.convert_inline(&self.nodes.gate.enter(), inode)?;
+        self.convert_inline(&self.base.tx.begin(), inode)?;
         // Blocks reserved past the end would collide with the moved ones.
         {
-            let (op, end) = (self.nodes.gate.enter(), inode.size().div_ceil(SIZE));
+            let (op, end) = (self.base.tx.begin(), inode.size().div_ceil(SIZE));
             self.truncate_blocks(&op, inode, end, usize::MAX)?;
-            self.nodes.notes.truncated(&op, inode.ino, end);
+            op.truncated(inode.ino, end);
         }
         flush(inode, bytes.start / SIZE..u64::MAX, granted)?;
         let mut copies = Copies::default();
@@ -148,7 +148,7 @@ impl Files {
             self.abandon_copies(&copies);
             return Err(e);
         }
-        self.apply(&self.nodes.gate.enter(), inode, &shift, &copies, size)
+        self.apply(&self.base.tx.begin(), inode, &shift, &copies, size)
     }
 
     fn abandon_copies(&self, copies: &Copies) {
@@ -201,7 +201,7 @@ impl Files {
         let mut owners = Vec::new();
         let mut moved = Vec::new();
         {
-            let op = self.nodes.gate.enter();
+            let op = self.base.tx.begin();
             for &(source, addr) in used {
                 let target = shift.target_of(source);
                 let (frame, slot) = self.nodes.dnode_for_write(&op, &inode.frame, target)?;
@@ -256,7 +256,7 @@ impl Files {
         // Never more than before: moved blocks were counted at their old slots.
         self.space.counts.release_blocks(delta.min(0).unsigned_abs())?;
         self.truncate_blocks(op, inode, size.div_ceil(SIZE), usize::MAX)?;
-        self.nodes.notes.truncated(op, inode.ino, size.div_ceil(SIZE));
+        op.truncated(inode.ino, size.div_ceil(SIZE));
         self.resize(op, inode, size);
         let now = self.base.content_time();
         self.nodes.cache.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
@@ -316,13 +316,13 @@ impl Files {
     }
 
     fn note_shifted(&self, op: &Op<'_>, inode: &Inode, targets: Range<u64>, new: &[BlockAddr]) {
-        self.nodes.notes.unmapped(op, inode.ino, targets.clone());
+        op.unmapped(inode.ino, targets.clone());
         let filled = || targets.clone().zip(new.iter().copied());
         let copied = filled().filter(|(_, a)| a.is_real());
         let mapped = copied.map(|(page, addr)| Mapped { page, addr, crc: None });
-        self.nodes.notes.mapped(op, inode.ino, mapped, false);
+        op.mapped(inode.ino, mapped, false);
         for (block, _) in filled().filter(|&(_, a)| a == BlockAddr::NEW) {
-            self.nodes.notes.reserved(op, inode.ino, block..block + 1);
+            op.reserved(inode.ino, block..block + 1);
         }
     }
 

@@ -80,7 +80,7 @@ impl Gc {
                 frame => frames.push((frame?, addr)),
             }
         }
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         for (frame, addr) in &frames {
             // A checkpoint or a truncation may have moved or freed the node already.
             if self.nodes.cache.mark_moved(&op, frame, || self.is_at(frame.nid, *addr))? {
@@ -188,7 +188,7 @@ impl Gc {
         }
         let mut batch = Batch::new(self.base.next_serial(), FlushReason::Wanted);
         let taken = (|| {
-            let _op = self.nodes.gate.enter();
+            let _op = self.base.tx.begin();
             for m in blocks {
                 if let Some(page) = self.page_of(inode, m)? {
                     self.files.take_pages(inode, page..page + 1, &mut batch)?;
@@ -200,7 +200,7 @@ impl Gc {
             .and_then(|()| self.files.write_batch(&mut batch))
             .inspect_err(|e| self.files.give_back(&batch, e))?;
         self.files.checksum_batch(&mut batch);
-        self.files.publish_batch(&self.nodes.gate.enter(), &batch)
+        self.files.publish_batch(&self.base.tx.begin(), &batch)
     }
 
     /// Copies blocks verbatim. A page made dirty meanwhile remains the newer version.
@@ -210,7 +210,7 @@ impl Gc {
         let checked = self.files.wants_checksums(inode);
         let crcs: Vec<Option<u32>> = content.iter().map(|b| checked.then(|| data_crc(b))).collect();
         let places = self.files.write_new(content, |space| space.allocate_moved(log, &owners))?;
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         for ((m, &place), crc) in blocks.iter().zip(&places).zip(crcs) {
             // A checkpoint moves directory blocks too.
             if self.still_names(m)? {
@@ -235,12 +235,12 @@ impl Gc {
         m: &Moving,
         (addr, crc): (BlockAddr, Option<u32>),
     ) -> Result<()> {
-        if op.journal_epoch() == 0 || inode.is_dir() {
+        if !op.is_recorded() || inode.is_dir() {
             return Ok(());
         }
         if let Some(page) = self.page_of(inode, m)? {
             let mapped = Mapped { page, addr, crc };
-            self.nodes.notes.mapped(op, inode.ino, std::iter::once(mapped), true);
+            op.mapped(inode.ino, std::iter::once(mapped), true);
         }
         Ok(())
     }

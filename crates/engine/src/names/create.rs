@@ -110,7 +110,7 @@ impl Names {
         if is_dir && dir.get(|i| i.i_links.get()) == u32::MAX {
             return Err(Error::TooManyLinks);
         }
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         let inode = self.make_in(&op, dir, &name, room, &plan)?;
         inode.opens.store(u32::from(request.opened), Ordering::Release);
         self.nodes.cache.modify(&op, &dir.frame, |block| {
@@ -163,7 +163,7 @@ impl Names {
         let mode = mode & !S_IFMT | S_IFREG;
         let mut plan = self.plan_inode(&dir, b"", mode, Content::Empty, owner)?;
         plan.links = 0;
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         let inode = self.make_inode(&op, &plan)?;
         if let Err(e) = self.reserve_orphan(inode.ino) {
             self.discard_inode(&op, &inode)?;

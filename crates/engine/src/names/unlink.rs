@@ -45,7 +45,7 @@ impl Names {
             if is_dir && !self.dir_is_empty(child)? {
                 return Err(Error::NotEmpty);
             }
-            let op = self.nodes.gate.enter();
+            let op = self.base.tx.begin();
             self.remove_entry(&op, &dir, &name, child, found)?;
             Ok(child.clone())
         })?;

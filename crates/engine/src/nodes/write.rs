@@ -44,7 +44,7 @@ impl Nodes {
             return Ok(None);
         }
         let health = &self.base.health;
-        let ordered = log != LogType::WarmNode || self.chain.try_lock().is_none();
+        let ordered = log != LogType::WarmNode || self.base.tx.chain.try_lock().is_none();
         invariant!(health, ordered, "warm nodes are written without the chain lock");
         invariant!(
             health,
@@ -124,7 +124,7 @@ impl Nodes {
         let footer = &mut block.view_mut::<RawNode>().footer;
         let own = footer.nid.get() == frame.nid.0 && footer.ino.get() == frame.ino.0;
         invariant!(self.base.health, own, "the footer of a node names another node");
-        footer.cp_ver = U64::new(self.stamp.load(Ordering::Acquire));
+        footer.cp_ver = U64::new(self.base.tx.stamp());
         footer.next_blkaddr = U32::new(next.0);
         footer.set_marks(marks.fsync, marks.dent);
         if frame.nid == frame.ino {

@@ -1,7 +1,6 @@
 //! Reads the roll-forward chain: the warm nodes written since the checkpoint, each naming the address of the next.
 use crate::error::Result;
 use crate::recovery::Recovery;
-use crate::sync::atomic::Ordering;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::{RawNode, RawNodeFooter, XATTR_NODE_OFFSET};
@@ -54,7 +53,7 @@ impl Recovery<'_> {
         debug_assert_eq!(warm.kind, LogType::WarmNode);
         let whole_stamp =
             !self.commit.cp.lock().header.view::<RawCheckpoint>().flags().contains(CpFlags::NOCRC_RECOVERY);
-        let stamp = self.files.nodes.stamp.load(Ordering::Acquire);
+        let stamp = self.base.tx.stamp();
         let mut at = self.base.geo.seg_start(warm.segno).offset(warm.next);
         let (mut chain, mut seen) = (Vec::new(), HashSet::new());
         while self.base.geo.in_main(at) {

@@ -179,7 +179,7 @@ impl Recovery<'_> {
     fn replay_inode(&self, target: &Target) -> Result<()> {
         let inode = self.files.inode(target.ino)?;
         let _lock = inode.lock.write();
-        let op = self.files.nodes.gate.enter();
+        let op = self.base.tx.begin();
         if !inode.get(RawInode::is_reg) || inode.get(RawInode::is_compressed) {
             let at = target.nodes.first().map_or(BlockAddr::NULL, |n| n.addr);
             return Err(broken(at, "only plain regular files are logged", target.ino.0.into(), 0).into());

@@ -1,10 +1,11 @@
-//! The operation gate. Every change of metadata happens inside it; a checkpoint closes it.
+//! Operations as transactions. Every change of metadata is made by an operation, inside the gate, and recorded through
+//! it. A checkpoint closes the gate.
 //!
-//! An operation takes its inode locks, enters the gate, and leaves it before it releases the locks. All changes in
-//! between are in one checkpoint or in none, and in one epoch of the journal if there is one.
+//! An operation takes its inode locks, begins, and ends before it releases the locks. All changes in between are in one
+//! checkpoint or in none, and their records in one epoch of the journal if there is one.
 //!
 //! Ending an epoch blocks no operation: later ones enter the next epoch, and the caller waits for the earlier ones.
-//! As inode locks are held across the gate, the epochs of an inode's changes are in order.
+//! As inode locks are held across the operation, the epochs of an inode's changes are in order.
 mod epochs;
 mod fields;
 mod inode_records;
@@ -14,69 +15,80 @@ pub use fields::{KEPT_INLINE, unpack_rdev};
 pub use inode_records::{InodeRecords, Mapped, Target};
 pub use recorder::{Recorder, Taken, creates, sections};
 
-use crate::lock::{ReadGuard, RwLock, WriteGuard, rank};
-use crate::stat::Recorded;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::lock::{Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard, rank};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use epochs::Epochs;
-use std::marker::PhantomData;
+use segno_format::BlockAddr;
 
-/// Gate of a volume.
-#[derive(Debug)]
-pub struct OpGate {
-    checkpoint: RwLock<u64, { rank::GATE }>,
-    epochs: Epochs,
+/// The operations of a volume.
+pub struct Transactions {
+    /// Version of the checkpoint that operations build on.
+    gate: RwLock<u64, { rank::GATE }>,
+    /// Epochs of the journal.
+    pub epochs: Epochs,
+    /// What operations changed since the last commit.
+    pub records: Recorder,
+    /// Stamp of node footers: version and crc of the checkpoint in force.
+    stamp: AtomicU64,
+    /// Held while blocks of the warm node log are placed and written, so that the chain has no holes. Holds the next
+    /// address named by the last block of the chain, if fsyncs wrote any since the checkpoint.
+    pub chain: Mutex<Option<BlockAddr>, { rank::CHAIN }>,
 }
 
-/// Proof of being inside the gate. Functions that change metadata take it as an argument.
-#[derive(Debug)]
+/// Guard of [`Transactions::chain`].
+pub type ChainGuard<'a> = MutexGuard<'a, Option<BlockAddr>, { rank::CHAIN }>;
+
+/// An operation: proof of being inside the gate, which functions that change metadata take as an argument, and the
+/// recorder of its changes.
 pub struct Op<'a> {
+    transactions: &'a Transactions,
     epoch: u64,
     journal_epoch: u64,
     joined: Option<&'a AtomicU32>,
     /// `None` for an operation of the caller that closed the gate.
     _guard: Option<ReadGuard<'a, u64, { rank::GATE }>>,
-    _gate: PhantomData<&'a OpGate>,
 }
 
 /// Proof that no operation is inside the gate.
-pub struct Closed<'a>(WriteGuard<'a, u64, { rank::GATE }>);
+pub struct Closed<'a> {
+    transactions: &'a Transactions,
+    version: WriteGuard<'a, u64, { rank::GATE }>,
+}
 
-impl OpGate {
-    /// Creates a gate without a journal. `epoch` is the version of the mounted checkpoint.
-    pub fn new(epoch: u64) -> Self {
-        Self { checkpoint: RwLock::new(epoch), epochs: Epochs::default() }
+impl Transactions {
+    /// Starts without a journal, behind a checkpoint of this version whose nodes have this stamp.
+    pub fn new(version: u64, stamp: u64) -> Self {
+        Self {
+            gate: RwLock::new(version),
+            epochs: Epochs::default(),
+            records: Recorder::default(),
+            stamp: AtomicU64::new(stamp),
+            chain: Mutex::new(None),
+        }
     }
-    /// Enters the gate. Waits while it is closed.
-    pub fn enter(&self) -> Op<'_> {
-        let guard = self.checkpoint.read();
+    /// Begins an operation, which ends when it is dropped. Waits while the gate is closed.
+    pub fn begin(&self) -> Op<'_> {
+        let guard = self.gate.read();
+        // Inside the gate, as a boundary ends the epoch with the gate closed: an operation before the boundary never
+        // records into an epoch behind it.
         let (journal_epoch, joined) = self.epochs.join();
-        Op { epoch: *guard, journal_epoch, joined, _guard: Some(guard), _gate: PhantomData }
+        Op { transactions: self, epoch: *guard, journal_epoch, joined, _guard: Some(guard) }
     }
     /// Closes the gate. Waits for the operations inside.
-    pub fn close(&self) -> Closed<'_> {
-        Closed(self.checkpoint.write())
+    pub fn close_gate(&self) -> Closed<'_> {
+        Closed { transactions: self, version: self.gate.write() }
     }
-    /// Closes the gate if no operation is inside. Operations that try to enter meanwhile do not wait.
-    pub fn try_close(&self) -> Option<Closed<'_>> {
-        self.checkpoint.try_write().map(Closed)
+    /// Closes the gate if no operation is inside. Operations that begin meanwhile do not wait.
+    pub fn try_close_gate(&self) -> Option<Closed<'_>> {
+        Some(Closed { transactions: self, version: self.gate.try_write()? })
     }
-    /// Times taken to join the journal's epoch.
-    pub fn join_times(&self) -> Recorded {
-        self.epochs.joins.recorded()
+    pub fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Acquire)
     }
-    /// The open journal epoch; 0 without a journal.
-    pub fn journal_epoch(&self) -> u64 {
-        self.epochs.open()
-    }
-    /// Opens a journal epoch while the gate is closed or the volume is not in use yet. 0 stops journaling and is
-    /// allowed at any time.
-    pub fn set_journal_epoch(&self, epoch: u64) {
-        self.epochs.set(epoch);
-    }
-    /// Ends the open journal epoch and waits for its operations. Call it from one thread at a time, once the previous
-    /// epoch is written: both share the counters.
-    pub fn end_journal_epoch(&self) -> u64 {
-        self.epochs.end()
+    /// A checkpoint is in force: the next chain follows it. No fsync writes nodes between its boundary and this call.
+    pub fn restart_chain(&self, stamp: u64) {
+        *self.chain.lock() = None;
+        self.stamp.store(stamp, Ordering::Release);
     }
 }
 
@@ -85,9 +97,9 @@ impl Op<'_> {
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
-    /// The journal epoch of the operation; 0 if nothing is recorded.
-    pub fn journal_epoch(&self) -> u64 {
-        self.journal_epoch
+    /// Whether a journal gets its records.
+    pub fn is_recorded(&self) -> bool {
+        self.journal_epoch != 0
     }
 }
 
@@ -102,11 +114,12 @@ impl Drop for Op<'_> {
 impl Closed<'_> {
     /// An operation of the caller that closed the gate. Changes by a checkpoint are in no epoch.
     pub fn op(&self) -> Op<'_> {
-        Op { epoch: *self.0, journal_epoch: 0, joined: None, _guard: None, _gate: PhantomData }
+        let (transactions, epoch) = (self.transactions, *self.version);
+        Op { transactions, epoch, journal_epoch: 0, joined: None, _guard: None }
     }
     /// Later operations build on checkpoint version `epoch`.
     pub fn advance(&mut self, epoch: u64) {
-        *self.0 = epoch;
+        *self.version = epoch;
     }
 }
 
@@ -116,17 +129,17 @@ mod tests {
 
     #[test]
     fn trying_to_close_blocks_no_operation() {
-        let gate = OpGate::new(1);
-        let inside = gate.enter();
+        let gate = Transactions::new(1, 0);
+        let inside = gate.begin();
         std::thread::scope(|s| {
-            s.spawn(|| assert!(gate.try_close().is_none()));
+            s.spawn(|| assert!(gate.try_close_gate().is_none()));
         });
         std::thread::scope(|s| {
-            s.spawn(|| drop(gate.enter()));
+            s.spawn(|| drop(gate.begin()));
         });
         drop(inside);
-        gate.try_close().unwrap().advance(2);
-        assert_eq!(gate.enter().epoch(), 2);
+        gate.try_close_gate().unwrap().advance(2);
+        assert_eq!(gate.begin().epoch(), 2);
     }
 }
 
@@ -141,11 +154,11 @@ mod models {
     #[test]
     fn an_operation_never_spans_a_checkpoint() {
         loom::model(|| {
-            let gate = Arc::new(OpGate::new(1));
+            let gate = Arc::new(Transactions::new(1, 0));
             // An operation changes both halves in turn.
             let halves = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
-            let operate = |gate: Arc<OpGate>, halves: Arc<(AtomicU64, AtomicU64)>| {
-                let op = gate.enter();
+            let operate = |gate: Arc<Transactions>, halves: Arc<(AtomicU64, AtomicU64)>| {
+                let op = gate.begin();
                 halves.0.fetch_add(1, Ordering::Relaxed);
                 let epoch = op.epoch();
                 halves.1.fetch_add(1, Ordering::Relaxed);
@@ -159,7 +172,7 @@ mod models {
                 })
                 .collect();
             let in_first = {
-                let mut closed = gate.close();
+                let mut closed = gate.close_gate();
                 let seen = halves.0.load(Ordering::Relaxed);
                 assert_eq!(seen, halves.1.load(Ordering::Relaxed), "half an operation in the checkpoint");
                 closed.advance(2);

@@ -221,7 +221,7 @@ impl Writeback {
             .inspect_err(|e| self.files.give_back(&batch, e))?;
         let _nodes = granted.placed();
         self.files.checksum_batch(&mut batch);
-        self.files.publish_batch(&self.nodes.gate.enter(), &batch)?;
+        self.files.publish_batch(&self.base.tx.begin(), &batch)?;
         inodes.iter().for_each(|i| self.settle(i));
         self.waiters.notify(batch.len() as u64);
         Ok((next, batch.len() as u64))

@@ -11,7 +11,6 @@ use crate::nodes::NatFlush;
 use crate::options::CheckpointMode;
 use crate::space::{LogSnapshot, LogState, SegmentPin, SitFlush};
 use crate::stat;
-use crate::sync::atomic::Ordering;
 use crate::transaction::Closed;
 use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint};
 use segno_format::sit::LogType;
@@ -137,7 +136,7 @@ impl Commit {
         // Waits for a commit in progress.
         let mut commits = self.journal.get().map(|journal| journal.commits.lock());
         let closing = Instant::now();
-        let mut closed = self.nodes.gate.close();
+        let mut closed = self.base.tx.close_gate();
         let freed =
             self.freeze(&mut closed, next_version(state), commits.as_deref_mut()).and_then(|frozen| {
                 let boundary = frozen.boundary;
@@ -181,14 +180,14 @@ impl Commit {
         let tries = if self.journal().is_some() { IDLE_TRIES } else { 0 };
         for _ in 0..tries {
             let (commits, closing) = (lock(), Instant::now());
-            if let Some(closed) = self.nodes.gate.try_close() {
+            if let Some(closed) = self.base.tx.try_close_gate() {
                 return (commits, closing, closed);
             }
             drop(commits);
             std::thread::sleep(IDLE_PAUSE);
         }
         let (commits, closing) = (lock(), Instant::now());
-        (commits, closing, self.nodes.gate.close())
+        (commits, closing, self.base.tx.close_gate())
     }
 
     fn note_blocked(&self, since: Instant) {
@@ -226,11 +225,9 @@ impl Commit {
         let contents = Contents { frozen: &frozen, reason, logs: &logs, nat: &nat, sit: &sit };
         let header = self.build_header(state, &contents)?;
         let crc = self.write_pack(state, &header, &contents)?;
-        *self.nodes.chain.lock() = None;
+        self.base.tx.restart_chain(stamp(state.header.view(), crc));
         self.nodes.nat.committed();
-        let freed = self.nodes.space.committed();
-        self.nodes.stamp.store(stamp(state.header.view(), crc), Ordering::Release);
-        Ok(freed)
+        Ok(self.nodes.space.committed())
     }
 
     /// With the gate closed the totals are stable: the SIT must have every node, and no more blocks than counted.

@@ -114,13 +114,13 @@ impl Files {
     ) {
         let mapped = own.iter().map(|p| Mapped { page: p.index, addr: p.addr, crc: p.crc });
         if cluster.packed {
-            return self.nodes.notes.packed(op, inode.ino, mapped);
+            return op.packed(inode.ino, mapped);
         }
-        self.nodes.notes.mapped(op, inode.ino, mapped, false);
+        op.mapped(inode.ino, mapped, false);
         let tail = cluster.first + cluster.kept as u64;
-        self.nodes.notes.unmapped(op, inode.ino, tail..cluster.first + slots.len() as u64);
+        op.unmapped(inode.ino, tail..cluster.first + slots.len() as u64);
         for (page, _) in (cluster.first..).zip(slots).filter(|(_, a)| **a == BlockAddr::NEW) {
-            self.nodes.notes.reserved(op, inode.ino, page..page + 1);
+            op.reserved(inode.ino, page..page + 1);
         }
     }
 

@@ -25,7 +25,7 @@ impl Names {
     ) -> Result<()> {
         self.place_name(op, dir, name, room, ino, kind)?;
         let target = Target { ino, file_type: kind as u8 };
-        self.nodes.notes.name(op, dir.ino, (name.raw(), special_hash(dir, name.hash)), None, Some(target));
+        op.name_changed(dir.ino, (name.raw(), special_hash(dir, name.hash)), None, Some(target));
         Ok(())
     }
 

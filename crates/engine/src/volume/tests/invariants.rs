@@ -65,7 +65,7 @@ fn space() {
 #[test]
 fn nodes() {
     assert_stops("slot outside a node is set", |v, file| {
-        v.nodes.set_slot(&v.nodes.gate.enter(), &file.frame, &file.frame, 5_000, BlockAddr::NEW)
+        v.nodes.set_slot(&v.base.tx.begin(), &file.frame, &file.frame, 5_000, BlockAddr::NEW)
     });
     assert_stops("slots outside a node are read", |v, file| {
         v.nodes.slot_addrs(&file.frame, 900..2_000).map(drop)
@@ -81,7 +81,7 @@ fn nodes() {
         Err(Error::Invariant("NAT changes are frozen before the last checkpoint ended"))
     });
     assert_stops("new node is in the cache already", |v, file| {
-        v.nodes.cache.create(&v.nodes.gate.enter(), file.ino, file.ino, 0, true);
+        v.nodes.cache.create(&v.base.tx.begin(), file.ino, file.ino, 0, true);
         Err(Error::Invariant("a new node is in the cache already"))
     });
 }
@@ -99,7 +99,7 @@ fn files() {
     assert_stops("unreserved slot", |v, file| {
         let mut batch = batch(v, file)?;
         v.files.write_batch(&mut batch)?;
-        let op = v.nodes.gate.enter();
+        let op = v.base.tx.begin();
         v.nodes.set_slot(&op, &file.frame, &file.frame, 0, BlockAddr::NULL)?;
         v.files.publish_batch(&op, &batch)
     });
@@ -123,7 +123,7 @@ fn commit() {
         let _on = v.commit.in_progress.begin(u64::MAX);
         v.nodes
             .cache
-            .modify(&v.nodes.gate.enter(), &file.frame, |b| b.view_mut::<RawInode>().i_links = 1.into());
+            .modify(&v.base.tx.begin(), &file.frame, |b| b.view_mut::<RawInode>().i_links = 1.into());
         v.commit.checkpoint(crate::commit::CheckpointReason::Umount)
     });
 }
