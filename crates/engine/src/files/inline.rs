@@ -3,6 +3,7 @@ use super::Files;
 use super::Inode;
 use super::batch::file_log;
 use crate::error::Result;
+use crate::space::Placement;
 use crate::transaction::{Mapped, Op};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::summary::RawSummary;
@@ -84,7 +85,9 @@ impl Files {
             content.0.get_mut(..data.len()).unwrap_or_default().copy_from_slice(data);
         }
         let crc = self.wants_checksums(inode).then(|| data_crc(&content));
-        let place = if content.is_zero() { None } else { Some(self.place_inline(inode, content)?) };
+        let mut placed = if content.is_zero() { None } else { Some(self.place_inline(inode, content)?) };
+        let addrs = placed.as_mut().map(|placed| std::mem::take(&mut placed.addrs)).unwrap_or_default();
+        let place = addrs.first().copied();
         self.nodes.cache.modify(op, &inode.frame, |block| {
             block.0.get_mut(layout.inline_range()).unwrap_or_default().fill(0);
             let raw: &mut RawInode = block.view_mut();
@@ -93,21 +96,15 @@ impl Files {
             raw.i_blocks = U64::new(raw.i_blocks.get().saturating_add(place.is_some().into()));
         });
         op.inline_off(inode.ino, place.map(|addr| Mapped { page: 0, addr, crc }));
-        match place {
-            Some(addr) => self.space.publish(addr, BlockAddr::NULL),
-            None => Ok(()),
-        }
+        placed.as_mut().map_or(Ok(()), |placed| self.space.publish(placed, &addrs, &[]))
     }
 
-    /// Writes the data to a new block that is not published yet.
-    fn place_inline(&self, inode: &Inode, content: Block) -> Result<BlockAddr> {
+    /// Writes the data to a new block.
+    fn place_inline(&self, inode: &Inode, content: Block) -> Result<Placement> {
         let owner = RawSummary::data(inode.ino, self.nodes.nat.get(inode.ino)?.version, 0);
         self.space.counts.reserve_blocks(1)?;
         let placed =
             self.write_new(vec![Arc::new(content)], |space| space.allocate(file_log(inode), &[owner]));
-        match placed {
-            Ok(addrs) => Ok(addrs.first().copied().unwrap_or_default()),
-            Err(e) => self.space.counts.release_blocks(1).and(Err(e)),
-        }
+        placed.or_else(|e| self.space.counts.release_blocks(1).and(Err(e)))
     }
 }

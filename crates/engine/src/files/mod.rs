@@ -39,6 +39,7 @@ pub use fallocate::Reserve;
 pub use inode::{Inode, InodeCache, sanity};
 pub use locked::Locked;
 pub use page::{DirtyAccount, PageMap};
+pub use place::Early;
 pub use sequence::{Choice, IDLE, PROMOTE, Sequence};
 pub use sync_turn::SyncTurns;
 pub use tags::Tags;

@@ -6,7 +6,7 @@
 use crate::commit::Commit;
 use crate::commit::journal::Commits;
 use crate::error::Result;
-use crate::files::Batch;
+use crate::files::Early;
 use crate::health::invariant;
 use crate::nodes::FrozenNodes;
 use crate::space::Values;
@@ -18,7 +18,7 @@ use segno_format::Ino;
 /// The state that a checkpoint writes.
 pub struct Frozen {
     /// Blocks with an address in the index, not yet written.
-    pub blocks: Vec<Batch>,
+    pub blocks: Vec<Early>,
     pub nodes: FrozenNodes,
     pub orphans: Vec<Ino>,
     pub counts: Values,

@@ -211,8 +211,9 @@ impl Commit {
         reason: CheckpointReason,
     ) -> Result<SegmentPin> {
         self.base.health.store_damage()?;
-        for batch in &frozen.blocks {
-            self.files.write_frozen(batch)?;
+        for (batch, expected) in std::mem::take(&mut frozen.blocks) {
+            self.files.write_placed(&batch)?;
+            drop(expected);
         }
         self.write_all_nodes(&mut frozen.nodes)?;
         // Before the SIT, so that the SIT correctly describes a segment that a log leaves in the meantime.

@@ -54,13 +54,14 @@ impl Rig {
             RawSummary::data(frame.nid, v.nodes.nat.get(frame.nid).unwrap().version, first as u16 + i as u16)
         };
         let owners: Vec<RawSummary> = (1..=stored).map(owner).collect();
-        let addrs = v.space.allocate(LogType::ColdData, &owners).unwrap();
+        let mut placed = v.space.allocate(LogType::ColdData, &owners).unwrap();
+        let addrs = placed.addrs.clone();
         let rest = if released { BlockAddr::NULL } else { BlockAddr::NEW };
         let mut slots = vec![rest; CLUSTER];
         slots[0] = BlockAddr::COMPRESS;
         for (i, (&addr, bytes)) in addrs.iter().zip(payload.chunks(BLOCK_SIZE)).enumerate() {
             v.base.dev.write(addr, &[&Block(bytes.try_into().unwrap())]).unwrap();
-            v.space.publish(addr, BlockAddr::NULL).unwrap();
+            v.space.publish(&mut placed, &[addr], &[]).unwrap();
             slots[i + 1] = addr;
         }
         for (i, &addr) in (first..).zip(&slots) {

@@ -38,7 +38,8 @@ fn owner() -> [RawSummary; 1] {
 #[test]
 fn space() {
     assert_stops("unallocated block is published", |v, _| {
-        v.space.publish(v.base.geo.seg_start(SegNo(40)), BlockAddr::NULL)
+        let mut placed = v.space.allocate(LogType::WarmNode, &owner())?;
+        v.space.publish(&mut placed, &[v.base.geo.seg_start(SegNo(40))], &[])
     });
     assert_stops("allocates a block that is in use", |v, _| {
         let at = v.space.log_states().into_iter().find(|l| l.kind == LogType::WarmNode).unwrap();
@@ -46,8 +47,9 @@ fn space() {
         v.space.allocate(LogType::WarmNode, &owner()).map(drop)
     });
     assert_stops("places blocks before its boundary", |v, _| {
-        let placed = v.space.allocate(LogType::WarmNode, &owner())?;
-        v.space.place_all(&placed)
+        let mut placed = v.space.allocate(LogType::WarmNode, &owner())?;
+        let addrs = placed.addrs.clone();
+        v.space.place_all(&mut placed, &addrs)
     });
     assert_stops("two logs open one segment", |v, _| {
         let at = v.space.log_states()[0];
@@ -98,10 +100,10 @@ fn batch(v: &Volume, file: &Arc<Inode>) -> Result<Batch> {
 fn files() {
     assert_stops("unreserved slot", |v, file| {
         let mut batch = batch(v, file)?;
-        v.files.write_batch(&mut batch)?;
+        let placed = v.files.write_batch(&mut batch)?;
         let op = v.base.tx.begin();
         v.nodes.set_slot(&op, &file.frame, &file.frame, 0, BlockAddr::NULL)?;
-        v.files.publish_batch(&op, &batch)
+        v.files.publish_batch(&op, &batch, placed)
     });
 }
 
