@@ -1,4 +1,4 @@
-//! State shared by all subsystems: device, properties of the mount, clock, counters, health.
+//! State shared by all subsystems: device, properties of the mount, clock, counters, health, transactions.
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::health::Health;
@@ -7,12 +7,13 @@ use crate::meta::Device;
 use crate::options::MountOptions;
 use crate::stat::Stats;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::transaction::Transactions;
 use crate::types::Time;
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Features, Geometry};
 use std::sync::Arc;
 
-/// Shared state. Only counters, [`Health`] and [`Base::is_cached`] change after mount.
+/// Shared state. Only counters, [`Health`], [`Transactions`] and [`Base::is_cached`] change after mount.
 pub struct Base {
     /// The superblock as mounted.
     pub sb: Superblock,
@@ -25,6 +26,7 @@ pub struct Base {
     pub mem: Arc<Memory>,
     pub stats: Stats,
     pub health: Arc<Health>,
+    pub tx: Transactions,
     serial: AtomicU64,
     cached: AtomicBool,
 }
@@ -49,6 +51,7 @@ impl Base {
         dev: Arc<Device>,
         mem: Arc<Memory>,
         health: Arc<Health>,
+        tx: Transactions,
     ) -> Self {
         let now = clock.now();
         Self {
@@ -56,6 +59,7 @@ impl Base {
             features: sb.features,
             checksum_seed: sb.inode_checksum_seed(),
             health,
+            tx,
             sb,
             opts,
             clock,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules from the bottom up. A path may lead to its own module or to one above it in this list.
-const LAYERS: [&str; 24] = [
+const LAYERS: [&str; 23] = [
     "sync",
     "lock",
     "types",
@@ -18,9 +18,8 @@ const LAYERS: [&str; 24] = [
     "memory",
     "meta",
     "health",
+    "transaction",
     "base",
-    "gate",
-    "record",
     "space",
     "nodes",
     "files",
@@ -31,7 +30,8 @@ const LAYERS: [&str; 24] = [
     "recovery",
     "admission",
 ];
-const SUBSYSTEMS: [&str; 7] = ["Space", "Nodes", "Files", "Writeback", "Names", "Commit", "Gc"];
+const SUBSYSTEMS: [&str; 8] =
+    ["Transactions", "Space", "Nodes", "Files", "Writeback", "Names", "Commit", "Gc"];
 const HELD_MOST: usize = 3;
 
 struct Source {

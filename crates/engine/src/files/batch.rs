@@ -3,14 +3,13 @@ use super::Files;
 use super::Inode;
 use super::compress::{Cluster, cluster_blocks};
 use crate::error::{Error, Result};
-use crate::gate::Op;
 use crate::health::invariant;
 use crate::nodes::NodeFrame;
 use crate::nodes::{Place, Span};
-use crate::record::Mapped;
-use crate::space::Stream;
+use crate::space::{Placement, Stream};
 use crate::stat;
 use crate::sync::atomic::Ordering;
+use crate::transaction::{Mapped, Op};
 use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
@@ -117,9 +116,6 @@ impl Batch {
     fn is_of_one_file(&self) -> bool {
         self.parts.windows(2).all(|w| matches!(w, [a, b] if Arc::ptr_eq(&a.inode, &b.inode)))
     }
-    pub fn addrs(&self) -> Vec<BlockAddr> {
-        self.pages().map(|p| p.addr).collect()
-    }
     fn pages(&self) -> impl Iterator<Item = &Outgoing> {
         self.parts.iter().flat_map(|p| &p.pages)
     }
@@ -166,7 +162,7 @@ impl Files {
 
     /// Computes checksums of the pages for the journal. Large batches get none: they are flushed before the commit
     /// instead.
-    pub fn checksum_batch(&self, batch: &mut Batch) {
+    fn checksum_batch(&self, batch: &mut Batch) {
         if batch.len() > MAX_CHECKSUMMED {
             return;
         }
@@ -215,14 +211,15 @@ impl Files {
         }
     }
 
-    /// Allocates an address for every page and writes it. After an error none remains allocated.
-    pub fn write_batch(&self, batch: &mut Batch) -> Result<()> {
-        let _order = self.nodes.in_order();
-        self.place(batch)?;
-        self.write_placed(batch)
+    /// Allocates an address for every page and writes it.
+    pub fn write_batch(&self, batch: &mut Batch) -> Result<Placement> {
+        let _order = self.in_order();
+        let placed = self.place(batch)?;
+        self.write_placed(batch).map(|()| placed)
     }
 
-    fn write_placed(&self, batch: &Batch) -> Result<()> {
+    /// Writes pages that have addresses.
+    pub fn write_placed(&self, batch: &Batch) -> Result<()> {
         let mut out: Vec<(BlockAddr, Arc<Block>)> =
             batch.pages().map(|p| (p.addr, p.block.clone())).collect();
         let placed = out.iter().all(|(addr, _)| addr.is_real());
@@ -231,25 +228,13 @@ impl Files {
             FlushReason::Aged => self.base.dev.write_scattered_behind(&mut out),
             FlushReason::Wanted | FlushReason::Synced => self.base.dev.write_scattered(&mut out),
         };
-        written.inspect_err(|e| {
-            let addrs: Vec<BlockAddr> = out.iter().map(|(addr, _)| *addr).collect();
-            self.space.abandon(&addrs);
-            self.base.stop_if_zoned(e);
-        })
-    }
-
-    /// Writes blocks of a batch placed at a boundary. The batch holds their inodes, so the blocks stay in memory
-    /// until then.
-    pub fn write_frozen(&self, batch: &Batch) -> Result<()> {
-        self.write_placed(batch)?;
-        self.space.abandon(&batch.addrs());
-        Ok(())
+        written.inspect_err(|e| self.base.stop_if_zoned(e))
     }
 
     /// Allocates addresses for all pages: one allocation for the files that share a log, with each file contiguous.
-    pub fn place(&self, batch: &mut Batch) -> Result<()> {
+    pub fn place(&self, batch: &mut Batch) -> Result<Placement> {
         self.separate(batch)?;
-        let mut placed: Vec<BlockAddr> = Vec::with_capacity(batch.len());
+        let mut placed = self.space.placement(batch.len());
         let mut waiting: Vec<(Option<Route>, &mut Outgoing)> = batch
             .parts
             .iter_mut()
@@ -261,26 +246,23 @@ impl Files {
             let (mut pages, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(same);
             waiting = rest;
             let owners: Vec<RawSummary> = pages.iter().map(|(_, page)| page.owner).collect();
-            let addrs = match &stream {
+            let same_log = match &stream {
                 Some(stream) => self.space.allocate_in(&stream.stream, stream.may_open, &owners),
                 None => self.space.allocate(log, &owners),
             };
-            let addrs = match addrs {
-                Ok(addrs) => addrs,
-                Err(e) => {
-                    self.space.abandon_in_order(&placed)?;
-                    return Err(e);
-                }
+            let same_log = match same_log {
+                Ok(same_log) => same_log,
+                Err(e) => return self.space.fill_unwritten(&placed.addrs).and(Err(e)),
             };
             invariant!(
                 self.base.health,
-                addrs.len() == owners.len(),
+                same_log.addrs.len() == owners.len(),
                 "the numbers of pages and of addresses in a batch differ"
             );
-            pages.iter_mut().zip(&addrs).for_each(|((_, page), &addr)| page.addr = addr);
-            placed.extend(addrs);
+            pages.iter_mut().zip(&same_log.addrs).for_each(|((_, page), &addr)| page.addr = addr);
+            placed.append(same_log);
         }
-        Ok(())
+        Ok(placed)
     }
 
     /// Gives pages of files without a hint and without a stream the log for their lifetime.
@@ -318,54 +300,62 @@ impl Files {
         }
     }
 
-    /// Publishes the written pages in the index.
-    pub fn publish_batch(&self, op: &Op<'_>, batch: &Batch) -> Result<()> {
-        for part in &batch.parts {
-            if part.clusters.is_empty() {
-                self.publish_part(op, part, batch.id)?;
-            } else {
-                self.publish_clusters(op, part, batch.id)?;
-            }
-            let dir = part.inode.is_dir();
-            let counter = if dir { &self.base.stats.dent_blocks } else { &self.base.stats.data_blocks };
-            stat::add(counter, part.pages.len() as u64);
-        }
-        Ok(())
+    /// Publishes a batch that was written.
+    pub fn publish_written(&self, batch: &mut Batch, placed: Placement) -> Result<()> {
+        self.checksum_batch(batch);
+        self.publish_batch(&self.base.tx.begin(), batch, placed)
     }
 
-    fn publish_part(&self, op: &Op<'_>, part: &Part, id: u64) -> Result<()> {
+    /// Publishes pages in the index. Blocks of pages that were dropped meanwhile are abandoned.
+    pub fn publish_batch(&self, op: &Op<'_>, batch: &Batch, placed: Placement) -> Result<()> {
+        placed.settle(|placed| {
+            for part in &batch.parts {
+                if part.clusters.is_empty() {
+                    self.publish_part(op, part, batch.id, placed)?;
+                } else {
+                    self.publish_clusters(op, part, batch.id, placed)?;
+                }
+                let dir = part.inode.is_dir();
+                let counter = if dir { &self.base.stats.dent_blocks } else { &self.base.stats.data_blocks };
+                stat::add(counter, part.pages.len() as u64);
+            }
+            Ok(())
+        })
+    }
+
+    fn publish_part(&self, op: &Op<'_>, part: &Part, id: u64, placed: &mut Placement) -> Result<()> {
+        // Held until the SIT has the blocks: a reader that finds a new address in a slot finds its bit set.
         let mut pages = part.inode.pages.lock();
         // A page dropped meanwhile no longer has its slot.
-        let (alive, dropped): (Vec<&Outgoing>, Vec<&Outgoing>) =
-            part.pages.iter().partition(|p| pages.in_flush(p.index, id));
-        let dropped: Vec<BlockAddr> = dropped.iter().map(|p| p.addr).collect();
-        self.space.abandon(&dropped);
-        let mut published: Vec<(BlockAddr, BlockAddr)> = Vec::with_capacity(alive.len());
+        let alive: Vec<&Outgoing> = part.pages.iter().filter(|p| pages.in_flush(p.index, id)).collect();
+        let (mut new, mut old) = (Vec::with_capacity(alive.len()), Vec::with_capacity(alive.len()));
         for run in alive.chunk_by(|a, b| a.frame.nid == b.frame.nid) {
             let Some(first) = run.first() else { continue };
             let stored = self.nodes.edit_slots(op, &first.frame, |slots| {
                 for page in run {
                     let word = slots.get_mut(page.slot as usize)?;
-                    published.push((page.addr, BlockAddr(word.get())));
+                    new.push(page.addr);
+                    old.push(BlockAddr(word.get()));
                     *word = U32::new(page.addr.0);
                 }
                 Some(())
             })?;
             self.base.health.present(stored, "a page is published in a slot outside its node")?;
         }
-        if !published.is_empty() {
+        if !new.is_empty() {
             self.nodes.forget_extent(op, &part.inode.frame);
         }
         if !part.inode.is_dir() {
             let mapped = |p: &&Outgoing| Mapped { page: p.index, addr: p.addr, crc: p.crc };
-            self.nodes.notes.mapped(op, part.inode.ino, alive.iter().map(mapped), false);
+            op.mapped(part.inode.ino, alive.iter().map(mapped), false);
         }
         part.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.base.mem));
         self.publish_size(op, &part.inode, &pages, pages.covered);
-        let reserved = published.iter().all(|&(_, old)| old != BlockAddr::NULL);
+        let reserved = old.iter().all(|&addr| addr != BlockAddr::NULL);
         invariant!(self.base.health, reserved, "a page is published in an unreserved slot");
-        invariant!(self.base.health, published.len() == alive.len(), "a page of a batch is not published");
-        self.space.publish_all(&published)
+        invariant!(self.base.health, new.len() == alive.len(), "a page of a batch is not published");
+        old.retain(|addr| addr.is_real());
+        self.space.publish(placed, &new, &old)
     }
 }
 

@@ -2,8 +2,8 @@
 use super::Files;
 use super::Inode;
 use crate::error::Result;
-use crate::gate::Op;
 use crate::nodes::Place;
+use crate::transaction::Op;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Structure};
 use std::sync::Arc;
 

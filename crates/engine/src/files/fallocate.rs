@@ -4,8 +4,8 @@ use super::Inode;
 use super::access::{check_changeable, check_not_append_only, check_not_released};
 use super::write::set_changed;
 use crate::error::{Error, Result};
-use crate::gate::Op;
 use crate::nodes::Span;
+use crate::transaction::Op;
 use segno_format::inode::{Advise, RawInode, max_file_size};
 use segno_format::{BLOCK_SIZE, BlockAddr, Ino};
 use std::ops::Range;
@@ -40,17 +40,17 @@ impl Files {
             check_not_append_only(&inode)?;
         }
         let step = at..step_end(at).min(bytes.end.div_ceil(SIZE));
-        self.convert_inline(&self.nodes.gate.enter(), &inode)?;
+        self.convert_inline(&self.base.tx.begin(), &inode)?;
         let _excluded = self.exclude_flush(&inode);
         let zeroed = if how.zero { self.zero_packed_edges(&inode, bytes)? } else { bytes.clone() };
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         let (reached, stopped) = self.reserve_step(&op, &inode, step, &zeroed, how);
         if reached > at {
             if how.zero {
                 let whole = whole_blocks(&zeroed);
-                self.nodes.notes.unmapped(&op, ino, whole.start.max(at)..whole.end.min(reached));
+                op.unmapped(ino, whole.start.max(at)..whole.end.min(reached));
             }
-            self.nodes.notes.reserved(&op, ino, at..reached);
+            op.reserved(ino, at..reached);
             self.note_reserved(&op, &inode, bytes.end.min(reached.saturating_mul(SIZE)), how)?;
         }
         stopped.map_or(Ok(reached), Err)
@@ -166,11 +166,11 @@ impl Files {
         if bytes.start >= inode.size() {
             return Ok(());
         }
-        self.convert_inline(&self.nodes.gate.enter(), &inode)?;
+        self.convert_inline(&self.base.tx.begin(), &inode)?;
         let _excluded = self.exclude_flush(&inode);
         let bytes = self.zero_packed_edges(&inode, &bytes)?;
         {
-            let op = self.nodes.gate.enter();
+            let op = self.base.tx.begin();
             for edge in edges(&bytes) {
                 self.zero_bytes(&op, &inode, edge)?;
             }
@@ -180,11 +180,11 @@ impl Files {
         let end = whole.end.min(inode.layout(self.base.features)?.max_blocks());
         let mut at = whole.start;
         while at < end {
-            let op = self.nodes.gate.enter();
+            let op = self.base.tx.begin();
             let step = at..step_end(at).min(end);
             at = step.end;
             self.free_range(&op, &inode, step.clone())?;
-            self.nodes.notes.unmapped(&op, ino, step);
+            op.unmapped(ino, step);
             // The dropped pages no longer hold back the published size.
             self.resize(&op, &inode, inode.size());
         }

@@ -8,8 +8,8 @@
 use super::Files;
 use super::Inode;
 use super::PageMap;
-use crate::gate::Op;
 use crate::sync::atomic::Ordering;
+use crate::transaction::Op;
 use segno_format::BLOCK_SIZE;
 use segno_format::inode::RawInode;
 use std::ops::Range;

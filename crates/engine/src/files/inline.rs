@@ -3,8 +3,8 @@ use super::Files;
 use super::Inode;
 use super::batch::file_log;
 use crate::error::Result;
-use crate::gate::Op;
-use crate::record::Mapped;
+use crate::space::Placement;
+use crate::transaction::{Mapped, Op};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::summary::RawSummary;
 use segno_format::{Block, BlockAddr};
@@ -51,7 +51,7 @@ impl Files {
             // Includes the zeros between the old end and `offset`.
             let from = size.min(offset);
             let changed = block.0.get(area).and_then(|a| a.get(from..offset + data.len()));
-            self.nodes.notes.inline_written(op, inode.ino, from, changed.unwrap_or_default());
+            op.inline_written(inode.ino, from, changed.unwrap_or_default());
         });
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Files {
                 block.view_mut::<RawInode>().i_inline &= !Inline::DATA_EXIST.bits();
             }
         });
-        self.nodes.notes.inline_cut(op, inode.ino, size as u64);
+        op.inline_cut(inode.ino, size as u64);
         Ok(())
     }
 
@@ -85,7 +85,9 @@ impl Files {
             content.0.get_mut(..data.len()).unwrap_or_default().copy_from_slice(data);
         }
         let crc = self.wants_checksums(inode).then(|| data_crc(&content));
-        let place = if content.is_zero() { None } else { Some(self.place_inline(inode, content)?) };
+        let mut placed = if content.is_zero() { None } else { Some(self.place_inline(inode, content)?) };
+        let addrs = placed.as_mut().map(|placed| std::mem::take(&mut placed.addrs)).unwrap_or_default();
+        let place = addrs.first().copied();
         self.nodes.cache.modify(op, &inode.frame, |block| {
             block.0.get_mut(layout.inline_range()).unwrap_or_default().fill(0);
             let raw: &mut RawInode = block.view_mut();
@@ -93,22 +95,16 @@ impl Files {
             raw.set_slot(&layout, 0, place.unwrap_or(BlockAddr::NULL));
             raw.i_blocks = U64::new(raw.i_blocks.get().saturating_add(place.is_some().into()));
         });
-        self.nodes.notes.inline_off(op, inode.ino, place.map(|addr| Mapped { page: 0, addr, crc }));
-        match place {
-            Some(addr) => self.space.publish(addr, BlockAddr::NULL),
-            None => Ok(()),
-        }
+        op.inline_off(inode.ino, place.map(|addr| Mapped { page: 0, addr, crc }));
+        placed.as_mut().map_or(Ok(()), |placed| self.space.publish(placed, &addrs, &[]))
     }
 
-    /// Writes the data to a new block that is not published yet.
-    fn place_inline(&self, inode: &Inode, content: Block) -> Result<BlockAddr> {
+    /// Writes the data to a new block.
+    fn place_inline(&self, inode: &Inode, content: Block) -> Result<Placement> {
         let owner = RawSummary::data(inode.ino, self.nodes.nat.get(inode.ino)?.version, 0);
         self.space.counts.reserve_blocks(1)?;
         let placed =
             self.write_new(vec![Arc::new(content)], |space| space.allocate(file_log(inode), &[owner]));
-        match placed {
-            Ok(addrs) => Ok(addrs.first().copied().unwrap_or_default()),
-            Err(e) => self.space.counts.release_blocks(1).and(Err(e)),
-        }
+        placed.or_else(|e| self.space.counts.release_blocks(1).and(Err(e)))
     }
 }

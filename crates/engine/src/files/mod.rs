@@ -39,6 +39,7 @@ pub use fallocate::Reserve;
 pub use inode::{Inode, InodeCache, sanity};
 pub use locked::Locked;
 pub use page::{DirtyAccount, PageMap};
+pub use place::Early;
 pub use sequence::{Choice, IDLE, PROMOTE, Sequence};
 pub use sync_turn::SyncTurns;
 pub use tags::Tags;
@@ -93,6 +94,6 @@ impl Files {
     /// would not stay valid. Block addresses of directories are not recorded either.
     pub fn wants_checksums(&self, inode: &Inode) -> bool {
         let pinned = || inode.get(|i| i.inline().contains(Inline::PIN_FILE));
-        self.nodes.notes.wants_checksums() && !inode.is_dir() && !pinned()
+        self.base.tx.records.wants_checksums() && !inode.is_dir() && !pinned()
     }
 }

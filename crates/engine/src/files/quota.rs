@@ -1,10 +1,10 @@
 //! Quota files: read completely at mount, updated by each checkpoint.
-use super::Batch;
+use super::Early;
 use super::Files;
 use crate::error::{Error, Result};
-use crate::gate::Op;
 use crate::health::invariant;
 use crate::nodes::QuotaFile;
+use crate::transaction::Op;
 use segno_format::checkpoint::CpFlags;
 use segno_format::inode::RawInode;
 use segno_format::quota::QuotaTable;
@@ -63,10 +63,10 @@ impl Files {
     }
 
     /// Updates the quota files and places their changed blocks. The gate is closed.
-    pub fn write_quota(&self, op: &Op<'_>, placed: &mut Vec<Batch>) -> Result<()> {
+    pub fn write_quota(&self, op: &Op<'_>, early: &mut Vec<Early>) -> Result<()> {
         for kind in 0..self.nodes.quota.inos().len() {
             let Some(mut file) = self.nodes.quota.take(kind) else { continue };
-            let done = if file.changed { self.write_quota_file(op, kind, &mut file, placed) } else { Ok(()) };
+            let done = if file.changed { self.write_quota_file(op, kind, &mut file, early) } else { Ok(()) };
             let put = self.nodes.quota.put(kind, file);
             invariant!(self.base.health, put, "a quota file is written twice by a checkpoint");
             done?;
@@ -79,7 +79,7 @@ impl Files {
         op: &Op<'_>,
         kind: usize,
         file: &mut QuotaFile,
-        placed: &mut Vec<Batch>,
+        early: &mut Vec<Early>,
     ) -> Result<()> {
         let inode = self.inode(file.ino)?;
         let mut new = file.table.to_bytes(kind);
@@ -101,7 +101,7 @@ impl Files {
         if inode.size() < len {
             self.nodes.cache.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().i_size = U64::new(len));
         }
-        self.place_closed(op, &inode, placed)?;
+        self.place_closed(op, &inode, early)?;
         (file.stored, file.stored_ids) = (new, file.table.entries.len());
         (file.changed, file.unwritten) = (false, false);
         Ok(())

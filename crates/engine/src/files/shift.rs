@@ -11,14 +11,14 @@ use super::batch::file_log;
 use super::locked::Locked;
 use super::write::set_changed;
 use crate::error::{Error, Result};
-use crate::gate::Op;
 use crate::health::invariant;
 use crate::nodes::{Grant, Place, Span};
-use crate::record::Mapped;
+use crate::space::Placement;
+use crate::transaction::{Mapped, Op};
 use segno_clean::need::Request;
 use segno_format::inode::RawInode;
 use segno_format::summary::RawSummary;
-use segno_format::{BLOCK_SIZE, Block, BlockAddr};
+use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
@@ -136,27 +136,17 @@ impl Files {
         let granted = &mut locked.granted;
         let (shift, size) = Shift::plan(bytes, removes, inode.size())?;
         self.check_fallocate(inode, &(0..size))?;
-        self.convert_inline(&self.nodes.gate.enter(), inode)?;
+        self.convert_inline(&self.base.tx.begin(), inode)?;
         // Blocks reserved past the end would collide with the moved ones.
         {
-            let (op, end) = (self.nodes.gate.enter(), inode.size().div_ceil(SIZE));
+            let (op, end) = (self.base.tx.begin(), inode.size().div_ceil(SIZE));
             self.truncate_blocks(&op, inode, end, usize::MAX)?;
-            self.nodes.notes.truncated(&op, inode.ino, end);
+            op.truncated(inode.ino, end);
         }
         flush(inode, bytes.start / SIZE..u64::MAX, granted)?;
-        let mut copies = Copies::default();
-        if let Err(e) = self.copy_sources(inode, &shift, granted, &mut copies) {
-            self.abandon_copies(&copies);
-            return Err(e);
-        }
-        self.apply(&self.nodes.gate.enter(), inode, &shift, &copies, size)
-    }
-
-    fn abandon_copies(&self, copies: &Copies) {
-        for run in &copies.0 {
-            let addrs: Vec<BlockAddr> = (0..run.len).map(|i| run.addr.offset(i)).collect();
-            self.space.abandon(&addrs);
-        }
+        let (copies, placed) = self.copy_sources(inode, &shift, granted)?;
+        let op = self.base.tx.begin();
+        placed.settle(|placed| self.apply(&op, inode, &shift, &copies, placed, size))
     }
 
     /// Copies every moving block, and creates the nodes for the new slots.
@@ -165,8 +155,8 @@ impl Files {
         inode: &Arc<Inode>,
         shift: &Shift,
         granted: &mut Grant<'_>,
-        copies: &mut Copies,
-    ) -> Result<()> {
+    ) -> Result<(Copies, Placement)> {
+        let (mut copies, mut placed) = (Copies::default(), self.space.placement(0));
         let mut at = shift.sources.start;
         while at < shift.sources.end {
             at = match self.nodes.find_span(&inode.frame, at)? {
@@ -180,12 +170,12 @@ impl Files {
                     let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&(at..end)))?;
                     let used: Vec<(u64, BlockAddr)> =
                         (at..).zip(addrs).filter(|&(_, a)| a != BlockAddr::NULL).collect();
-                    self.copy_batch(inode, shift, &used, granted, copies)?;
+                    self.copy_batch(inode, shift, &used, granted, &mut copies, &mut placed)?;
                     end
                 }
             };
         }
-        Ok(())
+        Ok((copies, placed))
     }
 
     fn copy_batch(
@@ -195,6 +185,7 @@ impl Files {
         used: &[(u64, BlockAddr)],
         granted: &mut Grant<'_>,
         copies: &mut Copies,
+        placed: &mut Placement,
     ) -> Result<()> {
         if used.is_empty() {
             return Ok(());
@@ -202,7 +193,7 @@ impl Files {
         let mut owners = Vec::new();
         let mut moved = Vec::new();
         {
-            let op = self.nodes.gate.enter();
+            let op = self.base.tx.begin();
             for &(source, addr) in used {
                 let target = shift.target_of(source);
                 let (frame, slot) = self.nodes.dnode_for_write(&op, &inode.frame, target)?;
@@ -216,21 +207,15 @@ impl Files {
                 }
             }
         }
-        let mut blocks = vec![Block::zeroed(); moved.len()];
-        let mut rest = blocks.as_mut_slice();
-        for run in moved.chunk_by(|a, b| b.1.0 == a.1.0.saturating_add(1)) {
-            let (now, later) = rest.split_at_mut(run.len());
-            rest = later;
-            if let Some(&(_, first)) = run.first() {
-                self.base.dev.read_into(first, now)?;
-            }
-        }
-        let placed = granted.split(moved.len() as u64);
-        let promised = placed.blocks() == moved.len() as u64;
+        let (targets, sources): (Vec<u64>, Vec<BlockAddr>) = moved.into_iter().unzip();
+        let blocks = self.read_scattered(&sources)?;
+        let room = granted.split(sources.len() as u64);
+        let promised = room.blocks() == sources.len() as u64;
         invariant!(self.base.health, promised, "more blocks move than were promised room");
-        let blocks = blocks.into_iter().map(Arc::new).collect();
-        let addrs = self.write_new(blocks, |space| space.allocate(file_log(inode), &owners))?;
-        moved.iter().zip(addrs).for_each(|(&(target, _), addr)| copies.push(target, addr));
+        let mut copied = self.write_new(blocks, |space| space.allocate(file_log(inode), &owners))?;
+        let addrs = std::mem::take(&mut copied.addrs);
+        targets.into_iter().zip(addrs).for_each(|(target, addr)| copies.push(target, addr));
+        placed.append(copied);
         Ok(())
     }
 
@@ -241,6 +226,7 @@ impl Files {
         inode: &Arc<Inode>,
         shift: &Shift,
         copies: &Copies,
+        placed: &mut Placement,
         size: u64,
     ) -> Result<()> {
         inode.pages.lock().drop_range(shift.changed.start..u64::MAX, &self.base.mem);
@@ -251,13 +237,13 @@ impl Files {
         }
         let mut delta = 0;
         for span in spans {
-            delta += self.apply_to_span(op, inode, &span, shift, copies)?;
+            delta += self.apply_to_span(op, inode, &span, (shift, copies), placed)?;
         }
         self.nodes.add_blocks(op, &inode.frame, delta);
         // Never more than before: moved blocks were counted at their old slots.
         self.space.counts.release_blocks(delta.min(0).unsigned_abs())?;
         self.truncate_blocks(op, inode, size.div_ceil(SIZE), usize::MAX)?;
-        self.nodes.notes.truncated(op, inode.ino, size.div_ceil(SIZE));
+        op.truncated(inode.ino, size.div_ceil(SIZE));
         self.resize(op, inode, size);
         let now = self.base.content_time();
         self.nodes.cache.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
@@ -287,8 +273,8 @@ impl Files {
         op: &Op<'_>,
         inode: &Inode,
         span: &Span,
-        shift: &Shift,
-        copies: &Copies,
+        (shift, copies): (&Shift, &Copies),
+        placed: &mut Placement,
     ) -> Result<i64> {
         let slots = span.slots(&shift.changed);
         let first = span.blocks.start.saturating_add(slots.start as u64);
@@ -307,23 +293,21 @@ impl Files {
         })?;
         self.base.health.present(moved, "slots outside a node are moved")?;
         self.note_shifted(op, inode, targets, &new);
-        let published: Vec<(BlockAddr, BlockAddr)> =
-            new.iter().filter(|a| a.is_real()).map(|&a| (a, BlockAddr::NULL)).collect();
-        self.space.publish_all(&published)?;
-        let freed: Vec<BlockAddr> = old.iter().copied().filter(|a| a.is_real()).collect();
-        self.space.invalidate_all(&freed)?;
+        let real =
+            |addrs: &[BlockAddr]| -> Vec<_> { addrs.iter().copied().filter(|a| a.is_real()).collect() };
+        self.space.publish(placed, &real(&new), &real(&old))?;
         let count = |addrs: &[BlockAddr]| addrs.iter().filter(|a| **a != BlockAddr::NULL).count() as i64;
         Ok(count(&new) - count(&old))
     }
 
     fn note_shifted(&self, op: &Op<'_>, inode: &Inode, targets: Range<u64>, new: &[BlockAddr]) {
-        self.nodes.notes.unmapped(op, inode.ino, targets.clone());
+        op.unmapped(inode.ino, targets.clone());
         let filled = || targets.clone().zip(new.iter().copied());
         let copied = filled().filter(|(_, a)| a.is_real());
         let mapped = copied.map(|(page, addr)| Mapped { page, addr, crc: None });
-        self.nodes.notes.mapped(op, inode.ino, mapped, false);
+        op.mapped(inode.ino, mapped, false);
         for (block, _) in filled().filter(|&(_, a)| a == BlockAddr::NEW) {
-            self.nodes.notes.reserved(op, inode.ino, block..block + 1);
+            op.reserved(inode.ino, block..block + 1);
         }
     }
 

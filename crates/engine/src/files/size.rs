@@ -5,7 +5,7 @@ use super::access::{check_changeable, check_not_append_only, check_not_released}
 use super::compress::cluster_blocks;
 use super::write::set_changed;
 use crate::error::{Error, Result};
-use crate::gate::Op;
+use crate::transaction::Op;
 use segno_format::BLOCK_SIZE;
 use segno_format::inode::{Advise, Inline, RawInode, max_file_size};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Files {
             self.zero_block_tail(op, inode, size)?;
         }
         self.truncate_blocks(op, inode, from, usize::MAX)?;
-        self.nodes.notes.truncated(op, inode.ino, from);
+        op.truncated(inode.ino, from);
         self.nodes.cache.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
             raw.i_advise &= !Advise::KEEP_SIZE.bits();

@@ -2,7 +2,7 @@
 use super::Files;
 use super::Inode;
 use crate::error::Result;
-use crate::gate::Op;
+use crate::transaction::Op;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use super::Inode;
 use super::access::{check_changeable, check_not_released};
 use super::compress::Opened;
 use crate::error::{Error, Result};
-use crate::gate::Op;
+use crate::transaction::Op;
 use segno_format::inode::{InodeFlags, RawInode, max_file_size};
 use segno_format::{BLOCK_SIZE, Block};
 use std::ops::Range;
@@ -25,12 +25,12 @@ impl Files {
         }
         if inode.is_inline() {
             if let Some(end) = self.inline_end(inode, offset, data.len())? {
-                let op = self.nodes.gate.enter();
+                let op = self.base.tx.begin();
                 self.write_inline(&op, inode, offset as usize, data)?;
                 self.wrote(&op, inode, Some(end));
                 return Ok(data.len());
             }
-            self.convert_inline(&self.nodes.gate.enter(), inode)?;
+            self.convert_inline(&self.base.tx.begin(), inode)?;
         }
         self.write_blocks(inode, offset, data)
     }
@@ -80,7 +80,7 @@ impl Files {
         let opened = self.load_partial(inode, &bytes)?;
         let edges = self.load_edges(inode, &bytes, old_size, &opened)?;
         let _excluded = if offset > old_size { self.exclude_flush(inode) } else { None };
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         if offset > old_size && old_size / SIZE < blocks.start {
             self.zero_tail(&op, inode, old_size)?;
         }

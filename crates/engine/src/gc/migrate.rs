@@ -1,19 +1,18 @@
 //! Moves the valid blocks out of a section.
 use crate::error::{Error, Result};
 use crate::files::{Batch, FlushReason, Inode};
-use crate::gate::Op;
 use crate::gc::Gc;
 use crate::health::invariant;
 use crate::nodes::NodeFrame;
-use crate::record::Mapped;
 use crate::stat;
+use crate::transaction::{Mapped, Op};
 use segno_clean::Class;
 use segno_clean::policy::Victim;
 use segno_format::inode::{Inline, InodeFlags};
 use segno_format::node::{NodeKind, first_block, kind_of_offset};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Ino, Nid, SegNo, Structure};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Ino, Nid, SegNo, Structure};
 use segno_journal::data_crc;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,7 +80,7 @@ impl Gc {
                 frame => frames.push((frame?, addr)),
             }
         }
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         for (frame, addr) in &frames {
             // A checkpoint or a truncation may have moved or freed the node already.
             if self.nodes.cache.mark_moved(&op, frame, || self.is_at(frame.nid, *addr))? {
@@ -189,7 +188,7 @@ impl Gc {
         }
         let mut batch = Batch::new(self.base.next_serial(), FlushReason::Wanted);
         let taken = (|| {
-            let _op = self.nodes.gate.enter();
+            let _op = self.base.tx.begin();
             for m in blocks {
                 if let Some(page) = self.page_of(inode, m)? {
                     self.files.take_pages(inode, page..page + 1, &mut batch)?;
@@ -197,33 +196,35 @@ impl Gc {
             }
             Ok(())
         })();
-        taken
+        let placed = taken
             .and_then(|()| self.files.write_batch(&mut batch))
             .inspect_err(|e| self.files.give_back(&batch, e))?;
-        self.files.checksum_batch(&mut batch);
-        self.files.publish_batch(&self.nodes.gate.enter(), &batch)
+        self.files.publish_written(&mut batch, placed)
     }
 
     /// Copies blocks verbatim. A page made dirty meanwhile remains the newer version.
     fn copy_blocks(&self, inode: &Arc<Inode>, blocks: &[Moving], log: LogType) -> Result<()> {
-        let content = self.read_moving(blocks)?;
+        let content = self.files.read_scattered(&blocks.iter().map(|m| m.addr).collect::<Vec<_>>())?;
         let owners = blocks.iter().map(|m| self.owner_of(m)).collect::<Result<Vec<RawSummary>>>()?;
         let checked = self.files.wants_checksums(inode);
         let crcs: Vec<Option<u32>> = content.iter().map(|b| checked.then(|| data_crc(b))).collect();
-        let places = self.files.write_new(content, |space| space.allocate_moved(log, &owners))?;
-        let op = self.nodes.gate.enter();
-        for ((m, &place), crc) in blocks.iter().zip(&places).zip(crcs) {
-            // A checkpoint moves directory blocks too.
-            if self.still_names(m)? {
-                // A reader that finds the new address waits here for its bit in the SIT.
-                let _pages = inode.pages.lock();
-                self.nodes.set_slot(&op, &inode.frame, &m.frame, m.slot.into(), place)?;
-                self.nodes.space.publish(place, m.addr)?;
-                self.note_moved(&op, inode, m, (place, crc))?;
-            } else {
-                self.nodes.space.abandon(&[place]);
+        let mut placed = self.files.write_new(content, |space| space.allocate_moved(log, &owners))?;
+        let places = std::mem::take(&mut placed.addrs);
+        // The copies are written: a checkpoint may take their slots as soon as they are set.
+        let op = self.base.tx.begin();
+        placed.settle(|placed| {
+            for ((m, &place), crc) in blocks.iter().zip(&places).zip(crcs) {
+                // A checkpoint moves directory blocks too.
+                if self.still_names(m)? {
+                    // A reader that finds the new address waits here for its bit in the SIT.
+                    let _pages = inode.pages.lock();
+                    self.nodes.set_slot(&op, &inode.frame, &m.frame, m.slot.into(), place)?;
+                    self.nodes.space.publish(placed, &[place], &[m.addr])?;
+                    self.note_moved(&op, inode, m, (place, crc))?;
+                }
             }
-        }
+            Ok(())
+        })?;
         stat::add(&self.base.stats.gc_data_blocks, blocks.len() as u64);
         Ok(())
     }
@@ -236,12 +237,12 @@ impl Gc {
         m: &Moving,
         (addr, crc): (BlockAddr, Option<u32>),
     ) -> Result<()> {
-        if op.journal_epoch() == 0 || inode.is_dir() {
+        if !op.is_recorded() || inode.is_dir() {
             return Ok(());
         }
         if let Some(page) = self.page_of(inode, m)? {
             let mapped = Mapped { page, addr, crc };
-            self.nodes.notes.mapped(op, inode.ino, std::iter::once(mapped), true);
+            op.mapped(inode.ino, std::iter::once(mapped), true);
         }
         Ok(())
     }
@@ -254,19 +255,6 @@ impl Gc {
 
     fn owner_of(&self, m: &Moving) -> Result<RawSummary> {
         Ok(RawSummary::data(m.frame.nid, self.nodes.nat.get(m.frame.nid)?.version, m.slot))
-    }
-
-    fn read_moving(&self, blocks: &[Moving]) -> Result<Vec<Arc<Block>>> {
-        let mut content = vec![Block::zeroed(); blocks.len()];
-        let mut rest = content.as_mut_slice();
-        for run in blocks.chunk_by(|a, b| a.addr.offset(1) == b.addr) {
-            let (into, later) = rest.split_at_mut(run.len());
-            rest = later;
-            if let Some(first) = run.first() {
-                self.base.dev.read_into(first.addr, into)?;
-            }
-        }
-        Ok(content.into_iter().map(Arc::new).collect())
     }
 }
 

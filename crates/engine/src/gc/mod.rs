@@ -276,7 +276,7 @@ impl Gc {
         pinned_too: bool,
     ) -> Result<()> {
         // Read before the nodes are dirtied: a later checkpoint writes them.
-        let since = self.nodes.gate.enter().epoch();
+        let since = self.base.tx.begin().epoch();
         let cleaned = self.clean_section(victim, pinned_too);
         if victim.class == Class::Node && cleaned.is_ok() {
             cleaner.waiting.push(pin);
@@ -294,7 +294,7 @@ impl Gc {
 
     /// Releases the node sections that a checkpoint has emptied.
     fn release_emptied(&self, cleaner: &mut Cleaner) {
-        let written = self.nodes.gate.enter().epoch() != cleaner.since && !self.commit.in_progress.is_on();
+        let written = self.base.tx.begin().epoch() != cleaner.since && !self.commit.in_progress.is_on();
         if !cleaner.waiting.is_empty() && written {
             self.release_waiting(cleaner);
         }

@@ -86,7 +86,7 @@ impl Names {
         };
         let now = if inode.get(RawInode::is_reg) { self.base.content_time() } else { Some(self.base.now()) };
         let _excluded = set.size.and_then(|_| self.files.exclude_flush(&inode));
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         if let Some(size) = set.size {
             self.files.set_size(&op, &inode, size)?;
         }

@@ -4,10 +4,10 @@ use super::perm::{check_key, check_not_immutable};
 use super::times::touch;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::dir::{DirName, Probe, Room};
 use crate::names::{Names, Renamed};
 use crate::sync::atomic::Ordering;
+use crate::transaction::Op;
 use crate::types::{Attr, Owner};
 use segno_format::Ino;
 use segno_format::dentry::FileType;
@@ -110,7 +110,7 @@ impl Names {
         if is_dir && dir.get(|i| i.i_links.get()) == u32::MAX {
             return Err(Error::TooManyLinks);
         }
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         let inode = self.make_in(&op, dir, &name, room, &plan)?;
         inode.opens.store(u32::from(request.opened), Ordering::Release);
         self.nodes.cache.modify(&op, &dir.frame, |block| {
@@ -163,7 +163,7 @@ impl Names {
         let mode = mode & !S_IFMT | S_IFREG;
         let mut plan = self.plan_inode(&dir, b"", mode, Content::Empty, owner)?;
         plan.links = 0;
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         let inode = self.make_inode(&op, &plan)?;
         if let Err(e) = self.reserve_orphan(inode.ino) {
             self.discard_inode(&op, &inode)?;

@@ -2,9 +2,9 @@
 use super::times::set_ctime;
 use crate::error::{Error, Result};
 use crate::files::{Inode, Parameters};
-use crate::gate::Op;
 use crate::names::Names;
 use crate::nodes::Change;
+use crate::transaction::Op;
 use crate::types::Time;
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Features, Ino};
@@ -55,10 +55,10 @@ impl Names {
         let new = (old - SETTABLE) | settable(&inode, flags)?;
         self.check_flags(&inode, old, new)?;
         if !(new - old).contains(InodeFlags::COMPR) {
-            return self.store_flags(&self.nodes.gate.enter(), &inode, old, new, now);
+            return self.store_flags(&self.base.tx.begin(), &inode, old, new, now);
         }
         // The flag forbids inline data. Nothing is left of it, as only an empty file gets the flag.
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.files.convert_inline(&op, &inode)?;
         self.store_flags(&op, &inode, old, new, now)
     }
@@ -141,7 +141,7 @@ impl Names {
             };
         }
         let now = self.base.now();
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.nodes.cache.modify(&op, &inode.frame, |block| {
             let i: &mut RawInode = block.view_mut();
             let mut extra = i.extra();
@@ -162,7 +162,7 @@ impl Names {
         if has_blocks(inode) {
             return Err(Error::FileTooBig);
         }
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.note_compression(&op, inode.ino, Some(how));
         self.nodes.cache.modify(&op, &inode.frame, |block| how.store(block.view_mut()));
         Ok(())
@@ -175,7 +175,7 @@ impl Names {
             log_cluster: p.log_cluster,
             flag: p.flag,
         });
-        self.nodes.notes.compression(op, ino, how);
+        op.compression(ino, how);
         self.nodes.since.add(ino, Change::Compression);
     }
 }

@@ -5,10 +5,9 @@ use super::inherit::{FromParent, inherit};
 use super::times::{set_atime, touch};
 use crate::error::Result;
 use crate::files::{Inode, Parameters};
-use crate::gate::Op;
 use crate::names::Names;
 use crate::names::xattr::Inherited;
-use crate::record::unpack_rdev;
+use crate::transaction::{Op, unpack_rdev};
 use crate::types::{Owner, Time};
 use segno_format::dentry::{DentryShape, FileType};
 use segno_format::inode::{
@@ -116,7 +115,7 @@ impl Names {
         let cold = !matches!(plan.content, Content::Directory);
         let frame = self.nodes.cache.create(op, ino, ino, 0, cold);
         self.nodes.cache.modify(op, &frame, |block| self.fill_inode(block, plan, ino));
-        self.nodes.notes.inode_made(op, &frame.read(), ino, self.base.features);
+        op.inode_made(&frame.read(), ino, self.base.features);
         if plan.from_parent.flags.contains(InodeFlags::COMPR) {
             self.note_compression(op, ino, Some(frame.inode(Parameters::of)));
         }

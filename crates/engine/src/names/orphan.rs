@@ -1,9 +1,9 @@
 //! Inodes without a name: kept while open, then freed.
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
 use crate::sync::atomic::Ordering;
+use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::orphan::ORPHANS_PER_BLOCK;
 use segno_format::{BLOCKS_PER_SEG, Ino};
@@ -52,7 +52,7 @@ impl Names {
     fn clear_links(&self, inode: &Inode) {
         let _lock = inode.lock.write();
         if inode.get(|i| i.i_links.get()) != 0 {
-            let op = self.nodes.gate.enter();
+            let op = self.base.tx.begin();
             self.nodes.cache.modify(&op, &inode.frame, |b| b.view_mut::<RawInode>().i_links = U32::new(0));
         }
     }
@@ -64,8 +64,8 @@ impl Names {
             return Ok(());
         }
         // The orphan list keeps a partly freed inode across a power cut.
-        while !self.free_content(&self.nodes.gate.enter(), inode, FREE_BATCH)? {}
-        let op = self.nodes.gate.enter();
+        while !self.free_content(&self.base.tx.begin(), inode, FREE_BATCH)? {}
+        let op = self.base.tx.begin();
         self.free_nodes(&op, inode)?;
         self.nodes.since.remove_orphan(inode.ino);
         Ok(())
@@ -91,7 +91,7 @@ impl Names {
         inode.gone.store(true, Ordering::Release);
         inode.forget_growth();
         self.writeback.forget(inode);
-        self.nodes.notes.inode_freed(op, inode.ino);
+        op.inode_freed(inode.ino);
         self.nodes.free_node(op, inode.ino, inode.ino)?;
         self.files.inodes.remove(inode.ino);
         Ok(())

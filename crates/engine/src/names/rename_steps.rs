@@ -4,10 +4,10 @@ use super::rename::{Locked, New, Rename};
 use super::times::{set_ctime, touch};
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
 use crate::names::dir::{DirName, Probe};
 use crate::nodes::Change;
+use crate::transaction::Op;
 use crate::types::{RenameMode, Time};
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, RawInode};
@@ -27,7 +27,7 @@ impl Names {
             }
             _ => None,
         };
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         // Steps that may run out of space come first.
         let whiteout = whiteout.map(|plan| self.make_inode(&op, &plan)).transpose()?;
         if let Err(e) = self.put_new_name(&op, r, locked) {
@@ -138,7 +138,7 @@ impl Names {
         if r.crosses() && links < 0 && r.old_dir.get(|i| i.i_links.get()) == u32::MAX {
             return Err(Error::TooManyLinks);
         }
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.dir_retarget_found(&op, &r.new_dir, found, child.ino, kind_of(child))?;
         self.dir_retarget_found(&op, &r.old_dir, &locked.source, target.ino, kind_of(target))?;
         let now = self.base.now();
@@ -164,7 +164,7 @@ impl Names {
         // Compared byte by byte, the two spellings are two names: the new one is added before the old one is removed.
         let (old, new) = (DirName::exact(&stored, hash), r.new_name.by_bytes());
         let Probe::Missing(room) = self.dir_probe(&r.old_dir, &new)? else { return Ok(()) };
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.dir_insert_at(&op, &r.old_dir, &new, room, child.ino, kind_of(child))?;
         let found = self.dir_find(&r.old_dir, &old)?.ok_or(Error::NotFound)?;
         self.dir_remove_found(&op, &r.old_dir, &found)?;

@@ -3,10 +3,10 @@ use super::perm::check_may_remove;
 use super::times::{set_ctime, touch};
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::dir::{DirName, Found};
 use crate::names::{Names, Renamed};
 use crate::nodes::Change;
+use crate::transaction::Op;
 use crate::types::Time;
 use segno_format::Ino;
 use segno_format::inode::RawInode;
@@ -45,7 +45,7 @@ impl Names {
             if is_dir && !self.dir_is_empty(child)? {
                 return Err(Error::NotEmpty);
             }
-            let op = self.nodes.gate.enter();
+            let op = self.base.tx.begin();
             self.remove_entry(&op, &dir, &name, child, found)?;
             Ok(child.clone())
         })?;

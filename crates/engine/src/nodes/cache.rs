@@ -1,16 +1,16 @@
 //! The node cache: frames by nid, loaded through the NAT, evicted when clean and unused.
 use super::slots::named_twice;
 use super::{DirtyNodes, NodeFrame};
+use crate::base::Base;
 use crate::clock_cache::{ClockCache, Step};
 use crate::error::Result;
-use crate::gate::Op;
 use crate::health::{Health, invariant};
 use crate::lock::{Mutex, rank};
 use crate::memory::Memory;
 use crate::meta::Device;
 use crate::nodes::Quota;
 use crate::nodes::{Nat, NatEntry};
-use crate::record::Recorder;
+use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::{RawNode, RawNodeFooter};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Features, Ino, Nid, Structure};
@@ -35,41 +35,24 @@ pub struct NodeCache {
     dev: Arc<Device>,
     mem: Arc<Memory>,
     quota: Arc<Quota>,
-    notes: Arc<Recorder>,
     features: Features,
     checksum_seed: u32,
     health: Arc<Health>,
 }
 
-/// Tables that a change of a node affects.
-pub struct NodeTables {
-    pub nat: Arc<Nat>,
-    pub quota: Arc<Quota>,
-    pub notes: Arc<Recorder>,
-}
-
 impl NodeCache {
-    pub fn new(
-        tables: NodeTables,
-        dev: Arc<Device>,
-        mem: Arc<Memory>,
-        features: Features,
-        checksum_seed: u32,
-        health: Arc<Health>,
-    ) -> Self {
-        let NodeTables { nat, quota, notes } = tables;
+    pub fn new(nat: Arc<Nat>, quota: Arc<Quota>, base: &Base) -> Self {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
             next_shard: AtomicUsize::new(0),
             dirty: DirtyNodes::new(),
             nat,
-            dev,
-            mem,
+            dev: base.dev.clone(),
+            mem: base.mem.clone(),
             quota,
-            notes,
-            features,
-            checksum_seed,
-            health,
+            features: base.features,
+            checksum_seed: base.checksum_seed,
+            health: base.health.clone(),
         }
     }
 
@@ -247,10 +230,10 @@ impl NodeCache {
         let mut guard = frame.write();
         self.check_listed(self.dirty.mark(frame, &guard, &self.mem));
         let before = self.quota.holding(frame, &guard);
-        let fields = self.notes.fields(op, &guard);
+        let fields = op.fields(&guard);
         let r = f(Arc::make_mut(&mut guard));
         self.quota.changed(before, self.quota.holding(frame, &guard));
-        self.notes.fields_changed(op, frame.ino, fields, &guard);
+        op.fields_changed(frame.ino, fields, &guard);
         r
     }
 

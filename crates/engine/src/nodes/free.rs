@@ -2,8 +2,8 @@
 use super::Nodes;
 use super::since_checkpoint::Change;
 use crate::error::Result;
-use crate::gate::Op;
 use crate::health::invariant;
+use crate::transaction::Op;
 use segno_format::{Ino, Nid};
 
 impl Nodes {

@@ -16,7 +16,7 @@ mod truncate;
 mod under_way;
 mod write;
 
-pub use cache::{NodeCache, NodeTables};
+pub use cache::NodeCache;
 pub use dirty::{DirtyNodes, FrozenNodes};
 pub use frame::{NodeFrame, NodeState};
 #[cfg(test)]
@@ -30,13 +30,9 @@ pub use write::{Marks, NodeWrite};
 
 use crate::base::Base;
 use crate::error::Result;
-use crate::gate::OpGate;
-use crate::lock::{Mutex, MutexGuard, rank};
-use crate::record::Recorder;
 use crate::space::Space;
-use crate::sync::atomic::AtomicU64;
 use promises::Promises;
-use segno_format::{BlockAddr, Ino};
+use segno_format::Ino;
 use std::sync::Arc;
 use under_way::UnderWay;
 
@@ -49,34 +45,16 @@ pub struct Nodes {
     pub quota: Arc<Quota>,
     /// Changes since the last checkpoint that roll-forward cannot repeat.
     pub since: SinceCheckpoint,
-    /// Operations are inside while they change metadata. A checkpoint closes it.
-    pub gate: OpGate,
-    /// Records changes by operations for the journal.
-    pub notes: Arc<Recorder>,
-    /// Stamp of node footers: version and crc of the checkpoint in force.
-    pub stamp: AtomicU64,
-    /// Held while blocks of the warm node log are placed and written, so that the chain has no holes. Holds the next
-    /// address named by the last block of the chain, if fsyncs wrote any since the checkpoint.
-    pub chain: Mutex<Option<BlockAddr>, { rank::CHAIN }>,
     promises: Promises,
     /// Grants of room to batches, fsyncs and copies, where cleaning is paced.
     pub under_way: UnderWay,
 }
 
 impl Nodes {
-    /// Creates the nodes as of a checkpoint with this version and footer stamp.
-    pub fn new(base: Arc<Base>, space: Arc<Space>, nat: Nat, version: u64, stamp: u64) -> Self {
-        let (nat, quota, notes) =
-            (Arc::new(nat), Arc::new(Quota::new(&base.sb)), Arc::new(Recorder::default()));
-        let tables = NodeTables { nat: nat.clone(), quota: quota.clone(), notes: notes.clone() };
-        let cache = NodeCache::new(
-            tables,
-            base.dev.clone(),
-            base.mem.clone(),
-            base.features,
-            base.checksum_seed,
-            base.health.clone(),
-        );
+    /// Creates the nodes as of a checkpoint.
+    pub fn new(base: Arc<Base>, space: Arc<Space>, nat: Nat) -> Self {
+        let (nat, quota) = (Arc::new(nat), Arc::new(Quota::new(&base.sb)));
+        let cache = NodeCache::new(nat.clone(), quota.clone(), &base);
         Self {
             base,
             space,
@@ -84,18 +62,9 @@ impl Nodes {
             cache,
             quota,
             since: SinceCheckpoint::default(),
-            gate: OpGate::new(version),
-            notes,
-            stamp: AtomicU64::new(stamp),
-            chain: Mutex::new(None),
             promises: Promises::default(),
             under_way: UnderWay::default(),
         }
-    }
-
-    /// Where sections are written in order, addresses are written before the next ones are allocated.
-    pub fn in_order(&self) -> Option<MutexGuard<'_, Option<BlockAddr>, { rank::CHAIN }>> {
-        self.base.dev.is_zoned().then(|| self.chain.lock())
     }
 
     /// Whether the NAT has an inode with this number.

@@ -2,8 +2,8 @@
 use super::Nodes;
 use super::{NodeFrame, Span};
 use crate::error::{Error, Result};
-use crate::gate::Op;
 use crate::health::invariant;
+use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::{NodeKind, RawNode, kind_of_offset};
 use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Corrupt, Features, Structure};

@@ -2,8 +2,8 @@
 use super::NodeFrame;
 use super::Nodes;
 use crate::error::{Error, Result};
-use crate::gate::Op;
 use crate::health::invariant;
+use crate::transaction::Op;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::node::{NodePath, RawNode, path};
 use segno_format::{ADDRS_PER_BLOCK, Corrupt, Nid, Structure};

@@ -3,7 +3,7 @@ use super::NodeFrame;
 use super::Nodes;
 use super::tree::{Place, Span};
 use crate::error::Result;
-use crate::gate::Op;
+use crate::transaction::Op;
 use segno_format::inode::{Inline, InodeLayout, RawInode};
 use segno_format::node::{RawNode, first_block};
 use segno_format::{ADDRS_PER_BLOCK, BlockAddr, Nid};

@@ -3,9 +3,10 @@ use super::NodeFrame;
 use super::Nodes;
 use super::since_checkpoint::Change;
 use crate::error::Result;
-use crate::gate::Op;
 use crate::health::invariant;
+use crate::space::Placement;
 use crate::sync::atomic::Ordering;
+use crate::transaction::Op;
 use segno_format::inode::seal_checksum;
 use segno_format::node::RawNode;
 use segno_format::sit::LogType;
@@ -44,32 +45,24 @@ impl Nodes {
             return Ok(None);
         }
         let health = &self.base.health;
-        let ordered = log != LogType::WarmNode || self.chain.try_lock().is_none();
+        let ordered = log != LogType::WarmNode || self.base.tx.chain.try_lock().is_none();
         invariant!(health, ordered, "warm nodes are written without the chain lock");
         invariant!(
             health,
             nodes.iter().all(|n| n.frame.log() == log),
             "a node is written to another log than its own"
         );
-        let owners: Vec<RawSummary> = nodes.iter().map(|n| RawSummary::node(n.frame.nid)).collect();
-        let places = self.space.allocate_nodes(log, &owners)?;
-        invariant!(
-            self.base.health,
-            places.len() == nodes.len(),
-            "the numbers of nodes and of addresses differ"
-        );
-        let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(nodes.len());
-        for (n, &(addr, next)) in nodes.iter().zip(&places) {
-            // A change made after this copy marks the frame dirty again.
-            self.cache.clear(&n.frame);
-            out.push((addr, Arc::new(self.sealed(&n.frame, &n.frame.snapshot(), n.marks, next)?)));
-        }
-        self.base.dev.write_scattered(&mut out)?;
+        let (mut placed, end) =
+            self.place_nodes(log, nodes.iter().map(|n| (&*n.frame, n.marks)), |frame| {
+                // A change made after this copy marks the frame dirty again.
+                self.cache.clear(frame);
+                frame.snapshot()
+            })?;
+        let addrs = std::mem::take(&mut placed.addrs);
         // Valid before the NAT names them: freeing a node meanwhile must find its newest block valid.
-        let published: Vec<_> = places.iter().map(|&(addr, _)| (addr, BlockAddr::NULL)).collect();
-        self.space.publish_all(&published)?;
+        self.space.publish(&mut placed, &addrs, &[])?;
         let mut replaced = Vec::with_capacity(nodes.len());
-        for (n, &(addr, _)) in nodes.iter().zip(&places) {
+        for (n, &addr) in nodes.iter().zip(&addrs) {
             match self.nat.moved(n.frame.nid, addr)? {
                 BlockAddr::NULL => {
                     self.since.add(n.frame.ino, Change::NodeFreed);
@@ -81,7 +74,7 @@ impl Nodes {
         replaced.retain(|a| a.is_real());
         self.space.invalidate_all(&replaced)?;
         self.base.stats.node_blocks.fetch_add(nodes.len() as u64, Ordering::Relaxed);
-        Ok(places.first().zip(places.last()).map(|(&(first, _), &(_, next))| (first, next)))
+        Ok(addrs.first().map(|&first| (first, end)))
     }
 
     /// Writes the nodes of an ended generation for the checkpoint in progress. Later changes are left alone: if a
@@ -89,23 +82,15 @@ impl Nodes {
     pub fn write_frozen_nodes(&self, log: LogType, frames: &[Arc<NodeFrame>]) -> Result<()> {
         let fits = frames.iter().all(|f| f.log() == log);
         invariant!(self.base.health, fits, "a checkpoint writes a node to another log than its own");
-        let owners: Vec<RawSummary> = frames.iter().map(|f| RawSummary::node(f.nid)).collect();
-        let places = self.space.allocate_nodes(log, &owners)?;
-        invariant!(
-            self.base.health,
-            places.len() == frames.len(),
-            "the numbers of nodes and of addresses differ"
-        );
-        let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(frames.len());
-        for (frame, &(addr, next)) in frames.iter().zip(&places) {
-            let block = frame.take_frozen(&self.base.mem);
-            out.push((addr, Arc::new(self.sealed(frame, &block, Marks::default(), next)?)));
-        }
-        self.base.mem.dirty_nodes.add(-(frames.len() as i64));
-        self.base.mem.in_checkpoint.add(-(frames.len() as i64));
-        self.base.dev.write_scattered(&mut out)?;
-        let addrs: Vec<BlockAddr> = places.iter().map(|&(addr, _)| addr).collect();
-        self.space.place_all(&addrs)?;
+        let (mut placed, _) =
+            self.place_nodes(log, frames.iter().map(|f| (&**f, Marks::default())), |frame| {
+                self.base.mem.dirty_nodes.add(-1);
+                self.base.mem.in_checkpoint.add(-1);
+                frame.take_frozen(&self.base.mem)
+            })?;
+        let addrs = std::mem::take(&mut placed.addrs);
+        // Valid before the NAT names them, as in `write_nodes`.
+        self.space.place_all(&mut placed, &addrs)?;
         for (frame, &addr) in frames.iter().zip(&addrs) {
             let placed = self.nat.place(frame.nid, addr)?;
             if !placed.live {
@@ -118,13 +103,34 @@ impl Nodes {
         Ok(())
     }
 
+    /// Places nodes and writes them in the given order, each naming the address that follows it. Also returns the position after the
+    /// last.
+    fn place_nodes<'a>(
+        &self,
+        log: LogType,
+        nodes: impl ExactSizeIterator<Item = (&'a NodeFrame, Marks)> + Clone,
+        content: impl Fn(&NodeFrame) -> Arc<Block>,
+    ) -> Result<(Placement, BlockAddr)> {
+        let owners: Vec<RawSummary> = nodes.clone().map(|(frame, _)| RawSummary::node(frame.nid)).collect();
+        let (placed, end) = self.space.allocate_nodes(log, &owners)?;
+        let complete = placed.addrs.len() == owners.len();
+        invariant!(self.base.health, complete, "the numbers of nodes and of addresses differ");
+        let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(owners.len());
+        let following = placed.addrs.iter().skip(1).chain([&end]);
+        for (((frame, marks), &addr), &next) in nodes.zip(&placed.addrs).zip(following) {
+            out.push((addr, Arc::new(self.sealed(frame, &content(frame), marks, next)?)));
+        }
+        self.base.dev.write_scattered(&mut out)?;
+        Ok((placed, end))
+    }
+
     /// The node's block as written to the device: footer and checksum filled in.
     fn sealed(&self, frame: &NodeFrame, block: &Block, marks: Marks, next: BlockAddr) -> Result<Block> {
         let mut block = block.clone();
         let footer = &mut block.view_mut::<RawNode>().footer;
         let own = footer.nid.get() == frame.nid.0 && footer.ino.get() == frame.ino.0;
         invariant!(self.base.health, own, "the footer of a node names another node");
-        footer.cp_ver = U64::new(self.stamp.load(Ordering::Acquire));
+        footer.cp_ver = U64::new(self.base.tx.stamp());
         footer.next_blkaddr = U32::new(next.0);
         footer.set_marks(marks.fsync, marks.dent);
         if frame.nid == frame.ino {

@@ -21,7 +21,7 @@ impl Recovery<'_> {
         if used != BlockAddr::NULL {
             return Err(broken(at, "a new inode whose number is in use", used.0.into(), 0).into());
         }
-        let op = self.files.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.files.space.counts.reserve_node(true)?;
         self.files.nodes.nat.claim(ino, ino);
         let frame = self.files.nodes.cache.create(&op, ino, ino, 0, true);

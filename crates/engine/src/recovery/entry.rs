@@ -30,17 +30,10 @@ impl Recovery<'_> {
                     if other.is_dir() && !self.names.dir_is_empty(&other)? {
                         return self.name_by_number(&dir, ino, kind);
                     }
-                    self.names.remove_entry(&self.files.nodes.gate.enter(), &dir, &name, &other, &found)?;
+                    self.names.remove_entry(&self.base.tx.begin(), &dir, &name, &other, &found)?;
                 }
                 Probe::Missing(room) => {
-                    return self.names.dir_insert_at(
-                        &self.files.nodes.gate.enter(),
-                        &dir,
-                        &name,
-                        room,
-                        ino,
-                        kind,
-                    );
+                    return self.names.dir_insert_at(&self.base.tx.begin(), &dir, &name, room, ino, kind);
                 }
             }
         }
@@ -64,7 +57,7 @@ impl Recovery<'_> {
         let text = format!("#{ino}");
         let name = self.logged_name(dir, text.as_bytes(), &RawInode::new_zeroed())?;
         let Probe::Missing(room) = self.names.dir_probe(dir, &name)? else { return Err(Error::Exists) };
-        let op = self.files.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.names.dir_insert_at(&op, dir, &name, room, ino, kind)?;
         self.files
             .nodes

@@ -2,8 +2,8 @@
 use super::chain::{Link, broken};
 use crate::error::Result;
 use crate::files::{Inode, sanity};
-use crate::gate::Op;
 use crate::recovery::Recovery;
+use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::xattr::XATTR_NODE_BYTES;
 use segno_format::{Block, Features};

@@ -20,10 +20,10 @@ use crate::base::Base;
 use crate::commit::{CheckpointReason, Commit, Found};
 use crate::error::{Error, Result};
 use crate::files::{Files, Inode};
-use crate::gate::Op;
 use crate::names::Names;
 use crate::notice::Notice;
 use crate::space::CrashedLogs;
+use crate::transaction::Op;
 use chain::{Link, broken};
 use plan::{Target, plan};
 use segno_format::inode::RawInode;
@@ -179,7 +179,7 @@ impl Recovery<'_> {
     fn replay_inode(&self, target: &Target) -> Result<()> {
         let inode = self.files.inode(target.ino)?;
         let _lock = inode.lock.write();
-        let op = self.files.nodes.gate.enter();
+        let op = self.base.tx.begin();
         if !inode.get(RawInode::is_reg) || inode.get(RawInode::is_compressed) {
             let at = target.nodes.first().map_or(BlockAddr::NULL, |n| n.addr);
             return Err(broken(at, "only plain regular files are logged", target.ino.0.into(), 0).into());

@@ -2,9 +2,9 @@
 use super::chain::{Link, broken};
 use crate::error::Result;
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::nodes::NodeFrame;
 use crate::recovery::Recovery;
+use crate::transaction::Op;
 use segno_format::inode::{Advise, Inline, InodeLayout, RawInode};
 use segno_format::node::{RawNode, first_block};
 use segno_format::summary::RawSummary;

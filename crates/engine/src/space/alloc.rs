@@ -1,8 +1,8 @@
 //! Allocating addresses, and moving a log to its next segment.
-use super::Space;
 use super::log::Log;
 use super::stats::Opener;
 use super::table::Table;
+use super::{Placement, Space};
 use crate::error::{Error, Result};
 use crate::health::invariant;
 use crate::options::AllocMode;
@@ -34,26 +34,19 @@ impl Next {
 }
 
 impl Space {
-    /// Allocates one block per owner, in order. They count as unpublished until [`Space::publish`] or
-    /// [`Space::abandon`].
-    pub fn allocate(&self, kind: LogType, owners: &[RawSummary]) -> Result<Vec<BlockAddr>> {
+    /// Allocates one block per owner, in order.
+    pub fn allocate(&self, kind: LogType, owners: &[RawSummary]) -> Result<Placement> {
         Ok(self.allocate_from(kind, Opener::Log(kind), owners)?.0)
     }
 
     /// Like [`Space::allocate`], for blocks that cleaning moves.
-    pub fn allocate_moved(&self, kind: LogType, owners: &[RawSummary]) -> Result<Vec<BlockAddr>> {
+    pub fn allocate_moved(&self, kind: LogType, owners: &[RawSummary]) -> Result<Placement> {
         Ok(self.allocate_from(kind, Opener::Cleaning, owners)?.0)
     }
 
-    /// Allocates blocks of a node log, each with the address that follows it in the log.
-    pub fn allocate_nodes(
-        &self,
-        kind: LogType,
-        owners: &[RawSummary],
-    ) -> Result<Vec<(BlockAddr, BlockAddr)>> {
-        let (addrs, next) = self.allocate_from(kind, Opener::Log(kind), owners)?;
-        let following: Vec<BlockAddr> = addrs.iter().skip(1).copied().chain([next]).collect();
-        Ok(addrs.into_iter().zip(following).collect())
+    /// Like [`Space::allocate`], for a node log. Also returns the position after the blocks.
+    pub fn allocate_nodes(&self, kind: LogType, owners: &[RawSummary]) -> Result<(Placement, BlockAddr)> {
+        self.allocate_from(kind, Opener::Log(kind), owners)
     }
 
     /// Returns the blocks, and the position of the log after them.
@@ -62,11 +55,11 @@ impl Space {
         kind: LogType,
         opener: Opener,
         owners: &[RawSummary],
-    ) -> Result<(Vec<BlockAddr>, BlockAddr)> {
+    ) -> Result<(Placement, BlockAddr)> {
         let mut log = self.logs[kind.idx()].lock();
         let begun = (!kind.is_node()).then(|| self.alloc.begin());
-        let mut out = Vec::with_capacity(owners.len());
-        while let Some(rest) = owners.get(out.len()..).filter(|r| !r.is_empty()) {
+        let mut out = self.placement(owners.len());
+        while let Some(rest) = owners.get(out.addrs.len()..).filter(|r| !r.is_empty()) {
             let (most, _turn) = self.may_take(&log, rest.len());
             let Some(rest) = rest.get(..most).filter(|r| !r.is_empty()) else {
                 drop(log);
@@ -75,7 +68,7 @@ impl Space {
             };
             let place = if log.is_full() { self.switch_for(&mut log, false, opener) } else { Ok(()) };
             if let Err(e) = place {
-                self.abandon_in_order(&out)?;
+                self.fill_unwritten(&out.addrs)?;
                 return Err(e);
             }
             self.take_run(&mut log, rest, &mut out)?;
@@ -87,7 +80,7 @@ impl Space {
         }
         invariant!(
             self.health,
-            out.len() == owners.len(),
+            out.addrs.len() == owners.len(),
             "a log allocated a different number of blocks than requested"
         );
         begun.into_iter().for_each(|b| self.alloc.end(b));
@@ -166,13 +159,8 @@ impl Space {
     }
 
     /// Allocates blocks up to the end of the log's segment: at least one, unless it is full.
-    pub(super) fn take_run(
-        &self,
-        log: &mut Log,
-        owners: &[RawSummary],
-        out: &mut Vec<BlockAddr>,
-    ) -> Result<()> {
-        let before = out.len();
+    pub(super) fn take_run(&self, log: &mut Log, owners: &[RawSummary], out: &mut Placement) -> Result<()> {
+        let before = out.addrs.len();
         let segno = log.segno;
         let in_order = self.dev.is_zoned();
         self.with_table(|t| {
@@ -185,12 +173,12 @@ impl Space {
                 let unused =
                     if in_order { !t.is_valid(segno, log.next) } else { !t.is_held(segno, log.next) };
                 invariant!(self.health, unused, "a log allocates a block that is in use");
-                out.push(log.position(&self.geo));
+                out.addrs.push(log.position(&self.geo));
                 invariant!(self.health, log.set_owner(owner), "the position of a log is beyond its segment");
                 let from = log.next + 1;
                 log.next = if log.ssr { t.next_hole(segno, from).unwrap_or(BLOCKS_PER_SEG) } else { from };
             }
-            t.hand_out(segno, (out.len() - before) as u32);
+            out.hand_out(t, segno, (out.addrs.len() - before) as u32);
             Ok(())
         })
     }

@@ -14,6 +14,7 @@ mod log;
 mod membership;
 mod parked;
 mod pin;
+mod placement;
 mod runs;
 mod share;
 mod sit;
@@ -26,6 +27,7 @@ pub use counts::{Counts, Values};
 use log::LogCell;
 pub use log::{Log, LogSnapshot, LogState};
 pub use pin::{SegmentPin, Tables};
+pub use placement::Placement;
 pub use sit::{Loaded, SitFlush};
 pub use stream::{SharedStream, Stream};
 pub use table::{FIRST_SECOND, Table};
@@ -103,37 +105,6 @@ impl Space {
         self.tables.pin(choose)
     }
 
-    /// Publishes a block that was written and that the index now points at. `old` is the block it replaces, if any.
-    pub fn publish(&self, new: BlockAddr, old: BlockAddr) -> Result<()> {
-        let now = self.now();
-        self.with_table(|t| {
-            t.take_back(&[new], &self.geo)?;
-            t.validate(new, now, &self.geo)?;
-            if old.is_real() { t.invalidate(old, now, &self.geo) } else { Ok(()) }
-        })
-    }
-
-    /// Publishes blocks, given as (new, replaced).
-    pub fn publish_all(&self, blocks: &[(BlockAddr, BlockAddr)]) -> Result<()> {
-        let now = self.now();
-        let new: Vec<BlockAddr> = blocks.iter().map(|&(new, _)| new).collect();
-        let old: Vec<BlockAddr> = blocks.iter().map(|&(_, old)| old).filter(|a| a.is_real()).collect();
-        self.with_table(|t| {
-            t.take_back(&new, &self.geo)?;
-            t.set_valid(&new, true, now, &self.geo)?;
-            t.set_valid(&old, false, now, &self.geo)
-        })
-    }
-
-    /// Publishes blocks written by the checkpoint in progress.
-    pub fn place_all(&self, addrs: &[BlockAddr]) -> Result<()> {
-        let now = self.now();
-        self.with_table(|t| {
-            t.take_back(addrs, &self.geo)?;
-            t.place_frozen(addrs, true, true, now, &self.geo)
-        })
-    }
-
     /// Frees a block that the checkpoint in progress replaced by `new`; the checkpoint no longer refers to `old`. If
     /// the node is not `live` any more, only the checkpoint keeps `new`.
     pub fn displace(&self, new: BlockAddr, old: BlockAddr, live: bool) -> Result<()> {
@@ -144,19 +115,6 @@ impl Space {
             }
             if live { Ok(()) } else { t.invalidate(new, now, &self.geo) }
         })
-    }
-
-    /// Protects blocks that the index names but that are written later from being moved, until [`Space::abandon`].
-    pub fn expect(&self, addrs: &[BlockAddr]) {
-        self.with_table(|t| {
-            addrs.iter().filter_map(|a| self.geo.seg_of(*a)).for_each(|(seg, _)| t.hand_out(seg, 1));
-        });
-    }
-
-    /// Gives up allocated blocks that will not be published.
-    pub fn abandon(&self, addrs: &[BlockAddr]) {
-        // A failure has stopped the volume; the caller returns its own error.
-        let _stopped = self.with_table(|t| t.take_back(addrs, &self.geo));
     }
 
     /// Frees a block. It is not reused before the next checkpoint.

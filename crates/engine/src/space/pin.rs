@@ -11,7 +11,7 @@ pub struct Tables {
     table: Mutex<Table, { rank::SEGMENT }>,
     /// Free sections, readable without the lock.
     free_sections: AtomicU64,
-    health: Arc<Health>,
+    pub(super) health: Arc<Health>,
 }
 
 /// Keeps segments from being opened by a log and from being cleaned, until dropped.

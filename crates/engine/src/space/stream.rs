@@ -5,13 +5,13 @@
 //! segment and passes requests to the log of its type.
 use super::log::Log;
 use super::stats::Opener;
-use super::{SegmentPin, Space, Table};
+use super::{Placement, SegmentPin, Space, Table};
 use crate::error::Result;
 use crate::health::invariant;
 use crate::lock::{Mutex, rank};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, SegNo};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, SegNo};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -84,17 +84,12 @@ impl Space {
 
     /// Like [`Space::allocate`]. Without `may_open` the stream ends with its segment, and the log of its type
     /// continues.
-    pub fn allocate_in(
-        &self,
-        stream: &Stream,
-        may_open: bool,
-        owners: &[RawSummary],
-    ) -> Result<Vec<BlockAddr>> {
-        let mut out = Vec::with_capacity(owners.len());
+    pub fn allocate_in(&self, stream: &Stream, may_open: bool, owners: &[RawSummary]) -> Result<Placement> {
+        let mut out = self.placement(owners.len());
         let begun = self.alloc.begin();
         {
             let mut tail = stream.tail.lock();
-            while let Some(rest) = owners.get(out.len()..).filter(|r| !r.is_empty()) {
+            while let Some(rest) = owners.get(out.addrs.len()..).filter(|r| !r.is_empty()) {
                 if tail.log.as_ref().is_none_or(Log::is_full) && !self.advance(stream, &mut tail, may_open) {
                     break;
                 }
@@ -106,14 +101,14 @@ impl Space {
         self.alloc.end(begun);
         let typed = stream.tail.lock().log.as_ref().is_none_or(|log| log.kind == stream.kind);
         invariant!(self.health, typed, "a stream is in a segment of another type");
-        let rest = owners.get(out.len()..).unwrap_or_default();
+        let rest = owners.get(out.addrs.len()..).unwrap_or_default();
         if !rest.is_empty() {
             self.alloc.refused.fetch_add(1, Ordering::Relaxed);
-            out.extend(self.allocate(stream.kind, rest).inspect_err(|_| self.abandon(&out))?);
+            out.append(self.allocate(stream.kind, rest)?);
         }
         invariant!(
             self.health,
-            out.len() == owners.len(),
+            out.addrs.len() == owners.len(),
             "a stream allocated a different number of blocks than requested"
         );
         Ok(out)

@@ -406,21 +406,16 @@ impl Table {
         self.count_written(seg, n);
     }
     /// Subtracts addresses that were published or given up.
-    pub fn take_back(&mut self, addrs: &[BlockAddr], geo: &Geometry) -> Result<()> {
-        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
-        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
-            let seg = run.first().and_then(seg_of);
-            let left = seg.and_then(|s| self.unpublished.get(&s)?.checked_sub(run.len() as u32));
-            invariant!(self.health, left.is_some(), "an unallocated block is published");
-            let (Some(seg), Some(left)) = (seg, left) else { continue };
-            let before = self.before(seg);
-            if left == 0 {
-                self.unpublished.remove(&seg);
-            } else {
-                self.unpublished.insert(seg, left);
-            }
-            self.after(seg, before);
+    pub fn take_back(&mut self, seg: SegNo, n: u32) -> Result<()> {
+        let left = self.unpublished.get(&seg).and_then(|all| all.checked_sub(n));
+        let left = self.health.present(left, "an unallocated block is published")?;
+        let before = self.before(seg);
+        if left == 0 {
+            self.unpublished.remove(&seg);
+        } else {
+            self.unpublished.insert(seg, left);
         }
+        self.after(seg, before);
         Ok(())
     }
     /// Keeps the segment from being opened or cleaned until [`Table::unpin`].

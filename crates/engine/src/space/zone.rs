@@ -116,17 +116,11 @@ impl Space {
         left
     }
 
-    /// Gives up allocated blocks that will not be written. Where sections are written in order, they are filled with
-    /// zeros.
-    pub(crate) fn abandon_in_order(&self, addrs: &[BlockAddr]) -> Result<()> {
-        let mut zeros: Vec<_> = Vec::new();
-        if self.dev.is_zoned() {
-            let zero = Arc::new(Block::zeroed());
-            zeros.extend(addrs.iter().map(|&a| (a, zero.clone())));
-        }
-        let written = self.dev.write_scattered(&mut zeros);
-        self.abandon(addrs);
-        written
+    /// Fills allocated blocks that nothing will be written to with zeros, where sections are written in order.
+    pub(crate) fn fill_unwritten(&self, addrs: &[BlockAddr]) -> Result<()> {
+        let zero = Arc::new(Block::zeroed());
+        let blocks = addrs.iter().filter(|_| self.dev.is_zoned()).map(|&a| (a, zero.clone()));
+        self.dev.write_scattered(&mut blocks.collect::<Vec<_>>())
     }
 
     /// A log enters a free section. Nothing in it is needed, so its zone may be reset only now.

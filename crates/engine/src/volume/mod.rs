@@ -126,7 +126,7 @@ impl Volume {
     /// [`stat::SAMPLED`](crate::stat::SAMPLED).
     #[must_use]
     pub fn journal_times(&self) -> (Recorded, Recorded) {
-        (self.nodes.gate.join_times(), self.nodes.notes.times.recorded())
+        (self.base.tx.epochs.joins.recorded(), self.base.tx.records.times.recorded())
     }
 
     /// Whether the inode's attributes are available without reading the device.

@@ -16,12 +16,13 @@ use crate::nodes::{NodeFrame, Nodes};
 use crate::options::{AllocMode, Discard, JournalMode, MountOptions};
 use crate::recovery::Recovery;
 use crate::space::{Counts, Loaded, Space};
+use crate::transaction::Transactions;
 use crate::writeback::{Contexts, Reclaim, Writeback};
 use segno_device::{BlockDevice, ReadError};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::superblock::Superblock;
 use segno_format::{Corrupt, Features, Geometry, Nid, Structure};
-use segno_layout::{NoSuperblock, Stamp, superblock_in_force};
+use segno_layout::{NoSuperblock, superblock_in_force};
 use std::sync::{Arc, Weak};
 
 impl Volume {
@@ -104,8 +105,7 @@ impl Volume {
         let cp = CpState::of(&pack);
         let raw = pack.raw();
         let counts = Counts::of(raw, geo.max_nid());
-        let footer_stamp = Stamp::after(raw, pack.crc).value();
-        let version = cp.version();
+        let tx = Transactions::new(cp.version(), cp.stamp().value());
         let (elapsed_time, reserved_segments, overprov_segments) =
             (raw.elapsed_time.get(), raw.rsvd_segment_count.get(), raw.overprov_segment_count.get());
         let next_free = Nid(raw.next_free_nid.get());
@@ -140,8 +140,8 @@ impl Volume {
             }
         });
         let mem = Arc::new(Memory::new(size_of::<NodeFrame>(), size_of::<Inode>()));
-        let base = Arc::new(Base::new(sb, opts, clock, dev.clone(), mem.clone(), health));
-        let nodes = Arc::new(Nodes::new(base.clone(), space.clone(), nat, version, footer_stamp));
+        let base = Arc::new(Base::new(sb, opts, clock, dev, mem, health, tx));
+        let nodes = Arc::new(Nodes::new(base.clone(), space.clone(), nat));
         pack.orphans.iter().for_each(|&ino| nodes.since.add_orphan(ino));
         let contexts = Arc::new(Contexts::new(base.opts.contexts, base.opts.exclusive_streams));
         let files = Arc::new(Files::new(base.clone(), space.clone(), nodes.clone(), contexts.clone()));

@@ -212,16 +212,16 @@ impl Writeback {
         invariant!(self.base.health, ascends, "flush claims taken out of order");
         let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
         let taken = self.files.take_all(inodes, range, &mut batch);
-        let next = taken
+        let (next, placed) = taken
             .and_then(|next| {
                 self.route(&mut batch);
                 self.files.pack_batch(&mut batch);
-                self.files.write_batch(&mut batch).map(|()| next)
+                self.files.write_batch(&mut batch).map(|placed| (next, placed))
             })
             .inspect_err(|e| self.files.give_back(&batch, e))?;
         let _nodes = granted.placed();
-        self.files.checksum_batch(&mut batch);
-        self.files.publish_batch(&self.nodes.gate.enter(), &batch)?;
+        // Only written blocks get into slots: a checkpoint may take the slots as soon as they are set.
+        self.files.publish_written(&mut batch, placed)?;
         inodes.iter().for_each(|i| self.settle(i));
         self.waiters.notify(batch.len() as u64);
         Ok((next, batch.len() as u64))

@@ -6,19 +6,19 @@
 use crate::commit::Commit;
 use crate::commit::journal::Commits;
 use crate::error::Result;
-use crate::files::Batch;
-use crate::gate::Closed;
+use crate::files::Early;
 use crate::health::invariant;
 use crate::nodes::FrozenNodes;
 use crate::space::Values;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
+use crate::transaction::Closed;
 use segno_format::Ino;
 
 /// The state that a checkpoint writes.
 pub struct Frozen {
     /// Blocks with an address in the index, not yet written.
-    pub blocks: Vec<Batch>,
+    pub blocks: Vec<Early>,
     pub nodes: FrozenNodes,
     pub orphans: Vec<Ino>,
     pub counts: Values,
@@ -107,7 +107,7 @@ impl InProgress {
 #[cfg(all(test, feature = "loom"))]
 mod models {
     use super::*;
-    use crate::gate::OpGate;
+    use crate::transaction::Transactions;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
@@ -116,13 +116,13 @@ mod models {
     #[test]
     fn no_append_to_the_chain_between_a_boundary_and_its_end() {
         loom::model(|| {
-            let rig = Arc::new((OpGate::new(1), InProgress::new(1), AtomicBool::new(false)));
+            let rig = Arc::new((Transactions::new(1, 0), InProgress::new(1), AtomicBool::new(false)));
             let fsync = {
                 let rig = rig.clone();
                 thread::spawn(move || {
-                    let (gate, in_progress, between) = &*rig;
+                    let (tx, in_progress, between) = &*rig;
                     loop {
-                        let op = gate.enter();
+                        let op = tx.begin();
                         if !in_progress.is_on() {
                             assert!(
                                 !between.load(Ordering::Relaxed),
@@ -135,8 +135,8 @@ mod models {
                     }
                 })
             };
-            let (gate, in_progress, between) = &*rig;
-            let mut closed = gate.close();
+            let (tx, in_progress, between) = &*rig;
+            let mut closed = tx.close_gate();
             _ = in_progress.begin(2);
             closed.advance(2);
             between.store(true, Ordering::Relaxed);

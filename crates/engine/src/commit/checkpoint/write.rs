@@ -4,7 +4,6 @@ use super::freeze::Frozen;
 use crate::commit::Commit;
 use crate::commit::journal::Commits;
 use crate::error::{Error, Result};
-use crate::gate::Closed;
 use crate::health::invariant;
 use crate::lock::{MutexGuard, rank};
 use crate::nodes::FrozenNodes;
@@ -12,7 +11,7 @@ use crate::nodes::NatFlush;
 use crate::options::CheckpointMode;
 use crate::space::{LogSnapshot, LogState, SegmentPin, SitFlush};
 use crate::stat;
-use crate::sync::atomic::Ordering;
+use crate::transaction::Closed;
 use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint};
 use segno_format::sit::LogType;
 use segno_format::{BLOCKS_PER_SEG, Block};
@@ -135,7 +134,7 @@ impl Commit {
         // Waits for a commit in progress.
         let mut commits = self.journal.get().map(|journal| journal.commits.lock());
         let closing = Instant::now();
-        let mut closed = self.nodes.gate.close();
+        let mut closed = self.base.tx.close_gate();
         let freed =
             self.freeze(&mut closed, next_version(state), commits.as_deref_mut()).and_then(|frozen| {
                 let boundary = frozen.boundary;
@@ -179,14 +178,14 @@ impl Commit {
         let tries = if self.journal().is_some() { IDLE_TRIES } else { 0 };
         for _ in 0..tries {
             let (commits, closing) = (lock(), Instant::now());
-            if let Some(closed) = self.nodes.gate.try_close() {
+            if let Some(closed) = self.base.tx.try_close_gate() {
                 return (commits, closing, closed);
             }
             drop(commits);
             std::thread::sleep(IDLE_PAUSE);
         }
         let (commits, closing) = (lock(), Instant::now());
-        (commits, closing, self.nodes.gate.close())
+        (commits, closing, self.base.tx.close_gate())
     }
 
     fn note_blocked(&self, since: Instant) {
@@ -210,8 +209,9 @@ impl Commit {
         reason: CheckpointReason,
     ) -> Result<SegmentPin> {
         self.base.health.store_damage()?;
-        for batch in &frozen.blocks {
-            self.files.write_frozen(batch)?;
+        for (batch, expected) in std::mem::take(&mut frozen.blocks) {
+            self.files.write_placed(&batch)?;
+            drop(expected);
         }
         self.write_all_nodes(&mut frozen.nodes)?;
         // Before the SIT, so that the SIT correctly describes a segment that a log leaves in the meantime.
@@ -224,11 +224,9 @@ impl Commit {
         let contents = Contents { frozen: &frozen, reason, logs: &logs, nat: &nat, sit: &sit };
         let header = self.build_header(state, &contents)?;
         self.write_pack(state, &header, &contents)?;
-        *self.nodes.chain.lock() = None;
+        self.base.tx.restart_chain(state.stamp().value());
         self.nodes.nat.committed();
-        let freed = self.nodes.space.committed();
-        self.nodes.stamp.store(state.stamp().value(), Ordering::Release);
-        Ok(freed)
+        Ok(self.nodes.space.committed())
     }
 
     /// With the gate closed the totals are stable: the SIT must have every node, and no more blocks than counted.

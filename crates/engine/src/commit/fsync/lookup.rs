@@ -14,7 +14,7 @@ impl Commit {
     /// Sets how fsync finds dirty nodes; it writes the same blocks either way.
     pub fn set_fsync_lookup(&self, lookup: FsyncLookup) {
         // Nodes are marked dirty and written only inside the gate.
-        let _closed = self.nodes.gate.close();
+        let _closed = self.base.tx.close_gate();
         self.nodes.cache.dirty.keep_global(lookup == FsyncLookup::Global);
         self.fsync_lookup.store(lookup as u8, Ordering::Release);
     }

@@ -11,13 +11,13 @@ use crate::commit::CheckpointReason;
 use crate::commit::Commit;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::meta::Written;
 use crate::nodes::Change;
 use crate::nodes::{Marks, NodeState, NodeWrite};
 use crate::options::{FsyncLookup, FsyncMode};
 use crate::stat::{self, CpReason};
 use crate::sync::atomic::Ordering;
+use crate::transaction::Op;
 use decide::{InodeHistory, Route, route};
 use phases::{Phase, Phases};
 use segno_codec::casefolded_name_hash;
@@ -126,7 +126,7 @@ impl Commit {
     fn log_in_gate(&self, inode: &Arc<Inode>, data: Written, phases: &mut Phases) -> Result<Step> {
         let op = self.enter_for_chain()?;
         // Once the lock is ours, any other thread that logged nodes of this inode has written them.
-        let mut chain = self.nodes.chain.lock();
+        let mut chain = self.base.tx.chain.lock();
         if inode.is_gone() || !self.has_changed(inode) {
             return Ok(Step::Unchanged);
         }
@@ -170,7 +170,7 @@ impl Commit {
     /// Enters the gate with no checkpoint in progress, so appended blocks follow a checkpoint that stays current.
     fn enter_for_chain(&self) -> Result<Op<'_>> {
         loop {
-            let op = self.nodes.gate.enter();
+            let op = self.base.tx.begin();
             if !self.in_progress.is_on() {
                 // The checkpoint may have failed.
                 return self.base.health.check_running().map(|()| op);

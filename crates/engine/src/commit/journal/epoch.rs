@@ -11,9 +11,9 @@ use crate::commit::Commit;
 use crate::commit::checkpoint::{CheckpointReason, Frozen};
 use crate::error::{Error, Result};
 use crate::health::invariant;
-use crate::record::Taken;
 use crate::space::LogSnapshot;
 use crate::stat;
+use crate::transaction::Taken;
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::{Block, BlockAddr};
 use segno_journal::{Canary, CpIntent, Group, Kind, Section};
@@ -39,7 +39,7 @@ impl Commit {
     pub fn sync_metadata(&self) -> Result<()> {
         self.base.health.check_running()?;
         let Some(journal) = self.journal() else { return self.checkpoint(CheckpointReason::Sync) };
-        let wanted = self.nodes.gate.journal_epoch();
+        let wanted = self.base.tx.epochs.open();
         let Some(permit) = journal.queue.wait(wanted) else { return Ok(()) };
         let ended = {
             let mut commits = journal.commits.lock();
@@ -63,12 +63,12 @@ impl Commit {
     fn end_epoch(&self, journal: &MountedJournal, commits: &mut Commits) -> Result<Ended> {
         let room = journal.ring.usage().free;
         let covered = commits.covered.as_ref().map_or(0, Taken::bytes);
-        let wanted = self.nodes.notes.pending().saturating_add(covered).saturating_add(SLACK);
+        let wanted = self.base.tx.records.pending().saturating_add(covered).saturating_add(SLACK);
         if commits.broken.is_some() || journal.is_failed() || wanted > room {
             return Ok(Ended::NeedsCheckpoint);
         }
         let times = &self.base.stats.journal;
-        let epoch = stat::timed(&times.drain, || self.nodes.gate.end_journal_epoch());
+        let epoch = stat::timed(&times.drain, || self.base.tx.epochs.end());
         let (sections, checked) = stat::timed(&times.take, || self.take_epoch(journal, commits, epoch));
         if !checked {
             // The extent of the loss is unknown, so the volume stops.
@@ -99,7 +99,7 @@ impl Commit {
         epoch: u64,
     ) -> (Vec<Section>, bool) {
         // While a checkpoint is in progress, replay may still start from the previous one.
-        let parts = [commits.covered.take(), Some(self.nodes.notes.take(epoch))];
+        let parts = [commits.covered.take(), Some(self.base.tx.records.take(epoch))];
         let checked = journal.is_shared() && parts.iter().flatten().all(Taken::is_checked);
         let sections: Vec<Section> =
             parts.into_iter().flatten().flat_map(|part| part.into_sections(checked)).collect();
@@ -121,7 +121,7 @@ impl Commit {
     /// The committed epochs remain replayable until an fsync is logged after the current checkpoint.
     fn disable_journal(&self, journal: &MountedJournal, why: &dyn std::fmt::Display) {
         self.nodes.since.break_chain();
-        self.nodes.notes.set_checksums(false);
+        self.base.tx.records.set_checksums(false);
         journal.disable(why);
     }
 
@@ -142,7 +142,7 @@ impl Commit {
         if journal.is_full() || (journal.is_half_full() && !background) {
             return self.checkpoint_while(|| self.journal().is_some_and(MountedJournal::is_half_full));
         }
-        let (pending, due) = (self.nodes.notes.pending(), journal.commit_bytes());
+        let (pending, due) = (self.base.tx.records.pending(), journal.commit_bytes());
         if pending > due * 2 || (pending > due && !background) {
             return self.sync_metadata();
         }
@@ -158,7 +158,7 @@ impl Commit {
         if is_due() {
             return self.checkpoint_while(is_due);
         }
-        let pending = |journal: &MountedJournal| self.nodes.notes.pending() > journal.commit_bytes();
+        let pending = |journal: &MountedJournal| self.base.tx.records.pending() > journal.commit_bytes();
         if self.journal().is_some_and(pending) { self.sync_metadata() } else { Ok(()) }
     }
 
@@ -212,16 +212,16 @@ impl Commit {
         let Some(journal) = self.journal.get() else { return 0 };
         let boundary = self.boundary(journal);
         // Only a failed journal leaves records of an older epoch.
-        drop(self.nodes.notes.take(boundary.saturating_sub(1)));
-        commits.covered = Some(self.nodes.notes.take(boundary));
+        drop(self.base.tx.records.take(boundary.saturating_sub(1)));
+        commits.covered = Some(self.base.tx.records.take(boundary));
         commits.since_boundary = false;
-        self.nodes.gate.set_journal_epoch(if journal.is_failed() { 0 } else { boundary + 1 });
+        self.base.tx.epochs.set(if journal.is_failed() { 0 } else { boundary + 1 });
         boundary
     }
 
     /// The last epoch that a checkpoint with the gate closed covers.
     fn boundary(&self, journal: &MountedJournal) -> u64 {
-        match self.nodes.gate.journal_epoch() {
+        match self.base.tx.epochs.open() {
             0 => journal.ring.next_epoch() - 1,
             open => open,
         }
@@ -250,7 +250,7 @@ impl Commit {
         };
         journal.checkpointed();
         if journal.is_failed() {
-            self.nodes.gate.set_journal_epoch(0);
+            self.base.tx.epochs.set(0);
         }
         reclaimed.map(|()| commits.covered.take())
     }

@@ -2,8 +2,8 @@
 use super::queue::CommitQueue;
 use crate::lock::{Mutex, rank};
 use crate::notice::{Notice, Observer};
-use crate::record::Taken;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::transaction::Taken;
 use segno_journal::Journal;
 
 /// Background steps after which a checkpoint is due. Bounds recovery time, and frees what was deleted.

@@ -134,7 +134,7 @@ impl Commit {
         let is_first =
             self.journal.set(MountedJournal::new(journal, shared, self.base.opts.observer.clone())).is_ok();
         invariant!(self.base.health, is_first, "a second journal was started");
-        self.nodes.notes.set_checksums(shared);
+        self.base.tx.records.set_checksums(shared);
         Ok(())
     }
 
@@ -150,8 +150,8 @@ impl Commit {
         };
         journal.ring.close()?;
         journal.retire();
-        self.nodes.notes.set_checksums(false);
-        self.nodes.gate.set_journal_epoch(0);
+        self.base.tx.records.set_checksums(false);
+        self.base.tx.epochs.set(0);
         Ok(())
     }
 

@@ -4,10 +4,10 @@ use super::{cluster_blocks, cluster_of, saved};
 use crate::error::Result;
 use crate::files::batch::{Outgoing, Part};
 use crate::files::{Files, Inode, PageMap};
-use crate::gate::Op;
 use crate::health::invariant;
 use crate::nodes::NodeFrame;
-use crate::record::Mapped;
+use crate::space::Placement;
+use crate::transaction::{Mapped, Op};
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::sync::Arc;
@@ -27,8 +27,15 @@ struct Change {
 
 impl Files {
     /// Publishes the clusters of a part.
-    pub(in crate::files) fn publish_clusters(&self, op: &Op<'_>, part: &Part, id: u64) -> Result<()> {
+    pub(in crate::files) fn publish_clusters(
+        &self,
+        op: &Op<'_>,
+        part: &Part,
+        id: u64,
+        placed: &mut Placement,
+    ) -> Result<()> {
         let inode = &part.inode;
+        // Held until the SIT has the blocks, as in `publish_part`.
         let mut pages = inode.pages.lock();
         let mut change = Change::default();
         let mut rest = part.pages.as_slice();
@@ -46,15 +53,13 @@ impl Files {
                 self.switch_cluster(op, &frame.frame, first_slot(cluster, frame), &slots, &mut change)?;
                 self.note_cluster(op, inode, cluster, own, &slots);
             } else {
-                let dropped: Vec<BlockAddr> = own.iter().map(|p| p.addr).collect();
-                self.space.abandon(&dropped);
                 pages.covered = pages.covered.min(cluster.first.saturating_mul(BLOCK_SIZE as u64));
             }
             blocks.for_each(|i| pages.end_flush(i, id, again, &self.base.mem));
         }
         self.nodes.forget_extent(op, &inode.frame);
         self.publish_size(op, inode, &pages, pages.covered);
-        self.finish_change(op, inode, &change)
+        self.finish_change(op, inode, &change, placed)
     }
 
     /// Replaces all slots of a cluster.
@@ -84,15 +89,19 @@ impl Files {
     }
 
     /// Updates counters, and publishes and frees blocks.
-    fn finish_change(&self, op: &Op<'_>, inode: &Inode, change: &Change) -> Result<()> {
+    fn finish_change(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        change: &Change,
+        placed: &mut Placement,
+    ) -> Result<()> {
         if change.saved != 0 {
             self.add_saved(op, inode, change.saved);
         }
         self.nodes.add_blocks(op, &inode.frame, -change.emptied.cast_signed());
         self.space.counts.release_blocks(change.emptied)?;
-        let pairs: Vec<_> = change.new.iter().map(|&new| (new, BlockAddr::NEW)).collect();
-        self.space.publish_all(&pairs)?;
-        self.space.invalidate_all(&change.freed)
+        self.space.publish(placed, &change.new, &change.freed)
     }
 
     /// Changes `i_compr_blocks`.
@@ -115,13 +124,13 @@ impl Files {
     ) {
         let mapped = own.iter().map(|p| Mapped { page: p.index, addr: p.addr, crc: p.crc });
         if cluster.packed {
-            return self.nodes.notes.packed(op, inode.ino, mapped);
+            return op.packed(inode.ino, mapped);
         }
-        self.nodes.notes.mapped(op, inode.ino, mapped, false);
+        op.mapped(inode.ino, mapped, false);
         let tail = cluster.first + cluster.kept as u64;
-        self.nodes.notes.unmapped(op, inode.ino, tail..cluster.first + slots.len() as u64);
+        op.unmapped(inode.ino, tail..cluster.first + slots.len() as u64);
         for (page, _) in (cluster.first..).zip(slots).filter(|(_, a)| **a == BlockAddr::NEW) {
-            self.nodes.notes.reserved(op, inode.ino, page..page + 1);
+            op.reserved(inode.ino, page..page + 1);
         }
     }
 
@@ -141,7 +150,7 @@ impl Files {
         let mut change = Change::default();
         self.switch_cluster(op, &span.frame, span.slot(first), &slots, &mut change)?;
         change.new.clear();
-        self.finish_change(op, inode, &change)
+        self.finish_change(op, inode, &change, &mut self.space.placement(0))
     }
 
     /// Makes packed clusters in a range plain, without content. Their pages were dropped.
@@ -163,7 +172,7 @@ impl Files {
         let slots = vec![BlockAddr::NEW; blocks.clone().count()];
         let mut change = Change::default();
         self.switch_cluster(op, &span.frame, span.slot(blocks.start), &slots, &mut change)?;
-        self.finish_change(op, inode, &change)
+        self.finish_change(op, inode, &change, &mut self.space.placement(0))
     }
 }
 

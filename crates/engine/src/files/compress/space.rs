@@ -3,8 +3,8 @@ use super::{cluster_blocks, cluster_of, saved};
 use crate::error::{Error, Result};
 use crate::files::access::check_changeable;
 use crate::files::{Files, Inode};
-use crate::gate::Op;
 use crate::nodes::{Place, Span};
+use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 use std::ops::Range;
@@ -59,7 +59,7 @@ impl Files {
 
     fn set_released(&self, op: &Op<'_>, inode: &Inode, saved: u64, released: bool) {
         let now = self.base.now();
-        self.nodes.notes.released(op, inode.ino, released);
+        op.released(inode.ino, released);
         self.nodes.cache.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
             let mut inline = raw.inline();

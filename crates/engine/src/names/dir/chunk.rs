@@ -1,8 +1,8 @@
 //! Locations of dentries: the inline area, or blocks of the directory file.
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
+use crate::transaction::Op;
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Nid, Structure};

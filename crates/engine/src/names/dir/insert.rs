@@ -4,9 +4,8 @@ use super::find::{Probe, Room};
 use super::name::{DirName, special_hash};
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
-use crate::record::Target;
+use crate::transaction::{Op, Target};
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, Ino};
@@ -26,7 +25,7 @@ impl Names {
     ) -> Result<()> {
         self.place_name(op, dir, name, room, ino, kind)?;
         let target = Target { ino, file_type: kind as u8 };
-        self.nodes.notes.name(op, dir.ino, (name.raw(), special_hash(dir, name.hash)), None, Some(target));
+        op.name_changed(dir.ino, (name.raw(), special_hash(dir, name.hash)), None, Some(target));
         Ok(())
     }
 

@@ -4,9 +4,8 @@ use super::find::Found;
 use super::name::{DirName, special_hash};
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
-use crate::record::Target;
+use crate::transaction::{Op, Target};
 use segno_format::Ino;
 use segno_format::dentry::{FileType, slots_for};
 use std::sync::Arc;
@@ -34,7 +33,7 @@ impl Names {
 
     /// What the journal records of an entry that is about to change.
     fn name_to_note(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<Option<(Vec<u8>, u32)>> {
-        if op.journal_epoch() == 0 { Ok(None) } else { self.dir_stored(dir, found).map(Some) }
+        if op.is_recorded() { self.dir_stored(dir, found).map(Some) } else { Ok(None) }
     }
 
     fn note_name(
@@ -46,7 +45,7 @@ impl Names {
         now: Option<Target>,
     ) {
         if let Some((name, hash)) = name {
-            self.nodes.notes.name(op, dir.ino, (&name, special_hash(dir, hash)), Some(was.ino), now);
+            op.name_changed(dir.ino, (&name, special_hash(dir, hash)), Some(was.ino), now);
         }
     }
 

@@ -2,8 +2,8 @@
 use super::Acl;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
+use crate::transaction::Op;
 use segno_format::inode::RawInode;
 use segno_format::xattr::{find, index, updated};
 use zerocopy::little_endian::U16;

@@ -1,9 +1,9 @@
 //! The byte string that holds an inode's attributes.
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
 use crate::nodes::NodeFrame;
+use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::XATTR_NODE_OFFSET;
 use segno_format::xattr::{HEADER_BYTES, XATTR_NODE_BYTES};
@@ -63,7 +63,7 @@ impl Names {
         if area.len() > range.len() + XATTR_NODE_BYTES {
             return Err(Error::XattrTooBig);
         }
-        let old = if op.journal_epoch() == 0 { None } else { Some(self.load_attrs(inode)?) };
+        let old = if op.is_recorded() { Some(self.load_attrs(inode)?) } else { None };
         let (inline, rest) = area.split_at(area.len().min(range.len()));
         if rest.is_empty() {
             self.free_xattr_node(op, inode)?;
@@ -76,7 +76,7 @@ impl Names {
         }
         self.nodes.cache.modify(op, &inode.frame, |b| fill(b.0.get_mut(range), inline));
         if let Some(old) = old {
-            self.nodes.notes.attrs_changed(op, inode.ino, &old, area);
+            op.attrs_changed(inode.ino, &old, area);
         }
         Ok(())
     }

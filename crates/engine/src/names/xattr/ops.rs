@@ -4,10 +4,10 @@ use super::area::value_max;
 use super::name;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::Names;
 use crate::names::set_ctime;
 use crate::nodes::Change;
+use crate::transaction::Op;
 use crate::types::XattrMode;
 use segno_format::Ino;
 use segno_format::inode::{Advise, InodeFlags, RawInode};
@@ -99,7 +99,7 @@ impl Names {
             _ => {}
         }
         let area = updated(&area, index, name, value, inode.ino.0)?;
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.store_attrs(&op, inode, &area)?;
         self.attrs_changed(&op, inode);
         Ok(())
@@ -109,7 +109,7 @@ impl Names {
         let acl = Acl::from_user(value.unwrap_or_default())?;
         self.check_acl_target(inode, index, acl.as_ref())?;
         let area = self.load_attrs(inode)?;
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.set_acl(&op, inode, index, acl.as_ref(), &area)?;
         self.attrs_changed(&op, inode);
         Ok(())
@@ -123,7 +123,7 @@ impl Names {
         if !ADVISE_SETTABLE.contains(bits) {
             return Err(Error::Invalid("only the cold and hot bits of system.advise can be set"));
         }
-        let op = self.nodes.gate.enter();
+        let op = self.base.tx.begin();
         self.nodes.cache.modify(&op, &inode.frame, |block| {
             let i: &mut RawInode = block.view_mut();
             i.i_advise = ((i.advise() - ADVISE_SETTABLE) | bits).bits();

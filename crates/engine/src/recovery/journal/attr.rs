@@ -2,10 +2,9 @@
 use super::misfit;
 use crate::error::Result;
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::{set_atime, set_ctime, set_mtime};
-use crate::record::KEPT_INLINE;
 use crate::recovery::Recovery;
+use crate::transaction::{KEPT_INLINE, Op};
 use crate::types::Time;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::xattr::updated;

@@ -2,8 +2,8 @@
 use super::misfit;
 use crate::error::Result;
 use crate::files::{Inode, Parameters, check_compressed, cluster_blocks};
-use crate::gate::Op;
 use crate::recovery::Recovery;
+use crate::transaction::Op;
 use segno_format::BlockAddr;
 use segno_format::inode::{InodeFlags, RawInode};
 use segno_journal::record::{Compression, Map};

@@ -2,8 +2,8 @@
 use super::misfit;
 use crate::error::Result;
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::recovery::Recovery;
+use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::summary::RawSummary;
 use segno_format::{BLOCK_SIZE, BlockAddr};

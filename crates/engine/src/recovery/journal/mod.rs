@@ -11,10 +11,9 @@ mod read;
 
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gate::Op;
-use crate::record::creates;
 use crate::recovery::Recovery;
 use crate::stat;
+use crate::transaction::{Op, creates};
 use segno_format::{BlockAddr, Corrupt, Ino, Structure};
 use segno_journal::{Record, Replay, Section};
 use std::sync::Arc;
@@ -53,7 +52,7 @@ impl Recovery<'_> {
         for section in sections {
             for record in &section.records {
                 if let Record::InodeNew(new) = record {
-                    let inode = self.names.make_logged(&self.files.nodes.gate.enter(), section.ino, new)?;
+                    let inode = self.names.make_logged(&self.base.tx.begin(), section.ino, new)?;
                     self.note_links(&inode);
                 }
             }
@@ -79,7 +78,7 @@ impl Recovery<'_> {
             other => other?,
         };
         let _lock = inode.lock.write();
-        let op = self.files.nodes.gate.enter();
+        let op = self.base.tx.begin();
         section.records.iter().try_for_each(|record| self.replay_record(&op, &inode, record))?;
         self.replay_xattrs(&op, &inode, &section.records)
     }

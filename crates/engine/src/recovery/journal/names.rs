@@ -2,9 +2,9 @@
 use super::misfit;
 use crate::error::Result;
 use crate::files::Inode;
-use crate::gate::Op;
 use crate::names::dir::{DirName, Found, Probe};
 use crate::recovery::Recovery;
+use crate::transaction::Op;
 use segno_format::Ino;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;

@@ -5,9 +5,8 @@
 //! not depend on the number of shares.
 use super::misfit;
 use crate::error::{Error, Result};
-use crate::record::InodeRecords;
-use crate::record::sections;
 use crate::recovery::Recovery;
+use crate::transaction::{InodeRecords, sections};
 use crate::writeback::processors;
 use foldhash::HashMap;
 use segno_format::{BlockAddr, Geometry, Ino, SegNo};

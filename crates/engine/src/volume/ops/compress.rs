@@ -33,7 +33,7 @@ impl Volume {
         let mut locked =
             self.writeback.lock_flushed(&inode, |inode| self.files.check_release(inode, true))?;
         self.writeback.flush_locked(&inode, 0..u64::MAX, &mut locked.granted)?;
-        self.files.release_saved(&self.nodes.gate.enter(), &inode)
+        self.files.release_saved(&self.base.tx.begin(), &inode)
     }
 
     /// Reserves the blocks that compression saves again, so that the file can be changed. Returns their number.
@@ -42,7 +42,7 @@ impl Volume {
         let inode = self.compressible(ino)?;
         let _exclusive = inode.lock.write();
         self.files.check_release(&inode, false)?;
-        self.files.reserve_saved(&self.nodes.gate.enter(), &inode)
+        self.files.reserve_saved(&self.base.tx.begin(), &inode)
     }
 
     /// Algorithm, as inodes store it, and logarithm of the cluster size of a compressed file.

@@ -80,7 +80,7 @@ impl Volume {
         }
         let hole = hole.min(room);
         let _excluded = self.files.exclude_flush(&inode);
-        self.files.set_size(&self.nodes.gate.enter(), &inode, to.saturating_add(hole))?;
+        self.files.set_size(&self.base.tx.begin(), &inode, to.saturating_add(hole))?;
         Ok(hole)
     }
 }

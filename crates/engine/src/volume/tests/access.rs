@@ -13,7 +13,7 @@ fn encrypted_and_sealed_files() {
     let advise = |a: Advise| {
         v.nodes
             .cache
-            .modify(&v.nodes.gate.enter(), &inode.frame, |b| b.view_mut::<RawInode>().i_advise = a.bits());
+            .modify(&v.base.tx.begin(), &inode.frame, |b| b.view_mut::<RawInode>().i_advise = a.bits());
     };
     let forbidden = |r: Result<usize>| assert!(matches!(r, Err(Error::NotPermitted(_))), "{r:?}");
     advise(Advise::VERITY);

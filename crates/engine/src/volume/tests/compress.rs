@@ -24,7 +24,7 @@ impl Rig {
     fn create_compressed(&self) -> Arc<Inode> {
         let v = &self.volume;
         let inode = self.create(b"f");
-        v.nodes.cache.modify(&v.nodes.gate.enter(), &inode.frame, |block| {
+        v.nodes.cache.modify(&v.base.tx.begin(), &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
             raw.i_flags = U32::new(InodeFlags::COMPR.bits());
             raw.i_inline &= !Inline::DATA.bits();
@@ -48,19 +48,20 @@ impl Rig {
         payload.resize(payload.len().next_multiple_of(BLOCK_SIZE), 0);
         let stored = payload.len() / BLOCK_SIZE;
         assert!((1..CLUSTER).contains(&stored));
-        let op = v.nodes.gate.enter();
+        let op = v.base.tx.begin();
         let (frame, first) = v.nodes.dnode_for_write(&op, &inode.frame, cluster * CLUSTER as u64).unwrap();
         let owner = |i: usize| {
             RawSummary::data(frame.nid, v.nodes.nat.get(frame.nid).unwrap().version, first as u16 + i as u16)
         };
         let owners: Vec<RawSummary> = (1..=stored).map(owner).collect();
-        let addrs = v.space.allocate(LogType::ColdData, &owners).unwrap();
+        let mut placed = v.space.allocate(LogType::ColdData, &owners).unwrap();
+        let addrs = placed.addrs.clone();
         let rest = if released { BlockAddr::NULL } else { BlockAddr::NEW };
         let mut slots = vec![rest; CLUSTER];
         slots[0] = BlockAddr::COMPRESS;
         for (i, (&addr, bytes)) in addrs.iter().zip(payload.chunks(BLOCK_SIZE)).enumerate() {
             v.base.dev.write(addr, &[&Block(bytes.try_into().unwrap())]).unwrap();
-            v.space.publish(addr, BlockAddr::NULL).unwrap();
+            v.space.publish(&mut placed, &[addr], &[]).unwrap();
             slots[i + 1] = addr;
         }
         for (i, &addr) in (first..).zip(&slots) {
@@ -211,10 +212,10 @@ fn damaged_clusters_are_reported() {
         assert!(text.contains("compressed cluster") && text.contains(expected), "{text}");
     }
     v.base.dev.write(addr, &[&good]).unwrap();
-    v.nodes.set_slot(&v.nodes.gate.enter(), &inode.frame, &inode.frame, 1, BlockAddr::NEW).unwrap();
+    v.nodes.set_slot(&v.base.tx.begin(), &inode.frame, &inode.frame, 1, BlockAddr::NEW).unwrap();
     assert!(message().contains("compressed cluster"));
-    v.nodes.set_slot(&v.nodes.gate.enter(), &inode.frame, &inode.frame, 1, BlockAddr(7)).unwrap();
+    v.nodes.set_slot(&v.base.tx.begin(), &inode.frame, &inode.frame, 1, BlockAddr(7)).unwrap();
     assert!(message().contains("outside the main area"));
-    v.nodes.set_slot(&v.nodes.gate.enter(), &inode.frame, &inode.frame, 1, BlockAddr(addr.0 + 5000)).unwrap();
+    v.nodes.set_slot(&v.base.tx.begin(), &inode.frame, &inode.frame, 1, BlockAddr(addr.0 + 5000)).unwrap();
     assert!(message().contains("not in use"));
 }

@@ -38,7 +38,8 @@ fn owner() -> [RawSummary; 1] {
 #[test]
 fn space() {
     assert_stops("unallocated block is published", |v, _| {
-        v.space.publish(v.base.geo.seg_start(SegNo(40)), BlockAddr::NULL)
+        let mut placed = v.space.allocate(LogType::WarmNode, &owner())?;
+        v.space.publish(&mut placed, &[v.base.geo.seg_start(SegNo(40))], &[])
     });
     assert_stops("allocates a block that is in use", |v, _| {
         let at = v.space.log_states().into_iter().find(|l| l.kind == LogType::WarmNode).unwrap();
@@ -46,8 +47,9 @@ fn space() {
         v.space.allocate(LogType::WarmNode, &owner()).map(drop)
     });
     assert_stops("places blocks before its boundary", |v, _| {
-        let placed = v.space.allocate(LogType::WarmNode, &owner())?;
-        v.space.place_all(&placed)
+        let mut placed = v.space.allocate(LogType::WarmNode, &owner())?;
+        let addrs = placed.addrs.clone();
+        v.space.place_all(&mut placed, &addrs)
     });
     assert_stops("two logs open one segment", |v, _| {
         let at = v.space.log_states()[0];
@@ -65,7 +67,7 @@ fn space() {
 #[test]
 fn nodes() {
     assert_stops("slot outside a node is set", |v, file| {
-        v.nodes.set_slot(&v.nodes.gate.enter(), &file.frame, &file.frame, 5_000, BlockAddr::NEW)
+        v.nodes.set_slot(&v.base.tx.begin(), &file.frame, &file.frame, 5_000, BlockAddr::NEW)
     });
     assert_stops("slots outside a node are read", |v, file| {
         v.nodes.slot_addrs(&file.frame, 900..2_000).map(drop)
@@ -81,7 +83,7 @@ fn nodes() {
         Err(Error::Invariant("NAT changes are frozen before the last checkpoint ended"))
     });
     assert_stops("new node is in the cache already", |v, file| {
-        v.nodes.cache.create(&v.nodes.gate.enter(), file.ino, file.ino, 0, true);
+        v.nodes.cache.create(&v.base.tx.begin(), file.ino, file.ino, 0, true);
         Err(Error::Invariant("a new node is in the cache already"))
     });
 }
@@ -98,10 +100,10 @@ fn batch(v: &Volume, file: &Arc<Inode>) -> Result<Batch> {
 fn files() {
     assert_stops("unreserved slot", |v, file| {
         let mut batch = batch(v, file)?;
-        v.files.write_batch(&mut batch)?;
-        let op = v.nodes.gate.enter();
+        let placed = v.files.write_batch(&mut batch)?;
+        let op = v.base.tx.begin();
         v.nodes.set_slot(&op, &file.frame, &file.frame, 0, BlockAddr::NULL)?;
-        v.files.publish_batch(&op, &batch)
+        v.files.publish_batch(&op, &batch, placed)
     });
 }
 
@@ -123,7 +125,7 @@ fn commit() {
         let _on = v.commit.in_progress.begin(u64::MAX);
         v.nodes
             .cache
-            .modify(&v.nodes.gate.enter(), &file.frame, |b| b.view_mut::<RawInode>().i_links = 1.into());
+            .modify(&v.base.tx.begin(), &file.frame, |b| b.view_mut::<RawInode>().i_links = 1.into());
         v.commit.checkpoint(crate::commit::CheckpointReason::Umount)
     });
 }

@@ -33,8 +33,8 @@ fn a_node_freed_during_its_write_stays_freed() {
     let stale = NodeWrite { frame: v.nodes.cache.get(ino).unwrap(), marks: Marks::default() };
     v.unlink(Ino::ROOT, b"a").unwrap();
     {
-        let op = v.nodes.gate.enter();
-        let _chain = v.nodes.chain.lock();
+        let op = v.base.tx.begin();
+        let _chain = v.base.tx.chain.lock();
         v.nodes.write_nodes(&op, LogType::WarmNode, &[stale]).unwrap();
     }
     assert_gone(&dev, &v, ino);
@@ -44,13 +44,13 @@ fn a_node_freed_during_its_write_stays_freed() {
 fn a_node_freed_during_cleaning_stays_freed() {
     let (dev, v, ino) = with_file();
     let inode = v.files.inode(ino).unwrap();
-    let frame = v.names.make_xattr_node(&v.nodes.gate.enter(), &inode).unwrap();
+    let frame = v.names.make_xattr_node(&v.base.tx.begin(), &inode).unwrap();
     v.sync().unwrap();
     std::thread::scope(|s| {
-        let op = v.nodes.gate.enter();
+        let op = v.base.tx.begin();
         let there = || {
             // Cleaning has found the node; now it is freed as far as possible without waiting.
-            s.spawn(|| v.nodes.free_node(&v.nodes.gate.enter(), frame.nid, ino).unwrap());
+            s.spawn(|| v.nodes.free_node(&v.base.tx.begin(), frame.nid, ino).unwrap());
             while v.nodes.nat.get(frame.nid)?.addr.is_real() {
                 std::thread::yield_now();
             }
@@ -58,7 +58,7 @@ fn a_node_freed_during_cleaning_stays_freed() {
         };
         assert!(v.nodes.cache.mark_moved(&op, &frame, there).unwrap());
     });
-    v.nodes.cache.modify(&v.nodes.gate.enter(), &inode.frame, |block| {
+    v.nodes.cache.modify(&v.base.tx.begin(), &inode.frame, |block| {
         let i: &mut RawInode = block.view_mut();
         (i.i_xattr_nid, i.i_blocks) = (U32::new(0), U64::new(1));
     });

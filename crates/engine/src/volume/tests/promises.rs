@@ -40,8 +40,7 @@ fn use_up(rig: &Rig) {
     let owners = vec![RawSummary::data(Nid(4), 0, 0); 32];
     while let Some(granted) = v.nodes.grant(Request::default()) {
         drop(granted);
-        let addrs = v.files.space.allocate(LogType::ColdData, &owners).unwrap();
-        v.files.space.abandon(&addrs);
+        drop(v.files.space.allocate(LogType::ColdData, &owners).unwrap());
     }
 }
 

@@ -26,7 +26,7 @@ fn damage_in_the_tree_is_reported() {
     ];
     for (i, wrong, expected) in cases {
         let right = nid(&file, i);
-        v.nodes.set_child(&v.nodes.gate.enter(), &file.frame, 0, i, wrong);
+        v.nodes.set_child(&v.base.tx.begin(), &file.frame, 0, i, wrong);
         let at = if i == 0 { 900 } else { 3_000 } * BLOCK;
         let mut found = vec![
             v.read(file.ino, at, &mut [0; 4]).map(drop),
@@ -35,11 +35,11 @@ fn damage_in_the_tree_is_reported() {
         ];
         if i == 2 {
             // Truncation starts at the end, so nothing was freed before it found the damage.
-            found.push(v.files.truncate_blocks(&v.nodes.gate.enter(), &file, 2_900, usize::MAX).map(drop));
+            found.push(v.files.truncate_blocks(&v.base.tx.begin(), &file, 2_900, usize::MAX).map(drop));
         }
         for error in found.into_iter().map(|r| r.unwrap_err().to_string()) {
             assert!(error.contains(expected), "{error}, expected {expected}");
         }
-        v.nodes.set_child(&v.nodes.gate.enter(), &file.frame, 0, i, right);
+        v.nodes.set_child(&v.base.tx.begin(), &file.frame, 0, i, right);
     }
 }

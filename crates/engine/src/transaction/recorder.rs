@@ -3,9 +3,9 @@
 //! The records of an inode are kept here instead of in the inode. So they outlive the cached inode, and a commit
 //! takes whole tables. A thread that changes an inode holds the inode's lock; a shard's lock is held only while a
 //! record is added.
+use super::Op;
 use super::fields::{Fields, inode_new, pack_rdev};
 use super::inode_records::{InodeRecords, Mapped, Target};
-use crate::gate::Op;
 use crate::lock::{Mutex, rank};
 use crate::stat::Sampled;
 use foldhash::HashMap;
@@ -16,12 +16,12 @@ use segno_journal::record::Compression;
 use segno_journal::{Record, Section};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-const SHARDS: usize = 32;
+const SHARDS: usize = if cfg!(feature = "loom") { 1 } else { 32 };
 /// Maximum number of data checksums in an epoch: recovery reads all these blocks.
 const CHECKED: u64 = 4096;
 type Shard = Mutex<HashMap<Ino, InodeRecords>, { rank::LEAF }>;
 
-/// Collects records. Adding one outside an epoch is a no-op.
+/// Collects what operations record. One outside an epoch records nothing.
 #[derive(Debug, Default)]
 pub struct Recorder {
     /// Whether to store checksums of mapped data.
@@ -87,16 +87,6 @@ impl Recorder {
         if epoch.is_multiple_of(2) { even } else { odd }
     }
 
-    fn note(&self, op: &Op<'_>, ino: Ino, f: impl FnOnce(&mut InodeRecords) -> usize) {
-        if op.journal_epoch() == 0 {
-            return;
-        }
-        let noted = self.of(op.journal_epoch());
-        let shard = &noted.shards[ino.0 as usize & (SHARDS - 1)];
-        let bytes = self.times.time(|| f(shard.lock().entry(ino).or_default()));
-        noted.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
     /// Approximate size of the epochs not written yet.
     pub fn pending(&self) -> u64 {
         self.epochs.iter().map(|e| e.bytes.load(Ordering::Relaxed)).sum()
@@ -109,25 +99,38 @@ impl Recorder {
         let zero = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed);
         Taken { epoch, bytes: zero(&noted.bytes), checksums: zero(&noted.checksums), logs }
     }
+}
 
-    /// The inode's fields before a change, to be passed to [`Recorder::fields_changed`].
-    pub fn fields(&self, op: &Op<'_>, block: &Block) -> Option<Fields> {
-        if op.journal_epoch() == 0 { None } else { Fields::of(block) }
+impl Op<'_> {
+    fn note(&self, ino: Ino, f: impl FnOnce(&mut InodeRecords) -> usize) {
+        if !self.is_recorded() {
+            return;
+        }
+        let records = &self.transactions.records;
+        let noted = records.of(self.journal_epoch);
+        let shard = &noted.shards[ino.0 as usize & (SHARDS - 1)];
+        let bytes = records.times.time(|| f(shard.lock().entry(ino).or_default()));
+        noted.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    pub fn fields_changed(&self, op: &Op<'_>, ino: Ino, before: Option<Fields>, block: &Block) {
+    /// The inode's fields before a change, to be passed to [`Op::fields_changed`].
+    pub fn fields(&self, block: &Block) -> Option<Fields> {
+        if self.is_recorded() { Fields::of(block) } else { None }
+    }
+
+    pub fn fields_changed(&self, ino: Ino, before: Option<Fields>, block: &Block) {
         let (Some(before), Some(after)) = (before, before.and_then(|_| Fields::of(block))) else {
             return;
         };
         if before != after {
             let (attr, links) = after.since(&before);
-            self.note(op, ino, |log| log.changed(&attr, links));
+            self.note(ino, |log| log.changed(&attr, links));
         }
     }
 
     /// Records a new inode, whose block is filled in.
-    pub fn inode_made(&self, op: &Op<'_>, block: &Block, ino: Ino, features: Features) {
-        if op.journal_epoch() == 0 {
+    pub fn inode_made(&self, block: &Block, ino: Ino, features: Features) {
+        if !self.is_recorded() {
             return;
         }
         let i: &RawInode = block.view();
@@ -135,104 +138,107 @@ impl Recorder {
         let words = layout.as_ref().map_or((0, 0), |l| (i.slot(l, 0).0, i.slot(l, 1).0));
         let device = matches!(i.i_mode.get() & 0o170_000, 0o020_000 | 0o060_000);
         let rdev = if device { pack_rdev(rdev::decode(words.0, words.1)) } else { 0 };
-        self.note(op, ino, |log| log.made(inode_new(i, rdev)));
+        self.note(ino, |log| log.made(inode_new(i, rdev)));
         if i.is_symlink() {
             let attr = segno_journal::record::Attr { size: Some(i.i_size.get()), ..Default::default() };
-            self.note(op, ino, |log| log.changed(&attr, 0));
+            self.note(ino, |log| log.changed(&attr, 0));
             let area = layout
                 .map(|l| l.inline_range())
                 .filter(|_| i.inline().contains(segno_format::inode::Inline::DATA));
             if let Some(target) = area.and_then(|a| block.0.get(a)?.get(..i.i_size.get() as usize)) {
-                self.note(op, ino, |log| log.inline_written(0, target));
+                self.note(ino, |log| log.inline_written(0, target));
             }
         }
     }
 
-    pub fn inode_freed(&self, op: &Op<'_>, ino: Ino) {
-        self.note(op, ino, InodeRecords::freed);
+    pub fn inode_freed(&self, ino: Ino) {
+        self.note(ino, InodeRecords::freed);
     }
 
     /// Records a change of a directory entry. `before` is `None` for a new name, `after` for a removed one.
-    pub fn name(
+    pub fn name_changed(
         &self,
-        op: &Op<'_>,
         dir: Ino,
         name: (&[u8], Option<u32>),
         before: Option<Ino>,
         after: Option<Target>,
     ) {
         if name.0 == b".." {
-            self.note(op, dir, |log| after.map_or(0, |a| log.parent(a.ino)));
+            self.note(dir, |log| after.map_or(0, |a| log.parent(a.ino)));
         } else {
-            self.note(op, dir, |log| log.name(name.0, name.1, before, after));
+            self.note(dir, |log| log.name(name.0, name.1, before, after));
         }
     }
 
     /// Records the differences between two attribute areas.
-    pub fn attrs_changed(&self, op: &Op<'_>, ino: Ino, old: &[u8], new: &[u8]) {
+    pub fn attrs_changed(&self, ino: Ino, old: &[u8], new: &[u8]) {
         let entries = |area| xattr::iter(area, ino.0).map_while(Result::ok);
         for e in entries(new) {
             let before = xattr::find(old, e.index, e.name, ino.0).ok().flatten();
             if before != Some(e.value) {
-                self.note(op, ino, |log| log.xattr(e.index, e.name, Some(e.value)));
+                self.note(ino, |log| log.xattr(e.index, e.name, Some(e.value)));
             }
         }
         for e in entries(old) {
             if matches!(xattr::find(new, e.index, e.name, ino.0), Ok(None)) {
-                self.note(op, ino, |log| log.xattr(e.index, e.name, None));
+                self.note(ino, |log| log.xattr(e.index, e.name, None));
             }
         }
     }
 
-    pub fn inline_written(&self, op: &Op<'_>, ino: Ino, offset: usize, bytes: &[u8]) {
-        self.note(op, ino, |log| log.inline_written(offset as u16, bytes));
+    pub fn inline_written(&self, ino: Ino, offset: usize, bytes: &[u8]) {
+        self.note(ino, |log| log.inline_written(offset as u16, bytes));
     }
-    pub fn inline_cut(&self, op: &Op<'_>, ino: Ino, size: u64) {
-        self.note(op, ino, |log| log.inline_cut(size));
+    pub fn inline_cut(&self, ino: Ino, size: u64) {
+        self.note(ino, |log| log.inline_cut(size));
     }
     /// Records that inline data moved to block 0, or was dropped if all zeros.
-    pub fn inline_off(&self, op: &Op<'_>, ino: Ino, to: Option<Mapped>) {
-        self.note(op, ino, InodeRecords::inline_off);
-        self.mapped(op, ino, to.into_iter(), false);
+    pub fn inline_off(&self, ino: Ino, to: Option<Mapped>) {
+        self.note(ino, InodeRecords::inline_off);
+        self.mapped(ino, to.into_iter(), false);
     }
     /// Records new addresses of file blocks; `moved` if the content is unchanged.
-    pub fn mapped(&self, op: &Op<'_>, ino: Ino, pages: impl Iterator<Item = Mapped>, moved: bool) {
-        let mut checksums = 0;
-        let counted = pages.inspect(|p| checksums += if p.crc.is_some() { 1 } else { CHECKED + 1 });
-        self.note(op, ino, |log| log.mapped(counted, moved));
-        if checksums > 0 {
-            self.of(op.journal_epoch()).checksums.fetch_add(checksums, Ordering::Relaxed);
-        }
+    pub fn mapped(&self, ino: Ino, pages: impl Iterator<Item = Mapped>, moved: bool) {
+        self.note_blocks(ino, pages, |log, pages| log.mapped(pages, moved));
     }
     /// Records the stored blocks of packed clusters, each under the page in whose slot it is.
-    pub fn packed(&self, op: &Op<'_>, ino: Ino, blocks: impl Iterator<Item = Mapped>) {
+    pub fn packed(&self, ino: Ino, blocks: impl Iterator<Item = Mapped>) {
+        self.note_blocks(ino, blocks, |log, blocks| log.packed(blocks));
+    }
+    fn note_blocks(
+        &self,
+        ino: Ino,
+        blocks: impl Iterator<Item = Mapped>,
+        add: impl FnOnce(&mut InodeRecords, &mut dyn Iterator<Item = Mapped>) -> usize,
+    ) {
         let mut checksums = 0;
-        let counted = blocks.inspect(|p| checksums += if p.crc.is_some() { 1 } else { CHECKED + 1 });
-        self.note(op, ino, |log| log.packed(counted));
+        let mut counted = blocks.inspect(|p| checksums += if p.crc.is_some() { 1 } else { CHECKED + 1 });
+        self.note(ino, |log| add(log, &mut counted));
         if checksums > 0 {
-            self.of(op.journal_epoch()).checksums.fetch_add(checksums, Ordering::Relaxed);
+            let noted = self.transactions.records.of(self.journal_epoch);
+            noted.checksums.fetch_add(checksums, Ordering::Relaxed);
         }
     }
     /// Records that the blocks which compression saves were released, or reserved again.
-    pub fn released(&self, op: &Op<'_>, ino: Ino, released: bool) {
-        self.note(op, ino, |log| log.released(released));
+    pub fn released(&self, ino: Ino, released: bool) {
+        self.note(ino, |log| log.released(released));
     }
     /// Records how a file or the files of a directory are compressed, or that they no longer are.
-    pub fn compression(&self, op: &Op<'_>, ino: Ino, how: Option<Compression>) {
-        self.note(op, ino, |log| log.compression(how));
+    pub fn compression(&self, ino: Ino, how: Option<Compression>) {
+        self.note(ino, |log| log.compression(how));
     }
-    pub fn reserved(&self, op: &Op<'_>, ino: Ino, blocks: std::ops::Range<u64>) {
-        self.note(op, ino, |log| log.reserved(blocks.start, blocks.end.saturating_sub(blocks.start)));
+    pub fn reserved(&self, ino: Ino, blocks: std::ops::Range<u64>) {
+        self.note(ino, |log| log.reserved(blocks.start, blocks.end.saturating_sub(blocks.start)));
     }
-    pub fn unmapped(&self, op: &Op<'_>, ino: Ino, blocks: std::ops::Range<u64>) {
+    pub fn unmapped(&self, ino: Ino, blocks: std::ops::Range<u64>) {
         if blocks.is_empty() {
             return;
         }
-        self.note(op, ino, |log| log.unmapped(blocks.start, blocks.end.saturating_sub(blocks.start)));
+        self.note(ino, |log| log.unmapped(blocks.start, blocks.end.saturating_sub(blocks.start)));
     }
     /// Records that all blocks from a file block on were removed.
-    pub fn truncated(&self, op: &Op<'_>, ino: Ino, from: u64) {
-        self.note(op, ino, |log| log.truncated(from));
+    pub fn truncated(&self, ino: Ino, from: u64) {
+        self.note(ino, |log| log.truncated(from));
     }
 }
 

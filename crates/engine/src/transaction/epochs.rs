@@ -20,11 +20,12 @@ pub struct Epochs {
 struct Stripe(AtomicU32);
 
 impl Epochs {
-    /// The open epoch; 0 if none is open.
+    /// The open epoch; 0 without a journal.
     pub fn open(&self) -> u64 {
         self.current.load(Ordering::SeqCst)
     }
-    /// Opens an epoch while no thread joins.
+    /// Opens an epoch while the gate is closed or the volume is not in use yet. 0 stops journaling and is allowed at any
+    /// time.
     pub fn set(&self, epoch: u64) {
         self.current.store(epoch, Ordering::SeqCst);
     }
@@ -58,7 +59,8 @@ impl Epochs {
         if epoch.is_multiple_of(2) { even } else { odd }
     }
 
-    /// Opens the next epoch; returns the previous one once all its members have left.
+    /// Opens the next epoch; returns the previous one once all its members have left. Call it from one thread at a time,
+    /// once the epoch before is written: both share the counters.
     pub fn end(&self) -> u64 {
         let epoch = self.current.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
