@@ -28,6 +28,7 @@ mod nodes;
 mod notice;
 mod record;
 mod recovery;
+mod room;
 mod space;
 mod sync;
 mod volume;

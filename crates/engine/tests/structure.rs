@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules from the bottom up. A path may lead to its own module or to one above it in this list.
-const LAYERS: [&str; 24] = [
+const LAYERS: [&str; 25] = [
     "sync",
     "lock",
     "types",
@@ -23,6 +23,7 @@ const LAYERS: [&str; 24] = [
     "record",
     "space",
     "nodes",
+    "room",
     "files",
     "writeback",
     "names",

@@ -13,8 +13,9 @@ use super::write::set_changed;
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::health::invariant;
-use crate::nodes::{Grant, Place, Span};
+use crate::nodes::{Place, Span};
 use crate::record::Mapped;
+use crate::room::Grant;
 use segno_clean::need::Request;
 use segno_format::inode::RawInode;
 use segno_format::summary::RawSummary;
@@ -176,7 +177,7 @@ impl Files {
                         .blocks
                         .end
                         .min(shift.sources.end)
-                        .min(at.saturating_add(self.base.batch_pages(BATCH) as u64));
+                        .min(at.saturating_add(self.room.batch_pages(BATCH) as u64));
                     let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&(at..end)))?;
                     let used: Vec<(u64, BlockAddr)> =
                         (at..).zip(addrs).filter(|&(_, a)| a != BlockAddr::NULL).collect();

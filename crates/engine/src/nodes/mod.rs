@@ -1,19 +1,16 @@
 //! Nodes: the NAT, cached frames, dirty nodes by owner, the index tree and its slots, quota usage.
 mod cache;
-mod demand;
 mod dirty;
 mod frame;
 mod free;
 mod global;
 mod nat;
-mod promises;
 mod quota;
 mod recount;
 mod since_checkpoint;
 mod slots;
 mod tree;
 mod truncate;
-mod under_way;
 mod write;
 
 pub use cache::{NodeCache, NodeTables};
@@ -22,7 +19,6 @@ pub use frame::{NodeFrame, NodeState};
 #[cfg(test)]
 pub use nat::BLOCKS_CACHED_MAX;
 pub use nat::{Nat, NatEntry, NatFlush};
-pub use promises::Grant;
 pub use quota::{Quota, QuotaFile};
 pub use since_checkpoint::{Change, SinceCheckpoint};
 pub use tree::{Place, Span};
@@ -35,10 +31,8 @@ use crate::lock::{Mutex, MutexGuard, rank};
 use crate::record::Recorder;
 use crate::space::Space;
 use crate::sync::atomic::AtomicU64;
-use promises::Promises;
 use segno_format::{BlockAddr, Ino};
 use std::sync::Arc;
-use under_way::UnderWay;
 
 /// The nodes of a volume.
 pub struct Nodes {
@@ -58,9 +52,6 @@ pub struct Nodes {
     /// Held while blocks of the warm node log are placed and written, so that the chain has no holes. Holds the next
     /// address named by the last block of the chain, if fsyncs wrote any since the checkpoint.
     pub chain: Mutex<Option<BlockAddr>, { rank::CHAIN }>,
-    promises: Promises,
-    /// Grants of room to batches, fsyncs and copies, where cleaning is paced.
-    pub under_way: UnderWay,
 }
 
 impl Nodes {
@@ -88,8 +79,6 @@ impl Nodes {
             notes,
             stamp: AtomicU64::new(stamp),
             chain: Mutex::new(None),
-            promises: Promises::default(),
-            under_way: UnderWay::default(),
         }
     }
 

@@ -60,7 +60,7 @@ pub struct Space {
     health: Arc<Health>,
     tables: Arc<Tables>,
     logs: [LogCell; 6],
-    /// With fewer free sections data logs share theirs; the lock is held to open one.
+    /// With fewer free sections data logs share theirs, a hint from above; the lock is held to open one.
     shared_up_to: AtomicU64,
     opening: Mutex<(), { rank::SIT }>,
     streams: Mutex<Vec<Arc<Stream>>, { rank::META }>,

@@ -102,7 +102,7 @@ impl Space {
         Ok(())
     }
 
-    /// Room left in the logs' sections. Takes no lock, as every change calls it.
+    /// Room left in the logs' sections: a hint. Takes no lock, as every change calls it.
     pub(crate) fn log_room(&self) -> LogRoom {
         let mut left = LogRoom::default();
         for kind in LogType::ALL {

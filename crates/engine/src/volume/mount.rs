@@ -15,6 +15,7 @@ use crate::nodes::Nat;
 use crate::nodes::{NodeFrame, Nodes};
 use crate::options::{AllocMode, Discard, JournalMode, MountOptions};
 use crate::recovery::Recovery;
+use crate::room::Room;
 use crate::space::{Counts, Loaded, Space};
 use crate::writeback::{Contexts, Reclaim, Writeback};
 use segno_device::BlockDevice;
@@ -143,14 +144,15 @@ impl Volume {
         let nodes = Arc::new(Nodes::new(base.clone(), space.clone(), nat, version, footer_stamp));
         pack.orphans.iter().for_each(|&ino| nodes.since.add_orphan(ino));
         let contexts = Arc::new(Contexts::new(base.opts.contexts, base.opts.exclusive_streams));
-        let files = Arc::new(Files::new(base.clone(), space.clone(), nodes.clone(), contexts.clone()));
+        let room = Arc::new(Room::new(nodes.clone()));
+        let files = Arc::new(Files::new(nodes.clone(), room, contexts.clone()));
         let writeback = Arc::new(Writeback::new(files.clone(), contexts));
         let names = Arc::new(Names::new(writeback.clone()));
         let commit = Arc::new(Commit::new(writeback.clone(), cp));
         let gc = Arc::new(Gc::new(files.clone(), commit.clone(), cleaner));
         let reclaim: Weak<dyn Reclaim> = Arc::downgrade(&gc) as _;
         writeback.set_reclaim(reclaim);
-        let admission = Admission::new(writeback.clone(), commit.clone(), gc.clone());
+        let admission = Admission::new(writeback.clone(), commit.clone());
         Ok(Self { writeback, admission, names, commit, gc, base, nodes, files, space })
     }
 }

@@ -130,7 +130,7 @@ impl Commit {
         if inode.is_gone() || !self.has_changed(inode) {
             return Ok(Step::Unchanged);
         }
-        let promised = self.nodes.promise_chain(inode.ino);
+        let promised = self.files.room.promise_chain(inode.ino);
         let dent = match route(&self.history(inode, promised.is_some())?) {
             Route::Nothing => return Ok(Step::Unchanged),
             Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),

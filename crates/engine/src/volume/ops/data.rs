@@ -1,7 +1,7 @@
 //! Content of regular files.
 use crate::error::{Error, Result};
 use crate::files::{PART, Reserve};
-use crate::nodes::Grant;
+use crate::room::Grant;
 use crate::stat;
 use crate::types::{Extent, FallocMode};
 use crate::volume::Volume;
