@@ -344,7 +344,13 @@ impl Files {
         let sources = self.map_blocks(inode, shift.source_of(moved.start)..shift.source_of(moved.end))?;
         let skipped = moved.start.saturating_sub(targets.start) as usize;
         for ((slot, target), source) in new.iter_mut().skip(skipped).zip(moved).zip(sources) {
-            *slot = if source.is_real() { copies.get(target).unwrap_or_default() } else { source };
+            let copy = copies.get(target).filter(|_| source.is_real());
+            invariant!(
+                self.base.health,
+                copy.is_some() == source.is_real(),
+                "a block that moves has no copy"
+            );
+            *slot = copy.unwrap_or(source);
         }
         Ok(new)
     }

@@ -47,7 +47,7 @@ impl Table {
     }
 
     pub(super) fn count_written(&mut self, seg: SegNo, blocks: u32) {
-        if self.log_of(seg).is_some_and(|log| !log.is_node()) {
+        if !self.log_of(seg).is_node() {
             self.ages.written += u64::from(blocks);
         }
     }
@@ -67,9 +67,7 @@ impl Table {
             return;
         }
         let first = sec * self.segs_per_sec;
-        let in_use = |s: u32| {
-            self.unpublished.contains_key(&SegNo(s)) || self.segs.get(s as usize).is_some_and(|s| s.current)
-        };
+        let in_use = |s: u32| self.unpublished.contains_key(&SegNo(s)) || self.seg(SegNo(s)).current;
         if (first..first + self.segs_per_sec).any(in_use) {
             return;
         }
@@ -82,7 +80,7 @@ impl Table {
     fn log_of_written(&mut self, old: BlockAddr, geo: &Geometry) -> LogType {
         let old = geo.seg_of(old).and_then(|(seg, _)| {
             let opened = self.index.opening(seg.0 / self.segs_per_sec.max(1));
-            Some(OldCopy { log: data_log(self.log_of(seg)?)?, opened })
+            Some(OldCopy { log: data_log(self.log_of(seg))?, opened })
         });
         let [hot, warm, cold, ..] = self.valid_by_log;
         let now = self.ages.written;
@@ -91,7 +89,7 @@ impl Table {
     }
 
     fn log_of_moved(&self, from: SegNo) -> LogType {
-        let moved = |l: &Lifetimes| Some(log_type(l.moved(data_log(self.log_of(from)?)?)));
+        let moved = |l: &Lifetimes| Some(log_type(l.moved(data_log(self.log_of(from))?)));
         self.ages.lifetimes.as_ref().and_then(moved).unwrap_or(LogType::ColdData)
     }
 }

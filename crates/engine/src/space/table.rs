@@ -36,6 +36,8 @@ pub(super) struct Seg {
 }
 
 impl Seg {
+    const UNUSED: Self = Self { valid: 0, held: 0, log: LogType::HotData, current: false, mtime: 0 };
+
     /// Sets whether a block is valid.
     fn set_valid(&mut self, maps: &mut Maps, off: usize, on: bool, now: u64) {
         self.mtime = match self.mtime {
@@ -112,10 +114,7 @@ impl Table {
     pub fn new(geo: &Geometry, health: Arc<Health>) -> Self {
         let (n, s) = (geo.segment_count_main, geo.segs_per_sec);
         let mut t = Self {
-            segs: Paged::new(
-                n as usize,
-                Seg { valid: 0, held: 0, log: LogType::HotData, current: false, mtime: 0 },
-            ),
+            segs: Paged::new(n as usize, Seg::UNUSED),
             maps: Paged::new(n as usize, None),
             secs: Paged::new(geo.section_count as usize, Sec { valid: 0, free_segs: s, busy: 0 }),
             segs_per_sec: s,
@@ -142,6 +141,27 @@ impl Table {
         t
     }
 
+    /// A segment. Numbers from the device are checked where they are read, so all that are looked up exist.
+    pub(super) fn seg(&self, seg: SegNo) -> Seg {
+        let found = self.segs.get(seg.idx()).copied();
+        invariant!(self.health, found.is_some(), "a segment outside the main area is looked up", else {});
+        found.unwrap_or(Seg::UNUSED)
+    }
+    fn sec(&self, sec: u32) -> Sec {
+        let found = self.secs.get(sec as usize).copied();
+        invariant!(self.health, found.is_some(), "a section outside the main area is looked up", else {});
+        found.unwrap_or_default()
+    }
+    /// The maps of a segment that has valid or held blocks.
+    fn maps(&self, seg: SegNo) -> Option<&Maps> {
+        let found = self.maps.get(seg.idx());
+        invariant!(self.health, found.is_some(), "the maps of a segment outside the main area are looked up", else {});
+        found?.as_deref()
+    }
+    pub(super) fn valid_map(&self, seg: SegNo) -> [u8; SIT_MAP_BYTES] {
+        self.maps(seg).map_or([0; SIT_MAP_BYTES], |m| m.valid)
+    }
+
     /// Sets a segment's entry from the last checkpoint.
     pub fn load(&mut self, seg: SegNo, entry: &RawSitEntry) -> Result<()> {
         let log = entry.parse(seg)?;
@@ -164,7 +184,7 @@ impl Table {
     }
     /// Segments without valid blocks that no log has open.
     pub fn empty_segments(&self) -> u64 {
-        let idle_empty = |s: &&SegNo| self.segs.get(s.idx()).is_some_and(|s| s.valid == 0 && !s.current);
+        let idle_empty = |&&seg: &&SegNo| matches!(self.seg(seg), Seg { valid: 0, current: false, .. });
         let busy: BTreeSet<&SegNo> =
             self.unpublished.keys().chain(self.pins.keys()).filter(idle_empty).collect();
         self.free.len() + self.prefree.len() as u64 + busy.len() as u64
@@ -183,8 +203,7 @@ impl Table {
                 _ => secs.push((seg.0 / per, 1)),
             }
         }
-        let free = |sec: u32| self.secs.get(sec as usize).map_or(0, |s| s.free_segs);
-        secs.into_iter().filter(|&(sec, n)| n + free(sec) == per).count() as u64
+        secs.into_iter().filter(|&(sec, n)| n + self.sec(sec).free_segs == per).count() as u64
     }
     pub fn changed(&self) -> &BTreeSet<SegNo> {
         &self.changed
@@ -199,18 +218,19 @@ impl Table {
         self.held_total.saturating_sub(self.valid_total)
     }
     pub fn valid_in_section(&self, sec: u32) -> u32 {
-        self.secs.get(sec as usize).map_or(0, |s| s.valid)
+        self.sec(sec).valid
     }
-    pub fn log_of(&self, seg: SegNo) -> Option<LogType> {
-        self.segs.get(seg.idx()).map(|s| s.log)
+    pub fn log_of(&self, seg: SegNo) -> LogType {
+        self.seg(seg).log
     }
     pub fn valid_in_segment(&self, seg: SegNo) -> u32 {
-        self.segs.get(seg.idx()).map_or(0, |s| s.valid.into())
+        self.seg(seg).valid.into()
     }
     /// When a segment became empty, on the clock of SIT mtimes; none if it has valid blocks, never had any, or was discarded
     /// since.
     pub fn emptied_at(&self, seg: SegNo) -> Option<u64> {
-        self.segs.get(seg.idx()).filter(|s| s.valid == 0 && s.mtime != 0).map(|s| s.mtime)
+        let Seg { valid, mtime, .. } = self.seg(seg);
+        (valid == 0 && mtime != 0).then_some(mtime)
     }
     /// Records that a segment without valid blocks holds nothing to be discarded.
     pub fn note_discarded(&mut self, seg: SegNo) {
@@ -221,24 +241,21 @@ impl Table {
         }
     }
     pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
-        self.maps.get(seg.idx()).and_then(Option::as_deref).is_some_and(|m| msb::test(&m.valid, off as usize))
+        self.maps(seg).is_some_and(|m| msb::test(&m.valid, off as usize))
     }
     /// Whether a block must not be written: it is valid, or the last checkpoint needs it.
     pub fn is_held(&self, seg: SegNo, off: u32) -> bool {
-        self.maps.get(seg.idx()).and_then(Option::as_deref).is_some_and(|m| msb::test(&m.held, off as usize))
+        self.maps(seg).is_some_and(|m| msb::test(&m.held, off as usize))
     }
     /// First offset at or after `from` that may be written.
     pub fn next_hole(&self, seg: SegNo, from: u32) -> Option<u32> {
-        let maps = self.maps.get(seg.idx()).and_then(Option::as_deref);
+        let maps = self.maps(seg);
         (from..BLOCKS_PER_SEG).find(|&o| maps.is_none_or(|m| !msb::test(&m.held, o as usize)))
     }
     /// The entry that the next checkpoint stores for a segment.
     pub fn entry(&self, seg: SegNo) -> RawSitEntry {
-        let map = self.maps.get(seg.idx()).and_then(Option::as_deref).map_or([0; SIT_MAP_BYTES], |m| m.valid);
-        match self.segs.get(seg.idx()) {
-            Some(s) => RawSitEntry::new(s.log, s.valid, &map, s.mtime),
-            None => RawSitEntry::new(LogType::HotData, 0, &map, 0),
-        }
+        let s = self.seg(seg);
+        RawSitEntry::new(s.log, s.valid, &self.valid_map(seg), s.mtime)
     }
 
     /// Sections that may be cleaned.
@@ -271,15 +288,15 @@ impl Table {
     }
     /// Whether a section holds only blocks that recovery found there.
     pub fn is_left_over(&self, sec: u32) -> bool {
-        self.secs.get(sec as usize).is_some_and(|s| s.valid == 0 && s.busy == 0)
+        matches!(self.sec(sec), Sec { valid: 0, busy: 0, .. })
     }
     /// Class of a section, by its first segment.
     pub fn class_of_section(&self, sec: u32) -> Class {
-        self.segs.get((sec * self.segs_per_sec) as usize).map_or(Class::Data, |s| class_of(s.log))
+        class_of(self.log_of(SegNo(sec * self.segs_per_sec)))
     }
 
     pub(super) fn update_candidate(&mut self, sec: u32) {
-        let s = self.secs.get(sec as usize).copied().unwrap_or_default();
+        let s = self.sec(sec);
         let partly = s.valid > 0 && s.valid < self.segs_per_sec * BLOCKS_PER_SEG;
         if s.busy == 0 && partly && !self.aside.contains(&sec) {
             let mtime = if self.index.ages().is_some() { self.section_mtime(sec) } else { 0 };
@@ -291,9 +308,8 @@ impl Table {
 
     pub(super) fn section_mtime(&self, sec: u32) -> u64 {
         let first = sec * self.segs_per_sec;
-        let sum: u64 = (first..first + self.segs_per_sec)
-            .filter_map(|s| self.segs.get(s as usize))
-            .fold(0, |sum, s| sum.saturating_add(s.mtime));
+        let sum: u64 =
+            (first..first + self.segs_per_sec).fold(0, |sum, s| sum.saturating_add(self.seg(SegNo(s)).mtime));
         sum / u64::from(self.segs_per_sec.max(1))
     }
 
@@ -308,14 +324,12 @@ impl Table {
 
     /// Sets whether blocks are valid. Adjacent addresses of one segment cost one update of the indexes.
     pub fn set_valid(&mut self, addrs: &[BlockAddr], on: bool, now: u64, geo: &Geometry) -> Result<()> {
-        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
-        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
-            let Some(&first) = run.first() else { continue };
+        for (first, seg, run) in by_segment(addrs, geo) {
             let outside = || {
                 let why = "block outside the main area";
                 Corrupt::block(Structure::SitBlock, first.0.into(), why, (!on).into(), on.into())
             };
-            let seg = seg_of(&first).ok_or_else(outside)?;
+            let seg = seg.ok_or_else(outside)?;
             self.keep_at_boundary(seg);
             self.changed.insert(seg);
             self.set_valid_in_segment(seg, run, on, now, geo)?;
@@ -341,7 +355,7 @@ impl Table {
         self.update(seg, |s, maps| {
             let maps = maps.get_or_insert_with(Maps::empty);
             for &addr in addrs {
-                let off = geo.seg_of(addr).map_or(0, |(_, off)| off) as usize;
+                let off = offset_of(addr, geo);
                 if msb::test(&maps.valid, off) == on {
                     refused = Some(addr);
                     break;
@@ -358,7 +372,7 @@ impl Table {
     /// A log opens a segment; its type becomes the log's.
     pub fn open(&mut self, seg: SegNo, log: LogType) {
         invariant!(self.health, !self.current.contains(&seg), "two logs open one segment", else return);
-        let (valid, before) = self.segs.get(seg.idx()).map_or((0, log), |s| (s.valid, s.log));
+        let Seg { valid, log: before, .. } = self.seg(seg);
         self.stamp_opening(seg);
         self.open_loaded(seg, log);
         self.add_to_checkpoint(Some(seg));
@@ -377,7 +391,7 @@ impl Table {
     }
     /// Changes the type of a segment without valid blocks; a no-op if it already has that type.
     pub fn retype(&mut self, seg: SegNo, log: LogType) {
-        let may = self.valid_in_segment(seg) == 0 || self.log_of(seg) == Some(log);
+        let may = self.valid_in_segment(seg) == 0 || self.log_of(seg) == log;
         invariant!(self.health, may, "a segment in use changes its type", else return);
         self.update(seg, |s, _| s.log = log);
     }
@@ -407,12 +421,9 @@ impl Table {
     }
     /// Subtracts addresses that were published or given up.
     pub fn take_back(&mut self, addrs: &[BlockAddr], geo: &Geometry) -> Result<()> {
-        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
-        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
-            let seg = run.first().and_then(seg_of);
-            let left = seg.and_then(|s| self.unpublished.get(&s)?.checked_sub(run.len() as u32));
-            invariant!(self.health, left.is_some(), "an unallocated block is published");
-            let (Some(seg), Some(left)) = (seg, left) else { continue };
+        for (_, seg, run) in by_segment(addrs, geo) {
+            let left = seg.and_then(|s| Some((s, self.unpublished.get(&s)?.checked_sub(run.len() as u32)?)));
+            let (seg, left) = self.health.present(left, "an unallocated block is published")?;
             let before = self.before(seg);
             if left == 0 {
                 self.unpublished.remove(&seg);
@@ -511,11 +522,10 @@ impl Table {
         let mut found = 0;
         let logs = [LogType::HotData, LogType::WarmData, LogType::ColdData];
         logs.into_iter().flat_map(|log| self.holes.of(log)).map(SegNo).any(|seg| {
-            let held = self.segs.get(seg.idx()).map_or(0, |s| s.held.into());
             found += if self.has_other_log(seg, None) {
                 0
             } else {
-                u64::from(BLOCKS_PER_SEG).saturating_sub(held)
+                u64::from(BLOCKS_PER_SEG).saturating_sub(self.seg(seg).held.into())
             };
             found >= blocks
         })
@@ -529,9 +539,7 @@ impl Table {
     }
 
     pub fn is_busy(&self, seg: SegNo) -> bool {
-        self.segs.get(seg.idx()).is_some_and(|s| s.current)
-            || self.unpublished.contains_key(&seg)
-            || self.pins.contains_key(&seg)
+        self.seg(seg).current || self.unpublished.contains_key(&seg) || self.pins.contains_key(&seg)
     }
     /// Whether the segment's section is open or has unpublished blocks.
     pub fn is_section_busy(&self, seg: SegNo) -> bool {
@@ -541,6 +549,21 @@ impl Table {
     }
     /// Whether a log may open the segment; its section is not considered.
     pub fn is_free(&self, seg: SegNo) -> bool {
-        self.segs.get(seg.idx()).is_some_and(|s| s.held == 0) && !self.is_busy(seg)
+        self.seg(seg).held == 0 && !self.is_busy(seg)
     }
+}
+
+/// Runs of addresses in one segment: the first, the segment if they are in the main area, and all.
+pub(super) fn by_segment<'a>(
+    addrs: &'a [BlockAddr],
+    geo: &Geometry,
+) -> impl Iterator<Item = (BlockAddr, Option<SegNo>, &'a [BlockAddr])> {
+    let seg_of = |a: BlockAddr| geo.seg_of(a).map(|(seg, _)| seg);
+    let runs = addrs.chunk_by(move |&a, &b| seg_of(a) == seg_of(b));
+    runs.filter_map(move |run| run.first().map(|&first| (first, seg_of(first), run)))
+}
+
+/// Offset of a block of the main area in its segment.
+pub(super) fn offset_of(addr: BlockAddr, geo: &Geometry) -> usize {
+    (addr.0.saturating_sub(geo.main_blkaddr) % BLOCKS_PER_SEG) as usize
 }

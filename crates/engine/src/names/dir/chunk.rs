@@ -170,7 +170,7 @@ impl Names {
                 let layout = dir.layout(self.base.features)?;
                 let shape = DentryShape::inline(&layout);
                 self.nodes.cache.modify(op, &dir.frame, |b| {
-                    f(&shape, b.0.get_mut(layout.inline_range()).unwrap_or_default());
+                    f(&shape, layout.inline_mut(b));
                 });
                 return Ok(());
             }
