@@ -3,7 +3,7 @@ use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::names::Names;
 use segno_format::inode::{Advise, InodeFlags};
-use segno_format::{Corrupt, Ino, Structure};
+use segno_format::{Corrupt, Ino, Structure, Unit};
 use std::sync::Arc;
 
 const IMMUTABLE: Error = Error::NotPermitted("the inode is immutable");
@@ -69,7 +69,7 @@ impl Names {
             let at = dir.ino.0.into();
             Error::from(Corrupt {
                 what: Structure::DentryBlock,
-                unit: "inode",
+                unit: Unit::Inode,
                 at,
                 why,
                 found: ino.0.into(),

@@ -4,7 +4,7 @@ use crate::admission::Admission;
 use crate::base::Base;
 use crate::clock::{Clock, SystemClock};
 use crate::commit::{Commit, CpState, read_pack, stamp};
-use crate::error::{Error, Result};
+use crate::error::{DeviceCall, Error, Result};
 use crate::files::{Files, Inode};
 use crate::gc::{Cleaner, Gc};
 use crate::health::Health;
@@ -162,7 +162,7 @@ pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
     let read = |copy: BlockAddr| {
         let mut one = [Block::zeroed()];
         let at = copy.0.into();
-        dev.read(at, &mut one).map_err(|source| Error::Io { op: "read", at, source })?;
+        dev.read(at, &mut one).map_err(|source| Error::Io { op: DeviceCall::Read, at, source })?;
         let [block] = one;
         Ok::<_, Error>(block)
     };

@@ -9,7 +9,7 @@ mod phases;
 
 use crate::commit::CheckpointReason;
 use crate::commit::Commit;
-use crate::error::{Error, Result};
+use crate::error::{DeviceCall, Error, Result};
 use crate::files::Inode;
 use crate::gate::Op;
 use crate::meta::Written;
@@ -85,7 +85,7 @@ impl Commit {
         flushed?;
         if failed_before {
             let source = std::io::Error::other("an earlier write of the file's data failed and was repeated");
-            return Err(Error::Io { op: "write", at: inode.ino.0.into(), source });
+            return Err(Error::Io { op: DeviceCall::Write, at: inode.ino.0.into(), source });
         }
         Ok(())
     }

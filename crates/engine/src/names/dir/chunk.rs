@@ -5,7 +5,7 @@ use crate::gate::Op;
 use crate::names::Names;
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, RawInode};
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Nid, Structure};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Nid, Structure, Unit};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(super) fn damaged(dir: Ino, location: Location, c: Corrupt) -> Error {
         Location::Inline => Structure::InlineDentry,
         Location::Block(_) => Structure::DentryBlock,
     };
-    Corrupt { what, unit: "inode", at: dir.0.into(), ..c }.into()
+    Corrupt { what, unit: Unit::Inode, at: dir.0.into(), ..c }.into()
 }
 
 /// Whether the directory's names are in its inode.
