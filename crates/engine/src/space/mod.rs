@@ -190,13 +190,7 @@ impl Space {
                 return Ok(Arc::new(*log.summary));
             }
         }
-        if let Some(s) = self.stream_summary(seg) {
-            return Ok(s);
-        }
-        if let Some(s) = self.ssa.lock().get(&seg) {
-            return Ok(s.clone());
-        }
-        Ok(Arc::new(*self.dev.read(self.geo.ssa_addr(seg))?.view()))
+        self.stream_summary(seg).map_or_else(|| self.summary_of_closed(seg), Ok)
     }
 
     /// Writes the summaries of finished segments and of segments open in streams. Entries for blocks of the last

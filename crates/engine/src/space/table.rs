@@ -282,10 +282,6 @@ impl Table {
             self.update_candidate(sec);
         }
     }
-    /// Whether a log may open the section.
-    pub fn is_section_free(&self, sec: u32) -> bool {
-        self.free_secs.contains(sec)
-    }
     /// Whether a section holds only blocks that recovery found there.
     pub fn is_left_over(&self, sec: u32) -> bool {
         matches!(self.sec(sec), Sec { valid: 0, busy: 0, .. })
@@ -465,16 +461,7 @@ impl Table {
     /// Keeps a block unchanged until the checkpoint after the one in progress is durable. It replaces the previous
     /// canary of the log.
     pub fn keep_canary(&mut self, log: LogType, seg: SegNo, off: u32) {
-        let [hot, warm, cold, hot_node, warm_node, cold_node] = &mut self.canaries;
-        let canary = match log {
-            LogType::HotData => hot,
-            LogType::WarmData => warm,
-            LogType::ColdData => cold,
-            LogType::HotNode => hot_node,
-            LogType::WarmNode => warm_node,
-            LogType::ColdNode => cold_node,
-        };
-        let before = canary.replace((seg, off));
+        let before = self.canaries[log.idx()].replace((seg, off));
         // A checkpoint releases it.
         self.add_to_checkpoint(before.map(|(seg, _)| seg));
         self.update(seg, |s, maps| s.hold(maps.get_or_insert_with(Maps::empty), off as usize));

@@ -108,9 +108,7 @@ impl Space {
         for kind in LogType::ALL {
             let (sec, blocks) = self.logs[kind.idx()].place();
             let of_class = if kind.is_node() { &mut left.nodes } else { &mut left.data };
-            if let Some(of_log) = of_class.get_mut(kind.idx() % 3) {
-                *of_log = blocks.into();
-            }
+            of_class[kind.idx() % 3] = blocks.into();
             left.without_pointer += u64::from(self.dev.pointer(sec).is_none());
         }
         left
@@ -159,7 +157,7 @@ impl Space {
         let current: BTreeSet<u32> = self.log_states().iter().map(|l| self.geo.sec_of(l.segno)).collect();
         let left: Vec<(u32, u32)> = self.dev.pointers().filter(|(sec, _)| !current.contains(sec)).collect();
         for (sec, pointer) in left {
-            if self.with_table(|t| t.is_section_free(sec)) {
+            if self.with_table(|t| t.is_free_section(sec)) {
                 self.dev.reset_section(sec)?;
             } else if pointer > 0 && pointer < self.geo.blocks_per_sec() {
                 self.dev.finish_section(sec)?;
