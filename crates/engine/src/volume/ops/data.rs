@@ -118,7 +118,7 @@ impl Volume {
     /// times it may omit are in the same block as everything else.
     ///
     /// Reports a failed write of the inode's data once, including failures of background writeback.
-    pub fn fsync(&self, ino: Ino, _datasync: bool) -> Result<()> {
+    pub fn fsync(&self, ino: Ino) -> Result<()> {
         if self.base.opts.read_only {
             return Ok(());
         }
