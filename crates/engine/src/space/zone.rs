@@ -38,14 +38,8 @@ impl Space {
             let behind = (pointer..self.geo.blocks_per_sec()).map(|off| start.offset(off));
             if let Some(addr) = behind.into_iter().find(|&a| self.is_valid(a)) {
                 let why = "a valid block is beyond the zone's write pointer";
-                return Err(Corrupt::block(
-                    Structure::SitBlock,
-                    addr.0.into(),
-                    why,
-                    addr.0.into(),
-                    pointer.into(),
-                )
-                .into());
+                let at = addr.0.into();
+                return Err(Corrupt::block(Structure::SitBlock, at, why, at, pointer.into()).into());
             }
         }
         Ok(())

@@ -180,14 +180,9 @@ pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
 fn check_size(dev: &dyn BlockDevice, sb: Superblock) -> Result<Superblock> {
     let end = u64::from(sb.geo.main_end());
     if dev.block_count() < end {
-        return Err(Corrupt::block(
-            Structure::Volume,
-            dev.block_count(),
-            "the device is smaller than the volume; it may be truncated, or members may be missing",
-            dev.block_count(),
-            end,
-        )
-        .into());
+        let why = "the device is smaller than the volume; it may be truncated, or members may be missing";
+        let found = dev.block_count();
+        return Err(Corrupt::block(Structure::Volume, found, why, found, end).into());
     }
     Ok(sb)
 }
@@ -210,12 +205,8 @@ fn check_totals(space: &Space) -> Result<()> {
     let cp = space.counts.values();
     let bad = |why, found, expected| Corrupt::block(Structure::SitBlock, 0, why, found, expected);
     if nodes != u64::from(cp.valid_nodes) {
-        return Err(bad(
-            "valid blocks of node segments against valid_node_count",
-            nodes,
-            cp.valid_nodes.into(),
-        )
-        .into());
+        let why = "valid blocks of node segments against valid_node_count";
+        return Err(bad(why, nodes, cp.valid_nodes.into()).into());
     }
     if valid > cp.valid_blocks {
         return Err(bad("valid blocks against valid_block_count", valid, cp.valid_blocks).into());
