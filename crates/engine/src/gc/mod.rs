@@ -21,7 +21,6 @@ use crate::sync::atomic::{AtomicU8, AtomicU64};
 use segno_clean::Class;
 use segno_clean::need::Request;
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
-use segno_format::SegNo;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
@@ -282,13 +281,8 @@ impl Gc {
                 invariant!(self.base.health, idle, "a victim is being filled", else {});
                 idle
             });
-            (victim, victim.iter().flat_map(|v| self.segments_of(v.sec)).collect())
+            (victim, victim.iter().flat_map(|v| self.base.geo.segments_of(v.sec)).collect())
         });
         victim.map(|victim| (victim, pin))
-    }
-
-    fn segments_of(&self, sec: u32) -> impl Iterator<Item = SegNo> + use<> {
-        let first = self.base.geo.sec_start(sec).0;
-        (first..first.saturating_add(self.base.geo.segs_per_sec)).map(SegNo)
     }
 }

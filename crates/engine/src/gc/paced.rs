@@ -200,7 +200,7 @@ impl<'a> Cleaning<'a> {
 
     /// Valid blocks of a data section with their owners.
     fn owners_in(&self, victim: Victim, out: &mut Vec<(RawSummary, BlockAddr)>) -> Result<()> {
-        for seg in self.gc.segments_of(victim.sec) {
+        for seg in self.gc.base.geo.segments_of(victim.sec) {
             let space = &self.gc.nodes.space;
             let offsets: Vec<u32> =
                 space.with_table(|t| (0..BLOCKS_PER_SEG).filter(|&off| t.is_valid(seg, off)).collect());

@@ -54,7 +54,7 @@ impl Table {
 
     /// A log opens a segment. The holes of a used section do not make it young.
     pub(super) fn stamp_opening(&mut self, seg: SegNo) {
-        let sec = seg.0 / self.segs_per_sec.max(1);
+        let sec = self.geo.sec_of(seg);
         if self.valid_in_section(sec) == 0 {
             self.index.opened(sec, self.ages.written);
         }
@@ -66,9 +66,7 @@ impl Table {
         if log != LogType::HotData || self.valid_in_section(sec) > 0 {
             return;
         }
-        let first = sec * self.segs_per_sec;
-        let in_use = |s: u32| self.unpublished.contains_key(&SegNo(s)) || self.seg(SegNo(s)).current;
-        if (first..first + self.segs_per_sec).any(in_use) {
+        if self.geo.segments_of(sec).any(|s| self.unpublished.contains_key(&s) || self.seg(s).current) {
             return;
         }
         let opened = self.index.opening(sec);
@@ -79,7 +77,7 @@ impl Table {
 
     fn log_of_written(&mut self, old: BlockAddr, geo: &Geometry) -> LogType {
         let old = geo.seg_of(old).and_then(|(seg, _)| {
-            let opened = self.index.opening(seg.0 / self.segs_per_sec.max(1));
+            let opened = self.index.opening(self.geo.sec_of(seg));
             Some(OldCopy { log: data_log(self.log_of(seg))?, opened })
         });
         let [hot, warm, cold, ..] = self.valid_by_log;

@@ -24,7 +24,7 @@ impl Table {
     }
 
     pub(super) fn after(&mut self, seg: SegNo, before: Membership) {
-        let sec = seg.0 / self.segs_per_sec.max(1);
+        let sec = self.geo.sec_of(seg);
         let Seg { valid, held, log, .. } = self.seg(seg);
         self.held_total = self.held_total + u64::from(held) - u64::from(before.held);
         self.valid_total = self.valid_total + u64::from(valid) - u64::from(before.valid);
@@ -35,7 +35,7 @@ impl Table {
             x.valid = x.valid + u32::from(valid) - u32::from(before.valid);
             step(&mut x.busy, before.busy, busy);
             step(&mut x.free_segs, before.free, free);
-            self.free_secs.put(sec, x.free_segs == self.segs_per_sec);
+            self.free_secs.put(sec, x.free_segs == self.geo.segs_per_sec);
         }
         if valid == 0 && before.valid > 0 {
             self.note_emptied(sec, log);

@@ -79,7 +79,7 @@ pub struct Table {
     pub(super) segs: Paged<Seg>,
     pub(super) maps: Paged<Option<Box<Maps>>>,
     pub(super) secs: Paged<Sec>,
-    pub(super) segs_per_sec: u32,
+    pub(super) geo: Geometry,
     pub(super) free: BitSet,
     pub(super) free_secs: FreeSections,
     /// Segments that a stream left before they were full, with the first unused block.
@@ -117,7 +117,7 @@ impl Table {
             segs: Paged::new(n as usize, Seg::UNUSED),
             maps: Paged::new(n as usize, None),
             secs: Paged::new(geo.section_count as usize, Sec { valid: 0, free_segs: s, busy: 0 }),
-            segs_per_sec: s,
+            geo: *geo,
             free: BitSet::new(n as usize),
             free_secs: FreeSections::new(geo.section_count),
             parked: VecDeque::new(),
@@ -195,15 +195,10 @@ impl Table {
     }
     /// Sections that become free with the next checkpoint.
     pub fn prefree_sections(&self) -> u64 {
-        let per = self.segs_per_sec.max(1);
-        let mut secs: Vec<(u32, u32)> = Vec::new();
-        for seg in &self.prefree {
-            match secs.last_mut() {
-                Some((sec, n)) if *sec == seg.0 / per => *n += 1,
-                _ => secs.push((seg.0 / per, 1)),
-            }
-        }
-        secs.into_iter().filter(|&(sec, n)| n + self.sec(sec).free_segs == per).count() as u64
+        let secs: Vec<u32> = self.prefree.iter().map(|&seg| self.geo.sec_of(seg)).collect();
+        let others = |run: &[u32]| run.first().map_or(0, |&sec| self.sec(sec).free_segs);
+        let free = |run: &&[u32]| run.len() as u32 + others(run) == self.geo.segs_per_sec;
+        secs.chunk_by(|a, b| a == b).filter(free).count() as u64
     }
     pub fn changed(&self) -> &BTreeSet<SegNo> {
         &self.changed
@@ -264,7 +259,7 @@ impl Table {
     }
     /// Orders cleaning candidates by age too, from now on.
     pub fn keep_ages(&mut self) {
-        self.index.keep_ages(self.segs_per_sec);
+        self.index.keep_ages(self.geo.segs_per_sec);
         (0..self.secs.len() as u32).for_each(|sec| self.update_candidate(sec));
     }
     /// Excludes a section from cleaning, or includes it again.
@@ -288,12 +283,12 @@ impl Table {
     }
     /// Class of a section, by its first segment.
     pub fn class_of_section(&self, sec: u32) -> Class {
-        class_of(self.log_of(SegNo(sec * self.segs_per_sec)))
+        class_of(self.log_of(self.geo.sec_start(sec)))
     }
 
     pub(super) fn update_candidate(&mut self, sec: u32) {
         let s = self.sec(sec);
-        let partly = s.valid > 0 && s.valid < self.segs_per_sec * BLOCKS_PER_SEG;
+        let partly = s.valid > 0 && s.valid < self.geo.blocks_per_sec();
         if s.busy == 0 && partly && !self.aside.contains(&sec) {
             let mtime = if self.index.ages().is_some() { self.section_mtime(sec) } else { 0 };
             self.index.put(sec, self.class_of_section(sec), s.valid, mtime);
@@ -303,10 +298,8 @@ impl Table {
     }
 
     pub(super) fn section_mtime(&self, sec: u32) -> u64 {
-        let first = sec * self.segs_per_sec;
-        let sum: u64 =
-            (first..first + self.segs_per_sec).fold(0, |sum, s| sum.saturating_add(self.seg(SegNo(s)).mtime));
-        sum / u64::from(self.segs_per_sec.max(1))
+        let sum = self.geo.segments_of(sec).fold(0, |sum: u64, seg| sum.saturating_add(self.seg(seg).mtime));
+        sum / u64::from(self.geo.segs_per_sec.max(1))
     }
 
     /// Makes a block valid.
@@ -394,8 +387,7 @@ impl Table {
     /// Gives the segments of a section that have no valid block and no log the type of what recovery found in the section.
     /// Linux, and cleaning here, take the type of a section from its first segment.
     pub fn retype_section(&mut self, sec: u32, log: LogType) {
-        let first = sec * self.segs_per_sec;
-        for seg in (first..first + self.segs_per_sec).map(SegNo) {
+        for seg in self.geo.segments_of(sec) {
             if self.valid_in_segment(seg) == 0 && !self.current.contains(&seg) {
                 self.update(seg, |s, _| s.log = log);
                 self.changed.insert(seg);
@@ -469,15 +461,13 @@ impl Table {
 
     /// First segment of a free section at or after `hint`, else of the first free section.
     pub fn find_free(&self, hint: SegNo) -> Option<SegNo> {
-        let per = self.segs_per_sec.max(1);
-        self.free_secs.next_wrapping(hint.0 / per).map(|sec| SegNo(sec * per))
+        self.free_secs.next_wrapping(self.geo.sec_of(hint)).map(|sec| self.geo.sec_start(sec))
     }
 
     /// The next free segment after `current` in the same section.
     pub fn next_in_section(&self, current: SegNo) -> Option<SegNo> {
-        let per = self.segs_per_sec.max(1);
-        let end = (current.0 / per + 1) * per;
-        self.free.next(current.0 + 1).filter(|&s| s < end).map(SegNo)
+        let next = self.free.next(current.0 + 1).map(SegNo);
+        next.filter(|&seg| self.geo.sec_of(seg) == self.geo.sec_of(current))
     }
 
     /// Claims sections for a stream, as [`FreeSections::claim`].
@@ -490,7 +480,7 @@ impl Table {
     }
     /// First segment of the next section of a claim.
     pub fn advance(&mut self, claim: &mut Range<u32>) -> Option<SegNo> {
-        self.free_secs.advance(claim).map(|sec| SegNo(sec * self.segs_per_sec.max(1)))
+        self.free_secs.advance(claim).map(|sec| self.geo.sec_start(sec))
     }
     pub fn release(&mut self, claim: &Range<u32>) {
         self.free_secs.release(claim);
@@ -520,9 +510,9 @@ impl Table {
     /// Whether the segment's section has a log or stream other than the one that leaves a segment. No two logs may share a
     /// section.
     pub(super) fn has_other_log(&self, seg: SegNo, leaves: Option<SegNo>) -> bool {
-        let per = self.segs_per_sec.max(1);
-        let first = SegNo(seg.0 - seg.0 % per);
-        self.current.range(first..SegNo(first.0.saturating_add(per))).any(|&open| Some(open) != leaves)
+        let sec = self.geo.sec_of(seg);
+        let (from, to) = (self.geo.sec_start(sec), self.geo.sec_start(sec + 1));
+        self.current.range(from..to).any(|&open| Some(open) != leaves)
     }
 
     pub fn is_busy(&self, seg: SegNo) -> bool {
@@ -530,9 +520,7 @@ impl Table {
     }
     /// Whether the segment's section is open or has unpublished blocks.
     pub fn is_section_busy(&self, seg: SegNo) -> bool {
-        let per = self.segs_per_sec.max(1);
-        let first = seg.0 - seg.0 % per;
-        (first..first.saturating_add(per)).any(|s| self.is_busy(SegNo(s)))
+        self.geo.segments_of(self.geo.sec_of(seg)).any(|seg| self.is_busy(seg))
     }
     /// Whether a log may open the segment; its section is not considered.
     pub fn is_free(&self, seg: SegNo) -> bool {
