@@ -1,5 +1,5 @@
 //! What a check found.
-use segno_format::{Corrupt, Structure, text};
+use segno_format::{Corrupt, Structure, Unit, text};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -179,8 +179,9 @@ pub struct Problem {
     /// The damaged structure.
     #[serde(serialize_with = "by_name")]
     pub structure: Structure,
-    /// What `at` counts: "block", "nid", "segment".
-    pub unit: &'static str,
+    /// What `at` counts.
+    #[serde(serialize_with = "by_name")]
+    pub unit: Unit,
     /// Where it is.
     pub at: u64,
     /// The inode it belongs to, where that is known.
@@ -195,8 +196,8 @@ pub struct Problem {
     pub expected: u64,
 }
 
-fn by_name<S: Serializer>(structure: &Structure, s: S) -> Result<S::Ok, S::Error> {
-    s.collect_str(structure)
+fn by_name<S: Serializer>(name: &impl fmt::Display, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(name)
 }
 
 impl fmt::Display for Problem {
@@ -205,7 +206,7 @@ impl fmt::Display for Problem {
             return self.in_file(f, file);
         }
         write!(f, "{} at {} {}", self.structure, self.unit, self.at)?;
-        if let Some(ino) = self.ino.filter(|&i| self.unit != "nid" || self.at != u64::from(i)) {
+        if let Some(ino) = self.ino.filter(|&i| self.unit != Unit::Nid || self.at != u64::from(i)) {
             write!(f, ", inode {ino}")?;
         }
         write!(f, ": {} (found {}, expected {})", self.why, self.found, self.expected)

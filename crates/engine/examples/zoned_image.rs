@@ -76,7 +76,7 @@ fn worn(dev: &Arc<ZonedDevice>, policy: &str) -> Result<Vec<u8>, Box<dyn Error>>
         content.resize(content.len().max(at + BLOCK_SIZE), 0);
         content.get_mut(at..at + BLOCK_SIZE).ok_or("out of range")?.copy_from_slice(&bytes);
         if n % 97 == 0 {
-            v.fsync(ino, false)?;
+            v.fsync(ino)?;
         }
     }
     let cleaned = v.stats().gc_sections.load(Ordering::Relaxed);

@@ -3,8 +3,6 @@ use crate::base::Base;
 use crate::commit::Commit;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::gc::Gc;
-use crate::options::AllocMode;
 use crate::writeback::Writeback;
 use segno_format::{BLOCK_SIZE, Ino};
 use std::sync::Arc;
@@ -27,12 +25,11 @@ pub struct Admission {
     base: Arc<Base>,
     writeback: Arc<Writeback>,
     commit: Arc<Commit>,
-    gc: Arc<Gc>,
 }
 
 impl Admission {
-    pub fn new(writeback: Arc<Writeback>, commit: Arc<Commit>, gc: Arc<Gc>) -> Self {
-        Self { base: writeback.files.base.clone(), writeback, commit, gc }
+    pub fn new(writeback: Arc<Writeback>, commit: Arc<Commit>) -> Self {
+        Self { base: writeback.files.base.clone(), writeback, commit }
     }
 
     /// Admits a write to a file: the checks of any change, then throttling by the file's writeback context.
@@ -56,25 +53,10 @@ impl Admission {
         self.writeback.hint_writeback();
         self.bound_memory()?;
         self.commit.bound_journal()?;
-        if self.base.is_paced() {
-            return match self.writeback.keep_room() {
-                // Deleting must go on; writes are refused when nothing more can be placed.
-                Err(Error::NoSpace) if !writes || self.writeback.files.nodes.can_place() => Ok(()),
-                other => other,
-            };
+        match self.writeback.keep_room() {
+            Err(Error::NoSpace) if self.writeback.files.room.admits_without_room(writes) => Ok(()),
+            other => other,
         }
-        if self.writeback.files.nodes.short_of_sections() {
-            // Returns the unused rest of the streams' segments to all logs.
-            self.writeback.files.space.close_streams();
-            // Flushes only while there is room: flushed pages leave holes that cleaning can compact.
-            if self.base.opts.mode == AllocMode::Lfs
-                && self.base.mem.dirty_data.get() >= self.base.geo.blocks_per_sec().into()
-            {
-                self.writeback.flush_all_data()?;
-            }
-            self.gc.clean_foreground()?;
-        }
-        Ok(())
     }
 
     /// Whether a checkpoint must write dirty metadata before the next change.

@@ -32,18 +32,6 @@ pub struct Base {
 }
 
 impl Base {
-    /// Whether cleaning is paced and space counted in blocks: where sections are written in order. Conventional volumes with
-    /// `mode=lfs` are not: with parallel writeback their free sections ran out.
-    pub fn is_paced(&self) -> bool {
-        self.dev.is_zoned() || self.opts.mode == crate::options::AllocMode::Lfs
-    }
-
-    /// Pages of a batch of writeback, at most: where cleaning is paced, no more than cleaning keeps room for.
-    pub fn batch_pages(&self, most: usize) -> usize {
-        let quantum = segno_clean::need::quantum(self.geo.blocks_per_sec().into());
-        if self.is_paced() { most.min(quantum as usize) } else { most }
-    }
-
     pub fn new(
         sb: Superblock,
         opts: MountOptions,

@@ -4,7 +4,7 @@
 //! Damage is recorded in memory where it is found, under any locks, and stored by the next checkpoint, which also
 //! requests a check. A stopped volume writes no more checkpoints, so the reason is stored immediately, in a single
 //! attempt.
-use crate::error::{Error, Result};
+use crate::error::{DeviceCall, Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
 use crate::notice::{Notice, Observer};
@@ -223,8 +223,8 @@ fn kind_of(c: &Corrupt) -> DamageKind {
 
 fn reason_of(why: &Error) -> StopReason {
     match why {
-        Error::Io { op: "flush", .. } => StopReason::FlushFail,
-        Error::Io { op: "read", .. } => StopReason::MetaPage,
+        Error::Io { op: DeviceCall::Flush, .. } => StopReason::FlushFail,
+        Error::Io { op: DeviceCall::Read, .. } => StopReason::MetaPage,
         Error::Corrupt(c) if c.what == Structure::Summary => StopReason::CorruptedSummary,
         Error::Corrupt(_) => StopReason::MetaPage,
         Error::NoSpace => StopReason::NoSegment,

@@ -26,6 +26,7 @@ mod names;
 mod nodes;
 mod notice;
 mod recovery;
+mod room;
 mod space;
 mod sync;
 mod transaction;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules from the bottom up. A path may lead to its own module or to one above it in this list.
-const LAYERS: [&str; 23] = [
+const LAYERS: [&str; 24] = [
     "sync",
     "lock",
     "types",
@@ -22,6 +22,7 @@ const LAYERS: [&str; 23] = [
     "base",
     "space",
     "nodes",
+    "room",
     "files",
     "writeback",
     "names",

@@ -79,14 +79,30 @@ impl fmt::Display for Structure {
     }
 }
 
-/// Damage: structure, place (a block address, nid or segment, as `unit` says), reason.
+/// What the place of damage counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "as they are shown")]
+pub enum Unit {
+    #[error("block")]
+    Block,
+    #[error("nid")]
+    Nid,
+    #[error("inode")]
+    Inode,
+    #[error("segment")]
+    Segment,
+    #[error("id")]
+    Id,
+}
+
+/// Damage: structure, place, reason. Its kind is `what`: programs decide by it, never by `why`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("corrupt {what} at {unit} {at}: {why} (found {found}, expected {expected})")]
 pub struct Corrupt {
     /// Which structure is damaged.
     pub what: Structure,
-    /// What `at` counts: "block", "nid", "segment".
-    pub unit: &'static str,
+    /// What `at` counts.
+    pub unit: Unit,
     /// Where it is.
     pub at: u64,
     /// The rule that does not hold.
@@ -101,18 +117,18 @@ impl Corrupt {
     /// Damage in a block.
     #[must_use]
     pub fn block(what: Structure, at: u64, why: &'static str, found: u64, expected: u64) -> Self {
-        Self { what, unit: "block", at, why, found, expected }
+        Self { what, unit: Unit::Block, at, why, found, expected }
     }
 
     /// Damage in a node, known by nid.
     #[must_use]
     pub fn nid(what: Structure, at: u32, why: &'static str, found: u64, expected: u64) -> Self {
-        Self { what, unit: "nid", at: u64::from(at), why, found, expected }
+        Self { what, unit: Unit::Nid, at: u64::from(at), why, found, expected }
     }
 
     /// Damage in a segment's tables.
     #[must_use]
     pub fn seg(what: Structure, at: u32, why: &'static str, found: u64, expected: u64) -> Self {
-        Self { what, unit: "segment", at: u64::from(at), why, found, expected }
+        Self { what, unit: Unit::Segment, at: u64::from(at), why, found, expected }
     }
 }

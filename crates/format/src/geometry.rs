@@ -115,6 +115,12 @@ impl Geometry {
         SegNo(sec.saturating_mul(self.segs_per_sec))
     }
 
+    /// Segments of a section.
+    pub fn segments_of(&self, sec: u32) -> impl Iterator<Item = SegNo> + use<> {
+        let first = self.sec_start(sec).0;
+        (first..first.saturating_add(self.segs_per_sec)).map(SegNo)
+    }
+
     /// Blocks in a section.
     #[must_use]
     pub fn blocks_per_sec(&self) -> u32 {

@@ -229,6 +229,15 @@ impl InodeLayout {
         let start = self.base() + 4;
         start..start + self.inline_capacity()
     }
+    /// They themselves. [`RawInode::layout`] gives no layout that exceeds the block.
+    #[must_use]
+    pub fn inline<'a>(&self, block: &'a Block) -> &'a [u8] {
+        block.0.get(self.inline_range()).unwrap_or_default()
+    }
+    /// They themselves, to be changed.
+    pub fn inline_mut<'a>(&self, block: &'a mut Block) -> &'a mut [u8] {
+        block.0.get_mut(self.inline_range()).unwrap_or_default()
+    }
     /// Where inline xattrs are in the block.
     #[must_use]
     pub fn xattr_range(&self) -> Range<usize> {

@@ -39,7 +39,7 @@ pub mod xattr;
 pub use addr::{BlockAddr, Ino, Nid, SegNo};
 pub use block::{BLOCK_SIZE, Block};
 pub use crc::crc;
-pub use error::{Corrupt, Structure};
+pub use error::{Corrupt, Structure, Unit};
 pub use features::Features;
 pub use geometry::Geometry;
 pub use name_hash::{folded_name_hash, name_hash};

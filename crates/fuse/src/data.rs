@@ -3,7 +3,7 @@ use crate::attr::{errno, ino_of};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::server::{Done, Server, node};
-use crate::wire::{self, FSYNC_FDATASYNC, Opcode, WRITE_CACHE};
+use crate::wire::{self, Opcode, WRITE_CACHE};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use segno_engine::FallocMode;
@@ -29,7 +29,7 @@ impl Server {
         let n = written?;
         // Older kernels leave O_SYNC to the server; newer ones send an FSYNC, which then finds nothing to write.
         if OFlags::from_bits_retain(a.flags).contains(OFlags::DSYNC) {
-            self.volume.fsync(node(r), true).map_err(errno)?;
+            self.volume.fsync(node(r)).map_err(errno)?;
         }
         reply.put(&wire::WriteOut { size: n as u32, padding: 0 })
     }
@@ -60,8 +60,9 @@ impl Server {
     }
 
     pub(crate) fn fsync(&self, r: &Request<'_>) -> Done {
-        let data_only = r.arg::<wire::FsyncIn>()?.fsync_flags & FSYNC_FDATASYNC != 0;
-        self.volume.fsync(node(r), data_only).map_err(errno)
+        // fdatasync needs no less.
+        r.arg::<wire::FsyncIn>()?;
+        self.volume.fsync(node(r)).map_err(errno)
     }
 
     pub(crate) fn fallocate(&self, r: &Request<'_>) -> Done {

@@ -159,12 +159,12 @@ impl File {
 
     /// Makes content and attributes durable. It also reports an earlier failure to write content back, once.
     pub fn sync_all(&self) -> Result<()> {
-        self.engine().fsync(self.ino, false).doing_at("sync", &self.path)
+        self.engine().fsync(self.ino).doing_at("sync", &self.path)
     }
 
     /// Makes the content durable, and what is needed to read it.
     pub fn sync_data(&self) -> Result<()> {
-        self.engine().fsync(self.ino, true).doing_at("sync", &self.path)
+        self.engine().fsync(self.ino).doing_at("sync", &self.path)
     }
 
     /// Reserves space for a range, so that writes to it do not fail for lack of space; the file grows if the range ends behind

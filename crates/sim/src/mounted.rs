@@ -352,9 +352,9 @@ impl Fs for Mounted {
             None => done(call()),
         }
     }
-    fn fsync(&mut self, node: Node, datasync: bool) -> Res<()> {
+    fn fsync(&mut self, node: Node, _datasync: bool) -> Res<()> {
         self.send(node)?;
-        done(self.volume.fsync(Nid(node), datasync))
+        done(self.volume.fsync(Nid(node)))
     }
     fn sync(&mut self) -> Res<()> {
         self.send_all()?;

@@ -106,7 +106,7 @@ fn burst(volume: &Volume, file: Ino, fsyncs: usize) -> Result<Once> {
     for i in 0..fsyncs {
         volume.write(file, (1000 + i as u64 % 900) * BLOCK_SIZE as u64, &[i as u8; BLOCK_SIZE])?;
         let one = Instant::now();
-        volume.fsync(file, false)?;
+        volume.fsync(file)?;
         latency.record(one.elapsed().as_nanos() as u64);
     }
     let seconds = begun.elapsed().as_secs_f64();

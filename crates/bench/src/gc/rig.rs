@@ -152,7 +152,7 @@ impl Rig {
             Op::Delete(file) => self.delete(file),
             Op::Fsync => {
                 self.dirty = Bits::new(self.versions.len());
-                Ok(self.v.fsync(self.place_of(0).0, true)?)
+                Ok(self.v.fsync(self.place_of(0).0)?)
             }
         }
     }

@@ -150,7 +150,7 @@ impl Caller<'_> {
             let (at, byte) = ((self.calls % 256 * BLOCK_SIZE) as u64, self.calls as u8);
             self.volume.write(self.file, at, &[byte; BLOCK_SIZE])?;
             let call = Instant::now();
-            self.volume.fsync(self.file, false)?;
+            self.volume.fsync(self.file)?;
             self.times.record(call.elapsed().as_nanos() as u64);
             self.calls += 1;
         }

@@ -112,7 +112,7 @@ impl File for VolumeFile {
         Ok(self.volume.getattr(self.ino)?.size)
     }
     fn fsync(&self) -> Result<()> {
-        Ok(self.volume.fsync(self.ino, false)?)
+        Ok(self.volume.fsync(self.ino)?)
     }
 }
 

@@ -59,7 +59,7 @@ pub fn age(v: &Volume, seed: u64) -> Result<()> {
         let at = rng.below(size - piece + 1);
         v.write(*ino, at, data.get(..piece as usize).unwrap_or_default())?;
         if rng.below(50) == 0 {
-            v.fsync(*ino, false)?;
+            v.fsync(*ino)?;
         }
         left = left.saturating_sub(piece);
     }

@@ -7,7 +7,7 @@ use crate::volume::Tables;
 use file::QuotaFile;
 use segno_format::checkpoint::CpFlags;
 use segno_format::inode::RawInode;
-use segno_format::{BLOCK_SIZE, BlockAddr, Corrupt, Features, Structure};
+use segno_format::{BLOCK_SIZE, BlockAddr, Corrupt, Features, Structure, Unit};
 use std::collections::HashMap;
 
 /// User, group, project: the order of the superblock.
@@ -89,7 +89,7 @@ fn compare(ino: u32, stored: &HashMap<u32, Charge>, charges: &HashMap<u32, Charg
         let mut require = |why, found, expected| {
             if found != expected {
                 let e = Corrupt {
-                    unit: "id",
+                    unit: Unit::Id,
                     at: id.into(),
                     ..Corrupt::nid(Structure::Quota, ino, why, found, expected)
                 };

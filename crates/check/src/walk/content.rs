@@ -5,7 +5,7 @@ use crate::CheckError;
 use segno_codec::{Algorithm, CodecError, decompress};
 use segno_format::cluster::{CHECKSUM, compressed_data};
 use segno_format::inode::{Advise, RawInode};
-use segno_format::{BLOCK_SIZE, BlockAddr, Corrupt, Structure};
+use segno_format::{BLOCK_SIZE, BlockAddr, Corrupt, Structure, Unit};
 
 impl Walk<'_, '_> {
     /// Reads the stored blocks of a cluster of `blocks` blocks, which begins at file block `first`.
@@ -28,7 +28,7 @@ impl Walk<'_, '_> {
             read.iter().for_each(|block| data.extend_from_slice(&block.0));
         }
         if let Err(e) = judge(file.ino, packed, &data, blocks * BLOCK_SIZE) {
-            let e = Corrupt { unit: "block", at: start.0.into(), ..e };
+            let e = Corrupt { unit: Unit::Block, at: start.0.into(), ..e };
             self.sink.add_content(file.ino, names.path(), first / u64::from(file.cluster.max(1)), e);
         }
         Ok(())

@@ -60,7 +60,7 @@ impl Crashed {
             let owner = Owner::default();
             let ino = volume.mknod(volume.root(), name.as_bytes(), 0o100_644, (0, 0), owner).unwrap().ino;
             assert_eq!(volume.write(ino, 0, &content).unwrap(), content.len());
-            volume.fsync(ino, false).unwrap();
+            volume.fsync(ino).unwrap();
             self.files.push((name, content));
         }
         self

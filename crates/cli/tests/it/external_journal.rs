@@ -193,7 +193,7 @@ fn removed(mut new: Crashed, options: impl FnOnce(&mut Crashed) -> MountOptions)
     let volume = Volume::mount(device, options).unwrap();
     let ino = volume.mknod(volume.root(), b"gone", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
     volume.write(ino, 0, &[7; 9000]).unwrap();
-    volume.fsync(ino, false).unwrap();
+    volume.fsync(ino).unwrap();
     volume.checkpoint_now().unwrap();
     volume.unlink(volume.root(), b"gone").unwrap();
     volume.sync().unwrap();

@@ -25,7 +25,7 @@ pub fn crashed(scratch: &Scratch, journal: Option<&str>) -> (String, Option<Stri
     let volume = Volume::mount(device, options).unwrap();
     let file = volume.mknod(volume.root(), b"fsynced", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
     volume.write(file, 0, b"content").unwrap();
-    volume.fsync(file, false).unwrap();
+    volume.fsync(file).unwrap();
     let copied = |from: PathBuf| {
         let to = format!("{}-crashed", from.display());
         copy(from, &to).unwrap();

@@ -141,7 +141,7 @@ impl Commit {
     /// Discards free segments that are due, in parts; stops while logs may soon need them.
     pub fn discard_while(&self, mut more: impl FnMut() -> bool) {
         let (rule, now) = (self.base.opts.discard, self.nodes.space.now().max(FIRST_SECOND));
-        while !self.is_spent() && more() {
+        while !self.files.room.is_spent() && more() {
             let part = self.nodes.space.with_table(|t| self.undiscarded.0.lock().take(rule, now, t));
             if part.is_empty() {
                 return;
@@ -155,11 +155,6 @@ impl Commit {
         let free = self.nodes.space.pin_free(segs);
         let runs = free.segments().chunk_by(|a, b| a.0.checked_add(1) == Some(b.0));
         runs.filter(|run| self.discard_run(run)).map(|run| run.len() as u64).sum()
-    }
-
-    /// Whether the logs may soon need every free section.
-    pub fn is_spent(&self) -> bool {
-        self.nodes.needs_every_section()
     }
 
     /// Returns whether the device accepted the discard.

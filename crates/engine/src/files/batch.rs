@@ -129,7 +129,7 @@ impl Files {
         range: Range<u64>,
         batch: &mut Batch,
     ) -> Result<Option<u64>> {
-        let room = self.base.batch_pages(batch.why.most()).saturating_sub(batch.len());
+        let room = self.room.batch_pages(batch.why.most()).saturating_sub(batch.len());
         let log = if self.nodes.quota.owns(inode.ino) { LogType::HotData } else { file_log(inode) };
         if inode.get(RawInode::is_compressed) {
             return self.take_clusters(inode, range, log, batch);

@@ -22,12 +22,12 @@ impl Inode {
 impl Files {
     /// Reads inline data; false if the data is in blocks.
     pub fn read_inline(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<bool> {
-        let area = inode.layout(self.base.features)?.inline_range();
+        let layout = inode.layout(self.base.features)?;
         if !inode.is_inline() {
             return Ok(false);
         }
         let block = inode.frame.read();
-        let data = block.0.get(area).unwrap_or_default();
+        let data = layout.inline(&block);
         let from = usize::try_from(offset).ok().and_then(|o| data.get(o..)).unwrap_or_default();
         let n = from.len().min(into.len());
         let (has, lacks) = into.split_at_mut(n);
@@ -38,10 +38,10 @@ impl Files {
 
     /// Stores bytes in the inline area. The caller has checked that they fit.
     pub fn write_inline(&self, op: &Op<'_>, inode: &Inode, offset: usize, data: &[u8]) -> Result<()> {
-        let area = inode.layout(self.base.features)?.inline_range();
+        let layout = inode.layout(self.base.features)?;
         self.nodes.cache.modify(op, &inode.frame, |block| {
             let size = block.view::<RawInode>().i_size.get() as usize;
-            let bytes = block.0.get_mut(area.clone()).unwrap_or_default();
+            let bytes = layout.inline_mut(block);
             // Bytes past the old end become part of the file.
             bytes.get_mut(size..).unwrap_or_default().fill(0);
             if let Some(into) = bytes.get_mut(offset..).and_then(|b| b.get_mut(..data.len())) {
@@ -50,7 +50,7 @@ impl Files {
             block.view_mut::<RawInode>().i_inline |= Inline::DATA_EXIST.bits();
             // Includes the zeros between the old end and `offset`.
             let from = size.min(offset);
-            let changed = block.0.get(area).and_then(|a| a.get(from..offset + data.len()));
+            let changed = layout.inline(block).get(from..offset + data.len());
             op.inline_written(inode.ino, from, changed.unwrap_or_default());
         });
         Ok(())
@@ -58,9 +58,9 @@ impl Files {
 
     /// Zeroes the bytes from `size` on.
     pub fn cut_inline(&self, op: &Op<'_>, inode: &Inode, size: usize) -> Result<()> {
-        let area = inode.layout(self.base.features)?.inline_range();
+        let layout = inode.layout(self.base.features)?;
         self.nodes.cache.modify(op, &inode.frame, |block| {
-            block.0.get_mut(area).unwrap_or_default().get_mut(size..).unwrap_or_default().fill(0);
+            layout.inline_mut(block).get_mut(size..).unwrap_or_default().fill(0);
             if size == 0 {
                 block.view_mut::<RawInode>().i_inline &= !Inline::DATA_EXIST.bits();
             }
@@ -80,7 +80,7 @@ impl Files {
         let size = inode.size() as usize;
         {
             let block = inode.frame.read();
-            let data = block.0.get(layout.inline_range()).unwrap_or_default();
+            let data = layout.inline(&block);
             let data = data.get(..size.min(data.len())).unwrap_or_default();
             content.0.get_mut(..data.len()).unwrap_or_default().copy_from_slice(data);
         }
@@ -89,7 +89,7 @@ impl Files {
         let addrs = placed.as_mut().map(|placed| std::mem::take(&mut placed.addrs)).unwrap_or_default();
         let place = addrs.first().copied();
         self.nodes.cache.modify(op, &inode.frame, |block| {
-            block.0.get_mut(layout.inline_range()).unwrap_or_default().fill(0);
+            layout.inline_mut(block).fill(0);
             let raw: &mut RawInode = block.view_mut();
             raw.i_inline &= !(Inline::DATA | Inline::DATA_EXIST).bits();
             raw.set_slot(&layout, 0, place.unwrap_or(BlockAddr::NULL));

@@ -2,7 +2,8 @@
 use super::{Files, Inode};
 use crate::error::Result;
 use crate::lock::{WriteGuard, rank};
-use crate::nodes::{Grant, Place};
+use crate::nodes::Place;
+use crate::room::Grant;
 use segno_clean::need::Request;
 use segno_format::inode::Inline;
 use std::ops::Range;

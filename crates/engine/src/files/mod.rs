@@ -49,6 +49,7 @@ pub use write::PART;
 use crate::base::Base;
 use crate::error::{Error, Result};
 use crate::nodes::Nodes;
+use crate::room::Room;
 use crate::space::Space;
 use segno_format::Ino;
 use segno_format::inode::Inline;
@@ -64,15 +65,17 @@ pub struct Files {
     pub base: Arc<Base>,
     pub space: Arc<Space>,
     pub nodes: Arc<Nodes>,
+    pub room: Arc<Room>,
     pub inodes: InodeCache,
     clusters: ReadaheadClusters,
     dirty: Arc<dyn DirtyFiles>,
 }
 
 impl Files {
-    pub fn new(base: Arc<Base>, space: Arc<Space>, nodes: Arc<Nodes>, dirty: Arc<dyn DirtyFiles>) -> Self {
+    pub fn new(nodes: Arc<Nodes>, room: Arc<Room>, dirty: Arc<dyn DirtyFiles>) -> Self {
+        let (base, space) = (nodes.base.clone(), nodes.space.clone());
         let inodes = InodeCache::new(base.mem.clone());
-        Self { base, space, nodes, inodes, clusters: ReadaheadClusters::default(), dirty }
+        Self { base, space, nodes, room, inodes, clusters: ReadaheadClusters::default(), dirty }
     }
 
     /// The inode, for an operation.

@@ -12,7 +12,8 @@ use super::locked::Locked;
 use super::write::set_changed;
 use crate::error::{Error, Result};
 use crate::health::invariant;
-use crate::nodes::{Grant, Place, Span};
+use crate::nodes::{Place, Span};
+use crate::room::Grant;
 use crate::space::Placement;
 use crate::transaction::{Mapped, Op};
 use segno_clean::need::Request;
@@ -166,7 +167,7 @@ impl Files {
                         .blocks
                         .end
                         .min(shift.sources.end)
-                        .min(at.saturating_add(self.base.batch_pages(BATCH) as u64));
+                        .min(at.saturating_add(self.room.batch_pages(BATCH) as u64));
                     let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&(at..end)))?;
                     let used: Vec<(u64, BlockAddr)> =
                         (at..).zip(addrs).filter(|&(_, a)| a != BlockAddr::NULL).collect();
@@ -327,7 +328,13 @@ impl Files {
         let sources = self.map_blocks(inode, shift.source_of(moved.start)..shift.source_of(moved.end))?;
         let skipped = moved.start.saturating_sub(targets.start) as usize;
         for ((slot, target), source) in new.iter_mut().skip(skipped).zip(moved).zip(sources) {
-            *slot = if source.is_real() { copies.get(target).unwrap_or_default() } else { source };
+            let copy = copies.get(target).filter(|_| source.is_real());
+            invariant!(
+                self.base.health,
+                copy.is_some() == source.is_real(),
+                "a block that moves has no copy"
+            );
+            *slot = copy.unwrap_or(source);
         }
         Ok(new)
     }

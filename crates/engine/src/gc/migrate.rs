@@ -33,7 +33,7 @@ impl Gc {
             class == victim.class,
             "a section of nodes is cleaned as one of data, or the reverse"
         );
-        for seg in self.segments_of(victim.sec) {
+        for seg in self.base.geo.segments_of(victim.sec) {
             let offsets: Vec<u32> = self
                 .nodes
                 .space

@@ -14,62 +14,23 @@ use crate::files::Files;
 use crate::health::invariant;
 use crate::lock::{Mutex, rank};
 use crate::nodes::Nodes;
+use crate::room::Sections;
 use crate::space::{SegmentPin, Table};
 use crate::stat;
 use crate::sync::atomic::{AtomicU8, AtomicU64};
-use crate::writeback::Reclaim;
 use segno_clean::Class;
 use segno_clean::need::Request;
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
-use segno_format::SegNo;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 pub use mode::Mode;
 pub use trim::TrimRange;
 
-/// A checkpoint is worth writing once it would free this fraction of the distance between floor and goal.
-const COMMIT_PART: u64 = 2;
-
 /// A section with a larger percentage of valid blocks is not worth cleaning in the background.
 const BACKGROUND_PERCENT: u64 = 80;
 /// Choices of the policy that background cleaning looks at for one with few enough valid blocks.
 const BACKGROUND_TRIES: usize = 16;
-
-/// Free space, in sections.
-#[derive(Clone, Copy, Debug)]
-struct Room {
-    free: u64,
-    /// Sections that the next checkpoint frees.
-    pending: u64,
-    /// Sections that cleaning keeps free at any cost.
-    floor: u64,
-    /// Sections that cleaning aims for: dirty blocks and the reserve.
-    goal: u64,
-}
-
-impl Room {
-    /// Whether every possible source of space must be tried.
-    fn is_spent(&self) -> bool {
-        self.free <= self.floor
-    }
-    fn between(&self) -> u64 {
-        self.goal.saturating_sub(self.floor).max(1)
-    }
-    /// Maximum valid blocks of a victim, out of `full`. The limit rises as free space shrinks: near the goal only
-    /// almost empty sections are worth their copies, at the floor all are. Meanwhile logs reuse holes (SSR).
-    fn most_valid(&self, full: u64) -> u64 {
-        let left = self.free.saturating_sub(self.floor).min(self.between());
-        full * (self.between() - left) / self.between()
-    }
-    /// Whether the pending sections are worth a checkpoint.
-    fn pays(&self) -> bool {
-        self.pending > 0
-            && (self.is_spent()
-                || self.free + self.pending > self.goal
-                || self.pending * COMMIT_PART >= self.between())
-    }
-}
 
 /// State of the cleaner across runs.
 pub struct Cleaner {
@@ -156,24 +117,9 @@ impl Gc {
     }
 }
 
-impl Reclaim for Gc {
-    fn pace(&self) -> Result<()> {
-        if self.base.is_paced() { self.pace_moves() } else { Ok(()) }
-    }
-
-    fn reclaim(&self, request: Request) -> Result<bool> {
-        if self.base.is_paced() { self.make_room(request) } else { self.clean_sections(request) }
-    }
-}
-
 impl Gc {
-    /// Where cleaning is not paced: cleans until free sections cover what is dirty plus the reserve, or further cleaning is not worth its cost.
-    /// Fails with `NoSpace` only when the reserve is used up. The caller holds no lock.
-    pub fn clean_foreground(&self) -> Result<()> {
-        self.clean_sections(Request::default()).map(drop)
-    }
-
-    /// The same with room for a request added. Returns whether there is room.
+    /// In rounds: cleans until free sections cover what is dirty plus the reserve and a request, or further cleaning is not worth its cost.
+    /// Returns whether there is room. Fails with `NoSpace` only when the reserve is used up. The caller holds no lock.
     fn clean_sections(&self, request: Request) -> Result<bool> {
         let before = self.base.stats.moved();
         let mut cleaner = self.cleaner.lock();
@@ -188,7 +134,7 @@ impl Gc {
             0 => {}
             moved => self.base.stats.gc_stall.record(moved),
         }
-        done.map(|()| self.nodes.has_sections_for(request.blocks))
+        done.map(|()| self.files.room.has_sections_for(request.blocks))
     }
 
     fn run_foreground(&self, cleaner: &mut Cleaner, run: &mut Run) -> Result<()> {
@@ -197,8 +143,8 @@ impl Gc {
             self.commit.in_progress.wait();
             self.base.health.check_running()?;
             self.release_emptied(cleaner);
-            let room = self.room(cleaner, run.wanted);
-            let short = run.wanted > 0 && !self.nodes.has_sections_for(run.wanted);
+            let room = self.files.room.sections(cleaner.waiting.len() as u64, run.wanted);
+            let short = run.wanted > 0 && !self.files.room.has_sections_for(run.wanted);
             if room.free > room.goal && !short {
                 return Ok(());
             }
@@ -226,23 +172,14 @@ impl Gc {
                 None => break,
             }
         }
-        if self.nodes.space.free_sections() < self.nodes.sections_for_dirty() {
+        if self.nodes.space.free_sections() < self.files.room.sections_for_dirty() {
             Err(Error::NoSpace)
         } else {
             Ok(())
         }
     }
 
-    fn room(&self, cleaner: &Cleaner, wanted: u64) -> Room {
-        Room {
-            free: self.nodes.space.free_sections(),
-            pending: self.nodes.space.with_table(|t| t.prefree_sections()) + cleaner.waiting.len() as u64,
-            floor: self.nodes.sections_kept(),
-            goal: self.nodes.sections_wanted() + self.nodes.sections_of(wanted),
-        }
-    }
-
-    fn next_victim(&self, cleaner: &mut Cleaner, room: Room) -> Option<(Victim, SegmentPin)> {
+    fn next_victim(&self, cleaner: &mut Cleaner, room: Sections) -> Option<(Victim, SegmentPin)> {
         let most = room.most_valid(self.base.geo.blocks_per_sec().into());
         let situation = Situation {
             enough_with_prefree: room.free + room.pending > room.goal,
@@ -344,13 +281,8 @@ impl Gc {
                 invariant!(self.base.health, idle, "a victim is being filled", else {});
                 idle
             });
-            (victim, victim.iter().flat_map(|v| self.segments_of(v.sec)).collect())
+            (victim, victim.iter().flat_map(|v| self.base.geo.segments_of(v.sec)).collect())
         });
         victim.map(|victim| (victim, pin))
-    }
-
-    fn segments_of(&self, sec: u32) -> impl Iterator<Item = SegNo> + use<> {
-        let first = self.base.geo.sec_start(sec).0;
-        (first..first.saturating_add(self.base.geo.segs_per_sec)).map(SegNo)
     }
 }

@@ -68,7 +68,7 @@ impl Gc {
         let mut cleaner = self.cleaner.lock();
         let mut tried = 0;
         // Copies use free sections until the checkpoint: if few are left, one victim at a time.
-        while tried == 0 || (tried < AT_A_TIME && !self.nodes.short_of_sections()) {
+        while tried == 0 || (tried < AT_A_TIME && !self.files.room.assess()) {
             let Some((victim, pin)) = self.worth_cleaning(&mut cleaner) else { break };
             self.nodes.space.with_table(|t| t.set_aside(victim.sec, true));
             tried += 1;

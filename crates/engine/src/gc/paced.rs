@@ -3,13 +3,14 @@ use super::{Cleaner, Gc};
 use crate::commit::{CheckpointReason, Signal};
 use crate::error::{Error, Result};
 use crate::health::invariant;
-use crate::nodes::Grant;
+use crate::room::{Grant, Rule};
 use crate::space::SegmentPin;
 use crate::stat;
+use crate::writeback::Reclaim;
 use segno_clean::Class;
 use segno_clean::batch::Committed;
 use segno_clean::need::{Figures, Request, Work};
-use segno_clean::pace::{Host, Pacer, Room};
+use segno_clean::pace::{self, Host, Pacer};
 use segno_clean::policy::{Situation, Victim};
 use segno_format::summary::RawSummary;
 use segno_format::{BLOCKS_PER_SEG, BlockAddr};
@@ -48,10 +49,10 @@ struct Cleaning<'a> {
     cleaner: &'a mut Cleaner,
 }
 
-impl Gc {
+impl Reclaim for Gc {
     /// Has the cleaner thread move what the data blocks written since the last call pay for. A writer moves blocks itself where
     /// there is no such thread, or where it falls behind. The caller holds no lock.
-    pub(super) fn pace_moves(&self) -> Result<()> {
+    fn pace(&self) -> Result<()> {
         let behind = self.behind();
         if behind == 0 {
             return Ok(());
@@ -67,6 +68,15 @@ impl Gc {
         }
     }
 
+    fn reclaim(&self, request: Request) -> Result<bool> {
+        match self.files.room.rule {
+            Rule::Paced => self.make_room(request),
+            Rule::Rounds => self.clean_sections(request),
+        }
+    }
+}
+
+impl Gc {
     /// Wakes this thread, which calls [`Gc::catch_up`], instead of letting writers clean.
     pub fn clean_on(&self, thread: Arc<Signal>) {
         let is_first = self.thread.set(thread).is_ok();
@@ -101,8 +111,8 @@ impl Gc {
     /// Makes room for a quantum of writeback, or a larger request, and for a checkpoint after it. Returns false where cleaning gains
     /// nothing any more, which for a quantum does not occur on a volume within its guaranteed number of nodes; the caller then uses
     /// sections kept for recovery. Fails with `NoSpace` if there are too few of them. The caller holds no lock and no grant.
-    pub(super) fn make_room(&self, request: Request) -> Result<bool> {
-        let under_way = &self.nodes.under_way;
+    fn make_room(&self, request: Request) -> Result<bool> {
+        let under_way = &self.files.room.under_way;
         let mut cleaner = self.cleaner.lock();
         // A checkpoint in progress may free enough.
         self.commit.in_progress.wait();
@@ -115,15 +125,15 @@ impl Gc {
         });
         self.record_moves(before);
         match done? {
-            Room::Made => Ok(true),
+            pace::Room::Made => Ok(true),
             // Others were placing blocks. The caller repeats its request after one of them has ended.
-            Room::Floor | Room::Spent if !under_way.none_since(then) => {
+            pace::Room::Floor | pace::Room::Spent if !under_way.none_since(then) => {
                 drop(cleaner);
                 under_way.wait_for_end(then);
                 Ok(true)
             }
-            Room::Spent if !self.nodes.can_place() => Err(Error::NoSpace),
-            Room::Floor | Room::Spent => Ok(false),
+            pace::Room::Spent if !self.files.room.can_place() => Err(Error::NoSpace),
+            pace::Room::Floor | pace::Room::Spent => Ok(false),
         }
     }
 
@@ -161,7 +171,7 @@ impl<'a> Cleaning<'a> {
         let data = batch.victims.iter().filter(|(victim, _)| victim.class == Class::Data);
         let valid: u64 = data.map(|(victim, _)| self.valid(victim.sec)).sum();
         let (left, sections) = (valid.min(batch.moving.len() as u64), batch.victims.len() as u64);
-        self.gc.nodes.plan(Work { left, dirtied: self.nodes_listed(), sections });
+        self.gc.files.room.plan(Work { left, dirtied: self.nodes_listed(), sections });
     }
 
     fn pick(&mut self) -> Option<(Victim, SegmentPin)> {
@@ -178,7 +188,7 @@ impl<'a> Cleaning<'a> {
         }
         let count = listed.min(usize::try_from(most).unwrap_or(usize::MAX));
         self.plan();
-        let granted = gc.nodes.promise_copies(count as u64)?;
+        let granted = gc.files.room.promise_copies(count as u64)?;
         let batch = &mut self.cleaner.paced.batch;
         let step: Vec<_> = batch.moving.drain(..count).collect();
         let begun = step.chunk_by(is_of_same_node).count() as u64;
@@ -190,7 +200,7 @@ impl<'a> Cleaning<'a> {
 
     /// Valid blocks of a data section with their owners.
     fn owners_in(&self, victim: Victim, out: &mut Vec<(RawSummary, BlockAddr)>) -> Result<()> {
-        for seg in self.gc.segments_of(victim.sec) {
+        for seg in self.gc.base.geo.segments_of(victim.sec) {
             let space = &self.gc.nodes.space;
             let offsets: Vec<u32> =
                 space.with_table(|t| (0..BLOCKS_PER_SEG).filter(|&off| t.is_valid(seg, off)).collect());
@@ -213,7 +223,7 @@ impl Host for Cleaning<'_> {
     type Error = Error;
 
     fn figures(&self) -> Figures {
-        let figures = self.gc.nodes.figures();
+        let figures = self.gc.files.room.figures();
         self.gc.nodes.space.with_table(|t| {
             Figures { pending_sections: t.prefree_sections(), ..figures }.with_victims(t.index())
         })
@@ -289,7 +299,7 @@ impl Host for Cleaning<'_> {
     fn dirty_nodes(&mut self, section: u32) -> Result<bool> {
         let victim = Victim { sec: section, class: Class::Node };
         let gc = self.gc;
-        let Some(_granted) = gc.nodes.promise_moved_nodes(self.valid(section)) else { return Ok(false) };
+        let Some(_granted) = gc.files.room.promise_moved_nodes(self.valid(section)) else { return Ok(false) };
         match self.gc.clean_section(&victim, false) {
             // A damaged section stays as it is.
             Err(Error::Corrupt(c)) => self.gc.base.health.note_damage(&c),

@@ -32,7 +32,7 @@ impl Gc {
         let mut trimmed = 0;
         for run in self.free_runs(range).iter().filter(|run| run.len() as u64 * seg_bytes >= range.min_len) {
             for part in run.chunks(AT_A_TIME) {
-                if self.commit.is_spent() {
+                if self.files.room.is_spent() {
                     return Ok(trimmed);
                 }
                 trimmed += self.commit.discard_free(part) * seg_bytes;

@@ -250,7 +250,7 @@ fn scramble(serial: u64) -> u32 {
     (z ^ z >> 31) as u32
 }
 
-/// In a fresh inode the fields always exist; a missing one is skipped.
+/// In a fresh inode the fields exist. One whose journal record has flags without a layout is refused when it is used.
 fn store_device(block: &mut Block, features: Features, major: u32, minor: u32) {
     let Ok(layout) = block.view::<RawInode>().layout(features) else { return };
     let (word0, word1) = rdev::encode(major, minor);
@@ -268,7 +268,7 @@ fn store_target(block: &mut Block, features: Features, target: &[u8]) {
     inline.set(Inline::DATA_EXIST, inline.contains(Inline::DATA));
     i.i_inline = inline.bits();
     if inline.contains(Inline::DATA) {
-        put_bytes(block.0.get_mut(layout.inline_range()).unwrap_or_default(), target);
+        put_bytes(layout.inline_mut(block), target);
     }
 }
 
@@ -286,8 +286,7 @@ fn store_dots(block: &mut Block, features: Features, ino: Ino, parent: Ino) {
     let Ok(layout) = i.layout(features) else { return };
     if i.inline().contains(Inline::DENTRY) {
         i.i_size = U64::new(layout.inline_capacity() as u64);
-        let area = block.0.get_mut(layout.inline_range()).unwrap_or_default();
-        put_dots(&DentryShape::inline(&layout), area, ino, parent);
+        put_dots(&DentryShape::inline(&layout), layout.inline_mut(block), ino, parent);
     }
 }
 

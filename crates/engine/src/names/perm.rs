@@ -3,7 +3,7 @@ use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::names::Names;
 use segno_format::inode::{Advise, InodeFlags};
-use segno_format::{Corrupt, Ino, Structure};
+use segno_format::{Corrupt, Ino, Structure, Unit};
 use std::sync::Arc;
 
 const IMMUTABLE: Error = Error::NotPermitted("the inode is immutable");
@@ -66,15 +66,8 @@ impl Names {
     /// The inode of a directory entry. The caller holds the directory's lock.
     pub(super) fn named_inode(&self, dir: &Inode, ino: Ino) -> Result<Arc<Inode>> {
         let dangling = |why| {
-            let at = dir.ino.0.into();
-            Error::from(Corrupt {
-                what: Structure::DentryBlock,
-                unit: "inode",
-                at,
-                why,
-                found: ino.0.into(),
-                expected: 0,
-            })
+            let c = Corrupt::nid(Structure::DentryBlock, dir.ino.0, why, ino.0.into(), 0);
+            Error::from(Corrupt { unit: Unit::Inode, ..c })
         };
         let inode = match self.files.inode(ino) {
             Err(Error::NotFound) => return Err(dangling("an entry names an inode that does not exist")),

@@ -193,14 +193,8 @@ impl NodeCache {
         if frame.ino == ino {
             Ok(frame)
         } else {
-            Err(Corrupt::nid(
-                Structure::NodeFooter,
-                nid.0,
-                "node belongs to another inode",
-                frame.ino.0.into(),
-                ino.0.into(),
-            )
-            .into())
+            let (found, why) = (frame.ino.0.into(), "node belongs to another inode");
+            Err(Corrupt::nid(Structure::NodeFooter, nid.0, why, found, ino.0.into()).into())
         }
     }
 

@@ -1,19 +1,16 @@
 //! Nodes: the NAT, cached frames, dirty nodes by owner, the index tree and its slots, quota usage.
 mod cache;
-mod demand;
 mod dirty;
 mod frame;
 mod free;
 mod global;
 mod nat;
-mod promises;
 mod quota;
 mod recount;
 mod since_checkpoint;
 mod slots;
 mod tree;
 mod truncate;
-mod under_way;
 mod write;
 
 pub use cache::NodeCache;
@@ -22,7 +19,6 @@ pub use frame::{NodeFrame, NodeState};
 #[cfg(test)]
 pub use nat::BLOCKS_CACHED_MAX;
 pub use nat::{Nat, NatEntry, NatFlush};
-pub use promises::Grant;
 pub use quota::{Quota, QuotaFile};
 pub use since_checkpoint::{Change, SinceCheckpoint};
 pub use tree::{Place, Span};
@@ -31,10 +27,8 @@ pub use write::{Marks, NodeWrite};
 use crate::base::Base;
 use crate::error::Result;
 use crate::space::Space;
-use promises::Promises;
 use segno_format::Ino;
 use std::sync::Arc;
-use under_way::UnderWay;
 
 /// The nodes of a volume.
 pub struct Nodes {
@@ -45,9 +39,6 @@ pub struct Nodes {
     pub quota: Arc<Quota>,
     /// Changes since the last checkpoint that roll-forward cannot repeat.
     pub since: SinceCheckpoint,
-    promises: Promises,
-    /// Grants of room to batches, fsyncs and copies, where cleaning is paced.
-    pub under_way: UnderWay,
 }
 
 impl Nodes {
@@ -62,8 +53,6 @@ impl Nodes {
             cache,
             quota,
             since: SinceCheckpoint::default(),
-            promises: Promises::default(),
-            under_way: UnderWay::default(),
         }
     }
 

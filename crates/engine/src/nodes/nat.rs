@@ -119,14 +119,8 @@ impl Nat {
     pub fn get(&self, nid: Nid) -> Result<NatEntry> {
         if !self.geo.nid_ok(nid) {
             let max = self.geo.max_nid();
-            return Err(Corrupt::nid(
-                Structure::NatBlock,
-                nid.0,
-                "nid out of range",
-                nid.0.into(),
-                max.into(),
-            )
-            .into());
+            let why = "nid out of range";
+            return Err(Corrupt::nid(Structure::NatBlock, nid.0, why, nid.0.into(), max.into()).into());
         }
         loop {
             let (b, flushes) = {

@@ -196,13 +196,8 @@ impl Nodes {
                 blocks.is_none()
             });
             if wrong {
-                self.base.health.note_damage(&Corrupt::nid(
-                    Structure::Inode,
-                    inode.ino.0,
-                    "i_blocks",
-                    0,
-                    delta.unsigned_abs(),
-                ));
+                let (ino, less) = (inode.ino.0, delta.unsigned_abs());
+                self.base.health.note_damage(&Corrupt::nid(Structure::Inode, ino, "i_blocks", 0, less));
             }
         }
     }

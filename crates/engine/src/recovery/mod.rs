@@ -184,19 +184,18 @@ impl Recovery<'_> {
             let at = target.nodes.first().map_or(BlockAddr::NULL, |n| n.addr);
             return Err(broken(at, "only plain regular files are logged", target.ino.0.into(), 0).into());
         }
-        let Some(own) = target.nodes.iter().position(Link::is_inode) else {
+        let Some((at, own)) = target.nodes.iter().enumerate().find(|(_, link)| link.is_inode()) else {
             self.replay_nodes(&op, &inode, &target.nodes)?;
             return self.grow_to_blocks(&op, &inode, &target.nodes);
         };
         // The inode block first: it determines whether there are slots and an xattr node.
-        let (before, after) = target.nodes.split_at(own);
-        let Some((own, after)) = after.split_first() else { return Ok(()) };
         let block = self.base.dev.read(own.addr)?;
         self.replay_node(&op, &inode, own, &block)?;
         let logged: &RawInode = block.view();
-        let alive: Vec<Link> = before.iter().copied().filter(|link| link.belongs_to(logged)).collect();
+        let alive: Vec<Link> =
+            target.nodes.iter().take(at).copied().filter(|link| link.belongs_to(logged)).collect();
         self.replay_nodes(&op, &inode, &alive)?;
-        self.replay_nodes(&op, &inode, after)?;
+        self.replay_nodes(&op, &inode, target.nodes.get(at + 1..).unwrap_or_default())?;
         self.drop_tail(&op, &inode)
     }
 

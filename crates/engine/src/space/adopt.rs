@@ -28,7 +28,7 @@ impl Space {
         let (empty, log) = self.with_table(|t| (t.valid_in_segment(seg) == 0, t.log_of(seg)));
         if empty {
             self.with_table(|t| t.retype_section(self.geo.sec_of(seg), LogType::WarmData));
-        } else if log.is_some_and(LogType::is_node) {
+        } else if log.is_node() {
             return Err(bad("data block in a segment of nodes").into());
         }
         let mut summary = *self.summary(seg)?;

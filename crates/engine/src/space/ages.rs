@@ -47,14 +47,14 @@ impl Table {
     }
 
     pub(super) fn count_written(&mut self, seg: SegNo, blocks: u32) {
-        if self.log_of(seg).is_some_and(|log| !log.is_node()) {
+        if !self.log_of(seg).is_node() {
             self.ages.written += u64::from(blocks);
         }
     }
 
     /// A log opens a segment. The holes of a used section do not make it young.
     pub(super) fn stamp_opening(&mut self, seg: SegNo) {
-        let sec = seg.0 / self.segs_per_sec.max(1);
+        let sec = self.geo.sec_of(seg);
         if self.valid_in_section(sec) == 0 {
             self.index.opened(sec, self.ages.written);
         }
@@ -66,11 +66,7 @@ impl Table {
         if log != LogType::HotData || self.valid_in_section(sec) > 0 {
             return;
         }
-        let first = sec * self.segs_per_sec;
-        let in_use = |s: u32| {
-            self.unpublished.contains_key(&SegNo(s)) || self.segs.get(s as usize).is_some_and(|s| s.current)
-        };
-        if (first..first + self.segs_per_sec).any(in_use) {
+        if self.geo.segments_of(sec).any(|s| self.unpublished.contains_key(&s) || self.seg(s).current) {
             return;
         }
         let opened = self.index.opening(sec);
@@ -81,8 +77,8 @@ impl Table {
 
     fn log_of_written(&mut self, old: BlockAddr, geo: &Geometry) -> LogType {
         let old = geo.seg_of(old).and_then(|(seg, _)| {
-            let opened = self.index.opening(seg.0 / self.segs_per_sec.max(1));
-            Some(OldCopy { log: data_log(self.log_of(seg)?)?, opened })
+            let opened = self.index.opening(self.geo.sec_of(seg));
+            Some(OldCopy { log: data_log(self.log_of(seg))?, opened })
         });
         let [hot, warm, cold, ..] = self.valid_by_log;
         let now = self.ages.written;
@@ -91,7 +87,7 @@ impl Table {
     }
 
     fn log_of_moved(&self, from: SegNo) -> LogType {
-        let moved = |l: &Lifetimes| Some(log_type(l.moved(data_log(self.log_of(from)?)?)));
+        let moved = |l: &Lifetimes| Some(log_type(l.moved(data_log(self.log_of(from))?)));
         self.ages.lifetimes.as_ref().and_then(moved).unwrap_or(LogType::ColdData)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The first change to a segment after the boundary copies its state there. Placing the checkpoint's nodes changes
 //! both that copy and the live state.
-use super::table::{Maps, Table};
+use super::table::{Maps, Table, by_segment, offset_of};
 use crate::error::Result;
 use crate::health::invariant;
 use segno_format::bits::msb;
@@ -22,7 +22,7 @@ struct Snapshot {
 impl Snapshot {
     fn set_valid(&mut self, addrs: &[BlockAddr], on: bool, geo: &Geometry) -> Result<()> {
         for &addr in addrs {
-            let off = geo.seg_of(addr).map_or(0, |(_, off)| off) as usize;
+            let off = offset_of(addr, geo);
             if msb::test(&self.map, off) == on {
                 return Err(misplaced(addr, "block of the checkpoint is allocated or freed twice", on).into());
             }
@@ -60,21 +60,18 @@ impl Table {
 
     /// Copies the state of a segment that is about to change, if a checkpoint is in progress.
     pub(super) fn keep_at_boundary(&mut self, seg: SegNo) {
-        let Some(boundary) = &mut self.boundary else { return };
-        let (segs, maps) = (&self.segs, &self.maps);
-        boundary.snapshot.entry(seg).or_insert_with(|| {
-            let map = maps.get(seg.idx()).and_then(Option::as_deref).map_or([0; SIT_MAP_BYTES], |m| m.valid);
-            let valid = segs.get(seg.idx()).map_or(0, |s| s.valid);
-            Box::new(Snapshot { valid, map, since: [0; SIT_MAP_BYTES] })
-        });
+        if self.boundary.as_ref().is_none_or(|b| b.snapshot.contains_key(&seg)) {
+            return;
+        }
+        let (valid, map) = (self.seg(seg).valid, self.valid_map(seg));
+        let snapshot = Box::new(Snapshot { valid, map, since: [0; SIT_MAP_BYTES] });
+        self.boundary.as_mut().map(|b| b.snapshot.insert(seg, snapshot));
     }
 
     /// Records blocks of a segment that became valid after the boundary.
     pub(super) fn note_since(&mut self, seg: SegNo, addrs: &[BlockAddr], geo: &Geometry) {
         let Some(snapshot) = self.boundary.as_mut().and_then(|b| b.snapshot.get_mut(&seg)) else { return };
-        for (_, off) in addrs.iter().filter_map(|a| geo.seg_of(*a)) {
-            msb::put(&mut snapshot.since, off as usize, true);
-        }
+        addrs.iter().for_each(|&a| msb::put(&mut snapshot.since, offset_of(a, geo), true));
     }
 
     /// Makes blocks of the checkpoint in progress valid or invalid. With `live` the live state changes too.
@@ -86,11 +83,8 @@ impl Table {
         now: u64,
         geo: &Geometry,
     ) -> Result<()> {
-        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
-        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
-            let Some(&first) = run.first() else { continue };
-            let outside = || misplaced(first, "block outside the main area", on);
-            let seg = seg_of(&first).ok_or_else(outside)?;
+        for (first, seg, run) in by_segment(addrs, geo) {
+            let seg = seg.ok_or_else(|| misplaced(first, "block outside the main area", on))?;
             if !live {
                 self.keep_at_boundary(seg);
                 self.changed.insert(seg);
@@ -120,16 +114,17 @@ impl Table {
 
     /// The entry of a segment as the checkpoint stores it.
     pub fn entry_at_boundary(&self, seg: SegNo) -> RawSitEntry {
-        match (self.boundary.as_ref().and_then(|b| b.snapshot.get(&seg)), self.segs.get(seg.idx())) {
-            // A segment with valid blocks never changes its class, and the newest type within the class is as good.
-            (Some(snapshot), Some(s)) => RawSitEntry::new(s.log, snapshot.valid, &snapshot.map, s.mtime),
-            _ => self.entry(seg),
-        }
+        let Some(snapshot) = self.boundary.as_ref().and_then(|b| b.snapshot.get(&seg)) else {
+            return self.entry(seg);
+        };
+        // A segment with valid blocks never changes its class, and the newest type within the class is as good.
+        let s = self.seg(seg);
+        RawSitEntry::new(s.log, snapshot.valid, &snapshot.map, s.mtime)
     }
 
     /// Number of segments the checkpoint counts as free: no valid blocks, and none of its logs open there.
     pub fn empty_at_boundary(&self, logs: &[SegNo]) -> u64 {
-        let valid = |seg: SegNo| self.segs.get(seg.idx()).map_or(0, |s| s.valid);
+        let valid = |seg: SegNo| self.seg(seg).valid;
         let snapshot = |seg: SegNo| {
             self.boundary
                 .as_ref()

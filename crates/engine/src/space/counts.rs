@@ -1,4 +1,4 @@
-//! Counters of the checkpoint, and the ENOSPC decision.
+//! Counters of the checkpoint, and the ENOSPC decision. They are exact: all change under one lock.
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};

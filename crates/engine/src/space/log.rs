@@ -52,9 +52,7 @@ impl LogCell {
 impl Drop for LockedLog<'_> {
     fn drop(&mut self) {
         let per_sec = self.cell.segs_per_sec.max(1);
-        let used = self.log.segno.0 % per_sec * BLOCKS_PER_SEG + self.log.next;
-        let left = per_sec.saturating_mul(BLOCKS_PER_SEG).saturating_sub(used);
-        let place = u64::from(self.log.segno.0 / per_sec) << 32 | u64::from(left);
+        let place = u64::from(self.log.segno.0 / per_sec) << 32 | u64::from(self.log.left(per_sec));
         self.cell.place.store(place, Ordering::Release);
     }
 }
@@ -90,6 +88,11 @@ impl Log {
     }
     pub fn is_full(&self) -> bool {
         self.next >= BLOCKS_PER_SEG
+    }
+    /// Blocks of its section not yet allocated.
+    pub fn left(&self, segs_per_sec: u32) -> u32 {
+        let used = self.segno.0 % segs_per_sec.max(1) * BLOCKS_PER_SEG + self.next;
+        segs_per_sec.saturating_mul(BLOCKS_PER_SEG).saturating_sub(used)
     }
     /// Address of the next block.
     pub fn position(&self, geo: &Geometry) -> BlockAddr {

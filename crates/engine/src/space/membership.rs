@@ -6,10 +6,11 @@ use segno_format::{BLOCKS_PER_SEG, SegNo};
 
 impl Table {
     pub(super) fn update(&mut self, seg: SegNo, f: impl FnOnce(&mut Seg, &mut Option<Box<Maps>>)) {
+        invariant!(self.health, seg.idx() < self.segs.len(), "a segment outside the main area changes", else return);
         let before = self.before(seg);
-        let found = self.segs.get_mut(seg.idx()).zip(self.maps.get_mut(seg.idx()));
-        let changed = found.map(|(s, m)| f(s, m)).is_some();
-        invariant!(self.health, changed, "a segment outside the main area changes", else return);
+        if let (Some(s), Some(maps)) = (self.segs.get_mut(seg.idx()), self.maps.get_mut(seg.idx())) {
+            f(s, maps);
+        }
         self.after(seg, before);
     }
 
@@ -23,12 +24,10 @@ impl Table {
     }
 
     pub(super) fn after(&mut self, seg: SegNo, before: Membership) {
-        let sec = seg.0 / self.segs_per_sec.max(1);
-        let s = self.segs.get(seg.idx()).copied();
-        let valid = s.map_or(0, |s| s.valid);
-        self.held_total = self.held_total + s.map_or(0, |s| u64::from(s.held)) - u64::from(before.held);
+        let sec = self.geo.sec_of(seg);
+        let Seg { valid, held, log, .. } = self.seg(seg);
+        self.held_total = self.held_total + u64::from(held) - u64::from(before.held);
         self.valid_total = self.valid_total + u64::from(valid) - u64::from(before.valid);
-        let log = s.map_or(before.log, |s| s.log);
         self.valid_by_log[before.log.idx()] -= u64::from(before.valid);
         self.valid_by_log[log.idx()] += u64::from(valid);
         let (busy, free) = (self.is_busy(seg), self.is_free(seg));
@@ -36,7 +35,7 @@ impl Table {
             x.valid = x.valid + u32::from(valid) - u32::from(before.valid);
             step(&mut x.busy, before.busy, busy);
             step(&mut x.free_segs, before.free, free);
-            self.free_secs.put(sec, x.free_segs == self.segs_per_sec);
+            self.free_secs.put(sec, x.free_segs == self.geo.segs_per_sec);
         }
         if valid == 0 && before.valid > 0 {
             self.note_emptied(sec, log);
@@ -59,7 +58,7 @@ impl Table {
     }
 
     fn membership(&self, seg: SegNo) -> Membership {
-        let Some(s) = self.segs.get(seg.idx()) else { return Membership::default() };
+        let s = self.seg(seg);
         let busy = self.is_busy(seg);
         Membership {
             valid: s.valid,
@@ -93,18 +92,4 @@ pub(super) struct Membership {
     free: bool,
     prefree: bool,
     hole: Option<(LogType, u16)>,
-}
-
-impl Default for Membership {
-    fn default() -> Self {
-        Self {
-            valid: 0,
-            held: 0,
-            log: LogType::HotData,
-            busy: false,
-            free: false,
-            prefree: false,
-            hole: None,
-        }
-    }
 }

@@ -62,7 +62,7 @@ pub struct Space {
     health: Arc<Health>,
     tables: Arc<Tables>,
     logs: [LogCell; 6],
-    /// With fewer free sections data logs share theirs; the lock is held to open one.
+    /// With fewer free sections data logs share theirs, a hint from above; the lock is held to open one.
     shared_up_to: AtomicU64,
     opening: Mutex<(), { rank::SIT }>,
     streams: Mutex<Vec<Arc<Stream>>, { rank::META }>,
@@ -148,13 +148,7 @@ impl Space {
                 return Ok(Arc::new(*log.summary));
             }
         }
-        if let Some(s) = self.stream_summary(seg) {
-            return Ok(s);
-        }
-        if let Some(s) = self.ssa.lock().get(&seg) {
-            return Ok(s.clone());
-        }
-        Ok(Arc::new(*self.dev.read(self.geo.ssa_addr(seg))?.view()))
+        self.stream_summary(seg).map_or_else(|| self.summary_of_closed(seg), Ok)
     }
 
     /// Writes the summaries of finished segments and of segments open in streams. Entries for blocks of the last

@@ -24,7 +24,7 @@ impl Table {
             let usable = !self.is_free(seg)
                 && !self.is_busy(seg)
                 && (next..BLOCKS_PER_SEG).all(|off| self.next_hole(seg, off) == Some(off));
-            let fits = self.log_of(seg) == Some(log) && !self.has_other_log(seg, leaves);
+            let fits = self.log_of(seg) == log && !self.has_other_log(seg, leaves);
             if usable && fits {
                 found = Some((seg, next));
                 break;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The tables, shared by [`Space`](super::Space) and pins.
 pub struct Tables {
     table: Mutex<Table, { rank::SEGMENT }>,
-    /// Free sections, readable without the lock.
+    /// Free sections, readable without the lock: a hint. A log opens a section with the lock held.
     free_sections: AtomicU64,
     pub(super) health: Arc<Health>,
 }

@@ -4,7 +4,6 @@ use super::log::{LockedLog, Log};
 use crate::lock::{MutexGuard, rank};
 use crate::sync::atomic::Ordering;
 use segno_clean::lifetime::DataLog;
-use segno_format::BLOCKS_PER_SEG;
 use segno_format::sit::LogType;
 
 /// Held by a data log that may open a section, until it did.
@@ -19,9 +18,7 @@ impl Space {
     /// How many of the blocks wanted a locked log takes, and its turn if it opens a section for them. It keeps a
     /// block, as the format requires a position in each log.
     pub(super) fn may_take(&self, log: &Log, wanted: usize) -> (usize, Option<Opening<'_>>) {
-        let per_sec = self.geo.segs_per_sec.max(1);
-        let used = log.segno.0 % per_sec * BLOCKS_PER_SEG + log.next;
-        let left = per_sec.saturating_mul(BLOCKS_PER_SEG).saturating_sub(used) as usize;
+        let left = log.left(self.geo.segs_per_sec) as usize;
         // Where space is counted in sections logs never share, and opening a section may take a read.
         let shares = self.shared_up_to.load(Ordering::Relaxed) > 0;
         if log.kind.is_node() || left > wanted || !shares {

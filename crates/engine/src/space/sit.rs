@@ -167,14 +167,11 @@ fn check_logs(geo: &Geometry, table: &Table, cp: &Loaded<'_>) -> Result<()> {
         }
         let end = if log.ssr { log.next + 1 } else { BLOCKS_PER_SEG };
         if let Some(off) = (log.next..end).find(|&o| table.is_valid(log.segno, o)) {
-            return Err(Corrupt::block(
-                Structure::Checkpoint,
-                geo.seg_start(log.segno).offset(off).0.into(),
-                "a log would overwrite a valid block",
-                off.into(),
-                log.next.into(),
-            )
-            .into());
+            let (at, why) = (geo.seg_start(log.segno).offset(off), "a log would overwrite a valid block");
+            let found = off.into();
+            return Err(
+                Corrupt::block(Structure::Checkpoint, at.0.into(), why, found, log.next.into()).into()
+            );
         }
     }
     Ok(())

@@ -36,6 +36,8 @@ pub(super) struct Seg {
 }
 
 impl Seg {
+    const UNUSED: Self = Self { valid: 0, held: 0, log: LogType::HotData, current: false, mtime: 0 };
+
     /// Sets whether a block is valid.
     fn set_valid(&mut self, maps: &mut Maps, off: usize, on: bool, now: u64) {
         self.mtime = match self.mtime {
@@ -77,7 +79,7 @@ pub struct Table {
     pub(super) segs: Paged<Seg>,
     pub(super) maps: Paged<Option<Box<Maps>>>,
     pub(super) secs: Paged<Sec>,
-    pub(super) segs_per_sec: u32,
+    pub(super) geo: Geometry,
     pub(super) free: BitSet,
     pub(super) free_secs: FreeSections,
     /// Segments that a stream left before they were full, with the first unused block.
@@ -112,13 +114,10 @@ impl Table {
     pub fn new(geo: &Geometry, health: Arc<Health>) -> Self {
         let (n, s) = (geo.segment_count_main, geo.segs_per_sec);
         let mut t = Self {
-            segs: Paged::new(
-                n as usize,
-                Seg { valid: 0, held: 0, log: LogType::HotData, current: false, mtime: 0 },
-            ),
+            segs: Paged::new(n as usize, Seg::UNUSED),
             maps: Paged::new(n as usize, None),
             secs: Paged::new(geo.section_count as usize, Sec { valid: 0, free_segs: s, busy: 0 }),
-            segs_per_sec: s,
+            geo: *geo,
             free: BitSet::new(n as usize),
             free_secs: FreeSections::new(geo.section_count),
             parked: VecDeque::new(),
@@ -140,6 +139,27 @@ impl Table {
         };
         (0..n).for_each(|i| _ = t.free.put(i, true));
         t
+    }
+
+    /// A segment. Numbers from the device are checked where they are read, so all that are looked up exist.
+    pub(super) fn seg(&self, seg: SegNo) -> Seg {
+        let found = self.segs.get(seg.idx()).copied();
+        invariant!(self.health, found.is_some(), "a segment outside the main area is looked up", else {});
+        found.unwrap_or(Seg::UNUSED)
+    }
+    fn sec(&self, sec: u32) -> Sec {
+        let found = self.secs.get(sec as usize).copied();
+        invariant!(self.health, found.is_some(), "a section outside the main area is looked up", else {});
+        found.unwrap_or_default()
+    }
+    /// The maps of a segment that has valid or held blocks.
+    fn maps(&self, seg: SegNo) -> Option<&Maps> {
+        let found = self.maps.get(seg.idx());
+        invariant!(self.health, found.is_some(), "the maps of a segment outside the main area are looked up", else {});
+        found?.as_deref()
+    }
+    pub(super) fn valid_map(&self, seg: SegNo) -> [u8; SIT_MAP_BYTES] {
+        self.maps(seg).map_or([0; SIT_MAP_BYTES], |m| m.valid)
     }
 
     /// Sets a segment's entry from the last checkpoint.
@@ -164,7 +184,7 @@ impl Table {
     }
     /// Segments without valid blocks that no log has open.
     pub fn empty_segments(&self) -> u64 {
-        let idle_empty = |s: &&SegNo| self.segs.get(s.idx()).is_some_and(|s| s.valid == 0 && !s.current);
+        let idle_empty = |&&seg: &&SegNo| matches!(self.seg(seg), Seg { valid: 0, current: false, .. });
         let busy: BTreeSet<&SegNo> =
             self.unpublished.keys().chain(self.pins.keys()).filter(idle_empty).collect();
         self.free.len() + self.prefree.len() as u64 + busy.len() as u64
@@ -175,16 +195,10 @@ impl Table {
     }
     /// Sections that become free with the next checkpoint.
     pub fn prefree_sections(&self) -> u64 {
-        let per = self.segs_per_sec.max(1);
-        let mut secs: Vec<(u32, u32)> = Vec::new();
-        for seg in &self.prefree {
-            match secs.last_mut() {
-                Some((sec, n)) if *sec == seg.0 / per => *n += 1,
-                _ => secs.push((seg.0 / per, 1)),
-            }
-        }
-        let free = |sec: u32| self.secs.get(sec as usize).map_or(0, |s| s.free_segs);
-        secs.into_iter().filter(|&(sec, n)| n + free(sec) == per).count() as u64
+        let secs: Vec<u32> = self.prefree.iter().map(|&seg| self.geo.sec_of(seg)).collect();
+        let others = |run: &[u32]| run.first().map_or(0, |&sec| self.sec(sec).free_segs);
+        let free = |run: &&[u32]| run.len() as u32 + others(run) == self.geo.segs_per_sec;
+        secs.chunk_by(|a, b| a == b).filter(free).count() as u64
     }
     pub fn changed(&self) -> &BTreeSet<SegNo> {
         &self.changed
@@ -199,18 +213,19 @@ impl Table {
         self.held_total.saturating_sub(self.valid_total)
     }
     pub fn valid_in_section(&self, sec: u32) -> u32 {
-        self.secs.get(sec as usize).map_or(0, |s| s.valid)
+        self.sec(sec).valid
     }
-    pub fn log_of(&self, seg: SegNo) -> Option<LogType> {
-        self.segs.get(seg.idx()).map(|s| s.log)
+    pub fn log_of(&self, seg: SegNo) -> LogType {
+        self.seg(seg).log
     }
     pub fn valid_in_segment(&self, seg: SegNo) -> u32 {
-        self.segs.get(seg.idx()).map_or(0, |s| s.valid.into())
+        self.seg(seg).valid.into()
     }
     /// When a segment became empty, on the clock of SIT mtimes; none if it has valid blocks, never had any, or was discarded
     /// since.
     pub fn emptied_at(&self, seg: SegNo) -> Option<u64> {
-        self.segs.get(seg.idx()).filter(|s| s.valid == 0 && s.mtime != 0).map(|s| s.mtime)
+        let Seg { valid, mtime, .. } = self.seg(seg);
+        (valid == 0 && mtime != 0).then_some(mtime)
     }
     /// Records that a segment without valid blocks holds nothing to be discarded.
     pub fn note_discarded(&mut self, seg: SegNo) {
@@ -221,24 +236,21 @@ impl Table {
         }
     }
     pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
-        self.maps.get(seg.idx()).and_then(Option::as_deref).is_some_and(|m| msb::test(&m.valid, off as usize))
+        self.maps(seg).is_some_and(|m| msb::test(&m.valid, off as usize))
     }
     /// Whether a block must not be written: it is valid, or the last checkpoint needs it.
     pub fn is_held(&self, seg: SegNo, off: u32) -> bool {
-        self.maps.get(seg.idx()).and_then(Option::as_deref).is_some_and(|m| msb::test(&m.held, off as usize))
+        self.maps(seg).is_some_and(|m| msb::test(&m.held, off as usize))
     }
     /// First offset at or after `from` that may be written.
     pub fn next_hole(&self, seg: SegNo, from: u32) -> Option<u32> {
-        let maps = self.maps.get(seg.idx()).and_then(Option::as_deref);
+        let maps = self.maps(seg);
         (from..BLOCKS_PER_SEG).find(|&o| maps.is_none_or(|m| !msb::test(&m.held, o as usize)))
     }
     /// The entry that the next checkpoint stores for a segment.
     pub fn entry(&self, seg: SegNo) -> RawSitEntry {
-        let map = self.maps.get(seg.idx()).and_then(Option::as_deref).map_or([0; SIT_MAP_BYTES], |m| m.valid);
-        match self.segs.get(seg.idx()) {
-            Some(s) => RawSitEntry::new(s.log, s.valid, &map, s.mtime),
-            None => RawSitEntry::new(LogType::HotData, 0, &map, 0),
-        }
+        let s = self.seg(seg);
+        RawSitEntry::new(s.log, s.valid, &self.valid_map(seg), s.mtime)
     }
 
     /// Sections that may be cleaned.
@@ -247,7 +259,7 @@ impl Table {
     }
     /// Orders cleaning candidates by age too, from now on.
     pub fn keep_ages(&mut self) {
-        self.index.keep_ages(self.segs_per_sec);
+        self.index.keep_ages(self.geo.segs_per_sec);
         (0..self.secs.len() as u32).for_each(|sec| self.update_candidate(sec));
     }
     /// Excludes a section from cleaning, or includes it again.
@@ -265,22 +277,18 @@ impl Table {
             self.update_candidate(sec);
         }
     }
-    /// Whether a log may open the section.
-    pub fn is_section_free(&self, sec: u32) -> bool {
-        self.free_secs.contains(sec)
-    }
     /// Whether a section holds only blocks that recovery found there.
     pub fn is_left_over(&self, sec: u32) -> bool {
-        self.secs.get(sec as usize).is_some_and(|s| s.valid == 0 && s.busy == 0)
+        matches!(self.sec(sec), Sec { valid: 0, busy: 0, .. })
     }
     /// Class of a section, by its first segment.
     pub fn class_of_section(&self, sec: u32) -> Class {
-        self.segs.get((sec * self.segs_per_sec) as usize).map_or(Class::Data, |s| class_of(s.log))
+        class_of(self.log_of(self.geo.sec_start(sec)))
     }
 
     pub(super) fn update_candidate(&mut self, sec: u32) {
-        let s = self.secs.get(sec as usize).copied().unwrap_or_default();
-        let partly = s.valid > 0 && s.valid < self.segs_per_sec * BLOCKS_PER_SEG;
+        let s = self.sec(sec);
+        let partly = s.valid > 0 && s.valid < self.geo.blocks_per_sec();
         if s.busy == 0 && partly && !self.aside.contains(&sec) {
             let mtime = if self.index.ages().is_some() { self.section_mtime(sec) } else { 0 };
             self.index.put(sec, self.class_of_section(sec), s.valid, mtime);
@@ -290,11 +298,8 @@ impl Table {
     }
 
     pub(super) fn section_mtime(&self, sec: u32) -> u64 {
-        let first = sec * self.segs_per_sec;
-        let sum: u64 = (first..first + self.segs_per_sec)
-            .filter_map(|s| self.segs.get(s as usize))
-            .fold(0, |sum, s| sum.saturating_add(s.mtime));
-        sum / u64::from(self.segs_per_sec.max(1))
+        let sum = self.geo.segments_of(sec).fold(0, |sum: u64, seg| sum.saturating_add(self.seg(seg).mtime));
+        sum / u64::from(self.geo.segs_per_sec.max(1))
     }
 
     /// Makes a block valid.
@@ -308,14 +313,12 @@ impl Table {
 
     /// Sets whether blocks are valid. Adjacent addresses of one segment cost one update of the indexes.
     pub fn set_valid(&mut self, addrs: &[BlockAddr], on: bool, now: u64, geo: &Geometry) -> Result<()> {
-        let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
-        for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
-            let Some(&first) = run.first() else { continue };
+        for (first, seg, run) in by_segment(addrs, geo) {
             let outside = || {
                 let why = "block outside the main area";
                 Corrupt::block(Structure::SitBlock, first.0.into(), why, (!on).into(), on.into())
             };
-            let seg = seg_of(&first).ok_or_else(outside)?;
+            let seg = seg.ok_or_else(outside)?;
             self.keep_at_boundary(seg);
             self.changed.insert(seg);
             self.set_valid_in_segment(seg, run, on, now, geo)?;
@@ -341,7 +344,7 @@ impl Table {
         self.update(seg, |s, maps| {
             let maps = maps.get_or_insert_with(Maps::empty);
             for &addr in addrs {
-                let off = geo.seg_of(addr).map_or(0, |(_, off)| off) as usize;
+                let off = offset_of(addr, geo);
                 if msb::test(&maps.valid, off) == on {
                     refused = Some(addr);
                     break;
@@ -358,7 +361,7 @@ impl Table {
     /// A log opens a segment; its type becomes the log's.
     pub fn open(&mut self, seg: SegNo, log: LogType) {
         invariant!(self.health, !self.current.contains(&seg), "two logs open one segment", else return);
-        let (valid, before) = self.segs.get(seg.idx()).map_or((0, log), |s| (s.valid, s.log));
+        let Seg { valid, log: before, .. } = self.seg(seg);
         self.stamp_opening(seg);
         self.open_loaded(seg, log);
         self.add_to_checkpoint(Some(seg));
@@ -377,15 +380,14 @@ impl Table {
     }
     /// Changes the type of a segment without valid blocks; a no-op if it already has that type.
     pub fn retype(&mut self, seg: SegNo, log: LogType) {
-        let may = self.valid_in_segment(seg) == 0 || self.log_of(seg) == Some(log);
+        let may = self.valid_in_segment(seg) == 0 || self.log_of(seg) == log;
         invariant!(self.health, may, "a segment in use changes its type", else return);
         self.update(seg, |s, _| s.log = log);
     }
     /// Gives the segments of a section that have no valid block and no log the type of what recovery found in the section.
     /// Linux, and cleaning here, take the type of a section from its first segment.
     pub fn retype_section(&mut self, sec: u32, log: LogType) {
-        let first = sec * self.segs_per_sec;
-        for seg in (first..first + self.segs_per_sec).map(SegNo) {
+        for seg in self.geo.segments_of(sec) {
             if self.valid_in_segment(seg) == 0 && !self.current.contains(&seg) {
                 self.update(seg, |s, _| s.log = log);
                 self.changed.insert(seg);
@@ -449,16 +451,7 @@ impl Table {
     /// Keeps a block unchanged until the checkpoint after the one in progress is durable. It replaces the previous
     /// canary of the log.
     pub fn keep_canary(&mut self, log: LogType, seg: SegNo, off: u32) {
-        let [hot, warm, cold, hot_node, warm_node, cold_node] = &mut self.canaries;
-        let canary = match log {
-            LogType::HotData => hot,
-            LogType::WarmData => warm,
-            LogType::ColdData => cold,
-            LogType::HotNode => hot_node,
-            LogType::WarmNode => warm_node,
-            LogType::ColdNode => cold_node,
-        };
-        let before = canary.replace((seg, off));
+        let before = self.canaries[log.idx()].replace((seg, off));
         // A checkpoint releases it.
         self.add_to_checkpoint(before.map(|(seg, _)| seg));
         self.update(seg, |s, maps| s.hold(maps.get_or_insert_with(Maps::empty), off as usize));
@@ -466,15 +459,13 @@ impl Table {
 
     /// First segment of a free section at or after `hint`, else of the first free section.
     pub fn find_free(&self, hint: SegNo) -> Option<SegNo> {
-        let per = self.segs_per_sec.max(1);
-        self.free_secs.next_wrapping(hint.0 / per).map(|sec| SegNo(sec * per))
+        self.free_secs.next_wrapping(self.geo.sec_of(hint)).map(|sec| self.geo.sec_start(sec))
     }
 
     /// The next free segment after `current` in the same section.
     pub fn next_in_section(&self, current: SegNo) -> Option<SegNo> {
-        let per = self.segs_per_sec.max(1);
-        let end = (current.0 / per + 1) * per;
-        self.free.next(current.0 + 1).filter(|&s| s < end).map(SegNo)
+        let next = self.free.next(current.0 + 1).map(SegNo);
+        next.filter(|&seg| self.geo.sec_of(seg) == self.geo.sec_of(current))
     }
 
     /// Claims sections for a stream, as [`FreeSections::claim`].
@@ -487,7 +478,7 @@ impl Table {
     }
     /// First segment of the next section of a claim.
     pub fn advance(&mut self, claim: &mut Range<u32>) -> Option<SegNo> {
-        self.free_secs.advance(claim).map(|sec| SegNo(sec * self.segs_per_sec.max(1)))
+        self.free_secs.advance(claim).map(|sec| self.geo.sec_start(sec))
     }
     pub fn release(&mut self, claim: &Range<u32>) {
         self.free_secs.release(claim);
@@ -506,11 +497,10 @@ impl Table {
         let mut found = 0;
         let logs = [LogType::HotData, LogType::WarmData, LogType::ColdData];
         logs.into_iter().flat_map(|log| self.holes.of(log)).map(SegNo).any(|seg| {
-            let held = self.segs.get(seg.idx()).map_or(0, |s| s.held.into());
             found += if self.has_other_log(seg, None) {
                 0
             } else {
-                u64::from(BLOCKS_PER_SEG).saturating_sub(held)
+                u64::from(BLOCKS_PER_SEG).saturating_sub(self.seg(seg).held.into())
             };
             found >= blocks
         })
@@ -518,24 +508,35 @@ impl Table {
     /// Whether the segment's section has a log or stream other than the one that leaves a segment. No two logs may share a
     /// section.
     pub(super) fn has_other_log(&self, seg: SegNo, leaves: Option<SegNo>) -> bool {
-        let per = self.segs_per_sec.max(1);
-        let first = SegNo(seg.0 - seg.0 % per);
-        self.current.range(first..SegNo(first.0.saturating_add(per))).any(|&open| Some(open) != leaves)
+        let sec = self.geo.sec_of(seg);
+        let (from, to) = (self.geo.sec_start(sec), self.geo.sec_start(sec + 1));
+        self.current.range(from..to).any(|&open| Some(open) != leaves)
     }
 
     pub fn is_busy(&self, seg: SegNo) -> bool {
-        self.segs.get(seg.idx()).is_some_and(|s| s.current)
-            || self.unpublished.contains_key(&seg)
-            || self.pins.contains_key(&seg)
+        self.seg(seg).current || self.unpublished.contains_key(&seg) || self.pins.contains_key(&seg)
     }
     /// Whether the segment's section is open or has unpublished blocks.
     pub fn is_section_busy(&self, seg: SegNo) -> bool {
-        let per = self.segs_per_sec.max(1);
-        let first = seg.0 - seg.0 % per;
-        (first..first.saturating_add(per)).any(|s| self.is_busy(SegNo(s)))
+        self.geo.segments_of(self.geo.sec_of(seg)).any(|seg| self.is_busy(seg))
     }
     /// Whether a log may open the segment; its section is not considered.
     pub fn is_free(&self, seg: SegNo) -> bool {
-        self.segs.get(seg.idx()).is_some_and(|s| s.held == 0) && !self.is_busy(seg)
+        self.seg(seg).held == 0 && !self.is_busy(seg)
     }
+}
+
+/// Runs of addresses in one segment: the first, the segment if they are in the main area, and all.
+pub(super) fn by_segment<'a>(
+    addrs: &'a [BlockAddr],
+    geo: &Geometry,
+) -> impl Iterator<Item = (BlockAddr, Option<SegNo>, &'a [BlockAddr])> {
+    let seg_of = |a: BlockAddr| geo.seg_of(a).map(|(seg, _)| seg);
+    let runs = addrs.chunk_by(move |&a, &b| seg_of(a) == seg_of(b));
+    runs.filter_map(move |run| run.first().map(|&first| (first, seg_of(first), run)))
+}
+
+/// Offset of a block of the main area in its segment.
+pub(super) fn offset_of(addr: BlockAddr, geo: &Geometry) -> usize {
+    (addr.0.saturating_sub(geo.main_blkaddr) % BLOCKS_PER_SEG) as usize
 }

@@ -38,14 +38,8 @@ impl Space {
             let behind = (pointer..self.geo.blocks_per_sec()).map(|off| start.offset(off));
             if let Some(addr) = behind.into_iter().find(|&a| self.is_valid(a)) {
                 let why = "a valid block is beyond the zone's write pointer";
-                return Err(Corrupt::block(
-                    Structure::SitBlock,
-                    addr.0.into(),
-                    why,
-                    addr.0.into(),
-                    pointer.into(),
-                )
-                .into());
+                let at = addr.0.into();
+                return Err(Corrupt::block(Structure::SitBlock, at, why, at, pointer.into()).into());
             }
         }
         Ok(())
@@ -102,15 +96,13 @@ impl Space {
         Ok(())
     }
 
-    /// Room left in the logs' sections. Takes no lock, as every change calls it.
+    /// Room left in the logs' sections: a hint. Takes no lock, as every change calls it.
     pub(crate) fn log_room(&self) -> LogRoom {
         let mut left = LogRoom::default();
         for kind in LogType::ALL {
             let (sec, blocks) = self.logs[kind.idx()].place();
             let of_class = if kind.is_node() { &mut left.nodes } else { &mut left.data };
-            if let Some(of_log) = of_class.get_mut(kind.idx() % 3) {
-                *of_log = blocks.into();
-            }
+            of_class[kind.idx() % 3] = blocks.into();
             left.without_pointer += u64::from(self.dev.pointer(sec).is_none());
         }
         left
@@ -153,7 +145,7 @@ impl Space {
         let current: BTreeSet<u32> = self.log_states().iter().map(|l| self.geo.sec_of(l.segno)).collect();
         let left: Vec<(u32, u32)> = self.dev.pointers().filter(|(sec, _)| !current.contains(sec)).collect();
         for (sec, pointer) in left {
-            if self.with_table(|t| t.is_section_free(sec)) {
+            if self.with_table(|t| t.is_free_section(sec)) {
                 self.dev.reset_section(sec)?;
             } else if pointer > 0 && pointer < self.geo.blocks_per_sec() {
                 self.dev.finish_section(sec)?;

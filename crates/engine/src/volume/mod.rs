@@ -64,7 +64,7 @@ impl Volume {
     /// Space as cleaning counts it.
     #[must_use]
     pub fn space_figures(&self) -> Figures {
-        self.nodes.figures()
+        self.files.room.figures()
     }
 
     /// Counters of the device below, by name, for reports.

@@ -4,7 +4,7 @@ use crate::admission::Admission;
 use crate::base::Base;
 use crate::clock::{Clock, SystemClock};
 use crate::commit::{Commit, CpState, read_pack};
-use crate::error::{Error, Result};
+use crate::error::{DeviceCall, Error, Result};
 use crate::files::{Files, Inode};
 use crate::gc::{Cleaner, Gc};
 use crate::health::Health;
@@ -15,6 +15,7 @@ use crate::nodes::Nat;
 use crate::nodes::{NodeFrame, Nodes};
 use crate::options::{AllocMode, Discard, JournalMode, MountOptions};
 use crate::recovery::Recovery;
+use crate::room::Room;
 use crate::space::{Counts, Loaded, Space};
 use crate::transaction::Transactions;
 use crate::writeback::{Contexts, Reclaim, Writeback};
@@ -144,21 +145,22 @@ impl Volume {
         let nodes = Arc::new(Nodes::new(base.clone(), space.clone(), nat));
         pack.orphans.iter().for_each(|&ino| nodes.since.add_orphan(ino));
         let contexts = Arc::new(Contexts::new(base.opts.contexts, base.opts.exclusive_streams));
-        let files = Arc::new(Files::new(base.clone(), space.clone(), nodes.clone(), contexts.clone()));
+        let room = Arc::new(Room::new(nodes.clone()));
+        let files = Arc::new(Files::new(nodes.clone(), room, contexts.clone()));
         let writeback = Arc::new(Writeback::new(files.clone(), contexts));
         let names = Arc::new(Names::new(writeback.clone()));
         let commit = Arc::new(Commit::new(writeback.clone(), cp));
         let gc = Arc::new(Gc::new(files.clone(), commit.clone(), cleaner));
         let reclaim: Weak<dyn Reclaim> = Arc::downgrade(&gc) as _;
         writeback.set_reclaim(reclaim);
-        let admission = Admission::new(writeback.clone(), commit.clone(), gc.clone());
+        let admission = Admission::new(writeback.clone(), commit.clone());
         Ok(Self { writeback, admission, names, commit, gc, base, nodes, files, space })
     }
 }
 
 /// The superblock in force, if the volume is supported.
 pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
-    let unread = |e: ReadError| Error::Io { op: "read", at: e.at.0.into(), source: e.source };
+    let unread = |e: ReadError| Error::Io { op: DeviceCall::Read, at: e.at.0.into(), source: e.source };
     let sb = superblock_in_force(dev).map_err(unread)?.map_err(|why| match why {
         NoSuperblock::Unsupported(why) => why.into(),
         NoSuperblock::Damaged(copies) => {
@@ -173,14 +175,9 @@ pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
 fn check_size(dev: &dyn BlockDevice, sb: Superblock) -> Result<Superblock> {
     let end = u64::from(sb.geo.main_end());
     if dev.block_count() < end {
-        return Err(Corrupt::block(
-            Structure::Volume,
-            dev.block_count(),
-            "the device is smaller than the volume; it may be truncated, or members may be missing",
-            dev.block_count(),
-            end,
-        )
-        .into());
+        let why = "the device is smaller than the volume; it may be truncated, or members may be missing";
+        let found = dev.block_count();
+        return Err(Corrupt::block(Structure::Volume, found, why, found, end).into());
     }
     Ok(sb)
 }
@@ -203,12 +200,8 @@ fn check_totals(space: &Space) -> Result<()> {
     let cp = space.counts.values();
     let bad = |why, found, expected| Corrupt::block(Structure::SitBlock, 0, why, found, expected);
     if nodes != u64::from(cp.valid_nodes) {
-        return Err(bad(
-            "valid blocks of node segments against valid_node_count",
-            nodes,
-            cp.valid_nodes.into(),
-        )
-        .into());
+        let why = "valid blocks of node segments against valid_node_count";
+        return Err(bad(why, nodes, cp.valid_nodes.into()).into());
     }
     if valid > cp.valid_blocks {
         return Err(bad("valid blocks against valid_block_count", valid, cp.valid_blocks).into());

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::files::{Batch, FlushReason};
 use crate::health::invariant;
-use crate::nodes::Grant;
+use crate::room::{Grant, Rule};
 use segno_clean::need::Request;
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl Writeback {
         match self.flush_batch(inodes, range.clone(), why, granted) {
             Err(Error::NoSpace) => {
                 self.make_space(Request::default())?;
-                self.flush_batch(inodes, range, why, self.nodes.grant_anyway(request))
+                self.flush_batch(inodes, range, why, self.files.room.grant_anyway(request))
             }
             other => other,
         }
@@ -87,9 +87,9 @@ impl Writeback {
 
     /// Grants a batch, after cleaning where there is too little room. The caller holds no lock.
     pub(super) fn grant(&self, request: Request) -> Result<Grant<'_>> {
-        let granted = self.grant_or_clean(request, || self.nodes.grant(request))?;
+        let granted = self.grant_or_clean(request, || self.files.room.grant(request))?;
         // Cleaning gains nothing any more: the batch uses sections kept for cleaning and recovery.
-        Ok(granted.unwrap_or_else(|| self.nodes.grant_anyway(request)))
+        Ok(granted.unwrap_or_else(|| self.files.room.grant_anyway(request)))
     }
 
     /// Repeats `ask` with cleaning between until it grants the request, or refuses it where cleaning gains nothing any more. The caller
@@ -99,7 +99,9 @@ impl Writeback {
         request: Request,
         ask: impl Fn() -> Option<Grant<'a>>,
     ) -> Result<Option<Grant<'a>>> {
-        self.keep_room()?;
+        if self.files.room.rule == Rule::Paced {
+            self.keep_room()?;
+        }
         loop {
             if let Some(granted) = ask() {
                 return Ok(Some(granted));
@@ -187,7 +189,7 @@ impl Writeback {
                 while let Some(at) = next {
                     let (why, inodes) = (FlushReason::Wanted, std::slice::from_ref(&dir));
                     let most = self.files.batch_most(inodes, why);
-                    let granted = self.nodes.grant_anyway(Request::batch(most));
+                    let granted = self.files.room.grant_anyway(Request::batch(most));
                     let flushed = self.flush_batch(inodes, at..u64::MAX, why, granted);
                     next = flushed.map_or(None, |(next, _)| next);
                 }

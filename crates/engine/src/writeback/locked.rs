@@ -2,7 +2,7 @@
 use super::Writeback;
 use crate::error::{Error, Result};
 use crate::files::{FlushReason, Inode, Locked};
-use crate::nodes::Grant;
+use crate::room::Grant;
 use segno_clean::need::{self, Request};
 use std::ops::Range;
 use std::sync::Arc;
@@ -59,10 +59,10 @@ impl Writeback {
         if request.blocks == 0 {
             return self.grant(request);
         }
-        if !self.nodes.may_hold(request.blocks) {
+        if !self.files.room.may_hold(request.blocks) {
             return Err(Error::NoSpace);
         }
-        self.grant_or_clean(request, || self.nodes.grant_copies(request))?.ok_or(Error::NoSpace)
+        self.grant_or_clean(request, || self.files.room.grant_copies(request))?.ok_or(Error::NoSpace)
     }
 
     /// Flushes a range with the inode's lock held; does not clean.

@@ -30,6 +30,7 @@ use crate::files::{Files, Inode};
 use crate::health::{Health, invariant};
 use crate::nodes::Nodes;
 use crate::options::ContextSetting;
+use crate::room::Rule;
 use crate::space::Space;
 use number::{Limits, number};
 use segno_clean::need::Request;
@@ -92,20 +93,18 @@ impl Writeback {
         }
     }
 
-    /// Lets cleaning keep up with writeback, and makes room for a batch, where cleaning is paced. The caller holds no
-    /// lock.
+    /// Lets paced cleaning keep up with writeback, and cleans where room is short. The caller holds no lock.
     pub(crate) fn keep_room(&self) -> Result<()> {
-        if !self.base.is_paced() {
-            return Ok(());
-        }
-        if let Some(reclaim) = self.reclaim.get().and_then(Weak::upgrade) {
+        if self.files.room.rule == Rule::Paced
+            && let Some(reclaim) = self.reclaim.get().and_then(Weak::upgrade)
+        {
             match reclaim.pace() {
                 // What could not be moved now is left to the check of the room.
                 Err(Error::NoSpace) => {}
                 other => other?,
             }
         }
-        if self.nodes.short_of_sections() { self.make_space(Request::default()).map(drop) } else { Ok(()) }
+        if self.files.room.assess() { self.make_space(Request::default()).map(drop) } else { Ok(()) }
     }
 
     fn health(&self) -> &Health {
@@ -150,7 +149,7 @@ impl Writeback {
         let limits = Limits {
             // Without background threads the volume is a function of its calls.
             cpus: if self.base.opts.background { self.threads.cpus } else { 1 },
-            spare_sections: self.spare_sections(),
+            spare_sections: self.files.room.spare_sections(),
             sections: self.base.geo.section_count.into(),
             dirty_limit: self.dirty_limit(),
             zoned: self.base.dev.is_zoned(),

@@ -18,14 +18,9 @@ const SPARE_TO_SHARE: u64 = 12;
 const MAX_SYNCED: usize = 64;
 
 impl Writeback {
-    /// Free sections beyond the dirty data and the reserve.
-    pub(super) fn spare_sections(&self) -> u64 {
-        self.space.free_sections().saturating_sub(self.nodes.sections_wanted())
-    }
-
     /// Whether a stream may open another section.
     pub(crate) fn may_open(&self, stream: &Stream) -> bool {
-        let spare = self.spare_sections();
+        let spare = self.files.room.spare_sections();
         if stream.exclusive {
             spare >= SPARE_TO_GO_ON * 3 * self.contexts.len()
         } else {
@@ -97,7 +92,7 @@ impl Writeback {
             .exclusive_most
             .min((4 * n).max(u64::from(MOST_CONTEXTS)))
             .min(part.saturating_sub(3 * n))
-            && self.spare_sections() >= SPARE_TO_PROMOTE * (3 * n + own)
+            && self.files.room.spare_sections() >= SPARE_TO_PROMOTE * (3 * n + own)
     }
 
     fn promote(&self, inode: &Arc<Inode>, kind: LogType) -> Arc<Stream> {

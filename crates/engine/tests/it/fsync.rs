@@ -45,24 +45,24 @@ fn the_list_visits_only_written_nodes_and_the_global_search_all() {
             create(&v, &format!("foreign{i}"));
         }
         v.write(file, 1000 * 4096, &[2; 4096]).unwrap();
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
         assert_eq!(nodes(&v), (2, 2), "{mode:?}: the inode block and one direct node");
 
         v.set_fsync_lookup(FsyncLookup::Global);
         v.write(file, 1000 * 4096, &[3; 4096]).unwrap();
         // Flushing the data dirties the direct node.
         let dirty = dirty_nodes(&v) + 1;
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
         assert_eq!(nodes(&v), (2 + dirty, 4), "{mode:?}");
         assert!(dirty >= 102);
 
         v.set_fsync_lookup(FsyncLookup::Shadow);
         v.write(file, 1000 * 4096, &[4; 4096]).unwrap();
         let dirty_now = dirty_nodes(&v) + 1;
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
         assert_eq!(nodes(&v), (2 + dirty + 2, 6), "{mode:?}");
         assert_eq!(v.stats().fsync.would_search.load(Ordering::Relaxed), dirty_now);
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
         assert_eq!(nodes(&v).1, 6, "nothing changed, nothing written");
     }
 }
@@ -95,8 +95,8 @@ fn every_lookup_mode_gives_the_same_image() {
             let file = files[(x >> 40) as usize % files.len()];
             v.write(file, (x >> 20) % 5000 * 4096, &[round as u8; 3000]).unwrap();
             match (x >> 50) % 4 {
-                0 => v.fsync(file, false).unwrap(),
-                1 => v.fsync(files[round as usize % files.len()], true).unwrap(),
+                0 => v.fsync(file).unwrap(),
+                1 => v.fsync(files[round as usize % files.len()]).unwrap(),
                 2 if round % 50 == 0 => v.sync().unwrap(),
                 _ => {}
             }
@@ -126,34 +126,34 @@ fn reasons_for_a_checkpoint_are_counted() {
     let v = mount(&fresh(96, &MkfsOptions::default()));
     let count = |why| v.stats().fsync.checkpoints(why);
     let file = create(&v, "a");
-    v.fsync(file, false).unwrap();
-    v.fsync(Ino::ROOT, false).unwrap();
+    v.fsync(file).unwrap();
+    v.fsync(Ino::ROOT).unwrap();
     assert_eq!(count(CpReason::NotRegular), 1);
     let dir = v.mkdir(Ino::ROOT, b"dir", 0o755, Owner::default()).unwrap().ino;
     let inside = v.mknod(dir, b"b", FILE, (0, 0), Owner::default()).unwrap().ino;
-    v.fsync(inside, false).unwrap();
+    v.fsync(inside).unwrap();
     assert_eq!(count(CpReason::NewParent), 1);
     let linked = create(&v, "c");
     v.link(linked, Ino::ROOT, b"d").unwrap();
-    v.fsync(linked, false).unwrap();
+    v.fsync(linked).unwrap();
     assert_eq!(count(CpReason::Renamed) + count(CpReason::Links), 1);
     v.unlink(Ino::ROOT, b"d").unwrap();
     let after = create(&v, "e");
-    v.fsync(after, false).unwrap();
+    v.fsync(after).unwrap();
     assert_eq!(count(CpReason::ParentChanged), 1, "strict mode orders names");
     let old = v.lookup(Ino::ROOT, b"c").unwrap().ino;
     v.write(old, 0, b"more").unwrap();
     v.unlink(Ino::ROOT, b"e").unwrap();
-    v.fsync(old, false).unwrap();
+    v.fsync(old).unwrap();
     assert_eq!(count(CpReason::ParentChanged), 1, "irrelevant for a file in the checkpoint");
     v.link(old, dir, b"second").unwrap();
     v.sync().unwrap();
     v.unlink(dir, b"second").unwrap();
-    v.fsync(old, false).unwrap();
+    v.fsync(old).unwrap();
     assert_eq!(count(CpReason::Unlinked), 1);
     v.rename(Ino::ROOT, b"dir", Ino::ROOT, b"moved", RenameMode::Replace, Owner::default()).unwrap();
     let below = v.mknod(dir, b"f", FILE, (0, 0), Owner::default()).unwrap().ino;
-    v.fsync(below, false).unwrap();
+    v.fsync(below).unwrap();
     assert_eq!(count(CpReason::DirRenamed), 1);
     let all: u64 = v.report().iter().filter(|(name, _)| name.starts_with("fsync_cp_")).map(|(_, n)| n).sum();
     assert_eq!(all, v.stats().fsync_checkpoints.load(Ordering::Relaxed));
@@ -174,9 +174,9 @@ fn with_fastboot_every_fsync_of_a_changed_file_is_a_checkpoint() {
         let checkpoints = || v.stats().fsync_checkpoints.load(Ordering::Relaxed);
         for n in 0..3 {
             v.write(file, n, b"x").unwrap();
-            v.fsync(file, false).unwrap();
+            v.fsync(file).unwrap();
             // An unchanged file needs nothing.
-            v.fsync(file, false).unwrap();
+            v.fsync(file).unwrap();
         }
         let expected = if fastboot { 3 } else { 0 };
         assert_eq!((checkpoints(), v.stats().fsync.checkpoints(CpReason::Fastboot)), (expected, expected));
@@ -213,7 +213,7 @@ fn a_device_that_cannot_prepare_blocks_does_not_fail_an_fsync() {
     let file = create(&v, "a");
     for i in 0..20 {
         v.write(file, i * 4096, &[1; 4096]).unwrap();
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
     }
     assert!(!v.is_stopped());
 }
@@ -225,7 +225,7 @@ fn logs_filled_by_fsyncs_are_prepared_even_if_each_is_a_checkpoint() {
     let replace = |name: &str| {
         let file = create(&v, name);
         v.write(file, 0, &[1; 5000]).unwrap();
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
         v.unlink(Ino::ROOT, name.as_bytes()).unwrap();
     };
     (0..20).for_each(|_| replace("a"));
@@ -253,7 +253,7 @@ fn an_fsync_writes_all_nodes_of_the_file_at_once() {
         v.sync().unwrap();
         overwrite(2);
         let before = dev.counts();
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
         let done = dev.counts() - before;
         assert_eq!((done.writes, done.flushes), (2, flushes), "{mode:?}: data, and nodes");
         assert_eq!(
@@ -283,7 +283,7 @@ fn threads_that_sync_share_flushes() {
                     s.spawn(move || {
                         for i in 0..EACH {
                             v.write(file, i * 4096, &[2; 4096]).unwrap();
-                            v.fsync(file, false).unwrap();
+                            v.fsync(file).unwrap();
                         }
                     });
                 }
@@ -318,7 +318,7 @@ fn the_lookup_mode_may_change_under_load() {
             s.spawn(move || {
                 for i in 0..200 {
                     v.write(file, i * 37 % 5000 * 4096, &[2; 100]).unwrap();
-                    v.fsync(file, false).unwrap();
+                    v.fsync(file).unwrap();
                 }
             });
         }
@@ -339,7 +339,7 @@ fn with_a_journal_an_fsync_fills_the_log_of_its_data_alone() {
     let file = create(&v, "a");
     for i in 0..20 {
         v.write(file, i * 4096, &[1; 4096]).unwrap();
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
     }
     assert_eq!(dev.2.load(Ordering::Relaxed), 1);
 }

@@ -276,7 +276,7 @@ fn concurrent_writers_cleaner_and_background_steps() {
                     let block = rng.below(FILE_BLOCKS / 4);
                     v.write(ino, block * BLOCK, &content(0, block, i)).unwrap();
                     if rng.below(200) == 0 {
-                        v.fsync(ino, false).unwrap();
+                        v.fsync(ino).unwrap();
                     }
                 }
             });
@@ -311,7 +311,7 @@ fn live(v: &Volume, thread: u64, rounds: u64) {
                 names.push(name);
                 let len = if rng.below(8) == 0 { 1 << 20 } else { rng.below(100_000) as usize + 1 };
                 v.write(ino, 0, &vec![round as u8; len])?;
-                return if rng.below(8) == 0 { v.fsync(ino, false) } else { Ok(()) };
+                return if rng.below(8) == 0 { v.fsync(ino) } else { Ok(()) };
             }
             let i = rng.below(names.len() as u64) as usize;
             if full || rng.below(2) == 0 {
@@ -319,7 +319,7 @@ fn live(v: &Volume, thread: u64, rounds: u64) {
             }
             let attr = v.lookup(dir, names[i].as_bytes())?;
             v.write(attr.ino, rng.below(attr.size.max(1)), &[7; 9_000])?;
-            if rng.below(8) == 0 { v.fsync(attr.ino, false) } else { Ok(()) }
+            if rng.below(8) == 0 { v.fsync(attr.ino) } else { Ok(()) }
         };
         match step() {
             Ok(()) => {}

@@ -223,7 +223,7 @@ fn a_volume_beyond_the_guard_mounts_with_the_option() {
     // Only the log has this one when the mount ends without an unmount.
     let fsynced = create(&v, 600).unwrap();
     v.write(fsynced, 0, &[7; BLOCK]).unwrap();
-    v.fsync(fsynced, false).unwrap();
+    v.fsync(fsynced).unwrap();
     drop(v);
 
     let v = mount(&dev, true, AllocMode::Lfs);

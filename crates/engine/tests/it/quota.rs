@@ -132,8 +132,8 @@ fn recovery_accounts_for_replayed_blocks() {
     v.setxattr(new, b"user.big", &[1; 3000], XattrMode::Set).unwrap();
     chown(&v, old, 3, 1);
     truncate(&v, old, 100_000);
-    v.fsync(old, false).unwrap();
-    v.fsync(new, false).unwrap();
+    v.fsync(old).unwrap();
+    v.fsync(new).unwrap();
     v.open(open).unwrap();
     let (dev, v) = crash(&dev);
     assert_eq!(v.lookup(Ino::ROOT, b"old").unwrap().uid, 3);
@@ -172,7 +172,7 @@ fn random_work_with_crashes() {
                 4 => v
                     .setxattr(ino, b"user.x", &vec![3; 1 + rng.below(3_000) as usize], XattrMode::Set)
                     .unwrap(),
-                5 => v.fsync(ino, false).unwrap(),
+                5 => v.fsync(ino).unwrap(),
                 _ => drop(v.write(ino, at, &vec![4; 1 + rng.below(60_000) as usize]).unwrap()),
             }
         }
@@ -288,7 +288,7 @@ fn a_recount_covers_what_recovery_replays_and_frees() {
     v.sync().unwrap();
     let synced = create(&v, "synced", owner(21, 22));
     v.write(synced, 0, &vec![2; 500_000]).unwrap();
-    v.fsync(synced, false).unwrap();
+    v.fsync(synced).unwrap();
     flag(&dev, &v);
     let (dev, v) = crash(&dev);
     judge(&v, &dev);

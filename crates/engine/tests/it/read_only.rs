@@ -116,7 +116,7 @@ fn fsynced(volume: &Volume, i: usize) -> (String, Vec<u8>) {
     let (name, content) = (format!("file{i:02}"), vec![i as u8 + 1; 1 + i * i * 40]);
     let ino = volume.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap().ino;
     assert_eq!(volume.write(ino, 0, &content).unwrap(), content.len());
-    volume.fsync(ino, false).unwrap();
+    volume.fsync(ino).unwrap();
     (name, content)
 }
 
@@ -215,7 +215,7 @@ fn judge(case: &str, storage: &Storage, files: &[(String, Vec<u8>)]) {
         let ino = volume.lookup(Ino::ROOT, b"file00").unwrap().ino;
         assert!(matches!(volume.write(ino, 0, b"x"), Err(Error::ReadOnly)), "{case}");
         assert!(matches!(volume.set_label("x"), Err(Error::ReadOnly)), "{case}");
-        volume.fsync(ino, false).unwrap();
+        volume.fsync(ino).unwrap();
         volume.sync().unwrap();
         volume.unmount().unwrap();
         assert_eq!((device.changes(), side.map_or(0, |s| s.changes())), (0, 0), "{case}");

@@ -19,11 +19,11 @@ fn nothing_is_written_after_a_shutdown() {
             v.write(ino, 0, &[9; 5000]).unwrap();
             ino
         };
-        v.fsync(file(b"fsynced"), false).unwrap();
+        v.fsync(file(b"fsynced")).unwrap();
         let other = file(b"other");
         v.shut_down(Shutdown::NoSync).unwrap();
         let events = device.log().len();
-        assert!(v.fsync(other, false).is_err() && v.sync().is_err() && v.tick().is_err());
+        assert!(v.fsync(other).is_err() && v.sync().is_err() && v.tick().is_err());
         assert!(v.write(other, 0, b"x").is_err() && v.write_aged().is_err() && v.checkpoint_now().is_err());
         assert!(v.set_label("label").is_err());
         v.unmount().unwrap();

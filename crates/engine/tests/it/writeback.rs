@@ -157,7 +157,7 @@ fn the_number_changes_under_load() {
                         v.write(ino, at * MIB as u64, &vec![(at % 250) as u8 + 1; MIB]).unwrap();
                         at += 1;
                         if at.is_multiple_of(16) {
-                            v.fsync(ino, false).unwrap();
+                            v.fsync(ino).unwrap();
                         }
                     }
                     at
@@ -255,7 +255,7 @@ fn a_full_volume_is_as_full_with_many_contexts() {
             let ino = v.lookup(Ino::ROOT, format!("x{i}").as_bytes()).unwrap().ino;
             assert_eq!(v.write(ino, 0, &zeros).unwrap(), zeros.len());
             if i % 30 == 0 {
-                v.fsync(ino, false).unwrap();
+                v.fsync(ino).unwrap();
             }
         }
         v.unmount().unwrap();
@@ -302,7 +302,7 @@ fn a_file_keeps_its_context_and_stream_across_full_regions() {
     for step in 0..30 {
         assert_eq!(v.write(ino, (step * 16 * MIB) as u64, &zeros[..16 * MIB]).unwrap(), 16 * MIB);
         assert_eq!(*home.get_or_insert_with(|| busy_context(&v)), busy_context(&v), "step {step}");
-        v.fsync(ino, false).unwrap();
+        v.fsync(ino).unwrap();
     }
     let after = broken(&v);
     let detours = after.0 - before.0;

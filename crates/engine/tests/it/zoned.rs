@@ -75,7 +75,7 @@ fn wear_to(v: &Volume, percent: u64, every: u64, mut synced: impl FnMut(&[u64]))
         versions.push(block + 1);
         assert_eq!(v.write(ino, block * BLOCK, &content(block, block + 1)).unwrap(), BLOCK as usize);
     }
-    v.fsync(ino, false).unwrap();
+    v.fsync(ino).unwrap();
     synced(&versions);
     let mut rng = Rng::new(7);
     for n in 0..2 * blocks {
@@ -83,7 +83,7 @@ fn wear_to(v: &Volume, percent: u64, every: u64, mut synced: impl FnMut(&[u64]))
         versions[block as usize] = 1_000_000 + n;
         v.write(ino, block * BLOCK, &content(block, 1_000_000 + n)).unwrap();
         if n % every == 0 {
-            v.fsync(ino, false).unwrap();
+            v.fsync(ino).unwrap();
             synced(&versions);
         }
     }
@@ -173,7 +173,7 @@ fn concurrent_writers_keep_the_order() {
         for n in 0..2_000 {
             v.write(ino, rng.below(1_500) * BLOCK, &[n as u8; 9_000]).unwrap();
             if n % 50 == 0 {
-                v.fsync(ino, false).unwrap();
+                v.fsync(ino).unwrap();
             }
         }
     });
@@ -194,7 +194,7 @@ fn concurrent_changes_of_layout_keep_the_order() {
             v.write(small, 0, &[n; 100]).unwrap();
             v.write(small, 5000, &[n; 100]).unwrap();
             if n % 10 == 0 {
-                v.fsync(small, false).unwrap();
+                v.fsync(small).unwrap();
             }
         }
     });
@@ -213,7 +213,7 @@ fn concurrent_large_writes_on_a_nearly_full_volume_find_space() {
             let at = if n < 2 { n * last } else { rng.below(last + 1) };
             assert_eq!(v.write(ino, at * BLOCK, &bytes).unwrap(), bytes.len());
             if n % 10 == 0 {
-                v.fsync(ino, false).unwrap();
+                v.fsync(ino).unwrap();
             }
         }
     });
@@ -349,7 +349,7 @@ fn cuts(shape: ZoneShape, how: &MkfsOptions, every: u64, wear: impl Fn(&Volume, 
         }
         // The recovered volume must accept writes.
         v.write(ino, 0, &content(0, 9_000_000)).unwrap();
-        v.fsync(ino, false).unwrap();
+        v.fsync(ino).unwrap();
         v.unmount().unwrap();
         assert_clean(&*dev);
         assert_eq!(dev.counts().violations, 0, "cut {i}");

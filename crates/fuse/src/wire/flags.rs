@@ -56,8 +56,6 @@ bitflags! {
     }
 }
 
-/// FSYNC: data only.
-pub(crate) const FSYNC_FDATASYNC: u32 = 1;
 /// GETATTR: of an open file.
 pub(crate) const GETATTR_FH: u32 = 1;
 /// WRITE: writeback of cached pages.

@@ -4,8 +4,7 @@ mod messages;
 mod opcode;
 
 pub(crate) use flags::{
-    FSYNC_FDATASYNC, FattrValid, GETATTR_FH, InitFlags, OpenedFlags, SETXATTR_ACL_KILL_SGID, WRITE_CACHE,
-    WRITE_KILL_SUIDGID,
+    FattrValid, GETATTR_FH, InitFlags, OpenedFlags, SETXATTR_ACL_KILL_SGID, WRITE_CACHE, WRITE_KILL_SUIDGID,
 };
 pub(crate) use messages::*;
 pub(crate) use opcode::{NotifyCode, Opcode};

@@ -157,7 +157,7 @@ impl Files {
     /// All pages of the one file, and its nodes.
     pub fn fsync(&mut self, v: &Volume) -> Result<(), String> {
         let ino = self.place_of(0).1;
-        v.fsync(ino, true).map_err(|e| format!("fsync: {e}"))?;
+        v.fsync(ino).map_err(|e| format!("fsync: {e}"))?;
         self.synced();
         Ok(())
     }

@@ -302,13 +302,13 @@ fn chain(v: &Volume, small: bool) -> Result<(), Error> {
     let root = v.root();
     let spread = v.lookup(root, b"spread")?.ino;
     v.write(spread, 950 * BLOCK_SIZE as u64, &bytes(2 * BLOCK_SIZE, 11))?;
-    v.fsync(spread, false)?;
+    v.fsync(spread)?;
     let new = file(v, root, "new")?;
     v.write(new, 0, &bytes(if small { 2 } else { 1100 } * BLOCK_SIZE, 12))?;
     v.setxattr(new, b"user.new", &bytes(2000, 13), XattrMode::Set)?;
-    v.fsync(new, false)?;
+    v.fsync(new)?;
     let deep = v.lookup(root, b"a")?.ino;
     let small = file(v, deep, "logged")?;
     v.write(small, 0, b"inline")?;
-    v.fsync(small, false)
+    v.fsync(small)
 }

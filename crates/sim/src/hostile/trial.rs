@@ -202,7 +202,7 @@ impl Session {
                 1 => {
                     if let Some(new) = self.note("create", v.create(dir, &name, 0o644, me)) {
                         self.note("write", v.write(new.ino, far, &data));
-                        self.note("fsync", v.fsync(new.ino, false));
+                        self.note("fsync", v.fsync(new.ino));
                     }
                 }
                 2 => {
@@ -242,7 +242,7 @@ impl Session {
                     self.note("collapse", v.fallocate(ino, FallocMode::CollapseRange, 0, 4096));
                 }
                 _ => {
-                    self.note("fsync", v.fsync(ino, false));
+                    self.note("fsync", v.fsync(ino));
                 }
             }
         }

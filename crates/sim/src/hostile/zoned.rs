@@ -21,7 +21,7 @@ fn replay_in_memory() {
     let volume = mount(Arc::new(ZoneLayer::open(memory.clone(), CONVENTIONAL).unwrap()));
     let file = volume.mknod(volume.root(), b"fsynced", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
     volume.write(file, 0, &[7; 50_000]).unwrap();
-    volume.fsync(file, false).unwrap();
+    volume.fsync(file).unwrap();
     // The power fails here.
     let left = Arc::new(MemDevice::from_snapshot(&memory.snapshot()));
     let device: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(left, CONVENTIONAL).unwrap());

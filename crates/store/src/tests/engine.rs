@@ -47,7 +47,7 @@ fn a_killed_volume_keeps_what_was_fsynced() {
     for i in 0..20u8 {
         let ino = file(&volume, &format!("f{i}"));
         volume.write(ino, 0, &[i; 9000]).unwrap();
-        volume.fsync(ino, false).unwrap();
+        volume.fsync(ino).unwrap();
     }
     let late = file(&volume, "late");
     volume.write(late, 0, &[1; 5000]).unwrap();
@@ -84,7 +84,7 @@ fn an_fsync_of_the_volume_is_one_put_and_a_checkpoint_one() {
     for i in 0..20 {
         let puts = store.puts();
         volume.write(ino, i * 4096, &[i as u8; 4096]).unwrap();
-        volume.fsync(ino, false).unwrap();
+        volume.fsync(ino).unwrap();
         assert_eq!(store.puts() - puts, 1, "fsync {i}");
     }
     file(&volume, "g");
@@ -103,14 +103,14 @@ fn a_volume_reports_the_requests_of_its_store_by_cause() {
     let volume = mount(&formatted(&store));
     let ino = file(&volume, "f");
     volume.write(ino, 0, &[1; 4096]).unwrap();
-    volume.fsync(ino, false).unwrap();
+    volume.fsync(ino).unwrap();
     let counter = |name: &str| {
         let found = volume.device_counters().into_iter().find(|(n, _)| n == name);
         found.unwrap_or_else(|| panic!("no counter {name}")).1
     };
     let before = (counter("store_commit_puts"), counter("store_commit_put_bytes"), store.puts());
     volume.write(ino, 0, &[2; 4096]).unwrap();
-    volume.fsync(ino, false).unwrap();
+    volume.fsync(ino).unwrap();
     assert_eq!(counter("store_commit_puts") - before.0, 1);
     assert_eq!(store.puts() - before.2, 1);
     assert!(counter("store_commit_put_bytes") - before.1 >= 4096);
@@ -146,7 +146,7 @@ fn a_worn_volume_stays_clean_and_its_store_bounded() {
         versions[block as usize] = version;
         volume.write(ino, block * 4096, &[version; 4096]).unwrap();
         if round % 7 == 0 {
-            volume.fsync(ino, false).unwrap();
+            volume.fsync(ino).unwrap();
         }
     }
     volume.unmount().unwrap();
@@ -197,7 +197,7 @@ fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without()
         for i in 0..40u8 {
             let ino = file(&volume, &format!("f{i}"));
             volume.write(ino, 0, &vec![i; 1000 * usize::from(i) * usize::from(i)]).unwrap();
-            volume.fsync(ino, false).unwrap();
+            volume.fsync(ino).unwrap();
             let pause = Duration::from_millis(rng.below(100));
             device.runtime().block_on(async { tokio::time::sleep(pause).await });
         }
@@ -242,7 +242,7 @@ fn sync_of_a_volume_waits_for_the_store_and_fsync_does_not() {
     };
     let ino = file(&volume, "f");
     volume.write(ino, 0, &[1; 4096]).unwrap();
-    volume.fsync(ino, false).unwrap();
+    volume.fsync(ino).unwrap();
     assert!(pending() > 0);
     volume.sync().unwrap();
     assert_eq!(pending(), 0);
@@ -354,7 +354,7 @@ fn a_sequential_write_takes_what_the_link_gives() {
     let begun = now(&device);
     let data = vec![3; MIB as usize];
     (0..512).for_each(|i| _ = volume.write(ino, i * MIB, &data).unwrap());
-    volume.fsync(ino, false).unwrap();
+    volume.fsync(ino).unwrap();
     let took = elapsed(&device, begun);
     println!("{took:?}");
     assert!(took < Duration::from_millis(500) * 100 / 80 + latency, "{took:?}");
@@ -379,11 +379,11 @@ fn system_calls_of_a_writer_that_was_cut_off_get_estale() {
             .unwrap();
     let ino = file(&volume, "f");
     volume.write(ino, 0, &[1; 4096]).unwrap();
-    volume.fsync(ino, false).unwrap();
+    volume.fsync(ino).unwrap();
     let _other = open(&store.client(), options()).unwrap();
     volume.write(ino, 0, &[2; 4096]).unwrap();
     let errors = [
-        ("fsync", volume.fsync(ino, false).unwrap_err()),
+        ("fsync", volume.fsync(ino).unwrap_err()),
         ("sync", volume.sync().unwrap_err()),
         ("write", volume.write(ino, 4096, &[3; 4096]).unwrap_err()),
     ];

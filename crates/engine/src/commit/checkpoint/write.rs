@@ -101,13 +101,13 @@ impl Commit {
             return Ok(());
         }
         let begun = Instant::now();
-        let written =
-            if reason == CheckpointReason::Sync && self.is_concurrent() && !self.nodes.short_of_sections() {
-                // With the gate open, operations might take the space that it needs.
-                self.checkpoint_concurrently(&mut state)
-            } else {
-                self.checkpoint_closed(&mut state, reason)
-            };
+        let written = if reason == CheckpointReason::Sync && self.is_concurrent() && !self.files.room.assess()
+        {
+            // With the gate open, operations might take the space that it needs.
+            self.checkpoint_concurrently(&mut state)
+        } else {
+            self.checkpoint_closed(&mut state, reason)
+        };
         let freed = self.base.health.record_damage(written).inspect_err(|e| self.base.health.stop(e));
         self.nodes.since.chain_ended();
         self.in_progress.end();

@@ -9,7 +9,7 @@ mod phases;
 
 use crate::commit::CheckpointReason;
 use crate::commit::Commit;
-use crate::error::{Error, Result};
+use crate::error::{DeviceCall, Error, Result};
 use crate::files::Inode;
 use crate::meta::Written;
 use crate::nodes::Change;
@@ -85,7 +85,7 @@ impl Commit {
         flushed?;
         if failed_before {
             let source = std::io::Error::other("an earlier write of the file's data failed and was repeated");
-            return Err(Error::Io { op: "write", at: inode.ino.0.into(), source });
+            return Err(Error::Io { op: DeviceCall::Write, at: inode.ino.0.into(), source });
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Commit {
         if inode.is_gone() || !self.has_changed(inode) {
             return Ok(Step::Unchanged);
         }
-        let promised = self.nodes.promise_chain(inode.ino);
+        let promised = self.files.room.promise_chain(inode.ino);
         let dent = match route(&self.history(inode, promised.is_some())?) {
             Route::Nothing => return Ok(Step::Unchanged),
             Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),

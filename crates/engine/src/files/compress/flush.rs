@@ -31,7 +31,7 @@ impl Files {
     pub fn batch_most(&self, inodes: &[Arc<Inode>], why: FlushReason) -> usize {
         let compressed = inodes.iter().filter(|i| i.get(RawInode::is_compressed));
         let cluster = compressed.map(|i| cluster_blocks(i) as usize).max();
-        self.base.batch_pages(why.most()).max(cluster.unwrap_or(0))
+        self.room.batch_pages(why.most()).max(cluster.unwrap_or(0))
     }
 
     /// Like [`Files::take_pages`], for a compressed file. Clusters are not divided between batches.
@@ -43,7 +43,7 @@ impl Files {
         batch: &mut Batch,
     ) -> Result<Option<u64>> {
         let (len, packs) = (cluster_blocks(inode), self.packs(inode));
-        let room = self.base.batch_pages(batch.why().most());
+        let room = self.room.batch_pages(batch.why().most());
         // Held until every page has its slot, as in `take_pages`.
         let mut pages = inode.pages.lock();
         let end = inode.size().div_ceil(BLOCK_SIZE as u64);

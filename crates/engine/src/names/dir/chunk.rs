@@ -5,7 +5,7 @@ use crate::names::Names;
 use crate::transaction::Op;
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, RawInode};
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Nid, Structure};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Nid, Structure, Unit};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(super) fn damaged(dir: Ino, location: Location, c: Corrupt) -> Error {
         Location::Inline => Structure::InlineDentry,
         Location::Block(_) => Structure::DentryBlock,
     };
-    Corrupt { what, unit: "inode", at: dir.0.into(), ..c }.into()
+    Corrupt { what, unit: Unit::Inode, at: dir.0.into(), ..c }.into()
 }
 
 /// Whether the directory's names are in its inode.
@@ -170,7 +170,7 @@ impl Names {
                 let layout = dir.layout(self.base.features)?;
                 let shape = DentryShape::inline(&layout);
                 self.nodes.cache.modify(op, &dir.frame, |b| {
-                    f(&shape, b.0.get_mut(layout.inline_range()).unwrap_or_default());
+                    f(&shape, layout.inline_mut(b));
                 });
                 return Ok(());
             }

@@ -43,9 +43,9 @@ impl Names {
 
     /// Clears the inline area: the directory now consists of its first block.
     fn leave_inode(&self, op: &Op<'_>, dir: &Inode) -> Result<()> {
-        let range = dir.layout(self.base.features)?.inline_range();
+        let layout = dir.layout(self.base.features)?;
         self.nodes.cache.modify(op, &dir.frame, |block| {
-            block.0.get_mut(range).unwrap_or_default().fill(0);
+            layout.inline_mut(block).fill(0);
             let i: &mut RawInode = block.view_mut();
             i.i_inline = (i.inline() - Inline::DENTRY).bits();
             i.i_size = U64::new(BLOCK_SIZE as u64);

@@ -8,7 +8,7 @@ use crate::names::Names;
 use crate::sync::atomic::Ordering;
 use segno_codec::casefolded_name_hash;
 use segno_format::dentry::{DentryShape, Entry, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
-use segno_format::{Block, Ino};
+use segno_format::{Block, Corrupt, Ino, Structure};
 use std::sync::Arc;
 
 /// An existing entry. Valid while the directory's lock is held.
@@ -227,13 +227,7 @@ impl Names {
     pub fn dir_parent(&self, dir: &Arc<Inode>) -> Result<Ino> {
         match self.dir_find(dir, &DirName::plain(b".."))? {
             Some(found) => Ok(found.ino),
-            None => Err(Error::Corrupt(segno_format::Corrupt::nid(
-                segno_format::Structure::DentryBlock,
-                dir.ino.0,
-                "directory without ..",
-                0,
-                1,
-            ))),
+            None => Err(Corrupt::nid(Structure::DentryBlock, dir.ino.0, "directory without ..", 0, 1).into()),
         }
     }
 }

@@ -87,12 +87,12 @@ impl Recovery<'_> {
     }
 
     pub(super) fn replay_inline_off(&self, op: &Op<'_>, inode: &Inode) -> Result<()> {
-        let area = inode.layout(self.base.features)?.inline_range();
+        let layout = inode.layout(self.base.features)?;
         if !inode.get(|i| i.inline().contains(Inline::DATA)) {
             return Err(misfit(inode.ino, "inline data of an inode with blocks", 0));
         }
         self.files.nodes.cache.modify(op, &inode.frame, |block| {
-            block.0.get_mut(area).unwrap_or_default().fill(0);
+            layout.inline_mut(block).fill(0);
             block.view_mut::<RawInode>().i_inline &= !(Inline::DATA | Inline::DATA_EXIST).bits();
         });
         Ok(())

@@ -1,5 +1,6 @@
 //! Threads that run background steps.
 use crate::commit::{Signal, Wake};
+use crate::room::Rule;
 use crate::volume::Volume;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -44,7 +45,7 @@ impl Background {
             let write: Step = |v| _ = v.write_aged();
             background.spawn("segno-data", Arc::default(), interval, write, write)?;
         }
-        if volume.base.is_paced() {
+        if volume.files.room.rule == Rule::Paced {
             let (signal, clean): (Arc<Signal>, Step) = (Arc::default(), |v| _ = v.gc.catch_up());
             background.spawn("segno-cleaner", signal.clone(), interval, clean, clean)?;
             volume.gc.clean_on(signal);

@@ -1,7 +1,7 @@
 //! Content of regular files.
 use crate::error::{Error, Result};
 use crate::files::{PART, Reserve};
-use crate::nodes::Grant;
+use crate::room::Grant;
 use crate::stat;
 use crate::types::{Extent, FallocMode};
 use crate::volume::Volume;
@@ -118,7 +118,7 @@ impl Volume {
     /// times it may omit are in the same block as everything else.
     ///
     /// Reports a failed write of the inode's data once, including failures of background writeback.
-    pub fn fsync(&self, ino: Ino, _datasync: bool) -> Result<()> {
+    pub fn fsync(&self, ino: Ino) -> Result<()> {
         if self.base.opts.read_only {
             return Ok(());
         }

@@ -17,13 +17,8 @@ impl Volume {
             };
             if leads_to_it((before, &old)) && leads_to_it((parent, name)) {
                 let why = "a directory with two names, or one that contains itself";
-                return self.damage(Corrupt::nid(
-                    Structure::Inode,
-                    dir.0,
-                    why,
-                    parent.0.into(),
-                    before.0.into(),
-                ));
+                let (found, expected) = (parent.0.into(), before.0.into());
+                return self.damage(Corrupt::nid(Structure::Inode, dir.0, why, found, expected));
             }
         }
         if self.base.opts.read_only { self.files.visit_blocks(visits, dir) } else { Ok(()) }

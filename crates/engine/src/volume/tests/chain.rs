@@ -13,7 +13,7 @@ fn an_fsync_after_a_gap_in_the_chain_writes_a_checkpoint() {
     v.sync().unwrap();
     let fsync = |content: &[u8]| {
         v.write(file, 0, content).unwrap();
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
         v.stats().fsync_checkpoints.load(Ordering::Relaxed)
     };
     assert_eq!((fsync(b"one"), fsync(b"two")), (0, 0));

@@ -2,12 +2,17 @@
 use super::rig::Rig;
 use crate::error::{Error, Result};
 use crate::files::{Batch, FlushReason, Inode};
+use crate::options::MountOptions;
+use crate::types::{FallocMode, Owner};
 use crate::volume::Volume;
+use segno_device::MemDevice;
 use segno_format::inode::RawInode;
 use segno_format::record::StopReason;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
-use segno_format::{BlockAddr, Features, SegNo};
+use segno_format::{BlockAddr, Features, Ino, SegNo};
+use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::PauseDevice;
 use std::sync::Arc;
 
 /// Violates an invariant on a volume with a file of one block, and returns the result of a call.
@@ -55,6 +60,19 @@ fn space() {
         let at = v.space.log_states()[0];
         v.space.with_table(|t| t.open(at.segno, at.kind));
         Err(Error::Invariant("two logs open one segment"))
+    });
+    assert_stops("segment outside the main area is looked up", |v, _| {
+        let beyond = SegNo(v.base.geo.segment_count_main);
+        v.space.with_table(|t| t.valid_in_segment(beyond));
+        Err(Error::Invariant("a segment outside the main area is looked up"))
+    });
+    assert_stops("section outside the main area is looked up", |v, _| {
+        v.space.with_table(|t| t.valid_in_section(v.base.geo.section_count));
+        Err(Error::Invariant("a section outside the main area is looked up"))
+    });
+    assert_stops("maps of a segment outside the main area", |v, _| {
+        v.space.with_table(|t| t.is_valid(SegNo(v.base.geo.segment_count_main), 0));
+        Err(Error::Invariant("the maps of a segment outside the main area are looked up"))
     });
     assert_stops("segment in use changes its type", |v, file| {
         let addr = file.get(|i| i.slot(&file.layout(v.base.features).unwrap(), 0));
@@ -105,6 +123,29 @@ fn files() {
         v.nodes.set_slot(&op, &file.frame, &file.frame, 0, BlockAddr::NULL)?;
         v.files.publish_batch(&op, &batch, placed)
     });
+}
+
+/// A slot is filled after the copies were made.
+#[test]
+fn a_block_that_moves_has_a_copy() {
+    let dev = Arc::new(PauseDevice::new(MemDevice::new(256 * 256)));
+    let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
+    segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
+    let options = MountOptions { background: false, ..MountOptions::default() };
+    let v = Volume::mount(dev.clone(), options).unwrap();
+    let ino = v.mknod(Ino::ROOT, b"f", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+    for block in [0, 1, 3] {
+        v.write(ino, block * 4096, &[7; 4096]).unwrap();
+    }
+    v.sync().unwrap();
+    let volume = v.clone();
+    dev.set_hook(0, move || {
+        let (file, addr) = (volume.files.inode(ino).unwrap(), volume.base.geo.seg_start(SegNo(3)));
+        volume.nodes.set_slot(&volume.base.tx.begin(), &file.frame, &file.frame, 2, addr).unwrap();
+    });
+    let moved = v.fallocate(ino, FallocMode::CollapseRange, 0, 4096);
+    assert!(matches!(moved, Err(Error::Invariant("a block that moves has no copy"))), "{moved:?}");
+    assert!(v.is_stopped());
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl Rig {
         let addrs = v.files.map_blocks(file, 0..PAGES).unwrap();
         let log = |page: u64| {
             let (seg, _) = v.base.geo.seg_of(addrs[page as usize]).unwrap();
-            v.space.with_table(|t| t.log_of(seg)).unwrap()
+            v.space.with_table(|t| t.log_of(seg))
         };
         pages.map(log).collect()
     }

@@ -2,7 +2,7 @@
 use super::rig::{BLOCK, Rig};
 use crate::error::Error;
 use crate::files::Inode;
-use crate::nodes::Grant;
+use crate::room::Grant;
 use crate::types::FallocMode;
 use crate::writeback::Reclaim;
 use segno_clean::need::{Request, Work};
@@ -17,8 +17,8 @@ const CALLERS: usize = 8;
 
 /// Grants until one is refused.
 fn take_all(rig: &Rig) -> Vec<Grant<'_>> {
-    let most = rig.volume.base.batch_pages(usize::MAX);
-    std::iter::from_fn(|| rig.volume.nodes.grant(Request::batch(most))).collect()
+    let most = rig.volume.files.room.batch_pages(usize::MAX);
+    std::iter::from_fn(|| rig.volume.files.room.grant(Request::batch(most))).collect()
 }
 
 /// Fills the volume with one file, and leaves holes everywhere. Returns the file and its blocks.
@@ -38,7 +38,7 @@ fn full(rig: &Rig) -> (Arc<Inode>, u64) {
 fn use_up(rig: &Rig) {
     let v = &rig.volume;
     let owners = vec![RawSummary::data(Nid(4), 0, 0); 32];
-    while let Some(granted) = v.nodes.grant(Request::default()) {
+    while let Some(granted) = v.files.room.grant(Request::default()) {
         drop(granted);
         drop(v.files.space.allocate(LogType::ColdData, &owners).unwrap());
     }
@@ -74,15 +74,15 @@ fn callers_together_are_granted_what_one_is() {
 #[test]
 fn the_batch_of_cleaning_under_way_keeps_its_room() {
     let rig = Rig::lfs(Features::empty());
-    let nodes = &rig.volume.nodes;
-    let quantum = rig.volume.base.batch_pages(usize::MAX) as u64;
+    let room = &rig.volume.files.room;
+    let quantum = rig.volume.files.room.batch_pages(usize::MAX) as u64;
     let before = take_all(&rig).len() as u64;
-    nodes.plan(Work { left: 4 * quantum, dirtied: 0, sections: 1 });
+    room.plan(Work { left: 4 * quantum, dirtied: 0, sections: 1 });
     let beside = take_all(&rig);
     assert_eq!(beside.len() as u64, before - 4);
 
-    assert!(nodes.promise_copies(4 * quantum).is_some(), "its copies fit beside all that is granted");
-    nodes.plan(Work::default());
+    assert!(room.promise_copies(4 * quantum).is_some(), "its copies fit beside all that is granted");
+    room.plan(Work::default());
     drop(beside);
     assert_eq!(take_all(&rig).len() as u64, before);
 }
@@ -91,7 +91,7 @@ fn the_batch_of_cleaning_under_way_keeps_its_room() {
 fn a_grant_covers_its_nodes_until_they_are_dirty() {
     let rig = Rig::lfs(Features::empty());
     let mem = &rig.volume.base.mem;
-    let granted = rig.volume.nodes.grant(Request::batch(10)).unwrap();
+    let granted = rig.volume.files.room.grant(Request::batch(10)).unwrap();
     assert_eq!((mem.granted.get(), mem.granted_nodes.get()), (10, 10));
     let nodes = granted.placed();
     assert_eq!((mem.granted.get(), mem.granted_nodes.get()), (0, 10));
@@ -104,11 +104,11 @@ fn a_grant_covers_its_nodes_until_they_are_dirty() {
 fn a_caller_without_room_waits_for_the_end_of_a_grant() {
     let rig = Rig::lfs(Features::empty());
     let v = &rig.volume;
-    let under_way = &v.nodes.under_way;
+    let under_way = &v.files.room.under_way;
     let before = under_way.seen();
     assert!(under_way.none_since(before));
-    let granted = v.nodes.grant_anyway(Request::batch(1 << 24));
-    assert!(!v.nodes.can_place());
+    let granted = v.files.room.grant_anyway(Request::batch(1 << 24));
+    assert!(!v.files.room.can_place());
     thread::scope(|scope| {
         let caller = scope.spawn(|| v.gc.reclaim(Request::default()));
         assert!(!ends(&caller), "it returned while the room was promised");
@@ -147,7 +147,7 @@ fn blocks_that_move_wait_for_room_that_others_are_promised() {
     let rig = Rig::lfs(Features::empty());
     let (file, blocks) = full(&rig);
     let held = take_all(&rig);
-    let rest = rig.volume.nodes.grant_anyway(Request::batch(1 << 20));
+    let rest = rig.volume.files.room.grant_anyway(Request::batch(1 << 20));
     thread::scope(|scope| {
         let moves = scope.spawn(|| shift(&rig, &file, blocks, FallocMode::CollapseRange));
         assert!(!ends(&moves), "it ended without room");
@@ -175,9 +175,9 @@ fn more_blocks_than_fit_do_not_move() {
 #[test]
 fn copies_get_no_more_room_than_the_batch_has_left() {
     let rig = Rig::lfs(Features::empty());
-    rig.volume.nodes.plan(Work { left: 3, dirtied: 1, sections: 1 });
-    let granted = rig.volume.nodes.promise_copies(4).unwrap();
+    rig.volume.files.room.plan(Work { left: 3, dirtied: 1, sections: 1 });
+    let granted = rig.volume.files.room.promise_copies(4).unwrap();
     assert_eq!((granted.blocks(), rig.volume.base.mem.granted_nodes.get()), (3, 1));
     drop(granted);
-    assert_eq!(rig.volume.nodes.promise_copies(4).unwrap().blocks(), 0);
+    assert_eq!(rig.volume.files.room.promise_copies(4).unwrap().blocks(), 0);
 }

@@ -1,5 +1,6 @@
 //! Data logs that may open no section write to each other's.
 use super::rig::Rig;
+use crate::space::Space;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
 use segno_format::{Features, Nid};
@@ -13,7 +14,7 @@ fn a_data_log_opens_a_section_only_if_none_has_room_or_nodes_do_not_need_it() {
     let rig = Rig::new(Features::empty());
     let space = &rig.volume.space;
     let before = space.free_sections();
-    let room = |space: &crate::space::Space| space.log_room().data.iter().map(|left| left - 1).sum::<u64>();
+    let room = |space: &Space| space.log_room().data.iter().map(|left| left - 1).sum::<u64>();
 
     space.leave_to_nodes(before);
     let count = room(space);
@@ -33,4 +34,22 @@ fn a_data_log_opens_a_section_only_if_none_has_room_or_nodes_do_not_need_it() {
     let opened: Vec<_> = opened.collect();
     assert_eq!(opened, [("opened_sections_hot_data", 1), ("opened_sections_warm_data", 1)]);
     drop((placed, next, rest));
+}
+
+/// Data logs share their sections until the room is assessed anew, whatever is asked meanwhile.
+#[test]
+fn a_query_does_not_change_what_data_logs_leave_to_nodes() {
+    let rig = Rig::lfs(Features::empty());
+    let (v, space) = (&rig.volume, &rig.volume.space);
+    let before = space.free_sections();
+    let left = || space.log_room().data.map(|left| left - 1);
+    space.leave_to_nodes(before);
+    assert!(v.space_figures().free_sections > 0 && v.statfs().bfree > 0 && !v.report().is_empty());
+    assert!(!v.files.room.is_spent() && v.files.room.can_place() && v.files.room.spare_sections() > 0);
+    let shared = space.allocate(LogType::ColdData, &owners(left().iter().sum())).unwrap();
+    assert_eq!((space.free_sections(), left()), (before, [0; 3]), "logs share");
+    assert!(!v.files.room.assess());
+    let own = space.allocate(LogType::ColdData, &owners(1)).unwrap();
+    assert_eq!(space.free_sections(), before - 1, "nodes need none");
+    drop((shared, own));
 }

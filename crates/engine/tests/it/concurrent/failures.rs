@@ -24,7 +24,7 @@ fn callers_waiting_for_a_failed_checkpoint_get_its_error() {
                     let ino = create(&v, Ino::ROOT, "waits");
                     dev.broken.store(true, Ordering::Relaxed);
                     v.write(ino, 0, b"something").unwrap();
-                    *told.lock().unwrap() = Some(thread::spawn(move || v.fsync(ino, false)));
+                    *told.lock().unwrap() = Some(thread::spawn(move || v.fsync(ino)));
                 }),
             );
             let failed = match journal {
@@ -61,7 +61,7 @@ fn a_journal_that_fails_during_a_checkpoint_leaves_the_rest_to_the_next() {
             let ino = create(&v, Ino::ROOT, "waits");
             v.write(ino, 0, b"something").unwrap();
             dev.journal_broken.store(true, Ordering::Relaxed);
-            *told.lock().unwrap() = Some(thread::spawn(move || v.fsync(ino, false)));
+            *told.lock().unwrap() = Some(thread::spawn(move || v.fsync(ino)));
         };
         assert!(scene.checkpoint_interrupted(write, Box::new(hook)));
         waiter.lock().unwrap().take().unwrap().join().unwrap().unwrap();
@@ -81,7 +81,7 @@ fn a_journal_failure_after_a_commit_stops_the_checkpoint() {
         let hook = move || {
             let ino = create(&v, Ino::ROOT, "synced");
             v.write(ino, 0, b"something").unwrap();
-            v.fsync(ino, false).unwrap();
+            v.fsync(ino).unwrap();
             dev.journal_broken.store(true, Ordering::Relaxed);
         };
         scene.dev.arm(write, Box::new(hook));
@@ -101,7 +101,7 @@ fn a_journal_failure_after_a_commit_stops_the_checkpoint() {
 fn an_fsync_after_a_journal_failure_is_not_logged_in_the_chain() {
     let scene = scene(Journal::With);
     let synced = create(&scene.v, Ino::ROOT, "synced");
-    scene.v.fsync(synced, false).unwrap();
+    scene.v.fsync(synced).unwrap();
     let (v, dev) = (scene.v.clone(), scene.dev.clone());
     let before = (scene.stat("checkpoints"), scene.stat("fsync_nodes_written"));
     // A commit fails before its checkpoint has begun.
@@ -115,7 +115,7 @@ fn an_fsync_after_a_journal_failure_is_not_logged_in_the_chain() {
     );
     assert_eq!(scene.stat("journal_failed"), 1);
     scene.v.write(synced, 0, b"more").unwrap();
-    scene.v.fsync(synced, false).unwrap();
+    scene.v.fsync(synced).unwrap();
     assert_eq!(scene.stat("fsync_nodes_written"), before.1, "a checkpoint instead");
     assert_eq!(scene.stat("checkpoints"), before.0 + 2);
     assert_eq!(scene.read(&scene.image()), tree(&scene.v));

@@ -52,7 +52,7 @@ fn fsync_until_it_waits(v: Arc<Volume>, file: Ino) -> thread::JoinHandle<()> {
     let own = task.clone();
     let fsync = thread::spawn(move || {
         own.get_or_init(|| fs::read_link("/proc/thread-self").unwrap());
-        v.fsync(file, false).unwrap();
+        v.fsync(file).unwrap();
     });
     let waits = || {
         let status = task.get().map(|task| format!("/proc/{}/stat", task.display()));

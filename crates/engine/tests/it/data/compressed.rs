@@ -208,14 +208,14 @@ fn the_flag_is_for_empty_files() {
     }
     rig.write(file, 0, &vec![1; 1 << 20]);
     assert_eq!(v.set_compress_option(file, 0, 2).unwrap_err().errno(), 16);
-    v.fsync(file, false).unwrap();
+    v.fsync(file).unwrap();
     assert_eq!(saved(&rig, file), 255);
     assert_eq!(v.set_compress_option(file, 0, 2).unwrap_err().errno(), 27);
     assert_eq!(flags(file, InodeFlags::empty()), Err(22));
     rig.truncate(file, 0);
     flags(file, InodeFlags::empty()).unwrap();
     rig.write(file, 0, &vec![1; 1 << 20]);
-    v.fsync(file, false).unwrap();
+    v.fsync(file).unwrap();
     v.unmount().unwrap();
     assert_clean_to_f2fs_tools(&*rig.dev, "after the flag was removed");
 }

@@ -34,7 +34,7 @@ fn cut_while_moving(mode: FallocMode, at: u64, len: u64) {
     let new = content(&v);
     assert_ne!(old, new);
     dev.mark("moved");
-    v.fsync(ino, false).unwrap();
+    v.fsync(ino).unwrap();
     dev.mark("durable");
     v.sync().unwrap();
     let main = v.superblock().geo.main_blkaddr.into();

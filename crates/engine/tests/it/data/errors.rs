@@ -73,8 +73,8 @@ fn a_failed_write_is_reported_and_retried() {
     volume.read(a, 0, &mut seen).unwrap();
     assert!(seen == data, "the data is still there");
     volume.sync().unwrap();
-    assert_eq!(volume.fsync(a, false).unwrap_err().errno(), 5, "fsync reports it once");
-    volume.fsync(a, false).unwrap();
+    assert_eq!(volume.fsync(a).unwrap_err().errno(), 5, "fsync reports it once");
+    volume.fsync(a).unwrap();
     // In a batch of several files, none fails if the retry of each succeeds.
     let inos = [a, new(b"b"), new(b"c")];
     let others = pattern(6, 300_000);
@@ -82,7 +82,7 @@ fn a_failed_write_is_reported_and_retried() {
     fail(false);
     volume.sync().unwrap();
     assert_eq!(dev.failed(), 1);
-    inos.iter().for_each(|&ino| volume.fsync(ino, false).unwrap());
+    inos.iter().for_each(|&ino| volume.fsync(ino).unwrap());
     // Permanent write failures do not prevent reads.
     volume.write(a, 0, &data).unwrap();
     fail(true);

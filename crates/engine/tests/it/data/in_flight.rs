@@ -24,7 +24,7 @@ const STUCK: Duration = Duration::from_millis(40);
 type Flush = fn(&Volume, Ino) -> Result<()>;
 
 const FLUSHES: [(&str, Flush); 3] = [
-    ("fsync", |v, ino| v.fsync(ino, false)),
+    ("fsync", |v, ino| v.fsync(ino)),
     ("sync", |v, _| v.sync()),
     ("writeback", |v, ino| v.write_back(ino, 0, 1024).map(|_| ())),
 ];
@@ -106,7 +106,7 @@ fn after_cut(
             false
         }
     };
-    v.fsync(ino, false).unwrap();
+    v.fsync(ino).unwrap();
     let cut = Arc::new(MemDevice::from_snapshot(&device.inner().snapshot()));
     let after = Volume::mount(cut, opts.clone()).unwrap();
     let attr = after.lookup(after.root(), b"f").unwrap();

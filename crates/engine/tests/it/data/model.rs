@@ -103,7 +103,7 @@ impl Run {
                     self.model.write(to, &data);
                 }
             }
-            12 if self.rng.below(2) == 0 => v.fsync(ino, false).unwrap(),
+            12 if self.rng.below(2) == 0 => v.fsync(ino).unwrap(),
             12 => v.sync().unwrap(),
             13 if self.rng.below(4) == 0 => self.rig.remount(),
             _ => {

@@ -19,7 +19,7 @@ fn pinned_files_are_overwritten_in_place() {
     let before = rig.volume.extents(ino).unwrap();
     let new = pattern(2, 100_000);
     rig.write(ino, 0, &new);
-    rig.volume.fsync(ino, false).unwrap();
+    rig.volume.fsync(ino).unwrap();
     assert_eq!(rig.volume.extents(ino).unwrap(), before);
     rig.remount();
     assert_eq!(rig.read(ino, 0, 100_000), new);

@@ -31,7 +31,7 @@ impl Flushes {
         (self.dev.counts() - before).flushes
     }
     fn fsync(&self, ino: Ino) -> u64 {
-        self.of(|| self.v.fsync(ino, false).unwrap())
+        self.of(|| self.v.fsync(ino).unwrap())
     }
     fn file(&self) -> Ino {
         self.v.mknod(Ino::ROOT, b"f", FILE, (0, 0), Owner::default()).unwrap().ino
@@ -85,7 +85,7 @@ fn a_commit_with_lost_data_is_not_accepted() {
         rig.file("before", &[1; 10 * BLOCK]);
         rig.v.sync().unwrap();
         let f = rig.file("f", &[2; 10 * BLOCK]);
-        rig.v.fsync(f, false).unwrap();
+        rig.v.fsync(f).unwrap();
         lose(&rig, f, lost);
         rig.crash();
         assert!(!rig.has("f"), "block {lost}");
@@ -99,7 +99,7 @@ fn a_commit_with_lost_data_is_not_accepted() {
 fn durable_data_is_not_verified_again() {
     let mut rig = Rig::new();
     let f = rig.file("f", &[2; 10 * BLOCK]);
-    rig.v.fsync(f, false).unwrap();
+    rig.v.fsync(f).unwrap();
     rig.file("g", &[3; 10]);
     rig.v.sync().unwrap();
     lose(&rig, f, 3);
@@ -117,7 +117,7 @@ fn data_overwritten_in_place_has_no_checksum() {
     rig.v = Volume::mount(rig.dev.clone(), rig.opts.clone()).unwrap();
     // These blocks get addresses now, and the last commit before the crash names them.
     rig.v.write(f, 10 * BLOCK as u64, &[2; 4 * BLOCK]).unwrap();
-    rig.v.fsync(f, false).unwrap();
+    rig.v.fsync(f).unwrap();
     rig.v.write(f, 12 * BLOCK as u64, &[3; BLOCK]).unwrap();
     rig.v.extents(f).unwrap();
     rig.crash();

@@ -75,7 +75,7 @@ fn after_a_journal_failure_the_volume_continues_with_checkpoints() {
             journal.set_plan(vec![Fault { call, nth, error: FaultError::Io, lasting: true }]);
             for i in 0..8 {
                 let ino = make(&v, &format!("f{i}"));
-                v.fsync(ino, false).unwrap();
+                v.fsync(ino).unwrap();
                 // Also of the checkpoint that follows the failure.
                 let after = Volume::mount(crashed(dev.as_ref()), external(crashed(journal.inner()))).unwrap();
                 assert!(after.lookup(Ino::ROOT, format!("f{i}").as_bytes()).is_ok(), "f{i}, {call:?} {nth}");

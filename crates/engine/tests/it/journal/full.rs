@@ -74,7 +74,7 @@ fn a_nearly_full_volume_survives_repeated_crashes() {
         for i in 0..1500 {
             files.overwrite(&rig, &mut rng);
             if i % 100 == 99 {
-                rig.v.fsync(files.inos[0], false).unwrap();
+                rig.v.fsync(files.inos[0]).unwrap();
             }
         }
         rig.v.sync().unwrap();

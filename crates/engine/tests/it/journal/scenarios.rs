@@ -296,7 +296,7 @@ fn an_fsync_does_not_write_data_of_other_files() {
     rig.v.rename(Ino::ROOT, b"other", Ino::ROOT, b"renamed", RenameMode::Replace, Owner::default()).unwrap();
     let (dirty, written) = (rig.stat("dirty_data_pages"), rig.stat("data_blocks"));
     let mine = rig.file("mine", &[4; 5000]);
-    rig.v.fsync(mine, false).unwrap();
+    rig.v.fsync(mine).unwrap();
     assert_eq!((rig.stat("dirty_data_pages"), rig.stat("data_blocks")), (dirty, written + 2));
     rig.crash();
     assert_eq!(rig.content("mine"), [4; 5000]);

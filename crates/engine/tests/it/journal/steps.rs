@@ -126,7 +126,7 @@ fn aged_data_does_not_delay_fsyncs() {
         assert_eq!(dev.seen.lock().unwrap().behind, usize::from(round) * PAGES);
         dev.seen.lock().unwrap().single.clear();
         v.write(mine, u64::from(round) * 4096, &[round; 4096]).unwrap();
-        v.fsync(mine, false).unwrap();
+        v.fsync(mine).unwrap();
         let seen = dev.seen.lock().unwrap();
         assert_eq!(seen.behind, usize::from(round) * PAGES, "an fsync does not write behind");
         // Preparation starts after several fsyncs.

@@ -32,7 +32,7 @@ fn work(v: &Volume, dir: Ino, me: u8, promised: &Mutex<Promised>) {
             v.unlink(dir, format!("t{me}-{}", round.wrapping_sub(1)).as_bytes()).ok();
         }
         if round % 3 != 2 {
-            v.fsync(ino, false).unwrap();
+            v.fsync(ino).unwrap();
             // The next round removes one file in three.
             if round % 3 == 1 {
                 promised.lock().unwrap().push((name, byte));

@@ -111,7 +111,7 @@ fn readahead_is_discarded_once_its_blocks_change() {
             let f = &mut known[first + rng.below(100) as usize];
             *f = v.setattr(f.ino, &SetAttr { mode: Some(turn), ..SetAttr::default() }).unwrap();
             if turn % 3 == 0 {
-                v.fsync(f.ino, false).unwrap();
+                v.fsync(f.ino).unwrap();
             }
         }
         if turn % 7 == 0 {
@@ -141,7 +141,7 @@ fn stat_never_returns_stale_attributes_under_changes() {
                     changed[at].store(turn, Ordering::SeqCst);
                     match turn % 50 {
                         0 => v.sync().unwrap(),
-                        n if n % 5 == 0 => v.fsync(files[at].ino, false).unwrap(),
+                        n if n % 5 == 0 => v.fsync(files[at].ino).unwrap(),
                         _ => {}
                     }
                 }

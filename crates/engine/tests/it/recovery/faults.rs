@@ -13,14 +13,14 @@ fn fail_one_call(nth: u64, error: FaultError, lasting: bool) -> bool {
     let ino = create_in(&v, Ino::ROOT, "a");
     v.write(ino, 0, &old).unwrap();
     v.write(ino, 2_000 * BLOCK as u64, &old).unwrap();
-    v.fsync(ino, false).unwrap();
+    v.fsync(ino).unwrap();
     v.sync().unwrap();
     dev.set_plan(vec![Fault { call: FaultCall::Any, nth, error, lasting }]);
     let write = v.write(ino, 0, &new).and_then(|_| v.write(ino, 2_000 * BLOCK as u64, &new));
-    let mut done = write.is_ok() && v.fsync(ino, false).is_ok();
+    let mut done = write.is_ok() && v.fsync(ino).is_ok();
     let failed = dev.failed() > 0;
     if !done && write.is_ok() && !lasting {
-        done = v.fsync(ino, false).is_ok();
+        done = v.fsync(ino).is_ok();
         assert!(done || v.is_stopped(), "call {nth}: neither repeated nor stopped");
     }
     let crashed = Arc::new(MemDevice::from_snapshot(&mem.snapshot()));
@@ -58,8 +58,8 @@ fn a_background_write_failure_is_reported_once() {
     dev.set_plan(vec![Fault { call: FaultCall::Write, nth: 0, error: FaultError::Io, lasting: false }]);
     assert!(v.tick().is_err());
     v.tick().unwrap();
-    assert!(v.fsync(ino, false).is_err(), "the write failed since the last fsync");
-    v.fsync(ino, false).unwrap();
+    assert!(v.fsync(ino).is_err(), "the write failed since the last fsync");
+    v.fsync(ino).unwrap();
     v.unmount().unwrap();
     assert_clean(&*mem);
 }

@@ -72,7 +72,7 @@ impl Rig {
         self.v.setattr(ino, &SetAttr { size: Some(size), ..SetAttr::default() }).unwrap();
     }
     fn fsync(&self, ino: Ino) {
-        self.v.fsync(ino, false).unwrap();
+        self.v.fsync(ino).unwrap();
     }
 }
 

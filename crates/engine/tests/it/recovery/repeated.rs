@@ -159,7 +159,7 @@ fn a_journal_made_by_a_recovery_that_was_cut_is_not_taken_for_that_of_another_mo
     v.checkpoint_now().unwrap();
     for ino in inos {
         v.write(ino, 0, &pattern(3, 3 * BLOCK)).unwrap();
-        v.fsync(ino, false).unwrap();
+        v.fsync(ino).unwrap();
     }
     let crashed = MemDevice::from_snapshot(&dev.snapshot());
     let opts = MountOptions { journal: JournalMode::On, ..quiet() };
@@ -182,11 +182,11 @@ fn a_cut_of_recovery_leaves_the_checkpoint_its_owners_of_blocks() {
     let v = Volume::mount(dev.clone(), opts.clone()).unwrap();
     let old = create_in(&v, Ino::ROOT, "old");
     v.write(old, 0, &pattern(1, 5 * BLOCK)).unwrap();
-    v.fsync(old, false).unwrap();
+    v.fsync(old).unwrap();
     v.checkpoint_now().unwrap();
     let new = create_in(&v, Ino::ROOT, "new");
     v.write(new, 0, &pattern(2, 5 * BLOCK)).unwrap();
-    v.fsync(new, false).unwrap();
+    v.fsync(new).unwrap();
     let segment =
         |ino| v.superblock().geo.seg_of(segno_format::BlockAddr(v.extents(ino).unwrap()[0].addr)).unwrap().0;
     assert_eq!(segment(old), segment(new));

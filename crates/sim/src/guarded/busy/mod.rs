@@ -224,7 +224,7 @@ impl Run {
             let (ino, at) = self.place(page.into());
             self.v.write(ino, at, &block).map_err(say)?;
             if self.case.fsync_every.is_some_and(|every| done % every == 0) {
-                self.v.fsync(ino, true).map_err(say)?;
+                self.v.fsync(ino).map_err(say)?;
             }
         }
         Ok(versions)

@@ -2,15 +2,11 @@
 //!
 //! Whoever places blocks asks here first. Figures are read and a promise is counted under one lock, so two callers never take the
 //! same room. A promise for data ends when its blocks are placed, one for nodes when they are counted as dirty.
-use super::Nodes;
 use super::under_way::Ends;
-use crate::lock::{Mutex, rank};
+use super::{Room, Rule};
 use crate::memory::Counted;
 use segno_clean::need::{Figures, Request, Work};
 use segno_format::Ino;
-
-/// What cleaning under way still takes. Held while a promise is made.
-pub type Promises = Mutex<Work, { rank::LOG }>;
 
 /// Promised room.
 #[must_use]
@@ -46,13 +42,13 @@ impl<'a> Grant<'a> {
     }
 }
 
-impl Nodes {
+impl Room {
     /// Grants room, if it fits with all that is granted and with the batch of cleaning under way, or the next one.
     pub fn grant(&self, request: Request) -> Option<Grant<'_>> {
-        if !self.base.is_paced() {
+        if self.rule == Rule::Rounds {
             return Some(self.grant_anyway(request));
         }
-        let batch = self.promises.lock();
+        let batch = self.batch.lock();
         let figures = self.look(&batch);
         let figures = self.space.with_table(|t| figures.with_victims(t.index()));
         if figures.promising(request).room(*batch) < 0 {
@@ -65,24 +61,26 @@ impl Nodes {
 
     /// Grants copies that are placed with the lock of their file held, so with no cleaning between them.
     pub fn grant_copies(&self, request: Request) -> Option<Grant<'_>> {
-        let fits = self.base.is_paced() || self.has_sections_for(request.blocks);
-        if fits { self.grant(request) } else { None }
+        match self.rule {
+            Rule::Rounds if !self.has_sections_for(request.blocks) => None,
+            _ => self.grant(request),
+        }
     }
 
     /// Counts room as granted whether or not it fits.
     pub fn grant_anyway(&self, request: Request) -> Grant<'_> {
-        let ends = self.base.is_paced().then(|| self.under_way.begin());
+        let ends = (self.rule == Rule::Paced).then(|| self.under_way.begin());
         Grant { _ends: ends, ..self.hold(request) }
     }
 
     /// Promises an fsync the room for the nodes of an inode ahead of the checkpoint. After a crash recovery writes them once
     /// more, so they take room twice.
     pub fn promise_chain(&self, ino: Ino) -> Option<Grant<'_>> {
-        if !self.base.is_paced() {
+        if self.rule == Rule::Rounds {
             return Some(self.grant_anyway(Request::default()));
         }
-        let nodes = self.cache.dirty.direct_count(ino) + 1;
-        let batch = self.promises.lock();
+        let nodes = self.nodes.cache.dirty.direct_count(ino) + 1;
+        let batch = self.batch.lock();
         let fits = self.spares(self.space.log_room().without_pointer)
             && self.look(&batch).has_room_for_chain(nodes as u64);
         // Until they count as logged, they count as data and as nodes.
@@ -91,14 +89,14 @@ impl Nodes {
 
     /// Tells what is left of the batch of cleaning under way. The caller gives up what does not fit beside all that is granted.
     pub fn plan(&self, batch: Work) {
-        let mut planned = self.promises.lock();
+        let mut planned = self.batch.lock();
         *planned = batch;
         self.look(&planned);
     }
 
     /// Promises the next copies of the batch their room, no more than it has left, if it still fits: an fsync may have taken room since.
     pub fn promise_copies(&self, copies: u64) -> Option<Grant<'_>> {
-        let mut batch = self.promises.lock();
+        let mut batch = self.batch.lock();
         let copies = copies.min(batch.left);
         if !self.look(&batch).fits(batch.left, batch.dirtied) {
             return None;
@@ -110,19 +108,13 @@ impl Nodes {
 
     /// Promises so many nodes that cleaning is about to make dirty their room, beside the batch.
     pub fn promise_moved_nodes(&self, nodes: u64) -> Option<Grant<'_>> {
-        let batch = self.promises.lock();
+        let batch = self.batch.lock();
         let fits = self.look(&batch).fits(batch.left, batch.dirtied + nodes);
         fits.then(|| self.hold(Request { blocks: 0, nodes }))
     }
 
-    /// Whether cleaning must catch up before the next change: a quantum of writeback does not fit beside the batch under way.
-    pub(super) fn is_behind(&self) -> bool {
-        let batch = self.promises.lock();
-        self.look(&batch).floor_after(batch.left, batch.dirtied) < 0
-    }
-
     /// Figures with the lock held, as the argument shows. The logs learn what nodes request.
-    fn look(&self, batch: &Work) -> Figures {
+    pub(super) fn look(&self, batch: &Work) -> Figures {
         let figures = self.figures();
         self.space.leave_to_nodes(figures.for_nodes(batch.dirtied));
         figures

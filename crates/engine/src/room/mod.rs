@@ -1,0 +1,95 @@
+//! Room: whether blocks can be placed and still leave cleaning, the next checkpoint and recovery what they need.
+//!
+//! One [`Rule`] holds for a mount. Blocks and nodes that exist are counted exactly ([`Counts`](crate::space::Counts)), and that count alone
+//! refuses a caller's reservation. Free sections, room of the logs, dirty and logged blocks are read without a common lock. They are hints: they
+//! decide when to clean, and the log that finds no segment fails with `NoSpace`.
+mod grant;
+mod need;
+mod rounds;
+mod under_way;
+
+pub use grant::Grant;
+pub use rounds::Sections;
+
+use crate::base::Base;
+use crate::lock::{Mutex, rank};
+use crate::nodes::Nodes;
+use crate::options::AllocMode;
+use crate::space::Space;
+use segno_clean::need::{Work, quantum};
+use std::sync::Arc;
+use under_way::UnderWay;
+
+/// How room is counted, and when sections are cleaned for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// In blocks; cleaning moves some with every batch that is written. Where sections are written in order, and with `mode=lfs`.
+    Paced,
+    /// In sections, cleaned in rounds once few are free; logs fill holes meanwhile. With parallel writeback on conventional
+    /// volumes with `mode=lfs` the free sections ran out.
+    Rounds,
+}
+
+/// Room of a volume: what is promised, and the rule for promising more.
+pub struct Room {
+    base: Arc<Base>,
+    space: Arc<Space>,
+    nodes: Arc<Nodes>,
+    pub rule: Rule,
+    /// What cleaning under way still takes. Held while a promise is made.
+    batch: Mutex<Work, { rank::LOG }>,
+    /// Grants of room to batches, fsyncs and copies, where cleaning is paced.
+    pub under_way: UnderWay,
+}
+
+impl Room {
+    pub fn new(nodes: Arc<Nodes>) -> Self {
+        let (base, space) = (nodes.base.clone(), nodes.space.clone());
+        let in_order = base.dev.is_zoned() || base.opts.mode == AllocMode::Lfs;
+        Self {
+            base,
+            space,
+            nodes,
+            rule: if in_order { Rule::Paced } else { Rule::Rounds },
+            batch: Mutex::default(),
+            under_way: UnderWay::default(),
+        }
+    }
+
+    /// Pages of a batch of writeback, at most: where cleaning is paced, no more than it keeps room for.
+    pub fn batch_pages(&self, most: usize) -> usize {
+        match self.rule {
+            Rule::Paced => most.min(quantum(self.per_section()) as usize),
+            Rule::Rounds => most,
+        }
+    }
+
+    /// Tells the logs what nodes may need now, and returns whether a writer must clean first: there is no room for a quantum of writeback
+    /// beside the batch under way, or free sections no longer cover dirty blocks plus the reserve.
+    pub fn assess(&self) -> bool {
+        match self.rule {
+            Rule::Paced => {
+                let batch = self.batch.lock();
+                self.look(&batch).floor_after(batch.left, batch.dirtied) < 0
+            }
+            Rule::Rounds => self.space.free_sections() <= self.sections_wanted(),
+        }
+    }
+
+    /// Whether the logs may soon need every free section.
+    pub fn is_spent(&self) -> bool {
+        match self.rule {
+            Rule::Paced => self.figures().floor() < 0,
+            Rule::Rounds => self.space.free_sections() <= self.sections_kept(),
+        }
+    }
+
+    /// Whether a change goes on although cleaning found no room. Deleting must; writes are refused when nothing more can be placed.
+    pub fn admits_without_room(&self, writes: bool) -> bool {
+        self.rule == Rule::Paced && (!writes || self.can_place())
+    }
+
+    fn per_section(&self) -> u64 {
+        u64::from(self.base.geo.blocks_per_sec()).max(1)
+    }
+}
