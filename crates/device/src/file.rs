@@ -1,14 +1,15 @@
 //! Image files and block devices, through the page cache or with direct I/O.
 use crate::aio::{Pool, Request};
+use crate::aligned::Buffer;
 use crate::claim::Claim;
-use crate::exclusion::{self, Holder, LockedFile, Use};
+use crate::exclusion::{self, LockedFile, Use};
 use crate::host_storage::HostStorage;
 use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
 use crate::read_around::{ReadAround, WINDOW};
-use crate::reading::{Buffer, Reading};
+use crate::reading::Reading;
 use crate::zone::{self, Zone, ZoneLimits};
-use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, unfinished_format, wait};
+use crate::{BlockDevice, DeviceError, OpenOptions, aligned, bounds, ioctl, start, unfinished_format, wait};
 use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
 use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
@@ -30,15 +31,6 @@ const IOV_MAX: usize = 1024;
 const LARGE: usize = 64;
 
 static ZEROS: Block = Block([0; BLOCK_SIZE]);
-
-/// How to open a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenOptions {
-    /// Refuse writes; several readers may share an image file.
-    pub read_only: bool,
-    /// Bypass the page cache (`O_DIRECT`).
-    pub direct: bool,
-}
 
 /// An image file or block device, held exclusively until dropped unless it is only observed.
 #[derive(Debug)]
@@ -81,7 +73,7 @@ impl FileDevice {
             .write(!options.read_only)
             .custom_flags(flags.bits().cast_signed())
             .open(path)
-            .map_err(|e| open_error(path, options, e))?;
+            .map_err(|e| options.open_error(path, e))?;
         let file = LockedFile(file);
         let probe = probe_file(path, &file)?;
         let backing = exclusion::exclude(path, &file, usage)?;
@@ -101,7 +93,7 @@ impl FileDevice {
     /// able to tell.
     pub fn observe(path: impl AsRef<Path>) -> Result<Self, DeviceError> {
         let (path, options) = (path.as_ref(), OpenOptions { read_only: true, direct: false });
-        let file = File::open(path).map_err(|e| open_error(path, options, e))?;
+        let file = File::open(path).map_err(|e| options.open_error(path, e))?;
         let probe = probe_file(path, &file)?;
         Ok(Self::new(LockedFile(file), probe, options))
     }
@@ -470,18 +462,6 @@ fn check_protection(path: &Path, file: &File, read_only: bool) -> Result<(), Dev
     Ok(())
 }
 
-pub(crate) fn open_error(path: &Path, options: OpenOptions, e: io::Error) -> DeviceError {
-    let name = || path.display().to_string();
-    match Errno::from_io_error(&e) {
-        Some(Errno::BUSY) => DeviceError::InUse { path: name(), holder: Holder::Unknown },
-        Some(Errno::INVAL) if options.direct => DeviceError::NoDirect { path: name() },
-        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) if !options.read_only => {
-            DeviceError::ReadOnly { path: name(), source: e }
-        }
-        _ => DeviceError::io("open", path, e),
-    }
-}
-
 fn create_error(path: &Path, e: io::Error) -> DeviceError {
     match e.kind() {
         io::ErrorKind::AlreadyExists => DeviceError::Exists { path: path.display().to_string() },
@@ -508,8 +488,9 @@ mod tests {
 
     #[test]
     fn a_refused_open_says_what_to_do() {
-        let refused =
-            |options, errno: Errno| open_error(Path::new("disk"), options, errno.into()).to_string();
+        let refused = |options: OpenOptions, errno: Errno| {
+            options.open_error(Path::new("disk"), errno.into()).to_string()
+        };
         let (write, read) = (OpenOptions::default(), OpenOptions { read_only: true, direct: false });
         for errno in [Errno::ACCESS, Errno::ROFS, Errno::PERM] {
             assert!(refused(write, errno).starts_with("disk cannot be written"), "{errno}");
