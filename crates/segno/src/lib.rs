@@ -51,7 +51,9 @@ mod format;
 mod image;
 mod metadata;
 mod mount;
+mod mount_options;
 mod names;
+mod open;
 mod open_options;
 mod panic;
 mod read_dir;
@@ -72,6 +74,7 @@ pub use image::{
     Preserve, build, extract, extract_tar, extract_tar_file,
 };
 pub use metadata::{Metadata, SetMetadata};
+pub use mount_options::MountOptions;
 pub use names::Special;
 pub use open_options::OpenOptions;
 pub use panic::catch_panic;
@@ -88,7 +91,7 @@ pub use segno_format::dentry::FileType;
 pub use segno_format::inode::InodeFlags;
 pub use time::Time;
 pub use visits::Visits;
-pub use volume::{MountOptions, StatFs, Volume};
+pub use volume::{StatFs, Volume};
 pub use walk::Walk;
 
 #[cfg(doctest)]
