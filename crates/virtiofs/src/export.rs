@@ -1,6 +1,6 @@
 //! The life of an export: one monitor connects, is served, and leaves.
 use crate::config::Tag;
-use crate::device::Device;
+use crate::device::{Device, End};
 use crate::socket::Socket;
 use segno_fuse::{Buffers, GuestServer};
 use std::io;
@@ -10,17 +10,6 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use vhost::vhost_user::{Error as VhostUserError, Listener};
 use vhost_user_backend::{Error, ShutdownHandle, VhostUserDaemon};
-
-/// Why an export ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The monitor closed its connection.
-    Disconnected,
-    /// [`Stopper::stop`] was called.
-    Stopped,
-    /// The guest or its monitor broke a rule, or a resource was missing.
-    Failed(String),
-}
 
 /// Ends an export from another thread.
 #[derive(Clone, Debug)]
