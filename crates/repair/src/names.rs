@@ -3,7 +3,7 @@ use crate::dir;
 use crate::error::Result;
 use crate::fields::has_index;
 use crate::state::State;
-use segno_check::tables::is_debatable_name;
+use segno_check::is_debatable_name;
 use segno_codec::{casefold, casefolded_name_hash};
 use segno_format::dentry::{DentryShape, RawDentry, slots_for};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};

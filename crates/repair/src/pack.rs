@@ -6,7 +6,7 @@ use crate::logs::Logs;
 use crate::state::State;
 use crate::tables::{Claims, Flip};
 use crate::volume::Volume;
-use segno_check::tables::enough_reserved;
+use segno_check::enough_reserved;
 use segno_format::bits::msb;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::nat::RawNatJournal;
