@@ -2,9 +2,8 @@
 use crate::error::{RepairError, Result};
 use crate::finish::Totals;
 use crate::forge;
-use crate::logs::Logs;
 use crate::state::State;
-use crate::tables::{Claims, Flip};
+use crate::tables::{Claims, Flip, Logs};
 use crate::volume::Volume;
 use segno_check::enough_reserved;
 use segno_format::bits::msb;
