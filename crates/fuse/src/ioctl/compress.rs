@@ -1,7 +1,7 @@
 //! Ioctls of F2FS on compressed files. F2FS demands a descriptor open for writing, which FUSE does not report: the owner of a
 //! file may change it in these ways.
+use super::{Ioctl, changes_inode, reads};
 use crate::authority::Who;
-use crate::ioctl::{Ioctl, changes_inode, reads};
 use segno_engine::Error;
 
 const GET_BLOCKS: u32 = 0x8008_f511;

@@ -1,9 +1,11 @@
 //! Ioctls that pass through FUSE. Each has one row in a table with its callers and its effect. There are tables for file flags
-//! and generation (here), for the volume (`volume_ioctl`) and for compressed files (`compress_ioctl`).
+//! and generation (here), for the volume (`volume`) and for compressed files (`compress`).
+mod compress;
+mod volume;
+
 use crate::authority::Who;
 use crate::server::Server;
 use crate::wire::InHeader;
-use crate::{compress_ioctl, volume_ioctl};
 use segno_engine::{Error, Result, Volume};
 use segno_format::Ino;
 use segno_format::inode::InodeFlags;
@@ -73,7 +75,7 @@ pub(crate) const OF_FLAGS: &[Ioctl] = &[
 impl Ioctl {
     /// `None` if there is no ioctl with this number (ENOTTY).
     pub(crate) fn find(cmd: u32) -> Option<&'static Self> {
-        [OF_FLAGS, volume_ioctl::TABLE, compress_ioctl::TABLE].into_iter().flatten().find(|i| i.cmd == cmd)
+        [OF_FLAGS, volume::TABLE, compress::TABLE].into_iter().flatten().find(|i| i.cmd == cmd)
     }
 
     /// Executes the ioctl for a caller who may issue it.

@@ -1,6 +1,6 @@
 //! Ioctls on the whole volume, accepted on any file or directory: label, trim, shutdown.
+use super::{Changes, Ioctl, Run, reads};
 use crate::authority::Who;
-use crate::ioctl::{Changes, Ioctl, Run, reads};
 use segno_engine::{Error, Result, Shutdown, TrimRange, Volume};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
