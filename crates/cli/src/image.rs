@@ -1,10 +1,7 @@
 //! Opening images, with errors that name the remedy.
 use crate::command_line;
-use crate::path::reason;
-use crate::storage::StorageOptions;
 use crate::store;
-use anyhow::{Context, anyhow};
-use segno::{Device, MountOptions, Volume};
+use anyhow::anyhow;
 use segno_device::{
     BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume, open_volume_recorded,
 };
@@ -65,45 +62,6 @@ pub fn patiently<T>(open: impl Fn() -> Result<T, DeviceError>) -> Result<T, Devi
 /// Prints notices of the engine.
 pub fn observer() -> Observer {
     Observer::new(|notice| eprintln!("segno: {notice}"))
-}
-
-/// Opens the volume for reading, without a mount. After a crash the volume is recovered in memory.
-pub fn volume_read_only(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
-    volume(path, storage, true)
-}
-
-/// Opens the volume for changes, without a mount. The caller closes it.
-pub fn volume_read_write(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
-    volume(path, storage, false)
-}
-
-fn volume(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Volume> {
-    Storage::open(path, storage, read_only)?.volume()
-}
-
-/// The storage of a volume, open.
-pub struct Storage {
-    path: PathBuf,
-    device: Device,
-    options: MountOptions,
-}
-
-impl Storage {
-    pub fn open(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Self> {
-        let (paths, open_options) = (storage.devices.of(path), OpenOptions { read_only, direct: false });
-        let device = Device::from(open(&paths, open_options)?);
-        let mut options = MountOptions::new().background(false).read_only(read_only);
-        if let Some(journal) = storage.journal.open(&paths, open_options)? {
-            options = options.journal(&Device::from(journal));
-        }
-        let options = options.on_notice(|notice| eprintln!("segno: {notice}"));
-        Ok(Self { path: path.to_owned(), device, options })
-    }
-
-    /// The volume, without a mount.
-    pub fn volume(self) -> anyhow::Result<Volume> {
-        reason(Volume::open_with(&self.device, &self.options)).with_context(|| cannot_read(&self.path))
-    }
 }
 
 /// Context of an error while a volume is being mounted.

@@ -124,7 +124,7 @@ impl Family {
     }
 
     fn build() -> Self {
-        let labels = format!("version=\"{}\"", crate::VERSION);
+        let labels = format!("version=\"{}\"", crate::command_line::VERSION);
         let samples = vec![Sample { suffix: "", labels, value: 1.0 }];
         Self { name: "segno_build_info", kind: Type::Gauge, help: "Version of the exporter", samples }
     }

@@ -1,15 +1,12 @@
 //! Calls by mount(8): as /sbin/mount.segno or /sbin/mount.fuse.segno, or by mount.fuse3 as `segno DEV DIR -o …`.
-use crate::commands::mount::{self, Args};
+use super::Args;
 use crate::exit::{self, Outcome};
 use crate::mount::remount;
 use crate::storage::DeviceOption;
 use clap::{CommandFactory, Parser};
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
-
-const NAMES: [&str; 2] = ["mount.segno", "mount.fuse.segno"];
 
 /// Mounts an image, on behalf of mount(8).
 #[derive(Parser)]
@@ -50,23 +47,6 @@ pub fn command() -> clap::Command {
     Helper::command()
 }
 
-/// Whether mount(8) or its helper makes this call, not a user.
-pub fn is_mount_helper(args: &[OsString]) -> bool {
-    let name = args.first().and_then(|a| Path::new(a).file_name());
-    let by_name = name.is_some_and(|n| NAMES.iter().any(|h| n == OsStr::new(h)));
-    by_name || is_mount_fuse(args)
-}
-
-/// Whether mount.fuse3 makes the call: `segno SOURCE DIR -o …` with an absolute path. No subcommand has a slash, and a user
-/// who names an image gets an answer.
-fn is_mount_fuse(args: &[OsString]) -> bool {
-    let is_absolute = |a: &OsString| a.as_bytes().starts_with(b"/");
-    match args {
-        [_, source, dir, options, ..] => is_absolute(source) && is_absolute(dir) && options == "-o",
-        _ => false,
-    }
-}
-
 /// Mounts for mount(8).
 pub fn run(args: &[OsString]) -> Outcome {
     let helper = match Helper::try_parse_from(args) {
@@ -95,27 +75,5 @@ pub fn run(args: &[OsString]) -> Outcome {
         takeover: false,
         devices: DeviceOption::default(),
     };
-    mount::run(&args)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_user_who_names_an_image_is_not_mount() {
-        for (call, is_helper) in [
-            ("/sbin/mount.segno /img /mnt", true),
-            ("mount.fuse.segno img mnt -o ro", true),
-            ("/usr/bin/segno /srv/img /mnt -o rw,dev,suid", true),
-            ("segno ./img", false),
-            ("segno /img", false),
-            ("segno /img /mnt", false),
-            ("segno check /img", false),
-            ("segno mount /img /mnt -o ro", false),
-        ] {
-            let args: Vec<OsString> = call.split(' ').map(OsString::from).collect();
-            assert_eq!(is_mount_helper(&args), is_helper, "{call}");
-        }
-    }
+    super::run(&args)
 }

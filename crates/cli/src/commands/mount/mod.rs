@@ -1,4 +1,6 @@
 //! `segno mount`: starts a server and returns when the mount responds.
+pub mod helper;
+
 use crate::confine::ConfineOption;
 use crate::exit::Outcome;
 use crate::mount::options::{Settings, help};
