@@ -1,4 +1,5 @@
 //! Errors of operations, and their errno values.
+use segno_device::Operation;
 use segno_format::{Corrupt, Structure, Unsupported};
 use segno_journal::Stale;
 
@@ -81,7 +82,7 @@ pub enum Error {
     Journal(#[from] segno_journal::Error),
     /// The device failed.
     #[error("{op} of block {at} failed: {source}")]
-    Io { op: &'static str, at: u64, source: std::io::Error },
+    Io { op: Operation, at: u64, source: std::io::Error },
     /// An invariant was violated, regardless of what is on the device. The volume has stopped.
     #[error("internal error: {0}; the volume stopped, unmount it and run a check")]
     Invariant(&'static str),

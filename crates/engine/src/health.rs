@@ -10,6 +10,7 @@ use crate::meta::Device;
 use crate::notice::{Notice, Observer};
 use crate::sync::Mutex as Unranked;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use segno_device::Operation;
 use segno_format::record::{DamageKind, StopReason};
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
 use segno_format::{Corrupt, Structure};
@@ -225,8 +226,8 @@ fn kind_of(c: &Corrupt) -> DamageKind {
 
 fn reason_of(why: &Error) -> StopReason {
     match why {
-        Error::Io { op: "flush", .. } => StopReason::FlushFail,
-        Error::Io { op: "read", .. } => StopReason::MetaPage,
+        Error::Io { op: Operation::Flush, .. } => StopReason::FlushFail,
+        Error::Io { op: Operation::Read, .. } => StopReason::MetaPage,
         Error::Corrupt(c) if c.what == Structure::Summary => StopReason::CorruptedSummary,
         Error::Corrupt(_) => StopReason::MetaPage,
         Error::NoSpace => StopReason::NoSegment,

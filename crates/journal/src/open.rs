@@ -9,7 +9,7 @@ use crate::payload::Payload;
 use crate::record::{Map, Record, data_crc};
 use crate::ring::{Ring, Window};
 use crate::superblock::{Anchor, Canary, Checkpoint, JournalSuperblock, Tail};
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, Operation};
 use segno_format::checkpoint::newer_pack;
 use segno_format::{Block, BlockAddr};
 use std::collections::{BTreeSet, VecDeque};
@@ -290,7 +290,7 @@ fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
 fn foreign_write(canaries: &[Canary], data: &dyn BlockDevice) -> Result<Option<BlockAddr>> {
     for canary in canaries {
         let now = Canary::of(data, canary.addr).map_err(|source| Error::Io {
-            op: "read of a canary",
+            op: Operation::ReadCanary,
             at: canary.addr.0.into(),
             source,
         })?;
@@ -348,7 +348,7 @@ fn has_arrived(map: &Map, data: &dyn BlockDevice) -> Result<bool> {
         for i in 0..run.count {
             let Some(&crc) = crcs.next() else { return Ok(true) };
             let at = u64::from(run.addr.offset(i).0);
-            data.read(at, &mut one).map_err(|source| Error::Io { op: "read of data", at, source })?;
+            data.read(at, &mut one).map_err(|source| Error::Io { op: Operation::ReadData, at, source })?;
             if one.iter().any(|b| data_crc(b) != crc) {
                 return Ok(false);
             }

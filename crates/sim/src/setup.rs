@@ -6,7 +6,7 @@ use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
 use crate::zones::ZoneLayer;
 use segno_codec::Algorithm;
-use segno_device::{BlockDevice, MemDevice, Snapshot};
+use segno_device::{BlockDevice, MemDevice, Operation, Snapshot};
 use segno_engine::options::{AllocMode, CheckpointMode, Compression, Discard, FsyncMode, JournalMode};
 use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, Observer, StatFs};
 use segno_format::inode::max_file_size;
@@ -67,7 +67,8 @@ impl Setup {
         now: i64,
         observer: Observer,
     ) -> Result<Mounted, Error> {
-        let opened = self.devices.open(&device).map_err(|source| Error::Io { op: "open", at: 0, source })?;
+        let opened =
+            self.devices.open(&device).map_err(|source| Error::Io { op: Operation::Read, at: 0, source })?;
         self.mount_opened(opened, now, observer)
     }
 

@@ -11,6 +11,7 @@ use segno_device::{BlockDevice, StorageKind, probe};
 use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
 use segno_fuse::{Backing, Broker, Choice, FuseOptions, Queues, Started};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -177,8 +178,9 @@ fn beyond_guard(volume: &Volume) -> Option<String> {
 
 /// Root without the right to mount is in a container.
 fn advise(e: std::io::Error) -> anyhow::Error {
-    let refused = e.to_string().contains("Operation not permitted") && rustix::process::geteuid().is_root();
-    if refused { anyhow!("{e}; a container needs --cap-add SYS_ADMIN") } else { e.into() }
+    let is_refusal =
+        e.kind() == ErrorKind::PermissionDenied && Errno::from_io_error(&e) != Some(Errno::ACCESS);
+    if is_refusal && rustix::process::geteuid().is_root() { anyhow!("{e}; a container needs --cap-add SYS_ADMIN") } else { e.into() }
 }
 
 /// Mounts and serves until the mount ends, after dropping all rights that the server does not need. Calls `ready` when the mount responds,

@@ -17,7 +17,7 @@ use crate::options::{AllocMode, Discard, JournalMode, MountOptions};
 use crate::recovery::Recovery;
 use crate::space::{Counts, Loaded, Space};
 use crate::writeback::{Contexts, Reclaim, Writeback};
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, Operation};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::superblock::{NoSuperblock, Superblock, in_force};
 use segno_format::{Block, BlockAddr, Corrupt, Features, Geometry, Nid, Structure};
@@ -160,7 +160,7 @@ pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
     let read = |copy: BlockAddr| {
         let mut one = [Block::zeroed()];
         let at = copy.0.into();
-        dev.read(at, &mut one).map_err(|source| Error::Io { op: "read", at, source })?;
+        dev.read(at, &mut one).map_err(|source| Error::Io { op: Operation::Read, at, source })?;
         let [block] = one;
         Ok::<_, Error>(block)
     };

@@ -103,7 +103,11 @@ impl Broker {
             return Err(gone(io::Error::other("it has ended")));
         }
         let answer = Answer::parse(bytes.get(..n).unwrap_or_default()).ok_or_else(unexpected)?;
-        if let Answer::Failed(why) = answer { Err(io::Error::other(why)) } else { Ok((answer, dev)) }
+        match answer {
+            Answer::Failed(why) => Err(io::Error::other(why)),
+            Answer::NotPermitted(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
+            done => Ok((done, dev)),
+        }
     }
 }
 
