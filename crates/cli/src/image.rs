@@ -2,6 +2,7 @@
 use crate::command_line;
 use crate::store;
 use anyhow::anyhow;
+use segno::inspect;
 use segno_device::{
     BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume, open_volume_recorded,
 };
@@ -118,6 +119,13 @@ pub fn explain_image(e: segno_image::Error) -> anyhow::Error {
 pub fn note_incomplete(e: DeviceError) {
     if let DeviceError::TooSmall { .. } | DeviceError::NotNamed { .. } = e {
         eprintln!("segno: note: {}", explain(e));
+    }
+}
+
+/// For commands that show what there is, of volumes that nothing mounts too.
+pub fn note_unsupported(device: &dyn BlockDevice) {
+    if let Some(Err(why)) = inspect::superblock(device).ok().map(|sb| sb.check_support()) {
+        eprintln!("segno: note: {why}; what is shown may be wrong or incomplete");
     }
 }
 

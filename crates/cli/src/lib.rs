@@ -14,7 +14,6 @@ mod exit;
 mod external_journal;
 mod image;
 mod inherited;
-mod inspect;
 pub mod manual;
 mod mount;
 mod new_file;

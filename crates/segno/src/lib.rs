@@ -35,6 +35,7 @@
 //! | read and write | [`File`], [`OpenOptions`] |
 //! | read and change attributes | [`Metadata`], [`SetMetadata`] |
 //! | check a volume | [`check()`], [`CheckReport`] |
+//! | check one after a crash, and repair it | [`Checker`], [`RepairPlan`] |
 //! | make an image of a tree, and take one apart | [`build`], [`BuildOptions`], [`extract`], [`ExtractOptions`] |
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub, clippy::indexing_slicing)]
@@ -43,12 +44,15 @@
 mod attrs;
 mod by_number;
 mod check;
+mod checker;
+mod crashed;
 mod device;
 mod dir;
 mod error;
 mod file;
 mod format;
 mod image;
+pub mod inspect;
 mod metadata;
 mod mount;
 mod mount_options;
@@ -64,6 +68,8 @@ mod volume;
 mod walk;
 
 pub use check::{CheckOptions, check, check_with};
+pub use checker::{Checker, Judged};
+pub use crashed::Left;
 pub use device::Device;
 pub use dir::Dir;
 pub use error::{Error, Result};
@@ -89,6 +95,7 @@ pub use segno_engine::{Extent, ExtentKind};
 pub use segno_format::Features;
 pub use segno_format::dentry::FileType;
 pub use segno_format::inode::InodeFlags;
+pub use segno_repair::{Action as RepairAction, Plan as RepairPlan, Undo as RepairUndo};
 pub use time::Time;
 pub use visits::Visits;
 pub use volume::{StatFs, Volume};

@@ -1,26 +1,34 @@
-//! Superblock and checkpoint of an image, read without mounting it: also of volumes that cannot be mounted.
-use anyhow::{Context, Result};
+//! Superblock and checkpoint of a device, read without opening the volume: also of volumes that cannot be opened.
 use segno_device::BlockDevice;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::pack::{self, PackHead};
-use segno_format::superblock::{self, Superblock};
-use segno_format::{Block, BlockAddr};
+use segno_format::superblock::{self, NoSuperblock, Superblock};
+use segno_format::{Block, BlockAddr, Corrupt};
 use segno_journal::Checkpoint;
+use std::io;
+
+/// Why there is no superblock or no checkpoint to show.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message states its case")]
+pub enum InspectError {
+    #[error("cannot read block {at}")]
+    Read { at: BlockAddr, source: io::Error },
+    #[error(transparent)]
+    NoSuperblock(#[from] NoSuperblock),
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+}
+
+type Result<T> = std::result::Result<T, InspectError>;
 
 /// The superblock in force.
 pub fn superblock(device: &dyn BlockDevice) -> Result<Superblock> {
     Ok(superblock::in_force(|copy| read(device, copy))??)
 }
 
-/// For commands that show what there is, of volumes that nothing mounts too.
-pub fn note_unsupported(device: &dyn BlockDevice) {
-    if let Some(Err(why)) = superblock(device).ok().map(|sb| sb.check_support()) {
-        eprintln!("segno: note: {why}; what is shown may be wrong or incomplete");
-    }
-}
-
 /// A valid pack: its first block, and the checksum of that.
 pub struct Pack {
+    /// The checkpoint block.
     pub cp: RawCheckpoint,
     /// 1 or 2.
     pub number: usize,
@@ -31,6 +39,7 @@ pub struct Pack {
 
 impl Pack {
     /// The checkpoint as a journal identifies it.
+    #[must_use]
     pub fn journaled(&self, sb: &Superblock) -> Checkpoint {
         Checkpoint { volume: sb.raw.uuid, version: self.cp.checkpoint_ver.get(), crc: self.crc }
     }
@@ -54,7 +63,7 @@ pub fn is_clean(device: &dyn BlockDevice) -> Result<bool> {
 
 fn read(device: &dyn BlockDevice, at: BlockAddr) -> Result<Block> {
     let mut blocks = [Block::zeroed()];
-    device.read(at.0.into(), &mut blocks).with_context(|| format!("cannot read block {at}"))?;
+    device.read(at.0.into(), &mut blocks).map_err(|source| InspectError::Read { at, source })?;
     let [block] = blocks;
     Ok(block)
 }
