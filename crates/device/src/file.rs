@@ -135,7 +135,7 @@ impl FileDevice {
 
     fn new(file: LockedFile, probe: Probe, options: OpenOptions) -> Self {
         // Readahead is up to the file system: adjacent blocks on the device are often unrelated.
-        let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
+        hint(&file, 0, None, Advice::Random);
         let [discard_refused, dsync_refused, past_refused] = [(); 3].map(|()| AtomicBool::new(false));
         let OpenOptions { read_only, direct } = options;
         let past = if direct { None } else { past_cache(&file, read_only) };
@@ -177,7 +177,7 @@ impl FileDevice {
         let small = (into.len() as u64) < WINDOW;
         if small && self.read_around.wanted() {
             let start = offset & !(WINDOW - 1);
-            let _only_a_hint = fadvise(&self.file, start, NonZeroU64::new(WINDOW), Advice::WillNeed);
+            hint(&self.file, start, NonZeroU64::new(WINDOW), Advice::WillNeed);
         }
         // Starts the missing reads, and takes only what is cached.
         let had =
@@ -336,7 +336,7 @@ impl BlockDevice for FileDevice {
             return;
         }
         let bytes = NonZeroU64::new(count.saturating_mul(BLOCK_SIZE as u64));
-        let _only_a_hint = fadvise(&self.file, byte_offset(addr), bytes, Advice::WillNeed);
+        hint(&self.file, byte_offset(addr), bytes, Advice::WillNeed);
     }
 
     fn host_storage(&self) -> io::Result<Option<HostStorage>> {
@@ -460,6 +460,11 @@ fn check_protection(path: &Path, file: &File, read_only: bool) -> Result<(), Dev
         return Err(DeviceError::ReadOnly { path: path.display().to_string(), source });
     }
     Ok(())
+}
+
+/// Advises the page cache. A file system without one refuses; reads work as well without.
+fn hint(file: &File, offset: u64, len: Option<NonZeroU64>, advice: Advice) {
+    let _no_page_cache = fadvise(file, offset, len, advice);
 }
 
 fn create_error(path: &Path, e: io::Error) -> DeviceError {

@@ -187,6 +187,7 @@ macro_rules! invariant {
     };
     ($health:expr, $holds:expr, $what:literal, else $otherwise:expr) => {
         if !$holds {
+            // `broken` has stopped the volume and notified the observer; no caller takes a result.
             let _reported = $health.broken($what);
             $otherwise
         }

@@ -59,6 +59,7 @@ pub fn serve(
         }
     })?;
     thread::Builder::new().name("session".into()).spawn(move || {
+        // The receiver is gone only when a signal has ended the mount.
         let _ = ended.send(End::Served(session.wait()));
     })?;
     ready(&started);

@@ -97,6 +97,7 @@ impl Session {
     ) -> io::Result<Self> {
         let choice = opts.transport;
         let Mounted { dev, id } = mounted;
+        // A server has one session, so it was not set before.
         let _first = server.mount_id.set(id);
         let offer = init::receive(&dev)?;
         let dev = Arc::new(dev);

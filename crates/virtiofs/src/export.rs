@@ -79,6 +79,7 @@ fn start_workers(device: &Arc<Device>, end: &Sender<End>) -> io::Result<Vec<Join
         thread::Builder::new().name(format!("virtiofs-{i}")).spawn(move || {
             if catch_unwind(AssertUnwindSafe(|| device.work(&mut buffers))).is_err() {
                 device.pool.close();
+                // The receiver is gone only after the session.
                 let _ended = end.send(End::Failed("a server thread panicked".into()));
             }
         })
@@ -98,6 +99,7 @@ fn serve(
         daemon.start(listener)?;
         socket.refuse();
         if let Some(handle) = daemon.shutdown_handle() {
+            // One daemon is served, so it was not set before.
             let _first = connection.set(handle.clone());
             // The end of the session may have come before it could use the handle.
             if device.pool.is_closed() {

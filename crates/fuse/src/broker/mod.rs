@@ -90,6 +90,7 @@ impl Broker {
         // If the process is gone, nothing is unmounted either.
         let _sent = send(&self.control, &Call::Ended.to_bytes(), SendFlags::NOSIGNAL);
         drop(self.control);
+        // Fails only if somebody else has waited for it.
         let _ended = self.process.wait();
     }
 

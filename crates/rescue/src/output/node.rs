@@ -57,6 +57,7 @@ impl Target {
         };
         let done = written();
         if done.is_err() {
+            // The error of the write is the one to report, and the next run removes the file.
             let _left = self.tree.remove(&part);
         }
         done
