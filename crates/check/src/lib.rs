@@ -11,52 +11,20 @@
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
-mod ahead;
-mod bitmap;
-mod checkpoint;
-mod curseg;
+mod decoded;
 mod error;
-mod ledger;
-mod nat;
-mod nat_bits;
-mod orphan;
-mod pack;
+mod evidence;
+mod judge;
 mod progress;
-mod proof;
-mod quick;
-mod quota;
-mod reader;
 mod report;
-mod roll_forward;
-mod runs;
-mod sit;
-mod ssa;
-mod summary;
-mod superblock;
-mod totals;
-mod volume;
-mod walk;
 
+pub use decoded::{Decoded, decode};
 pub use error::CheckError;
+pub use judge::{bad_xattr, check_quick, enough_reserved, is_debatable_name};
 pub use progress::{Pass, Progress};
-pub use quick::check_quick;
 pub use report::{CheckOptions, FileCluster, Kind, Problem, Report, RollForward, Severity, Summary};
 
-/// The tables that a check loads first, for programs that repair volumes.
-pub mod tables {
-    pub use crate::checkpoint::enough_reserved;
-    pub use crate::nat::Nat;
-    pub use crate::pack::Pack;
-    pub use crate::reader::Reader;
-    pub use crate::sit::Sit;
-    pub use crate::summary::PackSummaries;
-    pub use crate::volume::Volume;
-    pub use crate::walk::{bad_xattr, is_debatable_name};
-}
-
-use report::Sink;
 use segno_device::BlockDevice;
-use volume::Volume;
 
 /// Checks the volume on a device. `progress` hears about each pass as it starts and while it runs; where something is wrong, they
 /// start a second time.
@@ -65,43 +33,9 @@ pub fn check(
     opts: &CheckOptions,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, CheckError> {
-    match proof::run(device, opts, progress) {
+    match judge::prove(device, opts, progress) {
         Ok(Some(report)) => Ok(report),
         // What cannot be read is met again, and reported, if it is needed.
-        Ok(None) | Err(_) => explain(device, opts, progress),
+        Ok(None) | Err(_) => judge::explain(device, opts, progress),
     }
-}
-
-/// Looks at one thing after the other to say what is wrong.
-fn explain(
-    device: &dyn BlockDevice,
-    opts: &CheckOptions,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Report, CheckError> {
-    let mut sink = Sink::new(opts);
-    let mut summary = Summary::default();
-    let complete = match Volume::load(device, &mut sink, progress)? {
-        Some(volume) => {
-            summary = check_loaded(&volume, opts, &mut sink, progress)?;
-            true
-        }
-        None => false,
-    };
-    Ok(sink.into_report(summary, complete))
-}
-
-fn check_loaded(
-    volume: &Volume<'_>,
-    opts: &CheckOptions,
-    sink: &mut Sink,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Summary, CheckError> {
-    curseg::check(volume, sink);
-    let nodes = nat::check_places(volume, sink);
-    let roll_forward = roll_forward::find(volume, sink)?;
-    let found = walk::explain(volume, &nodes, opts.data, sink, progress)?;
-    progress(Progress::start(Pass::Totals));
-    totals::check(volume, &found, sink);
-    quota::check(volume, &found.usage, sink)?;
-    Ok(totals::summary(volume, &found, roll_forward))
 }

@@ -1,11 +1,33 @@
-//! The command line of this process with further devices, for messages that say how to repeat it.
-use crate::mount::helper::is_mount_helper;
+//! The command line of this process: who makes the call, and with further devices, for messages that say how to repeat it.
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// The version of all programs.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Names under which mount(8) calls.
+const NAMES: [&str; 2] = ["mount.segno", "mount.fuse.segno"];
+
 /// Commands whose second word is a command, too.
 const WITH_COMMANDS: [&str; 2] = ["journal", "store"];
+
+/// Whether mount(8) or its helper makes this call, not a user.
+pub fn is_mount_helper(args: &[OsString]) -> bool {
+    let name = args.first().and_then(|a| Path::new(a).file_name());
+    let by_name = name.is_some_and(|n| NAMES.iter().any(|h| n == OsStr::new(h)));
+    by_name || is_mount_fuse(args)
+}
+
+/// Whether mount.fuse3 makes the call: `segno SOURCE DIR -o …` with an absolute path. No subcommand has a slash, and a user
+/// who names an image gets an answer.
+fn is_mount_fuse(args: &[OsString]) -> bool {
+    let is_absolute = |a: &OsString| a.as_bytes().starts_with(b"/");
+    match args {
+        [_, source, dir, options, ..] => is_absolute(source) && is_absolute(dir) && options == "-o",
+        _ => false,
+    }
+}
 
 /// The command line of this process, with these devices.
 pub fn with_devices(devices: &[PathBuf]) -> String {
@@ -118,6 +140,23 @@ mod tests {
             ("segno /image /mnt -o ro", "segno /image /mnt -o ro -o device=/b -o device='c d'"),
         ] {
             assert_eq!(repeated(line), expected);
+        }
+    }
+
+    #[test]
+    fn a_user_who_names_an_image_is_not_mount() {
+        for (call, is_helper) in [
+            ("/sbin/mount.segno /img /mnt", true),
+            ("mount.fuse.segno img mnt -o ro", true),
+            ("/usr/bin/segno /srv/img /mnt -o rw,dev,suid", true),
+            ("segno ./img", false),
+            ("segno /img", false),
+            ("segno /img /mnt", false),
+            ("segno check /img", false),
+            ("segno mount /img /mnt -o ro", false),
+        ] {
+            let args: Vec<OsString> = call.split(' ').map(OsString::from).collect();
+            assert_eq!(is_mount_helper(&args), is_helper, "{call}");
         }
     }
 }

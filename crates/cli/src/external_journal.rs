@@ -1,7 +1,8 @@
 //! The external journal of a volume: the option of the commands that need it, and how all of them open it.
-use crate::{image, inspect};
+use crate::image;
 use anyhow::{Context, Result, bail, ensure};
-use segno_device::{BlockDevice, FileDevice, OpenOptions, share_storage};
+use segno::{Checker, inspect};
+use segno_device::{BlockDevice, FileDevice, OpenOptions, Overlay, share_storage};
 use segno_journal::{Area, Journal, Opened, Stale};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,11 +44,11 @@ impl External {
 
     /// Makes sure that it is one of this volume.
     pub fn verify(&self, option: &JournalOption, volume: &Arc<dyn BlockDevice>) -> Result<()> {
-        let (Some(area), Some(path)) = (self.area(), &option.journal) else { return Ok(()) };
+        let (Some(journal), Some(path)) = (&self.0, &option.journal) else { return Ok(()) };
         let name = path.display();
         let sb = inspect::superblock(&**volume)?;
         let checkpoint = inspect::checkpoint(&**volume, &sb)?.journaled(&sb);
-        match Journal::open(area, &checkpoint, &**volume) {
+        match Journal::open(Area::whole(journal.clone()), &checkpoint, &**volume) {
             Ok(Opened::Stale(why @ Stale::OtherVolume)) => bail!("the journal {name}: {why}"),
             Ok(Opened::Stale(why)) if !why.is_damage() => {
                 eprintln!("segno: note: the journal {name} has no effect: {why}")
@@ -58,13 +59,16 @@ impl External {
         Ok(())
     }
 
-    /// The journal for a replay that is written.
-    pub fn area(&self) -> Option<Area> {
-        self.0.clone().map(Area::whole)
+    /// What checks, replays and repairs the volume on a device with it.
+    pub fn checker(&self, device: &Arc<dyn BlockDevice>) -> Checker {
+        let checker = Checker::new(&device.clone().into()).on_notice(|notice| eprintln!("segno: {notice}"));
+        self.0.iter().fold(checker, |checker, journal| checker.journal(&journal.clone().into()))
     }
 
     /// The journal for a replay in memory: the file stays as it is.
-    pub fn in_memory(&self) -> Option<Area> {
-        self.area().map(|area| area.in_memory())
+    pub fn in_memory(&self) -> Self {
+        let overlay =
+            |journal: &Arc<dyn BlockDevice>| Arc::new(Overlay::new(journal.clone())) as Arc<dyn BlockDevice>;
+        Self(self.0.as_ref().map(overlay))
     }
 }

@@ -1,10 +1,8 @@
 //! Opening images, with errors that name the remedy.
 use crate::command_line;
-use crate::path::reason;
-use crate::storage::StorageOptions;
 use crate::store;
-use anyhow::{Context, anyhow};
-use segno::{Device, MountOptions, Volume};
+use anyhow::anyhow;
+use segno::inspect;
 use segno_device::{
     BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume, open_volume_recorded,
 };
@@ -67,45 +65,6 @@ pub fn observer() -> Observer {
     Observer::new(|notice| eprintln!("segno: {notice}"))
 }
 
-/// Opens the volume for reading, without a mount. After a crash the volume is recovered in memory.
-pub fn volume_read_only(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
-    volume(path, storage, true)
-}
-
-/// Opens the volume for changes, without a mount. The caller closes it.
-pub fn volume_read_write(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
-    volume(path, storage, false)
-}
-
-fn volume(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Volume> {
-    Storage::open(path, storage, read_only)?.volume()
-}
-
-/// The storage of a volume, open.
-pub struct Storage {
-    path: PathBuf,
-    device: Device,
-    options: MountOptions,
-}
-
-impl Storage {
-    pub fn open(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Self> {
-        let (paths, open_options) = (storage.devices.of(path), OpenOptions { read_only, direct: false });
-        let device = Device::from(open(&paths, open_options)?);
-        let mut options = MountOptions::new().background(false).read_only(read_only);
-        if let Some(journal) = storage.journal.open(&paths, open_options)? {
-            options = options.journal(&Device::from(journal));
-        }
-        let options = options.on_notice(|notice| eprintln!("segno: {notice}"));
-        Ok(Self { path: path.to_owned(), device, options })
-    }
-
-    /// The volume, without a mount.
-    pub fn volume(self) -> anyhow::Result<Volume> {
-        reason(Volume::open_with(&self.device, &self.options)).with_context(|| cannot_read(&self.path))
-    }
-}
-
 /// Context of an error while a volume is being mounted.
 pub fn cannot_read(path: &Path) -> String {
     format!("cannot use the volume on {0} (`segno check {0}` reports details)", path.display())
@@ -160,6 +119,13 @@ pub fn explain_image(e: segno_image::Error) -> anyhow::Error {
 pub fn note_incomplete(e: DeviceError) {
     if let DeviceError::TooSmall { .. } | DeviceError::NotNamed { .. } = e {
         eprintln!("segno: note: {}", explain(e));
+    }
+}
+
+/// For commands that show what there is, of volumes that nothing mounts too.
+pub fn note_unsupported(device: &dyn BlockDevice) {
+    if let Some(Err(why)) = inspect::superblock(device).ok().map(|sb| sb.check_support()) {
+        eprintln!("segno: note: {why}; what is shown may be wrong or incomplete");
     }
 }
 

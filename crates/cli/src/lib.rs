@@ -14,7 +14,6 @@ mod exit;
 mod external_journal;
 mod image;
 mod inherited;
-mod inspect;
 pub mod manual;
 mod mount;
 mod new_file;
@@ -31,6 +30,7 @@ mod storage;
 mod store;
 mod tally;
 
+pub use command_line::VERSION;
 pub use mount::{mount_device, run_broker_if_called};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -53,9 +53,6 @@ struct Cli {
     command: Command,
 }
 
-/// The version of all programs.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
 /// The command line: for manual pages and completions.
 #[must_use]
 pub fn command_line() -> clap::Command {
@@ -71,8 +68,8 @@ pub fn main() -> ExitCode {
     let args = called_as_mkfs(std::env::args_os().collect());
     segno_device::close_inherited(&inherited::named(&args));
     let style = exit::Style::of(&args);
-    if mount::helper::is_mount_helper(&args) {
-        return style.report(mount::helper::run(&args));
+    if command_line::is_mount_helper(&args) {
+        return style.report(commands::mount::helper::run(&args));
     }
     let check = commands::check::of_check(&args);
     let usage_code = if check.is_some() { exit::fsck::USAGE } else { exit::FAILED };

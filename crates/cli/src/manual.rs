@@ -1,6 +1,7 @@
 //! Manual pages that the command line alone does not give, and the examples of `--help`.
+use crate::command_line::VERSION;
+use crate::commands::mount::helper;
 use crate::commands::{check, mkfs};
-use crate::mount::helper;
 use crate::mount::options::pages;
 use clap::{Args, Command};
 
@@ -58,8 +59,7 @@ fn with_example(command: Command, example: &str) -> Command {
 /// The programs of section 8, which mount(8), fsck(8) and mkfs(8) call.
 #[must_use]
 pub fn system_programs() -> Vec<Command> {
-    let named =
-        |name: &'static str, from: fn(Command) -> Command| from(Command::new(name).version(crate::VERSION));
+    let named = |name: &'static str, from: fn(Command) -> Command| from(Command::new(name).version(VERSION));
     let programs = [
         helper::command(),
         named("fsck.segno", check::Args::augment_args),
@@ -86,7 +86,7 @@ pub fn file_formats() -> String {
          A metadata journal, if there is one, is behind the end of the volume or in a file of its own; Linux does not read it.\n\
          .PP\nIn\n.BR fstab (5)\nthe type is\n.IR segno :\n.PP\n.EX\n\
          /srv/disk.img  /srv/data  segno  nofail,cache=512M  0  0\n.EE\n",
-        crate::VERSION
+        VERSION
     );
     for section in pages::sections() {
         out += &format!(".SH {}\n", section.title.to_uppercase());

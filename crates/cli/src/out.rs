@@ -64,6 +64,7 @@ impl JsonList {
 
 /// Prints a line on standard output.
 pub fn to_stdout(line: Arguments<'_>) {
+    // Nobody reads it. What else the command does does not depend on that.
     let _unprinted = writeln!(io::stdout(), "{}", shown(line));
 }
 

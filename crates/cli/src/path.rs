@@ -11,6 +11,14 @@ pub fn reason<T>(result: segno::Result<T>) -> Result<T> {
     result.map_err(|e| e.source().map_or_else(|| anyhow!("{e}"), |why| anyhow!("{why}")))
 }
 
+/// The reason and what is behind it, for messages that name the operation themselves.
+pub fn cause(e: &segno::Error) -> anyhow::Error {
+    let sources = std::iter::successors(e.source(), |&e| e.source());
+    let mut chain: Vec<String> = sources.map(ToString::to_string).collect();
+    let innermost = chain.pop().unwrap_or_else(|| e.to_string());
+    chain.into_iter().rev().fold(anyhow!(innermost), anyhow::Error::context)
+}
+
 /// The inode number of `#INO`; a name that begins so needs a slash before it.
 pub fn inode_number(path: &Path) -> Option<u32> {
     path.to_str()?.strip_prefix('#')?.parse().ok()

@@ -128,6 +128,7 @@ fn keep(path: &Path, mode: u32, bytes: &[u8]) -> Result<()> {
     let part = PathBuf::from(part);
     let written = write_file(&part, mode, bytes).and_then(|()| std::fs::rename(&part, path));
     written.with_context(|| format!("cannot write {}", path.display())).inspect_err(|_| {
+        // The error of the write is the one to report.
         let _gone = std::fs::remove_file(&part);
     })
 }

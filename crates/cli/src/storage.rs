@@ -1,5 +1,10 @@
-//! The storage of a volume that the path of its image does not name: options of all commands on volumes.
+//! The storage of a volume: options of all commands for what the path of its image does not name, and volumes without a mount.
 use crate::external_journal::JournalOption;
+use crate::image;
+use crate::path::reason;
+use anyhow::Context;
+use segno::{Device, MountOptions, Volume};
+use segno_device::OpenOptions;
 use std::path::{Path, PathBuf};
 
 /// The option of each command on a volume.
@@ -29,4 +34,43 @@ pub struct StorageOptions {
     pub devices: DeviceOption,
     #[command(flatten)]
     pub journal: JournalOption,
+}
+
+/// Opens the volume for reading, without a mount. After a crash the volume is recovered in memory.
+pub fn volume_read_only(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
+    volume(path, storage, true)
+}
+
+/// Opens the volume for changes, without a mount. The caller closes it.
+pub fn volume_read_write(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
+    volume(path, storage, false)
+}
+
+fn volume(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Volume> {
+    Storage::open(path, storage, read_only)?.volume()
+}
+
+/// The storage of a volume, open.
+pub struct Storage {
+    path: PathBuf,
+    device: Device,
+    options: MountOptions,
+}
+
+impl Storage {
+    pub fn open(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Self> {
+        let (paths, open_options) = (storage.devices.of(path), OpenOptions { read_only, direct: false });
+        let device = Device::from(image::open(&paths, open_options)?);
+        let mut options = MountOptions::new().background(false).read_only(read_only);
+        if let Some(journal) = storage.journal.open(&paths, open_options)? {
+            options = options.journal(&Device::from(journal));
+        }
+        let options = options.on_notice(|notice| eprintln!("segno: {notice}"));
+        Ok(Self { path: path.to_owned(), device, options })
+    }
+
+    /// The volume, without a mount.
+    pub fn volume(self) -> anyhow::Result<Volume> {
+        reason(Volume::open_with(&self.device, &self.options)).with_context(|| image::cannot_read(&self.path))
+    }
 }

@@ -9,8 +9,10 @@
 mod casefold;
 mod cluster;
 mod compression;
+mod error;
 pub mod lzo;
 
 pub use casefold::{CasefoldError, casefold, casefolded_name_hash};
 pub use cluster::{ClusterEncoder, LevelError, check_level};
-pub use compression::{Algorithm, CodecError, decompress};
+pub use compression::{Algorithm, decompress};
+pub use error::CodecError;

@@ -1,7 +1,7 @@
 //! Asynchronous direct reads through `io_submit(2)`, which completes them without help from the submitting thread and is
 //! available where io_uring is forbidden.
 #![allow(unsafe_code)]
-use crate::reading::Buffer;
+use crate::aligned::Buffer;
 use crate::wait;
 use parking_lot::Mutex;
 use std::fs::File;

@@ -2,7 +2,6 @@
 //! by others.
 use crate::DeviceError;
 use crate::OpenOptions;
-use crate::file::open_error;
 use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use std::fs::File;
@@ -48,5 +47,5 @@ impl Claim {
 fn open_exclusively(path: &Path) -> Result<File, DeviceError> {
     let flags = OFlags::EXCL.bits().cast_signed();
     let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };
-    File::options().read(true).custom_flags(flags).open(path).map_err(|e| open_error(path, read_only, e))
+    File::options().read(true).custom_flags(flags).open(path).map_err(|e| read_only.open_error(path, e))
 }

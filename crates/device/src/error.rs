@@ -1,6 +1,6 @@
 //! Why a device or volume cannot be opened, and what to do about it.
 use crate::Contents;
-use crate::exclusion::Holder;
+use crate::holder::Holder;
 use segno_format::{Corrupt, Unsupported};
 use std::io;
 use std::path::PathBuf;

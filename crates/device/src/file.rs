@@ -1,14 +1,15 @@
 //! Image files and block devices, through the page cache or with direct I/O.
 use crate::aio::{Pool, Request};
+use crate::aligned::Buffer;
 use crate::claim::Claim;
-use crate::exclusion::{self, Holder, LockedFile, Use};
+use crate::exclusion::{self, LockedFile, Use};
 use crate::host_storage::HostStorage;
 use crate::host_zones::HostZones;
 use crate::probe::{Probe, StorageKind, kind, probe_file};
 use crate::read_around::{ReadAround, WINDOW};
-use crate::reading::{Buffer, Reading};
+use crate::reading::Reading;
 use crate::zone::{self, Zone, ZoneLimits};
-use crate::{BlockDevice, DeviceError, aligned, bounds, ioctl, start, unfinished_format, wait};
+use crate::{BlockDevice, DeviceError, OpenOptions, aligned, bounds, ioctl, start, unfinished_format, wait};
 use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
 use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
@@ -30,15 +31,6 @@ const IOV_MAX: usize = 1024;
 const LARGE: usize = 64;
 
 static ZEROS: Block = Block([0; BLOCK_SIZE]);
-
-/// How to open a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OpenOptions {
-    /// Refuse writes; several readers may share an image file.
-    pub read_only: bool,
-    /// Bypass the page cache (`O_DIRECT`).
-    pub direct: bool,
-}
 
 /// An image file or block device, held exclusively until dropped unless it is only observed.
 #[derive(Debug)]
@@ -81,7 +73,7 @@ impl FileDevice {
             .write(!options.read_only)
             .custom_flags(flags.bits().cast_signed())
             .open(path)
-            .map_err(|e| open_error(path, options, e))?;
+            .map_err(|e| options.open_error(path, e))?;
         let file = LockedFile(file);
         let probe = probe_file(path, &file)?;
         let backing = exclusion::exclude(path, &file, usage)?;
@@ -101,7 +93,7 @@ impl FileDevice {
     /// able to tell.
     pub fn observe(path: impl AsRef<Path>) -> Result<Self, DeviceError> {
         let (path, options) = (path.as_ref(), OpenOptions { read_only: true, direct: false });
-        let file = File::open(path).map_err(|e| open_error(path, options, e))?;
+        let file = File::open(path).map_err(|e| options.open_error(path, e))?;
         let probe = probe_file(path, &file)?;
         Ok(Self::new(LockedFile(file), probe, options))
     }
@@ -143,7 +135,7 @@ impl FileDevice {
 
     fn new(file: LockedFile, probe: Probe, options: OpenOptions) -> Self {
         // Readahead is up to the file system: adjacent blocks on the device are often unrelated.
-        let _only_a_hint = fadvise(&file, 0, None, Advice::Random);
+        hint(&file, 0, None, Advice::Random);
         let [discard_refused, dsync_refused, past_refused] = [(); 3].map(|()| AtomicBool::new(false));
         let OpenOptions { read_only, direct } = options;
         let past = if direct { None } else { past_cache(&file, read_only) };
@@ -185,7 +177,7 @@ impl FileDevice {
         let small = (into.len() as u64) < WINDOW;
         if small && self.read_around.wanted() {
             let start = offset & !(WINDOW - 1);
-            let _only_a_hint = fadvise(&self.file, start, NonZeroU64::new(WINDOW), Advice::WillNeed);
+            hint(&self.file, start, NonZeroU64::new(WINDOW), Advice::WillNeed);
         }
         // Starts the missing reads, and takes only what is cached.
         let had =
@@ -344,7 +336,7 @@ impl BlockDevice for FileDevice {
             return;
         }
         let bytes = NonZeroU64::new(count.saturating_mul(BLOCK_SIZE as u64));
-        let _only_a_hint = fadvise(&self.file, byte_offset(addr), bytes, Advice::WillNeed);
+        hint(&self.file, byte_offset(addr), bytes, Advice::WillNeed);
     }
 
     fn host_storage(&self) -> io::Result<Option<HostStorage>> {
@@ -470,16 +462,9 @@ fn check_protection(path: &Path, file: &File, read_only: bool) -> Result<(), Dev
     Ok(())
 }
 
-pub(crate) fn open_error(path: &Path, options: OpenOptions, e: io::Error) -> DeviceError {
-    let name = || path.display().to_string();
-    match Errno::from_io_error(&e) {
-        Some(Errno::BUSY) => DeviceError::InUse { path: name(), holder: Holder::Unknown },
-        Some(Errno::INVAL) if options.direct => DeviceError::NoDirect { path: name() },
-        Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) if !options.read_only => {
-            DeviceError::ReadOnly { path: name(), source: e }
-        }
-        _ => DeviceError::io("open", path, e),
-    }
+/// Advises the page cache. A file system without one refuses; reads work as well without.
+fn hint(file: &File, offset: u64, len: Option<NonZeroU64>, advice: Advice) {
+    let _no_page_cache = fadvise(file, offset, len, advice);
 }
 
 fn create_error(path: &Path, e: io::Error) -> DeviceError {
@@ -508,8 +493,9 @@ mod tests {
 
     #[test]
     fn a_refused_open_says_what_to_do() {
-        let refused =
-            |options, errno: Errno| open_error(Path::new("disk"), options, errno.into()).to_string();
+        let refused = |options: OpenOptions, errno: Errno| {
+            options.open_error(Path::new("disk"), errno.into()).to_string()
+        };
         let (write, read) = (OpenOptions::default(), OpenOptions { read_only: true, direct: false });
         for errno in [Errno::ACCESS, Errno::ROFS, Errno::PERM] {
             assert!(refused(write, errno).starts_with("disk cannot be written"), "{errno}");

@@ -9,6 +9,7 @@
 mod block;
 mod fields;
 mod files;
+mod image;
 mod lists;
 mod path;
 mod select;
@@ -16,35 +17,13 @@ mod tables;
 mod text;
 
 pub use fields::put_name;
+pub use image::Image;
 pub use select::{DumpError, What};
 pub use text::print;
 
-use segno_device::BlockDevice;
-use segno_layout::{Packs, Superblocks, certain};
-use segno_rescue::Volume;
 use serde_json::Value;
-use std::sync::Arc;
 
-/// A volume whose structures are shown.
-pub struct Image<'a> {
-    device: &'a Arc<dyn BlockDevice>,
-    superblocks: Superblocks,
-    volume: Volume<'a>,
-    packs: Option<Packs>,
-}
-
-impl<'a> Image<'a> {
-    /// Reads superblocks, packs and tables. For some structures all nodes are searched first.
-    pub fn open(device: &'a Arc<dyn BlockDevice>, what: &What) -> Result<Self, DumpError> {
-        let volume = match what.needs_scan() {
-            true => Volume::find(&**device, select::scan_all(&**device)?, false),
-            false => Volume::unscanned(&**device),
-        };
-        let superblocks = certain(Superblocks::load(&volume.reader));
-        let packs = volume.geo.map(|geo| certain(Packs::load(&volume.reader, &geo)));
-        Ok(Self { device, superblocks, volume, packs })
-    }
-
+impl Image<'_> {
     /// Shows a structure.
     pub fn show(&self, what: &What) -> Result<Value, DumpError> {
         match what {
@@ -65,9 +44,5 @@ impl<'a> Image<'a> {
             What::Segment(seg) => self.segment(*seg),
             What::Owner(addr) => Ok(self.owner(*addr)),
         }
-    }
-
-    fn geo(&self) -> Result<&segno_format::Geometry, DumpError> {
-        self.volume.geo.as_ref().ok_or(DumpError::Missing("superblock"))
     }
 }

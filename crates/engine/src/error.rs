@@ -1,33 +1,10 @@
 //! Errors of operations, and their errno values.
+use segno_device::Operation;
 use segno_format::{Corrupt, Structure, Unsupported};
 use segno_journal::Stale;
 
 /// The result of an engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// A call of the device that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the names of the calls")]
-pub enum DeviceCall {
-    #[error("read")]
-    Read,
-    #[error("write")]
-    Write,
-    #[error("flush")]
-    Flush,
-    #[error("drain")]
-    Drain,
-    #[error("prepare")]
-    Prepare,
-    #[error("discard")]
-    Discard,
-    #[error("read the zones of")]
-    ReadZones,
-    #[error("reset the zone")]
-    ResetZone,
-    #[error("finish the zone")]
-    FinishZone,
-}
 
 /// An error of the caller, of the volume or of the device.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +82,7 @@ pub enum Error {
     Journal(#[from] segno_journal::Error),
     /// The device failed.
     #[error("{op} of block {at} failed: {source}")]
-    Io { op: DeviceCall, at: u64, source: std::io::Error },
+    Io { op: Operation, at: u64, source: std::io::Error },
     /// An invariant was violated, regardless of what is on the device. The volume has stopped.
     #[error("internal error: {0}; the volume stopped, unmount it and run a check")]
     Invariant(&'static str),

@@ -4,12 +4,13 @@
 //! Damage is recorded in memory where it is found, under any locks, and stored by the next checkpoint, which also
 //! requests a check. A stopped volume writes no more checkpoints, so the reason is stored immediately, in a single
 //! attempt.
-use crate::error::{DeviceCall, Error, Result};
+use crate::error::{Error, Result};
 use crate::lock::{Mutex, rank};
 use crate::meta::Device;
 use crate::notice::{Notice, Observer};
 use crate::sync::Mutex as Unranked;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use segno_device::Operation;
 use segno_format::record::{DamageKind, StopReason};
 use segno_format::superblock::RawSuperblock;
 use segno_format::{Corrupt, Structure};
@@ -187,6 +188,7 @@ macro_rules! invariant {
     };
     ($health:expr, $holds:expr, $what:literal, else $otherwise:expr) => {
         if !$holds {
+            // `broken` has stopped the volume and notified the observer; no caller takes a result.
             let _reported = $health.broken($what);
             $otherwise
         }
@@ -223,8 +225,8 @@ fn kind_of(c: &Corrupt) -> DamageKind {
 
 fn reason_of(why: &Error) -> StopReason {
     match why {
-        Error::Io { op: DeviceCall::Flush, .. } => StopReason::FlushFail,
-        Error::Io { op: DeviceCall::Read, .. } => StopReason::MetaPage,
+        Error::Io { op: Operation::Flush, .. } => StopReason::FlushFail,
+        Error::Io { op: Operation::Read, .. } => StopReason::MetaPage,
         Error::Corrupt(c) if c.what == Structure::Summary => StopReason::CorruptedSummary,
         Error::Corrupt(_) => StopReason::MetaPage,
         Error::NoSpace => StopReason::NoSegment,

@@ -6,6 +6,14 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligne
 
 /// Bytes in a block.
 pub const BLOCK_SIZE: usize = 4096;
+/// F2FS magic; also the seed of most checksums.
+pub const F2FS_MAGIC: u32 = 0xF2F5_2010;
+/// Blocks in a segment, fixed by the format.
+pub const BLOCKS_PER_SEG: u32 = 512;
+/// Slots in a direct node and nids in an indirect node.
+pub const ADDRS_PER_BLOCK: u32 = 1018;
+/// Longest file name in bytes.
+pub const NAME_MAX: usize = 255;
 
 /// The unit of all I/O.
 #[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]

@@ -1,6 +1,5 @@
 //! Addresses and sizes of the areas, and the arithmetic between them.
-use crate::superblock::RawSuperblock;
-use crate::{BLOCKS_PER_SEG, BlockAddr, Features, Nid, SegNo};
+use crate::{BLOCKS_PER_SEG, BlockAddr, Nid, SegNo};
 
 /// NAT entries in a block.
 pub const NAT_PER_BLOCK: u32 = 455;
@@ -47,28 +46,6 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    pub(crate) fn of(sb: &RawSuperblock, features: Features) -> Self {
-        Self {
-            segs_per_sec: sb.segs_per_sec.get(),
-            secs_per_zone: sb.secs_per_zone.get(),
-            section_count: sb.section_count.get(),
-            segment_count: sb.segment_count.get(),
-            segment_count_sit: sb.segment_count_sit.get(),
-            segment_count_nat: sb.segment_count_nat.get(),
-            segment_count_ssa: sb.segment_count_ssa.get(),
-            segment_count_main: sb.segment_count_main.get(),
-            segment0_blkaddr: sb.segment0_blkaddr.get(),
-            cp_blkaddr: sb.cp_blkaddr.get(),
-            sit_blkaddr: sb.sit_blkaddr.get(),
-            nat_blkaddr: sb.nat_blkaddr.get(),
-            ssa_blkaddr: sb.ssa_blkaddr.get(),
-            main_blkaddr: sb.main_blkaddr.get(),
-            cp_payload: sb.cp_payload.get(),
-            block_count: sb.block_count.get(),
-            has_ssa: !features.contains(Features::RO),
-        }
-    }
-
     /// One past the last main-area block.
     #[must_use]
     pub fn main_end(&self) -> u32 {
@@ -194,6 +171,8 @@ impl Geometry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Features;
+    use crate::superblock::RawSuperblock;
 
     #[test]
     fn nat_addresses_alternate_by_segment() {

@@ -37,19 +37,10 @@ pub mod text;
 pub mod xattr;
 
 pub use addr::{BlockAddr, Ino, Nid, SegNo};
-pub use block::{BLOCK_SIZE, Block};
+pub use block::{ADDRS_PER_BLOCK, BLOCK_SIZE, BLOCKS_PER_SEG, Block, F2FS_MAGIC, NAME_MAX};
 pub use crc::crc;
 pub use error::{Corrupt, Structure, Unit};
 pub use features::Features;
 pub use geometry::Geometry;
 pub use name_hash::{folded_name_hash, name_hash};
 pub use support::Unsupported;
-
-/// F2FS magic; also the seed of most checksums.
-pub const F2FS_MAGIC: u32 = 0xF2F5_2010;
-/// Blocks in a segment, fixed by the format.
-pub const BLOCKS_PER_SEG: u32 = 512;
-/// Slots in a direct node and nids in an indirect node.
-pub const ADDRS_PER_BLOCK: u32 = 1018;
-/// Longest file name in bytes.
-pub const NAME_MAX: usize = 255;

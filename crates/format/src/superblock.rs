@@ -1,6 +1,6 @@
 //! The superblock: raw bytes and the checks after which its numbers may be trusted.
-use crate::support::LOG_BLOCK_SIZE;
-use crate::{BLOCK_SIZE, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, crc};
+use crate::support::{LOG_BLOCK_SIZE, MAX_LOG_BLOCK_SIZE};
+use crate::{BLOCK_SIZE, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, Unsupported, crc};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -265,6 +265,14 @@ impl RawSuperblock {
         Ok(())
     }
 
+    /// Whether it is that of a volume with blocks of another size, which [`parse`](Self::parse) refuses.
+    #[must_use]
+    pub fn other_block_size(&self) -> Option<Unsupported> {
+        let log_blocksize = self.log_blocksize.get();
+        let is_other = (LOG_BLOCK_SIZE + 1..=MAX_LOG_BLOCK_SIZE).contains(&log_blocksize);
+        (is_other && self.verify().is_ok()).then_some(Unsupported::BlockSize { log_blocksize })
+    }
+
     /// Whether it is marked read-only and has what a writable volume has: room for summaries.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
@@ -362,11 +370,41 @@ impl RawSuperblock {
     }
 }
 
+impl Geometry {
+    pub(crate) fn of(sb: &RawSuperblock, features: Features) -> Self {
+        Self {
+            segs_per_sec: sb.segs_per_sec.get(),
+            secs_per_zone: sb.secs_per_zone.get(),
+            section_count: sb.section_count.get(),
+            segment_count: sb.segment_count.get(),
+            segment_count_sit: sb.segment_count_sit.get(),
+            segment_count_nat: sb.segment_count_nat.get(),
+            segment_count_ssa: sb.segment_count_ssa.get(),
+            segment_count_main: sb.segment_count_main.get(),
+            segment0_blkaddr: sb.segment0_blkaddr.get(),
+            cp_blkaddr: sb.cp_blkaddr.get(),
+            sit_blkaddr: sb.sit_blkaddr.get(),
+            nat_blkaddr: sb.nat_blkaddr.get(),
+            ssa_blkaddr: sb.ssa_blkaddr.get(),
+            main_blkaddr: sb.main_blkaddr.get(),
+            cp_payload: sb.cp_payload.get(),
+            block_count: sb.block_count.get(),
+            has_ssa: !features.contains(Features::RO),
+        }
+    }
+}
+
 impl Superblock {
     /// The volume label.
     #[must_use]
     pub fn label(&self) -> String {
         self.raw.label()
+    }
+
+    /// Whether a volume with this superblock can be read.
+    pub fn check_support(&self) -> Result<(), Unsupported> {
+        let features = self.features.unsupported();
+        if features.is_empty() { Ok(()) } else { Err(Unsupported::Features(features)) }
     }
 
     /// Seed of inode checksums.

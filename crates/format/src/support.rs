@@ -1,12 +1,11 @@
 //! Which volumes this implementation supports: the one decision for mount, library, check, repair and rescue.
 use crate::Features;
-use crate::superblock::{RawSuperblock, Superblock};
 use core::fmt;
 
 /// `log_blocksize` of the volumes that are supported.
 pub(crate) const LOG_BLOCK_SIZE: u32 = 12;
 /// Largest `log_blocksize` that Linux accepts.
-const MAX_LOG_BLOCK_SIZE: u32 = 16;
+pub(crate) const MAX_LOG_BLOCK_SIZE: u32 = 16;
 
 /// Why a volume in good order cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,28 +57,11 @@ impl Features {
     }
 }
 
-impl RawSuperblock {
-    /// Whether it is that of a volume with blocks of another size, which [`parse`](Self::parse) refuses.
-    #[must_use]
-    pub fn other_block_size(&self) -> Option<Unsupported> {
-        let log_blocksize = self.log_blocksize.get();
-        let is_other = (LOG_BLOCK_SIZE + 1..=MAX_LOG_BLOCK_SIZE).contains(&log_blocksize);
-        (is_other && self.verify().is_ok()).then_some(Unsupported::BlockSize { log_blocksize })
-    }
-}
-
-impl Superblock {
-    /// Whether a volume with this superblock can be read.
-    pub fn check_support(&self) -> Result<(), Unsupported> {
-        let features = self.features.unsupported();
-        if features.is_empty() { Ok(()) } else { Err(Unsupported::Features(features)) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::F2FS_MAGIC;
+    use crate::superblock::RawSuperblock;
     use zerocopy::FromZeros;
 
     #[test]

@@ -1,30 +1,15 @@
 //! Authority of callers over the mount, the volume, and files beyond their content. Each operation has a row in a table of
-//! ioctls (`ioctl`, `volume_ioctl`, `compress_ioctl`) or of control attributes (`control`), and the row a rule here.
+//! ioctls (`ioctl`) or of control attributes (`control`), and the row a rule here.
 use crate::callers::Credentials;
+use crate::origin::Origin;
 use crate::server::Server;
 use crate::wire::InHeader;
 use rustix::thread::CapabilitySet;
 use segno_engine::{Attr, Error, Result};
 use segno_format::Ino;
-use std::fs::read_link;
-use std::path::Path;
 
-/// The user namespace in which the machine starts has this name.
-const INITIAL_NAMESPACE: &str = "user:[4026531837]";
 const S_ISGID: u16 = 0o2000;
 const S_IXGRP: u16 = 0o010;
-
-/// Where the requests of a mount come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Processes of this machine.
-    Host {
-        /// The user of the server, unless the server is root's: then capabilities decide.
-        own: Option<u32>,
-    },
-    /// The kernel of a guest. Its users and processes are not known to this machine.
-    Guest,
-}
 
 /// Callers to whom an operation is permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +27,6 @@ pub(crate) enum Who {
     Trusted,
     /// The user of a server that is not root's. No guest.
     ServerUser,
-}
-
-impl Origin {
-    /// Processes of this machine, served by this process.
-    pub(crate) fn host() -> Self {
-        let user = rustix::process::geteuid();
-        let is_initial =
-            read_link("/proc/self/ns/user").map_or(true, |name| name == Path::new(INITIAL_NAMESPACE));
-        let of_root = user.is_root() && is_initial;
-        Self::Host { own: (!of_root).then(|| user.as_raw()) }
-    }
 }
 
 impl Server {

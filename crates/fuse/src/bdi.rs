@@ -21,6 +21,7 @@ const SMALL: u64 = 64 * DIRTY_MAX;
 pub(crate) fn tune(mount: MountId, mount_type: &MountType, writeback: bool, volume_bytes: u64) {
     let bdi = directory(mount, mount_type);
     let set = |name, value: &str| {
+        // Only root may set it, and an old kernel lacks some: the default stays.
         let _default_stays = std::fs::write(bdi.join(name), value);
     };
     set("read_ahead_kb", READAHEAD_KIB);

@@ -179,13 +179,13 @@ fn stats(server: &Server) -> String {
     for (name, value) in
         counters.chain(server.volume.device_counters()).chain(requests).chain(server.times.report())
     {
-        let _ = write!(out, "\"{name}\":{value},");
+        let _infallible = write!(out, "\"{name}\":{value},");
     }
     out += "\"slowest\":[";
     for (i, slow) in server.times.slowest().iter().enumerate() {
         let (comma, op) = (if i == 0 { "" } else { "," }, format!("{:?}", slow.opcode).to_lowercase());
         let (ns, age) = (slow.time.as_nanos(), slow.age().as_millis());
-        let _ = write!(
+        let _infallible = write!(
             out,
             "{comma}{{\"op\":\"{op}\",\"ino\":{},\"ns\":{ns},\"age_ms\":{age}}}",
             ino_of(slow.nodeid).0
@@ -203,7 +203,7 @@ fn extents(list: &[Extent]) -> Result<Vec<u8>> {
             ExtentKind::Compressed => "compressed",
             ExtentKind::Inline => "inline",
         };
-        let _ = writeln!(out, "{} {} {} {kind}", e.file_block, e.addr, e.len);
+        let _infallible = writeln!(out, "{} {} {} {kind}", e.file_block, e.addr, e.len);
     }
     if out.len() > VALUE_MAX { Err(Error::XattrTooBig) } else { Ok(out.into_bytes()) }
 }

@@ -50,6 +50,12 @@ pub(crate) fn connect(r: &Request<'_>) -> io::Result<Mounted> {
     if rustix::process::geteuid().is_root() {
         match by_syscall(r, Kind::Plain) {
             // In a container root may need the helper too.
+            Err(e) if e.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+                return by_helper(r).map_err(|refusal| match refusal.kind() {
+                    io::ErrorKind::Other => io::Error::new(e.kind(), refusal),
+                    _ => refusal,
+                });
+            }
             Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
             done => return done,
         }

@@ -35,6 +35,7 @@ impl Notifier {
                 let _unmounted = send(&to, NotifyCode::InvalInode, &body);
             }
         })?;
+        // A server has one connection, so this is the first.
         let _already_set = self.connection.set(Connection { dev, pages });
         Ok(())
     }

@@ -1,12 +1,11 @@
 //! The life of a mount: mount, serve, shut down. Signals and umount(8) both end with a clean checkpoint.
-use crate::block::{Backing, MountType};
+use crate::block::MountType;
 use crate::broker::Broker;
 use crate::init::Acl;
-use crate::ownership::Ownership;
+use crate::options::FuseOptions;
 use crate::page_cache::PageCache;
 use crate::server::Server;
-use crate::session::{Choice, Queues, Session, Transport};
-use segno_device::Claim;
+use crate::session::{Queues, Session, Transport};
 use segno_engine::Volume;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -14,39 +13,6 @@ use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-
-/// Options of a mount.
-#[derive(Clone, Debug, Default)]
-pub struct FuseOptions {
-    /// Source shown in /proc/mounts: the image.
-    pub source: String,
-    /// Source of a mount of type `fuseblk`.
-    pub backing: Backing,
-    /// The claim of the server on that device.
-    pub claim: Option<Arc<Claim>>,
-    /// Mount read-only.
-    pub read_only: bool,
-    /// Permit access by other users; needs `user_allow_other` in /etc/fuse.conf unless root mounts.
-    pub allow_other: bool,
-    /// Let the kernel check POSIX ACLs.
-    pub acl: bool,
-    /// Flags and options for the kernel, as given (`dev`, `suid`, `noexec` …).
-    pub extra: Vec<String>,
-    /// Unmount when the server is killed.
-    pub auto_unmount: bool,
-    /// Number of server threads; 0 is automatic.
-    pub threads: usize,
-    /// How requests reach the server.
-    pub transport: Choice,
-    /// Deliver replies at the threads' normal scheduling policy.
-    pub no_sched_idle: bool,
-    /// Keep written data in the kernel's page cache until fsync, close or writeback.
-    pub writeback_cache: bool,
-    /// Permit the shutdown ioctl of crash tests.
-    pub shutdown: bool,
-    /// Owner and permissions to show.
-    pub ownership: Ownership,
-}
 
 /// A mount that has started.
 #[derive(Clone, Debug)]
@@ -93,6 +59,7 @@ pub fn serve(
         }
     })?;
     thread::Builder::new().name("session".into()).spawn(move || {
+        // The receiver is gone only when a signal has ended the mount.
         let _ = ended.send(End::Served(session.wait()));
     })?;
     ready(&started);
@@ -130,18 +97,4 @@ fn start(
     let session = session.inspect_err(|_| broker.unmount(false))?;
     broker.tune(session.page_cache, volume_bytes);
     Ok((session, mount_type))
-}
-
-pub(crate) fn options(opts: &FuseOptions) -> Vec<String> {
-    // As a plain option the subtype also reaches the kernel without fusermount3. Most reads are served from the kernel's
-    // cache, so access times cannot be maintained.
-    let mut list = ["subtype=segno", "noatime", "default_permissions"].map(str::to_owned).to_vec();
-    if opts.read_only {
-        list.push("ro".into());
-    }
-    if opts.allow_other {
-        list.push("allow_other".into());
-    }
-    list.extend(opts.extra.iter().cloned());
-    list
 }

@@ -1,8 +1,8 @@
 //! A session: the threads that serve one connection.
 use crate::init::{self, Acl, MAX_WRITE, Offer, Wanted};
 use crate::mount::Mounted;
+use crate::options::{Choice, FuseOptions};
 use crate::page_cache::PageCache;
-use crate::serve::FuseOptions;
 use crate::server::Server;
 use crate::transport::classic::{self, clone_device};
 use crate::transport::colocation::Colocation;
@@ -17,18 +17,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
-
-/// Requested transport.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// io_uring if the kernel supports it, otherwise /dev/fuse.
-    #[default]
-    Auto,
-    /// Read and write on /dev/fuse.
-    Classic,
-    /// io_uring; an error if the kernel does not offer it.
-    IoUring,
-}
 
 /// Transport of a session and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +97,7 @@ impl Session {
     ) -> io::Result<Self> {
         let choice = opts.transport;
         let Mounted { dev, id } = mounted;
+        // A server has one session, so it was not set before.
         let _first = server.mount_id.set(id);
         let offer = init::receive(&dev)?;
         let dev = Arc::new(dev);

@@ -1,10 +1,9 @@
 //! Counts of properties that files on the host did not get.
-use crate::Preserve;
 use serde::Serialize;
 use std::fmt;
 use std::ops::AddAssign;
 
-/// Files that lack a property because [`Preserve`] does not have it, by property.
+/// Files that lack a property because [`Preserve`](crate::Preserve) does not have it, by property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     /// Files without their set-user-ID or set-group-ID bits.
@@ -16,6 +15,9 @@ pub struct LeftOut {
     /// Files without their `trusted.*` attributes.
     pub trusted: u64,
 }
+
+/// The words of `Preserve::parse`, in the order of the counts.
+pub(crate) const WORDS: [&str; 4] = ["setid", "devices", "caps", "trusted"];
 
 impl LeftOut {
     /// Whether every file has everything.
@@ -30,17 +32,17 @@ impl LeftOut {
         self.counts().iter().map(|(_, n)| n).sum()
     }
 
-    /// The words of [`Preserve::parse`] that bring it back, separated by commas.
+    /// The words of [`Preserve::parse`](crate::Preserve::parse) that bring it back, separated by commas.
     #[must_use]
     pub fn words(&self) -> String {
         let words = self.counts().into_iter().filter(|(_, n)| *n > 0).map(|(word, _)| word);
         words.collect::<Vec<_>>().join(",")
     }
 
-    /// The counts, with the words of [`Preserve::parse`].
+    /// The counts, with the words of [`Preserve::parse`](crate::Preserve::parse).
     #[must_use]
     pub fn counts(&self) -> [(&'static str, u64); 4] {
-        let [setid, devices, caps, trusted] = Preserve::words().map(|(word, _)| word);
+        let [setid, devices, caps, trusted] = WORDS;
         [(setid, self.setid), (devices, self.devices), (caps, self.caps), (trusted, self.trusted)]
     }
 }

@@ -1,5 +1,5 @@
 //! Properties of files that are a matter of trust.
-use crate::LeftOut;
+use crate::left_out::{LeftOut, WORDS};
 
 bitflags::bitflags! {
     /// Properties of a volume's files that files on the host get only on request: they give rights on the host, or only root can
@@ -25,7 +25,7 @@ const PERMISSIONS: u32 = 0o7777;
 impl Preserve {
     /// Reads a word of a list: `setid`, `devices`, `caps`, `trusted` or `all`.
     pub fn parse(word: &str) -> Result<Self, String> {
-        let found = Self::words().into_iter().find(|(name, _)| *name == word);
+        let found = Self::words().find(|(name, _)| *name == word);
         match (found, word) {
             (Some((_, one)), _) => Ok(one),
             (None, "all") => Ok(Self::all()),
@@ -33,8 +33,8 @@ impl Preserve {
         }
     }
 
-    pub(crate) fn words() -> [(&'static str, Self); 4] {
-        [("setid", Self::SETID), ("devices", Self::DEVICES), ("caps", Self::CAPS), ("trusted", Self::TRUSTED)]
+    fn words() -> impl Iterator<Item = (&'static str, Self)> {
+        WORDS.into_iter().zip([Self::SETID, Self::DEVICES, Self::CAPS, Self::TRUSTED])
     }
 
     /// The permission bits to set; counts bits that are left out.

@@ -1,5 +1,6 @@
 //! A build from source to image.
 use crate::options::BuildOptions;
+use crate::progress::Progress;
 use crate::source::{OpenSource, Source};
 use crate::tree::{Choice, Index, Inode, Kind, Names, ROOT, Tree};
 use crate::{Error, Result, identity, meta, order, sparse, write};
@@ -10,26 +11,8 @@ use segno_format::inode::{InodeFlags, max_file_size};
 use segno_format::{ADDRS_PER_BLOCK, BLOCK_SIZE, Features, text};
 use segno_mkfs::MkfsOptions;
 use std::collections::HashSet;
-use std::fmt;
 use std::fs::File;
-use std::path::{Path, PathBuf};
-
-/// How far a build is.
-#[derive(Clone, Copy)]
-pub struct Progress<'a> {
-    /// Gives the path that was completed last.
-    pub path: &'a dyn Fn() -> PathBuf,
-    /// Files and directories completed so far.
-    pub files: u64,
-    /// Bytes of content read so far.
-    pub bytes: u64,
-}
-
-impl fmt::Debug for Progress<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Progress").field("files", &self.files).field("bytes", &self.bytes).finish()
-    }
-}
+use std::path::Path;
 
 /// What was built.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,15 +22,17 @@ mod meta;
 mod new_file;
 mod options;
 mod order;
+mod progress;
 mod source;
 mod sparse;
 mod tree;
 mod write;
 
-pub use build::{Progress, Report, build, build_opened};
+pub use build::{Report, build, build_opened};
 pub use error::{Error, Result};
 pub use extract::{ExtractOptions, Extracted, Target, extract, extract_opened};
 pub use new_file::NewFile;
 pub use options::{BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Size};
+pub use progress::Progress;
 pub use segno_host::{LeftOut, Preserve};
 pub use source::{OpenImage, OpenSource, Source};

@@ -97,6 +97,7 @@ fn name(file: &File, from: &Path, path: &Path, force: bool) -> io::Result<()> {
     let link = |to: &Path| linkat(CWD, from, CWD, to, AtFlags::SYMLINK_FOLLOW).map_err(io::Error::from);
     match link(path) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists && force => {
+            // A file system without locks: then another run may take the name for one that was left.
             let _swept_by_no_other_run = flock(file, FlockOperation::NonBlockingLockExclusive);
             let temporary = Builder::new().prefix(&prefix(path)).make_in(directory_of(path), link)?;
             temporary.into_temp_path().persist(path).map_err(|e| e.error)

@@ -1,8 +1,7 @@
 //! Facts in the superblock of a journal, known without its volume.
 use crate::area::Area;
 use crate::error::Result;
-use crate::journal::{Journal, read_superblock};
-use crate::ring::{MIN_RING, SUPERBLOCKS};
+use crate::superblock::JournalSuperblock;
 use segno_format::BLOCK_SIZE;
 
 /// What a journal's superblock says.
@@ -23,7 +22,7 @@ pub struct About {
 impl About {
     /// Reads the superblock of the journal in `area`; [`Error::Absent`](crate::Error::Absent) without one.
     pub fn read(area: &Area) -> Result<Self> {
-        let s = read_superblock(area)?;
+        let s = JournalSuperblock::read(area)?;
         Ok(Self {
             volume: s.volume,
             bytes: s.blocks * BLOCK_SIZE as u64,
@@ -32,9 +31,4 @@ impl About {
             mounts: s.mount,
         })
     }
-}
-
-impl Journal {
-    /// The smallest area that holds one, in blocks.
-    pub const LEAST_BLOCKS: u64 = SUPERBLOCKS + MIN_RING;
 }

@@ -1,6 +1,6 @@
 //! Where a journal lives: consecutive blocks of some device, or a device of its own.
 use crate::error::{Error, Result};
-use segno_device::{BlockDevice, Overlay};
+use segno_device::{BlockDevice, Operation, Overlay};
 use segno_format::Block;
 use std::sync::Arc;
 
@@ -66,15 +66,19 @@ impl Area {
     }
 
     pub(crate) fn read(&self, at: u64, into: &mut [Block]) -> Result<()> {
-        self.dev.read(self.start + at, into).map_err(|source| Error::Io { op: "read", at, source })
+        self.dev.read(self.start + at, into).map_err(|source| Error::Io { op: Operation::Read, at, source })
     }
 
     pub(crate) fn write(&self, at: u64, blocks: &[&Block]) -> Result<()> {
-        self.dev.write(self.start + at, blocks).map_err(|source| Error::Io { op: "write", at, source })
+        self.dev.write(self.start + at, blocks).map_err(|source| Error::Io {
+            op: Operation::Write,
+            at,
+            source,
+        })
     }
 
     pub(crate) fn flush(&self) -> Result<()> {
-        self.dev.flush().map_err(|source| Error::Io { op: "flush", at: 0, source })
+        self.dev.flush().map_err(|source| Error::Io { op: Operation::Flush, at: 0, source })
     }
 }
 

@@ -1,5 +1,7 @@
 //! What can go wrong with a journal, and what to do about it.
 
+use segno_device::Operation;
+
 /// See [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -9,8 +11,8 @@ pub enum Error {
     /// The device failed.
     #[error("{op} of journal block {at} failed: {source}")]
     Io {
-        /// What was tried: "read", "write", "flush".
-        op: &'static str,
+        /// What was tried.
+        op: Operation,
         /// Block of the device.
         at: u64,
         /// The device's reason.

@@ -37,6 +37,29 @@ pub struct Group {
     pub sections: Vec<Section>,
 }
 
+/// A group that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Sequence number.
+    pub seq: u64,
+    /// Whether it closes epochs.
+    pub kind: Kind,
+    /// Lowest epoch of a section.
+    pub epoch: u64,
+    /// Highest epoch of a section.
+    pub last_epoch: u64,
+    /// Bytes in the log.
+    pub bytes: u64,
+    pub(crate) index: u64,
+}
+
+impl Accepted {
+    /// Its checksums are right, its content is not.
+    pub(crate) fn corrupt(&self, why: &'static str) -> Error {
+        Error::Corrupt { seq: self.seq, at: self.index, why }
+    }
+}
+
 impl Group {
     /// The highest epoch of a section.
     pub(crate) fn last_epoch(&self) -> u64 {

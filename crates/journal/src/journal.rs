@@ -7,7 +7,7 @@ use crate::ring::{GROUP_PAYLOAD, MAX_GROUP_BLOCKS, MIN_RING, Ring, SUPERBLOCKS};
 use crate::superblock::{Anchor, Checkpoint, CpIntent, JournalSuperblock, Tail};
 use crate::vacant::Vacant;
 use parking_lot::{Mutex, MutexGuard};
-use segno_format::{BLOCK_SIZE, Block};
+use segno_format::BLOCK_SIZE;
 use std::collections::VecDeque;
 
 /// Blocks that only intents may take, so that a full journal can always be emptied by a checkpoint.
@@ -69,6 +69,9 @@ struct State {
 }
 
 impl Journal {
+    /// The smallest area that holds one, in blocks.
+    pub const LEAST_BLOCKS: u64 = SUPERBLOCKS + MIN_RING;
+
     /// Makes an empty journal; one of the same volume that is there is given up. `unique` is a random number.
     pub fn create(space: Vacant, cp: &Checkpoint, unique: [u8; 16]) -> Result<Self> {
         let area = space.area();
@@ -76,7 +79,7 @@ impl Journal {
         if blocks < SUPERBLOCKS + MIN_RING {
             return Err(Error::TooSmall { blocks, least: SUPERBLOCKS + MIN_RING });
         }
-        let before = read_superblock(&area).map_or(0, |s| s.generation);
+        let before = JournalSuperblock::read(&area).map_or(0, |s| s.generation);
         let cp_in_force = CpIntent { version: cp.version, crc: cp.crc, boundary: 0, canaries: Vec::new() };
         let superblock = JournalSuperblock {
             generation: before,
@@ -327,23 +330,23 @@ impl Journal {
         let block = state.superblock.encode();
         self.ring.area.write(at, &[&block]).inspect_err(|_| state.failed = true)
     }
+
+    /// Erases the journal in `area`, durably. Changes that the volume's checkpoint lacks are lost. The superblocks are erased last,
+    /// so that a cut leaves a journal.
+    pub fn discard(area: &Area) -> Result<()> {
+        if area.blocks() < Self::LEAST_BLOCKS {
+            return Err(Error::TooSmall { blocks: area.blocks(), least: Self::LEAST_BLOCKS });
+        }
+        area.runs_of_data(|at, run| {
+            area.zero(at.max(SUPERBLOCKS), at + run.len() as u64)?;
+            Ok(true)
+        })?;
+        area.flush()?;
+        area.zero(0, SUPERBLOCKS)?;
+        area.flush()
+    }
 }
 
 fn blocks_of(payload: &[u8]) -> u64 {
     (HEADER + payload.len()).div_ceil(BLOCK_SIZE) as u64
-}
-
-/// The newer valid copy.
-pub(crate) fn read_superblock(area: &Area) -> Result<JournalSuperblock> {
-    let mut both = [Block::zeroed(), Block::zeroed()];
-    if area.blocks() < SUPERBLOCKS + MIN_RING {
-        return Err(Error::TooSmall { blocks: area.blocks(), least: SUPERBLOCKS + MIN_RING });
-    }
-    area.read(0, &mut both)?;
-    let [a, b] = both.map(|block| JournalSuperblock::decode(&block));
-    match (a, b) {
-        (Ok(a), Ok(b)) => Ok(if a.generation > b.generation { a } else { b }),
-        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
-        (Err(Error::Absent { .. }), Err(e)) | (Err(e), Err(_)) => Err(e),
-    }
 }

@@ -43,16 +43,10 @@ mod vacant;
 pub use about::About;
 pub use area::Area;
 pub use error::{Error, Result};
-pub use group::{Group, Kind, Section};
+pub use group::{Accepted, Group, Kind, Section};
 pub use journal::{Journal, Position, Usage};
-pub use open::{Accepted, Opened, Replay, Stale};
+pub use open::{Opened, Replay, Stale};
 pub use payload::{Part, Payload};
-pub use record::Record;
+pub use record::{Record, data_crc};
 pub use superblock::{Canary, Checkpoint, CpIntent};
 pub use vacant::{Content, Vacant};
-
-/// Checksum of a data block for [`record::Map::crcs`].
-#[must_use]
-pub fn data_crc(block: &segno_format::Block) -> u32 {
-    segno_format::crc(u32::MAX, &block.0)
-}

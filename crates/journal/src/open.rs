@@ -2,14 +2,14 @@
 use crate::area::Area;
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
-use crate::group::{Group, Kind};
+use crate::group::{Accepted, Group, Kind};
 use crate::header::PayloadKind;
-use crate::journal::{Journal, Live, read_superblock};
+use crate::journal::{Journal, Live};
 use crate::payload::Payload;
-use crate::record::{Map, Record};
+use crate::record::{Map, Record, data_crc};
 use crate::ring::{Ring, Window};
 use crate::superblock::{Anchor, Canary, Checkpoint, JournalSuperblock, Tail};
-use segno_device::BlockDevice;
+use segno_device::{BlockDevice, Operation};
 use segno_format::checkpoint::newer_pack;
 use segno_format::{Block, BlockAddr};
 use std::collections::{BTreeSet, VecDeque};
@@ -84,29 +84,6 @@ impl Stale {
     }
 }
 
-/// A group that counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accepted {
-    /// Sequence number.
-    pub seq: u64,
-    /// Whether it closes epochs.
-    pub kind: Kind,
-    /// Lowest epoch of a section.
-    pub epoch: u64,
-    /// Highest epoch of a section.
-    pub last_epoch: u64,
-    /// Bytes in the log.
-    pub bytes: u64,
-    index: u64,
-}
-
-impl Accepted {
-    /// Its checksums are right, its content is not.
-    pub(crate) fn corrupt(&self, why: &'static str) -> Error {
-        Error::Corrupt { seq: self.seq, at: self.index, why }
-    }
-}
-
 /// A journal that belongs to the volume's checkpoint. Reading it changes nothing.
 #[derive(Debug)]
 pub struct Replay {
@@ -143,7 +120,7 @@ impl Journal {
     /// Reads the journal in `area` for the volume whose checkpoint in force is `cp` and whose blocks are `data`.
     /// Nothing is written.
     pub fn open(area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<Opened> {
-        let mut superblock = read_superblock(&area)?;
+        let mut superblock = JournalSuperblock::read(&area)?;
         if superblock.volume != cp.volume {
             return Ok(Opened::Stale(Stale::OtherVolume));
         }
@@ -313,7 +290,7 @@ fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
 fn foreign_write(canaries: &[Canary], data: &dyn BlockDevice) -> Result<Option<BlockAddr>> {
     for canary in canaries {
         let now = Canary::of(data, canary.addr).map_err(|source| Error::Io {
-            op: "read of a canary",
+            op: Operation::ReadCanary,
             at: canary.addr.0.into(),
             source,
         })?;
@@ -371,8 +348,8 @@ fn has_arrived(map: &Map, data: &dyn BlockDevice) -> Result<bool> {
         for i in 0..run.count {
             let Some(&crc) = crcs.next() else { return Ok(true) };
             let at = u64::from(run.addr.offset(i).0);
-            data.read(at, &mut one).map_err(|source| Error::Io { op: "read of data", at, source })?;
-            if one.iter().any(|b| crate::data_crc(b) != crc) {
+            data.read(at, &mut one).map_err(|source| Error::Io { op: Operation::ReadData, at, source })?;
+            if one.iter().any(|b| data_crc(b) != crc) {
                 return Ok(false);
             }
         }

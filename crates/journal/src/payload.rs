@@ -1,8 +1,7 @@
 //! The bytes of a group that counts, read where they are.
 use crate::bytes::Bytes;
 use crate::error::Result;
-use crate::group::{Group, Section};
-use crate::open::Accepted;
+use crate::group::{Accepted, Group, Section};
 use crate::record::Record;
 use crate::ring::Loaded;
 use segno_format::{Ino, Nid};

@@ -1,6 +1,9 @@
 //! The journal's superblock, and checkpoints as the journal knows them.
+use crate::area::Area;
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
+use crate::record::data_crc;
+use crate::ring::{MIN_RING, SUPERBLOCKS};
 use segno_device::{BlockDevice, JOURNAL_MAGIC};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, crc};
 
@@ -89,7 +92,7 @@ impl Canary {
         let mut one = [Block::zeroed()];
         data.read(addr.0.into(), &mut one)?;
         let [block] = &one;
-        Ok(Self { addr, crc: crate::data_crc(block) })
+        Ok(Self { addr, crc: data_crc(block) })
     }
 }
 
@@ -131,6 +134,21 @@ pub(crate) fn may_be_torn(block: &Block) -> bool {
 }
 
 impl JournalSuperblock {
+    /// The newer valid copy.
+    pub(crate) fn read(area: &Area) -> Result<Self> {
+        let mut both = [Block::zeroed(), Block::zeroed()];
+        if area.blocks() < SUPERBLOCKS + MIN_RING {
+            return Err(Error::TooSmall { blocks: area.blocks(), least: SUPERBLOCKS + MIN_RING });
+        }
+        area.read(0, &mut both)?;
+        let [a, b] = both.map(|block| Self::decode(&block));
+        match (a, b) {
+            (Ok(a), Ok(b)) => Ok(if a.generation > b.generation { a } else { b }),
+            (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
+            (Err(Error::Absent { .. }), Err(e)) | (Err(e), Err(_)) => Err(e),
+        }
+    }
+
     pub(crate) fn encode(&self) -> Block {
         let mut out = Vec::with_capacity(256);
         out.extend(JOURNAL_MAGIC);

@@ -4,7 +4,6 @@ use crate::about::About;
 use crate::area::Area;
 use crate::error::{Error, Result};
 use crate::header;
-use crate::journal::Journal;
 use crate::ring::SUPERBLOCKS;
 use crate::superblock;
 use segno_format::Block;
@@ -71,7 +70,7 @@ impl Area {
         self.flush()
     }
 
-    fn zero(&self, start: u64, end: u64) -> Result<()> {
+    pub(crate) fn zero(&self, start: u64, end: u64) -> Result<()> {
         let zero = Block::zeroed();
         for at in (start..end).step_by(RUN as usize) {
             self.write(at, &vec![&zero; RUN.min(end - at) as usize])?;
@@ -80,7 +79,7 @@ impl Area {
     }
 
     /// Calls `found` for runs of blocks that are not all zero, until it returns false.
-    fn runs_of_data(&self, mut found: impl FnMut(u64, &[Block]) -> Result<bool>) -> Result<()> {
+    pub(crate) fn runs_of_data(&self, mut found: impl FnMut(u64, &[Block]) -> Result<bool>) -> Result<()> {
         let mut blocks = vec![Block::zeroed(); RUN as usize];
         let mut at = self.next_data(0);
         while at < self.blocks() {
@@ -117,22 +116,5 @@ impl Area {
 impl Vacant {
     pub(crate) fn area(self) -> Area {
         self.0
-    }
-}
-
-impl Journal {
-    /// Erases the journal in `area`, durably. Changes that the volume's checkpoint lacks are lost. The superblocks are erased last,
-    /// so that a cut leaves a journal.
-    pub fn discard(area: &Area) -> Result<()> {
-        if area.blocks() < Self::LEAST_BLOCKS {
-            return Err(Error::TooSmall { blocks: area.blocks(), least: Self::LEAST_BLOCKS });
-        }
-        area.runs_of_data(|at, run| {
-            area.zero(at.max(SUPERBLOCKS), at + run.len() as u64)?;
-            Ok(true)
-        })?;
-        area.flush()?;
-        area.zero(0, SUPERBLOCKS)?;
-        area.flush()
     }
 }

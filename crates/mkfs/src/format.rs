@@ -43,13 +43,13 @@ pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsErro
     let paths: Vec<&str> = members.iter().map(|m| m.path.as_str()).collect();
     let content = Content::build(&layout, opts, &uuid, timestamp(opts));
     let sb = superblock(&layout, opts, uuid, &paths, content.quota_inos)?;
-    let trimmed = members.iter().all(|m| opts.trims(m));
+    let trimmed = members.iter().all(|m| trims(opts, m));
     let packs = Source { layout: &layout, geo: &sb.geo, opts, content: &content, trimmed };
     let packs = packs.packs(checkpoint_ver)?;
 
     let target = Target::new(members, &sizes, &layout)?;
     target.mark_unfinished()?;
-    target.discard(|member| opts.zoned || opts.trims(member))?;
+    target.discard(|member| opts.zoned || trims(opts, member))?;
     clear_old(&target, &layout, &sb.geo)?;
     write_nat(&target, &sb.geo)?;
     write_content(&target, &layout, &content)?;
@@ -57,6 +57,12 @@ pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsErro
     target.flush("flushing everything but the superblocks")?;
     write_superblocks(&target, &sb.raw)?;
     Ok(Report { layout, uuid, checkpoint_ver })
+}
+
+/// Whether the blocks of a device are discarded, or never were in use.
+fn trims(opts: &MkfsOptions, member: &Member) -> bool {
+    let keeps = || member.device.is_preallocated();
+    opts.discard.unwrap_or_else(|| member.zeroed || opts.force && !keeps())
 }
 
 fn refuse_contents(member: &Member) -> Result<(), MkfsError> {

@@ -1,5 +1,5 @@
 //! What a caller can choose, and the choices that `mkfs.f2fs` refuses.
-use crate::{Member, MkfsError};
+use crate::MkfsError;
 use segno_format::superblock::{MAX_EXTENSIONS, MAX_SEGMENTS};
 use segno_format::{BLOCKS_PER_SEG, Features};
 
@@ -143,12 +143,6 @@ impl MkfsOptions {
     #[must_use]
     pub fn has(&self, f: Features) -> bool {
         self.all_features().contains(f)
-    }
-
-    /// Whether the blocks of a device are discarded, or never were in use.
-    pub(crate) fn trims(&self, member: &Member) -> bool {
-        let keeps = || member.device.is_preallocated();
-        self.discard.unwrap_or_else(|| member.zeroed || self.force && !keeps())
     }
 
     pub(crate) fn validate(&self) -> Result<(), MkfsError> {

@@ -1,9 +1,10 @@
 //! Two superblocks that are valid and describe different volumes: the one that the volume fits.
 use crate::error::{RepairError, Result};
-use crate::plan::{Plan, refused};
 use crate::volume::Reader;
+use crate::writer::Plan;
 use segno_check::{CheckError, CheckOptions, check};
 use segno_device::{BlockDevice, Overlay};
+use segno_format::Features;
 use segno_format::superblock::{RawDevice, SUPERBLOCK_COPIES, Superblock};
 use segno_journal::{About, Area};
 use segno_layout::Superblocks;
@@ -43,6 +44,11 @@ pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDev
         }
     }
     Ok((best.map_or_else(|| device.clone(), |(_, settled)| settled), undecided))
+}
+
+/// Features of a volume with which it is not repaired.
+pub(crate) fn refused(features: Features) -> Features {
+    features.unsupported() | (features & Features::RO)
 }
 
 /// Whether a journal with the volume's uuid is where the volume ends.

@@ -1,16 +1,11 @@
 //! Writing a directory: every name in a block where lookups find it.
 use crate::error::{RepairError, Result};
-use crate::names::{Dir, Name};
+use crate::names::{Dir, Name, level_of, usual_level};
 use crate::state::State;
-use segno_format::dentry::{
-    DentryShape, FileType, MAX_DEPTH, bucket_blocks, bucket_start, buckets, slots_for,
-};
+use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
-
-/// Largest first hash table, as a power of two, that is taken for one.
-const MOST_LEVEL: u8 = 16;
 
 /// Writes a directory whose parent is given.
 pub(crate) fn write(state: &mut State<'_>, ino: u32, dir: &mut Dir, parent: u32) -> Result<()> {
@@ -202,39 +197,4 @@ impl Blocks<'_, '_> {
         })?;
         Ok(())
     }
-}
-
-/// How large the first hash table of a directory is: as stored, unless another size explains the places of more names.
-pub(crate) fn usual_level(dir: &Dir) -> u8 {
-    let in_place = |level: u8| {
-        let right = |n: &&Name| n.place.is_some_and(|(b, _)| level_of(b, level, n.hash).is_some());
-        dir.names.iter().filter(right).count()
-    };
-    if in_place(dir.level) == dir.names.len() && !dir.names.is_empty() {
-        return dir.level;
-    }
-    let stored = if dir.level <= MOST_LEVEL { dir.level } else { 0 };
-    (0..=MOST_LEVEL).max_by_key(|level| (in_place(*level), *level == stored)).unwrap_or_default()
-}
-
-/// Level at which a name with this hash may be in a block.
-fn level_of(b: u64, dir_level: u8, hash: u32) -> Option<u32> {
-    let (mut level, mut first) = (0, 0);
-    while level < MAX_DEPTH {
-        let len = buckets(level, dir_level) * bucket_blocks(level);
-        if b < first + len {
-            let start = bucket_start(level, dir_level, hash);
-            return (start..start + bucket_blocks(level)).contains(&b).then_some(level);
-        }
-        first += len;
-        level += 1;
-    }
-    None
-}
-
-/// Whether a name is where lookups do not find it.
-pub(crate) fn is_misplaced(dir: &Dir, name: &Name, depth: u32) -> bool {
-    name.place.is_some_and(|(b, _)| {
-        !dir.inline && level_of(b, dir.level, name.hash).is_none_or(|level| level >= depth)
-    })
 }

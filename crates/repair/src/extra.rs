@@ -1,6 +1,6 @@
 //! The size of an inode's extra attributes, on which the place of everything behind them depends.
 use crate::error::Result;
-use crate::fields::{has_index, inline_dots};
+use crate::node::{has_index, inline_dots};
 use crate::state::State;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::summary::SummaryType;

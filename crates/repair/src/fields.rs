@@ -1,11 +1,11 @@
 //! Fields of inodes: values that no writer stores become values that one would.
 use crate::error::{RepairError, Result};
 use crate::extra;
+use crate::node::{inline_dots, set_cold, set_footer};
 use crate::state::State;
-use crate::tree::set_cold;
 use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode, verify_checksum};
-use segno_format::node::{RawNode, XATTR_NODE_OFFSET};
+use segno_format::node::RawNode;
 use segno_format::{BLOCK_SIZE, Block, Features, NAME_MAX, Nid};
 use zerocopy::little_endian::U16;
 
@@ -78,14 +78,6 @@ fn footer(state: &mut State<'_>, ino: u32) -> Result<()> {
     Ok(())
 }
 
-/// Stores owner and place of a node.
-pub(crate) fn set_footer(block: &mut Block, ino: u32, ofs: u32) {
-    let footer = &mut block.view_mut::<RawNode>().footer;
-    let marks = footer.flag.get() & 7;
-    footer.ino.set(ino);
-    footer.flag.set(ofs << 3 | marks);
-}
-
 /// Directory or not: what is known of the inode, else the type in the mode, the cold bit, and if they differ what the inode holds.
 fn kind(block: &mut Block, dots: bool, fixed: Option<bool>) {
     let cold = block.view::<RawNode>().footer.is_cold();
@@ -118,15 +110,6 @@ fn has_dots(state: &State<'_>, ino: u32) -> Result<bool> {
     let block = state.data_block(ino, 0, first)?;
     let entry = DentryShape::BLOCK.entry_at(&block.0, 0, 0);
     Ok(entry.is_ok_and(|e| e.is_some_and(|e| e.name == b"." && e.ino.0 == ino)))
-}
-
-/// Whether an inline area begins as that of a directory.
-pub(crate) fn inline_dots(ino: u32, block: &Block, features: Features) -> bool {
-    let raw: &RawInode = block.view();
-    let Ok(layout) = raw.layout(features) else { return false };
-    let area = block.0.get(layout.inline_range()).unwrap_or_default();
-    let first = DentryShape::inline(&layout).entry_at(area, 0, 0);
-    first.is_ok_and(|e| e.is_some_and(|e| e.name == b"." && e.ino.0 == ino))
 }
 
 fn sizes(raw: &mut RawInode, features: Features) {
@@ -250,17 +233,7 @@ pub(crate) fn inline(state: &mut State<'_>, ino: u32) -> Result<()> {
     Ok(())
 }
 
-/// Whether the inode has an index, as opposed to inline content or a device number.
-pub(crate) fn has_index(raw: &RawInode) -> bool {
-    let kind = FileType::of_mode(raw.i_mode.get());
-    matches!(kind, FileType::Regular | FileType::Directory | FileType::Symlink)
-        && !raw.inline().intersects(Inline::DATA | Inline::DENTRY)
-}
-
 /// Size limit of the inode's index.
 pub(crate) fn size_limit(raw: &RawInode, state: &State<'_>) -> u64 {
     state.layout(raw).max_blocks().saturating_mul(BLOCK_SIZE as u64)
 }
-
-/// Place of the node of attributes.
-pub(crate) const XATTR: u32 = XATTR_NODE_OFFSET;

@@ -1,6 +1,7 @@
 //! What follows from everything else: counts, sizes, links and checksums of inodes.
 use crate::error::Result;
-use crate::fields::{has_index, size_limit};
+use crate::fields::size_limit;
+use crate::node::has_index;
 use crate::resolve::Tree;
 use crate::state::State;
 use crate::tree::Slot;

@@ -1,44 +1,33 @@
 //! Where the logs go on: where they were if that is possible, else in a free section or in holes.
 use crate::error::{RepairError, Result};
 use crate::state::State;
-use crate::tables::Claims;
+use crate::tables::{Claims, Logs};
 use crate::zones::Zones;
 use segno_format::checkpoint::LogPosition;
 use segno_format::sit::LogType;
 use segno_format::{BLOCKS_PER_SEG, SegNo};
 use std::collections::BTreeSet;
 
-pub(crate) struct Logs {
-    pub positions: Vec<LogPosition>,
-}
-
-impl Logs {
-    /// Chooses a position for each log; no two are in one section.
-    pub(crate) fn choose(state: &State<'_>, claims: &Claims, zones: &Zones) -> Result<Self> {
-        let geo = &state.vol.geo;
-        let mut sections = BTreeSet::new();
-        let mut kept = Vec::new();
-        for log in LogType::ALL {
-            let p = state.vol.pack.cp().position(log);
-            let good = fits(state, claims, &p) && sections.insert(geo.sec_of(p.seg));
-            kept.push((log, good.then_some(p)));
-        }
-        let mut positions = Vec::new();
-        for (log, position) in kept {
-            let found = position.or_else(|| fresh(state, claims, zones, log, &mut sections));
-            let holes = !zones.has_pointers;
-            let found = found.or_else(|| holes.then(|| hole(state, claims, log, &mut sections)).flatten());
-            positions.push(found.ok_or_else(|| {
-                RepairError::refused("not enough free space for the repair: no segment is left for a log")
-            })?);
-        }
-        Ok(Self { positions })
+/// Chooses a position for each log; no two are in one section.
+pub(crate) fn choose(state: &State<'_>, claims: &Claims, zones: &Zones) -> Result<Logs> {
+    let geo = &state.vol.geo;
+    let mut sections = BTreeSet::new();
+    let mut kept = Vec::new();
+    for log in LogType::ALL {
+        let p = state.vol.pack.cp().position(log);
+        let good = fits(state, claims, &p) && sections.insert(geo.sec_of(p.seg));
+        kept.push((log, good.then_some(p)));
     }
-
-    /// The log that a segment belongs to.
-    pub(crate) fn log_of(&self, seg: SegNo) -> Option<LogType> {
-        self.positions.iter().find(|p| p.seg == seg).map(|p| p.log)
+    let mut positions = Vec::new();
+    for (log, position) in kept {
+        let found = position.or_else(|| fresh(state, claims, zones, log, &mut sections));
+        let holes = !zones.has_pointers;
+        let found = found.or_else(|| holes.then(|| hole(state, claims, log, &mut sections)).flatten());
+        positions.push(found.ok_or_else(|| {
+            RepairError::refused("not enough free space for the repair: no segment is left for a log")
+        })?);
     }
+    Ok(Logs { positions })
 }
 
 /// Whether a log can go on at its position.

@@ -1,15 +1,19 @@
 //! The names in all directories, as far as they can be read.
-use crate::dir;
 use crate::error::Result;
-use crate::fields::has_index;
+use crate::node::has_index;
 use crate::state::State;
-use segno_check::tables::is_debatable_name;
+use segno_check::is_debatable_name;
 use segno_codec::{casefold, casefolded_name_hash};
-use segno_format::dentry::{DentryShape, RawDentry, slots_for};
+use segno_format::dentry::{
+    DentryShape, MAX_DEPTH, RawDentry, bucket_blocks, bucket_start, buckets, slots_for,
+};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Block, NAME_MAX, name_hash};
 use std::collections::{BTreeMap, HashSet};
 use zerocopy::FromBytes;
+
+/// Largest first hash table, as a power of two, that is taken for one.
+const MOST_LEVEL: u8 = 16;
 
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +111,7 @@ pub(crate) fn read_one(state: &mut State<'_>, ino: u32, block: &Block) -> Result
     if reading.lost > 0 {
         state.lose(ino, format!("{} entries of the directory cannot be read", reading.lost));
     }
-    let level = dir::usual_level(&reading.dir);
+    let level = usual_level(&reading.dir);
     if !reading.dir.inline && level != reading.dir.level {
         reading.dir.level = level;
         state.inode(ino, |raw| raw.i_dir_level = level)?;
@@ -206,6 +210,41 @@ impl Reading {
         }
         self.dir.names.push(name);
     }
+}
+
+/// How large the first hash table of a directory is: as stored, unless another size explains the places of more names.
+pub(crate) fn usual_level(dir: &Dir) -> u8 {
+    let in_place = |level: u8| {
+        let right = |n: &&Name| n.place.is_some_and(|(b, _)| level_of(b, level, n.hash).is_some());
+        dir.names.iter().filter(right).count()
+    };
+    if in_place(dir.level) == dir.names.len() && !dir.names.is_empty() {
+        return dir.level;
+    }
+    let stored = if dir.level <= MOST_LEVEL { dir.level } else { 0 };
+    (0..=MOST_LEVEL).max_by_key(|level| (in_place(*level), *level == stored)).unwrap_or_default()
+}
+
+/// Level at which a name with this hash may be in a block.
+pub(crate) fn level_of(b: u64, dir_level: u8, hash: u32) -> Option<u32> {
+    let (mut level, mut first) = (0, 0);
+    while level < MAX_DEPTH {
+        let len = buckets(level, dir_level) * bucket_blocks(level);
+        if b < first + len {
+            let start = bucket_start(level, dir_level, hash);
+            return (start..start + bucket_blocks(level)).contains(&b).then_some(level);
+        }
+        first += len;
+        level += 1;
+    }
+    None
+}
+
+/// Whether a name is where lookups do not find it.
+pub(crate) fn is_misplaced(dir: &Dir, name: &Name, depth: u32) -> bool {
+    name.place.is_some_and(|(b, _)| {
+        !dir.inline && level_of(b, dir.level, name.hash).is_none_or(|level| level >= depth)
+    })
 }
 
 /// Whether a slot goes on with a name that began before.

@@ -2,11 +2,10 @@
 use crate::error::{RepairError, Result};
 use crate::finish::Totals;
 use crate::forge;
-use crate::logs::Logs;
 use crate::state::State;
-use crate::tables::{Claims, Flip};
+use crate::tables::{Claims, Flip, Logs};
 use crate::volume::Volume;
-use segno_check::tables::enough_reserved;
+use segno_check::enough_reserved;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::nat::RawNatJournal;
 use segno_format::sit::RawSitJournal;

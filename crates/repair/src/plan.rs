@@ -3,15 +3,16 @@ use crate::action::Action;
 use crate::blocks::BlockSet;
 use crate::error::{RepairError, Result};
 use crate::layout::Places;
-use crate::logs::Logs;
 use crate::pack::{self, Parts};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Claims};
 use crate::volume::Volume;
+use crate::writer::Plan;
 use crate::zones::Zones;
 use crate::{
-    claims, copies, evidence, fields, finish, inventory, layout, paths, quota, rebuild, symlink, tree, xattr,
+    claims, copies, evidence, fields, finish, inventory, layout, logs, paths, quota, rebuild, symlink, tree,
+    xattr,
 };
 use segno_check::{CheckError, CheckOptions, Kind, Report, check};
 use segno_device::{BlockDevice, FailedRead, Overlay};
@@ -22,7 +23,6 @@ use segno_format::{Block, BlockAddr, Features, SegNo};
 use segno_layout::Pack;
 use segno_layout::Superblocks;
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::Arc;
 
 /// How to repair.
@@ -49,61 +49,6 @@ pub enum Pending {
 
 /// Mounts and unmounts a volume in memory, so that it is replayed; an error says why it cannot be.
 pub type Replay<'r> = &'r mut dyn FnMut(Arc<Overlay>) -> std::result::Result<(), String>;
-
-/// A repair that was computed and not written yet.
-///
-/// A power cut while it is written leaves the volume as it was before or as it is after the repair.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// What is done.
-    pub actions: Vec<Action>,
-    /// Writes; a flush follows each step.
-    steps: Vec<Vec<(u64, Block)>>,
-}
-
-impl Plan {
-    /// Whether something is lost.
-    #[must_use]
-    pub fn has_loss(&self) -> bool {
-        self.actions.iter().any(|a| a.loss)
-    }
-
-    /// Addresses of all blocks that are written, in the order of the writes.
-    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
-        self.steps.iter().flatten().map(|(addr, _)| *addr)
-    }
-
-    pub(crate) fn push_first(&mut self, step: Vec<(u64, Block)>) {
-        self.steps.insert(0, step);
-    }
-
-    pub(crate) fn steps(&self) -> &[Vec<(u64, Block)>] {
-        &self.steps
-    }
-
-    /// The volume after the repair, in memory.
-    pub(crate) fn on_overlay(&self, device: &Arc<dyn BlockDevice>) -> Result<Overlay> {
-        let overlay = Overlay::new(device.clone());
-        let written = self.apply(&overlay);
-        written.map_err(|_| {
-            RepairError::Invariant(
-                "every write of a plan is inside the device, and at the pointer of its zone",
-            )
-        })?;
-        Ok(overlay)
-    }
-
-    /// Writes the repair.
-    pub fn apply(&self, device: &dyn BlockDevice) -> io::Result<()> {
-        for step in &self.steps {
-            for (addr, block) in step {
-                device.write(*addr, &[block])?;
-            }
-            device.flush()?;
-        }
-        Ok(())
-    }
-}
 
 /// Plans the repair of a volume.
 ///
@@ -254,7 +199,7 @@ fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
     let vol = Volume::open(device)?.ok_or_else(|| {
         RepairError::refused("no superblock, or no checkpoint pack, is good enough to repair the volume from")
     })?;
-    let refused = refused(vol.sb.features);
+    let refused = copies::refused(vol.sb.features);
     if refused.is_empty() {
         return Ok(vol);
     }
@@ -265,11 +210,6 @@ fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
         }
         () => format!("volumes with {names} cannot be repaired; `segno rescue` copies the files"),
     }))
-}
-
-/// Features of a volume with which it is not repaired.
-pub(crate) fn refused(features: Features) -> Features {
-    features.unsupported() | (features & Features::RO)
 }
 
 /// Whether a check has found something that a repair would change.
@@ -371,7 +311,7 @@ fn build(
     };
     let mut whole = &(&of_logs(original) | &of_logs(state.vol)) | &written.summaries;
     let claims = Claims::of(state, &whole)?;
-    let logs = Logs::choose(state, &claims, &zones)?;
+    let logs = logs::choose(state, &claims, &zones)?;
     whole.extend(logs.positions.iter().map(|p| p.seg.0));
     let claims = Claims::of(state, &whole)?;
     mixed(&claims, original)?;

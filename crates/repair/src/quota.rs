@@ -1,7 +1,7 @@
 //! Quota files: usage counted anew, limits kept.
 use crate::error::{RepairError, Result};
-use crate::fields::has_index;
 use crate::finish::Totals;
+use crate::node::has_index;
 use crate::state::State;
 use segno_format::inode::RawInode;
 use segno_format::quota::{QUOTA_BLOCK, QUOTA_KINDS, QuotaTable};

@@ -325,7 +325,7 @@ fn write(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
         let loose = is_lost_found && parent == ROOT && d.dots[1] == Some(ino);
         let up = d.dots[1] == Some(parent) || loose;
         let right = d.dots[0] == Some(ino) && up;
-        let misplaced = d.names.iter().any(|n| dir::is_misplaced(d, n, depth));
+        let misplaced = d.names.iter().any(|n| names::is_misplaced(d, n, depth));
         if d.dirty || !right || misplaced || dir::is_inline_root(ino, d) {
             dir::write(state, ino, d, parent)?;
             state.note(ino, "entries of the directory were wrong");

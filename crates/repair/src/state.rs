@@ -2,12 +2,11 @@
 use crate::action::Action;
 use crate::error::Result;
 use crate::owners::Owners;
-use crate::unowned::Unowned;
 use crate::volume::Volume;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::summary::SummaryType;
 use segno_format::{Block, BlockAddr, Features, Nid};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A node that has a block.
 #[derive(Clone, Debug)]
@@ -25,6 +24,9 @@ pub(crate) struct Node {
     /// Whether something refers to it.
     pub reached: bool,
 }
+
+/// Slot, NAT version and block of data whose node is lost, by nid.
+pub(crate) type Unowned = HashMap<u32, Vec<(u32, u8, BlockAddr)>>;
 
 pub(crate) struct State<'a> {
     pub vol: &'a Volume<'a>,

@@ -1,10 +1,10 @@
 //! The tables of the repaired volume, computed from its nodes: what of them differs from the tables on the device.
 use crate::blocks::BlockSet;
 use crate::error::Result;
-use crate::logs::Logs;
 use crate::state::State;
 use crate::volume::Volume;
 use segno_format::bits::msb;
+use segno_format::checkpoint::LogPosition;
 use segno_format::nat::RawNatEntry;
 use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
@@ -92,6 +92,18 @@ impl Claims {
             }
         }
         Ok(block)
+    }
+}
+
+/// Positions of the logs after the repair.
+pub(crate) struct Logs {
+    pub positions: Vec<LogPosition>,
+}
+
+impl Logs {
+    /// The log that a segment belongs to.
+    pub(crate) fn log_of(&self, seg: SegNo) -> Option<LogType> {
+        self.positions.iter().find(|p| p.seg == seg).map(|p| p.log)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The nodes of a file: pointers to them, and nodes that lost their pointer.
 use crate::error::Result;
-use crate::fields::{XATTR, has_index, set_footer};
+use crate::node::{has_index, set_cold, set_footer};
 use crate::state::{Node, State};
 use segno_format::inode::RawInode;
-use segno_format::node::{NodeKind, RawNode, RawNodeFooter, first_block, kind_of_offset};
+use segno_format::node::{NodeKind, RawNode, RawNodeFooter, XATTR_NODE_OFFSET, first_block, kind_of_offset};
 use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ impl Trees<'_, '_> {
     fn inode(&mut self, ino: u32) -> Result<()> {
         let block = self.state.block(ino)?;
         let raw: RawInode = *block.view();
-        let xattr = self.child(ino, XATTR, raw.i_xattr_nid.get())?;
+        let xattr = self.child(ino, XATTR_NODE_OFFSET, raw.i_xattr_nid.get())?;
         self.state.inode(ino, |raw| raw.i_xattr_nid.set(xattr))?;
         if !has_index(&raw) {
             return Ok(());
@@ -117,7 +117,7 @@ impl Trees<'_, '_> {
                 Ok(nid)
             }
             (None, 0) => Ok(0),
-            (None, _) if ofs == XATTR => {
+            (None, _) if ofs == XATTR_NODE_OFFSET => {
                 self.state.lose(ino, "the node of its extended attributes is lost");
                 Ok(0)
             }
@@ -195,12 +195,6 @@ impl Trees<'_, '_> {
         }
         Ok(())
     }
-}
-
-/// Sets the mark that tells nodes of directories from others.
-pub(crate) fn set_cold(block: &mut Block, cold: bool) {
-    let flag = &mut block.view_mut::<RawNode>().footer.flag;
-    flag.set(flag.get() & !1 | u32::from(cold));
 }
 
 impl State<'_> {

@@ -1,5 +1,5 @@
 //! The blocks that a repair overwrites, kept to put them back.
-use crate::plan::Plan;
+use crate::writer::Plan;
 use segno_device::BlockDevice;
 use segno_format::{BLOCK_SIZE, Block, crc};
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ impl Undo {
             let [block] = one;
             Ok(Old { addr: *addr, new_crc: crc(u32::MAX, &new.0), block })
         };
-        let steps = plan.steps().iter().map(|step| step.iter().map(read).collect());
+        let steps = plan.steps.iter().map(|step| step.iter().map(read).collect());
         Ok(Self { blocks: device.block_count(), steps: steps.collect::<io::Result<_>>()? })
     }
 

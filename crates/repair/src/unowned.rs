@@ -1,13 +1,10 @@
 //! Data blocks in use whose summary names a node that is lost: what the node had in its slots.
 use crate::error::Result;
-use crate::state::State;
+use crate::state::{State, Unowned};
 use segno_format::sit::LogType;
 use segno_format::summary::SummaryType;
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, Nid};
-use std::collections::{BTreeMap, HashMap};
-
-/// Slot, NAT version and block by nid.
-pub(crate) type Unowned = HashMap<u32, Vec<(u32, u8, BlockAddr)>>;
+use std::collections::BTreeMap;
 
 impl State<'_> {
     /// Slots of a node that is lost, and the blocks of the NAT's version of it. A slot that several blocks claim is left out.

@@ -1,7 +1,7 @@
 //! Extended attributes: those that can be read stay.
 use crate::error::Result;
 use crate::state::State;
-use segno_check::tables::bad_xattr;
+use segno_check::bad_xattr;
 use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::xattr::{HEADER_BYTES, XATTR_MAGIC, XATTR_NODE_BYTES, index, iter, updated};
 use std::collections::BTreeSet;

@@ -84,6 +84,7 @@ fn area(
     copy.copy_from_slice(area);
     let map = (shape.slots as usize).div_ceil(8);
     copy.iter_mut().take(map).for_each(|b| *b = !*b);
+    // Whether all of them can be read says nothing: the slots are not in use.
     let _any = entries(shape, copy, |e| {
         let name = name(&e, true);
         if name.ino > 2 && name.hash != 0 && name.hash_right {

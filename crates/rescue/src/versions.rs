@@ -1,10 +1,7 @@
 //! All versions of all nodes, and which of two is newer.
-use crate::scan::Candidate;
+use crate::scan::{Candidate, OF_MKFS};
 use segno_format::BlockAddr;
 use std::cmp::Reverse;
-
-/// What mkfs stores in the nodes that it makes, whatever the version of its checkpoint.
-pub(crate) const OF_MKFS: u64 = 1;
 
 /// The nodes that a scan found.
 #[derive(Debug, Default)]

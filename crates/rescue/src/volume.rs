@@ -1,7 +1,8 @@
 //! All that is left of a volume, and which version of each node counts.
 use crate::chain::Chain;
+use crate::scan::OF_MKFS;
 use crate::scan::{BadBlocks, Candidate, Found};
-use crate::versions::{OF_MKFS, Versions};
+use crate::versions::Versions;
 use crate::{Reader, features, geometry};
 use segno_device::BlockDevice;
 use segno_format::inode::{RawInode, verify_checksum};

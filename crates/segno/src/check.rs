@@ -6,7 +6,7 @@ use segno_device::DeviceError;
 
 /// How to check a volume.
 #[derive(Clone, Debug, Default)]
-pub struct CheckOptions(segno_check::CheckOptions);
+pub struct CheckOptions(pub(crate) segno_check::CheckOptions);
 
 impl CheckOptions {
     /// The defaults.

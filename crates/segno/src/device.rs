@@ -113,18 +113,24 @@ impl Device {
         self.path.as_deref()
     }
 
-    /// Refuses the first of several devices without the others, and a device without a superblock, if the reason is one of those;
-    /// then names its contents.
+    /// Also refuses a device without a superblock, if the reason is one of those; then names its contents.
     pub(crate) fn require_superblock(&self, refused: impl Fn(&DeviceError) -> bool) -> Result<(), Cause> {
+        self.require_named()?;
         let name = self.path().unwrap_or(Path::new("the device"));
-        let recorded = self.unnamed.lock().clone();
-        if !recorded.is_empty() {
-            return Err(DeviceError::NotNamed { path: name.display().to_string(), recorded }.into());
-        }
         match require_superblock(name, &*self.storage) {
             Err(e @ DeviceError::NoSuperblock { .. }) if refused(&e) => Err(e.into()),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses the first of several devices without the others.
+    pub(crate) fn require_named(&self) -> Result<(), Cause> {
+        let recorded = self.unnamed.lock().clone();
+        if recorded.is_empty() {
+            return Ok(());
+        }
+        let path = self.path().unwrap_or(Path::new("the device")).display().to_string();
+        Err(DeviceError::NotNamed { path, recorded }.into())
     }
 
     /// After a format, the volume has no further devices.

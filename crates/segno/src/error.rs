@@ -1,8 +1,10 @@
 //! One error type: what failed, on which path, and why.
+use crate::inspect::InspectError;
 use segno_check::CheckError;
-use segno_device::DeviceError;
+use segno_device::{DeviceError, ReadError};
 use segno_format::text;
 use segno_mkfs::MkfsError;
+use segno_repair::RepairError;
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
@@ -47,9 +49,17 @@ pub(crate) enum Cause {
     Format(MkfsError),
     Check(CheckError),
     Image(segno_image::Error),
+    Inspect(InspectError),
+    Journal(JournalError),
+    Repair(RepairError),
     Io(io::Error),
     Refusal(Refusal),
 }
+
+/// A journal whose state is not known.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the journal: {0}")]
+pub(crate) struct JournalError(pub(crate) segno_journal::Error);
 
 /// A request that this crate itself refuses.
 #[derive(Debug)]
@@ -97,8 +107,13 @@ impl Error {
             }
             Cause::Format(MkfsError::Occupied { .. }) => errno::EXIST,
             Cause::Format(_) => errno::INVAL,
-            Cause::Check(CheckError::Unsupported(_)) => errno::OPNOTSUPP,
-            Cause::Check(_) => errno::UCLEAN,
+            Cause::Inspect(InspectError::Read(ReadError { source, .. }))
+            | Cause::Repair(RepairError::Check(CheckError::Io { source, .. })) => errno_of(source),
+            Cause::Check(CheckError::Unsupported(_)) | Cause::Repair(RepairError::Refused(_)) => {
+                errno::OPNOTSUPP
+            }
+            Cause::Journal(JournalError(segno_journal::Error::Io { source, .. })) => errno_of(source),
+            Cause::Check(_) | Cause::Inspect(_) | Cause::Journal(_) | Cause::Repair(_) => errno::UCLEAN,
             Cause::Image(e) => errno_of_image(e),
             Cause::Io(e) => errno_of(e),
             Cause::Refusal(e) => e.errno,
@@ -180,6 +195,12 @@ impl fmt::Display for Cause {
 }
 
 impl Cause {
+    /// The reason and what is behind it.
+    pub(crate) fn with_sources(&self) -> String {
+        let all = std::iter::successors(Some(self.as_error()), |e| e.source());
+        all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    }
+
     fn as_error(&self) -> &(dyn std::error::Error + 'static) {
         match self {
             Self::Engine(e) => e,
@@ -187,6 +208,9 @@ impl Cause {
             Self::Format(e) => e,
             Self::Check(e) => e,
             Self::Image(e) => e,
+            Self::Inspect(e) => e,
+            Self::Journal(e) => e,
+            Self::Repair(e) => e,
             Self::Io(e) => e,
             Self::Refusal(e) => e,
         }
@@ -229,6 +253,9 @@ cause_from!(
     Format(MkfsError),
     Check(CheckError),
     Image(segno_image::Error),
+    Inspect(InspectError),
+    Journal(JournalError),
+    Repair(RepairError),
     Io(io::Error),
     Refusal(Refusal)
 );

@@ -35,6 +35,7 @@
 //! | read and write | [`File`], [`OpenOptions`] |
 //! | read and change attributes | [`Metadata`], [`SetMetadata`] |
 //! | check a volume | [`check()`], [`CheckReport`] |
+//! | check one after a crash, and repair it | [`Checker`], [`RepairPlan`] |
 //! | make an image of a tree, and take one apart | [`build`], [`BuildOptions`], [`extract`], [`ExtractOptions`] |
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub, clippy::indexing_slicing)]
@@ -43,15 +44,20 @@
 mod attrs;
 mod by_number;
 mod check;
+mod checker;
+mod crashed;
 mod device;
 mod dir;
 mod error;
 mod file;
 mod format;
 mod image;
+pub mod inspect;
 mod metadata;
 mod mount;
+mod mount_options;
 mod names;
+mod open;
 mod open_options;
 mod panic;
 mod read_dir;
@@ -62,6 +68,8 @@ mod volume;
 mod walk;
 
 pub use check::{CheckOptions, check, check_with};
+pub use checker::{Checker, Judged};
+pub use crashed::Left;
 pub use device::Device;
 pub use dir::Dir;
 pub use error::{Error, Result};
@@ -72,6 +80,7 @@ pub use image::{
     Preserve, build, extract, extract_tar, extract_tar_file,
 };
 pub use metadata::{Metadata, SetMetadata};
+pub use mount_options::MountOptions;
 pub use names::Special;
 pub use open_options::OpenOptions;
 pub use panic::catch_panic;
@@ -86,9 +95,10 @@ pub use segno_engine::{Extent, ExtentKind};
 pub use segno_format::Features;
 pub use segno_format::dentry::FileType;
 pub use segno_format::inode::InodeFlags;
+pub use segno_repair::{Action as RepairAction, Plan as RepairPlan, Undo as RepairUndo};
 pub use time::Time;
 pub use visits::Visits;
-pub use volume::{MountOptions, StatFs, Volume};
+pub use volume::{StatFs, Volume};
 pub use walk::Walk;
 
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
 //! The mounted volume that all handles share.
 use crate::device::{Claim, Device};
 use crate::error::Cause;
-use crate::volume::MountOptions;
+use crate::mount_options::MountOptions;
 use parking_lot::Mutex;
 use segno_engine::{Background, Volume};
 use std::sync::Arc;

@@ -6,8 +6,7 @@ use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
 use crate::zones::ZoneLayer;
 use segno_codec::Algorithm;
-use segno_device::{BlockDevice, MemDevice, Snapshot};
-use segno_engine::error::DeviceCall;
+use segno_device::{BlockDevice, MemDevice, Operation, Snapshot};
 use segno_engine::options::{AllocMode, CheckpointMode, Compression, Discard, FsyncMode, JournalMode};
 use segno_engine::{ContextSetting, Error, JournalArea, MountOptions, Observer, StatFs};
 use segno_format::inode::max_file_size;
@@ -69,7 +68,7 @@ impl Setup {
         observer: Observer,
     ) -> Result<Mounted, Error> {
         let opened =
-            self.devices.open(&device).map_err(|source| Error::Io { op: DeviceCall::Read, at: 0, source })?;
+            self.devices.open(&device).map_err(|source| Error::Io { op: Operation::Read, at: 0, source })?;
         self.mount_opened(opened, now, observer)
     }
 

@@ -55,17 +55,20 @@ impl Keeper {
         // What it leaves is found again by the next mount.
         let _swept = self.sweep(&found).await;
         if self.maps.lock().replayed {
+            // A map that cannot be stored now is due again soon.
             let _later = self.write_map().await;
         }
         while self.core.failed().is_none() {
             let due = self.maps.lock().garbage.next_due();
             let wait =
                 due.map_or(Duration::from_secs(1 << 32), |due| due.saturating_duration_since(Instant::now()));
+            // The end of the time is no error: what is due is looked for either way.
             let _woken_or_due = timeout(wait, self.core.work.notified()).await;
             if self.core.map_is_due() {
                 // A map that cannot be stored now is due again soon.
                 let _later = self.write_map().await;
             }
+            // What cannot be deleted now is due again.
             let _later = self.delete_due().await;
         }
     }

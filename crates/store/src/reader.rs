@@ -158,6 +158,7 @@ impl Reader {
         }
         let reader = self.clone();
         self.handle.spawn(async move {
+            // A block that is missing is fetched again by the read that needs it, which reports the error.
             let _left_to_readers = reader.cache.fetch_all(id, missing, blocks, Cause::Readahead).await;
             drop(turn);
         });

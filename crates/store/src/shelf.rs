@@ -109,6 +109,7 @@ impl Files {
         let incomplete = format!("{INCOMPLETE}{number}");
         let done = self.store(&incomplete, &place(id), bytes);
         if done.is_err() {
+            // The error of the write is the one to report; the next mount removes what is incomplete.
             let _removed_at_the_next_mount = self.dir.remove(&incomplete);
         }
         done

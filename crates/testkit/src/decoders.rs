@@ -1,11 +1,9 @@
 //! The two decoders of a volume's tables, that of `check` and that of `layout`, held against each other.
-use segno_check::tables as judged;
-use segno_device::BlockDevice;
-use segno_format::nat::RawNatEntry;
+use segno_check::Decoded;
+use segno_device::{BlockDevice, ReadError};
 use segno_format::sit::LogType;
-use segno_format::superblock::Superblock;
-use segno_format::{BLOCKS_PER_SEG, Geometry, Nid, SegNo};
-use segno_layout::{Nat, Pack, Sit, Summaries, readable_pack};
+use segno_format::{Nid, SegNo};
+use segno_layout::{Nat, Pack, Packs, Sit, Summaries, superblock_in_force};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use zerocopy::IntoBytes;
@@ -14,108 +12,80 @@ use zerocopy::IntoBytes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Same {
     /// Segments of the main area.
-    pub segments: u32,
+    pub segments: usize,
     /// Nids in use.
     pub nids: usize,
     /// Inodes without a name.
     pub orphans: usize,
 }
 
-/// Decodes the tables of a volume, damaged or not, with both. `None` if both say that too little is left; an error names the first
+/// Decodes the tables of a volume, damaged or not, with both. `None` where `check` finds too little to go on; an error names the first
 /// difference.
 pub fn compare(device: &dyn BlockDevice) -> Result<Option<Same>, String> {
-    let theirs = judged::Volume::open(device).map_err(|e| e.to_string())?;
-    let ours = readable_pack(device).map_err(|e| e.to_string())?;
-    let (theirs, (sb, pack)) = match (theirs, ours) {
-        (None, None) => return Ok(None),
-        (Some(theirs), Some(ours)) => (theirs, ours),
-        (theirs, _) => return Err(format!("only one finds tables; check finds some: {}", theirs.is_some())),
-    };
-    let both = Both { theirs, geo: sb.geo, pack };
-    both.pack(&sb)?;
-    let summaries = both.summaries()?;
-    both.sit(&Sit::load(device, &both.geo, &both.pack, &summaries).map_err(|e| e.to_string())?)?;
-    let nids = both.nat(&Nat::load(device, &both.geo, &both.pack, &summaries).map_err(|e| e.to_string())?)?;
-    let orphans = both.orphans()?;
-    let Geometry { segment_count_main: segments, .. } = both.geo;
-    Ok(Some(Same { segments, nids, orphans }))
+    let Ok(Some(check)) = segno_check::decode(device) else { return Ok(None) };
+    let unread = |e: ReadError| e.to_string();
+    let sb = superblock_in_force(device).map_err(unread)?.map_err(|e| format!("layout: {e}"))?;
+    let geo = sb.geo;
+    let pack = Packs::load(device, &geo).map_err(unread)?.in_force().map_err(|e| format!("layout: {e}"))?;
+    same("superblock", check.superblock.as_bytes(), sb.raw.as_bytes())?;
+    same("number of the pack", check.pack, pack.index)?;
+    same("blocks of the pack", check.blocks.as_bytes(), pack.blocks.as_bytes())?;
+    same("checksum of the pack", check.crc, pack.crc)?;
+    let copies = |blocks: u32, second: &dyn Fn(u32) -> bool| (0..blocks).map(second).collect::<Vec<_>>();
+    same("copies of SIT blocks", &check.sit_copies, &copies(geo.sit_blocks(), &|b| pack.sit_copy(b)))?;
+    same("copies of NAT blocks", &check.nat_copies, &copies(geo.nat_blocks(), &|b| pack.nat_copy(b)))?;
+    let summaries = Summaries::load(&pack);
+    compare_summaries(&check, &pack, &summaries)?;
+    compare_sit(&check, &Sit::load(device, &geo, &pack, &summaries).map_err(unread)?)?;
+    compare_nat(&check, &Nat::load(device, &geo, &pack, &summaries).map_err(unread)?)?;
+    let listed = pack.orphans().filter_map(Result::ok).flatten();
+    let orphans: BTreeSet<u32> = listed.filter(|ino| geo.nid_ok(*ino)).map(|ino| ino.0).collect();
+    same("inodes without a name", &check.orphans, &orphans)?;
+    let (segments, nids) = (check.segments.len(), check.nids.len());
+    Ok(Some(Same { segments, nids, orphans: orphans.len() }))
 }
 
-struct Both<'a> {
-    theirs: judged::Volume<'a>,
-    geo: Geometry,
-    pack: Pack,
-}
-
-fn same<T: PartialEq + Debug>(what: impl FnOnce() -> String, check: T, layout: T) -> Result<(), String> {
+fn same<T: PartialEq + Debug>(what: &str, check: T, layout: T) -> Result<(), String> {
     if check == layout {
         return Ok(());
     }
-    Err(format!("{}: check decodes {check:?}, layout {layout:?}", what()))
+    Err(format!("{what}: check decodes {check:?}, layout {layout:?}"))
 }
 
-impl Both<'_> {
-    fn pack(&self, sb: &Superblock) -> Result<(), String> {
-        let (check, layout) = (&self.theirs.pack, &self.pack);
-        same(|| "superblock".into(), self.theirs.sb.raw.as_bytes(), sb.raw.as_bytes())?;
-        same(|| "number of the pack".into(), check.index, layout.index)?;
-        same(|| "blocks of the pack".into(), check.blocks.as_bytes(), layout.blocks.as_bytes())?;
-        same(|| "checksum of the pack".into(), check.crc, layout.crc)?;
-        for b in 0..self.geo.sit_blocks() {
-            same(|| format!("copy of SIT block {b}"), check.sit_copy(b), layout.sit_copy(b))?;
-        }
-        for b in 0..self.geo.nat_blocks() {
-            same(|| format!("copy of NAT block {b}"), check.nat_copy(b), layout.nat_copy(b))?;
-        }
-        Ok(())
+fn compare_summaries(check: &Decoded, pack: &Pack, layout: &Summaries) -> Result<(), String> {
+    same("NAT journal", check.nat_journal.as_bytes(), layout.nat.as_bytes())?;
+    same("SIT journal", check.sit_journal.as_bytes(), layout.sit.as_bytes())?;
+    // Of a log whose entries end with the pack, layout has those before, and check none.
+    let whole = layout.check(pack).is_ok();
+    for (log, check) in LogType::ALL.into_iter().zip(&check.summaries).filter(|(_, s)| whole || s.is_some()) {
+        let (check, layout) = (check.as_deref().map(|s| s.entries), layout.of(log).map(|s| s.entries));
+        let [check, layout] = [&check, &layout].map(|e| e.as_ref().map(IntoBytes::as_bytes));
+        same(&format!("summary of log {log:?}"), check, layout)?;
     }
+    Ok(())
+}
 
-    fn summaries(&self) -> Result<Summaries, String> {
-        let (check, layout) = (&self.theirs.summaries, Summaries::load(&self.pack));
-        same(|| "NAT journal".into(), check.nat_journal.as_bytes(), layout.nat.as_bytes())?;
-        same(|| "SIT journal".into(), check.sit_journal.as_bytes(), layout.sit.as_bytes())?;
-        // Of a log whose entries end with the pack, layout has those before, and check none.
-        let whole = layout.check(&self.pack).is_ok();
-        for log in LogType::ALL.into_iter().filter(|log| whole || check.of(*log).is_some()) {
-            let entries = [check.of(log), layout.of(log)].map(|s| s.map(|s| s.entries));
-            let [check, layout] = entries.each_ref().map(|e| e.as_ref().map(IntoBytes::as_bytes));
-            same(|| format!("summary of log {log:?}"), check, layout)?;
+fn compare_sit(check: &Decoded, layout: &Sit) -> Result<(), String> {
+    for (seg, (log, map)) in (0..).map(SegNo).zip(&check.segments) {
+        let stored = layout.get(seg).ok_or_else(|| format!("layout has no SIT entry of segment {seg}"))?;
+        if (log, map) != (&layout.stored_log(seg), &stored.valid_map) {
+            same(
+                &format!("SIT entry of segment {seg}"),
+                (*log, *map),
+                (layout.stored_log(seg), stored.valid_map),
+            )?;
         }
-        Ok(layout)
     }
+    Ok(())
+}
 
-    fn sit(&self, layout: &Sit) -> Result<(), String> {
-        let check = &self.theirs.sit;
-        for seg in (0..self.geo.segment_count_main).map(SegNo) {
-            let what = |what: &str| format!("{what} of segment {seg}");
-            same(|| what("valid blocks"), check.count(seg), layout.count(seg))?;
-            same(|| what("type"), check.log_type(seg), layout.stored_log(seg))?;
-            if check.count(seg) == 0 {
-                continue;
-            }
-            let map = |is_valid: &dyn Fn(u32) -> bool| (0..BLOCKS_PER_SEG).map(is_valid).collect::<Vec<_>>();
-            let maps = (map(&|off| check.is_valid(seg, off)), map(&|off| layout.has(seg, off)));
-            same(|| what("map"), maps.0, maps.1)?;
+fn compare_nat(check: &Decoded, layout: &Nat) -> Result<(), String> {
+    let layout: BTreeMap<Nid, _> = layout.in_use().collect();
+    let nids: BTreeSet<&Nid> = check.nids.keys().chain(layout.keys()).collect();
+    for nid in nids {
+        if check.nids.get(nid) != layout.get(nid) {
+            same(&format!("NAT entry of {nid}"), check.nids.get(nid), layout.get(nid))?;
         }
-        Ok(())
     }
-
-    fn nat(&self, layout: &Nat) -> Result<usize, String> {
-        let check: BTreeMap<Nid, RawNatEntry> = self.theirs.nat.in_use().collect();
-        let layout: BTreeMap<Nid, RawNatEntry> = layout.in_use().collect();
-        let nids: BTreeSet<Nid> = check.keys().chain(layout.keys()).copied().collect();
-        for nid in &nids {
-            same(|| format!("NAT entry of {nid}"), check.get(nid), layout.get(nid))?;
-        }
-        Ok(nids.len())
-    }
-
-    fn orphans(&self) -> Result<usize, String> {
-        let check: BTreeSet<u32> = self.theirs.orphans.iter().copied().collect();
-        let listed = self.pack.orphans().filter_map(Result::ok).flatten();
-        let layout = listed.filter(|ino| self.geo.nid_ok(*ino)).map(|ino| ino.0).collect();
-        let count = check.len();
-        same(|| "inodes without a name".into(), check, layout)?;
-        Ok(count)
-    }
+    Ok(())
 }

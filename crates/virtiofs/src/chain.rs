@@ -2,8 +2,16 @@
 use segno_fuse::MalformedRequest;
 use std::fmt;
 use std::ops::Deref;
+use vhost_user_backend::VringMutex;
 use virtio_queue::DescriptorChain;
-use vm_memory::{Bytes, GuestAddress, GuestMemory, GuestMemoryError, Permissions};
+use vm_memory::{
+    Bytes, GuestAddress, GuestMemory, GuestMemoryAtomic, GuestMemoryError, GuestMemoryLoadGuard,
+    GuestMemoryMmap, Permissions,
+};
+
+pub(crate) type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
+pub(crate) type Vring = VringMutex<Memory>;
+pub(crate) type Chain = DescriptorChain<GuestMemoryLoadGuard<GuestMemoryMmap>>;
 
 /// What a driver must not do.
 #[derive(Debug)]

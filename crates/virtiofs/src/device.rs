@@ -1,26 +1,21 @@
 //! The device as the monitor sees it: features, rings, configuration. One thread of the vhost-user crate takes requests
 //! from all rings; the pool's threads serve them and put the replies into the rings in any order.
-use crate::chain::{self, Malformed};
+use crate::chain::{self, Chain, Malformed, Memory, Vring};
 use crate::config::{REQUEST_QUEUES, Tag};
-use crate::export::End;
 use crate::pool::{Job, Pool};
 use segno_fuse::{Buffers, GuestServer};
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use vhost::vhost_user::message::{VhostUserProtocolFeatures as Protocol, VhostUserVirtioFeatures};
-use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
-use virtio_queue::{DescriptorChain, QueueOwnedT, QueueT};
+use vhost_user_backend::{VhostUserBackend, VringT};
+use virtio_queue::{QueueOwnedT, QueueT};
 use vm_memory::{
-    GuestAddressSpace, GuestMemoryAtomic, GuestMemoryBackend, GuestMemoryLoadGuard, GuestMemoryMmap,
-    GuestMemoryRegion, GuestRegionMmap,
+    GuestAddressSpace, GuestMemoryAtomic, GuestMemoryBackend, GuestMemoryMmap, GuestMemoryRegion,
+    GuestRegionMmap,
 };
 use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
-
-pub(crate) type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
-pub(crate) type Vring = VringMutex<Memory>;
-pub(crate) type Chain = DescriptorChain<GuestMemoryLoadGuard<GuestMemoryMmap>>;
 
 /// One queue for FORGET and others of high priority, then those for requests.
 pub(crate) const QUEUES: usize = 1 + REQUEST_QUEUES as usize;
@@ -30,6 +25,17 @@ const RING_MAX: usize = 1024;
 const RING_INDIRECT_DESC: u64 = 1 << 28;
 const RING_EVENT_IDX: u64 = 1 << 29;
 const VERSION_1: u64 = 1 << 32;
+
+/// Why an export ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The monitor closed its connection.
+    Disconnected,
+    /// [`Stopper::stop`] was called.
+    Stopped,
+    /// The guest or its monitor broke a rule, or a resource was missing.
+    Failed(String),
+}
 
 /// The device, shared by all threads.
 pub(crate) struct Device {

@@ -1,6 +1,6 @@
 //! The life of an export: one monitor connects, is served, and leaves.
 use crate::config::Tag;
-use crate::device::Device;
+use crate::device::{Device, End};
 use crate::socket::Socket;
 use segno_fuse::{Buffers, GuestServer};
 use std::io;
@@ -10,17 +10,6 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use vhost::vhost_user::{Error as VhostUserError, Listener};
 use vhost_user_backend::{Error, ShutdownHandle, VhostUserDaemon};
-
-/// Why an export ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The monitor closed its connection.
-    Disconnected,
-    /// [`Stopper::stop`] was called.
-    Stopped,
-    /// The guest or its monitor broke a rule, or a resource was missing.
-    Failed(String),
-}
 
 /// Ends an export from another thread.
 #[derive(Clone, Debug)]
@@ -90,6 +79,7 @@ fn start_workers(device: &Arc<Device>, end: &Sender<End>) -> io::Result<Vec<Join
         thread::Builder::new().name(format!("virtiofs-{i}")).spawn(move || {
             if catch_unwind(AssertUnwindSafe(|| device.work(&mut buffers))).is_err() {
                 device.pool.close();
+                // The receiver is gone only after the session.
                 let _ended = end.send(End::Failed("a server thread panicked".into()));
             }
         })
@@ -109,6 +99,7 @@ fn serve(
         daemon.start(listener)?;
         socket.refuse();
         if let Some(handle) = daemon.shutdown_handle() {
+            // One daemon is served, so it was not set before.
             let _first = connection.set(handle.clone());
             // The end of the session may have come before it could use the handle.
             if device.pool.is_closed() {

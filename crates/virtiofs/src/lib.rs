@@ -22,5 +22,6 @@ mod pool;
 mod socket;
 
 pub use config::{Tag, TagError};
-pub use export::{End, Export, Stopper};
+pub use device::End;
+pub use export::{Export, Stopper};
 pub use socket::Socket;

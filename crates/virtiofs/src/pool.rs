@@ -1,6 +1,5 @@
 //! Requests taken from the rings, and the threads that wait for them.
-use crate::chain::Malformed;
-use crate::device::{Chain, Vring};
+use crate::chain::{Chain, Malformed, Vring};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 

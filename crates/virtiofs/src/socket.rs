@@ -44,6 +44,7 @@ impl Drop for Socket {
     fn drop(&mut self) {
         // Another program may have replaced it.
         if lstat(&self.path).is_ok_and(|found| (found.st_dev, found.st_ino) == self.id) {
+            // A name that is left is replaced by the next export.
             let _removed = unlink(&self.path);
         }
     }

@@ -1,9 +1,8 @@
 //! `segno cat`: the contents of files of an image.
 use crate::exit::Outcome;
-use crate::image;
 use crate::path::{inode_number, on_volume, reason};
 use crate::show;
-use crate::storage::StorageOptions;
+use crate::storage::{self, StorageOptions};
 use anyhow::{Context, Result, ensure};
 use segno::{FileType, Visits, Volume};
 use std::io::{Write, stdout};
@@ -25,7 +24,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image, &args.storage)?;
+    let volume = storage::volume_read_only(&args.image, &args.storage)?;
     let mut out = stdout().lock();
     for path in &args.paths {
         write(&volume, path, &mut out)?;

@@ -1,8 +1,8 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
 use crate::exit::Outcome;
+use crate::image;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
-use crate::{image, inspect};
 use segno_device::{DeviceError, OpenOptions, open_storage, open_volume};
 use segno_dump::{Image, What};
 use std::ffi::OsString;
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Outcome {
         opened => opened,
     };
     let device = device.map_err(image::explain)?;
-    inspect::note_unsupported(&*device);
+    image::note_unsupported(&*device);
     let shown = Image::open(&device, &what)?.show(&what)?;
     let mut out = stdout();
     if args.json {

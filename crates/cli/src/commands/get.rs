@@ -2,10 +2,9 @@
 use super::cat;
 use crate::confine::{ConfineOption, Confinement};
 use crate::exit::{Outcome, Style};
-use crate::image;
 use crate::path::{on_volume, reason, refuse_equal};
 use crate::preserve::PreserveOption;
-use crate::storage::StorageOptions;
+use crate::storage::{Storage, StorageOptions};
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::io::Errno;
@@ -60,7 +59,7 @@ pub fn run(args: &Args) -> Outcome {
     if args.dest.as_os_str() != "-" {
         confinement = confinement.fills(target(&args.dest), args.preserve.chosen());
     }
-    let open = || image::Storage::open(&args.image, &args.storage, true);
+    let open = || Storage::open(&args.image, &args.storage, true);
     let volume = confinement.opened(&args.image, open)?.volume()?;
     if args.dest.as_os_str() == "-" {
         ensure!(!args.json, "standard output carries the file: leave out --json");

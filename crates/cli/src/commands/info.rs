@@ -1,10 +1,11 @@
 //! `segno info`: superblock, checkpoint and usage.
 use crate::exit::Outcome;
-use crate::inspect::Pack;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
-use crate::{image, inspect, show, size};
+use crate::{image, show, size};
 use anyhow::Result;
+use segno::inspect;
+use segno::inspect::Pack;
 use segno_clean::guard::{Extent, Guarded};
 use segno_device::OpenOptions;
 use segno_dump::put_name;

@@ -2,8 +2,8 @@
 use crate::exit::{Outcome, Style};
 use crate::out::{JsonList, stdout};
 use crate::path::{on_volume, reason};
-use crate::storage::StorageOptions;
-use crate::{image, show};
+use crate::show;
+use crate::storage::{self, StorageOptions};
 use anyhow::{Context, Result};
 use segno::{DirEntry, FileType, Metadata, Volume};
 use segno_dump::put_name;
@@ -44,7 +44,7 @@ struct Item {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image, &args.storage)?;
+    let volume = storage::volume_read_only(&args.image, &args.storage)?;
     let mut out = Printer::new(args);
     let start = on_volume(&args.path, volume.metadata(&args.path))?;
     if !start.is_dir() {

@@ -1,9 +1,9 @@
 //! `segno put`: copies files with all their attributes into an image.
 use crate::exit::Outcome;
 use crate::path::{places, reason, refuse_equal};
-use crate::storage::StorageOptions;
+use crate::show;
+use crate::storage::{self, StorageOptions};
 use crate::tally::Tally;
-use crate::{image, show};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Outcome {
     for source in &mut sources {
         needed += Tree { source, exclude: &exclude }.demand()?;
     }
-    let volume = image::volume_read_write(&args.image, &args.storage)?;
+    let volume = storage::volume_read_write(&args.image, &args.storage)?;
     let copied = room_for(&volume, needed).and_then(|()| {
         let names: Vec<PathBuf> = sources.iter().map(|source| source.name.clone()).collect();
         let places = places(&volume, to, names.iter().map(PathBuf::as_path));
@@ -190,7 +190,7 @@ fn room_for(volume: &Volume, needed: u64) -> Result<()> {
 
 /// Writes a file of what comes in, which has its name when it is complete.
 fn from_stdin(args: &Args, to: &Path) -> Outcome {
-    let volume = image::volume_read_write(&args.image, &args.storage)?;
+    let volume = storage::volume_read_write(&args.image, &args.storage)?;
     let written = stdin_to(&volume, args.force, to);
     let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
     let tally = written?;

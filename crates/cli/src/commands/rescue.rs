@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
 use crate::salvage::{self, Listing, Search};
 use crate::storage::StorageOptions;
-use crate::{inspect, size};
+use crate::{image, size};
 use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
 use segno_format::text;
@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Outcome {
     let made = args.target().map(made).transpose()?;
     confinement(args).enter();
     let device = super::check::with_journal(device, &journal, &args.storage.journal)?;
-    inspect::note_unsupported(&*device);
+    image::note_unsupported(&*device);
     let kept = args.scan.as_deref();
     let target = args.target().map(|path| open_target(args, path)).transpose()?;
     let known_bad = known_bad(args)?;

@@ -2,8 +2,8 @@
 use crate::exit::Outcome;
 use crate::out::stdout;
 use crate::path::{inode_number, on_volume, reason};
-use crate::storage::StorageOptions;
-use crate::{image, show};
+use crate::show;
+use crate::storage::{self, StorageOptions};
 use anyhow::{Context, Result};
 use segno::{FileType, Metadata};
 use segno_dump::put_name;
@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = image::volume_read_only(&args.image, &args.storage)?;
+    let volume = storage::volume_read_only(&args.image, &args.storage)?;
     let (path, number) = (&args.path, inode_number(&args.path));
     let attr = number.map_or_else(|| volume.symlink_metadata(path), |ino| volume.inode_metadata(ino));
     let attr = on_volume(path, attr)?;

@@ -2,10 +2,11 @@
 use crate::exit::Outcome;
 use crate::mount::server_process::ServerProcess;
 use crate::mount::table;
-use crate::{inspect, process, store};
+use crate::{process, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
+use segno::inspect;
 use segno_device::{FileDevice, Holder, Mount, OpenOptions, open_storage};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -1,7 +1,6 @@
 //! Mounting: options, the server in the foreground or background, the mount table.
 mod background;
 mod broker;
-pub mod helper;
 pub mod options;
 pub mod remount;
 mod server;

@@ -3,14 +3,16 @@ use super::broker;
 use super::options::Settings;
 use super::volume::{Devices, absolute};
 use crate::confine::{self, ConfineOption, Confinement, Rings};
-use crate::{image, inspect, show, store};
+use crate::{image, show, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::Access;
 use rustix::io::Errno;
+use segno::inspect;
 use segno_device::{BlockDevice, StorageKind, probe};
 use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
 use segno_fuse::{Backing, Broker, Choice, FuseOptions, Queues, Started};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -153,6 +155,7 @@ fn check_fuse() -> Result<()> {
 /// The kernel may depend on this server to write dirty pages before it can reclaim memory: allocations of the server must
 /// not wait for that, and the OOM killer should spare it. Needs root; without it, both stay as they are.
 fn protect() {
+    // EPERM: both stay as they are.
     let _unprivileged = rustix::process::configure_io_flusher_behavior(true);
     let _unprivileged = std::fs::write("/proc/self/oom_score_adj", "-800");
 }
@@ -177,8 +180,13 @@ fn beyond_guard(volume: &Volume) -> Option<String> {
 
 /// Root without the right to mount is in a container.
 fn advise(e: std::io::Error) -> anyhow::Error {
-    let refused = e.to_string().contains("Operation not permitted") && rustix::process::geteuid().is_root();
-    if refused { anyhow!("{e}; a container needs --cap-add SYS_ADMIN") } else { e.into() }
+    let is_refusal =
+        e.kind() == ErrorKind::PermissionDenied && Errno::from_io_error(&e) != Some(Errno::ACCESS);
+    if is_refusal && rustix::process::geteuid().is_root() {
+        anyhow!("{e}; a container needs --cap-add SYS_ADMIN")
+    } else {
+        e.into()
+    }
 }
 
 /// Mounts and serves until the mount ends, after dropping all rights that the server does not need. Calls `ready` when the mount responds,

@@ -1,8 +1,9 @@
 //! The volume of a server: opened with the settings of a mount, closed clean.
 use super::options::{Settings, compress};
-use crate::{external_journal, image, inspect, store};
+use crate::{external_journal, image, store};
 use anyhow::{Context, Result, ensure};
 use parking_lot::Mutex;
+use segno::inspect;
 use segno_device::{BlockDevice, OpenOptions};
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, JournalArea, MountOptions, Volume};

@@ -94,3 +94,12 @@ mod tests {
         assert_eq!(grid.cells, [Cell { content: Content::Damaged, level: 1, open: false }]);
     }
 }
+
+/// How much of the background is covered: emptier segments are fainter.
+pub fn opacity(content: Content, level: u8) -> f32 {
+    match content {
+        Content::Free => 0.2,
+        Content::Damaged => 1.0,
+        Content::Of(_) => 0.3 + 0.7 * f32::from(level) / f32::from(LEVELS),
+    }
+}

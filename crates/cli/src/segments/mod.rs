@@ -4,12 +4,13 @@ pub mod png;
 pub mod svg;
 
 use crate::exit::Outcome;
+use crate::image;
 use crate::mount::table;
 use crate::new_file::NewFile;
 use crate::storage::DeviceOption;
-use crate::{image, inspect};
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::io::Errno;
+use segno::inspect;
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::sit::LogType;
@@ -88,7 +89,7 @@ impl Segments {
             return Self::of_mount(path);
         }
         let device = image::open(&devices.of(path), OpenOptions { read_only: true, direct: false })?;
-        inspect::note_unsupported(&*device);
+        image::note_unsupported(&*device);
         Self::read(&*device).with_context(|| image::cannot_read(path))
     }
 

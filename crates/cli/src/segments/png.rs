@@ -1,7 +1,6 @@
 //! A map as PNG, on white.
 use super::Content;
-use super::grid::{Cell, Grid};
-use super::svg::opacity;
+use super::grid::{Cell, Grid, opacity};
 use anyhow::Result;
 use segno_format::sit::LogType;
 

@@ -1,6 +1,6 @@
 //! A map as SVG: a path for each colour and lightness, so that large volumes stay small files.
 use super::Content;
-use super::grid::{Cell, Grid, LEVELS};
+use super::grid::{Cell, Grid, LEVELS, opacity};
 use super::png::colour;
 use std::fmt::Write;
 
@@ -32,15 +32,6 @@ pub fn element(grid: &Grid) -> String {
         out += &format!("<path fill=\"none\" stroke=\"#808080\" d=\"{open}\"/>\n");
     }
     out + "</svg>\n"
-}
-
-/// How much of the background is covered: emptier segments are fainter.
-pub fn opacity(content: Content, level: u8) -> f32 {
-    match content {
-        Content::Free => 0.2,
-        Content::Damaged => 1.0,
-        Content::Of(_) => 0.3 + 0.7 * f32::from(level) / f32::from(LEVELS),
-    }
 }
 
 fn squares(grid: &Grid, wanted: impl Fn(&Cell) -> bool) -> String {

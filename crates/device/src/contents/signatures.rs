@@ -1,19 +1,17 @@
 //! Marks that file systems, volume managers, partition tables and packed files have at fixed places.
 use super::{JOURNAL_MAGIC, Kind, LINE, bytes};
-use crate::BlockDevice;
 use segno_format::superblock::SUPERBLOCK_OFFSET;
 use segno_format::{BLOCK_SIZE, Block, F2FS_MAGIC};
-use std::io;
 
 /// Blocks at the start that hold all marks but those of the end.
-const FRONT: u64 = 17;
+pub(crate) const FRONT: u64 = 17;
 
 /// Unit of torn writes.
 const SECTOR: usize = 512;
 
 /// A mark at a byte offset.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Signature {
+pub(crate) struct Signature {
     /// With its article.
     pub(super) name: &'static str,
     class: Class,
@@ -146,29 +144,24 @@ static SIGNATURES: &[Signature] = &[
     tail(512, b"conectix", Class::Machine, "a VHD image"),
 ];
 
-/// The most telling mark on the device.
-pub(super) fn find(device: &dyn BlockDevice) -> io::Result<Option<Kind>> {
-    let count = device.block_count();
-    let mut front = vec![Block::zeroed(); FRONT.min(count) as usize];
-    device.read(0, &mut front)?;
-    let mut last = vec![Block::zeroed(); count.min(1) as usize];
-    device.read(count.saturating_sub(1), &mut last)?;
-    let at = |offset, magic: &[u8]| bytes(&front, offset).starts_with(magic);
+/// The most telling mark in the first [`FRONT`] blocks of a device, and its last one.
+pub(crate) fn find(front: &[Block], last: &[Block]) -> Option<Kind> {
+    let at = |offset, magic: &[u8]| bytes(front, offset).starts_with(magic);
     // A torn write of the mark, or of a superblock over it, leaves sectors of it.
     if (0..2 * BLOCK_SIZE).step_by(SECTOR).any(|start| at(start, LINE)) {
-        return Ok(Some(Kind::Unfinished));
+        return Some(Kind::Unfinished);
     }
     if F2FS.iter().any(|&offset| at(offset, &F2FS_MAGIC.to_le_bytes())) {
-        return Ok(Some(Kind::F2fs));
+        return Some(Kind::F2fs);
     }
     if at(0x438, &[0x53, 0xEF]) {
-        return Ok(Some(Kind::Other(ext(bytes(&front, 0x400)))));
+        return Some(Kind::Other(ext(bytes(front, 0x400))));
     }
     let found = SIGNATURES.iter().find(|s| match s.place {
         Place::Start(offset) => at(offset, s.bytes),
-        Place::End(offset) => bytes(&last, BLOCK_SIZE.saturating_sub(offset)).starts_with(s.bytes),
+        Place::End(offset) => bytes(last, BLOCK_SIZE.saturating_sub(offset)).starts_with(s.bytes),
     });
-    Ok(found.map(Kind::Other))
+    found.map(Kind::Other)
 }
 
 /// Which of the ext file systems a superblock is of: ext3 has a journal, ext4 has features that ext3 does not know.
@@ -191,7 +184,7 @@ fn ext(superblock: &[u8]) -> &'static Signature {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Contents, MemDevice, unfinished_format};
+    use crate::{BlockDevice, Contents, MemDevice, unfinished_format};
 
     const BLOCKS: u64 = 64;
 

@@ -2,19 +2,18 @@
 //!
 //! Others are seen by advisory locks of the bytes in use, by the exclusive claim of block devices, and by the loop devices and mounts that
 //! the kernel reports by number. Names in the mount table prove nothing: any user chooses the source of a FUSE mount.
-mod holder;
 mod lock;
 mod loops;
 mod mounts;
 mod place;
 mod table;
 
-pub use holder::Holder;
 pub(crate) use lock::LockedFile;
 pub use mounts::Mount;
 pub use table::{Other, Use};
 
 use crate::claim::Claim;
+use crate::holder::Holder;
 use crate::probe::{StorageKind, kind};
 use crate::{DeviceError, OpenOptions};
 use lock::{WHOLE, lock, processes};

@@ -2,8 +2,8 @@
 use super::Zones;
 use super::durable::{Durable, More, Written};
 use super::node_readahead::NodeReadahead;
-use crate::error::{DeviceCall, Error, Result};
-use segno_device::{BlockDevice, HostStorage};
+use crate::error::{Error, Result};
+use segno_device::{BlockDevice, HostStorage, Operation};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Structure};
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Device {
         };
         let start = zones.start_of(sec);
         self.dev.reset_zone(start).map_err(|source| Error::Io {
-            op: DeviceCall::ResetZone,
+            op: Operation::ResetZone,
             at: start,
             source,
         })?;
@@ -74,7 +74,7 @@ impl Device {
         let Some(zones) = &self.zones else { return Ok(()) };
         let start = zones.start_of(sec);
         self.dev.finish_zone(start).map_err(|source| Error::Io {
-            op: DeviceCall::FinishZone,
+            op: Operation::FinishZone,
             at: start,
             source,
         })?;
@@ -92,7 +92,7 @@ impl Device {
         &*self.dev
     }
 
-    fn error(op: DeviceCall, at: BlockAddr) -> impl FnOnce(std::io::Error) -> Error {
+    fn error(op: Operation, at: BlockAddr) -> impl FnOnce(std::io::Error) -> Error {
         move |source| Error::Io { op, at: at.0.into(), source }
     }
 
@@ -106,7 +106,7 @@ impl Device {
 
     /// Reads consecutive blocks from any area.
     pub fn read_into(&self, addr: BlockAddr, into: &mut [Block]) -> Result<()> {
-        self.dev.read(addr.0.into(), into).map_err(Self::error(DeviceCall::Read, addr))
+        self.dev.read(addr.0.into(), into).map_err(Self::error(Operation::Read, addr))
     }
 
     /// Reads one block, which must be in the main area.
@@ -157,12 +157,12 @@ impl Device {
         if let (Ok(()), Some(zones)) = (&done, &self.zones) {
             zones.wrote(addr.0, blocks as u32);
         }
-        done.map_err(Self::error(DeviceCall::Write, addr))
+        done.map_err(Self::error(Operation::Write, addr))
     }
 
     /// Writes consecutive blocks, durable on return.
     pub fn write_fua(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
-        self.dev.write_fua(addr.0.into(), blocks).map_err(Self::error(DeviceCall::Write, addr))
+        self.dev.write_fua(addr.0.into(), blocks).map_err(Self::error(Operation::Write, addr))
     }
 
     /// Sorts blocks by address and gathers them into as few writes as possible. Open zones are written first, then
@@ -228,7 +228,7 @@ impl Device {
 
     /// Waits until earlier flushes no longer depend on a cache of this host.
     pub fn drain(&self) -> Result<()> {
-        self.dev.drain().map_err(Self::error(DeviceCall::Drain, BlockAddr(0)))
+        self.dev.drain().map_err(Self::error(Operation::Drain, BlockAddr(0)))
     }
 
     /// Counters of the device's own.
@@ -246,7 +246,7 @@ impl Device {
     }
 
     fn issue_flush(&self) -> Result<()> {
-        self.dev.flush().map_err(Self::error(DeviceCall::Flush, BlockAddr(0)))
+        self.dev.flush().map_err(Self::error(Operation::Flush, BlockAddr(0)))
     }
 
     /// Flushes requested, and flushes issued.
@@ -259,7 +259,7 @@ impl Device {
         if self.is_zoned() {
             return Ok(());
         }
-        self.dev.prepare(addr.0.into(), count.into()).map_err(Self::error(DeviceCall::Prepare, addr))
+        self.dev.prepare(addr.0.into(), count.into()).map_err(Self::error(Operation::Prepare, addr))
     }
 
     /// Storage of the image files; none if every block has storage, or if the host does not report it.
@@ -272,7 +272,7 @@ impl Device {
     }
     /// Reports to the device that blocks hold no data.
     pub fn discard(&self, addr: BlockAddr, count: u32) -> Result<()> {
-        self.dev.discard(addr.0.into(), count.into()).map_err(Self::error(DeviceCall::Discard, addr))
+        self.dev.discard(addr.0.into(), count.into()).map_err(Self::error(Operation::Discard, addr))
     }
 }
 

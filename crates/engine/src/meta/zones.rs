@@ -1,6 +1,6 @@
 //! The zones of the main area. Each section is one; a section of a sequential zone must be written in order.
-use crate::error::{DeviceCall, Error, Result};
-use segno_device::{BlockDevice, ZoneKind};
+use crate::error::{Error, Result};
+use segno_device::{BlockDevice, Operation, ZoneKind};
 use segno_format::Geometry;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,7 +19,7 @@ pub struct Zones {
 impl Zones {
     /// Reads the zones of the device. A volume copied to a device without zones has no write pointers.
     pub fn load(dev: &dyn BlockDevice, geo: &Geometry) -> Result<Self> {
-        let io = |source| Error::Io { op: DeviceCall::ReadZones, at: 0, source };
+        let io = |source| Error::Io { op: Operation::ReadZones, at: 0, source };
         let per_sec = geo.blocks_per_sec();
         let zones = Self {
             pointers: (0..geo.section_count).map(|_| AtomicU32::new(ANYWHERE)).collect(),

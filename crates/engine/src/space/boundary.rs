@@ -141,6 +141,7 @@ impl Table {
     /// Called once the checkpoint is durable: blocks it freed may be reused. Returns the segments that became free.
     pub fn committed(&mut self) -> Vec<SegNo> {
         let Some(mut boundary) = self.boundary.take() else {
+            // The volume has stopped: every later change fails.
             let _stopped = self.health.broken("a checkpoint without boundary ends");
             return Vec::new();
         };

@@ -69,6 +69,7 @@ impl SegmentPin {
 
     fn check(&self, held: bool) {
         if !held {
+            // The volume has stopped: every later change fails.
             let _stopped = self.tables.health.broken("a pinned segment has no pin");
         }
     }

@@ -4,7 +4,7 @@ use crate::admission::Admission;
 use crate::base::Base;
 use crate::clock::{Clock, SystemClock};
 use crate::commit::{Commit, CpState, read_pack};
-use crate::error::{DeviceCall, Error, Result};
+use crate::error::{Error, Result};
 use crate::files::{Files, Inode};
 use crate::gc::{Cleaner, Gc};
 use crate::health::Health;
@@ -19,7 +19,7 @@ use crate::room::Room;
 use crate::space::{Counts, Loaded, Space};
 use crate::transaction::Transactions;
 use crate::writeback::{Contexts, Reclaim, Writeback};
-use segno_device::{BlockDevice, ReadError};
+use segno_device::{BlockDevice, Operation, ReadError};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::superblock::Superblock;
 use segno_format::{Corrupt, Features, Geometry, Nid, Structure};
@@ -160,7 +160,7 @@ impl Volume {
 
 /// The superblock in force, if the volume is supported.
 pub(super) fn read_superblock(dev: &dyn BlockDevice) -> Result<Superblock> {
-    let unread = |e: ReadError| Error::Io { op: DeviceCall::Read, at: e.at.0.into(), source: e.source };
+    let unread = |e: ReadError| Error::Io { op: Operation::Read, at: e.at.0.into(), source: e.source };
     let sb = superblock_in_force(dev).map_err(unread)?.map_err(|why| match why {
         NoSuperblock::Unsupported(why) => why.into(),
         NoSuperblock::Damaged(copies) => {

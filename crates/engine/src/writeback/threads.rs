@@ -128,6 +128,7 @@ fn start_each(requests: &mpsc::Receiver<()>, pool: &Arc<Pool>, writeback: &Weak<
         }
     }
     for handle in started {
+        // A panic of the thread was already reported.
         let _ended = handle.join();
     }
 }

@@ -1,6 +1,8 @@
 //! Calls of a server to its broker, and the answers.
 use crate::block::MountType;
 use crate::mount_id::MountId;
+use rustix::io::Errno;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -54,14 +56,26 @@ impl Call {
 pub(super) enum Answer {
     Done,
     Failed(String),
-    Mounted { id: MountId, mount_type: MountType },
+    /// The process has no right to mount.
+    NotPermitted(String),
+    Mounted {
+        id: MountId,
+        mount_type: MountType,
+    },
 }
 
 impl Answer {
+    pub(super) fn of_failure(e: &io::Error) -> Self {
+        let is_refusal =
+            e.kind() == io::ErrorKind::PermissionDenied && Errno::from_io_error(e) != Some(Errno::ACCESS);
+        if is_refusal { Self::NotPermitted(e.to_string()) } else { Self::Failed(e.to_string()) }
+    }
+
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = match self {
             Self::Done => vec![0],
             Self::Failed(why) => [&[1], why.as_bytes()].concat(),
+            Self::NotPermitted(why) => [&[5], why.as_bytes()].concat(),
             Self::Mounted { id, mount_type } => {
                 let (kind, text) = match mount_type {
                     MountType::Plain { why } => (2, why.as_bytes()),
@@ -80,8 +94,10 @@ impl Answer {
         if *kind == 0 {
             return rest.is_empty().then_some(Self::Done);
         }
-        if *kind == 1 {
-            return Some(Self::Failed(text(rest)));
+        match kind {
+            1 => return Some(Self::Failed(text(rest))),
+            5 => return Some(Self::NotPermitted(text(rest))),
+            _ => {}
         }
         let (id, name) = rest.split_at_checked(MountId::BYTES)?;
         let mount_type = match kind {
@@ -118,6 +134,23 @@ mod tests {
             Answer::Mounted { id, mount_type: MountType::Block { device: "/dev/loop0".into() } },
         ] {
             assert_eq!(Answer::parse(&answer.to_bytes()), Some(answer));
+        }
+    }
+
+    #[test]
+    fn a_lack_of_rights_is_told_from_other_failures() {
+        let refusal = io::Error::new(io::ErrorKind::PermissionDenied, "fusermount3: Operation not permitted");
+        for (e, is_refusal) in [
+            (io::Error::from(Errno::PERM), true),
+            (refusal, true),
+            (io::Error::from(Errno::ACCESS), false),
+            (io::Error::other("Operation not permitted"), false),
+        ] {
+            let answer = Answer::of_failure(&e);
+            let said =
+                if is_refusal { Answer::NotPermitted(e.to_string()) } else { Answer::Failed(e.to_string()) };
+            assert_eq!(answer, said);
+            assert_eq!(Answer::parse(&answer.to_bytes()), Some(said));
         }
     }
 

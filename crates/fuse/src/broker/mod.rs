@@ -14,8 +14,8 @@ pub use process::run as run_broker;
 use crate::block::{self, Backing, MountType};
 use crate::callers::Callers;
 use crate::mount::{Mounted, receive};
+use crate::options::FuseOptions;
 use crate::page_cache::PageCache;
-use crate::serve::FuseOptions;
 use message::{ANSWER_MAX, Answer, Call};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
@@ -90,6 +90,7 @@ impl Broker {
         // If the process is gone, nothing is unmounted either.
         let _sent = send(&self.control, &Call::Ended.to_bytes(), SendFlags::NOSIGNAL);
         drop(self.control);
+        // Fails only if somebody else has waited for it.
         let _ended = self.process.wait();
     }
 
@@ -103,7 +104,11 @@ impl Broker {
             return Err(gone(io::Error::other("it has ended")));
         }
         let answer = Answer::parse(bytes.get(..n).unwrap_or_default()).ok_or_else(unexpected)?;
-        if let Answer::Failed(why) = answer { Err(io::Error::other(why)) } else { Ok((answer, dev)) }
+        match answer {
+            Answer::Failed(why) => Err(io::Error::other(why)),
+            Answer::NotPermitted(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
+            done => Ok((done, dev)),
+        }
     }
 }
 

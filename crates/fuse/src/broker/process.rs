@@ -67,7 +67,7 @@ impl Process {
                 }
                 Call::Unmount { sync } => {
                     let answer =
-                        self.unmount(sync).map_or_else(|e| Answer::Failed(e.to_string()), |()| Answer::Done);
+                        self.unmount(sync).map_or_else(|e| Answer::of_failure(&e), |()| Answer::Done);
                     reply(server, &answer, None)
                 }
                 Call::Ended => {
@@ -94,7 +94,7 @@ impl Process {
                 // The server was killed: nobody will serve this mount.
                 sent.inspect_err(|_| drop(self.unmount(false)))
             }
-            Err(e) => reply(server, &Answer::Failed(e.to_string()), None),
+            Err(e) => reply(server, &Answer::of_failure(&e), None),
         }
     }
 

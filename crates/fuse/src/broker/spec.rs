@@ -1,6 +1,6 @@
 //! Description of the mount that a broker makes, as arguments of the process.
 use crate::block::Backing;
-use crate::serve::{FuseOptions, options};
+use crate::options::{FuseOptions, options};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 

@@ -2,11 +2,11 @@
 use super::protocol::{ask_as_guest, call};
 use super::suid::{USER, as_user, reachable_tests};
 use super::{Mount, run, volume};
-use crate::authority::Origin;
 use crate::block::Backing;
-use crate::serve::{FuseOptions, options};
+use crate::options::Choice;
+use crate::options::{FuseOptions, options};
+use crate::origin::Origin;
 use crate::server::Server;
-use crate::session::Choice;
 use crate::wire::{CreateIn, EntryOut, IoctlIn, Opcode, ROOT, SetXattrIn};
 use rustix::fs::{CWD, Mode, OFlags, XattrFlags, openat, setxattr};
 use rustix::io::Errno;

@@ -2,7 +2,7 @@
 use super::Mount;
 use super::attributes::compare;
 use super::volume_with;
-use crate::session::Choice;
+use crate::options::Choice;
 use segno_device::MemDevice;
 use segno_engine::{CompressMode, Compression, MountOptions, Volume};
 use segno_format::Features;

@@ -1,7 +1,7 @@
 //! Number of requests per system call, so that an added request is noticed.
 use super::{Mount, each_transport, volume_with};
+use crate::options::Choice;
 use crate::probe::probe_no_open;
-use crate::session::Choice;
 use crate::wire::Opcode::{self, *};
 use segno_format::Features;
 use segno_mkfs::MkfsOptions;

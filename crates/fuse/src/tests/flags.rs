@@ -1,7 +1,7 @@
 //! Immutable and append-only files, flags that F2FS does not have, and access times, which are not maintained.
 use super::{Mount, each_transport, run};
 use crate::attr::ino_of;
-use crate::serve::{FuseOptions, options};
+use crate::options::{FuseOptions, options};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use rustix::io::Errno;
 use rustix::ioctl::{Setter, ioctl, opcode};

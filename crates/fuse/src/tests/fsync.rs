@@ -1,6 +1,6 @@
 //! A request that waits for the disk does not delay others.
 use super::{Mount, volume_on};
-use crate::session::Choice;
+use crate::options::Choice;
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::Block;
 use std::fs::{self, File};

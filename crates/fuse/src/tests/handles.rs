@@ -1,7 +1,7 @@
 //! File handles (`name_to_handle_at`, `open_by_handle_at`) stay valid when the kernel evicts the inode and across mounts.
 //! They become stale with the removal of the inode.
 use super::{Mount, unmount_idle, volume_on};
-use crate::session::Choice;
+use crate::options::Choice;
 use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::fs::OFlags;
 use segno_device::MemDevice;

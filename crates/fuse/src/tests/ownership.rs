@@ -2,9 +2,9 @@
 use super::{Mount, volume};
 use crate::attr::ino_of;
 use crate::block::Backing;
+use crate::options::Choice;
 use crate::ownership::Ownership;
 use crate::server::Server;
-use crate::session::Choice;
 use std::fs::{self, File, Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! A plain unmount fails only while the mount is in use, not for requests that the kernel has in flight itself.
 use super::{Mount, unmount_idle, volume_on};
-use crate::session::Choice;
+use crate::options::Choice;
 use rustix::fs::{Advice, fadvise};
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::{MountOptions, Owner, Volume};

@@ -2,8 +2,8 @@
 use super::protocol::ask_ioctl;
 use super::{Mount, unmount_idle};
 use crate::block::Backing;
+use crate::options::Choice;
 use crate::server::Server;
-use crate::session::Choice;
 use crate::{SHUTDOWN_XATTR, trusted_name};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;

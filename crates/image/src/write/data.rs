@@ -1,28 +1,19 @@
 //! Places directories, symbolic links and content in the data logs.
+use super::body::Body;
 use super::dirs;
 use super::files::{Job, PART, Stored, Worker};
-use super::index::{Run, Runs};
+use super::index::Run;
 use super::main_area::{Image, MainArea};
 use super::ordered::ordered;
 use super::owners::QuotaFile;
-use super::volume::{Plan, Progress};
+use super::plan::Plan;
+use super::progress::Progress;
 use crate::content::Reading;
-use crate::options::Compression;
 use crate::tree::{Index, Kind, ROOT};
 use crate::{Error, Result};
 use segno_format::BLOCK_SIZE;
 use segno_format::sit::LogType;
 use std::sync::Arc;
-
-/// What an inode has outside of its own block, as far as data is concerned.
-#[derive(Debug, Default)]
-pub(crate) struct Body {
-    pub(crate) runs: Runs,
-    /// Blocks of a directory from the first to the last, and levels of its hash table; zeros if it is in the inode.
-    pub(crate) dir: (u32, u32),
-    /// How the clusters among the runs are compressed.
-    pub(crate) compression: Option<Compression>,
-}
 
 /// Places all data; one body for each inode.
 pub(crate) struct Placing<'a> {

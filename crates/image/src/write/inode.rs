@@ -1,24 +1,18 @@
 //! The inode block.
-use super::data::Body;
+use super::body::Body;
 use super::dirs;
-use super::owners::Numbers;
-use super::volume::Plan;
+use super::plan::{Numbers, Plan};
 use super::xattr;
 use crate::tree::{Index, Inode, Kind, ROOT};
 use crate::{Error, Result};
 use segno_engine::{Time, temperature};
 use segno_format::dentry::DentryShape;
 use segno_format::inode::{
-    Advise, EXTRA_ISIZE_MAX, INLINE_XATTR_WORDS, Inline, InodeFlags, InodeLayout, RawExtent, RawExtraAttr,
-    RawInode,
+    EXTRA_ISIZE_MAX, INLINE_XATTR_WORDS, Inline, InodeFlags, InodeLayout, RawExtent, RawExtraAttr, RawInode,
 };
-use segno_format::node::RawNodeFooter;
-use segno_format::{BLOCK_SIZE, Block, Features, Nid, crc, rdev};
+use segno_format::{BLOCK_SIZE, Block, Features, rdev};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
-
-/// What a node written before the first checkpoint carries.
-pub(crate) const CP_VER: u64 = 1;
 
 /// An inode block without addresses, and how it is divided.
 pub(crate) struct Draft {
@@ -214,27 +208,9 @@ impl Plan<'_> {
             Kind::Special { .. } => Ok(()),
         }
     }
-
-    /// What the name of a file says about how often its data changes.
-    pub(crate) fn temperature(&self, index: Index) -> Advise {
-        self.tree.get(index).map_or(Advise::empty(), |i| temperature(&self.superblock, &i.name))
-    }
-
-    /// Seed of the checksums of inodes.
-    pub(crate) fn checksum_seed(&self) -> u32 {
-        crc(u32::MAX, &self.superblock.uuid)
-    }
 }
 
 /// The level that later writes use. Kernels refuse levels that they cannot use, so LZ4 has none, whatever the data was packed with.
 fn stored_level(algorithm: segno_codec::Algorithm) -> u8 {
     u8::from(algorithm == segno_codec::Algorithm::Zstd)
-}
-
-/// The footer of a node at a block of the volume.
-pub(crate) fn footer(nid: Nid, ino: Nid, offset: u32, is_dir: bool, at: u32) -> RawNodeFooter {
-    let mut footer = RawNodeFooter::new(nid, ino, offset, !is_dir);
-    footer.cp_ver = U64::new(CP_VER);
-    footer.next_blkaddr = U32::new(at.saturating_add(1));
-    footer
 }

@@ -2,15 +2,19 @@
 //!
 //! Addresses within the main area are given in one order by one thread, so nothing depends on how many threads read and
 //! compress. Only when all data is placed is the size of the volume chosen, and with it where the main area begins.
+mod body;
 mod data;
 mod dirs;
 mod files;
+mod footer;
 mod index;
 mod inode;
 mod main_area;
 mod nodes;
 mod ordered;
 mod owners;
+mod plan;
+mod progress;
 mod size;
 mod tables;
 mod volume;

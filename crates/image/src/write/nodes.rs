@@ -1,11 +1,13 @@
 //! Makes the nodes of all inodes and places them in the node logs.
-use super::data::Body;
+use super::body::Body;
+use super::footer::footer;
 use super::index::{Step, walk};
-use super::inode::{Draft, footer};
+use super::inode::Draft;
 use super::main_area::{Image, MainArea};
 use super::ordered::ordered;
+use super::plan::Plan;
+use super::progress::Progress;
 use super::tables::Tables;
-use super::volume::{Plan, Progress};
 use super::xattr;
 use crate::tree::{Index, Inode, Kind};
 use crate::{Error, Result};
@@ -42,16 +44,16 @@ struct Node {
 }
 
 /// The nodes of some inodes.
-pub(crate) struct Made {
+struct Made {
     first: Index,
     /// Blocks that are next to each other, with the first one's place.
     writes: Vec<(u32, Vec<u8>)>,
     /// First block, node, slot and number of consecutive slots.
-    pub(crate) owned: Vec<(u32, Nid, u16, u32)>,
+    owned: Vec<(u32, Nid, u16, u32)>,
     /// Node, inode, block.
-    pub(crate) placed: Vec<(Nid, Nid, u32)>,
+    placed: Vec<(Nid, Nid, u32)>,
     /// `i_blocks` of each inode.
-    pub(crate) blocks: Vec<(Index, u64)>,
+    blocks: Vec<(Index, u64)>,
 }
 
 /// Makes nodes when all data is placed.
@@ -153,7 +155,7 @@ impl<'a> Nodes<'a> {
                 for (rel, bytes) in &made.writes {
                     image.write_main(*rel, bytes)?;
                 }
-                tables.add(&made);
+                made.add_to(tables);
                 for &(index, blocks) in &made.blocks {
                     count(index, blocks);
                 }
@@ -207,6 +209,15 @@ impl<'a> Nodes<'a> {
 }
 
 impl Made {
+    fn add_to(&self, tables: &mut Tables) {
+        for &(nid, ino, rel) in &self.placed {
+            tables.node(nid, ino, rel);
+        }
+        for &(rel, nid, slot, len) in &self.owned {
+            tables.data(rel, nid, slot, len);
+        }
+    }
+
     fn add(&mut self, nid: Nid, ino: Nid, rel: u32, block: &Block) {
         self.placed.push((nid, ino, rel));
         match self.writes.last_mut() {

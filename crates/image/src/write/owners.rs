@@ -1,34 +1,14 @@
-//! Numbers of inodes, and the quota files that count what belongs to whom.
+//! The quota files, which count what belongs to whom.
 use super::BLOCK;
-use super::inode::footer;
-use super::volume::Plan;
-use crate::tree::{Index, REGULAR, ROOT, Tree};
+use super::footer::footer;
+use super::plan::Plan;
+use crate::tree::{REGULAR, ROOT, Tree};
 use crate::{Error, Result};
 use segno_format::inode::{EXTRA_ISIZE_MAX, Inline, InodeFlags, RawExtraAttr, RawInode, seal_checksum};
 use segno_format::quota::{QUOTA_KINDS, QuotaEntry, QuotaTable};
 use segno_format::{Block, BlockAddr, Features, Nid};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
-
-/// Inodes are numbered in the order of the tree, other nodes behind them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Numbers {
-    /// Of the first inode behind the root.
-    first: u32,
-    /// The first that is left for other nodes.
-    pub(crate) behind: u32,
-}
-
-impl Numbers {
-    pub(crate) fn new(quota_files: u32, inodes: u32) -> Self {
-        let first = Nid::ROOT.0 + 1 + quota_files;
-        Self { first, behind: first + inodes.saturating_sub(1) }
-    }
-
-    pub(crate) fn inode(&self, index: Index) -> Nid {
-        if index == ROOT { Nid::ROOT } else { Nid(self.first + index as u32 - 1) }
-    }
-}
 
 /// A quota file.
 #[derive(Clone, Debug)]

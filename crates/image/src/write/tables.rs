@@ -1,7 +1,6 @@
 //! NAT, SIT, summaries and checkpoint of the volume, written once, when everything is placed.
 use super::SEGMENT_BLOCKS;
 use super::main_area::{Image, LogRun};
-use super::nodes::Made;
 use crate::{Error, Result};
 use segno_format::bits::msb;
 use segno_format::checkpoint::{
@@ -49,15 +48,6 @@ pub(crate) struct Writer<'a> {
 impl Tables {
     pub(crate) fn new(summaries: u32, nids: u32) -> Self {
         Self { summaries: vec![RawSummary::default(); summaries as usize], nat: vec![None; nids as usize] }
-    }
-
-    pub(crate) fn add(&mut self, made: &Made) {
-        for &(nid, ino, rel) in &made.placed {
-            self.node(nid, ino, rel);
-        }
-        for &(rel, nid, slot, len) in &made.owned {
-            self.data(rel, nid, slot, len);
-        }
     }
 
     pub(crate) fn node(&mut self, nid: Nid, ino: Nid, rel: u32) {

@@ -1,45 +1,25 @@
 //! One build: what is stored, where, and in which order it is written.
-use super::data::{Body, Placing};
+use super::body::Body;
+use super::data::Placing;
 use super::main_area::{Image, MainArea};
 use super::nodes::Nodes;
-use super::owners::{Numbers, QuotaFile};
+use super::owners::QuotaFile;
+use super::plan::{Numbers, Plan};
+use super::progress::Progress;
 use super::size::{Demand, given, smallest};
 use super::tables::{Counts, Tables, Writer};
 use super::{BLOCK, SEGMENT};
-use crate::build::Progress as Shown;
-use crate::options::{BuildOptions, Compression, Headroom, Size};
-use crate::tree::{Choice, Index, Tree};
+use crate::options::{BuildOptions, Headroom, Size};
+use crate::progress::Progress as Shown;
+use crate::tree::{Index, Tree};
 use crate::{Error, Result};
-use segno_format::inode::{Advise, InodeFlags};
 use segno_format::sit::LogType;
-use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
+use segno_format::superblock::SUPERBLOCK_COPIES;
 use segno_format::{BLOCK_SIZE, Block, Features};
 use segno_mkfs::{Layout, MkfsOptions, plan, quota_inos, superblock};
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
-
-/// What a build stores and how.
-pub(crate) struct Plan<'a> {
-    pub(crate) tree: &'a Tree,
-    pub(crate) numbers: Numbers,
-    pub(crate) features: Features,
-    /// Before the size of the volume is known: identity and extension lists.
-    pub(crate) superblock: RawSuperblock,
-    /// Regular files in the order of their data.
-    pub(crate) order: Vec<Index>,
-    pub(crate) threads: usize,
-    pub(crate) compression: Option<Compression>,
-    /// Whether space that compression saves is free.
-    pub(crate) released: bool,
-}
-
-/// Counts what was written.
-pub(crate) struct Progress<'a> {
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
-    pub(crate) show: &'a mut dyn FnMut(Shown<'_>),
-}
 
 /// What was written.
 #[derive(Clone, Debug)]
@@ -50,50 +30,6 @@ pub(crate) struct Built {
     pub(crate) saved_blocks: u64,
     /// Blocks that a reader may use; others have no content.
     pub(crate) used: Vec<Range<u64>>,
-}
-
-impl Plan<'_> {
-    pub(crate) fn read_only(&self) -> bool {
-        self.features.contains(Features::RO)
-    }
-
-    /// How a file is compressed.
-    pub(crate) fn compression_of(&self, index: Index) -> Option<Compression> {
-        let inode = self.tree.inodes.get(index)?;
-        match inode.compress {
-            Some(Choice::Plain) => None,
-            Some(Choice::With(compression)) => Some(compression),
-            None if inode.flags.contains(InodeFlags::NOCOMP) => None,
-            None => self.compression,
-        }
-    }
-
-    /// Whether a file has no holes, not even for zeros. Linux 6.1 caches the extent of each cluster of a compressed file on a
-    /// read-only volume as if all of its blocks followed the first one, so it would read other bytes in place of a hole.
-    pub(crate) fn keeps_zeros(&self, index: Index) -> bool {
-        self.read_only() && self.compression_of(index).is_some()
-    }
-
-    /// The log that the content of a file goes to.
-    pub(crate) fn log_of(&self, index: Index) -> LogType {
-        if self.read_only() {
-            return LogType::HotData;
-        }
-        match self.temperature(index) {
-            Advise::HOT => LogType::HotData,
-            Advise::COLD => LogType::ColdData,
-            _ if self.compression_of(index).is_some() => LogType::ColdData,
-            _ => LogType::WarmData,
-        }
-    }
-}
-
-impl Progress<'_> {
-    /// A file is complete.
-    pub(crate) fn file(&mut self, tree: &Tree, index: Index) {
-        self.files += 1;
-        (self.show)(Shown { path: &|| tree.host_path(index), files: self.files, bytes: self.bytes });
-    }
 }
 
 /// Writes the tree to a file, whose content is lost. `order` lists the regular files whose data comes first.

@@ -12,6 +12,12 @@ mod tests;
 
 use segno_format::{BlockAddr, Ino};
 
+/// Checksum of a data block for [`Map::crcs`].
+#[must_use]
+pub fn data_crc(block: &segno_format::Block) -> u32 {
+    segno_format::crc(u32::MAX, &block.0)
+}
+
 /// A time as inodes hold it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
@@ -237,7 +243,7 @@ pub struct Run {
 pub struct Map {
     /// Runs in ascending order of pages.
     pub runs: Vec<Run>,
-    /// Checksums of all blocks of all runs in order ([`crate::data_crc`]), or empty if the caller flushed the blocks
+    /// Checksums of all blocks of all runs in order ([`data_crc`]), or empty if the caller flushed the blocks
     /// before it appended the group.
     pub crcs: Vec<u32>,
     /// Blocks that cleaning moved: the content is what it was.

@@ -4,9 +4,8 @@ mod node;
 mod place;
 mod sink;
 
-pub use node::{Copied, Source};
 pub use place::{OutputOptions, Target};
-pub use sink::Sink;
+pub use sink::{Copied, Sink, Source};
 
 use crate::attrs;
 use crate::file::choose_live;

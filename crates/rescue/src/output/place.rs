@@ -1,6 +1,5 @@
 //! A directory that files are copied to.
-use super::node::{Copied, Source};
-use super::sink::Sink;
+use super::sink::{Copied, Sink, Source};
 use crate::RescueError;
 use rustix::io::Errno;
 use segno_host::{HostTree, LeftOut, Preserve};

@@ -1,6 +1,56 @@
 //! What files are copied to: a directory, or a volume that the caller makes.
-use super::node::{Copied, Source};
 use crate::RescueError;
+use crate::content::{self, Holes, Write};
+use crate::file::{Choose, File, Index, Slot};
+use crate::volume::Volume;
+use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A file of the volume, ready to be copied.
+pub struct Source<'s> {
+    /// The volume.
+    pub volume: &'s Volume<'s>,
+    /// The version of the inode.
+    pub file: &'s File,
+    /// Its nodes.
+    pub index: &'s Index,
+    /// Chooses further nodes.
+    pub choose: &'s Choose<'s>,
+    /// Which blocks may be shown.
+    pub allowed: &'s dyn Fn(&Slot) -> bool,
+    /// Set to give up, also within a file.
+    pub stop: &'s AtomicBool,
+}
+
+impl Source<'_> {
+    /// Gives the content, block by block. Once `stop` is set it fails with [`ErrorKind::Interrupted`].
+    pub fn content(&self, write: &mut Write<'_>) -> io::Result<Holes> {
+        let write: &mut Write<'_> = &mut |offset, bytes| match self.stop.load(Ordering::Relaxed) {
+            true => Err(ErrorKind::Interrupted.into()),
+            false => write(offset, bytes),
+        };
+        content::read(self.volume, self.file, self.index, self.allowed, write)
+    }
+}
+
+/// What was noticed while copying.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Copied {
+    /// Blocks that became holes.
+    pub holes: Holes,
+    /// Whether extended attributes could not be read.
+    pub xattrs_lost: bool,
+    /// Extended attributes that the target does not take.
+    pub refused_xattrs: u32,
+    /// Whether it is encrypted.
+    pub encrypted: bool,
+    /// Whether it was there already.
+    pub kept: bool,
+    /// Whether it is a device and was left out.
+    pub left_out: bool,
+    /// Why it was not made.
+    pub failed: Option<&'static str>,
+}
 
 /// Takes files. A path is the names from below the root; a directory comes before what is in it.
 pub trait Sink {

@@ -7,6 +7,9 @@ use segno_format::{Block, BlockAddr, NAME_MAX, Nid};
 /// The largest node id plus one.
 const NIDS: u32 = 1 << 31;
 
+/// What mkfs stores in the nodes that it makes, whatever the version of its checkpoint.
+pub(crate) const OF_MKFS: u64 = 1;
+
 /// A node block that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {

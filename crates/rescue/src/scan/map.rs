@@ -65,6 +65,7 @@ impl BadBlocks {
         let mut line = |range: Range<u64>, status: char| {
             if !range.is_empty() {
                 let (pos, size) = (bytes(range.start), bytes(range.end - range.start));
+                // Writing to a string does not fail.
                 let _infallible = writeln!(text, "{pos:#010x}  {size:#010x}  {status}");
             }
         };

@@ -6,6 +6,7 @@ mod read;
 mod saved;
 
 pub use candidate::Candidate;
+pub(crate) use candidate::OF_MKFS;
 pub use map::BadBlocks;
 
 use crate::RescueError;

@@ -1,7 +1,6 @@
 //! Nodes of F2FS images that are stored in files. Their addresses count from the start of the image, so in their
 //! neighbourhood most nodes name another base than the volume's.
-use super::Candidate;
-use crate::versions::OF_MKFS;
+use super::{Candidate, OF_MKFS};
 use std::collections::HashMap;
 
 /// Blocks looked at on either side.

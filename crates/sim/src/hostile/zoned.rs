@@ -56,17 +56,18 @@ fn damaged() -> Snapshot {
     volume.unmount().unwrap();
     drop(volume);
     let device = ZoneLayer::open(memory.clone(), CONVENTIONAL).unwrap();
-    let vol = segno_check::tables::Volume::open(&device).unwrap().unwrap();
+    let vol = segno_rescue::Volume::unscanned(&device);
+    let (sb, geo) = (vol.superblock.as_ref().unwrap(), vol.geo.unwrap());
     for ino in files.iter().step_by(3) {
-        let addr = vol.nat.get(*ino).unwrap().addr();
+        let addr = vol.nat.as_ref().unwrap().entry(*ino).addr();
         let mut block = vol.reader.block(addr).unwrap();
         block.view_mut::<RawInode>().i_links.set(7);
-        segno_format::inode::seal_checksum(&mut block, vol.sb.features, vol.sb.inode_checksum_seed());
+        segno_format::inode::seal_checksum(&mut block, sb.features, sb.inode_checksum_seed());
         memory.write(addr.0.into(), &[&scramble(&block)]).unwrap();
     }
     let lost = files[1].0;
     let b = lost / NAT_PER_BLOCK;
-    let at = vol.geo.nat_addr(b, vol.pack.nat_copy(b));
+    let at = geo.nat_addr(b, vol.pack.as_ref().unwrap().nat_copy(b));
     let mut block = vol.reader.block(at).unwrap();
     block.view_mut::<RawNatBlock>().entries[(lost % NAT_PER_BLOCK) as usize].block_addr.set(0);
     memory.write(at.0.into(), &[&block]).unwrap();

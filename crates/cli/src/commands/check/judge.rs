@@ -1,59 +1,15 @@
-//! The check, with what a crash left replayed in memory.
+//! The check, and why there is none.
 use super::Args;
 use super::feedback::Feedback;
-use super::replay::{self, Left};
-use crate::external_journal::External;
+use crate::path::cause;
 use crate::{image, store};
-use anyhow::{Context, Result, anyhow};
-use segno_check::{CheckError, CheckOptions, Report, check, check_quick};
-use segno_device::{
-    BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, Overlay, open_volume_recorded,
-};
-use segno_journal::Stale;
-use std::io::ErrorKind;
+use anyhow::{Result, anyhow};
+use segno::{CheckOptions, Checker, Judged};
+use segno_check::CheckError;
+use segno_device::{BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, open_volume_recorded};
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-const AHEAD: &str = "a repair would give up what the journal shows to be lost. `segno rescue` copies files that are still on the device; \
-                     `segno journal discard` then gives up the journal, and a check repairs the rest";
-const NOT_NAMED: &str = "a repair would give up the changes in the external journal";
-
-/// The outcome of a check, with replay.
-pub struct Judged {
-    pub report: Report,
-    /// Only the tables were read.
-    pub quick: bool,
-    /// The report is on the volume with the chain and the journal replayed.
-    pub replayed: bool,
-    /// Why they cannot be replayed.
-    pub mount_error: Option<segno_engine::Error>,
-    /// State beyond the checkpoint, or why it cannot be read. With a journal that is ahead of the volume nothing is written: the next checkpoint
-    /// would remove the evidence, and reuse blocks that the lost one refers to.
-    pub left: Result<Left>,
-}
-
-impl Judged {
-    pub fn is_clean(&self) -> bool {
-        self.report.is_clean() && self.mount_error.is_none() && self.ahead().is_none()
-    }
-
-    /// The journal that is ahead of the volume, whose newest checkpoint is lost.
-    pub fn ahead(&self) -> Option<&Stale> {
-        match &self.left {
-            Ok(Left::Ahead(why)) => Some(why),
-            _ => None,
-        }
-    }
-
-    /// Why the volume is not repaired: its next checkpoint would give up a journal.
-    pub fn keeps_journal(&self) -> Option<&'static str> {
-        match &self.left {
-            Ok(Left::Ahead(_)) => Some(AHEAD),
-            Ok(Left::NotNamed) => Some(NOT_NAMED),
-            _ => None,
-        }
-    }
-}
 
 /// The devices of a volume.
 pub struct Opened {
@@ -86,55 +42,34 @@ fn held(path: &Path, refused: DeviceError) -> Result<Opened> {
 }
 
 /// Checks a volume; of one that was unmounted cleanly only the tables, if that is enough.
-pub fn judge(args: &Args, device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Judged> {
-    let options = CheckOptions { max_problems: args.max_problems, data: args.data };
-    let done = |report, quick, left| Judged { report, quick, replayed: false, mount_error: None, left };
-    if args.unattended() && !args.force && !args.data {
-        let quick = explain(args, check_quick(&**device, &options))?;
-        let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
-        if calm && replay::left(device, &quick, journal)? == Left::Nothing {
-            return Ok(done(quick, true, Ok(Left::Nothing)));
-        }
-    }
+pub fn judge(args: &Args, checker: Checker) -> Result<(Checker, Judged)> {
+    let checker = checker.quick(args.unattended() && !args.force);
+    let options = CheckOptions::new().max_problems(args.max_problems).data(args.data);
     let mut feedback = Feedback::new(args.completion, args.name());
-    let mut full =
-        |device: &dyn BlockDevice| explain(args, check(device, &options, &mut |step| feedback.show(step)));
-    let report = full(&**device)?;
-    let left = replay::left(device, &report, journal);
-    match &left {
-        Ok(Left::NotNamed) => {
-            let error = Some(segno_engine::Error::JournalNotNamed);
-            return Ok(Judged { mount_error: error, ..done(report, false, left) });
-        }
-        Ok(Left::Ahead(_) | Left::Nothing) => return Ok(done(report, false, left)),
-        _ if !report.is_clean() => return Ok(done(report, false, left)),
-        _ => {}
-    }
-    let left = Ok(left?);
-    let overlay = Arc::new(Overlay::new(device.clone()));
-    match replay::replay(overlay.clone(), journal.in_memory()) {
-        Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false, left) }),
-        Err(e) if is_failure(&e) => Err(unreadable(args, e.into())),
-        Err(e) => Ok(Judged { mount_error: Some(e), ..done(report, false, left) }),
+    let judged = checker.check(&options, |step| feedback.show(step)).map_err(|e| explain(args, &e))?;
+    Ok((checker, judged))
+}
+
+fn explain(args: &Args, e: &segno::Error) -> anyhow::Error {
+    match e.source().and_then(|e| e.downcast_ref::<CheckError>()) {
+        _ if is_failure(e) => unreadable(args, e),
+        Some(_) => cause(e).context(format!("{} cannot be checked", args.name())),
+        None => cause(e),
     }
 }
 
-/// Whether the device has failed, as opposed to damage that names a block which cannot be.
-fn is_failure(e: &segno_engine::Error) -> bool {
-    matches!(e, segno_engine::Error::Io { source, .. } if source.kind() != ErrorKind::InvalidInput)
-}
-
-fn explain(args: &Args, outcome: Result<Report, CheckError>) -> Result<Report> {
-    match outcome {
-        Ok(report) => Ok(report),
-        Err(e @ CheckError::Io { .. }) => Err(unreadable(args, e.into())),
-        Err(e) => Err(e).with_context(|| format!("{} cannot be checked", args.name())),
-    }
+/// Whether the device has failed.
+pub fn is_failure(e: &segno::Error) -> bool {
+    use segno_repair::RepairError::Check;
+    let Some(source) = e.source() else { return false };
+    matches!(source.downcast_ref(), Some(CheckError::Io { .. }))
+        || matches!(source.downcast_ref(), Some(Check(CheckError::Io { .. })))
+        || matches!(source.downcast_ref(), Some(segno_engine::Error::Io { .. }))
 }
 
 /// A read error is not damage: nothing can be concluded from it, so nothing is written.
-pub fn unreadable(args: &Args, e: anyhow::Error) -> anyhow::Error {
-    let image = args.name();
+pub fn unreadable(args: &Args, e: &segno::Error) -> anyhow::Error {
+    let (e, image) = (cause(e), args.name());
     anyhow!(
         "{e:#}; the device is failing, not the volume, and nothing was written: `segno rescue {image} TARGET` copies what can be read"
     )

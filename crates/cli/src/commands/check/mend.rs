@@ -1,16 +1,16 @@
 //! Repair: the plan, and writing it.
 use super::Args;
 use super::cancel::{Cancel, Phase};
-use super::judge::{self, Judged};
-use super::replay::{self, Left};
-use crate::external_journal::External;
+use super::judge;
 use crate::new_file::NewFile;
-use anyhow::{Context, Result, anyhow};
-use segno_check::CheckError;
-use segno_device::{BlockDevice, FileDevice, Overlay};
+use crate::path::cause;
+use anyhow::{Context, Result};
+use segno::{Checker, Judged, RepairPlan as Plan, RepairUndo as Undo};
+use segno_device::{BlockDevice, FileDevice};
 use segno_format::{BLOCK_SIZE, Block};
 use segno_host::copy_mode;
-use segno_repair::{Pending, Plan, PlanOptions, RepairError, Undo};
+use segno_repair::RepairError;
+use std::error::Error;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -24,25 +24,14 @@ const RUN: usize = 256;
 pub type Planned = Result<Plan, String>;
 
 /// Plans the repair of a volume.
-pub fn plan(
-    args: &Args,
-    device: &Arc<dyn BlockDevice>,
-    judged: &Judged,
-    journal: &External,
-) -> Result<Planned> {
-    let options = PlanOptions { restore_names: !args.unattended() };
-    let left = judged.left.as_ref().map_err(|e| anyhow!("{e:#}"))?;
-    // The planner finds the chain itself.
-    let waits = judged.report.summary.roll_forward.fsynced == 0 && *left == Left::Journal;
-    let pending = if waits { Pending::Journal } else { Pending::Chain };
-    let mut replay =
-        |overlay: Arc<Overlay>| replay::replay(overlay, journal.in_memory()).map_err(|e| e.to_string());
-    let planned = segno_repair::plan(device, pending, &mut replay, options);
-    match planned {
+pub fn plan(args: &Args, checker: &Checker, judged: &Judged) -> Result<Planned> {
+    match checker.plan_repair(judged, !args.unattended()) {
         Ok(plan) => Ok(Ok(plan)),
-        Err(RepairError::Refused(why)) => Ok(Err(why)),
-        Err(RepairError::Check(e @ CheckError::Io { .. })) => Err(judge::unreadable(args, e.into())),
-        Err(e) => Err(e.into()),
+        Err(e) if judge::is_failure(&e) => Err(judge::unreadable(args, &e)),
+        Err(e) => match e.source().and_then(|e| e.downcast_ref()) {
+            Some(RepairError::Refused(why)) => Ok(Err(why.clone())),
+            _ => Err(cause(&e)),
+        },
     }
 }
 
@@ -59,6 +48,7 @@ pub fn write(args: &Args, device: &Arc<dyn BlockDevice>, plan: &Plan, cancel: &C
         let mut out = BufWriter::new(&file);
         let saved = undo.save(&mut out).and_then(|()| out.flush()).and_then(|()| file.sync_all());
         if saved.is_err() {
+            // The error of the write is the one to report.
             let _gone = std::fs::remove_file(path);
         }
         saved.with_context(context)?;

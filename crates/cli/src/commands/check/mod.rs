@@ -11,19 +11,20 @@ use crate::confine::{ConfineOption, Confinement};
 use crate::exit::{Outcome, WithCode, fsck};
 use crate::external_journal::External;
 use crate::out::stdout;
+use crate::path::cause;
 use crate::storage::StorageOptions;
-use anyhow::{Context, Result};
+use anyhow::Result;
 pub use args::of_check;
 use cancel::{Cancel, Phase};
-use judge::{Judged, Opened};
+use judge::Opened;
 use mend::Planned;
 pub use replay::with_journal;
+use segno::{Checker, Judged};
 use segno_device::OpenOptions;
 use serde_json::json;
 use std::io::{IsTerminal, Write, stdin};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Check an image that is not mounted, and repair it on request
 ///
@@ -131,8 +132,8 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
     let (opened, journal) = args.confinement().opened(args.first(), || open(args))?;
     cancel.watch()?;
     journal.verify(&args.storage.journal, &opened.device)?;
-    let judged = judge::judge(args, &opened.device, &journal)?;
-    let done = act(args, &opened, &journal, &judged, cancel)?;
+    let (checker, judged) = judge::judge(args, journal.checker(&opened.device))?;
+    let done = act(args, &opened, (&checker, &journal), &judged, cancel)?;
     if args.json {
         writeln!(stdout(), "{}", to_json(&judged, &done))?;
     } else if !args.quiet || !judged.is_clean() {
@@ -140,7 +141,7 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
         print::print_done(&mut stdout(), &done, args)?;
     }
     if ask(args, &done)? {
-        drop((opened, journal));
+        drop((opened, journal, checker));
         return run_on(&Args { yes: true, ..args.clone() }, cancel);
     }
     Ok(ExitCode::from(done.code(&judged)))
@@ -153,7 +154,13 @@ fn open(args: &Args) -> Result<(Opened, External)> {
 }
 
 /// Plans, replays and repairs as far as the options permit.
-fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel: &Cancel) -> Result<Done> {
+fn act(
+    args: &Args,
+    opened: &Opened,
+    (checker, journal): (&Checker, &External),
+    judged: &Judged,
+    cancel: &Cancel,
+) -> Result<Done> {
     let device = &opened.device;
     let mut done = Done { planned: None, replayed: false, repaired: false, copied: false, stale_mount: None };
     let wanted = args.writes() || args.dry_run || args.interactive();
@@ -162,8 +169,8 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
     }
     if let Some(why) = judged.keeps_journal() {
         done.planned = Some(Err(why.into()));
-    } else if segno_repair::is_repairable(&judged.report) || judged.mount_error.is_some() {
-        let planned = mend::plan(args, device, judged, journal)?;
+    } else if judged.is_repairable() {
+        let planned = mend::plan(args, checker, judged)?;
         if let Ok(plan) = &planned
             && args.writes()
             && !(args.unattended() && plan.has_loss())
@@ -176,9 +183,9 @@ fn act(args: &Args, opened: &Opened, journal: &External, judged: &Judged, cancel
         let copy = args.to.as_deref().map(|copy| mend::copied(args, &**device, copy, cancel)).transpose()?;
         cancel.enter(Phase::Writing);
         // The journal still belongs to the image when a copy is made.
-        let area = if copy.is_some() { journal.in_memory() } else { journal.area() };
-        let target = copy.as_ref().map_or(device, |copy| &copy.device);
-        replay::replay(Arc::clone(target), area).context("replaying what a crash left")?;
+        let on_copy = copy.as_ref().map(|copy| journal.in_memory().checker(&copy.device));
+        let replayed = on_copy.as_ref().unwrap_or(checker).replay();
+        replayed.map_err(|e| cause(&e).context("replaying what a crash left"))?;
         if let Some(copy) = copy {
             copy.new.finish()?;
         }
@@ -210,8 +217,8 @@ fn to_json(judged: &Judged, done: &Done) -> serde_json::Value {
     value["replay"] = json!({
         "needed": judged.replayed,
         "written": done.replayed,
-        "error": judged.mount_error.as_ref().map(ToString::to_string),
-        "journal_ahead": judged.ahead().map(ToString::to_string),
+        "error": judged.replay_error(),
+        "journal_ahead": judged.lost_checkpoint(),
     });
     value["repair"] = match &done.planned {
         None => serde_json::Value::Null,

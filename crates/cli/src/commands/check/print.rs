@@ -1,7 +1,7 @@
 //! The report in words.
-use super::{Args, Done, Judged};
+use super::{Args, Done};
 use anyhow::Result;
-use segno::Severity;
+use segno::{Judged, Severity};
 use std::io::Write;
 
 pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
@@ -37,9 +37,9 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
         let left = if s.clean_unmount { "after a clean unmount" } else { "not after a clean unmount" };
         writeln!(out, "checkpoint {:#x} in pack {}, {left}", s.checkpoint_ver, s.pack)?;
     }
-    if let Some(why) = judged.ahead() {
+    if let Some(why) = judged.lost_checkpoint() {
         writeln!(out, "error: the newest checkpoint of the volume is lost: {why}")?;
-    } else if let Some(e) = &judged.mount_error {
+    } else if let Some(e) = judged.replay_error() {
         writeln!(out, "error: what a crash left cannot be replayed: {e}")?;
     } else if judged.replayed {
         writeln!(out, "with what a crash left to replay, which the next mount does")?;
@@ -48,9 +48,11 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
     }
     match (report.complete, report.errors) {
         (false, _) => writeln!(out, "the volume is too damaged to look further")?,
-        (true, 0) if judged.mount_error.is_none() && judged.ahead().is_none() => writeln!(out, "clean")?,
+        (true, 0) if judged.replay_error().is_none() && judged.lost_checkpoint().is_none() => {
+            writeln!(out, "clean")?
+        }
         (true, n) => {
-            let n = n.saturating_add(judged.ahead().is_some().into());
+            let n = n.saturating_add(judged.lost_checkpoint().is_some().into());
             writeln!(out, "{n} error(s), {} warning(s)", report.warnings)?;
         }
     }

@@ -1,84 +1,13 @@
-//! What a crash left to replay: the roll-forward chain and the journal behind the volume.
+//! Volumes that other commands show with their journal replayed.
 use crate::external_journal::{External, JournalOption};
-use crate::{image, inspect};
-use anyhow::{Context, Result};
-use segno_check::{CheckOptions, Report, check};
+use crate::path::cause;
+use anyhow::Result;
+use segno::{Left, inspect};
+use segno_check::{CheckOptions, check};
 use segno_device::{BlockDevice, Overlay};
-use segno_engine::options::{Discard, JournalMode};
-use segno_engine::{Error, MountOptions, Volume};
-use segno_format::Features;
+use segno_engine::Error;
 use segno_format::superblock::Superblock;
-use segno_journal::{Area, Journal, Opened, Stale};
-use segno_layout::Superblocks;
 use std::sync::Arc;
-
-/// State beyond the checkpoint, as a mount finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    Nothing,
-    /// A chain to replay.
-    Chain,
-    /// A journal to replay.
-    Journal,
-    /// A journal that is ahead of the volume, which is evidence of damage.
-    Ahead(Stale),
-    /// Changes in an external journal, which was not named.
-    NotNamed,
-}
-
-/// Looks for state beyond the checkpoint.
-pub fn left(device: &Arc<dyn BlockDevice>, report: &Report, journal: &External) -> Result<Left> {
-    let has_chain = report.complete && report.summary.roll_forward.fsynced > 0;
-    let found = of_journal(device, journal)?;
-    if matches!(found, None | Some(Left::Nothing)) && has_chain {
-        let can = !inspect::superblock(&**device)?.features.contains(Features::RO);
-        return Ok(if can { Left::Chain } else { Left::Nothing });
-    }
-    Ok(found.unwrap_or_else(|| without_journal(device)))
-}
-
-/// Of a volume without a journal that belongs to its checkpoint.
-fn without_journal(device: &Arc<dyn BlockDevice>) -> Left {
-    let pack = inspect::superblock(&**device).and_then(|sb| inspect::checkpoint(&**device, &sb));
-    if pack.is_ok_and(|pack| pack.external_journal) { Left::NotNamed } else { Left::Nothing }
-}
-
-/// Of the journal, if there is one that belongs to the checkpoint.
-fn of_journal(device: &Arc<dyn BlockDevice>, journal: &External) -> Result<Option<Left>> {
-    if let Some(area) = journal.area() {
-        return of_area(area, device, &inspect::superblock(&**device)?);
-    }
-    // The journal is where the volume ends, about which a damaged copy may be wrong.
-    for sb in Superblocks::load(&**device)?.parsed.iter().flatten() {
-        let found = of_tail(device, sb)?;
-        if found.is_some() {
-            return Ok(found);
-        }
-    }
-    Ok(None)
-}
-
-/// Of a journal after the volume.
-fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left>> {
-    if sb.features.intersects(Features::BLKZONED | Features::RO) {
-        return Ok(None);
-    }
-    let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(None) };
-    of_area(area, device, sb)
-}
-
-fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left>> {
-    // Without a checkpoint there is nothing that a journal could belong to.
-    let Ok(pack) = inspect::checkpoint(&**device, sb) else { return Ok(None) };
-    match Journal::open(area, &pack.journaled(sb), &**device) {
-        Ok(Opened::Usable(replay)) if replay.accepted().is_empty() => Ok(Some(Left::Nothing)),
-        Ok(Opened::Usable(_)) => Ok(Some(Left::Journal)),
-        Ok(Opened::Stale(why)) if why.is_damage() => Ok(Some(Left::Ahead(why))),
-        Ok(Opened::Stale(Stale::ForeignWrite(_))) => Ok(Some(Left::Nothing)),
-        Ok(_) | Err(segno_journal::Error::Absent { .. } | segno_journal::Error::TooSmall { .. }) => Ok(None),
-        Err(e) => Err(e).context("cannot read the journal"),
-    }
-}
 
 /// A volume with its journal replayed in memory; as it is if there is nothing to replay. On a damaged volume a replay
 /// might overwrite blocks in use, so what the journal holds is left out.
@@ -92,7 +21,7 @@ pub fn with_journal(
         return Ok(device);
     }
     journal.verify(option, &device)?;
-    match of_journal(&device, journal).map(|found| found.unwrap_or_else(|| without_journal(&device))) {
+    match journal.checker(&device).left_by_journal() {
         Ok(Left::Chain | Left::Journal) => {}
         Ok(Left::Ahead(why)) => {
             eprintln!("segno: note: what the journal has is left out: {why}");
@@ -110,26 +39,17 @@ pub fn with_journal(
         return Ok(device);
     }
     let overlay = Arc::new(Overlay::new(device.clone()));
-    match replay(overlay.clone(), journal.in_memory()) {
+    match journal.in_memory().checker(&(overlay.clone() as Arc<dyn BlockDevice>)).replay() {
         Ok(()) => {
             eprintln!("segno: note: the journal was replayed in memory");
             Ok(overlay)
         }
         Err(e) => {
-            eprintln!("segno: note: what the journal has is left out, as it cannot be replayed: {e}");
+            eprintln!(
+                "segno: note: what the journal has is left out, as it cannot be replayed: {}",
+                cause(&e)
+            );
             Ok(device)
         }
     }
-}
-
-/// Replays by mounting and unmounting; the device may be an overlay.
-pub fn replay(device: Arc<dyn BlockDevice>, journal: Option<Area>) -> Result<(), Error> {
-    let options = MountOptions {
-        journal: journal.map_or(JournalMode::Auto, JournalMode::External),
-        background: false,
-        discard: Discard::Never,
-        observer: image::observer(),
-        ..MountOptions::default()
-    };
-    Volume::mount(device, options)?.unmount()
 }

@@ -1,7 +1,8 @@
 //! Finding the journal of an image.
 use crate::storage::StorageOptions;
-use crate::{image, inspect, size};
+use crate::{image, size};
 use anyhow::{Context, Result, anyhow};
+use segno::inspect;
 use segno_device::{BlockDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, Features};
 use segno_journal::{About, Area, Checkpoint, Content, Error, Journal, Opened, Vacant};
@@ -39,7 +40,7 @@ impl Found {
         };
         let sb = inspect::superblock(&*device)?;
         if read_only {
-            inspect::note_unsupported(&*device);
+            image::note_unsupported(&*device);
         } else {
             sb.check_support().with_context(|| image::cannot_read(image))?;
         }

@@ -9,7 +9,7 @@ mod text;
 
 use crate::counters;
 use crate::exit::Outcome;
-use crate::{image, inspect};
+use crate::image;
 use crate::mount::table;
 use crate::out::stdout;
 use anyhow::Result;
@@ -75,5 +75,5 @@ fn mount_of(path: &Path) -> Result<Mount> {
 /// The volume id, if this user may read the image.
 fn uuid(image: &Path) -> Option<String> {
     let device = FileDevice::observe(image).ok()?;
-    Some(uuid_text(&inspect::superblock(&device).ok()?.raw.uuid))
+    Some(uuid_text(&segno::inspect::superblock(&device).ok()?.raw.uuid))
 }

@@ -124,7 +124,7 @@ impl Family {
     }
 
     fn build() -> Self {
-        let labels = format!("version=\"{}\"", crate::VERSION);
+        let labels = format!("version=\"{}\"", crate::command_line::VERSION);
         let samples = vec![Sample { suffix: "", labels, value: 1.0 }];
         Self { name: "segno_build_info", kind: Type::Gauge, help: "Version of the exporter", samples }
     }
@@ -209,7 +209,7 @@ pub fn render(families: &[Family], format: Format) -> String {
         // Writing to a string does not fail.
         let _ = writeln!(out, "# TYPE {name} {kind}\n# HELP {name} {}", escape(&help));
         for s in &f.samples {
-            let _ = writeln!(out, "{}{total}{}{{{}}} {}", f.name, s.suffix, s.labels, s.value);
+            let _infallible = writeln!(out, "{}{total}{}{{{}}} {}", f.name, s.suffix, s.labels, s.value);
         }
     }
     if format == Format::Openmetrics {

@@ -24,7 +24,7 @@ pub fn html(state: &State<'_>, findings: &[Finding], made: &str) -> String {
          <title>{name}: report of segno</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n\
          <header><h1>{name}</h1><p>Report of segno {} at {made} UTC</p></header>\n{}{}{}{counters}</main>\n</body>\n</html>\n",
         include_str!("style.css"),
-        crate::VERSION,
+        crate::command_line::VERSION,
         recommendations(findings),
         volume(state),
         map(state),

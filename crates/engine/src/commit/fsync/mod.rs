@@ -9,7 +9,7 @@ mod phases;
 
 use crate::commit::CheckpointReason;
 use crate::commit::Commit;
-use crate::error::{DeviceCall, Error, Result};
+use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::meta::Written;
 use crate::nodes::Change;
@@ -21,6 +21,7 @@ use crate::transaction::Op;
 use decide::{InodeHistory, Route, route};
 use phases::{Phase, Phases};
 use segno_codec::casefolded_name_hash;
+use segno_device::Operation;
 use segno_format::inode::{Advise, RawInode};
 use segno_format::sit::LogType;
 use segno_format::{Features, Ino, Nid, name_hash};
@@ -85,7 +86,7 @@ impl Commit {
         flushed?;
         if failed_before {
             let source = std::io::Error::other("an earlier write of the file's data failed and was repeated");
-            return Err(Error::Io { op: DeviceCall::Write, at: inode.ino.0.into(), source });
+            return Err(Error::Io { op: Operation::Write, at: inode.ino.0.into(), source });
         }
         Ok(())
     }

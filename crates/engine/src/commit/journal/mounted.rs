@@ -4,6 +4,7 @@ use crate::lock::{Mutex, rank};
 use crate::notice::{Notice, Observer};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::transaction::Taken;
+use segno_device::Operation;
 use segno_journal::Journal;
 
 /// Background steps after which a checkpoint is due. Bounds recovery time, and frees what was deleted.
@@ -73,7 +74,7 @@ impl MountedJournal {
 
     /// Whether the error also concerns the volume's device: a failed flush may have lost the volume's data.
     pub fn concerns_volume(&self, why: &segno_journal::Error) -> bool {
-        self.shared && matches!(why, segno_journal::Error::Io { op: "flush", .. })
+        self.shared && matches!(why, segno_journal::Error::Io { op: Operation::Flush, .. })
     }
 
     /// Disables the journal after a failure, with one notice.

@@ -4,7 +4,7 @@ mod replies;
 mod spellings;
 
 use super::{Mount, volume_with};
-use crate::session::Choice;
+use crate::options::Choice;
 use rustix::ioctl::{Setter, ioctl, opcode};
 use segno_engine::Volume;
 use segno_format::Features;

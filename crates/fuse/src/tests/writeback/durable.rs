@@ -1,6 +1,6 @@
 //! What is durable after fsync, close and a remount.
 use super::{PAGE, TRANSPORTS, cached, quiet_volume, stat};
-use crate::session::Choice;
+use crate::options::Choice;
 use crate::tests::{Mount, unmount_idle};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use segno_device::MemDevice;

@@ -9,8 +9,8 @@ mod mix;
 mod order;
 
 use super::{Mount, format_and_mount};
+use crate::options::Choice;
 use crate::page_cache::PageCache;
-use crate::session::Choice;
 use segno_device::MemDevice;
 use segno_engine::{MountOptions, Volume};
 use segno_mkfs::MkfsOptions;

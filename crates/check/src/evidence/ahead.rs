@@ -1,0 +1,76 @@
+//! Blocks that the walk needs soon, read together in order of their addresses.
+use crate::CheckError;
+use crate::evidence::reader::Reader;
+use crate::evidence::runs;
+use segno_format::{Block, BlockAddr};
+use std::collections::HashMap;
+
+/// Blocks kept: 1 MiB.
+pub(crate) const LIMIT: usize = 256;
+/// Blocks between two that are wanted may be read, too. What is wanted here is scattered, so larger gaps would mostly be waste.
+const GAP: u32 = 4;
+
+pub(crate) struct Ahead<'v> {
+    reader: Reader<'v>,
+    kept: HashMap<u32, Box<Block>>,
+}
+
+impl<'v> Ahead<'v> {
+    pub(crate) fn new(reader: Reader<'v>) -> Self {
+        Self { reader, kept: HashMap::new() }
+    }
+
+    /// Reads blocks that will be asked for, as many as there is room for. One alone waits until then.
+    pub(crate) fn want(&mut self, addrs: impl IntoIterator<Item = BlockAddr>) {
+        let mut addrs: Vec<_> = addrs.into_iter().filter(|a| !self.kept.contains_key(&a.0)).collect();
+        if addrs.len() < 2 {
+            return;
+        }
+        addrs.truncate(LIMIT);
+        self.keep(read(self.reader, addrs));
+    }
+
+    /// Keeps blocks that were read.
+    pub(crate) fn keep(&mut self, blocks: Vec<(BlockAddr, Box<Block>)>) {
+        if self.kept.len().saturating_add(blocks.len()) > LIMIT {
+            self.kept.clear();
+        }
+        self.kept.extend(blocks.into_iter().map(|(addr, block)| (addr.0, block)));
+    }
+
+    /// A block that was read ahead.
+    pub(crate) fn peek(&self, addr: BlockAddr) -> Option<&Block> {
+        self.kept.get(&addr.0).map(Box::as_ref)
+    }
+
+    /// Any block; one that was read ahead is not kept any longer.
+    pub(crate) fn block(&mut self, addr: BlockAddr) -> Result<Block, CheckError> {
+        match self.kept.remove(&addr.0) {
+            Some(block) => Ok(*block),
+            None => self.reader.block(addr),
+        }
+    }
+}
+
+/// Reads blocks; those that cannot be read are left out.
+pub(crate) fn read(reader: Reader<'_>, mut addrs: Vec<BlockAddr>) -> Vec<(BlockAddr, Box<Block>)> {
+    addrs.sort_unstable();
+    addrs.dedup();
+    let mut found = Vec::with_capacity(addrs.len());
+    let mut runs = runs::join(addrs.iter().copied(), GAP);
+    let mut left = addrs.iter().copied().peekable();
+    runs::read(
+        reader,
+        runs::IN_FLIGHT,
+        || runs.next(),
+        |run, blocks| {
+            while left.next_if(|a| *a < run.start).is_some() {}
+            while let Some(addr) = left.next_if(|a| *a < run.end()) {
+                if let Some(block) = blocks.get((addr.0 - run.start.0) as usize) {
+                    found.push((addr, Box::new(block.clone())));
+                }
+            }
+        },
+    );
+    found
+}

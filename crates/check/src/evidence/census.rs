@@ -1,0 +1,70 @@
+//! All nodes by their addresses.
+use crate::CheckError;
+use crate::evidence::bitmap::Bitmap;
+use crate::evidence::ledger::{Item, Ledger};
+use crate::evidence::nat::PagedNat;
+use crate::evidence::ssa::Ssa;
+use crate::evidence::tables::Tables;
+use segno_format::Nid;
+use segno_format::geometry::NAT_PER_BLOCK;
+use segno_format::nat::{RawNatEntry, nat_index};
+use std::collections::HashMap;
+
+/// What one pass over the NAT says of all nodes.
+pub(crate) struct Census {
+    /// Their addresses, by block of the main area.
+    pub places: Bitmap,
+    /// Those of inodes.
+    pub inodes: Bitmap,
+    /// By NAT block, where one is not zero.
+    versions: HashMap<u32, Box<[u8; NAT_PER_BLOCK as usize]>>,
+    pub stored_in_use: Vec<u16>,
+}
+
+impl Census {
+    /// `None` if an entry contradicts the SIT or another entry.
+    pub(crate) fn take(
+        tables: &Tables<'_>,
+        nat: &PagedNat<'_>,
+        ssa: &Ssa<'_>,
+        ledger: &mut Ledger,
+    ) -> Result<Option<Self>, CheckError> {
+        let blocks = tables.geo.main_blocks();
+        let mut census = Self {
+            places: Bitmap::new(blocks),
+            inodes: Bitmap::new(blocks),
+            versions: HashMap::new(),
+            stored_in_use: Vec::new(),
+        };
+        let mut fits = true;
+        census.stored_in_use = nat.scan(|nid, entry| {
+            fits = fits && census.add(tables, nid, &entry);
+            ledger.expect(Item::node(nid, entry.owner().0, entry.addr()));
+            if ssa.has_entry(entry.addr()) {
+                ledger.expect(Item::node_block(entry.addr(), nid.0));
+            }
+        })?;
+        Ok(fits.then_some(census))
+    }
+
+    fn add(&mut self, tables: &Tables<'_>, nid: Nid, entry: &RawNatEntry) -> bool {
+        let Some((seg, off)) = tables.geo.seg_of(entry.addr()) else { return false };
+        let block = u64::from(entry.addr().0 - tables.geo.main_blkaddr);
+        if entry.owner() == nid {
+            self.inodes.insert(block);
+        }
+        let (b, i) = nat_index(nid);
+        if entry.version != 0
+            && let Some(version) =
+                self.versions.entry(b).or_insert_with(|| Box::new([0; NAT_PER_BLOCK as usize])).get_mut(i)
+        {
+            *version = entry.version;
+        }
+        tables.sit.is_valid(seg, off) && self.places.insert(block)
+    }
+
+    pub(crate) fn version(&self, nid: Nid) -> u8 {
+        let (b, i) = nat_index(nid);
+        self.versions.get(&b).and_then(|block| block.get(i)).copied().unwrap_or_default()
+    }
+}

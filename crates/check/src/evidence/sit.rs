@@ -1,0 +1,119 @@
+//! The SIT: valid blocks and type of every segment.
+use crate::CheckError;
+use crate::evidence::pack::Pack;
+use crate::evidence::reader::Reader;
+use crate::report::{Kind, Sink};
+use segno_format::bits::{msb, popcount};
+use segno_format::geometry::SIT_PER_BLOCK;
+use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, RawSitJournal, SIT_JOURNAL_MAX, SIT_MAP_BYTES};
+use segno_format::{Corrupt, Geometry, SegNo, Structure};
+
+/// Marks a type that is not one.
+const BAD_TYPE: u8 = u8::MAX;
+
+const PER_BLOCK: usize = SIT_PER_BLOCK as usize;
+/// Valid blocks of the segments of one SIT block.
+type Maps = [[u8; SIT_MAP_BYTES]; PER_BLOCK];
+
+/// The SIT as of a checkpoint. Segments without a valid block take 3 bytes and a share of a pointer.
+///
+/// Entries of a damaged block are as stored.
+pub(crate) struct Sit {
+    /// By SIT block; none where no block is valid.
+    maps: Vec<Option<Box<Maps>>>,
+    counts: Vec<u16>,
+    types: Vec<u8>,
+}
+
+impl Sit {
+    pub(crate) fn load(
+        reader: &Reader<'_>,
+        geo: &Geometry,
+        pack: &Pack,
+        journal: &RawSitJournal,
+        sink: &mut Sink,
+    ) -> Result<Self, CheckError> {
+        let segments = geo.segment_count_main as usize;
+        let mut maps = Vec::new();
+        maps.resize_with(geo.sit_blocks() as usize, || None);
+        let mut sit = Self { maps, counts: vec![0; segments], types: vec![0; segments] };
+        let addr = |b| geo.sit_addr(b, pack.sit_copy(b));
+        reader.scan(geo.sit_blocks(), addr, |b, block| {
+            let first = b.saturating_mul(SIT_PER_BLOCK);
+            for (seg, entry) in (first..geo.segment_count_main).zip(&block.view::<RawSitBlock>().entries) {
+                sit.put(SegNo(seg), entry, sink);
+            }
+        })?;
+        sit.apply(journal, pack, sink);
+        Ok(sit)
+    }
+
+    fn apply(&mut self, journal: &RawSitJournal, pack: &Pack, sink: &mut Sink) {
+        let count = usize::from(journal.count.get());
+        let bad = |why, found: u64, expected: u64| {
+            Corrupt::block(
+                Structure::SitJournal,
+                pack.addr(pack.cp().cp_pack_start_sum.get()),
+                why,
+                found,
+                expected,
+            )
+        };
+        if count > SIT_JOURNAL_MAX {
+            sink.add(Kind::SitJournal, bad("number of entries", count as u64, SIT_JOURNAL_MAX as u64));
+            return;
+        }
+        let mut seen = Vec::new();
+        for e in journal.entries.iter().take(count) {
+            let seg = e.segno.get();
+            if seg as usize >= self.counts.len() {
+                sink.add(Kind::SitJournal, bad("segment out of range", seg.into(), self.counts.len() as u64));
+            } else if seen.contains(&seg) {
+                sink.add(Kind::SitJournal, bad("second entry for a segment", seg.into(), 0));
+            } else {
+                self.put(SegNo(seg), &e.entry, sink);
+                seen.push(seg);
+            }
+        }
+    }
+
+    fn put(&mut self, seg: SegNo, entry: &RawSitEntry, sink: &mut Sink) {
+        // The map is what the blocks are compared with, whatever else is wrong.
+        if let Err(e) = entry.parse(seg) {
+            sink.add(Kind::SitEntry, e);
+        }
+        let typed = u8::try_from(entry.vblocks.get() >> 10).ok().and_then(LogType::from_disk);
+        let valid = entry.valid_map.iter().any(|&bits| bits != 0);
+        if let Some(maps) = self.maps.get_mut(seg.idx() / PER_BLOCK).filter(|maps| valid || maps.is_some()) {
+            let maps = maps.get_or_insert_with(|| Box::new([[0; SIT_MAP_BYTES]; PER_BLOCK]));
+            if let Some(map) = maps.get_mut(seg.idx() % PER_BLOCK) {
+                *map = entry.valid_map;
+            }
+        }
+        if let (Some(count), Some(t)) = (self.counts.get_mut(seg.idx()), self.types.get_mut(seg.idx())) {
+            *count = popcount(&entry.valid_map) as u16;
+            *t = typed.map_or(BAD_TYPE, |t| t as u8);
+        }
+    }
+
+    /// Type of a segment; `None` when it is invalid or the segment does not exist.
+    pub(crate) fn log_type(&self, seg: SegNo) -> Option<LogType> {
+        self.types.get(seg.idx()).copied().and_then(LogType::from_disk)
+    }
+
+    /// Valid blocks of a segment.
+    pub(crate) fn count(&self, seg: SegNo) -> u16 {
+        self.counts.get(seg.idx()).copied().unwrap_or_default()
+    }
+
+    /// Whether a block is valid.
+    pub(crate) fn is_valid(&self, seg: SegNo, off: u32) -> bool {
+        let maps = self.maps.get(seg.idx() / PER_BLOCK).and_then(Option::as_deref);
+        maps.and_then(|maps| maps.get(seg.idx() % PER_BLOCK)).is_some_and(|map| msb::test(map, off as usize))
+    }
+
+    /// Segments with valid blocks.
+    pub(crate) fn used(&self) -> impl Iterator<Item = (SegNo, u16)> + '_ {
+        (0..).map(SegNo).zip(self.counts.iter().copied()).filter(|&(_, n)| n != 0)
+    }
+}

@@ -1,0 +1,40 @@
+//! The tables of a volume as of its checkpoint, but for the NAT.
+use crate::CheckError;
+use crate::evidence::orphan;
+use crate::evidence::pack::Pack;
+use crate::evidence::reader::Reader;
+use crate::evidence::sit::Sit;
+use crate::evidence::summary::PackSummaries;
+use crate::report::Sink;
+use segno_format::Geometry;
+use segno_format::superblock::Superblock;
+
+/// What a volume has besides the NAT, as of its checkpoint.
+pub(crate) struct Tables<'a> {
+    pub reader: Reader<'a>,
+    /// The superblock in force.
+    pub sb: Superblock,
+    pub geo: Geometry,
+    /// The pack in force.
+    pub pack: Pack,
+    pub summaries: PackSummaries,
+    /// The journal included.
+    pub sit: Sit,
+    /// Inodes without a name.
+    pub orphans: Vec<u32>,
+}
+
+impl<'a> Tables<'a> {
+    pub(crate) fn load(
+        reader: Reader<'a>,
+        sb: Superblock,
+        pack: Pack,
+        sink: &mut Sink,
+    ) -> Result<Self, CheckError> {
+        let geo = sb.geo;
+        let summaries = PackSummaries::load(&pack, &geo, sink);
+        let orphans = orphan::load(&pack, &geo, sink);
+        let sit = Sit::load(&reader, &geo, &pack, &summaries.sit_journal, sink)?;
+        Ok(Self { reader, sb, geo, pack, summaries, sit, orphans })
+    }
+}

@@ -1,0 +1,21 @@
+//! What is wrong with a volume, by what it says of itself. Everything that is read comes from [`evidence`](crate::evidence), which does
+//! not know the judges.
+mod checkpoint;
+mod curseg;
+mod explain;
+pub(crate) mod load;
+mod nat;
+mod nat_bits;
+mod proof;
+mod quick;
+mod quota;
+mod summaries;
+mod superblock;
+mod totals;
+mod walk;
+
+pub use checkpoint::enough_reserved;
+pub(crate) use explain::run as explain;
+pub(crate) use proof::run as prove;
+pub use quick::check_quick;
+pub use walk::{bad_xattr, is_debatable_name};

@@ -1,0 +1,54 @@
+//! nat_bits: which NAT blocks are full and which are empty, as of a clean unmount.
+use crate::CheckError;
+use crate::evidence::tables::Tables;
+use crate::report::{Kind, Sink};
+use segno_format::bits::lsb;
+use segno_format::checkpoint::{CpFlags, nat_bits_blocks, nat_bits_cookie};
+use segno_format::geometry::NAT_PER_BLOCK;
+use segno_format::{BLOCKS_PER_SEG, Corrupt, Structure};
+
+const COOKIE_BYTES: usize = 8;
+
+/// Checks the bits, by the number of addresses that each NAT block has, when the pack claims them and their cookie is the pack's: otherwise nobody reads them.
+pub(crate) fn check(tables: &Tables<'_>, stored_in_use: &[u16], sink: &mut Sink) -> Result<(), CheckError> {
+    let Tables { reader, geo, pack, .. } = tables;
+    let blocks = nat_bits_blocks(geo);
+    if !pack.flags.contains(CpFlags::NAT_BITS) || blocks > BLOCKS_PER_SEG {
+        return Ok(());
+    }
+    let start = pack.start.offset(BLOCKS_PER_SEG - blocks);
+    let bytes: Vec<u8> = reader.blocks(start, blocks)?.iter().flat_map(|b| b.0).collect();
+    let cookie = bytes.first_chunk::<COOKIE_BYTES>().map_or(0, |b| u64::from_le_bytes(*b));
+    if cookie != nat_bits_cookie(pack.cp().checkpoint_ver.get(), pack.crc) {
+        return Ok(());
+    }
+    if pack.blocks.len() as u64 + u64::from(blocks) > u64::from(BLOCKS_PER_SEG) {
+        let why = "pack runs into its nat_bits";
+        let e = Corrupt::block(
+            Structure::Checkpoint,
+            start.0.into(),
+            why,
+            pack.blocks.len() as u64,
+            blocks.into(),
+        );
+        sink.add(Kind::NatBits, e);
+        return Ok(());
+    }
+    let half = geo.nat_blocks() as usize / 8;
+    let full = bytes.get(COOKIE_BYTES..).unwrap_or_default();
+    let empty = full.get(half..).unwrap_or_default();
+    for (b, &addresses) in (0..geo.nat_blocks()).zip(stored_in_use) {
+        // Nid 0 has no address and yet is never free.
+        let in_use = u32::from(addresses) + u32::from(b == 0);
+        let mut require = |why, found: bool, expected: bool| {
+            if found != expected {
+                let at = geo.nat_addr(b, pack.nat_copy(b)).0.into();
+                let e = Corrupt::block(Structure::NatBlock, at, why, found.into(), expected.into());
+                sink.add(Kind::NatBits, e);
+            }
+        };
+        require("full bit of nat_bits", lsb::test(full, b as usize), in_use == NAT_PER_BLOCK);
+        require("empty bit of nat_bits", lsb::test(empty, b as usize), in_use == 0);
+    }
+    Ok(())
+}

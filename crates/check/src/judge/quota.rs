@@ -1,0 +1,84 @@
+//! Quota files against the usage that the walk counted.
+use crate::CheckError;
+use crate::evidence::quota_file::{Charge, QuotaFile, QuotaInode, TYPES};
+use crate::evidence::tables::Tables;
+use crate::report::{Kind, Sink};
+use segno_format::checkpoint::CpFlags;
+use segno_format::inode::RawInode;
+use segno_format::{BLOCK_SIZE, Corrupt, Features, Structure, Unit};
+use std::collections::HashMap;
+
+/// End of the project id in the extra attributes.
+const PROJID_END: u16 = 8;
+
+/// What all ids own, and the files that should say so.
+#[derive(Default)]
+pub(crate) struct Usage {
+    charges: [HashMap<u32, Charge>; TYPES],
+    pub files: [Option<QuotaInode>; TYPES],
+}
+
+/// Who pays for an inode: user, group and project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owners(pub [u32; TYPES]);
+
+impl Owners {
+    /// The owners of an inode on volumes with quotas.
+    pub(crate) fn of(raw: &RawInode, features: Features) -> Option<Self> {
+        let has_projid = features.contains(Features::PRJQUOTA) && raw.has_extra(PROJID_END);
+        let projid = if has_projid { raw.extra().i_projid.get() } else { 0 };
+        let ids = [raw.i_uid.get(), raw.i_gid.get(), projid];
+        features.contains(Features::QUOTA_INO).then_some(Self(ids))
+    }
+}
+
+impl Usage {
+    /// Charges an inode with that many blocks to its owners.
+    pub(crate) fn add(&mut self, owners: Owners, blocks: u64) {
+        for (charges, id) in self.charges.iter_mut().zip(owners.0) {
+            let charge = charges.entry(id).or_default();
+            charge.inodes = charge.inodes.saturating_add(1);
+            // The inode block itself is free of charge.
+            let bytes = blocks.saturating_sub(1).saturating_mul(BLOCK_SIZE as u64);
+            charge.bytes = charge.bytes.saturating_add(bytes);
+        }
+    }
+}
+
+/// Compares every quota file with the charges, unless the checkpoint says that they may differ. On a volume with other
+/// errors the charges are not known.
+pub(crate) fn check(volume: &Tables<'_>, usage: &Usage, sink: &mut Sink) -> Result<(), CheckError> {
+    if !sink.is_clean() || volume.pack.flags.contains(CpFlags::QUOTA_NEED_FSCK) {
+        return Ok(());
+    }
+    for (kind, (inode, charges)) in usage.files.iter().zip(&usage.charges).enumerate() {
+        let Some(inode) = inode else { continue };
+        match QuotaFile::read(volume, inode, kind)? {
+            Ok(stored) => compare(inode.ino, &stored, charges, sink),
+            Err(e) => sink.add_for(inode.ino, Kind::Quota, e),
+        }
+    }
+    Ok(())
+}
+
+fn compare(ino: u32, stored: &HashMap<u32, Charge>, charges: &HashMap<u32, Charge>, sink: &mut Sink) {
+    let mut ids: Vec<u32> = stored.keys().chain(charges.keys()).copied().collect();
+    ids.sort_unstable();
+    ids.dedup();
+    for id in ids {
+        let of = |map: &HashMap<u32, Charge>| map.get(&id).copied().unwrap_or_default();
+        let (found, expected) = (of(stored), of(charges));
+        let mut require = |why, found, expected| {
+            if found != expected {
+                let e = Corrupt {
+                    unit: Unit::Id,
+                    at: id.into(),
+                    ..Corrupt::nid(Structure::Quota, ino, why, found, expected)
+                };
+                sink.add_for(ino, Kind::Quota, e);
+            }
+        };
+        require("inodes charged", found.inodes, expected.inodes);
+        require("bytes charged", found.bytes, expected.bytes);
+    }
+}

@@ -1,0 +1,323 @@
+//! The walk over everything that can be reached: the tree from the root, quota files, orphans.
+//!
+//! Directories wait on a list instead of on the stack, each node id is entered once, and each block may be claimed
+//! once, so damaged volumes with cycles end like all others. What the walk will need is read ahead, in order of the
+//! addresses: the nodes and blocks of a batch of directories, the nodes of a file.
+mod against;
+mod claim;
+mod content;
+mod dir;
+mod entry;
+mod fields;
+mod file;
+mod index;
+mod inline;
+mod inode;
+mod links;
+mod lost;
+mod named;
+mod names;
+mod node;
+mod simple;
+mod special;
+mod sweep;
+mod symlink;
+mod xattr;
+
+pub use entry::is_debatable as is_debatable_name;
+pub use xattr::bad_value as bad_xattr;
+
+use crate::evidence::ahead::Ahead;
+use crate::evidence::bitmap::Bitmap;
+use crate::evidence::census::Census;
+use crate::evidence::ledger::Ledger;
+use crate::evidence::nat::NodeTable;
+use crate::evidence::quota_file::QuotaInode;
+use crate::evidence::tables::Tables;
+use crate::evidence::volume::Volume;
+use crate::judge::quota::Usage;
+use crate::judge::summaries::Summaries;
+use crate::report::{Kind, Sink};
+use crate::{CheckError, Pass, Progress};
+use against::Against;
+use links::Links;
+use names::Names;
+use segno_format::dentry::FileType;
+use segno_format::inode::RawInode;
+use segno_format::{Corrupt, Geometry, Nid, Structure};
+
+/// What the walk has reached.
+pub(crate) struct Found {
+    /// Node ids.
+    pub nids: Bitmap,
+    /// Data blocks, by block of the main area.
+    pub data: Bitmap,
+    pub nodes: u64,
+    pub inodes: u64,
+    pub dirs: u64,
+    pub files: u64,
+    pub symlinks: u64,
+    pub special_files: u64,
+    pub orphans: u64,
+    pub data_blocks: u64,
+    /// Slots that count without a place.
+    pub reserved_blocks: u64,
+    pub usage: Usage,
+}
+
+impl Found {
+    fn new(geo: &Geometry, orphans: usize) -> Self {
+        Self {
+            nids: Bitmap::new(geo.max_nid().into()),
+            data: Bitmap::new(geo.main_blocks()),
+            nodes: 0,
+            inodes: 0,
+            dirs: 0,
+            files: 0,
+            symlinks: 0,
+            special_files: 0,
+            orphans: orphans as u64,
+            data_blocks: 0,
+            reserved_blocks: 0,
+            usage: Usage::default(),
+        }
+    }
+}
+
+/// How an inode was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    Root,
+    /// An entry of a directory; `file_type` as stored.
+    Name {
+        parent: u32,
+        file_type: u8,
+    },
+    Orphan,
+    Quota,
+}
+
+/// Directories read together.
+const BATCH: usize = 32;
+
+/// A directory that is claimed but not read yet.
+struct PendingDir {
+    ino: u32,
+    via: Via,
+}
+
+pub(crate) struct Walk<'w, 'v> {
+    volume: &'v Tables<'v>,
+    nat: &'w dyn NodeTable,
+    /// Addresses of all nodes.
+    places: &'w Bitmap,
+    against: Against<'v>,
+    /// Nodes and blocks of directories that were read ahead.
+    nodes: Ahead<'v>,
+    dentries: Ahead<'v>,
+    /// Names for reports on content, if that is read.
+    names: Option<Names>,
+    sink: &'w mut Sink,
+    progress: &'w mut dyn FnMut(Progress),
+    found: Found,
+    links: Links,
+    pending: Vec<PendingDir>,
+}
+
+/// What a walk goes by.
+struct Sources<'w, 'v> {
+    volume: &'v Tables<'v>,
+    nat: &'w dyn NodeTable,
+    places: &'w Bitmap,
+    against: Against<'v>,
+}
+
+/// Summary blocks kept by a walk that explains: 4 MiB.
+const SUMMARIES: usize = 1024;
+
+/// Walks the whole volume and reports all that is wrong; with `data` the content of compressed clusters is read, too.
+pub(crate) fn explain(
+    volume: &Volume<'_>,
+    places: &Bitmap,
+    data: bool,
+    sink: &mut Sink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Found, CheckError> {
+    let against = Against::Summaries(Summaries::new(volume, SUMMARIES));
+    let found = Found::new(&volume.geo, volume.orphans.len());
+    let sources = Sources { volume, nat: &volume.nat, places, against };
+    let mut walk = Walk::new(sources, found, data, sink, progress);
+    walk.run()?;
+    let found = walk.found;
+    lost::check_nodes(volume, &found, sink);
+    lost::check_blocks(volume, &found, places, sink);
+    Ok(found)
+}
+
+/// Sweeps over the inodes and walks the rest of the volume; `None` if anything may be wrong. `ledger` has what the NAT and the summaries say.
+pub(crate) fn prove(
+    volume: &Tables<'_>,
+    nat: &dyn NodeTable,
+    census: &Census,
+    mut ledger: Ledger,
+    data: bool,
+    sink: &mut Sink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Option<Found>, CheckError> {
+    let mut found = Found::new(&volume.geo, volume.orphans.len());
+    let Some(settled) = sweep::run(volume, census, &mut ledger, &mut found, progress) else {
+        return Ok(None);
+    };
+    let against = Against::Ledger { ledger, settled };
+    let sources = Sources { volume, nat, places: &census.places, against };
+    let mut walk = Walk::new(sources, found, data, sink, progress);
+    walk.run()?;
+    let balances = matches!(&walk.against, Against::Ledger { ledger, .. } if ledger.balances());
+    let found = walk.found;
+    lost::check_blocks(volume, &found, &census.places, sink);
+    Ok((balances && sink.is_clean()).then_some(found))
+}
+
+impl<'w, 'v> Walk<'w, 'v> {
+    fn new(
+        sources: Sources<'w, 'v>,
+        found: Found,
+        data: bool,
+        sink: &'w mut Sink,
+        progress: &'w mut dyn FnMut(Progress),
+    ) -> Self {
+        let Sources { volume, nat, places, against } = sources;
+        Self {
+            volume,
+            nat,
+            places,
+            against,
+            nodes: Ahead::new(volume.reader),
+            dentries: Ahead::new(volume.reader),
+            names: data.then(Names::default),
+            sink,
+            progress,
+            found,
+            links: Links::default(),
+            pending: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<(), CheckError> {
+        (self.progress)(Progress::start(Pass::Walk));
+        self.tree()?;
+        self.quota_files()?;
+        self.orphans()?;
+        self.links.check(self.sink);
+        Ok(())
+    }
+}
+
+impl Walk<'_, '_> {
+    fn tree(&mut self) -> Result<(), CheckError> {
+        if self.claim_nid(Nid::ROOT, Nid::ROOT.0, Structure::Volume) {
+            self.pending.push(PendingDir { ino: Nid::ROOT.0, via: Via::Root });
+        }
+        while !self.pending.is_empty() && !self.has_failed() {
+            let batch = self.pending.split_off(self.pending.len().saturating_sub(BATCH));
+            self.directories(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a proof has met something wrong, so that the rest does not matter.
+    fn has_failed(&self) -> bool {
+        matches!(self.against, Against::Ledger { .. }) && !self.sink.is_clean()
+    }
+
+    fn quota_files(&mut self) -> Result<(), CheckError> {
+        for (i, ino) in self.volume.sb.quota_inos().into_iter().enumerate() {
+            let Some(ino) = ino else { continue };
+            let Some(block) = self.node(Nid(ino), ino, 0)? else { continue };
+            let Some(file) = self.inode(ino, &block, Via::Quota)? else { continue };
+            let size = block.view::<RawInode>().i_size.get();
+            let blocks = file.kept.into_iter().flatten().collect();
+            if let Some(slot) = self.found.usage.files.get_mut(i) {
+                *slot = Some(QuotaInode { ino, size, blocks });
+            }
+        }
+        Ok(())
+    }
+
+    fn orphans(&mut self) -> Result<(), CheckError> {
+        if let Some(names) = &mut self.names {
+            names.leave();
+        }
+        for &ino in &self.volume.orphans {
+            if self.nat.get(Nid(ino)).is_none() {
+                let e = Corrupt::nid(Structure::OrphanBlock, ino, "listed inode does not exist", 0, 1);
+                self.sink.add(Kind::Orphan, e);
+            } else if self.found.nids.contains(ino.into()) {
+                let e = Corrupt::nid(Structure::OrphanBlock, ino, "listed inode is in use", 1, 0);
+                self.sink.add(Kind::Orphan, e);
+            } else {
+                self.open(ino, Via::Orphan)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows an entry of a directory.
+    fn named(&mut self, ino: u32, parent: u32, file_type: u8) -> Result<(), CheckError> {
+        let via = Via::Name { parent, file_type };
+        if self.found.nids.contains(ino.into()) {
+            return self.another_name(ino, via);
+        }
+        if file_type == FileType::Directory as u8 {
+            // Claimed now, so that a second name is noticed while it waits.
+            if self.claim_nid(Nid(ino), parent, Structure::DentryBlock) {
+                self.pending.push(PendingDir { ino, via });
+            }
+            return Ok(());
+        }
+        self.open(ino, via)
+    }
+
+    /// Checks an inode that has not been reached before.
+    fn open(&mut self, ino: u32, via: Via) -> Result<(), CheckError> {
+        let (by, from) = match via {
+            Via::Name { parent, .. } => (parent, Structure::DentryBlock),
+            Via::Orphan => (ino, Structure::OrphanBlock),
+            Via::Root | Via::Quota => (ino, Structure::Superblock),
+        };
+        if self.is_settled(ino, via) || !self.claim_nid(Nid(ino), by, from) {
+            return Ok(());
+        }
+        let Some(block) = self.load(Nid(ino), ino, 0)? else { return Ok(()) };
+        if via != Via::Orphan && self.is_dir(&block) {
+            self.pending.push(PendingDir { ino, via });
+            return Ok(());
+        }
+        self.inode(ino, &block, via)?;
+        Ok(())
+    }
+
+    /// Whether all but the name of an inode has been judged; notes the name then.
+    fn is_settled(&mut self, ino: u32, via: Via) -> bool {
+        let Via::Name { parent, file_type } = via else { return false };
+        if !self.against.is_settled(ino) {
+            return false;
+        }
+        self.against.name(ino, parent, file_type);
+        self.found.nids.insert(ino.into());
+        self.found.nodes = self.found.nodes.saturating_add(1);
+        self.count(FileType::from_disk(file_type).unwrap_or(FileType::Unknown));
+        true
+    }
+
+    fn report(&mut self, ino: u32, kind: Kind, e: Corrupt) {
+        self.sink.add_for(ino, kind, e);
+    }
+
+    fn tell(&mut self) {
+        if self.found.inodes.is_multiple_of(1024) {
+            let total = self.volume.pack.cp().valid_inode_count.get().into();
+            (self.progress)(Progress { pass: Pass::Walk, done: self.found.inodes, total });
+        }
+    }
+}

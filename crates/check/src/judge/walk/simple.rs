@@ -1,0 +1,79 @@
+//! Judging an inode block by itself: most are plain files without nodes of their own, and nothing is wrong with them.
+use super::file::File;
+use super::named::Named;
+use super::{fields, inline, node, special, symlink, xattr};
+use crate::evidence::tables::Tables;
+use crate::judge::quota::Owners;
+use segno_format::dentry::FileType;
+use segno_format::inode::{Inline, RawInode, verify_checksum};
+use segno_format::{Block, BlockAddr, Nid};
+
+/// An inode without nodes of its own that agrees with itself.
+pub(super) struct Simple {
+    pub named: Named,
+    /// Slots that count without a place.
+    pub reserved: u32,
+    /// On volumes with quotas.
+    pub owners: Option<Owners>,
+    /// Blocks that i_blocks counts.
+    pub blocks: u64,
+}
+
+/// Judges an inode; its data blocks, with their slots, are added to `data`. `None` where the walk has to read the block itself: for
+/// directories, files with more nodes, compressed ones, and wherever there may be something to report.
+pub(super) fn judge(
+    volume: &Tables<'_>,
+    ino: Nid,
+    block: &Block,
+    data: &mut Vec<(BlockAddr, u16)>,
+) -> Option<Simple> {
+    let raw: &RawInode = block.view();
+    let (features, seed) = (volume.sb.features, volume.sb.inode_checksum_seed());
+    let special_nodes = raw.i_xattr_nid.get() != 0 || raw.i_nid.iter().any(|n| n.get() != 0);
+    if raw.is_dir() || special_nodes {
+        return None;
+    }
+    raw.footer.check(ino, ino).ok()?;
+    verify_checksum(block, features, seed).ok()?;
+    let layout = raw.layout(features).ok()?;
+    let mut file = File::new(ino.0, raw, layout, features);
+    let clean = node::cold_bit(ino, block, false).is_none()
+        && fields::check(ino.0, raw, &file.layout, &volume.sb).is_empty()
+        && xattr::problems(&file, block, None).is_empty();
+    if !clean || file.cluster != 0 {
+        return None;
+    }
+    let mut reserved = 0;
+    let contents = match FileType::of_mode(raw.i_mode.get()) {
+        FileType::Regular | FileType::Symlink if raw.inline().intersects(Inline::DATA | Inline::DENTRY) => {
+            inline::problems(&file, block).is_empty() && symlink::inline_problem(&file, block).is_none()
+        }
+        FileType::Regular => slots(&mut file, block, data).map(|n| reserved = n).is_some(),
+        FileType::Symlink | FileType::Directory | FileType::Unknown => false,
+        kind => special::problems(&file, raw, kind).is_empty(),
+    };
+    let agrees = contents && file.count_problems(raw, features).is_empty();
+    let (named, owners) = (Named::of(raw), Owners::of(raw, features));
+    agrees.then_some(Simple { named, reserved, owners, blocks: file.blocks })
+}
+
+/// Adds the data blocks of an inode; the number of its reserved slots, or `None` if it is part of a compressed cluster.
+fn slots(file: &mut File, block: &Block, data: &mut Vec<(BlockAddr, u16)>) -> Option<u32> {
+    let area =
+        block.0.get(file.layout.base()..file.layout.slot_offset(file.layout.slots)).unwrap_or_default();
+    let mut reserved = 0u32;
+    // An inode has fewer than 2^16 slots.
+    for (i, word) in (0u16..).zip(area.as_chunks::<4>().0) {
+        match BlockAddr(u32::from_le_bytes(*word)) {
+            BlockAddr::NULL => continue,
+            BlockAddr::COMPRESS => return None,
+            BlockAddr::NEW => reserved = reserved.saturating_add(1),
+            addr => {
+                file.note(i.into(), addr);
+                data.push((addr, i));
+            }
+        }
+        file.blocks = file.blocks.saturating_add(1);
+    }
+    Some(reserved)
+}

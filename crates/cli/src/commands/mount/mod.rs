@@ -1,0 +1,94 @@
+//! `segno mount`: starts a server and returns when the mount responds.
+pub mod helper;
+
+use crate::confine::ConfineOption;
+use crate::exit::Outcome;
+use crate::mount::options::{Settings, help};
+use crate::mount::{Plan, Readiness, run as serve, spawn};
+use crate::storage::DeviceOption;
+use anyhow::Result;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Mount an image
+#[derive(clap::Args)]
+#[command(after_help = help::text())]
+pub struct Args {
+    /// Mount options
+    #[arg(short, long, value_name = "OPTION,…")]
+    pub options: Vec<String>,
+    /// Stay in the foreground instead of returning when the mount responds
+    #[arg(short, long)]
+    pub foreground: bool,
+    /// Take a volume on an object store from a writer that may be alive, as -o takeover does
+    #[arg(long)]
+    pub takeover: bool,
+    /// Report transport, threads, what sync(2) does, the mode of the page cache, options without effect, whether space is not
+    /// guarded, and which restrictions of the server the kernel does not have
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Report on standard output when the mount responds, then detach from the terminal
+    #[arg(long, hide = true)]
+    pub detach: bool,
+    #[command(flatten)]
+    pub devices: DeviceOption,
+    /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
+    pub image: PathBuf,
+    /// Directory to mount at
+    pub dir: PathBuf,
+}
+
+pub fn run(args: &Args) -> Outcome {
+    let root = rustix::process::geteuid().is_root();
+    let mut settings = Settings::parse(&args.options, root)?;
+    settings.store.takeover |= args.takeover;
+    settings.devices.extend_from_slice(&args.devices.further);
+    let plan = Plan::new(&args.image, &args.dir, settings)?;
+    if args.foreground || args.detach {
+        let log = plan.settings.log.as_deref();
+        let readiness = if args.detach { Readiness::background(log)? } else { Readiness::Foreground };
+        let verbose = ConfineOption { verbose: args.verbose };
+        serve(&plan, &verbose, |started, note| {
+            let mut notes = Vec::new();
+            if args.verbose {
+                notes.extend([started.transport.to_string(), started.mount_type.to_string()]);
+                notes.push(started.page_cache.to_string());
+                notes.extend(
+                    plan.settings.ignored.iter().map(|i| format!("{} has no effect: {}", i.word, i.reason)),
+                );
+                notes.extend(note);
+            }
+            readiness.announce(notes.into_iter());
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    warn_if_not_empty(&plan)?;
+    spawn(&server_args(&plan, args), &plan.dir)
+}
+
+/// A mount hides the files below its directory; that is legal but seldom intended.
+fn warn_if_not_empty(plan: &Plan) -> Result<()> {
+    if std::fs::read_dir(&plan.dir)?.next().is_some() {
+        eprintln!("segno: note: {} is not empty; its files are hidden while mounted", plan.dir.display());
+    }
+    Ok(())
+}
+
+fn server_args(plan: &Plan, original: &Args) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec!["mount".into(), "--detach".into()];
+    if original.verbose {
+        args.push("--verbose".into());
+    }
+    if original.takeover {
+        args.push("--takeover".into());
+    }
+    for option in &original.options {
+        args.extend(["-o".into(), option.into()]);
+    }
+    for device in &original.devices.further {
+        args.extend(["--device".into(), device.into()]);
+    }
+    args.extend(["--".into(), plan.image.clone().into(), plan.dir.clone().into()]);
+    args
+}

@@ -1,0 +1,231 @@
+//! Checking a volume with what a crash left replayed, and repairing it.
+use crate::check::CheckOptions;
+use crate::crashed::{self, Left};
+use crate::device::Device;
+use crate::error::{Cause, Error, Result, errno, refuse};
+use segno_check::{Progress, Report, check, check_quick};
+use segno_device::{BlockDevice, Overlay};
+use segno_engine::Observer;
+use segno_journal::{Area, Stale};
+use segno_repair::{Pending, Plan, PlanOptions};
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+const AHEAD: &str = "a repair would give up what the journal shows to be lost. `segno rescue` copies files that are still on the device; \
+                     `segno journal discard` then gives up the journal, and a check repairs the rest";
+const NOT_NAMED: &str = "a repair would give up the changes in the external journal";
+
+/// The outcome of a check, with replay.
+#[derive(Debug)]
+pub struct Judged {
+    /// What was found.
+    pub report: Report,
+    /// Only the tables were read.
+    pub quick: bool,
+    /// The report is on the volume with the chain and the journal replayed.
+    pub replayed: bool,
+    /// Why they cannot be replayed.
+    not_replayed: Option<segno_engine::Error>,
+    /// State beyond the checkpoint, or why it cannot be read. With a journal that is ahead of the volume nothing is written: the next checkpoint
+    /// would remove the evidence, and reuse blocks that the lost one refers to.
+    left: Result<Left, Cause>,
+}
+
+impl Judged {
+    /// Whether no error was found, also in what a crash left.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.report.is_clean() && self.not_replayed.is_none() && self.ahead().is_none()
+    }
+
+    /// Why what a crash left cannot be replayed.
+    #[must_use]
+    pub fn replay_error(&self) -> Option<String> {
+        self.not_replayed.as_ref().map(ToString::to_string)
+    }
+
+    /// Why the newest checkpoint is known to be lost: the journal is ahead of the volume.
+    #[must_use]
+    pub fn lost_checkpoint(&self) -> Option<String> {
+        self.ahead().map(ToString::to_string)
+    }
+
+    /// Why the volume is not repaired: its next checkpoint would give up a journal.
+    #[must_use]
+    pub fn keeps_journal(&self) -> Option<&'static str> {
+        match &self.left {
+            Ok(Left::Ahead(_)) => Some(AHEAD),
+            Ok(Left::NotNamed) => Some(NOT_NAMED),
+            _ => None,
+        }
+    }
+
+    /// Whether something was found that a repair would change.
+    #[must_use]
+    pub fn is_repairable(&self) -> bool {
+        segno_repair::is_repairable(&self.report) || self.not_replayed.is_some()
+    }
+
+    fn ahead(&self) -> Option<&Stale> {
+        match &self.left {
+            Ok(Left::Ahead(why)) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// Checks a volume that is not open, replays what a crash left of it, and plans repairs. A volume must not be used otherwise meanwhile.
+///
+/// ```
+/// # fn main() -> segno::Result<()> {
+/// # let device = segno::Device::in_memory(64 << 20);
+/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// let checker = segno::Checker::new(&device);
+/// let judged = checker.check(&segno::CheckOptions::new(), |_| ())?;
+/// if judged.is_repairable() {
+///     let plan = checker.plan_repair(&judged, true)?;
+///     checker.repair(&plan)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Checker {
+    device: Device,
+    journal: Option<Device>,
+    observer: Observer,
+    quick: bool,
+}
+
+impl Checker {
+    /// For the volume on a device.
+    #[must_use]
+    pub fn new(device: &Device) -> Self {
+        Self { device: device.clone(), journal: None, observer: Observer::default(), quick: false }
+    }
+
+    /// The external journal of the volume.
+    #[must_use]
+    pub fn journal(mut self, device: &Device) -> Self {
+        self.journal = Some(device.clone());
+        self
+    }
+
+    /// Receives messages of replays that belong to no call.
+    #[must_use]
+    pub fn on_notice(mut self, notice: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.observer = Observer::new(move |n| notice(&n.to_string()));
+        self
+    }
+
+    /// Whether to read only the tables of a volume that was unmounted cleanly, if nothing is wrong with them; off by default.
+    #[must_use]
+    pub fn quick(mut self, quick: bool) -> Self {
+        self.quick = quick;
+        self
+    }
+
+    /// Checks the volume and changes nothing: what a crash left is replayed in memory. Damage is no error but is described in the
+    /// result.
+    pub fn check(&self, options: &CheckOptions, mut progress: impl FnMut(Progress)) -> Result<Judged> {
+        self.claimed("check", || self.judge(&options.0, &mut progress))
+    }
+
+    /// What a crash left, as far as a journal tells.
+    pub fn left_by_journal(&self) -> Result<Left> {
+        self.claimed("check", || crashed::by_journal(self.device.storage(), self.area()))
+    }
+
+    /// Plans a repair of what a check has found; nothing is written. `restore_names`: lost files get names in `/lost+found`.
+    pub fn plan_repair(&self, judged: &Judged, restore_names: bool) -> Result<Plan> {
+        let plan = || {
+            if let Some(why) = judged.keeps_journal() {
+                return Err(refuse(errno::UCLEAN, why));
+            }
+            let left = judged.left.as_ref().map_err(|e| refuse(errno::UCLEAN, e.with_sources()))?;
+            // The planner finds the chain itself.
+            let waits = judged.report.summary.roll_forward.fsynced == 0 && *left == Left::Journal;
+            let pending = if waits { Pending::Journal } else { Pending::Chain };
+            let mut replay = |overlay| self.replay_in_memory(overlay).map_err(|e| e.to_string());
+            Ok(segno_repair::plan(
+                self.device.storage(),
+                pending,
+                &mut replay,
+                PlanOptions { restore_names },
+            )?)
+        };
+        self.claimed("plan the repair of", plan)
+    }
+
+    /// Writes a repair. A power cut meanwhile leaves the volume as it was, or repaired.
+    pub fn repair(&self, plan: &Plan) -> Result<()> {
+        self.claimed("repair", || Ok(plan.apply(&**self.device.storage())?))
+    }
+
+    /// Replays what a crash left, as the next mount would.
+    pub fn replay(&self) -> Result<()> {
+        let replay = || {
+            let storage = Arc::clone(self.device.storage());
+            Ok(crashed::replay(storage, self.area(), self.observer.clone())?)
+        };
+        self.claimed("replay the journal of", replay)
+    }
+
+    fn claimed<T>(&self, action: &'static str, call: impl FnOnce() -> Result<T, Cause>) -> Result<T> {
+        let claimed = || {
+            let _claims = (self.device.claim()?, self.journal.as_ref().map(Device::claim).transpose()?);
+            self.device.require_named()?;
+            call()
+        };
+        claimed().map_err(|e| Error::new(action, self.device.path(), e))
+    }
+
+    fn area(&self) -> Option<Area> {
+        self.journal.as_ref().map(|journal| Area::whole(Arc::clone(journal.storage())))
+    }
+
+    fn replay_in_memory(&self, overlay: Arc<Overlay>) -> Result<(), segno_engine::Error> {
+        crashed::replay(overlay, self.area().map(|area| area.in_memory()), self.observer.clone())
+    }
+
+    fn judge(
+        &self,
+        options: &segno_check::CheckOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Judged, Cause> {
+        let device = self.device.storage();
+        let left = |report: &Report| crashed::left(device, report, self.area());
+        let done = |report, quick, left| Judged { report, quick, replayed: false, not_replayed: None, left };
+        if self.quick && !options.data {
+            let quick = check_quick(&**device, options)?;
+            let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
+            if calm && left(&quick)? == Left::Nothing {
+                return Ok(done(quick, true, Ok(Left::Nothing)));
+            }
+        }
+        let mut full = |device: &dyn BlockDevice| check(device, options, progress);
+        let report = full(&**device)?;
+        let left = left(&report);
+        match &left {
+            Ok(Left::NotNamed) => {
+                let error = Some(segno_engine::Error::JournalNotNamed);
+                return Ok(Judged { not_replayed: error, ..done(report, false, left) });
+            }
+            Ok(Left::Ahead(_) | Left::Nothing) => return Ok(done(report, false, left)),
+            _ if !report.is_clean() => return Ok(done(report, false, left)),
+            _ => {}
+        }
+        let left = Ok(left?);
+        let overlay = Arc::new(Overlay::new(device.clone()));
+        match self.replay_in_memory(overlay.clone()) {
+            Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false, left) }),
+            Err(e) if is_failure(&e) => Err(e.into()),
+            Err(e) => Ok(Judged { not_replayed: Some(e), ..done(report, false, left) }),
+        }
+    }
+}
+
+/// Whether the device has failed, as opposed to damage that names a block which cannot be.
+fn is_failure(e: &segno_engine::Error) -> bool {
+    matches!(e, segno_engine::Error::Io { source, .. } if source.kind() != ErrorKind::InvalidInput)
+}

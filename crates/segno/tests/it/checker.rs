@@ -1,0 +1,73 @@
+//! What a crash left, and damage, up to the repaired volume.
+use super::{finish, volume};
+use segno::{BlockDevice, CheckOptions, Checker, Device, FormatOptions, Judged, Left, ProblemKind, Volume};
+use segno_device::MemDevice;
+use segno_format::Block;
+use segno_format::inode::RawInode;
+use segno_format::node::RawNode;
+use std::sync::Arc;
+
+const BLOCKS: u64 = 16 << 10;
+
+fn judged(checker: &Checker) -> Judged {
+    checker.check(&CheckOptions::new(), |_| ()).unwrap()
+}
+
+#[test]
+fn what_a_crash_left_is_judged_in_memory_and_replayed_on_request() {
+    let (volume, device) = volume();
+    let panicked = std::thread::spawn(move || {
+        let file = volume.create_file("/synced").unwrap();
+        file.write_at(b"kept", 0).unwrap();
+        file.sync_all().unwrap();
+        panic!("as a caller does");
+    });
+    assert!(panicked.join().is_err());
+    let checker = Checker::new(&device).quick(true);
+    assert_eq!(checker.left_by_journal().unwrap(), Left::Nothing);
+    for _ in 0..2 {
+        let found = judged(&checker);
+        assert!(found.is_clean() && found.replayed && !found.quick && !found.is_repairable());
+        assert_eq!((found.report.summary.files, found.report.summary.roll_forward.fsynced), (1, 0));
+    }
+    assert!(segno::check(&device).unwrap().summary.roll_forward.fsynced > 0, "nothing was written");
+    checker.replay().unwrap();
+    let found = judged(&checker);
+    assert!(found.is_clean() && !found.replayed && found.quick);
+    let volume = Volume::open(&device).unwrap();
+    assert_eq!(volume.read("/synced").unwrap(), b"kept");
+    assert_eq!(checker.replay().unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
+    finish(volume, &device);
+}
+
+#[test]
+fn damage_is_repaired_as_planned_and_not_before() {
+    let storage = Arc::new(MemDevice::new(BLOCKS));
+    let device = Device::from(storage.clone() as Arc<dyn BlockDevice>);
+    segno::format(&device, &FormatOptions::new()).unwrap();
+    let volume = Volume::open(&device).unwrap();
+    volume.write("/file", "content").unwrap();
+    let ino = volume.metadata("/file").unwrap().ino();
+    volume.close().unwrap();
+    let mut block = [Block::zeroed()];
+    for addr in 0..BLOCKS {
+        storage.read(addr, &mut block).unwrap();
+        let footer = block[0].view::<RawNode>().footer;
+        if (footer.nid.get(), footer.ino.get()) == (ino, ino) {
+            block[0].view_mut::<RawInode>().i_links.set(9);
+            storage.write(addr, &[&block[0]]).unwrap();
+        }
+    }
+    let checker = Checker::new(&device);
+    let found = judged(&checker);
+    assert!(found.report.has(ProblemKind::InodeLinks) && found.is_repairable() && !found.is_clean());
+    assert_eq!((found.replay_error(), found.lost_checkpoint(), found.keeps_journal()), (None, None, None));
+    let plan = checker.plan_repair(&found, true).unwrap();
+    assert!(!plan.has_loss() && plan.addresses().count() > 0, "{:?}", plan.actions);
+    assert_eq!(judged(&checker).report.errors, found.report.errors, "nothing was written");
+    checker.repair(&plan).unwrap();
+    assert!(judged(&checker).is_clean());
+    let volume = Volume::open(&device).unwrap();
+    assert_eq!(volume.read("/file").unwrap(), b"content");
+    finish(volume, &device);
+}
