@@ -46,14 +46,7 @@ impl Nodes {
     pub fn new(base: Arc<Base>, space: Arc<Space>, nat: Nat) -> Self {
         let (nat, quota) = (Arc::new(nat), Arc::new(Quota::new(&base.sb)));
         let cache = NodeCache::new(nat.clone(), quota.clone(), &base);
-        Self {
-            base,
-            space,
-            nat,
-            cache,
-            quota,
-            since: SinceCheckpoint::default(),
-        }
+        Self { base, space, nat, cache, quota, since: SinceCheckpoint::default() }
     }
 
     /// Whether the NAT has an inode with this number.
