@@ -1,4 +1,5 @@
 //! SIT: which blocks of a segment are valid, what kind it is, how old.
+use crate::summary::SummaryType;
 use crate::{Corrupt, SegNo, Structure, bits};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -40,6 +41,11 @@ impl LogType {
     #[must_use]
     pub fn is_node(self) -> bool {
         self >= Self::HotNode
+    }
+    /// What the summaries of its segments are of.
+    #[must_use]
+    pub fn summary_type(self) -> SummaryType {
+        if self.is_node() { SummaryType::Node } else { SummaryType::Data }
     }
     /// As an index.
     #[must_use]

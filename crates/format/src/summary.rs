@@ -1,5 +1,4 @@
 //! Segment summaries: who owns each block of a segment; and the journals that ride in them.
-use crate::sit::LogType;
 use crate::{Block, Corrupt, Nid, Structure};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -55,14 +54,6 @@ pub enum SummaryType {
     Data = 0,
     /// The segment holds node blocks.
     Node = 1,
-}
-
-impl SummaryType {
-    /// Of the segments that a log writes.
-    #[must_use]
-    pub fn of(log: LogType) -> Self {
-        if log.is_node() { Self::Node } else { Self::Data }
-    }
 }
 
 /// `struct f2fs_summary_block`.

@@ -9,7 +9,7 @@ use segno_check::enough_reserved;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::nat::RawNatJournal;
 use segno_format::sit::RawSitJournal;
-use segno_format::summary::{RawSummaryBlock, SummaryType};
+use segno_format::summary::RawSummaryBlock;
 use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, SegNo};
 use segno_layout::{Contents, Encoded};
 use zerocopy::FromZeros;
@@ -39,7 +39,7 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
     let mut summaries = Vec::new();
     for position in &parts.logs.positions {
         let mut summary = Box::new(parts.claims.summary_block(state, position.seg)?);
-        summary.entry_type = SummaryType::of(position.log) as u8;
+        summary.entry_type = position.log.summary_type() as u8;
         summaries.push(summary);
     }
     let summaries: [Box<RawSummaryBlock>; 6] =

@@ -63,7 +63,7 @@ impl Files {
     }
 
     /// Replaces whole blocks: all of them, or none if space does not allow it.
-    pub fn replace_blocks(
+    pub(super) fn replace_blocks(
         &self,
         op: &Op<'_>,
         inode: &Arc<Inode>,
@@ -78,11 +78,6 @@ impl Files {
         drop(pages);
         self.mark_dirty(inode);
         Ok(())
-    }
-
-    /// Punches a hole of one block.
-    pub fn free_block(&self, op: &Op<'_>, inode: &Arc<Inode>, fblk: u64) -> Result<()> {
-        self.free_range(op, inode, fblk..fblk.saturating_add(1))
     }
 }
 

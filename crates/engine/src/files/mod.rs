@@ -34,12 +34,15 @@ mod write;
 pub use access::check_readable;
 pub use batch::{Batch, FlushReason, Route};
 pub use cluster_readahead::ReadaheadClusters;
-pub use compress::{Parameters, check_compressed, cluster_blocks};
+pub use compress::{
+    PackedClusters, Parameters, check_compressed, check_release, cluster_blocks, saved_blocks,
+};
 pub use fallocate::Reserve;
 pub use inode::{Inode, InodeCache, sanity};
-pub use locked::Locked;
+pub use locked::{Locked, request_for_dirty};
 pub use page::{DirtyAccount, PageMap};
 pub use place::Early;
+pub use seek::BlockKind;
 pub use sequence::{Choice, IDLE, PROMOTE, Sequence};
 pub use sync_turn::SyncTurns;
 pub use tags::Tags;
@@ -67,6 +70,7 @@ pub struct Files {
     pub nodes: Arc<Nodes>,
     pub room: Arc<Room>,
     pub inodes: InodeCache,
+    pub packed: PackedClusters,
     clusters: ReadaheadClusters,
     dirty: Arc<dyn DirtyFiles>,
 }
@@ -75,7 +79,8 @@ impl Files {
     pub fn new(nodes: Arc<Nodes>, room: Arc<Room>, dirty: Arc<dyn DirtyFiles>) -> Self {
         let (base, space) = (nodes.base.clone(), nodes.space.clone());
         let inodes = InodeCache::new(base.mem.clone());
-        Self { base, space, nodes, room, inodes, clusters: ReadaheadClusters::default(), dirty }
+        let packed = PackedClusters::new(base.clone(), space.clone(), nodes.clone());
+        Self { base, space, nodes, room, inodes, packed, clusters: ReadaheadClusters::default(), dirty }
     }
 
     /// The inode, for an operation.

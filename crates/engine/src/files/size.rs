@@ -14,7 +14,7 @@ const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Files {
     /// Truncates or extends a regular file. The caller holds the inode's lock exclusively and excludes flushes
-    /// ([`Files::exclude_flush`]). Everything happens within `op`, so a checkpoint has all of it or nothing.
+    /// ([`Inode::exclude_flush`]). Everything happens within `op`, so a checkpoint has all of it or nothing.
     pub fn set_size(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
         check_changeable(inode)?;
         check_not_append_only(inode)?;
@@ -64,7 +64,7 @@ impl Files {
 
     /// Zeroes the bytes from `size` to the end of its block or packed cluster: they are about to become part of the file, or must
     /// not reappear when it grows again. The caller excludes flushes.
-    pub fn zero_tail(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
+    pub(super) fn zero_tail(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
         if self.zero_packed(inode, self.cluster_tail(inode, size))? {
             return Ok(());
         }

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::health::invariant;
 use crate::options::AllocMode;
 use segno_format::sit::LogType;
-use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::summary::{RawSummary, RawSummaryBlock};
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, SegNo};
 use std::sync::Arc;
 
@@ -201,11 +201,11 @@ impl Space {
         let next = next.ok_or(Error::NoSpace)?;
         let segno = next.segno();
         let summary = match next {
-            Next::Free(_) => RawSummaryBlock::empty(SummaryType::of(log.kind)),
+            Next::Free(_) => RawSummaryBlock::empty(log.kind.summary_type()),
             Next::Hole(_) | Next::Parked(..) => {
                 let closed = self.summary_of_closed(segno);
                 let mut s = *closed.inspect_err(|_| self.with_table(|t| t.close(segno)))?;
-                s.entry_type = SummaryType::of(log.kind) as u8;
+                s.entry_type = log.kind.summary_type() as u8;
                 s
             }
         };

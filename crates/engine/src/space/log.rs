@@ -109,12 +109,11 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_format::summary::SummaryType;
 
     #[test]
     fn dropping_a_locked_log_stores_its_place() {
         let kind = LogType::WarmData;
-        let summary = Box::new(RawSummaryBlock::empty(SummaryType::of(kind)));
+        let summary = Box::new(RawSummaryBlock::empty(kind.summary_type()));
         let log = Log { kind, segno: SegNo(7), next: 500, ssr: false, summary, fsyncs: 0 };
         let cell = LogCell::new(log, 3);
         assert_eq!(cell.place(), (2, 512 + 12));

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::health::invariant;
 use crate::lock::{Mutex, rank};
 use segno_format::sit::LogType;
-use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::summary::{RawSummary, RawSummaryBlock};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, SegNo};
 use std::fmt;
 use std::ops::Range;
@@ -152,7 +152,7 @@ impl Space {
     }
 
     fn empty_summary(&self, kind: LogType) -> Arc<RawSummaryBlock> {
-        Arc::new(RawSummaryBlock::empty(SummaryType::of(kind)))
+        Arc::new(RawSummaryBlock::empty(kind.summary_type()))
     }
 
     fn next_segment(

@@ -3,7 +3,7 @@ use super::{Log, Space};
 use crate::error::Result;
 use crate::health::invariant;
 use segno_format::sit::LogType;
-use segno_format::summary::{RawSummaryBlock, SummaryType};
+use segno_format::summary::RawSummaryBlock;
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, SegNo, Structure};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Space {
             let summary = if self.with_table(|t| t.valid_in_segment(segno)) > 0 {
                 *self.summary_of_closed(segno)?
             } else {
-                RawSummaryBlock::empty(SummaryType::of(log.kind))
+                RawSummaryBlock::empty(log.kind.summary_type())
             };
             self.with_table(|t| {
                 t.open(segno, log.kind);

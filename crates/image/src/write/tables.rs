@@ -126,7 +126,7 @@ impl Writer<'_> {
     fn write_summaries(&self) -> Result<()> {
         for run in self.logs {
             for (segment, _) in run.each() {
-                let summary = self.tables.summary_of(segment.0 * BLOCKS_PER_SEG, SummaryType::of(run.log));
+                let summary = self.tables.summary_of(segment.0 * BLOCKS_PER_SEG, run.log.summary_type());
                 self.image.write(self.geo.ssa_addr(segment).0.into(), summary.as_bytes())?;
             }
         }
@@ -138,7 +138,7 @@ impl Writer<'_> {
         let summary = |log| {
             let run = self.logs.iter().find(|r| r.log == log);
             self.tables
-                .summary_of(run.map_or(u32::MAX, |run| run.next().0.0 * BLOCKS_PER_SEG), SummaryType::of(log))
+                .summary_of(run.map_or(u32::MAX, |run| run.next().0.0 * BLOCKS_PER_SEG), log.summary_type())
         };
         let [d0, d1, d2, n0, n1, n2] = LogType::ALL.map(summary);
         let contents = Contents {

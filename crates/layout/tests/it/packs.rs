@@ -48,7 +48,7 @@ fn summary(kind: SummaryType, first: u32) -> RawSummaryBlock {
 fn write(device: &MemDevice, sb: &Superblock, says: &Says) -> Result<(), Unencodable> {
     let header = header(device, sb, says.used);
     let sums = [10u32, 1000, 2000, 3000, 4000, 5000].into_iter().zip(LogType::ALL);
-    let sums: Vec<_> = sums.map(|(first, log)| summary(SummaryType::of(log), first)).collect();
+    let sums: Vec<_> = sums.map(|(first, log)| summary(log.summary_type(), first)).collect();
     let mut sit_bitmap = vec![0; sb.geo.sit_bitmap_bytes()];
     let mut nat_bitmap = vec![0; sb.geo.nat_bitmap_bytes()];
     sit_bitmap[0] = 0x80;

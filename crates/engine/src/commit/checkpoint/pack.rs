@@ -61,7 +61,7 @@ fn open_logs(dev: &Device, geo: &Geometry, cp: &RawCheckpoint, summaries: &Summa
             // A log that only appends has nothing in use past its position.
             None => rebuild_node_summary(dev, geo, p.seg, p.used_blocks())?,
         };
-        summary.entry_type = SummaryType::of(p.log) as u8;
+        summary.entry_type = p.log.summary_type() as u8;
         summary.journal.fill(0);
         logs.push(Log {
             kind: p.log,

@@ -48,13 +48,15 @@ fn partial(bytes: &Range<u64>, len: u64) -> Vec<u64> {
     clusters
 }
 
-impl Files {
+impl Inode {
     /// Keeps flushes of a compressed file away, until the result is dropped: a flush changes the form of whole clusters. The
     /// caller holds the inode's lock and has not entered the gate.
-    pub fn exclude_flush<'a>(&self, inode: &'a Inode) -> Option<MutexGuard<'a, (), { rank::FLUSH }>> {
-        inode.get(RawInode::is_compressed).then(|| inode.flush.lock())
+    pub fn exclude_flush(&self) -> Option<MutexGuard<'_, (), { rank::FLUSH }>> {
+        self.get(RawInode::is_compressed).then(|| self.flush.lock())
     }
+}
 
+impl Files {
     /// The content of a packed cluster; `None` if it is plain. The caller holds the inode's lock exclusively.
     pub(super) fn load_cluster(&self, inode: &Arc<Inode>, first: u64) -> Result<Option<Opened>> {
         let mut bytes = Vec::new();
@@ -68,14 +70,18 @@ impl Files {
             }
         };
         // A change must find a reservation for each block, whatever is on the device.
-        if self.map_blocks(inode, cluster.clone())?.contains(&BlockAddr::NULL) {
+        if self.nodes.map_blocks(&inode.frame, cluster.clone())?.contains(&BlockAddr::NULL) {
             return Err(bad_cluster(inode, "slots of a packed cluster are empty", 0, 1));
         }
         Ok(Some(Opened { first: cluster.start, blocks }))
     }
 
     /// Loads the packed clusters that a change of some bytes covers in part, before the gate is entered.
-    pub fn load_partial(&self, inode: &Arc<Inode>, bytes: &Range<u64>) -> Result<Vec<Opened>> {
+    pub(in crate::files) fn load_partial(
+        &self,
+        inode: &Arc<Inode>,
+        bytes: &Range<u64>,
+    ) -> Result<Vec<Opened>> {
         if !inode.get(RawInode::is_compressed) {
             return Ok(Vec::new());
         }
@@ -89,7 +95,7 @@ impl Files {
 
     /// Locks the pages for a change of some bytes. All pages of packed clusters that it covers in part are then dirty, so the
     /// change may be made page by page. `opened` has the content of such clusters; those packed meanwhile are added.
-    pub fn lock_opened<'a>(
+    pub(in crate::files) fn lock_opened<'a>(
         &self,
         inode: &'a Arc<Inode>,
         bytes: &Range<u64>,
@@ -103,7 +109,7 @@ impl Files {
             let mut pages = inode.pages.lock();
             let mut packed = Vec::new();
             for first in partial(bytes, len) {
-                if self.is_packed_at(inode, first)? {
+                if self.packed.is_packed(inode, first)? {
                     packed.push(first);
                 }
             }
@@ -136,7 +142,7 @@ impl Files {
 
     /// Zeroes bytes within one cluster if it is packed; false if it is plain. The caller holds the inode's lock exclusively and
     /// excludes flushes.
-    pub fn zero_packed(&self, inode: &Arc<Inode>, bytes: Range<u64>) -> Result<bool> {
+    pub(in crate::files) fn zero_packed(&self, inode: &Arc<Inode>, bytes: Range<u64>) -> Result<bool> {
         if bytes.is_empty() || !inode.get(RawInode::is_compressed) {
             return Ok(false);
         }
@@ -174,7 +180,11 @@ impl Files {
 
     /// Zeroes the parts of packed clusters at the ends of a range. Returns the rest, which covers packed clusters as a whole. The
     /// caller holds the inode's lock exclusively and excludes flushes.
-    pub fn zero_packed_edges(&self, inode: &Arc<Inode>, bytes: &Range<u64>) -> Result<Range<u64>> {
+    pub(in crate::files) fn zero_packed_edges(
+        &self,
+        inode: &Arc<Inode>,
+        bytes: &Range<u64>,
+    ) -> Result<Range<u64>> {
         let mut rest = bytes.clone();
         if !inode.get(RawInode::is_compressed) {
             return Ok(rest);
@@ -192,7 +202,7 @@ impl Files {
     }
 
     /// Bytes from `size` to the end of its cluster.
-    pub fn cluster_tail(&self, inode: &Inode, size: u64) -> Range<u64> {
+    pub(in crate::files) fn cluster_tail(&self, inode: &Inode, size: u64) -> Range<u64> {
         size..size.checked_next_multiple_of(cluster_blocks(inode) * SIZE).unwrap_or(size)
     }
 }

@@ -1,12 +1,13 @@
 //! Publishing: all slots of a cluster change in one step.
 use super::flush::Cluster;
 use super::{cluster_blocks, cluster_of, saved};
+use crate::base::Base;
 use crate::error::Result;
 use crate::files::batch::{Outgoing, Part};
 use crate::files::{Files, Inode, PageMap};
 use crate::health::invariant;
-use crate::nodes::NodeFrame;
-use crate::space::Placement;
+use crate::nodes::{NodeFrame, Nodes};
+use crate::space::{Placement, Space};
 use crate::transaction::{Mapped, Op};
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, BlockAddr};
@@ -50,8 +51,8 @@ impl Files {
             if alive {
                 let frame = self.base.health.present(own.first(), "a cluster without blocks")?;
                 let slots = slots_after(cluster, own, &pages, blocks.clone().count());
-                self.switch_cluster(op, &frame.frame, first_slot(cluster, frame), &slots, &mut change)?;
-                self.note_cluster(op, inode, cluster, own, &slots);
+                self.packed.switch(op, &frame.frame, first_slot(cluster, frame), &slots, &mut change)?;
+                self.packed.note(op, inode, cluster, own, &slots);
             } else {
                 pages.covered = pages.covered.min(cluster.first.saturating_mul(BLOCK_SIZE as u64));
             }
@@ -59,11 +60,33 @@ impl Files {
         }
         self.nodes.forget_extent(op, &inode.frame);
         self.publish_size(op, inode, &pages, pages.covered);
-        self.finish_change(op, inode, &change, placed)
+        self.packed.finish(op, inode, &change, placed)
+    }
+}
+
+/// Slots of compressed files: every change replaces those of whole clusters.
+pub struct PackedClusters {
+    pub(super) base: Arc<Base>,
+    pub(super) space: Arc<Space>,
+    pub(super) nodes: Arc<Nodes>,
+}
+
+impl PackedClusters {
+    pub fn new(base: Arc<Base>, space: Arc<Space>, nodes: Arc<Nodes>) -> Self {
+        Self { base, space, nodes }
+    }
+
+    /// Whether the cluster of a file block is packed. Stays true or false while the caller excludes flushes.
+    pub fn is_packed(&self, inode: &Inode, block: u64) -> Result<bool> {
+        if !inode.get(RawInode::is_compressed) {
+            return Ok(false);
+        }
+        let first = cluster_of(block, cluster_blocks(inode)).start;
+        Ok(self.nodes.map_blocks(&inode.frame, first..first + 1)?.contains(&BlockAddr::COMPRESS))
     }
 
     /// Replaces all slots of a cluster.
-    fn switch_cluster(
+    fn switch(
         &self,
         op: &Op<'_>,
         frame: &Arc<NodeFrame>,
@@ -89,13 +112,7 @@ impl Files {
     }
 
     /// Updates counters, and publishes and frees blocks.
-    fn finish_change(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        change: &Change,
-        placed: &mut Placement,
-    ) -> Result<()> {
+    fn finish(&self, op: &Op<'_>, inode: &Inode, change: &Change, placed: &mut Placement) -> Result<()> {
         if change.saved != 0 {
             self.add_saved(op, inode, change.saved);
         }
@@ -114,14 +131,7 @@ impl Files {
         });
     }
 
-    fn note_cluster(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        cluster: &Cluster,
-        own: &[Outgoing],
-        slots: &[BlockAddr],
-    ) {
+    fn note(&self, op: &Op<'_>, inode: &Inode, cluster: &Cluster, own: &[Outgoing], slots: &[BlockAddr]) {
         let mapped = own.iter().map(|p| Mapped { page: p.index, addr: p.addr, crc: p.crc });
         if cluster.packed {
             return op.packed(inode.ino, mapped);
@@ -135,7 +145,7 @@ impl Files {
     }
 
     /// Makes a cluster packed, with its stored blocks at addresses that a journal names. The blocks are not in use yet.
-    pub fn replay_packed(&self, op: &Op<'_>, inode: &Inode, first: u64, stored: &[BlockAddr]) -> Result<()> {
+    pub fn replay(&self, op: &Op<'_>, inode: &Inode, first: u64, stored: &[BlockAddr]) -> Result<()> {
         let blocks = cluster_of(first, cluster_blocks(inode));
         let span = self.nodes.span_for_write(op, &inode.frame, first)?;
         self.nodes.reserve_slots(op, &inode.frame, &span, blocks.clone())?;
@@ -148,17 +158,22 @@ impl Files {
         }
         slots.iter_mut().take(1).for_each(|a| *a = BlockAddr::COMPRESS);
         let mut change = Change::default();
-        self.switch_cluster(op, &span.frame, span.slot(first), &slots, &mut change)?;
+        self.switch(op, &span.frame, span.slot(first), &slots, &mut change)?;
         change.new.clear();
-        self.finish_change(op, inode, &change, &mut self.space.placement(0))
+        self.finish(op, inode, &change, &mut self.space.placement(0))
     }
 
     /// Makes packed clusters in a range plain, without content. Their pages were dropped.
-    pub fn dissolve_clusters(&self, op: &Op<'_>, inode: &Inode, blocks: std::ops::Range<u64>) -> Result<()> {
+    pub(in crate::files) fn dissolve_all(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        blocks: std::ops::Range<u64>,
+    ) -> Result<()> {
         if inode.get(RawInode::is_compressed) {
             for first in blocks.clone().filter(|b| b.is_multiple_of(cluster_blocks(inode))) {
-                if self.is_packed_at(inode, first)? {
-                    self.dissolve_cluster(op, inode, first)?;
+                if self.is_packed(inode, first)? {
+                    self.dissolve(op, inode, first)?;
                 }
             }
         }
@@ -166,13 +181,13 @@ impl Files {
     }
 
     /// Makes a packed cluster plain, without content.
-    pub fn dissolve_cluster(&self, op: &Op<'_>, inode: &Inode, block: u64) -> Result<()> {
+    pub fn dissolve(&self, op: &Op<'_>, inode: &Inode, block: u64) -> Result<()> {
         let blocks = cluster_of(block, cluster_blocks(inode));
         let span = self.nodes.span_for_write(op, &inode.frame, blocks.start)?;
         let slots = vec![BlockAddr::NEW; blocks.clone().count()];
         let mut change = Change::default();
-        self.switch_cluster(op, &span.frame, span.slot(blocks.start), &slots, &mut change)?;
-        self.finish_change(op, inode, &change, &mut self.space.placement(0))
+        self.switch(op, &span.frame, span.slot(blocks.start), &slots, &mut change)?;
+        self.finish(op, inode, &change, &mut self.space.placement(0))
     }
 }
 

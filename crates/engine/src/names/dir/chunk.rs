@@ -1,7 +1,7 @@
 //! Locations of dentries: the inline area, or blocks of the directory file.
+use super::Dirs;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::names::Names;
 use crate::transaction::Op;
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, RawInode};
@@ -80,7 +80,7 @@ pub(super) fn block_count(dir: &Inode) -> u64 {
     dir.size().div_ceil(BLOCK_SIZE as u64)
 }
 
-impl Names {
+impl Dirs {
     /// The names in the inode.
     pub(super) fn inline_chunk(&self, dir: &Inode) -> Result<Chunk> {
         let block = dir.frame.snapshot();
@@ -124,7 +124,7 @@ impl Names {
         if dir.pages.lock().get(blocks.start).is_some() {
             return Ok(());
         }
-        let addrs = self.files.map_blocks(dir, blocks.clone())?;
+        let addrs = self.nodes.map_blocks(&dir.frame, blocks.clone())?;
         let mut places: Vec<(u64, BlockAddr)> =
             (blocks.start..).zip(addrs.iter().copied()).filter(|(_, a)| *a != BlockAddr::NULL).collect();
         let Some(&(_, first)) = places.first().filter(|(at, a)| *at == blocks.start && a.is_real()) else {
@@ -136,7 +136,8 @@ impl Names {
         }
         places.truncate(together);
         let mut read = vec![Block::zeroed(); together];
-        if self.base.dev.read_into(first, &mut read).is_err() || self.files.map_blocks(dir, blocks)? != addrs
+        if self.base.dev.read_into(first, &mut read).is_err()
+            || self.nodes.map_blocks(&dir.frame, blocks)? != addrs
         {
             return Ok(());
         }

@@ -1,18 +1,18 @@
 //! Removal of a name, and changing the inode of an entry.
+use super::Dirs;
 use super::chunk::Location;
 use super::find::Found;
 use super::name::{DirName, special_hash};
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::names::Names;
 use crate::transaction::{Op, Target};
 use segno_format::Ino;
 use segno_format::dentry::{FileType, slots_for};
 use std::sync::Arc;
 
-impl Names {
+impl Dirs {
     /// Removes an entry that a search found. Punches out a block left without names.
-    pub fn dir_remove_found(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<()> {
+    pub fn remove(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<()> {
         let name = self.name_to_note(op, dir, found)?;
         self.clear_found(op, dir, found)?;
         self.note_name(op, dir, name, found, None);
@@ -24,7 +24,7 @@ impl Names {
             && fblk > 0
             && self.is_alone(dir, fblk, found)?
         {
-            return self.files.free_block(op, dir, fblk);
+            return self.files.free_range(op, dir, fblk..fblk.saturating_add(1));
         }
         self.change_chunk(op, dir, found.location, |shape, area| {
             shape.remove(area, found.slot, found.name_len)
@@ -33,7 +33,7 @@ impl Names {
 
     /// What the journal records of an entry that is about to change.
     fn name_to_note(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<Option<(Vec<u8>, u32)>> {
-        if op.is_recorded() { self.dir_stored(dir, found).map(Some) } else { Ok(None) }
+        if op.is_recorded() { self.stored(dir, found).map(Some) } else { Ok(None) }
     }
 
     fn note_name(
@@ -57,7 +57,7 @@ impl Names {
     }
 
     /// Points an entry that a search found to another inode.
-    pub fn dir_retarget_found(
+    pub fn retarget(
         &self,
         op: &Op<'_>,
         dir: &Arc<Inode>,
@@ -74,8 +74,8 @@ impl Names {
     }
 
     /// Points `..` to a new parent.
-    pub fn dir_set_parent(&self, op: &Op<'_>, dir: &Arc<Inode>, parent: Ino) -> Result<()> {
-        let dotdot = self.dir_find(dir, &DirName::plain(b".."))?.ok_or(Error::NotFound)?;
-        self.dir_retarget_found(op, dir, &dotdot, parent, FileType::Directory)
+    pub fn set_parent(&self, op: &Op<'_>, dir: &Arc<Inode>, parent: Ino) -> Result<()> {
+        let dotdot = self.find(dir, &DirName::plain(b".."))?.ok_or(Error::NotFound)?;
+        self.retarget(op, dir, &dotdot, parent, FileType::Directory)
     }
 }

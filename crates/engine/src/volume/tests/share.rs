@@ -44,7 +44,7 @@ fn a_query_does_not_change_what_data_logs_leave_to_nodes() {
     let before = space.free_sections();
     let left = || space.log_room().data.map(|left| left - 1);
     space.leave_to_nodes(before);
-    assert!(v.space_figures().free_sections > 0 && v.statfs().bfree > 0 && !v.report().is_empty());
+    assert!(v.files.room.figures().free_sections > 0 && v.statfs().bfree > 0 && !v.report().is_empty());
     assert!(!v.files.room.is_spent() && v.files.room.can_place() && v.files.room.spare_sections() > 0);
     let shared = space.allocate(LogType::ColdData, &owners(left().iter().sum())).unwrap();
     assert_eq!((space.free_sections(), left()), (before, [0; 3]), "logs share");
