@@ -1,11 +1,10 @@
 //! A batch of dirty pages in writeback: taken, placed, written, then published in the index.
-use super::Files;
-use super::Inode;
 use super::compress::{Cluster, cluster_blocks};
+use super::{Files, Inode, PageMap};
 use crate::error::{Error, Result};
 use crate::health::invariant;
-use crate::nodes::NodeFrame;
-use crate::nodes::{Place, Span};
+use crate::memory::Memory;
+use crate::nodes::{NodeFrame, Place, Span};
 use crate::space::{Placement, Stream};
 use crate::stat;
 use crate::sync::atomic::Ordering;
@@ -84,6 +83,22 @@ impl Part {
     pub fn new(inode: &Arc<Inode>, log: LogType) -> Self {
         Self { inode: inode.clone(), log, stream: None, pages: Vec::new(), clusters: Vec::new() }
     }
+
+    /// Takes a dirty page with its slot's node and the version of that nid.
+    pub fn take(
+        &mut self,
+        pages: &mut PageMap,
+        index: u64,
+        (span, version): &(Span, u8),
+        id: u64,
+        mem: &Memory,
+    ) {
+        let Some(block) = pages.begin_flush(index, id, mem) else { return };
+        let (slot, frame) = (span.slot(index), span.frame.clone());
+        let owner = RawSummary::data(frame.nid, *version, slot as u16);
+        let (log, addr) = (self.log, BlockAddr::NULL);
+        self.pages.push(Outgoing { index, block, frame, slot, owner, log, addr, crc: None });
+    }
 }
 
 /// Pages of several inodes, written under one flush id.
@@ -143,18 +158,12 @@ impl Files {
         let part = self.base.health.present(batch.parts.last_mut(), "a batch has no part for its pages")?;
         let mut last: Option<(Span, u8)> = None;
         for index in indices.into_iter().take(room) {
-            let (span, version) = match last.take_if(|(span, _)| span.blocks.contains(&index)) {
+            let owner = match last.take_if(|(span, _)| span.blocks.contains(&index)) {
                 Some(same) => same,
                 None => self.owner_of_page(inode, index)?,
             };
-            let slot = span.slot(index);
-            let owner = RawSummary::data(span.frame.nid, version, slot as u16);
-            let frame = span.frame.clone();
-            if let Some(block) = pages.begin_flush(index, batch.id, &self.base.mem) {
-                let addr = BlockAddr::NULL;
-                part.pages.push(Outgoing { index, block, frame, slot, owner, log, addr, crc: None });
-            }
-            last = Some((span, version));
+            part.take(&mut pages, index, &owner, batch.id, &self.base.mem);
+            last = Some(owner);
         }
         self.cover(inode, &mut pages, batch.id);
         Ok(next)

@@ -48,9 +48,9 @@ impl Files {
         if reached > at {
             if how.zero {
                 let whole = whole_blocks(&zeroed);
-                op.unmapped(ino, whole.start.max(at)..whole.end.min(reached));
+                op.record(ino, |log| log.unmapped(whole.start.max(at)..whole.end.min(reached)));
             }
-            op.reserved(ino, at..reached);
+            op.record(ino, |log| log.reserved(at..reached));
             self.note_reserved(&op, &inode, bytes.end.min(reached.saturating_mul(SIZE)), how)?;
         }
         stopped.map_or(Ok(reached), Err)
@@ -143,7 +143,7 @@ impl Files {
         })?;
         self.base.health.present(reserved, "slots outside a node are zeroed")?;
         self.nodes.forget_extent(op, &inode.frame);
-        self.space.invalidate_all(&freed)
+        self.space.invalidate(&freed)
     }
 
     /// Zeroes bytes within one block, if it has content.
@@ -184,7 +184,7 @@ impl Files {
             let step = at..step_end(at).min(end);
             at = step.end;
             self.free_range(&op, &inode, step.clone())?;
-            op.unmapped(ino, step);
+            op.record(ino, |log| log.unmapped(step));
             // The dropped pages no longer hold back the published size.
             self.resize(&op, &inode, inode.size());
         }

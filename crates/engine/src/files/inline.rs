@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::space::Placement;
 use crate::transaction::{Mapped, Op};
 use segno_format::inode::{Inline, RawInode};
-use segno_format::summary::RawSummary;
 use segno_format::{Block, BlockAddr};
 use segno_journal::data_crc;
 use std::sync::Arc;
@@ -51,7 +50,7 @@ impl Files {
             // Includes the zeros between the old end and `offset`.
             let from = size.min(offset);
             let changed = layout.inline(block).get(from..offset + data.len());
-            op.inline_written(inode.ino, from, changed.unwrap_or_default());
+            op.record(inode.ino, |log| log.inline_written(from, changed.unwrap_or_default()));
         });
         Ok(())
     }
@@ -65,7 +64,7 @@ impl Files {
                 block.view_mut::<RawInode>().i_inline &= !Inline::DATA_EXIST.bits();
             }
         });
-        op.inline_cut(inode.ino, size as u64);
+        op.record(inode.ino, |log| log.inline_cut(size as u64));
         Ok(())
     }
 
@@ -101,7 +100,7 @@ impl Files {
 
     /// Writes the data to a new block.
     fn place_inline(&self, inode: &Inode, content: Block) -> Result<Placement> {
-        let owner = RawSummary::data(inode.ino, self.nodes.nat.get(inode.ino)?.version, 0);
+        let owner = self.nodes.summary_of(inode.ino, 0)?;
         self.space.counts.reserve_blocks(1)?;
         let placed =
             self.write_new(vec![Arc::new(content)], |space| space.allocate(file_log(inode), &[owner]));

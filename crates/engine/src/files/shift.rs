@@ -18,7 +18,6 @@ use crate::space::Placement;
 use crate::transaction::{Mapped, Op};
 use segno_clean::need::Request;
 use segno_format::inode::RawInode;
-use segno_format::summary::RawSummary;
 use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -142,7 +141,7 @@ impl Files {
         {
             let (op, end) = (self.base.tx.begin(), inode.size().div_ceil(SIZE));
             self.truncate_blocks(&op, inode, end, usize::MAX)?;
-            op.truncated(inode.ino, end);
+            op.record(inode.ino, |log| log.truncated(end));
         }
         flush(inode, bytes.start / SIZE..u64::MAX, granted)?;
         let (copies, placed) = self.copy_sources(inode, &shift, granted)?;
@@ -199,11 +198,7 @@ impl Files {
                 let target = shift.target_of(source);
                 let (frame, slot) = self.nodes.dnode_for_write(&op, &inode.frame, target)?;
                 if addr.is_real() {
-                    owners.push(RawSummary::data(
-                        frame.nid,
-                        self.nodes.nat.get(frame.nid)?.version,
-                        slot as u16,
-                    ));
+                    owners.push(self.nodes.summary_of(frame.nid, slot)?);
                     moved.push((target, addr));
                 }
             }
@@ -244,7 +239,7 @@ impl Files {
         // Never more than before: moved blocks were counted at their old slots.
         self.space.counts.release_blocks(delta.min(0).unsigned_abs())?;
         self.truncate_blocks(op, inode, size.div_ceil(SIZE), usize::MAX)?;
-        op.truncated(inode.ino, size.div_ceil(SIZE));
+        op.record(inode.ino, |log| log.truncated(size.div_ceil(SIZE)));
         self.resize(op, inode, size);
         let now = self.base.content_time();
         self.nodes.cache.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
@@ -302,13 +297,13 @@ impl Files {
     }
 
     fn note_shifted(&self, op: &Op<'_>, inode: &Inode, targets: Range<u64>, new: &[BlockAddr]) {
-        op.unmapped(inode.ino, targets.clone());
+        op.record(inode.ino, |log| log.unmapped(targets.clone()));
         let filled = || targets.clone().zip(new.iter().copied());
         let copied = filled().filter(|(_, a)| a.is_real());
         let mapped = copied.map(|(page, addr)| Mapped { page, addr, crc: None });
         op.mapped(inode.ino, mapped, false);
         for (block, _) in filled().filter(|&(_, a)| a == BlockAddr::NEW) {
-            op.reserved(inode.ino, block..block + 1);
+            op.record(inode.ino, |log| log.reserved(block..block + 1));
         }
     }
 

@@ -51,7 +51,7 @@ impl Files {
             self.zero_block_tail(op, inode, size)?;
         }
         self.truncate_blocks(op, inode, from, usize::MAX)?;
-        op.truncated(inode.ino, from);
+        op.record(inode.ino, |log| log.truncated(from));
         self.nodes.cache.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
             raw.i_advise &= !Advise::KEEP_SIZE.bits();

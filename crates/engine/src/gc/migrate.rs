@@ -205,7 +205,8 @@ impl Gc {
     /// Copies blocks verbatim. A page made dirty meanwhile remains the newer version.
     fn copy_blocks(&self, inode: &Arc<Inode>, blocks: &[Moving], log: LogType) -> Result<()> {
         let content = self.files.read_scattered(&blocks.iter().map(|m| m.addr).collect::<Vec<_>>())?;
-        let owners = blocks.iter().map(|m| self.owner_of(m)).collect::<Result<Vec<RawSummary>>>()?;
+        let owners = blocks.iter().map(|m| self.nodes.summary_of(m.frame.nid, m.slot.into()));
+        let owners = owners.collect::<Result<Vec<RawSummary>>>()?;
         let checked = self.files.wants_checksums(inode);
         let crcs: Vec<Option<u32>> = content.iter().map(|b| checked.then(|| data_crc(b))).collect();
         let mut placed = self.files.write_new(content, |space| space.allocate_moved(log, &owners))?;
@@ -251,10 +252,6 @@ impl Gc {
     fn page_of(&self, inode: &Inode, m: &Moving) -> Result<Option<u64>> {
         let (offset, layout) = (m.frame.footer().node_offset(), inode.layout(self.base.features)?);
         Ok(first_block(offset, layout.slots, layout.per_node).map(|first| first + u64::from(m.slot)))
-    }
-
-    fn owner_of(&self, m: &Moving) -> Result<RawSummary> {
-        Ok(RawSummary::data(m.frame.nid, self.nodes.nat.get(m.frame.nid)?.version, m.slot))
     }
 }
 

@@ -175,7 +175,7 @@ impl Names {
             log_cluster: p.log_cluster,
             flag: p.flag,
         });
-        op.compression(ino, how);
+        op.record(ino, |log| log.compression(how));
         self.nodes.since.add(ino, Change::Compression);
     }
 }

@@ -3,7 +3,7 @@ use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::names::Names;
 use crate::sync::atomic::Ordering;
-use crate::transaction::Op;
+use crate::transaction::{InodeRecords, Op};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::orphan::ORPHANS_PER_BLOCK;
 use segno_format::{BLOCKS_PER_SEG, Ino};
@@ -91,7 +91,7 @@ impl Names {
         inode.gone.store(true, Ordering::Release);
         inode.forget_growth();
         self.writeback.forget(inode);
-        op.inode_freed(inode.ino);
+        op.record(inode.ino, InodeRecords::freed);
         self.nodes.free_node(op, inode.ino, inode.ino)?;
         self.files.inodes.remove(inode.ino);
         Ok(())

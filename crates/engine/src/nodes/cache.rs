@@ -4,16 +4,13 @@ use super::{DirtyNodes, NodeFrame};
 use crate::base::Base;
 use crate::clock_cache::{ClockCache, Step};
 use crate::error::Result;
-use crate::health::{Health, invariant};
+use crate::health::invariant;
 use crate::lock::{Mutex, rank};
-use crate::memory::Memory;
-use crate::meta::Device;
-use crate::nodes::Quota;
-use crate::nodes::{Nat, NatEntry};
+use crate::nodes::{Nat, NatEntry, Quota};
 use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::{RawNode, RawNodeFooter};
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Features, Ino, Nid, Structure};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Nid, Structure};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -32,28 +29,14 @@ pub struct NodeCache {
     next_shard: AtomicUsize,
     pub dirty: DirtyNodes,
     nat: Arc<Nat>,
-    dev: Arc<Device>,
-    mem: Arc<Memory>,
     quota: Arc<Quota>,
-    features: Features,
-    checksum_seed: u32,
-    health: Arc<Health>,
+    base: Arc<Base>,
 }
 
 impl NodeCache {
-    pub fn new(nat: Arc<Nat>, quota: Arc<Quota>, base: &Base) -> Self {
-        Self {
-            shards: std::array::from_fn(|_| Mutex::default()),
-            next_shard: AtomicUsize::new(0),
-            dirty: DirtyNodes::new(),
-            nat,
-            dev: base.dev.clone(),
-            mem: base.mem.clone(),
-            quota,
-            features: base.features,
-            checksum_seed: base.checksum_seed,
-            health: base.health.clone(),
-        }
+    pub fn new(nat: Arc<Nat>, quota: Arc<Quota>, base: Arc<Base>) -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self { shards, next_shard: AtomicUsize::new(0), dirty: DirtyNodes::new(), nat, quota, base }
     }
 
     fn shard(&self, nid: Nid) -> &Mutex<Shard, { rank::NODE_CACHE }> {
@@ -87,14 +70,14 @@ impl NodeCache {
     /// Reads a node. Inodes created together are adjacent, so the blocks after an inode are read too.
     fn read_around(&self, nid: Nid, entry: &NatEntry) -> Result<Vec<Arc<Block>>> {
         if nid == entry.ino {
-            if let Some(block) = self.dev.peek_readahead(entry.addr, |b| Arc::new(b.clone())) {
+            if let Some(block) = self.base.dev.peek_readahead(entry.addr, |b| Arc::new(b.clone())) {
                 return Ok(vec![block]);
             }
-            if let Ok(run) = self.dev.read_main_run(entry.addr, READ_AROUND) {
+            if let Ok(run) = self.base.dev.read_main_run(entry.addr, READ_AROUND) {
                 return Ok(run.into_iter().map(Arc::new).collect());
             }
         }
-        Ok(vec![Arc::new(self.dev.read_main(entry.addr)?)])
+        Ok(vec![Arc::new(self.base.dev.read_main(entry.addr)?)])
     }
 
     /// Reads attributes of a valid inode that was read ahead but is not cached. It is not cached then either: the
@@ -102,7 +85,7 @@ impl NodeCache {
     pub fn peek_inode<R>(&self, ino: Ino, look: impl FnOnce(&RawInode) -> Option<R>) -> Option<R> {
         let epoch = self.nat.epoch();
         let entry = self.nat.get_cached(ino).filter(|e| e.addr.is_real() && e.ino == ino)?;
-        let seen = self.dev.peek_readahead(entry.addr, |block| {
+        let seen = self.base.dev.peek_readahead(entry.addr, |block| {
             self.check(ino, ino, block).ok()?;
             look(block.view())
         })??;
@@ -146,7 +129,7 @@ impl NodeCache {
     /// A lookup of a directory's inode is usually followed by reading its names, and often its siblings.
     fn prefetch_dentries(&self, block: &Block) {
         let i: &RawInode = block.view();
-        let Ok(layout) = i.layout(self.features) else { return };
+        let Ok(layout) = i.layout(self.base.features) else { return };
         if !i.is_dir() || i.inline().contains(Inline::DENTRY) {
             return;
         }
@@ -155,7 +138,7 @@ impl NodeCache {
         let mut addrs = (0..blocks).map(|n| i.slot(&layout, n)).filter(|a| a.is_real());
         let Some(first) = addrs.next() else { return };
         let together = (1..PREFETCH_DENTRIES).zip(addrs).take_while(|(n, a)| *a == first.offset(*n)).count();
-        self.dev.prefetch(first, together as u32 + 1);
+        self.base.dev.prefetch(first, together as u32 + 1);
     }
 
     fn is_current(&self, nid: Nid, ino: Ino, addr: BlockAddr, epoch: u64) -> bool {
@@ -172,7 +155,7 @@ impl NodeCache {
         epoch: u64,
         block: Arc<Block>,
     ) -> Option<Arc<NodeFrame>> {
-        let twice = named_twice(&block, self.features);
+        let twice = named_twice(&block, self.base.features);
         let mut shard = self.shard(nid).lock();
         if let Some(f) = shard.get(nid) {
             return Some(f.clone());
@@ -183,7 +166,7 @@ impl NodeCache {
         let frame = Arc::new(NodeFrame::new(nid, ino, block));
         frame.set_named_twice(twice);
         shard.insert(nid, frame.clone());
-        self.mem.nodes.add(1);
+        self.base.mem.nodes.add(1);
         Some(frame)
     }
 
@@ -202,7 +185,7 @@ impl NodeCache {
     pub fn check(&self, nid: Nid, ino: Ino, block: &Block) -> Result<()> {
         block.view::<RawNode>().footer.check(nid, ino)?;
         if nid == ino {
-            verify_checksum(block, self.features, self.checksum_seed)?;
+            verify_checksum(block, self.base.features, self.base.checksum_seed)?;
         }
         Ok(())
     }
@@ -213,16 +196,16 @@ impl NodeCache {
         block.view_mut::<RawNode>().footer = RawNodeFooter::new(nid, ino, node_offset, cold);
         let frame = Arc::new(NodeFrame::new(nid, ino, Arc::new(block)));
         let known = self.shard(nid).lock().insert(nid, frame.clone()).is_some();
-        invariant!(self.health, !known, "a new node is in the cache already", else return frame);
-        self.mem.nodes.add(1);
-        self.check_listed(self.dirty.mark(&frame, &frame.write(), &self.mem));
+        invariant!(self.base.health, !known, "a new node is in the cache already", else return frame);
+        self.base.mem.nodes.add(1);
+        self.check_listed(self.dirty.mark(&frame, &frame.write(), &self.base.mem));
         frame
     }
 
     /// Changes a node's block and marks it dirty.
     pub fn modify<R>(&self, op: &Op<'_>, frame: &Arc<NodeFrame>, f: impl FnOnce(&mut Block) -> R) -> R {
         let mut guard = frame.write();
-        self.check_listed(self.dirty.mark(frame, &guard, &self.mem));
+        self.check_listed(self.dirty.mark(frame, &guard, &self.base.mem));
         let before = self.quota.holding(frame, &guard);
         let fields = op.fields(&guard);
         let r = f(Arc::make_mut(&mut guard));
@@ -232,12 +215,12 @@ impl NodeCache {
     }
 
     fn check_listed(&self, agrees: bool) {
-        invariant!(self.health, agrees, "a dirty node is not on the list of its owner", else {});
+        invariant!(self.base.health, agrees, "a dirty node is not on the list of its owner", else {});
     }
 
     /// Marks a frame clean that is being written, or was freed.
     pub fn clear(&self, frame: &NodeFrame) {
-        self.check_listed(self.dirty.clear(frame, &self.mem));
+        self.check_listed(self.dirty.clear(frame, &self.base.mem));
     }
 
     /// Removes a freed node.
@@ -248,7 +231,7 @@ impl NodeCache {
         self.clear(frame);
         drop(block);
         if self.shard(frame.nid).lock().remove(frame.nid).is_some() {
-            self.mem.nodes.add(-1);
+            self.base.mem.nodes.add(-1);
         }
     }
 
@@ -262,7 +245,7 @@ impl NodeCache {
         let block = frame.write();
         let there = still()?;
         if there {
-            self.check_listed(self.dirty.mark_moved(frame, &block, &self.mem));
+            self.check_listed(self.dirty.mark_moved(frame, &block, &self.base.mem));
         }
         Ok(there)
     }
@@ -281,7 +264,7 @@ impl NodeCache {
             let mut gone = Vec::new();
             let step = Step { looks: each * 4, removals: each.min(left) };
             let count = shard.lock().evict(step, is_evictable, |f| gone.push(f));
-            self.mem.nodes.add(-(count as i64));
+            self.base.mem.nodes.add(-(count as i64));
             left -= count;
         }
     }
@@ -291,7 +274,7 @@ impl NodeCache {
         let mut shard = self.shard(nid).lock();
         if shard.get(nid).is_some_and(is_evictable) {
             shard.remove(nid);
-            self.mem.nodes.add(-1);
+            self.base.mem.nodes.add(-1);
         }
     }
 }

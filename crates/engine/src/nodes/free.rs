@@ -18,7 +18,7 @@ impl Nodes {
             if nid != ino {
                 self.since.add(ino, Change::NodeFreed);
             }
-            self.space.invalidate(addr)?;
+            self.space.invalidate(&[addr])?;
         }
         self.space.counts.release_node(nid == ino)
     }

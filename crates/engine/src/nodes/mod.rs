@@ -45,7 +45,7 @@ impl Nodes {
     /// Creates the nodes as of a checkpoint.
     pub fn new(base: Arc<Base>, space: Arc<Space>, nat: Nat) -> Self {
         let (nat, quota) = (Arc::new(nat), Arc::new(Quota::new(&base.sb)));
-        let cache = NodeCache::new(nat.clone(), quota.clone(), &base);
+        let cache = NodeCache::new(nat.clone(), quota.clone(), base.clone());
         Self { base, space, nat, cache, quota, since: SinceCheckpoint::default() }
     }
 

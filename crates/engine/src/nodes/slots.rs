@@ -6,7 +6,8 @@ use crate::health::invariant;
 use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::{NodeKind, RawNode, kind_of_offset};
-use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Corrupt, Features, Structure};
+use segno_format::summary::RawSummary;
+use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Corrupt, Features, Nid, Structure};
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::FromBytes;
@@ -32,6 +33,11 @@ impl Nodes {
             };
         }
         Ok(addrs)
+    }
+
+    /// The summary of a data block whose address is in a slot of a node.
+    pub fn summary_of(&self, nid: Nid, slot: u32) -> Result<RawSummary> {
+        Ok(RawSummary::data(nid, self.nat.get(nid)?.version, slot as u16))
     }
 
     /// The address in a slot of the inode or of a direct node: a marker, or a main-area address.
@@ -238,7 +244,6 @@ fn slots_of_mut(block: &mut Block, is_inode: bool, features: Features) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_format::Nid;
     use segno_format::node::RawNodeFooter;
 
     /// A direct node, or an inode of a regular file, with these slots.

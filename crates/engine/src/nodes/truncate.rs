@@ -186,7 +186,7 @@ impl Nodes {
             all.get_mut(slots).map(|slots| slots.fill(U32::new(BlockAddr::NULL.0)))
         })?;
         self.base.health.present(emptied, "slots outside a node are cleared")?;
-        self.space.invalidate_all(&freed.blocks)?;
+        self.space.invalidate(&freed.blocks)?;
         self.space.counts.release_blocks(freed.counted)?;
         self.cache.modify(op, inode, |block| {
             let raw: &mut RawInode = block.view_mut();

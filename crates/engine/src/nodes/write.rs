@@ -72,7 +72,7 @@ impl Nodes {
             }
         }
         replaced.retain(|a| a.is_real());
-        self.space.invalidate_all(&replaced)?;
+        self.space.invalidate(&replaced)?;
         self.base.stats.node_blocks.fetch_add(nodes.len() as u64, Ordering::Relaxed);
         Ok(addrs.first().map(|&first| (first, end)))
     }

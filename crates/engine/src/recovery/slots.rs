@@ -7,7 +7,6 @@ use crate::recovery::Recovery;
 use crate::transaction::Op;
 use segno_format::inode::{Advise, Inline, InodeLayout, RawInode};
 use segno_format::node::{RawNode, first_block};
-use segno_format::summary::RawSummary;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 use std::sync::Arc;
 use zerocopy::little_endian::U64;
@@ -85,7 +84,7 @@ impl Recovery<'_> {
                 self.take_over(op, frame, slot, dest, link)?;
             }
             if src.is_real() {
-                self.files.space.invalidate(src)?;
+                self.files.space.invalidate(&[src])?;
             }
             if dest == BlockAddr::NULL {
                 self.files.space.counts.release_blocks(1)?;
@@ -108,8 +107,7 @@ impl Recovery<'_> {
         if self.files.space.is_valid(dest) {
             self.disown(op, dest, link)?;
         }
-        let version = self.files.nodes.nat.get(frame.nid)?.version;
-        self.files.space.adopt(dest, RawSummary::data(frame.nid, version, slot as u16))
+        self.files.space.adopt(dest, self.files.nodes.summary_of(frame.nid, slot)?)
     }
 
     /// Clears the slot that pointed to a block before it moved within this file or to another one.
@@ -124,7 +122,7 @@ impl Recovery<'_> {
         }
         let inode = self.files.inode(frame.ino)?;
         self.files.nodes.set_slot(op, &inode.frame, &frame, slot, BlockAddr::NULL)?;
-        self.files.space.invalidate(addr)?;
+        self.files.space.invalidate(&[addr])?;
         self.files.space.counts.release_blocks(1)?;
         self.files.nodes.add_blocks(op, &inode.frame, -1);
         Ok(())

@@ -117,14 +117,8 @@ impl Space {
         })
     }
 
-    /// Frees a block. It is not reused before the next checkpoint.
-    pub fn invalidate(&self, addr: BlockAddr) -> Result<()> {
-        let now = self.now();
-        self.with_table(|t| t.invalidate(addr, now, &self.geo))
-    }
-
-    /// Frees blocks.
-    pub fn invalidate_all(&self, addrs: &[BlockAddr]) -> Result<()> {
+    /// Frees blocks. They are not reused before the next checkpoint.
+    pub fn invalidate(&self, addrs: &[BlockAddr]) -> Result<()> {
         let now = self.now();
         self.with_table(|t| t.set_valid(addrs, false, now, &self.geo))
     }

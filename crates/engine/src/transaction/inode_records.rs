@@ -5,6 +5,7 @@ use segno_format::{BlockAddr, Ino};
 use segno_journal::Record;
 use segno_journal::record::{Attr, Compression, InodeNew, Map, Name, Run};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Runs of a record of packed clusters after which the next cluster begins another record.
 const PACKED: usize = 1024;
@@ -120,8 +121,8 @@ impl InodeRecords {
         16 + name.len() + value.map_or(0, <[u8]>::len)
     }
 
-    pub fn inline_written(&mut self, offset: u16, bytes: &[u8]) -> usize {
-        self.changes().inline.write(offset, bytes);
+    pub fn inline_written(&mut self, offset: usize, bytes: &[u8]) -> usize {
+        self.changes().inline.write(offset as u16, bytes);
         12 + bytes.len()
     }
 
@@ -138,66 +139,78 @@ impl InodeRecords {
         4
     }
 
-    /// Records pages mapped in ascending order.
+    /// Records pages mapped in ascending order; `moved` if their content is unchanged.
     pub fn mapped(&mut self, pages: impl Iterator<Item = Mapped>, moved: bool) -> usize {
-        let (mut bytes, data) = (0, &mut self.changes().data);
-        for Mapped { page, addr, crc } in pages {
-            let run = Run { page, addr, count: 1 };
-            match data.last_mut() {
-                Some(Record::Map(map)) if map.moved == moved && follows(map, &run) => {
-                    map.push(run);
-                    map.crcs.extend(crc);
-                }
-                _ => data.push(Record::Map(Map { runs: vec![run], crcs: crc.into_iter().collect(), moved })),
-            }
-            bytes += 16;
-        }
-        bytes
+        let new = |map| Record::Map(Map { moved, ..map });
+        self.add_runs(pages, new, |last| match last {
+            Record::Map(map) if map.moved == moved => Some(map),
+            _ => None,
+        })
     }
 
-    /// Records the blocks of a packed cluster in ascending order. A record has whole clusters: it stays below the size at which it
-    /// would be divided.
+    /// Records the blocks of a packed cluster in ascending order, each under the page in whose slot it is. A record has whole
+    /// clusters: it stays below the size at which it would be divided.
     pub fn packed(&mut self, blocks: impl Iterator<Item = Mapped>) -> usize {
-        let (mut bytes, data) = (0, &mut self.changes().data);
+        let data = &mut self.changes().data;
         if let Some(Record::Packed(map)) = data.last()
             && map.runs.len().max(map.crcs.len()) > PACKED
         {
             data.push(Record::Packed(Map::default()));
         }
-        for Mapped { page, addr, crc } in blocks {
+        self.add_runs(blocks, Record::Packed, |last| match last {
+            Record::Packed(map) => Some(map),
+            _ => None,
+        })
+    }
+
+    /// Adds runs to the map of the last record where they fit, or to new records.
+    fn add_runs(
+        &mut self,
+        pages: impl Iterator<Item = Mapped>,
+        new: impl Fn(Map) -> Record,
+        open: impl Fn(&mut Record) -> Option<&mut Map>,
+    ) -> usize {
+        let (mut bytes, data) = (0, &mut self.changes().data);
+        for Mapped { page, addr, crc } in pages {
             let run = Run { page, addr, count: 1 };
-            match data.last_mut() {
-                Some(Record::Packed(map)) if follows(map, &run) => {
+            match data.last_mut().and_then(&open).filter(|map| follows(map, &run)) {
+                Some(map) => {
                     map.push(run);
                     map.crcs.extend(crc);
                 }
-                _ => data.push(Record::Packed(Map {
-                    runs: vec![run],
-                    crcs: crc.into_iter().collect(),
-                    moved: false,
-                })),
+                None => {
+                    let crcs = crc.into_iter().collect();
+                    data.push(new(Map { runs: vec![run], crcs, moved: false }));
+                }
             }
             bytes += 16;
         }
         bytes
     }
 
+    /// Records that the blocks which compression saves were released, or reserved again.
     pub fn released(&mut self, released: bool) -> usize {
         self.changes().data.push(Record::Released(released));
         4
     }
 
+    /// Records how a file or the files of a directory are compressed, or that they no longer are.
     pub fn compression(&mut self, how: Option<Compression>) -> usize {
         self.changes().data.push(Record::Compression(how));
         8
     }
 
-    pub fn reserved(&mut self, page: u64, count: u64) -> usize {
+    pub fn reserved(&mut self, pages: Range<u64>) -> usize {
+        let (page, count) = (pages.start, pages.end.saturating_sub(pages.start));
         self.changes().data.push(Record::Reserve { page, count });
         16
     }
 
-    pub fn unmapped(&mut self, page: u64, count: u64) -> usize {
+    pub fn unmapped(&mut self, pages: Range<u64>) -> usize {
+        if pages.is_empty() {
+            return 0;
+        }
+        let (page, count) = (pages.start, pages.end - pages.start);
         self.changes().data.push(Record::Unmap { page, count });
         16
     }

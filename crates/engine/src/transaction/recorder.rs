@@ -12,7 +12,6 @@ use foldhash::HashMap;
 use segno_format::inode::RawInode;
 use segno_format::xattr;
 use segno_format::{Block, Features, Ino, rdev};
-use segno_journal::record::Compression;
 use segno_journal::{Record, Section};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -102,14 +101,15 @@ impl Recorder {
 }
 
 impl Op<'_> {
-    fn note(&self, ino: Ino, f: impl FnOnce(&mut InodeRecords) -> usize) {
+    /// Records a change of an inode. `add` returns the approximate size in the journal.
+    pub fn record(&self, ino: Ino, add: impl FnOnce(&mut InodeRecords) -> usize) {
         if !self.is_recorded() {
             return;
         }
         let records = &self.transactions.records;
         let noted = records.of(self.journal_epoch);
         let shard = &noted.shards[ino.0 as usize & (SHARDS - 1)];
-        let bytes = records.times.time(|| f(shard.lock().entry(ino).or_default()));
+        let bytes = records.times.time(|| add(shard.lock().entry(ino).or_default()));
         noted.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
@@ -124,7 +124,7 @@ impl Op<'_> {
         };
         if before != after {
             let (attr, links) = after.since(&before);
-            self.note(ino, |log| log.changed(&attr, links));
+            self.record(ino, |log| log.changed(&attr, links));
         }
     }
 
@@ -138,21 +138,17 @@ impl Op<'_> {
         let words = layout.as_ref().map_or((0, 0), |l| (i.slot(l, 0).0, i.slot(l, 1).0));
         let device = matches!(i.i_mode.get() & 0o170_000, 0o020_000 | 0o060_000);
         let rdev = if device { pack_rdev(rdev::decode(words.0, words.1)) } else { 0 };
-        self.note(ino, |log| log.made(inode_new(i, rdev)));
+        self.record(ino, |log| log.made(inode_new(i, rdev)));
         if i.is_symlink() {
             let attr = segno_journal::record::Attr { size: Some(i.i_size.get()), ..Default::default() };
-            self.note(ino, |log| log.changed(&attr, 0));
+            self.record(ino, |log| log.changed(&attr, 0));
             let area = layout
                 .map(|l| l.inline_range())
                 .filter(|_| i.inline().contains(segno_format::inode::Inline::DATA));
             if let Some(target) = area.and_then(|a| block.0.get(a)?.get(..i.i_size.get() as usize)) {
-                self.note(ino, |log| log.inline_written(0, target));
+                self.record(ino, |log| log.inline_written(0, target));
             }
         }
-    }
-
-    pub fn inode_freed(&self, ino: Ino) {
-        self.note(ino, InodeRecords::freed);
     }
 
     /// Records a change of a directory entry. `before` is `None` for a new name, `after` for a removed one.
@@ -164,9 +160,9 @@ impl Op<'_> {
         after: Option<Target>,
     ) {
         if name.0 == b".." {
-            self.note(dir, |log| after.map_or(0, |a| log.parent(a.ino)));
+            self.record(dir, |log| after.map_or(0, |a| log.parent(a.ino)));
         } else {
-            self.note(dir, |log| log.name(name.0, name.1, before, after));
+            self.record(dir, |log| log.name(name.0, name.1, before, after));
         }
     }
 
@@ -176,36 +172,30 @@ impl Op<'_> {
         for e in entries(new) {
             let before = xattr::find(old, e.index, e.name, ino.0).ok().flatten();
             if before != Some(e.value) {
-                self.note(ino, |log| log.xattr(e.index, e.name, Some(e.value)));
+                self.record(ino, |log| log.xattr(e.index, e.name, Some(e.value)));
             }
         }
         for e in entries(old) {
             if matches!(xattr::find(new, e.index, e.name, ino.0), Ok(None)) {
-                self.note(ino, |log| log.xattr(e.index, e.name, None));
+                self.record(ino, |log| log.xattr(e.index, e.name, None));
             }
         }
     }
 
-    pub fn inline_written(&self, ino: Ino, offset: usize, bytes: &[u8]) {
-        self.note(ino, |log| log.inline_written(offset as u16, bytes));
-    }
-    pub fn inline_cut(&self, ino: Ino, size: u64) {
-        self.note(ino, |log| log.inline_cut(size));
-    }
     /// Records that inline data moved to block 0, or was dropped if all zeros.
     pub fn inline_off(&self, ino: Ino, to: Option<Mapped>) {
-        self.note(ino, InodeRecords::inline_off);
+        self.record(ino, InodeRecords::inline_off);
         self.mapped(ino, to.into_iter(), false);
     }
     /// Records new addresses of file blocks; `moved` if the content is unchanged.
     pub fn mapped(&self, ino: Ino, pages: impl Iterator<Item = Mapped>, moved: bool) {
-        self.note_blocks(ino, pages, |log, pages| log.mapped(pages, moved));
+        self.record_blocks(ino, pages, |log, pages| log.mapped(pages, moved));
     }
     /// Records the stored blocks of packed clusters, each under the page in whose slot it is.
     pub fn packed(&self, ino: Ino, blocks: impl Iterator<Item = Mapped>) {
-        self.note_blocks(ino, blocks, |log, blocks| log.packed(blocks));
+        self.record_blocks(ino, blocks, |log, blocks| log.packed(blocks));
     }
-    fn note_blocks(
+    fn record_blocks(
         &self,
         ino: Ino,
         blocks: impl Iterator<Item = Mapped>,
@@ -213,32 +203,11 @@ impl Op<'_> {
     ) {
         let mut checksums = 0;
         let mut counted = blocks.inspect(|p| checksums += if p.crc.is_some() { 1 } else { CHECKED + 1 });
-        self.note(ino, |log| add(log, &mut counted));
+        self.record(ino, |log| add(log, &mut counted));
         if checksums > 0 {
             let noted = self.transactions.records.of(self.journal_epoch);
             noted.checksums.fetch_add(checksums, Ordering::Relaxed);
         }
-    }
-    /// Records that the blocks which compression saves were released, or reserved again.
-    pub fn released(&self, ino: Ino, released: bool) {
-        self.note(ino, |log| log.released(released));
-    }
-    /// Records how a file or the files of a directory are compressed, or that they no longer are.
-    pub fn compression(&self, ino: Ino, how: Option<Compression>) {
-        self.note(ino, |log| log.compression(how));
-    }
-    pub fn reserved(&self, ino: Ino, blocks: std::ops::Range<u64>) {
-        self.note(ino, |log| log.reserved(blocks.start, blocks.end.saturating_sub(blocks.start)));
-    }
-    pub fn unmapped(&self, ino: Ino, blocks: std::ops::Range<u64>) {
-        if blocks.is_empty() {
-            return;
-        }
-        self.note(ino, |log| log.unmapped(blocks.start, blocks.end.saturating_sub(blocks.start)));
-    }
-    /// Records that all blocks from a file block on were removed.
-    pub fn truncated(&self, ino: Ino, from: u64) {
-        self.note(ino, |log| log.truncated(from));
     }
 }
 

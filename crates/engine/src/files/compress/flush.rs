@@ -8,8 +8,7 @@ use crate::options::CompressMode;
 use crate::sync::atomic::Ordering;
 use segno_format::inode::RawInode;
 use segno_format::sit::LogType;
-use segno_format::summary::RawSummary;
-use segno_format::{BLOCK_SIZE, Block, BlockAddr};
+use segno_format::{BLOCK_SIZE, Block};
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -85,22 +84,8 @@ impl Files {
         id: u64,
     ) -> Result<()> {
         let Some(&first) = dirty.first() else { return Ok(()) };
-        let (span, version) = self.owner_of_page(inode, first)?;
-        for index in dirty {
-            let slot = span.slot(index);
-            if let Some(block) = pages.begin_flush(index, id, &self.base.mem) {
-                part.pages.push(Outgoing {
-                    index,
-                    block,
-                    frame: span.frame.clone(),
-                    slot,
-                    owner: RawSummary::data(span.frame.nid, version, slot as u16),
-                    log: part.log,
-                    addr: BlockAddr::NULL,
-                    crc: None,
-                });
-            }
-        }
+        let owner = self.owner_of_page(inode, first)?;
+        dirty.into_iter().for_each(|index| part.take(pages, index, &owner, id, &self.base.mem));
         Ok(())
     }
 

@@ -138,9 +138,9 @@ impl PackedClusters {
         }
         op.mapped(inode.ino, mapped, false);
         let tail = cluster.first + cluster.kept as u64;
-        op.unmapped(inode.ino, tail..cluster.first + slots.len() as u64);
+        op.record(inode.ino, |log| log.unmapped(tail..cluster.first + slots.len() as u64));
         for (page, _) in (cluster.first..).zip(slots).filter(|(_, a)| **a == BlockAddr::NEW) {
-            op.reserved(inode.ino, page..page + 1);
+            op.record(inode.ino, |log| log.reserved(page..page + 1));
         }
     }
 
@@ -149,12 +149,10 @@ impl PackedClusters {
         let blocks = cluster_of(first, cluster_blocks(inode));
         let span = self.nodes.span_for_write(op, &inode.frame, first)?;
         self.nodes.reserve_slots(op, &inode.frame, &span, blocks.clone())?;
-        let version = self.nodes.nat.get(span.frame.nid)?.version;
         let mut slots = vec![BlockAddr::NEW; blocks.clone().count()];
         for ((place, slot), &addr) in slots.iter_mut().zip(span.slot(first)..).skip(1).zip(stored) {
             *place = addr;
-            self.space
-                .adopt(addr, segno_format::summary::RawSummary::data(span.frame.nid, version, slot as u16))?;
+            self.space.adopt(addr, self.nodes.summary_of(span.frame.nid, slot)?)?;
         }
         slots.iter_mut().take(1).for_each(|a| *a = BlockAddr::COMPRESS);
         let mut change = Change::default();

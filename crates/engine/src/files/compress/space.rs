@@ -43,7 +43,7 @@ impl PackedClusters {
 
     fn set_released(&self, op: &Op<'_>, inode: &Inode, saved: u64, released: bool) {
         let now = self.base.now();
-        op.released(inode.ino, released);
+        op.record(inode.ino, |log| log.released(released));
         self.nodes.cache.modify(op, &inode.frame, |block| {
             let raw: &mut RawInode = block.view_mut();
             let mut inline = raw.inline();

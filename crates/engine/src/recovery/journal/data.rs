@@ -5,7 +5,6 @@ use crate::files::Inode;
 use crate::recovery::Recovery;
 use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
-use segno_format::summary::RawSummary;
 use segno_format::{BLOCK_SIZE, BlockAddr};
 use segno_journal::record::Map;
 use std::ops::Range;
@@ -44,10 +43,9 @@ impl Recovery<'_> {
             self.files.space.counts.reserve_blocks(1)?;
             self.files.nodes.add_blocks(op, &inode.frame, 1);
         }
-        let version = self.files.nodes.nat.get(frame.nid)?.version;
-        self.files.space.adopt(addr, RawSummary::data(frame.nid, version, slot as u16))?;
+        self.files.space.adopt(addr, self.files.nodes.summary_of(frame.nid, slot)?)?;
         self.files.nodes.set_slot(op, &inode.frame, &frame, slot, addr)?;
-        if old.is_real() { self.files.space.invalidate(old) } else { Ok(()) }
+        if old.is_real() { self.files.space.invalidate(&[old]) } else { Ok(()) }
     }
 
     pub(super) fn replay_reserve(&self, op: &Op<'_>, inode: &Arc<Inode>, blocks: Range<u64>) -> Result<()> {
