@@ -324,13 +324,9 @@ impl Files {
             self.nodes.map_blocks(&inode.frame, shift.source_of(moved.start)..shift.source_of(moved.end))?;
         let skipped = moved.start.saturating_sub(targets.start) as usize;
         for ((slot, target), source) in new.iter_mut().skip(skipped).zip(moved).zip(sources) {
-            let copy = copies.get(target).filter(|_| source.is_real());
-            invariant!(
-                self.base.health,
-                copy.is_some() == source.is_real(),
-                "a block that moves has no copy"
-            );
-            *slot = copy.unwrap_or(source);
+            let stays = (!source.is_real()).then_some(source);
+            let new = stays.or_else(|| copies.get(target));
+            *slot = self.base.health.present(new, "a block that moves has no copy")?;
         }
         Ok(new)
     }

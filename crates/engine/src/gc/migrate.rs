@@ -28,11 +28,8 @@ impl Gc {
     /// Moves every valid block out of a section; blocks of pinned files only on request.
     pub(super) fn clean_section(&self, victim: &Victim, pinned_too: bool) -> Result<()> {
         let class = self.nodes.space.with_table(|t| t.class_of_section(victim.sec));
-        invariant!(
-            self.base.health,
-            class == victim.class,
-            "a section of nodes is cleaned as one of data, or the reverse"
-        );
+        let same = class == victim.class;
+        invariant!(self.base.health, same, "a section of nodes is cleaned as one of data, or the reverse");
         for seg in self.base.geo.segments_of(victim.sec) {
             let offsets: Vec<u32> = self
                 .nodes

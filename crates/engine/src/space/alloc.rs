@@ -78,11 +78,8 @@ impl Space {
                 let _later = self.switch_for(&mut log, false, opener);
             }
         }
-        invariant!(
-            self.health,
-            out.addrs.len() == owners.len(),
-            "a log allocated a different number of blocks than requested"
-        );
+        let all = out.addrs.len() == owners.len();
+        invariant!(self.health, all, "a log allocated a different number of blocks than requested");
         begun.into_iter().for_each(|b| self.alloc.end(b));
         Ok((out, log.position(&self.geo)))
     }

@@ -106,11 +106,8 @@ impl Space {
             self.alloc.refused.fetch_add(1, Ordering::Relaxed);
             out.append(self.allocate(stream.kind, rest)?);
         }
-        invariant!(
-            self.health,
-            out.addrs.len() == owners.len(),
-            "a stream allocated a different number of blocks than requested"
-        );
+        let all = out.addrs.len() == owners.len();
+        invariant!(self.health, all, "a stream allocated a different number of blocks than requested");
         Ok(out)
     }
 
