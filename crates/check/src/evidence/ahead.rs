@@ -1,7 +1,6 @@
 //! Blocks that the walk needs soon, read together in order of their addresses.
 use crate::CheckError;
-use crate::evidence::reader::Reader;
-use crate::evidence::runs;
+use crate::evidence::{Reader, runs};
 use segno_format::{Block, BlockAddr};
 use std::collections::HashMap;
 

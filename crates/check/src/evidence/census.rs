@@ -1,10 +1,6 @@
 //! All nodes by their addresses.
 use crate::CheckError;
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::ledger::{Item, Ledger};
-use crate::evidence::nat::PagedNat;
-use crate::evidence::ssa::Ssa;
-use crate::evidence::tables::Tables;
+use crate::evidence::{Bitmap, Item, Ledger, PagedNat, Ssa, Tables};
 use segno_format::Nid;
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{RawNatEntry, nat_index};

@@ -1,19 +1,34 @@
 //! What a volume says: blocks read, and the structures in them decoded. What cannot be decoded is noted in the sink and left out; whether
 //! the rest is right is for the [judges](crate::judge).
 pub(crate) mod ahead;
-pub(crate) mod bitmap;
-pub(crate) mod census;
-pub(crate) mod ledger;
-pub(crate) mod nat;
-pub(crate) mod orphan;
-pub(crate) mod pack;
-pub(crate) mod quota_file;
+mod bitmap;
+mod census;
+mod ledger;
+mod nat;
+mod orphan;
+mod pack;
+mod quota_file;
 pub(crate) mod reader;
 pub(crate) mod roll_forward;
 pub(crate) mod runs;
-pub(crate) mod sit;
-pub(crate) mod ssa;
-pub(crate) mod summary;
+mod sit;
+mod ssa;
+mod summary;
 pub(crate) mod superblock;
-pub(crate) mod tables;
-pub(crate) mod volume;
+mod tables;
+mod volume;
+
+pub(crate) use ahead::Ahead;
+pub(crate) use bitmap::Bitmap;
+pub(crate) use census::Census;
+pub(crate) use ledger::{Item, Ledger};
+pub(crate) use nat::{Nat, NodeTable, PagedNat};
+pub(crate) use pack::Pack;
+pub(crate) use quota_file::{Charge, QuotaFile, QuotaInode, TYPES};
+pub(crate) use reader::Reader;
+pub(crate) use runs::Run;
+pub(crate) use sit::Sit;
+pub(crate) use ssa::{AHEAD, Ssa};
+pub(crate) use summary::PackSummaries;
+pub(crate) use tables::Tables;
+pub(crate) use volume::Volume;

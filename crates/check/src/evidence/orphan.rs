@@ -1,5 +1,5 @@
 //! The list of inodes without a name.
-use crate::evidence::pack::Pack;
+use crate::evidence::Pack;
 use crate::report::{Kind, Sink};
 use segno_format::checkpoint::CpFlags;
 use segno_format::orphan::RawOrphanBlock;

@@ -1,6 +1,6 @@
 //! The two checkpoint packs, and everything that is read from the newer one.
 use crate::CheckError;
-use crate::evidence::reader::Reader;
+use crate::evidence::Reader;
 use crate::report::{Kind, Sink};
 use segno_format::bits::msb;
 use segno_format::checkpoint::{BitmapPlace, CpFlags, RawCheckpoint, bitmap_place};

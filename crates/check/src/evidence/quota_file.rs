@@ -1,7 +1,6 @@
 //! The kernel's "vfsv1" quota file: a radix tree over the id whose leaves are blocks of records.
 use crate::CheckError;
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::tables::Tables;
+use crate::evidence::{Bitmap, Tables};
 use segno_format::{BLOCK_SIZE, BlockAddr, Corrupt, Structure};
 use std::collections::HashMap;
 use zerocopy::little_endian::{U16, U32, U64};

@@ -1,7 +1,6 @@
 //! What fsync wrote after the checkpoint: followed and counted, not replayed.
 use crate::CheckError;
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::tables::Tables;
+use crate::evidence::{Bitmap, Tables};
 use crate::report::{Kind, RollForward, Sink};
 use segno_format::checkpoint::CpFlags;
 use segno_format::node::{RawNode, RawNodeFooter};

@@ -1,5 +1,5 @@
 //! Blocks in order of their addresses: runs of neighbours, several reads in flight.
-use crate::evidence::reader::Reader;
+use crate::evidence::Reader;
 use segno_device::{Buffer, Reading};
 use segno_format::{Block, BlockAddr};
 use std::collections::VecDeque;

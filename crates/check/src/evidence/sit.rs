@@ -1,7 +1,6 @@
 //! The SIT: valid blocks and type of every segment.
 use crate::CheckError;
-use crate::evidence::pack::Pack;
-use crate::evidence::reader::Reader;
+use crate::evidence::{Pack, Reader};
 use crate::report::{Kind, Sink};
 use segno_format::bits::{msb, popcount};
 use segno_format::geometry::SIT_PER_BLOCK;

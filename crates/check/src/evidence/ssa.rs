@@ -1,7 +1,6 @@
 //! Who owns each block, according to the summaries.
 use crate::CheckError;
-use crate::evidence::pack::Pack;
-use crate::evidence::tables::Tables;
+use crate::evidence::{Pack, Tables};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BlockAddr, SegNo};

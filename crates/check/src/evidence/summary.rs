@@ -1,5 +1,5 @@
 //! Summaries and journals that ride in the checkpoint pack.
-use crate::evidence::pack::Pack;
+use crate::evidence::Pack;
 use crate::report::{Kind, Sink};
 use segno_format::checkpoint::CpFlags;
 use segno_format::nat::RawNatJournal;

@@ -1,6 +1,6 @@
 //! Both superblock copies.
 use crate::CheckError;
-use crate::evidence::reader::Reader;
+use crate::evidence::Reader;
 use segno_format::F2FS_MAGIC;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES};
 

@@ -1,10 +1,6 @@
 //! The tables of a volume as of its checkpoint, but for the NAT.
 use crate::CheckError;
-use crate::evidence::orphan;
-use crate::evidence::pack::Pack;
-use crate::evidence::reader::Reader;
-use crate::evidence::sit::Sit;
-use crate::evidence::summary::PackSummaries;
+use crate::evidence::{Pack, PackSummaries, Reader, Sit, orphan};
 use crate::report::Sink;
 use segno_format::Geometry;
 use segno_format::superblock::Superblock;

@@ -1,7 +1,6 @@
 //! All tables of a volume as of its checkpoint.
 use crate::CheckError;
-use crate::evidence::nat::Nat;
-use crate::evidence::tables::Tables;
+use crate::evidence::{Nat, Tables};
 use crate::report::Sink;
 use std::ops::Deref;
 

@@ -1,5 +1,5 @@
 //! Numbers in the checkpoint block that a mount refuses when they are out of range.
-use crate::evidence::pack::Pack;
+use crate::evidence::Pack;
 use crate::report::{Kind, Sink};
 use segno_format::checkpoint::{CpFlags, nat_bits_blocks};
 use segno_format::superblock::Superblock;

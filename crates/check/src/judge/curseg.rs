@@ -1,6 +1,5 @@
 //! The positions of the logs against the SIT and each other.
-use crate::evidence::pack::Pack;
-use crate::evidence::tables::Tables;
+use crate::evidence::{Pack, Tables};
 use crate::report::{Kind, Sink};
 use segno_format::checkpoint::LogPosition;
 use segno_format::{BLOCKS_PER_SEG, Corrupt, Structure};

@@ -1,6 +1,5 @@
 //! One thing after the other, to say what is wrong.
-use crate::evidence::roll_forward;
-use crate::evidence::volume::Volume;
+use crate::evidence::{Volume, roll_forward};
 use crate::judge::{curseg, load, nat, quota, totals, walk};
 use crate::report::{Report, Sink, Summary};
 use crate::{CheckError, CheckOptions, Pass, Progress};

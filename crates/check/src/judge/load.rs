@@ -1,9 +1,5 @@
 //! Loading tables, judged as far as a check needs to go on; `None` when too little is left for that.
-use crate::evidence::pack::Pack;
-use crate::evidence::reader::Reader;
-use crate::evidence::superblock as copies;
-use crate::evidence::tables::Tables;
-use crate::evidence::volume::Volume;
+use crate::evidence::{Pack, Reader, Tables, Volume, superblock as copies};
 use crate::judge::{checkpoint, nat_bits, superblock};
 use crate::report::Sink;
 use crate::{CheckError, Pass, Progress};

@@ -1,7 +1,5 @@
 //! The entries of the NAT against the SIT and each other.
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::nat::NodeTable;
-use crate::evidence::volume::Volume;
+use crate::evidence::{Bitmap, NodeTable, Volume};
 use crate::report::{Kind, Sink};
 use segno_format::nat::RawNatEntry;
 use segno_format::{BlockAddr, Corrupt, Nid, Structure};

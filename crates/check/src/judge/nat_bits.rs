@@ -1,6 +1,6 @@
 //! nat_bits: which NAT blocks are full and which are empty, as of a clean unmount.
 use crate::CheckError;
-use crate::evidence::tables::Tables;
+use crate::evidence::Tables;
 use crate::report::{Kind, Sink};
 use segno_format::bits::lsb;
 use segno_format::checkpoint::{CpFlags, nat_bits_blocks, nat_bits_cookie};

@@ -3,13 +3,7 @@
 //! What the tables, the summaries, the inodes and the directories say about each other is added up in a [`Ledger`] instead of being
 //! kept. If all of it agrees, nothing is wrong. If not, or if anything cannot be read, the check begins again
 //! and looks at one thing after the other.
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::census::Census;
-use crate::evidence::ledger::{Item, Ledger};
-use crate::evidence::nat::PagedNat;
-use crate::evidence::roll_forward;
-use crate::evidence::ssa::{AHEAD, Ssa};
-use crate::evidence::tables::Tables;
+use crate::evidence::{AHEAD, Bitmap, Census, Item, Ledger, PagedNat, Ssa, Tables, roll_forward};
 use crate::judge::{curseg, load, nat, nat_bits, quota, totals, walk};
 use crate::report::{Report, Sink};
 use crate::{CheckError, CheckOptions, Pass, Progress};

@@ -1,7 +1,5 @@
 //! The quick check: what superblocks, packs, SIT and NAT say about themselves and each other.
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::roll_forward;
-use crate::evidence::volume::Volume;
+use crate::evidence::{Bitmap, Volume, roll_forward};
 use crate::judge::{curseg, load, nat, totals};
 use crate::report::{Kind, Report, Sink, Summary};
 use crate::{CheckError, CheckOptions};

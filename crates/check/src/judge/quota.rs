@@ -1,7 +1,6 @@
 //! Quota files against the usage that the walk counted.
 use crate::CheckError;
-use crate::evidence::quota_file::{Charge, QuotaFile, QuotaInode, TYPES};
-use crate::evidence::tables::Tables;
+use crate::evidence::{Charge, QuotaFile, QuotaInode, TYPES, Tables};
 use crate::report::{Kind, Sink};
 use segno_format::checkpoint::CpFlags;
 use segno_format::inode::RawInode;

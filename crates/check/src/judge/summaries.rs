@@ -1,8 +1,6 @@
 //! The summaries against the owners that are found.
 use crate::CheckError;
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::ssa::Ssa;
-use crate::evidence::tables::Tables;
+use crate::evidence::{Bitmap, Ssa, Tables};
 use crate::report::{Kind, Sink};
 use segno_format::summary::{RawSummary, SummaryType};
 use segno_format::{BlockAddr, Corrupt, Geometry, Structure};

@@ -1,6 +1,5 @@
 //! The checkpoint's counters against what was found.
-use crate::evidence::pack::Pack;
-use crate::evidence::tables::Tables;
+use crate::evidence::{Pack, Tables};
 use crate::judge::walk::Found;
 use crate::report::{Kind, RollForward, Sink, Summary};
 use segno_format::checkpoint::CpFlags;

@@ -64,6 +64,15 @@ fn cell(segments: &[Segment]) -> Cell {
     }
 }
 
+/// How much of the background is covered: emptier segments are fainter.
+pub fn opacity(content: Content, level: u8) -> f32 {
+    match content {
+        Content::Free => 0.2,
+        Content::Damaged => 1.0,
+        Content::Of(_) => 0.3 + 0.7 * f32::from(level) / f32::from(LEVELS),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,14 +101,5 @@ mod tests {
         let damaged = Segment { content: Content::Damaged, valid: 0, log: None };
         let grid = Grid::new(&[of(LogType::HotData, 1), damaged], 1, 1);
         assert_eq!(grid.cells, [Cell { content: Content::Damaged, level: 1, open: false }]);
-    }
-}
-
-/// How much of the background is covered: emptier segments are fainter.
-pub fn opacity(content: Content, level: u8) -> f32 {
-    match content {
-        Content::Free => 0.2,
-        Content::Damaged => 1.0,
-        Content::Of(_) => 0.3 + 0.7 * f32::from(level) / f32::from(LEVELS),
     }
 }

@@ -4,8 +4,7 @@ mod paged;
 pub(crate) use paged::PagedNat;
 
 use crate::CheckError;
-use crate::evidence::pack::Pack;
-use crate::evidence::reader::Reader;
+use crate::evidence::{Pack, Reader};
 use crate::report::{Kind, Sink};
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, nat_index};

@@ -1,8 +1,7 @@
 //! The NAT read from its blocks as entries are asked for, so that it takes little memory.
 use super::{NodeTable, addresses, is_in_use, journaled};
 use crate::CheckError;
-use crate::evidence::reader::Reader;
-use crate::evidence::tables::Tables;
+use crate::evidence::{Reader, Tables};
 use crate::report::Sink;
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{RawNatBlock, RawNatEntry, nat_index};

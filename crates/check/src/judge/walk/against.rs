@@ -1,8 +1,7 @@
 //! What the walk holds nodes, data blocks and names against.
 use super::named;
 use crate::CheckError;
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::ledger::{Item, Ledger};
+use crate::evidence::{Bitmap, Item, Ledger};
 use crate::judge::summaries::{Expected, Summaries};
 use crate::report::Sink;
 use segno_format::summary::RawSummary;

@@ -1,8 +1,6 @@
 //! The NAT and the SIT against everything the walk reached: what is lost, and what lies in the wrong segment.
 use super::Found;
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::tables::Tables;
-use crate::evidence::volume::Volume;
+use crate::evidence::{Bitmap, Tables, Volume};
 use crate::report::{Kind, Sink};
 use segno_format::sit::LogType;
 use segno_format::{BLOCKS_PER_SEG, Corrupt, Structure};

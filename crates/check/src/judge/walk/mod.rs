@@ -27,14 +27,7 @@ mod xattr;
 pub use entry::is_debatable as is_debatable_name;
 pub use xattr::bad_value as bad_xattr;
 
-use crate::evidence::ahead::Ahead;
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::census::Census;
-use crate::evidence::ledger::Ledger;
-use crate::evidence::nat::NodeTable;
-use crate::evidence::quota_file::QuotaInode;
-use crate::evidence::tables::Tables;
-use crate::evidence::volume::Volume;
+use crate::evidence::{Ahead, Bitmap, Census, Ledger, NodeTable, QuotaInode, Tables, Volume};
 use crate::judge::quota::Usage;
 use crate::judge::summaries::Summaries;
 use crate::report::{Kind, Sink};

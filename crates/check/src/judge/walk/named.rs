@@ -1,5 +1,5 @@
 //! An inode against the entry that names it.
-use crate::evidence::ledger::Item;
+use crate::evidence::Item;
 use crate::report::Kind;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, RawInode};

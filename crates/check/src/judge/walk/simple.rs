@@ -2,7 +2,7 @@
 use super::file::File;
 use super::named::Named;
 use super::{fields, inline, node, special, symlink, xattr};
-use crate::evidence::tables::Tables;
+use crate::evidence::Tables;
 use crate::judge::quota::Owners;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};

@@ -4,11 +4,7 @@
 //! Memory: some blocks in flight, and a bit for each nid and block of data.
 use super::Found;
 use super::simple::{self, Simple};
-use crate::evidence::bitmap::Bitmap;
-use crate::evidence::census::Census;
-use crate::evidence::ledger::{Item, Ledger};
-use crate::evidence::runs::{self, Run};
-use crate::evidence::tables::Tables;
+use crate::evidence::{Bitmap, Census, Item, Ledger, Run, Tables, runs};
 use crate::{Pass, Progress};
 use segno_format::inode::RawInode;
 use segno_format::summary::RawSummary;
