@@ -1,5 +1,5 @@
 //! The tables of a volume as this crate decodes them, as plain data: what another decoder of them can be compared with.
-use crate::evidence::volume::Volume;
+use crate::evidence::Volume;
 use crate::report::Sink;
 use crate::{CheckError, CheckOptions, judge};
 use segno_device::BlockDevice;

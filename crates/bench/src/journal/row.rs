@@ -110,7 +110,7 @@ impl BlockedUs {
 
 impl Phases {
     pub fn of(volume: &Volume) -> Self {
-        let (join, note) = Probe(&volume).journal_times();
+        let (join, note) = Probe(volume).journal_times();
         let stats = volume.stats();
         let j = &stats.journal;
         Self {

@@ -287,9 +287,9 @@ fn concurrent_writers_cleaner_and_background_steps() {
                 let name = format!("short-lived {i}");
                 let attr = v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap();
                 v.write(attr.ino, 0, &[1; 20_000]).unwrap();
-                Probe(&v).clean_once().unwrap();
+                Probe(v).clean_once().unwrap();
                 if i % 30 == 0 {
-                    Probe(&v).tick().unwrap();
+                    Probe(v).tick().unwrap();
                 }
                 v.unlink(Ino::ROOT, name.as_bytes()).unwrap();
             }

@@ -268,7 +268,7 @@ fn a_full_volume_is_as_full_with_many_contexts() {
 
 /// The context that has dirty pages.
 fn busy_context(v: &Volume) -> usize {
-    let loads = Probe(&v).context_loads();
+    let loads = Probe(v).context_loads();
     assert_eq!(loads.iter().filter(|&&n| n > 0).count(), 1, "one file is dirty: {loads:?}");
     loads.iter().position(|&n| n > 0).unwrap()
 }

@@ -27,7 +27,7 @@ type Flush = fn(&Volume, Ino) -> Result<()>;
 const FLUSHES: [(&str, Flush); 3] = [
     ("fsync", |v, ino| v.fsync(ino)),
     ("sync", |v, _| v.sync()),
-    ("writeback", |v, ino| Probe(&v).write_back(ino, 0, 1024).map(|_| ())),
+    ("writeback", |v, ino| Probe(v).write_back(ino, 0, 1024).map(|_| ())),
 ];
 
 /// A change of the file, and the same of its expected content.

@@ -58,7 +58,7 @@ impl Moving {
     fn fallocate(&self, v: &Volume, mode: FallocMode, at: u64, len: u64) -> Result<(), String> {
         let size = BLOCK_SIZE as u64;
         let done = v.fallocate(self.ino, mode, at * size, len * size);
-        done.map_err(|e| format!("{mode:?} of {len} blocks at {at}: {e}; {:?}", Probe(&v).space_figures()))
+        done.map_err(|e| format!("{mode:?} of {len} blocks at {at}: {e}; {:?}", Probe(v).space_figures()))
     }
 
     fn write(&mut self, v: &Volume, at: u64) -> Result<(), String> {
