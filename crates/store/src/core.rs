@@ -45,7 +45,6 @@ pub(crate) struct Core {
     pub since_map: (AtomicU64, AtomicU64),
     /// Wakes the keeper.
     pub work: Notify,
-    pub planted: Planted,
 }
 
 /// Commits that were stored.
@@ -58,25 +57,6 @@ struct Acks {
     failed: Option<StoreError>,
 }
 
-/// Bugs that tests plant to see that they are found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Planted {
-    /// A commit is acknowledged before lower ones.
-    pub ack_early: bool,
-    /// Objects are deleted before a map without them is durable.
-    pub delete_early: bool,
-    /// Seals are deleted like commits.
-    pub delete_seals: bool,
-    /// Of a mount with write-back: commits are uploaded before their data.
-    pub commit_early: bool,
-    /// Of a mount with write-back: maps are stored before the commits that they cover.
-    pub map_early: bool,
-    /// Of a mount with write-back: commits that a map names are merged.
-    pub merge_named: bool,
-    /// Of a mount with write-back: merged commits are uploaded before their blocks.
-    pub merge_early: bool,
-}
-
 impl Core {
     pub(crate) fn new(
         backing: Arc<Backing>,
@@ -84,7 +64,6 @@ impl Core {
         state: Arc<Mutex<State>>,
         reader: Arc<Reader>,
         handle: Handle,
-        planted: Planted,
     ) -> Self {
         Self {
             backing,
@@ -100,7 +79,6 @@ impl Core {
             acked: watch::Sender::new(0),
             since_map: Default::default(),
             work: Notify::new(),
-            planted,
         }
     }
 
@@ -291,7 +269,7 @@ impl Core {
                 acks.upto = next;
                 next += 1;
             }
-            if self.planted.ack_early { seq } else { acks.upto }
+            acks.upto
         };
         self.acked.send_modify(|acked| *acked = upto.max(*acked));
     }

@@ -2,7 +2,7 @@
 use crate::backing::Backing;
 use crate::cache::Cache;
 use crate::claim;
-use crate::core::{Core, Planted};
+use crate::core::Core;
 use crate::keeper::{Found, Keeper};
 use crate::left::{self, Left};
 use crate::local::{CacheOptions, Local};
@@ -104,17 +104,12 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    pub(crate) async fn open(
-        remote: Arc<Remote>,
-        options: &Options,
-        planted: Planted,
-        handle: &Handle,
-    ) -> Result<Self> {
+    pub(crate) async fn open(remote: Arc<Remote>, options: &Options, handle: &Handle) -> Result<Self> {
         let local = match &options.cache {
             Some(cache) => Some(Local::open(cache, &remote).await?),
             None => None,
         };
-        Self::open_with(remote, options, local, planted, handle).await
+        Self::open_with(remote, options, local, handle).await
     }
 
     /// Opens a volume with a cache that is open.
@@ -122,7 +117,6 @@ impl Parts {
         remote: Arc<Remote>,
         options: &Options,
         local: Option<Local>,
-        planted: Planted,
         handle: &Handle,
     ) -> Result<Self> {
         let with_left = local.as_ref().filter(|_| options.with_left);
@@ -132,7 +126,7 @@ impl Parts {
                 (found, Some(left), false)
             }
             None => {
-                let (found, settled) = find(&remote, options, local.as_ref(), planted).await?;
+                let (found, settled) = find(&remote, options, local.as_ref()).await?;
                 (found, None, settled)
             }
         };
@@ -148,12 +142,11 @@ impl Parts {
             named: found.map.named().map(|(_, o)| o.id).collect(),
             seals: found.map.seals.clone(),
             settled,
-            keep_seals: !planted.delete_seals,
         };
         let (volume, session, base, replayed) = (found.volume, found.session, found.base, found.replayed);
         let state = Arc::new(Mutex::new(State::new(found.map, session.map_or(0, |s| s.epoch))));
         let stage = session.zip(local.as_ref().filter(|l| l.writeback)).map(|(session, local)| {
-            let queue = Queue::new(session.epoch, planted);
+            let queue = Queue::new(session.epoch);
             let of = (session, state.clone());
             Arc::new(Stage::new(remote.clone(), local.shelf.clone(), local.limit, queue, of, handle.clone()))
         });
@@ -163,14 +156,8 @@ impl Parts {
         let cache = Cache::new(backing.clone(), disk, volume.id, options.cache_bytes);
         let reader = Arc::new(Reader::new(state.clone(), cache, handle.clone()));
         let writer = session.map(|session| {
-            let core = Arc::new(Core::new(
-                backing.clone(),
-                session,
-                state.clone(),
-                reader.clone(),
-                handle.clone(),
-                planted,
-            ));
+            let core =
+                Arc::new(Core::new(backing.clone(), session, state.clone(), reader.clone(), handle.clone()));
             let keeper = Keeper::new(core.clone(), reader.clone(), base, replayed > 0, options.grace);
             let keeper = Arc::new(keeper);
             handle.spawn(keeper.clone().run(about));
@@ -209,7 +196,7 @@ impl StoreDevice {
 
     /// Opens a device.
     pub fn open(store: Arc<dyn ObjectStore>, prefix: &Path, options: Options) -> Result<Self> {
-        Self::open_on(runtime()?, store, prefix, options, Planted::default())
+        Self::open_on(runtime()?, store, prefix, options)
     }
 
     pub(crate) fn create_on(
@@ -222,7 +209,7 @@ impl StoreDevice {
     ) -> Result<Self> {
         let remote = remote(store.clone(), prefix, options.observer);
         runtime.block_on(create(&remote, geometry, force, options.unfenced))?;
-        Self::open_on(runtime, store, prefix, options, Planted::default())
+        Self::open_on(runtime, store, prefix, options)
     }
 
     pub(crate) fn open_on(
@@ -230,10 +217,9 @@ impl StoreDevice {
         store: Arc<dyn ObjectStore>,
         prefix: &Path,
         options: Options,
-        planted: Planted,
     ) -> Result<Self> {
         let remote = Arc::new(remote(store, prefix, options.observer));
-        let parts = runtime.block_on(Parts::open(remote, &options, planted, runtime.handle()))?;
+        let parts = runtime.block_on(Parts::open(remote, &options, runtime.handle()))?;
         Ok(Self::of(runtime, parts))
     }
 
@@ -318,10 +304,9 @@ impl StoreDevice {
         prefix: &Path,
         options: &Options,
         local: Local,
-        planted: Planted,
     ) -> Result<Self> {
         let remote = Arc::new(remote(store, prefix, options.observer));
-        let opened = Parts::open_with(remote, options, Some(local), planted, runtime.handle());
+        let opened = Parts::open_with(remote, options, Some(local), runtime.handle());
         let parts = runtime.block_on(opened)?;
         Ok(Self::of(runtime, parts))
     }
@@ -446,15 +431,10 @@ pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unf
 
 /// Reads the volume, taking it if it is to be written. Also returns whether its map is older than the time readers have, by
 /// the store's clock.
-async fn find(
-    remote: &Remote,
-    options: &Options,
-    local: Option<&Local>,
-    planted: Planted,
-) -> Result<(Recovered, bool)> {
+async fn find(remote: &Remote, options: &Options, local: Option<&Local>) -> Result<(Recovered, bool)> {
     if options.read_only {
         if let Some(local) = local {
-            local.settle(remote, true, planted).await?;
+            local.settle(remote, true).await?;
         }
         return Ok((recover::read_only(remote).await?, false));
     }
@@ -469,7 +449,7 @@ async fn find(
     }
     if let Some(local) = local {
         remote.set_patience(options.timeout);
-        local.settle(remote, false, planted).await?;
+        local.settle(remote, false).await?;
     }
     let found = recover::writable(remote, options.takeover, local).await?;
     let epoch = found.session.map_or(0, |s| s.epoch);

@@ -84,17 +84,12 @@ impl Keeper {
 
     async fn write(&self, seq: u64, bytes: Bytes, unnamed: Vec<ObjectId>) -> Result<()> {
         let epoch = self.core.session.epoch;
-        if self.core.planted.delete_early {
-            self.delete(&unnamed).await?;
-        }
         let name = Name::Map { epoch, seq };
         if bytes.len() as u64 > name.bytes_max() {
             return Err(StoreError::corrupt(&name, "it is longer than a mount reads, so it is not stored"));
         }
         if self.maps.lock().stored.last() != Some(&(epoch, seq)) {
-            if !self.core.planted.map_early {
-                self.core.backing.settled(seq).await?;
-            }
+            self.core.backing.settled(seq).await?;
             self.core.backing.remote.put(name, bytes, Cause::Map).await?;
             self.maps.lock().stored.push((epoch, seq));
         }
@@ -212,7 +207,6 @@ pub(crate) struct Found {
     pub seals: std::collections::BTreeMap<u32, u64>,
     /// The map is older than the time that readers have.
     pub settled: bool,
-    pub keep_seals: bool,
 }
 
 enum Fate {
@@ -228,7 +222,7 @@ impl Found {
         }
         if let ObjectId::Log { epoch, seq } = id {
             let is_seal = self.seals.get(&epoch).is_none_or(|&seal| seq >= seal);
-            if is_seal && self.keep_seals {
+            if is_seal {
                 return Fate::Kept;
             }
             if (epoch, seq) > since {

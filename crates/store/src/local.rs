@@ -1,6 +1,5 @@
 //! A cache on local disk: its options, and its parts for a mount.
 use crate::cachedir::CacheDir;
-use crate::core::Planted;
 use crate::disk::{Disk, Seen};
 use crate::notice::Notice;
 use crate::records::CacheOf;
@@ -100,10 +99,10 @@ impl Local {
     }
 
     /// Uploads what an earlier mount left; a reader only sees that there is nothing.
-    pub(crate) async fn settle(&self, remote: &Remote, read_only: bool, planted: Planted) -> Result<()> {
+    pub(crate) async fn settle(&self, remote: &Remote, read_only: bool) -> Result<()> {
         let dir = &self.of.path;
         if !read_only {
-            return tail::upload(remote, &*self.shelf, dir, planted).await;
+            return tail::upload(remote, &*self.shelf, dir).await;
         }
         match self.shelf.list().await {
             Ok(tail) if tail.is_empty() => Ok(()),

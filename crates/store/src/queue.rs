@@ -1,7 +1,7 @@
 //! The order of uploads. Data objects go at once, several at a time; a commit goes after all data objects that were staged
 //! before it, and commits in their order, those that had to wait as one object. So the store has a prefix of the commits, each
 //! with its data.
-use crate::core::{Planted, UPLOADS};
+use crate::core::UPLOADS;
 use crate::names::ObjectId;
 use crate::recover::WINDOW;
 use crate::stats::Cause;
@@ -66,11 +66,10 @@ pub(crate) struct Queue {
     merged: HashMap<ObjectId, Bytes>,
     /// The last commits that were merged, for reads that were begun before.
     replaced: VecDeque<RangeInclusive<u64>>,
-    planted: Planted,
 }
 
 impl Queue {
-    pub(crate) fn new(epoch: u32, planted: Planted) -> Self {
+    pub(crate) fn new(epoch: u32) -> Self {
         Self {
             epoch,
             items: HashMap::new(),
@@ -84,7 +83,6 @@ impl Queue {
             fixed: 0,
             merged: HashMap::new(),
             replaced: VecDeque::new(),
-            planted,
         }
     }
 
@@ -136,7 +134,7 @@ impl Queue {
     fn may_go(&self, seq: u64) -> Option<&Item> {
         let (staged, item) = self.items.get(&self.log(seq))?;
         let has_data = self.data.first_key_value().is_none_or(|(first, _)| first > staged);
-        (has_data || self.planted.commit_early).then_some(item)
+        has_data.then_some(item)
     }
 
     /// How many commits from this one on may be merged.
@@ -188,14 +186,7 @@ impl Queue {
 
     /// A map is written that names the objects of commits up to this one as they are, as far as they are not merged yet.
     pub(crate) fn fix(&mut self, upto: u64) {
-        if !self.planted.merge_named {
-            self.fixed = self.fixed.max(upto);
-        }
-    }
-
-    /// A bug that tests plant.
-    pub(crate) fn is_hasty(&self) -> bool {
-        self.planted.merge_early
+        self.fixed = self.fixed.max(upto);
     }
 
     /// Whether commits may still be merged. Then their inline blocks are in another object from now on.
@@ -265,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_commit_waits_for_data_staged_before_it_and_for_no_other() {
-        let mut queue = Queue::new(1, Planted::default());
+        let mut queue = Queue::new(1);
         push(&mut queue, data(1));
         push(&mut queue, log(1));
         push(&mut queue, data(2));
@@ -281,7 +272,7 @@ mod tests {
 
     #[test]
     fn commits_go_in_order_and_a_window_of_them_at_a_time() {
-        let mut queue = Queue::new(1, Planted::default());
+        let mut queue = Queue::new(1);
         push(&mut queue, log(2));
         assert_eq!(begun(&mut queue), [], "the first was not staged yet");
         push(&mut queue, log(1));
@@ -302,7 +293,7 @@ mod tests {
 
     #[test]
     fn commits_are_merged_without_their_data_nowhere_and_not_across_a_map() {
-        let mut queue = Queue::new(1, Planted::default());
+        let mut queue = Queue::new(1);
         (1..5).for_each(|seq| push(&mut queue, log(seq)));
         push(&mut queue, data(1));
         (5..9).for_each(|seq| push(&mut queue, log(seq)));
@@ -315,7 +306,7 @@ mod tests {
         assert_eq!(queue.find(data(7)), Whereabouts::Memory(Bytes::from_static(b"7")));
         queue.finish(data(1));
         assert_eq!(begun(&mut queue), [log(5), log(6), log(7)], "too few are behind the map");
-        let mut queue = Queue::new(1, Planted::default());
+        let mut queue = Queue::new(1);
         (1..5).for_each(|seq| {
             queue.push(log(seq), Item { bytes: 3 << 20, memory: None, cause: Cause::Commit })
         });
@@ -324,7 +315,7 @@ mod tests {
 
     #[test]
     fn data_objects_go_several_at_a_time() {
-        let mut queue = Queue::new(1, Planted::default());
+        let mut queue = Queue::new(1);
         (0..20).for_each(|n| push(&mut queue, data(n)));
         assert_eq!(begun(&mut queue).len(), UPLOADS);
         queue.finish(data(3));

@@ -186,9 +186,6 @@ impl Stage {
             }
             return Ok(());
         }
-        if self.queue.lock().is_hasty() {
-            self.send_bytes(first, merged.commit.clone(), Cause::Commit).await?;
-        }
         if let Some(blocks) = merged.data {
             self.send_bytes(data, blocks, Cause::Data).await?;
             self.queue.lock().finish_merged(data);

@@ -5,7 +5,7 @@
 //! directory has ends it, as commits are acknowledged without gaps. It is uploaded only to the epoch of its writer: names are
 //! used again once a bucket was set back to an earlier state.
 use crate::commit::{Entry, Marks, Record, Session};
-use crate::core::{Planted, UPLOADS};
+use crate::core::UPLOADS;
 use crate::merge::merge;
 use crate::names::{Name, ObjectId};
 use crate::queue::{MERGE_BYTES, MERGE_MIN};
@@ -30,17 +30,14 @@ const MERGED: u64 = 1 << 63;
 struct Tail {
     data: Vec<ObjectId>,
     commits: BTreeSet<u64>,
-    /// A bug that tests plant: merged commits go before their blocks.
-    hasty: bool,
 }
 
 /// Uploads everything that was acknowledged, and removes it from the shelf. `dir` is for messages.
-pub(crate) async fn upload(remote: &Remote, shelf: &dyn Shelf, dir: &str, planted: Planted) -> Result<()> {
+pub(crate) async fn upload(remote: &Remote, shelf: &dyn Shelf, dir: &str) -> Result<()> {
     let failed = |e: std::io::Error| StoreError::Cache { dir: dir.to_owned(), why: e.to_string() };
     let mut tails = BTreeMap::<u32, Tail>::new();
     for id in shelf.list().await.map_err(failed)? {
-        let tail =
-            tails.entry(id.epoch()).or_insert_with(|| Tail { hasty: planted.merge_early, ..Tail::default() });
+        let tail = tails.entry(id.epoch()).or_default();
         match id {
             ObjectId::Data { .. } => tail.data.push(id),
             ObjectId::Log { seq, .. } => _ = tail.commits.insert(seq),
@@ -176,9 +173,6 @@ impl Upload<'_> {
         // Objects are created one after the other.
         let before = first.saturating_sub(1);
         let merged = merge(&self.session, Marks { stored: before, acknowledged: before }, id, run)?;
-        if self.tail.hasty {
-            self.create((first, places), merged.commit.clone()).await?;
-        }
         if let Some(blocks) = merged.data {
             self.remote.put_object(id, blocks, Cause::Data).await?;
         }

@@ -1,7 +1,7 @@
 //! What the program is built from.
 use std::process::Command;
 
-/// Test devices and planted failures must not reach users' data, and experiments made up two fifths of the program.
+/// Test devices and injected faults must not reach users' data, and experiments made up two fifths of the program.
 #[test]
 fn the_program_links_no_laboratory() {
     let args =

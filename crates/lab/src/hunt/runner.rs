@@ -60,8 +60,8 @@ impl Built {
     }
 
     fn report(&self, mutant: &Mutant, limits: Limits) -> Result<Value> {
-        if let Some(tests) = &mutant.tests {
-            return self.report_of_tests(mutant, tests, limits);
+        if !mutant.tests.is_empty() {
+            return self.report_of_tests(mutant, limits);
         }
         let child = Command::new(&self.program)
             .args(["hunt-one", &mutant.name])
@@ -82,30 +82,44 @@ impl Built {
 }
 
 impl Built {
-    /// Runs the tests of a crate on a mutant: one that fails has found it.
-    fn report_of_tests(&self, mutant: &Mutant, tests: &Tests, limits: Limits) -> Result<Value> {
+    /// Runs tests on a mutant: each group has to find it.
+    fn report_of_tests(&self, mutant: &Mutant, limits: Limits) -> Result<Value> {
+        let begun = Instant::now();
+        let mut missed = Vec::new();
+        for tests in &mutant.tests {
+            if !self.is_found_by(mutant, tests, limits)? {
+                missed.push(tests.to_string());
+            }
+        }
+        let all: Vec<String> = mutant.tests.iter().map(Tests::to_string).collect();
+        let what =
+            if missed.is_empty() { "a test fails".into() } else { format!("by {}", missed.join(", ")) };
+        Ok(json!({
+            "mutant": mutant.name,
+            "found": missed.is_empty(),
+            "states": 0,
+            "seconds": begun.elapsed().as_secs_f64(),
+            "by": all.join(", "),
+            "what": what,
+        }))
+    }
+
+    /// Whether tests of a crate, which pass without the mutant, fail with it.
+    fn is_found_by(&self, mutant: &Mutant, tests: &Tests, limits: Limits) -> Result<bool> {
         let cargo = |last: &[&str]| {
             let mut command = Command::new(cargo());
             let package = ["test", "--quiet", "--lib", "-p", &tests.package, "--target-dir"];
             command.args(package).arg(&self.target).args(last).current_dir(&self.copy);
+            command.envs(tests.env.iter().map(|(name, value)| (name, value)));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             command
         };
         let status = cargo(&["--no-run"]).status().context("cargo does not run")?;
         ensure!(status.success(), "the tests of {} do not build", tests.package);
         let sound = cargo(&["--", &tests.filter]).env_remove("SEGNO_MUTANT").status()?;
-        ensure!(sound.success(), "the tests {} of {} fail without a mutant", tests.filter, tests.package);
-        let begun = Instant::now();
+        ensure!(sound.success(), "the tests {tests} fail without a mutant");
         let child = cargo(&["--", &tests.filter]).env("SEGNO_MUTANT", &mutant.name).spawn()?;
-        let found = !wait(child, Duration::from_secs(limits.seconds))?.0.success();
-        Ok(json!({
-            "mutant": mutant.name,
-            "found": found,
-            "states": 0,
-            "seconds": begun.elapsed().as_secs_f64(),
-            "by": format!("{} {}", tests.package, tests.filter),
-            "what": "a test fails",
-        }))
+        Ok(!wait(child, Duration::from_secs(limits.seconds))?.0.success())
     }
 }
 

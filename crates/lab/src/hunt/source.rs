@@ -4,6 +4,7 @@ use anyhow::{Context, Error, Result, ensure};
 use segno_sim::suite::Case;
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,8 +19,8 @@ pub struct Mutant {
     pub about: String,
     /// The case with which the hunt begins.
     pub start: Option<Case>,
-    /// The tests that judge it, if crash tests of the engine do not reach it.
-    pub tests: Option<Tests>,
+    /// The tests that judge it, if crash tests of the engine do not reach it: each finds it.
+    pub tests: Vec<Tests>,
 }
 
 /// Tests of a crate.
@@ -28,6 +29,14 @@ pub struct Tests {
     pub package: String,
     /// Part of their names.
     pub filter: String,
+    /// Environment of their process, such as the number of runs.
+    pub env: Vec<(String, String)>,
+}
+
+impl fmt::Display for Tests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.package, self.filter)
+    }
 }
 
 /// A workspace with mutants.
@@ -126,19 +135,24 @@ fn patches_in(dir: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// The lines in front of a patch: `# ABOUT`, `# start: CASE` for a bug that few cases find, and `# tests: PACKAGE FILTER` for one
-/// that only these tests reach.
+/// The lines in front of a patch: `# ABOUT`, `# start: CASE` for a bug that few cases find, and a line
+/// `# tests: PACKAGE FILTER [NAME=VALUE]…` for each group of tests that finds one which crash tests do not reach.
 fn mutant(path: &Path, text: &str) -> Result<Mutant> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("# ")).collect();
     let start = head.iter().find_map(|line| line.strip_prefix("start: "));
     let start = start.map(str::parse).transpose().map_err(Error::msg);
     let start = start.with_context(|| format!("start of {}", path.display()))?;
-    let tests = head.iter().find_map(|line| line.strip_prefix("tests: ")).map(|line| {
-        let (package, filter) = line.split_once(' ').context("tests need a package and a filter")?;
-        Ok::<_, Error>(Tests { package: package.to_owned(), filter: filter.to_owned() })
+    let tests = head.iter().filter_map(|line| line.strip_prefix("tests: ")).map(|line| {
+        let mut words = line.split(' ').map(str::to_owned);
+        let (package, filter) =
+            words.next().zip(words.next()).context("tests need a package and a filter")?;
+        let pair =
+            |word: String| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let env = words.map(|word| pair(word).context("no variable")).collect::<Result<_>>()?;
+        Ok::<_, Error>(Tests { package, filter, env })
     });
-    let tests = tests.transpose().with_context(|| format!("tests of {}", path.display()))?;
+    let tests = tests.collect::<Result<_>>().with_context(|| format!("tests of {}", path.display()))?;
     let about = head.first().with_context(|| format!("{} does not say what it is", path.display()))?;
     Ok(Mutant { name, about: (*about).to_owned(), start, tests })
 }

@@ -334,8 +334,7 @@ fn a_large_volume_is_mounted_in_bounded_rounds() {
         let begun = tokio::time::Instant::now();
         let remote = crate::remote::Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(9));
         let handle = tokio::runtime::Handle::current();
-        let parts =
-            crate::device::Parts::open(Arc::new(remote), &options(), Planted::default(), &handle).await;
+        let parts = crate::device::Parts::open(Arc::new(remote), &options(), &handle).await;
         parts.unwrap();
         begun.elapsed()
     });
@@ -363,7 +362,7 @@ fn of_two_mounts_at_a_time_one_wins() {
                 tokio::spawn(async move {
                     let handle = tokio::runtime::Handle::current();
                     let options = Options { takeover: false, ..options() };
-                    crate::device::Parts::open(remote, &options, Planted::default(), &handle).await
+                    crate::device::Parts::open(remote, &options, &handle).await
                 })
             });
             let mut won = 0;

@@ -15,7 +15,6 @@ mod set_back;
 mod transport;
 mod writeback;
 
-use crate::core::Planted;
 use crate::{Geometry, Notice, Options, Result, StoreDevice};
 use fault_store::{FaultStore, Faults};
 use mem_shelf::MemShelf;
@@ -73,14 +72,14 @@ fn create(store: &FaultStore, geometry: Geometry) -> StoreDevice {
 }
 
 fn open(store: &FaultStore, options: Options) -> Result<StoreDevice> {
-    StoreDevice::open_on(runtime(), Arc::new(store.clone()), &prefix(), options, Planted::default())
+    StoreDevice::open_on(runtime(), Arc::new(store.clone()), &prefix(), options)
 }
 
 /// Opens a volume with write-back, up to `limit` bytes of which wait on a shelf.
 fn open_cached(store: &FaultStore, shelf: &MemShelf, limit: u64, takeover: bool) -> Result<StoreDevice> {
     let options = Options { takeover, ..options() };
     let (runtime, local) = (runtime(), shelf.local(limit));
-    StoreDevice::open_local(runtime, Arc::new(store.clone()), &prefix(), &options, local, Planted::default())
+    StoreDevice::open_local(runtime, Arc::new(store.clone()), &prefix(), &options, local)
 }
 
 thread_local! {

@@ -145,8 +145,7 @@ fn commits_of_a_lost_history_are_kept_and_not_uploaded_to_another_one() {
         let refused = |read_only, with_left| {
             let options = Options { read_only, with_left, ..local() };
             let (store, local) = (Arc::new(earlier.clone()), shelf.local(4 << 20));
-            let opened =
-                StoreDevice::open_local(runtime(), store, &prefix(), &options, local, Planted::default());
+            let opened = StoreDevice::open_local(runtime(), store, &prefix(), &options, local);
             opened.map(|_| ()).unwrap_err()
         };
         let e = refused(false, false);

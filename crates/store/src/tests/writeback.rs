@@ -108,14 +108,7 @@ fn a_tail_behind_the_seal_of_another_writer_is_refused_and_kept() {
 fn with_left(store: &FaultStore, shelf: &MemShelf) -> Result<StoreDevice> {
     let options = Options { read_only: true, with_left: true, ..options() };
     let local = shelf.local(LIMIT);
-    StoreDevice::open_local(
-        runtime(),
-        Arc::new(store.clone()),
-        &prefix(),
-        &options,
-        local,
-        Planted::default(),
-    )
+    StoreDevice::open_local(runtime(), Arc::new(store.clone()), &prefix(), &options, local)
 }
 
 /// A tail of three commits, with a data object, that another writer has cut off.

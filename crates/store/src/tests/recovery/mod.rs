@@ -9,7 +9,6 @@ mod recorder;
 mod trial;
 
 use super::cuts::share;
-use crate::core::Planted;
 use trial::{Kind, Outcome, Trial};
 
 /// Runs cuts of one kind, and prints the largest that was tried.
@@ -42,13 +41,4 @@ fn two_cuts_of_the_recovery_of_a_tail_lose_nothing_with_the_cache_and_leave_a_pr
 #[test]
 fn two_cuts_of_recovery_with_a_cache_of_reads_lose_nothing() {
     run(Kind::Store, 4, Trial::cut_with_a_cache_of_reads);
-}
-
-#[test]
-fn a_commit_that_is_uploaded_before_its_data_is_found() {
-    let mut trial = Trial::new(Kind::Uploaded, 0, 0).unwrap();
-    trial.planted = Planted { commit_early: true, ..Planted::default() };
-    let found = trial.cut_recorded(100).unwrap_err();
-    println!("{found}; {trial}");
-    assert!(found.contains("data/"), "{found}");
 }

@@ -6,7 +6,6 @@ use super::bucket::{HOUSEKEEPING, Objects, buried, check, check_closely, holding
 use super::crash::crash;
 use super::log::{Change, Cut, Log, Media};
 use super::recorder::Recorder;
-use crate::core::Planted;
 use crate::device::{OPEN_PATIENCE, Parts};
 use crate::local::Local;
 use crate::remote::Remote;
@@ -81,8 +80,6 @@ pub(super) struct Trial {
     media: Media,
     /// Files that the store has at the crash.
     uploaded: usize,
-    /// A bug that the clients have.
-    pub(super) planted: Planted,
     cuts: usize,
     states: u64,
     pairs: u64,
@@ -113,7 +110,6 @@ impl Trial {
             notices: Notices::default(),
             media,
             uploaded: 0,
-            planted: Planted::default(),
             cuts: 0,
             states: 0,
             pairs: 0,
@@ -238,13 +234,13 @@ impl Trial {
         let store: Arc<dyn ObjectStore> = Arc::new(recorder.clone());
         let options = Options { takeover: found.losses > 0, ..options() };
         if self.kind == Kind::Store {
-            return StoreDevice::open_on(runtime(), store, &prefix(), options, self.planted);
+            return StoreDevice::open_on(runtime(), store, &prefix(), options);
         }
         // A directory that was made again is another cache.
         let shelf = MemShelf::holding(self.seed + found.losses, found.media.files.clone());
         shelf.set_faults(2, 0);
         let local = Local { shelf: recorder.shelf(shelf.clone()), ..shelf.local(LIMIT) };
-        StoreDevice::open_local(runtime(), store, &prefix(), &options, local, self.planted)
+        StoreDevice::open_local(runtime(), store, &prefix(), &options, local)
     }
 
     /// A share is judged by fsck.f2fs too.
@@ -334,7 +330,7 @@ fn open_within(store: &FaultStore, cache: &FsPath) -> Outcome<Option<StoreDevice
     let opened = runtime.block_on(async {
         let remote = Remote::new(Arc::new(store.clone()), prefix(), OPEN_PATIENCE).observed(observe);
         let handle = Handle::current();
-        let open = Parts::open(Arc::new(remote), &options, Planted::default(), &handle);
+        let open = Parts::open(Arc::new(remote), &options, &handle);
         timeout(HOUSEKEEPING, open).await
     });
     match opened {
